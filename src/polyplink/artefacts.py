@@ -1,0 +1,174 @@
+"""Artefacts: made once, keyed by content and settings, whole or absent.
+
+Whatever is expensive is written under a temporary name beside its final one and renamed when it
+is complete, so that a killed run leaves either the whole artefact or nothing. Its key is a hash
+of what it came from and of the settings that made it.
+"""
+
+import dataclasses
+import hashlib
+import json
+import os
+import platform
+import shutil
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from polyplink import __version__
+from polyplink.errors import PolyplinkError
+
+KEY_DIGITS = 16  # 64 bits: no two artefacts of one user will collide
+
+
+def to_plain(value: Any) -> Any:
+    """Turn dataclasses, paths, tuples and sets into what JSON knows, recursively."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: to_plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {str(k): to_plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [to_plain(v) for v in value]
+    if isinstance(value, set | frozenset):
+        return sorted(to_plain(v) for v in value)
+    return str(value) if isinstance(value, Path) else value
+
+
+def content_key(*parts: Any) -> str:
+    """Hash settings and other keys into a short name.
+
+    Args:
+        parts: Anything that `to_plain` turns into JSON; the order of mappings does not matter.
+
+    Returns:
+        16 hexadecimal digits of the SHA-256 of the canonical JSON.
+    """
+    text = json.dumps([to_plain(p) for p in parts], sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:KEY_DIGITS]
+
+
+def file_key(path: Path) -> str:
+    """SHA-256 of a file's bytes (64 hexadecimal digits), read in blocks."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """Yield a temporary path beside `path`; rename it into place if the block ends well.
+
+    On any exception, Ctrl-C included, the temporary file is removed and `path` is untouched.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        yield temporary
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def whole_folder(path: Path) -> Iterator[Path]:
+    """Yield a temporary folder beside `path`; rename it into place if the block ends well.
+
+    Raises:
+        PolyplinkError: If `path` exists already: an artefact is never changed.
+    """
+    if path.exists():
+        raise PolyplinkError(f"{path} exists already", "choose another folder, or remove it")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    temporary.mkdir()
+    try:
+        yield temporary
+        temporary.replace(path)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write JSON, whole or not at all, with a newline at the end."""
+    with whole_file(path) as temporary:
+        temporary.write_text(json.dumps(to_plain(value), indent=1) + "\n", encoding="utf-8")
+
+
+def read_json(path: Path) -> Any:
+    """Read JSON; a missing or broken file is the user's to mend.
+
+    Raises:
+        PolyplinkError: If the file is missing or is not JSON.
+    """
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise PolyplinkError(f"{path} is missing", "run the stage that writes it") from None
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise PolyplinkError(f"{path} is not JSON ({error})", "make it again") from None
+
+
+def machine() -> dict[str, Any]:
+    """What the run was made on, without names of people or hosts."""
+    return {
+        "system": f"{platform.system()} {platform.release()}",
+        "processor": platform.machine(),
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+    }
+
+
+class RunRecord:
+    """Collects what a run.json holds: inputs, settings, seed and time per stage.
+
+    Example:
+        >>> record = RunRecord("prepare", settings={"size": 64}, inputs={"data": "0123"})
+        >>> with record.stage("tracklets"):
+        ...     pass
+        >>> sorted(record.as_dict())[:3]
+        ['command', 'finished', 'inputs']
+    """
+
+    def __init__(
+        self,
+        command: str,
+        *,
+        settings: Any = None,
+        seed: int | None = None,
+        inputs: Mapping[str, str] | None = None,
+    ) -> None:
+        self.command = command
+        self.settings = settings
+        self.seed = seed
+        self.inputs = dict(inputs or {})
+        self.started = datetime.now(UTC)
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Time a stage; a name used twice adds up."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
+
+    def as_dict(self) -> dict[str, Any]:
+        """The record as JSON-ready values; times in seconds, dates in UTC."""
+        return {
+            "polyplink": __version__,
+            "command": self.command,
+            "settings": to_plain(self.settings),
+            "seed": self.seed,
+            "inputs": self.inputs,
+            "machine": machine(),
+            "started": self.started.isoformat(timespec="seconds"),
+            "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+            "seconds": {name: round(value, 3) for name, value in self.seconds.items()},
+        }
+
+    def write(self, folder: Path) -> None:
+        """Write `folder`/run.json."""
+        write_json(folder / "run.json", self.as_dict())

@@ -1,0 +1,26 @@
+"""The one exception for mistakes that a user can mend."""
+
+
+class PolyplinkError(Exception):
+    """A mistake in what was given, not in the program.
+
+    The command line prints it as one line on stderr, without a traceback, and ends with exit
+    code 2. The message has two halves so that no error is raised without a way out of it.
+
+    Args:
+        what: The thing that is wrong, by name (a path, a column and row, a procedure).
+        mend: What to do about it.
+
+    Example:
+        >>> print(PolyplinkError("data/procedures.parquet is missing", "run `polyplink import`"))
+        data/procedures.parquet is missing; run `polyplink import`
+    """
+
+    def __init__(self, what: str, mend: str) -> None:
+        super().__init__(f"{what}; {mend}")
+        self.what = what
+        self.mend = mend
+
+    def __reduce__(self) -> tuple[type["PolyplinkError"], tuple[str, str]]:
+        """Travel whole between processes (exceptions are rebuilt from their two halves)."""
+        return PolyplinkError, (self.what, self.mend)
