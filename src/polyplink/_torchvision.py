@@ -1,0 +1,49 @@
+"""Let torchvision be imported beside a torch of another build.
+
+torchvision's published wheel is linked against CUDA. Beside a CPU build of torch its compiled
+operators do not load, and `import torchvision` then fails while registering shapes for an
+operator that does not exist, taking timm down with it. Nothing here calls those operators, so
+declaring their schemas is enough. Where torchvision is healthy nothing happens.
+"""
+
+import importlib.util
+from functools import cache
+from pathlib import Path
+
+import torch
+
+_SCHEMAS = (
+    "nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
+    "qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
+)
+
+
+def _compiled_operators_load(folder: Path) -> bool:
+    for library in sorted(folder.glob("_C*.so")):
+        try:
+            torch.ops.load_library(str(library))
+        except (OSError, ImportError):
+            continue
+        return True
+    return False
+
+
+@cache  # declared operators must stay alive, and may be declared only once
+def heal_torchvision() -> torch.library.Library | None:
+    """Declare the schemas that `import torchvision` needs, only if its own do not load.
+
+    Call it before importing torchvision or timm. `torchvision.ops.nms` and `torchvision.io`
+    stay unavailable where the schemas had to be declared.
+
+    Returns:
+        The library that holds the declarations, or None where none were needed.
+    """
+    spec = importlib.util.find_spec("torchvision")
+    if spec is None or not spec.submodule_search_locations:
+        return None
+    if _compiled_operators_load(Path(spec.submodule_search_locations[0])):
+        return None
+    library = torch.library.Library("torchvision", "FRAGMENT")
+    for schema in _SCHEMAS:
+        library.define(schema)
+    return library

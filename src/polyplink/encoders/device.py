@@ -1,0 +1,32 @@
+"""Where tensors live and in which precision a device computes."""
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+
+from polyplink.errors import PolyplinkError
+
+
+def pick_device(name: str = "auto") -> torch.device:
+    """A device by name: "auto" is the GPU where there is one, else the CPU.
+
+    Raises:
+        PolyplinkError: If torch knows no such device or it is not there.
+    """
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        reason = str(error).splitlines()[0]
+        raise PolyplinkError(f"no device {name!r} here ({reason})", "use cpu or auto") from None
+    return device
+
+
+def precision(device: torch.device) -> AbstractContextManager[Any]:
+    """bf16 autocast on a GPU; plain float32 on the CPU, where it must repeat bit by bit."""
+    if device.type == "cuda":
+        return torch.autocast("cuda", dtype=torch.bfloat16)
+    return nullcontext()

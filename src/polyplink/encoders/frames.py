@@ -1,0 +1,86 @@
+"""Frames to vectors: any backbone of timm."""
+
+from difflib import get_close_matches
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import nn
+
+from polyplink._torchvision import heal_torchvision
+from polyplink.errors import PolyplinkError
+
+heal_torchvision()
+
+import timm  # noqa: E402  (torchvision must be healed before timm imports it)
+
+FAMILY = "timm:"
+
+
+def build_frame_encoder(name: str, weights: Path | None = None) -> tuple[nn.Module, int]:
+    """Build a backbone that maps frames (n, 3, h, w) to vectors (n, width).
+
+    Args:
+        name: "timm:" and a model name of timm, e.g. "timm:resnet50.tv2_in1k".
+        weights: Safetensors file with pre-trained values under timm's names; None leaves the
+            random values. Nothing is downloaded.
+
+    Returns:
+        The module without its classifier, and its output width.
+
+    Raises:
+        PolyplinkError: If there is no such model, or the file does not fit it.
+    """
+    if not name.startswith(FAMILY):
+        raise PolyplinkError(f"frame encoder {name!r} is of no known family", "write timm:NAME")
+    model_name = name.removeprefix(FAMILY)
+    try:
+        model: nn.Module = timm.create_model(model_name, pretrained=False, num_classes=0)
+    except (RuntimeError, ValueError):
+        near = get_close_matches(model_name.split(".")[0], timm.list_models(), n=1)
+        mend = f"did you mean timm:{near[0]}?" if near else "see timm.list_models() for the names"
+        raise PolyplinkError(f"timm knows no model {model_name!r}", mend) from None
+    if weights is not None:
+        _load_backbone(model, weights)
+    return model, int(model.num_features)  # type: ignore[arg-type]
+
+
+def _load_backbone(model: nn.Module, path: Path) -> None:
+    if not path.is_file():
+        raise PolyplinkError(
+            f"no file {path} with weights of the frame encoder",
+            "save the pre-trained weights there as safetensors under timm's names",
+        )
+    try:
+        state = load_file(path)
+    except SafetensorError as error:
+        raise PolyplinkError(f"{path} is not safetensors ({error})", "convert it first") from None
+    wanted = model.state_dict()
+    # A published file also holds the classifier, which is not part of a frame encoder.
+    extra = [key for key in state if key not in wanted and not key.startswith(("fc.", "head."))]
+    missing = [key for key in wanted if key not in state]
+    if missing or extra:
+        first = (missing or extra)[0]
+        raise PolyplinkError(
+            f"{path} does not fit the frame encoder: {len(missing)} tensors missing, "
+            f"{len(extra)} unknown, first {first!r}",
+            "give the weights of the same model under timm's names",
+        )
+    model.load_state_dict({key: state[key] for key in wanted})
+
+
+def to_pixels(frames: torch.Tensor, mean: torch.Tensor, std: torch.Tensor) -> torch.Tensor:
+    """Crops as stored to what a backbone reads.
+
+    Args:
+        frames: uint8 (n, h, w, 3), or float (n, h, w, 3) already in [0, 1].
+        mean: (3, 1, 1), subtracted.
+        std: (3, 1, 1), divides.
+
+    Returns:
+        float32 (n, 3, h, w) in channels_last layout, which is how the crops lie in memory.
+    """
+    pixels = frames.permute(0, 3, 1, 2)  # n 3 h w, a view
+    scaled = pixels.float() / 255.0 if frames.dtype == torch.uint8 else pixels
+    return (scaled - mean) / std

@@ -1,0 +1,43 @@
+"""The masked log-sum-exp underneath every contrastive loss."""
+
+import torch
+import torch.nn.functional as F
+
+
+def masked_logsumexp(logits: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """log sum exp over the entries of each row where the mask is True.
+
+    Args:
+        logits: (r, q) float.
+        mask: (r, q) bool.
+
+    Returns:
+        (r,); a row without any entry gives a very low finite number, never NaN in value or
+        gradient, and must be left out by its caller.
+    """
+    lowest = torch.finfo(logits.dtype).min
+    return torch.logsumexp(logits.masked_fill(~mask, lowest), dim=1)
+
+
+def mean_over(rows: torch.Tensor, counted: torch.Tensor) -> torch.Tensor:
+    """Mean of rows (r,) where `counted` (r,) is True; 0 with a gradient of 0 where none is."""
+    kept = torch.where(counted, rows, torch.zeros_like(rows))
+    return kept.sum() / counted.sum().clamp(min=1)
+
+
+def cosine_logits(a: torch.Tensor, b: torch.Tensor, temperature: float) -> torch.Tensor:
+    """Cosine similarities over a temperature, in float32 also under autocast.
+
+    Args:
+        a: (r, d).
+        b: (q, d).
+        temperature: Above 0.
+
+    Returns:
+        (r, q) float32 (float64 for float64 input).
+    """
+    kind = torch.promote_types(a.dtype, torch.float32)
+    with torch.autocast(a.device.type, enabled=False):
+        left = F.normalize(a.to(kind), dim=1)
+        right = F.normalize(b.to(kind), dim=1)
+        return left @ right.T / temperature

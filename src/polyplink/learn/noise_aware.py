@@ -1,0 +1,147 @@
+"""The noise-aware contrastive loss of NTSSL (2.2), in the text's form and the reference's.
+
+Positives are summed inside the logarithm, so one true positive in a bag is enough: the gradient
+on a wrong one fades as the others align. In SupCon, where the mean over positives stands outside
+the logarithm, every positive must match.
+
+Bags may have any size: samples carry the number of their bag, and members that a short procedure
+could not give are simply absent.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+
+from polyplink.learn.masked import cosine_logits, masked_logsumexp, mean_over
+
+
+def symmetric_noise_aware(
+    embeddings: torch.Tensor,
+    bag: torch.Tensor,
+    temperature: float,
+    *,
+    fragment: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """The reference's form, as in MIL-NCE: every sample of every bag takes its turn as anchor.
+
+    For sample a: -log( sum over p in P(a) of e^s(a,p) / sum over q != a of e^s(a,q) ), P(a) the
+    other samples of its bag; mean over samples that have a positive.
+
+    Args:
+        embeddings: (n, d), projected; normalised here.
+        bag: (n,) int, the bag of each sample.
+        temperature: Divides the cosine; 0.07 in the reference.
+        fragment: (n,) int or None. Where given, samples of the anchor's own fragment are neither
+            positives nor negatives (the reference's masking of same-fragment frames).
+
+    Returns:
+        Scalar; 0 where no sample has a positive.
+    """
+    logits = cosine_logits(embeddings, embeddings, temperature)  # n n
+    others = ~torch.eye(len(bag), dtype=torch.bool, device=bag.device)
+    if fragment is not None:
+        others = others & (fragment[:, None] != fragment[None, :])
+    positive = (bag[:, None] == bag[None, :]) & others  # n n
+    rows = masked_logsumexp(logits, others) - masked_logsumexp(logits, positive)  # n
+    return mean_over(rows, positive.any(dim=1))
+
+
+def anchored_noise_aware(
+    embeddings: torch.Tensor, bag: torch.Tensor, anchor: torch.Tensor, temperature: float
+) -> torch.Tensor:
+    """The text's form, eq. 1: bag members against their own anchor and against all others.
+
+    For anchor y_i with members z_i1..z_iK: -log( sum_k e^s(z_ik, y_i) / ( sum_k e^s(z_ik, y_i) +
+    sum over j != i, k of e^s(z_ik, y_j) ) ); the text sums over anchors, here it is their mean.
+    With several anchors in a bag (its frames), each gives a row, and only anchors of other bags
+    stand in the denominator.
+
+    Args:
+        embeddings: (n, d), projected; normalised here.
+        bag: (n,) int, the bag of each sample.
+        anchor: (n,) bool, True for the anchor's sample(s) of a bag.
+        temperature: Divides the cosine; the text names none.
+
+    Returns:
+        Scalar; 0 where no anchor has a member.
+    """
+    logits = cosine_logits(embeddings, embeddings, temperature)  # n n, rows y, columns z
+    same = bag[:, None] == bag[None, :]  # n n
+    members = same & ~anchor[None, :]  # the members of each row's bag
+    own = members & anchor[:, None]  # n n
+    positive = masked_logsumexp(logits, own)  # n
+    # The denominator's second sum, inside out: every member against the anchors of other bags,
+    # then over the members of the bag.
+    foreign = masked_logsumexp(logits.T, ~same & anchor[None, :])  # n, by member z
+    against = masked_logsumexp(foreign.expand_as(logits), members)  # n
+    rows = torch.logaddexp(positive, against) - positive
+    return mean_over(rows, own.any(dim=1))
+
+
+@dataclass(frozen=True)
+class LossConfig:
+    """Which of the noise-aware terms count, and how.
+
+    Attributes:
+        form: "symmetric" (the reference) or "anchored" (the text's eq. 1).
+        temperature: Divides the cosine.
+        tracklet: Weight of the loss on tracklet (CLS) embeddings.
+        frame: Weight of the loss on frame embeddings, every frame of a bag a member.
+        within: Weight of the reference's third term: frames of one fragment as positives.
+        mask_fragment: Leave frames of the anchor's own fragment out of the frame term
+            (symmetric form only; eq. 1 never pairs an anchor with itself).
+    """
+
+    form: Literal["symmetric", "anchored"] = "symmetric"
+    temperature: float = 0.07
+    tracklet: float = 1.0
+    frame: float = 1.0
+    within: float = 0.0
+    mask_fragment: bool = False
+
+
+def _level(
+    config: LossConfig,
+    embeddings: torch.Tensor,
+    bag: torch.Tensor,
+    anchor: torch.Tensor,
+    fragment: torch.Tensor | None,
+) -> torch.Tensor:
+    if config.form == "anchored":
+        return anchored_noise_aware(embeddings, bag, anchor, config.temperature)
+    return symmetric_noise_aware(embeddings, bag, config.temperature, fragment=fragment)
+
+
+def multi_level_loss(
+    config: LossConfig,
+    tracklets: torch.Tensor,
+    frames: torch.Tensor,
+    bag: torch.Tensor,
+    anchor: torch.Tensor,
+) -> torch.Tensor:
+    """Tracklet level plus frame level (NTSSL 2.2, "Multi-Level Objective").
+
+    Args:
+        config: Form and weights; a term of weight 0 is not computed.
+        tracklets: (n, d), projected tracklet embeddings.
+        frames: (n s, d), projected frame embeddings, s per fragment, packed.
+        bag: (n,) int, the bag of each fragment.
+        anchor: (n,) bool, True for each bag's anchor.
+
+    Returns:
+        Scalar: the weighted sum of the terms.
+    """
+    length = len(frames) // len(tracklets)
+    fragment = torch.arange(len(bag), device=bag.device).repeat_interleave(length)  # n s
+    total = tracklets.new_zeros(())
+    if config.tracklet:
+        total = total + config.tracklet * _level(config, tracklets, bag, anchor, None)
+    if config.frame:
+        masked = fragment if config.mask_fragment else None
+        total = total + config.frame * _level(
+            config, frames, bag[fragment], anchor[fragment], masked
+        )
+    if config.within:
+        total = total + config.within * symmetric_noise_aware(frames, fragment, config.temperature)
+    return total
