@@ -1,0 +1,22 @@
+"""Tracklets: detections -> tracklets -> fragments; boxes -> crops, stored once."""
+
+from polyplink.tracklets.boxes import enlarge, iou
+from polyplink.tracklets.build import build_tracklets
+from polyplink.tracklets.fragments import crop_rows, fragments
+from polyplink.tracklets.prepare import prepare
+from polyplink.tracklets.prepared import Prepared, PrepareSettings, open_prepared
+from polyplink.tracklets.spans import Spans, spans_of
+
+__all__ = [
+    "PrepareSettings",
+    "Prepared",
+    "Spans",
+    "build_tracklets",
+    "crop_rows",
+    "enlarge",
+    "fragments",
+    "iou",
+    "open_prepared",
+    "prepare",
+    "spans_of",
+]

@@ -1,0 +1,189 @@
+"""Prepare a data set: tracklets and crops, made once and gone on with after a kill."""
+
+import errno
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from polyplink.artefacts import RunRecord, whole_file
+from polyplink.data.tables import DataSet, read_data
+from polyplink.errors import PolyplinkError
+from polyplink.tracklets.boxes import enlarge
+from polyplink.tracklets.build import BOX, build_tracklets
+from polyplink.tracklets.crops import FrameCrops, cutter
+from polyplink.tracklets.prepared import (
+    Prepared,
+    PrepareSettings,
+    check_procedures,
+    crops_path,
+    load_prepared,
+    prepared_folder,
+)
+from polyplink.tracklets.spans import procedure_positions, spans_of
+
+Progress = Callable[[int, int], None]  # crops written so far, crops in all
+
+
+def prepare(
+    folder: Path,
+    settings: PrepareSettings | None = None,
+    *,
+    procedures: Sequence[str] | None = None,
+    with_crops: bool = True,
+    workers: int | None = None,
+    progress: Progress | None = None,
+) -> Prepared:
+    """Make the tracklets and crops of a data folder, under prepared/key.
+
+    The tables are of the whole data set; crops are made procedure by procedure, each file whole
+    or absent. Called again, it goes on with what is missing, and returns at once if nothing is.
+    The key is of the tables and the settings: image files that change under the same names are
+    not noticed.
+
+    Args:
+        folder: A data folder (see `polyplink.data.tables.read_data`).
+        settings: None for the defaults.
+        procedures: Crop these alone, and return them alone; None for all.
+        with_crops: False for the tables alone, which need no images.
+        workers: Threads; None for one per core.
+        progress: Called with crops written (earlier runs' included) and crops in all.
+
+    Raises:
+        PolyplinkError: If the folder is no data folder, a procedure is unknown, an image is
+            missing, broken or of another size, or the disk is full.
+    """
+    settings = settings or PrepareSettings()
+    if workers is not None and workers < 1:
+        raise PolyplinkError(f"{workers} workers", "give 1 or more")
+    data = read_data(folder)
+    wanted = list(data.part(None) if procedures is None else procedures)
+    check_procedures(wanted, data.part(None))
+    target = prepared_folder(folder, data, settings)
+    record = RunRecord("prepare", settings=settings, inputs={"data": data.key})
+    with _disk_full_is_an_error(target):
+        if not (target / "tracklets.parquet").is_file():
+            with record.stage("tracklets"):
+                _write_tables(target, data, settings)
+        prepared = load_prepared(target, data, settings).select(wanted)
+        missing = [name for name in wanted if not crops_path(target, name).is_file()]
+        if with_crops and missing:
+            with record.stage("crops"):
+                _write_crops(prepared, missing, folder, workers or os.cpu_count() or 1, progress)
+        if record.seconds or not (target / "run.json").is_file():
+            record.write(target)
+    return prepared
+
+
+@contextmanager
+def _disk_full_is_an_error(target: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise PolyplinkError(
+            f"the disk of {target} is full",
+            "make room and run it again: it goes on where it stopped",
+        ) from None
+
+
+def _write_tables(target: Path, data: DataSet, settings: PrepareSettings) -> None:
+    detections, tracklets = build_tracklets(
+        data.detections, max_gap=settings.max_gap, min_iou=settings.min_iou
+    )
+    tracklets = sampled(tracklets, settings)
+    tracklets = tracklets.with_columns(procedure_positions(tracklets, spans_of(detections)))
+    # The tracklets last: where they are, the detections are too.
+    for name, table in (("detections", detections), ("tracklets", tracklets)):
+        with whole_file(target / f"{name}.parquet") as temporary:
+            table.write_parquet(temporary)
+
+
+def sampled(tracklets: pl.DataFrame, settings: PrepareSettings) -> pl.DataFrame:
+    """Keep tracklets that are long enough and say where their crops lie.
+
+    Args:
+        tracklets: From `build_tracklets`.
+        settings: `min_length` and `stride` are used.
+
+    Returns:
+        Those of at least `min_length` boxes, with crop_first (row in the procedure's crops) and
+        n_crops (every `stride`-th box from the first).
+    """
+    n_crops = (pl.col("n") + settings.stride - 1) // settings.stride
+    return (
+        tracklets.filter(pl.col("n") >= settings.min_length)
+        .with_columns(n_crops.cast(pl.Int32).alias("n_crops"))
+        .with_columns(
+            (pl.col("n_crops").cum_sum() - pl.col("n_crops"))
+            .over("procedure_id")
+            .cast(pl.Int32)
+            .alias("crop_first")
+        )
+        .select(*tracklets.columns, "crop_first", "n_crops")
+    )
+
+
+def _write_crops(
+    prepared: Prepared,
+    missing: Sequence[str],
+    folder: Path,
+    workers: int,
+    progress: Progress | None,
+) -> None:
+    rows = {row["procedure_id"]: row for row in prepared.data.procedures.iter_rows(named=True)}
+    total = int(prepared.tracklets["n_crops"].sum())
+    done = total - int(prepared.select(missing).tracklets["n_crops"].sum())
+
+    def tick(crops: int) -> None:
+        nonlocal done
+        done += crops
+        if progress is not None:
+            progress(done, total)
+
+    with cutter(workers) as threads:
+        for procedure_id in missing:
+            frames = frame_crops(prepared.select([procedure_id]), rows[procedure_id], folder)
+            threads.write(
+                crops_path(prepared.folder, procedure_id), frames, prepared.settings.size, tick
+            )
+
+
+def frame_crops(part: Prepared, procedure: dict[str, object], folder: Path) -> list[FrameCrops]:
+    """What to cut from each frame of one procedure, frame by frame.
+
+    Args:
+        part: One procedure's part.
+        procedure: Its row of the procedures table.
+        folder: The data folder, which a relative source is relative to.
+
+    Raises:
+        PolyplinkError: If a detection to be cropped has no image.
+    """
+    stride, factor = part.settings.stride, part.settings.crop_factor
+    counts = part.tracklets["n_crops"].to_numpy().astype(np.int64)  # n
+    crop = np.arange(counts.sum())  # crops
+    within = crop - np.repeat(np.cumsum(counts) - counts, counts)
+    rows = np.repeat(part.tracklets["offset"].to_numpy(), counts) + stride * within
+    boxes = part.detections[rows]
+    if boxes["image"].null_count():
+        frame = boxes.filter(pl.col("image").is_null())["frame"][0]
+        raise PolyplinkError(
+            f"procedure {procedure['procedure_id']!r}, frame {frame}: no image",
+            "import the data with its images, or prepare without crops",
+        )
+    width, height = int(str(procedure["width"])), int(str(procedure["height"]))
+    cuts = enlarge(boxes.select(BOX).to_numpy(), factor, width, height)  # crops 4
+    source = folder / str(procedure["source"])
+    images = boxes["image"].to_list()
+    groups: dict[str, list[int]] = {}
+    for row in np.argsort(boxes["frame"].to_numpy(), kind="stable").tolist():
+        groups.setdefault(images[row], []).append(row)
+    return [
+        FrameCrops(source / image, width, height, np.array(found), cuts[found])
+        for image, found in groups.items()
+    ]

@@ -1,0 +1,199 @@
+"""A prepared data set: its tracklets, and their crops as arrays on disk."""
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+import numpy as np
+import polars as pl
+
+from polyplink.artefacts import content_key
+from polyplink.data.tables import DataSet, read_data
+from polyplink.errors import PolyplinkError
+from polyplink.tracklets.crops import Pixels
+from polyplink.tracklets.fragments import fragments
+from polyplink.tracklets.spans import Spans, spans_of
+
+FORMAT = 1  # of the folder; a new one makes new keys
+
+
+@dataclass(frozen=True)
+class PrepareSettings:
+    """How tracklets and crops are made; the defaults are those of the NTSSL paper.
+
+    Attributes:
+        min_length: Boxes a tracklet must have to be kept.
+        stride: Every how many boxes of a tracklet one is cropped, from the first.
+        max_gap: Largest step in frames within a tracklet.
+        min_iou: Smallest IoU of neighbouring boxes of a tracklet.
+        crop_factor: psi, times the box's width and height; None for the full frame.
+        size: Width and height of a crop, pixels.
+    """
+
+    min_length: int = 30
+    stride: int = 4
+    max_gap: int = 1
+    min_iou: float = 0.1
+    crop_factor: float | None = 5.0
+    size: int = 232
+
+    def __post_init__(self) -> None:
+        for name in ("min_length", "stride", "max_gap", "size"):
+            if getattr(self, name) < 1:
+                raise PolyplinkError(f"{name} is {getattr(self, name)}", "give 1 or more")
+        if not 0.0 <= self.min_iou <= 1.0:
+            raise PolyplinkError(f"min_iou is {self.min_iou}", "give a value in [0, 1]")
+        if self.crop_factor is not None and not self.crop_factor > 0:
+            raise PolyplinkError(f"crop_factor is {self.crop_factor}", "give one above 0, or None")
+        # 5 and 5.0 are one setting, and must be one key.
+        object.__setattr__(self, "min_iou", float(self.min_iou))
+        if self.crop_factor is not None:
+            object.__setattr__(self, "crop_factor", float(self.crop_factor))
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A data set with its tracklets and crops, or a part of its procedures.
+
+    Attributes:
+        data: The data set, whole.
+        settings: How it was prepared.
+        key: Content key of data and settings.
+        folder: Where it lies: the data folder's prepared/key.
+        procedures: The procedures of this part.
+        detections: All detections, sorted so that each tracklet is one run.
+        tracklets: Tracklets of this part of at least `min_length` boxes: the columns of
+            `build_tracklets`, then crop_first (row in the procedure's crops), n_crops and
+            position (first frame in the procedure's annotated span, 0 to 1).
+        spans: Annotated spans, over all detections.
+    """
+
+    data: DataSet
+    settings: PrepareSettings
+    key: str
+    folder: Path
+    procedures: tuple[str, ...]
+    detections: pl.DataFrame
+    tracklets: pl.DataFrame
+    spans: Spans
+
+    def crops(self, procedure_id: str) -> Pixels:
+        """The procedure's crops, memory-mapped, read-only: (crops, size, size, 3) uint8, RGB.
+
+        Raises:
+            PolyplinkError: If they were not made, or the file was cut short.
+        """
+        path = crops_path(self.folder, procedure_id)
+        try:
+            crops: Pixels = np.load(path, mmap_mode="r", allow_pickle=False)
+        except FileNotFoundError:
+            raise PolyplinkError(
+                f"no crops of procedure {procedure_id!r} in {self.folder}",
+                "run `polyplink prepare`",
+            ) from None
+        except ValueError as error:
+            raise PolyplinkError(
+                f"{path} cannot be read ({error})", "remove it and run `polyplink prepare`"
+            ) from None
+        return crops
+
+    def part(self, name: str | None) -> "Prepared":
+        """A part of the data set by its name in splits.json ("train", ...); None for all of it.
+
+        Raises:
+            PolyplinkError: If there is no such part.
+        """
+        return self.select(self.data.part(name))
+
+    def select(self, procedures: Sequence[str]) -> "Prepared":
+        """Some procedures; their tracklets keep their order and count their rows from 0.
+
+        Raises:
+            PolyplinkError: If one is not among this part's procedures.
+        """
+        check_procedures(procedures, self.procedures)
+        rows = self.tracklets.filter(pl.col("procedure_id").is_in(list(procedures)))
+        return dataclasses.replace(self, procedures=tuple(procedures), tracklets=rows)
+
+    def fragments(self, length: int = 8, *, pad: bool = False) -> pl.DataFrame:
+        """Fragments of `length` crops of this part's tracklets (see `fragments.fragments`)."""
+        return fragments(
+            self.tracklets,
+            self.spans,
+            self.detections["frame"].to_numpy(),
+            stride=self.settings.stride,
+            length=length,
+            pad=pad,
+        )
+
+
+def check_procedures(wanted: Sequence[str], known: Sequence[str]) -> None:
+    """Refuse a name that is no procedure.
+
+    Raises:
+        PolyplinkError: Naming it and some of those there are.
+    """
+    strange = sorted(set(wanted) - set(known))
+    if strange:
+        have = ", ".join(list(known)[:5]) or "none"
+        raise PolyplinkError(f"no procedure {strange[0]!r}", f"choose among: {have} ...")
+
+
+def prepared_folder(folder: Path, data: DataSet, settings: PrepareSettings) -> Path:
+    """Where a data folder keeps what is prepared of it under these settings."""
+    return folder / "prepared" / content_key("prepare", FORMAT, data.key, settings)
+
+
+def crops_path(prepared: Path, procedure_id: str) -> Path:
+    """The file of a procedure's crops; a name that no file can have is quoted."""
+    return prepared / "crops" / f"{quote(procedure_id, safe=' ')}.npy"
+
+
+def load_prepared(target: Path, data: DataSet, settings: PrepareSettings) -> Prepared:
+    """Read the tables in `target`, the folder that `prepared_folder` names.
+
+    Raises:
+        PolyplinkError: If they are not there, or cannot be read.
+    """
+    if not (target / "tracklets.parquet").is_file():
+        raise PolyplinkError(
+            f"nothing is prepared in {target.parent.parent} under these settings",
+            "run `polyplink prepare`",
+        )
+    tables = {}
+    for name in ("detections", "tracklets"):
+        path = target / f"{name}.parquet"
+        try:
+            tables[name] = pl.read_parquet(path)
+        except (OSError, pl.exceptions.PolarsError) as error:
+            raise PolyplinkError(
+                f"{path} cannot be read ({error})",
+                f"remove {target} and run `polyplink prepare`",
+            ) from None
+    return Prepared(
+        data=data,
+        settings=settings,
+        key=target.name,
+        folder=target,
+        procedures=tuple(data.part(None)),
+        detections=tables["detections"],
+        tracklets=tables["tracklets"],
+        spans=spans_of(tables["detections"]),
+    )
+
+
+def open_prepared(folder: Path, settings: PrepareSettings | None = None) -> Prepared:
+    """Open what `prepare` made of a data folder.
+
+    Args:
+        folder: The data folder.
+        settings: Those it was prepared with; None for the defaults.
+
+    Raises:
+        PolyplinkError: If the folder is no data folder, or was not prepared so.
+    """
+    settings = settings or PrepareSettings()
+    data = read_data(folder)
+    return load_prepared(prepared_folder(folder, data, settings), data, settings)
