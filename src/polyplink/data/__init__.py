@@ -1,5 +1,10 @@
 """The three tables, the data sets that are read into them, their splits and their doctor."""
 
+from polyplink.data.doctor import diagnose
+from polyplink.data.findings import Finding, Severity
+from polyplink.data.real_colon import Imported, import_real_colon
+from polyplink.data.released import lesion_info, positive_frames, published_splits, video_info
+from polyplink.data.splits import split_by_rule
 from polyplink.data.tables import (
     DETECTIONS,
     POLYPS,
@@ -13,6 +18,13 @@ from polyplink.data.tables import (
     write_data,
 )
 from polyplink.data.voc import VocFrame, VocObject, format_voc, parse_voc
+from polyplink.data.vocabulary import (
+    ADENOMA,
+    AdenomaMap,
+    adenoma_label,
+    normalise_location,
+    size_label,
+)
 from polyplink.data.write_real_colon import (
     annotations_folder,
     frame_stem,
@@ -23,22 +35,33 @@ from polyplink.data.write_real_colon import (
 )
 
 __all__ = [
+    "ADENOMA",
     "DETECTIONS",
     "POLYPS",
     "PROCEDURES",
     "TABLES",
+    "AdenomaMap",
     "Column",
     "DataSet",
     "Schema",
+    "SeverityImported",
     "VocFrame",
     "VocObject",
+    "adenoma_label",
     "annotations_folder",
     "check",
+    "diagnoseFinding",
     "format_voc",
     "frame_stem",
     "frames_folder",
+    "import_real_colonlesion_info",
+    "normalise_location",
     "parse_voc",
+    "positive_frames",
+    "published_splits",
     "read_data",
+    "size_label",
+    "video_infosplit_by_rule",
     "write_annotations",
     "write_data",
     "write_real_colon",

@@ -3,6 +3,7 @@
 Source: Biffi et al., Scientific Data 2024, 11:539, and the annotation files of its release.
 """
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -98,18 +99,13 @@ def format_voc(frame: VocFrame) -> str:
 
 
 # Most frames show no polyp; what such a frame says is had without building a tree.
-_NO_OBJECT = re.compile(
-    r"\s*<annotation>.*<folder>([^<&]*)</folder>\s*<filename>([^<&]*)</filename>"
-    r".*<width>(\d+)</width>\s*<height>(\d+)</height>.*</annotation>\s*",
-    re.DOTALL,
-)
+_FIELD = re.compile(r"<(folder|filename|width|height)>([^<&]*)</\1>")
 
 
 def parse_voc(text: str, name: str) -> VocFrame:
     """Read a frame's XML, fields by their tags in whatever order.
 
-    A frame without an object is read by one pattern: what stands between the fields that are
-    needed is not looked at.
+    Of a frame without an object only the fields that are needed and the end are looked at.
 
     Args:
         text: The file's text.
@@ -122,9 +118,8 @@ def parse_voc(text: str, name: str) -> VocFrame:
         PolyplinkError: If the XML is broken or truncated, holds a document type (entities are not
             expanded), or lacks a field or a number.
     """
-    if "<object" not in text and "<!" not in text and (short := _NO_OBJECT.fullmatch(text)):
-        folder, filename, width, height = short.groups()
-        return VocFrame(folder, filename, int(width), int(height), ())
+    if "<object" not in text and (short := _parse_without_object(text)):
+        return short
     if "<!DOCTYPE" in text:
         raise PolyplinkError(f"{name} has a document type, which is not read", _MEND)
     try:
@@ -136,17 +131,29 @@ def parse_voc(text: str, name: str) -> VocFrame:
     return VocFrame(
         folder=(root.findtext("folder") or "").strip(),
         filename=(root.findtext("filename") or "").strip(),
-        width=round(_real(size, "width", name)),
-        height=round(_real(size, "height", name)),
+        width=_count(size, "width", name),
+        height=_count(size, "height", name),
         objects=tuple(_parse_object(element, name) for element in root.iter("object")),
     )
+
+
+def _parse_without_object(text: str) -> VocFrame | None:
+    """Read a frame that has no object; None where the text needs the full parser."""
+    fields = dict(_FIELD.findall(text))
+    whole = text.startswith("<annotation") and text.rstrip().endswith("</annotation>")
+    if not whole or len(fields) < 4 or "<!" in text:
+        return None
+    width, height = fields["width"], fields["height"]
+    if not (width.isdecimal() and height.isdecimal() and int(width) and int(height)):
+        return None
+    return VocFrame(fields["folder"], fields["filename"], int(width), int(height), ())
 
 
 def _parse_object(element: ET.Element, name: str) -> VocObject:
     box = _child(element, "bndbox", name)
     return VocObject(
         unique_id=(element.findtext("unique_id") or "").strip() or None,
-        box_id=round(_real(element, "box_id", name)),
+        box_id=_count(element, "box_id", name),
         xmin=_real(box, "xmin", name),
         ymin=_real(box, "ymin", name),
         xmax=_real(box, "xmax", name),
@@ -167,3 +174,10 @@ def _real(element: ET.Element, tag: str, name: str) -> float:
         return float(text)
     except ValueError:
         raise PolyplinkError(f"{name}: <{tag}> holds {text!r}, not a number", _MEND) from None
+
+
+def _count(element: ET.Element, tag: str, name: str) -> int:
+    value = _real(element, tag, name)
+    if not 1 <= value < math.inf:
+        raise PolyplinkError(f"{name}: <{tag}> holds {value:g}, not a number from 1", _MEND)
+    return round(value)

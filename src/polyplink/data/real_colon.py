@@ -1,0 +1,180 @@
+"""Read REAL-Colon as it is released: 60 procedures, 132 polyps, 2.76 million annotation files.
+
+Source: Biffi et al., Scientific Data 2024, 11:539 (figshare 22202866). Images are optional: the
+annotations and the two tables are enough to build tracklets and count from boxes.
+"""
+
+import multiprocessing
+import signal
+from collections.abc import Callable, Generator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from polyplink.data.faults import Faults
+from polyplink.data.real_colon_boxes import ProcedureBoxes, ProcedureSource, read_boxes
+from polyplink.data.real_colon_tables import read_lesion_info, read_video_info
+from polyplink.data.splits import split_by_rule
+from polyplink.data.tables import DataSet
+from polyplink.data.write_real_colon import frames_folder
+from polyplink.errors import PolyplinkError
+
+DATASET = "real-colon"
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A data set as it was read, and one line for each kind of thing that was odd in it."""
+
+    data: DataSet
+    warnings: list[str]
+
+
+def import_real_colon(
+    source: Path,
+    *,
+    images: bool = True,
+    lenient: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+    workers: int = 1,
+) -> Imported:
+    """Read a REAL-Colon folder into the three tables.
+
+    Procedures are those with an annotation folder, in the order of `video_info.csv`, each its own
+    patient. The splits are those of `split_by_rule`.
+
+    Args:
+        source: Folder with `video_info.csv`, `lesion_info.csv` and `<procedure>_annotations`.
+        images: Name each box's image, where the procedure's `_frames` folder is there.
+        lenient: Leave out what cannot be used and count it, instead of raising. The frame of a
+            missing image loses its boxes, so that a tracklet is cut there.
+        progress: Called after every procedure with how many are read and how many there are.
+        workers: Processes that read. More than one needs the main module to be importable.
+
+    Returns:
+        The data set and its warnings.
+
+    Raises:
+        PolyplinkError: If a folder, table or column is missing; unless lenient, at the first
+            faulty file or box (see `read_boxes`).
+    """
+    videos = read_video_info(source / "video_info.csv")
+    lesions = read_lesion_info(source / "lesion_info.csv")
+    folders = _annotation_folders(source, videos)
+    videos = videos.filter(pl.col("procedure_id").is_in(list(folders)))
+    lesions = lesions.filter(pl.col("procedure_id").is_in(list(folders)))
+    sources = [
+        ProcedureSource(
+            procedure_id=procedure_id,
+            annotations=folders[procedure_id],
+            frames=_frames(source, procedure_id) if images else None,
+            polyp_ids=frozenset(lesions.filter(pl.col("procedure_id") == procedure_id)["polyp_id"]),
+            lenient=lenient,
+        )
+        for procedure_id in videos["procedure_id"]
+    ]
+    read: list[ProcedureBoxes] = []
+    with closing(_read_all(sources, workers)) as results:
+        for boxes in results:
+            read.append(boxes)
+            if progress is not None:
+                progress(len(read), len(sources))
+    faults = _warnings(videos, lesions, read, lenient)
+    return Imported(_join(source, videos, lesions, read), faults.lines())
+
+
+def _annotation_folders(source: Path, videos: pl.DataFrame) -> dict[str, Path]:
+    """Procedure id to its folder, under either of the two names in use."""
+    if not source.is_dir():
+        raise PolyplinkError(f"no folder {source}", "check the path")
+    folders: dict[str, Path] = {}
+    for path in sorted(source.iterdir()):
+        procedure_id, _, kind = path.name.rpartition("_")
+        if kind not in {"annotations", "annotation"} or not path.is_dir() or path.name[0] == ".":
+            continue
+        if procedure_id in folders:
+            raise PolyplinkError(
+                f"{path} and {folders[procedure_id]} are of one procedure", "remove one of them"
+            )
+        folders[procedure_id] = path
+    if not folders:
+        raise PolyplinkError(
+            f"{source} has no folder <procedure>_annotations", "unpack the archives into it"
+        )
+    unknown = sorted(set(folders) - set(videos["procedure_id"]))
+    if unknown:
+        raise PolyplinkError(
+            f"{source / 'video_info.csv'} has no row for {unknown[0]}",
+            f"add the row, or move {folders[unknown[0]].name} away",
+        )
+    return folders
+
+
+def _frames(source: Path, procedure_id: str) -> Path | None:
+    folder = source / frames_folder(procedure_id)
+    return folder if folder.is_dir() else None
+
+
+def _read_all(sources: list[ProcedureSource], workers: int) -> Generator[ProcedureBoxes]:
+    if workers <= 1 or len(sources) <= 1:
+        yield from map(read_boxes, sources)
+        return
+    # Spawned, because a fork of a process that has threads (polars has) may hang.
+    pool = ProcessPoolExecutor(
+        min(workers, len(sources)),
+        mp_context=multiprocessing.get_context("spawn"),
+        initializer=_ignore_interrupt,
+    )
+    try:
+        yield from pool.map(read_boxes, sources)
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _ignore_interrupt() -> None:
+    # Ctrl-C is for the parent, which ends the pool; workers would each print a traceback.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _join(
+    source: Path, videos: pl.DataFrame, lesions: pl.DataFrame, read: list[ProcedureBoxes]
+) -> DataSet:
+    procedures = videos.with_columns(
+        dataset=pl.lit(DATASET),
+        patient=pl.col("procedure_id"),
+        width=pl.Series([boxes.width for boxes in read], dtype=pl.Int32),
+        height=pl.Series([boxes.height for boxes in read], dtype=pl.Int32),
+        source=pl.lit(str(source.resolve())),
+    )
+    detections = pl.concat(
+        boxes.boxes.with_columns(procedure_id=pl.lit(procedure_id))
+        for procedure_id, boxes in zip(videos["procedure_id"], read, strict=True)
+    )
+    splits = split_by_rule(videos["procedure_id"], set(lesions["procedure_id"]))
+    return DataSet.of(detections, procedures, lesions, splits)
+
+
+def _warnings(
+    videos: pl.DataFrame, lesions: pl.DataFrame, read: list[ProcedureBoxes], lenient: bool
+) -> Faults:
+    faults = Faults(lenient)
+    listed = dict(lesions.group_by("procedure_id").len().iter_rows())
+    columns = videos.select("procedure_id", "n_frames", "num_lesions")
+    for (procedure_id, n_frames, claimed), boxes in zip(columns.iter_rows(), read, strict=True):
+        rows = listed.get(procedure_id, 0)
+        if claimed is not None and claimed != rows:
+            faults.warn(
+                "num_lesions of video_info.csv is not the number of rows of lesion_info.csv, "
+                "which counts",
+                f"{procedure_id}: {claimed} and {rows}",
+            )
+        if boxes.n_files != n_frames:
+            faults.warn(
+                "num_frames of video_info.csv is not the number of annotation files",
+                f"{procedure_id}: {n_frames} and {boxes.n_files}",
+            )
+        faults.add(boxes.faults)
+    return faults
