@@ -85,7 +85,9 @@ def read_record(path: Path) -> WeightsRecord:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
     except (SafetensorError, OSError) as error:
-        raise PolyplinkError(f"{path} is not safetensors ({error})", "train or copy again") from None
+        raise PolyplinkError(
+            f"{path} is not safetensors ({error})", "train or copy again"
+        ) from None
     if _RECORD not in metadata:
         raise PolyplinkError(
             f"{path} holds no polyplink record", "give weights that `polyplink train` wrote"
@@ -95,7 +97,7 @@ def read_record(path: Path) -> WeightsRecord:
         raise PolyplinkError(f"{path} has another format of record", "update polyplink")
     try:
         values = {
-            f.name: TypeAdapter(f.type).validate_python(record[f.name])
+            f.name: TypeAdapter[Any](f.type).validate_python(record[f.name])
             for f in fields(WeightsRecord)
         }
     except (KeyError, ValidationError) as error:

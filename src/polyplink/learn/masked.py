@@ -1,11 +1,11 @@
 """The masked log-sum-exp underneath every contrastive loss."""
 
 import torch
-import torch.nn.functional as F
+from torch.nn import functional
 
 
 def masked_logsumexp(logits: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """log sum exp over the entries of each row where the mask is True.
+    """Log-sum-exp over the entries of each row where the mask is True.
 
     Args:
         logits: (r, q) float.
@@ -38,6 +38,6 @@ def cosine_logits(a: torch.Tensor, b: torch.Tensor, temperature: float) -> torch
     """
     kind = torch.promote_types(a.dtype, torch.float32)
     with torch.autocast(a.device.type, enabled=False):
-        left = F.normalize(a.to(kind), dim=1)
-        right = F.normalize(b.to(kind), dim=1)
+        left = functional.normalize(a.to(kind), dim=1)
+        right = functional.normalize(b.to(kind), dim=1)
         return left @ right.T / temperature

@@ -51,9 +51,9 @@ def draw_ranks(
     return drawn, drawn <= last[:, None]
 
 
-def neighbour_at(positions: np.ndarray, start: np.ndarray, stop: np.ndarray, ranks: np.ndarray) -> (
-    np.ndarray
-):
+def neighbour_at(
+    positions: np.ndarray, start: np.ndarray, stop: np.ndarray, ranks: np.ndarray
+) -> np.ndarray:
     """The neighbour in time that holds a rank, by bisection instead of sorting distances.
 
     Args:

@@ -1,0 +1,97 @@
+"""Checkpoints: tensors as safetensors, the rest as JSON in the same file."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import nn
+
+from polyplink.artefacts import to_plain, whole_file
+from polyplink.encoders import check_state
+from polyplink.errors import PolyplinkError
+
+_STATE = "state"
+_MOMENTS = ("exp_avg", "exp_avg_sq", "step")
+
+
+def _optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, torch.Tensor]:
+    return {
+        f"optimizer.{index}.{name}": value
+        for index, values in optimizer.state_dict()["state"].items()
+        for name, value in values.items()
+        if name in _MOMENTS
+    }
+
+
+def save_checkpoint(
+    path: Path,
+    modules: Mapping[str, nn.Module],
+    optimizer: torch.optim.Optimizer,
+    state: Mapping[str, Any],
+) -> None:
+    """Write everything a run needs to go on: one file, whole or not at all.
+
+    Args:
+        path: The file.
+        modules: By name; their tensors are kept as "name.tensor".
+        optimizer: AdamW; its moments are kept, its settings come from the recipe.
+        state: JSON-able values: epochs done, history, the recipe.
+    """
+    tensors = {
+        f"{name}.{key}": value
+        for name, m in modules.items()
+        for key, value in m.state_dict().items()
+    } | _optimizer_tensors(optimizer)
+    cpu = {key: value.detach().cpu().contiguous() for key, value in tensors.items()}
+    with whole_file(path) as temporary:
+        save_file(cpu, temporary, metadata={_STATE: json.dumps(to_plain(state))})
+
+
+def read_state(path: Path) -> dict[str, Any]:
+    """The JSON values of a checkpoint.
+
+    Raises:
+        PolyplinkError: If the file is missing or no checkpoint.
+    """
+    if not path.is_file():
+        raise PolyplinkError(f"no checkpoint {path}", "start without --resume")
+    try:
+        with safe_open(path, framework="pt") as file:
+            text = (file.metadata() or {})[_STATE]
+    except (SafetensorError, OSError, KeyError):
+        raise PolyplinkError(f"{path} is no checkpoint", "start anew in another folder") from None
+    state: dict[str, Any] = json.loads(text)
+    return state
+
+
+def load_checkpoint(
+    path: Path,
+    modules: Mapping[str, nn.Module],
+    optimizer: torch.optim.Optimizer | None = None,
+) -> None:
+    """Load the tensors of a checkpoint, strictly, into modules and (where given) an optimiser.
+
+    Raises:
+        PolyplinkError: If the checkpoint is of another encoder.
+    """
+    with safe_open(path, framework="pt") as file:
+        tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+    for name, module in modules.items():
+        prefix = f"{name}."
+        own = {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
+        check_state(path, own, module.state_dict())
+        module.load_state_dict(own)
+    if optimizer is None:
+        return
+    moments: dict[int, dict[str, torch.Tensor]] = {}
+    for key, value in tensors.items():
+        if key.startswith("optimizer."):
+            _, index, name = key.split(".")
+            moments.setdefault(int(index), {})[name] = value
+    optimizer.load_state_dict(
+        {"state": moments, "param_groups": optimizer.state_dict()["param_groups"]}
+    )

@@ -1,0 +1,84 @@
+"""Fragments ready for training: their places in time, their polyps, and their pixels."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from polyplink.errors import PolyplinkError
+from polyplink.tracklets import Prepared, crop_rows
+
+_SHARE_OF_MEMORY = 0.5  # of what is free on a GPU may hold crops; the rest is for the step
+
+
+class FragmentSet:
+    """Fragments of some procedures, with their crops within reach of a device.
+
+    On a GPU the crops are copied there once, where they fit in half of its free memory, and a
+    batch is an index. Elsewhere a batch is gathered from the memory maps.
+
+    Attributes:
+        procedures: (n,) int code of each fragment's procedure.
+        positions: (n,) float64, first frame within the procedure's annotated span, 0 to 1.
+        polyps: (n,) int code of each fragment's polyp; meaningless where `known` is False.
+        known: (n,) bool, whether the polyp is known.
+        rows: (n, s) int64, rows of the fragments' crops among all crops of the set.
+    """
+
+    def __init__(
+        self, prepared: Prepared, procedures: Sequence[str], length: int, device: torch.device
+    ) -> None:
+        part = prepared.select(procedures)
+        table = part.fragments(length)
+        present = table["procedure_id"].unique(maintain_order=True).to_list()
+        code = {name: i for i, name in enumerate(present)}
+        self._arrays = [part.crops(name) for name in present]
+        self._starts = np.cumsum([0, *map(len, self._arrays)])
+        self.procedures = np.array([code[p] for p in table["procedure_id"]], dtype=np.int64)
+        self.positions = table["position"].to_numpy().astype(np.float64)
+        self.known = table["polyp_id"].is_not_null().to_numpy()
+        names = table["polyp_id"].fill_null("").to_numpy()
+        self.polyps = np.unique(names, return_inverse=True)[1].astype(np.int64)
+        self.rows = crop_rows(table, length) + self._starts[self.procedures][:, None]  # n s
+        self.device = device
+        self._resident = self._copy_to_device()
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def _copy_to_device(self) -> torch.Tensor | None:
+        if self.device.type != "cuda" or not self._arrays:
+            return None
+        free, _ = torch.cuda.mem_get_info(self.device)
+        if sum(a.nbytes for a in self._arrays) > _SHARE_OF_MEMORY * free:
+            return None
+        return torch.cat([torch.from_numpy(np.array(a)).to(self.device) for a in self._arrays])
+
+    def crops(self, fragments: np.ndarray) -> torch.Tensor:
+        """Crops of m fragments, packed: uint8 (m s, h, w, 3) on the device."""
+        rows = self.rows[fragments].reshape(-1)  # m s
+        if self._resident is not None:
+            return self._resident[torch.from_numpy(rows).to(self.device)]
+        owner = np.searchsorted(self._starts, rows, side="right") - 1
+        out = np.empty((len(rows), *self._arrays[0].shape[1:]), np.uint8)
+        for i in np.unique(owner):
+            here = owner == i
+            out[here] = self._arrays[i][rows[here] - self._starts[i]]
+        return torch.from_numpy(out).to(self.device, non_blocking=True)
+
+
+def hold_out(procedures: Sequence[str], every: int) -> tuple[list[str], list[str]]:
+    """Split procedures into those to train on and each `every`-th (by name) to validate on.
+
+    Raises:
+        PolyplinkError: If nothing is left to train on.
+    """
+    names = sorted(procedures)
+    held = names[every - 1 :: every] if every else []
+    rest = [name for name in names if name not in set(held)]
+    if not rest:
+        raise PolyplinkError(
+            f"{len(names)} procedures, {len(held)} of them held out: none to train on",
+            "give more procedures, or set validation.every to 0",
+        )
+    return rest, held

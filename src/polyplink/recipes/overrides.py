@@ -1,0 +1,72 @@
+"""Fields of a recipe, set by name: `--set loss.temperature=0.1`."""
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from polyplink.artefacts import to_plain
+from polyplink.errors import PolyplinkError
+from polyplink.learn import TrainConfig
+
+
+def field_names(value: Any, prefix: str = "") -> list[str]:
+    """Dotted names of all fields of a dataclass that hold values, depth first."""
+    names: list[str] = []
+    for field in dataclasses.fields(value):
+        inner = getattr(value, field.name)
+        name = f"{prefix}{field.name}"
+        names += field_names(inner, f"{name}.") if dataclasses.is_dataclass(inner) else [name]
+    return names
+
+
+def _parse(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return None if text.lower() == "none" else text
+
+
+def _replace(value: Any, path: Sequence[str], given: Any) -> Any:
+    name, *rest = path
+    inner = _replace(getattr(value, name), rest, given) if rest else given
+    return dataclasses.replace(value, **{name: inner})
+
+
+def override(recipe: TrainConfig, assignments: Sequence[str]) -> TrainConfig:
+    """A recipe with some fields changed.
+
+    Args:
+        recipe: The recipe.
+        assignments: "dotted.name=value"; values as JSON, bare words as text, "none" for None.
+
+    Raises:
+        PolyplinkError: If an assignment has no "=", names no field (the nearest is named), or
+            its value does not fit the field.
+    """
+    known = field_names(recipe)
+    for assignment in assignments:
+        name, equals, text = assignment.partition("=")
+        if not equals:
+            raise PolyplinkError(f"--set {assignment!r} has no value", "write NAME=VALUE")
+        if name not in known:
+            near = get_close_matches(name, known, n=1, cutoff=0.5)
+            mend = f"did you mean {near[0]}?" if near else f"the names are: {', '.join(known)}"
+            raise PolyplinkError(f"recipe {recipe.name} has no field {name!r}", mend)
+        changed = _replace(recipe, name.split("."), _parse(text))
+        recipe = _validated(changed, name, text)
+    return recipe
+
+
+def _validated(recipe: TrainConfig, name: str, text: str) -> TrainConfig:
+    # Through plain values, because a dataclass that exists already is not looked at again.
+    try:
+        return TypeAdapter(TrainConfig).validate_python(to_plain(recipe))
+    except ValidationError as error:
+        reason = error.errors()[0]["msg"]
+        raise PolyplinkError(
+            f"{name}={text} does not fit ({reason})", "give another value"
+        ) from None
