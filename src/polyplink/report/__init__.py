@@ -1,0 +1,33 @@
+"""Reports: one HTML file for reading, tables for the terminal, CSV for a spreadsheet."""
+
+from polyplink.report.figures import Comparison, Figure, Method, Metric
+from polyplink.report.html import render, write_report
+from polyplink.report.model import (
+    OperatingPoint,
+    Procedure,
+    Provenance,
+    Report,
+    Tracklet,
+    Training,
+    UncertainLink,
+)
+from polyplink.report.tables import comparison_tables, count_table, write_csv
+
+__all__ = [
+    "Comparison",
+    "Figure",
+    "Method",
+    "Metric",
+    "OperatingPoint",
+    "Procedure",
+    "Provenance",
+    "Report",
+    "Tracklet",
+    "Training",
+    "UncertainLink",
+    "comparison_tables",
+    "count_table",
+    "render",
+    "write_csv",
+    "write_report",
+]

@@ -1,0 +1,228 @@
+"""What a report is made from: plain values, gathered by the commands that write one."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polyplink import __version__
+from polyplink.errors import PolyplinkError
+from polyplink.report.figures import Comparison
+
+Values = tuple[float | None, ...]
+
+
+@dataclass(frozen=True)
+class Tracklet:
+    """One tracklet as the report shows it.
+
+    Attributes:
+        tracklet_id: Its name, unique in the procedure.
+        first: First frame, from 0.
+        last: Last frame, inclusive.
+        predicted: The polyp that the association gave it.
+        polyp_id: The true polyp, or None where unknown.
+        sureness: Score of the assignment in [0, 1], 1 is sure; None where there is none.
+        crop: One view, uint8 (height, width, 3) RGB, or None.
+
+    Raises:
+        PolyplinkError: If the frames run backwards or the crop is not such an image.
+    """
+
+    tracklet_id: str
+    first: int
+    last: int
+    predicted: str
+    polyp_id: str | None = None
+    sureness: float | None = None
+    crop: NDArray[np.uint8] | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.first <= self.last:
+            raise PolyplinkError(
+                f"tracklet {self.tracklet_id!r}: frames {self.first} to {self.last}",
+                "give 0 <= first <= last",
+            )
+        crop = self.crop
+        if crop is not None and (
+            crop.dtype != np.uint8 or crop.ndim != 3 or crop.shape[2] != 3 or crop.size == 0
+        ):
+            raise PolyplinkError(
+                f"tracklet {self.tracklet_id!r}: crop of {crop.dtype} {crop.shape}",
+                "give uint8 (height, width, 3)",
+            )
+
+
+@dataclass(frozen=True)
+class UncertainLink:
+    """Two tracklets whose being joined, or kept apart, is worth a look.
+
+    Attributes:
+        a: A tracklet's name.
+        b: The other's.
+        joined: Whether they are one polyp at present.
+        sureness: In [0, 1]; the least sure are shown first.
+    """
+
+    a: str
+    b: str
+    joined: bool
+    sureness: float
+
+
+@dataclass(frozen=True)
+class Procedure:
+    """One procedure: its tracklets and what the association made of them.
+
+    Attributes:
+        procedure_id: Its name.
+        n_frames: Frames in the recording.
+        tracklets: The tracklets, in any order.
+        fps: Frames per second, or None: the time line then counts frames.
+        n_polyps: True number of polyps, or None where unknown.
+        similarity: float (n, n), as clustered, in the order of `tracklets`; or None.
+        converged: Whether the clustering converged; None where it does not iterate.
+        uncertain: Links to look at.
+
+    Raises:
+        PolyplinkError: If tracklets share a name or end after the recording, the matrix has
+            another shape, or a link names a tracklet that is not there.
+    """
+
+    procedure_id: str
+    n_frames: int
+    tracklets: tuple[Tracklet, ...]
+    fps: float | None = None
+    n_polyps: int | None = None
+    similarity: NDArray[np.floating] | None = None
+    converged: bool | None = None
+    uncertain: tuple[UncertainLink, ...] = ()
+
+    def __post_init__(self) -> None:
+        where, n = f"procedure {self.procedure_id!r}", len(self.tracklets)
+        names = Counter(tracklet.tracklet_id for tracklet in self.tracklets)
+        twice = [name for name, count in names.items() if count > 1]
+        if twice:
+            raise PolyplinkError(f"{where}: tracklet {twice[0]!r} occurs twice", "keep one")
+        late = [tracklet for tracklet in self.tracklets if tracklet.last >= self.n_frames]
+        if late:
+            raise PolyplinkError(
+                f"{where}: tracklet {late[0].tracklet_id!r} ends at frame {late[0].last} of "
+                f"{self.n_frames}",
+                "correct n_frames",
+            )
+        if self.similarity is not None and self.similarity.shape != (n, n):
+            raise PolyplinkError(
+                f"{where}: similarity of shape {self.similarity.shape} for {n} tracklets",
+                "give one row and column per tracklet",
+            )
+        strange = [x for link in self.uncertain for x in (link.a, link.b) if x not in names]
+        if strange:
+            raise PolyplinkError(
+                f"{where}: a link names tracklet {strange[0]!r}, which is not there",
+                "give links between its own tracklets",
+            )
+
+    @property
+    def n_counted(self) -> int:
+        """Number of polyps counted: groups of tracklets."""
+        return len({tracklet.predicted for tracklet in self.tracklets})
+
+
+@dataclass(frozen=True)
+class Training:
+    """What training looked like, one value per epoch; None or NaN leaves a gap.
+
+    Attributes:
+        loss: Training loss.
+        validation_loss: Validation loss.
+        tau: Bag temperature of the curriculum, in ranks.
+        purity: Share of bags whose members all show the anchor's polyp, in [0, 1].
+        best_epoch: Epoch whose weights were kept, from 0; or None.
+    """
+
+    loss: Values = ()
+    validation_loss: Values = ()
+    tau: Values = ()
+    purity: Values = ()
+    best_epoch: int | None = None
+
+
+@dataclass(frozen=True)
+class OperatingPoint:
+    """The setting that the count was made with.
+
+    Attributes:
+        method: The clustering ("temporal affinity propagation", "threshold").
+        values: Name to value: alpha, gamma, preference, threshold.
+        origin: Where it came from ("leave one procedure out on 19 procedures, FPR near 0.05").
+    """
+
+    method: str
+    values: Mapping[str, float]
+    origin: str
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """What the report was made from, and on what.
+
+    Attributes:
+        dataset: Name of what was read.
+        date: Day or time, as text.
+        machine: What it ran on, without names of people or hosts.
+        weights: Id of the weights, or None.
+        crops: Key of the crops, or None.
+        seed: Random seed, or None.
+        simulated: Whether the data come from the simulator.
+        version: Of polyplink.
+    """
+
+    dataset: str
+    date: str
+    machine: str
+    weights: str | None = None
+    crops: str | None = None
+    seed: int | None = None
+    simulated: bool = False
+    version: str = __version__
+
+
+@dataclass(frozen=True)
+class Report:
+    """Everything on the page; what is empty or None is left out, or said to be missing.
+
+    Attributes:
+        title: Head line.
+        provenance: What was read, with what, where.
+        procedures: One section each.
+        comparison: Methods by figures, or None.
+        training: Curves, or None.
+        operating_point: Setting of the clustering, or None.
+        settings: Name to value, in the order to show.
+        seconds: Stage to seconds.
+        notes: Things to know, one sentence each.
+        warnings: Things to mend, one sentence each.
+
+    Raises:
+        PolyplinkError: If a procedure occurs twice.
+    """
+
+    title: str
+    provenance: Provenance
+    procedures: tuple[Procedure, ...] = ()
+    comparison: Comparison | None = None
+    training: Training | None = None
+    operating_point: OperatingPoint | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        names = Counter(procedure.procedure_id for procedure in self.procedures)
+        twice = [name for name, count in names.items() if count > 1]
+        if twice:
+            raise PolyplinkError(f"procedure {twice[0]!r} occurs twice", "report each one once")
