@@ -50,7 +50,8 @@ def _load_backbone(model: nn.Module, path: Path) -> None:
     if not path.is_file():
         raise PolyplinkError(
             f"no file {path} with weights of the frame encoder",
-            "save the pre-trained weights there as safetensors under timm's names",
+            "name the file with --set encoder.frame_weights=FILE, or none to start from random "
+            "values",
         )
     try:
         state = load_file(path)

@@ -96,15 +96,16 @@ def read_record(path: Path) -> WeightsRecord:
     if record.pop("format", None) != _FORMAT:
         raise PolyplinkError(f"{path} has another format of record", "update polyplink")
     try:
-        values = {
-            f.name: TypeAdapter[Any](f.type).validate_python(record[f.name])
-            for f in fields(WeightsRecord)
-        }
+        values = {f.name: _validated(f.type, record[f.name]) for f in fields(WeightsRecord)}
     except (KeyError, ValidationError) as error:
         raise PolyplinkError(
             f"the record of {path} is broken ({error})", "train or copy again"
         ) from None
     return WeightsRecord(**values)
+
+
+def _validated(kind: Any, value: Any) -> Any:
+    return TypeAdapter(kind).validate_python(value)
 
 
 def load_encoder(given: Path, device: torch.device) -> LoadedEncoder:

@@ -1,5 +1,7 @@
 """NTSSL: contrastive learning under noisy temporal self-supervision."""
 
+from pathlib import Path
+
 from polyplink.encoders import EncoderConfig
 from polyplink.learn import OptimConfig, TrainConfig, ValidationConfig
 from polyplink.tracklets import PrepareSettings
@@ -10,8 +12,7 @@ def ntssl() -> TrainConfig:
 
     Published, on the 19 evaluation procedures of REAL-Colon after training on the other 27: mAP
     63.13, HR@1 90.22, HR@5 96.47, AUROC 94.17, AUPR 51.94. Ours: not run; the 945 GB of images
-    and the ImageNet weights of the backbone are needed first (convert torchvision's ResNet-50
-    "IMAGENET1K_V2" to safetensors under timm's names, then set `encoder.frame_weights`).
+    and the ImageNet weights of the backbone are needed first (docs/how-to/backbone-weights.md).
 
     What the text leaves open is the reference's: symmetric loss, temperature 0.07, weights 1 and
     1, weight decay 1e-4, crops of 5 times the box. Two things differ from it: inputs are
@@ -20,7 +21,10 @@ def ntssl() -> TrainConfig:
 
     Command: polyplink train ntssl DATA --out RUN --set encoder.frame_weights=resnet50.safetensors
     """
-    return TrainConfig(name="ntssl")
+    return TrainConfig(
+        name="ntssl",
+        encoder=EncoderConfig(frame_weights=Path("resnet50.tv2_in1k.safetensors")),
+    )
 
 
 def ntssl_demo() -> TrainConfig:

@@ -1,0 +1,97 @@
+"""Ranks are drawn from the formula, and found as a sort would find them."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import chisquare
+
+from polyplink.learn.ranks import draw_ranks, neighbour_at
+
+
+def probability_of_set(chosen: tuple[int, ...], p: np.ndarray) -> float:
+    """Of drawing this set without replacement, over all orders (naive)."""
+    total = 0.0
+    for order in itertools.permutations(chosen):
+        left, product = 1.0, 1.0
+        for rank in order:
+            product *= p[rank - 1] / left
+            left -= p[rank - 1]
+        total += product
+    return total
+
+
+@pytest.mark.parametrize("tau", [0.8, 3.0, 12.0])
+def test_sets_of_ranks_follow_the_formula(tau: float) -> None:
+    candidates, k, draws = 7, 3, 40_000
+    ranks, valid = draw_ranks(np.full(draws, candidates), k, tau, np.random.default_rng(1))
+    assert valid.all()
+    p = np.exp(-np.arange(1, candidates + 1) / tau)
+    p /= p.sum()
+    sets = list(itertools.combinations(range(1, candidates + 1), k))
+    expected = np.array([probability_of_set(s, p) for s in sets]) * draws
+    drawn = [tuple(row) for row in np.sort(ranks, axis=1).tolist()]
+    observed = np.array([drawn.count(s) for s in sets])
+    rare = expected < 5  # pooled, as the test wants
+    observed = np.append(observed[~rare], observed[rare].sum())
+    expected = np.append(expected[~rare], expected[rare].sum())
+    keep = expected > 0
+    assert chisquare(observed[keep], expected[keep]).pvalue > 1e-3
+
+
+def test_first_rank_follows_the_formula_at_the_papers_temperatures() -> None:
+    for tau in (0.3, 12.0):
+        ranks, _ = draw_ranks(np.full(50_000, 40), 4, tau, np.random.default_rng(2))
+        p = np.exp(-np.arange(1, 41) / tau)
+        expected = 50_000 * p / p.sum()
+        observed = np.bincount(ranks[:, 0], minlength=41)[1:].astype(float)
+        many = expected >= 5
+        observed = np.append(observed[many], observed[~many].sum())
+        expected = np.append(expected[many], expected[~many].sum())
+        keep = expected > 1e-6
+        scaled = expected[keep] * observed[keep].sum() / expected[keep].sum()
+        assert chisquare(observed[keep], scaled).pvalue > 1e-3
+
+
+@given(
+    st.lists(st.integers(0, 9), min_size=1, max_size=30),
+    st.integers(1, 6),
+    st.sampled_from([0.01, 0.3, 2.0, 50.0]),
+    st.integers(0, 10),
+)
+def test_ranks_are_distinct_and_as_many_as_there_are(
+    candidates: list[int], k: int, tau: float, seed: int
+) -> None:
+    counts = np.array(candidates)
+    ranks, valid = draw_ranks(counts, k, tau, np.random.default_rng(seed))
+    for count, row, kept in zip(counts, ranks, valid, strict=True):
+        chosen = row[kept]
+        assert len(chosen) == len(set(chosen)) == min(k, count)
+        assert ((chosen >= 1) & (chosen <= count)).all()
+
+
+def test_a_tiny_tau_gives_the_nearest() -> None:
+    ranks, _ = draw_ranks(np.full(100, 9), 4, 1e-3, np.random.default_rng(0))
+    assert (ranks == [1, 2, 3, 4]).all()
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 2), st.integers(0, 6)), min_size=1, max_size=25),
+)
+def test_neighbours_are_those_of_a_sort(rows: list[tuple[int, int]]) -> None:
+    rows.sort()
+    procedure = np.array([r[0] for r in rows])
+    positions = np.array([r[1] / 6 for r in rows])
+    start = np.searchsorted(procedure, procedure, side="left")
+    stop = np.searchsorted(procedure, procedure, side="right")
+    for i in range(len(rows)):
+        others = [j for j in range(start[i], stop[i]) if j != i]
+        # Nearest first; of equals the earlier one, then the one closer in order.
+        others.sort(key=lambda j: (abs(positions[j] - positions[i]), j > i, abs(j - i)))
+        for rank, expected in enumerate(others, start=1):
+            ranks = np.ones((len(rows), 1), np.int64)
+            ranks[i] = rank
+            safe = np.minimum(ranks, (stop - start - 1)[:, None])
+            assert neighbour_at(positions, start, stop, safe)[i, 0] == expected
