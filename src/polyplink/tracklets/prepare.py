@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -153,7 +154,7 @@ def _write_crops(
             )
 
 
-def frame_crops(part: Prepared, procedure: dict[str, object], folder: Path) -> list[FrameCrops]:
+def frame_crops(part: Prepared, procedure: dict[str, Any], folder: Path) -> list[FrameCrops]:
     """What to cut from each frame of one procedure, frame by frame.
 
     Args:
@@ -176,9 +177,9 @@ def frame_crops(part: Prepared, procedure: dict[str, object], folder: Path) -> l
             f"procedure {procedure['procedure_id']!r}, frame {frame}: no image",
             "import the data with its images, or prepare without crops",
         )
-    width, height = int(str(procedure["width"])), int(str(procedure["height"]))
+    width, height = procedure["width"], procedure["height"]
     cuts = enlarge(boxes.select(BOX).to_numpy(), factor, width, height)  # crops 4
-    source = folder / str(procedure["source"])
+    source = folder / procedure["source"]
     images = boxes["image"].to_list()
     groups: dict[str, list[int]] = {}
     for row in np.argsort(boxes["frame"].to_numpy(), kind="stable").tolist():

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+import numpy as np
 import polars as pl
 
 
@@ -68,19 +69,18 @@ def polyp_positions(rows: pl.DataFrame, spans: Spans) -> pl.Series:
 
 
 def _positions(rows: pl.DataFrame, spans: pl.DataFrame, keys: list[str]) -> pl.Series:
-    first, last = pl.col("span_first"), pl.col("span_last")
-    length = last - first
     joined = rows.select(*keys, "first_frame").join(
         spans.select(
             *keys,
             pl.col("first_frame").alias("span_first"),
-            pl.col("last_frame").alias("span_last"),
+            (pl.col("last_frame") - pl.col("first_frame")).alias("length"),
         ),
         on=keys,
         how="left",
         maintain_order="left",
     )
-    position = pl.when(length > 0).then((pl.col("first_frame") - first) / length)
-    return joined.select(
-        pl.when(length.is_not_null()).then(position.otherwise(0.0)).cast(pl.Float64)
-    ).to_series()
+    # numpy divides exactly rounded; polars may multiply by the reciprocal and pass 1.
+    since = (joined["first_frame"] - joined["span_first"]).cast(pl.Float64).to_numpy()
+    length = joined["length"].cast(pl.Float64).to_numpy()
+    position = np.divide(since, length, out=since * 0.0, where=length > 0)
+    return pl.Series(position, dtype=pl.Float64).fill_nan(None)

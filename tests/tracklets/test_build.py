@@ -1,0 +1,158 @@
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from polars.testing import assert_frame_equal
+
+from polyplink.errors import PolyplinkError
+from polyplink.tracklets.boxes import iou
+from polyplink.tracklets.build import build_tracklets
+from tests.tracklets.sample import detections, random_rows
+from tests.tracklets.test_unlabelled import naive_link
+
+Row = dict[str, Any]
+Key = tuple[str, int, float, float, float, float, str | None]
+
+
+def key(row: Row) -> Key:
+    return tuple(row[k] for k in ("procedure_id", "frame", "x", "y", "w", "h", "polyp_id"))
+
+
+def as_box(row: Row) -> np.ndarray:
+    return np.array([[row[k] for k in "xywh"]], dtype=np.float32)
+
+
+def naive_labelled(rows: list[Row], max_gap: int, min_iou: float) -> list[list[Row]]:
+    tracklets: list[list[Row]] = []
+    for owner in {(row["procedure_id"], row["polyp_id"]) for row in rows}:
+        own = [row for row in rows if (row["procedure_id"], row["polyp_id"]) == owner]
+        last: Row | None = None
+        for row in sorted(own, key=lambda row: row["frame"]):
+            step = row["frame"] - last["frame"] if last else 0
+            near = last is not None and 1 <= step <= max_gap
+            if last is None or not near or iou(as_box(last), as_box(row))[0] < min_iou:
+                tracklets.append([])
+            tracklets[-1].append(row)
+            last = row
+    return tracklets
+
+
+def naive_unlabelled(rows: list[Row], max_gap: int, min_iou: float) -> list[list[Row]]:
+    tracklets: list[list[Row]] = []
+    for procedure in {row["procedure_id"] for row in rows}:
+        own = [row for row in rows if row["procedure_id"] == procedure]
+        own.sort(key=lambda row: row["frame"])
+        frames = np.array([row["frame"] for row in own])
+        boxes = np.concatenate([as_box(row) for row in own])
+        of: dict[int, list[Row]] = {}
+        for row, previous in enumerate(naive_link(frames, boxes, max_gap, min_iou)):
+            of[row] = [] if previous == row else of[previous]
+            if previous == row:
+                tracklets.append(of[row])
+            of[row].append(own[row])
+    return tracklets
+
+
+def found(rows: list[Row], max_gap: int, min_iou: float) -> list[list[Key]]:
+    ordered, tracklets = build_tracklets(detections(rows), max_gap=max_gap, min_iou=min_iou)
+    boxes = [key(row) for row in ordered.iter_rows(named=True)]
+    return [boxes[offset : offset + n] for offset, n in tracklets.select("offset", "n").iter_rows()]
+
+
+@given(random_rows(labelled=True), st.integers(1, 3), st.sampled_from([0.0, 0.1, 0.5, 1.0]))
+def test_equals_a_naive_loop_over_polyps(rows: list[Row], max_gap: int, min_iou: float) -> None:
+    expected = [[key(row) for row in t] for t in naive_labelled(rows, max_gap, min_iou)]
+    assert sorted(found(rows, max_gap, min_iou)) == sorted(expected)
+
+
+@given(random_rows(labelled=False), st.integers(1, 3), st.sampled_from([0.0, 0.1, 0.5]))
+def test_equals_a_naive_loop_where_polyps_are_unknown(
+    rows: list[Row], max_gap: int, min_iou: float
+) -> None:
+    known = [row for row in rows if row["polyp_id"] is not None]
+    unknown = [row for row in rows if row["polyp_id"] is None]
+    expected = naive_labelled(known, max_gap, min_iou)
+    expected += naive_unlabelled(unknown, max_gap, min_iou)
+    keys = [[key(row) for row in tracklet] for tracklet in expected]
+    assert sorted(found(rows, max_gap, min_iou), key=repr) == sorted(keys, key=repr)
+
+
+@given(random_rows(labelled=False))
+def test_tracklets_cover_the_detections_once_and_in_order(rows: list[Row]) -> None:
+    before = detections(rows)
+    ordered, tracklets = build_tracklets(before)
+    columns = ["procedure_id", "frame", "x", "y", "w", "h", "polyp_id"]
+    assert_frame_equal(ordered.sort(columns), before.sort(columns))
+    n = tracklets["n"].to_numpy()
+    np.testing.assert_array_equal(tracklets["offset"].to_numpy(), np.cumsum(n) - n)
+    assert n.sum() == len(before)
+    frames = ordered["frame"].to_list()
+    for offset, count, first, last in tracklets.select(
+        "offset", "n", "first_frame", "last_frame"
+    ).iter_rows():
+        run = frames[offset : offset + count]
+        assert (run[0], run[-1]) == (first, last)
+        assert all(a < b for a, b in pairwise(run))
+
+
+@given(random_rows(labelled=True), st.randoms(use_true_random=False))
+def test_the_order_of_the_rows_does_not_matter(rows: list[Row], random: object) -> None:
+    # One box per polyp and frame: among several the rows' order is all there is to go by.
+    one = {(r["procedure_id"], r["polyp_id"], r["frame"]): r for r in rows}
+    rows = list(one.values())
+    shuffled = list(rows)
+    random.shuffle(shuffled)  # type: ignore[attr-defined]
+    first, second = build_tracklets(detections(rows)), build_tracklets(detections(shuffled))
+    assert_frame_equal(first[1], second[1])
+    assert_frame_equal(first[0], second[0])
+
+
+def run(frames: list[int], polyp: str | None = "a", procedure: str = "p") -> list[Row]:
+    box = {"x": 0.0, "y": 0.0, "w": 9.0, "h": 9.0, "polyp_id": polyp}
+    return [{"procedure_id": procedure, "frame": frame, **box} for frame in frames]
+
+
+def test_tracklets_are_named_by_procedure_in_order_of_their_first_frame() -> None:
+    rows = run([5, 6], "a") + run([0, 1, 2], "b") + run([9], "a") + run([3], None, "q")
+    tracklets = build_tracklets(detections(rows))[1]
+    assert tracklets["tracklet_id"].to_list() == ["p:00000", "p:00001", "p:00002", "q:00000"]
+    assert tracklets["polyp_id"].to_list() == ["b", "a", "a", None]
+    assert tracklets["n"].to_list() == [3, 2, 1, 1]
+    assert tracklets.schema == pl.Schema(
+        {
+            "tracklet_id": pl.String(),
+            "procedure_id": pl.String(),
+            "polyp_id": pl.String(),
+            "first_frame": pl.Int32(),
+            "last_frame": pl.Int32(),
+            "n": pl.Int32(),
+            "offset": pl.Int64(),
+        }
+    )
+
+
+def test_two_boxes_of_a_polyp_in_one_frame_are_not_linked() -> None:
+    assert build_tracklets(detections(run([4, 4])))[1]["n"].to_list() == [1, 1]
+
+
+def test_a_gap_is_bridged_up_to_max_gap() -> None:
+    rows = detections(run([0, 2, 5]))
+    assert build_tracklets(rows, max_gap=1)[1]["n"].to_list() == [1, 1, 1]
+    assert build_tracklets(rows, max_gap=2)[1]["n"].to_list() == [2, 1]
+    assert build_tracklets(rows, max_gap=3)[1]["n"].to_list() == [3]
+
+
+def test_no_detections_make_no_tracklets() -> None:
+    ordered, tracklets = build_tracklets(detections([]))
+    assert len(ordered) == len(tracklets) == 0
+
+
+def test_settings_out_of_range_are_refused() -> None:
+    with pytest.raises(PolyplinkError, match="max_gap is 0; give 1 or more frames"):
+        build_tracklets(detections([]), max_gap=0)
+    with pytest.raises(PolyplinkError, match=r"min_iou is 1.5; give a value in \[0, 1\]"):
+        build_tracklets(detections([]), min_iou=1.5)

@@ -1,0 +1,95 @@
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from polyplink.errors import PolyplinkError
+from polyplink.tracklets.build import build_tracklets
+from polyplink.tracklets.fragments import crop_rows, fragments
+from polyplink.tracklets.prepare import sampled
+from polyplink.tracklets.prepared import PrepareSettings
+from polyplink.tracklets.spans import spans_of
+from tests.tracklets.sample import detections
+
+Row = dict[str, Any]
+
+
+def polyp_rows(procedure: str, polyp: str | None, start: int, n: int, step: int) -> list[Row]:
+    box = {"x": 0.0, "y": 0.0, "w": 9.0, "h": 9.0, "procedure_id": procedure, "polyp_id": polyp}
+    return [{**box, "frame": start + step * k} for k in range(n)]
+
+
+RUN = st.tuples(st.sampled_from("pq"), st.integers(0, 60), st.integers(1, 40), st.integers(1, 2))
+RUNS = st.lists(RUN, min_size=1, max_size=5)
+
+
+@given(RUNS, st.integers(1, 4), st.integers(1, 9), st.booleans())
+def test_fragments_equal_a_naive_loop(
+    runs: list[tuple[str, int, int, int]], stride: int, length: int, pad: bool
+) -> None:
+    rows: list[Row] = []
+    for k, (procedure, start, n, step) in enumerate(runs):
+        rows += polyp_rows(procedure, f"{procedure}{k}", start, n, step)
+    table, tracklets = build_tracklets(detections(rows), max_gap=2)
+    tracklets = sampled(tracklets, PrepareSettings(min_length=3, stride=stride))
+    frames = table["frame"].to_numpy()
+    spans = spans_of(table)
+    got = fragments(tracklets, spans, frames, stride=stride, length=length, pad=pad)
+
+    expected, indices = [], []
+    crop_first = dict.fromkeys("pq", 0)
+    for row, tracklet in enumerate(tracklets.iter_rows(named=True)):
+        procedure, polyp = tracklet["procedure_id"], tracklet["polyp_id"]
+        own = [r["frame"] for r in rows if r["polyp_id"] == polyp]
+        crops = sorted(own)[::stride]
+        around = [r["frame"] for r in rows if r["procedure_id"] == procedure]
+        for start in range(0, len(crops), length):
+            part = crops[start : start + length]
+            if len(part) < length and not pad:
+                continue
+            position = (part[0] - min(around)) / max(max(around) - min(around), 1)
+            polyp_position = (part[0] - min(own)) / max(max(own) - min(own), 1)
+            first = crop_first[procedure] + start
+            expected.append(
+                (row, procedure, polyp, first, len(part), part[0], position, polyp_position)
+            )
+            indices.append([first + min(k, len(part) - 1) for k in range(length)])
+        crop_first[procedure] += len(crops)
+
+    assert got.columns == [
+        "tracklet",
+        "procedure_id",
+        "polyp_id",
+        "crop_first",
+        "n",
+        "first_frame",
+        "position",
+        "polyp_position",
+    ]
+    assert got.rows() == expected
+    assert crop_rows(got, length).tolist() == indices
+
+
+def test_an_unknown_polyp_has_no_position_of_its_own() -> None:
+    table, tracklets = build_tracklets(detections(polyp_rows("p", None, 0, 32, 1)))
+    tracklets = sampled(tracklets, PrepareSettings())
+    got = fragments(tracklets, spans_of(table), table["frame"].to_numpy())
+    assert got["polyp_position"].to_list() == [None]
+    assert got["position"].to_list() == [0.0]
+
+
+def test_no_tracklets_make_no_fragments() -> None:
+    table, tracklets = build_tracklets(detections([]))
+    got = fragments(
+        sampled(tracklets, PrepareSettings()), spans_of(table), np.empty(0, np.int32), pad=True
+    )
+    assert len(got) == 0
+    assert crop_rows(got, 8).shape == (0, 8)
+
+
+def test_a_length_of_zero_is_refused() -> None:
+    table, tracklets = build_tracklets(detections([]))
+    with pytest.raises(PolyplinkError, match="fragments of 0 crops; give a length of 1 or more"):
+        fragments(tracklets, spans_of(table), np.empty(0, np.int32), length=0)

@@ -1,0 +1,194 @@
+import errno
+import json
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+import simplejpeg
+from polars.testing import assert_frame_equal
+
+from polyplink.data.tables import DataSet, read_data, write_data
+from polyplink.errors import PolyplinkError
+from polyplink.tracklets import crops as crops_module
+from polyplink.tracklets.boxes import enlarge
+from polyplink.tracklets.crops import FrameCrops, cut
+from polyplink.tracklets.prepare import prepare
+from polyplink.tracklets.prepared import PrepareSettings, open_prepared
+from tests.tracklets.sample import HEIGHT, WIDTH, write_sample
+
+SETTINGS = PrepareSettings(size=8)
+
+
+def images(folder: Path, procedure: int) -> list[np.ndarray]:
+    paths = [folder / "images" / f"p{procedure}" / f"{k}.jpg" for k in range(34)]
+    return [simplejpeg.decode_jpeg(path.read_bytes()) for path in paths]
+
+
+def test_crops_equal_a_naive_loop_over_the_boxes(tmp_path: Path) -> None:
+    write_sample(tmp_path)
+    prepared = prepare(tmp_path, SETTINGS)
+    for procedure in (0, 1):
+        frames = images(tmp_path, procedure)
+        expected = []
+        for k in range(2 - procedure):
+            for frame in range(0, 34, 4):
+                box = np.array([[5.0 + frame / 2 + 20 * k, 10.0, 8.0, 6.0]])
+                crop = enlarge(box, 5.0, WIDTH, HEIGHT)[0]
+                expected.append(cut(frames[frame], crop, 8))
+        np.testing.assert_array_equal(prepared.crops(f"p{procedure}"), np.stack(expected))
+
+
+def test_tables_say_where_crops_lie(tmp_path: Path) -> None:
+    write_sample(tmp_path)
+    tracklets = prepare(tmp_path, SETTINGS, with_crops=False).tracklets
+    assert tracklets.select("tracklet_id", "polyp_id", "n", "crop_first", "n_crops").rows() == [
+        ("p0:00000", "p0_a", 34, 0, 9),
+        ("p0:00001", None, 34, 9, 9),
+        ("p1:00000", "p1_a", 34, 0, 9),
+    ]
+    assert tracklets["position"].to_list() == [0.0, 0.0, 0.0]
+    none = prepare(tmp_path, PrepareSettings(min_length=35), with_crops=False)
+    assert len(none.tracklets) == 0
+    assert len(none.detections) == 102
+
+
+def test_position_is_the_first_frame_in_the_annotated_span(tmp_path: Path) -> None:
+    data = write_sample(tmp_path, images=False)
+    # A lone box stretches the procedure's span, though its tracklet is too short to keep.
+    lone = data.detections.filter(pl.col("procedure_id") == "p1")[:1]
+    shifted = data.detections.with_columns(pl.col("frame") + 20)
+    tables = DataSet.of(pl.concat([lone, shifted]), data.procedures, data.polyps)
+    write_data(tmp_path, tables)
+    tracklets = prepare(tmp_path, SETTINGS, with_crops=False).tracklets
+    assert tracklets["position"].to_list() == [0.0, 0.0, 20 / 53]
+
+
+def test_each_frame_is_decoded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_sample(tmp_path)
+    decoded: list[Path] = []
+    decode = crops_module.decode
+
+    def counting(path: Path) -> crops_module.Pixels:
+        decoded.append(path)
+        return decode(path)
+
+    monkeypatch.setattr(crops_module, "decode", counting)
+    prepare(tmp_path, SETTINGS, workers=2)
+    assert len(decoded) == len(set(decoded)) == 18
+
+
+def test_a_second_run_changes_nothing_and_reads_no_image(tmp_path: Path) -> None:
+    write_sample(tmp_path)
+    first = prepare(tmp_path, SETTINGS)
+    files = sorted(path for path in first.folder.rglob("*") if path.is_file())
+    before = [path.stat().st_mtime_ns for path in files]
+    for path in (tmp_path / "images").rglob("*.jpg"):
+        path.unlink()
+    second = prepare(tmp_path, SETTINGS)
+    assert_frame_equal(second.tracklets, first.tracklets)
+    assert [path.stat().st_mtime_ns for path in files] == before
+    names = {str(path.relative_to(first.folder)) for path in files}
+    assert names == {
+        "crops/none.npy",
+        "crops/p0.npy",
+        "crops/p1.npy",
+        "detections.parquet",
+        "run.json",
+        "tracklets.parquet",
+    }
+
+
+def test_the_run_is_recorded(tmp_path: Path) -> None:
+    data = write_sample(tmp_path)
+    prepared = prepare(tmp_path, SETTINGS)
+    record = json.loads((prepared.folder / "run.json").read_text())
+    assert record["command"] == "prepare"
+    assert record["settings"]["size"] == 8
+    assert record["inputs"] == {"data": data.key}
+    assert set(record["seconds"]) == {"tracklets", "crops"}
+
+
+def failing_at(monkeypatch: pytest.MonkeyPatch, name: str, error: BaseException) -> None:
+    cut_frame = crops_module.cut_frame
+
+    def failing(frame: FrameCrops, size: int) -> crops_module.Pixels:
+        if frame.image.match(name):
+            raise error
+        return cut_frame(frame, size)
+
+    monkeypatch.setattr(crops_module, "cut_frame", failing)
+
+
+def test_a_killed_run_goes_on_at_the_first_procedure_not_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_sample(tmp_path)
+    with monkeypatch.context() as patch:
+        failing_at(patch, "p1/8.jpg", KeyboardInterrupt())
+        with pytest.raises(KeyboardInterrupt):
+            prepare(tmp_path, SETTINGS)
+    prepared = open_prepared(tmp_path, SETTINGS)
+    assert [path.name for path in (prepared.folder / "crops").iterdir()] == ["p0.npy"]
+    for path in (tmp_path / "images" / "p0").iterdir():
+        path.unlink()  # what is done is not done again
+    seen: list[tuple[int, int]] = []
+    prepare(tmp_path, SETTINGS, progress=lambda done, total: seen.append((done, total)))
+    assert prepared.crops("p1").shape == (9, 8, 8, 3)
+    assert seen == [(18 + k, 27) for k in range(1, 10)]
+
+
+def test_a_full_disk_is_a_clear_error_and_leaves_nothing_half_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_sample(tmp_path)
+    failing_at(monkeypatch, "p0/8.jpg", OSError(errno.ENOSPC, "No space left on device"))
+    with pytest.raises(PolyplinkError, match="is full; make room and run it again"):
+        prepare(tmp_path, SETTINGS)
+    folder = open_prepared(tmp_path, SETTINGS).folder
+    assert list((folder / "crops").iterdir()) == []
+
+
+def test_some_procedures_alone(tmp_path: Path) -> None:
+    write_sample(tmp_path)
+    prepared = prepare(tmp_path, SETTINGS, procedures=["p1"], workers=1)
+    assert prepared.procedures == ("p1",)
+    assert [path.name for path in (prepared.folder / "crops").iterdir()] == ["p1.npy"]
+    with pytest.raises(PolyplinkError, match="no procedure 'p7'; choose among"):
+        prepare(tmp_path, SETTINGS, procedures=["p7"])
+
+
+def test_without_images_there_are_tracklets_but_no_crops(tmp_path: Path) -> None:
+    write_sample(tmp_path, images=False)
+    assert len(prepare(tmp_path, SETTINGS, with_crops=False).tracklets) == 3
+    with pytest.raises(PolyplinkError, match="procedure 'p0', frame 0: no image; import the data"):
+        prepare(tmp_path, SETTINGS)
+
+
+def test_a_missing_image_is_named(tmp_path: Path) -> None:
+    write_sample(tmp_path)
+    (tmp_path / "images" / "p0" / "12.jpg").unlink()
+    with pytest.raises(PolyplinkError, match=r"image .*p0/12\.jpg is missing"):
+        prepare(tmp_path, SETTINGS)
+
+
+def test_a_data_set_without_detections_is_prepared(tmp_path: Path) -> None:
+    data = write_sample(tmp_path)
+    write_data(tmp_path, DataSet.of(data.detections[:0], data.procedures, data.polyps))
+    prepared = prepare(tmp_path, SETTINGS)
+    assert len(prepared.tracklets) == 0
+    assert prepared.crops("p0").shape == (0, 8, 8, 3)
+    assert len(prepared.fragments()) == 0
+
+
+def test_a_moved_data_folder_keeps_what_was_prepared(tmp_path: Path) -> None:
+    write_sample(tmp_path / "a")
+    prepare(tmp_path / "a", SETTINGS)
+    (tmp_path / "a").rename(tmp_path / "b")
+    assert open_prepared(tmp_path / "b", SETTINGS).crops("p1").shape == (9, 8, 8, 3)
+    assert read_data(tmp_path / "b").key
+
+
+def test_no_workers_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(PolyplinkError, match="0 workers; give 1 or more"):
+        prepare(tmp_path, workers=0)
