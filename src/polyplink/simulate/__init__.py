@@ -1,0 +1,6 @@
+"""A colon, a camera, polyps: procedures with known identities, written as REAL-Colon is."""
+
+from polyplink.simulate.presets import PRESETS, Preset, preset, smoke, tiny
+from polyplink.simulate.suite import simulate
+
+__all__ = ["PRESETS", "Preset", "preset", "simulate", "smoke", "tiny"]

@@ -1,0 +1,193 @@
+"""The colon and its polyps as signed distances, in units of about one lumen radius.
+
+The colon is a tube along z whose centre bends in x and y, narrowed by haustral folds that the
+three taeniae interrupt. A polyp is a star-shaped lump around a point of the wall, joined to it
+smoothly. Distances are bounds (never above the true distance by much), as ray marching needs:
+Hart, Sphere tracing, The Visual Computer 12 (1996).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+MM_PER_UNIT = 18.0  # an inflated colon is some 36 mm wide
+RADIUS = 1.0
+RIDGE_SHARPNESS = 5.0
+WALL_BOUND = 0.75  # folds and bends make the plain radial distance up to this much too long
+LUMP_BOUND = 0.85
+MAP_EXTENT = 1.7  # edge of a polyp's map in stereographic coordinates: 119 degrees from its top
+
+
+@dataclass(frozen=True)
+class Colon:
+    """One patient's tube; angles in radians, lengths in units.
+
+    Attributes:
+        bend: Amplitude of the centre line in x and y.
+        bend_rate: Angular frequency of the bends along z.
+        bend_phase: Phase of the bends.
+        fold_rate: Angular frequency of the folds along z.
+        fold_phase: Phase of the folds.
+        fold_depth: How far a fold stands into the lumen.
+        fold_tilt: How much a fold leans, as a phase across the lumen.
+        corner_depth: How triangular the lumen is.
+        corner_phase: Where its corners are.
+    """
+
+    bend: tuple[float, float]
+    bend_rate: tuple[float, float]
+    bend_phase: tuple[float, float]
+    fold_rate: float
+    fold_phase: float
+    fold_depth: float
+    fold_tilt: float
+    corner_depth: float
+    corner_phase: float
+
+
+@dataclass(frozen=True)
+class Lump:
+    """The geometry of one polyp.
+
+    Attributes:
+        centre: (3,) its centre, near the wall.
+        axes: (3, 3) columns: two directions along the wall, then the way into the lumen.
+        radii: (3,) half sizes along the axes.
+        blend: Width of the smooth joint with the wall.
+        maps: (c, m, m) maps over its surface, stereographic seen from its top; the first is the
+            relative radius, the others belong to its material.
+    """
+
+    centre: Tensor
+    axes: Tensor
+    radii: Tensor
+    blend: float
+    maps: Tensor
+
+    def to(self, device: torch.device) -> "Lump":
+        """The same lump on another device."""
+        return Lump(
+            self.centre.to(device),
+            self.axes.to(device),
+            self.radii.to(device),
+            self.blend,
+            self.maps.to(device),
+        )
+
+
+def centre_line(colon: Colon, z: Tensor) -> tuple[Tensor, Tensor]:
+    """Where the middle of the lumen is at z, in x and y; same shape as z."""
+    x = colon.bend[0] * torch.sin(colon.bend_rate[0] * z + colon.bend_phase[0])
+    y = colon.bend[1] * torch.sin(colon.bend_rate[1] * z + colon.bend_phase[1])
+    return x, y
+
+
+def wall_radius(colon: Colon, z: Tensor, c: Tensor, s: Tensor) -> Tensor:
+    """Radius of the lumen at z in the direction with cosine c and sine s; all of one shape."""
+    triple_c = c * (4 * c * c - 3)  # cos 3a
+    triple_s = s * (3 - 4 * s * s)  # sin 3a
+    cos_phase = float(torch.cos(torch.tensor(colon.corner_phase)))
+    sin_phase = float(torch.sin(torch.tensor(colon.corner_phase)))
+    corner = triple_c * cos_phase - triple_s * sin_phase
+    wander = 0.9 * torch.sin(0.41 * colon.fold_rate * z + 2 * colon.fold_phase)
+    phase = colon.fold_rate * z + colon.fold_phase + wander + colon.fold_tilt * c
+    ridge = torch.exp(RIDGE_SHARPNESS * (torch.cos(phase) - 1))
+    return RADIUS + colon.corner_depth * corner - colon.fold_depth * ridge * (0.7 + 0.3 * corner)
+
+
+def wall_distance(colon: Colon, points: Tensor) -> Tensor:
+    """Bound of the distance to the wall, above 0 inside the lumen.
+
+    Args:
+        colon: The tube.
+        points: (3, n) positions.
+
+    Returns:
+        (n,) distances.
+    """
+    x, y, z = points  # (n,) each
+    middle_x, middle_y = centre_line(colon, z)
+    x, y = x - middle_x, y - middle_y
+    r = torch.sqrt(x * x + y * y + 1e-8)
+    return WALL_BOUND * (wall_radius(colon, z, x / r, y / r) - r)
+
+
+def to_lump(lump: Lump, points: Tensor) -> Tensor:
+    """Positions (3, n) in a lump's own frame, in units of its radii (3, n)."""
+    turn = lump.axes.T / lump.radii[:, None]
+    return torch.addmm(-(turn @ lump.centre)[:, None], turn, points)
+
+
+def read_maps(maps: Tensor, local: Tensor) -> Tensor:
+    """Read a lump's maps in the direction of local positions.
+
+    Args:
+        maps: (c, m, m) maps, stereographic from the top, up to `MAP_EXTENT`.
+        local: (3, n) positions in the lump's frame.
+
+    Returns:
+        (c, n) values, bilinear; the border's value beyond the border.
+    """
+    length = torch.sqrt((local * local).sum(0) + 1e-12)
+    place = local[:2] / ((length + local[2]).clamp_min(1e-3) * MAP_EXTENT)  # (2, n)
+    grid = place.T[None, None]  # (1, 1, n, 2)
+    values = functional.grid_sample(
+        maps[None], grid, mode="bilinear", padding_mode="border", align_corners=True
+    )
+    return values[0, :, 0]
+
+
+def lump_distance(lump: Lump, points: Tensor) -> Tensor:
+    """Bound of the distance (n,) from positions (3, n) to a polyp's surface, below 0 inside.
+
+    The lump is an ellipsoid whose relative radius changes with direction; its bound is that of
+    an ellipsoid, (|q| - rho) |q| / |q / radii| with q in units of the radii.
+    """
+    local = to_lump(lump, points)
+    length = torch.sqrt((local * local).sum(0) + 1e-12)
+    steep = local / lump.radii[:, None]
+    slope = torch.sqrt((steep * steep).sum(0) + 1e-12)
+    rho = read_maps(lump.maps[:1], local)[0]
+    return LUMP_BOUND * (length - rho) * length / slope
+
+
+def join(wall: Tensor, lump: Tensor, blend: float) -> tuple[Tensor, Tensor]:
+    """Smooth minimum of two distances, and the share of the lump in it (0 to 1).
+
+    Quadratic polynomial of Quilez (iquilezles.org, "smooth minimum").
+    """
+    share = (0.5 + 0.5 * (wall - lump) / blend).clamp(0, 1)
+    return torch.lerp(wall, lump, share) - blend * share * (1 - share), share
+
+
+def scene_distance(colon: Colon, lumps: Sequence[Lump], points: Tensor) -> Tensor:
+    """Bound of the distance (n,) from positions (3, n) to the nearest surface."""
+    distance = wall_distance(colon, points)
+    for lump in lumps:
+        distance, _ = join(distance, lump_distance(lump, points), lump.blend)
+    return distance
+
+
+def lump_shares(colon: Colon, lumps: Sequence[Lump], points: Tensor) -> Tensor:
+    """How much of each polyp there is in the surface at positions (3, n).
+
+    Returns:
+        (k, n) shares from 0 (wall) to 1 (polyp); a pixel belongs to polyp k where it is above 0.5.
+    """
+    wall = wall_distance(colon, points)
+    shares = [join(wall, lump_distance(lump, points), lump.blend)[1] for lump in lumps]
+    return torch.stack(shares) if shares else points.new_zeros(0, points.shape[1])
+
+
+def normals(colon: Colon, lumps: Sequence[Lump], points: Tensor, step: float) -> Tensor:
+    """Unit normals (3, n) of the surface, into the lumen, by forward differences of `step`."""
+    here = scene_distance(colon, lumps, points)
+    slopes = []
+    for axis in range(3):
+        moved = points.clone()
+        moved[axis] += step
+        slopes.append(scene_distance(colon, lumps, moved) - here)
+    return functional.normalize(torch.stack(slopes), dim=0, eps=1e-12)

@@ -1,0 +1,174 @@
+"""From surface points to pixels: material, a light at the camera, exposure, the lens.
+
+The light sits at the camera, so that the half vector of Blinn's highlights is the ray itself and
+brightness falls with the square of the depth.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from polyplink.simulate.march import FAR, along, march
+from polyplink.simulate.patient import Patient
+from polyplink.simulate.scene import Lump, centre_line, lump_shares, normals, read_maps, to_lump
+from polyplink.simulate.texture import read_mucosa
+
+NORMAL_STEP = 4e-3
+SHINE = 60.0
+LIGHT_CORE = 0.03  # keeps the fall-off finite at the lens
+TARGET = 0.42  # mean of the square roots of brightness that the exposure aims for
+SCATTER = (0.30, 0.12, 0.10)  # red light travels furthest under the mucosa
+
+
+@dataclass(frozen=True)
+class Shots:
+    """Cameras of s frames.
+
+    Attributes:
+        origins: (s, 3) positions.
+        rotations: (s, 3, 3) columns: right, down, forward.
+        exposures: (s,) factor on the automatic exposure.
+        whites: (s, 3) white balance, factors on RGB.
+    """
+
+    origins: Tensor
+    rotations: Tensor
+    exposures: Tensor
+    whites: Tensor
+
+    def part(self, start: int, stop: int) -> "Shots":
+        """Frames start to stop - 1."""
+        return Shots(
+            self.origins[start:stop],
+            self.rotations[start:stop],
+            self.exposures[start:stop],
+            self.whites[start:stop],
+        )
+
+
+@dataclass(frozen=True)
+class Skin:
+    """A polyp as it is drawn: its lump and (3,) colour, linear RGB."""
+
+    lump: Lump
+    colour: Tensor
+
+
+def lens_mask(width: int, height: int, device: torch.device) -> Tensor:
+    """Vignette (height, width) from 1 in the middle to 0 in the cut corners of the view."""
+    x = (torch.arange(width, device=device) + 0.5) / width * 2 - 1
+    y = ((torch.arange(height, device=device) + 0.5) / height * 2 - 1)[:, None]
+    edge = 1.62 - x.abs() - y.abs()
+    return (1 - 0.22 * (x * x + y * y)) * (edge * width / 4).clamp(0, 1)
+
+
+def surface_colour(
+    patient: Patient, skins: Sequence[Skin], points: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Colour of the surface, before any light.
+
+    Args:
+        patient: The patient.
+        skins: k polyps.
+        points: (3, n) surface points.
+
+    Returns:
+        Linear RGB (3, n), relief (2, n) across and along the tube, and polyp shares (k, n).
+    """
+    x, y = centre_line(patient.colon, points[2])
+    turn = torch.atan2(points[1] - y, points[0] - x)
+    mottle, vessel, *relief = read_mucosa(patient.texture, turn, points[2])
+    colour = patient.wall[:, None] * (1 + 0.10 * mottle)
+    colour = colour * (1 - vessel * (1 - patient.vessel[:, None]))
+    shares = lump_shares(patient.colon, [skin.lump for skin in skins], points)
+    for skin, share in zip(skins, shares, strict=True):
+        _, pattern, patches = read_maps(skin.lump.maps, to_lump(skin.lump, points))
+        paint = skin.colour[:, None] * (1 - 0.28 * pattern) * (1 + 0.06 * mottle)
+        pale = paint.new_tensor([0.25, 0.7, 0.7])[:, None] * patches
+        paint = paint * (1 + pale.clamp(-0.6, 1.5))
+        colour = torch.lerp(colour, paint, share)
+    return colour, torch.stack(relief), shares
+
+
+def light(patient: Patient, colour: Tensor, normal: Tensor, rays: Tensor, depth: Tensor) -> Tensor:
+    """Light leaving the surface towards the camera: linear RGB (3, n).
+
+    Args:
+        patient: For the wetness.
+        colour: (3, n) surface colour.
+        normal: (3, n) unit normals.
+        rays: (3, n) unit directions from the camera.
+        depth: (n,) distances from the camera.
+    """
+    facing = -(normal * rays).sum(0).clamp(-1, 0)
+    scatter = colour.new_tensor(SCATTER)[:, None]
+    diffuse = colour * (scatter + (1 - scatter) * facing)
+    shine = 1.6 * patient.wetness * facing**SHINE
+    fall = 1 / (depth * depth + LIGHT_CORE) * ((FAR - depth) / FAR)
+    return (diffuse + shine) * fall
+
+
+def develop(linear: Tensor, exposures: Tensor, whites: Tensor, mask: Tensor) -> Tensor:
+    """Automatic exposure, white balance, tone curve and lens: (s, h, w, 3) in 0 to 1.
+
+    Args:
+        linear: (3, s, h, w) linear RGB.
+        exposures: (s,) factor on the automatic exposure.
+        whites: (s, 3) white balance.
+        mask: (h, w) of the lens.
+    """
+    root = linear.amax(0).clamp(max=50).sqrt().mean(dim=(1, 2))  # (s,)
+    gain = exposures * (TARGET / root) ** 2  # (s,)
+    scaled = linear * (gain[:, None] * whites).T[:, :, None, None]
+    toned = (1 - torch.exp(-2.2 * scaled)).sqrt() * mask
+    return toned.permute(1, 2, 3, 0).contiguous()
+
+
+def render(
+    patient: Patient, skins: Sequence[Skin], shots: Shots, rays: Tensor, mask: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Render s frames.
+
+    Args:
+        patient: The patient.
+        skins: The k polyps that can be seen.
+        shots: The cameras.
+        rays: (3, h, w) camera rays, see `march.camera_rays`.
+        mask: (h, w), see `lens_mask`.
+
+    Returns:
+        Images (s, h, w, 3) in 0 to 1, and which polyp a pixel shows (s, h, w), int8: an index
+        into skins, or -1 for the wall and for what the lens cuts off.
+    """
+    lumps = [skin.lump for skin in skins]
+    depth, turned = march(patient.colon, lumps, shots.origins, shots.rotations, rays)
+    points = along(shots.origins, turned, depth)  # (3, n), n = s * h * w
+    colour, relief, shares = surface_colour(patient, skins, points)
+    normal = normals(patient.colon, lumps, points, NORMAL_STEP)
+    wall = 1 - shares.amax(0) if len(skins) else torch.ones_like(points[0])
+    # The relief tilts the normal: enough to break the highlights up.
+    rough = patient.relief * 0.12 * wall * relief  # (2, n)
+    normal = normal + torch.stack([rough[0], rough[0], rough[1]])
+    normal = functional.normalize(normal, dim=0)
+    linear = light(patient, colour, normal, turned.reshape(3, -1), depth.reshape(-1))
+    linear = linear.view(3, *depth.shape)
+    images = develop(linear, shots.exposures, shots.whites, mask)
+    return images, polyp_pixels(shares, depth, mask)
+
+
+def polyp_pixels(shares: Tensor, depth: Tensor, mask: Tensor) -> Tensor:
+    """Which polyp a pixel shows: (s, h, w) int8, -1 for none.
+
+    Args:
+        shares: (k, n) of every polyp, n = s * h * w.
+        depth: (s, h, w).
+        mask: (h, w) of the lens.
+    """
+    if not len(shares):
+        return torch.full(depth.shape, -1, dtype=torch.int8, device=depth.device)
+    share, which = shares.max(0)
+    seen = (share.view_as(depth) > 0.5) & (depth < FAR) & (mask > 0.3)
+    return torch.where(seen, which.view_as(depth), -1).to(torch.int8)

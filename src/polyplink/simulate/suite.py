@@ -1,0 +1,163 @@
+"""A whole simulated data set, written as REAL-Colon is released.
+
+Procedures are rendered by worker processes, each written whole or not at all; a run that was cut
+off goes on with the procedures that are missing.
+"""
+
+import contextlib
+import itertools
+import multiprocessing
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from pathlib import Path
+from threading import Thread
+
+import torch
+
+from polyplink import __version__
+from polyplink.artefacts import RunRecord, content_key, read_json, whole_file, write_json
+from polyplink.data import DataSet, write_real_colon
+from polyplink.errors import PolyplinkError
+from polyplink.simulate.presets import Preset
+from polyplink.simulate.truth import TRUTH, read_truth
+from polyplink.simulate.write import Job, write_procedure
+
+Progress = Callable[[int, int], None]
+
+
+def simulate(
+    out: Path,
+    preset: Preset,
+    seed: int,
+    *,
+    device: str = "cpu",
+    workers: int = 2,
+    progress: Progress | None = None,
+) -> DataSet:
+    """Render a data set of procedures with known identities.
+
+    `out` gets what REAL-Colon's release has (frames, annotations, two tables, a description) and
+    beside it `simulation/` with the traits of every polyp, and run.json. The same preset and seed
+    give the same bytes, however many workers there are.
+
+    Args:
+        out: Folder to write; made if absent. One that an earlier run with the same preset, seed
+            and version left unfinished is finished.
+        preset: What to make, see `presets`.
+        seed: Seed, from 0.
+        device: Where frames are rendered, as torch names it. A GPU gives other bytes than a CPU.
+        workers: Worker processes; 1 renders in this process.
+        progress: Called with (procedures done, procedures in all).
+
+    Returns:
+        The data set, with true identities and the parts "train" and "eval".
+
+    Raises:
+        PolyplinkError: If the seed or the workers are out of range, there is no such device, or
+            `out` holds something else.
+    """
+    _check(seed, workers, device)
+    record = RunRecord("simulate", settings=preset, seed=seed)
+    _claim(out, preset, seed)
+    jobs = [Job(out, preset, seed, name, polyps, device) for name, polyps in preset.polyps]
+    with record.stage("render"):
+        _render(jobs, workers, progress)
+    data = read_truth(out, preset)
+    with record.stage("annotations"):
+        write_real_colon(data, out, keep=True)
+    with whole_file(out / "dataset_description.md") as temporary:
+        temporary.write_text(_description(preset, seed), encoding="utf-8")
+    record.write(out)
+    return data
+
+
+def _check(seed: int, workers: int, device: str) -> None:
+    if seed < 0:
+        raise PolyplinkError(f"seed {seed} is below 0", "give a whole number from 0")
+    if workers < 1:
+        raise PolyplinkError(f"{workers} workers cannot render", "give 1 or more")
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError):
+        raise PolyplinkError(
+            f"no device {device!r} here", 'give "cpu", or a device that torch lists'
+        ) from None
+
+
+def _claim(out: Path, preset: Preset, seed: int) -> None:
+    """Make sure that `out` is empty or belongs to this very simulation."""
+    key = {
+        "key": content_key(__version__, preset, seed),
+        "preset": preset.name,
+        "seed": seed,
+        "polyplink": __version__,
+    }
+    path = out / TRUTH / "key.json"
+    if not path.is_file():
+        if out.exists() and (not out.is_dir() or any(out.iterdir())):
+            raise PolyplinkError(f"{out} holds something else", "choose an empty folder")
+        write_json(path, key)
+        return
+    there = read_json(path)
+    if there != key:
+        raise PolyplinkError(
+            f"{out} holds preset {there.get('preset')}, seed {there.get('seed')}, polyplink {there.get('polyplink')}",
+            "choose another folder, or remove it",
+        )
+
+
+def _render(jobs: Sequence[Job], workers: int, progress: Progress | None) -> None:
+    """Write the procedures that are not there yet."""
+    missing = [job for job in jobs if not job.truth.is_file()]
+    done = len(jobs) - len(missing)
+    tell = progress or (lambda done, total: None)
+    tell(done, len(jobs))
+    with contextlib.closing(_rendered(missing, workers)) as rendered:
+        for count, _ in enumerate(rendered, start=done + 1):
+            tell(count, len(jobs))
+
+
+def _rendered(jobs: Sequence[Job], workers: int) -> Iterator[str]:
+    """Ids of procedures as they are done."""
+    if workers == 1 or len(jobs) < 2:
+        yield from (write_procedure(job) for job in jobs)
+        return
+    pool = ProcessPoolExecutor(
+        min(workers, len(jobs)),
+        mp_context=multiprocessing.get_context("spawn"),
+        initializer=_leave_with_parent,
+    )
+    waiting = iter(jobs)
+    # No more jobs than workers are handed out, so that none begins after an interruption.
+    running = {pool.submit(write_procedure, job) for job in itertools.islice(waiting, workers)}
+    try:
+        while running:
+            done, running = wait(running, return_when=FIRST_COMPLETED)
+            running |= {
+                pool.submit(write_procedure, job) for job in itertools.islice(waiting, len(done))
+            }
+            yield from [future.result() for future in done]
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _leave_with_parent() -> None:
+    """End this worker when the process that started it has gone, however it went."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        Thread(target=lambda: (parent.join(), os._exit(1)), daemon=True).start()
+
+
+def _description(preset: Preset, seed: int) -> str:
+    return (
+        "# Simulated colonoscopy procedures\n\n"
+        f"Every frame, box and table here was made by polyplink {__version__} (preset "
+        f"{preset.name}, seed {seed}). No patient was filmed: ages, sexes, sizes and histologies "
+        "are drawn at random. Files are laid out as REAL-Colon is released (Biffi et al., "
+        "Scientific Data 2024, 11:539).\n\n"
+        "- `SSS-VVV_frames/`: the frames, JPEG.\n"
+        "- `SSS-VVV_annotations/`: one XML for every frame, with the true identity of every box.\n"
+        "- `video_info.csv`, `lesion_info.csv`: procedures and polyps.\n"
+        f"- `{TRUTH}/`: what each polyp was drawn with.\n"
+    )
