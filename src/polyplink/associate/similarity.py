@@ -1,0 +1,160 @@
+"""Similarities between the tracklets of one procedure: visual, temporal, and both together.
+
+Source: Parolari et al., temporally-aware polyp counting, section 2.2: S = alpha V + (1 - alpha) T.
+"""
+
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+from scipy.spatial.distance import cdist
+
+from polyplink.errors import PolyplinkError
+
+Reals = npt.NDArray[np.float64]
+VisualForm = Literal["l2", "cosine"]
+
+
+def unit_rows(vectors: npt.ArrayLike) -> Reals:
+    """Scale every row to length 1, in double precision.
+
+    Args:
+        vectors: Embeddings (n, d), one row per tracklet.
+
+    Returns:
+        The same directions (n, d), float64.
+
+    Raises:
+        PolyplinkError: If it is not a matrix, or a row is zero or not finite; the row is named.
+    """
+    rows = np.asarray(vectors, dtype=np.float64)  # (n, d)
+    if rows.ndim != 2:
+        raise PolyplinkError(
+            f"embeddings of shape {rows.shape} are not a matrix", "give one row per tracklet"
+        )
+    broken = np.flatnonzero(~np.isfinite(rows).all(axis=1))
+    if broken.size:
+        raise PolyplinkError(
+            f"embedding row {broken[0]} is not finite", "embed that tracklet again, or leave it out"
+        )
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)  # (n, 1)
+    empty = np.flatnonzero(lengths == 0)
+    if empty.size:
+        raise PolyplinkError(
+            f"embedding row {empty[0]} is zero and has no direction",
+            "embed that tracklet again, or leave it out",
+        )
+    return np.asarray(rows / lengths)
+
+
+def cosine(vectors: npt.ArrayLike) -> Reals:
+    """Cosine similarity of every two rows, in [-1, 1].
+
+    Args:
+        vectors: Embeddings (n, d).
+
+    Returns:
+        Matrix (n, n), float64, symmetric.
+
+    Raises:
+        PolyplinkError: If a row is zero or not finite.
+    """
+    unit = unit_rows(vectors)
+    return np.clip(unit @ unit.T, -1.0, 1.0)
+
+
+def min_max(matrix: Reals) -> Reals:
+    """Stretch the values of a matrix to [0, 1]; all ones where they are all equal."""
+    if matrix.size == 0:
+        return matrix
+    low, high = matrix.min(), matrix.max()
+    if high == low:
+        return np.ones_like(matrix)
+    return np.asarray((matrix - low) / (high - low))
+
+
+def visual(vectors: npt.ArrayLike, form: VisualForm = "l2") -> Reals:
+    """Visual similarity V of the tracklets of one procedure, in [0, 1].
+
+    The published programs differ. `"l2"` (the counting program, behind the published numbers):
+    the Euclidean distances between the rows scaled to length 1 are stretched to [0, 1] over the
+    whole matrix, diagonal included, and V is 1 minus that. `"cosine"` (the thesis): cosines,
+    stretched in the same way. In both, V of a tracklet with itself is 1.
+
+    Args:
+        vectors: Embeddings (n, d) of one procedure.
+        form: Which of the two.
+
+    Returns:
+        V (n, n), float64, symmetric; all ones if every pair is equally similar.
+
+    Raises:
+        PolyplinkError: If a row is zero or not finite.
+    """
+    if form == "cosine":
+        similarity = min_max(cosine(vectors))
+    else:
+        unit = unit_rows(vectors)
+        # Distances are taken from differences: sqrt(2 - 2 cos) would leave 1e-8 between equals.
+        distance = cdist(unit, unit)  # (n, n)
+        similarity = 1.0 - min_max(distance) if distance.any() else np.ones_like(distance)
+    np.fill_diagonal(similarity, 1.0)
+    return similarity
+
+
+def time_gaps(positions: npt.ArrayLike) -> Reals:
+    """Distances in time |p_i - p_j| between the tracklets of one procedure.
+
+    Args:
+        positions: First frames, normalised by the procedure's span, (n,) in [0, 1].
+
+    Returns:
+        Matrix (n, n), float64.
+
+    Raises:
+        PolyplinkError: If a position is not finite or lies outside [0, 1].
+    """
+    p = np.asarray(positions, dtype=np.float64)  # (n,)
+    if p.ndim != 1:
+        raise PolyplinkError(f"positions of shape {p.shape} are not a row", "give one per tracklet")
+    outside = np.flatnonzero(~((p >= 0.0) & (p <= 1.0)))  # NaN fails both comparisons
+    if outside.size:
+        raise PolyplinkError(
+            f"position {p[outside[0]]} of row {outside[0]} is outside [0, 1]",
+            "divide frame numbers by the procedure's annotated span",
+        )
+    return np.abs(p[:, None] - p[None, :])
+
+
+def temporal(positions: npt.ArrayLike, gamma: float) -> Reals:
+    """Temporal similarity T = exp(-gamma |p_i - p_j|), stretched to [0, 1].
+
+    Args:
+        positions: Positions (n,) in [0, 1].
+        gamma: The penalty on distance in time, 0 or more.
+
+    Returns:
+        T (n, n), float64, symmetric, 1 on the diagonal; all ones if all positions are equal.
+
+    Raises:
+        PolyplinkError: If a position is outside [0, 1] or gamma is negative.
+    """
+    if not (np.isfinite(gamma) and gamma >= 0):
+        raise PolyplinkError(f"gamma {gamma} is not a penalty", "give a number of 0 or more")
+    return min_max(np.exp(-gamma * time_gaps(positions)))
+
+
+def combine(V: Reals, T: Reals, alpha: float) -> Reals:
+    """S = alpha V + (1 - alpha) T, for V and T (n, n) and alpha in [0, 1].
+
+    Raises:
+        PolyplinkError: If the shapes differ or alpha is outside [0, 1].
+    """
+    if V.shape != T.shape:
+        raise PolyplinkError(
+            f"visual similarity is {V.shape} but temporal similarity is {T.shape}",
+            "give both for the same tracklets",
+        )
+    if not 0.0 <= alpha <= 1.0:
+        raise PolyplinkError(f"alpha {alpha} is outside [0, 1]", "give a share of V in [0, 1]")
+    return alpha * V + (1.0 - alpha) * T

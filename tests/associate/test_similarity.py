@@ -1,0 +1,117 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from polyplink.associate.similarity import combine, cosine, temporal, unit_rows, visual
+from polyplink.errors import PolyplinkError
+
+POSITIONS = st.lists(st.floats(0, 1, width=32), min_size=1, max_size=8).map(np.array)
+
+
+def stretch(values: np.ndarray) -> np.ndarray:
+    return np.asarray((values - values.min()) / (values.max() - values.min()))
+
+
+def naive_l2(vectors: np.ndarray) -> np.ndarray:
+    n = len(vectors)
+    distance = np.zeros((n, n))
+    for i in range(n):
+        for j in range(n):
+            a = vectors[i] / np.sqrt(sum(v * v for v in vectors[i]))
+            b = vectors[j] / np.sqrt(sum(v * v for v in vectors[j]))
+            distance[i, j] = np.sqrt(sum((x - y) ** 2 for x, y in zip(a, b, strict=True)))
+    return 1 - stretch(distance)
+
+
+def naive_cosine(vectors: np.ndarray) -> np.ndarray:
+    n = len(vectors)
+    result = np.zeros((n, n))
+    for i in range(n):
+        for j in range(n):
+            lengths = np.sqrt((vectors[i] ** 2).sum() * (vectors[j] ** 2).sum())
+            result[i, j] = (vectors[i] * vectors[j]).sum() / lengths
+    return result
+
+
+def test_visual_forms_equal_naive_loops() -> None:
+    vectors = np.random.default_rng(0).normal(size=(7, 5))
+    np.testing.assert_allclose(visual(vectors), naive_l2(vectors), atol=1e-12)
+    np.testing.assert_allclose(cosine(vectors), naive_cosine(vectors), atol=1e-12)
+    np.testing.assert_allclose(
+        visual(vectors, "cosine"), stretch(naive_cosine(vectors)), atol=1e-12
+    )
+    assert np.abs(visual(vectors) - visual(vectors, "cosine")).max() > 0.01
+
+
+@settings(deadline=None)
+@given(POSITIONS, st.floats(0, 10))
+def test_temporal_equals_a_naive_loop(positions: np.ndarray, gamma: float) -> None:
+    n = len(positions)
+    raw = np.array(
+        [[np.exp(-gamma * abs(positions[i] - positions[j])) for j in range(n)] for i in range(n)]
+    )
+    expected = stretch(raw) if raw.max() > raw.min() else np.ones((n, n))
+    np.testing.assert_allclose(temporal(positions, gamma), expected, atol=1e-9)
+
+
+@settings(deadline=None)
+@given(arrays(np.float64, (5, 3), elements=st.floats(0.1, 9)), st.sampled_from(["l2", "cosine"]))
+def test_visual_is_symmetric_in_the_unit_range_and_blind_to_length(
+    vectors: np.ndarray, form: str
+) -> None:
+    V = visual(vectors, form)  # type: ignore[arg-type]
+    assert V.min() >= 0
+    assert V.max() <= 1
+    np.testing.assert_array_equal(V, V.T)
+    np.testing.assert_array_equal(np.diag(V), 1.0)
+
+
+def test_length_does_not_matter() -> None:
+    vectors = np.random.default_rng(1).normal(size=(6, 4))
+    longer = vectors * np.arange(1, 7)[:, None]
+    np.testing.assert_allclose(visual(longer), visual(vectors), atol=1e-12)
+
+
+@pytest.mark.parametrize("form", ["l2", "cosine"])
+@pytest.mark.parametrize("n", [1, 3])
+def test_no_spread_gives_ones(n: int, form: str) -> None:
+    same = np.tile([3.0, 4.0], (n, 1))
+    np.testing.assert_array_equal(visual(same, form), np.ones((n, n)))  # type: ignore[arg-type]
+    np.testing.assert_array_equal(temporal(np.full(n, 0.5), 2.0), np.ones((n, n)))
+
+
+def test_combine_weighs_the_two() -> None:
+    V, T = np.random.default_rng(2).random((2, 4, 4))
+    np.testing.assert_allclose(combine(V, T, 0.25), 0.25 * V + 0.75 * T)
+    np.testing.assert_array_equal(combine(V, T, 1.0), V)
+    np.testing.assert_array_equal(combine(V, T, 0.0), T)
+
+
+@pytest.mark.parametrize(
+    ("vectors", "message"),
+    [
+        ([[1.0, 0.0], [0.0, 0.0]], "embedding row 1 is zero"),
+        ([[1.0, 0.0], [0.0, 1.0], [np.nan, 1.0]], "embedding row 2 is not finite"),
+        ([1.0, 2.0], "not a matrix"),
+    ],
+)
+def test_vectors_without_direction_are_refused(vectors: list[float], message: str) -> None:
+    with pytest.raises(PolyplinkError, match=message):
+        unit_rows(vectors)
+
+
+def test_bad_times_and_shares_are_refused() -> None:
+    with pytest.raises(PolyplinkError, match=r"position 1.5 of row 1 is outside \[0, 1\]"):
+        temporal([0.0, 1.5], 1.0)
+    with pytest.raises(PolyplinkError, match="position nan of row 0"):
+        temporal([np.nan], 1.0)
+    with pytest.raises(PolyplinkError, match="not a row"):
+        temporal([[0.1]], 1.0)
+    with pytest.raises(PolyplinkError, match=r"gamma -1\.0 is not a penalty"):
+        temporal([0.0], -1.0)
+    with pytest.raises(PolyplinkError, match=r"alpha 1.5 is outside"):
+        combine(np.ones((1, 1)), np.ones((1, 1)), 1.5)
+    with pytest.raises(PolyplinkError, match="for the same tracklets"):
+        combine(np.ones((1, 1)), np.ones((2, 2)), 0.5)
