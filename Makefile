@@ -1,0 +1,46 @@
+# Two commands on a fresh machine with Python 3.11 and make: `make demo` and `make test`.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+# A second busy process makes spinning OpenMP threads many times slower.
+export OMP_WAIT_POLICY ?= PASSIVE
+
+.PHONY: help install demo test study check bench clean
+.DEFAULT_GOAL := help
+
+help: ## Say what there is to make
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
+
+# uv installs in seconds what pip takes minutes for; wheels of your own come from PIP_FIND_LINKS.
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt uv
+	UV_FIND_LINKS="$(PIP_FIND_LINKS)" $(BIN)/uv pip install --quiet --python $(BIN)/python \
+		--constraint constraints.txt --editable '.[dev,bench]'
+	@touch $@
+
+install: $(READY) ## Set up .venv with everything
+
+demo: $(READY) ## The whole way on simulated procedures; ends in a table and demo-out/report.html
+	$(BIN)/polyplink demo demo-out
+
+test: $(READY) ## Run the tests on all cores
+	$(BIN)/python -m pytest -n auto -m "not slow"
+
+study: $(READY) ## Run the slow studies
+	$(BIN)/python -m pytest -m slow
+
+check: $(READY) ## Lint, types and documentation
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest tests/test_docs.py tests/test_house.py
+
+bench: $(READY) ## The hot paths against their rivals
+	$(BIN)/polyplink bench
+
+clean: ## Remove what was built; keeps your data
+	rm -rf $(VENV) demo-out .pytest_cache .mypy_cache .ruff_cache .hypothesis dist
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

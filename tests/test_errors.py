@@ -1,0 +1,17 @@
+"""The one exception."""
+
+import pickle
+
+from polyplink.errors import PolyplinkError
+
+
+def test_it_reads_as_one_line_with_a_way_out() -> None:
+    error = PolyplinkError("table polyps: no rows", "import again")
+    assert str(error) == "table polyps: no rows; import again"
+    assert (error.what, error.mend) == ("table polyps: no rows", "import again")
+
+
+def test_it_survives_the_way_between_processes() -> None:
+    error = pickle.loads(pickle.dumps(PolyplinkError("a", "b")))
+    assert isinstance(error, PolyplinkError)
+    assert str(error) == "a; b"
