@@ -93,7 +93,7 @@ class Prepared:
                 f"no crops of procedure {procedure_id!r} in {self.folder}",
                 "run `polyplink prepare`",
             ) from None
-        except ValueError as error:
+        except (ValueError, EOFError) as error:
             raise PolyplinkError(
                 f"{path} cannot be read ({error})", "remove it and run `polyplink prepare`"
             ) from None

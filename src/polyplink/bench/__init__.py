@@ -1,0 +1,14 @@
+"""Benchmarks: the hot paths, each against a stated rival."""
+
+from polyplink.bench.catalogue import CATALOGUE, Bench
+from polyplink.bench.harness import BenchResult, against, best_of, fitted_exponent, growth
+
+__all__ = [
+    "CATALOGUE",
+    "Bench",
+    "BenchResult",
+    "against",
+    "best_of",
+    "fitted_exponent",
+    "growth",
+]

@@ -1,0 +1,77 @@
+"""How long a user waits for nothing: importing polyplink, and asking it for help."""
+
+import json
+import subprocess
+import sys
+
+from polyplink.bench.harness import BenchResult, best_of
+from polyplink.errors import PolyplinkError
+
+HEAVY = ("torch", "numpy", "polars", "sklearn", "matplotlib", "numba")
+LIGHT_ENOUGH = ("torch", "sklearn", "matplotlib", "numba")  # for the help page
+
+IMPORT = "import polyplink"
+HELP = """
+import contextlib, io, sys
+from polyplink.cli import main
+sys.argv = ["polyplink", "--help"]
+with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):
+    main()
+"""
+
+
+def python(code: str) -> str:
+    """Run code in a fresh Python, as a user's first call would; what it prints.
+
+    Raises:
+        PolyplinkError: If it fails, with the last line of its error.
+    """
+    done = subprocess.run(  # noqa: S603  the code is this file's own
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        reason = (done.stderr.strip() or "no message").splitlines()[-1]
+        raise PolyplinkError(f"a fresh Python ended with {reason!r}", "install polyplink again")
+    return done.stdout
+
+
+def imported(code: str, modules: tuple[str, ...]) -> list[str]:
+    """Which of `modules` are imported once `code` has run in a fresh Python."""
+    ask = f"import json, sys; print(json.dumps([m for m in {modules!r} if m in sys.modules]))"
+    found: list[str] = json.loads(python(f"{code}\n{ask}"))
+    return found
+
+
+def _measure(name: str, code: str, unwanted: tuple[str, ...]) -> BenchResult:
+    light = not imported(code, unwanted)
+    seconds = best_of(lambda: python(code), 5)
+    return BenchResult(name, "-", 1, seconds, None, None, None, light)
+
+
+def run_import(size: int = 1) -> BenchResult:
+    """Time `import polyplink` in a fresh Python, the start of Python included; 0.3 s or less.
+
+    `equal` is whether no heavy library was imported, numpy included.
+
+    Raises:
+        PolyplinkError: If `size` is not 1: nothing grows here.
+    """
+    _only_one(size)
+    return _measure("import", IMPORT, HEAVY)
+
+
+def run_help(size: int = 1) -> BenchResult:
+    """Time `polyplink --help` in a fresh Python, the start of Python included; 0.3 s or less.
+
+    `equal` is whether torch and the like were not imported.
+
+    Raises:
+        PolyplinkError: If `size` is not 1: nothing grows here.
+    """
+    _only_one(size)
+    return _measure("help", HELP, LIGHT_ENOUGH)
+
+
+def _only_one(size: int) -> None:
+    if size != 1:
+        raise PolyplinkError(f"start-up of size {size}", "leave the size out")
