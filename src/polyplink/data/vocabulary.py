@@ -25,9 +25,7 @@ SUN_ADENOMA: AdenomaMap = {
     "Low-grade adenoma": True,
     "High-grade adenoma": True,
     "Hyperplastic polyp": False,
-    "Sessile serrated lesion": False,
     "SSL": False,
-    "Traditional serrated adenoma": False,
     "TSA": False,
     "Invasive cancer (T1b)": None,
 }

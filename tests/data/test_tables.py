@@ -1,0 +1,134 @@
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+
+from polyplink.data import DETECTIONS, TABLES, DataSet, check, read_data, write_data
+from polyplink.errors import PolyplinkError
+
+from .sets import data_set, data_sets, procedure_row, small_set
+
+
+def _detections(**columns: list[object]) -> pl.DataFrame:
+    good = {"procedure_id": ["a", "a"], "frame": [0, 1], "x": [1, 2], "y": [1, 2]}
+    good |= {"w": [5, 5], "h": [5, 5]}
+    return pl.DataFrame(good | columns, strict=False)
+
+
+def test_check_adds_nullable_columns_casts_and_drops_what_is_not_of_the_schema() -> None:
+    table = check(_detections(extra=[1, 2]), DETECTIONS, "detections")
+    assert table.columns == list(DETECTIONS)
+    assert [table.schema[name] for name in DETECTIONS] == [c.dtype for c in DETECTIONS.values()]
+    assert table["score"].null_count() == table["image"].null_count() == 2
+
+
+@pytest.mark.parametrize(
+    ("frame", "message"),
+    [
+        (_detections().drop("w"), "table detections: column w is missing; add it: width"),
+        (_detections(frame=["0", "x"]), "column frame, row 1: 'x' is not a Int32; write frame"),
+        (_detections(x=[None, 1]), "column x, row 0: no value; fill it (left edge, pixels)"),
+        (_detections(y=[1.0, float("nan")]), "column y, row 1: nan is not finite; leave the row"),
+        (_detections(score=[0.5, float("inf")]), "column score, row 1: inf is not finite"),
+    ],
+)
+def test_check_names_column_row_and_mend(frame: pl.DataFrame, message: str) -> None:
+    with pytest.raises(PolyplinkError) as error:
+        check(frame, DETECTIONS, "detections")
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("detections", "procedures", "message"),
+    [
+        (_detections(w=[5, 0]), ["a"], "row 1: a box of no area"),
+        (_detections(h=[-1, 5]), ["a"], "row 0: a box of no area"),
+        (_detections(), ["a", "b", "b"], "procedure_id 'b' occurs twice; give every row"),
+        (_detections(), ["b"], "column procedure_id, row 0: 'a' is in no row of procedures"),
+    ],
+)
+def test_relations_between_tables(
+    detections: pl.DataFrame, procedures: list[str], message: str
+) -> None:
+    with pytest.raises(PolyplinkError) as error:
+        DataSet.of(
+            detections,
+            pl.DataFrame([procedure_row(name) for name in procedures]),
+            pl.DataFrame(schema={"polyp_id": pl.String, "procedure_id": pl.String}),
+        )
+    assert message in str(error.value)
+
+
+def test_polyp_of_no_procedure_and_polyp_twice() -> None:
+    with pytest.raises(PolyplinkError, match="table polyps: column procedure_id, row 0: 'b'"):
+        data_set([], [("b_1", "b", 1.0, None, None, None)], [procedure_row("a")])
+    with pytest.raises(PolyplinkError, match="polyp_id 'a_1' occurs twice"):
+        data_set([], [("a_1", "a", 1.0, None, None, None)] * 2, [procedure_row("a")])
+
+
+def test_detections_are_sorted_and_keep_their_order_within_a_frame() -> None:
+    data = data_set(
+        [("b", 3, 1, 1, 2, 2, None), ("a", 9, 1, 1, 2, 2, None), ("a", 2, 7, 1, 2, 2, None),
+         ("a", 2, 1, 1, 2, 2, None)],
+        [],
+        [procedure_row("a"), procedure_row("b")],
+    )  # fmt: skip
+    assert data.detections.select("procedure_id", "frame", "x").rows() == [
+        ("a", 2, 7.0),
+        ("a", 2, 1.0),
+        ("a", 9, 1.0),
+        ("b", 3, 1.0),
+    ]
+
+
+@settings(max_examples=40, deadline=None)
+@given(data_sets())
+def test_write_and_read_give_the_same_tables_and_key(data: DataSet) -> None:
+    with TemporaryDirectory() as folder:
+        write_data(Path(folder), data)
+        again = read_data(Path(folder))
+    for name in TABLES:
+        assert getattr(again, name).equals(getattr(data, name))
+    assert (again.key, again.splits) == (data.key, data.splits)
+
+
+def test_key_follows_the_content_and_not_the_place() -> None:
+    data = small_set()
+
+    def key(**changes: pl.DataFrame) -> str:
+        tables = {name: getattr(data, name) for name in TABLES} | changes
+        return DataSet.of(**tables).key
+
+    moved = data.procedures.with_columns(source=pl.lit("/elsewhere"))
+    assert key() == key(procedures=moved) == data.key
+    other = {
+        key(detections=data.detections.with_columns(pl.col("x") + 1)),
+        key(detections=data.detections.with_columns(polyp_id=pl.lit(None, pl.String))),
+        key(procedures=data.procedures.with_columns(pl.col("n_frames") + 1)),
+        key(polyps=data.polyps.with_columns(histology_class=pl.lit("AD"))),
+    }
+    assert len(other | {data.key}) == 5
+
+
+def test_part() -> None:
+    data = small_set()
+    assert data.part("eval") == ["001-009"]
+    assert data.part(None) == ["001-001", "001-009", "001-010"]
+    with pytest.raises(
+        PolyplinkError, match=r"no part 'val'.*choose one of: eval, negative, train"
+    ):
+        data.part("val")
+
+
+def test_read_data_names_what_is_missing(tmp_path: Path) -> None:
+    with pytest.raises(PolyplinkError, match=r"no folder .*nothing; check the path"):
+        read_data(tmp_path / "nothing")
+    write_data(tmp_path, small_set())
+    (tmp_path / "polyps.parquet").write_bytes(b"PAR1 and no more")
+    with pytest.raises(PolyplinkError, match=r"polyps.parquet cannot be read .*; import again"):
+        read_data(tmp_path)
+    (tmp_path / "polyps.parquet").unlink()
+    with pytest.raises(PolyplinkError, match=r"polyps.parquet is missing; give a folder that"):
+        read_data(tmp_path)
