@@ -139,7 +139,7 @@ def training_charts(training: Training) -> list[Chart]:
         chart(
             "Loss",
             "loss (nats)",
-            "The weights kept are those of the lowest validation loss.",
+            "How badly bags are told apart from the rest of the batch; lower is better.",
             {"train": training.loss, "validation": training.validation_loss},
             best_epoch=best,
         ),

@@ -14,7 +14,7 @@ from polyplink.report.model import Procedure
 
 COLOURS = "cividis"  # even in lightness and safe for colour-blind readers
 SMALLEST, LARGEST, CELL = 150.0, 330.0, 17.0  # drawing units; the cell before it is clamped
-ROOM = 9.0  # a block narrower than this has no room for its number
+DIGIT = 7.0  # width of a character; a block narrower than its number goes without
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def blocks(procedure: Procedure, matching: Matching, cell: float) -> list[Block]
     found, start = [], 0.0
     for name, polyp in matching.counted.items():
         length = cell * sum(tracklet.predicted == name for tracklet in procedure.tracklets)
-        found.append(Block(polyp, start, length, length >= ROOM))
+        found.append(Block(polyp, start, length, length >= DIGIT * len(polyp.label) + 2))
         start += length
     return found
 

@@ -24,6 +24,7 @@ class Crop:
     image: str | None
     when: str
     wrong: bool
+    counted: Polyp
     true: Polyp | None
     title: str
 
@@ -83,8 +84,9 @@ def crop(tracklet: Tracklet, procedure: Procedure, matching: Matching) -> Crop:
     return Crop(
         tracklet,
         None if tracklet.crop is None else jpeg(tracklet.crop),
-        moment(tracklet.first, procedure.fps),
+        moment(tracklet.first, procedure.fps).removeprefix("frame "),
         matching.is_wrong(tracklet),
+        matching.counted[tracklet.predicted],
         None if tracklet.polyp_id is None else matching.true[tracklet.polyp_id],
         describe(tracklet, matching, procedure.fps),
     )

@@ -1,24 +1,26 @@
 """The time line of a procedure: counted polyps above, true ones beneath."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import groupby
 
 from polyplink.report.formats import moment, number
 from polyplink.report.matching import Matching, Polyp
 from polyplink.report.model import Procedure, Tracklet
+from polyplink.report.packing import LABEL, LEVELS, Label, lanes, place_labels
 from polyplink.report.palette import Look
 from polyplink.report.ticks import clock_ticks, ticks
 
 # All in units of the drawing, which are pixels at its natural size.
 LEFT, WIDTH, RIGHT = 62.0, 1020.0, 14.0  # gutter for row names; the axis; room for the last tick
-LABEL, BAR, GAP = 11.0, 15.0, 6.0
-LEVELS = 2  # rows of labels above a lane of bars
+BAR, GAP = 15.0, 6.0
 LANE = LEVELS * LABEL + BAR + GAP
 MARKS = 14.0  # gutter between the rows, where disagreements are marked
 AXIS = 24.0
 THINNEST = 3.0  # a tracklet of two seconds in an hour must still be seen
-DIGIT = 7.5
+APART = 26.0  # bars further from each other than this get a label each
+
+
+PolypOf = Callable[[Tracklet], Polyp | None]
 
 
 @dataclass(frozen=True)
@@ -31,16 +33,6 @@ class Bar:
     look: Look | None
     wrong: bool
     title: str
-
-
-@dataclass(frozen=True)
-class Label:
-    """A polyp's number or letter, with the line down to its bars where it stands raised."""
-
-    x: float
-    y: float
-    text: str
-    foot: float | None
 
 
 @dataclass(frozen=True)
@@ -78,58 +70,6 @@ class Timeline:
     crosses: list[tuple[float, float]]
     ticks: list[tuple[float, str]]
     summary: str
-
-
-def lanes(spans: Sequence[tuple[float, float]]) -> list[int]:
-    """Put spans into as few lanes as possible so that none overlap within a lane.
-
-    Args:
-        spans: (start, end) of each, both inclusive, sorted by start.
-
-    Returns:
-        Lane of each span, from 0.
-    """
-    ends: list[float] = []
-    placed = []
-    for start, end in spans:
-        free = next((i for i, last in enumerate(ends) if last < start), len(ends))
-        if free == len(ends):
-            ends.append(end)
-        ends[free] = end
-        placed.append(free)
-    return placed
-
-
-def place_labels(runs: Iterable[tuple[float, str]], top: float) -> list[Label]:
-    """Place labels above a lane so that none touch; one that finds no room is left out.
-
-    Args:
-        runs: Centre and text of each, sorted by centre.
-        top: Top of the lane, where the highest labels stand.
-
-    Returns:
-        The labels that fit, each on the lowest level with room.
-    """
-    taken = [float("-inf")] * LEVELS  # rightmost point in use, lowest level first
-    floor = top + LEVELS * LABEL
-    placed = []
-    for centre, text in runs:
-        half = DIGIT * len(text) / 2
-        # A raised label's line runs down past those below it, which must have ended by then.
-        fits = (
-            level
-            for level in range(LEVELS)
-            if centre - half > taken[level] and all(end < centre - 1 for end in taken[:level])
-        )
-        level = next(fits, None)
-        if level is None:
-            continue
-        taken[level] = centre + half
-        for below in range(level):
-            taken[below] = centre + 1
-        y = floor - level * LABEL - 3
-        placed.append(Label(centre, y, text, floor if level else None))
-    return placed
 
 
 def describe(tracklet: Tracklet, matching: Matching, fps: float | None) -> str:
@@ -180,9 +120,23 @@ def items(procedure: Procedure, matching: Matching, scale: float) -> list[Item]:
     ]
 
 
-def row(
-    name: str, top: float, placed: list[Item], polyp_of: Callable[[Tracklet], Polyp | None]
-) -> Row:
+def runs(lane: list[Item], polyp_of: PolypOf) -> list[list[Item]]:
+    """Cut a lane where the polyp changes or the next bar is far off; each run shares a label."""
+    cut: list[list[Item]] = []
+    for item in lane:
+        last = cut[-1][-1] if cut else None
+        if (
+            last is not None
+            and polyp_of(last.tracklet) == polyp_of(item.tracklet)
+            and item.x - last.x - last.width <= APART
+        ):
+            cut[-1].append(item)
+        else:
+            cut.append([item])
+    return cut
+
+
+def row(name: str, top: float, placed: list[Item], polyp_of: PolypOf) -> Row:
     """Lay out one row: bars coloured by polyp, and one label for each run of the same polyp.
 
     Args:
@@ -194,15 +148,14 @@ def row(
     bars, labels = [], []
     for lane in range(max((item.lane for item in placed), default=-1) + 1):
         lane_top = top + lane * LANE
-        runs = []
-        in_lane = [item for item in placed if item.lane == lane]
-        for polyp, members in groupby(in_lane, key=lambda item: polyp_of(item.tracklet)):
-            run, look = list(members), polyp.look if polyp else None
-            y = lane_top + LEVELS * LABEL
+        centres = []
+        for run in runs([item for item in placed if item.lane == lane], polyp_of):
+            polyp = polyp_of(run[0].tracklet)
+            look, y = polyp.look if polyp else None, lane_top + LEVELS * LABEL
             bars += [Bar(i.x, y, i.width, look, i.wrong, i.title) for i in run]
             middle = (run[0].x + run[-1].x + run[-1].width) / 2
-            runs.append((middle, polyp.label if polyp else "?"))
-        labels += place_labels(runs, lane_top)
+            centres.append((middle, polyp.label if polyp else "?"))
+        labels += place_labels(centres, lane_top)
     return Row(name, top + LEVELS * LABEL + BAR / 2, bars, labels)
 
 
