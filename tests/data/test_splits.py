@@ -1,6 +1,6 @@
 from itertools import chain
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from polyplink.data import lesion_info, published_splits, split_by_rule, video_info
@@ -24,6 +24,7 @@ def test_parts_without_procedures_are_absent_and_other_names_are_in_no_part() ->
     assert split_by_rule([], set()) == {}
 
 
+@settings(deadline=None)
 @given(_names, st.sets(st.integers(0, 59)))
 def test_every_numbered_procedure_is_in_one_part(names: list[str], chosen: set[int]) -> None:
     with_lesion = {name for i, name in enumerate(names) if i in chosen}

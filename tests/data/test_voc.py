@@ -1,7 +1,7 @@
 from xml.etree import ElementTree as ET
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from polyplink.data import VocFrame, VocObject, format_voc, parse_voc
@@ -40,11 +40,13 @@ def test_fields_come_in_the_order_of_the_release() -> None:
     assert "<ymax>50.5</ymax>" in format_voc(_FRAME)
 
 
+@settings(deadline=None)
 @given(_frames)
 def test_parse_undoes_format(frame: VocFrame) -> None:
     assert parse_voc(format_voc(frame), "f.xml") == frame
 
 
+@settings(deadline=None)
 @given(_frames.filter(lambda frame: not frame.objects))
 def test_quick_way_for_frames_without_object_equals_the_full_parser(frame: VocFrame) -> None:
     text = format_voc(frame)
@@ -62,6 +64,7 @@ def test_children_are_read_by_tag_and_floats_are_accepted() -> None:
 
 
 @pytest.mark.parametrize("frame", [_FRAME, _EMPTY])
+@settings(deadline=None)
 @given(share=st.floats(0, 0.99))
 def test_truncated_xml_is_refused_by_name(frame: VocFrame, share: float) -> None:
     text = format_voc(frame).rstrip()

@@ -1,6 +1,6 @@
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from polyplink.data import (
@@ -37,6 +37,7 @@ def test_a_word_that_no_map_has() -> None:
         adenoma_label(pl.Series(["AD", "XX"]), ADENOMA["real-colon"])
 
 
+@settings(deadline=None)
 @given(st.lists(st.none() | st.floats(0, 50, width=32) | st.just(5.0)))
 def test_size_label_is_above_five(sizes: list[float | None]) -> None:
     labels = size_label(pl.Series(sizes, dtype=pl.Float32))

@@ -61,6 +61,8 @@ def import_real_colon(
         PolyplinkError: If a folder, table or column is missing; unless lenient, at the first
             faulty file or box (see `read_boxes`).
     """
+    if not source.is_dir():
+        raise PolyplinkError(f"no folder {source}", "check the path")
     videos = read_video_info(source / "video_info.csv")
     lesions = read_lesion_info(source / "lesion_info.csv")
     folders = _annotation_folders(source, videos)
@@ -88,8 +90,6 @@ def import_real_colon(
 
 def _annotation_folders(source: Path, videos: pl.DataFrame) -> dict[str, Path]:
     """Procedure id to its folder, under either of the two names in use."""
-    if not source.is_dir():
-        raise PolyplinkError(f"no folder {source}", "check the path")
     folders: dict[str, Path] = {}
     for path in sorted(source.iterdir()):
         procedure_id, _, kind = path.name.rpartition("_")
@@ -118,7 +118,9 @@ def _frames(source: Path, procedure_id: str) -> Path | None:
     return folder if folder.is_dir() else None
 
 
-def _read_all(sources: list[ProcedureSource], workers: int) -> Generator[ProcedureBoxes]:
+def _read_all(
+    sources: list[ProcedureSource], workers: int
+) -> Generator[ProcedureBoxes, None, None]:
     if workers <= 1 or len(sources) <= 1:
         yield from map(read_boxes, sources)
         return

@@ -1,0 +1,38 @@
+from pathlib import Path
+
+import polars as pl
+
+from polyplink.data import DataSet
+from polyplink.data.check_images import check_images
+
+from .sets import small_set
+
+_IMAGES = ["a/b/0.jpg", "a/b/1.jpg", "a/b/1.jpg", "2.jpg"]
+
+
+def _with_images(root: Path, images: list[str | None]) -> DataSet:
+    data = small_set()
+    return DataSet.of(
+        data.detections.with_columns(image=pl.Series(images, dtype=pl.String)),
+        data.procedures.with_columns(source=pl.lit(str(root))),
+        data.polyps,
+    )
+
+
+def test_images_that_are_there(tmp_path: Path) -> None:
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    for name in _IMAGES:
+        (tmp_path / name).touch()
+    assert check_images(_with_images(tmp_path, list(_IMAGES))) == []
+
+
+def test_missing_images_are_counted_once_each(tmp_path: Path) -> None:
+    (tmp_path / "2.jpg").touch()
+    (finding,) = check_images(_with_images(tmp_path, list(_IMAGES)))
+    assert (finding.severity, finding.check, finding.count) == ("error", "missing image", 2)
+    assert finding.what == f"procedure 001-001, frame 0: no file a/b/0.jpg in {tmp_path}"
+
+
+def test_boxes_that_name_no_image(tmp_path: Path) -> None:
+    (finding,) = check_images(_with_images(tmp_path, [None] * 4))
+    assert (finding.severity, finding.check, finding.count) == ("warning", "box without image", 4)
