@@ -1,0 +1,27 @@
+"""Devices by name."""
+
+import pytest
+import torch
+
+from polyplink.encoders import pick_device, precision
+from polyplink.errors import PolyplinkError
+
+
+def test_auto_takes_what_is_there() -> None:
+    assert pick_device("auto").type == ("cuda" if torch.cuda.is_available() else "cpu")
+    assert pick_device("cpu") == torch.device("cpu")
+
+
+@pytest.mark.parametrize("name", ["cuda:99", "abacus"])
+def test_a_device_that_is_not_there(name: str) -> None:
+    with pytest.raises(PolyplinkError, match=f"no device '{name}'"):
+        pick_device(name)
+
+
+def test_the_cpu_computes_in_float32_and_a_gpu_in_bf16() -> None:
+    with precision(torch.device("cpu")):
+        assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.float32
+    if torch.cuda.is_available():
+        with precision(torch.device("cuda")):
+            a = torch.ones(2, 2, device="cuda")
+            assert (a @ a).dtype == torch.bfloat16

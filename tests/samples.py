@@ -1,0 +1,84 @@
+"""Small data sets that tests of several rooms share."""
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import simplejpeg
+
+from polyplink.data import DataSet, write_data
+
+WIDTH, HEIGHT = 48, 40
+
+
+def colour_of(polyp: int) -> np.ndarray:
+    """A colour of its own for every polyp (3,), so that anything can tell them apart."""
+    rng = np.random.default_rng(100 + polyp)
+    return rng.integers(40, 220, 3).astype(np.uint8)
+
+
+def write_procedures(
+    root: Path,
+    *,
+    procedures: int = 4,
+    polyps: int = 2,
+    views: int = 3,
+    length: int = 32,
+    labelled: bool = True,
+    images: bool = True,
+) -> Path:
+    """A data folder with procedures of plain coloured polyps; the last one is the "eval" part.
+
+    Every polyp has `views` tracklets of `length` frames, ten frames apart, one polyp after the
+    other. Frames show the polyp's colour with noise.
+    """
+    rows: list[dict[str, object]] = []
+    frame_count = polyps * views * (length + 10)
+    rng = np.random.default_rng(0)
+    names = [f"001-{i + 1:03d}" for i in range(procedures)]
+    for p, name in enumerate(names):
+        for view in range(polyps * views):
+            polyp = p * polyps + view // views
+            for step in range(length):
+                frame = view * (length + 10) + step
+                image = f"{name}/{frame}.jpg"
+                if images:
+                    pixels = rng.normal(0, 12, (HEIGHT, WIDTH, 3)) + colour_of(polyp)
+                    path = root / "frames" / image
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    path.write_bytes(
+                        simplejpeg.encode_jpeg(np.clip(pixels, 0, 255).astype(np.uint8))
+                    )
+                rows.append(
+                    {
+                        "procedure_id": name,
+                        "frame": frame,
+                        "x": 10.0 + step % 5,
+                        "y": 8.0,
+                        "w": 16.0,
+                        "h": 12.0,
+                        "polyp_id": f"{name}_{view // views + 1}" if labelled else None,
+                        "image": image if images else None,
+                    }
+                )
+    table = pl.DataFrame(
+        {
+            "procedure_id": names,
+            "dataset": "sample",
+            "patient": names,
+            "n_frames": frame_count,
+            "fps": 25.0,
+            "width": WIDTH,
+            "height": HEIGHT,
+            "source": str(root / "frames"),
+        }
+    )
+    known = pl.DataFrame(
+        {
+            "polyp_id": [f"{n}_{k + 1}" for n in names for k in range(polyps)],
+            "procedure_id": [n for n in names for _ in range(polyps)],
+        }
+    )
+    splits = {"train": names[:-1], "eval": names[-1:]}
+    write_data(root / "data", DataSet.of(pl.DataFrame(rows), table, known, splits))
+    return root / "data"
