@@ -36,7 +36,7 @@ class Figure:
     @property
     def excludes_zero(self) -> bool:
         """Whether the interval is there and lies wholly on one side of zero."""
-        return self.low is not None and self.high is not None and self.low * self.high > 0
+        return self.low is not None and self.high is not None and (self.low > 0 or self.high < 0)
 
 
 @dataclass(frozen=True)

@@ -13,13 +13,15 @@ def number(value: float | None, digits: int = 3) -> str:
     """A number with fixed digits, or a dash for None, NaN and infinities."""
     if value is None or not math.isfinite(value):
         return DASH
-    return f"{value:.{digits}f}".replace("-", MINUS)
+    # Adding 0.0 turns the minus zero of what rounds to nothing into zero.
+    return f"{round(value, digits) + 0.0:.{digits}f}".replace("-", MINUS)
 
 
 def signed(value: float | None, digits: int = 3) -> str:
-    """A number with its sign, or a dash."""
+    """A number with its sign, none for zero, or a dash."""
     text = number(value, digits)
-    return text if text == DASH or text.startswith(MINUS) else f"+{text}"
+    bare = text.startswith(MINUS) or text in (DASH, number(0, digits))
+    return text if bare else f"+{text}"
 
 
 def interval(figure: Figure, digits: int = 3) -> str:

@@ -24,7 +24,8 @@ class Tracklet:
         last: Last frame, inclusive.
         predicted: The polyp that the association gave it.
         polyp_id: The true polyp, or None where unknown.
-        sureness: Score of the assignment in [0, 1], 1 is sure; None where there is none.
+        sureness: Score of the assignment in [0, 1], 1 is sure; None or NaN where there is
+            none.
         crop: One view, uint8 (height, width, 3) RGB, or None.
 
     Raises:
@@ -57,19 +58,30 @@ class Tracklet:
 
 @dataclass(frozen=True)
 class UncertainLink:
-    """Two tracklets whose being joined, or kept apart, is worth a look.
+    """A decision worth a look: do the tracklets of two sides show one polyp?
 
     Attributes:
-        a: A tracklet's name.
-        b: The other's.
+        members: Names of the tracklets on one side, at least one.
+        others: Names of those on the other side, at least one.
         joined: Whether they are one polyp at present.
-        sureness: In [0, 1]; the least sure are shown first.
+        sureness: Probability in [0, 1] that this is right; the least sure are shown first.
+
+    Raises:
+        PolyplinkError: If a side is empty or the sureness is outside [0, 1].
     """
 
-    a: str
-    b: str
+    members: tuple[str, ...]
+    others: tuple[str, ...]
     joined: bool
     sureness: float
+
+    def __post_init__(self) -> None:
+        if not (self.members and self.others):
+            raise PolyplinkError("an uncertain link with an empty side", "name its tracklets")
+        if not 0 <= self.sureness <= 1:
+            raise PolyplinkError(
+                f"an uncertain link of sureness {self.sureness}", "give a probability in [0, 1]"
+            )
 
 
 @dataclass(frozen=True)
@@ -118,7 +130,9 @@ class Procedure:
                 f"{where}: similarity of shape {self.similarity.shape} for {n} tracklets",
                 "give one row and column per tracklet",
             )
-        strange = [x for link in self.uncertain for x in (link.a, link.b) if x not in names]
+        strange = [
+            x for link in self.uncertain for x in link.members + link.others if x not in names
+        ]
         if strange:
             raise PolyplinkError(
                 f"{where}: a link names tracklet {strange[0]!r}, which is not there",

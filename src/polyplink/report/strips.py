@@ -1,5 +1,6 @@
 """Strips of crops: what each counted polyp looks like, and doubtful pairs side by side."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +13,7 @@ from polyplink.report.model import Procedure, Tracklet, UncertainLink
 from polyplink.report.timeline import describe
 
 MOST = 12  # crops in a strip
+MOST_OF_SIDE = 2  # crops of a side of an uncertain link
 SIDE = 96  # stored pixels; shown at 72, so that they stay crisp on dense screens
 QUALITY = 82
 
@@ -41,12 +43,12 @@ class Strip:
 
 @dataclass(frozen=True)
 class Pair:
-    """An uncertain link with the views it is about."""
+    """An uncertain link with views of its two sides, at most `MOST_OF_SIDE` of each."""
 
     procedure_id: str
     link: UncertainLink
-    a: Crop
-    b: Crop
+    members: list[Crop]
+    others: list[Crop]
 
 
 def shrink(image: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:
@@ -99,8 +101,9 @@ def choose(members: list[Tracklet], matching: Matching, most: int) -> list[Track
     """
 
     def doubt(tracklet: Tracklet) -> tuple[bool, float]:
-        sureness = 0.0 if tracklet.sureness is None else tracklet.sureness
-        return (not matching.is_wrong(tracklet), sureness)
+        sureness = tracklet.sureness
+        known = sureness is not None and math.isfinite(sureness)
+        return (not matching.is_wrong(tracklet), sureness if sureness and known else 0.0)
 
     return sorted(sorted(members, key=doubt)[:most], key=lambda t: (t.first, t.last))
 
@@ -132,6 +135,9 @@ def uncertain_pairs(procedures: list[tuple[Procedure, Matching]], most: int) -> 
     pairs = []
     for procedure, matching, link in links[:most]:
         by_name = {tracklet.tracklet_id: tracklet for tracklet in procedure.tracklets}
-        a, b = (crop(by_name[name], procedure, matching) for name in (link.a, link.b))
-        pairs.append(Pair(procedure.procedure_id, link, a, b))
+        members, others = (
+            [crop(by_name[name], procedure, matching) for name in side[:MOST_OF_SIDE]]
+            for side in (link.members, link.others)
+        )
+        pairs.append(Pair(procedure.procedure_id, link, members, others))
     return pairs

@@ -44,7 +44,7 @@ def comparison_tables(comparison: Comparison) -> list[Table]:
     """One table per group of metrics, methods as rows; print them with a rich console."""
     tables = []
     for group, metrics in comparison.groups():
-        table = Table(title=group, title_justify="left", show_lines=True)
+        table = Table(title=Text(group), title_justify="left", show_lines=True)
         table.add_column("method")
         for metric in metrics:
             n = max((figure_of(m, metric).units or 0 for m in comparison.methods), default=0)

@@ -1,0 +1,129 @@
+"""Small made-up reports for the tests of this room."""
+
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import numpy as np
+from hypothesis import strategies as st
+
+from polyplink.report import (
+    Comparison,
+    Figure,
+    Method,
+    Metric,
+    OperatingPoint,
+    Procedure,
+    Provenance,
+    Report,
+    Tracklet,
+    Training,
+    UncertainLink,
+)
+
+RUDE = "<script>alert('x')</script>&\"</title>"
+
+
+def tracklet(
+    name: str, first: int, last: int, predicted: str, polyp_id: str | None = None
+) -> Tracklet:
+    """A tracklet with a grey crop and a sureness."""
+    crop = np.full((120, 100, 3), 90, dtype=np.uint8)
+    return Tracklet(name, first, last, predicted, polyp_id, 0.75, crop)
+
+
+def procedure(name: str = "p0") -> Procedure:
+    """Five tracklets, three counted and two true polyps, one tracklet in a group of its own."""
+    members = (
+        tracklet("t0", 0, 99, "x", "a"),
+        tracklet("t1", 150, 260, "x", "a"),
+        tracklet("t2", 700, 720, "z", "a"),
+        tracklet("t3", 1000, 1100, "y", "b"),
+        tracklet("t4", 1050, 1200, "y", "b"),
+    )
+    similarity = np.eye(5) * 0.5 + 0.5
+    links = (UncertainLink(("t2",), ("t0", "t1"), False, 0.4),)
+    return Procedure(name, 3000, members, 25.0, 2, similarity, True, links)
+
+
+def comparison() -> Comparison:
+    """Two methods; the second is surely better at mAP, and perhaps at FPR."""
+    metrics = (
+        Metric("mAP", "mAP", "Retrieval", 1.0),
+        Metric("FPR", "FPR", "Counting", 0.0, unit="polyps", style="reference"),
+    )
+    first = Method("first", {"mAP": Figure(0.5, 0.4, 0.6, 19), "FPR": Figure(0.1, units=10)})
+    second = Method(
+        "second",
+        {"mAP": Figure(0.7, 0.6, 0.8, 19), "FPR": Figure(0.05, units=10)},
+        {"mAP": Figure(0.2, 0.1, 0.3), "FPR": Figure(-0.05, -0.1, 0.02)},
+    )
+    return Comparison(metrics, (first, second))
+
+
+def report() -> Report:
+    """Everything a report can hold."""
+    return Report(
+        "A report",
+        Provenance("made-up data", "2025-01-02", "a machine", "w123", "c456", 7, True),
+        (procedure("p0"), replace(procedure("p1"), converged=False)),
+        comparison(),
+        Training((3.0, 2.0, 1.5), (3.1, None, 2.0), (0.3, 6.0, 12.0), (1.0, 0.9, 0.8), 2),
+        OperatingPoint("threshold", {"threshold": 0.6}, "leave one out"),
+        {"psi": "5"},
+        {"embed": 1.5, "associate": 0.02},
+        ("A note.",),
+        ("A warning.",),
+    )
+
+
+@st.composite
+def procedures(draw: st.DrawFn) -> Procedure:
+    """Any procedure: overlaps, unknown truth, one-frame tracklets, no tracklet at all."""
+    n = draw(st.integers(0, 12))
+    n_frames = draw(st.integers(1, 5000))
+    members = []
+    for index in range(n):
+        first = draw(st.integers(0, n_frames - 1))
+        last = draw(st.integers(first, n_frames - 1))
+        predicted = draw(st.sampled_from(["x", "y", "z"]))
+        true = draw(st.sampled_from(["a", "b", "c", None]))
+        members.append(Tracklet(f"t{index}", first, last, predicted, true))
+    fps = draw(st.sampled_from([None, 25.0, 59.94]))
+    return Procedure("p", n_frames, tuple(members), fps)
+
+
+class Page(HTMLParser):
+    """Elements, their attributes and texts, and whether every tag is closed in order."""
+
+    VOID = frozenset({"meta", "link", "img", "br"})
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str]]] = []
+        self.open: list[str] = []
+        self.text: list[str] = []
+        self.balanced = True
+        self.feed(text)
+        self.close()
+        self.balanced &= not self.open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, {name: value or "" for name, value in attrs}))
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, {name: value or "" for name, value in attrs}))
+
+    def handle_endtag(self, tag: str) -> None:
+        self.balanced &= bool(self.open) and self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+    def with_class(self, name: str) -> list[tuple[str, dict[str, str]]]:
+        return [e for e in self.elements if name in e[1].get("class", "").split()]
+
+    @property
+    def words(self) -> str:
+        return " ".join("".join(self.text).split())

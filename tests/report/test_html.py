@@ -1,0 +1,232 @@
+import base64
+import hashlib
+import re
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from polyplink.report import (
+    Comparison,
+    Figure,
+    Method,
+    Metric,
+    OperatingPoint,
+    Procedure,
+    Provenance,
+    Report,
+    Tracklet,
+    Training,
+    UncertainLink,
+    render,
+    write_report,
+)
+from polyplink.report.html import px, totals
+from tests.report.sample import RUDE, Page, comparison, procedure, procedures, report
+
+EMPTY = Report("Nothing", Provenance("none", "today", "a machine"))
+
+
+def svgs(text: str) -> list[ElementTree.Element]:
+    """Every drawing, read by a strict parser."""
+    return [ElementTree.fromstring(svg) for svg in re.findall(r"<svg.*?</svg>", text, re.DOTALL)]
+
+
+def test_page_is_whole_and_well_formed() -> None:
+    page = Page(render(report()))
+    assert page.balanced
+    assert [tag for tag, _ in page.elements].count("main") == 1
+    ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    links = [a["href"] for tag, a in page.elements if tag == "a"]
+    assert links
+    assert {link.removeprefix("#") for link in links} <= set(ids)
+
+
+@pytest.mark.parametrize("given_report", [report(), EMPTY], ids=["full", "empty"])
+def test_page_asks_for_nothing_outside_itself(given_report: Report) -> None:
+    text = render(given_report)
+    assert "http:" not in text
+    assert "https:" not in text
+    assert "@import" not in text
+    for tag, attributes in Page(text).elements:
+        assert tag not in {"iframe", "object", "embed"}
+        for name in ("src", "href"):
+            assert attributes.get(name, "#").startswith(("#", "data:"))
+    assert all(part.startswith("#") for part in re.findall(r"url\((.*?)\)", text))
+
+
+def test_policy_allows_the_one_script_and_no_request() -> None:
+    text = render(report())
+    scripts = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
+    assert len(scripts) == 1
+    digest = base64.b64encode(hashlib.sha256(scripts[0].encode()).digest()).decode()
+    policy = next(
+        a["content"]
+        for tag, a in Page(text).elements
+        if a.get("http-equiv") == "Content-Security-Policy"
+    )
+    assert policy.startswith("default-src 'none'; img-src data:;")
+    assert f"script-src 'sha256-{digest}'" in policy
+
+
+def test_whatever_comes_from_data_is_inert() -> None:
+    rude = Procedure(
+        RUDE,
+        100,
+        (Tracklet(RUDE, 0, 9, RUDE, RUDE, 0.5), Tracklet("t", 20, 29, "x", "other")),
+        25.0,
+        2,
+        np.ones((2, 2)),
+        False,
+        (UncertainLink((RUDE,), ("t",), False, 0.1),),
+    )
+    metric = Metric("m", RUDE, RUDE, 1.0, RUDE, RUDE, "reference")
+    table = Comparison((metric,), (Method(RUDE, {"m": Figure(None, why=RUDE)}, note=RUDE),))
+    given_report = Report(
+        RUDE,
+        Provenance(RUDE, RUDE, RUDE, RUDE, RUDE, 1, True, RUDE),
+        (rude,),
+        table,
+        Training((1.0,)),
+        OperatingPoint(RUDE, {RUDE: 1.0}, RUDE),
+        {RUDE: RUDE},
+        {RUDE: 1.0},
+        (RUDE,),
+        (RUDE,),
+    )
+    text = render(given_report)
+    page = Page(text)
+    assert [tag for tag, _ in page.elements].count("script") == 1
+    assert "<script>alert" not in text
+    assert page.balanced
+    assert page.words.count("alert('x')") > 15
+    assert len(svgs(text)) == 4  # patterns, time line, matrix, loss
+    assert not [name for _, a in page.elements for name in a if name.startswith("on")]
+
+
+def test_drawings_have_one_mark_per_thing() -> None:
+    given_report = replace(report(), procedures=(procedure(),))
+    text = render(given_report)
+    timeline = next(s for s in svgs(text) if s.get("class") == "timeline")
+    tracklets = [g for g in timeline.iter("g") if g.get("class") == "tracklet"]
+    assert len(tracklets) == 2 * 5  # counted and true
+    assert all(g.find("title") is not None for g in tracklets)
+    assert len([p for p in timeline.iter("path") if p.get("class") == "cross"]) == 1
+    assert len([r for r in timeline.iter("rect") if r.get("class") == "wrong"]) == 2
+    matrix = next(s for s in svgs(text) if s.get("class") == "matrix")
+    assert len([r for r in matrix.iter("rect") if r.get("class") == "block"]) == 3
+    charts = [s for s in svgs(text) if s.get("class") == "chart"]
+    assert [len(list(c.iter("circle"))) for c in charts] == [3 + 2, 3, 3]
+    page = Page(text)
+    assert len(page.with_class("strip")) == 3
+    assert len(page.with_class("view")) == 5 + 3  # strips, and the uncertain link
+    assert len([tag for tag, _ in page.elements if tag == "img"]) == 5 + 3
+    assert all("alt" in a for tag, a in page.elements if tag == "img")
+    assert len([e for e in page.with_class("view") if "wrong" in e[1]["class"].split()]) == 2
+    for svg in svgs(text):
+        assert svg.get("aria-hidden") == "true" or svg.get("aria-label")
+
+
+def test_header_says_what_it_is_and_is_not() -> None:
+    words = Page(render(report())).words
+    for part in ("Simulated data: says nothing about patients", "not a medical device"):
+        assert part in words
+    for part in ("made-up data", "w123", "c456", "a machine", "2025-01-02"):
+        assert part in words
+    real = replace(report(), provenance=replace(report().provenance, simulated=False))
+    assert "Simulated data" not in render(real)
+    assert "not a medical device" in render(real)
+
+
+def test_only_the_first_procedure_is_open() -> None:
+    procedure_elements = Page(render(report())).with_class("procedure")
+    assert ["open" in attributes for _, attributes in procedure_elements] == [True, False]
+
+
+def test_figures_are_marked() -> None:
+    text = render(report())
+    assert re.findall(r'<span class="value best">(.*?)</span>', text) == ["0.700"]
+    page = Page(text)
+    assert "0.600 to 0.800 · n 19" in page.words
+    assert "Δ +0.200 (0.100 to 0.300)" in page.words
+    assert "in the published programs (FPR)" in page.words
+    honest = Comparison(
+        tuple(replace(m, style="honest") for m in comparison().metrics), comparison().methods
+    )
+    assert "All figures are honest" in render(replace(report(), comparison=honest))
+
+
+def test_missing_figures_are_dashes_with_the_reason() -> None:
+    metric = Metric("m", "m", "g", 1.0)
+    methods = (Method("a", {"m": Figure(float("nan"), why="one polyp only")}), Method("b", {}))
+    page = Page(render(replace(EMPTY, comparison=Comparison((metric,), methods))))
+    titles = [attributes["title"] for _, attributes in page.with_class("missing")]
+    assert "one polyp only" in titles
+    assert "not measured for this method" in titles
+    assert all(titles)
+
+
+def test_failed_convergence_is_called_out() -> None:
+    words = Page(render(report())).words
+    assert "The clustering did not converge for p1." in words
+    assert "1 of 2 procedures" in words
+    assert words.count("do not trust this count") == 1
+
+
+def test_nothing_at_all_is_said() -> None:
+    page = Page(render(EMPTY))
+    assert page.balanced
+    for part in ("No procedure was read", "Nothing was recorded"):
+        assert part in page.words
+    bare = replace(
+        EMPTY,
+        procedures=(Procedure("p", 10, ()),),
+        comparison=Comparison((), ()),
+        training=Training(),
+    )
+    words = Page(render(bare)).words
+    for part in ("No tracklet", "No method was measured", "No curve was recorded"):
+        assert part in words
+
+
+@given(procedures())
+@settings(deadline=None, max_examples=20)
+def test_any_procedure_makes_a_well_formed_page(made: Procedure) -> None:
+    text = render(replace(EMPTY, procedures=(made,)))
+    assert Page(text).balanced
+    assert len(svgs(text)) == (2 if made.tracklets else 1)
+
+
+def test_totals_keep_known_and_unknown_truth_apart() -> None:
+    known, unknown = procedure("p0"), replace(procedure("p1"), n_polyps=None, converged=False)
+    found = totals((known, unknown))
+    assert (found.counted, found.counted_where_known, found.true, found.known) == (6, 3, 2, 1)
+    assert (found.uncertain, found.failed) == (2, ["p1"])
+
+
+def test_lengths_are_short() -> None:
+    assert [px(v) for v in (3, 3.04, 3.06, 10.0)] == ["3", "3", "3.1", "10"]
+
+
+def test_a_large_report_stays_small() -> None:
+    rng = np.random.default_rng(0)
+    noise = rng.integers(0, 256, (18, 40, 40, 3), dtype=np.uint8)
+    crops = noise.repeat(5, axis=1).repeat(5, axis=2)  # as hard to compress as a busy crop
+    members = tuple(
+        Tracklet(f"t{i}", 100 * i, 100 * i + 50, f"x{i % 6}", f"a{i % 5}", 0.5, crops[i])
+        for i in range(18)
+    )
+    one = Procedure("p", 2000, members, 25.0, 5, rng.random((18, 18)))
+    many = tuple(replace(one, procedure_id=f"p{i}") for i in range(8))
+    assert len(render(replace(report(), procedures=many))) < 3_000_000
+
+
+def test_report_is_written_whole(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "report.html"
+    write_report(path, report())
+    assert path.read_text(encoding="utf-8") == render(report())
+    assert [p.name for p in path.parent.iterdir()] == ["report.html"]
