@@ -173,3 +173,9 @@ def test_set_without_any_box_or_polyp(tmp_path: Path) -> None:
     again = import_real_colon(tmp_path).data
     assert again.key == bare.key
     assert again.detections.schema["polyp_id"] == pl.String
+
+
+def test_what_the_simulator_wrote_is_never_called_real(root: Path) -> None:
+    assert set(import_real_colon(root).data.procedures["dataset"]) == {"real-colon"}
+    (root / "run.json").write_text('{"command": "simulate"}')
+    assert set(import_real_colon(root).data.procedures["dataset"]) == {"simulated"}

@@ -2,7 +2,7 @@
 
 from polyplink.data.doctor import diagnose
 from polyplink.data.findings import Finding, Severity
-from polyplink.data.real_colon import Imported, import_real_colon
+from polyplink.data.real_colon import SIMULATED, Imported, import_real_colon
 from polyplink.data.released import lesion_info, positive_frames, published_splits, video_info
 from polyplink.data.splits import split_by_rule
 from polyplink.data.tables import (
@@ -39,6 +39,7 @@ __all__ = [
     "DETECTIONS",
     "POLYPS",
     "PROCEDURES",
+    "SIMULATED",
     "TABLES",
     "AdenomaMap",
     "Column",

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import polars as pl
 
+from polyplink.artefacts import read_json
 from polyplink.data.faults import Faults
 from polyplink.data.real_colon_boxes import ProcedureBoxes, ProcedureSource, read_boxes
 from polyplink.data.real_colon_tables import read_lesion_info, read_video_info
@@ -23,6 +24,7 @@ from polyplink.data.write_real_colon import frames_folder
 from polyplink.errors import PolyplinkError
 
 DATASET = "real-colon"
+SIMULATED = "simulated"  # what the simulator wrote in the same layout; never called real
 
 
 @dataclass(frozen=True)
@@ -113,6 +115,13 @@ def _annotation_folders(source: Path, videos: pl.DataFrame) -> dict[str, Path]:
     return folders
 
 
+def _dataset(source: Path) -> str:
+    """What lies in this layout: the simulator leaves a run.json, the release has none."""
+    run = source / "run.json"
+    simulated = run.is_file() and read_json(run).get("command") == "simulate"
+    return SIMULATED if simulated else DATASET
+
+
 def _frames(source: Path, procedure_id: str) -> Path | None:
     folder = source / frames_folder(procedure_id)
     return folder if folder.is_dir() else None
@@ -145,7 +154,7 @@ def _join(
     source: Path, videos: pl.DataFrame, lesions: pl.DataFrame, read: list[ProcedureBoxes]
 ) -> DataSet:
     procedures = videos.with_columns(
-        dataset=pl.lit(DATASET),
+        dataset=pl.lit(_dataset(source)),
         patient=pl.col("procedure_id"),
         width=pl.Series([boxes.width for boxes in read], dtype=pl.Int32),
         height=pl.Series([boxes.height for boxes in read], dtype=pl.Int32),

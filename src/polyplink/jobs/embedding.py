@@ -1,0 +1,118 @@
+"""Embedding a data set with an encoder, once."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from polyplink.artefacts import content_key
+from polyplink.data import read_data
+from polyplink.encoders import (
+    Embedder,
+    Embeddings,
+    LoadedEncoder,
+    NetworkEmbedder,
+    TrackletEncoder,
+    colour_histogram,
+    embed,
+    load_encoder,
+    pick_device,
+    read_embeddings,
+    write_embeddings,
+)
+from polyplink.jobs.progress import Progress, counter, silent
+from polyplink.tracklets import Prepared, PrepareSettings, prepare
+
+
+@dataclass(frozen=True)
+class Embedded:
+    """A prepared part of a data set and its vectors.
+
+    Attributes:
+        loaded: The encoder and its record.
+        prepared: The tracklets.
+        embeddings: Their vectors, in the order of the tracklets.
+        path: The file they lie in.
+    """
+
+    loaded: LoadedEncoder
+    prepared: Prepared
+    embeddings: Embeddings
+    path: Path
+
+
+def kept(prepared: Prepared, embedder: Embedder, weights_id: str, progress: Progress) -> Path:
+    """Embed a part of a prepared data set, or find it embedded; returns the file."""
+    name = f"{weights_id}-{content_key(prepared.procedures)}.parquet"
+    path = prepared.folder / "embeddings" / name
+    if not path.is_file():
+        stage = counter(progress, f"embed {weights_id}")
+        write_embeddings(path, embed(prepared, embedder, weights_id, progress=stage))
+    return path
+
+
+def prepare_part(
+    folder: Path, settings: PrepareSettings, part: str | None, workers: int, progress: Progress
+) -> Prepared:
+    """Prepare a part of a data folder as weights or a recipe want it; at once where it is done."""
+    return prepare(
+        folder,
+        settings,
+        procedures=read_data(folder).part(part),
+        workers=workers,
+        progress=counter(progress, "crops"),
+    )
+
+
+def embed_data(
+    weights: Path,
+    folder: Path,
+    *,
+    part: str | None = None,
+    out: Path | None = None,
+    device: str = "auto",
+    workers: int = 2,
+    progress: Progress = silent,
+) -> Embedded:
+    """Turn every tracklet of a part of a data set into a vector.
+
+    The vectors are kept beside the crops, keyed by weights, crops and procedures, and found
+    there the next time.
+
+    Args:
+        weights: Weights file, or the folder of a training run.
+        folder: The data folder.
+        part: Part of the data set; None for all of it.
+        out: A Parquet file to write besides.
+        device: Where to compute.
+        workers: Threads that cut crops.
+        progress: Told of crops and tracklets.
+
+    Raises:
+        PolyplinkError: If the weights, the data folder or an image is at fault.
+    """
+    loaded = load_encoder(weights, pick_device(device))
+    prepared = prepare_part(folder, loaded.record.prepare, part, workers, progress)
+    path = kept(prepared, NetworkEmbedder(loaded.encoder), loaded.weights_id, progress)
+    embeddings = read_embeddings(path)
+    if out is not None:
+        write_embeddings(out, embeddings)
+    return Embedded(loaded, prepared, embeddings, out or path)
+
+
+def untrained(loaded: LoadedEncoder, device: torch.device, seed: int = 0) -> NetworkEmbedder:
+    """The same encoder with random weights: what training has to beat."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        encoder = TrackletEncoder(loaded.record.encoder)
+    encoder.to(device=device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+    return NetworkEmbedder(encoder)
+
+
+def baselines(loaded: LoadedEncoder, device: torch.device) -> dict[str, tuple[str, Embedder]]:
+    """By name: an id of their own and the embedder, for methods that learned nothing."""
+    shape = content_key(loaded.record.encoder)
+    return {
+        "untrained encoder": (f"untrained-{shape}", untrained(loaded, device)),
+        "colour histogram": ("histogram-8x8x8", colour_histogram),
+    }

@@ -1,0 +1,56 @@
+"""Reading a data set as it was released into a data folder."""
+
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+
+from polyplink.artefacts import RunRecord
+from polyplink.data import Imported, import_real_colon, write_data
+from polyplink.errors import PolyplinkError
+from polyplink.jobs.progress import Progress, counter, silent
+
+IMPORTERS: Mapping[str, Callable[..., Imported]] = {"real-colon": import_real_colon}
+
+
+def import_data(
+    data_format: str,
+    source: Path,
+    out: Path,
+    *,
+    images: bool = True,
+    lenient: bool = False,
+    workers: int = 1,
+    progress: Progress = silent,
+) -> Imported:
+    """Read a released data set and write its tables to `out`; nothing in `source` is changed.
+
+    Args:
+        data_format: A key of `IMPORTERS`.
+        source: The data set.
+        out: Folder for the tables; tables already there are replaced.
+        images: Use the images where they are there.
+        lenient: Leave out and count what cannot be read, instead of raising.
+        workers: Processes that read.
+        progress: Told of procedures read.
+
+    Raises:
+        PolyplinkError: If the format is unknown, or the data set has a fault.
+    """
+    if data_format not in IMPORTERS:
+        near = get_close_matches(data_format, IMPORTERS, n=1, cutoff=0.4)
+        mend = f"did you mean {near[0]}?" if near else f"choose one of: {', '.join(IMPORTERS)}"
+        raise PolyplinkError(f"no format {data_format!r}", mend)
+    settings = {"format": data_format, "source": source, "images": images, "lenient": lenient}
+    record = RunRecord("import", settings=settings)
+    with record.stage("read"):
+        imported = IMPORTERS[data_format](
+            source,
+            images=images,
+            lenient=lenient,
+            workers=workers,
+            progress=counter(progress, "procedures"),
+        )
+    with record.stage("write"):
+        write_data(out, imported.data)
+    record.write(out)
+    return imported
