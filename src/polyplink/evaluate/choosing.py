@@ -1,0 +1,215 @@
+"""Choosing a clusterer's setting at a false positive rate of 5 %, leaving one procedure out.
+
+Source: Parolari et al., temporally-aware polyp counting, section 3, and its program.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from polyplink.errors import PolyplinkError
+from polyplink.evaluate.counting import ProcedureCounts
+
+Reals = npt.NDArray[np.float64]
+
+TARGET_FPR = 0.05
+DIGITS = 12  # means are compared after rounding, so that equal means in another order are equal
+
+Rule = Literal["nearest", "no_false_positive", "one_polyp_each"]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A setting and why it was chosen.
+
+    Attributes:
+        row: The setting's row in the sweep.
+        rule: `"nearest"`: FPR nearest to the target among settings with FPR > 0, the lowest FR
+            among equals, then the first. `"no_false_positive"`: every setting has FPR 0; the
+            lowest FR. `"one_polyp_each"`: no procedure has two polyps, so that FPR is undefined
+            and nothing speaks against merging; the lowest FR. Do not trust the last one on
+            procedures with more polyps.
+        fr: Mean FR over the procedures it was chosen on.
+        fpr: Mean FPR over those with two polyps or more; None if there is none.
+    """
+
+    row: int
+    rule: Rule
+    fr: float
+    fpr: float | None
+
+
+def choose(counts: Sequence[ProcedureCounts], *, target: float = TARGET_FPR) -> Choice:
+    """Choose the setting whose FPR is nearest to the target.
+
+    FPR is averaged over the procedures with two polyps or more, FR over all. Self-pairs, which the
+    published program counts as true positives, have no part in either.
+
+    Args:
+        counts: One per procedure, all under the same settings.
+        target: The false positive rate to come near.
+
+    Raises:
+        PolyplinkError: If there is no procedure or no setting, or their settings differ in number.
+    """
+    sizes = {c.clusters.size for c in counts}
+    if len(sizes) != 1 or 0 in sizes:
+        raise PolyplinkError(
+            f"{len(counts)} procedures with {sorted(sizes)} settings",
+            "count at least one procedure, all under the same settings",
+        )
+    fr = np.stack([c.fr for c in counts]).mean(axis=0).round(DIGITS)  # (s,)
+    several = [c.fpr for c in counts if c.polyps > 1]
+    if not several:
+        row = int(np.argmin(fr))
+        return Choice(row, "one_polyp_each", float(fr[row]), None)
+    fpr = np.stack(several).mean(axis=0).round(DIGITS)  # (s,)
+    rule: Rule = "nearest" if (fpr > 0).any() else "no_false_positive"
+    distance = np.round(np.where(fpr > 0, np.abs(fpr - target), np.inf), DIGITS)
+    row = int(np.lexsort((fr, distance))[0])  # stable: the first among equals
+    return Choice(row, rule, float(fr[row]), float(fpr[row]))
+
+
+@dataclass(frozen=True)
+class Fold:
+    """One procedure under the setting chosen on all others; undefined figures are None.
+
+    Attributes:
+        procedure: The procedure left out.
+        choice: The setting and why.
+        tracklets: Its tracklets of known polyp.
+        polyps: Its polyps.
+        clusters: Its clusters.
+        fr: Clusters / polyps.
+        fpr: False positive rate.
+        precision: Over pairs of two tracklets.
+        recall: Over pairs of two tracklets.
+        precision_with_self: As published, self-pairs being true positives.
+        recall_with_self: As published, self-pairs being true positives.
+    """
+
+    procedure: str
+    choice: Choice
+    tracklets: int
+    polyps: int
+    clusters: int
+    fr: float
+    fpr: float | None
+    precision: float | None
+    recall: float | None
+    precision_with_self: float | None
+    recall_with_self: float | None
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Mean and standard deviation (dividing by n) of n values; None of no value."""
+
+    mean: float | None
+    sd: float | None
+    n: int
+
+
+def spread(values: Sequence[float | None]) -> Spread:
+    """Mean and standard deviation of the defined values."""
+    defined = [value for value in values if value is not None]
+    if not defined:
+        return Spread(None, None, 0)
+    return Spread(float(np.mean(defined)), float(np.std(defined)), len(defined))
+
+
+def _at(values: Reals, row: int) -> float | None:
+    return None if np.isnan(values[row]) else float(values[row])
+
+
+def apply_choice(counts: ProcedureCounts, choice: Choice) -> Fold:
+    """The figures of one procedure under a chosen setting."""
+    row = choice.row
+    return Fold(
+        procedure=counts.procedure,
+        choice=choice,
+        tracklets=counts.tracklets,
+        polyps=counts.polyps,
+        clusters=int(counts.clusters[row]),
+        fr=float(counts.fr[row]),
+        fpr=_at(counts.fpr, row),
+        precision=_at(counts.precision, row),
+        recall=_at(counts.recall, row),
+        precision_with_self=_at(counts.precision_with_self, row),
+        recall_with_self=_at(counts.recall_with_self, row),
+    )
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Means over procedures: FR and the count over all, the rest over those with two polyps.
+
+    Attributes:
+        fr: Fragmentation rate, over all procedures.
+        fpr: This and what follows, over the procedures with two polyps or more.
+        precision: Over pairs of two tracklets; left out where no pair was linked.
+        recall: Over pairs of two tracklets; left out where no pair shows one polyp.
+        precision_with_self: As published, self-pairs being true positives.
+        recall_with_self: As published, self-pairs being true positives.
+        count_error: Mean of clusters minus polyps, over all procedures.
+        exact: Share of all procedures whose clusters are as many as their polyps.
+    """
+
+    fr: Spread
+    fpr: Spread
+    precision: Spread
+    recall: Spread
+    precision_with_self: Spread
+    recall_with_self: Spread
+    count_error: Spread
+    exact: float
+
+
+def summarise(folds: Sequence[Fold]) -> Summary:
+    """Average the figures of procedures.
+
+    Raises:
+        PolyplinkError: If there is none.
+    """
+    if not folds:
+        raise PolyplinkError("no procedure to average over", "count at least one procedure")
+    several = [fold for fold in folds if fold.polyps > 1]
+    return Summary(
+        fr=spread([fold.fr for fold in folds]),
+        fpr=spread([fold.fpr for fold in several]),
+        precision=spread([fold.precision for fold in several]),
+        recall=spread([fold.recall for fold in several]),
+        precision_with_self=spread([fold.precision_with_self for fold in several]),
+        recall_with_self=spread([fold.recall_with_self for fold in several]),
+        count_error=spread([float(fold.clusters - fold.polyps) for fold in folds]),
+        exact=sum(fold.clusters == fold.polyps for fold in folds) / len(folds),
+    )
+
+
+def leave_one_out(
+    counts: Sequence[ProcedureCounts], *, target: float = TARGET_FPR
+) -> tuple[Fold, ...]:
+    """For each procedure, choose the setting on all others and apply it to this one.
+
+    Args:
+        counts: One per procedure, all under the same settings; nothing is clustered again.
+        target: The false positive rate to come near.
+
+    Returns:
+        One fold per procedure, in their order; see `summarise`.
+
+    Raises:
+        PolyplinkError: If there are fewer than two procedures.
+    """
+    if len(counts) < 2:
+        raise PolyplinkError(
+            f"leaving one procedure out of {len(counts)} leaves none to choose a setting on",
+            "give two procedures or more, or use `choose` and say so",
+        )
+    return tuple(
+        apply_choice(left, choose([*counts[:place], *counts[place + 1 :]], target=target))
+        for place, left in enumerate(counts)
+    )

@@ -1,0 +1,159 @@
+"""Counting: one procedure's clusters under many settings against its polyps.
+
+Source: Parolari et al., temporally-aware polyp counting, section 3 (FR), and its program (FPR,
+precision, recall over pairs of tracklets). A pair is positive when its tracklets show one polyp,
+and called positive when they share a cluster. All settings are counted together from the
+contingency table of clusters and polyps.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+
+from polyplink.errors import PolyplinkError
+
+Reals = npt.NDArray[np.float64]
+Counts = npt.NDArray[np.int64]
+
+CELLS = 1 << 22  # cells of contingency tables held at a time
+
+
+def _ratio(part: Counts, whole: Counts) -> Reals:
+    """Part / whole, NaN where the whole is 0."""
+    result = np.full(np.broadcast_shapes(part.shape, whole.shape), np.nan)
+    return np.asarray(np.divide(part, whole, out=result, where=whole != 0))
+
+
+@dataclass(frozen=True)
+class ProcedureCounts:
+    """Counts of one procedure under s settings; all figures are (s,), NaN where undefined.
+
+    Attributes:
+        procedure: Its name.
+        tracklets: Tracklets of known polyp.
+        unlabelled: Tracklets of unknown polyp: clustered with the others, then left out.
+        polyps: Polyps of those tracklets.
+        clusters: Clusters that hold one of them (s,).
+        tp: Pairs of one polyp in one cluster (s,); pairs are unordered, i < j.
+        fp: Pairs of two polyps in one cluster (s,).
+        fn: Pairs of one polyp in two clusters (s,).
+        tn: Pairs of two polyps in two clusters (s,).
+    """
+
+    procedure: str
+    tracklets: int
+    unlabelled: int
+    polyps: int
+    clusters: Counts
+    tp: Counts
+    fp: Counts
+    fn: Counts
+    tn: Counts
+
+    def under(self, part: slice) -> Self:
+        """The same counts under some of the settings."""
+        names = ("clusters", "tp", "fp", "fn", "tn")
+        return replace(self, **{name: getattr(self, name)[part] for name in names})
+
+    @property
+    def fr(self) -> Reals:
+        """Fragmentation rate: clusters / polyps (s,)."""
+        return np.asarray(self.clusters / self.polyps)
+
+    @property
+    def fpr(self) -> Reals:
+        """FP / (FP + TN) (s,); undefined with one polyp. Self-pairs have no part in it."""
+        return _ratio(self.fp, self.fp + self.tn)
+
+    @property
+    def precision(self) -> Reals:
+        """TP / (TP + FP) (s,) over pairs of two tracklets; undefined if all are alone."""
+        return _ratio(self.tp, self.tp + self.fp)
+
+    @property
+    def recall(self) -> Reals:
+        """TP / (TP + FN) (s,) over pairs of two tracklets."""
+        return _ratio(self.tp, self.tp + self.fn)
+
+    @property
+    def precision_with_self(self) -> Reals:
+        """Precision (s,) as published: each tracklet's pair with itself is a true positive."""
+        return _ratio(self.tp + self.tracklets, self.tp + self.fp + self.tracklets)
+
+    @property
+    def recall_with_self(self) -> Reals:
+        """Recall (s,) as published: each tracklet's pair with itself is a true positive."""
+        return _ratio(self.tp + self.tracklets, self.tp + self.fn + self.tracklets)
+
+    @property
+    def count_error(self) -> Counts:
+        """Clusters minus polyps (s,)."""
+        return self.clusters - self.polyps
+
+
+def _pairs(counts: Counts) -> Counts:
+    """Unordered pairs among that many things."""
+    return counts * (counts - 1) // 2
+
+
+def count_procedure(
+    labels: npt.ArrayLike, polyps: Sequence[str | int | None], procedure: str = "procedure"
+) -> ProcedureCounts:
+    """Compare the clusterings of one procedure with its polyps.
+
+    Args:
+        labels: Cluster of every tracklet under every setting (s, n), each in [0, n).
+        polyps: Polyp of every tracklet (n,), None where unknown.
+        procedure: Its name.
+
+    Raises:
+        PolyplinkError: If the shapes do not match, a label is outside [0, n), or no polyp is
+            known.
+    """
+    every = np.asarray(labels, dtype=np.int64)
+    known = np.array([polyp is not None for polyp in polyps], dtype=np.bool_)
+    if every.ndim != 2 or every.shape[1] != known.size:
+        raise PolyplinkError(
+            f"procedure {procedure!r}: labels {every.shape} for {known.size} tracklets",
+            "give one row per setting and one column per tracklet",
+        )
+    if not known.any():
+        raise PolyplinkError(
+            f"procedure {procedure!r} has no tracklet of known polyp", "leave it out of counting"
+        )
+    if every.size and (every.min() < 0 or every.max() >= known.size):
+        raise PolyplinkError(
+            f"procedure {procedure!r}: a label is outside [0, {known.size})",
+            "number the clusters from 0",
+        )
+    names = [polyp for polyp in polyps if polyp is not None]
+    place = {name: code for code, name in enumerate(dict.fromkeys(names))}
+    polyp = np.array([place[name] for name in names], dtype=np.int64)  # (n,)
+    chunk = max(1, CELLS // (known.size * len(place)))
+    parts = [
+        _count_chunk(every[start : start + chunk], known, polyp, len(place))
+        for start in range(0, len(every), chunk)
+    ] or [np.zeros((4, 0), dtype=np.int64)]
+    clusters, together, tp, one_polyp = np.concatenate(parts, axis=1)
+    fp, fn = together - tp, one_polyp - tp
+    tn = len(names) * (len(names) - 1) // 2 - tp - fp - fn
+    unlabelled = int((~known).sum())
+    return ProcedureCounts(procedure, len(names), unlabelled, len(place), clusters, tp, fp, fn, tn)
+
+
+def _count_chunk(
+    labels: npt.NDArray[np.int64], known: npt.NDArray[np.bool_], polyp: Counts, polyps: int
+) -> Counts:
+    """Clusters, pairs in one cluster, pairs in one cluster and polyp, pairs in one polyp (4, s)."""
+    # Labels run over all n tracklets, so the tables have n rows even where some are unlabelled.
+    s, n = labels.shape
+    cells = (np.arange(s)[:, None] * n + labels[:, known]) * polyps + polyp  # (s, known)
+    tables = np.bincount(cells.ravel(), minlength=s * n * polyps).reshape(s, n, polyps)
+    sizes = tables.sum(axis=2)  # (s, clusters)
+    together = _pairs(sizes).sum(axis=1)
+    both = _pairs(tables).sum(axis=(1, 2))
+    one_polyp = np.full(s, _pairs(np.bincount(polyp)).sum())
+    return np.stack([(sizes > 0).sum(axis=1), together, both, one_polyp])

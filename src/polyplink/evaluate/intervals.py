@@ -1,0 +1,135 @@
+"""95 % intervals by a bootstrap over procedures, the independent units of a data set.
+
+Procedures are drawn with replacement; every figure is recomputed from counts stored per procedure
+(Efron's percentile interval). Two methods are compared on the same draws.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from polyplink.errors import PolyplinkError
+from polyplink.evaluate.reid import PairCounts, binned_auroc_aupr
+
+Reals = npt.NDArray[np.float64]
+Weights = npt.NDArray[np.int64]
+
+RESAMPLES = 10_000
+PERCENTILES = (2.5, 97.5)
+CHUNK = 256  # resamples whose binned pairs are held at a time
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A figure with its 95 % interval.
+
+    Attributes:
+        value: The figure; None if undefined.
+        low: 2.5th percentile over the resamples in which it is defined; None with fewer than two
+            units, of which nothing can be said.
+        high: 97.5th percentile, likewise.
+        n_units: Procedures that take part in the figure.
+    """
+
+    value: float | None
+    low: float | None
+    high: float | None
+    n_units: int
+
+
+def draw_weights(units: int, *, resamples: int = RESAMPLES, seed: int = 0) -> Weights:
+    """How often each unit is drawn in each resample.
+
+    Args:
+        units: Procedures, more than 0.
+        resamples: Draws of that many procedures with replacement.
+        seed: Seed of the draws.
+
+    Returns:
+        Weights (resamples, units); each row sums to `units`.
+
+    Raises:
+        PolyplinkError: If there is no unit or no resample.
+    """
+    if units < 1 or resamples < 1:
+        raise PolyplinkError(
+            f"a bootstrap of {resamples} resamples over {units} procedures",
+            "give at least one of each",
+        )
+    rng = np.random.default_rng(seed)
+    return rng.multinomial(units, np.full(units, 1 / units), size=resamples)
+
+
+def percentile_interval(value: float | None, resampled: Reals, n_units: int) -> Interval:
+    """The interval of a figure from its resampled values (r,); NaN ones are left out."""
+    defined = resampled[~np.isnan(resampled)]
+    if value is None or n_units < 2 or not defined.size:
+        return Interval(value, None, None, n_units)
+    low, high = np.percentile(defined, PERCENTILES)
+    return Interval(value, float(low), float(high), n_units)
+
+
+def _resampled_ratio(sums: Reals, counts: Reals, weights: Weights) -> Reals:
+    """Ratio of weighted sums (r,), NaN where nothing was drawn that counts."""
+    total, number = weights @ sums, weights @ counts
+    nothing = np.full(len(weights), np.nan)
+    return np.asarray(np.divide(total, number, out=nothing, where=number > 0))
+
+
+def bootstrap_mean(sums: npt.ArrayLike, counts: npt.ArrayLike, weights: Weights) -> Interval:
+    """Mean of values that come in procedures, as a ratio of sums.
+
+    For queries: the sum of a procedure's figures and its number of queries. For one value per
+    procedure: the value and 1; where it is undefined 0 and 0.
+
+    Args:
+        sums: Sum of each procedure's values (units,).
+        counts: Number of each procedure's values (units,).
+        weights: Draws (r, units), see `draw_weights`.
+    """
+    s, c = np.asarray(sums, dtype=np.float64), np.asarray(counts, dtype=np.float64)
+    value = float(s.sum() / c.sum()) if c.sum() > 0 else None
+    return percentile_interval(value, _resampled_ratio(s, c, weights), int((c > 0).sum()))
+
+
+def paired_difference(
+    first: npt.ArrayLike, second: npt.ArrayLike, counts: npt.ArrayLike, weights: Weights
+) -> Interval:
+    """Difference, first minus second, of the means of two methods on the same values.
+
+    Args:
+        first: Sum of each procedure's values under the first method (units,).
+        second: The same under the second (units,).
+        counts: Number of each procedure's values (units,), the same for both.
+        weights: Draws (r, units): both methods see the same procedures in each.
+    """
+    # The mean of the differences is the difference of the means when the counts are shared.
+    difference = np.asarray(first, dtype=np.float64) - np.asarray(second, dtype=np.float64)
+    return bootstrap_mean(difference, counts, weights)
+
+
+def resample_reid(counts: PairCounts, weights: Weights) -> tuple[Reals, Reals]:
+    """AUROC and AUPR in every resample, from binned pairs.
+
+    A procedure drawn w times gives its own pairs w times, and a pair of procedures drawn v and w
+    times gives theirs v w times. Copies of one procedure are not paired with each other: their
+    tracklets are the same, and every such pair would be a false match with itself.
+
+    Args:
+        counts: Binned pairs, see `reidentify`.
+        weights: Draws (r, procedures).
+
+    Returns:
+        AUROC (r,) and AUPR (r,); NaN where no positive or no negative pair was drawn.
+    """
+    auroc, aupr = np.empty((2, len(weights)))
+    positives = counts.positives.astype(np.float64)  # (procedures, bins)
+    negatives = counts.negatives.astype(np.float64)  # (pairs, bins)
+    within = counts.first == counts.second
+    for start in range(0, len(weights), CHUNK):
+        w = weights[start : start + CHUNK].astype(np.float64)  # (chunk, procedures)
+        pair = w[:, counts.first] * np.where(within, 1.0, w[:, counts.second])  # (chunk, pairs)
+        part = slice(start, start + len(w))
+        auroc[part], aupr[part] = binned_auroc_aupr(w @ positives, pair @ negatives)
+    return auroc, aupr
