@@ -149,7 +149,8 @@ def _gathered(blocks: Iterable[_Block], at_least: int = 1 << 22) -> Iterator[Rea
         yield np.concatenate(waiting)
 
 
-def _edges(positive: Reals, negative: Reals, bins: int) -> Reals:
+def bin_edges(positive: Reals, negative: Reals, bins: int) -> Reals:
+    """The quantiles of both kinds of scores, `bins` of each, without doubles (e,)."""
     shares = np.arange(bins) / bins
     # inverted_cdf gives scores that occur, so that few positives each get a bin of their own.
     quantiles = [np.quantile(s, shares, method="inverted_cdf") for s in (positive, negative)]
@@ -200,6 +201,6 @@ def reidentify(vectors: npt.ArrayLike, samples: Samples, *, bins: int = 1000) ->
     if not positive.size or not negatives:
         return Reid(None, None, positive.size, negatives, samples.unlabelled, None)
     auroc, aupr = auroc_aupr(positive, _gathered(_blocks(unit, samples)))
-    edges = _edges(positive, np.concatenate(sample), bins)
+    edges = bin_edges(positive, np.concatenate(sample), bins)
     counts = _count(_blocks(unit, samples), len(samples.procedures), edges)
     return Reid(auroc, aupr, positive.size, negatives, samples.unlabelled, counts)

@@ -1,0 +1,39 @@
+"""Tracklets of several procedures, made at random, for the tests of this room."""
+
+import numpy as np
+
+from polyplink.evaluate.intervals import Interval
+from polyplink.evaluate.samples import Samples
+
+POLYPS = (2, 1, 3, 2)  # polyps of each procedure
+TRACKLETS = (9, 4, 11, 6)
+
+
+def ends(interval: Interval) -> np.ndarray:
+    """Both ends of an interval that has them."""
+    assert interval.low is not None
+    assert interval.high is not None
+    return np.array([interval.low, interval.high])
+
+
+def made(
+    seed: int = 0, unknown: int = 0, noise: float = 1.0
+) -> tuple[np.ndarray, Samples, list[str | None]]:
+    """Vectors (30, 6), their samples in random order, and the names of their polyps."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for procedure, (polyps, tracklets) in enumerate(zip(POLYPS, TRACKLETS, strict=True)):
+        centres = 2 * rng.normal(size=(polyps, 6))
+        for i in range(tracklets):
+            polyp = i % polyps
+            vector = centres[polyp] + noise * rng.normal(size=6)
+            rows.append((f"v{procedure}", f"v{procedure}-{polyp}", i / tracklets, vector))
+    order = rng.permutation(len(rows))
+    rows = [rows[i] for i in order]
+    names: list[str | None] = [row[1] for row in rows]
+    for row in range(unknown):
+        names[row] = None
+    samples = Samples.of(
+        [f"t{i}" for i in range(len(rows))], [r[0] for r in rows], names, [r[2] for r in rows]
+    )
+    return np.array([row[3] for row in rows]), samples, names

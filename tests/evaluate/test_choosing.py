@@ -1,0 +1,127 @@
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from polyplink.errors import PolyplinkError
+from polyplink.evaluate.choosing import apply_choice, choose, leave_one_out, spread, summarise
+from polyplink.evaluate.counting import ProcedureCounts, count_procedure
+
+FIGURES = ("fr", "fpr", "precision", "recall", "precision_with_self", "recall_with_self")
+
+
+def procedures(polyps: list[int], seed: int, n_settings: int = 6) -> list[ProcedureCounts]:
+    """One procedure per entry; few tracklets, so that settings often tie."""
+    rng = np.random.default_rng(seed)
+    made = []
+    for place, k in enumerate(polyps):
+        n = k + int(rng.integers(0, 4))
+        labels = rng.integers(0, n, (n_settings, n))
+        labels[0] = np.arange(n)
+        labels[1] = 0
+        made.append(count_procedure(labels, [i % k for i in range(n)], f"v{place}"))
+    return made
+
+
+def naive_choice(counts: list[ProcedureCounts]) -> int:
+    def mean(setting: int, name: str) -> float:
+        values = [getattr(c, name)[setting] for c in counts if name == "fr" or c.polyps > 1]
+        return round(sum(values) / len(values), 12) if values else math.nan
+
+    rows = range(counts[0].clusters.size)
+    some = [s for s in rows if mean(s, "fpr") > 0]
+    if not some:
+        return min(rows, key=lambda s: (mean(s, "fr"), s))
+    return min(some, key=lambda s: (round(abs(mean(s, "fpr") - 0.05), 12), mean(s, "fr"), s))
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(1, 3), min_size=2, max_size=6), st.integers(0, 10_000))
+def test_leave_one_out_equals_a_naive_loop(polyps: list[int], seed: int) -> None:
+    counts = procedures(polyps, seed)
+    folds = leave_one_out(counts)
+    for place, fold in enumerate(folds):
+        others = [c for i, c in enumerate(counts) if i != place]
+        row = naive_choice(others)
+        assert fold.choice.row == row
+        left = counts[place]
+        assert (fold.procedure, fold.clusters) == (left.procedure, left.clusters[row])
+        for name in FIGURES:
+            value = getattr(left, name)[row]
+            got = getattr(fold, name)
+            assert (got is None) == np.isnan(value)
+            assert got is None or got == pytest.approx(value)
+    assert choose(counts).row == naive_choice(counts)
+    assert_summary_is_naive(folds)
+
+
+def assert_summary_is_naive(folds: tuple) -> None:  # type: ignore[type-arg]
+    summary = summarise(folds)
+    for name in FIGURES:
+        taken = folds if name == "fr" else [fold for fold in folds if fold.polyps > 1]
+        values = [getattr(fold, name) for fold in taken if getattr(fold, name) is not None]
+        got = getattr(summary, name)
+        assert got.n == len(values)
+        if values:
+            mean = sum(values) / len(values)
+            sd = math.sqrt(sum((v - mean) ** 2 for v in values) / len(values))
+            assert (got.mean, got.sd) == (pytest.approx(mean), pytest.approx(sd, abs=1e-9))
+    exact = [fold.clusters == fold.polyps for fold in folds]
+    assert summary.exact == pytest.approx(sum(exact) / len(exact))
+    errors = [fold.clusters - fold.polyps for fold in folds]
+    assert summary.count_error.mean == pytest.approx(sum(errors) / len(errors))
+
+
+def test_nearest_to_the_target_then_lowest_fragmentation() -> None:
+    polyps = ["a"] * 3 + ["b"] * 3
+    labels = [
+        [0, 1, 2, 3, 4, 5],  # FPR 0
+        [0, 1, 2, 2, 3, 4],  # FPR 1/9
+        [0, 0, 1, 1, 2, 2],  # FPR 1/9, fewer clusters
+        [0, 0, 0, 0, 0, 0],  # FPR 1
+    ]
+    choice = choose([count_procedure(labels, polyps)])
+    assert (choice.row, choice.rule) == (2, "nearest")
+    assert choice.fpr == pytest.approx(1 / 9)
+    assert choice.fr == pytest.approx(1.5)
+    assert choose([count_procedure(labels, polyps)], target=0.9).row == 3
+
+
+def test_without_a_false_positive_the_least_fragmented_is_taken() -> None:
+    polyps = ["a", "a", "b"]
+    choice = choose([count_procedure([[0, 1, 2], [0, 0, 1], [1, 1, 0]], polyps)])
+    assert (choice.row, choice.rule, choice.fr, choice.fpr) == (1, "no_false_positive", 1.0, 0.0)
+
+
+def test_with_one_polyp_each_the_rule_says_so() -> None:
+    single = count_procedure([[0, 1], [0, 0]], ["a", "a"], "one")
+    choice = choose([single, single])
+    assert (choice.row, choice.rule, choice.fpr) == (1, "one_polyp_each", None)
+    double = count_procedure([[0, 1], [0, 0]], ["a", "b"], "two")
+    folds = leave_one_out([double, single, single])
+    assert [fold.choice.rule for fold in folds] == ["one_polyp_each", "nearest", "nearest"]
+    assert folds[0].fpr == 1.0
+    assert folds[1].fpr is None
+
+
+def test_undefined_figures_are_left_out_of_means() -> None:
+    assert spread([None, 1.0, 3.0]) == spread([1.0, 3.0])
+    assert spread([None]).mean is None
+    alone = count_procedure([[0, 1]], ["a", "b"])
+    summary = summarise([apply_choice(alone, choose([alone]))])
+    assert (summary.precision.mean, summary.precision.n) == (None, 0)
+    assert summary.precision_with_self.mean == 1.0
+
+
+def test_too_few_or_unequal_procedures_are_refused() -> None:
+    one = count_procedure([[0]], ["a"])
+    with pytest.raises(PolyplinkError, match="leaving one procedure out of 1"):
+        leave_one_out([one])
+    with pytest.raises(PolyplinkError, match="0 procedures"):
+        choose([])
+    with pytest.raises(PolyplinkError, match=r"2 procedures with \[1, 2\] settings"):
+        choose([one, count_procedure([[0], [0]], ["a"])])
+    with pytest.raises(PolyplinkError, match="no procedure to average over"):
+        summarise([])

@@ -1,0 +1,101 @@
+import math
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import polyplink.evaluate.counting as module
+from polyplink.errors import PolyplinkError
+from polyplink.evaluate.counting import ProcedureCounts, count_procedure
+
+POLYPS = st.lists(st.sampled_from(["a", "b", "c", None]), min_size=1, max_size=9).filter(any)
+
+
+@st.composite
+def clustered(draw: st.DrawFn) -> tuple[np.ndarray, list[str | None]]:
+    polyps = draw(POLYPS)
+    row = st.lists(st.integers(0, len(polyps) - 1), min_size=len(polyps), max_size=len(polyps))
+    return np.array(draw(st.lists(row, min_size=1, max_size=4))), polyps
+
+
+def naive(labels: np.ndarray, polyps: list[str | None]) -> dict[str, float]:
+    known = [i for i, polyp in enumerate(polyps) if polyp is not None]
+    tp = fp = fn = tn = 0
+    for i, j in combinations(known, 2):
+        together, same = labels[i] == labels[j], polyps[i] == polyps[j]
+        tp += together and same
+        fp += together and not same
+        fn += same and not together
+        tn += not same and not together
+    clusters, true = len({labels[i] for i in known}), len({polyps[i] for i in known})
+    # As published: the pairs i <= j, so that every tracklet is paired with itself.
+    own = len(known)
+
+    def ratio(part: int, whole: int) -> float:
+        return part / whole if whole else math.nan
+
+    return {
+        "clusters": clusters,
+        "tp": tp,
+        "fp": fp,
+        "fn": fn,
+        "tn": tn,
+        "fr": clusters / true,
+        "count_error": clusters - true,
+        "fpr": ratio(fp, fp + tn),
+        "precision": ratio(tp, tp + fp),
+        "recall": ratio(tp, tp + fn),
+        "precision_with_self": ratio(tp + own, tp + own + fp),
+        "recall_with_self": ratio(tp + own, tp + own + fn),
+    }
+
+
+def assert_equal_to_naive(
+    found: ProcedureCounts, labels: np.ndarray, polyps: list[str | None]
+) -> None:
+    for setting in range(len(labels)):
+        for name, value in naive(labels[setting], polyps).items():
+            np.testing.assert_allclose(
+                getattr(found, name)[setting], value, atol=1e-12, err_msg=name
+            )
+
+
+@settings(deadline=None)
+@given(clustered())
+def test_counts_equal_a_naive_double_loop(case: tuple[np.ndarray, list[str | None]]) -> None:
+    labels, polyps = case
+    found = count_procedure(labels, polyps)
+    assert_equal_to_naive(found, labels, polyps)
+    assert found.tracklets + found.unlabelled == len(polyps)
+    assert found.polyps == len({polyp for polyp in polyps if polyp is not None})
+
+
+def test_settings_may_be_counted_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "CELLS", 40)
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 8, (11, 8))
+    polyps: list[str | None] = ["a", "b", None, "a", "c", "b", "a", None]
+    found = count_procedure(labels, polyps)
+    assert_equal_to_naive(found, labels, polyps)
+    part = found.under(slice(3, 6))
+    np.testing.assert_array_equal(part.tp, found.tp[3:6])
+    np.testing.assert_array_equal(part.fpr, found.fpr[3:6])
+
+
+@pytest.mark.parametrize(
+    ("labels", "polyps", "message"),
+    [
+        ([[0, 1]], ["a"], r"procedure 'v7': labels \(1, 2\) for 1 tracklets"),
+        ([0, 1], ["a", "b"], r"procedure 'v7': labels \(2,\) for 2 tracklets"),
+        ([[0, 1]], [None, None], "procedure 'v7' has no tracklet of known polyp"),
+        ([[0, -1]], ["a", "b"], r"procedure 'v7': a label is outside \[0, 2\)"),
+        ([[0, 2]], ["a", "b"], r"procedure 'v7': a label is outside \[0, 2\)"),
+    ],
+)
+def test_bad_labels_are_refused(
+    labels: list[list[int]], polyps: list[str | None], message: str
+) -> None:
+    with pytest.raises(PolyplinkError, match=message):
+        count_procedure(labels, polyps, "v7")

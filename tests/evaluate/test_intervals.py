@@ -1,0 +1,127 @@
+import numpy as np
+import pytest
+from sklearn.metrics import average_precision_score, roc_auc_score
+
+from polyplink.errors import PolyplinkError
+from polyplink.evaluate.intervals import (
+    bootstrap_mean,
+    draw_weights,
+    paired_difference,
+    percentile_interval,
+    resample_reid,
+)
+from polyplink.evaluate.reid import auroc_aupr, bin_edges, binned_auroc_aupr, reidentify
+from tests.evaluate.made import ends, made
+
+SUMS = np.array([3.0, 0.0, 5.5, 2.0])
+COUNTS = np.array([4.0, 0.0, 9.0, 2.0])
+
+
+def naive_means(values: list[list[float]], weights: np.ndarray) -> list[float]:
+    """Mean of the values of the procedures drawn, value by value; empty draws left out."""
+    means = []
+    for row in weights:
+        drawn = [v for unit, times in enumerate(row) for v in values[unit] * times]
+        if drawn:
+            means.append(sum(drawn) / len(drawn))
+    return means
+
+
+def test_weights_are_draws_with_replacement() -> None:
+    weights = draw_weights(7, resamples=4000, seed=1)
+    assert (weights.sum(axis=1) == 7).all()
+    np.testing.assert_allclose(weights.mean(axis=0), 1.0, atol=0.06)
+    # Binomial(7, 1/7): a procedure is missing from a share (6/7)^7 of the resamples.
+    np.testing.assert_allclose((weights == 0).mean(), (6 / 7) ** 7, atol=0.01)
+    np.testing.assert_array_equal(weights, draw_weights(7, resamples=4000, seed=1))
+
+
+def test_bootstrap_mean_equals_resampling_value_by_value() -> None:
+    rng = np.random.default_rng(0)
+    values = [rng.random(n).tolist() for n in (5, 0, 2, 11, 1)]
+    weights = draw_weights(5, resamples=300, seed=2)
+    found = bootstrap_mean([sum(v) for v in values], [len(v) for v in values], weights)
+    low, high = np.percentile(naive_means(values, weights), [2.5, 97.5])
+    assert found.value == pytest.approx(np.mean([v for unit in values for v in unit]))
+    np.testing.assert_allclose(ends(found), [low, high])
+    assert found.n_units == 4
+
+
+def test_paired_difference_sees_the_same_draws() -> None:
+    rng = np.random.default_rng(1)
+    first, counts = rng.random(6) * 5, rng.integers(1, 9, 6)
+    second = first - 0.1 * counts + 0.01 * rng.normal(size=6)
+    weights = draw_weights(6, resamples=500, seed=3)
+    differences = [
+        (row @ first) / (row @ counts) - (row @ second) / (row @ counts) for row in weights
+    ]
+    found = paired_difference(first, second, counts, weights)
+    low, high = np.percentile(differences, [2.5, 97.5])
+    np.testing.assert_allclose(ends(found), [low, high])
+    assert found.low is not None
+    assert found.low > 0  # paired: far tighter than either method's own interval
+    own = bootstrap_mean(first, counts, weights)
+    assert np.ptp(ends(found)) < np.ptp(ends(own)) / 5
+
+
+def test_what_cannot_be_said_is_none() -> None:
+    weights = draw_weights(4, resamples=50)
+    nothing = bootstrap_mean(np.zeros(4), np.zeros(4), weights)
+    assert (nothing.value, nothing.low, nothing.high, nothing.n_units) == (None, None, None, 0)
+    one = bootstrap_mean([2.0, 0, 0, 0], [4, 0, 0, 0], weights)
+    assert (one.value, one.low, one.high, one.n_units) == (0.5, None, None, 1)
+    assert percentile_interval(0.5, np.full(3, np.nan), 3).low is None
+    # Draws in which nothing counts are left out, not taken for zero.
+    some = bootstrap_mean(SUMS, COUNTS, weights)
+    assert some.low is not None
+    assert some.low > 0.5
+
+
+def naive_reid(
+    vectors: np.ndarray, names: list[str | None], procedure: np.ndarray, w: np.ndarray
+) -> tuple[float, float]:
+    """Copy the tracklets of each drawn procedure; pair all but two copies of one procedure."""
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    copies = [
+        (i, copy)
+        for i in range(len(names))
+        if names[i] is not None
+        for copy in range(w[procedure[i]])
+    ]
+    truth, scores = [], []
+    for place, (i, copy) in enumerate(copies):
+        for j, other_copy in copies[place + 1 :]:
+            if procedure[i] == procedure[j] and copy != other_copy:
+                continue
+            truth.append(names[i] == names[j])
+            scores.append(float(unit[i] @ unit[j]))
+    return roc_auc_score(truth, scores), average_precision_score(truth, scores)
+
+
+def test_reid_equals_resampling_the_pairs() -> None:
+    vectors, samples, names = made(unknown=3, noise=2.0)
+    counts = reidentify(vectors, samples).counts
+    assert counts is not None
+    weights = draw_weights(4, resamples=25, seed=5)
+    auroc, aupr = resample_reid(counts, weights)
+    for r, w in enumerate(weights):
+        expected = naive_reid(vectors, names, samples.procedure, w)
+        np.testing.assert_allclose([auroc[r], aupr[r]], expected, atol=1e-3)
+
+
+def test_reid_within_the_resolution_of_the_bins() -> None:
+    rng = np.random.default_rng(6)
+    positive, negative = rng.normal(1, 1, 20_000), rng.normal(0, 1, 60_000)
+    edges = bin_edges(positive, negative, 1000)
+    binned = [
+        np.bincount(np.searchsorted(edges, s, side="right"), minlength=edges.size + 1)[None]
+        for s in (positive, negative)
+    ]
+    auroc, aupr = binned_auroc_aupr(binned[0].astype(float), binned[1].astype(float))
+    np.testing.assert_allclose([auroc[0], aupr[0]], auroc_aupr(positive, [negative]), atol=1e-3)
+
+
+@pytest.mark.parametrize(("units", "resamples"), [(0, 10), (3, 0)])
+def test_an_empty_bootstrap_is_refused(units: int, resamples: int) -> None:
+    with pytest.raises(PolyplinkError, match=f"{resamples} resamples over {units} procedures"):
+        draw_weights(units, resamples=resamples)

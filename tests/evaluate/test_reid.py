@@ -1,0 +1,98 @@
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.metrics import average_precision_score, roc_auc_score
+
+import polyplink.evaluate.reid as module
+from polyplink.errors import PolyplinkError
+from polyplink.evaluate.reid import auroc_aupr, binned_auroc_aupr, reidentify
+from polyplink.evaluate.samples import Samples
+from tests.evaluate.made import made
+
+SCORES = st.lists(st.integers(-4, 4).map(float), min_size=1, max_size=20)
+
+
+def naive_pairs(vectors: np.ndarray, names: list[str | None]) -> tuple[list[bool], list[float]]:
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    known = [i for i, name in enumerate(names) if name is not None]
+    pairs = list(combinations(known, 2))
+    return [names[i] == names[j] for i, j in pairs], [float(unit[i] @ unit[j]) for i, j in pairs]
+
+
+@settings(deadline=None)
+@given(SCORES, SCORES, st.integers(1, 20))
+def test_areas_equal_scikit_learn_with_ties(
+    positive: list[float], negative: list[float], cut: int
+) -> None:
+    truth = [1] * len(positive) + [0] * len(negative)
+    blocks = [np.array(negative[:cut]), np.array(negative[cut:])]
+    auroc, aupr = auroc_aupr(np.array(positive), blocks)
+    assert auroc == pytest.approx(roc_auc_score(truth, positive + negative), abs=1e-9)
+    assert aupr == pytest.approx(average_precision_score(truth, positive + negative), abs=1e-9)
+
+
+@settings(deadline=None)
+@given(SCORES, SCORES)
+def test_binned_areas_are_exact_with_a_bin_per_score(
+    positive: list[float], negative: list[float]
+) -> None:
+    bins = np.arange(-4, 6) - 0.5
+    counts = [np.histogram(scores, bins)[0][None].astype(float) for scores in (positive, negative)]
+    auroc, aupr = binned_auroc_aupr(*counts)
+    expected = auroc_aupr(np.array(positive), [np.array(negative)])
+    np.testing.assert_allclose([auroc[0], aupr[0]], expected, atol=1e-12)
+
+
+def test_binned_areas_of_nothing_are_undefined() -> None:
+    counts = np.array([[0.0, 0.0], [1.0, 2.0]])
+    for auroc, aupr in (binned_auroc_aupr(counts, counts[::-1]),):
+        assert np.isnan(auroc).all()
+        assert np.isnan(aupr).all()
+
+
+@pytest.mark.parametrize("rows", [3, 1024])
+def test_reid_equals_scikit_learn_on_all_pairs(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "ROWS", rows)
+    vectors, samples, names = made(unknown=4, noise=2.0)
+    truth, scores = naive_pairs(vectors, names)
+    found = reidentify(vectors, samples)
+    assert found.auroc == pytest.approx(roc_auc_score(truth, scores), abs=1e-9)
+    assert found.aupr == pytest.approx(average_precision_score(truth, scores), abs=1e-9)
+    assert (found.positives, found.negatives) == (sum(truth), len(truth) - sum(truth))
+    assert found.unlabelled == 4
+
+
+def test_counts_hold_every_pair_once_in_its_place() -> None:
+    vectors, samples, names = made(unknown=4, noise=2.0)
+    counts = reidentify(vectors, samples, bins=20).counts
+    assert counts is not None
+    positives, negatives = np.zeros_like(counts.positives), np.zeros_like(counts.negatives)
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    for i, j in combinations([i for i, name in enumerate(names) if name is not None], 2):
+        a, b = sorted((int(samples.procedure[i]), int(samples.procedure[j])))
+        # An edge lies on a score that occurs, where two ways to multiply may differ in a bit.
+        place = int((counts.edges <= unit[i] @ unit[j] + 1e-12).sum())
+        if names[i] == names[j]:
+            positives[a, place] += 1
+        else:
+            row = np.flatnonzero((counts.first == a) & (counts.second == b))[0]
+            negatives[row, place] += 1
+    np.testing.assert_array_equal(counts.positives, positives)
+    np.testing.assert_array_equal(counts.negatives, negatives)
+
+
+@pytest.mark.parametrize("polyps", [["p", "p", "p"], ["p", "q", "r"]])
+def test_one_kind_of_pair_gives_no_figure(polyps: list[str | None]) -> None:
+    samples = Samples.of(["a", "b", "c"], ["v"] * 3, polyps, [0, 0, 0])
+    found = reidentify(np.eye(3), samples)
+    assert (found.auroc, found.aupr, found.counts) == (None, None, None)
+    assert found.positives + found.negatives == 3
+
+
+def test_vectors_must_match_the_samples() -> None:
+    _, samples, _ = made()
+    with pytest.raises(PolyplinkError, match="2 vectors for 30 tracklets"):
+        reidentify(np.eye(2), samples)

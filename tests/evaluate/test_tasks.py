@@ -1,0 +1,111 @@
+import json
+
+import numpy as np
+import pytest
+
+from polyplink.artefacts import to_plain
+from polyplink.associate.settings import Grid
+from polyplink.associate.similarity import visual
+from polyplink.errors import PolyplinkError
+from polyplink.evaluate.choosing import leave_one_out
+from polyplink.evaluate.counting import count_procedure
+from polyplink.evaluate.intervals import draw_weights
+from polyplink.evaluate.reid import reidentify
+from polyplink.evaluate.retrieval import retrieve
+from polyplink.evaluate.samples import Samples
+from polyplink.evaluate.tasks import EvaluationSettings, evaluate_embeddings
+from tests.evaluate.made import ends, made
+
+GRID = Grid(
+    alphas=(0.0, 0.5, 1.0), gammas=(1.0, 5.0), preferences=(-1.0, 0.5), thresholds=(0.3, 0.6, 0.9)
+)
+SETTINGS = EvaluationSettings(grid=GRID, resamples=200, seed=4)
+
+
+def test_figures_are_those_of_the_tasks() -> None:
+    vectors, samples, names = made(unknown=2)
+    result = evaluate_embeddings({"ours": vectors}, samples, SETTINGS)
+    ours = result.encoders["ours"]
+    assert ours.retrieval.mean_ap.value == pytest.approx(retrieve(vectors, samples).mean_ap)
+    assert ours.reid.aupr.value == pytest.approx(reidentify(vectors, samples).aupr)
+    for clusterer, settings in (
+        ("temporal_ap", GRID.temporal_ap()),
+        ("threshold", GRID.threshold()),
+    ):
+        counts = []
+        for place, name in enumerate(samples.procedures):
+            rows = np.flatnonzero(samples.procedure == place)
+            V, positions = visual(vectors[rows]), samples.positions[rows]
+            labels = [setting.cluster(V, positions).labels for setting in settings]
+            counts.append(count_procedure(labels, [names[row] for row in rows], name))
+        assert ours.counting[clusterer].folds == leave_one_out(counts)
+    assert ours.not_converged == 0
+    assert (result.tracklets, result.procedures, result.reference) == (30, 4, "ours")
+
+
+def test_encoders_are_compared_on_the_same_draws() -> None:
+    vectors, samples, _ = made()
+    worse = vectors + 3 * np.random.default_rng(1).normal(size=vectors.shape)
+    result = evaluate_embeddings(
+        {"worse": worse, "ours": vectors, "copy": 2 * vectors}, samples, SETTINGS, reference="ours"
+    )
+    assert set(result.map_minus_reference) == {"worse", "copy"}
+    copy, difference = result.map_minus_reference["copy"], result.map_minus_reference["worse"]
+    np.testing.assert_allclose(ends(copy), 0.0, atol=1e-12)
+    weights = draw_weights(4, resamples=200, seed=4)
+    found = [retrieve(v, samples).ap for v in (worse, vectors)]
+    resampled = []
+    for w in weights:
+        rows = np.repeat(np.arange(30), w[samples.procedure])
+        resampled.append(found[0][rows].mean() - found[1][rows].mean())
+    low, high = np.percentile(resampled, [2.5, 97.5])
+    assert difference.value == pytest.approx(found[0].mean() - found[1].mean())
+    np.testing.assert_allclose(ends(difference), [low, high])
+
+
+def test_the_result_is_strict_json() -> None:
+    vectors, samples, _ = made(unknown=2)
+    result = evaluate_embeddings({"ours": vectors}, samples, SETTINGS)
+    text = json.dumps(to_plain(result), allow_nan=False)
+    assert json.loads(text)["encoders"]["ours"]["retrieval"]["mean_ap"]["n_units"] == 4
+
+
+def test_one_procedure_of_one_polyp_gives_undefined_figures_not_wrong_ones() -> None:
+    samples = Samples.of(["a", "b", "c"], ["v"] * 3, ["p"] * 3, [0.0, 0.5, 1.0])
+    result = evaluate_embeddings({"ours": np.eye(3)}, samples, SETTINGS)
+    ours = result.encoders["ours"]
+    assert ours.reid.auroc.value is None
+    assert ours.retrieval.mean_ap.low is None
+    assert ours.counting["threshold"].summary is None
+    assert ours.counting["threshold"].chosen.rule == "one_polyp_each"
+
+
+def test_a_procedure_without_labels_is_named_and_left_out_of_counting() -> None:
+    samples = Samples.of(
+        ["a", "b", "c", "d"], ["v", "v", "w", "w"], ["p", "q", None, None], [0, 1, 0, 1]
+    )
+    result = evaluate_embeddings({"ours": np.eye(4)}, samples, SETTINGS)
+    assert result.encoders["ours"].not_counted == ("w",)
+    assert result.encoders["ours"].retrieval.unlabelled == 2
+    only = Grid(thresholds=(0.5,))
+    again = evaluate_embeddings({"ours": np.eye(4)}, samples, EvaluationSettings(grid=only))
+    assert set(again.encoders["ours"].counting) == {"threshold"}
+
+
+def test_bad_encoders_are_refused_by_name() -> None:
+    vectors, samples, _ = made()
+    broken = vectors.copy()
+    broken[7, 2] = np.nan
+    empty = vectors.copy()
+    empty[3] = 0.0
+    for rows, message in [
+        (broken, "encoder 'x': embedding row 7 is not finite"),
+        (empty, "encoder 'x': embedding row 3 is zero"),
+        (vectors[:5], "encoder 'x': 5 vectors for 30 tracklets"),
+    ]:
+        with pytest.raises(PolyplinkError, match=message):
+            evaluate_embeddings({"x": rows}, samples, SETTINGS)
+    with pytest.raises(PolyplinkError, match="no encoder to evaluate"):
+        evaluate_embeddings({}, samples, SETTINGS)
+    with pytest.raises(PolyplinkError, match="reference encoder 'z' is not among those given"):
+        evaluate_embeddings({"x": vectors}, samples, SETTINGS, reference="z")
