@@ -12,15 +12,20 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from polyplink.simulate.rotations import (
+    Array,
+    angle_between,
+    look_along,
+    rotation,
+    turn_towards,
+    unit,
+)
 from polyplink.simulate.scene import Colon, centre_line
-
-Array = NDArray[np.float64]
 
 CLEARANCE = 0.55  # the camera keeps this near the centre line: folds stand at 0.65 and beyond
 MAX_STEP = 0.4  # units a frame
-MEAN_TURN = 0.5  # radians a frame while a polyp is lost or found
+MEAN_TURN = 0.6  # radians a frame while a polyp is lost or found
 MIN_TURN_FRAMES = 4
 IMAGE_SHARE = (0.22, 0.5)  # of the image's width that a polyp takes
 DISTANCE = (0.42, 1.15)  # units from a polyp that the lumen leaves room for
@@ -131,58 +136,20 @@ def between(ends: tuple[float, float], t: Array) -> Array:
 def to_tube(colon: Colon, positions: Array) -> Array:
     """World positions (s, 3) to tube coordinates (s, 3): offset from the centre line, z."""
     x, y = centre_line(colon, torch.from_numpy(positions[:, 2]))
-    return positions - np.stack([x.numpy(), y.numpy(), np.zeros(len(positions))], axis=1)
+    return np.asarray(positions - np.stack([x, y, torch.zeros_like(x)], axis=1))
 
 
 def from_tube(colon: Colon, places: Array) -> Array:
     """Tube coordinates (s, 3) to world positions (s, 3)."""
     x, y = centre_line(colon, torch.from_numpy(places[:, 2]))
-    return places + np.stack([x.numpy(), y.numpy(), np.zeros(len(places))], axis=1)
+    return np.asarray(places + np.stack([x, y, torch.zeros_like(x)], axis=1))
 
 
 def keep_clear(places: Array) -> Array:
     """Pull tube coordinates (s, 3) to within `CLEARANCE` of the centre line."""
     away = np.hypot(places[:, 0], places[:, 1])
     shrink = np.minimum(1, CLEARANCE / np.maximum(away, 1e-9))
-    return places * np.stack([shrink, shrink, np.ones_like(shrink)], axis=1)
-
-
-def unit(vectors: Array) -> Array:
-    """Vectors (..., 3) made of length 1."""
-    return np.asarray(vectors / np.linalg.norm(vectors, axis=-1, keepdims=True))
-
-
-def look_along(forward: Array, up: Array) -> Array:
-    """Rotations (s, 3, 3), columns right, down, forward, for directions and rough ups (s, 3)."""
-    forward = unit(forward)
-    right = unit(np.cross(forward, up))
-    return np.stack([right, np.cross(forward, right), forward], axis=-1)
-
-
-def rotation(axis: Array, angle: Array) -> Array:
-    """Rodrigues' rotations (s, 3, 3) about unit axes (s, 3) by angles (s,), radians."""
-    zero = np.zeros(len(axis))
-    x, y, z = axis.T
-    cross = np.stack([zero, -z, y, z, zero, -x, -y, x, zero], axis=1).reshape(-1, 3, 3)
-    s, c = np.sin(angle)[:, None, None], np.cos(angle)[:, None, None]
-    return np.asarray(np.eye(3) + s * cross + (1 - c) * (cross @ cross))
-
-
-def log_rotation(turn: Array) -> tuple[Array, float]:
-    """Axis (3,) and angle of one rotation (3, 3), angle in 0 to pi."""
-    angle = math.acos(float(np.clip((np.trace(turn) - 1) / 2, -1, 1)))
-    if angle > math.pi - 1e-3:
-        # Near half a turn the antisymmetric part vanishes: R + 1 is 2 a a^T.
-        column = (turn + np.eye(3))[:, int(np.argmax(np.diag(turn)))]
-        return unit(column), angle
-    axis = np.array([turn[2, 1] - turn[1, 2], turn[0, 2] - turn[2, 0], turn[1, 0] - turn[0, 1]])
-    return (unit(axis) if angle > 1e-6 else np.array([0.0, 0.0, 1.0])), angle
-
-
-def turn_towards(first: Array, last: Array, t: Array) -> Array:
-    """Rotations (s, 3, 3) on the shortest way from `first` to `last`, both (3, 3), at t (s,)."""
-    axis, angle = log_rotation(last @ first.T)
-    return np.asarray(rotation(np.repeat(axis[None], len(t), 0), angle * t) @ first)
+    return np.asarray(places * np.stack([shrink, shrink, np.ones_like(shrink)], axis=1))
 
 
 def follow_view(colon: Colon, target: Target, view: View) -> CameraPath:
@@ -221,12 +188,12 @@ def lost_rotation(rng: np.random.Generator, target: Target, rotation_now: Array)
     forward, away = rotation_now[:, 2], unit(target.axes[:, 2] + lean * target.axes[:, 0])
     axis = np.cross(forward, away)
     angle = math.atan2(float(np.linalg.norm(axis)), float(forward @ away))
-    return np.asarray(rotation(unit(axis)[None], np.array([angle]))[0] @ rotation_now)
+    return np.asarray(rotation(unit(axis[None]), np.array([angle]))[0] @ rotation_now)
 
 
 def turn_frames(first: Array, last: Array) -> int:
     """Frames that a turn between two rotations (3, 3) takes."""
-    return max(MIN_TURN_FRAMES, math.ceil(log_rotation(last @ first.T)[1] / MEAN_TURN))
+    return max(MIN_TURN_FRAMES, math.ceil(angle_between(first, last) / MEAN_TURN))
 
 
 def follow_gap(

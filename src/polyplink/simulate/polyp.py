@@ -19,6 +19,7 @@ from polyplink.simulate.scene import (
     Lump,
     centre_line,
     normals,
+    wall_distance,
     wall_radius,
 )
 
@@ -87,7 +88,7 @@ class Traits:
 def draw_traits(rng: np.random.Generator) -> Traits:
     """Draw one polyp."""
     form = FORMS[int(rng.choice(len(FORMS), p=(0.45, 0.25, 0.3)))]
-    stripes, pits, bumps = rng.dirichlet((0.5, 0.5, 0.5))
+    stripes, pits, bumps = rng.dirichlet((0.2, 0.2, 0.2))
     hue, value = rng.normal(0, 0.16), rng.normal(0, 0.10)
     return Traits(
         form=form,
@@ -96,11 +97,11 @@ def draw_traits(rng: np.random.Generator) -> Traits:
         height=float(rng.uniform(*form.height)),
         heading=float(rng.uniform(0, math.pi)),
         lobes=int(rng.integers(0, 6)),
-        lobe_size=float(rng.uniform(0.12, 0.4)),
+        lobe_size=float(rng.uniform(0.2, 0.55)),
         stripes=float(stripes),
         pits=float(pits),
         bumps=float(bumps),
-        pitch=float(rng.uniform(6.0, 15.0)),
+        pitch=float(rng.uniform(8.0, 20.0)),
         slant=float(rng.uniform(0, math.pi)),
         colour=(math.exp(value), math.exp(value + hue), math.exp(value + 0.8 * hue)),
         cap=float(rng.normal(0, 0.5)),
@@ -112,7 +113,7 @@ def map_directions() -> NDArray[np.float64]:
     edge = np.linspace(-MAP_EXTENT, MAP_EXTENT, MAP_TEXELS)
     b, a = np.meshgrid(edge, edge, indexing="ij")
     square = a * a + b * b
-    return np.stack([2 * a, 2 * b, 1 - square]) / (1 + square)
+    return np.asarray(np.stack([2 * a, 2 * b, 1 - square]) / (1 + square))
 
 
 def _lobes(
@@ -124,9 +125,9 @@ def _lobes(
         angle = 2 * math.pi * (index + rng.uniform(-0.3, 0.3)) / traits.lobes
         tilt = rng.uniform(0.5, 1.2)
         lobe = (math.sin(tilt) * math.cos(angle), math.sin(tilt) * math.sin(angle), math.cos(tilt))
-        sharp = rng.uniform(6, 14)
+        sharp = rng.uniform(8, 20)
         total += traits.lobe_size * np.exp(sharp * (np.tensordot(lobe, towards, 1) - 1))
-    return total - total.mean()
+    return np.asarray(total - total.mean())
 
 
 def _pattern(
@@ -153,7 +154,7 @@ def surface_maps(rng: np.random.Generator, traits: Traits) -> Tensor:
     """Maps (3, m, m) over a polyp's surface: relative radius, pattern, patches."""
     towards = map_directions()
     pattern = _pattern(rng, traits, towards)
-    radius = 1 + _lobes(rng, traits, towards) + 0.035 * pattern
+    radius = 1 + _lobes(rng, traits, towards) + 0.05 * pattern
     patches = np.zeros(towards.shape[1:])
     for _ in range(3):
         spot = rng.standard_normal(3)
@@ -180,7 +181,7 @@ def wall_frame(colon: Colon, z: float, angle: float) -> tuple[Tensor, Tensor]:
     x, y = centre_line(colon, place)
     radius = wall_radius(colon, place, c, s)
     point = torch.stack([x + radius * c, y + radius * s, place])  # (3, 1)
-    inward = normals(colon, [], point, 1e-3)[:, 0]
+    inward = normals(colon, [], point, wall_distance(colon, point), 1e-3)[:, 0]
     along = torch.tensor([0.0, 0.0, 1.0])
     along = along - inward * (along @ inward)
     along = along / along.norm()

@@ -31,9 +31,9 @@ class Preset:
     width: int
     height: int
     fps: float = 25.0
-    long_views: tuple[int, int] = (6, 6)
-    long_frames: tuple[int, int] = (30, 40)
-    short_views: tuple[int, int] = (1, 2)
+    long_views: tuple[int, int] = (5, 7)
+    long_frames: tuple[int, int] = (30, 36)
+    short_views: tuple[int, int] = (0, 2)
     short_frames: tuple[int, int] = (6, 20)
 
     def __post_init__(self) -> None:

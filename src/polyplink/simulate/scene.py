@@ -6,6 +6,7 @@ smoothly. Distances are bounds (never above the true distance by much), as ray m
 Hart, Sphere tracing, The Visual Computer 12 (1996).
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -89,9 +90,7 @@ def wall_radius(colon: Colon, z: Tensor, c: Tensor, s: Tensor) -> Tensor:
     """Radius of the lumen at z in the direction with cosine c and sine s; all of one shape."""
     triple_c = c * (4 * c * c - 3)  # cos 3a
     triple_s = s * (3 - 4 * s * s)  # sin 3a
-    cos_phase = float(torch.cos(torch.tensor(colon.corner_phase)))
-    sin_phase = float(torch.sin(torch.tensor(colon.corner_phase)))
-    corner = triple_c * cos_phase - triple_s * sin_phase
+    corner = triple_c * math.cos(colon.corner_phase) - triple_s * math.sin(colon.corner_phase)
     wander = 0.9 * torch.sin(0.41 * colon.fold_rate * z + 2 * colon.fold_phase)
     phase = colon.fold_rate * z + colon.fold_phase + wander + colon.fold_tilt * c
     ridge = torch.exp(RIDGE_SHARPNESS * (torch.cos(phase) - 1))
@@ -115,23 +114,29 @@ def wall_distance(colon: Colon, points: Tensor) -> Tensor:
     return WALL_BOUND * (wall_radius(colon, z, x / r, y / r) - r)
 
 
+def lengths(vectors: Tensor) -> Tensor:
+    """Lengths (n,) of vectors (3, n); above 0. Far faster here than a norm over dimension 0."""
+    square = vectors * vectors
+    return (square[0] + square[1] + square[2] + 1e-12).sqrt()
+
+
 def to_lump(lump: Lump, points: Tensor) -> Tensor:
     """Positions (3, n) in a lump's own frame, in units of its radii (3, n)."""
     turn = lump.axes.T / lump.radii[:, None]
     return torch.addmm(-(turn @ lump.centre)[:, None], turn, points)
 
 
-def read_maps(maps: Tensor, local: Tensor) -> Tensor:
+def read_maps(maps: Tensor, local: Tensor, length: Tensor) -> Tensor:
     """Read a lump's maps in the direction of local positions.
 
     Args:
         maps: (c, m, m) maps, stereographic from the top, up to `MAP_EXTENT`.
         local: (3, n) positions in the lump's frame.
+        length: (n,) their lengths.
 
     Returns:
         (c, n) values, bilinear; the border's value beyond the border.
     """
-    length = torch.sqrt((local * local).sum(0) + 1e-12)
     place = local[:2] / ((length + local[2]).clamp_min(1e-3) * MAP_EXTENT)  # (2, n)
     grid = place.T[None, None]  # (1, 1, n, 2)
     values = functional.grid_sample(
@@ -147,11 +152,10 @@ def lump_distance(lump: Lump, points: Tensor) -> Tensor:
     an ellipsoid, (|q| - rho) |q| / |q / radii| with q in units of the radii.
     """
     local = to_lump(lump, points)
-    length = torch.sqrt((local * local).sum(0) + 1e-12)
-    steep = local / lump.radii[:, None]
-    slope = torch.sqrt((steep * steep).sum(0) + 1e-12)
-    rho = read_maps(lump.maps[:1], local)[0]
-    return LUMP_BOUND * (length - rho) * length / slope
+    length = lengths(local)
+    steep = lengths(local / lump.radii[:, None])
+    rho = read_maps(lump.maps[:1], local, length)[0]
+    return LUMP_BOUND * (length - rho) * length / steep
 
 
 def join(wall: Tensor, lump: Tensor, blend: float) -> tuple[Tensor, Tensor]:
@@ -163,31 +167,48 @@ def join(wall: Tensor, lump: Tensor, blend: float) -> tuple[Tensor, Tensor]:
     return torch.lerp(wall, lump, share) - blend * share * (1 - share), share
 
 
+def surface(colon: Colon, lumps: Sequence[Lump], points: Tensor) -> tuple[Tensor, Tensor]:
+    """Bound of the distance to the nearest surface, and which polyps it is made of.
+
+    Args:
+        colon: The tube.
+        lumps: The k polyps.
+        points: (3, n) positions.
+
+    Returns:
+        Distances (n,) and shares (k, n) from 0 (wall) to 1 (polyp).
+    """
+    distance = wall_distance(colon, points)
+    shares = []
+    for lump in lumps:
+        distance, share = join(distance, lump_distance(lump, points), lump.blend)
+        shares.append(share)
+    return distance, torch.stack(shares) if shares else points.new_zeros(0, points.shape[1])
+
+
 def scene_distance(colon: Colon, lumps: Sequence[Lump], points: Tensor) -> Tensor:
-    """Bound of the distance (n,) from positions (3, n) to the nearest surface."""
+    """The distances (n,) of `surface` alone."""
     distance = wall_distance(colon, points)
     for lump in lumps:
         distance, _ = join(distance, lump_distance(lump, points), lump.blend)
     return distance
 
 
-def lump_shares(colon: Colon, lumps: Sequence[Lump], points: Tensor) -> Tensor:
-    """How much of each polyp there is in the surface at positions (3, n).
+def normals(
+    colon: Colon, lumps: Sequence[Lump], points: Tensor, here: Tensor, step: float
+) -> Tensor:
+    """Unit normals (3, n) of the surface, into the lumen, by forward differences.
 
-    Returns:
-        (k, n) shares from 0 (wall) to 1 (polyp); a pixel belongs to polyp k where it is above 0.5.
+    Args:
+        colon: The tube.
+        lumps: The polyps.
+        points: (3, n) positions near the surface.
+        here: (n,) their distances.
+        step: Length of a difference.
     """
-    wall = wall_distance(colon, points)
-    shares = [join(wall, lump_distance(lump, points), lump.blend)[1] for lump in lumps]
-    return torch.stack(shares) if shares else points.new_zeros(0, points.shape[1])
-
-
-def normals(colon: Colon, lumps: Sequence[Lump], points: Tensor, step: float) -> Tensor:
-    """Unit normals (3, n) of the surface, into the lumen, by forward differences of `step`."""
-    here = scene_distance(colon, lumps, points)
-    slopes = []
+    slopes = torch.empty_like(points)
     for axis in range(3):
         moved = points.clone()
         moved[axis] += step
-        slopes.append(scene_distance(colon, lumps, moved) - here)
-    return functional.normalize(torch.stack(slopes), dim=0, eps=1e-12)
+        slopes[axis] = scene_distance(colon, lumps, moved) - here
+    return slopes / lengths(slopes)

@@ -11,15 +11,25 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from polyplink.simulate.march import FAR, along, march
+from polyplink.simulate.march import FAR, march
 from polyplink.simulate.patient import Patient
-from polyplink.simulate.scene import Lump, centre_line, lump_shares, normals, read_maps, to_lump
+from polyplink.simulate.scene import (
+    Lump,
+    centre_line,
+    lengths,
+    normals,
+    read_maps,
+    surface,
+    to_lump,
+)
 from polyplink.simulate.texture import read_mucosa
 
 NORMAL_STEP = 4e-3
-SHINE = 60.0
+SHINE = 80.0
 LIGHT_CORE = 0.03  # keeps the fall-off finite at the lens
+PATTERN = 0.5  # how much darker the surface pattern makes a polyp at most
 TARGET = 0.42  # mean of the square roots of brightness that the exposure aims for
+SOFTNESS = 0.5  # of the lens: share of a 3 x 3 mean
 SCATTER = (0.30, 0.12, 0.10)  # red light travels furthest under the mucosa
 
 
@@ -61,36 +71,37 @@ def lens_mask(width: int, height: int, device: torch.device) -> Tensor:
     """Vignette (height, width) from 1 in the middle to 0 in the cut corners of the view."""
     x = (torch.arange(width, device=device) + 0.5) / width * 2 - 1
     y = ((torch.arange(height, device=device) + 0.5) / height * 2 - 1)[:, None]
-    edge = 1.62 - x.abs() - y.abs()
+    edge = 1.72 - x.abs() - y.abs()
     return (1 - 0.22 * (x * x + y * y)) * (edge * width / 4).clamp(0, 1)
 
 
 def surface_colour(
-    patient: Patient, skins: Sequence[Skin], points: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
+    patient: Patient, skins: Sequence[Skin], points: Tensor, shares: Tensor
+) -> tuple[Tensor, Tensor]:
     """Colour of the surface, before any light.
 
     Args:
         patient: The patient.
         skins: k polyps.
         points: (3, n) surface points.
+        shares: (k, n) of every polyp in the surface.
 
     Returns:
-        Linear RGB (3, n), relief (2, n) across and along the tube, and polyp shares (k, n).
+        Linear RGB (3, n), and relief (2, n) across and along the tube.
     """
     x, y = centre_line(patient.colon, points[2])
     turn = torch.atan2(points[1] - y, points[0] - x)
     mottle, vessel, *relief = read_mucosa(patient.texture, turn, points[2])
     colour = patient.wall[:, None] * (1 + 0.10 * mottle)
     colour = colour * (1 - vessel * (1 - patient.vessel[:, None]))
-    shares = lump_shares(patient.colon, [skin.lump for skin in skins], points)
     for skin, share in zip(skins, shares, strict=True):
-        _, pattern, patches = read_maps(skin.lump.maps, to_lump(skin.lump, points))
-        paint = skin.colour[:, None] * (1 - 0.28 * pattern) * (1 + 0.06 * mottle)
+        local = to_lump(skin.lump, points)
+        _, pattern, patches = read_maps(skin.lump.maps, local, lengths(local))
+        paint = skin.colour[:, None] * (1 - PATTERN * pattern) * (1 + 0.06 * mottle)
         pale = paint.new_tensor([0.25, 0.7, 0.7])[:, None] * patches
         paint = paint * (1 + pale.clamp(-0.6, 1.5))
         colour = torch.lerp(colour, paint, share)
-    return colour, torch.stack(relief), shares
+    return colour, torch.stack(relief)
 
 
 def light(patient: Patient, colour: Tensor, normal: Tensor, rays: Tensor, depth: Tensor) -> Tensor:
@@ -103,10 +114,11 @@ def light(patient: Patient, colour: Tensor, normal: Tensor, rays: Tensor, depth:
         rays: (3, n) unit directions from the camera.
         depth: (n,) distances from the camera.
     """
-    facing = -(normal * rays).sum(0).clamp(-1, 0)
+    cosine = normal[0] * rays[0] + normal[1] * rays[1] + normal[2] * rays[2]
+    facing = (-cosine).clamp(0, 1)
     scatter = colour.new_tensor(SCATTER)[:, None]
     diffuse = colour * (scatter + (1 - scatter) * facing)
-    shine = 1.6 * patient.wetness * facing**SHINE
+    shine = 0.9 * patient.wetness * facing**SHINE
     fall = 1 / (depth * depth + LIGHT_CORE) * ((FAR - depth) / FAR)
     return (diffuse + shine) * fall
 
@@ -123,7 +135,9 @@ def develop(linear: Tensor, exposures: Tensor, whites: Tensor, mask: Tensor) -> 
     root = linear.amax(0).clamp(max=50).sqrt().mean(dim=(1, 2))  # (s,)
     gain = exposures * (TARGET / root) ** 2  # (s,)
     scaled = linear * (gain[:, None] * whites).T[:, :, None, None]
-    toned = (1 - torch.exp(-2.2 * scaled)).sqrt() * mask
+    toned = (1 - torch.exp(-2.2 * scaled)).sqrt()
+    blurred = functional.avg_pool2d(toned, 3, stride=1, padding=1, count_include_pad=False)
+    toned = torch.lerp(toned, blurred, SOFTNESS) * mask
     return toned.permute(1, 2, 3, 0).contiguous()
 
 
@@ -144,17 +158,18 @@ def render(
         into skins, or -1 for the wall and for what the lens cuts off.
     """
     lumps = [skin.lump for skin in skins]
-    depth, turned = march(patient.colon, lumps, shots.origins, shots.rotations, rays)
-    points = along(shots.origins, turned, depth)  # (3, n), n = s * h * w
-    colour, relief, shares = surface_colour(patient, skins, points)
-    normal = normals(patient.colon, lumps, points, NORMAL_STEP)
+    depth, pixels = march(patient.colon, lumps, shots.origins, shots.rotations, rays)
+    points = pixels.at(depth)  # (3, n), n = s * h * w
+    distance, shares = surface(patient.colon, lumps, points)
+    colour, relief = surface_colour(patient, skins, points, shares)
+    normal = normals(patient.colon, lumps, points, distance, NORMAL_STEP)
     wall = 1 - shares.amax(0) if len(skins) else torch.ones_like(points[0])
     # The relief tilts the normal: enough to break the highlights up.
     rough = patient.relief * 0.12 * wall * relief  # (2, n)
     normal = normal + torch.stack([rough[0], rough[0], rough[1]])
-    normal = functional.normalize(normal, dim=0)
-    linear = light(patient, colour, normal, turned.reshape(3, -1), depth.reshape(-1))
-    linear = linear.view(3, *depth.shape)
+    normal = normal / lengths(normal)
+    linear = light(patient, colour, normal, pixels.directions, depth)
+    linear = linear.view(3, len(shots.origins), *mask.shape)
     images = develop(linear, shots.exposures, shots.whites, mask)
     return images, polyp_pixels(shares, depth, mask)
 
@@ -164,11 +179,12 @@ def polyp_pixels(shares: Tensor, depth: Tensor, mask: Tensor) -> Tensor:
 
     Args:
         shares: (k, n) of every polyp, n = s * h * w.
-        depth: (s, h, w).
+        depth: (n,) along the rays.
         mask: (h, w) of the lens.
     """
     if not len(shares):
-        return torch.full(depth.shape, -1, dtype=torch.int8, device=depth.device)
+        none = torch.full(depth.shape, -1, dtype=torch.int8, device=depth.device)
+        return none.view(-1, *mask.shape)
     share, which = shares.max(0)
-    seen = (share.view_as(depth) > 0.5) & (depth < FAR) & (mask > 0.3)
-    return torch.where(seen, which.view_as(depth), -1).to(torch.int8)
+    seen = torch.where((share > 0.5) & (depth < FAR), which, -1).view(-1, *mask.shape)
+    return torch.where(mask > 0.3, seen, -1).to(torch.int8)

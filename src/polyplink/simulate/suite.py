@@ -8,7 +8,7 @@ import contextlib
 import itertools
 import multiprocessing
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from pathlib import Path
 from threading import Thread
@@ -59,8 +59,9 @@ def simulate(
     """
     _check(seed, workers, device)
     record = RunRecord("simulate", settings=preset, seed=seed)
-    _claim(out, preset, seed)
+    _claim(out, preset, seed, device)
     jobs = [Job(out, preset, seed, name, polyps, device) for name, polyps in preset.polyps]
+    unfinished = not (out / "run.json").is_file() or not all(job.done for job in jobs)
     with record.stage("render"):
         _render(jobs, workers, progress)
     data = read_truth(out, preset)
@@ -68,7 +69,8 @@ def simulate(
         write_real_colon(data, out, keep=True)
     with whole_file(out / "dataset_description.md") as temporary:
         temporary.write_text(_description(preset, seed), encoding="utf-8")
-    record.write(out)
+    if unfinished:
+        record.write(out)
     return data
 
 
@@ -85,14 +87,16 @@ def _check(seed: int, workers: int, device: str) -> None:
         ) from None
 
 
-def _claim(out: Path, preset: Preset, seed: int) -> None:
+def _claim(out: Path, preset: Preset, seed: int, device: str) -> None:
     """Make sure that `out` is empty or belongs to this very simulation."""
-    key = {
-        "key": content_key(__version__, preset, seed),
+    # Devices round differently, so that their frames do not belong into one set.
+    made = {
         "preset": preset.name,
         "seed": seed,
+        "device": torch.device(device).type,
         "polyplink": __version__,
     }
+    key = made | {"key": content_key(made, preset)}
     path = out / TRUTH / "key.json"
     if not path.is_file():
         if out.exists() and (not out.is_dir() or any(out.iterdir())):
@@ -101,15 +105,13 @@ def _claim(out: Path, preset: Preset, seed: int) -> None:
         return
     there = read_json(path)
     if there != key:
-        raise PolyplinkError(
-            f"{out} holds preset {there.get('preset')}, seed {there.get('seed')}, polyplink {there.get('polyplink')}",
-            "choose another folder, or remove it",
-        )
+        holds = ", ".join(f"{name} {there.get(name)}" for name in key if name != "key")
+        raise PolyplinkError(f"{out} holds {holds}", "choose another folder, or remove it")
 
 
 def _render(jobs: Sequence[Job], workers: int, progress: Progress | None) -> None:
     """Write the procedures that are not there yet."""
-    missing = [job for job in jobs if not job.truth.is_file()]
+    missing = [job for job in jobs if not job.done]
     done = len(jobs) - len(missing)
     tell = progress or (lambda done, total: None)
     tell(done, len(jobs))
@@ -118,7 +120,7 @@ def _render(jobs: Sequence[Job], workers: int, progress: Progress | None) -> Non
             tell(count, len(jobs))
 
 
-def _rendered(jobs: Sequence[Job], workers: int) -> Iterator[str]:
+def _rendered(jobs: Sequence[Job], workers: int) -> Generator[str, None, None]:
     """Ids of procedures as they are done."""
     if workers == 1 or len(jobs) < 2:
         yield from (write_procedure(job) for job in jobs)
@@ -144,9 +146,14 @@ def _rendered(jobs: Sequence[Job], workers: int) -> Iterator[str]:
 
 def _leave_with_parent() -> None:
     """End this worker when the process that started it has gone, however it went."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        Thread(target=lambda: (parent.join(), os._exit(1)), daemon=True).start()
+
+    def watch() -> None:
+        parent = multiprocessing.parent_process()
+        if parent is not None:
+            parent.join()
+            os._exit(1)
+
+    Thread(target=watch, daemon=True).start()
 
 
 def _description(preset: Preset, seed: int) -> str:

@@ -32,7 +32,7 @@ def periodic_noise(
     with np.errstate(divide="ignore"):
         band = np.exp(-0.5 * (np.log(frequency / waves) / spread) ** 2)
     noise = np.fft.irfft2(np.fft.rfft2(rng.standard_normal((size, size))) * band, s=(size, size))
-    return ((noise - noise.mean()) / noise.std()).astype(np.float32)
+    return np.asarray((noise - noise.mean()) / noise.std(), np.float32)
 
 
 def vessel_net(rng: np.random.Generator, size: int, density: float) -> NDArray[np.float32]:
@@ -72,7 +72,16 @@ def mucosa(rng: np.random.Generator, vessels: float, grain: float) -> Tensor:
 
 
 def read_mucosa(texture: Tensor, turn: Tensor, z: Tensor) -> Tensor:
-    """Read a mucosa texture (c, m, m) at angles `turn` (radians) and positions z, both (n,): (c, n)."""
+    """Read a mucosa texture.
+
+    Args:
+        texture: (c, m, m), see `mucosa`.
+        turn: (n,) angles around the lumen, radians.
+        z: (n,) positions along it.
+
+    Returns:
+        (c, n) values, bilinear.
+    """
     across, down = turn / (2 * math.pi), z / (2 * math.pi)
     place = torch.stack([across - across.floor(), down - down.floor()], dim=-1)  # (n, 2)
     values = functional.grid_sample(

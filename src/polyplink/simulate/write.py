@@ -41,9 +41,19 @@ class Job:
     device: str
 
     @property
+    def frames(self) -> Path:
+        """The folder of its frames."""
+        return self.out / frames_folder(self.procedure_id)
+
+    @property
     def truth(self) -> Path:
-        """The file that is there if and only if the procedure is done."""
+        """The file with what is known of it, written last."""
         return truth_path(self.out, self.procedure_id)
+
+    @property
+    def done(self) -> bool:
+        """Whether it is there already."""
+        return self.truth.is_file() and self.frames.is_dir()
 
 
 def generator(seed: int, procedure_id: str) -> np.random.Generator:
@@ -68,13 +78,12 @@ def write_procedure(job: Job) -> str:
     Returns:
         The procedure's id.
     """
-    frames = job.out / frames_folder(job.procedure_id)
     # What a killed run left: frames whose boxes nobody wrote down, or a part of them.
-    for stale in [frames, *job.out.glob(f".{frames.name}.*.part")]:
+    for stale in [job.frames, *job.out.glob(f".{job.frames.name}.*.part")]:
         shutil.rmtree(stale, ignore_errors=True)
     rng = generator(job.seed, job.procedure_id)
     boxes, frame = [], 0
-    with one_thread(), whole_folder(frames) as folder:
+    with one_thread(), whole_folder(job.frames) as folder:
         plan = plan_procedure(rng, job.preset, job.polyps)
         for images, which in render_procedure(plan, job.preset, torch.device(job.device)):
             boxes += [(frame + box[0], *box[1:]) for box in tight_boxes(which, job.polyps)]

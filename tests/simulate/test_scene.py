@@ -1,0 +1,154 @@
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch.autograd import functional as autograd
+
+from polyplink.simulate.scene import (
+    LUMP_BOUND,
+    MAP_EXTENT,
+    RADIUS,
+    RIDGE_SHARPNESS,
+    WALL_BOUND,
+    Colon,
+    Lump,
+    join,
+    lengths,
+    lump_distance,
+    normals,
+    read_maps,
+    scene_distance,
+    surface,
+    to_lump,
+    wall_distance,
+)
+from tests.simulate.scenes import small_scene
+
+PATIENT, SKIN = small_scene()
+
+
+def naive_wall(colon: Colon, x: float, y: float, z: float) -> float:
+    """The wall's distance of one point with plain angles."""
+    x -= colon.bend[0] * math.sin(colon.bend_rate[0] * z + colon.bend_phase[0])
+    y -= colon.bend[1] * math.sin(colon.bend_rate[1] * z + colon.bend_phase[1])
+    angle = math.atan2(y, x)
+    corner = math.cos(3 * angle + colon.corner_phase)
+    wander = 0.9 * math.sin(0.41 * colon.fold_rate * z + 2 * colon.fold_phase)
+    phase = colon.fold_rate * z + colon.fold_phase + wander + colon.fold_tilt * math.cos(angle)
+    ridge = math.exp(RIDGE_SHARPNESS * (math.cos(phase) - 1))
+    radius = RADIUS + colon.corner_depth * corner
+    radius -= colon.fold_depth * ridge * (0.7 + 0.3 * corner)
+    return WALL_BOUND * (radius - math.hypot(x, y))
+
+
+def naive_lump(lump: Lump, point: torch.Tensor) -> float:
+    """The lump's distance of one point: stereographic place and bilinear reading by hand."""
+    axes, radii = lump.axes.double(), lump.radii.double()
+    local = [float((point.double() - lump.centre) @ axes[:, i] / radii[i]) for i in range(3)]
+    length = math.sqrt(sum(q * q for q in local))
+    rho = naive_read(lump.maps[0], local[0] / (length + local[2]), local[1] / (length + local[2]))
+    steep = math.sqrt(sum((q / float(r)) ** 2 for q, r in zip(local, radii, strict=True)))
+    return LUMP_BOUND * (length - rho) * length / steep
+
+
+def naive_read(values: torch.Tensor, a: float, b: float) -> float:
+    last = len(values) - 1
+    column, row = ((min(max(q / MAP_EXTENT, -1), 1) + 1) / 2 * last for q in (a, b))
+    c, r = min(int(column), last - 1), min(int(row), last - 1)
+    u, v = column - c, row - r
+    top = (1 - u) * float(values[r, c]) + u * float(values[r, c + 1])
+    below = (1 - u) * float(values[r + 1, c]) + u * float(values[r + 1, c + 1])
+    return (1 - v) * top + v * below
+
+
+def points_near(lump: Lump, n: int = 60) -> torch.Tensor:
+    noise = torch.from_numpy(np.random.default_rng(3).normal(0, 0.25, (3, n)).astype(np.float32))
+    return lump.centre[:, None] + noise
+
+
+def test_wall_distance_is_the_naive_one() -> None:
+    points = points_near(SKIN.lump)
+    expected = [naive_wall(PATIENT.colon, *point.tolist()) for point in points.T]
+    np.testing.assert_allclose(wall_distance(PATIENT.colon, points), expected, atol=2e-5)
+
+
+def test_lump_distance_is_the_naive_one() -> None:
+    points = points_near(SKIN.lump)
+    expected = [naive_lump(SKIN.lump, point) for point in points.T]
+    np.testing.assert_allclose(lump_distance(SKIN.lump, points), expected, atol=2e-5)
+
+
+def test_a_round_lump_is_a_sphere() -> None:
+    lump = Lump(torch.ones(3), torch.eye(3), torch.full((3,), 0.5), 0.1, torch.ones(3, 8, 8))
+    points = torch.from_numpy(np.random.default_rng(0).normal(0, 1, (3, 50)).astype(np.float32))
+    expected = (points - 1).square().sum(0).sqrt() - 0.5
+    np.testing.assert_allclose(lump_distance(lump, points) / LUMP_BOUND, expected, atol=1e-5)
+
+
+def test_maps_are_read_by_direction_alone() -> None:
+    local = points_near(SKIN.lump) - SKIN.lump.centre[:, None]
+    near = read_maps(SKIN.lump.maps, local, lengths(local))
+    far = read_maps(SKIN.lump.maps, 3 * local, lengths(3 * local))
+    np.testing.assert_allclose(near, far, atol=1e-4)
+
+
+def test_top_of_a_lump_is_the_middle_of_its_maps() -> None:
+    maps = torch.zeros(1, 9, 9)
+    maps[0, 4, 4] = 1.0
+    up = torch.tensor([[0.0], [0.0], [2.0]])
+    assert read_maps(maps, up, lengths(up)).item() == 1.0
+
+
+def test_to_lump_undoes_axes_and_radii() -> None:
+    local = torch.tensor([[0.3, -1.0], [0.5, 0.2], [1.0, 0.4]])
+    lump = SKIN.lump
+    points = lump.centre[:, None] + lump.axes @ (lump.radii[:, None] * local)
+    np.testing.assert_allclose(to_lump(lump, points), local, atol=1e-5)
+
+
+@pytest.mark.parametrize(("wall", "lump"), [(0.5, 0.1), (0.1, 0.5), (0.2, 0.2), (0.2, 0.25)])
+def test_join_never_exceeds_the_minimum_and_is_it_far_from_the_joint(
+    wall: float, lump: float
+) -> None:
+    distance, share = join(torch.tensor(wall), torch.tensor(lump), 0.1)
+    assert min(wall, lump) - 0.1 / 4 - 1e-6 <= distance.item() <= min(wall, lump) + 1e-6
+    assert share.item() == pytest.approx(min(max(0.5 + 5 * (wall - lump), 0), 1))
+    if abs(wall - lump) > 0.1:
+        assert distance.item() == pytest.approx(min(wall, lump))
+
+
+def test_surface_and_scene_distance_agree() -> None:
+    points = points_near(SKIN.lump)
+    distance, shares = surface(PATIENT.colon, [SKIN.lump], points)
+    assert torch.equal(distance, scene_distance(PATIENT.colon, [SKIN.lump], points))
+    lump, wall = lump_distance(SKIN.lump, points), wall_distance(PATIENT.colon, points)
+    assert torch.equal(shares[0] > 0.5, lump < wall)
+    assert surface(PATIENT.colon, [], points)[1].shape == (0, points.shape[1])
+
+
+def test_normals_are_the_gradient() -> None:
+    points = points_near(SKIN.lump, 20).double()
+    lump = Lump(
+        *(getattr(SKIN.lump, f).double() for f in ("centre", "axes", "radii")),
+        0.1,
+        SKIN.lump.maps.double(),
+    )
+    here = scene_distance(PATIENT.colon, [lump], points)
+    result = normals(PATIENT.colon, [lump], points, here, 1e-4)
+    gradient = autograd.jacobian(lambda p: scene_distance(PATIENT.colon, [lump], p).sum(), points)
+    expected = gradient / gradient.norm(dim=0)
+    np.testing.assert_allclose(result, expected, atol=1e-3)
+
+
+def test_distances_are_bounds() -> None:
+    """No step of the size of the distance crosses the surface by more than a little."""
+    rng = np.random.default_rng(1)
+    points = points_near(SKIN.lump, 300)
+    here = scene_distance(PATIENT.colon, [SKIN.lump], points)
+    ways = rng.normal(size=(3, 300)).astype(np.float32)
+    ways /= np.linalg.norm(ways, axis=0)
+    after = scene_distance(PATIENT.colon, [SKIN.lump], points + torch.from_numpy(ways) * here)
+    inside = here > 0
+    assert inside.sum() > 100
+    assert (after[inside] < -0.02).float().mean() < 0.02
