@@ -106,8 +106,8 @@ def test_the_input_is_not_changed_and_the_diagonal_is_not_read() -> None:
     [
         (np.ones((2, 3)), 0.0, "not a square"),
         (np.ones((0, 0)), 0.0, "not a square"),
-        (np.full((2, 2), np.nan), 0.0, "not finite"),
-        (np.ones((2, 2)), np.inf, "not finite"),
+        (np.full((2, 2), np.nan), 0.0, "a similarity is not finite"),
+        (np.ones((2, 2)), np.inf, "a preference is not finite"),
     ],
 )
 def test_bad_similarities_are_refused(S: np.ndarray, preference: float, message: str) -> None:

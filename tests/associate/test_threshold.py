@@ -61,5 +61,7 @@ def test_a_matrix_that_is_no_square_is_refused(V: np.ndarray) -> None:
 
 
 def test_values_that_are_not_finite_are_refused() -> None:
-    with pytest.raises(PolyplinkError, match="not finite"):
+    with pytest.raises(PolyplinkError, match="a similarity is not finite"):
         threshold_components(np.full((2, 2), np.nan), [0.5])
+    with pytest.raises(PolyplinkError, match="a threshold is not finite"):
+        threshold_components(np.ones((2, 2)), [np.nan])

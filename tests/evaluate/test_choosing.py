@@ -1,4 +1,5 @@
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -6,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from polyplink.errors import PolyplinkError
-from polyplink.evaluate.choosing import apply_choice, choose, leave_one_out, spread, summarise
+from polyplink.evaluate.choosing import Fold, apply_choice, choose, leave_one_out, spread, summarise
 from polyplink.evaluate.counting import ProcedureCounts, count_procedure
 
 FIGURES = ("fr", "fpr", "precision", "recall", "precision_with_self", "recall_with_self")
@@ -57,7 +58,7 @@ def test_leave_one_out_equals_a_naive_loop(polyps: list[int], seed: int) -> None
     assert_summary_is_naive(folds)
 
 
-def assert_summary_is_naive(folds: tuple) -> None:  # type: ignore[type-arg]
+def assert_summary_is_naive(folds: Sequence[Fold]) -> None:
     summary = summarise(folds)
     for name in FIGURES:
         taken = folds if name == "fr" else [fold for fold in folds if fold.polyps > 1]

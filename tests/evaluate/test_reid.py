@@ -48,9 +48,9 @@ def test_binned_areas_are_exact_with_a_bin_per_score(
 
 def test_binned_areas_of_nothing_are_undefined() -> None:
     counts = np.array([[0.0, 0.0], [1.0, 2.0]])
-    for auroc, aupr in (binned_auroc_aupr(counts, counts[::-1]),):
-        assert np.isnan(auroc).all()
-        assert np.isnan(aupr).all()
+    auroc, aupr = binned_auroc_aupr(counts, counts[::-1])
+    assert np.isnan(auroc).all()
+    assert np.isnan(aupr).all()
 
 
 @pytest.mark.parametrize("rows", [3, 1024])

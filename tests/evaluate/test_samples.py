@@ -47,7 +47,7 @@ def test_a_polyp_named_like_a_row_is_not_an_unknown_one() -> None:
         (["a", "b"], ["v", "v"], ["p", "p"], [0, np.nan], "position nan of row 1"),
         (["a", "b"], ["v"], ["p", "p"], [0, 1], "2 tracklets, 1 procedures"),
         ([], [], [], [], "0 tracklets"),
-        (["a"], ["v"], ["p"], [[0]], "give one of each per tracklet"),
+        (["a"], ["v"], ["p"], [[0]], "give one per tracklet"),
     ],
 )
 def test_bad_columns_are_refused(

@@ -11,9 +11,9 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
+from polyplink.associate.similarity import Reals, checked_square
 from polyplink.errors import PolyplinkError
 
-Reals = npt.NDArray[np.float64]
 Labels = npt.NDArray[np.int32]
 
 DAMPING = 0.9
@@ -170,19 +170,6 @@ def _run_all(S: Reals, diagonals: Reals, labels: Labels, converged: npt.NDArray[
         converged[p] = _run(S, A, R, labels[p])
 
 
-def _checked(S: npt.ArrayLike, preferences: npt.ArrayLike) -> tuple[Reals, Reals]:
-    similarity = np.array(S, dtype=np.float64, order="C")  # a copy: noise is added to it
-    wanted = np.atleast_1d(np.asarray(preferences, dtype=np.float64))
-    if similarity.ndim != 2 or similarity.shape[0] != similarity.shape[1] or not similarity.size:
-        raise PolyplinkError(
-            f"similarities of shape {similarity.shape} are not a square",
-            "give one row and one column per tracklet, and at least one tracklet",
-        )
-    if not (np.isfinite(similarity).all() and np.isfinite(wanted).all()):
-        raise PolyplinkError("a similarity or a preference is not finite", "check the embeddings")
-    return similarity, wanted
-
-
 def propagate(S: npt.ArrayLike, preferences: npt.ArrayLike) -> tuple[Labels, npt.NDArray[np.bool_]]:
     """Affinity propagation of one procedure under many preferences.
 
@@ -202,7 +189,10 @@ def propagate(S: npt.ArrayLike, preferences: npt.ArrayLike) -> tuple[Labels, npt
     Raises:
         PolyplinkError: If S is not square, is empty, or a value is not finite.
     """
-    similarity, wanted = _checked(S, preferences)
+    similarity = checked_square(S)  # a copy: noise is added to it
+    wanted = np.atleast_1d(np.asarray(preferences, dtype=np.float64))
+    if not np.isfinite(wanted).all():
+        raise PolyplinkError("a preference is not finite", "give finite preferences")
     n, p = similarity.shape[0], wanted.size
     labels = np.zeros((p, n), dtype=np.int32)
     converged = np.ones(p, dtype=np.bool_)

@@ -12,6 +12,8 @@ from scipy.spatial.distance import cdist
 from polyplink.errors import PolyplinkError
 
 Reals = npt.NDArray[np.float64]
+ROUNDING = 1e-12  # a spread no larger than this is not one: stretched, it would be noise
+
 VisualForm = Literal["l2", "cosine"]
 
 
@@ -64,11 +66,11 @@ def cosine(vectors: npt.ArrayLike) -> Reals:
 
 
 def min_max(matrix: Reals) -> Reals:
-    """Stretch the values of a matrix to [0, 1]; all ones where they are all equal."""
+    """Stretch the values of a matrix to [0, 1]; all ones where they are equal but for rounding."""
     if matrix.size == 0:
         return matrix
     low, high = matrix.min(), matrix.max()
-    if high == low:
+    if high - low <= ROUNDING:
         return np.ones_like(matrix)
     return np.asarray((matrix - low) / (high - low))
 
@@ -96,10 +98,44 @@ def visual(vectors: npt.ArrayLike, form: VisualForm = "l2") -> Reals:
     else:
         unit = unit_rows(vectors)
         # Distances are taken from differences: sqrt(2 - 2 cos) would leave 1e-8 between equals.
-        distance = cdist(unit, unit)  # (n, n)
-        similarity = 1.0 - min_max(distance) if distance.any() else np.ones_like(distance)
+        similarity = min_max(-cdist(unit, unit))
     np.fill_diagonal(similarity, 1.0)
     return similarity
+
+
+def checked_square(matrix: npt.ArrayLike) -> Reals:
+    """A copy (n, n), float64, of similarities between n > 0 tracklets.
+
+    Raises:
+        PolyplinkError: If it is not square, is empty, or a value is not finite.
+    """
+    square = np.array(matrix, dtype=np.float64, order="C")
+    if square.ndim != 2 or square.shape[0] != square.shape[1] or not square.size:
+        raise PolyplinkError(
+            f"similarities of shape {square.shape} are not a square",
+            "give one row and one column per tracklet, and at least one tracklet",
+        )
+    if not np.isfinite(square).all():
+        raise PolyplinkError("a similarity is not finite", "check the embeddings")
+    return square
+
+
+def checked_positions(positions: npt.ArrayLike) -> Reals:
+    """Positions (n,), float64, in [0, 1].
+
+    Raises:
+        PolyplinkError: If they are not a row, or one is not finite or outside [0, 1].
+    """
+    p = np.asarray(positions, dtype=np.float64)
+    if p.ndim != 1:
+        raise PolyplinkError(f"positions of shape {p.shape} are not a row", "give one per tracklet")
+    outside = np.flatnonzero(~((p >= 0.0) & (p <= 1.0)))  # NaN fails both comparisons
+    if outside.size:
+        raise PolyplinkError(
+            f"position {p[outside[0]]} of row {outside[0]} is outside [0, 1]",
+            "divide frame numbers by the procedure's annotated span",
+        )
+    return p
 
 
 def time_gaps(positions: npt.ArrayLike) -> Reals:
@@ -114,15 +150,7 @@ def time_gaps(positions: npt.ArrayLike) -> Reals:
     Raises:
         PolyplinkError: If a position is not finite or lies outside [0, 1].
     """
-    p = np.asarray(positions, dtype=np.float64)  # (n,)
-    if p.ndim != 1:
-        raise PolyplinkError(f"positions of shape {p.shape} are not a row", "give one per tracklet")
-    outside = np.flatnonzero(~((p >= 0.0) & (p <= 1.0)))  # NaN fails both comparisons
-    if outside.size:
-        raise PolyplinkError(
-            f"position {p[outside[0]]} of row {outside[0]} is outside [0, 1]",
-            "divide frame numbers by the procedure's annotated span",
-        )
+    p = checked_positions(positions)
     return np.abs(p[:, None] - p[None, :])
 
 

@@ -10,9 +10,9 @@ import numpy.typing as npt
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
 
+from polyplink.associate.similarity import Reals, checked_square
 from polyplink.errors import PolyplinkError
 
-Reals = npt.NDArray[np.float64]
 Labels = npt.NDArray[np.int32]
 
 
@@ -37,15 +37,10 @@ def threshold_components(V: npt.ArrayLike, thresholds: npt.ArrayLike) -> Labels:
     Raises:
         PolyplinkError: If V is not a square of at least one tracklet, or a value is not finite.
     """
-    similarity = np.asarray(V, dtype=np.float64)
+    similarity = checked_square(V)
     wanted = np.atleast_1d(np.asarray(thresholds, dtype=np.float64))
-    if similarity.ndim != 2 or similarity.shape[0] != similarity.shape[1] or not similarity.size:
-        raise PolyplinkError(
-            f"similarities of shape {similarity.shape} are not a square",
-            "give one row and one column per tracklet, and at least one tracklet",
-        )
-    if not (np.isfinite(similarity).all() and np.isfinite(wanted).all()):
-        raise PolyplinkError("a similarity or a threshold is not finite", "check the embeddings")
+    if not np.isfinite(wanted).all():
+        raise PolyplinkError("a threshold is not finite", "give finite thresholds")
     n = similarity.shape[0]
     start, end, strength = _strongest_tree(similarity)
     labels = np.empty((wanted.size, n), dtype=np.int32)

@@ -7,6 +7,7 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
+from polyplink.associate.similarity import checked_positions
 from polyplink.errors import PolyplinkError
 
 Codes = npt.NDArray[np.int64]
@@ -59,15 +60,14 @@ class Samples:
                 a polyp occurs in two procedures, no polyp is known, or a position is outside
                 [0, 1].
         """
-        p = np.asarray(positions, dtype=np.float64)
-        lengths = {len(tracklet_ids), len(procedures), len(polyps), p.size if p.ndim == 1 else -1}
+        p = checked_positions(positions)
+        lengths = {len(tracklet_ids), len(procedures), len(polyps), p.size}
         if len(lengths) > 1 or lengths == {0}:
             raise PolyplinkError(
                 f"columns of {len(tracklet_ids)} tracklets, {len(procedures)} procedures, "
                 f"{len(polyps)} polyps and {p.size} positions",
                 "give one of each per tracklet, and at least one tracklet",
             )
-        _check_positions(p)
         _check_names(tracklet_ids, procedures, polyps)
         names, procedure = _codes(procedures)
         known = np.array([polyp is not None for polyp in polyps], dtype=np.bool_)
@@ -79,15 +79,6 @@ class Samples:
     def unlabelled(self) -> int:
         """How many tracklets have no known polyp."""
         return int((~self.known).sum())
-
-
-def _check_positions(p: npt.NDArray[np.float64]) -> None:
-    outside = np.flatnonzero(~((p >= 0.0) & (p <= 1.0)))  # NaN fails both comparisons
-    if outside.size:
-        raise PolyplinkError(
-            f"position {p[outside[0]]} of row {outside[0]} is outside [0, 1]",
-            "divide frame numbers by the procedure's annotated span",
-        )
 
 
 def _check_names(
