@@ -149,6 +149,20 @@ def test_a_full_disk_is_a_clear_error_and_leaves_nothing_half_written(
     assert list((folder / "crops").iterdir()) == []
 
 
+def test_a_disk_too_full_for_the_tables_is_a_clear_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_sample(tmp_path)
+
+    def full(path: Path, data: bytes) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(PolyplinkError, match="is full; make room and run it again"):
+        prepare(tmp_path, SETTINGS)
+    assert [path for path in (tmp_path / "prepared").rglob("*") if path.is_file()] == []
+
+
 def test_some_procedures_alone(tmp_path: Path) -> None:
     write_sample(tmp_path)
     prepared = prepare(tmp_path, SETTINGS, procedures=["p1"], workers=1)

@@ -1,6 +1,7 @@
 """Prepare a data set: tracklets and crops, made once and gone on with after a kill."""
 
 import errno
+import io
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -101,7 +102,10 @@ def _write_tables(target: Path, data: DataSet, settings: PrepareSettings) -> Non
     # The tracklets last: where they are, the detections are too.
     for name, table in (("detections", detections), ("tracklets", tracklets)):
         with whole_file(target / f"{name}.parquet") as temporary:
-            table.write_parquet(temporary)
+            # By way of memory: polars does not tell a full disk from a broken file.
+            memory = io.BytesIO()
+            table.write_parquet(memory)
+            temporary.write_bytes(memory.getbuffer())
 
 
 def sampled(tracklets: pl.DataFrame, settings: PrepareSettings) -> pl.DataFrame:
