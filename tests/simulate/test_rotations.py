@@ -1,3 +1,4 @@
+import itertools
 import math
 
 import numpy as np
@@ -45,7 +46,7 @@ def test_turn_goes_the_shortest_way_from_first_to_last(
     steps = turn_towards(first, last, np.linspace(0, 1, 5))
     np.testing.assert_allclose(steps[0], first, atol=1e-9)
     np.testing.assert_allclose(steps[-1], last, atol=3e-3)
-    for before, after in zip(steps[:-1], steps[1:], strict=True):
+    for before, after in itertools.pairwise(steps):
         assert angle_between(before, after) == pytest.approx(angle / 4, abs=1e-3)
 
 
