@@ -2,7 +2,7 @@ import time
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from polyplink.bench.harness import against, best_of, fitted_exponent, growth
@@ -17,6 +17,7 @@ def test_best_of_takes_the_fastest_call(monkeypatch: pytest.MonkeyPatch) -> None
     assert len(calls) == 3
 
 
+@settings(deadline=None)
 @given(
     st.lists(
         st.tuples(st.floats(1, 1e6), st.floats(1e-6, 1e3)),

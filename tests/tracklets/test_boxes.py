@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -21,6 +21,7 @@ def naive_iou(a: np.ndarray, b: np.ndarray) -> float:
     return float(shared / (a[2] * a[3] + b[2] * b[3] - shared))
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(BOX, BOX), min_size=1, max_size=8))
 def test_iou_equals_a_naive_loop(pairs: list[tuple[tuple[float, ...], ...]]) -> None:
     a, b = np.array(pairs).swapaxes(0, 1)
@@ -28,6 +29,7 @@ def test_iou_equals_a_naive_loop(pairs: list[tuple[tuple[float, ...], ...]]) -> 
     np.testing.assert_allclose(iou(a, b), expected, atol=1e-9)
 
 
+@settings(deadline=None)
 @given(BOXES)
 def test_iou_of_a_box_with_itself_is_one_and_order_does_not_matter(boxes: np.ndarray) -> None:
     np.testing.assert_allclose(iou(boxes, boxes), 1.0, atol=1e-6)
@@ -58,12 +60,14 @@ def naive_crop(box: np.ndarray, factor: float, width: int, height: int) -> list[
     return [left, top, max(right, left + 1), max(bottom, top + 1)]
 
 
+@settings(deadline=None)
 @given(BOXES, st.floats(0.01, 20), st.integers(1, 700), st.integers(1, 700))
 def test_enlarge_equals_a_naive_loop(boxes: np.ndarray, factor: float, w: int, h: int) -> None:
     expected = [naive_crop(box, factor, w, h) for box in boxes]
     np.testing.assert_array_equal(enlarge(boxes, factor, w, h), expected)
 
 
+@settings(deadline=None)
 @given(BOXES, FACTOR, st.integers(1, 700), st.integers(1, 700))
 def test_a_crop_lies_in_the_frame_and_has_a_pixel(
     boxes: np.ndarray, factor: float | None, w: int, h: int
@@ -77,6 +81,7 @@ def test_a_crop_lies_in_the_frame_and_has_a_pixel(
     assert (bottom - top >= 1).all()
 
 
+@settings(deadline=None)
 @given(arrays(np.float32, (3, 4), elements=st.floats(1, 50, width=32)), st.floats(1, 10))
 def test_a_larger_factor_never_shows_less(boxes: np.ndarray, factor: float) -> None:
     small, large = enlarge(boxes, factor, 90, 80), enlarge(boxes, 2 * factor, 90, 80)

@@ -4,7 +4,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
@@ -63,12 +63,14 @@ def found(rows: list[Row], max_gap: int, min_iou: float) -> list[list[Key]]:
     return [boxes[offset : offset + n] for offset, n in tracklets.select("offset", "n").iter_rows()]
 
 
+@settings(deadline=None)
 @given(random_rows(labelled=True), st.integers(1, 3), st.sampled_from([0.0, 0.1, 0.5, 1.0]))
 def test_equals_a_naive_loop_over_polyps(rows: list[Row], max_gap: int, min_iou: float) -> None:
     expected = [[key(row) for row in t] for t in naive_labelled(rows, max_gap, min_iou)]
     assert sorted(found(rows, max_gap, min_iou)) == sorted(expected)
 
 
+@settings(deadline=None)
 @given(random_rows(labelled=False), st.integers(1, 3), st.sampled_from([0.0, 0.1, 0.5]))
 def test_equals_a_naive_loop_where_polyps_are_unknown(
     rows: list[Row], max_gap: int, min_iou: float
@@ -81,6 +83,7 @@ def test_equals_a_naive_loop_where_polyps_are_unknown(
     assert sorted(found(rows, max_gap, min_iou), key=repr) == sorted(keys, key=repr)
 
 
+@settings(deadline=None)
 @given(random_rows(labelled=False))
 def test_tracklets_cover_the_detections_once_and_in_order(rows: list[Row]) -> None:
     before = detections(rows)
@@ -99,6 +102,7 @@ def test_tracklets_cover_the_detections_once_and_in_order(rows: list[Row]) -> No
         assert all(a < b for a, b in pairwise(run))
 
 
+@settings(deadline=None)
 @given(random_rows(labelled=True), st.randoms(use_true_random=False))
 def test_the_order_of_the_rows_does_not_matter(rows: list[Row], random: object) -> None:
     # One box per polyp and frame: among several the rows' order is all there is to go by.

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import simplejpeg
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
@@ -30,6 +30,7 @@ def crops(draw: st.DrawFn) -> np.ndarray:
     return np.array([left, top, right, bottom])
 
 
+@settings(deadline=None)
 @given(crops(), st.integers(1, 70))
 def test_cut_equals_torchvision_and_is_near_pillow(crop: np.ndarray, size: int) -> None:
     image = noise()
@@ -45,6 +46,7 @@ def test_cut_equals_torchvision_and_is_near_pillow(crop: np.ndarray, size: int) 
     assert np.abs(got.astype(int) - other).max() <= 2
 
 
+@settings(deadline=None)
 @given(crops())
 def test_a_plain_image_stays_plain(crop: np.ndarray) -> None:
     image = np.full((HEIGHT, WIDTH, 3), (10, 200, 90), np.uint8)

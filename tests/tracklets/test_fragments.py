@@ -2,7 +2,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from polyplink.errors import PolyplinkError
@@ -25,6 +25,7 @@ RUN = st.tuples(st.sampled_from("pq"), st.integers(0, 60), st.integers(1, 40), s
 RUNS = st.lists(RUN, min_size=1, max_size=5)
 
 
+@settings(deadline=None)
 @given(RUNS, st.integers(1, 4), st.integers(1, 9), st.booleans())
 def test_fragments_equal_a_naive_loop(
     runs: list[tuple[str, int, int, int]], stride: int, length: int, pad: bool

@@ -1,6 +1,6 @@
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 
 from polyplink.tracklets.build import build_tracklets
 from polyplink.tracklets.spans import polyp_positions, procedure_positions, spans_of
@@ -14,6 +14,7 @@ def naive_position(frame: int, frames: list[int]) -> float:
     return (frame - first) / (last - first) if last > first else 0.0
 
 
+@settings(deadline=None)
 @given(random_rows(labelled=False))
 def test_positions_equal_a_naive_loop(rows: list[Row]) -> None:
     table, tracklets = build_tracklets(detections(rows))

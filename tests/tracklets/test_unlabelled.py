@@ -2,7 +2,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from polyplink.tracklets.boxes import iou
@@ -36,6 +36,7 @@ def of(rows: list[Row]) -> tuple[np.ndarray, np.ndarray]:
     return frames, boxes.reshape(-1, 4)
 
 
+@settings(deadline=None)
 @given(random_rows(labelled=False), st.integers(1, 3), st.sampled_from([0.0, 0.1, 0.5, 1.0]))
 def test_link_equals_a_naive_loop(rows: list[Row], max_gap: int, min_iou: float) -> None:
     frames, boxes = of(rows)
@@ -43,6 +44,7 @@ def test_link_equals_a_naive_loop(rows: list[Row], max_gap: int, min_iou: float)
     assert linked.tolist() == naive_link(frames, boxes, max_gap, min_iou)
 
 
+@settings(deadline=None)
 @given(random_rows(labelled=False))
 def test_a_box_has_at_most_one_box_after_it(rows: list[Row]) -> None:
     linked = link(*of(rows))
@@ -62,6 +64,7 @@ def test_the_first_of_equal_boxes_is_taken() -> None:
     assert link(frames, boxes).tolist() == [0, 1, 0]
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 10**6), max_size=40))
 def test_chains_equal_a_walk_along_the_links(draws: list[int]) -> None:
     previous = np.array([draw % (i + 1) for i, draw in enumerate(draws)], dtype=np.int64)
