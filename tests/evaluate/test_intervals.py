@@ -6,9 +6,9 @@ from polyplink.errors import PolyplinkError
 from polyplink.evaluate.intervals import (
     bootstrap_mean,
     draw_weights,
-    paired_difference,
     percentile_interval,
     resample_reid,
+    resampled_mean,
 )
 from polyplink.evaluate.reid import auroc_aupr, bin_edges, binned_auroc_aupr, reidentify
 from tests.evaluate.made import ends, made
@@ -55,7 +55,8 @@ def test_paired_difference_sees_the_same_draws() -> None:
     differences = [
         (row @ first) / (row @ counts) - (row @ second) / (row @ counts) for row in weights
     ]
-    found = paired_difference(first, second, counts, weights)
+    found = resampled_mean(first, counts, weights).minus(resampled_mean(second, counts, weights))
+    assert found.value == pytest.approx((first - second).sum() / counts.sum())
     low, high = np.percentile(differences, [2.5, 97.5])
     np.testing.assert_allclose(ends(found), [low, high])
     assert found.low is not None

@@ -26,8 +26,8 @@ def test_figures_are_those_of_the_tasks() -> None:
     vectors, samples, names = made(unknown=2)
     result = evaluate_embeddings({"ours": vectors}, samples, SETTINGS)
     ours = result.encoders["ours"]
-    assert ours.retrieval.mean_ap.value == pytest.approx(retrieve(vectors, samples).mean_ap)
-    assert ours.reid.aupr.value == pytest.approx(reidentify(vectors, samples).aupr)
+    assert ours.figures["mAP"].value == pytest.approx(retrieve(vectors, samples).mean_ap)
+    assert ours.figures["AUPR"].value == pytest.approx(reidentify(vectors, samples).aupr)
     for clusterer, settings in (
         ("temporal_ap", GRID.temporal_ap()),
         ("threshold", GRID.threshold()),
@@ -49,8 +49,8 @@ def test_encoders_are_compared_on_the_same_draws() -> None:
     result = evaluate_embeddings(
         {"worse": worse, "ours": vectors, "copy": 2 * vectors}, samples, SETTINGS, reference="ours"
     )
-    assert set(result.map_minus_reference) == {"worse", "copy"}
-    copy, difference = result.map_minus_reference["copy"], result.map_minus_reference["worse"]
+    assert set(result.minus_reference) == {"worse", "copy"}
+    copy, difference = (result.minus_reference[name]["mAP"] for name in ("copy", "worse"))
     np.testing.assert_allclose(ends(copy), 0.0, atol=1e-12)
     weights = draw_weights(4, resamples=200, seed=4)
     found = [retrieve(v, samples).ap for v in (worse, vectors)]
@@ -67,15 +67,16 @@ def test_the_result_is_strict_json() -> None:
     vectors, samples, _ = made(unknown=2)
     result = evaluate_embeddings({"ours": vectors}, samples, SETTINGS)
     text = json.dumps(to_plain(result), allow_nan=False)
-    assert json.loads(text)["encoders"]["ours"]["retrieval"]["mean_ap"]["n_units"] == 4
+    assert json.loads(text)["encoders"]["ours"]["figures"]["mAP"]["n_units"] == 4
 
 
 def test_one_procedure_of_one_polyp_gives_undefined_figures_not_wrong_ones() -> None:
     samples = Samples.of(["a", "b", "c"], ["v"] * 3, ["p"] * 3, [0.0, 0.5, 1.0])
     result = evaluate_embeddings({"ours": np.eye(3)}, samples, SETTINGS)
     ours = result.encoders["ours"]
-    assert ours.reid.auroc.value is None
-    assert ours.retrieval.mean_ap.low is None
+    assert ours.figures["AUROC"].value is None
+    assert ours.figures["mAP"].low is None
+    assert ours.figures["threshold/FR"].value is None
     assert ours.counting["threshold"].summary is None
     assert ours.counting["threshold"].chosen.rule == "one_polyp_each"
 

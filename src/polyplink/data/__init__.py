@@ -16,6 +16,7 @@ from polyplink.data.tables import (
     check,
     read_data,
     write_data,
+    write_table,
 )
 from polyplink.data.voc import VocFrame, VocObject, format_voc, parse_voc
 from polyplink.data.vocabulary import (
@@ -70,5 +71,6 @@ __all__ = [
     "write_annotations",
     "write_data",
     "write_real_colon",
+    "write_table",
     "write_tables",
 ]

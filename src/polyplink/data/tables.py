@@ -7,6 +7,7 @@ and `run.json`. Identity, procedure and patient are columns; missing is null, ne
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Self
 
@@ -217,11 +218,19 @@ class DataSet:
 TABLES = ("detections", "procedures", "polyps")
 
 
+def write_table(path: Path, table: pl.DataFrame) -> None:
+    """Write a Parquet file, whole or not at all."""
+    # Through memory, because polars hides from its caller that a disk is full.
+    buffer = BytesIO()
+    table.write_parquet(buffer)
+    with whole_file(path) as temporary:
+        temporary.write_bytes(buffer.getbuffer())
+
+
 def write_data(folder: Path, data: DataSet) -> None:
     """Write the three tables and splits.json into `folder`, each whole or not at all."""
     for name in TABLES:
-        with whole_file(folder / f"{name}.parquet") as temporary:
-            getattr(data, name).write_parquet(temporary)
+        write_table(folder / f"{name}.parquet", getattr(data, name))
     write_json(folder / "splits.json", data.splits)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from polyplink.artefacts import whole_file
+from polyplink.data import write_table
 from polyplink.errors import PolyplinkError
 
 
@@ -46,8 +46,7 @@ def write_embeddings(path: Path, embeddings: Embeddings) -> None:
             "crops_id": pl.String,
         },
     )
-    with whole_file(path) as temporary:
-        table.write_parquet(temporary)
+    write_table(path, table)
 
 
 def read_embeddings(path: Path) -> Embeddings:

@@ -13,20 +13,25 @@ from polyplink.evaluate.choosing import (
 from polyplink.evaluate.counting import ProcedureCounts, count_procedure
 from polyplink.evaluate.figures import (
     CountingFigures,
-    ReidFigures,
     RetrievalFigures,
     RetrievalRow,
     counting_figures,
-    reid_figures,
     retrieval_figures,
 )
 from polyplink.evaluate.intervals import (
     Interval,
+    Resampled,
     bootstrap_mean,
     draw_weights,
-    paired_difference,
     percentile_interval,
     resample_reid,
+    resampled_mean,
+)
+from polyplink.evaluate.measures import (
+    Measures,
+    counting_measures,
+    reid_measures,
+    retrieval_measures,
 )
 from polyplink.evaluate.reid import PairCounts, Reid, auroc_aupr, reidentify
 from polyplink.evaluate.retrieval import Retrieval, retrieve
@@ -46,10 +51,11 @@ __all__ = [
     "EvaluationSettings",
     "Fold",
     "Interval",
+    "Measures",
     "PairCounts",
     "ProcedureCounts",
     "Reid",
-    "ReidFigures",
+    "Resampled",
     "Retrieval",
     "RetrievalFigures",
     "RetrievalRow",
@@ -62,15 +68,17 @@ __all__ = [
     "choose",
     "count_procedure",
     "counting_figures",
+    "counting_measures",
     "draw_weights",
     "evaluate_embeddings",
     "leave_one_out",
-    "paired_difference",
     "percentile_interval",
-    "reid_figures",
+    "reid_measures",
     "reidentify",
     "resample_reid",
+    "resampled_mean",
     "retrieval_figures",
+    "retrieval_measures",
     "retrieve",
     "summarise",
 ]

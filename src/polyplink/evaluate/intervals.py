@@ -5,6 +5,7 @@ Procedures are drawn with replacement; every figure is recomputed from counts st
 """
 
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -77,7 +78,33 @@ def _resampled_ratio(sums: Reals, counts: Reals, weights: Weights) -> Reals:
     return np.asarray(np.divide(total, number, out=nothing, where=number > 0))
 
 
-def bootstrap_mean(sums: npt.ArrayLike, counts: npt.ArrayLike, weights: Weights) -> Interval:
+@dataclass(frozen=True)
+class Resampled:
+    """A figure and what it was in every resample, so that methods can be compared in pairs.
+
+    Attributes:
+        value: The figure; None if undefined.
+        resampled: Its value in each resample (r,), NaN where undefined.
+        n_units: Procedures that take part in it.
+    """
+
+    value: float | None
+    resampled: Reals
+    n_units: int
+
+    def interval(self) -> Interval:
+        """The figure with its 95 % interval."""
+        return percentile_interval(self.value, self.resampled, self.n_units)
+
+    def minus(self, other: Self) -> Interval:
+        """This figure minus another of the same draws: both saw the same procedures in each."""
+        known = self.value is not None and other.value is not None
+        value = self.value - other.value if known else None  # type: ignore[operator]
+        difference = self.resampled - other.resampled
+        return percentile_interval(value, difference, min(self.n_units, other.n_units))
+
+
+def resampled_mean(sums: npt.ArrayLike, counts: npt.ArrayLike, weights: Weights) -> Resampled:
     """Mean of values that come in procedures, as a ratio of sums.
 
     For queries: the sum of a procedure's figures and its number of queries. For one value per
@@ -90,23 +117,12 @@ def bootstrap_mean(sums: npt.ArrayLike, counts: npt.ArrayLike, weights: Weights)
     """
     s, c = np.asarray(sums, dtype=np.float64), np.asarray(counts, dtype=np.float64)
     value = float(s.sum() / c.sum()) if c.sum() > 0 else None
-    return percentile_interval(value, _resampled_ratio(s, c, weights), int((c > 0).sum()))
+    return Resampled(value, _resampled_ratio(s, c, weights), int((c > 0).sum()))
 
 
-def paired_difference(
-    first: npt.ArrayLike, second: npt.ArrayLike, counts: npt.ArrayLike, weights: Weights
-) -> Interval:
-    """Difference, first minus second, of the means of two methods on the same values.
-
-    Args:
-        first: Sum of each procedure's values under the first method (units,).
-        second: The same under the second (units,).
-        counts: Number of each procedure's values (units,), the same for both.
-        weights: Draws (r, units): both methods see the same procedures in each.
-    """
-    # The mean of the differences is the difference of the means when the counts are shared.
-    difference = np.asarray(first, dtype=np.float64) - np.asarray(second, dtype=np.float64)
-    return bootstrap_mean(difference, counts, weights)
+def bootstrap_mean(sums: npt.ArrayLike, counts: npt.ArrayLike, weights: Weights) -> Interval:
+    """The interval of `resampled_mean`."""
+    return resampled_mean(sums, counts, weights).interval()
 
 
 def resample_reid(counts: PairCounts, weights: Weights) -> tuple[Reals, Reals]:

@@ -13,13 +13,17 @@ from polyplink.errors import PolyplinkError
 from polyplink.evaluate.counting import ProcedureCounts, count_procedure
 from polyplink.evaluate.figures import (
     CountingFigures,
-    ReidFigures,
     RetrievalFigures,
     counting_figures,
-    reid_figures,
     retrieval_figures,
 )
-from polyplink.evaluate.intervals import RESAMPLES, Interval, draw_weights, paired_difference
+from polyplink.evaluate.intervals import RESAMPLES, Interval, draw_weights
+from polyplink.evaluate.measures import (
+    Measures,
+    counting_measures,
+    reid_measures,
+    retrieval_measures,
+)
 from polyplink.evaluate.reid import reidentify
 from polyplink.evaluate.retrieval import retrieve
 from polyplink.evaluate.samples import Samples
@@ -49,15 +53,17 @@ class EncoderFigures:
     """All tasks of one encoder.
 
     Attributes:
-        retrieval: MAP, HR@1 and HR@5.
-        reid: AUROC and AUPR.
+        figures: Every figure with its interval, by the names of `measures`.
+        retrieval: Queries, and retrieval by procedure.
+        pairs: Pairs that re-identification rests on: of one polyp, and of two.
         counting: By clusterer: `"temporal_ap"` and `"threshold"`, as far as the grid has them.
         not_converged: Share of all clusterings (settings x procedures) that did not settle.
         not_counted: Procedures left out of counting because no polyp of theirs is known.
     """
 
+    figures: dict[str, Interval]
     retrieval: RetrievalFigures
-    reid: ReidFigures
+    pairs: tuple[int, int]
     counting: dict[str, CountingFigures]
     not_converged: float
     not_counted: tuple[str, ...]
@@ -70,14 +76,14 @@ class Evaluation:
     Attributes:
         encoders: Figures by the encoder's name.
         reference: The encoder the others are compared with.
-        map_minus_reference: MAP of every other encoder minus the reference's, paired.
+        minus_reference: By every other encoder's name and figure: it minus the reference, paired.
         tracklets: Tracklets given.
         procedures: Procedures given.
     """
 
     encoders: dict[str, EncoderFigures]
     reference: str
-    map_minus_reference: dict[str, Interval]
+    minus_reference: dict[str, dict[str, Interval]]
     tracklets: int
     procedures: int
 
@@ -106,44 +112,35 @@ def _sweep_all(unit: Reals, samples: Samples, settings: EvaluationSettings) -> _
     return _Swept(counts, float(1 - np.mean(converged)), tuple(without))
 
 
-def _evaluate_one(unit: Reals, samples: Samples, settings: EvaluationSettings) -> EncoderFigures:
+def _evaluate_one(
+    unit: Reals, samples: Samples, settings: EvaluationSettings
+) -> tuple[EncoderFigures, Measures]:
     draws = {"resamples": settings.resamples, "seed": settings.seed}
     weights = draw_weights(len(samples.procedures), **draws)
+    retrieval, reid = retrieve(unit, samples), reidentify(unit, samples)
+    measures = retrieval_measures(retrieval, samples, weights)
+    measures |= reid_measures(reid, samples, weights)
     swept = _sweep_all(unit, samples, settings)
     counted = draw_weights(len(swept.counts), **draws)
     ap, thresholds = settings.grid.temporal_ap(), settings.grid.threshold()
     counting = {}
-    if ap:
-        counts = [c.under(slice(0, len(ap))) for c in swept.counts]
-        counting["temporal_ap"] = counting_figures(counts, ap, counted)
-    if thresholds:
-        counts = [c.under(slice(len(ap), None)) for c in swept.counts]
-        counting["threshold"] = counting_figures(counts, thresholds, counted)
-    return EncoderFigures(
-        retrieval=retrieval_figures(retrieve(unit, samples), samples, weights),
-        reid=reid_figures(reidentify(unit, samples), samples, weights),
+    for name, kind, part in (
+        ("temporal_ap", ap, slice(0, len(ap))),
+        ("threshold", thresholds, slice(len(ap), None)),
+    ):
+        if kind:
+            found = counting_figures([c.under(part) for c in swept.counts], kind)
+            counting[name] = found
+            measures |= counting_measures(name, found.folds, len(swept.counts), counted)
+    figures = EncoderFigures(
+        figures={name: measure.interval() for name, measure in measures.items()},
+        retrieval=retrieval_figures(retrieval, samples),
+        pairs=(reid.positives, reid.negatives),
         counting=counting,
         not_converged=swept.not_converged,
         not_counted=swept.not_counted,
     )
-
-
-def _differences(
-    encoders: Mapping[str, EncoderFigures], reference: str, settings: EvaluationSettings
-) -> dict[str, Interval]:
-    # The queries depend on the labels alone, so they are the same for every encoder.
-    rows = encoders[reference].retrieval.procedures
-    queries = [row.queries for row in rows]
-    weights = draw_weights(len(rows), resamples=settings.resamples, seed=settings.seed)
-    sums = {
-        name: [row.queries * (row.mean_ap or 0.0) for row in figures.retrieval.procedures]
-        for name, figures in encoders.items()
-    }
-    return {
-        name: paired_difference(own, sums[reference], queries, weights)
-        for name, own in sums.items()
-        if name != reference
-    }
+    return figures, measures
 
 
 def _checked(vectors: Mapping[str, npt.ArrayLike], samples: Samples) -> dict[str, Reals]:
@@ -180,7 +177,7 @@ def evaluate_embeddings(
         reference: The encoder to compare the others with; the first by default.
 
     Returns:
-        Figures of every encoder and the paired differences of mAP.
+        Figures of every encoder, and the paired differences to the reference.
 
     Raises:
         PolyplinkError: If there is no encoder, the reference is none of them, the vectors do not
@@ -194,11 +191,16 @@ def evaluate_embeddings(
             f"reference encoder {base!r} is not among those given",
             f"choose one of: {', '.join(units)}",
         )
-    encoders = {name: _evaluate_one(unit, samples, settings) for name, unit in units.items()}
+    done = {name: _evaluate_one(unit, samples, settings) for name, unit in units.items()}
+    reference_measures = done[base][1]
     return Evaluation(
-        encoders=encoders,
+        encoders={name: figures for name, (figures, _) in done.items()},
         reference=base,
-        map_minus_reference=_differences(encoders, base, settings),
+        minus_reference={
+            name: {key: value.minus(reference_measures[key]) for key, value in measures.items()}
+            for name, (_, measures) in done.items()
+            if name != base
+        },
         tracklets=len(samples.tracklet_ids),
         procedures=len(samples.procedures),
     )

@@ -10,6 +10,7 @@ import polars as pl
 
 from polyplink import __version__
 from polyplink.artefacts import RunRecord, to_plain, whole_file, write_json
+from polyplink.data import write_table
 from polyplink.encoders import weights_path
 from polyplink.jobs.clustering import scenes
 from polyplink.jobs.embedding import Embedded, embed_data
@@ -130,8 +131,7 @@ def _assignment(linked: Sequence[Linked]) -> pl.DataFrame:
 
 def _write_tables(out: Path, summary: dict[str, Any], linked: Sequence[Linked]) -> None:
     write_json(out / "count.json", summary)
-    with whole_file(out / "assignment.parquet") as temporary:
-        _assignment(linked).write_parquet(temporary)
+    write_table(out / "assignment.parquet", _assignment(linked))
     counts = pl.DataFrame(
         [
             (p["procedure_id"], p["polyps"], p["tracklets"], p["converged"])

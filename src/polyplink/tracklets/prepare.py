@@ -1,7 +1,6 @@
 """Prepare a data set: tracklets and crops, made once and gone on with after a kill."""
 
 import errno
-import io
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -11,8 +10,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from polyplink.artefacts import RunRecord, whole_file
-from polyplink.data.tables import DataSet, read_data
+from polyplink.artefacts import RunRecord
+from polyplink.data.tables import DataSet, read_data, write_table
 from polyplink.errors import PolyplinkError
 from polyplink.tracklets.boxes import enlarge
 from polyplink.tracklets.build import BOX, build_tracklets
@@ -101,11 +100,7 @@ def _write_tables(target: Path, data: DataSet, settings: PrepareSettings) -> Non
     tracklets = tracklets.with_columns(procedure_positions(tracklets, spans_of(detections)))
     # The tracklets last: where they are, the detections are too.
     for name, table in (("detections", detections), ("tracklets", tracklets)):
-        with whole_file(target / f"{name}.parquet") as temporary:
-            # By way of memory: polars does not tell a full disk from a broken file.
-            memory = io.BytesIO()
-            table.write_parquet(memory)
-            temporary.write_bytes(memory.getbuffer())
+        write_table(target / f"{name}.parquet", table)
 
 
 def sampled(tracklets: pl.DataFrame, settings: PrepareSettings) -> pl.DataFrame:

@@ -1,0 +1,88 @@
+"""The figures of an encoder by name, each with its resamples over procedures.
+
+Names are those of the tables: "mAP", "HR@1", "HR@5", "AUROC", "AUPR", and for each clusterer
+"NAME/FR" and so on. All figures of one evaluation are resampled with the same draws, so that any
+two encoders can be compared in pairs.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
+
+import numpy as np
+import numpy.typing as npt
+
+from polyplink.evaluate.choosing import Fold
+from polyplink.evaluate.intervals import Resampled, Weights, resample_reid, resampled_mean
+from polyplink.evaluate.reid import Reid
+from polyplink.evaluate.retrieval import Retrieval
+from polyplink.evaluate.samples import Samples
+
+Reals = npt.NDArray[np.float64]
+Measures = dict[str, Resampled]
+
+OVER_ALL = ("FR", "count error", "exact")  # the rest is over procedures with two polyps or more
+
+
+def query_sums(values: npt.ArrayLike, retrieval: Retrieval, samples: Samples) -> Reals:
+    """Sum of the valid queries' values in every procedure (procedures,)."""
+    valid = retrieval.valid
+    sums = np.zeros(len(samples.procedures))
+    np.add.at(sums, samples.procedure[valid], np.asarray(values, dtype=np.float64)[valid])
+    return sums
+
+
+def retrieval_measures(retrieval: Retrieval, samples: Samples, weights: Weights) -> Measures:
+    """MAP, HR@1 and HR@5 over all queries, for draws (r, procedures)."""
+    queries = query_sums(retrieval.valid, retrieval, samples)
+    values = {"mAP": retrieval.ap, "HR@1": retrieval.hit1, "HR@5": retrieval.hit5}
+    return {
+        name: resampled_mean(query_sums(found, retrieval, samples), queries, weights)
+        for name, found in values.items()
+    }
+
+
+def reid_measures(reid: Reid, samples: Samples, weights: Weights) -> Measures:
+    """AUROC and AUPR over all pairs, for draws (r, procedures)."""
+    units = np.unique(samples.procedure[samples.known]).size
+    nothing = np.full(len(weights), np.nan)
+    auroc, aupr = resample_reid(reid.counts, weights) if reid.counts else (nothing, nothing)
+    return {
+        "AUROC": Resampled(reid.auroc, auroc, units),
+        "AUPR": Resampled(reid.aupr, aupr, units),
+    }
+
+
+_OF_A_FOLD: Mapping[str, Callable[[Fold], float | None]] = {
+    "FR": attrgetter("fr"),
+    "FPR": attrgetter("fpr"),
+    "precision": attrgetter("precision"),
+    "recall": attrgetter("recall"),
+    "precision with self": attrgetter("precision_with_self"),
+    "recall with self": attrgetter("recall_with_self"),
+}
+
+
+def counting_measures(
+    name: str, folds: Sequence[Fold], procedures: int, weights: Weights
+) -> Measures:
+    """Figures of a clusterer over the folds, each under the setting chosen on all others.
+
+    Args:
+        name: The clusterer; the figures are called "name/FR" and so on.
+        folds: One per procedure, or none where there was one procedure only.
+        procedures: Procedures that were counted.
+        weights: Draws (r, procedures).
+    """
+    columns: dict[str, list[float | None]] = {
+        key: [get(fold) if key in OVER_ALL or fold.polyps > 1 else None for fold in folds]
+        for key, get in _OF_A_FOLD.items()
+    }
+    columns["count error"] = [float(abs(fold.clusters - fold.polyps)) for fold in folds]
+    columns["exact"] = [float(fold.clusters == fold.polyps) for fold in folds]
+    measures = {}
+    for key, column in columns.items():
+        values = column or [None] * procedures  # without folds: undefined, not zero
+        defined = [float(value is not None) for value in values]
+        sums = [value or 0.0 for value in values]
+        measures[f"{name}/{key}"] = resampled_mean(sums, defined, weights)
+    return measures
