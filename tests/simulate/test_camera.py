@@ -37,7 +37,7 @@ def off_axis(path: CameraPath, target: Target) -> np.ndarray:
     """Angle from the middle of the image to the polyp, degrees."""
     way = target.centre - path.positions
     way /= np.linalg.norm(way, axis=1, keepdims=True)
-    return np.degrees(np.arccos(np.clip((way * path.rotations[:, :, 2]).sum(1), -1, 1)))
+    return np.asarray(np.degrees(np.arccos(np.clip((way * path.rotations[:, :, 2]).sum(1), -1, 1))))
 
 
 def assert_continuous(path: CameraPath, turn: float) -> None:

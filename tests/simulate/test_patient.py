@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from polyplink.simulate.camera import CLEARANCE
 from polyplink.simulate.patient import draw_colon, draw_patient
-from polyplink.simulate.scene import wall_radius
+from polyplink.simulate.scene import centre_line, wall_radius
 
 
 @given(st.integers(0, 2**32 - 1))
@@ -16,7 +16,8 @@ def test_every_lumen_leaves_room_for_the_camera(seed: int) -> None:
     angle, z = torch.meshgrid(
         torch.linspace(0, 2 * math.pi, 60), torch.linspace(-8, 8, 200), indexing="ij"
     )
-    radius = wall_radius(colon, z, angle.cos(), angle.sin())
+    middle, _ = centre_line(colon, z)
+    radius = wall_radius(colon, z, middle, angle.cos(), angle.sin())
     assert radius.min() > CLEARANCE
     assert radius.max() < 1.1
 

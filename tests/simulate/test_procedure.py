@@ -16,7 +16,7 @@ QUICK = dataclasses.replace(
 MASKS = arrays.arrays(np.int8, (2, 9, 11), elements=st.integers(-1, 1))
 
 
-def naive_boxes(which: np.ndarray, polyps: int) -> list[tuple[int, ...]]:
+def naive_boxes(which: np.ndarray, polyps: int) -> list[tuple[int, int, int, int, int, int]]:
     boxes = []
     for frame in range(len(which)):
         for polyp in range(polyps):

@@ -3,13 +3,11 @@ import math
 import numpy as np
 import pytest
 import torch
-from torch.autograd import functional as autograd
 
 from polyplink.simulate.scene import (
     LUMP_BOUND,
     MAP_EXTENT,
     RADIUS,
-    RIDGE_SHARPNESS,
     WALL_BOUND,
     Colon,
     Lump,
@@ -30,13 +28,13 @@ PATIENT, SKIN = small_scene()
 
 def naive_wall(colon: Colon, x: float, y: float, z: float) -> float:
     """The wall's distance of one point with plain angles."""
-    x -= colon.bend[0] * math.sin(colon.bend_rate[0] * z + colon.bend_phase[0])
+    middle = colon.bend[0] * math.sin(colon.bend_rate[0] * z + colon.bend_phase[0])
+    x -= middle
     y -= colon.bend[1] * math.sin(colon.bend_rate[1] * z + colon.bend_phase[1])
     angle = math.atan2(y, x)
     corner = math.cos(3 * angle + colon.corner_phase)
-    wander = 0.9 * math.sin(0.41 * colon.fold_rate * z + 2 * colon.fold_phase)
-    phase = colon.fold_rate * z + colon.fold_phase + wander + colon.fold_tilt * math.cos(angle)
-    ridge = math.exp(RIDGE_SHARPNESS * (math.cos(phase) - 1))
+    phase = colon.fold_rate * z + colon.fold_phase + 0.9 * middle
+    ridge = (0.5 + 0.5 * math.cos(phase + colon.fold_tilt * math.cos(angle))) ** 8
     radius = RADIUS + colon.corner_depth * corner
     radius -= colon.fold_depth * ridge * (0.7 + 0.3 * corner)
     return WALL_BOUND * (radius - math.hypot(x, y))
@@ -129,14 +127,12 @@ def test_surface_and_scene_distance_agree() -> None:
 
 def test_normals_are_the_gradient() -> None:
     points = points_near(SKIN.lump, 20).double()
-    lump = Lump(
-        *(getattr(SKIN.lump, f).double() for f in ("centre", "axes", "radii")),
-        0.1,
-        SKIN.lump.maps.double(),
-    )
+    old = SKIN.lump
+    lump = Lump(old.centre.double(), old.axes.double(), old.radii.double(), 0.1, old.maps.double())
     here = scene_distance(PATIENT.colon, [lump], points)
     result = normals(PATIENT.colon, [lump], points, here, 1e-4)
-    gradient = autograd.jacobian(lambda p: scene_distance(PATIENT.colon, [lump], p).sum(), points)
+    leaf = points.clone().requires_grad_()
+    (gradient,) = torch.autograd.grad(scene_distance(PATIENT.colon, [lump], leaf).sum(), leaf)
     expected = gradient / gradient.norm(dim=0)
     np.testing.assert_allclose(result, expected, atol=1e-3)
 

@@ -1,4 +1,5 @@
 import dataclasses
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -7,8 +8,10 @@ import simplejpeg
 import torch
 
 from polyplink.artefacts import read_json
-from polyplink.simulate import smoke
+from polyplink.simulate import Preset, smoke
 from polyplink.simulate import write as room
+from polyplink.simulate.plan import Plan
+from polyplink.simulate.procedure import render_procedure
 from polyplink.simulate.write import Job, generator, one_thread, write_procedure
 
 QUICK = dataclasses.replace(
@@ -48,10 +51,8 @@ def test_frames_are_written_then_the_truth(tmp_path: Path) -> None:
 
 
 def test_an_interruption_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = room.render_procedure
-
-    def cut(*args: object) -> object:
-        yield next(whole(*args))  # type: ignore[arg-type]
+    def cut(plan: Plan, preset: Preset, device: torch.device) -> Iterator[object]:
+        yield next(render_procedure(plan, preset, device))
         raise KeyboardInterrupt
 
     monkeypatch.setattr(room, "render_procedure", cut)

@@ -25,7 +25,7 @@ from polyplink.simulate.scene import Colon, centre_line
 
 CLEARANCE = 0.55  # the camera keeps this near the centre line: folds stand at 0.65 and beyond
 MAX_STEP = 0.4  # units a frame
-MEAN_TURN = 0.6  # radians a frame while a polyp is lost or found
+MEAN_TURN = 0.7  # radians a frame while a polyp is lost or found
 MIN_TURN_FRAMES = 4
 IMAGE_SHARE = (0.22, 0.5)  # of the image's width that a polyp takes
 DISTANCE = (0.42, 1.15)  # units from a polyp that the lumen leaves room for
@@ -218,7 +218,7 @@ def follow_gap(
     start, stop = to_tube(colon, before.positions[-1:]), to_tube(colon, after.positions[:1])
     needed = math.ceil(1.5 * float(np.linalg.norm(stop - start)) / MAX_STEP)
     leave, back = turn_frames(left, lost), turn_frames(still, found)
-    rest = int(rng.integers(1, 4)) if still is lost else turn_frames(lost, still)
+    rest = int(rng.integers(1, 3)) if still is lost else turn_frames(lost, still)
     rest = max(rest, needed - leave - back)
     rotations = np.concatenate(
         [

@@ -179,7 +179,7 @@ def wall_frame(colon: Colon, z: float, angle: float) -> tuple[Tensor, Tensor]:
     place = torch.tensor([z])
     c, s = torch.tensor([math.cos(angle)]), torch.tensor([math.sin(angle)])
     x, y = centre_line(colon, place)
-    radius = wall_radius(colon, place, c, s)
+    radius = wall_radius(colon, place, x, c, s)
     point = torch.stack([x + radius * c, y + radius * s, place])  # (3, 1)
     inward = normals(colon, [], point, wall_distance(colon, point), 1e-3)[:, 0]
     along = torch.tensor([0.0, 0.0, 1.0])

@@ -31,8 +31,8 @@ class Preset:
     width: int
     height: int
     fps: float = 25.0
-    long_views: tuple[int, int] = (5, 7)
-    long_frames: tuple[int, int] = (30, 36)
+    long_views: tuple[int, int] = (5, 6)
+    long_frames: tuple[int, int] = (30, 35)
     short_views: tuple[int, int] = (0, 2)
     short_frames: tuple[int, int] = (6, 20)
 

@@ -16,7 +16,8 @@ from torch.nn import functional
 
 MM_PER_UNIT = 18.0  # an inflated colon is some 36 mm wide
 RADIUS = 1.0
-RIDGE_SHARPNESS = 5.0
+RIDGE_SQUARINGS = 3  # a fold is a cosine's half wave to the power of 2^3
+UNEVEN = 0.9
 WALL_BOUND = 0.75  # folds and bends make the plain radial distance up to this much too long
 LUMP_BOUND = 0.85
 MAP_EXTENT = 1.7  # edge of a polyp's map in stereographic coordinates: 119 degrees from its top
@@ -86,14 +87,26 @@ def centre_line(colon: Colon, z: Tensor) -> tuple[Tensor, Tensor]:
     return x, y
 
 
-def wall_radius(colon: Colon, z: Tensor, c: Tensor, s: Tensor) -> Tensor:
-    """Radius of the lumen at z in the direction with cosine c and sine s; all of one shape."""
+def wall_radius(colon: Colon, z: Tensor, middle: Tensor, c: Tensor, s: Tensor) -> Tensor:
+    """Radius of the lumen.
+
+    Args:
+        colon: The tube.
+        z: Where along it.
+        middle: x of the centre line there; its bends make the folds come at uneven distances.
+        c: Cosine of the direction from the centre line.
+        s: Its sine.
+
+    Returns:
+        The radius, in the shape of all arguments.
+    """
     triple_c = c * (4 * c * c - 3)  # cos 3a
     triple_s = s * (3 - 4 * s * s)  # sin 3a
     corner = triple_c * math.cos(colon.corner_phase) - triple_s * math.sin(colon.corner_phase)
-    wander = 0.9 * torch.sin(0.41 * colon.fold_rate * z + 2 * colon.fold_phase)
-    phase = colon.fold_rate * z + colon.fold_phase + wander + colon.fold_tilt * c
-    ridge = torch.exp(RIDGE_SHARPNESS * (torch.cos(phase) - 1))
+    phase = colon.fold_rate * z + colon.fold_phase + UNEVEN * middle + colon.fold_tilt * c
+    ridge = 0.5 + 0.5 * torch.cos(phase)
+    for _ in range(RIDGE_SQUARINGS):
+        ridge = ridge * ridge
     return RADIUS + colon.corner_depth * corner - colon.fold_depth * ridge * (0.7 + 0.3 * corner)
 
 
@@ -110,8 +123,10 @@ def wall_distance(colon: Colon, points: Tensor) -> Tensor:
     x, y, z = points  # (n,) each
     middle_x, middle_y = centre_line(colon, z)
     x, y = x - middle_x, y - middle_y
-    r = torch.sqrt(x * x + y * y + 1e-8)
-    return WALL_BOUND * (wall_radius(colon, z, x / r, y / r) - r)
+    square = x * x + y * y + 1e-8
+    per_r = torch.rsqrt(square)
+    radius = wall_radius(colon, z, middle_x, x * per_r, y * per_r)
+    return (radius - square * per_r) * WALL_BOUND
 
 
 def lengths(vectors: Tensor) -> Tensor:
