@@ -126,7 +126,8 @@ def wall_distance(colon: Colon, points: Tensor) -> Tensor:
     square = x * x + y * y + 1e-8
     per_r = torch.rsqrt(square)
     radius = wall_radius(colon, z, middle_x, x * per_r, y * per_r)
-    return (radius - square * per_r) * WALL_BOUND
+    distance: Tensor = WALL_BOUND * (radius - square * per_r)
+    return distance
 
 
 def lengths(vectors: Tensor) -> Tensor:
