@@ -21,7 +21,7 @@ _SCHEMAS = (
 def _compiled_operators_load(folder: Path) -> bool:
     for library in sorted(folder.glob("_C*.so")):
         try:
-            torch.ops.load_library(str(library))
+            torch.ops.load_library(str(library))  # type: ignore[no-untyped-call]
         except (OSError, ImportError):
             continue
         return True
@@ -43,7 +43,7 @@ def heal_torchvision() -> torch.library.Library | None:
         return None
     if _compiled_operators_load(Path(spec.submodule_search_locations[0])):
         return None
-    library = torch.library.Library("torchvision", "FRAGMENT")
+    library = torch.library.Library("torchvision", "FRAGMENT")  # type: ignore[no-untyped-call]
     for schema in _SCHEMAS:
-        library.define(schema)
+        library.define(schema)  # type: ignore[no-untyped-call]
     return library

@@ -388,7 +388,7 @@ def evaluate(
             out,
             part=part,
             grid=grid,
-            baselines=baselines,
+            with_baselines=baselines,
             device=device,
             workers=workers,
             progress=progress,
@@ -403,10 +403,9 @@ def evaluate(
 def _print_figures(result: Any) -> None:
     from rich.console import Console
 
-    from polyplink.report import comparison_tables
+    from polyplink.report import comparison_table
 
-    for table in comparison_tables(result.comparison):
-        Console().print(table)
+    Console().print(comparison_table(result.comparison))
     for note in result.notes:
         typer.echo(f"note: {note}")
 
@@ -419,10 +418,11 @@ def bench(
     as_json: AsJson = False,
 ) -> None:
     """Time the hot paths, each against its rival, and compare their outputs."""
+    from polyplink.artefacts import to_plain
     from polyplink.bench import run_benches
 
     for result in run_benches(name, size):
-        typer.echo(json.dumps(result.as_dict()) if as_json else str(result))
+        typer.echo(json.dumps(to_plain(result)) if as_json else result.line())
 
 
 def main() -> None:

@@ -2,6 +2,7 @@
 
 from polyplink.bench.catalogue import CATALOGUE, Bench
 from polyplink.bench.harness import BenchResult, against, best_of, fitted_exponent, growth
+from polyplink.bench.run import run_benches
 
 __all__ = [
     "CATALOGUE",
@@ -11,4 +12,5 @@ __all__ = [
     "best_of",
     "fitted_exponent",
     "growth",
+    "run_benches",
 ]

@@ -36,6 +36,16 @@ class BenchResult:
     exponent: float | None
     equal: bool
 
+    def line(self) -> str:
+        """The result on one line, for reading."""
+        said = [f"{self.name:<12} size {self.size:<9} {self.ours_s:9.4f} s"]
+        if self.rival_s is not None and self.ratio is not None:
+            said.append(f"{self.ratio:8.1f} x faster than {self.rival} ({self.rival_s:.3f} s)")
+        if self.exponent is not None:
+            said.append(f"grows as size^{self.exponent:.2f}")
+        said.append("equal" if self.equal else "NOT EQUAL")
+        return ", ".join(said)
+
 
 def against(
     name: str,

@@ -112,8 +112,13 @@ def _summary(done: Embedded, operating: Operating, linked: Sequence[Linked]) -> 
 def _assignment(linked: Sequence[Linked]) -> pl.DataFrame:
     """tracklet_id -> label, score, and whether the algorithm converged."""
     rows = [
-        (row["procedure_id"], row["tracklet_id"], one.names[label], _or_none(float(score)))
-        + (one.clustering.converged,)
+        (
+            row["procedure_id"],
+            row["tracklet_id"],
+            one.names[label],
+            _or_none(float(score)),
+            one.clustering.converged,
+        )
         for one in linked
         for row, label, score in zip(
             one.scene.table.iter_rows(named=True), one.clustering.labels, one.scores, strict=True

@@ -5,8 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import polars as pl
 
 from polyplink.artefacts import machine
 from polyplink.associate import Clustering, Doubt, link_scores, time_gaps, uncertain
@@ -82,12 +84,16 @@ def _tracklets(linked: Linked, prepared: Prepared) -> tuple[Tracklet, ...]:
     )
 
 
+def _procedure_row(prepared: Prepared, procedure_id: str) -> dict[str, Any]:
+    return prepared.data.procedures.row(
+        by_predicate=pl.col("procedure_id") == procedure_id, named=True
+    )
+
+
 def procedure_page(linked: Linked, prepared: Prepared, operating: Operating) -> Procedure:
     """One procedure as the report shows it."""
     scene = linked.scene
-    row = prepared.data.procedures.row(
-        by_predicate=prepared.data.procedures["procedure_id"] == scene.procedure_id, named=True
-    )
+    row = _procedure_row(prepared, scene.procedure_id)
     ids = scene.table["tracklet_id"].to_list()
     known = [name for name in scene.polyps if name is not None]
     return Procedure(
@@ -112,8 +118,7 @@ def procedure_page(linked: Linked, prepared: Prepared, operating: Operating) -> 
 
 def empty_page(procedure_id: str, prepared: Prepared) -> Procedure:
     """A procedure in which nothing was long enough to be a tracklet."""
-    table = prepared.data.procedures
-    row = table.row(by_predicate=table["procedure_id"] == procedure_id, named=True)
+    row = _procedure_row(prepared, procedure_id)
     return Procedure(procedure_id, row["n_frames"], (), fps=row["fps"])
 
 

@@ -11,7 +11,7 @@ from polyplink.report.model import (
     Training,
     UncertainLink,
 )
-from polyplink.report.tables import comparison_tables, count_table, write_csv
+from polyplink.report.tables import comparison_table, count_table, write_csv
 
 __all__ = [
     "Comparison",
@@ -25,7 +25,7 @@ __all__ = [
     "Tracklet",
     "Training",
     "UncertainLink",
-    "comparison_tables",
+    "comparison_table",
     "count_table",
     "render",
     "write_csv",

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from polyplink.artefacts import whole_file
 from polyplink.report.figures import ABSENT, Comparison, Figure, best_method, figure_of
-from polyplink.report.formats import interval, number, reason, signed
+from polyplink.report.formats import interval, number, reason
 from polyplink.report.model import Report
 
 CSV_COLUMNS = (
@@ -28,42 +28,39 @@ CSV_COLUMNS = (
 )
 
 
-def figure_text(figure: Figure, difference: Figure, best: bool) -> Text:
-    """A cell: the value, its interval and, under it, the difference to the first method."""
+def figure_text(figure: Figure, best: bool) -> Text:
+    """A cell: the value, and under it its interval."""
     text = Text(number(figure.value), style="bold" if best else "")
     if ends := interval(figure):
         text.append(f"\n{ends}", style="not bold dim")
-    if difference.known:
-        text.append(f"\nΔ {signed(difference.value)}", style="not bold dim")
-        if ends := interval(difference):
-            text.append(f" ({ends})", style="not bold dim")
     return text
 
 
-def comparison_tables(comparison: Comparison) -> list[Table]:
-    """One table per group of metrics, methods as rows; print them with a rich console."""
-    tables = []
+def comparison_table(comparison: Comparison) -> Table:
+    """Figures as rows, in their groups, and methods as columns; print it with a rich console.
+
+    Paired differences are in the report and in the CSV file; here the best is bold where they
+    bear it out.
+    """
+    table = Table(caption="95 % intervals over procedures; bold: better in pairs beyond chance")
+    table.add_column("figure")
+    for method in comparison.methods:
+        table.add_column(Text(method.name), justify="right")
+    table.add_column("n", justify="right")
     for group, metrics in comparison.groups():
-        table = Table(title=Text(group), title_justify="left", show_lines=True)
-        table.add_column("method")
+        table.add_section()
+        table.add_row(Text(group, style="italic"))
         for metric in metrics:
-            n = max((figure_of(m, metric).units or 0 for m in comparison.methods), default=0)
-            note = " (self-pairs counted)" if metric.style == "reference" else ""
-            units = f"\nn = {n} {metric.unit}" if n else ""
-            table.add_column(Text(f"{metric.name}{note}{units}"), justify="right")
-        best = {metric.key: best_method(comparison, metric) for metric in metrics}
-        for method in comparison.methods:
+            figures = [figure_of(method, metric) for method in comparison.methods]
+            best = best_method(comparison, metric)
+            note = "\n(self-pairs counted)" if metric.style == "reference" else ""
+            units = max((figure.units or 0 for figure in figures), default=0)
             cells = [
-                figure_text(
-                    figure_of(method, metric),
-                    method.differences.get(metric.key, ABSENT),
-                    best[metric.key] == method.name,
-                )
-                for metric in metrics
+                figure_text(figure, best == method.name)
+                for figure, method in zip(figures, comparison.methods, strict=True)
             ]
-            table.add_row(Text(method.name), *cells)
-        tables.append(table)
-    return tables
+            table.add_row(Text(f"{metric.name}{note}"), *cells, str(units) if units else "")
+    return table
 
 
 def count_table(report: Report) -> Table:

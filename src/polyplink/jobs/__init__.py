@@ -1,0 +1,24 @@
+"""Jobs: what a user asks for, made of stages."""
+
+from polyplink.jobs.counting import Counted, count
+from polyplink.jobs.demo import demo
+from polyplink.jobs.embedding import Embedded, embed_data
+from polyplink.jobs.evaluation import Evaluated, evaluate
+from polyplink.jobs.importing import IMPORTERS, import_data
+from polyplink.jobs.progress import Progress
+from polyplink.jobs.training import Trained, train
+
+__all__ = [
+    "IMPORTERS",
+    "Counted",
+    "Embedded",
+    "Evaluated",
+    "Progress",
+    "Trained",
+    "count",
+    "demo",
+    "embed_data",
+    "evaluate",
+    "import_data",
+    "train",
+]

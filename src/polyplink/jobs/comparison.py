@@ -1,0 +1,98 @@
+"""From an evaluation to the table of methods by figures."""
+
+from polyplink.evaluate import Evaluation, Interval
+from polyplink.report import Comparison, Figure, Method, Metric
+
+COUNTING = {
+    "temporal_ap": "Counting, temporal affinity propagation",
+    "threshold": "Counting, threshold",
+}
+_LOO = "setting chosen on the other procedures at FPR nearest to 0.05"
+
+RETRIEVAL = (
+    Metric("mAP", "mAP", "Retrieval", 1.0, "mean average precision over all queries"),
+    Metric("HR@1", "HR@1", "Retrieval", 1.0, "share of queries whose nearest is a match"),
+    Metric("HR@5", "HR@5", "Retrieval", 1.0, "share with a match among the five nearest"),
+    Metric("AUROC", "AUROC", "Re-identification", 1.0, "over all pairs of tracklets"),
+    Metric("AUPR", "AUPR", "Re-identification", 1.0, "average precision over all pairs"),
+)
+
+
+def _counting(name: str) -> tuple[Metric, ...]:
+    group = COUNTING[name]
+    return (
+        Metric(f"{name}/FR", "FR", group, 1.0, f"clusters over polyps; {_LOO}"),
+        Metric(f"{name}/FPR", "FPR", group, 0.0, f"pairs of two polyps in one cluster; {_LOO}"),
+        Metric(f"{name}/precision", "precision", group, 1.0, "of linked pairs"),
+        Metric(f"{name}/recall", "recall", group, 1.0, "of pairs of one polyp"),
+        Metric(
+            f"{name}/precision with self",
+            "precision",
+            group,
+            1.0,
+            "as published: every tracklet's pair with itself counts as a true positive",
+            style="reference",
+        ),
+        Metric(
+            f"{name}/recall with self",
+            "recall",
+            group,
+            1.0,
+            "as published: every tracklet's pair with itself counts as a true positive",
+            style="reference",
+        ),
+        Metric(
+            f"{name}/count error", "count error", group, 0.0, "mean |clusters - polyps|; " + _LOO
+        ),
+        Metric(f"{name}/exact", "exact", group, 1.0, "share of procedures counted exactly"),
+    )
+
+
+def _figure(interval: Interval) -> Figure:
+    why = "" if interval.value is not None else "undefined on these procedures"
+    return Figure(interval.value, interval.low, interval.high, interval.n_units, why)
+
+
+def comparison(evaluation: Evaluation) -> Comparison:
+    """Methods in rows, the reference first, and every figure in a column."""
+    names = [evaluation.reference]
+    names += [name for name in evaluation.encoders if name != evaluation.reference]
+    clusterers = [name for name in COUNTING if name in evaluation.encoders[names[0]].counting]
+    metrics = RETRIEVAL + tuple(metric for name in clusterers for metric in _counting(name))
+    return Comparison(
+        metrics,
+        tuple(
+            Method(
+                name,
+                {m.key: _figure(evaluation.encoders[name].figures[m.key]) for m in metrics},
+                {
+                    m.key: _figure(difference[m.key])
+                    for difference in (evaluation.minus_reference.get(name),)
+                    if difference is not None
+                    for m in metrics
+                },
+            )
+            for name in names
+        ),
+    )
+
+
+def notes(evaluation: Evaluation) -> tuple[str, ...]:
+    """What a reader of the table must know, one sentence each."""
+    first = evaluation.encoders[evaluation.reference]
+    retrieval = first.retrieval
+    said = [
+        f"{retrieval.queries} queries; {retrieval.unmatched} tracklets without a match and "
+        f"{retrieval.unlabelled} of unknown polyp left out.",
+        f"{first.pairs[0]} pairs of one polyp and {first.pairs[1]} of two; the independent units "
+        f"are the {evaluation.procedures} procedures.",
+    ]
+    for name, figures in evaluation.encoders.items():
+        if figures.not_converged > 0:
+            said.append(
+                f"{name}: {figures.not_converged:.1%} of the clusterings in the search did not "
+                "converge."
+            )
+    if first.not_counted:
+        said.append(f"Not counted, no polyp known: {', '.join(first.not_counted)}.")
+    return tuple(said)

@@ -1,0 +1,173 @@
+"""All tasks on a labelled part of a data set, beside methods that learned nothing."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from polyplink.artefacts import RunRecord, to_plain, write_json
+from polyplink.associate import Grid, demo_grid, paper_grid
+from polyplink.encoders import LoadedEncoder, pick_device, read_embeddings, weights_path
+from polyplink.errors import PolyplinkError
+from polyplink.evaluate import Evaluation, EvaluationSettings, Samples, evaluate_embeddings
+from polyplink.jobs.clustering import scenes
+from polyplink.jobs.comparison import comparison, notes
+from polyplink.jobs.embedding import Embedded, baselines, embed_data, kept
+from polyplink.jobs.operating import from_record
+from polyplink.jobs.page import link, operating_point, pages, provenance, training_curves
+from polyplink.jobs.progress import Progress, silent
+from polyplink.report import Comparison, Report, write_csv, write_report
+from polyplink.tracklets import Prepared
+
+GRIDS: Mapping[str, Callable[[], Grid]] = {"paper": paper_grid, "demo": demo_grid}
+OURS = "trained"
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """A finished evaluation.
+
+    Attributes:
+        report: The report's file.
+        evaluation: All figures.
+        comparison: The table of methods by figures.
+        notes: What a reader of the table must know.
+    """
+
+    report: Path
+    evaluation: Evaluation
+    comparison: Comparison
+    notes: tuple[str, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values: what is in evaluation.json."""
+        plain: dict[str, Any] = to_plain(self.evaluation)
+        return plain
+
+
+def find_grid(name: str) -> Grid:
+    """A grid of settings by name.
+
+    Raises:
+        PolyplinkError: If there is none.
+    """
+    if name not in GRIDS:
+        near = get_close_matches(name, GRIDS, n=1)
+        mend = f"did you mean {near[0]}?" if near else f"choose one of: {', '.join(GRIDS)}"
+        raise PolyplinkError(f"no grid {name!r}", mend)
+    return GRIDS[name]()
+
+
+def guard(loaded: LoadedEncoder, prepared: Prepared) -> None:
+    """Refuse to evaluate on procedures that the encoder has seen.
+
+    Raises:
+        PolyplinkError: Naming them.
+    """
+    seen = loaded.record.seen
+    if seen.get("data") != prepared.data.key:
+        return
+    known = {*seen.get("trained", ()), *seen.get("validated", ())}
+    overlap = [name for name in prepared.procedures if name in known]
+    if overlap:
+        raise PolyplinkError(
+            f"the encoder was trained or validated on {len(overlap)} of these procedures: "
+            f"{', '.join(overlap[:5])}",
+            "evaluate on another --part",
+        )
+
+
+def samples_of(prepared: Prepared) -> Samples:
+    """The tracklets as the tasks see them.
+
+    Raises:
+        PolyplinkError: If no polyp is known.
+    """
+    table = prepared.tracklets
+    if table["polyp_id"].is_null().all():
+        raise PolyplinkError(
+            "table detections: column polyp_id is empty, and evaluation needs true polyps",
+            "give labelled procedures, or use `polyplink count`",
+        )
+    return Samples.of(
+        table["tracklet_id"].to_list(),
+        table["procedure_id"].to_list(),
+        table["polyp_id"].to_list(),
+        table["position"].to_numpy(),
+    )
+
+
+def _report(done: Embedded, weights: Path, table: Comparison, said: tuple[str, ...]) -> Report:
+    operating = from_record(done.loaded.record.operating)
+    linked = [link(s, operating) for s in scenes(done.prepared, done.embeddings, operating.form)]
+    return Report(
+        title="Evaluation",
+        provenance=provenance(done.prepared, done.loaded),
+        procedures=tuple(pages(linked, done.prepared, operating)),
+        comparison=table,
+        training=training_curves(weights_path(weights), done.loaded),
+        operating_point=operating_point(operating),
+        settings={name: str(value) for name, value in to_plain(done.prepared.settings).items()},
+        notes=(
+            *said,
+            "The table chooses each procedure's setting on the others; the time lines below are at "
+            "the operating point that travels with the weights.",
+        ),
+    )
+
+
+def evaluate(
+    weights: Path,
+    folder: Path,
+    out: Path,
+    *,
+    part: str = "eval",
+    grid: str = "paper",
+    with_baselines: bool = True,
+    device: str = "auto",
+    workers: int = 2,
+    progress: Progress = silent,
+) -> Evaluated:
+    """Retrieval, re-identification and counting, with intervals over procedures.
+
+    Writes evaluation.json, figures.csv, report.html and run.json.
+
+    Args:
+        weights: Weights file, or the folder of a training run.
+        folder: The data folder.
+        out: Folder to write.
+        part: Part of the data set; its polyps must be known.
+        grid: Settings searched for counting: "paper" or "demo".
+        with_baselines: Also an untrained encoder and a colour histogram.
+        device: Where to embed.
+        workers: Threads that cut crops and search settings.
+        progress: Told of crops, tracklets and methods.
+
+    Raises:
+        PolyplinkError: If the encoder has seen these procedures, polyps are unknown, or weights,
+            data folder or an image is at fault.
+    """
+    settings = EvaluationSettings(grid=find_grid(grid), threads=workers)
+    record = RunRecord("evaluate", settings={"weights": weights, "part": part, "grid": grid})
+    with record.stage("embed"):
+        done = embed_data(
+            weights, folder, part=part, device=device, workers=workers, progress=progress
+        )
+        guard(done.loaded, done.prepared)
+        samples = samples_of(done.prepared)
+        vectors = {OURS: done.embeddings.vectors}
+        if with_baselines:
+            for name, (own_id, embedder) in baselines(done.loaded, pick_device(device)).items():
+                path = kept(done.prepared, embedder, own_id, progress)
+                vectors[name] = read_embeddings(path).vectors
+    record.inputs |= {"weights": done.loaded.weights_id, "crops": done.prepared.key}
+    with record.stage("evaluate"):
+        evaluation = evaluate_embeddings(vectors, samples, settings)
+    table, said = comparison(evaluation), notes(evaluation)
+    with record.stage("report"):
+        write_json(out / "evaluation.json", evaluation)
+        write_csv(out / "figures.csv", table)
+        write_report(out / "report.html", _report(done, weights, table, said))
+    record.write(out)
+    return Evaluated(out / "report.html", evaluation, table, said)
