@@ -1,0 +1,36 @@
+"""From an evaluation to the table."""
+
+import numpy as np
+
+from polyplink.associate import Grid
+from polyplink.evaluate import EvaluationSettings, Samples, evaluate_embeddings
+from polyplink.jobs.comparison import comparison, notes
+
+
+def test_every_figure_has_a_column_and_the_reference_comes_first() -> None:
+    rng = np.random.default_rng(0)
+    samples = Samples.of(
+        [f"t{i}" for i in range(12)],
+        ["v"] * 6 + ["w"] * 6,
+        ["a", "a", "b", "b", "b", "a", "c", "c", "d", "d", "d", None],
+        np.tile(np.linspace(0, 1, 6), 2),
+    )
+    settings = EvaluationSettings(Grid((0.5,), (1.0,), (0.5, -1.0), (0.3, 0.7)), resamples=50)
+    evaluation = evaluate_embeddings(
+        {"one": rng.random((12, 4)), "two": rng.random((12, 4))}, samples, settings, reference="two"
+    )
+    table = comparison(evaluation)
+    assert [method.name for method in table.methods] == ["two", "one"]
+    keys = [metric.key for metric in table.metrics]
+    assert keys[:5] == ["mAP", "HR@1", "HR@5", "AUROC", "AUPR"]
+    assert set(keys) == set(evaluation.encoders["one"].figures)
+    assert not table.methods[0].differences
+    difference = table.methods[1].differences["mAP"].value
+    values = [method.figures["mAP"].value for method in table.methods]
+    assert difference is not None
+    assert values[0] is not None
+    assert values[1] is not None
+    assert abs(difference - (values[1] - values[0])) < 1e-12
+    said = " ".join(notes(evaluation))
+    assert "1 of unknown polyp left out" in said
+    assert "2 procedures" in said

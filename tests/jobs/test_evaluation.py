@@ -1,0 +1,61 @@
+"""All tasks beside methods that learned nothing."""
+
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from polyplink.data import DataSet, read_data, write_data
+from polyplink.errors import PolyplinkError
+from polyplink.jobs import evaluate
+from polyplink.jobs.evaluation import find_grid
+from tests.jobs.conftest import Made
+
+
+def with_eval(made: Made, root: Path, parts: dict[str, list[str]], drop: bool = False) -> Path:
+    """The same data with other parts, and without labels if asked."""
+    data = read_data(made.data)
+    detections = data.detections
+    if drop:
+        detections = detections.with_columns(polyp_id=pl.lit(None, dtype=pl.String))
+    write_data(root, DataSet.of(detections, data.procedures, data.polyps, parts))
+    return root
+
+
+def test_figures_of_three_methods_with_intervals(made: Made, tmp_path: Path) -> None:
+    # Another data set, as far as its key tells, so that all five procedures may be evaluated on.
+    data = read_data(made.data)
+    moved = DataSet.of(
+        data.detections.with_columns(x=pl.col("x") + 1), data.procedures, data.polyps, data.splits
+    )
+    write_data(tmp_path / "data", moved)
+    (tmp_path / "data" / "splits.json").write_text(
+        json.dumps({"eval": [f"001-00{i}" for i in range(1, 6)]})
+    )
+    done = evaluate(made.run, tmp_path / "data", tmp_path / "out", grid="demo", device="cpu")
+    figures = done.as_dict()
+    assert set(figures["encoders"]) == {"trained", "untrained encoder", "colour histogram"}
+    # Plain colours: the histogram finds every polyp again.
+    histogram = figures["encoders"]["colour histogram"]["figures"]
+    assert histogram["mAP"]["value"] == pytest.approx(1.0)
+    assert histogram["mAP"]["n_units"] == 5
+    table = pl.read_csv(tmp_path / "out" / "figures.csv")
+    assert set(table["method"]) == set(figures["encoders"])
+    assert json.loads((tmp_path / "out" / "evaluation.json").read_text()) == figures
+    assert "colour histogram" in (tmp_path / "out" / "report.html").read_text()
+
+
+def test_procedures_that_were_trained_on_are_refused(made: Made, tmp_path: Path) -> None:
+    with pytest.raises(PolyplinkError, match="trained or validated on 4 of these procedures"):
+        evaluate(made.run, made.data, tmp_path, part="train", device="cpu")
+
+
+def test_what_is_missing_is_named(made: Made, tmp_path: Path) -> None:
+    with pytest.raises(PolyplinkError, match=r"no part 'test' in splits\.json"):
+        evaluate(made.run, made.data, tmp_path, part="test", device="cpu")
+    with pytest.raises(PolyplinkError, match="no grid 'papr'; did you mean paper"):
+        find_grid("papr")
+    unlabelled = with_eval(made, tmp_path / "none", {"eval": ["001-005"]}, drop=True)
+    with pytest.raises(PolyplinkError, match="column polyp_id is empty"):
+        evaluate(made.run, unlabelled, tmp_path, device="cpu")

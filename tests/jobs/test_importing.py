@@ -1,0 +1,33 @@
+"""Importing by the name of a format."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from polyplink.data import read_data, write_real_colon
+from polyplink.errors import PolyplinkError
+from polyplink.jobs import import_data
+from tests.samples import write_procedures
+
+
+def test_tables_and_run_record_are_written(tmp_path: Path) -> None:
+    data = read_data(write_procedures(tmp_path, procedures=2, images=False))
+    write_real_colon(data, tmp_path / "raw")
+    told: list[tuple[str, int, int]] = []
+    imported = import_data(
+        "real-colon",
+        tmp_path / "raw",
+        tmp_path / "out",
+        progress=lambda *step: told.append(step),
+    )
+    assert read_data(tmp_path / "out").key == imported.data.key
+    assert told[-1] == ("procedures", 2, 2)
+    assert json.loads((tmp_path / "out" / "run.json").read_text())["command"] == "import"
+
+
+def test_an_unknown_format_gets_the_nearest(tmp_path: Path) -> None:
+    with pytest.raises(PolyplinkError, match="no format 'realcolon'; did you mean real-colon"):
+        import_data("realcolon", tmp_path, tmp_path)
+    with pytest.raises(PolyplinkError, match="choose one of: real-colon"):
+        import_data("xyz", tmp_path, tmp_path)

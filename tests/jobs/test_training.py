@@ -1,0 +1,47 @@
+"""Training down to weights that know how they were made."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from polyplink.encoders import read_record
+from polyplink.errors import PolyplinkError
+from polyplink.jobs import train
+from polyplink.recipes import override
+from tests.jobs.conftest import Made, recipe
+from tests.samples import write_procedures
+
+
+def test_weights_carry_recipe_procedures_and_operating_point(made: Made) -> None:
+    record = read_record(made.run / "weights.safetensors")
+    assert record.prepare == recipe().prepare
+    assert record.seen["trained"] == ["001-001", "001-002", "001-004"]
+    assert record.seen["validated"] == ["001-003"]
+    assert record.operating is not None
+    assert "chosen on the held-out procedures 001-003" in record.operating["origin"]
+    assert record.operating["calibration"] is not None
+    run = json.loads((made.run / "run.json").read_text())
+    assert run["command"] == "train"
+    assert {"prepare", "train", "operating point"} == run["seconds"].keys()
+
+
+def test_a_run_is_not_overwritten(made: Made) -> None:
+    with pytest.raises(PolyplinkError, match="holds a training run already; go on with --resume"):
+        train(recipe(), made.data, made.run, device="cpu")
+
+
+def test_a_finished_run_resumes_to_the_same_weights(made: Made) -> None:
+    before = (made.run / "weights.safetensors").read_bytes()
+    done = train(recipe(), made.data, made.run, device="cpu", resume=True)
+    assert done.epochs == 2
+    assert (made.run / "weights.safetensors").read_bytes() == before
+
+
+def test_without_labels_it_says_so_and_trains_all_the_same(tmp_path: Path) -> None:
+    data = write_procedures(tmp_path, procedures=4, labelled=False)
+    config = override(recipe(), ["validation.select=bags"])
+    done = train(config, data, tmp_path / "run", device="cpu")
+    assert "no held-out procedure has known polyps" in done.warnings[0]
+    with pytest.raises(PolyplinkError, match=r"set validation\.select=bags, which needs no label"):
+        train(recipe(), data, tmp_path / "other", device="cpu")
