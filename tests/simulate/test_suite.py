@@ -10,6 +10,7 @@ import pytest
 import simplejpeg
 
 from polyplink.artefacts import read_json
+from polyplink.data import import_real_colon
 from polyplink.errors import PolyplinkError
 from polyplink.simulate import Preset, simulate, smoke
 from polyplink.simulate.plan import plan_procedure
@@ -63,6 +64,13 @@ def test_the_folder_is_laid_out_as_real_colon(made: Made) -> None:
     assert "Simulated" in text
     assert "preset smoke, seed 0" in text
     assert read_json(made.out / "run.json")["seed"] == 0
+
+
+def test_importing_the_folder_gives_the_same_data_set(made: Made) -> None:
+    imported = import_real_colon(made.out)
+    assert imported.warnings == []
+    assert imported.data.key == made.data.key
+    assert imported.data.splits == made.data.splits
 
 
 def test_identities_are_true(made: Made) -> None:

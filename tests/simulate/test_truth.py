@@ -39,7 +39,7 @@ def test_truth_becomes_the_three_tables(tmp_path: Path) -> None:
         record = draw_record(rng, plan_procedure(rng, smoke(), polyps))
         write_json(truth_path(tmp_path, name), record | {"n_frames": 9, "boxes": boxes[name]})
     data = read_truth(tmp_path, preset)
-    assert data.splits == {"train": ["001-008"], "eval": ["001-009"]}
+    assert data.splits == {"train": ["001-008"], "eval": ["001-009"], "negative": ["001-010"]}
     assert data.polyps["polyp_id"].to_list() == ["001-008_1", "001-009_1", "001-009_2"]
     assert data.detections.select("frame", "x", "y", "w", "h", "polyp_id", "image").rows() == [
         (3, 1, 2, 10, 12, "001-008_1", "001-008_frames/001-008_3.jpg"),
@@ -56,7 +56,7 @@ def test_a_set_without_any_polyp_is_a_set(tmp_path: Path) -> None:
     data = read_truth(tmp_path, Preset("own", (("001-001", 0),), 64, 56))
     assert data.detections.is_empty()
     assert data.polyps.is_empty()
-    assert data.splits == {"train": [], "eval": []}
+    assert data.splits == {"negative": ["001-001"]}
 
 
 def test_a_missing_procedure_is_named(tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ def simulate(
         progress: Called with (procedures done, procedures in all).
 
     Returns:
-        The data set, with true identities and the parts "train" and "eval".
+        The data set, with true identities; see `truth.read_truth`.
 
     Raises:
         PolyplinkError: If the seed or the workers are out of range, there is no such device, or

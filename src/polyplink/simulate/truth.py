@@ -8,16 +8,15 @@ import numpy as np
 import polars as pl
 
 from polyplink.artefacts import read_json, to_plain
-from polyplink.data import DataSet, frame_stem, frames_folder
+from polyplink.data import DataSet, frame_stem, frames_folder, split_by_rule
 from polyplink.simulate.plan import Plan
 from polyplink.simulate.polyp import Traits
 from polyplink.simulate.presets import Preset
 
 TRUTH = "simulation"
 DATASET = "simulated"
-EVAL_FROM = 9  # procedures from this number on evaluate, as REAL-Colon is split for counting
 SITES = (
-    "caecum",
+    "cecum",
     "ascending",
     "hepatic_flexure",
     "transverse",
@@ -69,16 +68,14 @@ def read_truth(out: Path, preset: Preset) -> DataSet:
         preset: Names them.
 
     Returns:
-        The data set; parts "train" and "eval" name the procedures that have polyps, by number.
+        The data set, equal to what importing the written folder gives; its parts are those of
+        `data.split_by_rule`.
 
     Raises:
         PolyplinkError: If a procedure is missing.
     """
     known = {name: read_json(truth_path(out, name)) for name, _ in preset.polyps}
-    splits: dict[str, list[str]] = {"train": [], "eval": []}
-    for name, polyps in preset.polyps:
-        if polyps:
-            splits["eval" if int(name.rsplit("-", 1)[1]) >= EVAL_FROM else "train"].append(name)
+    splits = split_by_rule(known, {name for name, polyps in preset.polyps if polyps})
     return DataSet.of(_detections(known), _procedures(known, preset, out), _polyps(known), splits)
 
 
@@ -134,7 +131,6 @@ def _polyps(known: Mapping[str, Any]) -> pl.DataFrame:
             "histology": polyp["histology"][0],
             "histology_class": polyp["histology"][1],
             "location": polyp["site"],
-            "morphology": polyp["traits"]["form"]["paris"],
         }
         for name, record in known.items()
         for index, polyp in enumerate(record["polyps"])
