@@ -1,0 +1,63 @@
+"""Fragments and their pixels."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from polyplink.errors import PolyplinkError
+from polyplink.learn.fragment_set import FragmentSet, hold_out
+from polyplink.tracklets import Prepared, PrepareSettings, crop_rows, prepare
+from tests.samples import write_procedures
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
+    folder = write_procedures(tmp_path_factory.mktemp("fragments"), procedures=3)
+    return prepare(folder, PrepareSettings(size=16, crop_factor=2.0))
+
+
+def test_crops_are_those_of_the_memory_maps(prepared: Prepared) -> None:
+    names = ["001-003", "001-001"]
+    data = FragmentSet(prepared, names, 4, torch.device("cpu"))
+    table = prepared.select(names).fragments(4)
+    assert len(data) == table.height == 24
+    chosen = np.array([17, 2, 2, 23])
+    found = data.crops(chosen)
+    assert found.shape == (16, 16, 16, 3)
+    assert found.dtype == torch.uint8
+    rows = crop_rows(table, 4)
+    for place, fragment in enumerate(chosen):
+        own = prepared.crops(table["procedure_id"][int(fragment)])[rows[fragment]]
+        assert np.array_equal(found[4 * place : 4 * place + 4].numpy(), own)
+
+
+def test_codes_follow_the_table(prepared: Prepared) -> None:
+    data = FragmentSet(prepared, ["001-001", "001-002"], 4, torch.device("cpu"))
+    table = prepared.select(["001-001", "001-002"]).fragments(4)
+    assert data.known.all()
+    assert len(set(data.polyps)) == table["polyp_id"].n_unique() == 4
+    assert np.array_equal(data.positions, table["position"].to_numpy())
+    pairs = set(zip(table["polyp_id"], data.polyps.tolist(), strict=True))
+    assert len(pairs) == 4
+
+
+def test_unknown_polyps_are_marked(tmp_path: Path) -> None:
+    folder = write_procedures(tmp_path, procedures=1, labelled=False)
+    prepared = prepare(folder, PrepareSettings(size=16))
+    assert not FragmentSet(prepared, ["001-001"], 4, torch.device("cpu")).known.any()
+
+
+@given(st.integers(1, 40), st.integers(0, 10))
+def test_held_out_and_trained_are_all(n: int, every: int) -> None:
+    names = [f"{i:03d}" for i in range(n)]
+    if every == 1:
+        with pytest.raises(PolyplinkError, match="none to train on"):
+            hold_out(names, every)
+        return
+    rest, held = hold_out(names[::-1], every)
+    assert sorted(rest + held) == names
+    assert len(held) == (n // every if every else 0)

@@ -1,0 +1,150 @@
+"""The training loop: it learns, and a stopped run goes on bit by bit."""
+
+import csv
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from polyplink.errors import PolyplinkError
+from polyplink.learn import TrainConfig, fit
+from polyplink.learn.loop import BEST, LAST
+from polyplink.recipes import ntssl_demo, override
+from polyplink.tracklets import Prepared, prepare
+from tests.samples import write_procedures
+
+CPU = torch.device("cpu")
+SMALL = (
+    "encoder.width=16",
+    "encoder.heads=2",
+    "encoder.feedforward=16",
+    "prepare.size=32",
+    "optim.epochs=3",
+    "optim.bags_per_batch=4",
+    "optim.rate=1e-3",
+    "validation.every=3",
+    "fragment_length=4",
+)
+
+
+def config(*changes: str) -> TrainConfig:
+    return override(ntssl_demo(), [*SMALL, *changes])
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
+    folder = write_procedures(tmp_path_factory.mktemp("loop"), procedures=4)
+    return prepare(folder, config().prepare)
+
+
+class StoppedError(Exception):
+    """Stands for a kill after an epoch was saved."""
+
+
+def stop_after(epochs: int) -> object:
+    def tick(done: int, total: int, row: object) -> None:
+        if done == epochs:
+            raise StoppedError
+
+    return tick
+
+
+def weights_of(fitted_folder: Path) -> bytes:
+    return (fitted_folder / LAST).read_bytes()
+
+
+def test_a_resumed_run_equals_an_uninterrupted_one_bit_by_bit(
+    prepared: Prepared, tmp_path: Path
+) -> None:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        whole = fit(config(), prepared, tmp_path / "whole", device=CPU)
+        with pytest.raises(StoppedError):
+            fit(config(), prepared, tmp_path / "cut", device=CPU, progress=stop_after(1))  # type: ignore[arg-type]
+        resumed = fit(config(), prepared, tmp_path / "cut", device=CPU, resume=True)
+    finally:
+        torch.set_num_threads(threads)
+    assert len(resumed.history) == 3
+    for one, two in zip(whole.history, resumed.history, strict=True):
+        assert {k: v for k, v in one.items() if k != "seconds"} == {
+            k: v for k, v in two.items() if k != "seconds"
+        }
+    for key, value in whole.encoder.state_dict().items():
+        assert torch.equal(value, resumed.encoder.state_dict()[key]), key
+
+
+def test_the_history_tells_the_curriculum_and_both_losses(
+    prepared: Prepared, tmp_path: Path
+) -> None:
+    fitted = fit(config(), prepared, tmp_path, device=CPU)
+    with (tmp_path / "history.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [float(row["tau"]) for row in rows] == pytest.approx([0.3, 3.225, 9.075])
+    for row in rows:
+        assert all(math.isfinite(float(value)) for value in row.values())
+        assert 0 <= float(row["purity"]) <= 1
+    labels = [row["loss_labels"] for row in fitted.history]
+    assert fitted.chosen["epoch"] == labels.index(min(labels))
+    assert (fitted.train, fitted.held) == (["001-001", "001-002"], ["001-003"])
+    assert {p.name for p in tmp_path.iterdir()} == {LAST, BEST, "history.csv"}
+
+
+def test_training_tells_plain_colours_apart(tmp_path: Path) -> None:
+    """Many polyps, near neighbours: bags are pure, and the losses must fall."""
+    folder = write_procedures(tmp_path, procedures=3, polyps=8)
+    long = prepare(folder, config().prepare)
+    changes = ("optim.epochs=4", "bags.tau_max=0.3", "bags.k=2", "optim.bags_per_batch=8")
+    fitted = fit(config(*changes, "validation.every=2"), long, tmp_path / "run", device=CPU)
+    first, last = fitted.history[0], fitted.history[-1]
+    assert last["loss"] < 0.8 * first["loss"]
+    assert last["loss_labels"] < 0.8 * first["loss_labels"]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        ("bags.sampling=nearest",),
+        ("loss.form=anchored",),
+        ("loss.frame=0", "validation.select=bags"),
+        ("loss.tracklet=0", "loss.within=1", "loss.mask_fragment=true"),
+        ("bags.k=40",),  # more than there are: masked bags
+        ("optim.bags_per_batch=1000",),
+        ("validation.every=0", "validation.select=last"),
+    ],
+)
+def test_every_setting_trains(prepared: Prepared, tmp_path: Path, changes: tuple[str, ...]) -> None:
+    fitted = fit(config("optim.epochs=1", *changes), prepared, tmp_path, device=CPU)
+    assert math.isfinite(fitted.history[0]["loss"])
+
+
+def test_a_resume_of_something_else_is_refused(prepared: Prepared, tmp_path: Path) -> None:
+    with pytest.raises(PolyplinkError, match=r"no checkpoint .*last\.safetensors"):
+        fit(config(), prepared, tmp_path, device=CPU, resume=True)
+    fit(config("optim.epochs=1"), prepared, tmp_path, device=CPU)
+    with pytest.raises(PolyplinkError, match="holds a run of another recipe"):
+        fit(config("loss.temperature=0.2"), prepared, tmp_path, device=CPU, resume=True)
+    other = replace(prepared, key="other")
+    with pytest.raises(PolyplinkError, match="holds a run of another data"):
+        fit(config("optim.epochs=1"), other, tmp_path, device=CPU, resume=True)
+
+
+def test_too_little_to_train_or_validate_on(prepared: Prepared, tmp_path: Path) -> None:
+    for changes, says in (
+        (("fragment_length=99",), "0 fragments of 99 crops"),
+        (("validation.every=1",), "none to train on"),
+        (("validation.every=0",), "no fragments to validate on"),
+        (("part=nowhere",), "no part 'nowhere'"),
+    ):
+        with pytest.raises(PolyplinkError, match=says):
+            fit(config(*changes), prepared, tmp_path, device=CPU)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+def test_a_gpu_trains_as_the_cpu_does_within_bf16(prepared: Prepared, tmp_path: Path) -> None:
+    on_gpu = fit(config(), prepared, tmp_path / "gpu", device=torch.device("cuda"))
+    on_cpu = fit(config(), prepared, tmp_path / "cpu", device=CPU)
+    first = (on_gpu.history[0]["loss"], on_cpu.history[0]["loss"])
+    assert first[0] == pytest.approx(first[1], rel=0.1)
