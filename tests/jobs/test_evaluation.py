@@ -35,7 +35,7 @@ def test_figures_of_three_methods_with_intervals(made: Made, tmp_path: Path) -> 
     )
     done = evaluate(made.run, tmp_path / "data", tmp_path / "out", grid="demo", device="cpu")
     figures = done.as_dict()
-    assert set(figures["encoders"]) == {"trained", "untrained encoder", "colour histogram"}
+    assert set(figures["encoders"]) == {"ntssl-demo", "untrained encoder", "colour histogram"}
     # Plain colours: the histogram finds every polyp again.
     histogram = figures["encoders"]["colour histogram"]["figures"]
     assert histogram["mAP"]["value"] == pytest.approx(1.0)

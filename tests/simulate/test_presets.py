@@ -8,9 +8,9 @@ from polyplink.errors import PolyplinkError
 from polyplink.simulate import PRESETS, Preset, preset, smoke, tiny
 
 
-def test_tiny_has_two_studies_of_twelve_procedures() -> None:
+def test_tiny_has_four_studies_of_ten_procedures() -> None:
     counts = dict(tiny().polyps)
-    assert list(counts) == [f"{s}-{v:03d}" for s in ("001", "002") for v in range(1, 13)]
+    assert list(counts) == [f"00{s}-{v:03d}" for s in range(1, 5) for v in range(1, 11)]
     values = list(counts.values())
     assert values.count(0) == 1
     assert values.count(1) == 1

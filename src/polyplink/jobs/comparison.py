@@ -90,8 +90,8 @@ def notes(evaluation: Evaluation) -> tuple[str, ...]:
     for name, figures in evaluation.encoders.items():
         if figures.not_converged > 0:
             said.append(
-                f"{name}: {figures.not_converged:.1%} of the clusterings in the search did not "
-                "converge."
+                f"{name}: one in {round(1 / figures.not_converged):,} clusterings of the search "
+                "did not converge."
             )
     if first.not_counted:
         said.append(f"Not counted, no polyp known: {', '.join(first.not_counted)}.")

@@ -21,7 +21,6 @@ from polyplink.report import Comparison, Report, write_csv, write_report
 from polyplink.tracklets import Prepared
 
 GRIDS: Mapping[str, Callable[[], Grid]] = {"paper": paper_grid, "demo": demo_grid}
-OURS = "trained"
 
 
 @dataclass(frozen=True)
@@ -98,7 +97,13 @@ def samples_of(prepared: Prepared) -> Samples:
     )
 
 
-def _report(done: Embedded, weights: Path, table: Comparison, said: tuple[str, ...]) -> Report:
+def _report(
+    done: Embedded,
+    weights: Path,
+    table: Comparison,
+    said: tuple[str, ...],
+    seconds: Mapping[str, float],
+) -> Report:
     operating = from_record(done.loaded.record.operating)
     linked = [link(s, operating) for s in scenes(done.prepared, done.embeddings, operating.form)]
     return Report(
@@ -109,6 +114,7 @@ def _report(done: Embedded, weights: Path, table: Comparison, said: tuple[str, .
         training=training_curves(weights_path(weights), done.loaded),
         operating_point=operating_point(operating),
         settings={name: str(value) for name, value in to_plain(done.prepared.settings).items()},
+        seconds=seconds,
         notes=(
             *said,
             "The table chooses each procedure's setting on the others; the time lines below are at "
@@ -156,7 +162,8 @@ def evaluate(
         )
         guard(done.loaded, done.prepared)
         samples = samples_of(done.prepared)
-        vectors = {OURS: done.embeddings.vectors}
+        ours = str(done.loaded.record.recipe.get("name", "trained"))
+        vectors = {ours: done.embeddings.vectors}
         if with_baselines:
             for name, (own_id, embedder) in baselines(done.loaded, pick_device(device)).items():
                 path = kept(done.prepared, embedder, own_id, progress)
@@ -168,6 +175,6 @@ def evaluate(
     with record.stage("report"):
         write_json(out / "evaluation.json", evaluation)
         write_csv(out / "figures.csv", table)
-        write_report(out / "report.html", _report(done, weights, table, said))
+        write_report(out / "report.html", _report(done, weights, table, said, record.seconds))
     record.write(out)
     return Evaluated(out / "report.html", evaluation, table, said)
