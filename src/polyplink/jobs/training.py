@@ -11,6 +11,7 @@ from polyplink.encoders import (
     WEIGHTS_FILE,
     NetworkEmbedder,
     WeightsRecord,
+    build_frame_encoder,
     embed,
     pick_device,
     save_weights,
@@ -112,6 +113,8 @@ def train(
             f"{out} holds a training run already", "go on with --resume, or name another --out"
         )
     where = pick_device(device)
+    # Before crops are cut, which may take a night: is there such a backbone, and its weights?
+    build_frame_encoder(config.encoder.frame_encoder, config.encoder.frame_weights)
     record = RunRecord("train", settings=config, seed=config.seed)
     with record.stage("prepare"):
         prepared = prepare_part(folder, config.prepare, config.part, workers, progress)
