@@ -11,10 +11,8 @@ from typer.testing import CliRunner, Result
 
 from polyplink import __version__, jobs
 from polyplink.cli import app
-from tests.jobs.conftest import Made
+from tests.conftest import Made
 from tests.samples import write_procedures
-
-pytest_plugins = ["tests.jobs.conftest"]
 
 
 def polyplink(*arguments: str | Path) -> Result:

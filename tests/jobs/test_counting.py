@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from polyplink.jobs import count
-from tests.jobs.conftest import Made
+from tests.conftest import Made
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import pytest
 from polyplink.errors import PolyplinkError
 from polyplink.jobs import demo
 from polyplink.simulate import smoke
-from tests.jobs.conftest import TINY
+from tests.conftest import TINY
 
 
 @pytest.fixture(scope="module")

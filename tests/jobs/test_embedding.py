@@ -8,7 +8,7 @@ import pytest
 from polyplink.encoders import read_embeddings
 from polyplink.errors import PolyplinkError
 from polyplink.jobs import embed_data
-from tests.jobs.conftest import Made
+from tests.conftest import Made
 
 
 def test_vectors_are_kept_and_found_again(made: Made, tmp_path: Path) -> None:

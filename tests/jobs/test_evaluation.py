@@ -10,7 +10,7 @@ from polyplink.data import DataSet, read_data, write_data
 from polyplink.errors import PolyplinkError
 from polyplink.jobs import evaluate
 from polyplink.jobs.evaluation import find_grid
-from tests.jobs.conftest import Made
+from tests.conftest import Made
 
 
 def with_eval(made: Made, root: Path, parts: dict[str, list[str]], drop: bool = False) -> Path:

@@ -9,7 +9,7 @@ from polyplink.encoders import read_record
 from polyplink.errors import PolyplinkError
 from polyplink.jobs import train
 from polyplink.recipes import override
-from tests.jobs.conftest import Made, recipe
+from tests.conftest import Made, recipe
 from tests.samples import write_procedures
 
 

@@ -12,7 +12,6 @@ from itertools import combinations
 import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
-from sklearn.linear_model import LogisticRegression
 
 from polyplink.errors import PolyplinkError
 
@@ -117,6 +116,9 @@ def fit_calibration(procedures: Sequence[LabelledPairs]) -> CalibrationFit:
             np.concatenate([pairs.gap for pairs in procedures]),
         ]
     )  # (m, 2)
+    # Imported when used: it takes a second, and most readers of this room do not fit.
+    from sklearn.linear_model import LogisticRegression  # noqa: PLC0415
+
     model = LogisticRegression(C=1.0).fit(features, same)
     return CalibrationFit(
         Calibration(

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from polyplink.bench import startup, tracklets
+from polyplink.bench import bags, startup, sweep, tracklets
 from polyplink.bench.harness import BenchResult
 
 
@@ -24,4 +24,6 @@ CATALOGUE: Mapping[str, Bench] = {
     "import": Bench(startup.run_import, 1),
     "help": Bench(startup.run_help, 1),
     "tracklets": Bench(tracklets.run, tracklets.BOXES),
+    "bags": Bench(bags.run, bags.FRAGMENTS),
+    "sweep": Bench(sweep.run, sweep.TRACKLETS),
 }

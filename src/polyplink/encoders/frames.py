@@ -1,7 +1,9 @@
 """Frames to vectors: any backbone of timm."""
 
+import importlib
 from difflib import get_close_matches
 from pathlib import Path
+from types import ModuleType
 
 import torch
 from safetensors import SafetensorError
@@ -11,11 +13,13 @@ from torch import nn
 from polyplink._torchvision import heal_torchvision
 from polyplink.errors import PolyplinkError
 
-heal_torchvision()
-
-import timm  # noqa: E402  (torchvision must be healed before timm imports it)
-
 FAMILY = "timm:"
+
+
+def _timm() -> ModuleType:
+    """Timm, imported when used: it takes seconds, and torchvision must be healed before."""
+    heal_torchvision()
+    return importlib.import_module("timm")
 
 
 def build_frame_encoder(name: str, weights: Path | None = None) -> tuple[nn.Module, int]:
@@ -35,6 +39,7 @@ def build_frame_encoder(name: str, weights: Path | None = None) -> tuple[nn.Modu
     if not name.startswith(FAMILY):
         raise PolyplinkError(f"frame encoder {name!r} is of no known family", "write timm:NAME")
     model_name = name.removeprefix(FAMILY)
+    timm = _timm()
     try:
         model: nn.Module = timm.create_model(model_name, pretrained=False, num_classes=0)
     except (RuntimeError, ValueError):
