@@ -2,6 +2,8 @@
 
 import pickle
 
+import pytest
+
 from polyplink.errors import PolyplinkError
 
 
@@ -9,6 +11,12 @@ def test_it_reads_as_one_line_with_a_way_out() -> None:
     error = PolyplinkError("table polyps: no rows", "import again")
     assert str(error) == "table polyps: no rows; import again"
     assert (error.what, error.mend) == ("table polyps: no rows", "import again")
+
+
+def test_unless() -> None:
+    PolyplinkError.unless(True, "a", "b")
+    with pytest.raises(PolyplinkError, match="a; b"):
+        PolyplinkError.unless(False, "a", "b")
 
 
 def test_it_survives_the_way_between_processes() -> None:

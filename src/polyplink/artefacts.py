@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from polyplink import __version__
 from polyplink.errors import PolyplinkError
@@ -63,7 +64,7 @@ def whole_file(path: Path) -> Iterator[Path]:
     On any exception, Ctrl-C included, the temporary file is removed and `path` is untouched.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    temporary = path.with_name(f".{path.name}.{uuid4().hex[:8]}.part")
     try:
         yield temporary
         temporary.replace(path)
@@ -81,7 +82,7 @@ def whole_folder(path: Path) -> Iterator[Path]:
     if path.exists():
         raise PolyplinkError(f"{path} exists already", "choose another folder, or remove it")
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    temporary = path.with_name(f".{path.name}.{uuid4().hex[:8]}.part")
     temporary.mkdir()
     try:
         yield temporary

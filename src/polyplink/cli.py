@@ -28,6 +28,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # a coloured help page would take twice as long to come
 )
 
 MISTAKE, INTERRUPTED = 2, 130

@@ -21,6 +21,16 @@ class PolyplinkError(Exception):
         self.what = what
         self.mend = mend
 
+    @classmethod
+    def unless(cls, holds: bool, what: str, mend: str) -> None:
+        """Raise the error unless something holds.
+
+        Raises:
+            PolyplinkError: If it does not.
+        """
+        if not holds:
+            raise cls(what, mend)
+
     def __reduce__(self) -> tuple[type["PolyplinkError"], tuple[str, str]]:
         """Travel whole between processes (exceptions are rebuilt from their two halves)."""
         return PolyplinkError, (self.what, self.mend)

@@ -177,5 +177,7 @@ def test_set_without_any_box_or_polyp(tmp_path: Path) -> None:
 
 def test_what_the_simulator_wrote_is_never_called_real(root: Path) -> None:
     assert set(import_real_colon(root).data.procedures["dataset"]) == {"real-colon"}
-    (root / "run.json").write_text('{"command": "simulate"}')
-    assert set(import_real_colon(root).data.procedures["dataset"]) == {"simulated"}
+    (root / "run.json").write_text(
+        '{"command": "simulate", "settings": {"name": "tiny"}, "seed": 3}'
+    )
+    assert set(import_real_colon(root).data.procedures["dataset"]) == {"simulated tiny 3"}

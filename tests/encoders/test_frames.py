@@ -46,8 +46,24 @@ def test_weights_that_are_missing_broken_or_anothers(tmp_path: Path) -> None:
         build_frame_encoder(NAME, tmp_path / "broken.safetensors")
     other, _ = build_frame_encoder("timm:test_convnext")
     save_file(dict(other.state_dict()), tmp_path / "other.safetensors")
-    with pytest.raises(PolyplinkError, match="tensors missing"):
+    with pytest.raises(PolyplinkError, match="weights of another encoder"):
         build_frame_encoder(NAME, tmp_path / "other.safetensors")
+
+
+def test_shapes_of_another_model_are_refused(tmp_path: Path) -> None:
+    model, _ = build_frame_encoder(NAME)
+    state = {k: v.clone() for k, v in model.state_dict().items()}
+    first = next(k for k, v in state.items() if v.ndim == 4)
+    state[first] = torch.zeros(1, 1, 1, 1)
+    save_file(state, tmp_path / "bent.safetensors")
+    with pytest.raises(PolyplinkError, match="1 of another shape"):
+        build_frame_encoder(NAME, tmp_path / "bent.safetensors")
+
+
+def test_models_that_widen_their_features_are_asked_for_what_they_give() -> None:
+    model, width = build_frame_encoder("timm:mobilenetv3_small_050")
+    model.eval()
+    assert model(torch.rand(1, 3, 32, 32)).shape == (1, width)
 
 
 def test_pixels_are_scaled_once_and_lie_channels_last() -> None:

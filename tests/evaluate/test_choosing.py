@@ -72,7 +72,7 @@ def assert_summary_is_naive(folds: Sequence[Fold]) -> None:
     exact = [fold.clusters == fold.polyps for fold in folds]
     assert summary.exact == pytest.approx(sum(exact) / len(exact))
     errors = [fold.clusters - fold.polyps for fold in folds]
-    assert summary.count_error.mean == pytest.approx(sum(errors) / len(errors))
+    assert summary.bias.mean == pytest.approx(sum(errors) / len(errors))
 
 
 def test_nearest_to_the_target_then_lowest_fragmentation() -> None:

@@ -126,3 +126,12 @@ def test_reid_within_the_resolution_of_the_bins() -> None:
 def test_an_empty_bootstrap_is_refused(units: int, resamples: int) -> None:
     with pytest.raises(PolyplinkError, match=f"{resamples} resamples over {units} procedures"):
         draw_weights(units, resamples=resamples)
+
+
+def test_figures_of_other_procedures_are_no_pairs() -> None:
+    weights = draw_weights(3, resamples=50)
+    every = resampled_mean([1.0, 2.0, 3.0], [1, 1, 1], weights)
+    some = resampled_mean([1.0, 0.0, 3.0], [1, 0, 1], weights)
+    difference = every.minus(some)
+    assert difference.value == 0.0
+    assert (difference.low, difference.high, difference.n_units) == (None, None, 2)

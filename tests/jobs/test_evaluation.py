@@ -24,15 +24,11 @@ def with_eval(made: Made, root: Path, parts: dict[str, list[str]], drop: bool = 
 
 
 def test_figures_of_three_methods_with_intervals(made: Made, tmp_path: Path) -> None:
-    # Another data set, as far as its key tells, so that all five procedures may be evaluated on.
+    # Called another data set, so that all five procedures may be evaluated on.
     data = read_data(made.data)
-    moved = DataSet.of(
-        data.detections.with_columns(x=pl.col("x") + 1), data.procedures, data.polyps, data.splits
-    )
-    write_data(tmp_path / "data", moved)
-    (tmp_path / "data" / "splits.json").write_text(
-        json.dumps({"eval": [f"001-00{i}" for i in range(1, 6)]})
-    )
+    other = data.procedures.with_columns(dataset=pl.lit("another"))
+    parts = {"eval": [f"001-00{i}" for i in range(1, 6)]}
+    write_data(tmp_path / "data", DataSet.of(data.detections, other, data.polyps, parts))
     done = evaluate(made.run, tmp_path / "data", tmp_path / "out", grid="demo", device="cpu")
     figures = done.as_dict()
     assert set(figures["encoders"]) == {"ntssl-demo", "untrained encoder", "colour histogram"}
@@ -49,6 +45,14 @@ def test_figures_of_three_methods_with_intervals(made: Made, tmp_path: Path) -> 
 def test_procedures_that_were_trained_on_are_refused(made: Made, tmp_path: Path) -> None:
     with pytest.raises(PolyplinkError, match="trained or validated on 4 of these procedures"):
         evaluate(made.run, made.data, tmp_path, part="train", device="cpu")
+    # A corrected table is another key, but the same procedures.
+    data = read_data(made.data)
+    corrected = data.polyps.with_columns(size_mm=pl.lit(3.0))
+    write_data(
+        tmp_path / "data", DataSet.of(data.detections, data.procedures, corrected, data.splits)
+    )
+    with pytest.raises(PolyplinkError, match="trained or validated on 4 of these procedures"):
+        evaluate(made.run, tmp_path / "data", tmp_path, part="train", device="cpu")
 
 
 def test_what_is_missing_is_named(made: Made, tmp_path: Path) -> None:

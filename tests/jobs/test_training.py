@@ -16,8 +16,10 @@ from tests.samples import write_procedures
 def test_weights_carry_recipe_procedures_and_operating_point(made: Made) -> None:
     record = read_record(made.run / "weights.safetensors")
     assert record.prepare == recipe().prepare
-    assert record.seen["trained"] == ["001-001", "001-002", "001-004"]
-    assert record.seen["validated"] == ["001-003"]
+    trained, validated = record.seen["trained"], record.seen["validated"]
+    assert [row[1] for row in trained] == ["001-001", "001-002", "001-004"]
+    assert validated == [["sample", "001-003", "001-003"]]  # data set, procedure, patient
+    assert "seconds" not in record.origin  # equal trainings give equal files
     assert record.operating is not None
     assert "chosen on the held-out procedures 001-003" in record.operating["origin"]
     assert record.operating["calibration"] is not None
@@ -44,4 +46,5 @@ def test_without_labels_it_says_so_and_trains_all_the_same(tmp_path: Path) -> No
     done = train(config, data, tmp_path / "run", device="cpu")
     assert "no held-out procedure has known polyps" in done.warnings[0]
     with pytest.raises(PolyplinkError, match=r"set validation\.select=bags, which needs no label"):
-        train(recipe(), data, tmp_path / "other", device="cpu")
+        labels = override(recipe(), ["validation.select=labels"])
+        train(labels, data, tmp_path / "other", device="cpu")

@@ -40,6 +40,28 @@ def test_everything_comes_back(tmp_path: Path) -> None:
         assert torch.equal(other.state_dict()[key], value)
 
 
+def test_moments_come_back_in_the_layout_of_their_parameters(tmp_path: Path) -> None:
+    """A fused step on a GPU refuses moments that lie otherwise than their parameters."""
+
+    def convolution() -> tuple[nn.Module, torch.optim.Optimizer]:
+        model = nn.Conv2d(4, 6, 3).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        optimizer = torch.optim.AdamW(model.parameters())
+        model(torch.randn(2, 4, 5, 5)).sum().backward()
+        optimizer.step()
+        return model, optimizer
+
+    model, optimizer = convolution()
+    save_checkpoint(tmp_path / "c.safetensors", {"net": model}, optimizer, {})
+    other, other_optimizer = convolution()
+    load_checkpoint(tmp_path / "c.safetensors", {"net": other}, other_optimizer)
+    pairs = zip(model.parameters(), other.parameters(), strict=True)
+    for mine, theirs in pairs:
+        loaded, kept = other_optimizer.state[theirs], optimizer.state[mine]
+        for name in ("exp_avg", "exp_avg_sq"):
+            assert loaded[name].stride() == theirs.stride()
+            assert torch.equal(loaded[name], kept[name])
+
+
 def test_checkpoints_of_others_are_refused(tmp_path: Path) -> None:
     model, optimizer = trained(0)
     path = tmp_path / "c.safetensors"

@@ -1,7 +1,13 @@
 """The fields of a recipe."""
 
+import re
+
+import pytest
+
 from polyplink.artefacts import to_plain
+from polyplink.errors import PolyplinkError
 from polyplink.learn import TrainConfig
+from polyplink.recipes import ntssl, override
 
 
 def test_defaults_are_the_reference_and_plain_values() -> None:
@@ -19,3 +25,33 @@ def test_defaults_are_the_reference_and_plain_values() -> None:
         "weight_decay": 1e-4,
     }
     assert plain["validation"]["select"] == "labels"
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ("bags.tau_min=0", "bags.tau_min is 0.0"),
+        ("bags.tau_min=13", "give 0 < tau_min <= tau_max"),
+        ("bags.k=0", "bags.k is 0"),
+        ("validation.views=1", "validation.views is 1"),
+        ("validation.every=-1", "validation.every is -1"),
+        ("validation.tau=0", "validation.tau is 0.0"),
+        ("optim.bags_per_batch=1", "a bag alone has no negatives"),
+        ("optim.epochs=0", "optim.epochs is 0"),
+        ("optim.rate=0", "optim.rate is 0.0"),
+        ("optim.weight_decay=-1", "optim.weight_decay is -1.0"),
+        ("loss.temperature=0", "loss.temperature is 0.0"),
+        ("loss.frame=-1", "give none below 0 and one above"),
+        ("encoder.heads=3", "no multiple of encoder.heads 3"),
+        ("encoder.layers=0", "encoder.layers is 0"),
+        ("encoder.dropout=1", "encoder.dropout is 1.0"),
+        ("encoder.std=[0, 1, 1]", "encoder.std is"),
+        ("fragment_length=0", "fragment_length is 0"),
+        ("seed=-1", "seed is -1"),
+        ("prepare.size=abc", "prepare.size=abc does not fit"),
+        ("prepare.crop_factor=abc", "prepare.crop_factor=abc does not fit"),
+    ],
+)
+def test_values_that_would_train_in_silence_on_nonsense_are_refused(change: str, says: str) -> None:
+    with pytest.raises(PolyplinkError, match=re.escape(says)):
+        override(ntssl(), [change])

@@ -25,6 +25,7 @@ SMALL = (
     "optim.bags_per_batch=4",
     "optim.rate=1e-3",
     "validation.every=3",
+    "validation.select=labels",
     "fragment_length=4",
 )
 

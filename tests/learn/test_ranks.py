@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
+from polyplink.errors import PolyplinkError
 from polyplink.learn.ranks import draw_ranks, neighbour_at
 
 
@@ -70,6 +71,12 @@ def test_ranks_are_distinct_and_as_many_as_there_are(
         chosen = row[kept]
         assert len(chosen) == len(set(chosen)) == min(k, count)
         assert ((chosen >= 1) & (chosen <= count)).all()
+
+
+@pytest.mark.parametrize("tau", [0.0, -1.0, float("nan"), float("inf")])
+def test_a_tau_that_is_none_is_refused(tau: float) -> None:
+    with pytest.raises(PolyplinkError, match="tau is"):
+        draw_ranks(np.full(3, 5), 2, tau, np.random.default_rng(0))
 
 
 def test_a_tiny_tau_gives_the_nearest() -> None:

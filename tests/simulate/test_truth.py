@@ -38,7 +38,7 @@ def test_truth_becomes_the_three_tables(tmp_path: Path) -> None:
     for name, polyps in preset.polyps:
         record = draw_record(rng, plan_procedure(rng, smoke(), polyps))
         write_json(truth_path(tmp_path, name), record | {"n_frames": 9, "boxes": boxes[name]})
-    data = read_truth(tmp_path, preset)
+    data = read_truth(tmp_path, preset, 7)
     assert data.splits == {"train": ["001-008"], "eval": ["001-009"], "negative": ["001-010"]}
     assert data.polyps["polyp_id"].to_list() == ["001-008_1", "001-009_1", "001-009_2"]
     assert data.detections.select("frame", "x", "y", "w", "h", "polyp_id", "image").rows() == [
@@ -47,13 +47,14 @@ def test_truth_becomes_the_three_tables(tmp_path: Path) -> None:
     ]
     assert data.procedures["source"].unique().to_list() == [str(tmp_path)]
     assert data.procedures["n_frames"].to_list() == [9, 9, 9]
+    assert set(data.procedures["dataset"]) == {"simulated own 7"}
 
 
 def test_a_set_without_any_polyp_is_a_set(tmp_path: Path) -> None:
     plan = plan_procedure(np.random.default_rng(0), smoke(), 0)
     record = draw_record(np.random.default_rng(0), plan)
     write_json(truth_path(tmp_path, "001-001"), record | {"n_frames": 5, "boxes": []})
-    data = read_truth(tmp_path, Preset("own", (("001-001", 0),), 64, 56))
+    data = read_truth(tmp_path, Preset("own", (("001-001", 0),), 64, 56), 0)
     assert data.detections.is_empty()
     assert data.polyps.is_empty()
     assert data.splits == {"negative": ["001-001"]}
@@ -61,4 +62,4 @@ def test_a_set_without_any_polyp_is_a_set(tmp_path: Path) -> None:
 
 def test_a_missing_procedure_is_named(tmp_path: Path) -> None:
     with pytest.raises(PolyplinkError, match=r"001-001\.json is missing; run the stage"):
-        read_truth(tmp_path, smoke())
+        read_truth(tmp_path, smoke(), 0)

@@ -49,6 +49,17 @@ def unit_rows(vectors: npt.ArrayLike) -> Reals:
     return np.asarray(rows / lengths)
 
 
+DIGITS = 12  # cosines are rounded: equal ones must tie, whatever row or block they came from
+
+
+def cosines(left: Reals, right: Reals) -> Reals:
+    """Cosines (a, b) of rows of length 1, such that equal pairs of rows give equal values.
+
+    A matrix product may give one pair other last bits in another row, column or block.
+    """
+    return np.asarray(np.round(left @ right.T, DIGITS))
+
+
 def cosine(vectors: npt.ArrayLike) -> Reals:
     """Cosine similarity of every two rows, in [-1, 1].
 
@@ -62,7 +73,7 @@ def cosine(vectors: npt.ArrayLike) -> Reals:
         PolyplinkError: If a row is zero or not finite.
     """
     unit = unit_rows(vectors)
-    return np.clip(unit @ unit.T, -1.0, 1.0)
+    return np.clip(cosines(unit, unit), -1.0, 1.0)
 
 
 def min_max(matrix: Reals) -> Reals:

@@ -2,7 +2,12 @@
 
 from polyplink.data.doctor import diagnose
 from polyplink.data.findings import Finding, Severity
-from polyplink.data.real_colon import SIMULATED, Imported, import_real_colon
+from polyplink.data.real_colon import (
+    SIMULATED,
+    Imported,
+    import_real_colon,
+    simulated_name,
+)
 from polyplink.data.released import lesion_info, positive_frames, published_splits, video_info
 from polyplink.data.splits import split_by_rule
 from polyplink.data.tables import (
@@ -65,6 +70,7 @@ __all__ = [
     "positive_frames",
     "published_splits",
     "read_data",
+    "simulated_name",
     "size_label",
     "split_by_rule",
     "video_info",

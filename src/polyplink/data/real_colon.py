@@ -24,7 +24,7 @@ from polyplink.data.write_real_colon import frames_folder
 from polyplink.errors import PolyplinkError
 
 DATASET = "real-colon"
-SIMULATED = "simulated"  # what the simulator wrote in the same layout; never called real
+SIMULATED = "simulated"  # begins the name of what the simulator wrote; never called real
 
 
 @dataclass(frozen=True)
@@ -116,10 +116,21 @@ def _annotation_folders(source: Path, videos: pl.DataFrame) -> dict[str, Path]:
 
 
 def _dataset(source: Path) -> str:
-    """What lies in this layout: the simulator leaves a run.json, the release has none."""
+    """What lies in this layout: the simulator leaves a run.json, the release has none.
+
+    Its preset and seed are part of the name, because procedures of two seeds are others under
+    the same ids.
+    """
     run = source / "run.json"
-    simulated = run.is_file() and read_json(run).get("command") == "simulate"
-    return SIMULATED if simulated else DATASET
+    record = read_json(run) if run.is_file() else {}
+    if record.get("command") != "simulate":
+        return DATASET
+    return simulated_name((record.get("settings") or {}).get("name", "?"), record.get("seed"))
+
+
+def simulated_name(preset: str, seed: int | None) -> str:
+    """Name of a simulated data set."""
+    return f"{SIMULATED} {preset} {seed}"
 
 
 def _frames(source: Path, procedure_id: str) -> Path | None:

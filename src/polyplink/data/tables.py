@@ -205,14 +205,21 @@ class DataSet:
         """Procedure ids of a part ("train", "eval", ...), or of the whole set for None.
 
         Raises:
-            PolyplinkError: If there is no such part, naming those there are.
+            PolyplinkError: If there is no such part, naming those there are, or a procedure
+                occurs twice in it.
         """
         if name is None:
             return self.procedures["procedure_id"].to_list()
         if name not in self.splits:
             have = ", ".join(sorted(self.splits)) or "none"
             raise PolyplinkError(f"no part {name!r} in splits.json", f"choose one of: {have}")
-        return list(self.splits[name])
+        ids = list(self.splits[name])
+        twice = sorted({i for i in ids if ids.count(i) > 1})
+        if twice:
+            raise PolyplinkError(
+                f"splits.json: procedure {twice[0]!r} occurs twice in {name!r}", "keep one"
+            )
+        return ids
 
 
 TABLES = ("detections", "procedures", "polyps")

@@ -5,12 +5,12 @@ from polyplink.encoders.device import pick_device, precision
 from polyplink.encoders.embed import Embedder, NetworkEmbedder, colour_histogram, embed
 from polyplink.encoders.embeddings import Embeddings, read_embeddings, write_embeddings
 from polyplink.encoders.frames import build_frame_encoder
+from polyplink.encoders.state import check_state
 from polyplink.encoders.tracklet import Projector, Tokens, TrackletEncoder
 from polyplink.encoders.weights import (
     WEIGHTS_FILE,
     LoadedEncoder,
     WeightsRecord,
-    check_state,
     load_encoder,
     read_record,
     save_weights,

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from polyplink.errors import PolyplinkError
+
 REFERENCE_MEAN = (0.45, 0.45, 0.45)
 REFERENCE_STD = (0.225, 0.225, 0.225)
 
@@ -38,3 +40,20 @@ class EncoderConfig:
     std: tuple[float, float, float] = REFERENCE_STD
     projector_hidden: int = 256
     projector_out: int = 128
+
+    def __post_init__(self) -> None:
+        sizes = ("width", "layers", "heads", "feedforward", "projector_hidden", "projector_out")
+        for name in sizes:
+            value = getattr(self, name)
+            PolyplinkError.unless(value >= 1, f"encoder.{name} is {value}", "give 1 or more")
+        PolyplinkError.unless(
+            self.width % self.heads == 0,
+            f"encoder.width {self.width} is no multiple of encoder.heads {self.heads}",
+            "change one of them",
+        )
+        PolyplinkError.unless(
+            0.0 <= self.dropout < 1.0, f"encoder.dropout is {self.dropout}", "give one in [0, 1)"
+        )
+        PolyplinkError.unless(
+            min(self.std) > 0.0, f"encoder.std is {self.std}", "give values above 0"
+        )

@@ -1,6 +1,6 @@
 """One vector per tracklet, for tracklets of any length."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -65,10 +65,10 @@ class NetworkEmbedder:
                 vectors[group] = tokens.tracklet.float().cpu().numpy()
         return vectors
 
-    def _blocks(self, crops: np.ndarray) -> list[np.ndarray]:
+    def _blocks(self, crops: np.ndarray) -> Iterator[np.ndarray]:
         edges = [*range(0, len(crops), self.frames_per_pass), len(crops)]
         # Copies: torch wants writable memory, and a memory map is read-only.
-        return [np.array(crops[a:b]) for a, b in pairwise(edges)]
+        return (np.array(crops[a:b]) for a, b in pairwise(edges))
 
 
 def colour_histogram(crops: np.ndarray, lengths: Sequence[int], *, bins: int = 8) -> np.ndarray:

@@ -11,6 +11,7 @@ from safetensors.torch import load_file
 from torch import nn
 
 from polyplink._torchvision import heal_torchvision
+from polyplink.encoders.state import check_state
 from polyplink.errors import PolyplinkError
 
 FAMILY = "timm:"
@@ -48,7 +49,9 @@ def build_frame_encoder(name: str, weights: Path | None = None) -> tuple[nn.Modu
         raise PolyplinkError(f"timm knows no model {model_name!r}", mend) from None
     if weights is not None:
         _load_backbone(model, weights)
-    return model, int(model.num_features)  # type: ignore[arg-type]
+    # Some models widen their features in what is left of the head.
+    width = getattr(model, "head_hidden_size", None) or model.num_features
+    return model, int(width)  # type: ignore[arg-type]
 
 
 def _load_backbone(model: nn.Module, path: Path) -> None:
@@ -62,18 +65,13 @@ def _load_backbone(model: nn.Module, path: Path) -> None:
         state = load_file(path)
     except SafetensorError as error:
         raise PolyplinkError(f"{path} is not safetensors ({error})", "convert it first") from None
-    wanted = model.state_dict()
     # A published file also holds the classifier, which is not part of a frame encoder.
-    extra = [key for key in state if key not in wanted and not key.startswith(("fc.", "head."))]
-    missing = [key for key in wanted if key not in state]
-    if missing or extra:
-        first = (missing or extra)[0]
-        raise PolyplinkError(
-            f"{path} does not fit the frame encoder: {len(missing)} tensors missing, "
-            f"{len(extra)} unknown, first {first!r}",
-            "give the weights of the same model under timm's names",
-        )
-    model.load_state_dict({key: state[key] for key in wanted})
+    named = getattr(model, "pretrained_cfg", {}).get("classifier") or ()
+    heads = (named,) if isinstance(named, str) else tuple(named)
+    prefixes = tuple(f"{head}." for head in heads)
+    kept = {key: value for key, value in state.items() if not key.startswith(prefixes)}
+    check_state(path, kept, model.state_dict())
+    model.load_state_dict(kept)
 
 
 def to_pixels(frames: torch.Tensor, mean: torch.Tensor, std: torch.Tensor) -> torch.Tensor:

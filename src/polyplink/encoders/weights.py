@@ -13,6 +13,7 @@ from safetensors.torch import save_file
 
 from polyplink.artefacts import KEY_DIGITS, file_key, to_plain, whole_file
 from polyplink.encoders.config import EncoderConfig
+from polyplink.encoders.state import check_state
 from polyplink.encoders.tracklet import TrackletEncoder
 from polyplink.errors import PolyplinkError
 from polyplink.tracklets import PrepareSettings
@@ -123,23 +124,3 @@ def load_encoder(given: Path, device: torch.device) -> LoadedEncoder:
     encoder.load_state_dict(state)
     encoder.to(device=device, memory_format=torch.channels_last)  # type: ignore[call-overload]
     return LoadedEncoder(encoder.eval(), record, file_key(path)[:KEY_DIGITS])
-
-
-def check_state(
-    path: Path, state: Mapping[str, torch.Tensor], wanted: Mapping[str, torch.Tensor]
-) -> None:
-    """Refuse tensors that are not exactly the wanted ones, in name and shape.
-
-    Raises:
-        PolyplinkError: Counting what is missing, unknown or of another shape, and naming one.
-    """
-    missing = sorted(wanted.keys() - state.keys())
-    unknown = sorted(state.keys() - wanted.keys())
-    bent = sorted(k for k in wanted.keys() & state.keys() if wanted[k].shape != state[k].shape)
-    if missing or unknown or bent:
-        raise PolyplinkError(
-            f"{path} holds weights of another encoder: {len(missing)} tensors missing, "
-            f"{len(unknown)} unknown, {len(bent)} of another shape, "
-            f"first {(missing + unknown + bent)[0]!r}",
-            "give the weights of the encoder that the recipe names",
-        )

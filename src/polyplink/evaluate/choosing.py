@@ -154,7 +154,7 @@ class Summary:
         recall: Over pairs of two tracklets; left out where no pair shows one polyp.
         precision_with_self: As published, self-pairs being true positives.
         recall_with_self: As published, self-pairs being true positives.
-        count_error: Mean of clusters minus polyps, over all procedures.
+        bias: Mean of clusters minus polyps, over all procedures.
         exact: Share of all procedures whose clusters are as many as their polyps.
     """
 
@@ -164,7 +164,7 @@ class Summary:
     recall: Spread
     precision_with_self: Spread
     recall_with_self: Spread
-    count_error: Spread
+    bias: Spread
     exact: float
 
 
@@ -184,7 +184,7 @@ def summarise(folds: Sequence[Fold]) -> Summary:
         recall=spread([fold.recall for fold in several]),
         precision_with_self=spread([fold.precision_with_self for fold in several]),
         recall_with_self=spread([fold.recall_with_self for fold in several]),
-        count_error=spread([float(fold.clusters - fold.polyps) for fold in folds]),
+        bias=spread([float(fold.clusters - fold.polyps) for fold in folds]),
         exact=sum(fold.clusters == fold.polyps for fold in folds) / len(folds),
     )
 

@@ -85,23 +85,35 @@ class Resampled:
     Attributes:
         value: The figure; None if undefined.
         resampled: Its value in each resample (r,), NaN where undefined.
-        n_units: Procedures that take part in it.
+        taking_part: Procedures that it rests on (units,), bool.
     """
 
     value: float | None
     resampled: Reals
-    n_units: int
+    taking_part: npt.NDArray[np.bool_]
+
+    @property
+    def n_units(self) -> int:
+        """How many procedures it rests on."""
+        return int(self.taking_part.sum())
 
     def interval(self) -> Interval:
         """The figure with its 95 % interval."""
         return percentile_interval(self.value, self.resampled, self.n_units)
 
     def minus(self, other: Self) -> Interval:
-        """This figure minus another of the same draws: both saw the same procedures in each."""
+        """This figure minus another of the same draws: both saw the same procedures in each.
+
+        Where the two rest on other procedures (precision, where one method linked nothing), they
+        are no pairs, and there is no interval.
+        """
         known = self.value is not None and other.value is not None
         value = self.value - other.value if known else None  # type: ignore[operator]
         difference = self.resampled - other.resampled
-        return percentile_interval(value, difference, min(self.n_units, other.n_units))
+        common = self.taking_part & other.taking_part
+        if (self.taking_part != other.taking_part).any():
+            return Interval(value, None, None, int(common.sum()))
+        return percentile_interval(value, difference, self.n_units)
 
 
 def resampled_mean(sums: npt.ArrayLike, counts: npt.ArrayLike, weights: Weights) -> Resampled:
@@ -117,7 +129,7 @@ def resampled_mean(sums: npt.ArrayLike, counts: npt.ArrayLike, weights: Weights)
     """
     s, c = np.asarray(sums, dtype=np.float64), np.asarray(counts, dtype=np.float64)
     value = float(s.sum() / c.sum()) if c.sum() > 0 else None
-    return Resampled(value, _resampled_ratio(s, c, weights), int((c > 0).sum()))
+    return Resampled(value, _resampled_ratio(s, c, weights), c > 0)
 
 
 def bootstrap_mean(sums: npt.ArrayLike, counts: npt.ArrayLike, weights: Weights) -> Interval:

@@ -1,8 +1,8 @@
 """The figures of an encoder by name, each with its resamples over procedures.
 
 Names are those of the tables: "mAP", "HR@1", "HR@5", "AUROC", "AUPR", and for each clusterer
-"NAME/FR" and so on. All figures of one evaluation are resampled with the same draws, so that any
-two encoders can be compared in pairs.
+"NAME/FR" and so on. A figure is resampled with the same draws for every encoder, so that any two
+can be compared in pairs.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -43,7 +43,7 @@ def retrieval_measures(retrieval: Retrieval, samples: Samples, weights: Weights)
 
 def reid_measures(reid: Reid, samples: Samples, weights: Weights) -> Measures:
     """AUROC and AUPR over all pairs, for draws (r, procedures)."""
-    units = np.unique(samples.procedure[samples.known]).size
+    units = np.isin(np.arange(len(samples.procedures)), samples.procedure[samples.known])
     nothing = np.full(len(weights), np.nan)
     auroc, aupr = resample_reid(reid.counts, weights) if reid.counts else (nothing, nothing)
     return {

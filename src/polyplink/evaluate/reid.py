@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from polyplink.associate.similarity import unit_rows
+from polyplink.associate.similarity import cosines, unit_rows
 from polyplink.errors import PolyplinkError
 from polyplink.evaluate.samples import Samples
 
@@ -82,7 +82,7 @@ def _blocks(unit: Reals, samples: Samples) -> Iterator[_Block]:
             rows_b = members[b]
             for start in range(0, rows_a.size, ROWS):
                 rows = rows_a[start : start + ROWS]
-                scores = unit[rows] @ unit[rows_b].T  # (rows, rows_b)
+                scores = cosines(unit[rows], unit[rows_b])  # (rows, rows_b)
                 same = samples.polyp[rows][:, None] == samples.polyp[rows_b][None, :]
                 # i < j within a procedure; between two, every pair occurs once anyway.
                 pair = np.ones_like(same) if a != b else np.triu(np.ones_like(same), k=start + 1)

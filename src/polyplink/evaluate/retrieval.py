@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from polyplink.associate.similarity import unit_rows
+from polyplink.associate.similarity import cosines, unit_rows
 from polyplink.errors import PolyplinkError
 from polyplink.evaluate.samples import Samples
 
@@ -98,7 +98,7 @@ def retrieve(vectors: npt.ArrayLike, samples: Samples, *, block: int = 512) -> R
     polyp = samples.polyp[gallery]  # (g,)
     for start in range(0, gallery.size, block):
         rows = gallery[start : start + block]
-        scores = unit[rows] @ unit[gallery].T  # (block, g)
+        scores = cosines(unit[rows], unit[gallery])  # (block, g)
         for place, row in enumerate(rows):
             others = np.delete(scores[place], start + place)
             match = np.delete(polyp, start + place) == samples.polyp[row]

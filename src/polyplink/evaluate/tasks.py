@@ -57,7 +57,7 @@ class EncoderFigures:
         retrieval: Queries, and retrieval by procedure.
         pairs: Pairs that re-identification rests on: of one polyp, and of two.
         counting: By clusterer: `"temporal_ap"` and `"threshold"`, as far as the grid has them.
-        not_converged: Share of all clusterings (settings x procedures) that did not settle.
+        not_converged: Share of affinity propagations (settings x procedures) that did not settle.
         not_counted: Procedures left out of counting because no polyp of theirs is known.
     """
 
@@ -108,8 +108,9 @@ def _sweep_all(unit: Reals, samples: Samples, settings: EvaluationSettings) -> _
         found = sweep(V, samples.positions[rows], settings.grid, threads=settings.threads)
         polyps = [int(samples.polyp[row]) if samples.known[row] else None for row in rows]
         counts.append(count_procedure(found.labels, polyps, name))
-        converged.append(found.converged)
-    return _Swept(counts, float(1 - np.mean(converged)), tuple(without))
+        converged.append(found.converged[: len(settings.grid.temporal_ap())])
+    failed = ~np.concatenate(converged) if converged else np.zeros(0)
+    return _Swept(counts, float(failed.mean()) if failed.size else 0.0, tuple(without))
 
 
 def _evaluate_one(

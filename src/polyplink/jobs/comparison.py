@@ -94,6 +94,13 @@ def notes(evaluation: Evaluation) -> tuple[str, ...]:
                 f"{name}: one in {round(1 / figures.not_converged):,} clusterings of the search "
                 "did not converge."
             )
+        for clusterer, counting in figures.counting.items():
+            odd = [fold.choice.rule for fold in counting.folds if fold.choice.rule != "nearest"]
+            if odd:
+                said.append(
+                    f"{name}, {clusterer}: in {len(odd)} of {len(counting.folds)} folds no setting "
+                    f"near FPR 0.05 could be chosen ({', '.join(sorted(set(odd)))})."
+                )
     if first.not_counted:
         said.append(f"Not counted, no polyp known: {', '.join(first.not_counted)}.")
     return tuple(said)

@@ -14,6 +14,7 @@ from polyplink.data import write_table
 from polyplink.encoders import weights_path
 from polyplink.jobs.clustering import scenes
 from polyplink.jobs.embedding import Embedded, embed_data
+from polyplink.jobs.leakage import overlap
 from polyplink.jobs.operating import Operating, from_record
 from polyplink.jobs.page import (
     Linked,
@@ -161,15 +162,12 @@ def _warnings(done: Embedded, operating: Operating, linked: Sequence[Linked]) ->
     failed = [one.scene.procedure_id for one in linked if not one.clustering.converged]
     if failed:
         said.append(f"Affinity propagation did not converge in {', '.join(failed)}.")
-    seen = done.loaded.record.seen
-    if seen.get("data") == done.prepared.data.key:
-        names = {*seen.get("trained", ()), *seen.get("validated", ())}
-        overlap = sorted(names & set(done.prepared.procedures))
-        if overlap:
-            said.append(
-                f"The encoder was trained or validated on {len(overlap)} of these procedures "
-                f"({overlap[0]}, ...): their counts flatter it."
-            )
+    seen = overlap(done.loaded.record.seen, done.prepared)
+    if seen:
+        said.append(
+            f"The encoder was trained or validated on {len(seen)} of these procedures "
+            f"({seen[0]}, ...): their counts flatter it."
+        )
     return tuple(said)
 
 

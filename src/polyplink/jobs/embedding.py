@@ -41,9 +41,16 @@ class Embedded:
     path: Path
 
 
-def kept(prepared: Prepared, embedder: Embedder, weights_id: str, progress: Progress) -> Path:
+def kept(
+    prepared: Prepared,
+    embedder: Embedder,
+    weights_id: str,
+    device: torch.device,
+    progress: Progress,
+) -> Path:
     """Embed a part of a prepared data set, or find it embedded; returns the file."""
-    name = f"{weights_id}-{content_key(prepared.procedures)}.parquet"
+    # bf16 on a GPU and float32 on a CPU give other last digits: each keeps its own.
+    name = f"{weights_id}-{device.type}-{content_key(prepared.procedures)}.parquet"
     path = prepared.folder / "embeddings" / name
     if not path.is_file():
         stage = counter(progress, f"embed {weights_id}")
@@ -91,9 +98,10 @@ def embed_data(
     Raises:
         PolyplinkError: If the weights, the data folder or an image is at fault.
     """
-    loaded = load_encoder(weights, pick_device(device))
+    where = pick_device(device)
+    loaded = load_encoder(weights, where)
     prepared = prepare_part(folder, loaded.record.prepare, part, workers, progress)
-    path = kept(prepared, NetworkEmbedder(loaded.encoder), loaded.weights_id, progress)
+    path = kept(prepared, NetworkEmbedder(loaded.encoder), loaded.weights_id, where, progress)
     embeddings = read_embeddings(path)
     if out is not None:
         write_embeddings(out, embeddings)

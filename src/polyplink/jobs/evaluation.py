@@ -14,6 +14,7 @@ from polyplink.evaluate import Evaluation, EvaluationSettings, Samples, evaluate
 from polyplink.jobs.clustering import scenes
 from polyplink.jobs.comparison import comparison, notes
 from polyplink.jobs.embedding import Embedded, baselines, embed_data, kept
+from polyplink.jobs.leakage import overlap
 from polyplink.jobs.operating import from_record
 from polyplink.jobs.page import link, operating_point, pages, provenance, training_curves
 from polyplink.jobs.progress import Progress, silent
@@ -64,15 +65,11 @@ def guard(loaded: LoadedEncoder, prepared: Prepared) -> None:
     Raises:
         PolyplinkError: Naming them.
     """
-    seen = loaded.record.seen
-    if seen.get("data") != prepared.data.key:
-        return
-    known = {*seen.get("trained", ()), *seen.get("validated", ())}
-    overlap = [name for name in prepared.procedures if name in known]
-    if overlap:
+    seen = overlap(loaded.record.seen, prepared)
+    if seen:
         raise PolyplinkError(
-            f"the encoder was trained or validated on {len(overlap)} of these procedures: "
-            f"{', '.join(overlap[:5])}",
+            f"the encoder was trained or validated on {len(seen)} of these procedures, or saw "
+            f"their patients: {', '.join(seen[:5])}",
             "evaluate on another --part",
         )
 
@@ -165,8 +162,9 @@ def evaluate(
         ours = str(done.loaded.record.recipe.get("name", "trained"))
         vectors = {ours: done.embeddings.vectors}
         if with_baselines:
-            for name, (own_id, embedder) in baselines(done.loaded, pick_device(device)).items():
-                path = kept(done.prepared, embedder, own_id, progress)
+            where = pick_device(device)
+            for name, (own_id, embedder) in baselines(done.loaded, where).items():
+                path = kept(done.prepared, embedder, own_id, where, progress)
                 vectors[name] = read_embeddings(path).vectors
     record.inputs |= {"weights": done.loaded.weights_id, "crops": done.prepared.key}
     with record.stage("evaluate"):

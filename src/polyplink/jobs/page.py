@@ -145,7 +145,7 @@ def provenance(prepared: Prepared, loaded: LoadedEncoder) -> Provenance:
         weights=loaded.weights_id,
         crops=prepared.key,
         seed=seed if isinstance(seed, int) else None,
-        simulated=SIMULATED in names,
+        simulated=any(name.startswith(SIMULATED) for name in names),
     )
 
 

@@ -19,6 +19,7 @@ from polyplink.encoders import (
 from polyplink.errors import PolyplinkError
 from polyplink.jobs.clustering import scenes
 from polyplink.jobs.embedding import prepare_part
+from polyplink.jobs.leakage import seen_by
 from polyplink.jobs.operating import Operating, find_operating, untuned
 from polyplink.jobs.progress import Progress, silent
 from polyplink.learn import Fitted, TrainConfig, fit
@@ -65,16 +66,13 @@ def _operating(fitted: Fitted, prepared: Prepared, workers: int) -> Operating:
 def _record(
     config: TrainConfig, fitted: Fitted, prepared: Prepared, operating: Operating
 ) -> WeightsRecord:
-    chosen = {k: v for k, v in fitted.chosen.items() if not math.isnan(v)}
+    # Not the time it took: equal trainings must give equal files.
+    chosen = {k: v for k, v in fitted.chosen.items() if k != "seconds" and not math.isnan(v)}
     return WeightsRecord(
         encoder=config.encoder,
         prepare=config.prepare,
         recipe=to_plain(config),
-        seen={
-            "data": prepared.data.key,
-            "trained": list(fitted.train),
-            "validated": list(fitted.held),
-        },
+        seen=seen_by(prepared, fitted.train, fitted.held),
         origin={"selected_by": config.validation.select} | chosen,
         operating=operating.as_record(),
     )

@@ -95,3 +95,15 @@ def load_checkpoint(
     optimizer.load_state_dict(
         {"state": moments, "param_groups": optimizer.state_dict()["param_groups"]}
     )
+    _lay_out_as_parameters(optimizer)
+
+
+def _lay_out_as_parameters(optimizer: torch.optim.Optimizer) -> None:
+    """Give moments the memory layout of their parameters, which a fused step insists on.
+
+    Files hold plain layouts; convolutions are in channels_last.
+    """
+    for parameter, values in optimizer.state.items():
+        for name, value in values.items():
+            if value.shape == parameter.shape:
+                values[name] = torch.empty_like(parameter, dtype=value.dtype).copy_(value)

@@ -1,9 +1,11 @@
 """A recipe's fields: everything that decides what a training run does."""
 
+import math
 from dataclasses import dataclass, field
 from typing import Literal
 
 from polyplink.encoders import EncoderConfig
+from polyplink.errors import PolyplinkError
 from polyplink.learn.noise_aware import LossConfig
 from polyplink.tracklets import PrepareSettings
 
@@ -24,6 +26,14 @@ class BagConfig:
     tau_min: float = 0.3
     tau_max: float = 12.0
 
+    def __post_init__(self) -> None:
+        PolyplinkError.unless(self.k >= 1, f"bags.k is {self.k}", "give 1 or more")
+        PolyplinkError.unless(
+            0.0 < self.tau_min <= self.tau_max < math.inf,
+            f"bags.tau_min is {self.tau_min} and bags.tau_max {self.tau_max}",
+            "give 0 < tau_min <= tau_max",
+        )
+
 
 @dataclass(frozen=True)
 class OptimConfig:
@@ -40,6 +50,20 @@ class OptimConfig:
     bags_per_batch: int = 12
     rate: float = 1e-5
     weight_decay: float = 1e-4
+
+    def __post_init__(self) -> None:
+        at_least_one, two = "give 1 or more", "give 2 or more: a bag alone has no negatives"
+        PolyplinkError.unless(self.epochs >= 1, f"optim.epochs is {self.epochs}", at_least_one)
+        size = self.bags_per_batch
+        PolyplinkError.unless(size >= 2, f"optim.bags_per_batch is {size}", two)
+        PolyplinkError.unless(
+            0.0 < self.rate < math.inf, f"optim.rate is {self.rate}", "give one above 0"
+        )
+        PolyplinkError.unless(
+            0.0 <= self.weight_decay < math.inf,
+            f"optim.weight_decay is {self.weight_decay}",
+            "give 0 or more",
+        )
 
 
 @dataclass(frozen=True)
@@ -60,6 +84,17 @@ class ValidationConfig:
     select: Literal["labels", "bags", "last"] = "labels"
     views: int = 2
     tau: float = 3.0
+
+    def __post_init__(self) -> None:
+        PolyplinkError.unless(
+            self.every >= 0, f"validation.every is {self.every}", "give 0 (none) or more"
+        )
+        PolyplinkError.unless(
+            self.views >= 2, f"validation.views is {self.views}", "give 2 or more"
+        )
+        PolyplinkError.unless(
+            0.0 < self.tau < math.inf, f"validation.tau is {self.tau}", "give one above 0"
+        )
 
 
 @dataclass(frozen=True)
@@ -89,3 +124,13 @@ class TrainConfig:
     validation: ValidationConfig = field(default_factory=ValidationConfig)
     part: str = "train"
     seed: int = 42
+
+    def __post_init__(self) -> None:
+        PolyplinkError.unless(
+            self.fragment_length >= 1,
+            f"fragment_length is {self.fragment_length}",
+            "give 1 or more",
+        )
+        PolyplinkError.unless(
+            0 <= self.seed < 2**63, f"seed is {self.seed}", "give one from 0 to 2^63 - 1"
+        )

@@ -52,7 +52,11 @@ class FragmentSet:
         free, _ = torch.cuda.mem_get_info(self.device)
         if sum(a.nbytes for a in self._arrays) > _SHARE_OF_MEMORY * free:
             return None
-        return torch.cat([torch.from_numpy(np.array(a)).to(self.device) for a in self._arrays])
+        shape = (int(self._starts[-1]), *self._arrays[0].shape[1:])
+        resident = torch.empty(shape, dtype=torch.uint8, device=self.device)
+        for start, array in zip(self._starts, self._arrays, strict=False):
+            resident[start : start + len(array)] = torch.from_numpy(np.array(array))
+        return resident
 
     def crops(self, fragments: np.ndarray) -> torch.Tensor:
         """Crops of m fragments, packed: uint8 (m s, h, w, 3) on the device."""
@@ -64,7 +68,7 @@ class FragmentSet:
         for i in np.unique(owner):
             here = owner == i
             out[here] = self._arrays[i][rows[here] - self._starts[i]]
-        return torch.from_numpy(out).to(self.device, non_blocking=True)
+        return torch.from_numpy(out).to(self.device)
 
 
 def hold_out(procedures: Sequence[str], every: int) -> tuple[list[str], list[str]]:

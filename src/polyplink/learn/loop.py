@@ -215,7 +215,8 @@ def fit(
         row = {"epoch": float(epoch)} | _epoch(model, data, epoch)
         if not math.isfinite(row["loss"]):
             raise PolyplinkError(
-                f"the loss is {row['loss']} in epoch {epoch}", "lower optim.rate and resume"
+                f"the loss is {row['loss']} in epoch {epoch}",
+                "start anew in another folder with a lower optim.rate",
             )
         nothing = {"loss_labels": math.nan, "loss_bags": math.nan}
         row |= nothing if watch is None or len(watch) < 2 else _validate(model, watch)
@@ -223,9 +224,9 @@ def fit(
         best = _is_best(row, history, config.validation.select)
         history.append(row)
         state = {"recipe": config, "data": prepared.key, "history": history}
-        for name in (BEST, LAST) if best else (LAST,):
-            save_checkpoint(folder / name, model.modules, model.optimizer, state)
         _write_history(folder / "history.csv", history)
+        for name in (BEST, LAST) if best else (LAST,):  # LAST last: what it counts is all there
+            save_checkpoint(folder / name, model.modules, model.optimizer, state)
         if progress is not None:
             progress(epoch + 1, config.optim.epochs, row)
     load_checkpoint(folder / BEST, model.modules)

@@ -8,11 +8,13 @@ Bags may have any size: samples carry the number of their bag, and members that 
 could not give are simply absent.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
 import torch
 
+from polyplink.errors import PolyplinkError
 from polyplink.learn.masked import cosine_logits, masked_logsumexp, mean_over
 
 
@@ -99,6 +101,19 @@ class LossConfig:
     frame: float = 1.0
     within: float = 0.0
     mask_fragment: bool = False
+
+    def __post_init__(self) -> None:
+        PolyplinkError.unless(
+            0.0 < self.temperature < math.inf,
+            f"loss.temperature is {self.temperature}",
+            "give one above 0",
+        )
+        weights = (self.tracklet, self.frame, self.within)
+        PolyplinkError.unless(
+            min(weights) >= 0.0 and max(weights) > 0.0,
+            f"weights of the loss are {weights}",
+            "give none below 0 and one above",
+        )
 
 
 def _level(

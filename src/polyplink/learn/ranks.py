@@ -6,6 +6,8 @@ pairs is ever made.
 
 import numpy as np
 
+from polyplink.errors import PolyplinkError
+
 
 def draw_ranks(
     candidates: np.ndarray, k: int, tau: float, rng: np.random.Generator
@@ -27,7 +29,11 @@ def draw_ranks(
     Returns:
         ranks (n, k) int64, from 1, in the order drawn, and valid (n, k) bool, False where an
         anchor had no rank left (its rank is then without meaning).
+
+    Raises:
+        PolyplinkError: If tau is not above 0.
     """
+    PolyplinkError.unless(0.0 < tau < np.inf, f"tau is {tau}", "give one above 0")
     n = len(candidates)
     last = candidates.astype(np.int64)  # n
     drawn = np.empty((n, 0), np.int64)

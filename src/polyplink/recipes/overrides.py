@@ -30,10 +30,10 @@ def _parse(text: str) -> Any:
         return None if text.lower() == "none" else text
 
 
-def _replace(value: Any, path: Sequence[str], given: Any) -> Any:
-    name, *rest = path
-    inner = _replace(getattr(value, name), rest, given) if rest else given
-    return dataclasses.replace(value, **{name: inner})
+def _set(plain: dict[str, Any], path: Sequence[str], given: Any) -> None:
+    for name in path[:-1]:
+        plain = plain[name]
+    plain[path[-1]] = given
 
 
 def override(recipe: TrainConfig, assignments: Sequence[str]) -> TrainConfig:
@@ -56,15 +56,15 @@ def override(recipe: TrainConfig, assignments: Sequence[str]) -> TrainConfig:
             near = get_close_matches(name, known, n=1, cutoff=0.5)
             mend = f"did you mean {near[0]}?" if near else f"the names are: {', '.join(known)}"
             raise PolyplinkError(f"recipe {recipe.name} has no field {name!r}", mend)
-        changed = _replace(recipe, name.split("."), _parse(text))
-        recipe = _validated(changed, name, text)
+        plain = to_plain(recipe)
+        _set(plain, name.split("."), _parse(text))
+        recipe = _validated(plain, name, text)
     return recipe
 
 
-def _validated(recipe: TrainConfig, name: str, text: str) -> TrainConfig:
-    # Through plain values, because a dataclass that exists already is not looked at again.
+def _validated(plain: dict[str, Any], name: str, text: str) -> TrainConfig:
     try:
-        return TypeAdapter(TrainConfig).validate_python(to_plain(recipe))
+        return TypeAdapter(TrainConfig).validate_python(plain)
     except ValidationError as error:
         reason = error.errors()[0]["msg"]
         raise PolyplinkError(

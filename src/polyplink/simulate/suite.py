@@ -64,7 +64,7 @@ def simulate(
     unfinished = not (out / "run.json").is_file() or not all(job.done for job in jobs)
     with record.stage("render"):
         _render(jobs, workers, progress)
-    data = read_truth(out, preset)
+    data = read_truth(out, preset, seed)
     with record.stage("annotations"):
         write_real_colon(data, out, keep=True)
     with whole_file(out / "dataset_description.md") as temporary:

@@ -8,13 +8,12 @@ import numpy as np
 import polars as pl
 
 from polyplink.artefacts import read_json, to_plain
-from polyplink.data import DataSet, frame_stem, frames_folder, split_by_rule
+from polyplink.data import DataSet, frame_stem, frames_folder, simulated_name, split_by_rule
 from polyplink.simulate.plan import Plan
 from polyplink.simulate.polyp import Traits
 from polyplink.simulate.presets import Preset
 
 TRUTH = "simulation"
-DATASET = "simulated"
 SITES = (
     "cecum",
     "ascending",
@@ -60,12 +59,13 @@ def draw_record(rng: np.random.Generator, plan: Plan) -> dict[str, Any]:
     }
 
 
-def read_truth(out: Path, preset: Preset) -> DataSet:
+def read_truth(out: Path, preset: Preset, seed: int) -> DataSet:
     """Read all procedures of a preset back as a data set.
 
     Args:
         out: Folder that they were written to.
         preset: Names them.
+        seed: That they were drawn from.
 
     Returns:
         The data set, equal to what importing the written folder gives; its parts are those of
@@ -76,7 +76,9 @@ def read_truth(out: Path, preset: Preset) -> DataSet:
     """
     known = {name: read_json(truth_path(out, name)) for name, _ in preset.polyps}
     splits = split_by_rule(known, {name for name, polyps in preset.polyps if polyps})
-    return DataSet.of(_detections(known), _procedures(known, preset, out), _polyps(known), splits)
+    return DataSet.of(
+        _detections(known), _procedures(known, preset, seed, out), _polyps(known), splits
+    )
 
 
 def polyp_id(procedure_id: str, index: int) -> str:
@@ -100,12 +102,12 @@ def _detections(known: Mapping[str, Any]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=columns if not rows else None)
 
 
-def _procedures(known: Mapping[str, Any], preset: Preset, out: Path) -> pl.DataFrame:
+def _procedures(known: Mapping[str, Any], preset: Preset, seed: int, out: Path) -> pl.DataFrame:
     return pl.DataFrame(
         [
             {
                 "procedure_id": name,
-                "dataset": DATASET,
+                "dataset": simulated_name(preset.name, seed),
                 "patient": name,
                 "n_frames": record["n_frames"],
                 "fps": preset.fps,

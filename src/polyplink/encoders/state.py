@@ -1,0 +1,28 @@
+"""Tensors of a file against those that a model wants."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+
+from polyplink.errors import PolyplinkError
+
+
+def check_state(
+    path: Path, state: Mapping[str, torch.Tensor], wanted: Mapping[str, torch.Tensor]
+) -> None:
+    """Refuse tensors that are not exactly the wanted ones, in name and shape.
+
+    Raises:
+        PolyplinkError: Counting what is missing, unknown or of another shape, and naming one.
+    """
+    missing = sorted(wanted.keys() - state.keys())
+    unknown = sorted(state.keys() - wanted.keys())
+    bent = sorted(k for k in wanted.keys() & state.keys() if wanted[k].shape != state[k].shape)
+    if missing or unknown or bent:
+        raise PolyplinkError(
+            f"{path} holds weights of another encoder: {len(missing)} tensors missing, "
+            f"{len(unknown)} unknown, {len(bent)} of another shape, "
+            f"first {(missing + unknown + bent)[0]!r}",
+            "give the weights of the encoder that the recipe names",
+        )
