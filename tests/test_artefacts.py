@@ -93,3 +93,32 @@ def test_run_record(tmp_path: Path) -> None:
     assert {"polyplink", "machine", "started", "finished"} <= run.keys()
     write_json(tmp_path / "b.json", run)
     assert read_json(tmp_path / "b.json") == run
+
+
+def test_what_a_killed_run_left_is_swept_and_another_run_is_left_alone(tmp_path: Path) -> None:
+    target = tmp_path / "table"
+    with whole_file(target) as mine:
+        mine.write_text("x")
+        node = mine.name.split(".")[2].split("-")[0]
+        dead = tmp_path / f".table.{node}-999999999-abcdef01.part"
+        other_machine = tmp_path / ".table.ffffffff-1-abcdef01.part"
+        for path in (dead, other_machine):
+            path.write_text("half")
+        with whole_file(target) as second:  # of this very process, still alive
+            second.write_text("y")
+        assert mine.is_file()
+    assert {p.name for p in tmp_path.iterdir()} == {"table", other_machine.name}
+
+
+def test_a_full_disk_names_the_file(tmp_path: Path) -> None:
+    with pytest.raises(OSError) as caught, whole_file(tmp_path / "a"):
+        raise OSError(28, "No space left on device")
+    assert caught.value.filename == str(tmp_path / "a")
+
+
+def test_another_commands_folder_is_refused(tmp_path: Path) -> None:
+    RunRecord("train").write(tmp_path)
+    RunRecord("train").claim(tmp_path)
+    RunRecord("count").claim(tmp_path / "new")
+    with pytest.raises(PolyplinkError, match="holds a run of `train`; name another folder"):
+        RunRecord("count").claim(tmp_path)

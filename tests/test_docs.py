@@ -51,7 +51,7 @@ def test_commands_run_as_written(page: Path, tmp_path: Path) -> None:
         if not command:
             continue
         assert command[0] == "polyplink"
-        run = [sys.executable, "-m", "polyplink.cli", *command[1:]]
+        run = [sys.executable, "-m", "polyplink", *command[1:]]
         done = subprocess.run(
             run, cwd=tmp_path, capture_output=True, text=True, env=environment, check=False
         )

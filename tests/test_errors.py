@@ -4,7 +4,7 @@ import pickle
 
 import pytest
 
-from polyplink.errors import PolyplinkError
+from polyplink.errors import PolyplinkError, first_line
 
 
 def test_it_reads_as_one_line_with_a_way_out() -> None:
@@ -23,3 +23,8 @@ def test_it_survives_the_way_between_processes() -> None:
     error = pickle.loads(pickle.dumps(PolyplinkError("a", "b")))
     assert isinstance(error, PolyplinkError)
     assert str(error) == "a; b"
+
+
+def test_first_line() -> None:
+    assert first_line(ValueError("bad\n\nYou might want to try ...")) == "bad"
+    assert first_line(ValueError()) == "ValueError"

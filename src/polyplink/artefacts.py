@@ -6,12 +6,14 @@ of what it came from and of the settings that made it.
 """
 
 import dataclasses
+import glob
 import hashlib
 import json
 import os
 import platform
 import shutil
 import time
+import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -57,6 +59,32 @@ def file_key(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def _temporary(path: Path) -> Path:
+    """A hidden name of its own beside `path`; what a killed run left there is swept away."""
+    here = f"{zlib.crc32(platform.node().encode()):08x}"
+    for left in path.parent.glob(f".{glob.escape(path.name)}.{here}-*.part"):
+        pid = left.name.split("-")[-2]
+        if pid.isdecimal() and not _alive(int(pid)):
+            shutil.rmtree(left) if left.is_dir() else left.unlink(missing_ok=True)
+    return path.with_name(f".{path.name}.{here}-{os.getpid()}-{uuid4().hex[:8]}.part")
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _name_the_file(error: OSError, path: Path) -> None:
+    """A full disk is told by a write, which knows no name; the reader wants one."""
+    if error.filename is None:
+        error.filename = str(path)
+
+
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
     """Yield a temporary path beside `path`; rename it into place if the block ends well.
@@ -64,10 +92,13 @@ def whole_file(path: Path) -> Iterator[Path]:
     On any exception, Ctrl-C included, the temporary file is removed and `path` is untouched.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{uuid4().hex[:8]}.part")
+    temporary = _temporary(path)
     try:
         yield temporary
         temporary.replace(path)
+    except OSError as error:
+        _name_the_file(error, path)
+        raise
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -82,11 +113,14 @@ def whole_folder(path: Path) -> Iterator[Path]:
     if path.exists():
         raise PolyplinkError(f"{path} exists already", "choose another folder, or remove it")
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{uuid4().hex[:8]}.part")
+    temporary = _temporary(path)
     temporary.mkdir()
     try:
         yield temporary
         temporary.replace(path)
+    except OSError as error:
+        _name_the_file(error, path)
+        raise
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
@@ -146,6 +180,17 @@ class RunRecord:
         self.inputs = dict(inputs or {})
         self.started = datetime.now(UTC)
         self.seconds: dict[str, float] = {}
+
+    def claim(self, folder: Path) -> None:
+        """Refuse to write where another command's results lie.
+
+        Raises:
+            PolyplinkError: If `folder` holds the run.json of another command.
+        """
+        path = folder / "run.json"
+        there = read_json(path).get("command") if path.is_file() else self.command
+        if there != self.command:
+            raise PolyplinkError(f"{folder} holds a run of `{there}`", "name another folder")
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:

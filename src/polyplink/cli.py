@@ -6,7 +6,6 @@ Heavy rooms are imported inside the verbs, so that `polyplink --help` is instant
 import errno
 import functools
 import json
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, ParamSpec, TypeVar
 import typer
 
 from polyplink import __version__
+from polyplink.__main__ import INTERRUPTED, MISTAKE
 from polyplink.errors import PolyplinkError
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ app = typer.Typer(
     rich_markup_mode=None,  # a coloured help page would take twice as long to come
 )
 
-MISTAKE, INTERRUPTED = 2, 130
 
 Data = Annotated[Path, typer.Argument(help="Data folder that `polyplink import` wrote.")]
 Weights = Annotated[Path, typer.Argument(help="Weights file, or a folder `polyplink train` wrote.")]
@@ -424,15 +423,3 @@ def bench(
 
     for result in run_benches(name, size):
         typer.echo(json.dumps(to_plain(result)) if as_json else result.line())
-
-
-def main() -> None:
-    """Entry point of the `polyplink` command."""
-    try:
-        app()
-    except KeyboardInterrupt:
-        sys.exit(INTERRUPTED)
-
-
-if __name__ == "__main__":
-    main()

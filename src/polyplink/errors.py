@@ -1,6 +1,11 @@
 """The one exception for mistakes that a user can mend."""
 
 
+def first_line(error: BaseException) -> str:
+    """The first line of another library's message, which may go on with advice of its own."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
 class PolyplinkError(Exception):
     """A mistake in what was given, not in the program.
 

@@ -7,7 +7,7 @@ from polyplink.errors import PolyplinkError
 def test_a_fault_is_raised_with_its_mend_unless_lenient() -> None:
     with pytest.raises(PolyplinkError) as error:
         Faults(lenient=False).fault("box of no area", "a.xml", "correct the box")
-    assert str(error.value) == "a.xml: box of no area; correct the box, or import with lenient"
+    assert str(error.value) == "a.xml: box of no area; correct the box, or import with --lenient"
 
 
 def test_lenient_faults_and_warnings_are_counted_with_the_first_name() -> None:

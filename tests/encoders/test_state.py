@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from polyplink.encoders import check_state
+from polyplink.encoders import check_state, write_tensors
 from polyplink.errors import PolyplinkError
 
 
@@ -19,3 +19,15 @@ def test_only_exactly_the_wanted_tensors_pass() -> None:
     ):
         with pytest.raises(PolyplinkError, match=says):
             check_state(Path("f"), state, wanted)
+
+
+def test_a_full_disk_leaves_nothing_and_is_told_as_such(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(self: Path, data: bytes) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(OSError, match="No space left"):
+        write_tensors(tmp_path / "w.safetensors", {"a": torch.zeros(2)}, {})
+    assert not list(tmp_path.iterdir())

@@ -9,6 +9,7 @@ from safetensors.torch import save_file
 
 from polyplink.encoders import (
     EncoderConfig,
+    Seen,
     TrackletEncoder,
     WeightsRecord,
     load_encoder,
@@ -35,7 +36,7 @@ def record(config: EncoderConfig = SMALL) -> WeightsRecord:
         encoder=config,
         prepare=PrepareSettings(size=32, crop_factor=None),
         recipe={"name": "x"},
-        seen={"train": ["001-001"]},
+        seen=Seen("key", [("d", "001-001", "p")]),
         origin={"epoch": 3},
         operating={"alpha": 0.5},
     )
@@ -93,3 +94,11 @@ def test_files_that_are_no_weights(tmp_path: Path) -> None:
         )
         with pytest.raises(PolyplinkError, match=says):
             read_record(tmp_path / "c.safetensors")
+
+
+@pytest.mark.parametrize("text", ["no json", "[1]", '{"format": 1, "seen": {"trained": 3}}'])
+def test_a_broken_record_is_one_line(tmp_path: Path, text: str) -> None:
+    save_file({"x": torch.zeros(1)}, tmp_path / "a.safetensors", {"polyplink": text})
+    with pytest.raises(PolyplinkError, match=r"the record of .* is broken") as caught:
+        read_record(tmp_path / "a.safetensors")
+    assert len(str(caught.value).splitlines()) == 1

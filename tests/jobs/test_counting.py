@@ -1,11 +1,14 @@
 """The count, its tables and its report."""
 
 import json
+import shutil
 from pathlib import Path
 
 import polars as pl
 import pytest
 
+from polyplink.data import DataSet, read_data, write_data
+from polyplink.errors import PolyplinkError
 from polyplink.jobs import count
 from tests.conftest import Made
 
@@ -52,3 +55,23 @@ def test_the_report_warns_of_procedures_that_were_trained_on(counted: Path) -> N
 def test_counting_again_gives_the_same(counted: Path, made: Made, tmp_path: Path) -> None:
     again = count(made.run / "weights.safetensors", made.data, tmp_path, device="cpu")
     assert again.as_dict() == json.loads((counted / "count.json").read_text())
+
+
+def test_a_part_without_any_tracklet_counts_nothing(made: Made, tmp_path: Path) -> None:
+    data = read_data(made.data)
+    none = data.detections.filter(pl.col("procedure_id") != "001-005")
+    write_data(tmp_path / "d", DataSet.of(none, data.procedures, data.polyps, data.splits))
+    counted = count(made.run, tmp_path / "d", tmp_path / "c", part="eval", device="cpu")
+    assert counted.as_dict()["procedures"][0]["polyps"] == 0
+    assert "001-005" in counted.report.read_text()
+
+
+def test_another_commands_folder_and_a_broken_history_are_refused(
+    made: Made, tmp_path: Path
+) -> None:
+    with pytest.raises(PolyplinkError, match="holds a run of `train`"):
+        count(made.run, made.data, made.run, device="cpu")
+    shutil.copytree(made.run, tmp_path / "run")
+    (tmp_path / "run" / "history.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(PolyplinkError, match="is no history of a training run"):
+        count(tmp_path / "run", made.data, tmp_path / "c", device="cpu")

@@ -41,3 +41,10 @@ def test_parts_and_weights_that_are_not_there(made: Made, tmp_path: Path) -> Non
         embed_data(made.run, made.data, part="nowhere", device="cpu")
     with pytest.raises(PolyplinkError, match="no weights at"):
         embed_data(tmp_path, made.data, device="cpu")
+
+
+def test_a_broken_file_of_vectors_is_made_again(made: Made) -> None:
+    done = embed_data(made.run, made.data, part="eval", device="cpu")
+    done.path.write_bytes(b"junk")
+    again = embed_data(made.run, made.data, part="eval", device="cpu")
+    assert np.array_equal(again.embeddings.vectors, done.embeddings.vectors)

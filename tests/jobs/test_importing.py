@@ -31,3 +31,11 @@ def test_an_unknown_format_gets_the_nearest(tmp_path: Path) -> None:
         import_data("realcolon", tmp_path, tmp_path)
     with pytest.raises(PolyplinkError, match="choose one of: real-colon"):
         import_data("xyz", tmp_path, tmp_path)
+
+
+def test_tables_do_not_go_into_the_data_set_itself(tmp_path: Path) -> None:
+    data = read_data(write_procedures(tmp_path, procedures=2, images=False))
+    write_real_colon(data, tmp_path / "raw")
+    for out in (tmp_path / "raw", tmp_path / "raw" / "tables"):
+        with pytest.raises(PolyplinkError, match="in which nothing is changed"):
+            import_data("real-colon", tmp_path / "raw", out)

@@ -5,6 +5,7 @@ from pathlib import Path
 import polars as pl
 
 from polyplink.data import DataSet, read_data, write_data
+from polyplink.encoders import Seen
 from polyplink.jobs.leakage import overlap, seen_by
 from polyplink.tracklets import Prepared, PrepareSettings, prepare
 from tests.samples import write_procedures
@@ -20,7 +21,7 @@ def test_procedures_and_patients_are_known_again_whatever_the_key(tmp_path: Path
     seen = seen_by(first, ["001-001"], ["001-002"])
     assert overlap(seen, first) == ["001-001", "001-002"]
     assert overlap(seen, first.select(["001-003"])) == []
-    assert overlap({}, first) == []
+    assert overlap(Seen(), first) == []
     data = read_data(folder)
     for columns, expected in (
         ({"age": pl.lit(50, dtype=pl.Int32)}, ["001-001", "001-002"]),  # another key

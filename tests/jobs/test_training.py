@@ -16,9 +16,9 @@ from tests.samples import write_procedures
 def test_weights_carry_recipe_procedures_and_operating_point(made: Made) -> None:
     record = read_record(made.run / "weights.safetensors")
     assert record.prepare == recipe().prepare
-    trained, validated = record.seen["trained"], record.seen["validated"]
+    trained, validated = record.seen.trained, record.seen.validated
     assert [row[1] for row in trained] == ["001-001", "001-002", "001-004"]
-    assert validated == [["sample", "001-003", "001-003"]]  # data set, procedure, patient
+    assert list(validated) == [("sample", "001-003", "001-003")]  # data set, procedure, patient
     assert "seconds" not in record.origin  # equal trainings give equal files
     assert record.operating is not None
     assert "chosen on the held-out procedures 001-003" in record.operating["origin"]

@@ -13,7 +13,7 @@ LIGHT_ENOUGH = ("torch", "sklearn", "matplotlib", "numba")  # for the help page
 IMPORT = "import polyplink"
 HELP = """
 import contextlib, io, sys
-from polyplink.cli import main
+from polyplink.__main__ import main
 sys.argv = ["polyplink", "--help"]
 with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):
     main()

@@ -29,7 +29,7 @@ class Faults:
             PolyplinkError: Unless lenient.
         """
         if not self.lenient:
-            raise PolyplinkError(f"{name}: {kind}", f"{mend}, or import with lenient")
+            raise PolyplinkError(f"{name}: {kind}", f"{mend}, or import with --lenient")
         self.warn(f"{kind}, left out", name)
 
     def warn(self, kind: str, name: str, count: int = 1) -> None:

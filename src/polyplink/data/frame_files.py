@@ -12,6 +12,7 @@ from polyplink.errors import PolyplinkError
 # `.0` is how the release writes the frames of 001-012.
 _NUMBER = re.compile(r"_(\d+)(?:\.0+)?\.[A-Za-z]+$")
 
+LARGEST = 2**31 - 1  # of any count or size: the tables hold 32-bit numbers
 _READ_BYTES = 1 << 16  # an annotation file is about 1 KiB
 
 
@@ -38,6 +39,8 @@ def frame_files(folder: Path, suffix: str) -> dict[int, str]:
                 f"{folder / name} has no frame number", "name it <procedure>_<frame>"
             )
         frame = int(number.group(1))
+        if frame > LARGEST:
+            raise PolyplinkError(f"{folder / name} is of frame {frame}", "correct its name")
         if frame in names:
             raise PolyplinkError(
                 f"{folder} has two files for frame {frame} ({names[frame]}, {name})",

@@ -4,10 +4,7 @@ Source: Biffi et al., Scientific Data 2024, 11:539 (figshare 22202866). Images a
 annotations and the two tables are enough to build tracklets and count from boxes.
 """
 
-import multiprocessing
-import signal
 from collections.abc import Callable, Generator
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +19,7 @@ from polyplink.data.splits import split_by_rule
 from polyplink.data.tables import DataSet
 from polyplink.data.write_real_colon import frames_folder
 from polyplink.errors import PolyplinkError
+from polyplink.workers import worker_pool
 
 DATASET = "real-colon"
 SIMULATED = "simulated"  # begins the name of what the simulator wrote; never called real
@@ -144,21 +142,8 @@ def _read_all(
     if workers <= 1 or len(sources) <= 1:
         yield from map(read_boxes, sources)
         return
-    # Spawned, because a fork of a process that has threads (polars has) may hang.
-    pool = ProcessPoolExecutor(
-        min(workers, len(sources)),
-        mp_context=multiprocessing.get_context("spawn"),
-        initializer=_ignore_interrupt,
-    )
-    try:
+    with worker_pool(min(workers, len(sources))) as pool:
         yield from pool.map(read_boxes, sources)
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-def _ignore_interrupt() -> None:
-    # Ctrl-C is for the parent, which ends the pool; workers would each print a traceback.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _join(

@@ -11,7 +11,7 @@ import polars as pl
 
 from polyplink.data.tables import POLYPS, PROCEDURES, Column, Schema, check
 from polyplink.data.vocabulary import normalise_location
-from polyplink.errors import PolyplinkError
+from polyplink.errors import PolyplinkError, first_line
 
 _LESIONS = Column(pl.Int32(), True, "number of lesions")
 
@@ -76,7 +76,9 @@ def _read(path: Path, columns: Mapping[str, tuple[str, Column]]) -> pl.DataFrame
         # As text: a type that is guessed turns a name such as 001 into a number.
         table = pl.read_csv(path, infer_schema=False)
     except pl.exceptions.PolarsError as error:
-        raise PolyplinkError(f"{path} is not a table ({error})", "download it again") from None
+        raise PolyplinkError(
+            f"{path} is not a table ({first_line(error)})", "download it again"
+        ) from None
     missing = [name for name in columns if name not in table.columns]
     if missing:
         raise PolyplinkError(

@@ -6,15 +6,16 @@ and `run.json`. Identity, procedure and patient are columns; missing is null, ne
 
 import hashlib
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import polars as pl
 
 from polyplink.artefacts import content_key, read_json, whole_file, write_json
-from polyplink.errors import PolyplinkError
+from polyplink.errors import PolyplinkError, first_line
 
 
 @dataclass(frozen=True)
@@ -98,15 +99,28 @@ def check(frame: pl.DataFrame, schema: Schema, table: str) -> pl.DataFrame:
     return frame.select(columns)
 
 
+def _may_hold(found: pl.DataType, wanted: pl.DataType) -> bool:
+    """Whether values of one type can be those of another: numbers, text, or nothing at all."""
+    if found == pl.Null:
+        return True
+    text = found in (pl.String, pl.Categorical, pl.Enum)
+    return text or (found.is_numeric() and wanted.is_numeric())
+
+
 def _checked_column(frame: pl.DataFrame, name: str, column: Column, table: str) -> pl.Expr:
     values = frame[name]
+    if not _may_hold(values.dtype, column.dtype):
+        raise _refuse(table, f"column {name} holds {values.dtype}", f"write {column.meaning}")
     cast = values.cast(column.dtype, strict=False)
-    lost = (cast.is_null() & values.is_not_null()).arg_true()
+    gone = cast.is_null() & values.is_not_null()
+    if values.dtype.is_float() and column.dtype.is_integer():
+        gone = gone | (cast.cast(pl.Float64) != values.cast(pl.Float64)).fill_null(False)
+    lost = gone.arg_true()
     if lost.len():
         row = int(lost[0])
         raise _refuse(
             table,
-            f"column {name}, row {row}: {values[row]!r} is not a {column.dtype}",
+            f"column {name}, row {row}: {values[row]!r} is no value for it",
             f"write {column.meaning}",
         )
     empty = cast.is_null().arg_true()
@@ -154,6 +168,21 @@ def _check_relations(
             )
 
 
+def _check_splits(splits: Any) -> None:
+    """Splits may come from a file that anyone wrote: part -> list of procedure ids."""
+    fits = splits is None or (
+        isinstance(splits, Mapping)
+        and all(
+            isinstance(ids, list | tuple) and all(isinstance(i, str) for i in ids)
+            for ids in splits.values()
+        )
+    )
+    if not fits:
+        raise PolyplinkError(
+            "splits.json is not a mapping of parts to lists of procedure ids", "import again"
+        )
+
+
 def _table_key(table: pl.DataFrame) -> str:
     # Text, because two equal tables may lie in memory in different ways.
     return hashlib.sha256(table.write_csv(null_value="\0").encode()).hexdigest()
@@ -197,6 +226,7 @@ class DataSet:
         procedures = check(procedures, PROCEDURES, "procedures")
         polyps = check(polyps, POLYPS, "polyps")
         _check_relations(detections, procedures, polyps)
+        _check_splits(splits)
         # Where the images lie is not content: a moved data set keeps its key.
         key = content_key([_table_key(t) for t in (detections, procedures.drop("source"), polyps)])
         return cls(detections, procedures, polyps, dict(splits or {}), key)
@@ -227,18 +257,24 @@ TABLES = ("detections", "procedures", "polyps")
 
 def write_table(path: Path, table: pl.DataFrame) -> None:
     """Write a Parquet file, whole or not at all."""
+    with whole_file(path) as temporary:
+        temporary.write_bytes(_parquet(table))
+
+
+def _parquet(table: pl.DataFrame) -> memoryview:
     # Through memory, because polars hides from its caller that a disk is full.
     buffer = BytesIO()
     table.write_parquet(buffer)
-    with whole_file(path) as temporary:
-        temporary.write_bytes(buffer.getbuffer())
+    return buffer.getbuffer()
 
 
 def write_data(folder: Path, data: DataSet) -> None:
     """Write the three tables and splits.json into `folder`, each whole or not at all."""
-    for name in TABLES:
-        write_table(folder / f"{name}.parquet", getattr(data, name))
-    write_json(folder / "splits.json", data.splits)
+    with ExitStack() as stack:  # all are written before the first takes its place
+        for name in TABLES:
+            temporary = stack.enter_context(whole_file(folder / f"{name}.parquet"))
+            temporary.write_bytes(_parquet(getattr(data, name)))
+        write_json(folder / "splits.json", data.splits)
 
 
 def read_data(folder: Path) -> DataSet:
@@ -259,7 +295,9 @@ def read_data(folder: Path) -> DataSet:
         try:
             tables[name] = pl.read_parquet(path)
         except pl.exceptions.PolarsError as error:
-            raise PolyplinkError(f"{path} cannot be read ({error})", "import again") from None
+            raise PolyplinkError(
+                f"{path} cannot be read ({first_line(error)})", "import again"
+            ) from None
     splits_path = folder / "splits.json"
     splits = read_json(splits_path) if splits_path.is_file() else {}
     return DataSet.of(**tables, splits=splits)

@@ -3,13 +3,13 @@
 Source: Biffi et al., Scientific Data 2024, 11:539, and the annotation files of its release.
 """
 
-import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from xml.etree import ElementTree as ET
 from xml.sax.saxutils import escape
 
+from polyplink.data.frame_files import LARGEST
 from polyplink.errors import PolyplinkError
 
 _MEND = "download or unpack this file again"
@@ -144,9 +144,10 @@ def _parse_without_object(text: str) -> VocFrame | None:
     if not whole or len(fields) < 4 or "<!" in text:
         return None
     width, height = fields["width"], fields["height"]
-    if not (width.isdecimal() and height.isdecimal() and int(width) and int(height)):
+    sizes = [int(text) if text.isdecimal() else 0 for text in (width, height)]
+    if not all(0 < size <= LARGEST for size in sizes):
         return None
-    return VocFrame(fields["folder"], fields["filename"], int(width), int(height), ())
+    return VocFrame(fields["folder"], fields["filename"], sizes[0], sizes[1], ())
 
 
 def _parse_object(element: ET.Element, name: str) -> VocObject:
@@ -178,6 +179,6 @@ def _real(element: ET.Element, tag: str, name: str) -> float:
 
 def _count(element: ET.Element, tag: str, name: str) -> int:
     value = _real(element, tag, name)
-    if not 1 <= value < math.inf:
+    if not 1 <= value <= LARGEST:
         raise PolyplinkError(f"{name}: <{tag}> holds {value:g}, not a number from 1", _MEND)
     return round(value)

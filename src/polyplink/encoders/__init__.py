@@ -5,11 +5,12 @@ from polyplink.encoders.device import pick_device, precision
 from polyplink.encoders.embed import Embedder, NetworkEmbedder, colour_histogram, embed
 from polyplink.encoders.embeddings import Embeddings, read_embeddings, write_embeddings
 from polyplink.encoders.frames import build_frame_encoder
-from polyplink.encoders.state import check_state
+from polyplink.encoders.state import check_state, write_tensors
 from polyplink.encoders.tracklet import Projector, Tokens, TrackletEncoder
 from polyplink.encoders.weights import (
     WEIGHTS_FILE,
     LoadedEncoder,
+    Seen,
     WeightsRecord,
     load_encoder,
     read_record,
@@ -25,6 +26,7 @@ __all__ = [
     "LoadedEncoder",
     "NetworkEmbedder",
     "Projector",
+    "Seen",
     "Tokens",
     "TrackletEncoder",
     "WeightsRecord",
@@ -40,4 +42,5 @@ __all__ = [
     "save_weights",
     "weights_path",
     "write_embeddings",
+    "write_tensors",
 ]

@@ -1,5 +1,6 @@
 """Where tensors live and in which precision a device computes."""
 
+import re
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -16,6 +17,8 @@ def pick_device(name: str = "auto") -> torch.device:
     """
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if not re.fullmatch(r"cpu|cuda(:\d+)?", name):
+        raise PolyplinkError(f"no device {name!r} here", "use auto, cpu, cuda or cuda:N")
     try:
         device = torch.device(name)
         torch.empty(1, device=device)

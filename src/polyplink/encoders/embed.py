@@ -108,14 +108,11 @@ def embed(
         progress: Called with (tracklets done, tracklets in all) after each procedure.
 
     Raises:
-        PolyplinkError: If there is no tracklet, or a vector is not finite.
+        PolyplinkError: If a vector is not finite.
     """
     table = prepared.tracklets
-    if table.is_empty():
-        raise PolyplinkError(
-            f"no tracklet of {prepared.settings.min_length} frames or more",
-            "lower prepare.min_length, or give procedures with longer tracklets",
-        )
+    if table.is_empty():  # procedures without polyps: nothing to embed, and no mistake
+        return Embeddings([], np.zeros((0, 1), np.float32), weights_id, prepared.key)
     parts = []
     for (procedure_id,), rows in table.group_by("procedure_id", maintain_order=True):
         parts.append(embedder(prepared.crops(str(procedure_id)), rows["n_crops"].to_list()))

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from polyplink.data import write_table
-from polyplink.errors import PolyplinkError
+from polyplink.errors import PolyplinkError, first_line
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,9 @@ def read_embeddings(path: Path) -> Embeddings:
     try:
         table = pl.read_parquet(path)
     except pl.exceptions.PolarsError as error:
-        raise PolyplinkError(f"{path} cannot be read ({error})", "embed again") from None
+        raise PolyplinkError(
+            f"{path} cannot be read ({first_line(error)})", f"remove {path} and embed again"
+        ) from None
     for column in ("tracklet_id", "vector", "weights_id", "crops_id"):
         if column not in table.columns:
             raise PolyplinkError(f"{path} has no column {column}", "embed again")

@@ -12,7 +12,7 @@ from torch import nn
 
 from polyplink._torchvision import heal_torchvision
 from polyplink.encoders.state import check_state
-from polyplink.errors import PolyplinkError
+from polyplink.errors import PolyplinkError, first_line
 
 FAMILY = "timm:"
 
@@ -64,7 +64,9 @@ def _load_backbone(model: nn.Module, path: Path) -> None:
     try:
         state = load_file(path)
     except SafetensorError as error:
-        raise PolyplinkError(f"{path} is not safetensors ({error})", "convert it first") from None
+        raise PolyplinkError(
+            f"{path} is not safetensors ({first_line(error)})", "convert it first"
+        ) from None
     # A published file also holds the classifier, which is not part of a frame encoder.
     named = getattr(model, "pretrained_cfg", {}).get("classifier") or ()
     heads = (named,) if isinstance(named, str) else tuple(named)

@@ -4,8 +4,21 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import torch
+from safetensors.torch import save
 
+from polyplink.artefacts import whole_file
 from polyplink.errors import PolyplinkError
+
+
+def write_tensors(
+    path: Path, tensors: Mapping[str, torch.Tensor], metadata: Mapping[str, str]
+) -> None:
+    """Write tensors of any device as safetensors, whole or not at all."""
+    cpu = {key: value.detach().cpu().contiguous() for key, value in tensors.items()}
+    # Through memory, because the library hides from its caller that a disk is full.
+    data = save(cpu, dict(metadata))
+    with whole_file(path) as temporary:
+        temporary.write_bytes(data)
 
 
 def check_state(

@@ -1,26 +1,40 @@
 """Weights with their record: what they are, how to feed them, what they have seen."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 
-from polyplink.artefacts import KEY_DIGITS, file_key, to_plain, whole_file
+from polyplink.artefacts import KEY_DIGITS, file_key, to_plain
 from polyplink.encoders.config import EncoderConfig
-from polyplink.encoders.state import check_state
+from polyplink.encoders.state import check_state, write_tensors
 from polyplink.encoders.tracklet import TrackletEncoder
-from polyplink.errors import PolyplinkError
+from polyplink.errors import PolyplinkError, first_line
 from polyplink.tracklets import PrepareSettings
 
 WEIGHTS_FILE = "weights.safetensors"
 _RECORD = "polyplink"  # the one metadata entry of the file
 _FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What an encoder was trained or validated on, by name.
+
+    Attributes:
+        data: Key of the data set.
+        trained: (data set, procedure, patient) of every procedure trained on.
+        validated: The same of every procedure validated on.
+    """
+
+    data: str = ""
+    trained: Sequence[tuple[str, str, str]] = ()
+    validated: Sequence[tuple[str, str, str]] = ()
 
 
 @dataclass(frozen=True)
@@ -31,7 +45,7 @@ class WeightsRecord:
         encoder: How to build the encoder; its `frame_weights` are None, being inside already.
         prepare: The crop rule and sampling that the encoder was trained with.
         recipe: Every field of the recipe it was trained by.
-        seen: Procedure ids, patients and data key that it was trained or validated on.
+        seen: What it was trained or validated on.
         origin: Where it came from: epoch, validation loss, and what chose it.
         operating: Clustering settings and link calibration for counting, or None.
     """
@@ -39,7 +53,7 @@ class WeightsRecord:
     encoder: EncoderConfig
     prepare: PrepareSettings
     recipe: Mapping[str, Any]
-    seen: Mapping[str, Any]
+    seen: Seen
     origin: Mapping[str, Any]
     operating: Mapping[str, Any] | None = None
 
@@ -55,11 +69,9 @@ class LoadedEncoder:
 
 def save_weights(path: Path, encoder: TrackletEncoder, record: WeightsRecord) -> None:
     """Write the encoder and its record as one safetensors file, whole or not at all."""
-    state = {k: v.detach().cpu().contiguous() for k, v in encoder.state_dict().items()}
     plain = to_plain(replace(record, encoder=replace(record.encoder, frame_weights=None)))
     text = json.dumps({"format": _FORMAT} | plain, sort_keys=True)
-    with whole_file(path) as temporary:
-        save_file(state, temporary, metadata={_RECORD: text})
+    write_tensors(path, encoder.state_dict(), {_RECORD: text})
 
 
 def weights_path(given: Path) -> Path:
@@ -87,20 +99,20 @@ def read_record(path: Path) -> WeightsRecord:
             metadata = file.metadata() or {}
     except (SafetensorError, OSError) as error:
         raise PolyplinkError(
-            f"{path} is not safetensors ({error})", "train or copy again"
+            f"{path} is not safetensors ({first_line(error)})", "train or copy again"
         ) from None
     if _RECORD not in metadata:
         raise PolyplinkError(
             f"{path} holds no polyplink record", "give weights that `polyplink train` wrote"
         )
-    record = json.loads(metadata[_RECORD])
-    if record.pop("format", None) != _FORMAT:
-        raise PolyplinkError(f"{path} has another format of record", "update polyplink")
     try:
+        record = json.loads(metadata[_RECORD])
+        if record.pop("format", None) != _FORMAT:
+            raise PolyplinkError(f"{path} has another format of record", "update polyplink")
         values = {f.name: _validated(f.type, record[f.name]) for f in fields(WeightsRecord)}
-    except (KeyError, ValidationError) as error:
+    except (KeyError, ValueError, TypeError, AttributeError) as error:
         raise PolyplinkError(
-            f"the record of {path} is broken ({error})", "train or copy again"
+            f"the record of {path} is broken ({first_line(error)})", "train or copy again"
         ) from None
     return WeightsRecord(**values)
 

@@ -152,7 +152,7 @@ def _write_tables(out: Path, summary: dict[str, Any], linked: Sequence[Linked]) 
         orient="row",
     )
     with whole_file(out / "counts.csv") as temporary:
-        counts.write_csv(temporary)
+        temporary.write_text(counts.write_csv(), encoding="utf-8")
 
 
 def _warnings(done: Embedded, operating: Operating, linked: Sequence[Linked]) -> tuple[str, ...]:
@@ -195,10 +195,10 @@ def count(
         progress: Told of crops and tracklets.
 
     Raises:
-        PolyplinkError: If weights, data folder or an image is at fault, or nothing is long
-            enough to be a tracklet.
+        PolyplinkError: If weights, data folder or an image is at fault.
     """
     record = RunRecord("count", settings={"weights": weights, "part": part})
+    record.claim(out)
     with record.stage("embed"):
         done = embed_data(
             weights, folder, part=part, device=device, workers=workers, progress=progress

@@ -57,6 +57,7 @@ def demo(
     """
     preset = preset or tiny()
     recipe = override(ntssl_demo(), overrides)
+    PolyplinkError.unless(seed >= 0, f"seed {seed} is below 0", "give a whole number from 0")
     _claim(out, content_key("demo", preset, seed, recipe))
     raw, data, run = out / "raw", out / "data", out / "run"
     simulate(raw, preset, seed, workers=workers, progress=counter(progress, "render procedures"))

@@ -1,5 +1,6 @@
 """Embedding a data set with an encoder, once."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from polyplink.encoders import (
     read_embeddings,
     write_embeddings,
 )
+from polyplink.errors import PolyplinkError
 from polyplink.jobs.progress import Progress, counter, silent
 from polyplink.tracklets import Prepared, PrepareSettings, prepare
 
@@ -47,15 +49,18 @@ def kept(
     weights_id: str,
     device: torch.device,
     progress: Progress,
-) -> Path:
-    """Embed a part of a prepared data set, or find it embedded; returns the file."""
+) -> tuple[Embeddings, Path]:
+    """Embed a part of a prepared data set, or find it embedded; the vectors and their file."""
     # bf16 on a GPU and float32 on a CPU give other last digits: each keeps its own.
     name = f"{weights_id}-{device.type}-{content_key(prepared.procedures)}.parquet"
     path = prepared.folder / "embeddings" / name
-    if not path.is_file():
-        stage = counter(progress, f"embed {weights_id}")
-        write_embeddings(path, embed(prepared, embedder, weights_id, progress=stage))
-    return path
+    if path.is_file():
+        with suppress(PolyplinkError):  # what cannot be read is made again
+            return read_embeddings(path), path
+    stage = counter(progress, f"embed {weights_id}")
+    embeddings = embed(prepared, embedder, weights_id, progress=stage)
+    write_embeddings(path, embeddings)
+    return embeddings, path
 
 
 def prepare_part(
@@ -101,8 +106,8 @@ def embed_data(
     where = pick_device(device)
     loaded = load_encoder(weights, where)
     prepared = prepare_part(folder, loaded.record.prepare, part, workers, progress)
-    path = kept(prepared, NetworkEmbedder(loaded.encoder), loaded.weights_id, where, progress)
-    embeddings = read_embeddings(path)
+    embedder = NetworkEmbedder(loaded.encoder)
+    embeddings, path = kept(prepared, embedder, loaded.weights_id, where, progress)
     if out is not None:
         write_embeddings(out, embeddings)
     return Embedded(loaded, prepared, embeddings, out or path)

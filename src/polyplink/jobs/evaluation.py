@@ -8,7 +8,7 @@ from typing import Any
 
 from polyplink.artefacts import RunRecord, to_plain, write_json
 from polyplink.associate import Grid, demo_grid, paper_grid
-from polyplink.encoders import LoadedEncoder, pick_device, read_embeddings, weights_path
+from polyplink.encoders import LoadedEncoder, pick_device, weights_path
 from polyplink.errors import PolyplinkError
 from polyplink.evaluate import Evaluation, EvaluationSettings, Samples, evaluate_embeddings
 from polyplink.jobs.clustering import scenes
@@ -78,9 +78,14 @@ def samples_of(prepared: Prepared) -> Samples:
     """The tracklets as the tasks see them.
 
     Raises:
-        PolyplinkError: If no polyp is known.
+        PolyplinkError: If there is no tracklet, or no polyp is known.
     """
     table = prepared.tracklets
+    if table.is_empty():
+        raise PolyplinkError(
+            f"no tracklet of {prepared.settings.min_length} frames or more to evaluate on",
+            "name a --part with longer tracklets",
+        )
     if table["polyp_id"].is_null().all():
         raise PolyplinkError(
             "table detections: column polyp_id is empty, and evaluation needs true polyps",
@@ -153,6 +158,7 @@ def evaluate(
     """
     settings = EvaluationSettings(grid=find_grid(grid), threads=workers)
     record = RunRecord("evaluate", settings={"weights": weights, "part": part, "grid": grid})
+    record.claim(out)
     with record.stage("embed"):
         done = embed_data(
             weights, folder, part=part, device=device, workers=workers, progress=progress
@@ -164,8 +170,8 @@ def evaluate(
         if with_baselines:
             where = pick_device(device)
             for name, (own_id, embedder) in baselines(done.loaded, where).items():
-                path = kept(done.prepared, embedder, own_id, where, progress)
-                vectors[name] = read_embeddings(path).vectors
+                found, _ = kept(done.prepared, embedder, own_id, where, progress)
+                vectors[name] = found.vectors
     record.inputs |= {"weights": done.loaded.weights_id, "crops": done.prepared.key}
     with record.stage("evaluate"):
         evaluation = evaluate_embeddings(vectors, samples, settings)

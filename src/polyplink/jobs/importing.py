@@ -42,6 +42,12 @@ def import_data(
         raise PolyplinkError(f"no format {data_format!r}", mend)
     settings = {"format": data_format, "source": source, "images": images, "lenient": lenient}
     record = RunRecord("import", settings=settings)
+    if out.resolve().is_relative_to(source.resolve()):
+        raise PolyplinkError(
+            f"{out} is inside the data set {source}, in which nothing is changed",
+            "name another folder for the tables",
+        )
+    record.claim(out)
     with record.stage("read"):
         imported = IMPORTERS[data_format](
             source,

@@ -3,11 +3,11 @@
 Compared are names, not keys: a corrected table or a lenient import is still the same procedure.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import polars as pl
 
+from polyplink.encoders import Seen
 from polyplink.tracklets import Prepared
 
 
@@ -17,16 +17,12 @@ def _named(prepared: Prepared, procedures: Sequence[str]) -> list[tuple[str, str
     return table.select("dataset", "procedure_id", "patient").rows()
 
 
-def seen_by(prepared: Prepared, trained: Sequence[str], validated: Sequence[str]) -> dict[str, Any]:
+def seen_by(prepared: Prepared, trained: Sequence[str], validated: Sequence[str]) -> Seen:
     """The record of what an encoder has seen, to travel with its weights."""
-    return {
-        "data": prepared.data.key,
-        "trained": _named(prepared, trained),
-        "validated": _named(prepared, validated),
-    }
+    return Seen(prepared.data.key, _named(prepared, trained), _named(prepared, validated))
 
 
-def overlap(seen: Mapping[str, Any], prepared: Prepared) -> list[str]:
+def overlap(seen: Seen, prepared: Prepared) -> list[str]:
     """Procedures of a part that an encoder was trained or validated on, or whose patient it saw.
 
     Args:
@@ -36,7 +32,7 @@ def overlap(seen: Mapping[str, Any], prepared: Prepared) -> list[str]:
     Returns:
         Procedure ids, in the part's order.
     """
-    known = [tuple(row) for name in ("trained", "validated") for row in seen.get(name, ())]
+    known = [*seen.trained, *seen.validated]
     procedures = {(dataset, procedure) for dataset, procedure, _ in known}
     patients = {(dataset, patient) for dataset, _, patient in known}
     return [

@@ -14,6 +14,7 @@ from polyplink.artefacts import machine
 from polyplink.associate import Clustering, Doubt, link_scores, time_gaps, uncertain
 from polyplink.data import SIMULATED
 from polyplink.encoders import LoadedEncoder
+from polyplink.errors import PolyplinkError
 from polyplink.jobs.clustering import Scene
 from polyplink.jobs.operating import Operating
 from polyplink.report import (
@@ -27,6 +28,7 @@ from polyplink.report import (
 from polyplink.tracklets import Prepared
 
 MOST_DOUBTS = 5  # per procedure
+_CURVES = ("loss", "loss_labels", "loss_bags", "tau", "purity")
 
 
 @dataclass(frozen=True)
@@ -161,19 +163,21 @@ def training_curves(weights: Path, loaded: LoadedEncoder) -> Training | None:
     path = weights.parent / "history.csv"
     if not path.is_file():
         return None
-    with path.open(newline="") as file:
-        rows = list(csv.DictReader(file))
-
-    def column(name: str) -> tuple[float, ...]:
-        return tuple(float(row[name]) for row in rows)
-
+    try:
+        with path.open(newline="") as file:
+            rows = [{k: float(v) for k, v in row.items()} for row in csv.DictReader(file)]
+        curves = {name: tuple(row[name] for row in rows) for name in _CURVES}
+    except (KeyError, ValueError, TypeError, csv.Error):
+        raise PolyplinkError(
+            f"{path} is no history of a training run", "remove it; a report does without"
+        ) from None
     selected = loaded.record.origin.get("selected_by")
     watched = "loss_bags" if selected == "bags" else "loss_labels"
     best = loaded.record.origin.get("epoch")
     return Training(
-        loss=column("loss"),
-        validation_loss=column(watched),
-        tau=column("tau"),
-        purity=column("purity"),
+        loss=curves["loss"],
+        validation_loss=curves[watched],
+        tau=curves["tau"],
+        purity=curves["purity"],
         best_epoch=None if best is None else int(best),
     )

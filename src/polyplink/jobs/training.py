@@ -114,6 +114,7 @@ def train(
     # Before crops are cut, which may take a night: is there such a backbone, and its weights?
     build_frame_encoder(config.encoder.frame_encoder, config.encoder.frame_weights)
     record = RunRecord("train", settings=config, seed=config.seed)
+    record.claim(out)
     with record.stage("prepare"):
         prepared = prepare_part(folder, config.prepare, config.part, workers, progress)
     record.inputs["crops"] = prepared.key

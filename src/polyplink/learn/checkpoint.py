@@ -7,11 +7,10 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import nn
 
-from polyplink.artefacts import to_plain, whole_file
-from polyplink.encoders import check_state
+from polyplink.artefacts import to_plain
+from polyplink.encoders import check_state, write_tensors
 from polyplink.errors import PolyplinkError
 
 _STATE = "state"
@@ -46,9 +45,7 @@ def save_checkpoint(
         for name, m in modules.items()
         for key, value in m.state_dict().items()
     } | _optimizer_tensors(optimizer)
-    cpu = {key: value.detach().cpu().contiguous() for key, value in tensors.items()}
-    with whole_file(path) as temporary:
-        save_file(cpu, temporary, metadata={_STATE: json.dumps(to_plain(state))})
+    write_tensors(path, tensors, {_STATE: json.dumps(to_plain(state))})
 
 
 def read_state(path: Path) -> dict[str, Any]:
@@ -58,7 +55,7 @@ def read_state(path: Path) -> dict[str, Any]:
         PolyplinkError: If the file is missing or no checkpoint.
     """
     if not path.is_file():
-        raise PolyplinkError(f"no checkpoint {path}", "start without --resume")
+        raise PolyplinkError(f"no checkpoint {path}", "start without --resume, in a new folder")
     try:
         with safe_open(path, framework="pt") as file:
             text = (file.metadata() or {})[_STATE]
@@ -78,6 +75,7 @@ def load_checkpoint(
     Raises:
         PolyplinkError: If the checkpoint is of another encoder.
     """
+    read_state(path)  # refuses what is missing or no checkpoint
     with safe_open(path, framework="pt") as file:
         tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
     for name, module in modules.items():

@@ -6,12 +6,10 @@ off goes on with the procedures that are missing.
 
 import contextlib
 import itertools
-import multiprocessing
-import os
+import re
 from collections.abc import Callable, Generator, Sequence
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, wait
 from pathlib import Path
-from threading import Thread
 
 import torch
 
@@ -22,6 +20,7 @@ from polyplink.errors import PolyplinkError
 from polyplink.simulate.presets import Preset
 from polyplink.simulate.truth import TRUTH, read_truth
 from polyplink.simulate.write import Job, write_procedure
+from polyplink.workers import worker_pool
 
 Progress = Callable[[int, int], None]
 
@@ -79,12 +78,14 @@ def _check(seed: int, workers: int, device: str) -> None:
         raise PolyplinkError(f"seed {seed} is below 0", "give a whole number from 0")
     if workers < 1:
         raise PolyplinkError(f"{workers} workers cannot render", "give 1 or more")
+    mend = "use cpu, cuda or cuda:N"
+    PolyplinkError.unless(
+        re.fullmatch(r"cpu|cuda(:\d+)?", device) is not None, f"no device {device!r} here", mend
+    )
     try:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError):
-        raise PolyplinkError(
-            f"no device {device!r} here", 'give "cpu", or a device that torch lists'
-        ) from None
+        raise PolyplinkError(f"no device {device!r} here", mend) from None
 
 
 def _claim(out: Path, preset: Preset, seed: int, device: str) -> None:
@@ -125,35 +126,16 @@ def _rendered(jobs: Sequence[Job], workers: int) -> Generator[str, None, None]:
     if workers == 1 or len(jobs) < 2:
         yield from (write_procedure(job) for job in jobs)
         return
-    pool = ProcessPoolExecutor(
-        min(workers, len(jobs)),
-        mp_context=multiprocessing.get_context("spawn"),
-        initializer=_leave_with_parent,
-    )
     waiting = iter(jobs)
-    # No more jobs than workers are handed out, so that none begins after an interruption.
-    running = {pool.submit(write_procedure, job) for job in itertools.islice(waiting, workers)}
-    try:
+    with worker_pool(min(workers, len(jobs))) as pool:
+        # No more jobs than workers are handed out, so that none begins after an interruption.
+        running = {pool.submit(write_procedure, job) for job in itertools.islice(waiting, workers)}
         while running:
             done, running = wait(running, return_when=FIRST_COMPLETED)
             running |= {
                 pool.submit(write_procedure, job) for job in itertools.islice(waiting, len(done))
             }
             yield from [future.result() for future in done]
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
-
-
-def _leave_with_parent() -> None:
-    """End this worker when the process that started it has gone, however it went."""
-
-    def watch() -> None:
-        parent = multiprocessing.parent_process()
-        if parent is not None:
-            parent.join()
-            os._exit(1)
-
-    Thread(target=watch, daemon=True).start()
 
 
 def _description(preset: Preset, seed: int) -> str:

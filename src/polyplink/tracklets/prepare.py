@@ -174,7 +174,7 @@ def frame_crops(part: Prepared, procedure: dict[str, Any], folder: Path) -> list
         frame = boxes.filter(pl.col("image").is_null())["frame"][0]
         raise PolyplinkError(
             f"procedure {procedure['procedure_id']!r}, frame {frame}: no image",
-            "import the data with its images, or prepare without crops",
+            "import the data with its images; `polyplink prepare --no-crops` gives tracklets alone",
         )
     width, height = procedure["width"], procedure["height"]
     cuts = enlarge(boxes.select(BOX).to_numpy(), factor, width, height)  # crops 4

@@ -11,7 +11,7 @@ import polars as pl
 
 from polyplink.artefacts import content_key
 from polyplink.data.tables import DataSet, read_data
-from polyplink.errors import PolyplinkError
+from polyplink.errors import PolyplinkError, first_line
 from polyplink.tracklets.crops import Pixels
 from polyplink.tracklets.fragments import fragments
 from polyplink.tracklets.spans import Spans, spans_of
@@ -95,7 +95,8 @@ class Prepared:
             ) from None
         except (ValueError, EOFError) as error:
             raise PolyplinkError(
-                f"{path} cannot be read ({error})", "remove it and run `polyplink prepare`"
+                f"{path} cannot be read ({first_line(error)})",
+                "remove it and run `polyplink prepare`",
             ) from None
         return crops
 
@@ -169,7 +170,7 @@ def load_prepared(target: Path, data: DataSet, settings: PrepareSettings) -> Pre
             tables[name] = pl.read_parquet(path)
         except (OSError, pl.exceptions.PolarsError) as error:
             raise PolyplinkError(
-                f"{path} cannot be read ({error})",
+                f"{path} cannot be read ({first_line(error)})",
                 f"remove {target} and run `polyplink prepare`",
             ) from None
     return Prepared(

@@ -1,0 +1,67 @@
+"""Worker processes that leave Ctrl-C to their parent and end with it."""
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+
+from polyplink.errors import PolyplinkError
+
+
+@contextmanager
+def worker_pool(workers: int) -> Iterator[ProcessPoolExecutor]:
+    """A pool of spawned processes; what is not begun when the block ends is dropped.
+
+    Spawned, because a fork of a process that has threads (polars has) may hang. Ctrl-C reaches
+    the parent alone: a worker's first seconds go into imports, and it would print a traceback.
+
+    Args:
+        workers: How many, at least 1.
+
+    Raises:
+        PolyplinkError: If a worker was killed, for want of memory perhaps.
+    """
+    pool = ProcessPoolExecutor(
+        workers,
+        mp_context=multiprocessing.get_context("spawn"),
+        initializer=_end_with_parent,
+    )
+    try:
+        with _interrupts_ignored():  # children inherit it; all of them are started here
+            for _ in range(workers):
+                pool.submit(os.getpid)
+        yield pool
+    except BrokenProcessPool:
+        raise PolyplinkError(
+            "a worker process was killed (memory?)", "give the same command with --workers 1"
+        ) from None
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+@contextmanager
+def _interrupts_ignored() -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread may say what a signal does
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _end_with_parent() -> None:
+    """End this worker when the process that started it has gone, however it went."""
+
+    def watch() -> None:
+        parent = multiprocessing.parent_process()
+        if parent is not None:
+            parent.join()
+            os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()

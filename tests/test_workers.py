@@ -1,0 +1,55 @@
+"""Worker processes that leave Ctrl-C to their parent and end with it."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from polyplink.errors import PolyplinkError
+from polyplink.workers import worker_pool
+
+
+def _kill_self(_: int) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_work_is_done_in_other_processes() -> None:
+    with worker_pool(1) as pool:
+        assert list(pool.map(abs, [-1, 2])) == [1, 2]
+        assert pool.submit(os.getpid).result() != os.getpid()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_worker_that_is_killed_is_told_in_one_line() -> None:
+    with (
+        pytest.raises(PolyplinkError, match="a worker process was killed"),
+        worker_pool(1) as pool,
+    ):
+        list(pool.map(_kill_self, [1]))
+
+
+def test_ctrl_c_in_a_terminal_prints_no_traceback(tmp_path: Path) -> None:
+    """The whole process group gets the signal, as from a terminal, while workers still import."""
+    command = [sys.executable, "-m", "polyplink", "simulate", "out", "--preset", "smoke"]
+    running = subprocess.Popen(
+        [*command, "--workers", "2"],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    key = tmp_path / "out" / "simulation" / "key.json"
+    while running.poll() is None and not key.is_file():
+        time.sleep(0.05)
+    time.sleep(0.5)  # the pool is being started, or has just been
+    os.killpg(running.pid, signal.SIGINT)
+    _, errors = running.communicate(timeout=120)
+    assert running.returncode == 130
+    assert "Traceback" not in errors
+    assert "polyplink: interrupted" in errors
+    assert not list(tmp_path.rglob("*.part"))
