@@ -7,18 +7,19 @@ READY := $(VENV)/.ready
 # A second busy process makes spinning OpenMP threads many times slower.
 export OMP_WAIT_POLICY ?= PASSIVE
 
-.PHONY: help install demo test study check bench clean
+.PHONY: help install demo test check bench clean
 .DEFAULT_GOAL := help
 
 help: ## Say what there is to make
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
 
 # uv installs in seconds what pip takes minutes for; wheels of your own come from PIP_FIND_LINKS.
+# Compiled at once: every command would otherwise compile torch anew where Python may not write.
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt uv
 	UV_FIND_LINKS="$(PIP_FIND_LINKS)" $(BIN)/uv pip install --quiet --python $(BIN)/python \
-		--constraint constraints.txt --editable '.[dev,bench]'
+		--compile-bytecode --constraint constraints.txt --editable '.[dev,bench]'
 	@touch $@
 
 install: $(READY) ## Set up .venv with everything
@@ -27,10 +28,7 @@ demo: $(READY) ## The whole way on simulated procedures; ends in a table and dem
 	$(BIN)/polyplink demo demo-out
 
 test: $(READY) ## Run the tests on all cores
-	$(BIN)/python -m pytest -n auto -m "not slow"
-
-study: $(READY) ## Run the slow studies
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest -n auto
 
 check: $(READY) ## Lint, types and documentation
 	$(BIN)/ruff check .
