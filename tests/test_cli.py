@@ -52,7 +52,7 @@ def test_version_and_help() -> None:
         (("embed", "nowhere", "nowhere"), "no weights at nowhere"),
         (("count", "nowhere", "nowhere"), "no weights at nowhere"),
         (("evaluate", "nowhere", "nowhere", "--grid", "x"), "no grid 'x'"),
-        (("simulate", "out", "--preset", "tinny"), "did you mean 'tiny'"),
+        (("simulate", "out", "--preset", "tinny"), "did you mean tiny?"),
         (("bench", "trackles"), "did you mean tracklets"),
     ],
 )

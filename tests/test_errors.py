@@ -4,7 +4,7 @@ import pickle
 
 import pytest
 
-from polyplink.errors import PolyplinkError, first_line
+from polyplink.errors import PolyplinkError, find_named, first_line
 
 
 def test_it_reads_as_one_line_with_a_way_out() -> None:
@@ -28,3 +28,12 @@ def test_it_survives_the_way_between_processes() -> None:
 def test_first_line() -> None:
     assert first_line(ValueError("bad\n\nYou might want to try ...")) == "bad"
     assert first_line(ValueError()) == "ValueError"
+
+
+def test_names_are_found_or_the_nearest_is_told() -> None:
+    known = {"tiny": 1, "smoke": 2}
+    assert find_named("preset", "tiny", known) == 1
+    with pytest.raises(PolyplinkError, match=r"no preset 'tinny'; did you mean tiny\?"):
+        find_named("preset", "tinny", known)
+    with pytest.raises(PolyplinkError, match="no preset 'xyz'; choose one of: tiny, smoke"):
+        find_named("preset", "xyz", known)

@@ -1,5 +1,11 @@
 """The one exception for mistakes that a user can mend."""
 
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import TypeVar
+
+Named = TypeVar("Named")
+
 
 def first_line(error: BaseException) -> str:
     """The first line of another library's message, which may go on with advice of its own."""
@@ -39,3 +45,21 @@ class PolyplinkError(Exception):
     def __reduce__(self) -> tuple[type["PolyplinkError"], tuple[str, str]]:
         """Travel whole between processes (exceptions are rebuilt from their two halves)."""
         return PolyplinkError, (self.what, self.mend)
+
+
+def find_named(kind: str, name: str, known: Mapping[str, Named]) -> Named:
+    """What goes by a name that a user gave.
+
+    Args:
+        kind: What it is a name of ("recipe"), for the message.
+        name: The name.
+        known: All names there are, and what goes by them.
+
+    Raises:
+        PolyplinkError: If there is none of that name; the nearest is told, or else all.
+    """
+    if name in known:
+        return known[name]
+    near = get_close_matches(name, known, n=1)
+    mend = f"did you mean {near[0]}?" if near else f"choose one of: {', '.join(known)}"
+    raise PolyplinkError(f"no {kind} {name!r}", mend)

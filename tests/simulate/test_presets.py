@@ -31,7 +31,7 @@ def test_preset_by_name(name: str) -> None:
 
 
 def test_unknown_preset_names_the_nearest() -> None:
-    with pytest.raises(PolyplinkError, match=r"no preset 'tinny'; did you mean 'tiny'\?"):
+    with pytest.raises(PolyplinkError, match=r"no preset 'tinny'; did you mean tiny\?"):
         preset("tinny")
 
 

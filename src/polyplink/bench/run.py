@@ -1,11 +1,10 @@
 """Running benchmarks by name."""
 
 from collections.abc import Iterator
-from difflib import get_close_matches
 
 from polyplink.bench.catalogue import CATALOGUE
 from polyplink.bench.harness import BenchResult
-from polyplink.errors import PolyplinkError
+from polyplink.errors import find_named
 
 
 def run_benches(name: str | None = None, size: int | None = None) -> Iterator[BenchResult]:
@@ -18,10 +17,6 @@ def run_benches(name: str | None = None, size: int | None = None) -> Iterator[Be
     Raises:
         PolyplinkError: If there is no such benchmark.
     """
-    if name is not None and name not in CATALOGUE:
-        near = get_close_matches(name, CATALOGUE, n=1)
-        mend = f"did you mean {near[0]}?" if near else f"choose one of: {', '.join(CATALOGUE)}"
-        raise PolyplinkError(f"no benchmark {name!r}", mend)
-    for key, bench in CATALOGUE.items():
-        if name in (None, key):
-            yield bench.run(bench.size if size is None else size)
+    chosen = CATALOGUE if name is None else {name: find_named("benchmark", name, CATALOGUE)}
+    for bench in chosen.values():
+        yield bench.run(bench.size if size is None else size)

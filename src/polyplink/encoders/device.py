@@ -22,7 +22,7 @@ def pick_device(name: str = "auto") -> torch.device:
     try:
         device = torch.device(name)
         torch.empty(1, device=device)
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
+    except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0]
         raise PolyplinkError(f"no device {name!r} here ({reason})", "use cpu or auto") from None
     return device

@@ -2,14 +2,13 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from polyplink.artefacts import RunRecord, to_plain, write_json
 from polyplink.associate import Grid, demo_grid, paper_grid
 from polyplink.encoders import LoadedEncoder, pick_device, weights_path
-from polyplink.errors import PolyplinkError
+from polyplink.errors import PolyplinkError, find_named
 from polyplink.evaluate import Evaluation, EvaluationSettings, Samples, evaluate_embeddings
 from polyplink.jobs.clustering import scenes
 from polyplink.jobs.comparison import comparison, notes
@@ -52,11 +51,7 @@ def find_grid(name: str) -> Grid:
     Raises:
         PolyplinkError: If there is none.
     """
-    if name not in GRIDS:
-        near = get_close_matches(name, GRIDS, n=1)
-        mend = f"did you mean {near[0]}?" if near else f"choose one of: {', '.join(GRIDS)}"
-        raise PolyplinkError(f"no grid {name!r}", mend)
-    return GRIDS[name]()
+    return find_named("grid", name, GRIDS)()
 
 
 def guard(loaded: LoadedEncoder, prepared: Prepared) -> None:

@@ -1,12 +1,11 @@
 """Reading a data set as it was released into a data folder."""
 
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 from pathlib import Path
 
 from polyplink.artefacts import RunRecord
 from polyplink.data import Imported, import_real_colon, write_data
-from polyplink.errors import PolyplinkError
+from polyplink.errors import PolyplinkError, find_named
 from polyplink.jobs.progress import Progress, counter, silent
 
 IMPORTERS: Mapping[str, Callable[..., Imported]] = {"real-colon": import_real_colon}
@@ -36,10 +35,7 @@ def import_data(
     Raises:
         PolyplinkError: If the format is unknown, or the data set has a fault.
     """
-    if data_format not in IMPORTERS:
-        near = get_close_matches(data_format, IMPORTERS, n=1, cutoff=0.4)
-        mend = f"did you mean {near[0]}?" if near else f"choose one of: {', '.join(IMPORTERS)}"
-        raise PolyplinkError(f"no format {data_format!r}", mend)
+    importer = find_named("format", data_format, IMPORTERS)
     settings = {"format": data_format, "source": source, "images": images, "lenient": lenient}
     record = RunRecord("import", settings=settings)
     if out.resolve().is_relative_to(source.resolve()):
@@ -49,7 +45,7 @@ def import_data(
         )
     record.claim(out)
     with record.stage("read"):
-        imported = IMPORTERS[data_format](
+        imported = importer(
             source,
             images=images,
             lenient=lenient,

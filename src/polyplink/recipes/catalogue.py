@@ -1,9 +1,8 @@
 """Recipes by the name that the command line knows them by."""
 
 from collections.abc import Callable
-from difflib import get_close_matches
 
-from polyplink.errors import PolyplinkError
+from polyplink.errors import find_named
 from polyplink.learn import TrainConfig
 from polyplink.recipes.ntssl import ntssl, ntssl_demo
 
@@ -18,8 +17,4 @@ def find_recipe(name: str) -> TrainConfig:
     Raises:
         PolyplinkError: If there is none, naming the nearest or all.
     """
-    if name not in RECIPES:
-        near = get_close_matches(name, RECIPES, n=1)
-        mend = f"did you mean {near[0]}?" if near else f"choose one of: {', '.join(RECIPES)}"
-        raise PolyplinkError(f"no recipe {name!r}", mend)
-    return RECIPES[name]()
+    return find_named("recipe", name, RECIPES)()

@@ -1,10 +1,9 @@
 """Presets: how many procedures and polyps to make, how often each is seen, and how large."""
 
-import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from polyplink.errors import PolyplinkError
+from polyplink.errors import PolyplinkError, find_named
 
 
 @dataclass(frozen=True)
@@ -97,9 +96,4 @@ def preset(name: str) -> Preset:
     Raises:
         PolyplinkError: If there is none, naming the nearest.
     """
-    if name not in PRESETS:
-        near = difflib.get_close_matches(name, PRESETS, n=1, cutoff=0.0)
-        raise PolyplinkError(
-            f"no preset {name!r}", f"did you mean {near[0]!r}? there are: {', '.join(PRESETS)}"
-        )
-    return PRESETS[name]()
+    return find_named("preset", name, PRESETS)()
