@@ -122,3 +122,10 @@ def test_another_commands_folder_is_refused(tmp_path: Path) -> None:
     RunRecord("count").claim(tmp_path / "new")
     with pytest.raises(PolyplinkError, match="holds a run of `train`; name another folder"):
         RunRecord("count").claim(tmp_path)
+
+
+def test_a_folder_in_the_way_is_named_and_not_the_hidden_file(tmp_path: Path) -> None:
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    with pytest.raises(OSError) as caught, whole_file(tmp_path / "a") as temporary:
+        temporary.write_text("x")
+    assert caught.value.filename == str(tmp_path / "a")

@@ -79,9 +79,9 @@ def _alive(pid: int) -> bool:
     return True
 
 
-def _name_the_file(error: OSError, path: Path) -> None:
-    """A full disk is told by a write, which knows no name; the reader wants one."""
-    if error.filename is None:
+def _name_the_file(error: OSError, path: Path, temporary: Path) -> None:
+    """Errors name the file that was wanted: a write knows no name, a rename the hidden one."""
+    if error.filename in (None, str(temporary)):
         error.filename = str(path)
 
 
@@ -97,7 +97,7 @@ def whole_file(path: Path) -> Iterator[Path]:
         yield temporary
         temporary.replace(path)
     except OSError as error:
-        _name_the_file(error, path)
+        _name_the_file(error, path, temporary)
         raise
     finally:
         temporary.unlink(missing_ok=True)
@@ -119,7 +119,7 @@ def whole_folder(path: Path) -> Iterator[Path]:
         yield temporary
         temporary.replace(path)
     except OSError as error:
-        _name_the_file(error, path)
+        _name_the_file(error, path, temporary)
         raise
     finally:
         shutil.rmtree(temporary, ignore_errors=True)

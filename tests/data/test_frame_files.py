@@ -48,3 +48,9 @@ def test_not_text(tmp_path: Path) -> None:
     path.write_bytes(b"\xff\xfe<")
     with pytest.raises(PolyplinkError, match=r"a\.xml is not UTF-8 text; unpack the archive"):
         read_text(str(path))
+
+
+def test_a_folder_in_place_of_a_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(PolyplinkError, match="Is a directory; unpack the archive again") as caught:
+        read_text(str(tmp_path))
+    assert str(tmp_path) in str(caught.value)

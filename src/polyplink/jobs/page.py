@@ -92,18 +92,25 @@ def _procedure_row(prepared: Prepared, procedure_id: str) -> dict[str, Any]:
     )
 
 
+def _true_polyps(prepared: Prepared, procedure_id: str) -> int | None:
+    """Polyps of a procedure, those without a tracklet included; None where none is known."""
+    table = prepared.data.polyps
+    if table.is_empty():
+        return None
+    return table.filter(pl.col("procedure_id") == procedure_id).height
+
+
 def procedure_page(linked: Linked, prepared: Prepared, operating: Operating) -> Procedure:
     """One procedure as the report shows it."""
     scene = linked.scene
     row = _procedure_row(prepared, scene.procedure_id)
     ids = scene.table["tracklet_id"].to_list()
-    known = [name for name in scene.polyps if name is not None]
     return Procedure(
         procedure_id=scene.procedure_id,
         n_frames=row["n_frames"],
         tracklets=_tracklets(linked, prepared),
         fps=row["fps"],
-        n_polyps=len(set(known)) if len(known) == len(ids) else None,
+        n_polyps=_true_polyps(prepared, scene.procedure_id),
         similarity=operating.setting.similarity(scene.V, scene.positions),
         converged=linked.clustering.converged,
         uncertain=tuple(
@@ -121,7 +128,8 @@ def procedure_page(linked: Linked, prepared: Prepared, operating: Operating) -> 
 def empty_page(procedure_id: str, prepared: Prepared) -> Procedure:
     """A procedure in which nothing was long enough to be a tracklet."""
     row = _procedure_row(prepared, procedure_id)
-    return Procedure(procedure_id, row["n_frames"], (), fps=row["fps"])
+    true = _true_polyps(prepared, procedure_id)
+    return Procedure(procedure_id, row["n_frames"], (), fps=row["fps"], n_polyps=true)
 
 
 def pages(linked: Sequence[Linked], prepared: Prepared, operating: Operating) -> list[Procedure]:
