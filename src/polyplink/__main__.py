@@ -2,7 +2,7 @@
 
 import sys
 
-MISTAKE, INTERRUPTED = 2, 130
+from polyplink.errors import INTERRUPTED, MISTAKE
 
 
 def main() -> None:

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, ParamSpec, TypeVar
 import typer
 
 from polyplink import __version__
-from polyplink.__main__ import INTERRUPTED, MISTAKE
-from polyplink.errors import PolyplinkError
+from polyplink.errors import INTERRUPTED, MISTAKE, PolyplinkError
 
 if TYPE_CHECKING:
     from polyplink.jobs import Progress

@@ -6,6 +6,8 @@ from typing import TypeVar
 
 Named = TypeVar("Named")
 
+MISTAKE, INTERRUPTED = 2, 130  # exit codes
+
 
 def first_line(error: BaseException) -> str:
     """The first line of another library's message, which may go on with advice of its own."""
