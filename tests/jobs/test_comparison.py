@@ -4,7 +4,7 @@ import numpy as np
 
 from polyplink.associate import Grid
 from polyplink.evaluate import EvaluationSettings, Samples, evaluate_embeddings
-from polyplink.jobs.comparison import comparison, notes
+from polyplink.jobs.comparison import by_procedure, comparison, notes
 
 
 def test_every_figure_has_a_column_and_the_reference_comes_first() -> None:
@@ -31,6 +31,18 @@ def test_every_figure_has_a_column_and_the_reference_comes_first() -> None:
     assert values[0] is not None
     assert values[1] is not None
     assert abs(difference - (values[1] - values[0])) < 1e-12
+    rows = by_procedure(evaluation)
+    assert rows.select("method", "procedure").rows() == [
+        ("one", "v"),
+        ("one", "w"),
+        ("two", "v"),
+        ("two", "w"),
+    ]
+    first = evaluation.encoders["one"]
+    assert rows["mAP"][0] == first.retrieval.procedures[0].mean_ap
+    assert rows["AUROC"][1] == first.reid[1].auroc
+    assert rows["threshold fr"][1] == first.counting["threshold"].folds[1].fr
+    assert rows["polyps"].to_list() == [2, 2, 2, 2]
     said = " ".join(notes(evaluation))
     assert "1 of unknown polyp left out" in said
     assert "2 procedures" in said

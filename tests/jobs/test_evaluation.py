@@ -39,6 +39,7 @@ def test_figures_of_three_methods_with_intervals(made: Made, tmp_path: Path) -> 
     table = pl.read_csv(tmp_path / "out" / "figures.csv")
     assert set(table["method"]) == set(figures["encoders"])
     assert json.loads((tmp_path / "out" / "evaluation.json").read_text()) == figures
+    assert pl.read_csv(tmp_path / "out" / "procedures.csv").height == 15
     assert "colour histogram" in (tmp_path / "out" / "report.html").read_text()
 
 

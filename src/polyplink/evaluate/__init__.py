@@ -13,9 +13,11 @@ from polyplink.evaluate.choosing import (
 from polyplink.evaluate.counting import ProcedureCounts, count_procedure
 from polyplink.evaluate.figures import (
     CountingFigures,
+    ReidRow,
     RetrievalFigures,
     RetrievalRow,
     counting_figures,
+    reid_rows,
     retrieval_figures,
 )
 from polyplink.evaluate.intervals import (
@@ -55,6 +57,7 @@ __all__ = [
     "PairCounts",
     "ProcedureCounts",
     "Reid",
+    "ReidRow",
     "Resampled",
     "Retrieval",
     "RetrievalFigures",
@@ -74,6 +77,7 @@ __all__ = [
     "leave_one_out",
     "percentile_interval",
     "reid_measures",
+    "reid_rows",
     "reidentify",
     "resample_reid",
     "resampled_mean",

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from polyplink.associate.settings import TemporalAP, Threshold
+from polyplink.associate.similarity import Reals
 from polyplink.evaluate.choosing import (
     Choice,
     Fold,
@@ -19,6 +20,7 @@ from polyplink.evaluate.choosing import (
 )
 from polyplink.evaluate.counting import ProcedureCounts
 from polyplink.evaluate.measures import query_sums
+from polyplink.evaluate.reid import reidentify
 from polyplink.evaluate.retrieval import Retrieval
 from polyplink.evaluate.samples import Samples
 
@@ -60,6 +62,25 @@ class RetrievalFigures:
 
 
 @dataclass(frozen=True)
+class ReidRow:
+    """Re-identification among one procedure's pairs; None without pairs of both kinds.
+
+    Attributes:
+        procedure: Its name.
+        positives: Its pairs of one polyp.
+        negatives: Its pairs of two polyps.
+        auroc: Over those pairs.
+        aupr: Over those pairs.
+    """
+
+    procedure: str
+    positives: int
+    negatives: int
+    auroc: float | None
+    aupr: float | None
+
+
+@dataclass(frozen=True)
 class CountingFigures:
     """Counting with one clusterer.
 
@@ -96,6 +117,21 @@ def retrieval_figures(retrieval: Retrieval, samples: Samples) -> RetrievalFigure
         unlabelled=retrieval.unlabelled,
         procedures=tuple(rows),
     )
+
+
+def reid_rows(unit: Reals, samples: Samples) -> tuple[ReidRow, ...]:
+    """Re-identification within each procedure, which is what counting rests on.
+
+    Args:
+        unit: Embeddings (n, d) of length 1.
+        samples: Whose they are.
+    """
+    rows = []
+    for place, name in enumerate(samples.procedures):
+        part, own = samples.of_procedure(place)
+        found = reidentify(unit[own], part)
+        rows.append(ReidRow(name, found.positives, found.negatives, found.auroc, found.aupr))
+    return tuple(rows)
 
 
 def counting_figures(

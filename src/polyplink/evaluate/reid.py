@@ -197,7 +197,7 @@ def reidentify(vectors: npt.ArrayLike, samples: Samples, *, bins: int = 1000) ->
         positives.append(block.positive)
         sample.append(block.negative[::step])
         negatives += block.negative.size
-    positive = np.concatenate(positives)
+    positive = np.concatenate([np.zeros(0), *positives])
     if not positive.size or not negatives:
         return Reid(None, None, positive.size, negatives, samples.unlabelled, None)
     auroc, aupr = auroc_aupr(positive, _gathered(_blocks(unit, samples)))

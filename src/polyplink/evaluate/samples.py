@@ -1,7 +1,7 @@
 """The tracklets that are evaluated: whose they are, when they were seen, what they show."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
@@ -74,6 +74,20 @@ class Samples:
         # A tracklet of unknown polyp is named by its row: equal to no other.
         _, polyp = _codes([f"p{v}" if v is not None else f"{i}" for i, v in enumerate(polyps)])
         return cls(tuple(tracklet_ids), names, procedure, polyp, known, p)
+
+    def of_procedure(self, place: int) -> tuple[Self, Codes]:
+        """One procedure's tracklets, and their rows in these samples."""
+        rows = np.flatnonzero(self.procedure == place)
+        part = replace(
+            self,
+            tracklet_ids=tuple(self.tracklet_ids[row] for row in rows),
+            procedures=(self.procedures[place],),
+            procedure=np.zeros(rows.size, dtype=np.int64),
+            polyp=self.polyp[rows],
+            known=self.known[rows],
+            positions=self.positions[rows],
+        )
+        return part, rows
 
     @property
     def unlabelled(self) -> int:

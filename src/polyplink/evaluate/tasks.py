@@ -13,8 +13,10 @@ from polyplink.errors import PolyplinkError
 from polyplink.evaluate.counting import ProcedureCounts, count_procedure
 from polyplink.evaluate.figures import (
     CountingFigures,
+    ReidRow,
     RetrievalFigures,
     counting_figures,
+    reid_rows,
     retrieval_figures,
 )
 from polyplink.evaluate.intervals import RESAMPLES, Interval, draw_weights
@@ -56,6 +58,7 @@ class EncoderFigures:
         figures: Every figure with its interval, by the names of `measures`.
         retrieval: Queries, and retrieval by procedure.
         pairs: Pairs that re-identification rests on: of one polyp, and of two.
+        reid: Re-identification within each procedure.
         counting: By clusterer: `"temporal_ap"` and `"threshold"`, as far as the grid has them.
         not_converged: Share of affinity propagations (settings x procedures) that did not settle.
         not_counted: Procedures left out of counting because no polyp of theirs is known.
@@ -64,6 +67,7 @@ class EncoderFigures:
     figures: dict[str, Interval]
     retrieval: RetrievalFigures
     pairs: tuple[int, int]
+    reid: tuple[ReidRow, ...]
     counting: dict[str, CountingFigures]
     not_converged: float
     not_counted: tuple[str, ...]
@@ -137,6 +141,7 @@ def _evaluate_one(
         figures={name: measure.interval() for name, measure in measures.items()},
         retrieval=retrieval_figures(retrieval, samples),
         pairs=(reid.positives, reid.negatives),
+        reid=reid_rows(unit, samples),
         counting=counting,
         not_converged=swept.not_converged,
         not_counted=swept.not_counted,

@@ -1,4 +1,8 @@
-"""From an evaluation to the table of methods by figures."""
+"""From an evaluation to the table of methods by figures, and to one of procedures."""
+
+from typing import Any
+
+import polars as pl
 
 from polyplink.evaluate import Evaluation, Interval
 from polyplink.report import Comparison, Figure, Method, Metric
@@ -104,3 +108,31 @@ def notes(evaluation: Evaluation) -> tuple[str, ...]:
     if first.not_counted:
         said.append(f"Not counted, no polyp known: {', '.join(first.not_counted)}.")
     return tuple(said)
+
+
+def by_procedure(evaluation: Evaluation) -> pl.DataFrame:
+    """One row per method and procedure; empty where a figure is undefined there.
+
+    Returns:
+        method, procedure, queries, mAP, HR@1, HR@5 (its tracklets as queries among all),
+        AUROC, AUPR (its own pairs), polyps, tracklets, and for each clusterer its clusters, FR,
+        FPR, precision and recall under the setting chosen on the other procedures.
+    """
+    rows = []
+    for method, figures in evaluation.encoders.items():
+        folds = {
+            name: {fold.procedure: fold for fold in found.folds}
+            for name, found in figures.counting.items()
+        }
+        for own, pairs in zip(figures.retrieval.procedures, figures.reid, strict=True):
+            row: dict[str, Any] = {"method": method, "procedure": own.procedure}
+            row |= {"queries": own.queries, "mAP": own.mean_ap, "HR@1": own.hr1, "HR@5": own.hr5}
+            row |= {"AUROC": pairs.auroc, "AUPR": pairs.aupr, "polyps": None, "tracklets": None}
+            for name, by_name in folds.items():
+                fold = by_name.get(own.procedure)
+                for column in ("clusters", "fr", "fpr", "precision", "recall"):
+                    row[f"{name} {column}"] = getattr(fold, column, None)
+                if fold is not None:
+                    row |= {"polyps": fold.polyps, "tracklets": fold.tracklets}
+            rows.append(row)
+    return pl.DataFrame(rows, infer_schema_length=None)

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from polyplink.artefacts import RunRecord, to_plain, write_json
+from polyplink.artefacts import RunRecord, to_plain, whole_file, write_json
 from polyplink.associate import Grid, demo_grid, paper_grid
 from polyplink.encoders import LoadedEncoder, pick_device, weights_path
 from polyplink.errors import PolyplinkError, find_named
 from polyplink.evaluate import Evaluation, EvaluationSettings, Samples, evaluate_embeddings
 from polyplink.jobs.clustering import scenes
-from polyplink.jobs.comparison import comparison, notes
+from polyplink.jobs.comparison import by_procedure, comparison, notes
 from polyplink.jobs.embedding import Embedded, baselines, embed_data, kept
 from polyplink.jobs.leakage import overlap
 from polyplink.jobs.operating import from_record
@@ -134,7 +134,7 @@ def evaluate(
 ) -> Evaluated:
     """Retrieval, re-identification and counting, with intervals over procedures.
 
-    Writes evaluation.json, figures.csv, report.html and run.json.
+    Writes evaluation.json, figures.csv, procedures.csv, report.html and run.json.
 
     Args:
         weights: Weights file, or the folder of a training run.
@@ -174,6 +174,8 @@ def evaluate(
     with record.stage("report"):
         write_json(out / "evaluation.json", evaluation)
         write_csv(out / "figures.csv", table)
+        with whole_file(out / "procedures.csv") as temporary:
+            temporary.write_text(by_procedure(evaluation).write_csv(), encoding="utf-8")
         write_report(out / "report.html", _report(done, weights, table, said, record.seconds))
     record.write(out)
     return Evaluated(out / "report.html", evaluation, table, said)
