@@ -15,6 +15,7 @@ from polyplink.artefacts import (
     whole_file,
     whole_folder,
     write_json,
+    write_text,
 )
 from polyplink.errors import PolyplinkError
 
@@ -129,3 +130,8 @@ def test_a_folder_in_the_way_is_named_and_not_the_hidden_file(tmp_path: Path) ->
     with pytest.raises(OSError) as caught, whole_file(tmp_path / "a") as temporary:
         temporary.write_text("x")
     assert caught.value.filename == str(tmp_path / "a")
+
+
+def test_text_is_written_whole_in_utf8(tmp_path: Path) -> None:
+    write_text(tmp_path / "a.csv", "\u00b5m\n")
+    assert (tmp_path / "a.csv").read_bytes() == b"\xc2\xb5m\n"

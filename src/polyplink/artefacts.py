@@ -125,10 +125,15 @@ def whole_folder(path: Path) -> Iterator[Path]:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
+def write_text(path: Path, text: str) -> None:
+    """Write a UTF-8 text file, whole or not at all."""
+    with whole_file(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
 def write_json(path: Path, value: Any) -> None:
     """Write JSON, whole or not at all, with a newline at the end."""
-    with whole_file(path) as temporary:
-        temporary.write_text(json.dumps(to_plain(value), indent=1) + "\n", encoding="utf-8")
+    write_text(path, json.dumps(to_plain(value), indent=1) + "\n")
 
 
 def read_json(path: Path) -> Any:

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from polyplink.encoders import pick_device, precision
+from polyplink.encoders import pick_device, place, precision
 from polyplink.errors import PolyplinkError
 
 
@@ -25,3 +25,9 @@ def test_the_cpu_computes_in_float32_and_a_gpu_in_bf16() -> None:
         with precision(torch.device("cuda")):
             a = torch.ones(2, 2, device="cuda")
             assert (a @ a).dtype == torch.bfloat16
+
+
+def test_convolutions_are_placed_channels_last() -> None:
+    model = torch.nn.Conv2d(4, 6, 3)
+    assert place(model, torch.device("cpu")) is model
+    assert model.weight.is_contiguous(memory_format=torch.channels_last)

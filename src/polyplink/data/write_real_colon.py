@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from polyplink.artefacts import whole_file, whole_folder
+from polyplink.artefacts import whole_folder, write_text
 from polyplink.data.tables import DataSet
 from polyplink.data.voc import VocFrame, VocObject, format_voc
 from polyplink.errors import PolyplinkError
@@ -157,8 +157,7 @@ def write_tables(data: DataSet, root: Path) -> None:
 
 def _write_csv(path: Path, header: Sequence[str], table: pl.DataFrame) -> None:
     lines = [_line(header), *(_line(row) for row in table.iter_rows())]
-    with whole_file(path) as temporary:
-        temporary.write_bytes("".join(lines).encode())
+    write_text(path, "".join(lines))
 
 
 def _line(cells: Iterable[str | float | None]) -> str:

@@ -1,7 +1,7 @@
 """Encoders: crops of a tracklet to one vector, and weights with their record."""
 
 from polyplink.encoders.config import EncoderConfig
-from polyplink.encoders.device import pick_device, precision
+from polyplink.encoders.device import pick_device, place, precision
 from polyplink.encoders.embed import Embedder, NetworkEmbedder, colour_histogram, embed
 from polyplink.encoders.embeddings import Embeddings, read_embeddings, write_embeddings
 from polyplink.encoders.frames import build_frame_encoder
@@ -36,6 +36,7 @@ __all__ = [
     "embed",
     "load_encoder",
     "pick_device",
+    "place",
     "precision",
     "read_embeddings",
     "read_record",

@@ -2,11 +2,14 @@
 
 import re
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
+from torch import nn
 
 from polyplink.errors import PolyplinkError
+
+Module = TypeVar("Module", bound=nn.Module)
 
 
 def pick_device(name: str = "auto") -> torch.device:
@@ -26,6 +29,12 @@ def pick_device(name: str = "auto") -> torch.device:
         reason = str(error).splitlines()[0]
         raise PolyplinkError(f"no device {name!r} here ({reason})", "use cpu or auto") from None
     return device
+
+
+def place(module: Module, device: torch.device) -> Module:
+    """Move a model to its device, convolutions in channels_last layout; the same model."""
+    module.to(device=device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+    return module
 
 
 def precision(device: torch.device) -> AbstractContextManager[Any]:

@@ -12,6 +12,7 @@ from safetensors import SafetensorError, safe_open
 
 from polyplink.artefacts import KEY_DIGITS, file_key, to_plain
 from polyplink.encoders.config import EncoderConfig
+from polyplink.encoders.device import place
 from polyplink.encoders.state import check_state, write_tensors
 from polyplink.encoders.tracklet import TrackletEncoder
 from polyplink.errors import PolyplinkError, first_line
@@ -134,5 +135,4 @@ def load_encoder(given: Path, device: torch.device) -> LoadedEncoder:
         state = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
     check_state(path, state, encoder.state_dict())
     encoder.load_state_dict(state)
-    encoder.to(device=device, memory_format=torch.channels_last)  # type: ignore[call-overload]
-    return LoadedEncoder(encoder.eval(), record, file_key(path)[:KEY_DIGITS])
+    return LoadedEncoder(place(encoder, device).eval(), record, file_key(path)[:KEY_DIGITS])

@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 from polyplink.artefacts import to_plain, whole_file
-from polyplink.encoders import Projector, TrackletEncoder, precision
+from polyplink.encoders import Projector, TrackletEncoder, place, precision
 from polyplink.errors import PolyplinkError
 from polyplink.learn.bags import Bags, purity
 from polyplink.learn.checkpoint import load_checkpoint, read_state, save_checkpoint
@@ -56,7 +56,7 @@ class _Model:
         self.projector = Projector(config.encoder)
         self.modules = {"encoder": self.encoder, "projector": self.projector}
         for module in self.modules.values():
-            module.to(device=device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+            place(module, device)
         self.optimizer = torch.optim.AdamW(
             [p for module in self.modules.values() for p in module.parameters()],
             lr=config.optim.rate,

@@ -8,7 +8,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from polyplink.artefacts import whole_file
+from polyplink.artefacts import write_text
 from polyplink.report import formats
 from polyplink.report.charts import Chart, training_charts
 from polyplink.report.figures import ABSENT, best_method, figure_of
@@ -151,6 +151,4 @@ def render(report: Report) -> str:
 
 def write_report(path: Path, report: Report) -> None:
     """Write the page to `path`, whole or not at all."""
-    page = render(report)
-    with whole_file(path) as temporary:
-        temporary.write_text(page, encoding="utf-8")
+    write_text(path, render(report))

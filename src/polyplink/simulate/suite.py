@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 
 from polyplink import __version__
-from polyplink.artefacts import RunRecord, content_key, read_json, whole_file, write_json
+from polyplink.artefacts import RunRecord, content_key, read_json, write_json, write_text
 from polyplink.data import DataSet, write_real_colon
 from polyplink.errors import PolyplinkError
 from polyplink.simulate.presets import Preset
@@ -66,8 +66,7 @@ def simulate(
     data = read_truth(out, preset, seed)
     with record.stage("annotations"):
         write_real_colon(data, out, keep=True)
-    with whole_file(out / "dataset_description.md") as temporary:
-        temporary.write_text(_description(preset, seed), encoding="utf-8")
+    write_text(out / "dataset_description.md", _description(preset, seed))
     if unfinished:
         record.write(out)
     return data

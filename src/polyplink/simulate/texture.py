@@ -9,7 +9,6 @@ from torch import Tensor
 from torch.nn import functional
 
 MUCOSA_TEXELS = 384  # once around the lumen
-MUCOSA_CHANNELS = 4  # mottle, vessels, and two slopes of the fine relief
 
 
 def periodic_noise(
