@@ -17,7 +17,7 @@ from polyplink import __version__
 from polyplink.errors import INTERRUPTED, MISTAKE, PolyplinkError
 
 if TYPE_CHECKING:
-    from polyplink.jobs import Progress
+    from polyplink.jobs import Evaluated, Progress
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -399,7 +399,7 @@ def evaluate(
     typer.echo(f"report: {result.report}")
 
 
-def _print_figures(result: Any) -> None:
+def _print_figures(result: "Evaluated") -> None:
     from rich.console import Console
 
     from polyplink.report import comparison_table

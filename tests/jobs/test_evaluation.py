@@ -54,6 +54,7 @@ def test_procedures_that_were_trained_on_are_refused(made: Made, tmp_path: Path)
     )
     with pytest.raises(PolyplinkError, match="trained or validated on 4 of these procedures"):
         evaluate(made.run, tmp_path / "data", tmp_path, part="train", device="cpu")
+    assert not (tmp_path / "data" / "prepared").exists()  # told before anything is cut
 
 
 def test_what_is_missing_is_named(made: Made, tmp_path: Path) -> None:

@@ -9,22 +9,14 @@ from typing import Any
 import polars as pl
 
 from polyplink import __version__
-from polyplink.artefacts import RunRecord, to_plain, whole_file, write_json
+from polyplink.artefacts import RunRecord, to_plain, write_json, write_text
 from polyplink.data import write_table
-from polyplink.encoders import weights_path
-from polyplink.jobs.clustering import scenes
 from polyplink.jobs.embedding import Embedded, embed_data
 from polyplink.jobs.leakage import overlap
 from polyplink.jobs.operating import Operating, from_record
-from polyplink.jobs.page import (
-    Linked,
-    link,
-    operating_point,
-    pages,
-    provenance,
-    training_curves,
-)
+from polyplink.jobs.page import Linked
 from polyplink.jobs.progress import Progress, silent
+from polyplink.jobs.reporting import link_all, report_on
 from polyplink.report import Report, write_report
 
 
@@ -151,24 +143,18 @@ def _write_tables(out: Path, summary: dict[str, Any], linked: Sequence[Linked]) 
         },
         orient="row",
     )
-    with whole_file(out / "counts.csv") as temporary:
-        temporary.write_text(counts.write_csv(), encoding="utf-8")
+    write_text(out / "counts.csv", counts.write_csv())
 
 
-def _warnings(done: Embedded, operating: Operating, linked: Sequence[Linked]) -> tuple[str, ...]:
-    said = []
-    if operating.calibration is None:
-        said.append(f"Links carry no sureness ({operating.origin}).")
-    failed = [one.scene.procedure_id for one in linked if not one.clustering.converged]
-    if failed:
-        said.append(f"Affinity propagation did not converge in {', '.join(failed)}.")
-    seen = overlap(done.loaded.record.seen, done.prepared)
-    if seen:
-        said.append(
-            f"The encoder was trained or validated on {len(seen)} of these procedures "
-            f"({seen[0]}, ...): their counts flatter it."
-        )
-    return tuple(said)
+def _leakage(done: Embedded) -> tuple[str, ...]:
+    prepared = done.prepared
+    seen = overlap(done.loaded.record.seen, prepared.data, prepared.procedures)
+    if not seen:
+        return ()
+    return (
+        f"The encoder was trained or validated on {len(seen)} of these procedures "
+        f"({seen[0]}, ...): their counts flatter it.",
+    )
 
 
 def count(
@@ -206,19 +192,16 @@ def count(
     record.inputs |= {"weights": done.loaded.weights_id, "crops": done.prepared.key}
     operating = from_record(done.loaded.record.operating)
     with record.stage("associate"):
-        linked = [
-            link(s, operating) for s in scenes(done.prepared, done.embeddings, operating.form)
-        ]
+        linked = link_all(done, operating)
     summary = _summary(done, operating, linked)
-    page = Report(
-        title="Polyp count",
-        provenance=provenance(done.prepared, done.loaded),
-        procedures=tuple(pages(linked, done.prepared, operating)),
-        training=training_curves(weights_path(weights), done.loaded),
-        operating_point=operating_point(operating),
-        settings={name: str(value) for name, value in to_plain(done.prepared.settings).items()},
+    page = report_on(
+        "Polyp count",
+        weights,
+        done,
+        operating,
+        linked,
         seconds=record.seconds,
-        warnings=_warnings(done, operating, linked),
+        warnings=_leakage(done),
     )
     with record.stage("report"):
         _write_tables(out, summary, linked)

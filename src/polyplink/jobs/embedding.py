@@ -18,6 +18,7 @@ from polyplink.encoders import (
     embed,
     load_encoder,
     pick_device,
+    place,
     read_embeddings,
     write_embeddings,
 )
@@ -70,7 +71,7 @@ def prepare_part(
     return prepare(
         folder,
         settings,
-        procedures=read_data(folder).part(part),
+        procedures=None if part is None else read_data(folder).part(part),
         workers=workers,
         progress=counter(progress, "crops"),
     )
@@ -118,8 +119,7 @@ def untrained(loaded: LoadedEncoder, device: torch.device, seed: int = 0) -> Net
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         encoder = TrackletEncoder(loaded.record.encoder)
-    encoder.to(device=device, memory_format=torch.channels_last)  # type: ignore[call-overload]
-    return NetworkEmbedder(encoder)
+    return NetworkEmbedder(place(encoder, device))
 
 
 def baselines(loaded: LoadedEncoder, device: torch.device) -> dict[str, tuple[str, Embedder]]:

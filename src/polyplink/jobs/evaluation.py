@@ -5,21 +5,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from polyplink.artefacts import RunRecord, to_plain, whole_file, write_json
+from polyplink.artefacts import RunRecord, to_plain, write_json, write_text
 from polyplink.associate import Grid, demo_grid, paper_grid
-from polyplink.encoders import LoadedEncoder, pick_device, weights_path
+from polyplink.data import DataSet, read_data
+from polyplink.encoders import Seen, pick_device, read_record, weights_path
 from polyplink.errors import PolyplinkError, find_named
 from polyplink.evaluate import Evaluation, EvaluationSettings, Samples, evaluate_embeddings
-from polyplink.jobs.clustering import scenes
 from polyplink.jobs.comparison import by_procedure, comparison, notes
-from polyplink.jobs.embedding import Embedded, baselines, embed_data, kept
+from polyplink.jobs.embedding import baselines, embed_data, kept
 from polyplink.jobs.leakage import overlap
 from polyplink.jobs.operating import from_record
-from polyplink.jobs.page import link, operating_point, pages, provenance, training_curves
 from polyplink.jobs.progress import Progress, silent
-from polyplink.report import Comparison, Report, write_csv, write_report
+from polyplink.jobs.reporting import link_all, report_on
+from polyplink.report import Comparison, write_csv, write_report
 from polyplink.tracklets import Prepared
 
+_TWO_CHOICES = (
+    "The table chooses each procedure's setting on the others; the time lines below are at the "
+    "operating point that travels with the weights."
+)
 GRIDS: Mapping[str, Callable[[], Grid]] = {"paper": paper_grid, "demo": demo_grid}
 
 
@@ -54,17 +58,17 @@ def find_grid(name: str) -> Grid:
     return find_named("grid", name, GRIDS)()
 
 
-def guard(loaded: LoadedEncoder, prepared: Prepared) -> None:
-    """Refuse to evaluate on procedures that the encoder has seen.
+def guard(seen: Seen, data: DataSet, part: str) -> None:
+    """Refuse to evaluate on procedures that an encoder has seen.
 
     Raises:
         PolyplinkError: Naming them.
     """
-    seen = overlap(loaded.record.seen, prepared)
-    if seen:
+    met = overlap(seen, data, data.part(part))
+    if met:
         raise PolyplinkError(
-            f"the encoder was trained or validated on {len(seen)} of these procedures, or saw "
-            f"their patients: {', '.join(seen[:5])}",
+            f"the encoder was trained or validated on {len(met)} of these procedures, or saw "
+            f"their patients: {', '.join(met[:5])}",
             "evaluate on another --part",
         )
 
@@ -91,32 +95,6 @@ def samples_of(prepared: Prepared) -> Samples:
         table["procedure_id"].to_list(),
         table["polyp_id"].to_list(),
         table["position"].to_numpy(),
-    )
-
-
-def _report(
-    done: Embedded,
-    weights: Path,
-    table: Comparison,
-    said: tuple[str, ...],
-    seconds: Mapping[str, float],
-) -> Report:
-    operating = from_record(done.loaded.record.operating)
-    linked = [link(s, operating) for s in scenes(done.prepared, done.embeddings, operating.form)]
-    return Report(
-        title="Evaluation",
-        provenance=provenance(done.prepared, done.loaded),
-        procedures=tuple(pages(linked, done.prepared, operating)),
-        comparison=table,
-        training=training_curves(weights_path(weights), done.loaded),
-        operating_point=operating_point(operating),
-        settings={name: str(value) for name, value in to_plain(done.prepared.settings).items()},
-        seconds=seconds,
-        notes=(
-            *said,
-            "The table chooses each procedure's setting on the others; the time lines below are at "
-            "the operating point that travels with the weights.",
-        ),
     )
 
 
@@ -154,11 +132,12 @@ def evaluate(
     settings = EvaluationSettings(grid=find_grid(grid), threads=workers)
     record = RunRecord("evaluate", settings={"weights": weights, "part": part, "grid": grid})
     record.claim(out)
+    # Before anything is cut or embedded, which may take a night.
+    guard(read_record(weights_path(weights)).seen, read_data(folder), part)
     with record.stage("embed"):
         done = embed_data(
             weights, folder, part=part, device=device, workers=workers, progress=progress
         )
-        guard(done.loaded, done.prepared)
         samples = samples_of(done.prepared)
         ours = str(done.loaded.record.recipe.get("name", "trained"))
         vectors = {ours: done.embeddings.vectors}
@@ -174,8 +153,18 @@ def evaluate(
     with record.stage("report"):
         write_json(out / "evaluation.json", evaluation)
         write_csv(out / "figures.csv", table)
-        with whole_file(out / "procedures.csv") as temporary:
-            temporary.write_text(by_procedure(evaluation).write_csv(), encoding="utf-8")
-        write_report(out / "report.html", _report(done, weights, table, said, record.seconds))
+        write_text(out / "procedures.csv", by_procedure(evaluation).write_csv())
+        operating = from_record(done.loaded.record.operating)
+        page = report_on(
+            "Evaluation",
+            weights,
+            done,
+            operating,
+            link_all(done, operating),
+            seconds=record.seconds,
+            comparison=table,
+            notes=(*said, _TWO_CHOICES),
+        )
+        write_report(out / "report.html", page)
     record.write(out)
     return Evaluated(out / "report.html", evaluation, table, said)

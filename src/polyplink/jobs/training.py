@@ -72,7 +72,7 @@ def _record(
         encoder=config.encoder,
         prepare=config.prepare,
         recipe=to_plain(config),
-        seen=seen_by(prepared, fitted.train, fitted.held),
+        seen=seen_by(prepared.data, fitted.train, fitted.held),
         origin={"selected_by": config.validation.select} | chosen,
         operating=operating.as_record(),
     )
