@@ -5,11 +5,11 @@ import math
 import numpy as np
 import torch
 
-from polyplink.simulate.patient import Patient, draw_patient
-from polyplink.simulate.polyp import draw_traits, place_lump, surface_maps, wall_frame
-from polyplink.simulate.rotations import look_along
-from polyplink.simulate.scene import centre_line
-from polyplink.simulate.shade import Shots, Skin
+from polyplink.simulate.course.rotations import look_along
+from polyplink.simulate.picture.patient import Patient, draw_patient
+from polyplink.simulate.picture.polyp import draw_traits, place_lump, surface_maps, wall_frame
+from polyplink.simulate.picture.scene import centre_line
+from polyplink.simulate.picture.shade import Shots, Skin
 
 
 def small_scene(seed: int = 0) -> tuple[Patient, Skin]:

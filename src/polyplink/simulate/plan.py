@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from polyplink.simulate.camera import (
+from polyplink.simulate.course.camera import (
     CameraPath,
     Target,
     View,
@@ -19,11 +19,17 @@ from polyplink.simulate.camera import (
     follow_view,
     join_paths,
 )
-from polyplink.simulate.march import FIELD
-from polyplink.simulate.patient import Patient, draw_patient
-from polyplink.simulate.polyp import Traits, draw_traits, place_lump, surface_maps, wall_frame
+from polyplink.simulate.picture.march import FIELD
+from polyplink.simulate.picture.patient import Patient, draw_patient
+from polyplink.simulate.picture.polyp import (
+    Traits,
+    draw_traits,
+    place_lump,
+    surface_maps,
+    wall_frame,
+)
+from polyplink.simulate.picture.shade import Skin
 from polyplink.simulate.presets import Preset
-from polyplink.simulate.shade import Skin
 
 SPACING = (4.5, 6.0)  # units between one polyp and the next along the tube
 EMPTY_FRAMES = 300  # length of a procedure without polyps

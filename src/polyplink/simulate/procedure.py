@@ -7,11 +7,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from polyplink.simulate.camera import CameraPath
-from polyplink.simulate.march import camera_rays
+from polyplink.simulate.course.camera import CameraPath
+from polyplink.simulate.picture.march import camera_rays
+from polyplink.simulate.picture.shade import Shots, Skin, lens_mask, render
 from polyplink.simulate.plan import Plan
 from polyplink.simulate.presets import Preset
-from polyplink.simulate.shade import Shots, Skin, lens_mask, render
 
 REACH = 3.6  # a polyp further from the camera than this is not drawn, nor would it be seen
 CHUNK = 4  # frames rendered at a time: the temporaries stay in the cache

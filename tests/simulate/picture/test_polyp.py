@@ -6,8 +6,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polyplink.simulate.patient import draw_colon
-from polyplink.simulate.polyp import (
+from polyplink.simulate.picture.patient import draw_colon
+from polyplink.simulate.picture.polyp import (
     FORMS,
     draw_traits,
     map_directions,
@@ -15,7 +15,7 @@ from polyplink.simulate.polyp import (
     surface_maps,
     wall_frame,
 )
-from polyplink.simulate.scene import MAP_EXTENT, MM_PER_UNIT, lump_distance, wall_distance
+from polyplink.simulate.picture.scene import MAP_EXTENT, MM_PER_UNIT, lump_distance, wall_distance
 
 SEEDS = st.integers(0, 2**32 - 1)
 

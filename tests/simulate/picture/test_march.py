@@ -3,7 +3,7 @@ import math
 import numpy as np
 import torch
 
-from polyplink.simulate.march import (
+from polyplink.simulate.picture.march import (
     FAR,
     FIELD,
     Rays,
@@ -13,7 +13,7 @@ from polyplink.simulate.march import (
     pixel_rays,
     turn_rays,
 )
-from polyplink.simulate.scene import scene_distance
+from polyplink.simulate.picture.scene import scene_distance
 from tests.simulate.scenes import shots_at, small_scene
 
 CPU = torch.device("cpu")

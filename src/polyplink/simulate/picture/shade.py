@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from polyplink.simulate.march import FAR, march
-from polyplink.simulate.patient import Patient
-from polyplink.simulate.scene import (
+from polyplink.simulate.picture.march import FAR, march
+from polyplink.simulate.picture.patient import Patient
+from polyplink.simulate.picture.scene import (
     Lump,
     centre_line,
     lengths,
@@ -22,7 +22,7 @@ from polyplink.simulate.scene import (
     surface,
     to_lump,
 )
-from polyplink.simulate.texture import read_mucosa
+from polyplink.simulate.picture.texture import read_mucosa
 
 NORMAL_STEP = 4e-3
 SHINE = 80.0

@@ -7,8 +7,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from polyplink.simulate.scene import Colon
-from polyplink.simulate.texture import mucosa
+from polyplink.simulate.picture.scene import Colon
+from polyplink.simulate.picture.texture import mucosa
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from polyplink.simulate.texture import (
+from polyplink.simulate.picture.texture import (
     MUCOSA_TEXELS,
     mucosa,
     periodic_noise,

@@ -5,9 +5,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polyplink.simulate.camera import CLEARANCE
-from polyplink.simulate.patient import draw_colon, draw_patient
-from polyplink.simulate.scene import centre_line, wall_radius
+from polyplink.simulate.course.camera import CLEARANCE
+from polyplink.simulate.picture.patient import draw_colon, draw_patient
+from polyplink.simulate.picture.scene import centre_line, wall_radius
 
 
 @given(st.integers(0, 2**32 - 1))

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from polyplink.simulate.camera import (
+from polyplink.simulate.course.camera import (
     CLEARANCE,
     MAX_STEP,
     CameraPath,
@@ -20,8 +20,8 @@ from polyplink.simulate.camera import (
     smooth,
     to_tube,
 )
-from polyplink.simulate.patient import draw_colon
-from polyplink.simulate.polyp import wall_frame
+from polyplink.simulate.picture.patient import draw_colon
+from polyplink.simulate.picture.polyp import wall_frame
 from tests.simulate.scenes import degrees
 
 SEEDS = st.integers(0, 2**32 - 1)

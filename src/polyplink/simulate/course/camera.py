@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from polyplink.simulate.rotations import (
+from polyplink.simulate.course.rotations import (
     Array,
     angle_between,
     look_along,
@@ -21,7 +21,7 @@ from polyplink.simulate.rotations import (
     turn_towards,
     unit,
 )
-from polyplink.simulate.scene import Colon, centre_line
+from polyplink.simulate.picture.scene import Colon, centre_line
 
 CLEARANCE = 0.55  # the camera keeps this near the centre line: folds stand at 0.65 and beyond
 MAX_STEP = 0.4  # units a frame

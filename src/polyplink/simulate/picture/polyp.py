@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from polyplink.simulate.scene import (
+from polyplink.simulate.picture.scene import (
     MAP_EXTENT,
     MM_PER_UNIT,
     Colon,

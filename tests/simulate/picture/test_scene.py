@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from polyplink.simulate.scene import (
+from polyplink.simulate.picture.scene import (
     LUMP_BOUND,
     MAP_EXTENT,
     RADIUS,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
 
-from polyplink.simulate.rotations import (
+from polyplink.simulate.course.rotations import (
     angle_between,
     log_rotation,
     look_along,

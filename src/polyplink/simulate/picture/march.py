@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from polyplink.simulate.scene import Colon, Lump, scene_distance
+from polyplink.simulate.picture.scene import Colon, Lump, scene_distance
 
 FIELD = math.radians(88.0)  # horizontal field of view
 FAR = 9.0  # units; further away nothing is lit

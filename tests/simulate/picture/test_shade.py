@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from polyplink.simulate.march import FAR, camera_rays, march
-from polyplink.simulate.scene import lump_distance, wall_distance
-from polyplink.simulate.shade import (
+from polyplink.simulate.picture.march import FAR, camera_rays, march
+from polyplink.simulate.picture.scene import lump_distance, wall_distance
+from polyplink.simulate.picture.shade import (
     LIGHT_CORE,
     SCATTER,
     SHINE,

@@ -1,0 +1,82 @@
+"""The verbs that learn: train, embed.
+
+Heavy rooms are imported inside the verbs, so that `polyplink --help` is instant.
+"""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from polyplink.cli.shell import (
+    AsJson,
+    Data,
+    Device,
+    Out,
+    Sets,
+    Weights,
+    Workers,
+    app,
+    bars,
+    guarded,
+    say,
+)
+
+
+@app.command()
+@guarded
+def train(
+    recipe: Annotated[str, typer.Argument(help="ntssl or ntssl-demo.")],
+    data: Data,
+    out: Out = Path("run"),
+    set_: Sets = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
+    device: Device = "auto",
+    workers: Workers = 2,
+    as_json: AsJson = False,
+) -> None:
+    """Train an encoder by a recipe; --resume goes on with a run that was stopped."""
+    from polyplink import jobs
+    from polyplink.recipes import find_recipe, override
+
+    chosen = override(find_recipe(recipe), set_ or [])
+    with bars() as progress:
+        trained = jobs.train(
+            chosen, data, out, device=device, resume=resume, workers=workers, progress=progress
+        )
+    for warning in trained.warnings:
+        typer.echo(f"warning: {warning}", err=True)
+    text = (
+        f"{trained.weights}: epoch {trained.epoch + 1} of {trained.epochs}, "
+        f"loss {trained.loss:.3f}; operating point: {trained.operating}"
+    )
+    say(trained.as_dict(), text, as_json)
+
+
+@app.command()
+@guarded
+def embed(
+    weights: Weights,
+    data: Data,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Parquet file to write.")] = None,
+    part: Annotated[str | None, typer.Option(help="Part of the data set; all by default.")] = None,
+    device: Device = "auto",
+    workers: Workers = 2,
+    as_json: AsJson = False,
+) -> None:
+    """Turn every tracklet into a vector."""
+    from polyplink import jobs
+
+    with bars() as progress:
+        done = jobs.embed_data(
+            weights, data, part=part, out=out, device=device, workers=workers, progress=progress
+        )
+    n, d = done.embeddings.vectors.shape
+    counts = {
+        "out": str(done.path),
+        "tracklets": n,
+        "width": d,
+        "weights": done.embeddings.weights_id,
+        "crops": done.embeddings.crops_id,
+    }
+    say(counts, "{out}: {tracklets} vectors of {width}".format(**counts), as_json)

@@ -1,0 +1,1 @@
+"""What happens when: looks, camera, conditions and boxes of a procedure."""

@@ -1,0 +1,21 @@
+"""Calling the command line in a test."""
+
+from pathlib import Path
+
+from typer.testing import CliRunner, Result
+
+from polyplink.cli import app
+
+
+def polyplink(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def assert_refused(result: Result, says: str) -> None:
+    """One line on stderr that names the thing, exit code 2, nothing on stdout, no traceback."""
+    assert result.exit_code == 2, result.output
+    assert result.stdout == ""
+    (line,) = [line for line in result.stderr.splitlines() if line.startswith("polyplink: ")]
+    assert says in line
+    assert "; " in line  # the way to mend it
+    assert "Traceback" not in result.stderr
