@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 # A second busy process makes spinning OpenMP threads many times slower.
 export OMP_WAIT_POLICY ?= PASSIVE
 
-.PHONY: help install demo test check bench clean
+.PHONY: help install demo test check bench study clean
 .DEFAULT_GOAL := help
 
 help: ## Say what there is to make
@@ -35,6 +35,9 @@ check: $(READY) ## Lint, types and documentation
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest tests/test_docs.py tests/test_house.py
+
+study: $(READY) ## Slow studies: is the simulator as hard as it should be?
+	$(BIN)/python -m pytest -m study -s tests/studies
 
 bench: $(READY) ## The hot paths against their rivals
 	$(BIN)/polyplink bench

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -35,3 +36,24 @@ def test_no_arguments_are_a_question() -> None:
     done = polyplink()
     assert done.returncode == 0
     assert "Commands:" in done.stdout
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_full_output_is_one_line() -> None:
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-m", "polyplink", "--help"]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("polyplink: No space left")
+
+
+def test_a_reader_that_has_gone_is_no_traceback() -> None:
+    command = [sys.executable, "-m", "polyplink", "bench", "help", "--json"]
+    run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert run.stdout is not None
+    assert run.stderr is not None
+    run.stdout.close()
+    assert run.stderr.read() == ""
+    run.stderr.close()
+    assert run.wait() == 0

@@ -1,5 +1,6 @@
 """The `polyplink` command: from its first moment on, Ctrl-C and mistakes are one line."""
 
+import os
 import sys
 
 from polyplink.errors import INTERRUPTED, MISTAKE
@@ -13,7 +14,15 @@ def main() -> None:
         # Imported inside, so that Ctrl-C during the import is no traceback either.
         from polyplink.cli import app  # noqa: PLC0415
 
-        sys.exit(app(standalone_mode=False))
+        code = app(standalone_mode=False)
+        sys.stdout.flush()  # here, where a full or closed output can still be said in one line
+        sys.exit(code)
+    except BrokenPipeError:  # the reader has seen enough, as in `polyplink ... | head`
+        _forget_output()
+    except OSError as error:
+        _forget_output()
+        print(f"polyplink: {error.strerror or error}; check the output", file=sys.stderr)
+        sys.exit(MISTAKE)
     except KeyboardInterrupt:
         print("polyplink: interrupted", file=sys.stderr)
         sys.exit(INTERRUPTED)
@@ -25,6 +34,11 @@ def main() -> None:
         text = " ".join(message().split()).rstrip(".")
         print(f"polyplink: {text}; see `polyplink --help`", file=sys.stderr)
         sys.exit(MISTAKE)
+
+
+def _forget_output() -> None:
+    """Send what is left in stdout's buffer nowhere: Python would fail on it again at the end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":
