@@ -4,14 +4,14 @@ from polyplink.data.faults import Faults
 from polyplink.errors import PolyplinkError
 
 
-def test_a_fault_is_raised_with_its_mend_unless_lenient() -> None:
+def test_a_fault_is_raised_with_its_mend_if_strict() -> None:
     with pytest.raises(PolyplinkError) as error:
-        Faults(lenient=False).fault("box of no area", "a.xml", "correct the box")
-    assert str(error.value) == "a.xml: box of no area; correct the box, or import with --lenient"
+        Faults(strict=True).fault("box of no area", "a.xml", "correct the box")
+    assert str(error.value) == "a.xml: box of no area; correct the box, or import without --strict"
 
 
-def test_lenient_faults_and_warnings_are_counted_with_the_first_name() -> None:
-    faults, other = Faults(lenient=True), Faults(lenient=True)
+def test_faults_and_warnings_are_counted_with_the_first_name() -> None:
+    faults, other = Faults(), Faults()
     faults.fault("box of no area", "a.xml", "correct the box")
     faults.warn("odd", "x")
     other.fault("box of no area", "b.xml", "correct the box")

@@ -50,7 +50,7 @@ def test_a_fault_in_a_worker_is_the_same_error(root: Path) -> None:
     (root / "001-009_annotations" / "001-009_2.xml").write_text("<annotation>")
     for workers in (1, 2):
         with pytest.raises(PolyplinkError, match=r"001-009_2\.xml is not whole XML"):
-            import_real_colon(root, workers=workers)
+            import_real_colon(root, strict=True, workers=workers)
 
 
 def test_progress_counts_procedures_and_an_interrupt_passes(root: Path) -> None:
@@ -103,10 +103,10 @@ def test_images_where_they_are_there_and_wanted(root: Path) -> None:
     with pytest.raises(
         PolyplinkError, match="frame with a box without an image; unpack the frames"
     ):
-        import_real_colon(root)
-    lenient = import_real_colon(root, lenient=True)
-    assert lenient.data.detections["frame"].to_list() == [1, 1, 2]
-    assert "1 x frame with a box without an image, left out" in lenient.warnings[0]
+        import_real_colon(root, strict=True)
+    counted = import_real_colon(root)
+    assert counted.data.detections["frame"].to_list() == [1, 1, 2]
+    assert "1 x frame with a box without an image, left out" in counted.warnings[0]
 
 
 def test_only_procedures_that_are_present(root: Path) -> None:
@@ -127,12 +127,12 @@ def test_number_of_frames_is_that_of_the_table_and_a_difference_is_told(root: Pa
     ]
 
 
-def test_lenient_counts_over_procedures(root: Path) -> None:
+def test_faults_are_counted_over_procedures(root: Path) -> None:
     for path in (root / "001-001_annotations").glob("*_1.xml"):
         path.write_text(path.read_text().replace("<xmax>31<", "<xmax>11<"))
     for path in (root / "001-009_annotations").glob("*_2.xml"):
         path.write_text(path.read_text().replace("<xmax>14<", "<xmax>5<"))
-    imported = import_real_colon(root, lenient=True)
+    imported = import_real_colon(root)
     assert imported.warnings == [
         "2 x box of no area, left out (first: 001-001_1.xml (11, 8, 11, 24))"
     ]
@@ -156,7 +156,7 @@ def test_mistakes_of_folders_and_tables(root: Path) -> None:
     for path in (root / "001-010_annotations").iterdir():
         path.unlink()
     with pytest.raises(PolyplinkError, match=r"001-010_annotations has no annotations \(\*\.xml\)"):
-        import_real_colon(root, lenient=True)
+        import_real_colon(root)
     for folder in root.glob("*_annotations"):
         shutil.rmtree(folder)
     with pytest.raises(PolyplinkError, match="has no folder <procedure>_annotations; unpack"):

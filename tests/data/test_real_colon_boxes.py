@@ -18,7 +18,7 @@ _box = st.tuples(_edge, _edge, _edge, _edge)
 _size = st.tuples(st.integers(1, 100), st.integers(1, 100))
 
 
-def _source(tmp_path: Path, *frames: list[_Edges], lenient: bool = False) -> ProcedureSource:
+def _source(tmp_path: Path, *frames: list[_Edges], strict: bool = True) -> ProcedureSource:
     """Write one XML for every list of boxes (left, top, right, bottom), all of polyp p_1."""
     folder = tmp_path / "p_annotations"
     folder.mkdir()
@@ -26,7 +26,7 @@ def _source(tmp_path: Path, *frames: list[_Edges], lenient: bool = False) -> Pro
         objects = [VocObject("p_1", k + 1, *edges) for k, edges in enumerate(boxes)]
         text = format_voc(VocFrame("p_frames", f"p_{i}.jpg", _W, _H, objects))
         (folder / f"p_{i}.xml").write_text(text)
-    return ProcedureSource("p", folder, None, frozenset({"p_1"}), lenient)
+    return ProcedureSource("p", folder, None, frozenset({"p_1"}), strict)
 
 
 @settings(deadline=None)
@@ -76,7 +76,7 @@ def test_boxes_that_cannot_be_used(tmp_path: Path, box: _Edges, message: str) ->
     with pytest.raises(PolyplinkError) as error:
         read_boxes(marked)
     assert message in str(error.value)
-    read = read_boxes(replace(marked, lenient=True))
+    read = read_boxes(replace(marked, strict=False))
     assert read.boxes["frame"].to_list() == [0, 2]
     (line,) = read.faults.lines()
     assert line.startswith("1 x box ")
@@ -88,7 +88,7 @@ def test_unknown_polyp_and_box_without_one(tmp_path: Path) -> None:
     unknown = replace(source, polyp_ids=frozenset({"p_2"}))
     with pytest.raises(PolyplinkError, match=r"p_0\.xml, p_1: box of a polyp that lesion_info"):
         read_boxes(unknown)
-    assert read_boxes(replace(unknown, lenient=True)).boxes.is_empty()
+    assert read_boxes(replace(unknown, strict=False)).boxes.is_empty()
     path = source.annotations / "p_0.xml"
     path.write_text(path.read_text().replace("<unique_id>p_1</unique_id>", ""))
     read = read_boxes(source)
@@ -111,7 +111,7 @@ def test_truncated_file(tmp_path: Path) -> None:
     path.write_text(path.read_text()[:200])
     with pytest.raises(PolyplinkError, match=r"p_1\.xml is not whole XML .*; download or unpack"):
         read_boxes(source)
-    read = read_boxes(replace(source, lenient=True))
+    read = read_boxes(replace(source, strict=False))
     assert read.boxes["frame"].to_list() == [0, 2]
     assert "1 x annotation file that cannot be read, left out" in read.faults.lines()[0]
 
@@ -122,7 +122,7 @@ def test_folder_without_annotations(tmp_path: Path) -> None:
         read_boxes(source)
     (source.annotations / "p_0.xml").write_text("<annotation>")
     with pytest.raises(PolyplinkError, match="has no annotation that can be read"):
-        read_boxes(replace(source, lenient=True))
+        read_boxes(replace(source, strict=False))
 
 
 def test_images_are_named_and_missing_ones_cut_the_tracklet(tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_images_are_named_and_missing_ones_cut_the_tracklet(tmp_path: Path) -> N
     (frames / "p_1.jpg").unlink()
     with pytest.raises(PolyplinkError, match=r"p_frames/p_1\.jpg: frame with a box without an im"):
         read_boxes(source)
-    read = read_boxes(replace(source, lenient=True))
+    read = read_boxes(replace(source, strict=False))
     assert read.boxes["frame"].to_list() == [0, 3]
     assert "2 x frame with a box without an image, left out" in read.faults.lines()[0]
 

@@ -53,8 +53,9 @@ def import_(
     source: Annotated[Path, typer.Argument(metavar="SRC", help="The data set as released.")],
     out: Annotated[Path, typer.Argument(help="Folder for the tables.")],
     images: Annotated[bool, typer.Option(help="Use the images where they are there.")] = True,
-    lenient: Annotated[
-        bool, typer.Option(help="Leave out and count what cannot be read, instead of stopping.")
+    strict: Annotated[
+        bool,
+        typer.Option("--strict", help="Stop at what cannot be used, instead of leaving it out."),
     ] = False,
     workers: Workers = 2,
     as_json: AsJson = False,
@@ -68,7 +69,7 @@ def import_(
             source,
             out,
             images=images,
-            lenient=lenient,
+            strict=strict,
             workers=workers,
             progress=progress,
         )

@@ -2,12 +2,8 @@
 
 from polyplink.data.doctor import diagnose
 from polyplink.data.findings import Finding, Severity
-from polyplink.data.real_colon import (
-    SIMULATED,
-    Imported,
-    import_real_colon,
-    simulated_name,
-)
+from polyplink.data.imported import Imported
+from polyplink.data.real_colon import SIMULATED, import_real_colon, simulated_name
 from polyplink.data.released import lesion_info, positive_frames, published_splits, video_info
 from polyplink.data.splits import split_by_rule
 from polyplink.data.tables import (

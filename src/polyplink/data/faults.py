@@ -1,4 +1,4 @@
-"""Faults of a source: raised at once, or left out, counted and told."""
+"""Faults of a source: left out, counted and told, or raised at once."""
 
 from dataclasses import dataclass, field
 
@@ -10,11 +10,11 @@ class Faults:
     """What was wrong with a source while it was read.
 
     Attributes:
-        lenient: Whether a fault is left out and counted instead of raised.
+        strict: Whether a fault is raised instead of left out and counted.
         counts: For each kind of fault or warning, in the order met: how often, and the first name.
     """
 
-    lenient: bool
+    strict: bool = False
     counts: dict[str, tuple[int, str]] = field(default_factory=dict)
 
     def fault(self, kind: str, name: str, mend: str) -> None:
@@ -26,10 +26,10 @@ class Faults:
             mend: What to do about it.
 
         Raises:
-            PolyplinkError: Unless lenient.
+            PolyplinkError: If strict.
         """
-        if not self.lenient:
-            raise PolyplinkError(f"{name}: {kind}", f"{mend}, or import with --lenient")
+        if self.strict:
+            raise PolyplinkError(f"{name}: {kind}", f"{mend}, or import without --strict")
         self.warn(f"{kind}, left out", name)
 
     def warn(self, kind: str, name: str, count: int = 1) -> None:

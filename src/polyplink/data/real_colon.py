@@ -6,13 +6,13 @@ annotations and the two tables are enough to build tracklets and count from boxe
 
 from collections.abc import Callable, Generator
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
 
 from polyplink.artefacts import read_json
 from polyplink.data.faults import Faults
+from polyplink.data.imported import Imported
 from polyplink.data.real_colon_boxes import ProcedureBoxes, ProcedureSource, read_boxes
 from polyplink.data.real_colon_tables import read_lesion_info, read_video_info
 from polyplink.data.splits import split_by_rule
@@ -25,19 +25,11 @@ DATASET = "real-colon"
 SIMULATED = "simulated"  # begins the name of what the simulator wrote; never called real
 
 
-@dataclass(frozen=True)
-class Imported:
-    """A data set as it was read, and one line for each kind of thing that was odd in it."""
-
-    data: DataSet
-    warnings: list[str]
-
-
 def import_real_colon(
     source: Path,
     *,
     images: bool = True,
-    lenient: bool = False,
+    strict: bool = False,
     progress: Callable[[int, int], None] | None = None,
     workers: int = 1,
 ) -> Imported:
@@ -49,8 +41,9 @@ def import_real_colon(
     Args:
         source: Folder with `video_info.csv`, `lesion_info.csv` and `<procedure>_annotations`.
         images: Name each box's image, where the procedure's `_frames` folder is there.
-        lenient: Leave out what cannot be used and count it, instead of raising. The frame of a
-            missing image loses its boxes, so that a tracklet is cut there.
+        strict: Raise at the first thing that cannot be used, instead of leaving it out and
+            counting it. The frame of a missing image loses its boxes, so that a tracklet is cut
+            there.
         progress: Called after every procedure with how many are read and how many there are.
         workers: Processes that read. More than one needs the main module to be importable.
 
@@ -58,7 +51,7 @@ def import_real_colon(
         The data set and its warnings.
 
     Raises:
-        PolyplinkError: If a folder, table or column is missing; unless lenient, at the first
+        PolyplinkError: If a folder, table or column is missing; if strict, at the first
             faulty file or box (see `read_boxes`).
     """
     if not source.is_dir():
@@ -74,7 +67,7 @@ def import_real_colon(
             annotations=folders[procedure_id],
             frames=_frames(source, procedure_id) if images else None,
             polyp_ids=frozenset(lesions.filter(pl.col("procedure_id") == procedure_id)["polyp_id"]),
-            lenient=lenient,
+            strict=strict,
         )
         for procedure_id in videos["procedure_id"]
     ]
@@ -84,7 +77,7 @@ def import_real_colon(
             read.append(boxes)
             if progress is not None:
                 progress(len(read), len(sources))
-    faults = _warnings(videos, lesions, read, lenient)
+    faults = _warnings(videos, lesions, read, strict)
     return Imported(_join(source, videos, lesions, read), faults.lines())
 
 
@@ -165,9 +158,9 @@ def _join(
 
 
 def _warnings(
-    videos: pl.DataFrame, lesions: pl.DataFrame, read: list[ProcedureBoxes], lenient: bool
+    videos: pl.DataFrame, lesions: pl.DataFrame, read: list[ProcedureBoxes], strict: bool
 ) -> Faults:
-    faults = Faults(lenient)
+    faults = Faults(strict)
     listed = dict(lesions.group_by("procedure_id").len().iter_rows())
     columns = videos.select("procedure_id", "n_frames", "num_lesions")
     for (procedure_id, n_frames, claimed), boxes in zip(columns.iter_rows(), read, strict=True):

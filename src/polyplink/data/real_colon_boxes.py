@@ -54,14 +54,14 @@ class ProcedureSource:
         annotations: Folder of its XML files.
         frames: Folder of its images; None where there are none or they are not wanted.
         polyp_ids: Lesions the procedure has.
-        lenient: Whether faults are left out and counted.
+        strict: Whether faults are raised instead of left out and counted.
     """
 
     procedure_id: str
     annotations: Path
     frames: Path | None
     polyp_ids: Collection[str]
-    lenient: bool
+    strict: bool
 
 
 def read_boxes(source: ProcedureSource) -> ProcedureBoxes:
@@ -75,7 +75,7 @@ def read_boxes(source: ProcedureSource) -> ProcedureBoxes:
         h = bottom - top.
 
     Raises:
-        PolyplinkError: If the folder has no annotations, or, unless lenient, at the first file
+        PolyplinkError: If the folder has no annotations, or, if strict, at the first file
             that is broken, box that is not finite, outside the image, of no area or of an unknown
             polyp, and frame whose box has no image.
     """
@@ -84,7 +84,7 @@ def read_boxes(source: ProcedureSource) -> ProcedureBoxes:
         raise PolyplinkError(
             f"{source.annotations} has no annotations (*.xml)", "unpack the archive again"
         )
-    faults = Faults(source.lenient)
+    faults = Faults(source.strict)
     frames = _read_frames(source.annotations, files, faults)
     if not frames:
         raise PolyplinkError(
@@ -105,7 +105,7 @@ def _read_frames(folder: Path, files: Mapping[int, str], faults: Faults) -> dict
         try:
             frames[number] = parse_voc(read_text(prefix + name), prefix + name)
         except PolyplinkError as error:
-            if not faults.lenient:
+            if faults.strict:
                 raise
             faults.warn("annotation file that cannot be read, left out", error.what)
     return frames

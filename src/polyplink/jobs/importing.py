@@ -17,7 +17,7 @@ def import_data(
     out: Path,
     *,
     images: bool = True,
-    lenient: bool = False,
+    strict: bool = False,
     workers: int = 1,
     progress: Progress = silent,
 ) -> Imported:
@@ -28,7 +28,8 @@ def import_data(
         source: The data set.
         out: Folder for the tables; tables already there are replaced.
         images: Use the images where they are there.
-        lenient: Leave out and count what cannot be read, instead of raising.
+        strict: Raise at the first thing that cannot be used, instead of leaving it out and
+            counting it.
         workers: Processes that read.
         progress: Told of procedures read.
 
@@ -36,7 +37,7 @@ def import_data(
         PolyplinkError: If the format is unknown, or the data set has a fault.
     """
     importer = find_named("format", data_format, IMPORTERS)
-    settings = {"format": data_format, "source": source, "images": images, "lenient": lenient}
+    settings = {"format": data_format, "source": source, "images": images, "strict": strict}
     record = RunRecord("import", settings=settings)
     if out.resolve().is_relative_to(source.resolve()):
         raise PolyplinkError(
@@ -48,7 +49,7 @@ def import_data(
         imported = importer(
             source,
             images=images,
-            lenient=lenient,
+            strict=strict,
             workers=workers,
             progress=counter(progress, "procedures"),
         )

@@ -1,6 +1,6 @@
 """What an encoder has seen, and whether it meets it again.
 
-Compared are names, not keys: a corrected table or a lenient import is still the same procedure.
+Compared are names, not keys: a corrected table or another import is still the same procedure.
 """
 
 from collections.abc import Sequence
