@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from polyplink.simulate import smoke
-from polyplink.simulate.plan import plan_procedure
+from polyplink.simulate.first_plan import plan_procedure
 from polyplink.simulate.procedure import CHUNK, MIN_AREA, render_procedure, tight_boxes
 
 QUICK = dataclasses.replace(

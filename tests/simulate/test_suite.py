@@ -13,7 +13,7 @@ from polyplink.artefacts import read_json
 from polyplink.data import import_real_colon
 from polyplink.errors import PolyplinkError
 from polyplink.simulate import Preset, simulate, smoke
-from polyplink.simulate.plan import plan_procedure
+from polyplink.simulate.first_plan import plan_procedure
 from polyplink.simulate.write import generator
 from tests.simulate.conftest import Made
 

@@ -7,8 +7,8 @@ import pytest
 from polyplink.artefacts import write_json
 from polyplink.errors import PolyplinkError
 from polyplink.simulate import Preset, smoke
+from polyplink.simulate.first_plan import plan_procedure
 from polyplink.simulate.picture.polyp import draw_traits
-from polyplink.simulate.plan import plan_procedure
 from polyplink.simulate.truth import SITES, draw_record, histology, polyp_id, read_truth, truth_path
 
 

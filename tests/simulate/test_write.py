@@ -10,7 +10,7 @@ import torch
 from polyplink.artefacts import read_json
 from polyplink.simulate import Preset, smoke
 from polyplink.simulate import write as room
-from polyplink.simulate.plan import Plan
+from polyplink.simulate.first_plan import Plan
 from polyplink.simulate.procedure import render_procedure
 from polyplink.simulate.write import Job, generator, one_thread, write_procedure
 

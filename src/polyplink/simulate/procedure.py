@@ -7,10 +7,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from polyplink.simulate.course.camera import CameraPath
+from polyplink.simulate.course.first_camera import CameraPath
+from polyplink.simulate.first_plan import Plan
 from polyplink.simulate.picture.march import camera_rays
 from polyplink.simulate.picture.shade import Shots, Skin, lens_mask, render
-from polyplink.simulate.plan import Plan
 from polyplink.simulate.presets import Preset
 
 REACH = 3.6  # a polyp further from the camera than this is not drawn, nor would it be seen

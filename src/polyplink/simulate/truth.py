@@ -9,8 +9,8 @@ import polars as pl
 
 from polyplink.artefacts import read_json, to_plain
 from polyplink.data import DataSet, frame_stem, frames_folder, simulated_name, split_by_rule
+from polyplink.simulate.first_plan import Plan
 from polyplink.simulate.picture.polyp import Traits
-from polyplink.simulate.plan import Plan
 from polyplink.simulate.presets import Preset
 
 TRUTH = "simulation"

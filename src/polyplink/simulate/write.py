@@ -12,7 +12,7 @@ import torch
 
 from polyplink.artefacts import whole_folder, write_json
 from polyplink.data import frame_stem, frames_folder
-from polyplink.simulate.plan import plan_procedure
+from polyplink.simulate.first_plan import plan_procedure
 from polyplink.simulate.presets import Preset
 from polyplink.simulate.procedure import render_procedure, tight_boxes
 from polyplink.simulate.truth import draw_record, truth_path

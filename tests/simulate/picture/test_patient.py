@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polyplink.simulate.course.camera import CLEARANCE
+from polyplink.simulate.course.first_camera import CLEARANCE
 from polyplink.simulate.picture.patient import draw_colon, draw_patient
 from polyplink.simulate.picture.scene import centre_line, wall_radius
 

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from polyplink.simulate import smoke
+from polyplink.simulate.first_plan import EMPTY_FRAMES, SPACING, plan_procedure
 from polyplink.simulate.picture.scene import lengths
-from polyplink.simulate.plan import EMPTY_FRAMES, SPACING, plan_procedure
 
 
 def test_the_same_generator_state_gives_the_same_plan() -> None:

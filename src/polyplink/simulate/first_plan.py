@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from polyplink.simulate.course.camera import (
+from polyplink.simulate.course.first_camera import (
     CameraPath,
     Target,
     View,

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from polyplink.simulate.course.camera import (
+from polyplink.simulate.course.first_camera import (
     CLEARANCE,
     MAX_STEP,
     CameraPath,
