@@ -1,16 +1,23 @@
+import dataclasses
 import math
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from polyplink.simulate.picture.scene import (
+    CALM_DEPTH,
+    CALM_RADIUS,
     LUMP_BOUND,
     MAP_EXTENT,
     RADIUS,
     WALL_BOUND,
     Colon,
     Lump,
+    centre_line,
+    fold_share,
     join,
     lengths,
     lump_distance,
@@ -19,7 +26,10 @@ from polyplink.simulate.picture.scene import (
     scene_distance,
     surface,
     to_lump,
+    to_material,
+    to_world,
     wall_distance,
+    wall_radius,
 )
 from tests.simulate.scenes import small_scene
 
@@ -148,3 +158,59 @@ def test_distances_are_bounds() -> None:
     inside = here > 0
     assert inside.sum() > 100
     assert (after[inside] < -0.02).float().mean() < 0.02
+
+
+WAVY = dataclasses.replace(PATIENT.colon, wave=0.05, wave_rate=2.0)
+REACHES = st.floats(-3, 3, allow_nan=False, width=32)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.tuples(REACHES, REACHES, REACHES), st.floats(0, 7, width=32))
+def test_to_world_undoes_to_material(place: tuple[float, float, float], phase: float) -> None:
+    point = torch.tensor(place, dtype=torch.float64)[:, None]
+    there = to_world(WAVY, to_material(WAVY, point, phase), phase)
+    torch.testing.assert_close(there, point, atol=1e-12, rtol=1e-12)
+
+
+def test_the_wave_is_the_naive_one() -> None:
+    point, phase = torch.tensor([[0.4], [-0.2], [0.7]], dtype=torch.float64), 1.3
+    g = 1 + 0.05 * math.sin(2.0 * 0.7 - phase)
+    x, y = (float(line) for line in centre_line(WAVY, point[2]))
+    expected = [x + (0.4 - x) / g, y + (-0.2 - y) / g, 0.7]
+    assert to_material(WAVY, point, phase)[:, 0].tolist() == pytest.approx(expected)
+
+
+def test_the_wave_carries_the_wall_and_the_polyps_with_it() -> None:
+    """A point on the surface at rest is on the surface wherever the wave takes it."""
+    points = points_near(SKIN.lump).double()
+    old = SKIN.lump
+    lump = Lump(old.centre.double(), old.axes.double(), old.radii.double(), 0.1, old.maps.double())
+    phases = torch.linspace(0, 6, points.shape[1], dtype=torch.float64)
+    moved = to_world(WAVY, points, phases)
+    rest, shares = surface(PATIENT.colon, [lump], points)
+    distance, same = surface(WAVY, [lump], moved, phases)
+    g = 1 + 0.05 * torch.sin(2.0 * points[2] - phases)
+    torch.testing.assert_close(distance, rest * g)
+    torch.testing.assert_close(same, shares)
+
+
+def test_folds_fade_at_a_calm_place_and_nowhere_else() -> None:
+    z0, angle = 0.3, 1.1
+    x, y = (float(line) for line in centre_line(PATIENT.colon, torch.tensor(z0)))
+    place = (x + math.cos(angle), y + math.sin(angle), z0)
+    calm = dataclasses.replace(PATIENT.colon, calm=(place,))
+    z = torch.linspace(-3, 3, 200)
+    c, s = torch.full_like(z, math.cos(angle)), torch.full_like(z, math.sin(angle))
+    share = fold_share(calm, z, c, s)
+    assert share is not None
+    bell = (1 - (z - z0) ** 2 / CALM_RADIUS**2).clamp_min(0) ** 2
+    torch.testing.assert_close(share, 1 - CALM_DEPTH * bell, atol=1e-5, rtol=0)
+    across = fold_share(calm, z, -c, -s)
+    assert across is not None
+    assert (across == 1).all()
+    middle, _ = centre_line(PATIENT.colon, z)
+    flat = dataclasses.replace(PATIENT.colon, fold_depth=0.0)
+    bare, before, after = (
+        wall_radius(tube, z, middle, c, s) for tube in (flat, PATIENT.colon, calm)
+    )
+    torch.testing.assert_close(bare - after, (bare - before) * share, atol=1e-5, rtol=0)

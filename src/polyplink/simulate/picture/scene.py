@@ -4,11 +4,18 @@ The colon is a tube along z whose centre bends in x and y, narrowed by haustral 
 three taeniae interrupt. A polyp is a star-shaped lump around a point of the wall, joined to it
 smoothly. Distances are bounds (never above the true distance by much), as ray marching needs:
 Hart, Sphere tracing, The Visual Computer 12 (1996).
+
+The wall moves: a peristaltic wave widens and narrows the tube. Wall, folds, polyps and textures
+are described at rest (material points); `to_world` carries them along with the wave,
+
+    world = line(z) + g * (material - line(z)),   g = 1 + wave * sin(wave_rate * z - phase),
+
+with z unchanged and line(z) the centre line in x and y. `to_material` is its exact inverse.
 """
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -20,6 +27,8 @@ RIDGE_SQUARINGS = 3  # a fold is a cosine's half wave to the power of 2^3
 UNEVEN = 0.9
 WALL_BOUND = 0.75  # folds and bends make the plain radial distance up to this much too long
 LUMP_BOUND = 0.85
+CALM_RADIUS = 1.4  # units around a calm place within which folds fade
+CALM_DEPTH = 0.85  # share of their depth that folds lose there
 MAP_EXTENT = 1.7  # edge of a polyp's map in stereographic coordinates: 119 degrees from its top
 
 
@@ -37,6 +46,10 @@ class Colon:
         fold_tilt: How much a fold leans, as a phase across the lumen.
         corner_depth: How triangular the lumen is.
         corner_phase: Where its corners are.
+        wave: Amplitude of the peristaltic wave, as a share of the radius.
+        wave_rate: Its angular frequency along z.
+        calm: Points (x, y, z) near the wall around which folds fade, so that none stands before
+            what is there. Only their z and their direction from the centre line count.
     """
 
     bend: tuple[float, float]
@@ -48,6 +61,9 @@ class Colon:
     fold_tilt: float
     corner_depth: float
     corner_phase: float
+    wave: float = 0.0
+    wave_rate: float = 0.0
+    calm: tuple[tuple[float, float, float], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -87,8 +103,59 @@ def centre_line(colon: Colon, z: Tensor) -> tuple[Tensor, Tensor]:
     return x, y
 
 
+def wave_factor(colon: Colon, z: Tensor, phase: Tensor | float) -> Tensor:
+    """How much wider the tube is than at rest; shapes of z and phase broadcast."""
+    return 1 + colon.wave * torch.sin(colon.wave_rate * z - phase)
+
+
+def to_material(colon: Colon, points: Tensor, phase: Tensor | float) -> Tensor:
+    """Where points were before the wave moved them: (3, ...) to (3, ...); see the module.
+
+    Args:
+        colon: The tube.
+        points: (3, ...) world positions.
+        phase: Of the wave, radians; broadcasts with points[0].
+    """
+    x, y = centre_line(colon, points[2])
+    g = wave_factor(colon, points[2], phase)
+    return torch.stack([x + (points[0] - x) / g, y + (points[1] - y) / g, points[2].expand_as(g)])
+
+
+def to_world(colon: Colon, points: Tensor, phase: Tensor | float) -> Tensor:
+    """Where the wave moves points to: (3, ...) to (3, ...), the inverse of `to_material`."""
+    x, y = centre_line(colon, points[2])
+    g = wave_factor(colon, points[2], phase)
+    return torch.stack([x + (points[0] - x) * g, y + (points[1] - y) * g, points[2].expand_as(g)])
+
+
+def calm_place(colon: Colon, place: tuple[float, float, float]) -> tuple[float, float, float]:
+    """Cosine and sine of a calm place's direction from the centre line, and its z."""
+    x, y, z = place
+    x -= colon.bend[0] * math.sin(colon.bend_rate[0] * z + colon.bend_phase[0])
+    y -= colon.bend[1] * math.sin(colon.bend_rate[1] * z + colon.bend_phase[1])
+    away = math.hypot(x, y)
+    return x / away, y / away, z
+
+
+def fold_share(colon: Colon, z: Tensor, c: Tensor, s: Tensor) -> Tensor | None:
+    """What the calm places leave of the folds' depth, 0 to 1; None where there is no such place.
+
+    Each place leaves 1 - CALM_DEPTH * max(0, 1 - d^2 / CALM_RADIUS^2)^2, a bell of compact
+    support, where d^2 = (z - z0)^2 + |(c, s) - (c0, s0)|^2 is measured on the tube of radius 1
+    with its bends taken out; shares of several places multiply.
+    """
+    share = None
+    for place in colon.calm:
+        c0, s0, z0 = calm_place(colon, place)
+        apart = (z - z0).square() + 2 - (2 * c0) * c - (2 * s0) * s
+        bell = (1 - apart / CALM_RADIUS**2).clamp_min(0)
+        one = 1 - CALM_DEPTH * bell * bell
+        share = one if share is None else share * one
+    return share
+
+
 def wall_radius(colon: Colon, z: Tensor, middle: Tensor, c: Tensor, s: Tensor) -> Tensor:
-    """Radius of the lumen.
+    """Radius of the lumen at rest.
 
     Args:
         colon: The tube.
@@ -107,20 +174,27 @@ def wall_radius(colon: Colon, z: Tensor, middle: Tensor, c: Tensor, s: Tensor) -
     ridge = 0.5 + 0.5 * torch.cos(phase)
     for _ in range(RIDGE_SQUARINGS):
         ridge = ridge * ridge
+    share = fold_share(colon, z, c, s)
+    if share is not None:
+        ridge = ridge * share
     return RADIUS + colon.corner_depth * corner - colon.fold_depth * ridge * (0.7 + 0.3 * corner)
 
 
-def wall_distance(colon: Colon, points: Tensor) -> Tensor:
+def wall_distance(colon: Colon, points: Tensor, phase: Tensor | float = 0.0) -> Tensor:
     """Bound of the distance to the wall, above 0 inside the lumen.
 
     Args:
         colon: The tube.
-        points: (3, n) positions.
+        points: (3, ...) world positions.
+        phase: Of the peristaltic wave, radians; broadcasts with points[0].
 
     Returns:
-        (n,) distances.
+        (...) distances.
     """
-    x, y, z = points  # (n,) each
+    if colon.wave:
+        rest = wall_distance(_at_rest(colon), to_material(colon, points, phase))
+        return rest * wave_factor(colon, points[2], phase)
+    x, y, z = points
     middle_x, middle_y = centre_line(colon, z)
     x, y = x - middle_x, y - middle_y
     square = x * x + y * y + 1e-8
@@ -128,6 +202,10 @@ def wall_distance(colon: Colon, points: Tensor) -> Tensor:
     radius = wall_radius(colon, z, middle_x, x * per_r, y * per_r)
     distance: Tensor = WALL_BOUND * (radius - square * per_r)
     return distance
+
+
+def _at_rest(colon: Colon) -> Colon:
+    return replace(colon, wave=0.0)
 
 
 def lengths(vectors: Tensor) -> Tensor:
@@ -183,17 +261,23 @@ def join(wall: Tensor, lump: Tensor, blend: float) -> tuple[Tensor, Tensor]:
     return torch.lerp(wall, lump, share) - blend * share * (1 - share), share
 
 
-def surface(colon: Colon, lumps: Sequence[Lump], points: Tensor) -> tuple[Tensor, Tensor]:
+def surface(
+    colon: Colon, lumps: Sequence[Lump], points: Tensor, phase: Tensor | float = 0.0
+) -> tuple[Tensor, Tensor]:
     """Bound of the distance to the nearest surface, and which polyps it is made of.
 
     Args:
         colon: The tube.
         lumps: The k polyps.
-        points: (3, n) positions.
+        points: (3, n) world positions.
+        phase: Of the peristaltic wave, radians; broadcasts with (n,).
 
     Returns:
         Distances (n,) and shares (k, n) from 0 (wall) to 1 (polyp).
     """
+    if colon.wave:
+        rest, share = surface(_at_rest(colon), lumps, to_material(colon, points, phase))
+        return rest * wave_factor(colon, points[2], phase), share
     distance = wall_distance(colon, points)
     shares = []
     for lump in lumps:
@@ -202,16 +286,21 @@ def surface(colon: Colon, lumps: Sequence[Lump], points: Tensor) -> tuple[Tensor
     return distance, torch.stack(shares) if shares else points.new_zeros(0, points.shape[1])
 
 
-def scene_distance(colon: Colon, lumps: Sequence[Lump], points: Tensor) -> Tensor:
+def scene_distance(
+    colon: Colon, lumps: Sequence[Lump], points: Tensor, phase: Tensor | float = 0.0
+) -> Tensor:
     """The distances (n,) of `surface` alone."""
-    distance = wall_distance(colon, points)
-    for lump in lumps:
-        distance, _ = join(distance, lump_distance(lump, points), lump.blend)
-    return distance
+    return surface(colon, lumps, points, phase)[0]
 
 
 def normals(
-    colon: Colon, lumps: Sequence[Lump], points: Tensor, here: Tensor, step: float
+    colon: Colon,
+    lumps: Sequence[Lump],
+    points: Tensor,
+    here: Tensor,
+    step: float,
+    *,
+    phase: Tensor | float = 0.0,
 ) -> Tensor:
     """Unit normals (3, n) of the surface, into the lumen, by forward differences.
 
@@ -221,10 +310,11 @@ def normals(
         points: (3, n) positions near the surface.
         here: (n,) their distances.
         step: Length of a difference.
+        phase: Of the peristaltic wave, radians; broadcasts with (n,).
     """
     slopes = torch.empty_like(points)
     for axis in range(3):
         moved = points.clone()
         moved[axis] += step
-        slopes[axis] = scene_distance(colon, lumps, moved) - here
+        slopes[axis] = scene_distance(colon, lumps, moved, phase) - here
     return slopes / lengths(slopes)
