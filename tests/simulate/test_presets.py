@@ -1,11 +1,9 @@
-import dataclasses
-
+import polars as pl
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
+from polyplink.data import lesion_info, positive_frames
 from polyplink.errors import PolyplinkError
-from polyplink.simulate import PRESETS, Preset, preset, smoke, tiny
+from polyplink.simulate import PRESETS, preset, real_colon_sim, small, smoke, tiny
 
 
 def test_tiny_has_four_studies_of_ten_procedures() -> None:
@@ -24,6 +22,16 @@ def test_smoke_has_both_parts() -> None:
     assert smoke().long_frames[0] >= 30
 
 
+@pytest.mark.parametrize("make", [real_colon_sim, small])
+def test_the_released_procedures_are_all_there(make: object) -> None:
+    counts = dict(make().polyps)  # type: ignore[operator]
+    assert sorted(counts) == sorted(positive_frames()["video_id"])
+    assert sum(counts.values()) == lesion_info().height == 132
+    assert counts["003-012"] == 3
+    empty = positive_frames().filter(pl.col("n_polyp_frames") == 0)["video_id"]
+    assert {name for name, polyps in counts.items() if polyps == 0} == set(empty)
+
+
 @pytest.mark.parametrize("name", list(PRESETS))
 def test_preset_by_name(name: str) -> None:
     assert preset(name) == PRESETS[name]()
@@ -33,22 +41,3 @@ def test_preset_by_name(name: str) -> None:
 def test_unknown_preset_names_the_nearest() -> None:
     with pytest.raises(PolyplinkError, match=r"no preset 'tinny'; did you mean tiny\?"):
         preset("tinny")
-
-
-@given(st.integers(-5, 15) | st.sampled_from([17, 129]))
-def test_frames_are_even_and_large_enough(width: int) -> None:
-    with pytest.raises(PolyplinkError, match=f"width is {width}; give an even number from 16"):
-        dataclasses.replace(smoke(), width=width)
-
-
-@pytest.mark.parametrize(
-    ("name", "value"), [("long_views", (3, 2)), ("short_frames", (0, 4)), ("short_views", (-1, 2))]
-)
-def test_ranges_are_ranges(name: str, value: tuple[int, int]) -> None:
-    with pytest.raises(PolyplinkError, match=f"{name} is {value[0]} to {value[1]}; give a range"):
-        Preset("own", (("001-001", 1),), 64, 56, **{name: value})  # type: ignore[arg-type]
-
-
-def test_counts_are_counts() -> None:
-    with pytest.raises(PolyplinkError, match="fewer than 0 polyps; give counts from 0"):
-        dataclasses.replace(smoke(), polyps=(("001-001", -1),))

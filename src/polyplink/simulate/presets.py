@@ -1,57 +1,27 @@
-"""Presets: how many procedures and polyps to make, how often each is seen, and how large."""
+"""Presets: the data sets that the simulator makes, by name."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
-from polyplink.errors import PolyplinkError, find_named
+import polars as pl
 
+from polyplink.data import lesion_info, video_info
+from polyplink.errors import find_named
+from polyplink.simulate.cast import procedure_specs
+from polyplink.simulate.specs import PairSpec, PolypSpec, Preset, ProcedureSpec
 
-@dataclass(frozen=True)
-class Preset:
-    """What a simulated data set holds; ranges are inclusive.
-
-    Attributes:
-        name: Name of the preset.
-        polyps: Procedure id and its number of polyps, in order.
-        width: Frame width, pixels, even.
-        height: Frame height, pixels, even.
-        fps: Frames per second that the set declares.
-        long_views: How often a polyp is looked at for long.
-        long_frames: Frames of such a look.
-        short_views: How often it is only glimpsed.
-        short_frames: Frames of a glimpse.
-
-    Raises:
-        PolyplinkError: If a number is out of its range.
-    """
-
-    name: str
-    polyps: tuple[tuple[str, int], ...]
-    width: int
-    height: int
-    fps: float = 25.0
-    long_views: tuple[int, int] = (5, 6)
-    long_frames: tuple[int, int] = (30, 35)
-    short_views: tuple[int, int] = (0, 2)
-    short_frames: tuple[int, int] = (6, 20)
-
-    def __post_init__(self) -> None:
-        for name in ("width", "height"):
-            value = getattr(self, name)
-            if value < 16 or value % 2:
-                raise PolyplinkError(
-                    f"preset {self.name}: {name} is {value}", "give an even number from 16"
-                )
-        for name in ("long_views", "long_frames", "short_views", "short_frames"):
-            low, high = getattr(self, name)
-            if not 0 <= low <= high or (name.endswith("frames") and low < 1):
-                raise PolyplinkError(
-                    f"preset {self.name}: {name} is {low} to {high}",
-                    "give a range, the smaller number first",
-                )
-        if any(count < 0 for _, count in self.polyps):
-            raise PolyplinkError(f"preset {self.name}: fewer than 0 polyps", "give counts from 0")
-
+__all__ = [
+    "PRESETS",
+    "PairSpec",
+    "PolypSpec",
+    "Preset",
+    "ProcedureSpec",
+    "preset",
+    "procedure_specs",
+    "real_colon_sim",
+    "small",
+    "smoke",
+    "tiny",
+]
 
 # Four studies of ten, eight of each to train on. Most procedures have three polyps; 001-006 has
 # none and 002-010 a single one, as happens in life.
@@ -63,6 +33,54 @@ _TINY_COUNTS = {
 }
 
 
+def _released_counts() -> tuple[tuple[str, int], ...]:
+    """All 60 procedures and their rows in `lesion_info.csv` (003-012 has three, not two)."""
+    lesions = dict(lesion_info().group_by("unique_video_name").len().iter_rows())
+    names = video_info().sort("unique_video_name").select(pl.col("unique_video_name"))
+    return tuple((name, lesions.get(name, 0)) for (name,) in names.iter_rows())
+
+
+def real_colon_sim() -> Preset:
+    """REAL-Colon as its tables tell it: 60 procedures, 132 polyps, 2.76 million frames.
+
+    Lengths, rates, brands, frame sizes, polyps and frames with a box are those of the release;
+    the seed draws the rest: how the frames with a box are shared by the polyps of a procedure,
+    when each is seen, and what everything looks like. Frames are not written: crops are rendered
+    where a stage reads them.
+    """
+    return Preset(
+        "real-colon-sim",
+        _released_counts(),
+        released=True,
+        published_looks=True,
+        fullest=1.0,
+        pair_share=0.5,
+        frames="none",
+        annotations="archives",
+    )
+
+
+def small() -> Preset:
+    """The same 60 procedures and 132 polyps in miniature, to be trained on in minutes.
+
+    Procedures are about 15 times shorter; a polyp is seen in about 4 looks of 30 to 60 frames
+    and some short ones. Frame sizes are those of the release.
+    """
+    return Preset(
+        "small",
+        _released_counts(),
+        long_views=(3, 5),
+        long_frames=(30, 60),
+        short_views=(2, 6),
+        short_frames=(1, 20),
+        released=True,
+        shorter=15.0,
+        fullest=0.4,
+        frames="none",
+        annotations="folders",
+    )
+
+
 def tiny() -> Preset:
     """The demo's size: 40 procedures, 110 polyps, some 29,000 frames of 96 x 84 pixels."""
     polyps = tuple(
@@ -70,7 +88,7 @@ def tiny() -> Preset:
         for study, counts in _TINY_COUNTS.items()
         for video, count in enumerate(counts, start=1)
     )
-    return Preset("tiny", polyps, width=96, height=84)
+    return Preset("tiny", polyps, width=96, height=84, insertion=(0.02, 0.06))
 
 
 def smoke() -> Preset:
@@ -84,10 +102,17 @@ def smoke() -> Preset:
         long_frames=(30, 32),
         short_views=(0, 1),
         short_frames=(6, 10),
+        fullest=0.78,
+        insertion=(0.02, 0.06),
     )
 
 
-PRESETS: Mapping[str, Callable[[], Preset]] = {"tiny": tiny, "smoke": smoke}
+PRESETS: Mapping[str, Callable[[], Preset]] = {
+    "tiny": tiny,
+    "smoke": smoke,
+    "small": small,
+    "real-colon-sim": real_colon_sim,
+}
 
 
 def preset(name: str) -> Preset:

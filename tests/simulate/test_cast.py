@@ -1,0 +1,114 @@
+import dataclasses
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from polyplink.data import lesion_info, positive_frames, published_splits, video_info
+from polyplink.simulate import PRESETS, preset, real_colon_sim, small, smoke, tiny
+from polyplink.simulate.cast import PAIR_LIMIT, SITES, fill, procedure_specs, share_frames
+
+
+@pytest.mark.parametrize("name", list(PRESETS))
+def test_the_same_seed_gives_the_same_procedures(name: str) -> None:
+    first, again, other = (procedure_specs(preset(name), seed) for seed in (3, 3, 4))
+    assert first == again != other
+    assert [(s.procedure_id, len(s.polyps)) for s in first] == list(preset(name).polyps)
+
+
+def test_a_procedure_does_not_depend_on_the_others() -> None:
+    one = dataclasses.replace(tiny(), polyps=(("002-003", 2),), pair_share=0.0)
+    alone = procedure_specs(one, 0)[0]
+    among = {spec.procedure_id: spec for spec in procedure_specs(tiny(), 0)}["002-003"]
+    assert alone == dataclasses.replace(among, pairs=(), n_frames=alone.n_frames)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_released_figures_hold_exactly(seed: int) -> None:
+    specs = procedure_specs(real_colon_sim(), seed)
+    boxed = dict(positive_frames().select("video_id", "n_polyp_frames").iter_rows())
+    assert {spec.procedure_id: spec.boxed_frames for spec in specs} == boxed
+    videos = video_info().sort("unique_video_name")
+    assert [spec.n_frames for spec in specs] == videos["num_frames"].to_list()
+    assert [spec.brand for spec in specs] == videos["endoscope_brand"].to_list()
+    assert sum(p.visible_frames for spec in specs for p in spec.polyps) == 351_264
+    assert sum(len(spec.polyps) for spec in specs if spec.procedure_id in eval19()) == 47
+
+
+def eval19() -> set[str]:
+    return set(published_splits()["rc19"])
+
+
+def test_polyps_are_the_released_ones_by_number() -> None:
+    lesions = lesion_info()
+    for spec in procedure_specs(small(), 0):
+        for index, polyp in enumerate(spec.polyps, start=1):
+            row = lesions.filter(pl.col("unique_object_id") == f"{spec.procedure_id}_{index}")
+            assert row["size [mm]"][0] == polyp.size_mm
+            assert row["histology_class"][0] == polyp.histology_class
+            assert polyp.site in SITES
+
+
+def test_small_is_the_release_in_miniature() -> None:
+    specs = procedure_specs(small(), 0)
+    full = procedure_specs(real_colon_sim(), 0)
+    assert [(s.width, s.height, s.fps) for s in specs] == [(s.width, s.height, s.fps) for s in full]
+    assert sum(s.n_frames for s in specs) < 200_000
+    assert all(s.boxed_frames <= 0.4 * s.n_frames for s in specs)
+
+
+def test_drawn_polyps_come_from_the_released_tables() -> None:
+    specs = procedure_specs(tiny(), 0)
+    polyps = [polyp for spec in specs for polyp in spec.polyps]
+    assert {p.size_mm for p in polyps} <= set(lesion_info()["size [mm]"])
+    assert np.mean([p.size_mm <= 5 for p in polyps]) == pytest.approx(117 / 132, abs=0.1)
+    assert {"AD", "HP"} <= {p.histology_class for p in polyps}
+    for spec in specs:
+        sites = [SITES.index(polyp.site) for polyp in spec.polyps]
+        assert sites == sorted(sites)
+        assert (spec.width, spec.height, spec.fps) == (96, 84, 25.0)
+    boxes = sum(p.visible_frames for p in polyps)
+    assert 19_000 < boxes < 23_000
+    assert sum(spec.n_frames for spec in specs) < 32_000
+
+
+def test_smoke_is_about_a_thousand_frames() -> None:
+    assert 700 < sum(spec.n_frames for spec in procedure_specs(smoke(), 0)) < 1300
+
+
+@pytest.mark.parametrize("name", list(PRESETS))
+@pytest.mark.parametrize("seed", range(3))
+def test_pairs_are_neighbours_and_leave_each_frames_of_its_own(name: str, seed: int) -> None:
+    wanted = preset(name)
+    specs = procedure_specs(wanted, seed)
+    several = sum(count > 1 for _, count in wanted.polyps)
+    assert sum(bool(spec.pairs) for spec in specs) == round(wanted.pair_share * several)
+    for spec in specs:
+        for pair in spec.pairs:
+            assert pair.second == pair.first + 1 < len(spec.polyps)
+            assert pair.frames > 0
+            for polyp in (pair.first, pair.second):
+                assert pair.frames <= (PAIR_LIMIT + 0.1) * spec.polyps[polyp].visible_frames
+
+
+@given(st.integers(0, 2**32), st.integers(0, 30_000), st.integers(1, 9))
+def test_shared_frames_sum_up(seed: int, total: int, polyps: int) -> None:
+    frames = share_frames(np.random.default_rng(seed), total, polyps)
+    assert frames.sum() == total
+    assert frames.min() >= min(300, total // (2 * polyps))
+
+
+def test_shares_are_log_normal() -> None:
+    frames = share_frames(np.random.default_rng(0), 10**8, 5000)
+    assert np.log(frames - 300).std() == pytest.approx(0.73, rel=0.05)
+
+
+@settings(max_examples=50)
+@given(st.lists(st.integers(1, 900), min_size=1, max_size=12), st.integers(0, 5000))
+def test_filling_keeps_to_caps_and_total(caps: list[int], total: int) -> None:
+    weights = np.random.default_rng(total).lognormal(0, 1, len(caps))
+    filled = fill(weights, np.array(caps), total)
+    assert np.all(filled <= np.array(caps) + 1)
+    assert abs(filled.sum() - min(total, sum(caps))) <= 1
