@@ -1,25 +1,35 @@
 """A small scene that several tests look at."""
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 import torch
 
 from polyplink.simulate.course.rotations import look_along
+from polyplink.simulate.picture.paint import paint_map
 from polyplink.simulate.picture.patient import Patient, draw_patient
 from polyplink.simulate.picture.polyp import draw_traits, place_lump, surface_maps, wall_frame
 from polyplink.simulate.picture.scene import centre_line
 from polyplink.simulate.picture.shade import Shots, Skin
 
 
+class Kind(NamedTuple):
+    """Size and class of a polyp."""
+
+    size_mm: float
+    histology_class: str
+
+
 def small_scene(seed: int = 0) -> tuple[Patient, Skin]:
     """A patient with one polyp at z = 0."""
     rng = np.random.default_rng(seed)
     patient = draw_patient(rng)
-    traits = draw_traits(rng)
+    traits = draw_traits(rng, Kind(8.0, "AD"), 0.5)
     point, axes = wall_frame(patient.colon, 0.0, 1.0)
-    lump = place_lump(traits, surface_maps(rng, traits), point, axes)
-    return patient, Skin(lump, patient.tissue * torch.tensor(traits.colour))
+    maps = surface_maps(rng, traits)
+    lump = place_lump(traits, maps, point, axes)
+    return patient, Skin(lump, paint_map(traits, maps, patient.tissue))
 
 
 def shots_at(patient: Patient, skin: Skin, *, away: bool = False, frames: int = 1) -> Shots:

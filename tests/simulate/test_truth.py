@@ -1,4 +1,3 @@
-import dataclasses
 from pathlib import Path
 
 import numpy as np
@@ -10,17 +9,16 @@ from polyplink.simulate import Preset, smoke
 from polyplink.simulate.first_plan import plan_procedure
 from polyplink.simulate.picture.polyp import draw_traits
 from polyplink.simulate.truth import SITES, draw_record, histology, polyp_id, read_truth, truth_path
+from tests.simulate.scenes import Kind
 
 
 def test_ids_count_from_one() -> None:
     assert polyp_id("001-009", 0) == "001-009_1"
 
 
-def test_histology_follows_the_strongest_pattern() -> None:
-    traits = draw_traits(np.random.default_rng(0))
-    for stripes, pits, bumps, expected in ((1, 0, 0, "AD"), (0, 1, 0, "HP"), (0, 0, 1, "AD")):
-        own = dataclasses.replace(traits, stripes=stripes, pits=pits, bumps=bumps)
-        assert histology(own)[1] == expected
+def test_histology_is_that_of_the_traits() -> None:
+    for kind in ("AD", "HP"):
+        assert histology(draw_traits(np.random.default_rng(0), Kind(5.0, kind), 0.5))[1] == kind
 
 
 def test_sites_follow_the_withdrawal() -> None:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -20,6 +21,7 @@ from polyplink.simulate.course.first_camera import (
     join_paths,
 )
 from polyplink.simulate.picture.march import FIELD
+from polyplink.simulate.picture.paint import paint_map
 from polyplink.simulate.picture.patient import Patient, draw_patient
 from polyplink.simulate.picture.polyp import (
     Traits,
@@ -34,6 +36,13 @@ from polyplink.simulate.presets import Preset
 SPACING = (4.5, 6.0)  # units between one polyp and the next along the tube
 EMPTY_FRAMES = 300  # length of a procedure without polyps
 GRAIN = 0.012  # standard deviation of the sensor's noise
+
+
+class FirstSpec(NamedTuple):
+    """Size and class of a polyp."""
+
+    size_mm: float
+    histology_class: str
 
 
 @dataclass(frozen=True)
@@ -106,10 +115,12 @@ def plan_procedure(rng: np.random.Generator, preset: Preset, polyps: int) -> Pla
     patient = draw_patient(rng)
     traits, skins, targets, z = [], [], [], 0.0
     for _ in range(polyps):
-        traits.append(draw_traits(rng))
+        size = round(float(rng.uniform(4.5, 10.0)), 1)
+        traits.append(draw_traits(rng, FirstSpec(size, str(rng.choice(["AD", "HP"]))), 0.5))
         point, axes = wall_frame(patient.colon, z, rng.uniform(0, 2 * math.pi))
-        lump = place_lump(traits[-1], surface_maps(rng, traits[-1]), point, axes)
-        skins.append(Skin(lump, patient.tissue * torch.tensor(traits[-1].colour)))
+        maps = surface_maps(rng, traits[-1])
+        lump = place_lump(traits[-1], maps, point, axes)
+        skins.append(Skin(lump, paint_map(traits[-1], maps, patient.tissue)))
         targets.append(
             Target(lump.centre.double().numpy(), axes.double().numpy(), float(lump.radii[0]))
         )

@@ -30,7 +30,7 @@ def render_procedure(
     rays = camera_rays(preset.width, preset.height, device)
     mask = lens_mask(preset.width, preset.height, device)
     patient = plan.patient.to(device)
-    skins = [Skin(skin.lump.to(device), skin.colour.to(device)) for skin in plan.skins]
+    skins = [Skin(skin.lump.to(device), skin.paint.to(device)) for skin in plan.skins]
     shots = _shots(plan.path, device)
     grain = plan.grain.to(device)
     with torch.inference_mode():

@@ -33,11 +33,10 @@ def truth_path(out: Path, procedure_id: str) -> Path:
 
 
 def histology(traits: Traits) -> tuple[str, str]:
-    """Histology and its class, from the surface as pit patterns tell them apart (Kudo)."""
-    strongest = max(traits.stripes, traits.pits, traits.bumps)
-    if traits.stripes == strongest:
-        return "tubular adenoma", "AD"
-    return ("hyperplastic polyp", "HP") if traits.pits == strongest else ("adenoma", "AD")
+    """Histology and its class."""
+    return {"AD": "adenoma", "HP": "hyperplastic polyp"}[traits.histology_class], (
+        traits.histology_class
+    )
 
 
 def draw_record(rng: np.random.Generator, plan: Plan) -> dict[str, Any]:

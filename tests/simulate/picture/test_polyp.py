@@ -3,12 +3,15 @@ import math
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from polyplink.errors import PolyplinkError
+from polyplink.simulate.picture.histology import HABITS
 from polyplink.simulate.picture.patient import draw_colon
 from polyplink.simulate.picture.polyp import (
     FORMS,
+    Traits,
     draw_traits,
     map_directions,
     place_lump,
@@ -16,26 +19,37 @@ from polyplink.simulate.picture.polyp import (
     wall_frame,
 )
 from polyplink.simulate.picture.scene import MAP_EXTENT, MM_PER_UNIT, lump_distance, wall_distance
+from tests.simulate.scenes import Kind
 
 SEEDS = st.integers(0, 2**32 - 1)
+SIZES = st.integers(1, 17).map(float)
+KINDS = st.sampled_from(sorted(HABITS))
 
 
-@given(SEEDS)
-def test_traits_are_in_their_ranges(seed: int) -> None:
-    traits = draw_traits(np.random.default_rng(seed))
-    assert traits.form in FORMS
-    assert 4.5 <= traits.size_mm <= 10
+def drawn(seed: int, size: float = 5.0, kind: str = "AD", difficulty: float = 0.5) -> Traits:
+    return draw_traits(np.random.default_rng(seed), Kind(size, kind), difficulty)
+
+
+@given(SEEDS, SIZES, KINDS, st.floats(0, 1))
+def test_traits_are_in_their_ranges(seed: int, size: float, kind: str, difficulty: float) -> None:
+    traits = drawn(seed, size, kind, difficulty)
+    assert traits.form in FORMS.values()
+    assert (traits.size_mm, traits.histology_class) == (size, kind)
     assert traits.form.height[0] <= traits.height <= traits.form.height[1]
-    assert traits.stripes + traits.pits + traits.bumps == pytest.approx(1)
+    assert 0.3 <= traits.narrow <= 1
 
 
-@given(SEEDS)
-def test_maps_are_finite_and_radii_positive(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    radius, pattern, patches = surface_maps(rng, draw_traits(rng))
+@settings(max_examples=15, deadline=None)
+@given(SEEDS, SIZES, KINDS)
+def test_maps_are_finite_and_radii_positive(seed: int, size: float, kind: str) -> None:
+    maps = surface_maps(np.random.default_rng(seed), drawn(seed, size, kind, 0.0))
+    radius, pattern, patches, vessels, mucus = maps
     assert radius.min() > 0.3
     assert pattern.abs().max() <= 1 + 1e-5
-    assert torch.isfinite(patches).all()
+    assert patches.min() >= 0
+    assert min(vessels.min(), mucus.min()) >= 0
+    assert max(vessels.max(), mucus.max()) <= 1.0001
+    assert torch.isfinite(maps).all()
 
 
 def test_map_directions_are_the_stereographic_ones() -> None:
@@ -49,11 +63,33 @@ def test_map_directions_are_the_stereographic_ones() -> None:
 
 
 def test_no_two_polyps_are_alike() -> None:
-    rng = np.random.default_rng(0)
-    traits = [draw_traits(rng) for _ in range(30)]
-    assert len({t.colour for t in traits}) == 30
-    assert {t.form.paris for t in traits} == {"Is", "Isp", "IIa"}
+    traits = [drawn(seed) for seed in range(30)]
+    assert len({t.tissue for t in traits}) == 30
     assert len({t.lobes for t in traits}) > 3
+    first, second = (surface_maps(np.random.default_rng(seed), traits[0]) for seed in (0, 1))
+    assert (first - second).abs().mean() > 0.05
+
+
+def share_of(paris: str, size: float, kind: str = "AD") -> float:
+    return float(np.mean([drawn(seed, size, kind).form.paris == paris for seed in range(400)]))
+
+
+def test_forms_come_as_often_as_in_the_literature() -> None:
+    assert share_of("Is", 3) > share_of("IIa", 3) > share_of("Isp", 3) > share_of("Ip", 3)
+    assert share_of("Ip", 3) < 0.03 < 0.12 < share_of("Ip", 9)
+    assert share_of("IIa", 3, "SSL") > share_of("IIa", 3) + 0.1
+
+
+def test_an_unknown_class_is_refused() -> None:
+    with pytest.raises(PolyplinkError, match="histology class"):
+        drawn(0, kind="adenoma")
+
+
+def test_difficulty_brings_polyps_closer_together() -> None:
+    def deviation(difficulty: float) -> float:
+        return float(np.std([drawn(s, difficulty=difficulty).tissue.hue for s in range(200)]))
+
+    assert deviation(0.0) > 2 * deviation(1.0)
 
 
 @given(SEEDS, st.floats(-5, 5), st.floats(0, 2 * math.pi))
@@ -66,12 +102,13 @@ def test_wall_frame_is_on_the_wall_and_right_handed(seed: int, z: float, angle: 
     assert wall_distance(colon, (point + 0.05 * axes[:, 2])[:, None]).item() > 0
 
 
-def test_a_placed_lump_has_its_size_and_stands_in_the_lumen() -> None:
-    rng = np.random.default_rng(2)
-    colon, traits = draw_colon(rng), draw_traits(rng)
+@pytest.mark.parametrize("paris", sorted(FORMS))
+def test_a_placed_lump_has_its_size_and_stands_in_the_lumen(paris: str) -> None:
+    colon = draw_colon(np.random.default_rng(2))
+    traits = next(t for t in (drawn(seed, 9.0) for seed in range(400)) if t.form.paris == paris)
     point, axes = wall_frame(colon, 1.0, 2.0)
-    lump = place_lump(traits, surface_maps(rng, traits), point, axes)
-    assert float(lump.radii[0]) * 2 * MM_PER_UNIT == pytest.approx(traits.size_mm)
+    lump = place_lump(traits, surface_maps(np.random.default_rng(0), traits), point, axes)
+    assert float(lump.radii[0]) * 2 * MM_PER_UNIT == pytest.approx(9.0)
     np.testing.assert_allclose(lump.axes.T @ lump.axes, np.eye(3), atol=1e-5)
     assert lump_distance(lump, lump.centre[:, None]).item() < 0
     top = lump.centre + 0.9 * lump.radii[2] * lump.axes[:, 2]

@@ -1,17 +1,21 @@
-"""One polyp's own body: form, size, lobes, surface pattern and colour.
+"""One polyp's own body: form, size, lobes, the tissue it is made of, and its place on the wall.
 
 Forms are those of the Paris classification (Gastrointestinal Endoscopy 58(6), 2003): Is sessile,
-Isp with a short neck, IIa flat and raised.
+Isp with a short neck, Ip on a stalk, IIa flat and raised.
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from polyplink.simulate.picture.histology import Tissue, draw_tissue, habit_of
+from polyplink.simulate.picture.pits import draw_pattern
 from polyplink.simulate.picture.scene import (
     MAP_EXTENT,
     MM_PER_UNIT,
@@ -22,8 +26,23 @@ from polyplink.simulate.picture.scene import (
     wall_distance,
     wall_radius,
 )
+from polyplink.simulate.picture.texture import vessel_net
 
-MAP_TEXELS = 80
+MAP_TEXELS = 128
+TALLEST = 0.62  # units that the middle of a head may stand above the wall
+LARGE = 5.0  # mm; stalks are hardly seen below it
+
+
+class Spec(Protocol):
+    """What the tables say of a polyp; see `presets.PolypSpec`."""
+
+    @property
+    def size_mm(self) -> float:
+        """Largest diameter."""
+
+    @property
+    def histology_class(self) -> str:
+        """A key of `histology.HABITS`."""
 
 
 @dataclass(frozen=True)
@@ -35,19 +54,26 @@ class Form:
         height: Range of the half height.
         lift: How far the centre stands above the wall, in half heights.
         blend: Width of the joint with the wall, in half widths.
+        stalk: Radius of its stalk, in half widths; 0 for none.
     """
 
     paris: str
     height: tuple[float, float]
     lift: float
     blend: float
+    stalk: float = 0.0
 
 
-FORMS = (
-    Form("Is", (0.6, 0.8), 0.15, 0.25),
-    Form("Isp", (0.8, 1.0), 0.65, 0.45),
-    Form("IIa", (0.28, 0.42), 0.1, 0.2),
-)
+FORMS: Mapping[str, Form] = {
+    "Is": Form("Is", (0.6, 0.8), 0.15, 0.25),
+    "IIa": Form("IIa", (0.28, 0.42), 0.1, 0.2),
+    "Isp": Form("Isp", (0.8, 1.0), 0.65, 0.45),
+    "Ip": Form("Ip", (0.75, 0.95), 1.9, 0.3, stalk=0.36),
+}
+# Is 49, IIa 34, Isp 9, Ip 8 of the SUN database's 100 polyps (Misawa et al., Gastrointestinal
+# Endoscopy 93, 2021), a third of which are above 5 mm.
+SMALL_FORMS = (0.545, 0.38, 0.065, 0.01)
+LARGE_FORMS = (0.38, 0.26, 0.14, 0.22)
 
 
 @dataclass(frozen=True)
@@ -57,54 +83,65 @@ class Traits:
     Attributes:
         form: Its Paris form.
         size_mm: Largest diameter.
+        histology_class: What it is.
         narrow: Shorter over longer diameter.
         height: Half height over half width.
         heading: Direction of its longer axis on the wall, radians.
         lobes: Number of lobes.
         lobe_size: How far lobes stand out, relative to the radius.
-        stripes, pits, bumps: Strengths of the three surface patterns, 0 to 1.
+        tissue: Pattern, colour, vessels and mucus.
         pitch: Angular frequency of the pattern on the map.
         slant: Direction of the stripes, radians.
-        colour: (3,) factor on the patient's polyp colour.
         cap: Strength of pale (above 0) or red (below 0) patches.
     """
 
     form: Form
     size_mm: float
+    histology_class: str
     narrow: float
     height: float
     heading: float
     lobes: int
     lobe_size: float
-    stripes: float
-    pits: float
-    bumps: float
+    tissue: Tissue
     pitch: float
     slant: float
-    colour: tuple[float, float, float]
     cap: float
 
 
-def draw_traits(rng: np.random.Generator) -> Traits:
-    """Draw one polyp."""
-    form = FORMS[int(rng.choice(len(FORMS), p=(0.45, 0.25, 0.3)))]
-    stripes, pits, bumps = rng.dirichlet((0.2, 0.2, 0.2))
-    hue, value = rng.normal(0, 0.16), rng.normal(0, 0.10)
+def _draw_form(rng: np.random.Generator, spec: Spec) -> Form:
+    chances = np.array(LARGE_FORMS if spec.size_mm > LARGE else SMALL_FORMS)
+    chances[list(FORMS).index("IIa")] *= habit_of(spec.histology_class).flat
+    return tuple(FORMS.values())[int(rng.choice(len(chances), p=chances / chances.sum()))]
+
+
+def draw_traits(rng: np.random.Generator, spec: Spec, difficulty: float) -> Traits:
+    """Draw one polyp of a size and a histology.
+
+    Args:
+        rng: The polyp's own generator.
+        spec: What the tables say of it.
+        difficulty: 0 to 1; the look of polyps spreads by 1.5 less this.
+
+    Raises:
+        PolyplinkError: If its histology class is none that is known.
+    """
+    spread = 1.5 - difficulty
+    form = _draw_form(rng, spec)
+    pitch = 13.0 * math.exp(0.28 * spread * rng.normal()) * (spec.size_mm / 4) ** 0.3
     return Traits(
         form=form,
-        size_mm=round(float(rng.uniform(4.5, 10.0)), 1),
-        narrow=float(rng.uniform(0.55, 1.0)),
+        size_mm=float(spec.size_mm),
+        histology_class=spec.histology_class,
+        narrow=float(rng.uniform(max(1 - 0.45 * spread, 0.4), 1.0)),
         height=float(rng.uniform(*form.height)),
         heading=float(rng.uniform(0, math.pi)),
         lobes=int(rng.integers(0, 6)),
-        lobe_size=float(rng.uniform(0.2, 0.55)),
-        stripes=float(stripes),
-        pits=float(pits),
-        bumps=float(bumps),
-        pitch=float(rng.uniform(8.0, 20.0)),
+        lobe_size=spread * float(rng.uniform(0.12, 0.42)),
+        tissue=draw_tissue(rng, spec.histology_class, spread),
+        pitch=float(np.clip(pitch, 7.0, 28.0)),
         slant=float(rng.uniform(0, math.pi)),
-        colour=(math.exp(value), math.exp(value + hue), math.exp(value + 0.8 * hue)),
-        cap=float(rng.normal(0, 0.5)),
+        cap=spread * float(rng.normal(0, 0.45)),
     )
 
 
@@ -130,38 +167,37 @@ def _lobes(
     return np.asarray(total - total.mean())
 
 
-def _pattern(
-    rng: np.random.Generator, traits: Traits, towards: NDArray[np.float64]
+def _patches(
+    rng: np.random.Generator, towards: NDArray[np.float64], count: int, sharp: float
 ) -> NDArray[np.float64]:
-    """Stripes, pits and bumps mixed, about -1 to 1; stripes wander with the direction."""
-    plane = towards[:2] / (1.2 + towards[2])  # (2, m, m): flattens the lower half a little
-    u = plane[0] * math.cos(traits.slant) + plane[1] * math.sin(traits.slant)
-    v = plane[1] * math.cos(traits.slant) - plane[0] * math.sin(traits.slant)
-    phase = rng.uniform(0, 2 * math.pi, 3)
-    wander = 0.8 * np.sin(3 * v + phase[0])
-    stripes = np.sin(1.3 * traits.pitch * u + wander + phase[1])
-    # Three plane waves 120 degrees apart make a hexagonal grid of pits.
-    waves = [
-        np.cos(1.3 * traits.pitch * (u * math.cos(t) + v * math.sin(t)) + phase[2])
-        for t in (0, 2.094, 4.189)
-    ]
-    pits = 1 - 2 * np.clip(sum(waves) / 3 + 0.5, 0, 1) ** 1.5
-    bumps = np.sin(0.8 * traits.pitch * u + phase[1]) * np.sin(0.8 * traits.pitch * v + phase[2])
-    return np.asarray(traits.stripes * stripes + traits.pits * pits + traits.bumps * bumps)
-
-
-def surface_maps(rng: np.random.Generator, traits: Traits) -> Tensor:
-    """Maps (3, m, m) over a polyp's surface: relative radius, pattern, patches."""
-    towards = map_directions()
-    pattern = _pattern(rng, traits, towards)
-    radius = 1 + _lobes(rng, traits, towards) + 0.05 * pattern
-    patches = np.zeros(towards.shape[1:])
-    for _ in range(3):
+    """Soft spots on the upper half, 0 to about 1."""
+    total = np.zeros(towards.shape[1:])
+    for _ in range(count):
         spot = rng.standard_normal(3)
         spot[2] = abs(spot[2])
         spot /= np.linalg.norm(spot)
-        patches += np.exp(9 * (np.tensordot(spot, towards, 1) - 1))
-    maps = np.stack([radius, pattern, traits.cap * patches])
+        total += np.exp(sharp * (np.tensordot(spot, towards, 1) - 1))
+    return total
+
+
+def surface_maps(rng: np.random.Generator, traits: Traits) -> Tensor:
+    """Maps over a polyp's surface.
+
+    Args:
+        rng: The polyp's own generator.
+        traits: What it is.
+
+    Returns:
+        (5, m, m) float32: relative radius, which is its geometry; then what `paint.paint_map`
+        colours it by: pattern (-1 to 1), patches, vessels and mucus (0 to about 1).
+    """
+    towards = map_directions()
+    pattern = draw_pattern(rng, traits.tissue.pattern, towards, traits.pitch, traits.slant)
+    radius = 1 + _lobes(rng, traits, towards) + 0.04 * pattern
+    patches = _patches(rng, towards, 3, 9.0)
+    vessels = vessel_net(rng, MAP_TEXELS, 0.4)
+    mucus = np.clip(1.6 * _patches(rng, towards, 2, 4.0) - 0.4, 0, 1)
+    maps = np.stack([radius, pattern, patches, vessels, mucus])
     return torch.from_numpy(maps.astype(np.float32))
 
 
@@ -196,5 +232,5 @@ def place_lump(traits: Traits, maps: Tensor, point: Tensor, axes: Tensor) -> Lum
         [axes[:, 0] * c + axes[:, 1] * s, axes[:, 1] * c - axes[:, 0] * s, axes[:, 2]], dim=1
     )
     radii = torch.tensor([half, half * traits.narrow, half * traits.height])
-    centre = point + axes[:, 2] * (traits.form.lift * float(radii[2]))
-    return Lump(centre, turned, radii, traits.form.blend * half, maps)
+    lift = min(traits.form.lift * float(radii[2]), TALLEST)
+    return Lump(point + axes[:, 2] * lift, turned, radii, traits.form.blend * half, maps)

@@ -27,7 +27,6 @@ from polyplink.simulate.picture.texture import read_mucosa
 NORMAL_STEP = 4e-3
 SHINE = 80.0
 LIGHT_CORE = 0.03  # keeps the fall-off finite at the lens
-PATTERN = 0.5  # how much darker the surface pattern makes a polyp at most
 TARGET = 0.42  # mean of the square roots of brightness that the exposure aims for
 SOFTNESS = 0.5  # of the lens: share of a 3 x 3 mean
 SCATTER = (0.30, 0.12, 0.10)  # red light travels furthest under the mucosa
@@ -61,10 +60,10 @@ class Shots:
 
 @dataclass(frozen=True)
 class Skin:
-    """A polyp as it is drawn: its lump and (3,) colour, linear RGB."""
+    """A polyp as it is drawn: its lump, and (3, m, m) colours over its surface, linear RGB."""
 
     lump: Lump
-    colour: Tensor
+    paint: Tensor
 
 
 def lens_mask(width: int, height: int, device: torch.device) -> Tensor:
@@ -96,11 +95,8 @@ def surface_colour(
     colour = colour * (1 - vessel * (1 - patient.vessel[:, None]))
     for skin, share in zip(skins, shares, strict=True):
         local = to_lump(skin.lump, points)
-        _, pattern, patches = read_maps(skin.lump.maps, local, lengths(local))
-        paint = skin.colour[:, None] * (1 - PATTERN * pattern) * (1 + 0.06 * mottle)
-        pale = paint.new_tensor([0.25, 0.7, 0.7])[:, None] * patches
-        paint = paint * (1 + pale.clamp(-0.6, 1.5))
-        colour = torch.lerp(colour, paint, share)
+        paint = read_maps(skin.paint, local, lengths(local))
+        colour = torch.lerp(colour, paint * (1 + 0.06 * mottle), share)
     return colour, torch.stack(relief)
 
 

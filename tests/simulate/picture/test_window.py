@@ -1,0 +1,27 @@
+import pytest
+import torch
+
+from polyplink.simulate.picture.window import Windows
+
+FRAME = (100, 80)
+
+
+def test_places_are_shares_of_the_frames_width() -> None:
+    whole = Windows(torch.tensor([[0.0, 0.0, 100.0, 80.0]]), FRAME, (10, 8))
+    assert whole.x[0].tolist() == pytest.approx([0.05 + 0.1 * i for i in range(10)])
+    assert whole.y[0].tolist() == pytest.approx([0.05 + 0.1 * i for i in range(8)])
+    assert whole.scale.tolist() == [10.0]
+
+
+def test_a_window_is_where_it_was_cut() -> None:
+    whole = Windows(torch.tensor([[0.0, 0.0, 100.0, 80.0]]), FRAME, FRAME)
+    part = Windows(torch.tensor([[20.0, 30.0, 60.0, 50.0]]), FRAME, (40, 20))
+    torch.testing.assert_close(part.x, whole.x[:, 20:60])
+    torch.testing.assert_close(part.y, whole.y[:, 30:50])
+
+
+def test_some_windows_are_picked_by_index() -> None:
+    edges = torch.arange(12.0).reshape(3, 4)
+    some = Windows(edges, FRAME, (5, 5)).some(torch.tensor([2, 0]))
+    assert some.edges.tolist() == [edges[2].tolist(), edges[0].tolist()]
+    assert some.size == (5, 5)
