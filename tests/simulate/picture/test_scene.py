@@ -94,6 +94,27 @@ def test_a_round_lump_is_a_sphere() -> None:
     np.testing.assert_allclose(lump_distance(lump, points) / LUMP_BOUND, expected, atol=1e-5)
 
 
+def test_a_stalk_is_a_capsule_below_the_head() -> None:
+    maps = torch.ones(1, 8, 8)
+    bare = Lump(torch.zeros(3), torch.eye(3), torch.full((3,), 0.2), 0.1, maps)
+    stalked = dataclasses.replace(bare, stalk=(0.08, 0.6))
+    points = torch.tensor([[0.0, 0.0, -0.5], [0.12, 0.0, -0.5], [0.0, 0.0, -0.7], [0.0, 0.0, 0.3]])
+    away = lump_distance(stalked, points.T) / LUMP_BOUND
+    assert away.tolist() == pytest.approx([-0.08, 0.04, 0.02, 0.1], abs=1e-3)
+    assert (lump_distance(stalked, points.T) <= lump_distance(bare, points.T) + 1e-6).all()
+
+
+def test_a_stalked_lump_is_star_shaped_about_its_centre() -> None:
+    lump = dataclasses.replace(SKIN.lump, stalk=(0.4 * float(SKIN.lump.radii[0]), 0.5))
+    rng = np.random.default_rng(0)
+    ways = torch.from_numpy(rng.normal(size=(3, 400)).astype(np.float32))
+    ways /= lengths(ways)
+    depths = torch.linspace(0, 1, 200)
+    points = lump.centre[:, None, None] + ways[:, :, None] * depths  # (3, 400, 200)
+    inside = (lump_distance(lump, points.reshape(3, -1)) < 0).view(400, 200).int()
+    assert (inside.diff(dim=1) == 1).sum() == 0  # once outside, outside for good
+
+
 def test_maps_are_read_by_direction_alone() -> None:
     local = points_near(SKIN.lump) - SKIN.lump.centre[:, None]
     near = read_maps(SKIN.lump.maps, local, lengths(local))

@@ -233,4 +233,5 @@ def place_lump(traits: Traits, maps: Tensor, point: Tensor, axes: Tensor) -> Lum
     )
     radii = torch.tensor([half, half * traits.narrow, half * traits.height])
     lift = min(traits.form.lift * float(radii[2]), TALLEST)
-    return Lump(point + axes[:, 2] * lift, turned, radii, traits.form.blend * half, maps)
+    stalk = (traits.form.stalk * half, 1.2 * lift) if traits.form.stalk else (0.0, 0.0)
+    return Lump(point + axes[:, 2] * lift, turned, radii, traits.form.blend * half, maps, stalk)

@@ -77,6 +77,8 @@ class Lump:
         blend: Width of the smooth joint with the wall.
         maps: (c, m, m) maps over its surface, stereographic seen from its top; the first is the
             relative radius, the others belong to its material.
+        stalk: Radius and length of a stalk from the centre against the third axis, units; length
+            0 for none. It is part of the lump.
     """
 
     centre: Tensor
@@ -84,6 +86,7 @@ class Lump:
     radii: Tensor
     blend: float
     maps: Tensor
+    stalk: tuple[float, float] = (0.0, 0.0)
 
     def to(self, device: torch.device) -> "Lump":
         """The same lump on another device."""
@@ -93,6 +96,7 @@ class Lump:
             self.radii.to(device),
             self.blend,
             self.maps.to(device),
+            self.stalk,
         )
 
 
@@ -243,13 +247,21 @@ def lump_distance(lump: Lump, points: Tensor) -> Tensor:
     """Bound of the distance (n,) from positions (3, n) to a polyp's surface, below 0 inside.
 
     The lump is an ellipsoid whose relative radius changes with direction; its bound is that of
-    an ellipsoid, (|q| - rho) |q| / |q / radii| with q in units of the radii.
+    an ellipsoid, (|q| - rho) |q| / |q / radii| with q in units of the radii. A stalk is joined to
+    it smoothly over its own radius; the lump stays star-shaped about its centre.
     """
     local = to_lump(lump, points)
     length = lengths(local)
     steep = lengths(local / lump.radii[:, None])
     rho = read_maps(lump.maps[:1], local, length)[0]
-    return LUMP_BOUND * (length - rho) * length / steep
+    head = LUMP_BOUND * (length - rho) * length / steep
+    radius, reach = lump.stalk
+    if reach == 0:
+        return head
+    x, y, z = local * lump.radii[:, None]  # units
+    beside = z + (-z).clamp(0, reach)
+    stalk = LUMP_BOUND * ((x * x + y * y + beside * beside + 1e-12).sqrt() - radius)
+    return join(stalk, head, radius)[0]
 
 
 def join(wall: Tensor, lump: Tensor, blend: float) -> tuple[Tensor, Tensor]:
