@@ -8,6 +8,7 @@ from polyplink.learn.config import (
     ValidationConfig,
 )
 from polyplink.learn.curriculum import cosine_tau
+from polyplink.learn.intra_inter import intra_inter
 from polyplink.learn.loop import Fitted, fit
 from polyplink.learn.noise_aware import (
     LossConfig,
@@ -15,6 +16,10 @@ from polyplink.learn.noise_aware import (
     multi_level_loss,
     symmetric_noise_aware,
 )
+from polyplink.learn.nt_xent import nt_xent
+from polyplink.learn.soft_targets import soft_target_loss
+from polyplink.learn.supervised import supervised
+from polyplink.learn.temporally_aware import temporally_aware
 
 __all__ = [
     "BagConfig",
@@ -27,9 +32,14 @@ __all__ = [
     "anchored_noise_aware",
     "cosine_tau",
     "fit",
+    "intra_inter",
     "multi_level_loss",
     "nearest_bags",
+    "nt_xent",
     "purity",
     "sampled_bags",
+    "soft_target_loss",
+    "supervised",
     "symmetric_noise_aware",
+    "temporally_aware",
 ]

@@ -1,0 +1,27 @@
+"""The supervised contrastive loss: all views of the anchor's polyp match alike."""
+
+import torch
+
+from polyplink.learn.soft_targets import soft_target_loss
+
+
+def same_polyp(polyp: torch.Tensor) -> torch.Tensor:
+    """(n, n) float32: 1 where row and column show one polyp; polyp is (n,) int."""
+    return (polyp[:, None] == polyp[None, :]).float()
+
+
+def supervised(embeddings: torch.Tensor, polyp: torch.Tensor, temperature: float) -> torch.Tensor:
+    """Supervised contrastive loss (Khosla et al. 2020, the form with the mean outside the log).
+
+    Source: temporally-aware counting, arXiv 2507.02493, its baseline; thesis 5.3.1. The
+    temperature there is 0.25.
+
+    Args:
+        embeddings: (n, d); normalised here.
+        polyp: (n,) int, the polyp of each view.
+        temperature: Divides the cosine.
+
+    Returns:
+        Scalar; 0 where no polyp has two views.
+    """
+    return soft_target_loss(embeddings, same_polyp(polyp), temperature)

@@ -1,0 +1,37 @@
+"""The temporally-aware loss: views of one polyp match the more, the nearer they are in time."""
+
+import torch
+
+from polyplink.learn.soft_targets import soft_target_loss
+from polyplink.learn.supervised import same_polyp
+
+
+def fading(position: torch.Tensor, decay: float) -> torch.Tensor:
+    """(n, n) exp(-decay |p_a - p_b|) of positions (n,)."""
+    return torch.exp(-decay * (position[:, None] - position[None, :]).abs())
+
+
+def temporally_aware(
+    embeddings: torch.Tensor,
+    polyp: torch.Tensor,
+    position: torch.Tensor,
+    temperature: float,
+    *,
+    decay: float = 1.0,
+) -> torch.Tensor:
+    """Temporally-aware supervised contrastive loss (arXiv 2507.02493, eq. 2 and 3).
+
+    With two views of every polyp, or decay 0, it is the supervised loss.
+
+    Args:
+        embeddings: (n, d); normalised here.
+        polyp: (n,) int, the polyp of each view.
+        position: (n,) time of each view over the length of its polyp: positions in the polyp's
+            own span (`fragments` gives them as polyp_position).
+        temperature: Divides the cosine; 0.25 in the paper.
+        decay: lambda of eq. 2, at or above 0.
+
+    Returns:
+        Scalar; 0 where no polyp has two views.
+    """
+    return soft_target_loss(embeddings, same_polyp(polyp) * fading(position, decay), temperature)
