@@ -1,0 +1,67 @@
+"""Random data sets that the layouts of the public polyp sets can hold, and tiny images."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from polyplink.data import TABLES, DataSet
+
+from .sets import data_set, procedure_row
+
+Box = tuple[int, int, int, int]  # x, y, w, h
+
+
+def picture(data: DataSet) -> Callable[[str, int], NDArray[np.uint8]]:
+    """An image function: grey images of each procedure's size."""
+    rows = data.procedures.select("procedure_id", "height", "width").iter_rows()
+    sizes = {procedure_id: (height, width) for procedure_id, height, width in rows}
+
+    def frame(procedure_id: str, number: int) -> NDArray[np.uint8]:
+        return np.full((*sizes[procedure_id], 3), number % 256, dtype=np.uint8)
+
+    return frame
+
+
+@st.composite
+def whole_boxes(draw: st.DrawFn, width: int, height: int) -> Box:
+    """A box of whole pixels inside an image."""
+    x, y = draw(st.integers(0, width - 1)), draw(st.integers(0, height - 1))
+    return x, y, draw(st.integers(1, width - x)), draw(st.integers(1, height - y))
+
+
+def unlabelled_row(
+    procedure_id: str, n_frames: int, dataset: str, **changes: Any
+) -> dict[str, Any]:
+    """A procedure of which nothing but its frames is known."""
+    nothing = {"age": None, "sex": None, "brand": None, "bbps": None, "fps": None}
+    return procedure_row(procedure_id, n_frames, dataset=dataset, **(nothing | changes))
+
+
+@st.composite
+def ldpolyp_sets(draw: st.DrawFn) -> DataSet:
+    """One polyp for each procedure that has a box; boxes in any frame, several in some."""
+    order = ["TrainValid_1", "TrainValid_2", "TrainValid_10", "Test_2", "Test_101"]
+    names = draw(st.lists(st.sampled_from(order), min_size=1, unique=True))
+    boxes, polyps, procedures = [], [], []
+    splits: dict[str, list[str]] = {}
+    for name in sorted(names, key=order.index):
+        n_frames = draw(st.integers(1, 5))
+        frames = draw(st.lists(st.integers(0, n_frames - 1), max_size=4))
+        boxes += [(name, frame, *draw(whole_boxes(560, 480)), name) for frame in frames]
+        polyps += [(name, name, None, None, None, None)] if frames else []
+        procedures.append(unlabelled_row(name, n_frames, "ldpolyp", width=560, height=480))
+        part = "train" if name.startswith("TrainValid") else "test"
+        splits.setdefault(part, []).append(name)
+    return data_set(boxes, polyps, procedures, splits)
+
+
+def assert_same(after: DataSet, before: DataSet) -> None:
+    """Equal in all but where the files lie, images included only where both have them."""
+    for name in TABLES:
+        drop = ("source", "image")
+        old, new = (getattr(d, name).drop(drop, strict=False) for d in (before, after))
+        assert new.equals(old), f"{name}: {new} is not {old}"
+    assert after.splits == before.splits
