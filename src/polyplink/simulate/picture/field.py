@@ -1,0 +1,332 @@
+"""The scene of `scene` made ready for a renderer: fewer passes over memory, and exact slopes.
+
+`Field.distance` is `scene.surface` written for speed. `Field.touch` gives what a pixel needs of
+the point where its ray ends, in one pass: distance, slope (so that normals take no further
+distances), shares, places to read textures at and the polyps' own colours.
+
+All pixels of s frames are (s, n); a frame's phase is (s, 1). Every operation is elementwise and
+in one order, so that a pixel's value does not depend on what is computed beside it.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from polyplink.simulate.picture.scene import (
+    CALM_DEPTH,
+    CALM_RADIUS,
+    LUMP_BOUND,
+    MAP_EXTENT,
+    RADIUS,
+    UNEVEN,
+    WALL_BOUND,
+    Colon,
+    Lump,
+    calm_place,
+    centre_line,
+    join,
+    wall_radius,
+)
+
+Vector = tuple[Tensor, Tensor, Tensor]
+
+
+@dataclass(frozen=True)
+class Body:
+    """A polyp made ready: numbers of its lump, and its maps.
+
+    Attributes:
+        lump: The lump.
+        rows: Rows of the matrix that turns world axes into its own.
+        offset: What is added then.
+        radii: Its half sizes.
+        maps: (1, 6, m, m) relative radius, its slopes along the map's columns and rows, and
+            linear RGB.
+        radius: (1, 1, m, m) the first of them alone.
+    """
+
+    lump: Lump
+    rows: tuple[tuple[float, float, float], ...]
+    offset: tuple[float, float, float]
+    radii: tuple[float, float, float]
+    maps: Tensor
+    radius: Tensor
+
+
+def make_body(lump: Lump, paint: Tensor) -> Body:
+    """A lump with its (3, m, m) colours, made ready."""
+    rho = lump.maps[0]
+    texel = 2 * MAP_EXTENT / (len(rho) - 1)
+    along_rows, along_columns = torch.gradient(rho, spacing=texel)
+    for slope in (along_rows, along_columns):  # beyond the border the radius stays what it is
+        slope[[0, -1]] = 0
+        slope[:, [0, -1]] = 0
+    maps = torch.cat([torch.stack([rho, along_columns, along_rows]), paint])[None]
+    axes = lump.axes.T
+    rows = tuple((float(a), float(b), float(c)) for a, b, c in axes.cpu())
+    x, y, z = (-(axes @ lump.centre)).tolist()
+    a, b, c = lump.radii.tolist()
+    return Body(lump, rows, (x, y, z), (a, b, c), maps.contiguous(), rho[None, None].contiguous())
+
+
+def _into(body: Body, x: Tensor, y: Tensor, z: Tensor) -> Vector:
+    """Positions in a lump's own axes, in units."""
+    u, v, w = (
+        torch.mul(x, row[0]).add_(y, alpha=row[1]).add_(z, alpha=row[2]).add_(offset)
+        for row, offset in zip(body.rows, body.offset, strict=True)
+    )
+    return u, v, w
+
+
+def _length(u: Tensor, v: Tensor, w: Tensor) -> Tensor:
+    return (u * u).addcmul_(v, v).addcmul_(w, w).add_(1e-12).sqrt_()
+
+
+@dataclass(frozen=True)
+class _Head:
+    """Where points lie about a lump's head."""
+
+    q: Vector  # in units of its radii
+    length: Tensor
+    scale: Tensor  # of a distance in units of the radii
+    a: Tensor  # stereographic place
+    b: Tensor
+    inverse: Tensor  # 1 / (length + height), of which a and b are made
+
+
+def _about(body: Body, local: Vector) -> _Head:
+    p, q, r = (u / radius for u, radius in zip(local, body.radii, strict=True))
+    length = _length(p, q, r)
+    a, b, c = body.radii
+    scale = length / _length(p / a, q / b, r / c)
+    inverse = (length + r).clamp_min_(1e-3).reciprocal_()
+    return _Head((p, q, r), length, scale.mul_(LUMP_BOUND), p * inverse, q * inverse, inverse)
+
+
+def _read(maps: Tensor, head: _Head) -> Tensor:
+    """Maps (1, c, m, m) at the points' places: (c, s, n)."""
+    grid = torch.stack([head.a.reshape(-1), head.b.reshape(-1)]).div_(MAP_EXTENT)  # (2, s * n)
+    values = functional.grid_sample(
+        maps, grid.T[None, None], mode="bilinear", padding_mode="border", align_corners=True
+    )
+    return values[0, :, 0].reshape(-1, *head.a.shape)
+
+
+def _stalk(body: Body, local: Vector) -> tuple[Tensor, Vector]:
+    """Distance to the stalk, and its slope in the lump's axes."""
+    radius, reach = body.lump.stalk
+    u, v, w = local
+    beside = w + (-w).clamp(0, reach)
+    length = _length(u, v, beside)
+    return LUMP_BOUND * (length - radius), (
+        LUMP_BOUND * u / length,
+        LUMP_BOUND * v / length,
+        LUMP_BOUND * beside / length,
+    )
+
+
+@dataclass(frozen=True)
+class Touch:
+    """Points near the surface.
+
+    Attributes:
+        distance: (s, n) bound of the distance.
+        slope: Its gradient in the world, three times (s, n).
+        shares: (s, n) of every polyp in the surface.
+        paints: (3, s, n) own colour of every polyp.
+        turn: Cosine and sine (s, n) of the direction from the centre line.
+        z: (s, n) along the tube.
+        material: Where the points are when the tube is at rest, three times (s, n).
+    """
+
+    distance: Tensor
+    slope: Vector
+    shares: tuple[Tensor, ...]
+    paints: tuple[Tensor, ...]
+    turn: tuple[Tensor, Tensor]
+    z: Tensor
+    material: Vector
+
+
+@dataclass(frozen=True)
+class Field:
+    """A scene: the tube, with only those calm places and polyps that matter."""
+
+    colon: Colon
+    bodies: tuple[Body, ...] = ()
+
+    def near(self, bodies: Sequence[Body], calm: Sequence[tuple[float, float, float]]) -> "Field":
+        """The same tube with some bodies and calm places alone."""
+        return Field(replace(self.colon, calm=tuple(calm)), tuple(bodies))
+
+    def distance(self, points: Tensor, phase: Tensor) -> Tensor:
+        """Bound of the distance (s, n) of points (3, s, n); see `scene.surface`."""
+        colon = self.colon
+        x, y, z = points
+        middle_x, middle_y = centre_line(colon, z)
+        x, y = x - middle_x, y - middle_y
+        if colon.wave:
+            wider = _wave(colon, z, phase).sin_().mul_(colon.wave).add_(1)
+            x, y = x.div_(wider), y.div_(wider)
+        square = (x * x).addcmul_(y, y).add_(1e-8)
+        per_r = square.rsqrt()
+        radius = wall_radius(colon, z, middle_x, x * per_r, y * per_r)
+        distance = radius.addcmul_(square, per_r, value=-1).mul_(WALL_BOUND)
+        if self.bodies:
+            x, y = x.add_(middle_x), y.add_(middle_y)
+        for body in self.bodies:
+            local = _into(body, x, y, z)
+            head = _about(body, local)
+            away = (head.length - _read(body.radius, head)[0]).mul_(head.scale)
+            if body.lump.stalk[1]:
+                stalk, _ = _stalk(body, local)
+                away, _ = join(stalk, away, body.lump.stalk[0])
+            distance, _ = join(distance, away, body.lump.blend)
+        return distance.mul_(wider) if colon.wave else distance
+
+    def touch(self, points: Tensor, phase: Tensor) -> Touch:
+        """All that is to know of points (3, s, n) near the surface."""
+        colon = self.colon
+        _, _, z = points
+        line = centre_line(colon, z)
+        lean = _lean(colon, z)
+        x, y = points[0] - line[0], points[1] - line[1]
+        if colon.wave:
+            turn = _wave(colon, z, phase)
+            wider = 1 + colon.wave * turn.sin()
+            widens = turn.cos_().mul_(colon.wave * colon.wave_rate)
+            x, y = x / wider, y / wider
+        wall, slope, c, s = _wall(colon, z, (x, y), line[0], lean)
+        place = (x + line[0], y + line[1], z)
+        distance, shares, paints = wall, [], []
+        for body in self.bodies:
+            away, steep, paint = _polyp(body, place)
+            distance, share = join(distance, away, body.lump.blend)
+            slope = _mix(slope, steep, share)
+            shares.append(share)
+            paints.append(paint)
+        if colon.wave:
+            # world = line + wider * offset: slopes across stay, the one along it gains terms.
+            u, v, w = slope
+            w = w * wider + u * (lean[0] * (wider - 1) - x * widens)
+            w += v * (lean[1] * (wider - 1) - y * widens) + distance * widens
+            slope, distance = (u, v, w), distance * wider
+        return Touch(distance, slope, tuple(shares), tuple(paints), (c, s), z, place)
+
+
+def _wave(colon: Colon, z: Tensor, phase: Tensor) -> Tensor:
+    return (colon.wave_rate * z).sub_(phase)
+
+
+def _lean(colon: Colon, z: Tensor) -> tuple[Tensor, Tensor]:
+    """How much the centre line goes to x and y a unit of z."""
+    x, y = (
+        amplitude * rate * torch.cos(rate * z + phase)
+        for amplitude, rate, phase in zip(
+            colon.bend, colon.bend_rate, colon.bend_phase, strict=True
+        )
+    )
+    return x, y
+
+
+def _mix(first: Vector, last: Vector, share: Tensor) -> Vector:
+    u, v, w = (torch.lerp(a, b, share) for a, b in zip(first, last, strict=True))
+    return u, v, w
+
+
+def _calm(colon: Colon, z: Tensor, c: Tensor, s: Tensor) -> tuple[Tensor, Tensor, Tensor] | None:
+    """`scene.fold_share` with its slopes around the tube and along it."""
+    result: tuple[Tensor, Tensor, Tensor] | None = None
+    for where in colon.calm:
+        c0, s0, z0 = calm_place(colon, where)
+        apart = (z - z0).square() + 2 - (2 * c0) * c - (2 * s0) * s
+        bell = (1 - apart / CALM_RADIUS**2).clamp_min(0)
+        share = 1 - CALM_DEPTH * bell * bell
+        steep = (4 * CALM_DEPTH / CALM_RADIUS**2) * bell
+        around, along = steep * (c0 * s - s0 * c), steep * (z - z0)
+        if result is not None:
+            other, other_around, other_along = result
+            around = around * other + share * other_around
+            along = along * other + share * other_along
+            share = share * other
+        result = share, around, along
+    return result
+
+
+def _wall(
+    colon: Colon, z: Tensor, offset: tuple[Tensor, Tensor], middle: Tensor, lean: tuple[Tensor, ...]
+) -> tuple[Tensor, Vector, Tensor, Tensor]:
+    """Distance to the wall at rest and its slope; cosine and sine of the direction.
+
+    Args:
+        colon: The tube.
+        z: Along it.
+        offset: From its centre line, in x and y.
+        middle: x of the centre line.
+        lean: See `_lean`.
+    """
+    x, y = offset
+    square = (x * x).addcmul_(y, y).add_(1e-8)
+    per_r = square.rsqrt()
+    c, s = x * per_r, y * per_r
+    triple_c, triple_s = c * (4 * c * c - 3), s * (3 - 4 * s * s)
+    cos, sin = math.cos(colon.corner_phase), math.sin(colon.corner_phase)
+    corner = triple_c * cos - triple_s * sin
+    corner_around = (triple_s * cos + triple_c * sin).mul_(-3)
+    phase = colon.fold_rate * z + colon.fold_phase + UNEVEN * middle + colon.fold_tilt * c
+    half = 0.5 + 0.5 * torch.cos(phase)
+    fourth = half.square().square_()
+    ridge = fourth * fourth
+    steep = torch.sin(phase).mul_(-4).mul_(fourth).mul_(half).mul_(half).mul_(half)
+    around = steep * s * -colon.fold_tilt
+    along = steep * (colon.fold_rate + UNEVEN * lean[0])
+    calm = _calm(colon, z, c, s)
+    if calm is not None:
+        share, share_around, share_along = calm
+        around, along = around * share + ridge * share_around, along * share + ridge * share_along
+        ridge = ridge * share
+    tall = 0.7 + 0.3 * corner
+    radius = RADIUS + colon.corner_depth * corner - colon.fold_depth * ridge * tall
+    distance = WALL_BOUND * (radius - square * per_r)
+    radius_around = colon.corner_depth * corner_around - colon.fold_depth * (
+        around * tall + 0.3 * ridge * corner_around
+    )
+    tilt = radius_around * per_r
+    u, v = (c + tilt * s).mul_(-WALL_BOUND), (tilt * c - s).mul_(WALL_BOUND)
+    w = (-WALL_BOUND * colon.fold_depth) * along * tall - lean[0] * u - lean[1] * v
+    return distance, (u, v, w), c, s
+
+
+def _polyp(body: Body, place: Vector) -> tuple[Tensor, Vector, Tensor]:
+    """Distance to one polyp, its slope in the world at rest, and its colour (3, s, n)."""
+    local = _into(body, *place)
+    head = _about(body, local)
+    values = _read(body.maps, head)
+    rho, steep_a, steep_b = values[0], values[1] * head.inverse, values[2] * head.inverse
+    distance = (head.length - rho) * head.scale
+    # The radius is read at a = p / (length + r) and b = q / (length + r).
+    drop = steep_a * head.a + steep_b * head.b
+    outward = (1 + drop) / head.length
+    p, q, r = head.q
+    a, b, c = body.radii
+    slope = (
+        (p * outward - steep_a) * head.scale / a,
+        (q * outward - steep_b) * head.scale / b,
+        (r * outward + drop) * head.scale / c,
+    )
+    if body.lump.stalk[1]:
+        stalk, stalk_slope = _stalk(body, local)
+        distance, share = join(stalk, distance, body.lump.stalk[0])
+        slope = _mix(stalk_slope, slope, share)
+    columns = zip(*body.rows, strict=True)
+    u, v, w = (
+        torch.mul(slope[0], column[0])
+        .add_(slope[1], alpha=column[1])
+        .add_(slope[2], alpha=column[2])
+        for column in columns
+    )
+    return distance, (u, v, w), values[3:]
