@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from polyplink.errors import PolyplinkError
-from polyplink.workers import worker_pool
+from polyplink.workers import as_done, worker_pool
 
 
 def _kill_self(_: int) -> None:
@@ -53,3 +53,17 @@ def test_ctrl_c_in_a_terminal_prints_no_traceback(tmp_path: Path) -> None:
     assert "Traceback" not in errors
     assert "polyplink: interrupted" in errors
     assert not list(tmp_path.rglob("*.part"))
+
+
+def half(value: int) -> float:
+    if value == 13:
+        raise PolyplinkError("13 is odd", "give another")
+    return value / 2
+
+
+def test_results_come_as_they_are_done() -> None:
+    for workers in (1, 2):
+        assert sorted(as_done(half, range(6), workers)) == [0.0, 0.5, 1.0, 1.5, 2.0, 2.5]
+        with pytest.raises(PolyplinkError, match="13 is odd; give another"):
+            list(as_done(half, [13, 14], workers))
+    assert list(as_done(half, [], 2)) == []

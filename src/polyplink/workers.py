@@ -1,15 +1,20 @@
 """Worker processes that leave Ctrl-C to their parent and end with it."""
 
+import itertools
 import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from typing import TypeVar
 
 from polyplink.errors import PolyplinkError
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 @contextmanager
@@ -41,6 +46,32 @@ def worker_pool(workers: int) -> Iterator[ProcessPoolExecutor]:
         ) from None
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
+
+
+def as_done(
+    function: Callable[[Item], Result], items: Sequence[Item], workers: int
+) -> Generator[Result, None, None]:
+    """Results of a function over items as they are done, in whatever order; close it when left.
+
+    Args:
+        function: Of a module; it and the items travel to other processes.
+        items: What to do, those that take longest first.
+        workers: Processes; 1 works in this one.
+
+    Raises:
+        PolyplinkError: As `worker_pool`.
+    """
+    if workers == 1 or len(items) < 2:
+        yield from map(function, items)
+        return
+    waiting = iter(items)
+    with worker_pool(min(workers, len(items))) as pool:
+        # No more items than workers are handed out, so that none begins after an interruption.
+        running = {pool.submit(function, item) for item in itertools.islice(waiting, workers)}
+        while running:
+            done, running = wait(running, return_when=FIRST_COMPLETED)
+            running |= {pool.submit(function, i) for i in itertools.islice(waiting, len(done))}
+            yield from [future.result() for future in done]
 
 
 @contextmanager
