@@ -25,7 +25,7 @@ def test_every_lumen_leaves_room_for_the_camera(seed: int) -> None:
 def test_patients_differ_and_are_repeatable() -> None:
     first, again, other = (draw_patient(np.random.default_rng(seed)) for seed in (0, 0, 1))
     assert first.colon == again.colon
-    assert torch.equal(first.texture, again.texture)
+    assert torch.equal(first.mucosa.coarse, again.mucosa.coarse)
     assert first.colon != other.colon
     assert (first.wall - other.wall).abs().max() > 0.01
 
@@ -40,5 +40,13 @@ def test_mucosa_is_red_and_polyps_redder() -> None:
 def test_moving_to_a_device_changes_nothing() -> None:
     patient = draw_patient(np.random.default_rng(0))
     moved = patient.to(torch.device("cpu"))
-    assert torch.equal(moved.texture, patient.texture)
+    assert torch.equal(moved.mucosa.fine, patient.mucosa.fine)
     assert moved.colon == patient.colon
+
+
+def test_a_worse_prepared_bowel_is_yellower() -> None:
+    def yellow(bbps: float) -> float:
+        _, green, blue, *_ = draw_patient(np.random.default_rng(3), bbps).mucosa.coarse
+        return float((green - blue).mean())
+
+    assert yellow(4.0) > yellow(9.0) + 0.005

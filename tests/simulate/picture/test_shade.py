@@ -134,9 +134,10 @@ def test_polyp_pixels_name_the_largest_share() -> None:
 def test_wall_and_polyp_have_their_own_colours() -> None:
     points = SKIN.lump.centre[:, None].repeat(1, 2)
     shares = torch.tensor([[0.0, 1.0]])
-    colour, relief = surface_colour(PATIENT, [SKIN], points, shares)
+    pixel = torch.full((2,), 1e-3)
+    colour, relief = surface_colour(PATIENT, [SKIN], points, shares, pixel)
     assert relief.shape == (2, 2)
-    bare, _ = surface_colour(PATIENT, [], points, shares[:0])
+    bare, _ = surface_colour(PATIENT, [], points, shares[:0], pixel)
     assert torch.equal(colour[:, 0], bare[:, 0])
     assert not torch.allclose(colour[:, 1], bare[:, 1], atol=1e-3)
     assert math.isfinite(float(colour.sum()))

@@ -1,14 +1,11 @@
-import math
-
 import numpy as np
 import pytest
-import torch
 
 from polyplink.simulate.picture.texture import (
-    MUCOSA_TEXELS,
-    mucosa,
+    bubble_stamp,
+    bubbles,
     periodic_noise,
-    read_mucosa,
+    residue_film,
     vessel_net,
 )
 
@@ -35,19 +32,29 @@ def test_more_density_gives_more_vessels() -> None:
     assert many.mean() > 1.3 * few.mean()
 
 
-def test_mucosa_meets_itself_at_the_seam() -> None:
-    texture = mucosa(np.random.default_rng(0), 0.2, 50)
-    assert texture.shape == (4, MUCOSA_TEXELS + 1, MUCOSA_TEXELS + 1)
-    assert torch.equal(texture[:, 0], texture[:, -1])
-    assert torch.equal(texture[:, :, 0], texture[:, :, -1])
+def test_more_residue_where_the_bowel_is_worse_prepared() -> None:
+    none, some, much = (
+        residue_film(np.random.default_rng(0), 128, amount).mean() for amount in (0.0, 0.4, 1.0)
+    )
+    assert none < 0.02 < much
+    assert none < some < much
+    film = residue_film(np.random.default_rng(0), 128, 1.0)
+    assert film.min() >= 0
+    assert film.max() <= 1
 
 
-def test_reading_wraps_and_hits_texels() -> None:
-    texture = mucosa(np.random.default_rng(0), 0.2, 50)
-    row, column = 17, 250
-    step = 2 * math.pi / MUCOSA_TEXELS
-    turn = torch.tensor([column * step, column * step - 2 * math.pi])
-    z = torch.tensor([row * step, row * step + 4 * math.pi])
-    values = read_mucosa(texture, turn, z)
-    np.testing.assert_allclose(values[:, 0], texture[:, row, column], atol=5e-3)
-    np.testing.assert_allclose(values[:, 1], values[:, 0], atol=5e-3)
+def test_a_bubble_has_a_bright_rim_around_a_dome() -> None:
+    rim, slope_y, slope_x = bubble_stamp(4.0)
+    middle = len(rim) // 2
+    assert rim[middle, middle] < 0.01
+    assert rim[middle].max() > 0.6
+    np.testing.assert_allclose(slope_y, slope_x.T)
+    np.testing.assert_allclose(slope_x[:, ::-1], -slope_x)
+
+
+def test_bubbles_come_with_residue_and_lie_anywhere_on_the_tile() -> None:
+    assert not bubbles(np.random.default_rng(0), 64, 0.0).any()
+    many = bubbles(np.random.default_rng(0), 64, 1.0)
+    assert many.shape == (3, 64, 64)
+    assert np.abs(many).max() <= 1
+    assert many[0].mean() > 0.01

@@ -11,7 +11,7 @@ from polyplink.simulate.picture.polyp import Traits
 GROOVE = (0.45, 1.0, 0.95)
 PALE = (0.22, 0.75, 0.75)
 VESSEL = (0.30, 0.62, 0.52)
-MUCUS = (0.88, 0.74, 0.36)
+MUCUS = (0.86, 0.56, 0.27)
 
 
 def paint_map(traits: Traits, maps: Tensor, tissue: Tensor) -> Tensor:
@@ -37,4 +37,4 @@ def paint_map(traits: Traits, maps: Tensor, tissue: Tensor) -> Tensor:
     groove = look.contrast * each(GROOVE) * (0.5 - 0.5 * pattern)
     colour = colour * (1 - groove) * (1 + (traits.cap * each(PALE) * patches).clamp(-0.6, 1.2))
     colour = colour * (1 - look.vessels * each(VESSEL) * vessels * (0.6 + 0.4 * pattern))
-    return torch.lerp(colour, each(MUCUS).expand_as(colour), 0.75 * look.mucus * mucus)
+    return torch.lerp(colour, each(MUCUS).expand_as(colour), 0.6 * look.mucus * mucus)

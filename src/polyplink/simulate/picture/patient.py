@@ -7,8 +7,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from polyplink.simulate.picture.mucosa import Mucosa, Wall, draw_mucosa
 from polyplink.simulate.picture.scene import Colon
-from polyplink.simulate.picture.texture import mucosa
+
+WALL = (0.86, 0.30, 0.20)  # linear RGB of a mean wall
+VESSEL = (0.74, 0.40, 0.45)  # factors on it
 
 
 @dataclass(frozen=True)
@@ -17,18 +20,16 @@ class Patient:
 
     Attributes:
         colon: The tube.
-        texture: (4, m, m) mucosa, see `texture.mucosa`.
-        wall: (3,) colour of the mucosa, linear RGB.
-        vessel: (3,) factor where there is a vessel.
+        mucosa: Its textures.
+        wall: (3,) mean colour of the mucosa, linear RGB.
         tissue: (3,) colour of this patient's polyps before their own factor.
         wetness: Strength of the highlights.
         relief: Strength of the fine relief.
     """
 
     colon: Colon
-    texture: Tensor
+    mucosa: Mucosa
     wall: Tensor
-    vessel: Tensor
     tissue: Tensor
     wetness: float
     relief: float
@@ -37,9 +38,8 @@ class Patient:
         """The same patient on another device."""
         return replace(
             self,
-            texture=self.texture.to(device),
+            mucosa=self.mucosa.to(device),
             wall=self.wall.to(device),
-            vessel=self.vessel.to(device),
             tissue=self.tissue.to(device),
         )
 
@@ -60,16 +60,28 @@ def draw_colon(rng: np.random.Generator) -> Colon:
     )
 
 
-def draw_patient(rng: np.random.Generator) -> Patient:
-    """Draw one patient."""
-    hue, value = rng.normal(0, 0.12), rng.normal(0, 0.10)
-    wall = np.array([0.80, 0.36, 0.27]) * np.exp(value + np.array([0.0, hue, 1.2 * hue]))
-    shift = np.exp(np.array([0.05, -0.22, -0.16]) + rng.normal(0, 0.06, 3))
+def draw_patient(rng: np.random.Generator, bbps: float = 8.5) -> Patient:
+    """Draw one patient.
+
+    Args:
+        rng: The patient's own generator.
+        bbps: Boston bowel preparation scale, 0 to 9: the less, the more residue and bubbles.
+    """
+    hue, value = rng.normal(0, 0.13), rng.normal(0, 0.10)
+    wall = np.array(WALL) * np.exp(value + np.array([0.0, hue, 1.2 * hue]))
+    shift = np.exp(np.array([0.04, -0.10, -0.08]) + rng.normal(0, 0.06, 3))
+    colon = draw_colon(rng)
+    substance = Wall(
+        colour=(float(wall[0]), float(wall[1]), float(wall[2])),
+        vessel=VESSEL,
+        density=float(rng.uniform(-0.4, 0.7)),
+        grain=float(rng.uniform(40, 70)),
+        residue=float(np.clip(0.16 * (9.6 - bbps) + 0.1 * rng.normal(), 0, 1)),
+    )
     return Patient(
-        colon=draw_colon(rng),
-        texture=mucosa(rng, float(rng.uniform(-0.4, 0.7)), float(rng.uniform(40, 70))),
+        colon=colon,
+        mucosa=draw_mucosa(rng, substance),
         wall=torch.from_numpy(wall.astype(np.float32)),
-        vessel=torch.tensor([0.78, 0.42, 0.45]),
         tissue=torch.from_numpy((wall * shift).astype(np.float32)),
         wetness=float(rng.uniform(0.5, 1.1)),
         relief=float(rng.uniform(0.5, 1.2)),

@@ -65,9 +65,9 @@ class Form:
 
 
 FORMS: Mapping[str, Form] = {
-    "Is": Form("Is", (0.6, 0.8), 0.15, 0.25),
-    "IIa": Form("IIa", (0.28, 0.42), 0.1, 0.2),
-    "Isp": Form("Isp", (0.8, 1.0), 0.65, 0.45),
+    "Is": Form("Is", (0.6, 0.8), 0.15, 0.4),
+    "IIa": Form("IIa", (0.28, 0.42), 0.1, 0.35),
+    "Isp": Form("Isp", (0.8, 1.0), 0.65, 0.5),
     "Ip": Form("Ip", (0.75, 0.95), 1.9, 0.3, stalk=0.36),
 }
 # Is 49, IIa 34, Isp 9, Ip 8 of the SUN database's 100 polyps (Misawa et al., Gastrointestinal

@@ -4,6 +4,7 @@ The light sits at the camera, so that the half vector of Blinn's highlights is t
 brightness falls with the square of the depth.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,7 +12,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from polyplink.simulate.picture.march import FAR, march
+from polyplink.simulate.picture.march import FAR, FIELD, march
+from polyplink.simulate.picture.mucosa import read_mucosa
 from polyplink.simulate.picture.patient import Patient
 from polyplink.simulate.picture.scene import (
     Lump,
@@ -22,9 +24,10 @@ from polyplink.simulate.picture.scene import (
     surface,
     to_lump,
 )
-from polyplink.simulate.picture.texture import read_mucosa
 
 NORMAL_STEP = 4e-3
+RELIEF = 0.12  # how far the relief tilts the normal: enough to break the highlights up
+FINE_RELIEF = 0.8  # the fine relief's strength beside the coarse one's
 SHINE = 80.0
 LIGHT_CORE = 0.03  # keeps the fall-off finite at the lens
 TARGET = 0.42  # mean of the square roots of brightness that the exposure aims for
@@ -75,7 +78,7 @@ def lens_mask(width: int, height: int, device: torch.device) -> Tensor:
 
 
 def surface_colour(
-    patient: Patient, skins: Sequence[Skin], points: Tensor, shares: Tensor
+    patient: Patient, skins: Sequence[Skin], points: Tensor, shares: Tensor, pixel: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Colour of the surface, before any light.
 
@@ -84,20 +87,23 @@ def surface_colour(
         skins: k polyps.
         points: (3, n) surface points.
         shares: (k, n) of every polyp in the surface.
+        pixel: (n,) how wide a pixel is there, units.
 
     Returns:
-        Linear RGB (3, n), and relief (2, n) across and along the tube.
+        Linear RGB (3, n), and how far the relief tilts the normal (2, n), across and along.
     """
     x, y = centre_line(patient.colon, points[2])
     turn = torch.atan2(points[1] - y, points[0] - x)
-    mottle, vessel, *relief = read_mucosa(patient.texture, turn, points[2])
-    colour = patient.wall[:, None] * (1 + 0.10 * mottle)
-    colour = colour * (1 - vessel * (1 - patient.vessel[:, None]))
+    coarse, fine = read_mucosa(patient.mucosa, turn, points[2], pixel)
+    colour, relief = coarse[:3], coarse[3:]
+    if len(skins):
+        relief = relief * (1 - shares.amax(0))
     for skin, share in zip(skins, shares, strict=True):
         local = to_lump(skin.lump, points)
         paint = read_maps(skin.paint, local, lengths(local))
-        colour = torch.lerp(colour, paint * (1 + 0.06 * mottle), share)
-    return colour, torch.stack(relief)
+        colour = torch.lerp(colour, paint, share)
+    relief = RELIEF * patient.relief * torch.add(relief, fine[1:], alpha=FINE_RELIEF)
+    return colour * (1 + fine[0]), relief
 
 
 def light(patient: Patient, colour: Tensor, normal: Tensor, rays: Tensor, depth: Tensor) -> Tensor:
@@ -157,11 +163,9 @@ def render(
     depth, pixels = march(patient.colon, lumps, shots.origins, shots.rotations, rays)
     points = pixels.at(depth)  # (3, n), n = s * h * w
     distance, shares = surface(patient.colon, lumps, points)
-    colour, relief = surface_colour(patient, skins, points, shares)
+    pixel = depth * (2 * math.tan(FIELD / 2) / mask.shape[1])
+    colour, rough = surface_colour(patient, skins, points, shares, pixel)
     normal = normals(patient.colon, lumps, points, distance, NORMAL_STEP)
-    wall = 1 - shares.amax(0) if len(skins) else torch.ones_like(points[0])
-    # The relief tilts the normal: enough to break the highlights up.
-    rough = patient.relief * 0.12 * wall * relief  # (2, n)
     normal = normal + torch.stack([rough[0], rough[0], rough[1]])
     normal = normal / lengths(normal)
     linear = light(patient, colour, normal, pixels.directions, depth)

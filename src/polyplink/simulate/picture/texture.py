@@ -1,19 +1,12 @@
-"""Procedural patterns: a patient's mucosa with its vessels, and periodic noise to make them of."""
-
-import math
+"""Procedural patterns: periodic noise, and the vessels, residue and bubbles made of it."""
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
-from torch.nn import functional
 
-MUCOSA_TEXELS = 384  # once around the lumen
+Array = NDArray[np.float32]
 
 
-def periodic_noise(
-    rng: np.random.Generator, size: int, waves: float, spread: float = 0.5
-) -> NDArray[np.float32]:
+def periodic_noise(rng: np.random.Generator, size: int, waves: float, spread: float = 0.5) -> Array:
     """Smooth noise that tiles: white noise kept in a band around `waves` waves per tile.
 
     Args:
@@ -34,7 +27,7 @@ def periodic_noise(
     return np.asarray((noise - noise.mean()) / noise.std(), np.float32)
 
 
-def vessel_net(rng: np.random.Generator, size: int, density: float) -> NDArray[np.float32]:
+def vessel_net(rng: np.random.Generator, size: int, density: float) -> Array:
     """Branching vessels, 0 (none) to 1: thin level lines of noise, shown only here and there."""
     net = np.zeros((size, size), np.float32)
     for waves, width, weight in ((5.0, 0.055, 1.0), (9.0, 0.06, 0.7), (17.0, 0.08, 0.4)):
@@ -44,46 +37,40 @@ def vessel_net(rng: np.random.Generator, size: int, density: float) -> NDArray[n
     return net.astype(np.float32)
 
 
-def mucosa(rng: np.random.Generator, vessels: float, grain: float) -> Tensor:
-    """One patient's mucosa as a texture that tiles.
+def residue_film(rng: np.random.Generator, size: int, amount: float) -> Array:
+    """Where stool residue lies on the wall, 0 (none) to 1: soft films and small flecks.
 
     Args:
         rng: Where it comes from.
-        vessels: Density of the vessels, about -0.5 to 1.
-        grain: Waves of the fine relief once around the lumen.
-
-    Returns:
-        (4, m, m) float32: mottle, vessels, two slopes of the fine relief; m a texel more than the
-        tile, so that bilinear reading meets itself at the seam.
+        size: Edge of the tile, texels.
+        amount: 0 for a clean wall to 1 for a poorly prepared one.
     """
-    size = MUCOSA_TEXELS
-    mottle = 0.6 * periodic_noise(rng, size, 4.0) + 0.4 * periodic_noise(rng, size, 14.0)
-    relief = periodic_noise(rng, size, grain)
-    channels = np.stack(
-        [
-            mottle,
-            vessel_net(rng, size, vessels),
-            np.roll(relief, -1, 0) - relief,
-            np.roll(relief, -1, 1) - relief,
-        ]
-    )
-    return torch.from_numpy(np.pad(channels, ((0, 0), (0, 1), (0, 1)), mode="wrap"))
+    pool, edge = periodic_noise(rng, size, 2.5, 0.4), periodic_noise(rng, size, 24.0)
+    film = np.clip(0.8 * (pool + 0.35 * edge) - 1.9 + 1.3 * amount, 0, 1)
+    flecks = np.clip(2.5 * (periodic_noise(rng, size, 60.0) + 0.5 * pool - 3.3 + amount), 0, 1)
+    return np.asarray(np.maximum(0.8 * film, flecks * (amount > 0)), np.float32)
 
 
-def read_mucosa(texture: Tensor, turn: Tensor, z: Tensor) -> Tensor:
-    """Read a mucosa texture.
+def bubble_stamp(radius: float) -> NDArray[np.float64]:
+    """One bubble: (3, r, r) rim (0 to 1) and the two slopes of its dome; radius in texels."""
+    reach = int(np.ceil(radius + 1))
+    edge = np.arange(-reach, reach + 1) / radius
+    y, x = np.meshgrid(edge, edge, indexing="ij")
+    away = np.hypot(x, y)
+    within = np.clip((1 - away) * radius + 0.5, 0, 1)
+    rim = np.exp(-(((away - 0.85) / 0.16) ** 2)) * within
+    return np.stack([rim, y * within * (away < 1), x * within * (away < 1)])
 
-    Args:
-        texture: (c, m, m), see `mucosa`.
-        turn: (n,) angles around the lumen, radians.
-        z: (n,) positions along it.
 
-    Returns:
-        (c, n) values, bilinear.
-    """
-    across, down = turn / (2 * math.pi), z / (2 * math.pi)
-    place = torch.stack([across - across.floor(), down - down.floor()], dim=-1)  # (n, 2)
-    values = functional.grid_sample(
-        texture[None], (2 * place - 1)[None, None], mode="bilinear", align_corners=True
-    )
-    return values[0, :, 0]
+def bubbles(rng: np.random.Generator, size: int, amount: float) -> Array:
+    """Bubbles in small crowds: (3, size, size) rims and slopes of their domes."""
+    total = np.zeros((3, size, size), np.float32)
+    for _ in range(rng.poisson(14 * amount)):
+        crowd = rng.uniform(0, size, 2)
+        for _ in range(rng.integers(3, 14)):
+            stamp = bubble_stamp(float(rng.uniform(1.6, 5.0)))
+            reach = stamp.shape[1]
+            y, x = (crowd + rng.normal(0, 9, 2)).astype(int)
+            rows, columns = (y + np.arange(reach)) % size, (x + np.arange(reach)) % size
+            total[:, rows[:, None], columns] += stamp
+    return np.clip(total, -1, 1)
