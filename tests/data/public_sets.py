@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import polars as pl
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -56,6 +57,33 @@ def ldpolyp_sets(draw: st.DrawFn) -> DataSet:
         part = "train" if name.startswith("TrainValid") else "test"
         splits.setdefault(part, []).append(name)
     return data_set(boxes, polyps, procedures, splits)
+
+
+_PATHOLOGY = ["Low-grade adenoma", "SSL", "Invasive cancer (T1b)", "Hyperplastic polyp"]
+
+
+@st.composite
+def sun_sets(draw: st.DrawFn) -> DataSet:
+    """Cases of one polyp with a box in their last frame; every image number restarts at gaps."""
+    boxes, polyps, procedures = [], [], []
+    numbers = draw(st.lists(st.sampled_from([1, 2, 10, 100]), min_size=1, unique=True))
+    for name in (f"case{number}" for number in sorted(numbers)):
+        # A segment is cut off by one frame number; further ones are a later first number.
+        frames = draw(st.lists(st.integers(0, 30), min_size=1, max_size=6))
+        boxes += [(name, frame, *draw(whole_boxes(1240, 1080)), name) for frame in frames]
+        size = draw(st.none() | st.sampled_from([2.0, 3.5, 15.0]))
+        site = draw(st.none() | st.sampled_from(["cecum", "sigma", "ascending"]))
+        word = draw(st.none() | st.sampled_from(_PATHOLOGY))
+        polyps.append((name, name, size, site, word, word))
+        patient = draw(st.sampled_from([name, "shared"]))
+        row = {"width": 1240, "height": 1080, "fps": 30.0, "patient": patient}
+        procedures.append(unlabelled_row(name, max(frames) + 1, "sun", **row))
+    splits = {"positive": [row["procedure_id"] for row in procedures]}
+    data = data_set(boxes, polyps, procedures, splits)
+    shapes = draw(st.lists(st.sampled_from(["Is", "IIa(LST-NG)", None]),
+                           min_size=len(polyps), max_size=len(polyps)))  # fmt: skip
+    table = data.polyps.with_columns(pl.Series("morphology", shapes, dtype=pl.String))
+    return DataSet.of(data.detections, data.procedures, table, splits)
 
 
 def assert_same(after: DataSet, before: DataSet) -> None:
