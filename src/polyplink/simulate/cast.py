@@ -184,8 +184,8 @@ def fill(weights: NDArray[np.float64], caps: Counts, total: int) -> Counts:
 def _spec(
     preset: Preset, row: Row, lesions: Sequence[Row], visible: Counts, pair: PairSpec | None
 ) -> ProcedureSpec:
-    if pair is not None and preset.published_looks:
-        visible = _with_pair(visible, pair)
+    if pair is not None:
+        visible = _with_pair(preset, visible, pair)
     boxed = int(visible.sum()) - (pair.frames if pair else 0)
     fields = {name: row[name] for name in ("fps", "width", "height", "brand", "age", "sex", "bbps")}
     return ProcedureSpec(
@@ -247,9 +247,14 @@ def _ranged_frames(rng: np.random.Generator, preset: Preset, polyps: int) -> Cou
     return frames
 
 
-def _with_pair(visible: Counts, pair: PairSpec) -> Counts:
-    """Frames of each polyp when those of a pair count for both."""
+def _with_pair(preset: Preset, visible: Counts, pair: PairSpec) -> Counts:
+    """Frames of each polyp when those of a pair count for both.
+
+    With published looks the frames with a box are given, and half of the pair's are taken from
+    either polyp; else a view of two comes on top of a polyp's own.
+    """
+    part = pair.frames // 2 if preset.published_looks else pair.frames
     more = visible.copy()
-    more[pair.first] += pair.frames // 2
-    more[pair.second] += pair.frames - pair.frames // 2
+    more[pair.first] += part
+    more[pair.second] += max(part, pair.frames - part)
     return more

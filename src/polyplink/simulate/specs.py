@@ -86,7 +86,7 @@ class Preset:
         width: Frame width of drawn procedures, pixels, even; released ones keep their own.
         height: Frame height, likewise.
         fps: Frames per second, likewise.
-        long_views: How often a polyp is looked at for long.
+        long_views: How often a polyp is looked at for long, beside views that show two polyps.
         long_frames: Frames of such a look.
         short_views: How often it is only glimpsed.
         short_frames: Frames of a glimpse.
