@@ -86,6 +86,29 @@ def sun_sets(draw: st.DrawFn) -> DataSet:
     return DataSet.of(data.detections, data.procedures, table, splits)
 
 
+@st.composite
+def polypsset_sets(draw: st.DrawFn) -> DataSet:
+    """Videos of one polyp in val and test, and shuffled images of training in two sizes."""
+    order = ["train_20x30", "train_64x48", "val_1", "val_2", "val_10", "test_1", "test_10"]
+    names = draw(st.lists(st.sampled_from(order), min_size=1, unique=True))
+    boxes, polyps, procedures = [], [], []
+    splits: dict[str, list[str]] = {}
+    for name in sorted(names, key=order.index):
+        training = name.startswith("train")
+        width, height = (20, 30) if name == "train_20x30" else (64, 48)
+        step, n_frames = (2 if training else 1), draw(st.integers(1, 4))
+        frames = draw(st.lists(st.integers(0, n_frames - 1), max_size=4))
+        owner = None if training else name
+        boxes += [(name, f * step, *draw(whole_boxes(width, height)), owner) for f in frames]
+        if frames and not training:
+            word = draw(st.sampled_from(["adenomatous", "hyperplastic"]))
+            polyps.append((name, name, None, None, word, word))
+        row = {"width": width, "height": height, "patient": "train" if training else name}
+        procedures.append(unlabelled_row(name, (n_frames - 1) * step + 1, "polypsset", **row))
+        splits.setdefault(name.split("_")[0], []).append(name)
+    return data_set(boxes, polyps, procedures, splits)
+
+
 def assert_same(after: DataSet, before: DataSet) -> None:
     """Equal in all but where the files lie, images included only where both have them."""
     for name in TABLES:
