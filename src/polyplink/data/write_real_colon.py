@@ -88,7 +88,7 @@ def write_annotations(data: DataSet, procedure_id: str, root: Path) -> None:
     if rows.is_empty():
         raise PolyplinkError(f"no procedure {procedure_id!r}", "name one of the table procedures")
     procedure = rows.row(0, named=True)
-    boxes = _boxes_by_frame(data.detections.filter(pl.col("procedure_id") == procedure_id))
+    boxes = boxes_by_frame(data.detections.filter(pl.col("procedure_id") == procedure_id))
     beyond = [frame for frame in boxes if not 0 <= frame < procedure["n_frames"]]
     if beyond:
         raise PolyplinkError(
@@ -110,7 +110,7 @@ def write_annotations(data: DataSet, procedure_id: str, root: Path) -> None:
             (folder / f"{stem}.xml").write_bytes(text.encode())
 
 
-def _boxes_by_frame(detections: pl.DataFrame) -> dict[int, list[VocObject]]:
+def boxes_by_frame(detections: pl.DataFrame) -> dict[int, list[VocObject]]:
     """The boxes of one procedure, numbered from 1 in every frame in the table's order."""
     boxes: defaultdict[int, list[VocObject]] = defaultdict(list)
     columns = detections.select("frame", "polyp_id", "x", "y", "w", "h")
