@@ -40,9 +40,7 @@ def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
 
 def test_another_version_is_refused(tmp_path: Path) -> None:
     dataclasses.replace(ORIGIN, polyplink="0.0.1").claim(tmp_path)
-    with pytest.raises(
-        PolyplinkError, match=r"by polyplink 0\.0\.1, .*; install polyplink 0"
-    ):
+    with pytest.raises(PolyplinkError, match=r"by polyplink 0\.0\.1, .*; install polyplink 0"):
         read_origin(tmp_path)
 
 
