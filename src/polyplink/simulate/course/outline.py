@@ -1,0 +1,125 @@
+"""The part of a polyp's surface that its mask shows, as a mesh.
+
+The mask of a polyp holds the pixels that show a surface more than half of which is polyp, see
+`picture.scene.surface`. A polyp is star-shaped about its centre, so that this part of the surface
+is found by rays from there: along each the joined surface by marching outwards, and around the
+polyp the rim where wall and polyp have equal shares.
+"""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from polyplink.simulate.course.project import Body
+from polyplink.simulate.picture.scene import Colon, Lump, centre_line, surface
+
+Array = NDArray[np.float64]
+AROUND = 96  # rays around the polyp
+DOWN = 44  # rays from its top to its rim
+SCAN = 45  # angles among which the rim is looked for
+LOWEST = math.radians(177)  # from the top
+INSIDE = 0.4  # radii from the centre where the march begins
+STEPS = 14
+STRIDE = 1.12  # of a distance: they are bounds, and a little short
+DIRECTIONS = 1000  # in which points of the hull are looked for: 7 degrees apart
+REACH = 3.0  # the surface is looked for up to so many radii from the centre
+
+
+def _rays(lump: Lump, tilt: Tensor, turn: Tensor) -> Tensor:
+    """Ways (3, n) from the centre at angles from the top and around, in radii of the lump."""
+    local = torch.stack([tilt.sin() * turn.cos(), tilt.sin() * turn.sin(), tilt.cos()])
+    return lump.axes.double() @ (lump.radii.double()[:, None] * local)
+
+
+def _surface_along(colon: Colon, lump: Lump, ways: Tensor) -> tuple[Tensor, Tensor]:
+    """Where ways (3, n) first leave the joined surface: points (3, n) and the polyp's share (n,).
+
+    Steps about as long as the distance lead outwards to the surface; beyond the rim, where there
+    is only wall to go into, they end at `REACH` with no share.
+    """
+    centre = lump.centre.double()[:, None]
+    per_unit = STRIDE / torch.linalg.vector_norm(ways, dim=0)
+    s = torch.full_like(per_unit, INSIDE)
+    for _ in range(STEPS):
+        distance, _ = surface(colon, [lump], (centre + s * ways).float())
+        s = (s - distance.double() * per_unit).clamp(max=REACH)
+    points = centre + s * ways
+    return points, surface(colon, [lump], points.float())[1][0].double()
+
+
+def _rim(colon: Colon, lump: Lump, turn: Tensor) -> Tensor:
+    """The largest angle from the top at which half of the surface is polyp, around at (n,)."""
+    scan = torch.linspace(0, LOWEST, SCAN, dtype=turn.dtype)
+    grid = scan[:, None].expand(SCAN, len(turn))
+    ways = _rays(lump, grid.reshape(-1), turn.repeat(SCAN))
+    inside = _surface_along(colon, lump, ways)[1].view(SCAN, -1) > 0.5  # (SCAN, n)
+    last = SCAN - 1 - inside.flip(0).int().argmax(0)  # (n,)
+    low, high = scan[last], scan[(last + 1).clamp(max=SCAN - 1)]
+    for _ in range(6):
+        middle = 0.5 * (low + high)
+        polyp = _surface_along(colon, lump, _rays(lump, middle, turn))[1] > 0.5
+        low, high = torch.where(polyp, middle, low), torch.where(polyp, high, middle)
+    return 0.5 * (low + high)
+
+
+def _grid_triangles(rows: int, columns: int) -> NDArray[np.int64]:
+    """Triangles (m, 3) of a grid that closes around; the first row is one point."""
+    row, column = np.meshgrid(np.arange(rows - 1), np.arange(columns), indexing="ij")
+    right = (column + 1) % columns
+    a, b = row * columns + column, row * columns + right
+    c, d = a + columns, b + columns
+    return np.stack([np.stack([a, c, b], -1), np.stack([b, c, d], -1)]).reshape(-1, 3)
+
+
+def carried(colon: Colon, points: Array) -> Array:
+    """Points (n, 3) at rest as `project.Body` keeps them, (n, 7)."""
+    z = torch.from_numpy(points[:, 2])
+    x, y = (part.numpy() for part in centre_line(colon, z))
+    angle = colon.wave_rate * points[:, 2]
+    parts = [x, y, points[:, 0] - x, points[:, 1] - y, points[:, 2], np.sin(angle), np.cos(angle)]
+    return np.stack(parts, axis=1)
+
+
+def _directions(count: int) -> Array:
+    """Unit vectors (count, 3) spread evenly by the golden angle."""
+    index = np.arange(count) + 0.5
+    height, turn = 1 - 2 * index / count, index * (math.pi * (3 - math.sqrt(5)))
+    across = np.sqrt(1 - height * height)
+    return np.stack([across * np.cos(turn), across * np.sin(turn), height], axis=1)
+
+
+def _hull(points: Array) -> NDArray[np.int64]:
+    """The points (n, 3) that lie furthest out in some of many directions."""
+    furthest = (points @ _directions(DIRECTIONS).T).argmax(0)
+    return np.unique(furthest).astype(np.int64)
+
+
+def outline(colon: Colon, lump: Lump) -> Body:
+    """What of a polyp a mask shows.
+
+    Args:
+        colon: The tube that the polyp stands in.
+        lump: The polyp.
+
+    Returns:
+        The mesh: `AROUND` points on each of `DOWN` rings from the top to the rim.
+    """
+    still = replace(colon, wave=0.0)
+    turn = torch.arange(AROUND, dtype=torch.float64) * (2 * math.pi / AROUND)
+    rim = _rim(still, lump, turn)
+    tilt = torch.linspace(0, 1, DOWN, dtype=torch.float64)[:, None] * rim
+    points, _ = _surface_along(still, lump, _rays(lump, tilt.reshape(-1), turn.repeat(DOWN)))
+    rest = np.ascontiguousarray(points.T.numpy())
+    middle = 0.5 * (rest.min(0) + rest.max(0))
+    # The wave widens by a few percent; a ball this much too large is still a ball around it all.
+    radius = (1 + 2 * abs(colon.wave)) * float(np.linalg.norm(rest - middle, axis=1).max())
+    return Body(
+        points=carried(colon, rest),
+        triangles=_grid_triangles(DOWN, AROUND),
+        hull=_hull(rest - middle),
+        ball=np.append(carried(colon, middle[None])[0], radius),
+    )
