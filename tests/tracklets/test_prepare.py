@@ -10,11 +10,12 @@ from polars.testing import assert_frame_equal
 
 from polyplink.data.tables import DataSet, read_data, write_data
 from polyplink.errors import PolyplinkError
-from polyplink.tracklets import crops as crops_module
+from polyplink.tracklets import image_folder
 from polyplink.tracklets.boxes import enlarge
-from polyplink.tracklets.crops import FrameCrops, cut
+from polyplink.tracklets.crops import Pixels, Unreadable, cut
 from polyplink.tracklets.prepare import prepare
 from polyplink.tracklets.prepared import PrepareSettings, open_prepared
+from tests.data.films import number_of, write_film
 from tests.tracklets.sample import HEIGHT, WIDTH, write_sample
 
 SETTINGS = PrepareSettings(size=8)
@@ -67,13 +68,13 @@ def test_position_is_the_first_frame_in_the_annotated_span(tmp_path: Path) -> No
 def test_each_frame_is_decoded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_sample(tmp_path)
     decoded: list[Path] = []
-    decode = crops_module.decode
+    read_image = image_folder.read_image
 
-    def counting(path: Path) -> crops_module.Pixels:
+    def counting(path: Path) -> Pixels | Unreadable:
         decoded.append(path)
-        return decode(path)
+        return read_image(path)
 
-    monkeypatch.setattr(crops_module, "decode", counting)
+    monkeypatch.setattr(image_folder, "read_image", counting)
     prepare(tmp_path, SETTINGS, workers=2)
     assert len(decoded) == len(set(decoded)) == 18
 
@@ -110,14 +111,14 @@ def test_the_run_is_recorded(tmp_path: Path) -> None:
 
 
 def failing_at(monkeypatch: pytest.MonkeyPatch, name: str, error: BaseException) -> None:
-    cut_frame = crops_module.cut_frame
+    read_image = image_folder.read_image
 
-    def failing(frame: FrameCrops, size: int) -> crops_module.Pixels:
-        if frame.image.match(name):
+    def failing(path: Path) -> Pixels | Unreadable:
+        if path.match(name):
             raise error
-        return cut_frame(frame, size)
+        return read_image(path)
 
-    monkeypatch.setattr(crops_module, "cut_frame", failing)
+    monkeypatch.setattr(image_folder, "read_image", failing)
 
 
 def test_a_killed_run_goes_on_at_the_first_procedure_not_done(
@@ -206,3 +207,36 @@ def test_a_moved_data_folder_keeps_what_was_prepared(tmp_path: Path) -> None:
 def test_no_workers_are_refused(tmp_path: Path) -> None:
     with pytest.raises(PolyplinkError, match="0 workers; give 1 or more"):
         prepare(tmp_path, workers=0)
+
+
+def test_a_frame_that_does_not_decode_cuts_its_tracklet(tmp_path: Path) -> None:
+    write_sample(tmp_path)
+    settings = PrepareSettings(size=8, min_length=10)
+    (tmp_path / "images" / "p0" / "12.jpg").write_bytes(b"half")
+    prepared = prepare(tmp_path, settings)
+    assert [(b.frame, b.image) for b in prepared.broken()["p0"]] == [(12, "p0/12.jpg")]
+    columns = ("tracklet_id", "first_frame", "last_frame", "n", "crop_first", "n_crops")
+    assert prepared.tracklets.select(columns).rows() == [
+        ("p0:00000", 0, 11, 12, 0, 3),
+        ("p0:00000.1", 16, 33, 18, 4, 5),
+        ("p0:00001", 0, 11, 12, 9, 3),
+        ("p0:00001.1", 16, 33, 18, 13, 5),
+        ("p1:00000", 0, 33, 34, 0, 9),
+    ]
+    assert prepared.tracklets["position"].to_list() == [0.0, 16 / 33, 0.0, 16 / 33, 0.0]
+    again = open_prepared(tmp_path, settings)
+    assert_frame_equal(again.tracklets, prepared.tracklets)
+    assert prepared.crops("p0")[[0, 1, 2, 4]].any(axis=(1, 2, 3)).all()
+
+
+def test_crops_come_straight_from_a_video(tmp_path: Path) -> None:
+    data = write_sample(tmp_path, images=False)
+    (tmp_path / "images").mkdir()
+    write_film(tmp_path / "images" / "a.mp4", 40)
+    named = data.detections.with_columns(image=pl.format("a.mp4#{}", "frame"))
+    write_data(tmp_path, DataSet.of(named, data.procedures, data.polyps))
+    whole = PrepareSettings(size=WIDTH, crop_factor=None)
+    prepared = prepare(tmp_path, whole)
+    numbers = [number_of(np.asarray(crop)) for crop in prepared.crops("p1")]
+    assert numbers == list(range(0, 34, 4))
+    assert sorted(path.name for path in (tmp_path / "images").iterdir()) == ["a.mp4"]

@@ -1,13 +1,7 @@
-"""Crops: the part of a frame around a box, cut once and stored for good."""
+"""Crops: the part of a frame around a box."""
 
 import io
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import islice
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,12 +10,9 @@ import torch
 from PIL import Image, UnidentifiedImageError
 from torch.nn.functional import interpolate
 
-from polyplink.artefacts import whole_file
-from polyplink.errors import PolyplinkError
+from polyplink.errors import PolyplinkError, first_line
 
 Pixels = npt.NDArray[np.uint8]
-
-AHEAD = 32  # frames in flight per worker: bounds memory, and what Ctrl-C waits for
 
 
 @dataclass(frozen=True)
@@ -29,45 +20,52 @@ class FrameCrops:
     """What is to be cut from one frame.
 
     Attributes:
-        image: File of the frame.
+        image: The value of the column `image`; None where boxes name no image.
+        frame: Number of the frame in its procedure.
         width: Its width as the procedure tells it, pixels.
         height: Its height as the procedure tells it, pixels.
         rows: (k,) rows of the crops in the procedure's array.
         crops: (k, 4) left, top, right, bottom (see `boxes.enlarge`).
     """
 
-    image: Path
+    image: str | None
+    frame: int
     width: int
     height: int
     rows: npt.NDArray[np.int64]
     crops: npt.NDArray[np.int64]
 
 
-def decode(path: Path) -> Pixels:
-    """Decode an image file; rotation tags are not followed, as boxes refer to stored pixels.
+@dataclass(frozen=True)
+class Unreadable:
+    """A frame that is there but cannot be decoded, and why."""
+
+    why: str
+
+
+def decode(data: bytes) -> Pixels | Unreadable:
+    """Decode an image; rotation tags are not followed, as boxes refer to stored pixels.
+
+    Args:
+        data: The bytes of the file: JPEG, PNG, TIFF or whatever else Pillow reads.
 
     Returns:
-        (height, width, 3) RGB.
-
-    Raises:
-        PolyplinkError: If the file is missing or is not a whole image.
+        (height, width, 3) RGB, or why that cannot be had.
     """
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        raise PolyplinkError(
-            f"image {path} is missing", "mend `source` in procedures, or import again"
-        ) from None
     try:
         if simplejpeg.is_jpeg(data):
             pixels: Pixels = simplejpeg.decode_jpeg(data)
             return pixels
         with Image.open(io.BytesIO(data)) as image:
             return np.array(image.convert("RGB"))
-    except (ValueError, SyntaxError, OSError, UnidentifiedImageError) as error:
-        raise PolyplinkError(
-            f"image {path} cannot be decoded ({error})", "restore the file, or leave its rows out"
-        ) from None
+    except (
+        ValueError,
+        SyntaxError,
+        OSError,
+        UnidentifiedImageError,
+        Image.DecompressionBombError,
+    ) as error:
+        return Unreadable(first_line(error))
 
 
 def cut(image: Pixels, crop: npt.NDArray[np.int64], size: int) -> Pixels:
@@ -91,72 +89,27 @@ def cut(image: Pixels, crop: npt.NDArray[np.int64], size: int) -> Pixels:
     return resized
 
 
-def cut_frame(frame: FrameCrops, size: int) -> Pixels:
-    """Decode a frame once and cut all its crops: (k, size, size, 3).
+def cut_frame(
+    image: Pixels | Unreadable, frame: FrameCrops, name: str, size: int
+) -> Pixels | Unreadable:
+    """Cut all crops of a decoded frame: (k, size, size, 3); what is unreadable stays so.
+
+    Args:
+        image: (height, width, 3), or why there is none.
+        frame: What to cut.
+        name: Where the image is, for messages.
+        size: Width and height of a crop, pixels.
 
     Raises:
-        PolyplinkError: If the image is missing, broken, or not of the procedure's size.
+        PolyplinkError: If the image is not of the procedure's size.
     """
-    image = decode(frame.image)
+    if isinstance(image, Unreadable):
+        return image
     height, width = image.shape[:2]
     if (width, height) != (frame.width, frame.height):
         raise PolyplinkError(
-            f"image {frame.image} is {width} x {height}, its procedure says "
+            f"image {name} is {width} x {height}, its procedure says "
             f"{frame.width} x {frame.height}",
             "mend width and height in procedures, or import again",
         )
     return np.stack([cut(image, crop, size) for crop in frame.crops])  # k size size 3
-
-
-class Cutter:
-    """Threads that cut frames; decoding and resizing both work outside Python's lock."""
-
-    def __init__(self, pool: ThreadPoolExecutor, ahead: int) -> None:
-        self._pool = pool
-        self._ahead = ahead
-
-    def write(
-        self, path: Path, frames: Sequence[FrameCrops], size: int, tick: Callable[[int], None]
-    ) -> None:
-        """Write one procedure's crops as a .npy file, whole or not at all.
-
-        Args:
-            path: The file; its array is (crops, size, size, 3) uint8.
-            frames: What to cut; their rows are 0 .. crops - 1, each once.
-            size: Width and height of a crop, pixels.
-            tick: Called with the number of crops that have just been written.
-
-        Raises:
-            PolyplinkError: As `cut_frame`.
-            OSError: If the disk is full.
-        """
-        crops = sum(len(frame.rows) for frame in frames)
-        header: dict[str, Any] = {
-            "descr": "|u1",
-            "fortran_order": False,
-            "shape": (crops, size, size, 3),
-        }
-        with whole_file(path) as temporary, temporary.open("wb") as file:
-            np.lib.format.write_array_header_1_0(file, header)
-            start = file.tell()
-            # Written, not memory-mapped: a full disk is then an error and not a crash.
-            for frame, pixels in self._cut(frames, size):
-                for row, crop in zip(frame.rows, pixels, strict=True):
-                    file.seek(start + int(row) * crop.nbytes)
-                    file.write(crop.data)
-                tick(len(frame.rows))
-
-    def _cut(self, frames: Sequence[FrameCrops], size: int) -> Iterator[tuple[FrameCrops, Pixels]]:
-        waiting = iter(frames)
-        while batch := list(islice(waiting, self._ahead)):
-            yield from zip(batch, self._pool.map(lambda f: cut_frame(f, size), batch), strict=True)
-
-
-@contextmanager
-def cutter(workers: int) -> Iterator[Cutter]:
-    """Open a `Cutter` of `workers` threads; on an error or Ctrl-C what waits is not begun."""
-    pool = ThreadPoolExecutor(workers, thread_name_prefix="crops")
-    try:
-        yield Cutter(pool, AHEAD * workers)
-    finally:
-        pool.shutdown(cancel_futures=True)

@@ -13,9 +13,11 @@ import polars as pl
 from polyplink.artefacts import RunRecord
 from polyplink.data.tables import DataSet, read_data, write_table
 from polyplink.errors import PolyplinkError
+from polyplink.tracklets.ahead import threads
 from polyplink.tracklets.boxes import enlarge
 from polyplink.tracklets.build import BOX, build_tracklets
-from polyplink.tracklets.crops import FrameCrops, cutter
+from polyplink.tracklets.crops import FrameCrops
+from polyplink.tracklets.cutter import write_crops
 from polyplink.tracklets.prepared import (
     Prepared,
     PrepareSettings,
@@ -24,6 +26,7 @@ from polyplink.tracklets.prepared import (
     load_prepared,
     prepared_folder,
 )
+from polyplink.tracklets.sources import CropSource, crop_sources, without_source
 from polyplink.tracklets.spans import procedure_positions, spans_of
 
 Progress = Callable[[int, int], None]  # crops written so far, crops in all
@@ -42,6 +45,7 @@ def prepare(
 
     The tables are of the whole data set; crops are made procedure by procedure, each file whole
     or absent. Called again, it goes on with what is missing, and returns at once if nothing is.
+    A frame that does not decode is written down and its tracklet cut there (see `broken`).
     The key is of the tables and the settings: image files that change under the same names are
     not noticed.
 
@@ -55,7 +59,7 @@ def prepare(
 
     Raises:
         PolyplinkError: If the folder is no data folder, a procedure is unknown, an image is
-            missing, broken or of another size, or the disk is full.
+            missing or of another size, no image of a procedure decodes, or the disk is full.
     """
     settings = settings or PrepareSettings()
     if workers is not None and workers < 1:
@@ -74,6 +78,7 @@ def prepare(
         if with_crops and missing:
             with record.stage("crops"):
                 _write_crops(prepared, missing, folder, workers or os.cpu_count() or 1, progress)
+            prepared = load_prepared(target, data, settings).select(wanted)
         if record.seconds or not (target / "run.json").is_file():
             record.write(target)
     return prepared
@@ -145,24 +150,35 @@ def _write_crops(
         if progress is not None:
             progress(done, total)
 
-    with cutter(workers) as threads:
+    with threads(workers) as pool:
         for procedure_id in missing:
-            frames = frame_crops(prepared.select([procedure_id]), rows[procedure_id], folder)
-            threads.write(
-                crops_path(prepared.folder, procedure_id), frames, prepared.settings.size, tick
-            )
+            row = rows[procedure_id]
+            part = prepared.select([procedure_id])
+            sources = crop_sources(folder / row["source"], procedure_id)
+            frames = frame_crops(part, row)
+            _refuse_without_source(sources, frames, procedure_id)
+            path = crops_path(prepared.folder, procedure_id)
+            size = prepared.settings.size
+            write_crops(path, frames, sources, size, threads=pool, tick=tick)
 
 
-def frame_crops(part: Prepared, procedure: dict[str, Any], folder: Path) -> list[FrameCrops]:
+def _refuse_without_source(
+    sources: Sequence[CropSource], frames: Sequence[FrameCrops], procedure_id: str
+) -> None:
+    """Refuse boxes whose image nothing can give."""
+    if lost := without_source(sources, frames):
+        raise PolyplinkError(
+            f"procedure {procedure_id!r}, frame {lost.frame}: no image",
+            "import the data with its images; `polyplink prepare --no-crops` gives tracklets alone",
+        )
+
+
+def frame_crops(part: Prepared, procedure: dict[str, Any]) -> list[FrameCrops]:
     """What to cut from each frame of one procedure, frame by frame.
 
     Args:
         part: One procedure's part.
         procedure: Its row of the procedures table.
-        folder: The data folder, which a relative source is relative to.
-
-    Raises:
-        PolyplinkError: If a detection to be cropped has no image.
     """
     stride, factor = part.settings.stride, part.settings.crop_factor
     counts = part.tracklets["n_crops"].to_numpy().astype(np.int64)  # n
@@ -170,20 +186,14 @@ def frame_crops(part: Prepared, procedure: dict[str, Any], folder: Path) -> list
     within = crop - np.repeat(np.cumsum(counts) - counts, counts)
     rows = np.repeat(part.tracklets["offset"].to_numpy(), counts) + stride * within
     boxes = part.detections[rows]
-    if boxes["image"].null_count():
-        frame = boxes.filter(pl.col("image").is_null())["frame"][0]
-        raise PolyplinkError(
-            f"procedure {procedure['procedure_id']!r}, frame {frame}: no image",
-            "import the data with its images; `polyplink prepare --no-crops` gives tracklets alone",
-        )
     width, height = procedure["width"], procedure["height"]
     cuts = enlarge(boxes.select(BOX).to_numpy(), factor, width, height)  # crops 4
-    source = folder / procedure["source"]
-    images = boxes["image"].to_list()
-    groups: dict[str, list[int]] = {}
+    images, frames = boxes["image"].to_list(), boxes["frame"].to_list()
+    groups: dict[str | int, list[int]] = {}
     for row in np.argsort(boxes["frame"].to_numpy(), kind="stable").tolist():
-        groups.setdefault(images[row], []).append(row)
+        image = images[row]
+        groups.setdefault(frames[row] if image is None else image, []).append(row)
     return [
-        FrameCrops(source / image, width, height, np.array(found), cuts[found])
-        for image, found in groups.items()
+        FrameCrops(images[found[0]], frames[found[0]], width, height, np.array(found), cuts[found])
+        for found in groups.values()
     ]

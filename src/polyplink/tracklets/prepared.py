@@ -12,9 +12,10 @@ import polars as pl
 from polyplink.artefacts import content_key
 from polyplink.data.tables import DataSet, read_data
 from polyplink.errors import PolyplinkError, first_line
+from polyplink.tracklets.broken import Broken, cut_tracklets, read_broken
 from polyplink.tracklets.crops import Pixels
 from polyplink.tracklets.fragments import fragments
-from polyplink.tracklets.spans import Spans, spans_of
+from polyplink.tracklets.spans import Spans, procedure_positions, spans_of
 
 FORMAT = 1  # of the folder; a new one makes new keys
 
@@ -100,6 +101,11 @@ class Prepared:
             ) from None
         return crops
 
+    def broken(self) -> dict[str, list[Broken]]:
+        """Procedure -> its frames that did not decode when its crops were made; others absent."""
+        found = {name: read_broken(crops_path(self.folder, name)) for name in self.procedures}
+        return {name: frames for name, frames in found.items() if frames}
+
     def part(self, name: str | None) -> "Prepared":
         """A part of the data set by its name in splits.json ("train", ...); None for all of it.
 
@@ -173,7 +179,8 @@ def load_prepared(target: Path, data: DataSet, settings: PrepareSettings) -> Pre
                 f"{path} cannot be read ({first_line(error)})",
                 f"remove {target} and run `polyplink prepare`",
             ) from None
-    return Prepared(
+    spans = spans_of(tables["detections"])
+    prepared = Prepared(
         data=data,
         settings=settings,
         key=target.name,
@@ -181,8 +188,25 @@ def load_prepared(target: Path, data: DataSet, settings: PrepareSettings) -> Pre
         procedures=tuple(data.part(None)),
         detections=tables["detections"],
         tracklets=tables["tracklets"],
-        spans=spans_of(tables["detections"]),
+        spans=spans,
     )
+    return _cut_at_broken_frames(prepared)
+
+
+def _cut_at_broken_frames(prepared: Prepared) -> Prepared:
+    """Cut tracklets where a frame did not decode when the crops were made."""
+    broken = prepared.broken()
+    if not broken:
+        return prepared
+    tracklets = cut_tracklets(
+        prepared.tracklets,
+        prepared.detections["frame"],
+        broken,
+        stride=prepared.settings.stride,
+        min_length=prepared.settings.min_length,
+    )
+    tracklets = tracklets.with_columns(procedure_positions(tracklets, prepared.spans))
+    return dataclasses.replace(prepared, tracklets=tracklets)
 
 
 def open_prepared(folder: Path, settings: PrepareSettings | None = None) -> Prepared:

@@ -1,0 +1,61 @@
+"""Small videos whose frames carry their number as a pattern of stripes."""
+
+from fractions import Fraction
+from pathlib import Path
+
+import av
+import numpy as np
+import numpy.typing as npt
+
+WIDTH, HEIGHT = 64, 48
+BITS = 8
+VARYING = (40, 20, 75)  # milliseconds from one frame to the next
+
+
+def frame_of(number: int) -> npt.NDArray[np.uint8]:
+    """(HEIGHT, WIDTH, 3): stripe k is white where bit k of the number is set."""
+    bits = [255 * (number >> bit & 1) for bit in range(BITS)]
+    row = np.repeat(np.array(bits, np.uint8), WIDTH // BITS)  # WIDTH
+    return np.tile(row[None, :, None], (HEIGHT, 1, 3))
+
+
+def number_of(pixels: npt.NDArray[np.uint8]) -> int:
+    """The number that a frame carries."""
+    stripes = pixels.mean(axis=(0, 2)).reshape(BITS, -1)[:, 2:-2].mean(axis=1)
+    return sum(1 << bit for bit in range(BITS) if stripes[bit] > 128)
+
+
+def write_film(
+    path: Path, n: int = 60, *, codec: str = "libx264", varying: bool = False, gop: int = 12
+) -> Path:
+    """Write `n` frames at 25 a second, or at a rate that varies; with B-frames."""
+    unit = Fraction(1, 1000) if varying else Fraction(1, 25)
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream(codec, rate=25)
+        assert isinstance(stream, av.VideoStream)
+        stream.width, stream.height, stream.pix_fmt = WIDTH, HEIGHT, "yuv420p"
+        stream.codec_context.gop_size = gop
+        stream.codec_context.max_b_frames = 2
+        stream.codec_context.time_base = unit
+        time = 0
+        for number in range(n):
+            frame = av.VideoFrame.from_ndarray(frame_of(number), format="rgb24")
+            frame.pts, frame.time_base = time, unit
+            time += VARYING[number % 3] if varying else 1
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode())
+    return path
+
+
+def spoil(path: Path, packet: int) -> None:
+    """Overwrite the content of a packet, by its place in decoding order."""
+    with av.open(str(path)) as container:
+        found = [p for p in container.demux(video=0) if p.size][packet]
+        content, position = bytes(found), found.pos
+    data = bytearray(path.read_bytes())
+    end = data.index(content[-12:], position or 0) + 12
+    # The marks that divide a stream into frames are kept: without them there is one frame less.
+    size = len(content) - (11 if path.suffix == ".ts" else 0)
+    noise = np.random.default_rng(packet).integers(0, 256, size, dtype=np.uint8)
+    data[end - size : end] = noise.tobytes()
+    path.write_bytes(data)
