@@ -1,0 +1,246 @@
+"""Cone marching: where every pixel's ray meets the scene, from coarse cells to single pixels.
+
+A cell of 8 x 8 pixels is marched as one cone, which stops as soon as the scene comes nearer to its
+axis than the cone is wide: up to there every ray inside is free. Its four quarters go on from
+there, and so on down to the pixel, so that nothing that is smaller than a cell is missed.
+
+Source: Hart, Sphere tracing, The Visual Computer 12 (1996), for the steps; Seven and Fossum, Cone
+marching (2012), for the cells.
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from polyplink.simulate.picture.field import Field, Touch
+from polyplink.simulate.picture.march import FAR, FIELD
+from polyplink.simulate.picture.window import Windows
+
+FOCAL = 0.5 / math.tan(FIELD / 2)  # shares of the frame's width
+LEVELS = ((8, 16), (4, 4), (2, 3))  # pixels along a cell, steps of its cone
+WIDEN = 1.0  # half a cell's diagonal is 0.71 of its edge; distances are bounds, but not strictly
+SLANT, STEEPEST = 0.35, 2.0  # what a secant's slope is kept between
+OPEN = 1.0  # its least far from everything, where steps are plain
+SETTLED = 0.2  # pixels: what is left to go when a ray is there
+SETTLE_STEPS = 2  # of a ray that is not there, before those that are there are picked out
+SETTLE_ROUNDS = 10
+
+
+@dataclass(frozen=True)
+class Eyes:
+    """Cameras of s frames.
+
+    Attributes:
+        origins: (s, 3) positions.
+        rotations: (s, 3, 3) columns: right, down, forward.
+        phases: (s,) of the peristaltic wave.
+    """
+
+    origins: Tensor
+    rotations: Tensor
+    phases: Tensor
+
+
+@dataclass(frozen=True)
+class Beams:
+    """Rays of s windows of n cells each.
+
+    Attributes:
+        origins: (3, s, 1).
+        directions: (3, s, n) unit vectors.
+        phases: (s, 1) of the wave.
+        width: (s, 1) of a pixel, units a unit of depth.
+        shape: Rows and columns, n in all.
+    """
+
+    origins: Tensor
+    directions: Tensor
+    phases: Tensor
+    width: Tensor
+    shape: tuple[int, int]
+
+    def at(self, depth: Tensor) -> Tensor:
+        """Points (3, s, n) at depths (s, n)."""
+        return torch.addcmul(self.origins, self.directions, depth)
+
+    def some(self, which: Tensor) -> "Beams":
+        """The m rays at indices (m,) into s * n, each with its own origin: directions (3, m)."""
+        frame = which // self.directions.shape[2]
+        return Beams(
+            self.origins[:, frame, 0],
+            self.directions.flatten(1)[:, which],
+            self.phases[frame, 0],
+            self.width[frame, 0],
+            (1, len(which)),
+        )
+
+    def part(self, which: Tensor) -> "Beams":
+        """Some of m rays that `some` gave."""
+        return Beams(
+            self.origins[:, which],
+            self.directions[:, which],
+            self.phases[which],
+            self.width[which],
+            (1, len(which)),
+        )
+
+
+def beams_of(eyes: Eyes, windows: Windows, cell: int = 1) -> Beams:
+    """Rays through the middles of cells of `cell` x `cell` pixels.
+
+    Cells begin at the window's left upper corner; the last ones may go beyond its edge.
+    """
+    columns, rows = (math.ceil(pixels / cell) for pixels in windows.size)
+    edges = windows.edges[:, :2].to(windows.device) / windows.frame[0]  # (s, 2)
+    pixel = 1 / windows.scale[:, None]  # (s, 1) shares of the frame's width
+    device = windows.device
+    x = edges[:, :1] + pixel * cell * (torch.arange(columns, device=device) + 0.5)  # (s, columns)
+    y = edges[:, 1:] + pixel * cell * (torch.arange(rows, device=device) + 0.5)
+    x, y = (x - 0.5) / FOCAL, (y - 0.5 * windows.frame[1] / windows.frame[0]) / FOCAL
+    turn = eyes.rotations.permute(1, 2, 0)[..., None]  # (3, 3, s, 1)
+    across = turn[:, 0] * x + turn[:, 2]  # (3, s, columns)
+    down = turn[:, 1] * y  # (3, s, rows)
+    scale = torch.rsqrt((1 + x * x)[:, None, :] + (y * y)[:, :, None])  # (s, rows, columns)
+    directions = (across[:, :, None, :] + down[:, :, :, None]) * scale
+    return Beams(
+        eyes.origins.T[:, :, None].contiguous(),
+        directions.flatten(2),
+        eyes.phases[:, None],
+        pixel / FOCAL,
+        (rows, columns),
+    )
+
+
+def march_cones(field: Field, beams: Beams, depth: Tensor, cell: int, steps: int) -> Tensor:
+    """Go on along the axes of cones from depths (s, n): new depths (s, n), at most `FAR`."""
+    widths = WIDEN * cell * beams.width
+    for _ in range(steps):
+        free = field.distance(beams.at(depth), beams.phases)
+        free.addcmul_(depth, widths, value=-1).clamp_min_(0)
+        depth = free.add_(depth).clamp_max_(FAR)
+    return depth
+
+
+def refine(depth: Tensor, coarse: tuple[int, int], fine: tuple[int, int]) -> Tensor:
+    """Depths of cells (s, n) given to their quarters (s, m); the last row may be cut."""
+    grid = depth.view(len(depth), coarse[0], 1, coarse[1], 1)
+    grid = grid.expand(-1, -1, 2, -1, 2).reshape(len(depth), 2 * coarse[0], 2 * coarse[1])
+    return grid[:, : fine[0], : fine[1]].flatten(1)
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Where rays are and were a step ago; all of one shape.
+
+    Attributes:
+        depth: Now.
+        left: Distance to the surface there.
+        before: Depth a step ago.
+        behind: Distance to the surface there.
+    """
+
+    depth: Tensor
+    left: Tensor
+    before: Tensor
+    behind: Tensor
+
+    def some(self, which: Tensor) -> "Pace":
+        """Those of some rays, by index into the flattened shape: (m,)."""
+        parts = (self.depth, self.left, self.before, self.behind)
+        return Pace(*(part.flatten()[which] for part in parts))
+
+
+def march_pixels(field: Field, beams: Beams, depth: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Go on from depths (s, n) a few pixels before the surface, by one step and a secant.
+
+    Returns:
+        (s, n) depths on the surface, if it is as smooth as the secant takes it to be; then the
+        depths before the secant, and the distances to the surface there.
+    """
+    first = field.distance(beams.at(depth), beams.phases)
+    before = (depth + first).clamp_max_(FAR)
+    second = field.distance(beams.at(before), beams.phases)
+    # Fall of the distance a unit of way; a ray that falls slowly grazes something.
+    least = (second * (0.2 * OPEN) / (before * beams.width)).clamp_(SLANT, OPEN)
+    steep = (first - second).div_(first.abs().clamp_min_(1e-7)).clamp_max_(STEEPEST)
+    steep = torch.maximum(steep, least)
+    return (before + second / steep).clamp_max_(FAR), before, second
+
+
+def unsettled(depth: Tensor, left: Tensor, beams: Beams) -> Tensor:
+    """Indices into the flattened rays of those that are not on the surface.
+
+    Args:
+        depth: (s, n) depths.
+        left: (s, n) distances to the surface there.
+        beams: The rays.
+    """
+    away = left.abs() > SETTLED * depth * beams.width
+    return torch.nonzero((away & (depth < FAR)).flatten())[:, 0]
+
+
+def settle(field: Field, beams: Beams, pace: Pace) -> Tensor:
+    """Go on with m rays, each by its own secant, until all are there: depths (m,).
+
+    Args:
+        field: The scene.
+        beams: Rays as `Beams.some` gives.
+        pace: (m,) where they are.
+    """
+    depth = pace.depth.clone()
+    moving = torch.arange(len(depth), device=depth.device)
+    for _ in range(SETTLE_ROUNDS):
+        for _ in range(SETTLE_STEPS):
+            pace = _stride(field, beams, pace)
+        depth[moving] = pace.depth
+        on = unsettled(pace.depth, pace.left, beams)
+        if not len(on):
+            break
+        moving, beams, pace = moving[on], beams.part(on), pace.some(on)
+    return depth
+
+
+def _stride(field: Field, beams: Beams, pace: Pace) -> Pace:
+    way = pace.depth - pace.before
+    way = torch.where(way.abs() < 1e-7, 1e-7, way)
+    # Far from everything a secant means nothing: there the step is hardly more than the distance.
+    least = (pace.left * (0.2 * OPEN) / (pace.depth * beams.width)).clamp_(SLANT, OPEN)
+    steep = torch.maximum(((pace.behind - pace.left) / way).clamp_max_(STEEPEST), least)
+    depth = (pace.depth + pace.left / steep).clamp_(0, FAR)
+    left = field.distance(beams.at(depth), beams.phases)
+    return Pace(depth, left, pace.depth, pace.left)
+
+
+def march_windows(field: Field, eyes: Eyes, windows: Windows) -> tuple[Tensor, Beams, Touch]:
+    """Where the rays of all pixels meet the scene.
+
+    Args:
+        field: The scene.
+        eyes: Cameras of s frames.
+        windows: A window of each, n pixels.
+
+    Returns:
+        Depths (s, n), at most `FAR`; the rays; and what is there.
+    """
+    depth, shape = None, (0, 0)
+    for cell, steps in LEVELS:
+        beams = beams_of(eyes, windows, cell)
+        if depth is None:
+            depth = torch.zeros_like(beams.directions[0])
+        else:
+            depth = refine(depth, shape, beams.shape)
+        depth, shape = march_cones(field, beams, depth, cell, steps), beams.shape
+    assert depth is not None
+    beams = beams_of(eyes, windows)
+    depth, before, behind = march_pixels(field, beams, refine(depth, shape, beams.shape))
+    touch = field.touch(beams.at(depth), beams.phases)
+    which = unsettled(depth, touch.distance, beams)
+    if len(which):
+        some = beams.some(which)
+        pace = Pace(depth, touch.distance, before, behind).some(which)
+        found = settle(field, some, pace)
+        depth.view(-1)[which] = found
+        touch.put(which, field.touch(some.at(found), some.phases))
+    return depth, beams, touch
