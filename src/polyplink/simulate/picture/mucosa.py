@@ -19,7 +19,7 @@ TEXELS = 384  # once around the lumen, 0.3 mm each
 FINE_TEXELS = 256
 REPEATS = 9  # of the fine texture once around the lumen: 0.05 mm a texel
 DETAIL = 0.008  # units; the fine texture's waves are about three times as long
-RESIDUE = (0.62, 0.33, 0.09)  # linear RGB of stool
+RESIDUE = (0.66, 0.28, 0.06)  # linear RGB of stool
 FOAM = (0.9, 0.78, 0.6)  # of a bubble's rim
 FINE_SHADE = 0.09
 

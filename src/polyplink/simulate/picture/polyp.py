@@ -30,6 +30,7 @@ from polyplink.simulate.picture.texture import vessel_net
 
 MAP_TEXELS = 128
 TALLEST = 0.62  # units that the middle of a head may stand above the wall
+FOOT = 0.03  # units; no wound is narrower
 LARGE = 5.0  # mm; stalks are hardly seen below it
 
 
@@ -224,6 +225,18 @@ def wall_frame(colon: Colon, z: float, angle: float) -> tuple[Tensor, Tensor]:
     return point[:, 0], torch.stack([along, torch.linalg.cross(inward, along), inward], dim=1)
 
 
+def _lift(traits: Traits, half_height: float) -> float:
+    """How far the middle of a polyp stands above the wall, units."""
+    return min(traits.form.lift * half_height, TALLEST)
+
+
+def lump_foot(traits: Traits, lump: Lump) -> tuple[Tensor, float]:
+    """Where a polyp stands on the wall (3,), and how wide its foot is there: a radius, units."""
+    half = float(lump.radii[0])
+    place = lump.centre - lump.axes[:, 2] * _lift(traits, float(lump.radii[2]))
+    return place, max(half * (traits.form.stalk * 1.5 or 0.75), FOOT)
+
+
 def place_lump(traits: Traits, maps: Tensor, point: Tensor, axes: Tensor) -> Lump:
     """Put a polyp on the wall at a point with axes as `wall_frame` gives them."""
     half = traits.size_mm / MM_PER_UNIT / 2
@@ -232,6 +245,6 @@ def place_lump(traits: Traits, maps: Tensor, point: Tensor, axes: Tensor) -> Lum
         [axes[:, 0] * c + axes[:, 1] * s, axes[:, 1] * c - axes[:, 0] * s, axes[:, 2]], dim=1
     )
     radii = torch.tensor([half, half * traits.narrow, half * traits.height])
-    lift = min(traits.form.lift * float(radii[2]), TALLEST)
+    lift = _lift(traits, float(radii[2]))
     stalk = (traits.form.stalk * half, 1.2 * lift) if traits.form.stalk else (0.0, 0.0)
     return Lump(point + axes[:, 2] * lift, turned, radii, traits.form.blend * half, maps, stalk)

@@ -4,10 +4,14 @@ Whatever lies on the lens or before it (mask, badge, blur, water, instruments) i
 of the frame's width, so that a window shows the same as the frame it was cut from.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
+
+HOST = torch.device("cpu")
 
 
 @dataclass(frozen=True)
@@ -16,14 +20,17 @@ class Windows:
 
     Attributes:
         edges: (s, 4) left, top, right, bottom in pixels of the frame; a whole frame is 0, 0,
-            width, height.
+            width, height. Always in the host's memory, so that what is to be done can be decided
+            without waiting for a device.
         frame: Width and height of the frame, pixels.
         size: Width and height that every window is drawn at, pixels.
+        device: Where places are wanted.
     """
 
     edges: Tensor
     frame: tuple[int, int]
     size: tuple[int, int]
+    device: torch.device = HOST
 
     @property
     def x(self) -> Tensor:
@@ -36,15 +43,21 @@ class Windows:
         return self._middles(1, self.size[1])
 
     @property
-    def scale(self) -> Tensor:
+    def host_scale(self) -> NDArray[np.float32]:
         """Pixels drawn per width of the frame: (s,)."""
-        return self.size[0] * self.frame[0] / (self.edges[:, 2] - self.edges[:, 0])
+        scale = self.size[0] * self.frame[0] / (self.edges[:, 2] - self.edges[:, 0])
+        return np.asarray(scale.numpy(), np.float32)
+
+    @property
+    def scale(self) -> Tensor:
+        """The same on the device: (s,)."""
+        return torch.from_numpy(self.host_scale).to(self.device)
 
     def _middles(self, first: int, count: int) -> Tensor:
-        start, stop = self.edges[:, first, None], self.edges[:, first + 2, None]
-        part = (torch.arange(count, device=self.edges.device) + 0.5) / count  # (count,)
-        return (start + part * (stop - start)) / self.frame[0]
+        start, stop = (self.edges[:, side, None] for side in (first, first + 2))
+        part = (torch.arange(count) + 0.5) / count  # (count,)
+        return ((start + part * (stop - start)) / self.frame[0]).to(self.device)
 
-    def some(self, which: Tensor) -> "Windows":
+    def some(self, which: NDArray[np.int64]) -> "Windows":
         """The windows of some frames, by index."""
-        return Windows(self.edges[which], self.frame, self.size)
+        return replace(self, edges=self.edges[torch.from_numpy(which)])

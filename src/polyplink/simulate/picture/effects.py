@@ -1,0 +1,137 @@
+"""All that happens to a picture between the scene and the screen, frame by frame.
+
+The order is that of the light: the lens out of focus and the movement blur the scene; smoke and
+water lie before it; an instrument stands in the way; in a blink nothing of this is seen. Frames
+without an effect are not touched, so that they cost nothing.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from polyplink.simulate.course.conditions import Conditions
+from polyplink.simulate.picture.blink import blinded
+from polyplink.simulate.picture.blur import LEAST, defocus, smear
+from polyplink.simulate.picture.dress import Scenery
+from polyplink.simulate.picture.instrument import Reach, draw_instruments
+from polyplink.simulate.picture.overlays import badge, clock, write_label
+from polyplink.simulate.picture.veil import WATER_ZOOM, read_clouds, smoke, water
+from polyplink.simulate.picture.window import Windows
+
+Array = NDArray[np.float32]
+Indices = NDArray[np.int64]
+
+LEAST_MOTION = 0.8  # pixels
+BLINK_ZOOM = 2.0
+DRIFT = np.array([0.0041, -0.0027])  # of the clouds from frame to frame, frame widths
+
+
+def _drift(frames: Indices, device: torch.device) -> Tensor:
+    return torch.from_numpy((frames[:, None] * DRIFT).astype(np.float32)).to(device)
+
+
+def _change(
+    images: Tensor, chosen: NDArray[np.bool_], change: Callable[[Tensor, Indices], Tensor]
+) -> None:
+    """Replace the chosen frames of images, in place, by what `change` makes of them.
+
+    It is called with the images (3, k, h, w) and their indices.
+    """
+    which = np.flatnonzero(chosen)
+    if len(which):
+        index = torch.from_numpy(which).to(images.device)
+        images[:, index] = change(images[:, index], which)
+
+
+def blur_frames(images: Tensor, frames: Indices, windows: Windows, conditions: Conditions) -> None:
+    """Defocus and movement, in place; see `apply_effects`."""
+    scale = windows.host_scale
+    sigma = conditions.focus[frames] * scale
+    _change(images, sigma >= LEAST, lambda some, which: defocus(some, sigma[which]))
+    motion = conditions.motion[frames] * scale[:, None]
+    moved = np.hypot(motion[:, 0], motion[:, 1]) >= LEAST_MOTION
+    _change(images, moved, lambda some, which: smear(some, motion[which]))
+
+
+def veil_frames(
+    images: Tensor, frames: Indices, windows: Windows, conditions: Conditions, scenery: Scenery
+) -> None:
+    """Smoke and water, in place; see `apply_effects`."""
+    haze, splash = conditions.haze[frames], conditions.splash[frames]
+
+    def clouds(which: Indices, zoom: float) -> Tensor:
+        drift = _drift(frames[which], images.device)
+        return read_clouds(scenery.clouds, windows.some(which), drift, zoom)
+
+    def smoky(some: Tensor, which: Indices) -> Tensor:
+        strength = torch.from_numpy(haze[which]).to(some.device)
+        return smoke(some, strength, clouds(which, 1.0)[0])
+
+    def wet(some: Tensor, which: Indices) -> Tensor:
+        share = torch.from_numpy(splash[which]).to(some.device)
+        return water(some, share, clouds(which, WATER_ZOOM)[1], windows.some(which))
+
+    _change(images, haze > 0, smoky)
+    _change(images, splash > 0, wet)
+
+
+def apply_effects(
+    images: Tensor, frames: Indices, windows: Windows, conditions: Conditions, scenery: Scenery
+) -> Tensor:
+    """Everything before the lens' own mask.
+
+    Args:
+        images: (3, s, h, w) the scene as developed, 0 to 1; changed in place.
+        frames: (s,) which frames these are.
+        windows: The part of each that is drawn.
+        conditions: Of all frames of the procedure.
+        scenery: Its look, on the images' device.
+
+    Returns:
+        The images.
+    """
+    blink = conditions.blink[frames]
+    blur_frames(images, frames, windows, conditions)
+    veil_frames(images, frames, windows, conditions, scenery)
+    tools = conditions.instrument[frames]
+
+    def armed(some: Tensor, which: Indices) -> Tensor:
+        reach, angle, kind = torch.from_numpy(tools[which].T.copy()).to(some.device)
+        return draw_instruments(some, windows.some(which), Reach(reach, angle, kind))
+
+    def blinking(some: Tensor, which: Indices) -> Tensor:
+        kind = torch.from_numpy(scenery.blinks[frames[which]]).to(some.device)
+        drift = 3 * _drift(frames[which], some.device)
+        cloud = read_clouds(scenery.clouds, windows.some(which), drift, BLINK_ZOOM)
+        return blinded(kind, cloud, scenery.patient.wall)
+
+    _change(images, (tools[:, 0] > 0) & ~blink, armed)
+    _change(images, blink, blinking)
+    return images
+
+
+def write_overlays(
+    images: Tensor, frames: Indices, windows: Windows, conditions: Conditions, scenery: Scenery
+) -> None:
+    """The processor's writing in the corners, in place, after the lens' mask.
+
+    Args:
+        images: (3, s, h, w) 0 to 1.
+        frames: (s,) which frames these are.
+        windows: The part of each that is drawn.
+        conditions: Of all frames of the procedure.
+        scenery: Its look.
+    """
+    tall = windows.frame[1] / windows.frame[0]
+    edges = (windows.edges / windows.frame[0]).tolist()
+    for index, frame in enumerate(frames.tolist()):
+        if scenery.brand == "Fujifilm":
+            label = clock(scenery.start, int(frame / scenery.fps))
+        elif conditions.near[frame]:
+            label = badge(tall)
+        else:
+            continue
+        write_label(images[:, index], edges[index], label)
