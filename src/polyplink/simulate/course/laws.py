@@ -18,7 +18,7 @@ LONG = 30  # frames from which a tracklet counts in evaluation
 FACTOR, EXPONENT = 0.0118, 0.9  # number of long tracklets of a polyp = FACTOR * frames ** EXPONENT
 FEWEST = 2  # long tracklets of a polyp: each needs another one to be matched with
 NOISE, STEADY = 0.25, 8  # log noise of that number; it shrinks when more than STEADY are expected
-SHORT_PER_LONG = (4.5, 5.0)
+SHORT_PER_LONG = (4.8, 5.1)
 SHORT_FRAMES = (5.0, 1.0)  # median and log-sigma of a short tracklet, below LONG
 SHORT_SHARE = 0.4  # of the frames that long tracklets do not need, at most, are short ones'
 SIGMA = 1.2  # of the log of what a long tracklet has beyond LONG frames: about 1 for the whole
