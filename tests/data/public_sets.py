@@ -109,6 +109,35 @@ def polypsset_sets(draw: st.DrawFn) -> DataSet:
     return data_set(boxes, polyps, procedures, splits)
 
 
+_POLYP_SIZE_WORDS = ["Tubular Adenoma", "Hyperplastic Polyp", "Pathology Not Available"]
+
+
+@st.composite
+def polyp_size_sets(draw: st.DrawFn) -> DataSet:
+    """One or two videos of one polyp, with boxes of any decimals."""
+    names = draw(st.lists(st.sampled_from(["01", "07", "42"]), min_size=1, max_size=2, unique=True))
+    boxes, polyps, procedures, shapes = [], [], [], []
+    for name in sorted(names):
+        n_frames = draw(st.integers(1, 3))
+        side = st.integers(1, 40).map(lambda v: v / 8)
+        for frame in draw(st.lists(st.integers(0, n_frames - 1), max_size=3)):
+            boxes.append((name, frame, *(draw(side) for _ in range(4)), name))
+        size = draw(st.none() | st.sampled_from([2.8, 5.01, 11.74]))
+        word = draw(st.none() | st.sampled_from(_POLYP_SIZE_WORDS))
+        polyps.append((name, name, size, None, word, word))
+        shapes.append(draw(st.sampled_from(["Is", 'II"a', None])))
+        row = {
+            "age": draw(st.none() | st.integers(18, 90)),
+            "sex": draw(st.sampled_from(["M", None])),
+            "brand": draw(st.sampled_from(["CF-HQ290I, new", None])),
+            "fps": 30.0,
+        }
+        procedures.append(unlabelled_row(name, n_frames, "polyp-size", **row))
+    data = data_set(boxes, polyps, procedures, {})
+    table = data.polyps.with_columns(pl.Series("morphology", shapes, dtype=pl.String))
+    return DataSet.of(data.detections, data.procedures, table, {})
+
+
 def assert_same(after: DataSet, before: DataSet) -> None:
     """Equal in all but where the files lie, images included only where both have them."""
     for name in TABLES:

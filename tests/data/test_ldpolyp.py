@@ -12,6 +12,7 @@ from polyplink.data.write_frames import write_image
 from polyplink.data.write_ldpolyp import write_ldpolyp
 from polyplink.errors import PolyplinkError
 
+from .films import write_film
 from .public_sets import assert_same, ldpolyp_sets, picture, unlabelled_row
 from .sets import data_set
 
@@ -178,8 +179,11 @@ def test_wrong_folders(root: Path, tmp_path: Path) -> None:
         import_ldpolyp(root / "other")
 
 
-def test_videos_without_boxes_are_counted(root: Path) -> None:
+def test_videos_without_polyps_are_procedures_without_boxes(root: Path) -> None:
     (root / "videos without polyps").mkdir()
-    (root / "videos without polyps" / "1.avi").write_bytes(b"RIFF")
-    warnings = import_ldpolyp(root).warnings
-    assert any(line.startswith("1 x video file without boxes, left out") for line in warnings)
+    write_film(root / "videos without polyps" / "1.avi", 5, codec="mpeg4")
+    imported = import_ldpolyp(root)
+    assert imported.data.splits == {**small().splits, "negative": ["negative_1"]}
+    row = imported.data.procedures.row(3, named=True)
+    assert (row["procedure_id"], row["n_frames"], row["fps"]) == ("negative_1", 5, 25.0)
+    assert imported.data.detections.height == small().detections.height

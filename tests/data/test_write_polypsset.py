@@ -11,7 +11,11 @@ from .sets import data_set, procedure_row, small_set
 
 def test_files_are_as_odd_as_the_release(tmp_path: Path) -> None:
     polyps = [("val_7", "val_7", None, None, "adenomatous", "adenomatous")]
-    data = data_set([("val_7", 1, 1, 2, 3, 4, "val_7")], polyps, [procedure_row("val_7", 2)])
+    data = data_set(
+        [("val_7", 1, 1, 2, 3, 4, "val_7")],
+        polyps,
+        [procedure_row("val_7", 2, dataset="polypsset")],
+    )
     write_polypsset(data, tmp_path, frames=lambda *_: np.zeros((48, 64, 3), np.uint8), odd=True)
     names = sorted(str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*.*"))
     assert names == [

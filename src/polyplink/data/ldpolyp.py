@@ -18,6 +18,8 @@ from polyplink.data.frame_files import LARGEST
 from polyplink.data.image_sizes import IMAGES, image_sizes
 from polyplink.data.imported import Imported
 from polyplink.data.ldpolyp_text import Edges, parse_boxes
+from polyplink.data.ldpolyp_videos import PART, negative_videos
+from polyplink.data.origin import Origin, read_origin
 from polyplink.data.read_members import read_members
 from polyplink.data.recognise import nothing_found
 from polyplink.data.trees import Member, Tree, open_tree
@@ -29,7 +31,6 @@ PARTS: Mapping[str, str] = {"TrainValid": "train", "Test": "test"}  # folder -> 
 Identity = Literal["video", "tracklet-safe"]
 
 _FILE = re.compile(r"(?:^|/)(TrainValid|Test)/(Images|Annotations)/([^/]+)/([^/]+)\.(\w+)$", re.I)
-_VIDEOS = (".avi", ".mp4", ".mkv", ".mov")
 
 
 @dataclass
@@ -56,6 +57,7 @@ def import_ldpolyp(
 
     Procedures are named `<part>_<id>` (`TrainValid_1`), since ids may occur in both parts; the
     parts are `train` and `test`. File 0001 is frame 0. The frame rate is not given and null.
+    Videos without polyp, in a folder that says so, have no boxes and are the part `negative`.
 
     Args:
         source: A folder above `TrainValid` and `Test`, plain or in archives, or one archive.
@@ -84,23 +86,24 @@ def import_ldpolyp(
         raise nothing_found(tree, str(source), wanted, DATASET)
     _read_boxes(tree, videos, faults)
     sizes = _sizes(tree, videos, faults)
+    origin = read_origin(tree, DATASET)
     procedures, polyps, boxes = [], [], []
     for done, video in enumerate(videos, 1):
-        procedures.append(_procedure(tree, video, sizes[video.procedure_id]))
+        procedures.append(_procedure(video, origin, sizes[video.procedure_id]))
         named = _apply_identity(video, identity, faults)
         polyps += [PolypRow(named, video.procedure_id)] if named else []
         boxes += list(_boxes(video, named, images, faults))
         if progress is not None:
             progress(done, len(videos))
-    faults.warn(
-        "video whose patient is not published, taken as its own patient",
-        videos[0].procedure_id,
-        len(videos),
-    )
     splits = {
         ours: [video.procedure_id for video in videos if video.part == part]
         for part, ours in PARTS.items()
     }
+    negative = negative_videos(tree, origin, faults)
+    splits[PART] = [row.procedure_id for row in negative]
+    procedures += negative
+    kind = "video whose patient is not published, taken as its own patient"
+    faults.warn(kind, procedures[0].procedure_id, len(procedures))
     return Imported(join_edges(boxes, procedures, polyps, splits, faults), faults.lines())
 
 
@@ -110,8 +113,6 @@ def _videos(tree: Tree, faults: Faults) -> list[_Video]:
     for member in tree.members:
         match = _FILE.search(member.path)
         if match is None:
-            if member.suffix in _VIDEOS:
-                faults.warn("video file without boxes, left out", member.image)
             continue
         part = next(name for name in PARTS if name.lower() == match[1].lower())
         kind, folder, stem = match[2].lower(), match[3], match[4]
@@ -156,15 +157,15 @@ def _sizes(tree: Tree, videos: list[_Video], faults: Faults) -> dict[str, tuple[
     return {v.procedure_id: sizes.get(v.procedure_id, SIZE) for v in videos}
 
 
-def _procedure(tree: Tree, video: _Video, size: tuple[int, int]) -> ProcedureRow:
+def _procedure(video: _Video, origin: Origin, size: tuple[int, int]) -> ProcedureRow:
     return ProcedureRow(
         procedure_id=video.procedure_id,
-        dataset=DATASET,
+        dataset=origin.dataset,
         patient=video.procedure_id,
         n_frames=max([*video.images, *video.texts]) + 1,
         width=size[0],
         height=size[1],
-        source=str(tree.root.resolve()),
+        source=origin.source,
     )
 
 

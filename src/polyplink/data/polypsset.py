@@ -12,6 +12,7 @@ from polyplink.data.edge_boxes import EdgeBox, PolypRow, ProcedureRow, join_edge
 from polyplink.data.faults import Faults
 from polyplink.data.image_sizes import image_sizes
 from polyplink.data.imported import Imported
+from polyplink.data.origin import Origin, read_origin
 from polyplink.data.plain_voc import parse_plain_voc
 from polyplink.data.polypsset_files import PARTS, VideoFiles, find_videos
 from polyplink.data.read_members import read_members
@@ -64,11 +65,12 @@ def import_polypsset(
         wanted = "folder train2019, val2019 or test2019 with Image and Annotation"
         raise nothing_found(tree, str(source), wanted, DATASET)
     _read(tree, videos, faults)
+    origin = read_origin(tree, DATASET)
     procedures, polyps, boxes = [], [], []
     for done, video in enumerate(videos, 1):
         groups = _by_size(video) if video.folder is None else [(video.name, _usual(video), video)]
         for name, size, group in groups:
-            procedures.append(_procedure(tree, name, size, group))
+            procedures.append(_procedure(origin, name, size, group))
             found = list(_boxes(name, size, group, images, faults))
             if found and video.folder is not None:
                 polyps.append(_polyp(video, faults))
@@ -142,15 +144,15 @@ def _by_size(video: VideoFiles) -> Iterator[tuple[str, _Size, VideoFiles]]:
         yield f"train_{size[0]}x{size[1]}", size, group
 
 
-def _procedure(tree: Tree, name: str, size: _Size, video: VideoFiles) -> ProcedureRow:
+def _procedure(origin: Origin, name: str, size: _Size, video: VideoFiles) -> ProcedureRow:
     return ProcedureRow(
         procedure_id=name,
-        dataset=DATASET,
+        dataset=origin.dataset,
         patient=video.name,
         n_frames=max(video.sizes) + 1,
         width=size[0],
         height=size[1],
-        source=str(tree.root.resolve()),
+        source=origin.source,
     )
 
 

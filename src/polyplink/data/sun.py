@@ -13,6 +13,7 @@ from polyplink.data.edge_boxes import EdgeBox, PolypRow, ProcedureRow, join_edge
 from polyplink.data.faults import Faults
 from polyplink.data.image_sizes import image_sizes
 from polyplink.data.imported import Imported
+from polyplink.data.origin import Origin, read_origin
 from polyplink.data.recognise import nothing_found
 from polyplink.data.sun_cases import SunCase, read_cases
 from polyplink.data.sun_files import CaseFiles, find_cases, read_case_boxes
@@ -74,11 +75,13 @@ def import_sun(
         raise PolyplinkError(
             f"{source} has no image to take the frames' size from", "give their width and height"
         )
+    origin = read_origin(tree, DATASET)
     procedures, polyps, boxes = [], [], []
     for done, case in enumerate(sized, 1):
         frames = number_frames({*case.images, *case.boxes})
         row = table.get(case.number, SunCase()) if case.positive else SunCase()
-        procedures.append(_procedure(tree, case, row, max(frames.values()) + 1, sizes[case.name]))
+        n_frames = max(frames.values()) + 1
+        procedures.append(_procedure(origin, case, row, n_frames, sizes[case.name]))
         polyps += [_polyp(case, row)] if any(case.boxes.values()) else []
         boxes += list(_boxes(case, frames, images, faults))
         if progress is not None:
@@ -111,16 +114,20 @@ def _sizes(
 
 
 def _procedure(
-    tree: Tree, case: CaseFiles, row: SunCase, n_frames: int, size: tuple[int, int]
+    origin: Origin,
+    case: CaseFiles,
+    row: SunCase,
+    n_frames: int,
+    size: tuple[int, int],
 ) -> ProcedureRow:
     return ProcedureRow(
         procedure_id=case.name,
-        dataset=DATASET,
+        dataset=origin.dataset,
         patient=row.patient or case.name,
         n_frames=n_frames,
         width=size[0],
         height=size[1],
-        source=str(tree.root.resolve()),
+        source=origin.source,
         fps=FPS,
     )
 

@@ -1,4 +1,6 @@
-"""Bytes of a small file to text, as people's editors leave them: with or without a mark."""
+"""Texts of small files: bytes as people's editors leave them, numbers as people write them."""
+
+import numpy as np
 
 from polyplink.errors import PolyplinkError
 
@@ -19,3 +21,8 @@ def decode_text(data: bytes, name: str) -> str:
         raise PolyplinkError(
             f"{name} is not UTF-8 text", "save it as UTF-8, or download it again"
         ) from None
+
+
+def short_number(value: float) -> str:
+    """The shortest text that gives the same float32 back (11.74, 25)."""
+    return np.format_float_positional(np.float32(value), trim="-")

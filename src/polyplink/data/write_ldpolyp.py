@@ -5,7 +5,8 @@ Source: Ma et al., MICCAI 2021; layout as `ldpolyp` reads it.
 
 from pathlib import Path
 
-from polyplink.data.ldpolyp import PARTS
+from polyplink.data.ldpolyp import DATASET, PARTS
+from polyplink.data.origin import write_origin
 from polyplink.data.tables import DataSet
 from polyplink.data.write_frames import FrameSource, whole_edges, write_image
 from polyplink.errors import PolyplinkError
@@ -27,6 +28,7 @@ def write_ldpolyp(data: DataSet, root: Path, *, frames: FrameSource | None = Non
         PolyplinkError: If a procedure is named otherwise, or a box is not of whole pixels.
     """
     boxes = whole_edges(data, "LDPolypVideo")
+    write_origin(data, root, DATASET)
     for procedure_id, n_frames in data.procedures.select("procedure_id", "n_frames").iter_rows():
         part, _, folder = procedure_id.partition("_")
         if part not in PARTS or not folder:

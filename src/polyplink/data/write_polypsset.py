@@ -11,7 +11,8 @@ from xml.sax.saxutils import escape
 
 import polars as pl
 
-from polyplink.data.polypsset import TRAIN_STEP
+from polyplink.data.origin import write_origin
+from polyplink.data.polypsset import DATASET, TRAIN_STEP
 from polyplink.data.polypsset_files import PARTS
 from polyplink.data.tables import DataSet
 from polyplink.data.write_frames import FrameSource, whole_edges, write_image
@@ -62,6 +63,7 @@ def write_polypsset(
             or a box is not of whole pixels.
     """
     boxes = whole_edges(data, "PolypsSet")
+    write_origin(data, root, DATASET)
     words = dict(data.polyps.select("procedure_id", pl.col("histology").fill_null("")).iter_rows())
     first = 1  # number of the next image of training, which has no folders
     for procedure in data.procedures.iter_rows(named=True):

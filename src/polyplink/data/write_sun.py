@@ -10,8 +10,11 @@ from typing import Literal
 import polars as pl
 
 from polyplink.artefacts import write_text
+from polyplink.data.origin import write_origin
+from polyplink.data.sun import DATASET
 from polyplink.data.sun_cases import COLUMNS
 from polyplink.data.tables import DataSet
+from polyplink.data.texts import short_number
 from polyplink.data.write_frames import FrameSource, whole_edges, write_image
 from polyplink.errors import PolyplinkError
 
@@ -42,6 +45,7 @@ def write_sun(
         PolyplinkError: If a procedure is named otherwise, or a box is not of whole pixels.
     """
     boxes = whole_edges(data, "SUN")
+    write_origin(data, root, DATASET)
     for procedure_id, n_frames in data.procedures.select("procedure_id", "n_frames").iter_rows():
         number = _number(procedure_id)
         positive = procedure_id.startswith("case")
@@ -128,7 +132,7 @@ def write_cases(data: DataSet, path: Path) -> None:
             procedure_id.removeprefix("case"),
             patients[procedure_id],
             shape,
-            None if size is None else f"{size:.9g}mm{'-' if size == 15 else ''}",
+            None if size is None else f"{short_number(size)}mm{'-' if size == 15 else ''}",
             location,
             word,
         )
