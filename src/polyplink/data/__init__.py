@@ -1,8 +1,12 @@
 """The three tables, the data sets that are read into them, their splits and their doctor."""
 
+from polyplink.data.coco import import_coco
+from polyplink.data.csv_boxes import import_csv
+from polyplink.data.cvat import import_cvat
 from polyplink.data.doctor import diagnose
 from polyplink.data.findings import Finding, Severity
 from polyplink.data.imported import Imported
+from polyplink.data.mot import import_mot
 from polyplink.data.real_colon import SIMULATED, import_real_colon, simulated_name
 from polyplink.data.released import lesion_info, positive_frames, published_splits, video_info
 from polyplink.data.splits import split_by_rule
@@ -27,6 +31,10 @@ from polyplink.data.vocabulary import (
     normalise_location,
     size_label,
 )
+from polyplink.data.write_coco import write_coco
+from polyplink.data.write_csv import write_csv
+from polyplink.data.write_cvat import write_cvat
+from polyplink.data.write_mot import write_mot
 from polyplink.data.write_real_colon import (
     annotations_folder,
     frame_stem,
@@ -35,6 +43,8 @@ from polyplink.data.write_real_colon import (
     write_real_colon,
     write_tables,
 )
+from polyplink.data.write_yolo import write_yolo
+from polyplink.data.yolo import import_yolo
 
 __all__ = [
     "ADENOMA",
@@ -59,7 +69,12 @@ __all__ = [
     "format_voc",
     "frame_stem",
     "frames_folder",
+    "import_coco",
+    "import_csv",
+    "import_cvat",
+    "import_mot",
     "import_real_colon",
+    "import_yolo",
     "lesion_info",
     "normalise_location",
     "parse_voc",
@@ -71,8 +86,13 @@ __all__ = [
     "split_by_rule",
     "video_info",
     "write_annotations",
+    "write_coco",
+    "write_csv",
+    "write_cvat",
     "write_data",
+    "write_mot",
     "write_real_colon",
     "write_table",
     "write_tables",
+    "write_yolo",
 ]

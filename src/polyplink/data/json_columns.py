@@ -1,0 +1,123 @@
+"""JSON records to columns, without an object for each row."""
+
+import gc
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from polyplink.errors import PolyplinkError, first_line
+
+
+def load_json(path: Path) -> Any:
+    """Read a large JSON file.
+
+    Args:
+        path: The file; a byte order mark is understood.
+
+    Raises:
+        PolyplinkError: If it is missing, truncated, not UTF-8 or not JSON.
+    """
+    collecting = gc.isenabled()
+    gc.disable()  # millions of small objects are made and none is dropped: half the time
+    try:
+        return json.loads(path.read_bytes().decode("utf-8-sig"))
+    except FileNotFoundError:
+        raise PolyplinkError(f"{path} is missing", "check the path") from None
+    except UnicodeDecodeError:
+        raise PolyplinkError(f"{path} is not UTF-8 text", "save it as UTF-8") from None
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise PolyplinkError(
+            f"{path} is not whole JSON ({first_line(error)})", "export or download it again"
+        ) from None
+    finally:
+        if collecting:
+            gc.enable()
+
+
+class Records:
+    """A list of JSON records, read a column at a time.
+
+    Args:
+        value: What stands in the file; None stands for no records.
+        what: Its name, for the message.
+
+    Raises:
+        PolyplinkError: If it is no list of records.
+    """
+
+    def __init__(self, value: Any, what: str) -> None:
+        rows = [] if value is None else value
+        if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+            raise PolyplinkError(f"{what} is no list of records", "export it as COCO again")
+        self._rows: list[dict[str, Any]] = rows
+        self.keys = frozenset[str]().union(*set(map(tuple, rows)))
+
+    def values(self, *keys: str) -> list[Any]:
+        """Values under the first of several keys that a record has; None where it has none."""
+        used = [key for key in keys if key in self.keys]
+        if not used:
+            return [None] * len(self._rows)
+        if len(used) == 1:
+            return [row.get(used[0]) for row in self._rows]
+        return [
+            next((v for k in used if (v := row.get(k)) is not None), None) for row in self._rows
+        ]
+
+    def texts(self, *keys: str) -> pl.Series:
+        """`texts` of `values`."""
+        return texts(self.values(*keys))
+
+    def numbers(self, *keys: str) -> pl.Series:
+        """`numbers` of `values`."""
+        return numbers(self.values(*keys))
+
+
+def texts(column: Sequence[Any]) -> pl.Series:
+    """Names and ids as texts: 7, 7.0 and "7" are one; null for anything but texts and numbers."""
+    first = next((value for value in column if value is not None), None)
+    if first is None:
+        return pl.repeat(None, len(column), dtype=pl.String, eager=True)
+    if isinstance(first, str | int) and not isinstance(first, bool):
+        kind = pl.String() if isinstance(first, str) else pl.Int64()
+        try:  # a column of one kind, as most are
+            return pl.Series(column, dtype=kind, strict=True).cast(pl.String)
+        except (TypeError, OverflowError, pl.exceptions.PolarsError):
+            pass
+    return pl.Series([_text(value) for value in column], dtype=pl.String)
+
+
+def _text(value: Any) -> str | None:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def numbers(column: Sequence[Any]) -> pl.Series:
+    """Numbers as Float64, texts that hold one included; null for anything else."""
+    try:
+        return pl.Series(column, dtype=pl.Float64, strict=True)
+    except (TypeError, pl.exceptions.PolarsError):
+        return pl.Series([_number(value) for value in column], dtype=pl.Float64)
+
+
+def _number(value: Any) -> float | None:
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def boxes(column: Sequence[Any]) -> pl.DataFrame:
+    """The column `bbox`: n rows of x, y, w, h (Float64); null where it is not four numbers."""
+    try:
+        table = np.array(column, dtype=np.float64).reshape(len(column), 4)  # n x 4
+    except (TypeError, ValueError, OverflowError):
+        rows = [v if isinstance(v, list) and len(v) == 4 else [None] * 4 for v in column]
+        return pl.DataFrame({side: numbers([r[i] for r in rows]) for i, side in enumerate("xywh")})
+    return pl.DataFrame({side: table[:, i] for i, side in enumerate("xywh")})
