@@ -1,13 +1,16 @@
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
 
 from polyplink.data import DataSet
+from polyplink.jobs import checking
 from polyplink.jobs.agreement import rows_text
-from polyplink.jobs.checking import check_tables, log_area_spread, quantiles
+from polyplink.jobs.checking import check_simulation, check_tables, log_area_spread, quantiles
+from polyplink.simulate import Preset, real_colon_sim, smoke
 from polyplink.tracklets import build_tracklets
 from tests.jobs.simulated import simulated_tables
 
@@ -120,6 +123,31 @@ def test_an_empty_set_is_no_crash() -> None:
     data = simulated_tables(0)
     empty = replace(data, detections=data.detections.clear(), polyps=data.polyps.clear())
     rows = check_tables(empty)
+    assert sum(not row.holds for row in rows) > 20
+
+
+def test_a_simulation_is_made_without_pictures_and_left_nowhere(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[tuple[Path, Preset, int]] = []
+
+    def made(out: Path, preset: Preset, seed: int, **_: object) -> DataSet:
+        out.mkdir()
+        asked.append((out, preset, seed))
+        return simulated_tables(1)
+
+    monkeypatch.setattr(checking, "simulate", made)
+    rows = check_simulation(real_colon_sim(), 1)
+    assert rows == check_tables(simulated_tables(1))
+    ((out, preset, seed),) = asked
+    assert (preset.frames, preset.annotations, seed) == ("none", "none", 1)
+    assert preset.polyps == real_colon_sim().polyps
+    assert not out.exists()
+
+
+def test_another_set_does_not_agree() -> None:
+    one = replace(smoke(), polyps=(("001-001", 1),))
+    rows = check_simulation(one, 0, workers=1)
     assert sum(not row.holds for row in rows) > 20
 
 

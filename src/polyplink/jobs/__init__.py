@@ -1,5 +1,7 @@
 """Jobs: what a user asks for, made of stages."""
 
+from polyplink.jobs.agreement import Row, rows_text
+from polyplink.jobs.checking import check_simulation
 from polyplink.jobs.counting import Counted, count
 from polyplink.jobs.demo import demo
 from polyplink.jobs.embedding import Embedded, embed_data
@@ -14,11 +16,14 @@ __all__ = [
     "Embedded",
     "Evaluated",
     "Progress",
+    "Row",
     "Trained",
+    "check_simulation",
     "count",
     "demo",
     "embed_data",
     "evaluate",
     "import_data",
+    "rows_text",
     "train",
 ]

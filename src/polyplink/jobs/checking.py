@@ -7,6 +7,9 @@ reason given beside it, where the published figure is itself an estimate or of o
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import polars as pl
@@ -14,6 +17,8 @@ from numpy.typing import NDArray
 
 from polyplink.data import DataSet
 from polyplink.jobs.agreement import Figure, Row
+from polyplink.jobs.progress import Progress, counter, silent
+from polyplink.simulate import Preset, simulate
 from polyplink.tracklets import build_tracklets
 
 Floats = NDArray[np.float64]
@@ -27,6 +32,32 @@ CVC = "CVC-ClinicDB, 612 frames, measured"
 
 SEVEN = (0, 0.1, 0.25, 0.5, 0.75, 0.9, 1)
 LONG = 30  # frames from which evaluation keeps a tracklet
+
+
+def check_simulation(
+    preset: Preset, seed: int, *, workers: int = 2, progress: Progress = silent
+) -> list[Row]:
+    """Make the tables of a simulation and hold them against what is published of REAL-Colon.
+
+    Args:
+        preset: `real_colon_sim()`, or one that is meant to agree with the release as it does.
+        seed: Of the simulation.
+        workers: Worker processes.
+        progress: Told of procedures.
+
+    Returns:
+        One row for each figure; the simulation agrees if all hold.
+    """
+    tables = replace(preset, frames="none", annotations="none")
+    with TemporaryDirectory() as folder:
+        data = simulate(
+            Path(folder) / "tables",
+            tables,
+            seed,
+            workers=workers,
+            progress=counter(progress, "procedures"),
+        )
+    return check_tables(data)
 
 
 def check_tables(data: DataSet) -> list[Row]:
