@@ -18,8 +18,8 @@ from polyplink.simulate.picture.scar import Scar, stain
 
 RELIEF = 0.12  # how far the relief tilts the normal: enough to break the highlights up
 FINE_RELIEF = 0.8  # the fine relief's strength beside the coarse one's
-SHINE = 80.0
-SHINE_STRENGTH = 0.9
+SHINE = 256.0
+SHINE_STRENGTH = 1.3
 LIGHT_CORE = 0.03  # keeps the fall-off finite at the lens
 SCATTER = (0.30, 0.12, 0.10)  # red light travels furthest under the mucosa
 
@@ -86,9 +86,10 @@ def light(patient: Patient, colour: Tensor, normal: Tensor, rays: Tensor, depth:
     cosine = (normal[0] * rays[0]).addcmul_(normal[1], rays[1]).addcmul_(normal[2], rays[2])
     facing = cosine.neg_().clamp_(0, 1)
     fall = (FAR - depth).div_((depth * depth).add_(LIGHT_CORE).mul_(FAR))
-    # facing ** 80 by squarings: 64 + 16.
-    sixteenth = facing.square().square_().square_().square_()
-    shine = sixteenth.square().square_().mul_(sixteenth)
+    # facing ** 256 by squarings.
+    shine = facing.square()
+    for _ in range(7):
+        shine.square_()
     shine.mul_(SHINE_STRENGTH * patient.wetness)
     lit = torch.empty_like(colour)
     for channel, scatter in enumerate(SCATTER):

@@ -19,8 +19,8 @@ TEXELS = 384  # once around the lumen, 0.3 mm each
 FINE_TEXELS = 256
 REPEATS = 9  # of the fine texture once around the lumen: 0.05 mm a texel
 DETAIL = 0.008  # units; the fine texture's waves are about three times as long
-RESIDUE = (0.66, 0.28, 0.06)  # linear RGB of stool
-FOAM = (0.9, 0.78, 0.6)  # of a bubble's rim
+RESIDUE = (0.74, 0.27, 0.075)  # linear RGB of stool
+FOAM = (0.98, 0.62, 0.50)  # of a bubble's rim
 FINE_SHADE = 0.09
 
 

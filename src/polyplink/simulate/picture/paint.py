@@ -37,4 +37,4 @@ def paint_map(traits: Traits, maps: Tensor, tissue: Tensor) -> Tensor:
     groove = look.contrast * each(GROOVE) * (0.5 - 0.5 * pattern)
     colour = colour * (1 - groove) * (1 + (traits.cap * each(PALE) * patches).clamp(-0.6, 1.2))
     colour = colour * (1 - look.vessels * each(VESSEL) * vessels * (0.6 + 0.4 * pattern))
-    return torch.lerp(colour, each(MUCUS).expand_as(colour), 0.6 * look.mucus * mucus)
+    return torch.lerp(colour, each(MUCUS).expand_as(colour), 0.5 * look.mucus * mucus)

@@ -10,7 +10,7 @@ from torch import Tensor
 from polyplink.simulate.picture.mucosa import Mucosa, Wall, draw_mucosa
 from polyplink.simulate.picture.scene import Colon
 
-WALL = (0.86, 0.30, 0.20)  # linear RGB of a mean wall
+WALL = (0.90, 0.27, 0.175)  # linear RGB of a mean wall
 VESSEL = (0.74, 0.40, 0.45)  # factors on it
 
 

@@ -53,7 +53,7 @@ class Form:
     Attributes:
         paris: Name of the class.
         height: Range of the half height.
-        lift: How far the centre stands above the wall, in half heights.
+        lift: How far the centre stands above the wall, in half heights; below 0, under it.
         blend: Width of the joint with the wall, in half widths.
         stalk: Radius of its stalk, in half widths; 0 for none.
     """
@@ -66,8 +66,8 @@ class Form:
 
 
 FORMS: Mapping[str, Form] = {
-    "Is": Form("Is", (0.6, 0.8), 0.15, 0.4),
-    "IIa": Form("IIa", (0.28, 0.42), 0.1, 0.35),
+    "Is": Form("Is", (0.72, 0.92), -0.2, 0.45),
+    "IIa": Form("IIa", (0.46, 0.66), -0.3, 0.45),
     "Isp": Form("Isp", (0.8, 1.0), 0.65, 0.5),
     "Ip": Form("Ip", (0.75, 0.95), 1.9, 0.3, stalk=0.36),
 }

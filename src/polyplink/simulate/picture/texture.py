@@ -68,9 +68,9 @@ def bubbles(rng: np.random.Generator, size: int, amount: float) -> Array:
     for _ in range(rng.poisson(14 * amount)):
         crowd = rng.uniform(0, size, 2)
         for _ in range(rng.integers(3, 14)):
-            stamp = bubble_stamp(float(rng.uniform(1.6, 5.0)))
+            stamp = bubble_stamp(float(rng.uniform(1.4, 3.6)))
             reach = stamp.shape[1]
-            y, x = (crowd + rng.normal(0, 9, 2)).astype(int)
+            y, x = (crowd + rng.normal(0, 7, 2)).astype(int)
             rows, columns = (y + np.arange(reach)) % size, (x + np.arange(reach)) % size
             total[:, rows[:, None], columns] += stamp
     return np.clip(total, -1, 1)
