@@ -13,13 +13,13 @@ from polyplink.artefacts import read_json
 from polyplink.data import import_real_colon
 from polyplink.errors import PolyplinkError
 from polyplink.simulate import Preset, simulate, smoke
-from polyplink.simulate.first_plan import plan_procedure
-from polyplink.simulate.write import generator
+from polyplink.simulate.cast import procedure_specs
 from tests.simulate.conftest import Made
 
 QUICK = dataclasses.replace(
     smoke(), width=16, height=16, long_views=(1, 1), short_views=(0, 0), long_frames=(5, 5)
 )
+TABLES = dataclasses.replace(QUICK, frames="none", annotations="none")
 
 
 def contents(out: Path) -> dict[str, str]:
@@ -74,14 +74,23 @@ def test_importing_the_folder_gives_the_same_data_set(made: Made) -> None:
 
 
 def test_identities_are_true(made: Made) -> None:
-    """Every box's name is that of a polyp of its procedure, whose traits are the plan's."""
-    for name, polyps in smoke().polyps:
-        own = made.data.detections.filter(pl.col("procedure_id") == name)
-        assert set(own["polyp_id"]) == {f"{name}_{k}" for k in range(1, polyps + 1)}
-        plan = plan_procedure(generator(0, name), smoke(), polyps)
-        sizes = made.data.polyps.filter(pl.col("procedure_id") == name)["size_mm"].to_list()
-        assert sizes == pytest.approx([traits.size_mm for traits in plan.traits])
+    """Every box's name is that of a polyp of its procedure, whose row is the specification's."""
+    for spec in procedure_specs(smoke(), 0):
+        own = made.data.detections.filter(pl.col("procedure_id") == spec.procedure_id)
+        names = {f"{spec.procedure_id}_{k}" for k in range(1, len(spec.polyps) + 1)}
+        assert set(own["polyp_id"]) == names
+        polyps = made.data.polyps.filter(pl.col("procedure_id") == spec.procedure_id)
+        assert polyps["size_mm"].to_list() == [polyp.size_mm for polyp in spec.polyps]
     assert made.data.detections["polyp_id"].null_count() == 0
+
+
+def test_no_polyp_is_seen_after_its_removal(made: Made) -> None:
+    for spec in procedure_specs(smoke(), 0):
+        truth = read_json(made.out / "simulation" / f"{spec.procedure_id}.json")
+        for index, gone in enumerate(truth["timeline"]["removed"]):
+            own = pl.col("polyp_id") == f"{spec.procedure_id}_{index + 1}"
+            frames = made.data.detections.filter(own)["frame"]
+            assert gone is None or max(frames) < gone
 
 
 def test_boxes_lie_inside_their_images(made: Made) -> None:

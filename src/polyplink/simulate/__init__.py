@@ -1,5 +1,7 @@
-"""A colon, a camera, polyps: procedures with known identities, written as REAL-Colon is."""
+"""A colon, a camera, polyps: procedures with known identities, written as any data set is."""
 
+from polyplink.simulate.crops import SimulatedProcedure
+from polyplink.simulate.origin import Origin, at_difficulty, is_simulation, read_origin
 from polyplink.simulate.presets import (
     PRESETS,
     Preset,
@@ -10,16 +12,23 @@ from polyplink.simulate.presets import (
     smoke,
     tiny,
 )
+from polyplink.simulate.preview import write_preview
 from polyplink.simulate.suite import simulate
 
 __all__ = [
     "PRESETS",
+    "Origin",
     "Preset",
+    "SimulatedProcedure",
+    "at_difficulty",
+    "is_simulation",
     "preset",
     "procedure_specs",
+    "read_origin",
     "real_colon_sim",
     "simulate",
     "small",
     "smoke",
     "tiny",
+    "write_preview",
 ]

@@ -56,7 +56,7 @@ def real_colon_sim() -> Preset:
         fullest=1.0,
         pair_share=0.5,
         frames="none",
-        annotations="archives",
+        annotations="none",
     )
 
 
@@ -77,7 +77,7 @@ def small() -> Preset:
         shorter=15.0,
         fullest=0.4,
         frames="none",
-        annotations="folders",
+        annotations="none",
     )
 
 

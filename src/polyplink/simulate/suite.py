@@ -1,26 +1,27 @@
-"""A whole simulated data set, written as REAL-Colon is released.
+"""A whole simulated data set: with frames as REAL-Colon is released, its archives, or tables.
 
-Procedures are rendered by worker processes, each written whole or not at all; a run that was cut
-off goes on with the procedures that are missing.
+Procedures are made by worker processes, each written whole or not at all; a run that was cut off
+goes on with the procedures that are missing.
 """
 
 import contextlib
-import itertools
 import re
-from collections.abc import Callable, Generator, Sequence
-from concurrent.futures import FIRST_COMPLETED, wait
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
 
 from polyplink import __version__
-from polyplink.artefacts import RunRecord, content_key, read_json, write_json, write_text
-from polyplink.data import DataSet, write_real_colon
+from polyplink.artefacts import RunRecord, write_text
+from polyplink.data import DataSet, write_data, write_real_colon, write_tables
 from polyplink.errors import PolyplinkError
-from polyplink.simulate.presets import Preset
-from polyplink.simulate.truth import TRUTH, read_truth
+from polyplink.simulate.archives import write_archives
+from polyplink.simulate.cast import procedure_specs
+from polyplink.simulate.origin import TRUTH, Origin
+from polyplink.simulate.specs import Preset
+from polyplink.simulate.truth import read_truth
 from polyplink.simulate.write import Job, write_procedure
-from polyplink.workers import worker_pool
+from polyplink.workers import as_done
 
 Progress = Callable[[int, int], None]
 
@@ -34,19 +35,23 @@ def simulate(
     workers: int = 2,
     progress: Progress | None = None,
 ) -> DataSet:
-    """Render a data set of procedures with known identities.
+    """Make a data set of procedures with known identities.
 
-    `out` gets what REAL-Colon's release has (frames, annotations, two tables, a description) and
-    beside it `simulation/` with the traits of every polyp, and run.json. The same preset and seed
-    give the same bytes, however many workers there are.
+    What `out` gets, the preset says: with annotations as folders or archives it is laid out as
+    REAL-Colon's release (with two tables and a description); without, it is a data folder as
+    `polyplink import` writes. Frames are rendered where the preset asks for them; all others can
+    be rendered later, see `crops.SimulatedProcedure`. Beside it lie `simulation/` with all that
+    is known of every procedure, and run.json. The same preset and seed give the same bytes,
+    however many workers there are.
 
     Args:
         out: Folder to write; made if absent. One that an earlier run with the same preset, seed
             and version left unfinished is finished.
         preset: What to make, see `presets`.
         seed: Seed, from 0.
-        device: Where frames are rendered, as torch names it. A GPU gives other bytes than a CPU.
-        workers: Worker processes; 1 renders in this process.
+        device: Where frames are rendered, as torch names it. A GPU gives other bytes than a CPU;
+            boxes and tables are the same.
+        workers: Worker processes; 1 works in this process.
         progress: Called with (procedures done, procedures in all).
 
     Returns:
@@ -58,18 +63,32 @@ def simulate(
     """
     _check(seed, workers, device)
     record = RunRecord("simulate", settings=preset, seed=seed)
-    _claim(out, preset, seed, device)
-    jobs = [Job(out, preset, seed, name, polyps, device) for name, polyps in preset.polyps]
+    renders = preset.frames != "none"
+    origin = Origin(preset, seed, torch.device(device).type if renders else None)
+    origin.claim(out)
+    specs = procedure_specs(preset, seed)
+    jobs = [Job(out, preset, seed, spec, device) for spec in specs]
     unfinished = not (out / "run.json").is_file() or not all(job.done for job in jobs)
-    with record.stage("render"):
-        _render(jobs, workers, progress)
-    data = read_truth(out, preset, seed)
-    with record.stage("annotations"):
-        write_real_colon(data, out, keep=True)
-    write_text(out / "dataset_description.md", _description(preset, seed))
+    with record.stage("procedures"):
+        _make(jobs, workers, progress)
+    data = read_truth(out, origin, specs)
     if unfinished:
+        with record.stage("tables"):
+            _write_set(out, preset, data, workers)
+        write_text(out / "dataset_description.md", _description(preset, seed))
         record.write(out)
     return data
+
+
+def _write_set(out: Path, preset: Preset, data: DataSet, workers: int) -> None:
+    """Write what holds all procedures: tables, or annotations and the two lists."""
+    if preset.annotations == "none":
+        write_data(out, data)
+    elif preset.annotations == "folders":
+        write_real_colon(data, out, keep=True)
+    else:
+        write_archives(data, out, workers=workers)
+        write_tables(data, out)
 
 
 def _check(seed: int, workers: int, device: str) -> None:
@@ -87,65 +106,35 @@ def _check(seed: int, workers: int, device: str) -> None:
         raise PolyplinkError(f"no device {device!r} here", mend) from None
 
 
-def _claim(out: Path, preset: Preset, seed: int, device: str) -> None:
-    """Make sure that `out` is empty or belongs to this very simulation."""
-    # Devices round differently, so that their frames do not belong into one set.
-    made = {
-        "preset": preset.name,
-        "seed": seed,
-        "device": torch.device(device).type,
-        "polyplink": __version__,
-    }
-    key = made | {"key": content_key(made, preset)}
-    path = out / TRUTH / "key.json"
-    if not path.is_file():
-        if out.exists() and (not out.is_dir() or any(out.iterdir())):
-            raise PolyplinkError(f"{out} holds something else", "choose an empty folder")
-        write_json(path, key)
-        return
-    there = read_json(path)
-    if there != key:
-        holds = ", ".join(f"{name} {there.get(name)}" for name in key if name != "key")
-        raise PolyplinkError(f"{out} holds {holds}", "choose another folder, or remove it")
-
-
-def _render(jobs: Sequence[Job], workers: int, progress: Progress | None) -> None:
+def _make(jobs: Sequence[Job], workers: int, progress: Progress | None) -> None:
     """Write the procedures that are not there yet."""
     missing = [job for job in jobs if not job.done]
     done = len(jobs) - len(missing)
     tell = progress or (lambda done, total: None)
     tell(done, len(jobs))
-    with contextlib.closing(_rendered(missing, workers)) as rendered:
-        for count, _ in enumerate(rendered, start=done + 1):
+    with contextlib.closing(as_done(write_procedure, missing, workers)) as made:
+        for count, _ in enumerate(made, start=done + 1):
             tell(count, len(jobs))
 
 
-def _rendered(jobs: Sequence[Job], workers: int) -> Generator[str, None, None]:
-    """Ids of procedures as they are done."""
-    if workers == 1 or len(jobs) < 2:
-        yield from (write_procedure(job) for job in jobs)
-        return
-    waiting = iter(jobs)
-    with worker_pool(min(workers, len(jobs))) as pool:
-        # No more jobs than workers are handed out, so that none begins after an interruption.
-        running = {pool.submit(write_procedure, job) for job in itertools.islice(waiting, workers)}
-        while running:
-            done, running = wait(running, return_when=FIRST_COMPLETED)
-            running |= {
-                pool.submit(write_procedure, job) for job in itertools.islice(waiting, len(done))
-            }
-            yield from [future.result() for future in done]
+_HELD = {
+    "folders": "- `SSS-VVV_annotations/`: one XML for every frame, with the true identities.\n",
+    "archives": "- `SSS-VVV_annotations.tar.gz`: an XML for every frame, with true identities.\n",
+    "none": "- `detections`, `procedures`, `polyps` (Parquet), `splits.json`: the tables.\n",
+}
 
 
 def _description(preset: Preset, seed: int) -> str:
+    frames = {"all": "- `SSS-VVV_frames/`: the frames, JPEG.\n", "none": ""}
+    lists = "- `video_info.csv`, `lesion_info.csv`: procedures and polyps.\n"
     return (
         "# Simulated colonoscopy procedures\n\n"
         f"Every frame, box and table here was made by polyplink {__version__} (preset "
-        f"{preset.name}, seed {seed}). No patient was filmed: ages, sexes, sizes and histologies "
-        "are drawn at random. Files are laid out as REAL-Colon is released (Biffi et al., "
-        "Scientific Data 2024, 11:539).\n\n"
-        "- `SSS-VVV_frames/`: the frames, JPEG.\n"
-        "- `SSS-VVV_annotations/`: one XML for every frame, with the true identity of every box.\n"
-        "- `video_info.csv`, `lesion_info.csv`: procedures and polyps.\n"
-        f"- `{TRUTH}/`: what each polyp was drawn with.\n"
+        f"{preset.name}, seed {seed}, difficulty {preset.difficulty:g}). No patient was filmed. "
+        "Sizes, histologies, ages and sexes are drawn from, or are, those of REAL-Colon's "
+        "released tables (Biffi et al., Scientific Data 2024, 11:539), whose layout this is.\n\n"
+        + frames.get(preset.frames, "- `SSS-VVV_frames/`: the frames with a box, JPEG.\n")
+        + _HELD[preset.annotations]
+        + ("" if preset.annotations == "none" else lists)
+        + f"- `{TRUTH}/`: what each procedure was made from.\n"
     )

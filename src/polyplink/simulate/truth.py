@@ -1,30 +1,17 @@
-"""What is known of simulated procedures: written with the frames, read back as a data set."""
+"""What is known of simulated procedures: written procedure by procedure, read as a data set."""
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
 
-from polyplink.artefacts import read_json, to_plain
+from polyplink.artefacts import to_plain
 from polyplink.data import DataSet, frame_stem, frames_folder, simulated_name, split_by_rule
-from polyplink.simulate.first_plan import Plan
-from polyplink.simulate.picture.polyp import Traits
-from polyplink.simulate.presets import Preset
-
-TRUTH = "simulation"
-SITES = (
-    "cecum",
-    "ascending",
-    "hepatic_flexure",
-    "transverse",
-    "splenic_flexure",
-    "descending",
-    "sigma",
-    "rectum",
-)
-BBPS = (6.0, 7.0, 8.0, 9.0)
+from polyplink.errors import PolyplinkError
+from polyplink.simulate.origin import TRUTH, Origin
+from polyplink.simulate.plan import Plan
+from polyplink.simulate.specs import ProcedureSpec
 
 
 def truth_path(out: Path, procedure_id: str) -> Path:
@@ -32,52 +19,52 @@ def truth_path(out: Path, procedure_id: str) -> Path:
     return out / TRUTH / f"{procedure_id}.json"
 
 
-def histology(traits: Traits) -> tuple[str, str]:
-    """Histology and its class."""
-    return {"AD": "adenoma", "HP": "hyperplastic polyp"}[traits.histology_class], (
-        traits.histology_class
-    )
+def boxes_path(out: Path, procedure_id: str) -> Path:
+    """The table of one procedure's boxes."""
+    return out / TRUTH / f"{procedure_id}.parquet"
 
 
-def draw_record(rng: np.random.Generator, plan: Plan) -> dict[str, Any]:
-    """Draw what a procedure's record says; polyps lie in the order of withdrawal.
-
-    Returns:
-        JSON-ready: age, sex, bbps, and for every polyp its site, histology, class and traits.
-    """
-    sites = np.sort(rng.integers(0, len(SITES), len(plan.traits)))
-    polyps = [
-        {"site": SITES[site], "histology": histology(traits), "traits": to_plain(traits)}
-        for site, traits in zip(sites, plan.traits, strict=True)
-    ]
+def truth_of(plan: Plan) -> dict[str, Any]:
+    """What a procedure was made from, JSON-ready: its tables, what happens when, every polyp."""
     return {
-        "age": int(rng.integers(45, 81)),
-        "sex": str(rng.choice(["female", "male"])),
-        "bbps": float(rng.choice(BBPS)),
-        "polyps": polyps,
+        "procedure": to_plain(plan.spec),
+        "timeline": to_plain(plan.timeline),
+        "traits": to_plain(plan.traits),
     }
 
 
-def read_truth(out: Path, preset: Preset, seed: int) -> DataSet:
-    """Read all procedures of a preset back as a data set.
+def read_truth(out: Path, origin: Origin, specs: Sequence[ProcedureSpec]) -> DataSet:
+    """Read all procedures of a simulation back as a data set.
 
     Args:
         out: Folder that they were written to.
-        preset: Names them.
-        seed: That they were drawn from.
+        origin: What they were made from.
+        specs: Of every procedure.
 
     Returns:
         The data set, equal to what importing the written folder gives; its parts are those of
         `data.split_by_rule`.
 
     Raises:
-        PolyplinkError: If a procedure is missing.
+        PolyplinkError: If a procedure's boxes are missing.
     """
-    known = {name: read_json(truth_path(out, name)) for name, _ in preset.polyps}
-    splits = split_by_rule(known, {name for name, polyps in preset.polyps if polyps})
-    return DataSet.of(
-        _detections(known), _procedures(known, preset, seed, out), _polyps(known), splits
+    tables = [_boxes(out, spec.procedure_id) for spec in specs]
+    splits = split_by_rule(
+        [spec.procedure_id for spec in specs], {spec.procedure_id for spec in specs if spec.polyps}
     )
+    return DataSet.of(
+        _detections(pl.concat(tables), pictures=origin.preset.frames != "none"),
+        _procedures(out, origin, specs),
+        _polyps(specs),
+        splits,
+    )
+
+
+def _boxes(out: Path, procedure_id: str) -> pl.DataFrame:
+    path = boxes_path(out, procedure_id)
+    if not path.is_file():
+        raise PolyplinkError(f"{path} is missing", "give the same `polyplink simulate` again")
+    return pl.read_parquet(path).with_columns(procedure_id=pl.lit(procedure_id))
 
 
 def polyp_id(procedure_id: str, index: int) -> str:
@@ -85,55 +72,45 @@ def polyp_id(procedure_id: str, index: int) -> str:
     return f"{procedure_id}_{index + 1}"
 
 
-def _detections(known: Mapping[str, Any]) -> pl.DataFrame:
-    rows = [
-        {
-            "procedure_id": name,
-            "frame": frame,
-            **dict(zip("xywh", box, strict=True)),
-            "polyp_id": polyp_id(name, polyp),
-            "image": f"{frames_folder(name)}/{frame_stem(name, frame)}.jpg",
-        }
-        for name, record in known.items()
-        for frame, polyp, *box in record["boxes"]
-    ]
-    columns = ["procedure_id", "frame", "x", "y", "w", "h", "polyp_id", "image"]
-    return pl.DataFrame(rows, schema=columns if not rows else None)
-
-
-def _procedures(known: Mapping[str, Any], preset: Preset, seed: int, out: Path) -> pl.DataFrame:
-    return pl.DataFrame(
-        [
-            {
-                "procedure_id": name,
-                "dataset": simulated_name(preset.name, seed),
-                "patient": name,
-                "n_frames": record["n_frames"],
-                "fps": preset.fps,
-                "width": preset.width,
-                "height": preset.height,
-                "source": str(out),
-                "age": record["age"],
-                "sex": record["sex"],
-                "brand": "polyplink",
-                "bbps": record["bbps"],
-            }
-            for name, record in known.items()
-        ]
+def _detections(boxes: pl.DataFrame, *, pictures: bool) -> pl.DataFrame:
+    name, frame = pl.col("procedure_id"), pl.col("frame")
+    folder, stem = frames_folder("{}"), frame_stem("{}", 0).replace("0", "{}")
+    image = pl.format(f"{folder}/{stem}.jpg", name, name, frame)
+    return boxes.select(
+        "procedure_id",
+        "frame",
+        "x",
+        "y",
+        "w",
+        "h",
+        pl.format("{}_{}", name, pl.col("polyp") + 1).alias("polyp_id"),
+        (image if pictures else pl.lit(None, pl.String)).alias("image"),
     )
 
 
-def _polyps(known: Mapping[str, Any]) -> pl.DataFrame:
+def _procedures(out: Path, origin: Origin, specs: Sequence[ProcedureSpec]) -> pl.DataFrame:
+    fields = ("procedure_id", "n_frames", "fps", "width", "height", "brand", "age", "sex", "bbps")
+    rows = [{name: getattr(spec, name) for name in fields} for spec in specs]
+    # Tables alone are a data folder themselves, which may be moved.
+    source = "." if origin.preset.annotations == "none" else str(out.resolve())
+    return pl.DataFrame(rows).with_columns(
+        dataset=pl.lit(simulated_name(origin.preset.name, origin.seed)),
+        patient=pl.col("procedure_id"),
+        source=pl.lit(source),
+    )
+
+
+def _polyps(specs: Sequence[ProcedureSpec]) -> pl.DataFrame:
     rows = [
         {
-            "polyp_id": polyp_id(name, index),
-            "procedure_id": name,
-            "size_mm": polyp["traits"]["size_mm"],
-            "histology": polyp["histology"][0],
-            "histology_class": polyp["histology"][1],
-            "location": polyp["site"],
+            "polyp_id": polyp_id(spec.procedure_id, index),
+            "procedure_id": spec.procedure_id,
+            "size_mm": polyp.size_mm,
+            "histology": polyp.histology,
+            "histology_class": polyp.histology_class,
+            "location": polyp.site,
         }
-        for name, record in known.items()
-        for index, polyp in enumerate(record["polyps"])
+        for spec in specs
+        for index, polyp in enumerate(spec.polyps)
     ]
     return pl.DataFrame(rows, schema=["polyp_id", "procedure_id"] if not rows else None)

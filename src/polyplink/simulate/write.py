@@ -1,23 +1,21 @@
 """One procedure to disk: its frames as JPEG, whole, then what is known of it."""
 
-import contextlib
 import shutil
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import simplejpeg
-import torch
+import polars as pl
 
 from polyplink.artefacts import whole_folder, write_json
-from polyplink.data import frame_stem, frames_folder
-from polyplink.simulate.first_plan import plan_procedure
-from polyplink.simulate.presets import Preset
-from polyplink.simulate.procedure import render_procedure, tight_boxes
-from polyplink.simulate.truth import draw_record, truth_path
+from polyplink.data import frame_stem, frames_folder, write_table
+from polyplink.simulate.boxes import boxes_of
+from polyplink.simulate.crops import SimulatedProcedure, to_jpeg
+from polyplink.simulate.plan import Plan, plan_procedure
+from polyplink.simulate.specs import Preset, ProcedureSpec
+from polyplink.simulate.truth import boxes_path, truth_of, truth_path
 
-QUALITY = 92
+BATCH = 16  # frames held in memory at a time
 
 
 @dataclass(frozen=True)
@@ -26,70 +24,60 @@ class Job:
 
     Attributes:
         out: Folder of the data set.
-        preset: Sizes and numbers.
+        preset: What to make; its `frames` says which are written.
         seed: Seed of the data set.
-        procedure_id: Which procedure.
-        polyps: Its number of polyps.
+        spec: Which procedure.
         device: Where to render, as torch names it.
     """
 
     out: Path
     preset: Preset
     seed: int
-    procedure_id: str
-    polyps: int
+    spec: ProcedureSpec
     device: str
 
     @property
     def frames(self) -> Path:
         """The folder of its frames."""
-        return self.out / frames_folder(self.procedure_id)
+        return self.out / frames_folder(self.spec.procedure_id)
 
     @property
     def truth(self) -> Path:
         """The file with what is known of it, written last."""
-        return truth_path(self.out, self.procedure_id)
+        return truth_path(self.out, self.spec.procedure_id)
 
     @property
     def done(self) -> bool:
         """Whether it is there already."""
-        return self.truth.is_file() and self.frames.is_dir()
-
-
-def generator(seed: int, procedure_id: str) -> np.random.Generator:
-    """A procedure's own generator: from the seed and its name, not from its place in a list."""
-    return np.random.default_rng(np.random.SeedSequence([seed, *procedure_id.encode()]))
-
-
-@contextlib.contextmanager
-def one_thread() -> Iterator[None]:
-    """Give torch one thread: processes share the cores, and no sum depends on their number."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
+        whole = self.truth.is_file() and boxes_path(self.out, self.spec.procedure_id).is_file()
+        return whole and (self.preset.frames == "none" or self.frames.is_dir())
 
 
 def write_procedure(job: Job) -> str:
-    """Render a procedure and write its frames, then its truth.
+    """Plan a procedure and write its frames where they are asked for, its boxes, its truth.
 
     Returns:
         The procedure's id.
     """
+    plan = plan_procedure(job.preset, job.seed, job.spec)
+    boxes = boxes_of(plan)
+    if job.preset.frames != "none":
+        _write_frames(job, plan, boxes)
+    write_table(boxes_path(job.out, job.spec.procedure_id), boxes)
+    write_json(job.truth, truth_of(plan))
+    return job.spec.procedure_id
+
+
+def _write_frames(job: Job, plan: Plan, boxes: pl.DataFrame) -> None:
     # What a killed run left: frames whose boxes nobody wrote down, or a part of them.
     for stale in [job.frames, *job.out.glob(f".{job.frames.name}.*.part")]:
         shutil.rmtree(stale, ignore_errors=True)
-    rng = generator(job.seed, job.procedure_id)
-    boxes, frame = [], 0
-    with one_thread(), whole_folder(job.frames) as folder:
-        plan = plan_procedure(rng, job.preset, job.polyps)
-        for images, which in render_procedure(plan, job.preset, torch.device(job.device)):
-            boxes += [(frame + box[0], *box[1:]) for box in tight_boxes(which, job.polyps)]
-            for image in images:
-                name = f"{frame_stem(job.procedure_id, frame)}.jpg"
-                (folder / name).write_bytes(simplejpeg.encode_jpeg(image, quality=QUALITY))
-                frame += 1
-    write_json(job.truth, draw_record(rng, plan) | {"n_frames": frame, "boxes": boxes})
-    return job.procedure_id
+    every = np.arange(job.spec.n_frames)
+    wanted = every if job.preset.frames == "all" else boxes["frame"].unique().sort().to_numpy()
+    pictures = SimulatedProcedure.of(plan, job.seed, job.device)
+    with whole_folder(job.frames) as folder:
+        for start in range(0, len(wanted), BATCH):
+            frames = wanted[start : start + BATCH].astype(np.int64)
+            for frame, image in zip(frames, pictures.frames(frames), strict=True):
+                name = f"{frame_stem(job.spec.procedure_id, int(frame))}.jpg"
+                (folder / name).write_bytes(to_jpeg(image))

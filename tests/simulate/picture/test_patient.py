@@ -5,7 +5,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polyplink.simulate.course.first_camera import CLEARANCE
 from polyplink.simulate.picture.patient import draw_colon, draw_patient
 from polyplink.simulate.picture.scene import centre_line, wall_radius
 
@@ -18,7 +17,7 @@ def test_every_lumen_leaves_room_for_the_camera(seed: int) -> None:
     )
     middle, _ = centre_line(colon, z)
     radius = wall_radius(colon, z, middle, angle.cos(), angle.sin())
-    assert radius.min() > CLEARANCE
+    assert radius.min() > 0.55  # units: a camera may sway about the middle
     assert radius.max() < 1.1
 
 

@@ -1,0 +1,118 @@
+"""Pictures of simulated procedures, rendered when they are read: no frame lies on disk.
+
+A crop is rendered at the size it is wanted in, which costs a small part of its whole frame. It
+goes through JPEG at that size, as a released frame went at its own.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+import simplejpeg
+import torch
+from numpy.typing import ArrayLike, NDArray
+
+from polyplink.errors import PolyplinkError
+from polyplink.simulate.cast import procedure_specs
+from polyplink.simulate.origin import read_origin
+from polyplink.simulate.picture.dress import dress
+from polyplink.simulate.picture.render import Renderer
+from polyplink.simulate.plan import Plan, plan_procedure
+
+Pixels = NDArray[np.uint8]
+
+QUALITY = 92  # of JPEG: the release is near lossless
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Give torch one thread: processes share the cores, and no sum depends on their number."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def to_jpeg(picture: Pixels) -> bytes:
+    """A picture (h, w, 3) as the simulator writes it."""
+    data: bytes = simplejpeg.encode_jpeg(np.ascontiguousarray(picture), quality=QUALITY)
+    return data
+
+
+def through_jpeg(picture: Pixels) -> Pixels:
+    """A picture (h, w, 3) with the traces that writing it leaves."""
+    decoded: Pixels = simplejpeg.decode_jpeg(to_jpeg(picture))
+    return decoded
+
+
+@dataclass(frozen=True)
+class SimulatedProcedure:
+    """A procedure whose pictures can be rendered, any part of any frame at any size.
+
+    Attributes:
+        plan: What happens in it.
+        renderer: Draws it.
+    """
+
+    plan: Plan
+    renderer: Renderer
+
+    @classmethod
+    def of(cls, plan: Plan, seed: int, device: str = "cpu") -> Self:
+        """Dress a planned procedure: colours and textures, seconds of work."""
+        with one_thread():
+            return cls(plan, Renderer(plan, dress(plan, seed), torch.device(device)))
+
+    @classmethod
+    def open(cls, source: Path, procedure_id: str, device: str = "cpu") -> Self:
+        """A procedure of a simulated data set.
+
+        Args:
+            source: Folder that `polyplink simulate` wrote.
+            procedure_id: Which procedure.
+            device: Where to render, as torch names it.
+
+        Raises:
+            PolyplinkError: If the folder is no simulation, another version made it, or there is
+                no such procedure.
+        """
+        origin = read_origin(source)
+        specs = {spec.procedure_id: spec for spec in procedure_specs(origin.preset, origin.seed)}
+        if procedure_id not in specs:
+            raise PolyplinkError(
+                f"no procedure {procedure_id!r} in the simulation {source}", "import it again"
+            )
+        plan = plan_procedure(origin.preset, origin.seed, specs[procedure_id])
+        return cls.of(plan, origin.seed, device)
+
+    def windows(self, frames: ArrayLike, windows: ArrayLike, size: tuple[int, int]) -> Pixels:
+        """Render parts of frames, before JPEG.
+
+        Args:
+            frames: (s,) which frames.
+            windows: (s, 4) left, top, right, bottom in each, pixels of the whole frame.
+            size: Width and height to render them at.
+
+        Returns:
+            (s, h, w, 3) RGB.
+        """
+        which, edges = np.asarray(frames, np.int64), np.asarray(windows, np.float64)
+        with one_thread():
+            images, _ = self.renderer.windows(which, edges, size)
+        return images
+
+    def frames(self, frames: ArrayLike, size: tuple[int, int] | None = None) -> Pixels:
+        """Render whole frames (s, h, w, 3), before JPEG; None for their own size."""
+        width, height = self.plan.spec.width, self.plan.spec.height
+        whole = np.tile(np.array([0.0, 0.0, width, height]), (np.size(frames), 1))
+        return self.windows(frames, whole, size or (width, height))
+
+    def crops(self, frames: ArrayLike, windows: ArrayLike, size: int) -> Pixels:
+        """Square crops as they are stored (s, size, size, 3), JPEG's traces included."""
+        images = self.windows(frames, windows, (size, size))
+        return np.stack([through_jpeg(image) for image in images])

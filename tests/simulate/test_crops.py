@@ -1,0 +1,81 @@
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+
+from polyplink.errors import PolyplinkError
+from polyplink.simulate import simulate, smoke
+from polyplink.simulate.crops import SimulatedProcedure, one_thread, through_jpeg, to_jpeg
+from tests.simulate.conftest import Made
+
+WIDTH, HEIGHT = smoke().width, smoke().height
+
+
+@pytest.fixture(scope="module")
+def procedure(made: Made) -> SimulatedProcedure:
+    return SimulatedProcedure.open(made.out, "001-009")
+
+
+def test_one_thread_is_given_back() -> None:
+    before = torch.get_num_threads()
+    with pytest.raises(KeyboardInterrupt), one_thread():
+        assert torch.get_num_threads() == 1
+        raise KeyboardInterrupt
+    assert torch.get_num_threads() == before
+
+
+def test_a_crop_is_cut_from_its_frame(made: Made, procedure: SimulatedProcedure) -> None:
+    """Rendered alone at the frame's resolution it is what is cut from the rendered frame."""
+    boxed = made.data.detections.filter(pl.col("procedure_id") == "001-009")
+    frames = boxed["frame"][:: max(len(boxed) // 8, 1)].to_numpy().astype(np.int64)
+    whole = procedure.frames(frames)
+    assert whole.shape == (len(frames), HEIGHT, WIDTH, 3)
+    for left, top, side in ((0, 0, 32), (20, 12, 40), (24, 16, 40)):
+        edges = np.tile(np.array([left, top, left + side, top + side]), (len(frames), 1))
+        parts = procedure.windows(frames, edges, (side, side)).astype(int)
+        cut = whole[:, top : top + side, left : left + side].astype(int)
+        assert np.abs(parts - cut).mean() < 1.5
+        assert np.quantile(np.abs(parts - cut), 0.99) < 16
+
+
+def test_crops_have_the_traces_of_jpeg(procedure: SimulatedProcedure) -> None:
+    frames, edges = np.array([40, 41]), np.array([[0, 0, 32, 32], [4, 8, 44, 48]])
+    plain = procedure.windows(frames, edges, (24, 24))
+    crops = procedure.crops(frames, edges, 24)
+    assert crops.dtype == np.uint8
+    for one, other in zip(crops, plain, strict=True):
+        assert np.array_equal(one, through_jpeg(other))
+        assert not np.array_equal(one, other)
+
+
+def test_pictures_do_not_depend_on_their_company(procedure: SimulatedProcedure) -> None:
+    frames = np.array([5, 60, 61, 90])
+    edges = np.tile(np.array([8, 8, 40, 40]), (4, 1))
+    together = procedure.crops(frames, edges, 24)
+    alone = [procedure.crops(frames[k : k + 1], edges[k : k + 1], 24)[0] for k in range(4)]
+    assert np.array_equal(together, np.stack(alone))
+
+
+def test_the_frames_on_disk_are_those_rendered_again(
+    made: Made, procedure: SimulatedProcedure
+) -> None:
+    path = made.out / "001-009_frames" / "001-009_77.jpg"
+    assert path.read_bytes() == to_jpeg(procedure.frames(np.array([77]))[0])
+
+
+def test_what_cannot_be_opened_is_named(made: Made, tmp_path: Path) -> None:
+    with pytest.raises(PolyplinkError, match=r"no procedure '009-001' in the simulation"):
+        SimulatedProcedure.open(made.out, "009-001")
+    with pytest.raises(PolyplinkError, match=r"key\.json is missing"):
+        SimulatedProcedure.open(tmp_path, "001-001")
+
+
+def test_tables_alone_are_enough(made: Made, procedure: SimulatedProcedure, tmp_path: Path) -> None:
+    tables = dataclasses.replace(smoke(), frames="none", annotations="none")
+    simulate(tmp_path / "set", tables, 0, workers=1)
+    again = SimulatedProcedure.open(tmp_path / "set", "001-009")
+    frames = np.array([77])
+    assert np.array_equal(again.frames(frames), procedure.frames(frames))
