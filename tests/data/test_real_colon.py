@@ -1,4 +1,5 @@
 import shutil
+import tarfile
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -139,6 +140,52 @@ def test_faults_are_counted_over_procedures(root: Path) -> None:
     assert imported.data.detections.height == 2
 
 
+def pack(root: Path, procedure_id: str, *, kind: str = "annotations", prefix: str = "./x/") -> Path:
+    """Replace a folder by the archive that it came from."""
+    folder = root / f"{procedure_id}_{kind}"
+    with tarfile.open(root / f"{folder.name}.tar.gz", "w:gz") as archive:
+        for path in sorted(folder.iterdir(), reverse=True):
+            archive.add(path, f"{prefix}{path.name}")
+    shutil.rmtree(folder)
+    return root / f"{folder.name}.tar.gz"
+
+
+def test_archives_read_as_their_folders_do(root: Path) -> None:
+    before = import_real_colon(root)
+    for procedure_id, prefix in (("001-001", ""), ("001-009", "001-009_annotations/")):
+        pack(root, procedure_id, prefix=prefix)
+    for workers in (1, 2):
+        again = import_real_colon(root, workers=workers)
+        assert again.data.key == before.data.key
+        assert again.warnings == []
+    (root / "001-009_annotations").mkdir()
+    (root / "001-009_annotations" / "001-009_0.xml").write_text("half unpacked")
+    with pytest.raises(PolyplinkError, match="has no annotation that can be read"):
+        import_real_colon(root)
+
+
+def test_images_in_an_archive_are_named_without_a_look_into_it(root: Path) -> None:
+    (root / "001-001_frames.tar.gz").write_bytes(b"tens of gigabytes")
+    images = import_real_colon(root).data.detections["image"].to_list()
+    start = "001-001_frames.tar.gz!/001-001_"
+    assert images == [*(f"{start}{i}.jpg" for i in (0, 1, 1)), None]
+
+
+def test_an_archive_that_is_cut_short_is_named(root: Path) -> None:
+    path = pack(root, "001-001")
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(PolyplinkError, match=r"001-001_annotations\.tar\.gz is cut short"):
+        import_real_colon(root)
+
+
+def test_the_folder_of_another_set_is_recognised(tmp_path: Path) -> None:
+    place = tmp_path / "TrainValid" / "Images" / "1"
+    place.mkdir(parents=True)
+    (place / "0001.jpg").touch()
+    with pytest.raises(PolyplinkError, match="this looks like ldpolyp: import it as that"):
+        import_real_colon(tmp_path)
+
+
 def test_mistakes_of_folders_and_tables(root: Path) -> None:
     with pytest.raises(PolyplinkError, match=r"no folder .*nowhere; check the path"):
         import_real_colon(root / "nowhere")
@@ -157,12 +204,12 @@ def test_mistakes_of_folders_and_tables(root: Path) -> None:
         path.unlink()
     with pytest.raises(PolyplinkError, match=r"001-010_annotations has no annotations \(\*\.xml\)"):
         import_real_colon(root)
-    for folder in root.glob("*_annotations"):
-        shutil.rmtree(folder)
-    with pytest.raises(PolyplinkError, match="has no folder <procedure>_annotations; unpack"):
-        import_real_colon(root)
     (root / "lesion_info.csv").unlink()
     with pytest.raises(PolyplinkError, match=r"lesion_info\.csv is missing"):
+        import_real_colon(root)
+    for folder in root.glob("*_annotations"):
+        shutil.rmtree(folder)
+    with pytest.raises(PolyplinkError, match=r"has no <procedure>_annotations\.tar\.gz, nor"):
         import_real_colon(root)
 
 

@@ -16,6 +16,12 @@ LARGEST = 2**31 - 1  # of any count or size: the tables hold 32-bit numbers
 _READ_BYTES = 1 << 16  # an annotation file is about 1 KiB
 
 
+def frame_number(name: str) -> int | None:
+    """The number in a file's name, `<procedure>_<number>`; None where there is none."""
+    number = _NUMBER.search(name)
+    return None if number is None else int(number.group(1))
+
+
 def frame_files(folder: Path, suffix: str) -> dict[int, str]:
     """List the files of a folder by frame number.
 
@@ -33,12 +39,11 @@ def frame_files(folder: Path, suffix: str) -> dict[int, str]:
     for name in os.listdir(folder):  # noqa: PTH208 - names alone: no path object for each frame
         if not name.endswith(suffix) or name.startswith("."):
             continue
-        number = _NUMBER.search(name)
-        if number is None:
+        frame = frame_number(name)
+        if frame is None:
             raise PolyplinkError(
                 f"{folder / name} has no frame number", "name it <procedure>_<frame>"
             )
-        frame = int(number.group(1))
         if frame > LARGEST:
             raise PolyplinkError(f"{folder / name} is of frame {frame}", "correct its name")
         if frame in names:

@@ -14,9 +14,12 @@ from polyplink.artefacts import read_json
 from polyplink.data.faults import Faults
 from polyplink.data.imported import Imported
 from polyplink.data.real_colon_boxes import ProcedureBoxes, ProcedureSource, read_boxes
+from polyplink.data.real_colon_files import frames_place, place_of
 from polyplink.data.real_colon_tables import read_lesion_info, read_video_info
+from polyplink.data.recognise import nothing_found
 from polyplink.data.splits import split_by_rule
 from polyplink.data.tables import DataSet
+from polyplink.data.trees import open_tree
 from polyplink.data.write_real_colon import frames_folder
 from polyplink.errors import PolyplinkError
 from polyplink.workers import worker_pool
@@ -33,14 +36,16 @@ def import_real_colon(
     progress: Callable[[int, int], None] | None = None,
     workers: int = 1,
 ) -> Imported:
-    """Read a REAL-Colon folder into the three tables.
+    """Read a REAL-Colon folder into the three tables; archives are read without unpacking.
 
-    Procedures are those with an annotation folder, in the order of `video_info.csv`, each its own
-    patient. The splits are those of `split_by_rule`.
+    Procedures are those with annotations, in the order of `video_info.csv`, each its own patient.
+    The splits are those of `split_by_rule`.
 
     Args:
-        source: Folder with `video_info.csv`, `lesion_info.csv` and `<procedure>_annotations`.
-        images: Name each box's image, where the procedure's `_frames` folder is there.
+        source: Folder with `video_info.csv`, `lesion_info.csv` and, for every procedure,
+            `<procedure>_annotations.tar.gz` as downloaded, or the folder unpacked from it, which
+            goes before the archive.
+        images: Name each box's image, where the procedure's frames are there, archive or folder.
         strict: Raise at the first thing that cannot be used, instead of leaving it out and
             counting it. The frame of a missing image loses its boxes, so that a tracklet is cut
             there.
@@ -56,16 +61,17 @@ def import_real_colon(
     """
     if not source.is_dir():
         raise PolyplinkError(f"no folder {source}", "check the path")
+    folders = _annotation_folders(source)
     videos = read_video_info(source / "video_info.csv")
     lesions = read_lesion_info(source / "lesion_info.csv")
-    folders = _annotation_folders(source, videos)
+    _refuse_unlisted(source, folders, videos)
     videos = videos.filter(pl.col("procedure_id").is_in(list(folders)))
     lesions = lesions.filter(pl.col("procedure_id").is_in(list(folders)))
     sources = [
         ProcedureSource(
             procedure_id=procedure_id,
             annotations=folders[procedure_id],
-            frames=_frames(source, procedure_id) if images else None,
+            frames=frames_place(source, frames_folder(procedure_id)) if images else None,
             polyp_ids=frozenset(lesions.filter(pl.col("procedure_id") == procedure_id)["polyp_id"]),
             strict=strict,
         )
@@ -81,29 +87,36 @@ def import_real_colon(
     return Imported(_join(source, videos, lesions, read), faults.lines())
 
 
-def _annotation_folders(source: Path, videos: pl.DataFrame) -> dict[str, Path]:
-    """Procedure id to its folder, under either of the two names in use."""
+def _annotation_folders(source: Path) -> dict[str, Path]:
+    """Procedure id to its folder or archive, under either of the two names in use."""
     folders: dict[str, Path] = {}
     for path in sorted(source.iterdir()):
-        procedure_id, _, kind = path.name.rpartition("_")
-        if kind not in {"annotations", "annotation"} or not path.is_dir() or path.name[0] == ".":
+        procedure_id = place_of(path.name, ("annotations", "annotation"))
+        if procedure_id is None:
             continue
-        if procedure_id in folders:
-            raise PolyplinkError(
-                f"{path} and {folders[procedure_id]} are of one procedure", "remove one of them"
-            )
+        before = folders.get(procedure_id)
+        if before is not None and before.is_dir() and not path.is_dir():
+            continue  # unpacked beside its archive, which sorts behind it
+        if before is not None:
+            raise PolyplinkError(f"{path} and {before} are of one procedure", "remove one of them")
         folders[procedure_id] = path
     if not folders:
-        raise PolyplinkError(
-            f"{source} has no folder <procedure>_annotations", "unpack the archives into it"
+        raise nothing_found(
+            open_tree(source, Faults()),
+            str(source),
+            "<procedure>_annotations.tar.gz, nor a folder <procedure>_annotations",
+            DATASET,
         )
+    return folders
+
+
+def _refuse_unlisted(source: Path, folders: dict[str, Path], videos: pl.DataFrame) -> None:
     unknown = sorted(set(folders) - set(videos["procedure_id"]))
     if unknown:
         raise PolyplinkError(
             f"{source / 'video_info.csv'} has no row for {unknown[0]}",
             f"add the row, or move {folders[unknown[0]].name} away",
         )
-    return folders
 
 
 def _dataset(source: Path) -> str:
@@ -122,11 +135,6 @@ def _dataset(source: Path) -> str:
 def simulated_name(preset: str, seed: int | None) -> str:
     """Name of a simulated data set."""
     return f"{SIMULATED} {preset} {seed}"
-
-
-def _frames(source: Path, procedure_id: str) -> Path | None:
-    folder = source / frames_folder(procedure_id)
-    return folder if folder.is_dir() else None
 
 
 def _read_all(

@@ -1,4 +1,4 @@
-"""The annotation folder of one REAL-Colon procedure, read into boxes.
+"""The annotations of one REAL-Colon procedure, read into boxes.
 
 Source: Biffi et al., Scientific Data 2024, 11:539; boxes are rounded and clamped as in the
 exporter that its authors released.
@@ -14,7 +14,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from polyplink.data.faults import Faults
-from polyplink.data.frame_files import frame_files, read_text
+from polyplink.data.real_colon_files import annotation_texts, image_names
 from polyplink.data.voc import VocFrame, VocObject, parse_voc
 from polyplink.errors import PolyplinkError
 
@@ -28,7 +28,7 @@ _BOX_COLUMNS = {
 
 @dataclass(frozen=True)
 class ProcedureBoxes:
-    """What the annotation folder of one procedure holds.
+    """What the annotations of one procedure hold.
 
     Attributes:
         width: Frame width, pixels.
@@ -51,8 +51,9 @@ class ProcedureSource:
 
     Attributes:
         procedure_id: The procedure.
-        annotations: Folder of its XML files.
-        frames: Folder of its images; None where there are none or they are not wanted.
+        annotations: Folder of its XML files, or their archive.
+        frames: Folder of its images, or their archive; None where there are none or they are not
+            wanted.
         polyp_ids: Lesions the procedure has.
         strict: Whether faults are raised instead of left out and counted.
     """
@@ -75,17 +76,16 @@ def read_boxes(source: ProcedureSource) -> ProcedureBoxes:
         h = bottom - top.
 
     Raises:
-        PolyplinkError: If the folder has no annotations, or, if strict, at the first file
-            that is broken, box that is not finite, outside the image, of no area or of an unknown
-            polyp, and frame whose box has no image.
+        PolyplinkError: If there are no annotations or their archive is not whole, or, if strict,
+            at the first file that is broken, box that is not finite, outside the image, of no area
+            or of an unknown polyp, and frame whose box has no image.
     """
-    files = frame_files(source.annotations, ".xml")
+    faults = Faults(source.strict)
+    files, frames = _read_frames(source.annotations, faults)
     if not files:
         raise PolyplinkError(
             f"{source.annotations} has no annotations (*.xml)", "unpack the archive again"
         )
-    faults = Faults(source.strict)
-    frames = _read_frames(source.annotations, files, faults)
     if not frames:
         raise PolyplinkError(
             f"{source.annotations} has no annotation that can be read", "unpack the archive again"
@@ -98,17 +98,19 @@ def read_boxes(source: ProcedureSource) -> ProcedureBoxes:
     return ProcedureBoxes(first.width, first.height, len(files), boxes, faults)
 
 
-def _read_frames(folder: Path, files: Mapping[int, str], faults: Faults) -> dict[int, VocFrame]:
-    frames = {}
-    prefix = f"{folder}{os.sep}"
-    for number, name in files.items():
+def _read_frames(place: Path, faults: Faults) -> tuple[dict[int, str], dict[int, VocFrame]]:
+    """File names, and what they say, by frame number in the order of the numbers."""
+    files: dict[int, str] = {}
+    frames: dict[int, VocFrame] = {}
+    for number, name, text in annotation_texts(place):
+        files[number] = name
         try:
-            frames[number] = parse_voc(read_text(prefix + name), prefix + name)
+            frames[number] = parse_voc(text, f"{place}{os.sep}{name}")
         except PolyplinkError as error:
             if faults.strict:
                 raise
             faults.warn("annotation file that cannot be read, left out", error.what)
-    return frames
+    return dict(sorted(files.items())), dict(sorted(frames.items()))
 
 
 def _boxes(
@@ -117,7 +119,7 @@ def _boxes(
     frames: Mapping[int, VocFrame],
     faults: Faults,
 ) -> pl.DataFrame:
-    images = {} if source.frames is None else frame_files(source.frames, ".jpg")
+    images = image_names(source.frames, dict(files))
     kept = [
         (number, frame, box)
         for number, frame in frames.items()
@@ -135,7 +137,7 @@ def _boxes(
             "frame": [number for number, _, _ in kept],
             "name": names,
             "polyp_id": [box.unique_id for _, _, box in kept],
-            "image": [_image(source.frames, images.get(number)) for number, _, _ in kept],
+            "image": [images.get(number) for number, _, _ in kept],
         },
         schema=_BOX_COLUMNS,
     ).with_columns(pl.Series(column, xywh[:, i]) for i, column in enumerate("xywh"))
@@ -182,10 +184,6 @@ def _has_image(
         "unpack the frames again, import without images",
     )
     return False
-
-
-def _image(folder: Path | None, name: str | None) -> str | None:
-    return None if folder is None or name is None else f"{folder.name}/{name}"
 
 
 def _usable(
