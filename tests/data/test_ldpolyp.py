@@ -169,6 +169,11 @@ def test_strict_takes_what_is_whole(root: Path) -> None:
     assert seen == [(1, 3), (2, 3), (3, 3)]
 
 
+def test_an_unknown_identity(root: Path) -> None:
+    with pytest.raises(PolyplinkError, match="no identity 'polyp'; choose: video, tracklet-safe"):
+        import_ldpolyp(root, identity="polyp")  # type: ignore[arg-type]
+
+
 def test_wrong_folders(root: Path, tmp_path: Path) -> None:
     with pytest.raises(PolyplinkError, match=r"no folder .*nowhere; check the path"):
         import_ldpolyp(tmp_path / "nowhere")

@@ -165,8 +165,15 @@ def test_a_zip_with_a_password(folder: Path) -> None:
     (root / "x.zip").write_bytes(data)
     with pytest.raises(PolyplinkError, match=r"x\.zip asks for a password; unpack it beside"):
         open_tree(root, Faults())
+    for place in ("x", "elsewhere/by hand"):
+        shutil.copytree(folder, root / place)
+        there = [m.image for m in open_tree(root, Faults()).members]
+        assert there == [f"{place}/{name}" for name in FILES]
+        shutil.rmtree(root / place)
     shutil.copytree(folder, root / "x")
-    assert [m.image for m in open_tree(root, Faults()).members] == [f"x/{n}" for n in FILES]
+    (root / "x" / "a" / "1.txt").unlink()
+    with pytest.raises(PolyplinkError, match="asks for a password"):
+        open_tree(root, Faults())
 
 
 def test_mistakes(folder: Path) -> None:

@@ -19,6 +19,7 @@ def path(tmp_path: Path) -> Path:
 def test_members_in_the_order_of_the_archive(path: Path) -> None:
     archive = ZipArchive(path)
     assert archive.names() == ["b.txt", "a.txt"]
+    assert not archive.asks_password("a.txt")
     assert list(archive.read(["a.txt", "b.txt"], None)) == [
         ("b.txt", b"second letter"),
         ("a.txt", b"first letter"),

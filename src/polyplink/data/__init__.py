@@ -6,10 +6,14 @@ from polyplink.data.cvat import import_cvat
 from polyplink.data.doctor import diagnose
 from polyplink.data.findings import Finding, Severity
 from polyplink.data.imported import Imported
+from polyplink.data.ldpolyp import import_ldpolyp
 from polyplink.data.mot import import_mot
+from polyplink.data.polyp_size import import_polyp_size
+from polyplink.data.polypsset import import_polypsset
 from polyplink.data.real_colon import SIMULATED, import_real_colon, simulated_name
 from polyplink.data.released import lesion_info, positive_frames, published_splits, video_info
 from polyplink.data.splits import split_by_rule
+from polyplink.data.sun import import_sun
 from polyplink.data.tables import (
     DETECTIONS,
     POLYPS,
@@ -34,7 +38,10 @@ from polyplink.data.vocabulary import (
 from polyplink.data.write_coco import write_coco
 from polyplink.data.write_csv import write_csv
 from polyplink.data.write_cvat import write_cvat
+from polyplink.data.write_ldpolyp import write_ldpolyp
 from polyplink.data.write_mot import write_mot
+from polyplink.data.write_polyp_size import write_polyp_size
+from polyplink.data.write_polypsset import write_polypsset
 from polyplink.data.write_real_colon import (
     annotations_folder,
     frame_stem,
@@ -43,6 +50,7 @@ from polyplink.data.write_real_colon import (
     write_real_colon,
     write_tables,
 )
+from polyplink.data.write_sun import write_sun
 from polyplink.data.write_yolo import write_yolo
 from polyplink.data.yolo import import_yolo
 
@@ -72,8 +80,12 @@ __all__ = [
     "import_coco",
     "import_csv",
     "import_cvat",
+    "import_ldpolyp",
     "import_mot",
+    "import_polyp_size",
+    "import_polypsset",
     "import_real_colon",
+    "import_sun",
     "import_yolo",
     "lesion_info",
     "normalise_location",
@@ -90,8 +102,12 @@ __all__ = [
     "write_csv",
     "write_cvat",
     "write_data",
+    "write_ldpolyp",
     "write_mot",
+    "write_polyp_size",
+    "write_polypsset",
     "write_real_colon",
+    "write_sun",
     "write_table",
     "write_tables",
     "write_yolo",

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from polyplink.data.edge_boxes import EdgeBox, PolypRow, ProcedureRow, join_edges
 from polyplink.data.faults import Faults
@@ -23,6 +23,7 @@ from polyplink.data.origin import Origin, read_origin
 from polyplink.data.read_members import read_members
 from polyplink.data.recognise import nothing_found
 from polyplink.data.trees import Member, Tree, open_tree
+from polyplink.errors import PolyplinkError
 
 DATASET = "ldpolyp"
 SIZE = (560, 480)  # of every frame, by the paper
@@ -74,10 +75,14 @@ def import_ldpolyp(
         The data set and its warnings.
 
     Raises:
-        PolyplinkError: If the folder is not of this set or an archive is broken; if strict, at
-            the first faulty file or box.
+        PolyplinkError: If the identity is unknown, the folder is not of this set or an archive is
+            broken; if strict, at the first faulty file or box.
     """
     del workers
+    if identity not in get_args(Identity):
+        raise PolyplinkError(
+            f"no identity {identity!r}", f"choose: {', '.join(get_args(Identity))}"
+        )
     faults = Faults(strict)
     tree = open_tree(source, faults)
     videos = _videos(tree, faults)

@@ -106,7 +106,8 @@ def open_tree(source: Path, faults: Faults) -> Tree:
 
     Hidden files (a part of the path begins with a dot, or is `__MACOSX`) are not listed. Where
     the folder also holds an archive's member unpacked, in the archive's folder or in one of the
-    archive's name, the unpacked file is taken.
+    archive's name, the unpacked file is taken. An archive with a password is passed over if all
+    its files lie unpacked anywhere in the tree.
 
     Args:
         source: A folder, or a .zip, .tar, .tar.gz or .tgz file.
@@ -118,7 +119,7 @@ def open_tree(source: Path, faults: Faults) -> Tree:
 
     Raises:
         PolyplinkError: If there is no such folder or archive, or an archive is broken, or asks
-            for a password and is not unpacked beside it.
+            for a password and is not unpacked.
     """
     if source.is_dir():
         root, files = source, sorted(_walk(source))
@@ -197,9 +198,30 @@ def _open_archive(
             faults.warn("archive inside an archive, not looked into", f"{name}{INSIDE}{inner}")
         else:
             members.append(Member("/".join([*here, *parts]), f"{name}{INSIDE}{inner}"))
-    if members and isinstance(archive, ZipArchive):
-        archive.refuse_password([member.image.partition(INSIDE)[2] for member in members])
+    if isinstance(archive, ZipArchive):
+        members = _without_locked(root / name, archive, members, unpacked)
     return members, archive
+
+
+def _without_locked(
+    path: Path, archive: ZipArchive, members: list[Member], unpacked: set[str]
+) -> list[Member]:
+    """Leave out what a password locks, if it lies unpacked somewhere in the tree.
+
+    Such an archive was unpacked by hand, wherever to: its files are known by folder and name.
+    """
+    locked = [m for m in members if archive.asks_password(m.image.partition(INSIDE)[2])]
+    if locked and not {_tail(m.path) for m in locked} <= {_tail(name) for name in unpacked}:
+        raise PolyplinkError(
+            f"{path} asks for a password",
+            f"unpack it beside itself (`unzip -P PASSWORD -d {path.with_suffix('')} {path}`)",
+        )
+    gone = set(locked)
+    return [member for member in members if member not in gone]
+
+
+def _tail(path: str) -> str:
+    return "/".join(path.split("/")[-2:])
 
 
 def _read_file(path: Path, limit: int | None) -> bytes:

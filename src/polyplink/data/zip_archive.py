@@ -29,18 +29,9 @@ class ZipArchive:
         """The files in it, as it names them, in its order."""
         return list(self._infos)
 
-    def refuse_password(self, names: list[str]) -> None:
-        """Refuse members that only a password would open.
-
-        Raises:
-            PolyplinkError: If one of them is encrypted.
-        """
-        if any(self._infos[name].flag_bits & _ENCRYPTED for name in names):
-            raise PolyplinkError(
-                f"{self.path} asks for a password",
-                f"unpack it beside itself (`unzip -P PASSWORD -d {self.path.with_suffix('')} "
-                f"{self.path}`)",
-            )
+    def asks_password(self, name: str) -> bool:
+        """Whether only a password would open a member."""
+        return bool(self._infos[name].flag_bits & _ENCRYPTED)
 
     def read(self, names: list[str], limit: int | None) -> Iterator[tuple[str, bytes]]:
         """Read some members.
