@@ -9,12 +9,13 @@ marching (2012), for the cells.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from polyplink.simulate.picture.field import Field, Touch
+from polyplink.simulate.picture.field import Field
 from polyplink.simulate.picture.march import FAR, FIELD
 from polyplink.simulate.picture.window import Windows
 
@@ -76,6 +77,16 @@ class Beams:
             (1, len(which)),
         )
 
+    def tile(self, frames: slice, pixels: slice) -> "Beams":
+        """Some frames' pixels."""
+        return Beams(
+            self.origins[:, frames],
+            self.directions[:, frames, pixels].contiguous(),
+            self.phases[frames],
+            self.width[frames],
+            self.shape,
+        )
+
     def part(self, which: Tensor) -> "Beams":
         """Some of m rays that `some` gave."""
         return Beams(
@@ -85,6 +96,17 @@ class Beams:
             self.width[which],
             (1, len(which)),
         )
+
+
+def join_beams(parts: Sequence[Beams]) -> Beams:
+    """Rays that `Beams.some` gave, one after the other."""
+    return Beams(
+        torch.cat([part.origins for part in parts], 1),
+        torch.cat([part.directions for part in parts], 1),
+        torch.cat([part.phases for part in parts]),
+        torch.cat([part.width for part in parts]),
+        (1, sum(part.shape[1] for part in parts)),
+    )
 
 
 def beams_of(eyes: Eyes, windows: Windows, cell: int = 1) -> Beams:
@@ -152,21 +174,22 @@ class Pace:
         return Pace(*(part.flatten()[which] for part in parts))
 
 
-def march_pixels(field: Field, beams: Beams, depth: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Go on from depths (s, n) a few pixels before the surface, by one step and a secant.
+def join_paces(parts: Sequence[Pace]) -> Pace:
+    """Rays (m,) of several, one after the other."""
+    return Pace(
+        torch.cat([part.depth for part in parts]),
+        torch.cat([part.left for part in parts]),
+        torch.cat([part.before for part in parts]),
+        torch.cat([part.behind for part in parts]),
+    )
 
-    Returns:
-        (s, n) depths on the surface, if it is as smooth as the secant takes it to be; then the
-        depths before the secant, and the distances to the surface there.
-    """
+
+def march_pixels(field: Field, beams: Beams, depth: Tensor) -> Pace:
+    """Go on from depths (s, n) a few pixels before the surface, by one step and a secant."""
     first = field.distance(beams.at(depth), beams.phases)
     before = (depth + first).clamp_max_(FAR)
     second = field.distance(beams.at(before), beams.phases)
-    # Fall of the distance a unit of way; a ray that falls slowly grazes something.
-    least = (second * (0.2 * OPEN) / (before * beams.width)).clamp_(SLANT, OPEN)
-    steep = (first - second).div_(first.abs().clamp_min_(1e-7)).clamp_max_(STEEPEST)
-    steep = torch.maximum(steep, least)
-    return (before + second / steep).clamp_max_(FAR), before, second
+    return _stride(field, beams, Pace(before, second, depth, first))
 
 
 def unsettled(depth: Tensor, left: Tensor, beams: Beams) -> Tensor:
@@ -190,6 +213,8 @@ def settle(field: Field, beams: Beams, pace: Pace) -> Tensor:
         pace: (m,) where they are.
     """
     depth = pace.depth.clone()
+    if not len(depth):
+        return depth
     moving = torch.arange(len(depth), device=depth.device)
     for _ in range(SETTLE_ROUNDS):
         for _ in range(SETTLE_STEPS):
@@ -213,34 +238,45 @@ def _stride(field: Field, beams: Beams, pace: Pace) -> Pace:
     return Pace(depth, left, pace.depth, pace.left)
 
 
-def march_windows(field: Field, eyes: Eyes, windows: Windows) -> tuple[Tensor, Beams, Touch]:
-    """Where the rays of all pixels meet the scene.
+def tiles(frames: int, pixels: int, most: int) -> list[tuple[slice, slice]]:
+    """Cut s x n pixels into parts of at most `most`: whole frames where they fit, else rows."""
+    if pixels > most:
+        cuts = [slice(start, start + most) for start in range(0, pixels, most)]
+        return [(slice(k, k + 1), cut) for k in range(frames) for cut in cuts]
+    step = most // pixels
+    return [(slice(k, k + step), slice(0, pixels)) for k in range(0, frames, step)]
+
+
+def march_windows(field: Field, eyes: Eyes, windows: Windows, most: int = 1 << 16) -> Tensor:
+    """Depths (s, n) at which the rays of all pixels meet the scene, at most `FAR`.
 
     Args:
         field: The scene.
         eyes: Cameras of s frames.
         windows: A window of each, n pixels.
-
-    Returns:
-        Depths (s, n), at most `FAR`; the rays; and what is there.
+        most: Pixels whose temporaries are held at a time.
     """
-    depth, shape = None, (0, 0)
+    coarse, shape = None, (0, 0)
     for cell, steps in LEVELS:
         beams = beams_of(eyes, windows, cell)
-        if depth is None:
-            depth = torch.zeros_like(beams.directions[0])
+        if coarse is None:
+            coarse = torch.zeros_like(beams.directions[0])
         else:
-            depth = refine(depth, shape, beams.shape)
-        depth, shape = march_cones(field, beams, depth, cell, steps), beams.shape
-    assert depth is not None
+            coarse = refine(coarse, shape, beams.shape)
+        coarse, shape = march_cones(field, beams, coarse, cell, steps), beams.shape
+    assert coarse is not None
     beams = beams_of(eyes, windows)
-    depth, before, behind = march_pixels(field, beams, refine(depth, shape, beams.shape))
-    touch = field.touch(beams.at(depth), beams.phases)
-    which = unsettled(depth, touch.distance, beams)
-    if len(which):
-        some = beams.some(which)
-        pace = Pace(depth, touch.distance, before, behind).some(which)
-        found = settle(field, some, pace)
-        depth.view(-1)[which] = found
-        touch.put(which, field.touch(some.at(found), some.phases))
-    return depth, beams, touch
+    depth = refine(coarse, shape, beams.shape)
+    some, paces, places = [], [], []
+    for frames, pixels in tiles(*depth.shape, most):
+        tile = beams.tile(frames, pixels)
+        pace = march_pixels(field, tile, depth[frames, pixels])
+        depth[frames, pixels] = pace.depth
+        which = unsettled(pace.depth, pace.left, tile)
+        some.append(tile.some(which))
+        paces.append(pace.some(which))
+        row, column = which // pace.depth.shape[1], which % pace.depth.shape[1]
+        places.append((row + frames.start) * depth.shape[1] + column + pixels.start)
+    found = settle(field, join_beams(some), join_paces(paces))
+    depth.view(-1)[torch.cat(places)] = found
+    return depth

@@ -2,11 +2,10 @@
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 TARGET = 0.42  # mean of the square roots of brightness that the exposure aims for
 GLARE = 50.0  # brighter light counts as this bright
-SOFTNESS = 0.5  # of the lens: share of a 3 x 3 mean
+SOFTNESS = 0.127  # of the lens: what a pixel gives to each side
 CONTRAST = 2.2
 
 
@@ -29,6 +28,18 @@ def develop(linear: Tensor, gains: Tensor, whites: Tensor) -> Tensor:
         whites: (s, 3) white balance.
     """
     scaled = linear.mul_((-CONTRAST * gains[:, None] * whites).T[:, :, None, None])
-    toned = scaled.exp_().neg_().add_(1).sqrt_()
-    blurred = functional.avg_pool2d(toned, 3, stride=1, padding=1, count_include_pad=False)
-    return torch.lerp(toned, blurred, SOFTNESS)
+    return soften(scaled.exp_().neg_().add_(1).sqrt_())
+
+
+def soften(images: Tensor) -> Tensor:
+    """Images (..., h, w) with a little of every pixel given to its neighbours, edges repeated."""
+    for axis in (-1, -2):
+        last = images.shape[axis] - 1
+        soft = images * (1 - 2 * SOFTNESS)
+        for here, there in (((0, last), (1, last)), ((1, last), (0, last))):
+            part = soft.narrow(axis, here[0], here[1])
+            part.add_(images.narrow(axis, there[0], there[1]), alpha=SOFTNESS)
+        for edge in (0, last):
+            soft.select(axis, edge).add_(images.select(axis, edge), alpha=SOFTNESS)
+        images = soft
+    return images

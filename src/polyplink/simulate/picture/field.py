@@ -151,16 +151,6 @@ class Touch:
     z: Tensor
     material: Vector
 
-    def put(self, which: Tensor, other: "Touch") -> None:
-        """Write m other points over those at indices (m,) into s * n."""
-        pairs = [(self.distance, other.distance), (self.z, other.z)]
-        for name in ("slope", "shares", "turn", "material"):
-            pairs += zip(getattr(self, name), getattr(other, name), strict=True)
-        for mine, new in pairs:
-            mine.view(-1)[which] = new
-        for mine, new in zip(self.paints, other.paints, strict=True):
-            mine.view(3, -1)[:, which] = new
-
 
 @dataclass(frozen=True)
 class Field:

@@ -3,7 +3,7 @@
 A frame's pixels depend on the frame and the window alone, not on what is drawn with it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from polyplink.simulate.picture.cones import Beams, Eyes, march_windows
+from polyplink.simulate.picture.cones import Beams, Eyes, beams_of, march_windows, tiles
 from polyplink.simulate.picture.develop import automatic_gains, develop
 from polyplink.simulate.picture.dress import Scenery
 from polyplink.simulate.picture.effects import apply_effects, write_overlays
@@ -29,10 +29,11 @@ from polyplink.simulate.plan import Plan
 Frames = NDArray[np.int64]
 
 METER = (16, 14)  # rays of the light meter
-METERED = 64  # frames at a time
-BAND = 8  # rows of pixels; bands of a frame are drawn one after the other
 CALM_REACH = CALM_RADIUS + 1.3  # of a calm place, bends and the depth of the lumen included
-CHUNK = {"cpu": 1 << 17, "cuda": 1 << 22}  # pixels at a time
+# Pixels marched together, so that a call has much to do where cells are coarse; and pixels
+# whose temporaries are held together, so that they stay in the cache.
+BATCH = {"cpu": 1 << 19, "cuda": 1 << 23}
+TILE = {"cpu": 1 << 16, "cuda": 1 << 22}
 
 
 @dataclass(frozen=True)
@@ -42,12 +43,10 @@ class Drawn:
     Attributes:
         linear: (3, s, h, w) linear RGB.
         polyps: (s, h, w) int8: which polyp a pixel shows, -1 for none.
-        depth: (s, h, w) from the camera, units.
     """
 
     linear: Tensor
     polyps: Tensor
-    depth: Tensor
 
 
 def body_radius(lump: Lump) -> float:
@@ -68,7 +67,7 @@ class Renderer:
     def __init__(self, plan: Plan, scenery: Scenery, device: torch.device) -> None:
         self.plan, self.device = plan, device
         self.scenery = scenery.to(device)
-        self.chunk = CHUNK[device.type]
+        self.batch, self.tile = BATCH[device.type], TILE[device.type]
         self._field = Field(plan.colon)
         self._bodies = [make_body(s.lump, s.paint) for s in self.scenery.skins]
         # The wave moves what is on the wall by as much as this.
@@ -103,95 +102,107 @@ class Renderer:
         images = np.empty((len(frames), height, width, 3), np.uint8)
         polyps = np.empty((len(frames), height, width), np.int8)
         with torch.inference_mode():
-            for part in self._parts(len(frames), size):
-                whole = self._windows(windows[part], size)
-                picture, which = self._picture(frames[part], whole)
-                images[part] = picture.cpu().numpy()
-                polyps[part] = which.cpu().numpy()
+            gains = self.gains(frames) * self._tensor(self.plan.path.exposures[frames])
+            every = self._windows(windows, size)
+            for some, drawn in self.draw(frames, every):
+                picture, which = self._picture(frames[some], every.some(some), drawn, gains[some])
+                images[some] = picture.cpu().numpy()
+                polyps[some] = which.cpu().numpy()
         return images, polyps
-
-    def _parts(self, count: int, size: tuple[int, int]) -> Iterator[slice]:
-        step = max(1, self.chunk // (size[0] * size[1]))
-        return (slice(start, start + step) for start in range(0, count, step))
 
     def _windows(self, edges: NDArray[np.float64], size: tuple[int, int]) -> Windows:
         spec = self.plan.spec
         host = torch.from_numpy(np.ascontiguousarray(edges, np.float32))
         return Windows(host, (spec.width, spec.height), size, self.device)
 
-    def _picture(self, frames: Frames, windows: Windows) -> tuple[Tensor, Tensor]:
-        """Images (s, h, w, 3) uint8 and polyps (s, h, w) int8 of a part."""
-        path, conditions, scenery = self.plan.path, self.plan.conditions, self.scenery
-        drawn = self.draw(frames, windows)
-        gains = self.gains(frames) * self._tensor(path.exposures[frames])
-        images = develop(drawn.linear, gains, self._tensor(path.whites[frames]))
+    def _picture(
+        self, frames: Frames, windows: Windows, drawn: Drawn, gains: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Images (s, h, w, 3) uint8 and polyps (s, h, w) int8."""
+        conditions, scenery = self.plan.conditions, self.scenery
+        images = develop(drawn.linear, gains, self._tensor(self.plan.path.whites[frames]))
         images = apply_effects(images, frames, windows, conditions, scenery)
         through, inside = lens_mask(scenery.brand, windows)
         images = images.mul_(through)
         write_overlays(images, frames, windows, conditions, scenery)
         images += read_grain(scenery.grain, frames, windows)
         pixels = images.mul_(255).add_(0.5).clamp_(0, 255).to(torch.uint8)
-        seen = inside & ~torch.from_numpy(conditions.blink[frames]).to(self.device)[:, None, None]
-        polyps = torch.where(seen, drawn.polyps, -1)
-        return pixels.permute(1, 2, 3, 0).contiguous(), polyps
+        return pixels.permute(1, 2, 3, 0).contiguous(), torch.where(inside, drawn.polyps, -1)
 
     def gains(self, frames: Frames) -> Tensor:
         """Automatic exposure of frames (s,), from a coarse drawing of the whole frame."""
         spec = self.plan.spec
         whole = np.tile([0.0, 0.0, spec.width, spec.height], (len(frames), 1))
-        gains = []
-        for start in range(0, len(frames), METERED):
-            part = slice(start, start + METERED)
-            drawn = self.draw(frames[part], self._windows(whole[part], METER))
-            gains.append(automatic_gains(drawn.linear.flatten(2)))
-        return torch.cat(gains)
+        gains = torch.ones(len(frames), device=self.device)
+        for some, drawn in self.draw(frames, self._windows(whole, METER)):
+            gains[some] = automatic_gains(drawn.linear.flatten(2))
+        return gains
 
-    def draw(self, frames: Frames, windows: Windows) -> Drawn:
-        """Draw the scene alone, as light; blinks, in which it is not seen, stay black."""
-        count, (width, height) = len(frames), windows.size
-        shape = (count, height, width)
+    def draw(self, frames: Frames, windows: Windows) -> Iterator[tuple[Frames, Drawn]]:
+        """Draw the scene alone, as light; blinks, in which it is not seen, stay black.
+
+        Yields:
+            Indices into the frames, a few at a time and in any order, and what they show.
+        """
+        blink = self.plan.conditions.blink[frames]
+        pixels = windows.size[0] * windows.size[1]
+        few = max(1, self.tile // pixels)
+        for some in _cut(np.flatnonzero(blink), few):
+            yield some, self._dark(len(some), windows.size)
+        seen = self._seen(frames, windows)
+        for index, bodies in groups(seen[~blink, : len(self._bodies)]):
+            for batch in _cut(np.flatnonzero(~blink)[index], max(1, self.batch // pixels)):
+                others = np.flatnonzero(seen[batch].any(0))
+                others = others[others >= len(self._bodies)]
+                shown = np.concatenate([bodies, others])
+                yield from self._lit(batch, frames, windows, shown)
+
+    def _dark(self, count: int, size: tuple[int, int]) -> Drawn:
+        shape = (count, size[1], size[0])
         linear = torch.zeros((3, *shape), device=self.device)
-        polyps = torch.full(shape, -1, dtype=torch.int8, device=self.device)
-        depth = torch.full(shape, FAR, device=self.device)
-        band = max(1, self.chunk // (width * BAND)) * BAND
-        awake = np.flatnonzero(~self.plan.conditions.blink[frames])
-        for top in range(0, height, band):
-            rows = slice(top, min(top + band, height))
-            cut = _band(windows, rows)
-            for index, shown in self._groups(frames[awake], cut.some(awake)):
-                some = awake[index]
-                where = torch.from_numpy(some).to(self.device)
-                part = self._light(frames[some], cut.some(some), shown)
-                linear[:, where, rows] = part.linear
-                polyps[where, rows] = part.polyps
-                depth[where, rows] = part.depth
-        return Drawn(linear, polyps, depth)
+        return Drawn(linear, torch.full(shape, -1, dtype=torch.int8, device=self.device))
 
-    def _groups(self, frames: Frames, windows: Windows) -> list[tuple[Frames, Frames]]:
-        """Frames that show the same bodies, calm places and scars."""
+    def _seen(self, frames: Frames, windows: Windows) -> NDArray[np.bool_]:
+        """Which bodies, calm places and scars may show in which frame: (s, k)."""
         path = self.plan.path
-        shown = in_windows(
+        seen = in_windows(
             windows, path.positions[frames], path.rotations[frames], self._centres, self._radii
         )
-        shown[:, : len(self._bodies)] &= frames[:, None] < self._removed
-        for index, scar in enumerate(self.scenery.scars, start=-len(self.scenery.scars)):
-            shown[:, index] &= frames >= scar.since
-        return groups(shown)
+        seen[:, : len(self._bodies)] &= frames[:, None] < self._removed
+        return seen
 
-    def _light(self, frames: Frames, windows: Windows, shown: Frames) -> Drawn:
-        """Draw frames that show the same things."""
+    def _lit(
+        self, batch: Frames, frames: Frames, windows: Windows, shown: Frames
+    ) -> Iterator[tuple[Frames, Drawn]]:
+        """Draw the frames of a batch, which show the same bodies."""
         bodies, calm = len(self._bodies), len(self.plan.colon.calm)
-        seen = [int(k) for k in shown if k < bodies]
+        names = [int(k) for k in shown if k < bodies]
         places = [self.plan.colon.calm[k - bodies] for k in shown if bodies <= k < bodies + calm]
-        wounds = [self._wound(int(k) - bodies - calm, frames) for k in shown if k >= bodies + calm]
-        field = self._field.near([self._bodies[k] for k in seen], places)
-        depth, beams, touch = march_windows(field, self._eyes(frames), windows)
+        scars = [int(k) - bodies - calm for k in shown if k >= bodies + calm]
+        field = self._field.near([self._bodies[k] for k in names], places)
+        whole = windows.some(batch)
+        depths = march_windows(field, self._eyes(frames[batch]), whole, self.tile)
+        width, height = windows.size
+        for rows in _cut(np.arange(len(batch)), max(1, self.tile // (width * height))):
+            some = batch[rows]
+            beams = beams_of(self._eyes(frames[some]), whole.some(rows))
+            drawn = self._dark(len(some), windows.size)
+            linear, polyps = drawn.linear.flatten(2), drawn.polyps.flatten(1)
+            for _, pixels in tiles(1, width * height, self.tile):
+                depth = depths[rows[0] : rows[-1] + 1, pixels]
+                tile = beams.tile(slice(None), pixels)
+                touch = field.touch(tile.at(depth), tile.phases)
+                wounds = [self._wound(k, frames[some]) for k in scars]
+                linear[:, :, pixels] = self._light(tile, depth, touch, wounds)
+                polyps[:, pixels] = polyp_pixels(touch, depth, names)
+            yield some, drawn
+
+    def _light(
+        self, beams: Beams, depth: Tensor, touch: Touch, wounds: Sequence[Wound]
+    ) -> Tensor:
         patient = self.scenery.patient
         colour, relief = surface_colour(patient, touch, wounds, depth * beams.width)
-        linear = light(patient, colour, normals(touch, relief), beams.directions, depth)
-        shape = (len(frames), windows.size[1], windows.size[0])
-        polyps = polyp_pixels(touch, depth, seen)
-        return Drawn(linear.view(3, *shape), polyps.view(shape), depth.view(shape))
+        return light(patient, colour, normals(touch, relief), beams.directions, depth)
 
     def _wound(self, index: int, frames: Frames) -> Wound:
         scar = self.scenery.scars[index]
@@ -210,15 +221,9 @@ class Renderer:
         return torch.from_numpy(np.asarray(values, np.float32)).to(self.device)
 
 
-def _band(windows: Windows, rows: slice) -> Windows:
-    """Some rows of windows."""
-    if (rows.start, rows.stop) == (0, windows.size[1]):
-        return windows
-    edges = windows.edges.clone()
-    step = (edges[:, 3] - edges[:, 1]) / windows.size[1]
-    edges[:, 3] = edges[:, 1] + rows.stop * step
-    edges[:, 1] = edges[:, 1] + rows.start * step
-    return Windows(edges, windows.frame, (windows.size[0], rows.stop - rows.start), windows.device)
+def _cut(indices: Frames, most: int) -> list[Frames]:
+    """Indices in runs of at most `most`."""
+    return [indices[start : start + most] for start in range(0, len(indices), most)]
 
 
 def polyp_pixels(touch: Touch, depth: Tensor, names: list[int]) -> Tensor:
