@@ -11,7 +11,7 @@ import polars as pl
 from polyplink.simulate.course.camera import Array, Index
 from polyplink.simulate.course.project import project
 from polyplink.simulate.course.sight import MIN_AREA, in_reach, shots_of
-from polyplink.simulate.plan import Plan, stage_of
+from polyplink.simulate.plan import Plan, gone_from, lens_of
 
 COLUMNS = ("frame", "polyp", "x", "y", "w", "h")
 
@@ -49,13 +49,12 @@ def boxes_of(plan: Plan) -> pl.DataFrame:
         frame is left out.
     """
     spec = plan.spec
-    stage = stage_of(spec, plan.timeline, plan.colon, plan.lumps, plan.bodies)
     frames = np.flatnonzero(~plan.conditions.blink)
     path = plan.path.some(frames)
-    rows, polyps = in_reach(stage, path, frames)
+    rows, polyps = in_reach(plan.bodies, gone_from(plan.timeline), path, frames)
     cameras = shots_of(plan.colon, path, plan.conditions.phase[frames].astype(np.float64))
     boxes = pixel_boxes(
-        project(plan.bodies, cameras, stage.lens, rows, polyps), spec.width, spec.height
+        project(plan.bodies, cameras, lens_of(spec), rows, polyps), spec.width, spec.height
     )
     w, h = boxes[:, 2], boxes[:, 3]
     kept = (w > 0) & (h > 0) & (w * h >= MIN_AREA * spec.width * spec.height)

@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from polyplink.simulate.course.camera import CameraPath
+from polyplink.simulate.course.camera import CameraPath, Index
 from polyplink.simulate.course.conditions import Conditions, draw_conditions
-from polyplink.simulate.course.outline import outline
+from polyplink.simulate.course.outline import coarser, outline
 from polyplink.simulate.course.placing import (
     WAVE,
     WAVE_RATE,
@@ -53,23 +53,19 @@ class Plan:
     path: CameraPath
     conditions: Conditions
     bodies: Bodies
-    looks: np.ndarray[tuple[int], np.dtype[np.int64]]
+    looks: Index
     failed: tuple[int, ...]
 
 
-def stage_of(
-    spec: ProcedureSpec, timeline: Timeline, colon: Colon, lumps: Sequence[Lump], bodies: Bodies
-) -> Stage:
-    """What there is to be seen in a procedure, and through which lens."""
+def lens_of(spec: ProcedureSpec) -> Lens:
+    """The lens of a procedure's endoscope."""
+    return Lens.of(LENS_CORNERS[spec.brand], spec.width, spec.height)
+
+
+def gone_from(timeline: Timeline) -> Index:
+    """The frame (k,) from which each polyp is gone; the number of frames for one that stays."""
     never = timeline.n_frames
-    return Stage(
-        colon=colon,
-        lumps=tuple(lumps),
-        bodies=bodies,
-        lens=Lens.of(LENS_CORNERS[spec.brand], spec.width, spec.height),
-        size=(spec.width, spec.height),
-        removed=np.array([never if r is None else r for r in timeline.removed], np.int64),
-    )
+    return np.array([never if r is None else r for r in timeline.removed], np.int64)
 
 
 def _draw_polyps(
@@ -110,8 +106,15 @@ def plan_procedure(preset: Preset, seed: int, spec: ProcedureSpec) -> Plan:
     )
     colon = calm_at(colon, places)
     traits, lumps = _draw_polyps(seed, spec, preset.difficulty, colon, places)
-    bodies = Bodies.of([outline(colon, lump) for lump in lumps])
-    stage = stage_of(spec, timeline, colon, lumps, bodies)
+    outlines = [outline(colon, lump) for lump in lumps]
+    stage = Stage(
+        colon=colon,
+        lumps=lumps,
+        bodies=Bodies.of([coarser(body) for body in outlines]),
+        lens=lens_of(spec),
+        size=(spec.width, spec.height),
+        removed=gone_from(timeline),
+    )
     phase = draw_phase(rngs["conditions"], timeline.n_frames, spec.fps)
     unrest = 0.5 + preset.difficulty
     route = follow_route(
@@ -135,7 +138,7 @@ def plan_procedure(preset: Preset, seed: int, spec: ProcedureSpec) -> Plan:
         lumps=lumps,
         path=route.path,
         conditions=conditions,
-        bodies=bodies,
+        bodies=Bodies.of(outlines),
         looks=route.look,
         failed=tuple(route.failed.tolist()),
     )

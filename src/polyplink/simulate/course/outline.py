@@ -18,14 +18,18 @@ from polyplink.simulate.course.project import Body
 from polyplink.simulate.picture.scene import Colon, Lump, centre_line, surface
 
 Array = NDArray[np.float64]
-AROUND = 96  # rays around the polyp
-DOWN = 44  # rays from its top to its rim
-SCAN = 45  # angles among which the rim is looked for
+AROUND = 80  # rays around the polyp
+DOWN = 36  # rays from its top to its rim
+SCAN = 36  # angles among which the rim is looked for
 LOWEST = math.radians(177)  # from the top
 INSIDE = 0.4  # radii from the centre where the march begins
-STEPS = 14
+STEPS = 24
+BISECTIONS = 6
+CLOSE = 2e-3  # of the smallest radius: a distance from which the next step arrives
 STRIDE = 1.12  # of a distance: they are bounds, and a little short
+COARSE_DOWN, COARSE_AROUND = 10, 20
 DIRECTIONS = 1000  # in which points of the hull are looked for: 7 degrees apart
+CALM_REACH = 3.0  # units along the tube beyond which a calm place does not count
 REACH = 3.0  # the surface is looked for up to so many radii from the centre
 
 
@@ -44,9 +48,15 @@ def _surface_along(colon: Colon, lump: Lump, ways: Tensor) -> tuple[Tensor, Tens
     centre = lump.centre.double()[:, None]
     per_unit = STRIDE / torch.linalg.vector_norm(ways, dim=0)
     s = torch.full_like(per_unit, INSIDE)
+    close = CLOSE * float(lump.radii.min())
+    some = torch.arange(len(s))  # of the rays, those that are not there yet
     for _ in range(STEPS):
-        distance, _ = surface(colon, [lump], (centre + s * ways).float())
-        s = (s - distance.double() * per_unit).clamp(max=REACH)
+        points = centre + s[some] * ways[:, some]
+        distance = surface(colon, [lump], points.float())[0].double()
+        s[some] = (s[some] - distance * per_unit[some]).clamp(max=REACH)
+        some = some[(distance.abs() > close) & (s[some] < REACH)]
+        if not len(some):
+            break
     points = centre + s * ways
     return points, surface(colon, [lump], points.float())[1][0].double()
 
@@ -59,7 +69,7 @@ def _rim(colon: Colon, lump: Lump, turn: Tensor) -> Tensor:
     inside = _surface_along(colon, lump, ways)[1].view(SCAN, -1) > 0.5  # (SCAN, n)
     last = SCAN - 1 - inside.flip(0).int().argmax(0)  # (n,)
     low, high = scan[last], scan[(last + 1).clamp(max=SCAN - 1)]
-    for _ in range(6):
+    for _ in range(BISECTIONS):
         middle = 0.5 * (low + high)
         polyp = _surface_along(colon, lump, _rays(lump, middle, turn))[1] > 0.5
         low, high = torch.where(polyp, middle, low), torch.where(polyp, high, middle)
@@ -73,6 +83,18 @@ def _grid_triangles(rows: int, columns: int) -> NDArray[np.int64]:
     a, b = row * columns + column, row * columns + right
     c, d = a + columns, b + columns
     return np.stack([np.stack([a, c, b], -1), np.stack([b, c, d], -1)]).reshape(-1, 3)
+
+
+def coarser(body: Body) -> Body:
+    """An outline with few of its points, for what need not be exact to the pixel."""
+    grid = body.points.reshape(DOWN, AROUND, -1)
+    some = grid[np.linspace(0, DOWN - 1, COARSE_DOWN).astype(int), :: AROUND // COARSE_AROUND]
+    points = np.ascontiguousarray(some.reshape(-1, 7))
+    rest = np.stack(
+        [points[:, 0] + points[:, 2], points[:, 1] + points[:, 3], points[:, 4]], axis=1
+    )
+    hull = _hull(rest - rest.mean(0))
+    return Body(points, _grid_triangles(COARSE_DOWN, COARSE_AROUND), hull, body.ball)
 
 
 def carried(colon: Colon, points: Array) -> Array:
@@ -94,7 +116,7 @@ def _directions(count: int) -> Array:
 
 def _hull(points: Array) -> NDArray[np.int64]:
     """The points (n, 3) that lie furthest out in some of many directions."""
-    furthest = (points @ _directions(DIRECTIONS).T).argmax(0)
+    furthest = (_directions(DIRECTIONS) @ points.T).argmax(1)
     return np.unique(furthest).astype(np.int64)
 
 
@@ -108,7 +130,8 @@ def outline(colon: Colon, lump: Lump) -> Body:
     Returns:
         The mesh: `AROUND` points on each of `DOWN` rings from the top to the rim.
     """
-    still = replace(colon, wave=0.0)
+    near = tuple(p for p in colon.calm if abs(p[2] - float(lump.centre[2])) < CALM_REACH)
+    still = replace(colon, wave=0.0, calm=near)
     turn = torch.arange(AROUND, dtype=torch.float64) * (2 * math.pi / AROUND)
     rim = _rim(still, lump, turn)
     tilt = torch.linspace(0, 1, DOWN, dtype=torch.float64)[:, None] * rim

@@ -119,11 +119,11 @@ def _depth(seen: Array, row: int, planes: Array, k: int) -> float:  # pragma: no
 
 
 @numba.njit(nogil=True)
-def _outside(seen: Array, row: int, planes: Array) -> int:  # pragma: no cover
-    """Bits of the sides of the lens that a point is outside of."""
+def _outside(seen: Array, row: int, planes: Array, asked: int) -> int:  # pragma: no cover
+    """Bits of those of the asked sides of the lens that a point is outside of."""
     bits = 0
     for k in range(planes.shape[0]):
-        if _depth(seen, row, planes, k) < 0:
+        if asked >> k & 1 and _depth(seen, row, planes, k) < 0:
             bits |= 1 << k
     return bits
 
@@ -183,15 +183,16 @@ def _box_cut(  # noqa: PLR0917  # pragma: no cover
     shots: Array,
     frame: int,
     planes: Array,
+    asked: int,
     boxes: Array,
     i: int,
 ) -> None:
-    """Widen a box by a surface that the lens cuts."""
+    """Widen a box by a surface that the asked sides of the lens may cut."""
     first, last = starts[body, 0], starts[body + 1, 0]
     seen, bits = np.empty((last - first, 3)), np.empty(last - first, np.int64)
     for j in range(last - first):
         _seen(points, first + j, shots, frame, seen, j)
-        bits[j] = _outside(seen, j, planes)
+        bits[j] = _outside(seen, j, planes, asked)
         if bits[j] == 0:
             _grow(boxes, i, seen, j)
     piece, spare = np.empty((MAX_SIDES + 3, 3)), np.empty((MAX_SIDES + 3, 3))
@@ -207,6 +208,38 @@ def _box_cut(  # noqa: PLR0917  # pragma: no cover
 
 
 @numba.njit(nogil=True)
+def _box_whole(  # noqa: PLR0917  # pragma: no cover
+    points: Array,
+    hull: Index,
+    starts: Index,
+    body: int,
+    shots: Array,
+    frame: int,
+    boxes: Array,
+    i: int,
+) -> bool:
+    """Widen a box by the whole of a body; False where some of it is behind the camera."""
+    seen = np.empty((1, 3))
+    for h in range(starts[body, 2], starts[body + 1, 2]):
+        _seen(points, starts[body, 0] + hull[h], shots, frame, seen, 0)
+        if seen[0, 2] < 1e-6:
+            return False
+        _grow(boxes, i, seen, 0)
+    return True
+
+
+@numba.njit(nogil=True)
+def _cutting(boxes: Array, i: int, planes: Array) -> int:  # pragma: no cover
+    """Bits of the sides of the lens that cut a box of tangents; -1 where it is all outside."""
+    corner, every, either, asked = np.empty((1, 3)), -1, 0, (1 << planes.shape[0]) - 1
+    for c in range(4):
+        corner[0, 0], corner[0, 1], corner[0, 2] = boxes[i, c & 2], boxes[i, 1 + 2 * (c & 1)], 1.0
+        bits = _outside(corner, 0, planes, asked)
+        every, either = every & bits, either | bits
+    return -1 if every != 0 else either
+
+
+@numba.njit(nogil=True)
 def _project(  # noqa: PLR0917  # pragma: no cover
     points: Array,
     triangles: Index,
@@ -219,7 +252,7 @@ def _project(  # noqa: PLR0917  # pragma: no cover
     planes: Array,
     boxes: Array,
 ) -> None:
-    """Widen box i of tangents (n, 4) to body which[i] in frame frames[i]."""
+    """Widen the empty box i of tangents (n, 4) to body which[i] in frame frames[i]."""
     seen = np.empty((1, 3))
     for i in range(frames.shape[0]):
         frame, body = frames[i], which[i]
@@ -228,15 +261,14 @@ def _project(  # noqa: PLR0917  # pragma: no cover
         for k in range(planes.shape[0]):
             near = near and _depth(seen, 0, planes, k) >= -balls[body, 7]
         if near:
-            every, either = -1, 0
-            for h in range(starts[body, 2], starts[body + 1, 2]):
-                _seen(points, starts[body, 0] + hull[h], shots, frame, seen, 0)
-                bits = _outside(seen, 0, planes)
-                every, either = every & bits, either | bits
-                if bits == 0:
-                    _grow(boxes, i, seen, 0)
-            if every == 0 and either != 0:
-                _box_cut(points, triangles, starts, body, shots, frame, planes, boxes, i)
+            cut = (1 << planes.shape[0]) - 1
+            if _box_whole(points, hull, starts, body, shots, frame, boxes, i):
+                cut = _cutting(boxes, i, planes)
+            if cut != 0:
+                boxes[i, 0], boxes[i, 1] = np.inf, np.inf
+                boxes[i, 2], boxes[i, 3] = -np.inf, -np.inf
+            if cut > 0:
+                _box_cut(points, triangles, starts, body, shots, frame, planes, cut, boxes, i)
 
 
 def shots(positions: Array, rotations: Array, wave: float, phase: Array) -> Array:

@@ -1,12 +1,13 @@
 """Whether looks show what they should: boxes that hold together, and nothing in the way."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from polyplink.simulate.course.camera import Array, CameraPath, Index
+from polyplink.simulate.course.outline import COARSE_AROUND, COARSE_DOWN
 from polyplink.simulate.course.project import Bodies, Lens, project, shots
 from polyplink.simulate.picture.scene import (
     Colon,
@@ -24,6 +25,7 @@ FIRM, FAINT = 1.5, 0.6  # times as much is surely a box; less is surely none
 LEAST_OVERLAP = 0.25  # IoU of the boxes of consecutive frames of a look
 IN_SIGHT = 10.0  # units along the tube beyond which nothing is seen
 BETWEEN = np.array([0.08, 0.18, 0.28, 0.38, 0.48, 0.58, 0.68, 0.78, 0.87, 0.94, 0.98])
+CALM_REACH = 1.5  # units along the tube that a camera is from its polyp, and a bit
 KEY_FRAMES = 40  # frames between two that are looked into for what stands in the way
 CLEARANCE = 0.025  # units from the wall that the lens keeps, by the bound of the distance
 
@@ -35,7 +37,7 @@ class Stage:
     Attributes:
         colon: The tube.
         lumps: Its polyps, at rest.
-        bodies: Their outlines.
+        bodies: Their outlines, coarse.
         lens: Of the endoscope.
         size: Width and height of the frame, pixels.
         removed: (k,) frame from which each polyp is gone.
@@ -70,20 +72,23 @@ def shots_of(colon: Colon, path: CameraPath, phase: Array) -> Array:
     return shots(path.positions, path.rotations, colon.wave, phase)
 
 
-def in_reach(stage: Stage, path: CameraPath, frames: Index) -> tuple[Index, Index]:
+def in_reach(
+    bodies: Bodies, removed: Index, path: CameraPath, frames: Index
+) -> tuple[Index, Index]:
     """All pairs of a frame and a polyp that is there and near enough along the tube.
 
     Args:
-        stage: What is there.
+        bodies: Outlines of the k polyps.
+        removed: (k,) frame from which each is gone.
         path: The camera in s frames.
         frames: (s,) numbers of these frames in the procedure.
 
     Returns:
         Rows of the path (n,) and polyps (n,), by row, then polyp.
     """
-    z = stage.bodies.balls[:, 4]  # (k,)
+    z = bodies.balls[:, 4]  # (k,)
     near = np.abs(path.positions[:, 2, None] - z) < IN_SIGHT
-    rows, polyps = np.nonzero(near & (frames[:, None] < stage.removed))
+    rows, polyps = np.nonzero(near & (frames[:, None] < removed))
     return rows, polyps
 
 
@@ -133,7 +138,7 @@ def strays(  # noqa: PLR0917
         which: (n,) rows of polyps.
         polyps: (k, 2) the polyps that may be shown, -1 for none.
     """
-    rows, polyp = in_reach(stage, path, frames)
+    rows, polyp = in_reach(stage.bodies, stage.removed, path, frames)
     other = (polyps[which[rows]] != polyp[:, None]).all(1)
     rows, polyp = rows[other], polyp[other]
     boxes = project(stage.bodies, shots_of(stage.colon, path, phase), stage.lens, rows, polyp)
@@ -150,10 +155,15 @@ def key_rows(which: Index) -> Index:
     return np.flatnonzero(first | last | (np.arange(len(which)) % KEY_FRAMES == 0))
 
 
+def near_only(colon: Colon, z: float) -> Colon:
+    """The tube with those of its calm places alone that count about z."""
+    return replace(colon, calm=tuple(p for p in colon.calm if abs(p[2] - z) < 3 * CALM_REACH))
+
+
 def marks(body_points: Array) -> Array:
-    """Points (m, 7) of an outline that sight lines are drawn to: the rim and a ring above it."""
-    grid = body_points.reshape(-1, 96, 7)
-    return np.concatenate([grid[-1, ::8], grid[len(grid) // 2, ::16], grid[0, :1]])
+    """Points (m, 7) of a coarse outline that sight lines are drawn to: rim, middle ring, top."""
+    grid = body_points.reshape(COARSE_DOWN, COARSE_AROUND, 7)
+    return np.concatenate([grid[-1, ::2], grid[COARSE_DOWN // 2, ::4], grid[0, :1]])
 
 
 def hidden(  # noqa: PLR0917
@@ -175,16 +185,17 @@ def hidden(  # noqa: PLR0917
     bad = wall_distance(stage.colon, origins.T, waves).numpy() < CLEARANCE
     for index in np.unique(polyp[which[rows]]):
         some = np.flatnonzero(polyp[which[rows]] == index)
+        colon = near_only(stage.colon, stage.bodies.balls[index, 4])
         m = marks(body_points(stage.bodies, int(index)))
         still = torch.from_numpy(
             np.stack([m[:, 0] + m[:, 2], m[:, 1] + m[:, 3], m[:, 4]])[:, None, :]
         )  # (3, 1, m)
         phases = waves[some][:, None]
-        goals = to_world(stage.colon, still.expand(3, len(some), -1), phases)  # (3, f, m)
+        goals = to_world(colon, still.expand(3, len(some), -1), phases)  # (3, f, m)
         start = origins[some].T[:, :, None]
         shares = torch.from_numpy(BETWEEN)
         points = start[..., None] + (goals - start)[..., None] * shares  # (3, f, m, b)
-        wall = wall_distance(stage.colon, points, phases[..., None])
+        wall = wall_distance(colon, points, phases[..., None])
         bad[some] |= (wall < 0).flatten(1).any(1).numpy()
         for other in np.unique(before[which[rows[some]]]):
             if other >= 0:
