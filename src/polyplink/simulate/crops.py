@@ -5,6 +5,7 @@ goes through JPEG at that size, as a released frame went at its own.
 """
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -112,7 +113,17 @@ class SimulatedProcedure:
         whole = np.tile(np.array([0.0, 0.0, width, height]), (np.size(frames), 1))
         return self.windows(frames, whole, size or (width, height))
 
-    def crops(self, frames: ArrayLike, windows: ArrayLike, size: int) -> Pixels:
-        """Square crops as they are stored (s, size, size, 3), JPEG's traces included."""
+    def crops(self, frames: ArrayLike, windows: ArrayLike, size: int, threads: int = 1) -> Pixels:
+        """Square crops as they are stored (s, size, size, 3), JPEG's traces included.
+
+        Args:
+            frames: (s,) which frames.
+            windows: (s, 4) as `windows` takes them.
+            size: Width and height of a crop.
+            threads: For JPEG, which a GPU would wait for.
+        """
         images = self.windows(frames, windows, (size, size))
-        return np.stack([through_jpeg(image) for image in images])
+        if threads == 1:
+            return np.stack([through_jpeg(image) for image in images])
+        with ThreadPoolExecutor(threads) as pool:
+            return np.stack(list(pool.map(through_jpeg, images)))

@@ -26,6 +26,7 @@ from polyplink.tracklets.prepared import (
     load_prepared,
     prepared_folder,
 )
+from polyplink.tracklets.rendered import can_render, render_all, rendering_of
 from polyplink.tracklets.sources import CropSource, crop_sources, without_source
 from polyplink.tracklets.spans import procedure_positions, spans_of
 
@@ -39,6 +40,7 @@ def prepare(
     procedures: Sequence[str] | None = None,
     with_crops: bool = True,
     workers: int | None = None,
+    device: str = "cpu",
     progress: Progress | None = None,
 ) -> Prepared:
     """Make the tracklets and crops of a data folder, under prepared/key.
@@ -54,7 +56,8 @@ def prepare(
         settings: None for the defaults.
         procedures: Crop these alone, and return them alone; None for all.
         with_crops: False for the tables alone, which need no images.
-        workers: Threads; None for one per core.
+        workers: Threads, or processes that render; None for one per core.
+        device: Where crops of a simulated set are rendered whose frames were not written.
         progress: Called with crops written (earlier runs' included) and crops in all.
 
     Raises:
@@ -77,7 +80,10 @@ def prepare(
         missing = [name for name in wanted if not crops_path(target, name).is_file()]
         if with_crops and missing:
             with record.stage("crops"):
-                _write_crops(prepared, missing, folder, workers or os.cpu_count() or 1, progress)
+                count = workers or os.cpu_count() or 1
+                _write_crops(
+                    prepared, missing, folder, workers=count, device=device, progress=progress
+                )
             prepared = load_prepared(target, data, settings).select(wanted)
         if record.seconds or not (target / "run.json").is_file():
             record.write(target)
@@ -137,7 +143,9 @@ def _write_crops(
     prepared: Prepared,
     missing: Sequence[str],
     folder: Path,
+    *,
     workers: int,
+    device: str,
     progress: Progress | None,
 ) -> None:
     rows = {row["procedure_id"]: row for row in prepared.data.procedures.iter_rows(named=True)}
@@ -150,16 +158,24 @@ def _write_crops(
         if progress is not None:
             progress(done, total)
 
+    renderings = []
+    size = prepared.settings.size
     with threads(workers) as pool:
         for procedure_id in missing:
             row = rows[procedure_id]
             part = prepared.select([procedure_id])
-            sources = crop_sources(folder / row["source"], procedure_id)
+            source = folder / row["source"]
             frames = frame_crops(part, row)
-            _refuse_without_source(sources, frames, procedure_id)
             path = crops_path(prepared.folder, procedure_id)
-            size = prepared.settings.size
+            if can_render(source, frames):
+                renderings.append(
+                    rendering_of(path, source, procedure_id, frames, size=size, device=device)
+                )
+                continue
+            sources = crop_sources(source, procedure_id)
+            _refuse_without_source(sources, frames, procedure_id)
             write_crops(path, frames, sources, size, threads=pool, tick=tick)
+    render_all(renderings, workers, tick)
 
 
 def _refuse_without_source(

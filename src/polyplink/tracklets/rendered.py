@@ -1,0 +1,114 @@
+"""Crops of simulated procedures, rendered where no frame lies on disk.
+
+In processes, a procedure each: rendering is a great many small steps, and threads would wait for
+one another.
+"""
+
+import contextlib
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from polyplink.artefacts import whole_file
+from polyplink.simulate import SimulatedProcedure, is_simulation
+from polyplink.tracklets.crops import FrameCrops
+from polyplink.workers import as_done
+
+BATCH = 32  # crops held in memory at a time
+GPU_BATCH = 512
+
+
+@dataclass(frozen=True)
+class Rendering:
+    """The crops of one procedure.
+
+    Attributes:
+        path: The .npy file to write.
+        source: Folder that the procedure was simulated in.
+        procedure_id: Which procedure.
+        frames: (crops,) frame of each.
+        windows: (crops, 4) left, top, right, bottom in it, pixels (see `boxes.enlarge`).
+        size: Width and height of a crop, pixels.
+        device: Where to render, as torch names it.
+    """
+
+    path: Path
+    source: Path
+    procedure_id: str
+    frames: npt.NDArray[np.int64]
+    windows: npt.NDArray[np.int64]
+    size: int
+    device: str = "cpu"
+
+
+def can_render(source: Path, frames: Sequence[FrameCrops]) -> bool:
+    """Whether a procedure was simulated and none of its frames is to be read from a file."""
+    return is_simulation(source) and all(frame.image is None for frame in frames)
+
+
+def rendering_of(
+    path: Path,
+    source: Path,
+    procedure_id: str,
+    frames: Sequence[FrameCrops],
+    *,
+    size: int,
+    device: str = "cpu",
+) -> Rendering:
+    """What to render, in the order of the rows that the crops have in their file."""
+    count = sum(len(frame.rows) for frame in frames)
+    which, windows = np.zeros(count, np.int64), np.zeros((count, 4), np.int64)
+    for frame in frames:
+        which[frame.rows], windows[frame.rows] = frame.frame, frame.crops
+    return Rendering(path, source, procedure_id, which, windows, size, device)
+
+
+def render_all(renderings: Sequence[Rendering], workers: int, tick: Callable[[int], None]) -> None:
+    """Write the crops of many procedures, each file whole or not at all.
+
+    Args:
+        renderings: What to write.
+        workers: Processes; a GPU is used by this one alone.
+        tick: Called with the number of crops that have just been written.
+
+    Raises:
+        PolyplinkError: If a source was simulated by another version, or lacks the procedure.
+    """
+    longest_first = sorted(renderings, key=lambda one: -len(one.frames))
+    if any(one.device != "cpu" for one in renderings):
+        workers = 1
+    with contextlib.closing(as_done(render, longest_first, workers)) as done:
+        for crops in done:
+            tick(crops)
+
+
+def render(rendering: Rendering) -> int:
+    """Write one procedure's crops: (crops, size, size, 3) uint8 as .npy.
+
+    Returns:
+        How many there are.
+    """
+    count, size = len(rendering.frames), rendering.size
+    header: dict[str, Any] = {
+        "descr": "|u1",
+        "fortran_order": False,
+        "shape": (count, size, size, 3),
+    }
+    on_cpu = rendering.device == "cpu"
+    batch, threads = (BATCH, 1) if on_cpu else (GPU_BATCH, os.cpu_count() or 1)
+    with whole_file(rendering.path) as temporary, temporary.open("wb") as file:
+        np.lib.format.write_array_header_1_0(file, header)
+        if count:
+            made = SimulatedProcedure.open(
+                rendering.source, rendering.procedure_id, rendering.device
+            )
+            for start in range(0, count, batch):
+                part = slice(start, start + batch)
+                frames, windows = rendering.frames[part], rendering.windows[part]
+                file.write(made.crops(frames, windows, size, threads=threads).data)
+    return count
