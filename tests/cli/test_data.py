@@ -1,6 +1,7 @@
+import json
 from pathlib import Path
 
-from tests.cli.calls import polyplink
+from tests.cli.calls import assert_refused, polyplink
 from tests.samples import write_procedures
 
 
@@ -11,3 +12,53 @@ def test_the_doctor_ends_with_1_where_there_is_an_error(tmp_path: Path) -> None:
     result = polyplink("doctor", data)
     assert result.exit_code == 1
     assert result.stdout.startswith("error")
+
+
+def test_import_of_boxes_with_their_options(tmp_path: Path) -> None:
+    boxes = tmp_path / "boxes.csv"
+    boxes.write_text("procedure_id,frame,x,y,w,h\na,1,1,1,5,5\n", encoding="utf-8")
+    given = ("import", "csv", boxes, tmp_path / "out", "--first-frame", "1", "--json")
+    result = polyplink(*given, "--size", "64x48")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["boxes"] == 1
+    assert_refused(polyplink(*given, "--size", "64"), "--size 64 is no size")
+    assert_refused(polyplink(*given, "--cases", boxes), "csv takes no --cases")
+    assert_refused(polyplink(*given, "--datasets", "x"), "--datasets x is no pair")
+
+
+def test_prepare_tells_of_frames_that_do_not_decode(tmp_path: Path) -> None:
+    data = write_procedures(tmp_path, procedures=1, polyps=1, views=2)
+    (tmp_path / "frames" / "001-001" / "4.jpg").write_bytes(b"half")
+    result = polyplink("prepare", data, "--set", "prepare.size=8", "--json")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["broken_frames"] == {"001-001": 1}
+    assert "001-001: 1 frames do not decode (first: 001-001/4.jpg" in result.stderr
+
+
+def test_simulate_asks_for_a_folder_and_check_for_none(tmp_path: Path) -> None:
+    assert_refused(polyplink("simulate"), "no folder to write to; name one")
+    assert_refused(polyplink("simulate", tmp_path / "a", "--check"), "--check writes nothing")
+    assert not (tmp_path / "a").exists()
+
+
+def test_simulate_writes_tables(tmp_path: Path) -> None:
+    options = ("--preset", "smoke", "--write", "tables", "--workers", "1", "--json")
+    counts = json.loads(polyplink("simulate", tmp_path / "a", *options).stdout)
+    assert (counts["procedures"], counts["polyps"]) == (4, 8)
+    assert (tmp_path / "a" / "detections.parquet").is_file()
+
+
+@pytest.mark.parametrize("holds", [True, False])
+def test_the_check_ends_with_0_only_if_all_holds(
+    monkeypatch: pytest.MonkeyPatch, holds: bool
+) -> None:
+    rows = [
+        jobs.Row("polyps", (132.0,), (132.0,), "exact", True, "a table"),
+        jobs.Row("boxes", (10.0,), (9.0,), "1 %", holds, "a table"),
+    ]
+    monkeypatch.setattr(jobs, "check_simulation", lambda *_, **__: rows)
+    result = polyplink("simulate", "--check")
+    assert result.exit_code == (0 if holds else 1)
+    assert "published" in result.stdout
+    told = json.loads(polyplink("simulate", "--check", "--json").stdout)
+    assert [row["holds"] for row in told] == [True, holds]

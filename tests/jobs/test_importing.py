@@ -39,3 +39,25 @@ def test_tables_do_not_go_into_the_data_set_itself(tmp_path: Path) -> None:
     for out in (tmp_path / "raw", tmp_path / "raw" / "tables"):
         with pytest.raises(PolyplinkError, match="in which nothing is changed"):
             import_data("real-colon", tmp_path / "raw", out)
+
+
+def test_an_option_that_a_format_does_not_take_names_those_that_do(tmp_path: Path) -> None:
+    with pytest.raises(
+        PolyplinkError, match=r"real-colon takes no --cases; .* take it: sun, polyp-size"
+    ):
+        import_data("real-colon", tmp_path, tmp_path / "out", cases=tmp_path)
+    with pytest.raises(PolyplinkError, match=r"csv takes no --first-box; .* take it: none"):
+        import_data("csv", tmp_path, tmp_path / "out", first_box=1)
+
+
+def test_what_was_left_out_is_written_down(tmp_path: Path) -> None:
+    (tmp_path / "boxes.csv").write_text(
+        "procedure_id,frame,x,y,w,h\na,0,1,1,5,5\na,1,1,1,0,5\n", encoding="utf-8"
+    )
+    out = tmp_path / "out"
+    imported = import_data("csv", tmp_path / "boxes.csv", out, size=(64, 48), dataset="mine")
+    assert json.loads((out / "warnings.json").read_text()) == imported.warnings
+    assert len(imported.warnings) >= 1
+    assert imported.data.procedures.select("dataset", "width").rows() == [("mine", 64)]
+    with pytest.raises(PolyplinkError, match="without --strict"):
+        import_data("csv", tmp_path / "boxes.csv", out, size=(64, 48), strict=True)

@@ -5,51 +5,92 @@ Heavy rooms are imported inside the verbs, so that `polyplink --help` is instant
 
 import functools
 import json
+import re
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from polyplink.cli.shell import AsJson, Data, Sets, Workers, app, bars, guarded, say
+from polyplink.errors import PolyplinkError
 
 
 @app.command()
 @guarded
 def simulate(
-    out: Annotated[Path, typer.Argument(help="Folder to write, laid out as REAL-Colon is.")],
-    preset: Annotated[str, typer.Option(help="How much: tiny or smoke.")] = "tiny",
+    out: Annotated[
+        Path | None, typer.Argument(help="Folder to write; --check needs none.", show_default=False)
+    ] = None,
+    preset: Annotated[str, typer.Option(help="tiny, small, real-colon-sim or smoke.")] = "tiny",
     seed: Annotated[int, typer.Option(help="Same seed, same bytes.")] = 0,
+    difficulty: Annotated[
+        float | None, typer.Option(help="From 0, easy, to 1; the preset's own by default.")
+    ] = None,
+    write: Annotated[
+        str | None,
+        typer.Option(help="tables, archives or frames; the preset's own by default."),
+    ] = None,
+    preview: Annotated[
+        bool, typer.Option("--preview", help="Also a contact sheet and a short film.")
+    ] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Hold real-colon-sim against what is published.")
+    ] = False,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     workers: Workers = 2,
     as_json: AsJson = False,
 ) -> None:
-    """Render procedures with known identities."""
-    from polyplink import simulate as room
+    """Make procedures with known identities, or check that they are as published."""
+    from polyplink import jobs
 
+    if check:
+        _check_simulation(out, seed, workers, as_json)
+        return
+    if out is None:
+        raise PolyplinkError("no folder to write to", "name one: polyplink simulate OUT")
     with bars() as progress:
-        data = room.simulate(
+        made = jobs.simulate_data(
+            preset,
             out,
-            room.preset(preset),
-            seed,
+            seed=seed,
+            difficulty=difficulty,
+            write=write,
+            with_preview=preview,
             device=device,
             workers=workers,
-            progress=functools.partial(progress, "procedures"),
+            progress=progress,
         )
-    counts = {
-        "out": str(out),
-        "procedures": data.procedures.height,
-        "polyps": data.polyps.height,
-        "frames": int(data.procedures["n_frames"].sum()),
-        "boxes": data.detections.height,
-    }
+    counts = made.as_dict()
     text = "{out}: {procedures} procedures, {polyps} polyps, {frames} frames, {boxes} boxes"
-    say(counts, text.format(**counts), as_json)
+    lines = [text.format(**counts), *(f"{name}: {path}" for name, path in made.preview.items())]
+    say(counts, "\n".join(lines), as_json)
+
+
+def _check_simulation(out: Path | None, seed: int, workers: int, as_json: bool) -> None:
+    """Print published figures beside simulated ones; end with 1 unless all hold."""
+    from polyplink import jobs
+    from polyplink.artefacts import to_plain
+    from polyplink.simulate import real_colon_sim
+
+    if out is not None:
+        raise PolyplinkError("--check writes nothing", f"leave {out} out, or leave --check out")
+    with bars() as progress:
+        rows = jobs.check_simulation(real_colon_sim(), seed, workers=workers, progress=progress)
+    typer.echo(json.dumps(to_plain(rows)) if as_json else jobs.rows_text(rows))
+    if not all(row.holds for row in rows):
+        raise typer.Exit(1)
 
 
 @app.command("import")
 @guarded
 def import_(
-    data_format: Annotated[str, typer.Argument(metavar="FORMAT", help="real-colon")],
+    data_format: Annotated[
+        str,
+        typer.Argument(
+            metavar="FORMAT",
+            help="real-colon, ldpolyp, sun, polypsset, polyp-size, coco, mot, yolo, cvat or csv.",
+        ),
+    ],
     source: Annotated[Path, typer.Argument(metavar="SRC", help="The data set as released.")],
     out: Annotated[Path, typer.Argument(help="Folder for the tables.")],
     images: Annotated[bool, typer.Option(help="Use the images where they are there.")] = True,
@@ -57,10 +98,30 @@ def import_(
         bool,
         typer.Option("--strict", help="Stop at what cannot be used, instead of leaving it out."),
     ] = False,
+    identity: Annotated[
+        str | None, typer.Option(help="What a polyp is, where the set does not say: video, ...")
+    ] = None,
+    boxes: Annotated[Path | None, typer.Option(help="File with the boxes (polyp-size).")] = None,
+    cases: Annotated[
+        Path | None, typer.Option(help="Table of cases (sun) or labels (polyp-size).")
+    ] = None,
+    size: Annotated[
+        str | None, typer.Option(metavar="WxH", help="Size of the frames, where no file tells it.")
+    ] = None,
+    dataset: Annotated[str | None, typer.Option(help="Name of the data set.")] = None,
+    datasets: Annotated[
+        list[str] | None, typer.Option(help="ID=NAME: the set that an id stands for (coco).")
+    ] = None,
+    first_frame: Annotated[
+        int | None, typer.Option(help="Number of a video's first frame.")
+    ] = None,
+    kind: Annotated[str | None, typer.Option(help="gt or det (mot).")] = None,
+    attribute: Annotated[str | None, typer.Option(help="Where the polyp is named (cvat).")] = None,
+    sixth: Annotated[str | None, typer.Option(help="What a sixth number is (yolo).")] = None,
     workers: Workers = 2,
     as_json: AsJson = False,
 ) -> None:
-    """Read a data set as it was released into tables."""
+    """Read a data set as it was released, or boxes of any source, into tables."""
     from polyplink import jobs
 
     with bars() as progress:
@@ -72,6 +133,16 @@ def import_(
             strict=strict,
             workers=workers,
             progress=progress,
+            identity=identity,
+            boxes=boxes,
+            cases=cases,
+            size=None if size is None else _size(size),
+            dataset=dataset,
+            datasets=_pairs(datasets),
+            first_frame=first_frame,
+            kind=kind,
+            attribute=attribute,
+            sixth=sixth,
         )
     for warning in imported.warnings:
         typer.echo(f"warning: {warning}", err=True)
@@ -86,6 +157,23 @@ def import_(
     }
     text = "{out}: {procedures} procedures, {polyps} polyps, {boxes} boxes".format(**counts)
     say(counts, text, as_json)
+
+
+def _size(text: str) -> tuple[int, int]:
+    """Width and height from `1352x1080`."""
+    found = re.fullmatch(r"([1-9]\d{0,8})x([1-9]\d{0,8})", text)
+    if found is None:
+        raise PolyplinkError(f"--size {text} is no size", "give WIDTHxHEIGHT, as in 1352x1080")
+    return int(found.group(1)), int(found.group(2))
+
+
+def _pairs(texts: list[str] | None) -> dict[str, str] | None:
+    """ID -> name from `ID=NAME`."""
+    pairs = [text.partition("=") for text in texts or []]
+    for name, sign, value in pairs:
+        if not (name and sign and value):
+            raise PolyplinkError(f"--datasets {name}{sign}{value} is no pair", "give ID=NAME")
+    return {name: value for name, _, value in pairs} or None
 
 
 @app.command()
@@ -118,6 +206,9 @@ def prepare(
     recipe: Annotated[str, typer.Option(help="Recipe whose settings to use.")] = "ntssl",
     set_: Sets = None,
     crops: Annotated[bool, typer.Option(help="Cut crops; without, tracklets alone.")] = True,
+    device: Annotated[
+        str, typer.Option(help="cpu or cuda: where crops of simulated sets are rendered.")
+    ] = "cpu",
     workers: Workers = 2,
     as_json: AsJson = False,
 ) -> None:
@@ -132,11 +223,20 @@ def prepare(
             settings,
             with_crops=crops,
             workers=workers,
+            device=device,
             progress=functools.partial(progress, "crops"),
         )
     counts = {
         "out": str(prepared.folder),
         "tracklets": prepared.tracklets.height,
         "crops": int(prepared.tracklets["n_crops"].sum()),
+        "broken_frames": {name: len(frames) for name, frames in prepared.broken().items()},
     }
+    for name, frames in prepared.broken().items():
+        first = f"first: {frames[0].image}, {frames[0].why}"
+        typer.echo(
+            f"warning: procedure {name}: {len(frames)} frames do not decode ({first}); "
+            "tracklets are cut there",
+            err=True,
+        )
     say(counts, "{out}: {tracklets} tracklets, {crops} crops".format(**counts), as_json)

@@ -1,14 +1,48 @@
-"""Reading a data set as it was released into a data folder."""
+"""Reading a data set, as it was released or exported, into a data folder."""
 
+import inspect
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
-from polyplink.artefacts import RunRecord
-from polyplink.data import Imported, import_real_colon, write_data
+from polyplink.artefacts import RunRecord, write_json
+from polyplink.data import (
+    Imported,
+    import_coco,
+    import_csv,
+    import_cvat,
+    import_ldpolyp,
+    import_mot,
+    import_polyp_size,
+    import_polypsset,
+    import_real_colon,
+    import_sun,
+    import_yolo,
+    write_data,
+)
 from polyplink.errors import PolyplinkError, find_named
 from polyplink.jobs.progress import Progress, counter, silent
 
-IMPORTERS: Mapping[str, Callable[..., Imported]] = {"real-colon": import_real_colon}
+Importer = Callable[..., Imported]
+
+IMPORTERS: Mapping[str, Importer] = {
+    "real-colon": import_real_colon,
+    "ldpolyp": import_ldpolyp,
+    "sun": import_sun,
+    "polypsset": import_polypsset,
+    "polyp-size": import_polyp_size,
+    "coco": import_coco,
+    "mot": import_mot,
+    "yolo": import_yolo,
+    "cvat": import_cvat,
+    "csv": import_csv,
+}
+
+
+def own_options(importer: Importer) -> list[str]:
+    """The options that an importer has beside those that all have."""
+    common = {"source", "images", "strict", "progress", "workers"}
+    return [name for name in inspect.signature(importer).parameters if name not in common]
 
 
 def import_data(
@@ -20,8 +54,9 @@ def import_data(
     strict: bool = False,
     workers: int = 1,
     progress: Progress = silent,
+    **own: Any,
 ) -> Imported:
-    """Read a released data set and write its tables to `out`; nothing in `source` is changed.
+    """Read a data set and write its tables to `out`; nothing in `source` is changed.
 
     Args:
         data_format: A key of `IMPORTERS`.
@@ -32,13 +67,20 @@ def import_data(
             counting it.
         workers: Processes that read.
         progress: Told of procedures read.
+        own: What this format alone takes (see `own_options`); None for its default.
+
+    Returns:
+        The data set and its warnings, which are also written to `out`/warnings.json.
 
     Raises:
-        PolyplinkError: If the format is unknown, or the data set has a fault.
+        PolyplinkError: If the format is unknown or does not take an option, or the data set has
+            a fault.
     """
     importer = find_named("format", data_format, IMPORTERS)
+    given = {name: value for name, value in own.items() if value is not None}
+    _refuse_options(data_format, given)
     settings = {"format": data_format, "source": source, "images": images, "strict": strict}
-    record = RunRecord("import", settings=settings)
+    record = RunRecord("import", settings=settings | given)
     if out.resolve().is_relative_to(source.resolve()):
         raise PolyplinkError(
             f"{out} is inside the data set {source}, in which nothing is changed",
@@ -52,8 +94,21 @@ def import_data(
             strict=strict,
             workers=workers,
             progress=counter(progress, "procedures"),
+            **given,
         )
     with record.stage("write"):
         write_data(out, imported.data)
+        write_json(out / "warnings.json", imported.warnings)
     record.write(out)
     return imported
+
+
+def _refuse_options(data_format: str, given: Mapping[str, Any]) -> None:
+    taken = own_options(IMPORTERS[data_format])
+    for name in given:
+        if name not in taken:
+            takers = [f for f, importer in IMPORTERS.items() if name in own_options(importer)]
+            raise PolyplinkError(
+                f"{data_format} takes no --{name.replace('_', '-')}",
+                f"leave it out; those that take it: {', '.join(takers) or 'none'}",
+            )
