@@ -46,3 +46,12 @@ def test_numbers_that_begin_elsewhere(tmp_path: Path) -> None:
     assert data.detections["frame"].to_list() == [0]
     with pytest.raises(PolyplinkError, match="no identity 'x'; choose one of: track, none"):
         Options(identity="x")
+
+
+def test_boxes_none_of_which_can_be_used(tmp_path: Path) -> None:
+    message = r"none of 1 boxes can be used: 1 x box of no area, left out \(first: line 1\); mend"
+    with pytest.raises(PolyplinkError, match=message):
+        assemble(Found(boxes(w=0)), tmp_path, "s", Options(size=(9, 9)), Faults())
+    empty = Found(boxes().clear(), pl.DataFrame({"procedure_id": ["v"], "n_frames": [3]}))
+    data = assemble(empty, tmp_path, "s", Options(size=(9, 9)), Faults()).data
+    assert (data.detections.height, data.procedures.height) == (0, 1)

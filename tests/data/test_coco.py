@@ -14,7 +14,7 @@ from polyplink.errors import PolyplinkError
 from .box_sets import box_sets, named_polyps, seen_set
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(box_sets())
 def test_import_undoes_write(data: DataSet) -> None:
     with TemporaryDirectory() as folder:
@@ -223,6 +223,23 @@ def test_one_procedure_name_in_two_data_sets(tmp_path: Path) -> None:
     path = write(tmp_path / "a.json", images, [box(1, 1)])
     with pytest.raises(PolyplinkError, match=r"procedure v is of two data sets \(dataset_id\)"):
         import_coco(path)
+
+
+def test_a_detectors_results_take_the_place_of_the_boxes(tmp_path: Path) -> None:
+    path = write(tmp_path / "gt.json", [image(1, "v_0.jpg"), image(2, "v_1.jpg")], [box(1, 1)])
+    results = tmp_path / "results.json"
+    row = {"image_id": 2, "category_id": 1, "bbox": [1, 2, 3.5, 4], "score": 0.75}
+    results.write_text(json.dumps([row, row | {"image_id": 9}]))
+    imported = import_coco(path, boxes=results)
+    rows = imported.data.detections.select("frame", "w", "score", "polyp_id").rows()
+    assert rows == [(1, 3.5, 0.75, None)]
+    told = "1 x box of an image that is not listed, left out (first: results.json, entry 2)"
+    assert told in imported.warnings
+    results.write_text('{"image_id": 2}')
+    with pytest.raises(PolyplinkError, match=r"results\.json: annotations is no list of records"):
+        import_coco(path, boxes=results)
+    with pytest.raises(PolyplinkError, match="has 2 annotation files, results are of the images"):
+        import_coco(tmp_path, boxes=results)
 
 
 def test_more_workers_read_the_same(tmp_path: Path) -> None:

@@ -73,5 +73,5 @@ def test_numbers_are_tracks_and_words_are_names(tmp_path: Path) -> None:
 def test_results_alone_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.write_text('[{"image_id": 1, "bbox": [1, 2, 3, 4], "score": 0.5}]')
-    with pytest.raises(PolyplinkError, match="a list of results alone names no images"):
+    with pytest.raises(PolyplinkError, match="results alone name no images"):
         read_coco(coco_files(path)[0], strict=False)

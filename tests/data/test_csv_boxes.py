@@ -14,7 +14,7 @@ from .box_sets import box_sets, seen_set
 HEADER = "procedure_id,frame,x,y,w,h,score,polyp_id,image\n"
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(box_sets())
 def test_import_undoes_write(data: DataSet) -> None:
     with TemporaryDirectory() as folder:

@@ -13,7 +13,7 @@ from polyplink.errors import PolyplinkError
 from .box_sets import box_sets, seen_set, sorted_boxes
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(box_sets())
 def test_import_undoes_write(data: DataSet) -> None:
     with TemporaryDirectory() as folder:

@@ -14,7 +14,7 @@ from .box_sets import box_sets, seen_set
 INFO = "[Sequence]\nname=s\nimDir=img1\nframeRate=25\nseqLength=9\nimWidth=64\nimHeight=48\n"
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(box_sets())
 def test_import_undoes_write(data: DataSet) -> None:
     with TemporaryDirectory() as folder:

@@ -17,5 +17,8 @@ def test_in_order_with_progress(workers: int) -> None:
     )
     assert read == [6, 2, 4]
     assert seen == [(1, 3), (2, 3), (3, 3)]
+
+
+def test_a_mistake_passes() -> None:
     with pytest.raises(PolyplinkError, match="-1 is below 0; take another"):
-        read_each(double, [3, -1], workers=workers)
+        read_each(double, [3, -1])

@@ -12,7 +12,7 @@ from polyplink.errors import PolyplinkError
 from .box_sets import box_sets
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(box_sets())
 def test_reading_undoes_writing_and_tracks_are_unique(data: DataSet) -> None:
     tracks = tracks_of(data)

@@ -22,7 +22,7 @@ def shift(one: DataSet, other: DataSet) -> float:
     return float(np.abs(ours - theirs).max(initial=0))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(box_sets())
 def test_import_undoes_write(data: DataSet) -> None:
     if data.detections.is_empty():

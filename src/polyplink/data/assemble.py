@@ -106,12 +106,14 @@ def assemble(found: Found, folder: Path, name: str, options: Options, faults: Fa
         faults: What is known by now to be odd.
 
     Raises:
-        PolyplinkError: If a procedure's frames have no size; if strict, at the first fault.
+        PolyplinkError: If no box can be used, or a procedure's frames have no size; if strict,
+            at the first fault.
     """
     side = read_side_tables(folder, faults)
     boxes = found.boxes.with_columns(pl.col("frame") - options.first_frame)
     _tell_of_a_first_frame(boxes, options, faults)
     boxes = sound_boxes(boxes, faults)
+    _require_a_box(found.boxes, boxes, faults)
     boxes = _name_polyps(boxes, side, options, faults)
     defaults = {"dataset": options.dataset or name, "source": str(folder.resolve())}
     rows = procedure_rows(_sized(found.procedures, options), side.procedures, boxes, defaults)
@@ -171,6 +173,14 @@ def _with_images(
         faults,
     )
     return boxes.drop("there", "source")
+
+
+def _require_a_box(before: pl.DataFrame, after: pl.DataFrame, faults: Faults) -> None:
+    if before.height and after.is_empty():
+        left_out = next(line for line in faults.lines() if "left out" in line)
+        raise PolyplinkError(
+            f"none of {before.height} boxes can be used: {left_out}", "mend them at the source"
+        )
 
 
 def _tell_of_a_first_frame(boxes: pl.DataFrame, options: Options, faults: Faults) -> None:

@@ -31,6 +31,7 @@ def import_coco(
     size: Size | None = None,
     identity: str = "track",
     first_frame: int = 0,
+    boxes: Path | None = None,
 ) -> Imported:
     """Read COCO annotations of instances.
 
@@ -52,6 +53,8 @@ def import_coco(
         size: Width and height of every frame, where the file has none.
         identity: "track", or "none": identities are not used.
         first_frame: The number the file gives to a video's first frame.
+        boxes: A detector's results (a list of image_id, category_id, bbox, score) for the images
+            of one file, which take the place of its own boxes.
 
     Returns:
         The data set and its warnings.
@@ -62,17 +65,23 @@ def import_coco(
     # Numbers are brought to 0 here: images tell of frames as boxes do.
     options = Options(images, dataset, size, identity)
     files = coco_files(source)
-    read = read_each(partial(read_coco, strict=strict), files, workers=workers, progress=progress)
+    PolyplinkError.unless(
+        boxes is None or len(files) == 1,
+        f"{source} has {len(files)} annotation files, results are of the images of one",
+        "name the file",
+    )
+    reader = partial(read_coco, strict=strict, results=boxes)
+    read = read_each(reader, files, workers=workers, progress=progress)
     faults = Faults(strict)
     for each in read:
         faults.add(each.faults)
     _tell_of_categories(read, faults)
     frames = _frames(read, first_frame, faults)
-    boxes = _placed(read, frames)
+    placed = _placed(read, frames)
     found = Found(
-        box_table(boxes),
+        box_table(placed),
         _procedures(read, frames, datasets or {}, faults),
-        _polyps(boxes),
+        _polyps(placed),
         _splits(frames),
     )
     return assemble(found, files[0].root, source.stem, options, faults)

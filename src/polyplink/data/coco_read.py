@@ -7,6 +7,7 @@ or `frame_id`), and the extras of NTSSL (arXiv 2605.12320; github lparolari/ntss
 """
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -48,15 +49,17 @@ class CocoRead:
     faults: Faults
 
 
-def read_coco(file: CocoFile, strict: bool) -> CocoRead:
+def read_coco(file: CocoFile, strict: bool, results: Path | None = None) -> CocoRead:
     """Read one annotation file.
 
     Args:
         file: Which, and of which data set.
         strict: Raise at the first fault.
+        results: A detector's boxes (a list of image_id, category_id, bbox, score), which take the
+            place of the file's own.
 
     Raises:
-        PolyplinkError: If the file is no whole COCO; if strict, at the first annotation that is
+        PolyplinkError: If a file is no whole COCO; if strict, at the first annotation that is
             none of an image, of a category or of four numbers.
     """
     content = js.load_json(file.path)
@@ -64,13 +67,15 @@ def read_coco(file: CocoFile, strict: bool) -> CocoRead:
     if not isinstance(content, dict) or not {"images", "annotations"} <= set(content):
         raise PolyplinkError(
             f"{file.path} has no lists `images` and `annotations`",
-            "give COCO annotations of instances (a list of results alone names no images)",
+            "give COCO annotations of instances (results alone name no images: give them beside)",
         )
     faults = Faults(strict)
     videos = _videos(js.Records(content.get("videos"), f"{name}: videos"))
-    annotations = js.Records(content["annotations"], f"{name}: annotations")
+    boxes_name = name if results is None else results.name
+    found = content["annotations"] if results is None else js.load_json(results)
+    annotations = js.Records(found, f"{boxes_name}: annotations")
     images = _images(js.Records(content["images"], f"{name}: images"), videos, file, faults)
-    boxes = _boxes(annotations, name)
+    boxes = _boxes(annotations, boxes_name)
     boxes, categories = _of_categories(boxes, content.get("categories"), name, faults)
     boxes = _of_images(boxes, images, faults)
     images = _by_identity(images, boxes, faults)
@@ -159,8 +164,9 @@ def _boxes(rows: js.Records, name: str) -> pl.DataFrame:
         histology_class=rows.texts(classes),
         **facts,
     )
+    place = pl.format("{}, entry {}", pl.lit(name), pl.int_range(1, pl.len() + 1))
     return table.with_columns(
-        at=pl.col("at").fill_null(pl.lit(f"{name}, annotation without an id")),
+        at=pl.col("at").fill_null(place),
         polyp_id=pl.coalesce("name", pl.when(~pl.Series(number)).then("track")),
         track=pl.when(pl.Series(number) & ~pl.col("track").str.starts_with("-")).then("track"),
     ).drop("name")

@@ -30,17 +30,26 @@ def write_yolo(data: DataSet, root: Path) -> None:
     parts = {i: part for part in PARTS for i in data.splits.get(part, ())}
     lines = _lines(data, tracks)
     with whole_folder(root / "labels") as labels:
+        homes: dict[str, str] = {}
         for procedure_id, frame, text in lines.iter_rows():
-            PolyplinkError.unless(
-                procedure_id.split("/")[0] not in PARTS,
-                f"procedure {procedure_id!r} is called as a part is",
-                "give it another name",
-            )
-            folder = labels / parts.get(procedure_id, "") / procedure_id
-            folder.mkdir(parents=True, exist_ok=True)
-            (folder / f"{frame:06d}.txt").write_text(text, encoding="utf-8")
+            if procedure_id not in homes:
+                homes[procedure_id] = _home(procedure_id, labels / parts.get(procedure_id, ""))
+            with open(f"{homes[procedure_id]}/{frame:06d}.txt", "w", encoding="utf-8") as file:  # noqa: PTH123 - no path object for each frame
+                file.write(text)
     write_text(root / "data.yaml", _yaml(data))
     write_side_tables(data, root, tracks)
+
+
+def _home(procedure_id: str, folder: Path) -> str:
+    """Make the folder of a procedure's labels."""
+    PolyplinkError.unless(
+        procedure_id.split("/", maxsplit=1)[0] not in PARTS,
+        f"procedure {procedure_id!r} is called as a part is",
+        "give it another name",
+    )
+    home = folder / procedure_id
+    home.mkdir(parents=True)
+    return str(home)
 
 
 def _lines(data: DataSet, tracks: pl.DataFrame) -> pl.DataFrame:
