@@ -15,6 +15,29 @@ from polyplink.cli.shell import AsJson, Data, Sets, Workers, app, bars, guarded,
 from polyplink.errors import PolyplinkError
 
 
+Format = Annotated[
+    str,
+    typer.Argument(
+        metavar="FORMAT",
+        help="real-colon, ldpolyp, sun, polypsset, polyp-size, coco, mot, yolo, cvat or csv.",
+    ),
+]
+Strict = Annotated[
+    bool, typer.Option("--strict", help="Stop at what cannot be used, instead of leaving it out.")
+]
+Identity = Annotated[
+    str | None, typer.Option(help="What a polyp is, where the set does not say: video, ...")
+]
+Cases = Annotated[Path | None, typer.Option(help="Table of cases (sun) or labels (polyp-size).")]
+Size = Annotated[
+    str | None, typer.Option(metavar="WxH", help="Size of the frames, where no file tells it.")
+]
+DataSets = Annotated[
+    list[str] | None, typer.Option(help="ID=NAME: the set that an id stands for (coco).")
+]
+FirstFrame = Annotated[int | None, typer.Option(help="Number that a video's first frame has.")]
+
+
 @app.command()
 @guarded
 def simulate(
@@ -84,37 +107,18 @@ def _check_simulation(out: Path | None, seed: int, workers: int, as_json: bool) 
 @app.command("import")
 @guarded
 def import_(
-    data_format: Annotated[
-        str,
-        typer.Argument(
-            metavar="FORMAT",
-            help="real-colon, ldpolyp, sun, polypsset, polyp-size, coco, mot, yolo, cvat or csv.",
-        ),
-    ],
+    data_format: Format,
     source: Annotated[Path, typer.Argument(metavar="SRC", help="The data set as released.")],
     out: Annotated[Path, typer.Argument(help="Folder for the tables.")],
     images: Annotated[bool, typer.Option(help="Use the images where they are there.")] = True,
-    strict: Annotated[
-        bool,
-        typer.Option("--strict", help="Stop at what cannot be used, instead of leaving it out."),
-    ] = False,
-    identity: Annotated[
-        str | None, typer.Option(help="What a polyp is, where the set does not say: video, ...")
-    ] = None,
+    strict: Strict = False,
+    identity: Identity = None,
     boxes: Annotated[Path | None, typer.Option(help="File with the boxes (polyp-size).")] = None,
-    cases: Annotated[
-        Path | None, typer.Option(help="Table of cases (sun) or labels (polyp-size).")
-    ] = None,
-    size: Annotated[
-        str | None, typer.Option(metavar="WxH", help="Size of the frames, where no file tells it.")
-    ] = None,
+    cases: Cases = None,
+    size: Size = None,
     dataset: Annotated[str | None, typer.Option(help="Name of the data set.")] = None,
-    datasets: Annotated[
-        list[str] | None, typer.Option(help="ID=NAME: the set that an id stands for (coco).")
-    ] = None,
-    first_frame: Annotated[
-        int | None, typer.Option(help="Number of a video's first frame.")
-    ] = None,
+    datasets: DataSets = None,
+    first_frame: FirstFrame = None,
     kind: Annotated[str | None, typer.Option(help="gt or det (mot).")] = None,
     attribute: Annotated[str | None, typer.Option(help="Where the polyp is named (cvat).")] = None,
     sixth: Annotated[str | None, typer.Option(help="What a sixth number is (yolo).")] = None,
