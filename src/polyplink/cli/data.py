@@ -14,7 +14,6 @@ import typer
 from polyplink.cli.shell import AsJson, Data, Sets, Workers, app, bars, guarded, say
 from polyplink.errors import PolyplinkError
 
-
 Format = Annotated[
     str,
     typer.Argument(
