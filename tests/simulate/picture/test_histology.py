@@ -36,4 +36,4 @@ def test_classes_differ_in_the_mean_and_overlap() -> None:
         np.array([draw_tissue(rng, kind, 1.0).hue for _ in range(400)]) for kind in ("AD", "HP")
     )
     above = (adenomas[:, None] > others).mean()  # the area under the curve of hue alone
-    assert 0.7 < above < 0.92
+    assert 0.6 < above < 0.85

@@ -9,7 +9,7 @@ clearly worse than perfectly.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 import numpy as np
 
@@ -46,12 +46,12 @@ class Habit:
 
 
 HABITS: Mapping[str, Habit] = {
-    "AD": Habit(1.2, 0.3, 0.15, 0.5, 0.40, 0.12, -0.06, 0.45, 0.08, 1.0),
-    "HP": Habit(0.3, 1.1, 0.40, 0.5, 0.30, -0.10, 0.08, 0.18, 0.15, 1.3),
-    "SSL": Habit(0.15, 0.4, 1.3, 0.3, 0.30, -0.06, 0.02, 0.15, 0.55, 2.5),
-    "TSA": Habit(0.7, 0.4, 0.4, 0.5, 0.42, 0.08, -0.02, 0.35, 0.2, 0.7),
-    "NO POLYP": Habit(0.2, 0.3, 0.15, 1.2, 0.22, -0.02, 0.03, 0.25, 0.1, 1.3),
-    "OTHER": Habit(0.5, 0.5, 0.4, 0.5, 0.35, 0.0, 0.0, 0.3, 0.2, 1.0),
+    "AD": Habit(0.85, 0.45, 0.30, 0.50, 0.38, 0.085, -0.035, 0.40, 0.12, 1.0),
+    "HP": Habit(0.45, 0.80, 0.40, 0.50, 0.32, -0.06, 0.04, 0.22, 0.16, 1.3),
+    "SSL": Habit(0.30, 0.50, 0.95, 0.40, 0.32, -0.03, 0.01, 0.22, 0.45, 2.5),
+    "TSA": Habit(0.70, 0.45, 0.40, 0.50, 0.38, 0.05, -0.01, 0.33, 0.2, 0.7),
+    "NO POLYP": Habit(0.35, 0.40, 0.30, 0.90, 0.28, -0.02, 0.02, 0.26, 0.12, 1.3),
+    "OTHER": Habit(0.50, 0.50, 0.40, 0.50, 0.35, 0.0, 0.0, 0.3, 0.2, 1.0),
 }
 EVENNESS = 0.9  # of the four pattern weights: small means one of them rules a polyp
 
@@ -86,20 +86,26 @@ def habit_of(histology_class: str) -> Habit:
     return find_named("histology class", histology_class, HABITS)
 
 
+def _spread_out(habit: Habit, spread: float) -> Habit:
+    """A habit that lies `spread` times as far from the middle one as it does."""
+    middle = astuple(HABITS["OTHER"])
+    return Habit(*(m + spread * (own - m) for own, m in zip(astuple(habit), middle, strict=True)))
+
+
 def draw_tissue(rng: np.random.Generator, histology_class: str, spread: float) -> Tissue:
     """Draw one polyp's tissue.
 
     Args:
         rng: Where it comes from.
         histology_class: A key of `HABITS`.
-        spread: How far polyps of a class lie from each other, 1 as a rule.
+        spread: How far polyps lie from each other, within classes and between them; 1 as a rule.
 
     Raises:
         PolyplinkError: If there is no such class.
     """
-    habit = habit_of(histology_class)
+    habit = _spread_out(habit_of(histology_class), spread)
     weights = np.array([habit.stripes, habit.pits, habit.rounds, habit.bumps])
-    pattern = rng.dirichlet(EVENNESS * weights / spread)
+    pattern = rng.dirichlet(EVENNESS * np.maximum(weights, 0.1) / spread)
     hue, value, contrast = rng.normal(0, spread, 3) * (0.15, 0.11, 0.25)
     vessels, mucus = rng.gamma(1.5, 1 / 1.5, 2)
     return Tissue(
@@ -107,6 +113,6 @@ def draw_tissue(rng: np.random.Generator, histology_class: str, spread: float) -
         contrast=float(np.clip(habit.contrast * np.exp(contrast), 0, 0.7)),
         hue=habit.hue + float(hue),
         value=habit.value + float(value),
-        vessels=min(habit.vessels * float(vessels), 1.0),
-        mucus=min(habit.mucus * float(mucus), 1.0),
+        vessels=float(np.clip(habit.vessels * vessels, 0, 1)),
+        mucus=float(np.clip(habit.mucus * mucus, 0, 1)),
     )
