@@ -1,6 +1,9 @@
 import json
 from pathlib import Path
 
+import pytest
+
+from polyplink import jobs
 from tests.cli.calls import assert_refused, polyplink
 from tests.samples import write_procedures
 

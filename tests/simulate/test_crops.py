@@ -8,7 +8,13 @@ import torch
 
 from polyplink.errors import PolyplinkError
 from polyplink.simulate import simulate, smoke
-from polyplink.simulate.crops import SimulatedProcedure, one_thread, through_jpeg, to_jpeg
+from polyplink.simulate.crops import (
+    SimulatedProcedure,
+    check_device,
+    one_thread,
+    through_jpeg,
+    to_jpeg,
+)
 from tests.simulate.conftest import Made
 
 WIDTH, HEIGHT = smoke().width, smoke().height
@@ -64,6 +70,13 @@ def test_the_frames_on_disk_are_those_rendered_again(
 ) -> None:
     path = made.out / "001-009_frames" / "001-009_77.jpg"
     assert path.read_bytes() == to_jpeg(procedure.frames(np.array([77]))[0])
+
+
+def test_devices_that_are_not_there_are_named() -> None:
+    check_device("cpu")
+    for name in ("abacus", "cuda:99", "cuda:"):
+        with pytest.raises(PolyplinkError, match=f"no device '{name}' here; use cpu, cuda or"):
+            check_device(name)
 
 
 def test_what_cannot_be_opened_is_named(made: Made, tmp_path: Path) -> None:

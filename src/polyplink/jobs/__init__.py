@@ -8,15 +8,18 @@ from polyplink.jobs.embedding import Embedded, embed_data
 from polyplink.jobs.evaluation import Evaluated, evaluate
 from polyplink.jobs.importing import IMPORTERS, import_data
 from polyplink.jobs.progress import Progress
+from polyplink.jobs.simulating import WRITINGS, Simulated, simulate_data
 from polyplink.jobs.training import Trained, train
 
 __all__ = [
     "IMPORTERS",
+    "WRITINGS",
     "Counted",
     "Embedded",
     "Evaluated",
     "Progress",
     "Row",
+    "Simulated",
     "Trained",
     "check_simulation",
     "count",
@@ -25,5 +28,6 @@ __all__ = [
     "evaluate",
     "import_data",
     "rows_text",
+    "simulate_data",
     "train",
 ]

@@ -4,6 +4,7 @@ A crop is rendered at the size it is wanted in, which costs a small part of its 
 goes through JPEG at that size, as a released frame went at its own.
 """
 
+import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -26,6 +27,22 @@ from polyplink.simulate.plan import Plan, plan_procedure
 Pixels = NDArray[np.uint8]
 
 QUALITY = 92  # of JPEG: the release is near lossless
+
+
+def check_device(device: str) -> None:
+    """Make sure that there is such a device.
+
+    Raises:
+        PolyplinkError: If its name is none, or the machine has none.
+    """
+    mend = "use cpu, cuda or cuda:N"
+    PolyplinkError.unless(
+        re.fullmatch(r"cpu|cuda(:\d+)?", device) is not None, f"no device {device!r} here", mend
+    )
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError):
+        raise PolyplinkError(f"no device {device!r} here", mend) from None
 
 
 @contextmanager
@@ -66,6 +83,7 @@ class SimulatedProcedure:
     @classmethod
     def of(cls, plan: Plan, seed: int, device: str = "cpu") -> Self:
         """Dress a planned procedure: colours and textures, seconds of work."""
+        check_device(device)
         with one_thread():
             return cls(plan, Renderer(plan, dress(plan, seed), torch.device(device)))
 

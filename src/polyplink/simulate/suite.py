@@ -5,7 +5,6 @@ goes on with the procedures that are missing.
 """
 
 import contextlib
-import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from polyplink.data import DataSet, write_data, write_real_colon, write_tables
 from polyplink.errors import PolyplinkError
 from polyplink.simulate.archives import write_archives
 from polyplink.simulate.cast import procedure_specs
+from polyplink.simulate.crops import check_device
 from polyplink.simulate.origin import TRUTH, Origin
 from polyplink.simulate.specs import Preset
 from polyplink.simulate.truth import read_truth
@@ -96,14 +96,7 @@ def _check(seed: int, workers: int, device: str) -> None:
         raise PolyplinkError(f"seed {seed} is below 0", "give a whole number from 0")
     if workers < 1:
         raise PolyplinkError(f"{workers} workers cannot render", "give 1 or more")
-    mend = "use cpu, cuda or cuda:N"
-    PolyplinkError.unless(
-        re.fullmatch(r"cpu|cuda(:\d+)?", device) is not None, f"no device {device!r} here", mend
-    )
-    try:
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError):
-        raise PolyplinkError(f"no device {device!r} here", mend) from None
+    check_device(device)
 
 
 def _make(jobs: Sequence[Job], workers: int, progress: Progress | None) -> None:
