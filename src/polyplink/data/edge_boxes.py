@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from polyplink.data.faults import Faults
 from polyplink.data.tables import DETECTIONS, POLYPS, PROCEDURES, DataSet, Schema
 
+Edges = tuple[float, float, float, float]  # left, top, right, bottom, pixels
+
 
 class EdgeBox(NamedTuple):
     """One box by its edges, in pixels, and where it was read (a file, for messages)."""

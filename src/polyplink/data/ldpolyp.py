@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, get_args
 
-from polyplink.data.edge_boxes import EdgeBox, PolypRow, ProcedureRow, join_edges
+from polyplink.data.edge_boxes import EdgeBox, Edges, PolypRow, ProcedureRow, join_edges
 from polyplink.data.faults import Faults
 from polyplink.data.frame_files import LARGEST
 from polyplink.data.image_sizes import IMAGES, image_sizes
 from polyplink.data.imported import Imported
-from polyplink.data.ldpolyp_text import Edges, parse_boxes
+from polyplink.data.ldpolyp_text import parse_boxes
 from polyplink.data.ldpolyp_videos import PART, negative_videos
 from polyplink.data.origin import Origin, read_origin
 from polyplink.data.read_members import read_members

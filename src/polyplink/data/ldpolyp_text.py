@@ -3,10 +3,9 @@
 Source: Ma et al., MICCAI 2021; each box is `xmin ymin xmax ymax` in pixels between blanks.
 """
 
+from polyplink.data.edge_boxes import Edges
 from polyplink.data.texts import decode_text
 from polyplink.errors import PolyplinkError
-
-Edges = tuple[float, float, float, float]  # left, top, right, bottom, pixels
 
 _MEND = "download or unpack this file again"
 

@@ -7,6 +7,7 @@ The fields are read by their tags; numbers may stand between blanks. Unlike REAL
 from dataclasses import dataclass
 from xml.etree import ElementTree as ET
 
+from polyplink.data.edge_boxes import Edges
 from polyplink.data.frame_files import LARGEST
 from polyplink.data.texts import decode_text
 from polyplink.errors import PolyplinkError
@@ -24,7 +25,7 @@ class PlainObject:
     """
 
     name: str
-    edges: tuple[float, float, float, float]
+    edges: Edges
 
 
 @dataclass(frozen=True, slots=True)

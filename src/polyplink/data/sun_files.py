@@ -8,12 +8,13 @@ import re
 from dataclasses import dataclass, field
 from functools import partial
 
+from polyplink.data.edge_boxes import Edges
 from polyplink.data.faults import Faults
 from polyplink.data.image_sizes import IMAGES
 from polyplink.data.plain_voc import parse_plain_voc
 from polyplink.data.read_members import read_members
 from polyplink.data.sun_names import SunName, parse_name
-from polyplink.data.sun_text import Edges, SunLine, parse_case
+from polyplink.data.sun_text import SunLine, parse_case
 from polyplink.data.trees import Member, Tree
 
 _TEXT = re.compile(r"(?:^|/)case_?0*(\d+)\.txt$", re.I)

@@ -6,11 +6,10 @@ Source: sundatabase.org; `filename xmin,ymin,xmax,ymax,class`, class 0 polyp and
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
+from polyplink.data.edge_boxes import Edges
 from polyplink.data.faults import Faults
 from polyplink.data.image_sizes import IMAGES
 from polyplink.data.texts import decode_text
-
-Edges = tuple[float, float, float, float]  # left, top, right, bottom, pixels
 
 _POLYP, _OTHER = "0", "1"
 
