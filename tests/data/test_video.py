@@ -81,6 +81,16 @@ def test_files_that_are_no_video(tmp_path: Path) -> None:
             pass
 
 
+def test_an_unknown_codec(tmp_path: Path) -> None:
+    path = write_film(tmp_path / "x.mp4", 3)
+    path.write_bytes(path.read_bytes().replace(b"avc1", b"zzz1"))
+    with (
+        pytest.raises(PolyplinkError, match=r"x\.mp4 is of an unknown codec; convert it"),
+        open_video(path),
+    ):
+        pass
+
+
 def test_names_of_frames() -> None:
     assert frame_name("d/a.mp4", 17) == "d/a.mp4#17"
     assert split_frame_name("d/a.mp4#17") == ("d/a.mp4", 17)

@@ -147,6 +147,8 @@ def open_video(path: Path) -> Iterator[Video]:
         if not container.streams.video:
             raise PolyplinkError(f"{path} has no video in it", "give the recording itself")
         stream = container.streams.video[0]
+        if getattr(stream, "codec_context", None) is None:  # FFmpeg knows no decoder for it
+            raise PolyplinkError(f"video {path} is of an unknown codec", "convert it to H.264")
         index = index_packets(container, stream)
         if not index.n_frames:
             raise PolyplinkError(f"video {path} holds no frame", "copy it again")
