@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from polyplink.simulate.picture.field import Body, Field, Touch, make_body
+from polyplink.simulate.picture.field import Body, Field, Skin, Touch, make_body
 from polyplink.simulate.picture.scene import Colon, Lump, centre_line, surface, to_material
 
 COLON = Colon(
@@ -45,7 +45,7 @@ def body(z: float, angle: float, stalk: tuple[float, float] = (0.0, 0.0)) -> Bod
     axes = torch.stack([along, torch.linalg.cross(inward, along), inward], dim=1)
     centre = torch.tensor(wall_point(z, angle)) + 0.15 * inward
     lump = Lump(centre, axes, torch.tensor([0.3, 0.2, 0.25]), 0.08, radius[None], stalk)
-    return make_body(lump, paint)
+    return make_body(Skin(lump, paint))
 
 
 BODIES = (body(*PLACES[0]), body(*PLACES[1], stalk=(0.08, 0.3)))

@@ -1,73 +1,146 @@
+import functools
 import math
 
 import numpy as np
+import pytest
 import torch
 
+from polyplink.simulate.picture.field import Field
 from polyplink.simulate.picture.march import (
     FAR,
     FIELD,
-    Rays,
-    advance,
-    camera_rays,
-    march,
-    pixel_rays,
-    turn_rays,
+    Beams,
+    Eyes,
+    beams_of,
+    march_windows,
+    refine,
+    tiles,
 )
-from polyplink.simulate.picture.scene import scene_distance
-from tests.simulate.scenes import shots_at, small_scene
+from polyplink.simulate.picture.window import Windows
+from tests.simulate.picture.test_field import BODIES, CALM, PHASES, wall_point
 
-CPU = torch.device("cpu")
+FRAME = (320, 256)
+SCENE = Field(CALM, BODIES)
 
 
-def test_camera_rays_are_a_pinhole() -> None:
-    rays = camera_rays(8, 6, CPU)
-    focal = 4 / math.tan(FIELD / 2)
+@functools.cache
+def eyes() -> Eyes:
+    """Two cameras on the centre line: one looks at a polyp, one down the lumen."""
+    origins = torch.tensor([wall_point(z, 0.0) for z in (-0.3, 0.5)])
+    origins[:, 0] -= 1
+    forward = torch.stack([BODIES[0].lump.centre - origins[0], torch.tensor([0.1, -0.2, 1.0])])
+    forward = torch.nn.functional.normalize(forward, dim=1)
+    right = torch.linalg.cross(forward, torch.tensor([[0.1, 1.0, 0.2]]).expand(2, 3))
+    right = torch.nn.functional.normalize(right, dim=1)
+    down = torch.linalg.cross(forward, right)
+    return Eyes(origins, torch.stack([right, down, forward], dim=2), PHASES[:, 0])
+
+
+def whole(size: tuple[int, int]) -> Windows:
+    return Windows(torch.tensor([[0.0, 0.0, *FRAME]]).repeat(2, 1), FRAME, size)
+
+
+def patient_march(beams: Beams) -> torch.Tensor:
+    """Every ray by itself, from the camera, by small steps until it is through; then halving."""
+    end = torch.zeros_like(beams.directions[0])
+    through = torch.zeros_like(end, dtype=torch.bool)
+    start = end
+    for _ in range(700):
+        free = SCENE.distance(beams.at(end), beams.phases)
+        through |= (free <= 0) | (end >= FAR)
+        if through.all():
+            break
+        step = torch.maximum(0.4 * free, 0.1 * beams.width * end)
+        start = torch.where(through, start, end)
+        end = torch.where(through, end, (end + step).clamp_max(FAR))
+    for _ in range(25):
+        middle = 0.5 * (start + end)
+        inside = SCENE.distance(beams.at(middle), beams.phases) <= 0
+        start, end = torch.where(inside, start, middle), torch.where(inside, middle, end)
+    return end
+
+
+def test_beams_are_a_pinhole() -> None:
+    windows = Windows(torch.tensor([[40.0, 30.0, 120.0, 90.0]] * 2), FRAME, (8, 6))
+    beams = beams_of(eyes(), windows)
+    focal = FRAME[0] / 2 / math.tan(FIELD / 2)
     for row in range(6):
         for column in range(8):
-            way = np.array([(column + 0.5 - 4) / focal, (row + 0.5 - 3) / focal, 1.0])
-            np.testing.assert_allclose(rays[:, row, column], way / np.linalg.norm(way), atol=1e-6)
+            x, y = 40 + 10 * (column + 0.5) - 160, 30 + 10 * (row + 0.5) - 128
+            way = eyes().rotations[1] @ torch.tensor([x / focal, y / focal, 1.0])
+            result = beams.directions[:, 1, row * 8 + column]
+            torch.testing.assert_close(result, way / way.norm(), atol=1e-5, rtol=0)
+    assert beams.width[0, 0].item() == pytest.approx(10 / focal)
 
 
-def test_turn_rays_multiplies_every_ray() -> None:
-    rays = camera_rays(4, 2, CPU)
-    turn = torch.linalg.qr(
-        torch.from_numpy(np.random.default_rng(0).normal(size=(3, 3, 3)))
-    ).Q.float()
-    turned = turn_rays(rays, turn)
-    for frame in range(3):
-        np.testing.assert_allclose(turned[:, frame, 1, 2], turn[frame] @ rays[:, 1, 2], atol=1e-6)
+def test_cells_lie_over_their_pixels() -> None:
+    fine, coarse = (beams_of(eyes(), whole((10, 8)), cell) for cell in (1, 4))
+    assert coarse.shape == (2, 3)
+    middle = fine.directions.view(3, 2, 8, 10)[:, :, 1:3, 5:7].mean((2, 3))
+    middle = middle / middle.norm(dim=0)
+    torch.testing.assert_close(coarse.directions[:, :, 1], middle, atol=5e-3, rtol=0)
 
 
-def test_rays_reach_where_they_point() -> None:
-    rays = Rays(torch.tensor([[1.0], [2.0], [3.0]]), torch.tensor([[0.0], [0.6], [0.8]]))
-    assert rays.at(torch.tensor([5.0]))[:, 0].tolist() == [1.0, 5.0, 7.0]
+def test_march_finds_what_a_patient_march_finds() -> None:
+    windows = whole((96, 78))
+    beams = beams_of(eyes(), windows)
+    depth, expected = march_windows(SCENE, eyes(), windows), patient_march(beams)
+    off = (depth - expected).abs() / (expected * beams.width)
+    assert off.median() < 0.1  # pixels
+    assert (off > 1).float().mean() < 0.02  # rays that graze an edge
+    assert (depth > 1.05 * expected).float().mean() < 0.004  # hardly any go through
+    shares, same = (SCENE.touch(beams.at(d), beams.phases).shares for d in (depth, expected))
+    for share, other in zip(shares, same, strict=True):
+        mask, truth = share > 0.5, other > 0.5
+        assert (mask != truth).float().mean() < 0.004
 
 
-def test_advance_stops_at_the_far_end() -> None:
-    patient, _ = small_scene()
-    rays = Rays(torch.zeros(3, 1), torch.tensor([[0.0], [0.0], [1.0]]))
-    depth, _ = advance(patient.colon, [], rays, torch.tensor([FAR]), 3)
-    assert depth.item() <= FAR
+def test_every_ray_ends_on_the_surface() -> None:
+    beams = beams_of(eyes(), whole((64, 52)))
+    depth = march_windows(SCENE, eyes(), whole((64, 52)))
+    left = SCENE.distance(beams.at(depth), beams.phases).abs() / (depth * beams.width)
+    assert (left > 0.3).float().mean() < 0.003
 
 
-def test_march_finds_what_a_patient_naive_march_finds() -> None:
-    patient, skin = small_scene()
-    shots = shots_at(patient, skin)
-    grid = camera_rays(32, 28, CPU)
-    depth, rays = march(patient.colon, [skin.lump], shots.origins, shots.rotations, grid)
-    naive = torch.zeros_like(depth)
-    for _ in range(200):  # every ray by itself, from the camera, until it rests
-        naive = (naive + scene_distance(patient.colon, [skin.lump], rays.at(naive))).clamp(max=FAR)
-    near = naive < 3
-    assert near.float().mean() > 0.5
-    wrong = (depth - naive).abs() > 0.02 * naive
-    assert wrong[near].float().mean() < 0.01
+def grown(mask: torch.Tensor) -> torch.Tensor:
+    """Masks (2, 20 * 24) with the pixels around them."""
+    grid = mask.view(2, 1, 20, 24).float()
+    return torch.nn.functional.max_pool2d(grid, 3, stride=1, padding=1).flatten(1) > 0
 
 
-def test_pixel_rays_keep_the_order_of_frames() -> None:
-    origins = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
-    turned = turn_rays(camera_rays(4, 2, CPU), torch.eye(3).expand(2, 3, 3))
-    rays = pixel_rays(origins, turned)
-    assert rays.origins[:, 0].tolist() == [1.0, 2.0, 3.0]
-    assert rays.origins[:, 8].tolist() == [4.0, 5.0, 6.0]
-    assert torch.equal(rays.some(torch.tensor([9])).directions[:, 0], turned[:, 1, 0, 1])
+def test_what_is_smaller_than_a_cell_is_found() -> None:
+    """A polyp of a few pixels has the mask of a patient march but for its border."""
+    windows = whole((24, 20))
+    beams = beams_of(eyes(), windows)
+    expected = SCENE.touch(beams.at(patient_march(beams)), beams.phases).shares[0] > 0.5
+    depth = march_windows(SCENE, eyes(), windows)
+    result = SCENE.touch(beams.at(depth), beams.phases).shares[0] > 0.5
+    assert expected.sum() > 10
+    assert (result & ~grown(expected)).sum() == 0
+    assert (~result & ~grown(~expected)).sum() == 0
+
+
+def test_depths_do_not_depend_on_the_batch_or_the_tiles() -> None:
+    windows = whole((40, 32))
+    both = march_windows(SCENE, eyes(), windows)
+    for most in (1280, 500):
+        assert torch.equal(march_windows(SCENE, eyes(), windows, most), both)
+    for frame in (0, 1):
+        one = Eyes(*(getattr(eyes(), name)[frame : frame + 1] for name in Eyes.__annotations__))
+        alone = march_windows(SCENE, one, windows.some(np.array([frame])))
+        assert torch.equal(alone[0], both[frame])
+
+
+def test_tiles_cover_every_pixel_once() -> None:
+    for frames, pixels, most in ((3, 10, 4), (5, 10, 25), (2, 7, 7)):
+        seen = np.zeros((frames, pixels), int)
+        for some, part in tiles(frames, pixels, most):
+            assert seen[some, part].size <= most
+            seen[some, part] += 1
+        assert (seen == 1).all()
+
+
+def test_refine_gives_every_cell_to_its_quarters() -> None:
+    depth = torch.arange(6.0)[None]  # 2 x 3 cells
+    result = refine(depth, (2, 3), (3, 6)).view(3, 6)
+    assert result.tolist() == [[0, 0, 1, 1, 2, 2], [0, 0, 1, 1, 2, 2], [3, 3, 4, 4, 5, 5]]

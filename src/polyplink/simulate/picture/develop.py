@@ -1,6 +1,5 @@
 """From light to a picture: automatic exposure, white balance, tone curve, softness of the lens."""
 
-import torch
 from torch import Tensor
 
 TARGET = 0.42  # mean of the square roots of brightness that the exposure aims for

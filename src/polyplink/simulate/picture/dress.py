@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from polyplink.simulate.picture.blink import draw_blinks
+from polyplink.simulate.picture.field import Skin
 from polyplink.simulate.picture.grain import draw_grain
 from polyplink.simulate.picture.paint import paint_map
 from polyplink.simulate.picture.patient import Patient, draw_patient
 from polyplink.simulate.picture.polyp import lump_foot
 from polyplink.simulate.picture.scar import Scar, draw_scar
-from polyplink.simulate.picture.shade import Skin
 from polyplink.simulate.picture.veil import draw_clouds
 from polyplink.simulate.plan import Plan
 from polyplink.simulate.streams import stream

@@ -36,6 +36,14 @@ Vector = tuple[Tensor, Tensor, Tensor]
 
 
 @dataclass(frozen=True)
+class Skin:
+    """A polyp as it is drawn: its lump, and (3, m, m) colours over its surface, linear RGB."""
+
+    lump: Lump
+    paint: Tensor
+
+
+@dataclass(frozen=True)
 class Body:
     """A polyp made ready: numbers of its lump, and its maps.
 
@@ -57,15 +65,16 @@ class Body:
     radius: Tensor
 
 
-def make_body(lump: Lump, paint: Tensor) -> Body:
-    """A lump with its (3, m, m) colours, made ready."""
+def make_body(skin: Skin) -> Body:
+    """A polyp made ready."""
+    lump = skin.lump
     rho = lump.maps[0]
     texel = 2 * MAP_EXTENT / (len(rho) - 1)
     along_rows, along_columns = torch.gradient(rho, spacing=texel)
     for slope in (along_rows, along_columns):  # beyond the border the radius stays what it is
         slope[[0, -1]] = 0
         slope[:, [0, -1]] = 0
-    maps = torch.cat([torch.stack([rho, along_columns, along_rows]), paint])[None]
+    maps = torch.cat([torch.stack([rho, along_columns, along_rows]), skin.paint])[None]
     axes = lump.axes.T
     rows = tuple((float(a), float(b), float(c)) for a, b, c in axes.cpu())
     x, y, z = (-(axes @ lump.centre)).tolist()

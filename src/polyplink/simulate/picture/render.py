@@ -11,7 +11,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from polyplink.simulate.picture.cones import Beams, Eyes, beams_of, march_windows, tiles
 from polyplink.simulate.picture.develop import automatic_gains, develop
 from polyplink.simulate.picture.dress import Scenery
 from polyplink.simulate.picture.effects import apply_effects, write_overlays
@@ -19,7 +18,7 @@ from polyplink.simulate.picture.field import Field, Touch, make_body
 from polyplink.simulate.picture.grain import read_grain
 from polyplink.simulate.picture.lens import lens_mask
 from polyplink.simulate.picture.light import Wound, light, normals, surface_colour
-from polyplink.simulate.picture.march import FAR
+from polyplink.simulate.picture.march import FAR, Beams, Eyes, beams_of, march_windows, tiles
 from polyplink.simulate.picture.scar import REACH
 from polyplink.simulate.picture.scene import CALM_RADIUS, Lump
 from polyplink.simulate.picture.visible import groups, in_windows
@@ -69,14 +68,12 @@ class Renderer:
         self.scenery = scenery.to(device)
         self.batch, self.tile = BATCH[device.type], TILE[device.type]
         self._field = Field(plan.colon)
-        self._bodies = [make_body(s.lump, s.paint) for s in self.scenery.skins]
+        self._bodies = [make_body(skin) for skin in self.scenery.skins]
         # The wave moves what is on the wall by as much as this.
         margin = 1.3 * plan.colon.wave
         spheres = [(lump.centre.tolist(), body_radius(lump) + margin) for lump in plan.lumps]
-        spheres += [(place, CALM_REACH) for place in plan.colon.calm]
-        spheres += [
-            (scar.place.tolist(), REACH * scar.radius + margin) for scar in scenery.scars
-        ]
+        spheres += [(list(place), CALM_REACH) for place in plan.colon.calm]
+        spheres += [(scar.place.tolist(), REACH * scar.radius + margin) for scar in scenery.scars]
         self._centres = np.array([centre for centre, _ in spheres], float).reshape(-1, 3)
         self._radii = np.array([radius for _, radius in spheres], float)
         self._removed = np.array(
@@ -197,9 +194,7 @@ class Renderer:
                 polyps[:, pixels] = polyp_pixels(touch, depth, names)
             yield some, drawn
 
-    def _light(
-        self, beams: Beams, depth: Tensor, touch: Touch, wounds: Sequence[Wound]
-    ) -> Tensor:
+    def _light(self, beams: Beams, depth: Tensor, touch: Touch, wounds: Sequence[Wound]) -> Tensor:
         patient = self.scenery.patient
         colour, relief = surface_colour(patient, touch, wounds, depth * beams.width)
         return light(patient, colour, normals(touch, relief), beams.directions, depth)

@@ -1,12 +1,9 @@
 """What can be in a window at all: spheres against its four sides, for all frames at once."""
 
-import math
-
 import numpy as np
 from numpy.typing import NDArray
 
-from polyplink.simulate.picture.cones import FOCAL
-from polyplink.simulate.picture.march import FAR
+from polyplink.simulate.picture.march import FAR, FOCAL
 from polyplink.simulate.picture.window import Windows
 
 Array = NDArray[np.float64]
@@ -44,8 +41,3 @@ def groups(shown: NDArray[np.bool_]) -> list[tuple[NDArray[np.int64], NDArray[np
     kinds, which = np.unique(shown, axis=0, return_inverse=True)
     which = which.reshape(-1)
     return [(np.flatnonzero(which == k), np.flatnonzero(kind)) for k, kind in enumerate(kinds)]
-
-
-def sphere_of_frame(width: int, height: int) -> float:
-    """Half the diagonal of the view, radians."""
-    return math.atan(math.hypot(0.5, 0.5 * height / width) / FOCAL)
