@@ -7,7 +7,7 @@ import polars as pl
 from polyplink.data import lesion_info, video_info
 from polyplink.errors import find_named
 from polyplink.simulate.cast import procedure_specs
-from polyplink.simulate.specs import SURPLUS, PairSpec, PolypSpec, Preset, ProcedureSpec
+from polyplink.simulate.specs import PairSpec, PolypSpec, Preset, ProcedureSpec
 
 __all__ = [
     "PRESETS",
@@ -22,10 +22,6 @@ __all__ = [
     "smoke",
     "tiny",
 ]
-
-# Of the surplus of boxes is planned as views of two polyps. The rest comes by itself: of two that
-# lie side by side one slips into looks at the other.
-PLANNED = 0.93
 
 # Four studies of ten, eight of each to train on. Most procedures have three polyps; 001-006 has
 # none and 002-010 a single one, as happens in life.
@@ -59,7 +55,6 @@ def real_colon_sim() -> Preset:
         published_looks=True,
         fullest=1.0,
         pair_share=0.5,
-        surplus=PLANNED * SURPLUS,
         frames="none",
         annotations="none",
     )

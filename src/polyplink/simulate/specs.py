@@ -103,8 +103,7 @@ class Preset:
         close_share: Share of them in which two are looked at in turn, within a minute.
         return_share: Share of them in which an earlier polyp is gone back to, and removed only
             then, after another one was.
-        surplus: Boxes beyond one per frame with a box, of the whole set, that are planned as views
-            of two polyps (published looks only).
+        surplus: Boxes beyond one per frame with a box, of the whole set (published looks only).
         difficulty: 0 (polyps unlike each other, steady views) to 1 (alike, changing views).
         frames: Which frames are written: all, those with a box, or none.
         annotations: Written as folders of files, as archives as released, or not at all.
