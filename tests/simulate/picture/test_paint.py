@@ -2,17 +2,11 @@ import dataclasses
 
 import numpy as np
 import torch
-from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import roc_auc_score
-from sklearn.model_selection import cross_val_predict
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from polyplink.simulate.picture.paint import paint_map
 from polyplink.simulate.picture.polyp import Traits, draw_traits, surface_maps
 from tests.simulate.scenes import Kind
 
-CLASSES, CHANCES = ("AD", "HP", "NO POLYP"), (0.43, 0.42, 0.15)  # about as in REAL-Colon
 TISSUE = torch.tensor([0.8, 0.35, 0.28])
 
 
@@ -57,29 +51,3 @@ def test_polyps_share_their_patients_colour() -> None:
     twice = paint_map(traits, maps, TISSUE)
     pale = paint_map(traits, maps, 0.5 * TISSUE)
     assert (pale <= twice + 1e-6).all()
-
-
-def features(paint: torch.Tensor) -> list[float]:
-    """Mean colours, contrast and the power of five bands of waves, of the middle of a map."""
-    tone = (1 - torch.exp(-2.2 * paint[:, 24:104, 24:104])).sqrt().numpy()
-    bright = tone.mean(0)
-    power = np.abs(np.fft.rfft2(bright - bright.mean())) ** 2
-    rate = np.hypot(*np.meshgrid(np.fft.fftfreq(80, 1 / 80), np.arange(41), indexing="ij"))
-    bands = [power[(rate >= low) & (rate < 2 * low)].mean() for low in (1, 2, 4, 8, 16)]
-    red, green, blue = tone.mean(axis=(1, 2))
-    return [np.log(red / green), np.log(green / blue), red, bright.std(), *np.log(bands)]
-
-
-def test_histology_can_be_guessed_from_the_surface_but_not_known() -> None:
-    """A linear probe tells adenomas from the rest better than chance, and is often wrong."""
-    rng = np.random.default_rng(0)
-    known, rows = [], []
-    for _ in range(150):
-        kind = str(rng.choice(CLASSES, p=CHANCES))
-        traits = draw_traits(rng, Kind(3.0, kind), 0.5)
-        tissue = TISSUE * torch.from_numpy(np.exp(rng.normal(0, 0.1, 3)).astype(np.float32))
-        rows.append(features(paint_map(traits, surface_maps(rng, traits), tissue)))
-        known.append(kind == "AD")
-    probe = make_pipeline(StandardScaler(), LogisticRegression(C=0.3))
-    scores = cross_val_predict(probe, np.array(rows), known, cv=5, method="decision_function")
-    assert 0.68 < roc_auc_score(known, scores) < 0.92
