@@ -91,6 +91,13 @@ def test_an_unknown_codec(tmp_path: Path) -> None:
         pass
 
 
+def test_a_title_that_is_no_text_does_no_harm(tmp_path: Path) -> None:
+    path = write_film(tmp_path / "x.mp4", 3)
+    path.write_bytes(path.read_bytes().replace(b"VideoHandler", b"\x86ideoHandler"))
+    with open_video(path) as video:
+        assert video.n_frames == 3
+
+
 def test_names_of_frames() -> None:
     assert frame_name("d/a.mp4", 17) == "d/a.mp4#17"
     assert split_frame_name("d/a.mp4#17") == ("d/a.mp4", 17)

@@ -137,7 +137,7 @@ def open_video(path: Path) -> Iterator[Video]:
     if not path.is_file():
         raise PolyplinkError(f"video {path} is missing", "restore it, or mend `source`")
     try:
-        container = av.open(str(path))
+        container = av.open(str(path), metadata_errors="replace")
     except (av.error.FFmpegError, OSError) as error:
         raise PolyplinkError(
             f"video {path} cannot be opened ({first_line(error)})",
@@ -154,7 +154,7 @@ def open_video(path: Path) -> Iterator[Video]:
             raise PolyplinkError(f"video {path} holds no frame", "copy it again")
         context = stream.codec_context
         fps = index.fps(stream.time_base, stream.average_rate)
-    with av.open(str(path)) as container:
+    with av.open(str(path), metadata_errors="replace") as container:
         careful(container, threads=index.times is not None)
         yield Video(path, index.n_frames, context.width, context.height, fps, container, index)
 
