@@ -23,11 +23,11 @@ from polyplink.simulate.course.project import FOCAL
 from polyplink.simulate.course.rotations import look_down, turn_own
 from polyplink.simulate.picture.scene import Colon
 
-WIDTH = (0.32, 0.52)  # median and log sd over looks of the share of the frame a polyp is wide
+WIDTH = (0.335, 0.46)  # median and log sd over looks of the share of the frame a polyp is wide
 PAIR_WIDTH = (0.6, 0.9)  # share that two polyps in one view take together
 SPREAD = (0.36, 0.5)  # median and log sd of the sd of log distance within a look
 FARTHEST = 1.7  # units from a polyp that the lumen leaves room for
-GAP = 0.05  # units between a polyp and the lens at least
+GAP = 0.04  # units between a polyp and the lens at least
 ELEVATION = (math.radians(28), math.radians(80))
 HEADROOM = 1.25  # units above the wall at most
 CYCLE = 120  # frames: a longer look is wandered through more than once

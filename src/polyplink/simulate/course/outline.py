@@ -7,7 +7,7 @@ polyp the rim where wall and polyp have equal shares.
 """
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -15,7 +15,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from polyplink.simulate.course.project import Body
-from polyplink.simulate.picture.scene import Colon, Lump, centre_line, surface
+from polyplink.simulate.picture.scene import (
+    WALL_BOUND,
+    Colon,
+    Lump,
+    centre_line,
+    surface,
+    wall_distance,
+)
 
 Array = NDArray[np.float64]
 AROUND = 80  # rays around the polyp
@@ -23,8 +30,9 @@ DOWN = 36  # rays from its top to its rim
 SCAN = 36  # angles among which the rim is looked for
 LOWEST = math.radians(177)  # from the top
 INSIDE = 0.4  # radii from the centre where the march begins
-STEPS = 24
-BISECTIONS = 6
+STEPS = 60
+FOOT = 1.5  # widths of the joint with the wall that the rays to a stalk's foot start above it
+BISECTIONS = 8
 CLOSE = 2e-3  # of the smallest radius: a distance from which the next step arrives
 STRIDE = 1.12  # of a distance: they are bounds, and a little short
 COARSE_DOWN, COARSE_AROUND = 10, 20
@@ -33,47 +41,70 @@ CALM_REACH = 3.0  # units along the tube beyond which a calm place does not coun
 REACH = 3.0  # the surface is looked for up to so many radii from the centre
 
 
-def _rays(lump: Lump, tilt: Tensor, turn: Tensor) -> Tensor:
-    """Ways (3, n) from the centre at angles from the top and around, in radii of the lump."""
-    local = torch.stack([tilt.sin() * turn.cos(), tilt.sin() * turn.sin(), tilt.cos()])
-    return lump.axes.double() @ (lump.radii.double()[:, None] * local)
+@dataclass(frozen=True)
+class _Star:
+    """Where rays start (3, 1), and what their directions are multiplied by (3,), at rest."""
+
+    origin: Tensor
+    scale: Tensor
+
+    def rays(self, lump: Lump, tilt: Tensor, turn: Tensor) -> Tensor:
+        """Ways (3, n) at angles from the top and around."""
+        local = torch.stack([tilt.sin() * turn.cos(), tilt.sin() * turn.sin(), tilt.cos()])
+        return lump.axes.double() @ (self.scale[:, None] * local)
 
 
-def _surface_along(colon: Colon, lump: Lump, ways: Tensor) -> tuple[Tensor, Tensor]:
-    """Where ways (3, n) first leave the joined surface: points (3, n) and the polyp's share (n,).
+def _head(lump: Lump) -> _Star:
+    """Rays from the centre, in radii of the lump."""
+    return _Star(lump.centre.double()[:, None], lump.radii.double())
+
+
+def _foot(colon: Colon, lump: Lump) -> _Star:
+    """Rays from within the foot of a stalk: its fillet cannot be seen from the head."""
+    lift = wall_distance(colon, lump.centre[:, None]).double() / WALL_BOUND
+    down = lift - FOOT * lump.blend
+    origin = lump.centre.double()[:, None] - lump.axes.double()[:, 2:] * down
+    return _Star(origin, torch.full((3,), lump.stalk[0], dtype=torch.float64))
+
+
+def _surface_along(
+    colon: Colon, lump: Lump, star: _Star, tilt: Tensor, turn: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Where rays first leave the joined surface: points (3, n) and the polyp's share (n,).
 
     Steps about as long as the distance lead outwards to the surface; beyond the rim, where there
     is only wall to go into, they end at `REACH` with no share.
     """
-    centre = lump.centre.double()[:, None]
+    ways = star.rays(lump, tilt, turn)
     per_unit = STRIDE / torch.linalg.vector_norm(ways, dim=0)
     s = torch.full_like(per_unit, INSIDE)
-    close = CLOSE * float(lump.radii.min())
+    close = CLOSE * float(star.scale.min())
     some = torch.arange(len(s))  # of the rays, those that are not there yet
     for _ in range(STEPS):
-        points = centre + s[some] * ways[:, some]
+        points = star.origin + s[some] * ways[:, some]
         distance = surface(colon, [lump], points.float())[0].double()
         s[some] = (s[some] - distance * per_unit[some]).clamp(max=REACH)
         some = some[(distance.abs() > close) & (s[some] < REACH)]
         if not len(some):
             break
-    points = centre + s * ways
-    return points, surface(colon, [lump], points.float())[1][0].double()
+    points = star.origin + s * ways
+    distance, share = surface(colon, [lump], points.float())
+    arrived = distance.abs() < 2 * close  # the others stay inside, down a stalk into the wall
+    return points, torch.where(arrived, share[0], 0.0).double()
 
 
-def _rim(colon: Colon, lump: Lump, turn: Tensor) -> Tensor:
+def _rim(colon: Colon, lump: Lump, star: _Star, turn: Tensor) -> Tensor:
     """The largest angle from the top at which half of the surface is polyp, around at (n,)."""
     scan = torch.linspace(0, LOWEST, SCAN, dtype=turn.dtype)
-    grid = scan[:, None].expand(SCAN, len(turn))
-    ways = _rays(lump, grid.reshape(-1), turn.repeat(SCAN))
-    inside = _surface_along(colon, lump, ways)[1].view(SCAN, -1) > 0.5  # (SCAN, n)
+    grid = scan[:, None].expand(SCAN, len(turn)).reshape(-1)
+    inside = _surface_along(colon, lump, star, grid, turn.repeat(SCAN))[1].view(SCAN, -1) > 0.5
     last = SCAN - 1 - inside.flip(0).int().argmax(0)  # (n,)
     low, high = scan[last], scan[(last + 1).clamp(max=SCAN - 1)]
     for _ in range(BISECTIONS):
         middle = 0.5 * (low + high)
-        polyp = _surface_along(colon, lump, _rays(lump, middle, turn))[1] > 0.5
+        polyp = _surface_along(colon, lump, star, middle, turn)[1] > 0.5
         low, high = torch.where(polyp, middle, low), torch.where(polyp, high, middle)
-    return 0.5 * (low + high)
+    return low
 
 
 def _grid_triangles(rows: int, columns: int) -> NDArray[np.int64]:
@@ -133,9 +164,14 @@ def outline(colon: Colon, lump: Lump) -> Body:
     near = tuple(p for p in colon.calm if abs(p[2] - float(lump.centre[2])) < CALM_REACH)
     still = replace(colon, wave=0.0, calm=near)
     turn = torch.arange(AROUND, dtype=torch.float64) * (2 * math.pi / AROUND)
-    rim = _rim(still, lump, turn)
+    star = _head(lump)
+    rim = _rim(still, lump, star, turn)
     tilt = torch.linspace(0, 1, DOWN, dtype=torch.float64)[:, None] * rim
-    points, _ = _surface_along(still, lump, _rays(lump, tilt.reshape(-1), turn.repeat(DOWN)))
+    points, _ = _surface_along(still, lump, star, tilt.reshape(-1), turn.repeat(DOWN))
+    if lump.stalk[1]:
+        foot = _foot(still, lump)
+        low = _rim(still, lump, foot, turn)
+        points[:, -AROUND:] = _surface_along(still, lump, foot, low, turn)[0]
     rest = np.ascontiguousarray(points.T.numpy())
     middle = 0.5 * (rest.min(0) + rest.max(0))
     # The wave widens by a few percent; a ball this much too large is still a ball around it all.
