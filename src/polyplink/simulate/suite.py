@@ -87,7 +87,7 @@ def _write_set(out: Path, preset: Preset, data: DataSet, workers: int) -> None:
     elif preset.annotations == "folders":
         write_real_colon(data, out, keep=True)
     else:
-        write_archives(data, out, workers=workers)
+        write_archives(data, out, workers=workers, keep=True)
         write_tables(data, out)
 
 
