@@ -19,6 +19,7 @@ def test_worst_first_and_images_only_when_asked() -> None:
         ("warning", "tiny box"),
         ("note", "box without polyp"),
         ("note", "procedure without polyp"),
+        ("note", "licence"),
     ]
     more = {f.check for f in diagnose(data, images=True)} - {f.check for f in findings}
     assert more == {"box without image"}

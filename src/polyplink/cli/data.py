@@ -183,14 +183,26 @@ def _pairs(texts: list[str] | None) -> dict[str, str] | None:
 @guarded
 def doctor(
     data: Data,
-    images: Annotated[bool, typer.Option(help="Also look for the image files.")] = True,
+    images: Annotated[
+        bool, typer.Option(help="Also look for the images, and open a sample of them.")
+    ] = True,
+    deep: Annotated[
+        bool, typer.Option("--deep", help="Open all images; takes as long as decoding them.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Say what is wrong with a data set, worst first."""
     from polyplink.artefacts import to_plain
     from polyplink.data import diagnose, read_data
 
-    findings = diagnose(read_data(data), images=images)
+    with bars() as progress:
+        findings = diagnose(
+            read_data(data),
+            images=images,
+            deep=deep,
+            folder=data,
+            progress=functools.partial(progress, "images opened"),
+        )
     if as_json:
         typer.echo(json.dumps(to_plain(findings)))
     else:

@@ -1,19 +1,26 @@
-"""The doctor's check of image files: are they there. None is opened."""
+"""The doctor's check of images: are they there, in folders, archives and videos. None is opened."""
 
 import os
+import zipfile
 from pathlib import Path
 
 import polars as pl
 
 from polyplink.data.findings import Finding, find
 from polyplink.data.tables import DataSet
+from polyplink.data.trees import INSIDE
+from polyplink.data.video import split_frame_name
 
 
-def check_images(data: DataSet) -> list[Finding]:
+def check_images(data: DataSet, root: Path = Path()) -> list[Finding]:
     """Look for every box's image in a listing of its folder, one listing for each folder.
+
+    Of an image in an archive the archive must be there, and in the listing of a .zip the image; of
+    a frame of a video the video.
 
     Args:
         data: The data set.
+        root: Folder that relative sources are relative to.
 
     Returns:
         Images that are missing (error), boxes that name no image (warning).
@@ -23,15 +30,20 @@ def check_images(data: DataSet) -> list[Finding]:
         source, on="procedure_id", how="left", maintain_order="left"
     )
     images = boxes.drop_nulls("image").unique(["source", "image"], maintain_order=True)
+    # "p.zip!/b/c.jpg" -> "p.zip" and "b/c.jpg"; "a.mp4#3" -> "a.mp4".
+    archive = pl.col("image").str.extract(r"(?i)^(.*?\.(?:zip|tar|tar\.gz|tgz))!/")
+    video = pl.col("image").str.extract(r"^(.+\.[A-Za-z0-9]+)#\d+$")
+    images = images.with_columns(archive=archive, video=video)
     # "a/b/c.jpg" -> "a/b" and "c.jpg"; a bare name lies in the source itself.
-    images = images.with_columns(
-        folder=pl.col("image").str.extract(r"^(.*)/[^/]*$").fill_null(""),
-        name=pl.col("image").str.extract(r"([^/]*)$"),
+    images = images.with_columns(file=pl.coalesce("archive", "video", "image")).with_columns(
+        folder=pl.col("file").str.extract(r"^(.*)/[^/]*$").fill_null(""),
+        name=pl.col("file").str.extract(r"([^/]*)$"),
     )
-    there = _listing(images.select("source", "folder").unique(maintain_order=True))
+    there = _listing(images.select("source", "folder").unique(maintain_order=True), root)
+    absent = images.join(there, on=["source", "folder", "name"], how="anti", maintain_order="left")
     return [
         *find(
-            images.join(there, on=["source", "folder", "name"], how="anti", maintain_order="left"),
+            pl.concat([absent, _not_in_zip(images, absent, root)]),
             "error",
             "missing image",
             "procedure {procedure_id}, frame {frame}: no file {image} in {source}",
@@ -47,11 +59,33 @@ def check_images(data: DataSet) -> list[Finding]:
     ]
 
 
-def _listing(folders: pl.DataFrame) -> pl.DataFrame:
+def is_plain(image: str) -> bool:
+    """Whether an image is a file of its own: in no archive, and no frame of a video."""
+    return INSIDE not in image and split_frame_name(image) is None
+
+
+def _not_in_zip(images: pl.DataFrame, absent: pl.DataFrame, root: Path) -> pl.DataFrame:
+    """Images that the listing of their .zip archive lacks; archives that cannot be listed too."""
+    zipped = images.filter(pl.col("archive").str.to_lowercase().str.ends_with(".zip"))
+    zipped = zipped.join(absent, on=["source", "image"], how="anti", maintain_order="left")
+    parts = [images.clear()]
+    for (source, name), part in zipped.group_by("source", "archive", maintain_order=True):
+        try:
+            with zipfile.ZipFile(root / str(source) / str(name)) as archive:
+                members = set(archive.namelist())
+        except (OSError, zipfile.BadZipFile):
+            members = set()
+        last = {member.rpartition("/")[2] for member in members}
+        inner = part["image"].str.slice(len(str(name)) + len(INSIDE))
+        parts.append(part.filter(~inner.is_in(list(members | last))))
+    return pl.concat(parts)
+
+
+def _listing(folders: pl.DataFrame, root: Path) -> pl.DataFrame:
     """Names of all files in folders (columns source, folder); an absent folder has none."""
     tables = []
     for source, folder in folders.iter_rows():
-        path = Path(source) / folder
+        path = root / source / folder
         names = os.listdir(path) if path.is_dir() else []  # noqa: PTH208 - names are enough
         tables.append(
             pl.DataFrame({"name": names}, schema={"name": pl.String}).with_columns(

@@ -1,18 +1,34 @@
 """What is wrong with a data set, before it costs a night."""
 
+from collections.abc import Callable
+from pathlib import Path
+
 from polyplink.data.check_boxes import check_boxes, check_gaps, check_identities
 from polyplink.data.check_images import check_images
+from polyplink.data.check_names import check_names
+from polyplink.data.check_pixels import check_pixels
 from polyplink.data.check_procedures import check_contents, check_splits
 from polyplink.data.findings import SEVERITIES, Finding
+from polyplink.data.licences import check_licences
 from polyplink.data.tables import DataSet
 
 
-def diagnose(data: DataSet, *, images: bool) -> list[Finding]:
+def diagnose(
+    data: DataSet,
+    *,
+    images: bool,
+    deep: bool = False,
+    folder: Path = Path(),
+    progress: Callable[[int, int], None] | None = None,
+) -> list[Finding]:
     """Run every check on a data set.
 
     Args:
         data: The data set.
-        images: Look for the image files too (folders are listed, no file is opened).
+        images: Look for the images too: folders are listed, and a sample is opened.
+        deep: Open all images, those in archives and videos included.
+        folder: The data folder, which relative sources are relative to.
+        progress: Called with images opened and images to open.
 
     Returns:
         The findings, worst first; empty where nothing is odd.
@@ -21,9 +37,12 @@ def diagnose(data: DataSet, *, images: bool) -> list[Finding]:
         *check_splits(data),
         *check_boxes(data),
         *check_identities(data),
+        *check_names(data),
         *check_contents(data),
         *check_gaps(data),
+        *check_licences(data),
     ]
-    if images:
-        findings += check_images(data)
+    if images or deep:
+        findings += check_images(data, folder)
+        findings += check_pixels(data, folder, deep=deep, progress=progress)
     return sorted(findings, key=lambda finding: SEVERITIES.index(finding.severity))
