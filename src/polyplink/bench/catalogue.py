@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from polyplink.bench import bags, startup, sweep, tracklets
+from polyplink.bench import bags, simulate, startup, sweep, tracklets
 from polyplink.bench.harness import BenchResult
 
 
@@ -26,4 +26,5 @@ CATALOGUE: Mapping[str, Bench] = {
     "tracklets": Bench(tracklets.run, tracklets.BOXES),
     "bags": Bench(bags.run, bags.FRAGMENTS),
     "sweep": Bench(sweep.run, sweep.TRACKLETS),
+    "simulate": Bench(simulate.run, simulate.CROPS),
 }

@@ -25,6 +25,8 @@ class BenchResult:
         exponent: Of ours_s as a power of size; 1 is linear. Null where size does not vary.
         equal: Whether outputs were compared in this very run and were equal. A benchmark without
             a rival compares with what its docstring promises.
+        rate: Of size a second with all that ours may use, several processes perhaps; null where
+            nobody asks for it.
     """
 
     name: str
@@ -35,6 +37,7 @@ class BenchResult:
     ratio: float | None
     exponent: float | None
     equal: bool
+    rate: float | None = None
 
     def line(self) -> str:
         """The result on one line, for reading."""
@@ -43,6 +46,8 @@ class BenchResult:
             said.append(f"{self.ratio:8.1f} x faster than {self.rival} ({self.rival_s:.3f} s)")
         if self.exponent is not None:
             said.append(f"grows as size^{self.exponent:.2f}")
+        if self.rate is not None:
+            said.append(f"{self.rate:.1f} a second")
         said.append("equal" if self.equal else "NOT EQUAL")
         return ", ".join(said)
 
@@ -56,9 +61,11 @@ def against(
     rival_s: float,
     exponent: float | None,
     equal: bool,
+    rate: float | None = None,
 ) -> BenchResult:
     """A result with its ratio filled in."""
-    return BenchResult(name, rival, size, ours_s, rival_s, rival_s / ours_s, exponent, equal)
+    ratio = rival_s / ours_s
+    return BenchResult(name, rival, size, ours_s, rival_s, ratio, exponent, equal, rate)
 
 
 def best_of(fn: Callable[[], object], repeats: int = 3) -> float:

@@ -3,7 +3,7 @@
 A frame's pixels depend on the frame and the window alone, not on what is drawn with it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,6 +26,7 @@ from polyplink.simulate.picture.window import Windows
 from polyplink.simulate.plan import Plan
 
 Frames = NDArray[np.int64]
+March = Callable[[Field, Eyes, Windows, int], Tensor]
 
 METER = (16, 14)  # rays of the light meter
 CALM_REACH = CALM_RADIUS + 1.3  # of a calm place, bends and the depth of the lumen included
@@ -61,10 +62,13 @@ class Renderer:
         plan: What is where and when.
         scenery: What it looks like.
         device: Where to draw. A GPU gives other bytes than a CPU.
+        march: Finds depths, as `march_windows` does.
     """
 
-    def __init__(self, plan: Plan, scenery: Scenery, device: torch.device) -> None:
-        self.plan, self.device = plan, device
+    def __init__(
+        self, plan: Plan, scenery: Scenery, device: torch.device, *, march: March = march_windows
+    ) -> None:
+        self.plan, self.device, self._march = plan, device, march
         self.scenery = scenery.to(device)
         self.batch, self.tile = BATCH[device.type], TILE[device.type]
         self._field = Field(plan.colon)
@@ -178,7 +182,7 @@ class Renderer:
         scars = [int(k) - bodies - calm for k in shown if k >= bodies + calm]
         field = self._field.near([self._bodies[k] for k in names], places)
         whole = windows.some(batch)
-        depths = march_windows(field, self._eyes(frames[batch]), whole, self.tile)
+        depths = self._march(field, self._eyes(frames[batch]), whole, self.tile)
         width, height = windows.size
         for rows in _cut(np.arange(len(batch)), max(1, self.tile // (width * height))):
             some = batch[rows]
