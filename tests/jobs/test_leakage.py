@@ -6,7 +6,7 @@ import polars as pl
 
 from polyplink.data import DataSet, read_data
 from polyplink.encoders import Seen
-from polyplink.jobs.leakage import overlap, seen_by
+from polyplink.jobs.leakage import meetings, overlap, seen_by
 from tests.samples import write_procedures
 
 
@@ -26,3 +26,16 @@ def test_procedures_and_patients_are_known_again_whatever_the_key(tmp_path: Path
         table = data.procedures.with_columns(**columns)
         other = DataSet.of(data.detections, table, data.polyps)
         assert overlap(seen, other, every) == expected
+
+
+def test_how_a_procedure_was_met_is_told(tmp_path: Path) -> None:
+    data = read_data(write_procedures(tmp_path, procedures=3, images=False))
+    table = data.procedures.with_columns(dataset=pl.lit("SUN"), patient=pl.Series(["p", "p", "q"]))
+    sun = DataSet.of(data.detections, table, data.polyps)
+    seen = Seen("", [("sun", "001-001", "p")], [])
+    assert meetings(seen, sun, sun.part(None)) == [
+        ("001-001", "the procedure itself"),
+        ("001-002", "its patient p"),
+    ]
+    cut = Seen("", [("sun_seg", "case1_1", "case1")], [])
+    assert meetings(cut, sun, ["001-003"]) == [("001-003", "SUN-SEG is cut from SUN's videos")]

@@ -15,6 +15,7 @@ from typing import Any, Self
 import polars as pl
 
 from polyplink.artefacts import content_key, read_json, whole_file, write_json
+from polyplink.data.protocols import PROTOCOLS, protocol_part
 from polyplink.errors import PolyplinkError, first_line
 
 
@@ -234,6 +235,8 @@ class DataSet:
     def part(self, name: str | None) -> list[str]:
         """Procedure ids of a part ("train", "eval", ...), or of the whole set for None.
 
+        What is no part of the splits may be one that papers name (see `protocols`).
+
         Raises:
             PolyplinkError: If there is no such part, naming those there are, or a procedure
                 occurs twice in it.
@@ -241,7 +244,10 @@ class DataSet:
         if name is None:
             return self.procedures["procedure_id"].to_list()
         if name not in self.splits:
-            have = ", ".join(sorted(self.splits)) or "none"
+            published = protocol_part(name, self.procedures, self.polyps)
+            if published is not None:
+                return published
+            have = ", ".join([*sorted(self.splits), *PROTOCOLS])
             raise PolyplinkError(f"no part {name!r} in splits.json", f"choose one of: {have}")
         ids = list(self.splits[name])
         twice = sorted({i for i in ids if ids.count(i) > 1})

@@ -13,7 +13,7 @@ from polyplink.errors import PolyplinkError, find_named
 from polyplink.evaluate import Evaluation, EvaluationSettings, Samples, evaluate_embeddings
 from polyplink.jobs.comparison import by_procedure, comparison, notes
 from polyplink.jobs.embedding import baselines, embed_data, kept
-from polyplink.jobs.leakage import overlap
+from polyplink.jobs.leakage import meetings
 from polyplink.jobs.operating import from_record
 from polyplink.jobs.progress import Progress, silent
 from polyplink.jobs.reporting import link_all, report_on
@@ -64,11 +64,11 @@ def guard(seen: Seen, data: DataSet, part: str) -> None:
     Raises:
         PolyplinkError: Naming them.
     """
-    met = overlap(seen, data, data.part(part))
+    met = meetings(seen, data, data.part(part))
     if met:
         raise PolyplinkError(
             f"the encoder was trained or validated on {len(met)} of these procedures, or saw "
-            f"their patients: {', '.join(met[:5])}",
+            f"their patients: {', '.join(f'{name} ({why})' for name, why in met[:5])}",
             "evaluate on another --part",
         )
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from polyplink.data import DataSet
+from polyplink.data.overlaps import known_overlap, plain_name
 from polyplink.encoders import Seen
 
 
@@ -22,8 +23,11 @@ def seen_by(data: DataSet, trained: Sequence[str], validated: Sequence[str]) -> 
     return Seen(data.key, _named(data, trained), _named(data, validated))
 
 
-def overlap(seen: Seen, data: DataSet, procedures: Sequence[str]) -> list[str]:
-    """Procedures of a part that an encoder was trained or validated on, or whose patient it saw.
+def meetings(seen: Seen, data: DataSet, procedures: Sequence[str]) -> list[tuple[str, str]]:
+    """Procedures of a part that an encoder has met before, and how.
+
+    Names of data sets are compared without case and dividers. A data set that is known to hold
+    videos of one that was trained on is met whole, as its names tell nothing.
 
     Args:
         seen: From `seen_by`.
@@ -31,13 +35,29 @@ def overlap(seen: Seen, data: DataSet, procedures: Sequence[str]) -> list[str]:
         procedures: The part.
 
     Returns:
-        Procedure ids, in the data set's order.
+        Procedure id and what was seen, in the data set's order.
     """
-    known = [*seen.trained, *seen.validated]
-    met = {(dataset, procedure) for dataset, procedure, _ in known}
-    patients = {(dataset, patient) for dataset, _, patient in known}
-    return [
-        procedure
-        for dataset, procedure, patient in _named(data, procedures)
-        if (dataset, procedure) in met or (dataset, patient) in patients
-    ]
+    known = [(plain_name(d), d, procedure, patient) for d, procedure, patient in _all(seen)]
+    met = {(plain, procedure) for plain, _, procedure, _ in known}
+    patients = {(plain, patient) for plain, _, _, patient in known}
+    sets = sorted({d for _, d, _, _ in known})
+    found = []
+    for dataset, procedure, patient in _named(data, procedures):
+        plain = plain_name(dataset)
+        shared = [why for d in sets if (why := known_overlap(dataset, d))]
+        if (plain, procedure) in met:
+            found.append((procedure, "the procedure itself"))
+        elif (plain, patient) in patients:
+            found.append((procedure, f"its patient {patient}"))
+        elif shared:
+            found.append((procedure, shared[0]))
+    return found
+
+
+def overlap(seen: Seen, data: DataSet, procedures: Sequence[str]) -> list[str]:
+    """The procedures of `meetings` alone."""
+    return [procedure for procedure, _ in meetings(seen, data, procedures)]
+
+
+def _all(seen: Seen) -> list[tuple[str, str, str]]:
+    return [*seen.trained, *seen.validated]
