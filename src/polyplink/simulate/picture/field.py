@@ -8,6 +8,7 @@ All pixels of s frames are (s, n); a frame's phase is (s, 1). Every operation is
 in one order, so that a pixel's value does not depend on what is computed beside it.
 """
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -22,6 +23,7 @@ from polyplink.simulate.picture.scene import (
     LUMP_BOUND,
     MAP_EXTENT,
     RADIUS,
+    RIDGE_SQUARINGS,
     UNEVEN,
     WALL_BOUND,
     Colon,
@@ -29,7 +31,6 @@ from polyplink.simulate.picture.scene import (
     calm_place,
     centre_line,
     join,
-    wall_radius,
 )
 
 Vector = tuple[Tensor, Tensor, Tensor]
@@ -172,29 +173,33 @@ class Field:
         """The same tube with some bodies and calm places alone."""
         return Field(replace(self.colon, calm=tuple(calm)), tuple(bodies))
 
+    @functools.cached_property
+    def numbers(self) -> "Numbers":
+        """The tube's and the bodies' numbers for `distance`."""
+        return Numbers.of(self.colon, self.bodies)
+
     def distance(self, points: Tensor, phase: Tensor) -> Tensor:
         """Bound of the distance (s, n) of points (3, s, n); see `scene.surface`."""
-        colon = self.colon
-        x, y, z = points
-        middle_x, middle_y = centre_line(colon, z)
+        colon, by = self.colon, self.numbers
+        x, y, z = points.unbind()
+        middle_x, middle_y = (
+            torch.mul(z, rate).add_(shift).sin_().mul_(bend) for rate, shift, bend in by.line
+        )
         x, y = x - middle_x, y - middle_y
         if colon.wave:
-            wider = _wave(colon, z, phase).sin_().mul_(colon.wave).add_(1)
+            wider = torch.mul(z, by.wave_rate).sub_(phase).sin_().mul_(by.wave).add_(by.one)
             x, y = x.div_(wider), y.div_(wider)
-        square = (x * x).addcmul_(y, y).add_(1e-8)
+        square = (x * x).addcmul_(y, y).add_(by.tiny)
         per_r = square.rsqrt()
-        radius = wall_radius(colon, z, middle_x, x * per_r, y * per_r)
-        distance = radius.addcmul_(square, per_r, value=-1).mul_(WALL_BOUND)
+        radius = _radius(colon, by, z, middle_x, (x * per_r, y * per_r))
+        distance = radius.addcmul_(square, per_r, value=-1).mul_(by.bound)
         if self.bodies:
-            x, y = x.add_(middle_x), y.add_(middle_y)
-        for body in self.bodies:
-            local = _into(body, x, y, z)
-            head = _about(body, local)
-            away = (head.length - _read(body.radius, head)[0]).mul_(head.scale)
-            if body.lump.stalk[1]:
-                stalk, _ = _stalk(body, local)
-                away, _ = join(stalk, away, body.lump.stalk[0])
-            distance, _ = join(distance, away, body.lump.blend)
+            place = (x.add_(middle_x), y.add_(middle_y), z)
+        for body, own in zip(self.bodies, by.bodies, strict=True):
+            away = _away(body, own, place)
+            share = distance.sub(away).mul_(own.per_blend).add_(by.half).clamp_(0, 1)
+            distance = torch.lerp(distance, away, share)
+            distance.add_(share.square().sub_(share), alpha=body.lump.blend)
         return distance.mul_(wider) if colon.wave else distance
 
     def touch(self, points: Tensor, phase: Tensor) -> Touch:
@@ -225,6 +230,127 @@ class Field:
             w += v * (lean[1] * (wider - 1) - y * widens) + distance * widens
             slope, distance = (u, v, w), distance * wider
         return Touch(distance, slope, tuple(shares), tuple(paints), (c, s), z, place)
+
+
+def _radius(
+    colon: Colon, by: "Numbers", z: Tensor, middle: Tensor, turn: tuple[Tensor, Tensor]
+) -> Tensor:
+    """`scene.wall_radius`, in place where it can be."""
+    c, s = turn
+    squares = c.square().mul_(by.four)
+    corner = squares.sub(by.three).mul_(c).mul_(by.corner_cos)
+    corner.sub_(squares.sub_(by.one).mul_(s), alpha=math.sin(colon.corner_phase))
+    phase = torch.mul(z, by.fold_rate).add_(by.fold_phase)
+    phase.add_(middle, alpha=UNEVEN).add_(c, alpha=colon.fold_tilt)
+    ridge = phase.cos_().mul_(by.half).add_(by.half)
+    for _ in range(RIDGE_SQUARINGS):
+        ridge = ridge.square_()
+    for (c0, s0, _), z0 in zip(by.calm, by.calm_z, strict=True):
+        bell = z.sub(z0).square_().add_(c, alpha=-2 * c0).add_(s, alpha=-2 * s0)
+        bell = bell.mul_(by.calm_scale).add_(by.calm_shift).clamp_min_(0)
+        ridge.mul_(bell.square_().mul_(by.calm_depth).add_(by.one))
+    ridge.mul_(corner.mul(by.tall).add_(by.low))
+    return corner.mul_(by.corner_depth).add_(by.one).sub_(ridge, alpha=colon.fold_depth)
+
+
+def _away(body: Body, own: "OwnNumbers", place: Vector) -> Tensor:
+    """Distance to one polyp, as `_polyp`, without anything else."""
+    x, y, z = place
+    p, q, r = (
+        torch.mul(x, row[0]).add_(y, alpha=row[1]).add_(z, alpha=row[2]).add_(offset)
+        for row, offset in zip(own.rows, own.offset, strict=True)
+    )
+    length = (p * p).addcmul_(q, q).addcmul_(r, r).add_(own.tiny).sqrt_()
+    a, b, c = own.steep
+    steep = (p * a).square_().add_((q * b).square_()).add_((r * c).square_()).sqrt_()
+    inverse = length.add(r).clamp_min_(1e-3).mul_(own.extent).reciprocal_()
+    grid = torch.stack([(p * inverse).view(-1), (q * inverse).view(-1)])  # (2, s * n)
+    rho = torch.grid_sampler(body.radius, grid.T[None, None], 0, 1, True)
+    away = length.sub(rho.view(length.shape)).mul_(length.div_(steep.add_(own.tiny)))
+    if body.lump.stalk[1]:
+        stalk, _ = _stalk(body, _into(body, *place))
+        away, _ = join(stalk, away, body.lump.stalk[0])
+    return away
+
+
+Number = Tensor  # without dimensions: a float would be made one in every call
+
+
+def _number(value: float) -> Number:
+    return torch.tensor(value, dtype=torch.float32)
+
+
+@dataclass(frozen=True)
+class OwnNumbers:
+    """A body's numbers: rows and offset in units of its radii, and what `_away` needs besides."""
+
+    rows: tuple[tuple[Number, float, float], ...]
+    offset: tuple[Number, ...]
+    steep: tuple[Number, ...]
+    per_blend: Number
+    extent: Number
+    tiny: Number
+
+    @classmethod
+    def of(cls, body: Body) -> "OwnNumbers":
+        """Those of a body."""
+        return cls(
+            rows=tuple(
+                (_number(row[0] / radius), row[1] / radius, row[2] / radius)
+                for row, radius in zip(body.rows, body.radii, strict=True)
+            ),
+            offset=tuple(_number(o / r) for o, r in zip(body.offset, body.radii, strict=True)),
+            steep=tuple(_number(1 / (radius * LUMP_BOUND)) for radius in body.radii),
+            per_blend=_number(0.5 / body.lump.blend),
+            extent=_number(MAP_EXTENT),
+            tiny=_number(1e-12),
+        )
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """A tube's numbers as tensors: a float among the arguments costs a call twice its time."""
+
+    line: tuple[tuple[Number, Number, Number], ...]
+    wave: Number
+    wave_rate: Number
+    bound: Number
+    corner_cos: Number
+    corner_depth: Number
+    fold_rate: Number
+    fold_phase: Number
+    calm: tuple[tuple[float, float, float], ...]
+    calm_z: tuple[Number, ...]
+    bodies: tuple[OwnNumbers, ...]
+    calm_scale: Number = _number(-1 / CALM_RADIUS**2)
+    calm_shift: Number = _number(1 - 2 / CALM_RADIUS**2)
+    calm_depth: Number = _number(-CALM_DEPTH)
+    tiny: Number = _number(1e-8)
+    half: Number = _number(0.5)
+    one: Number = _number(RADIUS)
+    three: Number = _number(3)
+    four: Number = _number(4)
+    low: Number = _number(0.7)
+    tall: Number = _number(0.3)
+
+    @classmethod
+    def of(cls, colon: Colon, bodies: Sequence[Body]) -> "Numbers":
+        """Those of a scene."""
+        line = zip(colon.bend_rate, colon.bend_phase, colon.bend, strict=True)
+        calm = tuple(calm_place(colon, place) for place in colon.calm)
+        return cls(
+            line=tuple((_number(a), _number(b), _number(c)) for a, b, c in line),
+            wave=_number(colon.wave),
+            wave_rate=_number(colon.wave_rate),
+            bound=_number(WALL_BOUND),
+            corner_cos=_number(math.cos(colon.corner_phase)),
+            corner_depth=_number(colon.corner_depth),
+            fold_rate=_number(colon.fold_rate),
+            fold_phase=_number(colon.fold_phase),
+            calm=calm,
+            calm_z=tuple(_number(place[2]) for place in calm),
+            bodies=tuple(OwnNumbers.of(body) for body in bodies),
+        )
 
 
 def _wave(colon: Colon, z: Tensor, phase: Tensor) -> Tensor:
