@@ -24,6 +24,7 @@ LOOKS = 7  # columns of the sheet
 POLYPS = 5  # rows of polyps of one procedure, at most
 ENLARGE = 2.0  # window around a polyp, times its box's longer side
 FILM_WIDTH = 480
+SEEN, SCAR_FAR = 0.85, 2.0  # cosine from the view's middle and distance within which a scar shows
 FILM_BATCH = 8  # frames rendered at a time
 
 Frames = NDArray[np.int64]
@@ -87,10 +88,14 @@ def write_preview(
 
 
 def chosen(specs: Sequence[ProcedureSpec]) -> list[ProcedureSpec]:
-    """The procedure of each brand to show: with a pair and several polyps, if there is one."""
+    """The procedure of each brand to show: two polyps in a view and a large one, if there are."""
     best: dict[str, ProcedureSpec] = {}
-    ranked = sorted(specs, key=lambda s: (not s.pairs, len(s.polyps) < 2, s.n_frames))
-    for spec in ranked:
+
+    def rank(spec: ProcedureSpec) -> tuple[bool, bool, float]:
+        largest = max((polyp.size_mm for polyp in spec.polyps), default=0.0)
+        return not spec.pairs, len(spec.polyps) < 2, -largest
+
+    for spec in sorted(specs, key=rank):
         best.setdefault(spec.brand, spec)
     return list(best.values())
 
@@ -143,9 +148,9 @@ def _around(box: Box, spec: ProcedureSpec) -> NDArray[np.float64]:
 def workflow(scene: Scene) -> dict[str, int]:
     """Frames that show what happens in a procedure, by what they show."""
     plan, conditions = scene.plan, scene.plan.conditions
-    boxed = np.zeros(plan.timeline.n_frames, bool)
-    boxed[scene.boxes["frame"].to_numpy()] = True
-    clear = ~conditions.blink
+    boxes = np.bincount(scene.boxes["frame"].to_numpy(), minlength=plan.timeline.n_frames)
+    boxed = boxes > 0
+    clear, tool = ~conditions.blink, conditions.instrument[:, 0]
     before = np.arange(len(boxed)) < plan.timeline.turn
     area = np.zeros(len(boxed))
     area[scene.boxes["frame"].to_numpy()] = (scene.boxes["w"] * scene.boxes["h"]).to_numpy()
@@ -157,23 +162,29 @@ def workflow(scene: Scene) -> dict[str, int]:
 
     steady = 1 / (1 + 100 * np.abs(conditions.motion).sum(1))
     add("insertion", steady, clear & before & ~boxed)
-    add("inspection", area, clear & boxed & (conditions.instrument[:, 0] == 0))
-    add("near focus", area, clear & boxed & conditions.near)
+    add("inspection", area, clear & boxed & (tool == 0) & ~conditions.near)
+    add("near focus", area, clear & boxed & (tool == 0) & conditions.near)
+    add("two in view", area, clear & (boxes > 1) & (tool == 0))
     add("water", conditions.splash, clear & boxed)
-    add("instrument", conditions.instrument[:, 0] * area, clear & boxed)
-    add("after removal", steady, clear & _just_removed(plan))
+    add("instrument", tool * area, clear & boxed)
+    add("after removal", _scar_in_view(plan) * steady, clear & ~boxed)
     add("smoke", conditions.haze, clear)
     add("nothing seen", np.ones(len(boxed)), ~clear)
     return moments
 
 
-def _just_removed(plan: Plan) -> NDArray[np.bool_]:
-    """Frames within a few seconds of a removal."""
-    after = np.zeros(plan.timeline.n_frames, bool)
-    for frame in plan.timeline.removed:
-        if frame is not None:
-            after[frame : frame + round(2 * plan.spec.fps)] = True
-    return after
+def _scar_in_view(plan: Plan) -> NDArray[np.float64]:
+    """How well each frame shows the place of a removed polyp, 0 to 1."""
+    shown = np.zeros(plan.timeline.n_frames)
+    for lump, gone in zip(plan.lumps, plan.timeline.removed, strict=True):
+        if gone is None:
+            continue
+        way = lump.centre.double().numpy() - plan.path.positions[gone:]  # (s, 3)
+        far = np.linalg.norm(way, axis=1)
+        cosine = (way * plan.path.rotations[gone:, :, 2]).sum(1) / far
+        here = np.where((cosine > SEEN) & (far < SCAR_FAR), cosine / (1 + far), 0.0)
+        shown[gone:] = np.maximum(shown[gone:], here)
+    return shown
 
 
 def film_frames(scene: Scene) -> Frames:
