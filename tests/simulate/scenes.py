@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from polyplink.simulate.picture.field import Skin
+from polyplink.simulate.picture.body import Skin
 from polyplink.simulate.picture.paint import paint_map
 from polyplink.simulate.picture.patient import Patient, draw_patient
 from polyplink.simulate.picture.polyp import draw_traits, place_lump, surface_maps, wall_frame

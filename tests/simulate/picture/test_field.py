@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 import torch
 
-from polyplink.simulate.picture.field import Body, Field, Skin, Touch, make_body
+from polyplink.simulate.picture.body import Body, Skin, make_body
+from polyplink.simulate.picture.field import Field, Touch
 from polyplink.simulate.picture.scene import Colon, Lump, centre_line, surface, to_material
 
 COLON = Colon(

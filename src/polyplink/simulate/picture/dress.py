@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from polyplink.simulate.picture.blink import draw_blinks
-from polyplink.simulate.picture.field import Skin
+from polyplink.simulate.picture.body import Skin
 from polyplink.simulate.picture.grain import draw_grain
 from polyplink.simulate.picture.paint import paint_map
 from polyplink.simulate.picture.patient import Patient, draw_patient

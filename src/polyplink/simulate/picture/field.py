@@ -17,6 +17,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from polyplink.simulate.picture.body import Body
+from polyplink.simulate.picture.numbers import Numbers, OwnNumbers
 from polyplink.simulate.picture.scene import (
     CALM_DEPTH,
     CALM_RADIUS,
@@ -27,60 +29,12 @@ from polyplink.simulate.picture.scene import (
     UNEVEN,
     WALL_BOUND,
     Colon,
-    Lump,
     calm_place,
     centre_line,
     join,
 )
 
 Vector = tuple[Tensor, Tensor, Tensor]
-
-
-@dataclass(frozen=True)
-class Skin:
-    """A polyp as it is drawn: its lump, and (3, m, m) colours over its surface, linear RGB."""
-
-    lump: Lump
-    paint: Tensor
-
-
-@dataclass(frozen=True)
-class Body:
-    """A polyp made ready: numbers of its lump, and its maps.
-
-    Attributes:
-        lump: The lump.
-        rows: Rows of the matrix that turns world axes into its own.
-        offset: What is added then.
-        radii: Its half sizes.
-        maps: (1, 6, m, m) relative radius, its slopes along the map's columns and rows, and
-            linear RGB.
-        radius: (1, 1, m, m) the first of them alone.
-    """
-
-    lump: Lump
-    rows: tuple[tuple[float, float, float], ...]
-    offset: tuple[float, float, float]
-    radii: tuple[float, float, float]
-    maps: Tensor
-    radius: Tensor
-
-
-def make_body(skin: Skin) -> Body:
-    """A polyp made ready."""
-    lump = skin.lump
-    rho = lump.maps[0]
-    texel = 2 * MAP_EXTENT / (len(rho) - 1)
-    along_rows, along_columns = torch.gradient(rho, spacing=texel)
-    for slope in (along_rows, along_columns):  # beyond the border the radius stays what it is
-        slope[[0, -1]] = 0
-        slope[:, [0, -1]] = 0
-    maps = torch.cat([torch.stack([rho, along_columns, along_rows]), skin.paint])[None]
-    axes = lump.axes.T
-    rows = tuple((float(a), float(b), float(c)) for a, b, c in axes.cpu())
-    x, y, z = (-(axes @ lump.centre)).tolist()
-    a, b, c = lump.radii.tolist()
-    return Body(lump, rows, (x, y, z), (a, b, c), maps.contiguous(), rho[None, None].contiguous())
 
 
 def _into(body: Body, x: Tensor, y: Tensor, z: Tensor) -> Vector:
@@ -174,7 +128,7 @@ class Field:
         return Field(replace(self.colon, calm=tuple(calm)), tuple(bodies))
 
     @functools.cached_property
-    def numbers(self) -> "Numbers":
+    def numbers(self) -> Numbers:
         """The tube's and the bodies' numbers for `distance`."""
         return Numbers.of(self.colon, self.bodies)
 
@@ -233,7 +187,7 @@ class Field:
 
 
 def _radius(
-    colon: Colon, by: "Numbers", z: Tensor, middle: Tensor, turn: tuple[Tensor, Tensor]
+    colon: Colon, by: Numbers, z: Tensor, middle: Tensor, turn: tuple[Tensor, Tensor]
 ) -> Tensor:
     """`scene.wall_radius`, in place where it can be."""
     c, s = turn
@@ -253,7 +207,7 @@ def _radius(
     return corner.mul_(by.corner_depth).add_(by.one).sub_(ridge, alpha=colon.fold_depth)
 
 
-def _away(body: Body, own: "OwnNumbers", place: Vector) -> Tensor:
+def _away(body: Body, own: OwnNumbers, place: Vector) -> Tensor:
     """Distance to one polyp, as `_polyp`, without anything else."""
     x, y, z = place
     p, q, r = (
@@ -271,86 +225,6 @@ def _away(body: Body, own: "OwnNumbers", place: Vector) -> Tensor:
         stalk, _ = _stalk(body, _into(body, *place))
         away, _ = join(stalk, away, body.lump.stalk[0])
     return away
-
-
-Number = Tensor  # without dimensions: a float would be made one in every call
-
-
-def _number(value: float) -> Number:
-    return torch.tensor(value, dtype=torch.float32)
-
-
-@dataclass(frozen=True)
-class OwnNumbers:
-    """A body's numbers: rows and offset in units of its radii, and what `_away` needs besides."""
-
-    rows: tuple[tuple[Number, float, float], ...]
-    offset: tuple[Number, ...]
-    steep: tuple[Number, ...]
-    per_blend: Number
-    extent: Number
-    tiny: Number
-
-    @classmethod
-    def of(cls, body: Body) -> "OwnNumbers":
-        """Those of a body."""
-        return cls(
-            rows=tuple(
-                (_number(row[0] / radius), row[1] / radius, row[2] / radius)
-                for row, radius in zip(body.rows, body.radii, strict=True)
-            ),
-            offset=tuple(_number(o / r) for o, r in zip(body.offset, body.radii, strict=True)),
-            steep=tuple(_number(1 / (radius * LUMP_BOUND)) for radius in body.radii),
-            per_blend=_number(0.5 / body.lump.blend),
-            extent=_number(MAP_EXTENT),
-            tiny=_number(1e-12),
-        )
-
-
-@dataclass(frozen=True)
-class Numbers:
-    """A tube's numbers as tensors: a float among the arguments costs a call twice its time."""
-
-    line: tuple[tuple[Number, Number, Number], ...]
-    wave: Number
-    wave_rate: Number
-    bound: Number
-    corner_cos: Number
-    corner_depth: Number
-    fold_rate: Number
-    fold_phase: Number
-    calm: tuple[tuple[float, float, float], ...]
-    calm_z: tuple[Number, ...]
-    bodies: tuple[OwnNumbers, ...]
-    calm_scale: Number = _number(-1 / CALM_RADIUS**2)
-    calm_shift: Number = _number(1 - 2 / CALM_RADIUS**2)
-    calm_depth: Number = _number(-CALM_DEPTH)
-    tiny: Number = _number(1e-8)
-    half: Number = _number(0.5)
-    one: Number = _number(RADIUS)
-    three: Number = _number(3)
-    four: Number = _number(4)
-    low: Number = _number(0.7)
-    tall: Number = _number(0.3)
-
-    @classmethod
-    def of(cls, colon: Colon, bodies: Sequence[Body]) -> "Numbers":
-        """Those of a scene."""
-        line = zip(colon.bend_rate, colon.bend_phase, colon.bend, strict=True)
-        calm = tuple(calm_place(colon, place) for place in colon.calm)
-        return cls(
-            line=tuple((_number(a), _number(b), _number(c)) for a, b, c in line),
-            wave=_number(colon.wave),
-            wave_rate=_number(colon.wave_rate),
-            bound=_number(WALL_BOUND),
-            corner_cos=_number(math.cos(colon.corner_phase)),
-            corner_depth=_number(colon.corner_depth),
-            fold_rate=_number(colon.fold_rate),
-            fold_phase=_number(colon.fold_phase),
-            calm=calm,
-            calm_z=tuple(_number(place[2]) for place in calm),
-            bodies=tuple(OwnNumbers.of(body) for body in bodies),
-        )
 
 
 def _wave(colon: Colon, z: Tensor, phase: Tensor) -> Tensor:

@@ -103,9 +103,10 @@ def read_tile(texture: Tensor, across: Tensor, along: Tensor) -> Tensor:
         across: (n,) the place along a row of texels; whole numbers are seams.
         along: (n,) likewise along a column.
     """
-    place = torch.stack([across - across.floor(), along - along.floor()], dim=-1)  # (n, 2)
+    place = torch.stack([across, along])  # (2, n)
+    place = place.sub_(place.floor()).mul_(2).sub_(1)
     values = functional.grid_sample(
-        texture[None], (2 * place - 1)[None, None], mode="bilinear", align_corners=True
+        texture[None], place.T[None, None], mode="bilinear", align_corners=True
     )
     return values[0, :, 0]
 

@@ -11,10 +11,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from polyplink.simulate.picture.body import make_body
 from polyplink.simulate.picture.develop import automatic_gains, develop
 from polyplink.simulate.picture.dress import Scenery
 from polyplink.simulate.picture.effects import apply_effects, write_overlays
-from polyplink.simulate.picture.field import Field, Touch, make_body
+from polyplink.simulate.picture.field import Field, Touch
 from polyplink.simulate.picture.grain import read_grain
 from polyplink.simulate.picture.lens import lens_mask
 from polyplink.simulate.picture.light import Wound, light, normals, surface_colour
@@ -32,7 +33,7 @@ METER = (16, 14)  # rays of the light meter
 CALM_REACH = CALM_RADIUS + 1.3  # of a calm place, bends and the depth of the lumen included
 # Pixels marched together, so that a call has much to do where cells are coarse; and pixels
 # whose temporaries are held together, so that they stay in the cache.
-BATCH = {"cpu": 1 << 19, "cuda": 1 << 23}
+BATCH = {"cpu": 1 << 20, "cuda": 1 << 23}
 TILE = {"cpu": 1 << 16, "cuda": 1 << 22}
 
 
