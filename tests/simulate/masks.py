@@ -13,7 +13,7 @@ from polyplink.simulate.picture.march import FAR, FIELD
 from polyplink.simulate.picture.scene import Lump, surface
 from polyplink.simulate.plan import Plan
 
-STEPS = 160
+STEPS = 300
 Window = tuple[int, int, int, int]
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn import functional
 
 from polyplink.simulate.course.project import Body
 from polyplink.simulate.picture.scene import (
@@ -20,13 +21,14 @@ from polyplink.simulate.picture.scene import (
     Colon,
     Lump,
     centre_line,
+    read_maps,
     surface,
     wall_distance,
 )
 
 Array = NDArray[np.float64]
-AROUND = 80  # rays around the polyp
-DOWN = 36  # rays from its top to its rim
+RAYS, RINGS = 72, 30  # marched: around the polyp, from its top to its rim
+AROUND, DOWN = 144, 60  # points of the mesh; between the rays the relief alone is read anew
 SCAN = 36  # angles among which the rim is looked for
 LOWEST = math.radians(177)  # from the top
 INSIDE = 0.4  # radii from the centre where the march begins
@@ -35,7 +37,7 @@ FOOT = 1.5  # widths of the joint with the wall that the rays to a stalk's foot 
 BISECTIONS = 8
 CLOSE = 2e-3  # of the smallest radius: a distance from which the next step arrives
 STRIDE = 1.12  # of a distance: they are bounds, and a little short
-COARSE_DOWN, COARSE_AROUND = 10, 20
+COARSE_DOWN, COARSE_AROUND = 10, 24
 DIRECTIONS = 1000  # in which points of the hull are looked for: 7 degrees apart
 CALM_REACH = 3.0  # units along the tube beyond which a calm place does not count
 REACH = 3.0  # the surface is looked for up to so many radii from the centre
@@ -147,8 +149,49 @@ def _directions(count: int) -> Array:
 
 def _hull(points: Array) -> NDArray[np.int64]:
     """The points (n, 3) that lie furthest out in some of many directions."""
-    furthest = (_directions(DIRECTIONS) @ points.T).argmax(1)
+    ways = _directions(DIRECTIONS).astype(np.float32)
+    furthest = (ways @ points.T.astype(np.float32)).argmax(1)
     return np.unique(furthest).astype(np.int64)
+
+
+def _finer(grid: Tensor) -> Tensor:
+    """A grid (c, r, `RAYS`) around the polyp read at r' x `AROUND` places, r' = `DOWN` or 1."""
+    rows = DOWN if grid.shape[1] > 1 else 1
+    closed = torch.cat([grid, grid[:, :, :1]], dim=2)[None]
+    fine = functional.interpolate(
+        closed, size=(rows, AROUND + 1), mode="bilinear", align_corners=True
+    )
+    return fine[0, :, :, :-1]
+
+
+def _relief(lump: Lump, local: Tensor) -> Tensor:
+    """Relative radius (r, n) of the lump in unit directions (3, r, n) of its own frame."""
+    flat = local.reshape(3, -1).float()
+    rho = read_maps(lump.maps[:1], flat, torch.ones_like(flat[0]))[0]
+    return rho.double().view(local.shape[1:])
+
+
+def _refined(lump: Lump, points: Tensor, tilt: Tensor) -> Tensor:
+    """A finer mesh: how far the surface is from the relief is smooth, the relief is not.
+
+    Args:
+        lump: The polyp.
+        points: (3, `RINGS`, `RAYS`) of its surface.
+        tilt: (`RINGS`, `RAYS`) angles from the top.
+
+    Returns:
+        (3, `DOWN`, `AROUND`) points of its surface.
+    """
+    centre, axes, radii = lump.centre.double(), lump.axes.double(), lump.radii.double()
+    local = torch.einsum("ij,irn->jrn", axes, points - centre[:, None, None]) / radii[:, None, None]
+    length = torch.linalg.vector_norm(local, dim=0)
+    rest = length - _relief(lump, local / length)  # (RINGS, RAYS)
+    rest, fine = _finer(torch.stack([rest, tilt]))
+    turn = torch.arange(AROUND, dtype=torch.float64) * (2 * math.pi / AROUND)
+    across = fine.sin()
+    ways = torch.stack([across * turn.cos(), across * turn.sin(), fine.cos()])  # (3, r, n)
+    local = (rest + _relief(lump, ways)) * ways * radii[:, None, None]
+    return centre[:, None, None] + torch.einsum("ij,jrn->irn", axes, local)
 
 
 def outline(colon: Colon, lump: Lump) -> Body:
@@ -163,16 +206,18 @@ def outline(colon: Colon, lump: Lump) -> Body:
     """
     near = tuple(p for p in colon.calm if abs(p[2] - float(lump.centre[2])) < CALM_REACH)
     still = replace(colon, wave=0.0, calm=near)
-    turn = torch.arange(AROUND, dtype=torch.float64) * (2 * math.pi / AROUND)
+    turn = torch.arange(RAYS, dtype=torch.float64) * (2 * math.pi / RAYS)
     star = _head(lump)
     rim = _rim(still, lump, star, turn)
-    tilt = torch.linspace(0, 1, DOWN, dtype=torch.float64)[:, None] * rim
-    points, _ = _surface_along(still, lump, star, tilt.reshape(-1), turn.repeat(DOWN))
+    tilt = torch.linspace(0, 1, RINGS, dtype=torch.float64)[:, None] * rim
+    coarse, _ = _surface_along(still, lump, star, tilt.reshape(-1), turn.repeat(RINGS))
+    points = _refined(lump, coarse.view(3, RINGS, RAYS), tilt)
     if lump.stalk[1]:
         foot = _foot(still, lump)
         low = _rim(still, lump, foot, turn)
-        points[:, -AROUND:] = _surface_along(still, lump, foot, low, turn)[0]
-    rest = np.ascontiguousarray(points.T.numpy())
+        ring = _surface_along(still, lump, foot, low, turn)[0]
+        points[:, -1] = _finer(ring[:, None])[:, 0]
+    rest = np.ascontiguousarray(points.reshape(3, -1).T.numpy())
     middle = 0.5 * (rest.min(0) + rest.max(0))
     # The wave widens by a few percent; a ball this much too large is still a ball around it all.
     radius = (1 + 2 * abs(colon.wave)) * float(np.linalg.norm(rest - middle, axis=1).max())

@@ -21,7 +21,7 @@ from polyplink.simulate.picture.scene import (
 Mask = NDArray[np.bool_]
 
 MIN_AREA = 1 / 480  # share of the frame that a box's w * h must have
-FIRM, FAINT = 1.5, 0.6  # times as much is surely a box; less is surely none
+FIRM, FAINT = 1.5, 0.45  # times as much is surely a box; less is surely none
 LEAST_OVERLAP = 0.25  # IoU of the boxes of consecutive frames of a look
 IN_SIGHT = 10.0  # units along the tube beyond which nothing is seen
 BETWEEN = np.array([0.08, 0.18, 0.28, 0.38, 0.48, 0.58, 0.68, 0.78, 0.87, 0.94, 0.98])
