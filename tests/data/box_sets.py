@@ -6,8 +6,7 @@ import polars as pl
 from hypothesis import strategies as st
 
 from polyplink.data import DataSet
-
-from .sets import procedure_row
+from tests.data.made_sets import procedure_row
 
 BOX = ("procedure_id", "frame", "x", "y", "w", "h", "score", "polyp_id", "image")
 _words = st.text("abc<&>\"',; éß", min_size=1, max_size=6).filter(lambda s: s == s.strip())

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from polyplink.data import TABLES, DataSet
-
-from .sets import data_set, procedure_row
+from tests.data.made_sets import data_set, procedure_row
 
 Box = tuple[int, int, int, int]  # x, y, w, h
 

@@ -13,8 +13,7 @@ from polyplink.data.common_classes import (
     read_adenoma_maps,
 )
 from polyplink.errors import PolyplinkError
-
-from .sets import small_set
+from tests.data.made_sets import small_set
 
 
 def test_every_word_of_every_map_has_a_class() -> None:

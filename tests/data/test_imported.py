@@ -1,6 +1,5 @@
 from polyplink.data import DataSet, Imported
-
-from .sets import small_set
+from tests.data.made_sets import small_set
 
 
 def test_an_import_is_a_data_set_and_its_warnings() -> None:

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 
 from polyplink.data import DETECTIONS, TABLES, DataSet, check, read_data, write_data
 from polyplink.errors import PolyplinkError
-
-from .sets import data_set, data_sets, procedure_row, small_set
+from tests.data.made_sets import data_set, data_sets, procedure_row, small_set
 
 
 def _detections(**columns: list[object]) -> pl.DataFrame:

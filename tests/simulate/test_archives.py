@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from polyplink.data import DataSet, parse_voc, write_annotations
-from polyplink.data.write_real_colon import boxes_by_frame
+from polyplink.data.sets.write_real_colon import boxes_by_frame
 from polyplink.errors import PolyplinkError
 from polyplink.simulate import archives
 from polyplink.simulate.archives import (

@@ -1,19 +1,38 @@
 """The three tables, the data sets that are read into them, their splits and their doctor."""
 
-from polyplink.data.coco import import_coco
-from polyplink.data.csv_boxes import import_csv
-from polyplink.data.cvat import import_cvat
-from polyplink.data.doctor import diagnose
-from polyplink.data.findings import Finding, Severity
+from polyplink.data.checks.doctor import diagnose
+from polyplink.data.checks.findings import Finding, Severity
+from polyplink.data.formats.coco import import_coco
+from polyplink.data.formats.csv_boxes import import_csv
+from polyplink.data.formats.cvat import import_cvat
+from polyplink.data.formats.mot import import_mot
+from polyplink.data.formats.write_coco import write_coco
+from polyplink.data.formats.write_csv import write_csv
+from polyplink.data.formats.write_cvat import write_cvat
+from polyplink.data.formats.write_mot import write_mot
+from polyplink.data.formats.write_yolo import write_yolo
+from polyplink.data.formats.yolo import import_yolo
 from polyplink.data.imported import Imported
-from polyplink.data.ldpolyp import import_ldpolyp
-from polyplink.data.mot import import_mot
-from polyplink.data.polyp_size import import_polyp_size
-from polyplink.data.polypsset import import_polypsset
-from polyplink.data.real_colon import SIMULATED, import_real_colon, simulated_name
 from polyplink.data.released import lesion_info, positive_frames, published_splits, video_info
+from polyplink.data.sets.ldpolyp import import_ldpolyp
+from polyplink.data.sets.polyp_size import import_polyp_size
+from polyplink.data.sets.polypsset import import_polypsset
+from polyplink.data.sets.real_colon import SIMULATED, import_real_colon, simulated_name
+from polyplink.data.sets.sun import import_sun
+from polyplink.data.sets.voc import VocFrame, VocObject, format_voc, parse_voc
+from polyplink.data.sets.write_ldpolyp import write_ldpolyp
+from polyplink.data.sets.write_polyp_size import write_polyp_size
+from polyplink.data.sets.write_polypsset import write_polypsset
+from polyplink.data.sets.write_real_colon import (
+    annotations_folder,
+    frame_stem,
+    frames_folder,
+    write_annotations,
+    write_real_colon,
+    write_tables,
+)
+from polyplink.data.sets.write_sun import write_sun
 from polyplink.data.splits import split_by_rule
-from polyplink.data.sun import import_sun
 from polyplink.data.tables import (
     DETECTIONS,
     POLYPS,
@@ -27,7 +46,6 @@ from polyplink.data.tables import (
     write_data,
     write_table,
 )
-from polyplink.data.voc import VocFrame, VocObject, format_voc, parse_voc
 from polyplink.data.vocabulary import (
     ADENOMA,
     AdenomaMap,
@@ -35,24 +53,6 @@ from polyplink.data.vocabulary import (
     normalise_location,
     size_label,
 )
-from polyplink.data.write_coco import write_coco
-from polyplink.data.write_csv import write_csv
-from polyplink.data.write_cvat import write_cvat
-from polyplink.data.write_ldpolyp import write_ldpolyp
-from polyplink.data.write_mot import write_mot
-from polyplink.data.write_polyp_size import write_polyp_size
-from polyplink.data.write_polypsset import write_polypsset
-from polyplink.data.write_real_colon import (
-    annotations_folder,
-    frame_stem,
-    frames_folder,
-    write_annotations,
-    write_real_colon,
-    write_tables,
-)
-from polyplink.data.write_sun import write_sun
-from polyplink.data.write_yolo import write_yolo
-from polyplink.data.yolo import import_yolo
 
 __all__ = [
     "ADENOMA",

@@ -26,7 +26,7 @@ from polyplink.data import (
     frame_stem,
     frames_folder,
 )
-from polyplink.data.write_real_colon import boxes_by_frame
+from polyplink.data.sets.write_real_colon import boxes_by_frame
 from polyplink.errors import PolyplinkError
 from polyplink.workers import worker_pool
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from polyplink.data.video import Shown, open_video, split_frame_name
+from polyplink.data.files.video import Shown, open_video, split_frame_name
 from polyplink.tracklets.ahead import Threads
 from polyplink.tracklets.crops import FrameCrops, Pixels, Unreadable, cut_frame
 

@@ -1,0 +1,1 @@
+"""Folders, archives, images, tables and videos, as files."""

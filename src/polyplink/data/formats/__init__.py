@@ -1,0 +1,1 @@
+"""Box formats that many tools write: one reader and one writer each."""

@@ -1,0 +1,191 @@
+import shutil
+import tarfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from polyplink.data.faults import Faults
+from polyplink.data.files.trees import INSIDE, Tree, is_archive, open_tree
+from polyplink.errors import PolyplinkError
+
+FILES = {"a/1.txt": b"one", "a/2.TXT": b"two", "b/10.jpg": b"\xff\xd8\xff picture"}
+
+
+def fill(folder: Path) -> None:
+    for name, data in FILES.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(data)
+
+
+def pack(archive: Path, folder: Path) -> None:
+    """Pack a folder by the archive's ending."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    if archive.suffix == ".zip":
+        with zipfile.ZipFile(archive, "w") as packed:
+            for path in files:
+                packed.write(path, path.relative_to(folder))
+        return
+    with tarfile.open(archive, "w" if archive.suffix == ".tar" else "w:gz") as packed:
+        for path in files:
+            packed.add(path, path.relative_to(folder))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    fill(tmp_path / "plain")
+    return tmp_path / "plain"
+
+
+@pytest.fixture(params=["x.zip", "x.tar", "x.tar.gz", "X.TGZ"])
+def archive(request: pytest.FixtureRequest, folder: Path) -> Iterator[Path]:
+    path: Path = folder.parent / "packed" / request.param
+    path.parent.mkdir()
+    pack(path, folder)
+    before = path.read_bytes()
+    yield path
+    if path.stat().st_size == len(before):  # nothing on the user's disk is changed
+        assert [child.name for child in path.parent.iterdir()] == [path.name]
+
+
+def contents(tree: Tree) -> dict[str, bytes]:
+    return {member.path: data for member, data in tree.read_many(tree.members)}
+
+
+def test_an_archive_is_the_same_tree_as_its_folder(folder: Path, archive: Path) -> None:
+    assert contents(open_tree(folder, Faults())) == FILES
+    for source in (archive, archive.parent):
+        tree = open_tree(source, Faults())
+        assert tree.root == archive.parent
+        assert contents(tree) == FILES
+        assert [member.image for member in tree.members] == [
+            f"{archive.name}{INSIDE}{name}" for name in FILES
+        ]
+        assert tree.read(tree.members[1]) == b"two"
+
+
+def test_only_the_beginning_is_read_when_that_is_enough(folder: Path, archive: Path) -> None:
+    for source in (folder, archive):
+        tree = open_tree(source, Faults())
+        assert [data for _, data in tree.read_many(tree.members, 2)] == [
+            data[:2] for data in FILES.values()
+        ]
+
+
+def test_names_and_endings(folder: Path) -> None:
+    members = open_tree(folder, Faults()).members
+    assert [member.name for member in members] == ["1.txt", "2.TXT", "10.jpg"]
+    assert [member.suffix for member in members] == [".txt", ".txt", ".jpg"]
+    assert is_archive("A.TAR.GZ")
+    assert not is_archive("a.gz")
+
+
+def test_an_archive_below_the_root_is_named_with_its_folder(folder: Path) -> None:
+    (folder / "parts").mkdir()
+    pack(folder / "parts" / "x.zip", folder / "a")
+    inside = [m for m in open_tree(folder, Faults()).members if INSIDE in m.image]
+    assert [m.path for m in inside] == ["parts/1.txt", "parts/2.TXT"]
+    assert [m.image for m in inside] == ["parts/x.zip!/1.txt", "parts/x.zip!/2.TXT"]
+
+
+@pytest.mark.parametrize("place", [".", "x"])
+def test_what_is_also_unpacked_is_not_listed_twice(folder: Path, place: str) -> None:
+    root = folder.parent / "both"
+    fill(root / place)
+    pack(root / "x.zip", folder)
+    assert [m.image for m in open_tree(root, Faults()).members] == [
+        str(Path(place) / name) for name in FILES
+    ]
+
+
+def test_hidden_files_are_not_there(folder: Path) -> None:
+    for name in ("._1.txt", "__MACOSX/1.txt", ".git/x.txt", "a/.DS_Store"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).touch()
+    packed = folder.parent / "packed.zip"
+    pack(packed, folder)
+    for source in (folder, packed):
+        assert [m.path for m in open_tree(source, Faults()).members] == list(FILES)
+
+
+def test_odd_members_are_counted(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "x.zip", "w") as packed:
+        for name in ("../up.txt", "/root.txt", "in.zip", "win\\dows.txt", "./here.txt"):
+            packed.writestr(name, "x")
+    faults = Faults()
+    tree = open_tree(tmp_path, faults)
+    assert [m.path for m in tree.members] == ["win/dows.txt", "here.txt"]
+    assert len(contents(tree)) == 2
+    assert faults.lines() == [
+        "2 x archive member with an odd path, left out (first: x.zip!/../up.txt)",
+        "1 x archive inside an archive, not looked into (first: x.zip!/in.zip)",
+    ]
+
+
+def test_a_linked_folder_is_followed_once(folder: Path) -> None:
+    (folder / "a" / "back").symlink_to(folder)
+    (folder.parent / "links").mkdir()
+    (folder.parent / "links" / "b").symlink_to(folder / "b")
+    assert [m.path for m in open_tree(folder, Faults()).members] == list(FILES)
+    assert [m.path for m in open_tree(folder.parent / "links", Faults()).members] == ["b/10.jpg"]
+
+
+@pytest.mark.parametrize("name", ["x.zip", "x.tar", "x.tar.gz"])
+@pytest.mark.parametrize("share", [0.0, 0.02, 0.3, 0.6])
+def test_a_truncated_archive_is_one_clear_error(tmp_path: Path, name: str, share: float) -> None:
+    folder = tmp_path / "plain"
+    fill(folder)
+    (folder / "big.bin").write_bytes(bytes(range(256)) * 200)
+    path = tmp_path / name
+    pack(path, folder)
+    data = path.read_bytes()
+    path.write_bytes(data[: int(share * len(data))])
+    with pytest.raises(PolyplinkError, match=r"x\.\S+ is .*; download it again"):
+        open_tree(path, Faults())
+
+
+def test_a_tar_cut_between_members_is_noticed(folder: Path) -> None:
+    path = folder.parent / "x.tar"
+    pack(path, folder)
+    path.write_bytes(path.read_bytes()[:2048])  # two members of a header and a block each
+    with pytest.raises(PolyplinkError, match=r"x\.tar is cut short"):
+        open_tree(path, Faults())
+
+
+def test_a_zip_with_a_password(folder: Path) -> None:
+    root = folder.parent / "locked"
+    root.mkdir()
+    pack(root / "x.zip", folder)
+    data = bytearray((root / "x.zip").read_bytes())
+    at = data.find(b"PK\x01\x02")
+    while at >= 0:  # the flags of every entry of the central directory
+        data[at + 8] |= 1
+        at = data.find(b"PK\x01\x02", at + 1)
+    (root / "x.zip").write_bytes(data)
+    with pytest.raises(PolyplinkError, match=r"x\.zip asks for a password; unpack it beside"):
+        open_tree(root, Faults())
+    for place in ("x", "elsewhere/by hand"):
+        shutil.copytree(folder, root / place)
+        there = [m.image for m in open_tree(root, Faults()).members]
+        assert there == [f"{place}/{name}" for name in FILES]
+        shutil.rmtree(root / place)
+    shutil.copytree(folder, root / "x")
+    (root / "x" / "a" / "1.txt").unlink()
+    with pytest.raises(PolyplinkError, match="asks for a password"):
+        open_tree(root, Faults())
+
+
+def test_mistakes(folder: Path) -> None:
+    with pytest.raises(PolyplinkError, match=r"no folder .*nowhere; check the path"):
+        open_tree(folder / "nowhere", Faults())
+    with pytest.raises(PolyplinkError, match=r"1\.txt is neither a folder nor an archive"):
+        open_tree(folder / "a" / "1.txt", Faults())
+    (folder / "odd!").mkdir()
+    with pytest.raises(PolyplinkError, match="odd! ends in `!`"):
+        open_tree(folder, Faults())
+    (folder / "odd!").rmdir()
+    tree = open_tree(folder, Faults())
+    (folder / "a" / "1.txt").unlink()
+    with pytest.raises(PolyplinkError, match=r"1\.txt: No such file .*; restore the file"):
+        contents(tree)

@@ -1,0 +1,108 @@
+from pathlib import Path
+
+import pytest
+
+from polyplink.data.files.video import Video, frame_name, is_video, open_video, split_frame_name
+from polyplink.errors import PolyplinkError
+from tests.data.films import HEIGHT, WIDTH, number_of, spoil, write_film
+
+N = 60
+FILMS = [
+    ("mp4", "libx264", False),
+    ("mp4", "libx264", True),
+    ("mp4", "mpeg4", False),
+    ("mkv", "libx264", False),
+    ("mkv", "libx264", True),
+    ("avi", "libx264", False),
+    ("avi", "mpeg4", False),
+    ("ts", "libx264", False),
+    ("ts", "libx264", True),
+]
+
+
+def numbers(video: Video, wanted: list[int]) -> list[tuple[int, int | None]]:
+    found = video.frames(wanted)
+    return [(n, None if shown is None else number_of(shown.rgb())) for n, shown in found]
+
+
+@pytest.mark.parametrize(("suffix", "codec", "varying"), FILMS)
+def test_every_frame_by_its_number(tmp_path: Path, suffix: str, codec: str, varying: bool) -> None:
+    path = write_film(tmp_path / f"a.{suffix}", N, codec=codec, varying=varying)
+    with open_video(path) as video:
+        assert (video.n_frames, video.width, video.height) == (N, WIDTH, HEIGHT)
+        assert video.fps == pytest.approx(22.476 if varying else 25.0)
+        assert numbers(video, list(range(N))) == [(n, n) for n in range(N)]
+        some = [3, 29, 30, 59]
+        assert numbers(video, [*some, 60]) == [*((n, n) for n in some), (60, None)]
+        assert numbers(video, []) == []
+        for number in (50, 2, 59, 13, 0):
+            shown = video.frame(number)
+            assert shown is not None
+            assert number_of(shown.rgb()) == number
+
+
+@pytest.mark.parametrize(("suffix", "codec", "varying"), FILMS)
+def test_a_broken_packet_loses_frames_and_never_shows_a_wrong_one(
+    tmp_path: Path, suffix: str, codec: str, varying: bool
+) -> None:
+    path = write_film(tmp_path / f"a.{suffix}", N, codec=codec, varying=varying)
+    spoil(path, 20)
+    with open_video(path) as video:
+        got = numbers(video, list(range(N)))
+    lost = [n for n, shown in got if shown is None]
+    assert lost
+    assert set(lost) <= set(range(17, 40))
+    assert [(n, shown) for n, shown in got if shown is not None] == [
+        (n, n) for n in range(N) if n not in lost
+    ]
+
+
+def test_a_recording_that_was_cut_short(tmp_path: Path) -> None:
+    path = write_film(tmp_path / "a.ts", N)
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    with open_video(path) as video:
+        assert 20 < video.n_frames < 40
+        got = numbers(video, list(range(N)))
+    assert got[:20] == [(n, n) for n in range(20)]
+    assert all(shown is None for _, shown in got[40:])
+    whole = write_film(tmp_path / "a.mp4", N)
+    whole.write_bytes(whole.read_bytes()[:1000])  # what tells how to read it comes last
+    with (
+        pytest.raises(PolyplinkError, match=r"video .*a\.mp4 cannot be opened .*; copy it again"),
+        open_video(whole),
+    ):
+        pass
+
+
+def test_files_that_are_no_video(tmp_path: Path) -> None:
+    (tmp_path / "text.mp4").write_text("no video")
+    for name, message in (("none.mp4", "is missing"), ("text.mp4", "cannot be opened")):
+        with pytest.raises(PolyplinkError, match=message), open_video(tmp_path / name):
+            pass
+
+
+def test_an_unknown_codec(tmp_path: Path) -> None:
+    path = write_film(tmp_path / "x.mp4", 3)
+    path.write_bytes(path.read_bytes().replace(b"avc1", b"zzz1"))
+    with (
+        pytest.raises(PolyplinkError, match=r"x\.mp4 is of an unknown codec; convert it"),
+        open_video(path),
+    ):
+        pass
+
+
+def test_a_title_that_is_no_text_does_no_harm(tmp_path: Path) -> None:
+    path = write_film(tmp_path / "x.mp4", 3)
+    path.write_bytes(path.read_bytes().replace(b"VideoHandler", b"\x86ideoHandler"))
+    with open_video(path) as video:
+        assert video.n_frames == 3
+
+
+def test_names_of_frames() -> None:
+    assert frame_name("d/a.mp4", 17) == "d/a.mp4#17"
+    assert split_frame_name("d/a.mp4#17") == ("d/a.mp4", 17)
+    assert split_frame_name("d/A.TS#0") == ("d/A.TS", 0)
+    for other in ("a.jpg", "a#1.jpg", "a.mp4", "a.mp4#x", "a.zip!/b.jpg", "#3"):
+        assert split_frame_name(other) is None
+    assert is_video("a.AVI")
+    assert not is_video("a.jpg")

@@ -1,0 +1,256 @@
+import json
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+
+from polyplink.data import DataSet
+from polyplink.data.formats.coco import import_coco
+from polyplink.data.formats.write_coco import write_coco
+from polyplink.errors import PolyplinkError
+from tests.data.box_sets import box_sets, named_polyps, seen_set
+
+
+@settings(max_examples=15, deadline=None)
+@given(box_sets())
+def test_import_undoes_write(data: DataSet) -> None:
+    with TemporaryDirectory() as folder:
+        write_coco(data, Path(folder))
+        again = import_coco(Path(folder)).data
+    assert again.detections.equals(data.detections)
+    assert again.procedures.drop("source").equals(data.procedures.drop("source"))
+    assert again.polyps.sort("polyp_id").equals(named_polyps(data))
+
+
+def image(number: int, name: str, **more: Any) -> dict[str, Any]:
+    return {"id": number, "file_name": name, "width": 64, "height": 48} | more
+
+
+def box(number: int, image_id: Any, **more: Any) -> dict[str, Any]:
+    given = {"id": number, "image_id": image_id, "category_id": 1, "bbox": [1, 2, 30, 20]}
+    return given | {"area": 600, "iscrowd": 0} | more
+
+
+def write(path: Path, images: list[Any], boxes: list[Any], **more: Any) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    categories = [{"id": 7, "name": "tool"}, {"id": 1, "name": "polyp"}]
+    content = {"images": images, "annotations": boxes, "categories": categories} | more
+    path.write_text(json.dumps(content))
+    return path
+
+
+def test_the_papers_json_with_its_parts(tmp_path: Path) -> None:
+    """Identities without sequence_id: the video is the identity without `_k`, or the identity."""
+    annotations = tmp_path / "annotations"
+    name = "case_M_20181001_0U62_1_005_001-1_a10_ayy_image0001.jpg"
+    facts = {"histology": "AD", "size": 3, "morphology": "Is", "location": "Caecum"}
+    write(
+        annotations / "instances_train.json",
+        [
+            image(1, "dataset3_004-005_7.jpg", frame_id=7, dataset_id="dataset3"),
+            image(2, "dataset3_004-005_8.jpg", frame_id=8, dataset_id="dataset3"),
+            image(3, "dataset3_004-005_9.jpg", frame_id=9, dataset_id="dataset3"),
+        ],
+        [
+            box(1, 1, identity_id="dataset3_004-005_1", **facts),
+            box(2, 2, identity_id="dataset3_004-005_2"),
+        ],
+    )
+    write(
+        annotations / "instances_val.json",
+        [image(1, name, frame_id=0, dataset_id="dataset1")],
+        [box(1, 1, identity_id="dataset1_case10", histology="Low-grade adenoma")],
+    )
+    imported = import_coco(tmp_path, datasets={"dataset3": "real-colon"})
+    data = imported.data
+    assert data.splits == {"train": ["dataset3_004-005"], "val": ["dataset1_case10"]}
+    assert dict(data.procedures.select("procedure_id", "dataset").iter_rows()) == {
+        "dataset3_004-005": "real-colon",
+        "dataset1_case10": "dataset1",
+    }
+    assert data.detections.select("procedure_id", "frame", "polyp_id").rows() == [
+        ("dataset1_case10", 0, "dataset1_case10"),
+        ("dataset3_004-005", 7, "dataset3_004-005_1"),
+        ("dataset3_004-005", 8, "dataset3_004-005_2"),
+    ]
+    first = data.polyps.filter(polyp_id="dataset3_004-005_1").row(0, named=True)
+    assert (first["size_mm"], first["histology_class"], first["location"]) == (3, "AD", "cecum")
+    assert first["morphology"] == "Is"
+    assert any("image without box and sequence_id" in line for line in imported.warnings)
+    assert any("taken as its last image's frame + 1" in line for line in imported.warnings)
+
+
+def test_sequence_id_is_the_video(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "instances_test.json",
+        [image(i, f"{i}.jpg", frame_id=i, sequence_id="001-009") for i in (4, 5)],
+        [box(1, 4, identity_id="001-009_1")],
+    )
+    data = import_coco(path).data
+    assert data.procedures.select("procedure_id", "n_frames").rows() == [("001-009", 6)]
+    assert data.splits == {"test": ["001-009"]}
+
+
+def test_videos_with_tracks_and_ids_of_both_kinds(tmp_path: Path) -> None:
+    """Ids as text and as number, negative ids, categories in odd order, videos by name."""
+    videos = [
+        {"id": "1", "name": "b", "fps": 25, "length": 9, "width": 64, "height": 48},
+        {"id": 0, "name": "a", "n_frames": 5},
+    ]
+    images = [
+        image(-3, "x.jpg", video_id=1, frame_index=8),
+        image(-4, "y.jpg", video_id=0, frame_index=0),
+        image(-5, "z.jpg", video_id=0, frame_index=1),
+    ]
+    boxes = [
+        box(-1, "-3", track_id=1),
+        box(-2, -4, track_id="1", score=0.5),
+        box(-9, -5.0, track_id="left", bbox=["1", 2, 3.5, 4]),
+        box(-8, -5, track_id=-1),
+    ]
+    path = write(tmp_path / "all.json", images, boxes, videos=videos)
+    imported = import_coco(path)
+    assert imported.data.detections.select("procedure_id", "frame", "polyp_id").rows() == [
+        ("a", 0, "a_1"),
+        ("a", 1, "left"),
+        ("a", 1, None),
+        ("b", 8, "b_1"),
+    ]
+    procedures = imported.data.procedures.select("procedure_id", "n_frames", "fps").rows()
+    assert procedures == [("b", 9, 25.0), ("a", 5, None)]
+    assert "2 x track taken as a polyp of its own (first: b_1)" in imported.warnings
+    bare = import_coco(path, identity="none").data
+    assert bare.polyps.is_empty()
+    assert bare.detections["polyp_id"].null_count() == 4
+
+
+def test_names_alone_and_images_that_are_there(tmp_path: Path) -> None:
+    write(
+        tmp_path / "annotations" / "instances.json",
+        [image(1, "v_3.jpg"), image(2, "w/0001.jpg")],
+        [box(1, 1), box(2, 2)],
+    )
+    (tmp_path / "images").mkdir()
+    (tmp_path / "images" / "v_3.jpg").touch()
+    imported = import_coco(tmp_path)
+    assert imported.data.detections.select("procedure_id", "frame", "image").rows() == [
+        ("v", 3, "images/v_3.jpg"),
+        ("w", 1, None),
+    ]
+    assert (
+        "1 x procedure of which no image is there (first: images/w/0001.jpg)" in imported.warnings
+    )
+    (tmp_path / "images" / "v_3.jpg").rename(tmp_path / "images" / "v_4.jpg")
+    assert import_coco(tmp_path).data.detections["image"].null_count() == 2
+
+
+@pytest.mark.parametrize(
+    ("bad", "kind"),
+    [
+        ({"image_id": 99}, "box of an image that is not listed"),
+        ({"category_id": 2}, "box of a category that is not listed"),
+        ({"category_id": None}, "box of a category that is not listed"),
+        ({"bbox": [1, 2, float("nan"), 4]}, "box with a side that is not finite"),
+        ({"bbox": [1, 2, 0, 4]}, "box of no area"),
+        ({"bbox": [1, 2, "wide", 4]}, "box with a side that is no number"),
+        ({"bbox": [1, 2, 3]}, "box with a side that is no number"),
+        ({"bbox": None}, "box with a side that is no number"),
+        ({"bbox": {"x": 1}}, "box with a side that is no number"),
+        ({"iscrowd": 1}, r"box of a crowd \(iscrowd\), not of one polyp"),
+    ],
+)
+def test_what_cannot_be_used_is_named_or_raised(
+    tmp_path: Path, bad: dict[str, Any], kind: str
+) -> None:
+    path = write(tmp_path / "a.json", [image(1, "v_0.jpg")], [box(1, 1), box(5, 1) | bad])
+    imported = import_coco(path)
+    assert imported.data.detections.height == 1
+    line = f"1 x {kind}, left out (first: a.json, annotation 5)".replace("\\", "")
+    assert line in imported.warnings
+    with pytest.raises(PolyplinkError, match=f"a.json, annotation 5: {kind}; "):
+        import_coco(path, strict=True)
+
+
+@pytest.mark.parametrize(
+    ("images", "kind"),
+    [
+        ([image(1, "v_0.jpg"), image(1, "v_1.jpg")], "further image of the same id"),
+        ([image(1, "v_0.jpg"), image(2, "v_00.jpg")], "further image of the same frame"),
+        ([image(1, "v_0.jpg"), {"file_name": "v_1.jpg"}], "image without an id"),
+    ],
+)
+def test_images_that_are_no_frame_of_their_own(
+    tmp_path: Path, images: list[Any], kind: str
+) -> None:
+    path = write(tmp_path / "a.json", images, [box(1, 1)])
+    assert any(f"{kind}, left out" in line for line in import_coco(path).warnings)
+    with pytest.raises(PolyplinkError, match=kind):
+        import_coco(path, strict=True)
+
+
+def test_a_frame_without_number_is_named(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.json", [image(1, "v_0.jpg"), image(2, "polyp.jpg")], [box(1, 2)])
+    with pytest.raises(PolyplinkError, match=r"box without a procedure; name the file <procedure>"):
+        import_coco(path, strict=True)
+
+
+def test_broken_files(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.json", [image(1, "v_0.jpg")], [box(1, 1)])
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-20])
+    with pytest.raises(PolyplinkError, match=r"is not whole JSON .*; export or download it again"):
+        import_coco(path)
+    path.write_bytes(b"\xef\xbb\xbf" + whole)
+    assert import_coco(path).data.detections.height == 1
+    path.write_text("[]")
+    with pytest.raises(PolyplinkError, match="has no lists `images` and `annotations`"):
+        import_coco(path)
+    path.write_text('{"images": [1], "annotations": []}')
+    with pytest.raises(PolyplinkError, match="images is no list of records"):
+        import_coco(path)
+    with pytest.raises(PolyplinkError, match=r"no file or folder .*nowhere; check the path"):
+        import_coco(tmp_path / "nowhere")
+    path.unlink()
+    with pytest.raises(PolyplinkError, match=r"has no annotation file \(\*\.json\)"):
+        import_coco(tmp_path)
+
+
+def test_one_procedure_name_in_two_data_sets(tmp_path: Path) -> None:
+    images = [image(1, "v_0.jpg", dataset_id="a"), image(2, "v_1.jpg", dataset_id="b")]
+    path = write(tmp_path / "a.json", images, [box(1, 1)])
+    with pytest.raises(PolyplinkError, match=r"procedure v is of two data sets \(dataset_id\)"):
+        import_coco(path)
+
+
+def test_a_detectors_results_take_the_place_of_the_boxes(tmp_path: Path) -> None:
+    path = write(tmp_path / "gt.json", [image(1, "v_0.jpg"), image(2, "v_1.jpg")], [box(1, 1)])
+    results = tmp_path / "results.json"
+    row = {"image_id": 2, "category_id": 1, "bbox": [1, 2, 3.5, 4], "score": 0.75}
+    results.write_text(json.dumps([row, row | {"image_id": 9}]))
+    imported = import_coco(path, boxes=results)
+    rows = imported.data.detections.select("frame", "w", "score", "polyp_id").rows()
+    assert rows == [(1, 3.5, 0.75, None)]
+    told = "1 x box of an image that is not listed, left out (first: results.json, entry 2)"
+    assert told in imported.warnings
+    results.write_text('{"image_id": 2}')
+    with pytest.raises(PolyplinkError, match=r"results\.json: annotations is no list of records"):
+        import_coco(path, boxes=results)
+    with pytest.raises(PolyplinkError, match="has 2 annotation files, results are of the images"):
+        import_coco(tmp_path, boxes=results)
+
+
+def test_more_workers_read_the_same(tmp_path: Path) -> None:
+    data = DataSet.of(
+        seen_set().detections,
+        seen_set().procedures,
+        seen_set().polyps,
+        {"train": ["001-001"], "val": ["001-009"]},
+    )
+    write_coco(data, tmp_path)
+    seen: list[tuple[int, int]] = []
+    one = import_coco(tmp_path, progress=lambda done, total: seen.append((done, total)))
+    assert seen == [(1, 2), (2, 2)]
+    assert import_coco(tmp_path, workers=2).data.key == one.data.key == data.key
+    assert one.data.splits == data.splits

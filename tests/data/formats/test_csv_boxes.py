@@ -1,0 +1,120 @@
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given, settings
+
+from polyplink.data import TABLES, DataSet
+from polyplink.data.formats.csv_boxes import import_csv
+from polyplink.data.formats.write_csv import write_csv
+from polyplink.errors import PolyplinkError
+from tests.data.box_sets import box_sets, seen_set
+
+HEADER = "procedure_id,frame,x,y,w,h,score,polyp_id,image\n"
+
+
+@settings(max_examples=15, deadline=None)
+@given(box_sets())
+def test_import_undoes_write(data: DataSet) -> None:
+    with TemporaryDirectory() as folder:
+        write_csv(data, Path(folder))
+        imported = import_csv(Path(folder))
+    for name in TABLES:
+        assert getattr(imported.data, name).equals(getattr(data, name))
+    assert imported.data.key == data.key
+    assert not [line for line in imported.warnings if "lowest frame number is 1" not in line]
+
+
+def test_boxes_alone(tmp_path: Path) -> None:
+    path = tmp_path / "mine.csv"
+    path.write_text("procedure_id,frame,x,y,w,h\nv,3,1,2,3.5,4\nv,0,1,2,3,4\n")
+    imported = import_csv(path, size=(64, 48))
+    row = imported.data.procedures.row(0, named=True)
+    assert (row["n_frames"], row["width"], row["patient"], row["dataset"]) == (4, 64, "v", "mine")
+    assert imported.data.detections["frame"].to_list() == [0, 3]
+    assert imported.warnings == [
+        "1 x procedure without a number of frames, taken as its last box's frame + 1 (first: v)",
+        "1 x procedure of an unknown patient, taken as a patient of its own (first: v)",
+    ]
+    with pytest.raises(PolyplinkError, match=r"procedure v: width and height .* not known; say"):
+        import_csv(path)
+
+
+def test_byte_order_mark_windows_lines_and_semicolons(tmp_path: Path) -> None:
+    write_csv(seen_set(), tmp_path)
+    before = import_csv(tmp_path).data.key
+    for path in tmp_path.glob("*.csv"):
+        text = path.read_text().replace(",", ";").replace("\n", "\r\n")
+        path.write_bytes(b"\xef\xbb\xbf" + text.encode())
+    assert import_csv(tmp_path).data.key == before
+
+
+@pytest.mark.parametrize(
+    ("row", "kind"),
+    [
+        ("v,0,one,2,3,4,,,", "box with a side that is no number"),
+        ("v,0,nan,2,3,4,,,", "box with a side that is not finite"),
+        ("v,0,1,inf,3,4,,,", "box with a side that is not finite"),
+        ("v,0,1,2,0,4,,,", "box of no area"),
+        ("v,0,1,2,3,-4,,,", "box of no area"),
+        ("v,-1,1,2,3,4,,,", "box without a frame number from 0"),
+        ("v,1.5,1,2,3,4,,,", "box without a frame number from 0"),
+        ("v,99999999999,1,2,3,4,,,", "box without a frame number from 0"),
+        ("v,,1,2,3,4,,,", "box without a frame number from 0"),
+        (",0,1,2,3,4,,,", "box without a procedure"),
+        ("v,0,70,2,3,4,,,", "box wholly outside the image"),
+        ("v,0,1,2,3,4,high,,", "box with a score that is no number"),
+    ],
+)
+def test_what_cannot_be_used_is_named_or_raised(tmp_path: Path, row: str, kind: str) -> None:
+    path = tmp_path / "detections.csv"
+    path.write_text(f"{HEADER}v,0,1,2,3,4,0.5,,\n{row}\n")
+    imported = import_csv(tmp_path, size=(64, 48))
+    assert imported.data.detections.height == 1
+    assert f"1 x {kind}, left out (first: detections.csv, line 3)" in imported.warnings
+    with pytest.raises(PolyplinkError, match=f"detections.csv, line 3: {kind}; "):
+        import_csv(tmp_path, size=(64, 48), strict=True)
+
+
+def test_a_wild_score_is_left_out_and_its_box_kept(tmp_path: Path) -> None:
+    path = tmp_path / "detections.csv"
+    path.write_text(f"{HEADER}v,0,1,2,3,4,87,,\n")
+    imported = import_csv(tmp_path, size=(64, 48))
+    assert imported.data.detections["score"].to_list() == [None]
+    assert "score outside [0, 1], left out" in imported.warnings[0]
+
+
+def test_images_and_frames_of_a_video(tmp_path: Path) -> None:
+    rows = ["v,0,1,2,3,4,,,v.mp4#0", "v,1,1,2,3,4,,,v.mp4#1", "w,0,1,2,3,4,,,w/0.jpg"]
+    (tmp_path / "detections.csv").write_text(HEADER + "\n".join(rows) + "\n")
+    (tmp_path / "v.mp4").touch()
+    imported = import_csv(tmp_path, size=(64, 48))
+    assert imported.data.detections["image"].to_list() == ["v.mp4#0", "v.mp4#1", None]
+    assert "1 x procedure of which no image is there (first: w/0.jpg)" in imported.warnings
+    bare = import_csv(tmp_path, size=(64, 48), images=False)
+    assert bare.data.detections["image"].null_count() == 3
+
+
+def test_numbers_from_one(tmp_path: Path) -> None:
+    (tmp_path / "boxes.csv").write_text(f"{HEADER}v,1,1,2,3,4,,,\nv,2,1,2,3,4,,,\n")
+    imported = import_csv(tmp_path, size=(64, 48))
+    assert "lowest frame number is 1, taken as the second" in imported.warnings[0]
+    again = import_csv(tmp_path, size=(64, 48), first_frame=1)
+    assert again.data.detections["frame"].to_list() == [0, 1]
+
+
+def test_mistakes_of_files(tmp_path: Path) -> None:
+    with pytest.raises(PolyplinkError, match=r"has no detections\.csv; check the path"):
+        import_csv(tmp_path)
+    with pytest.raises(PolyplinkError, match=r"nowhere\.csv is missing; check the path"):
+        import_csv(tmp_path / "nowhere.csv")
+    path = tmp_path / "detections.csv"
+    path.write_text("procedure_id,frame,x,y,w\nv,0,1,2,3\n")
+    with pytest.raises(PolyplinkError, match="has no column 'h'; write the columns"):
+        import_csv(path)
+    path.write_text("")
+    with pytest.raises(PolyplinkError, match="is not a table"):
+        import_csv(path)
+    path.write_bytes("procedure_id,frame,x,y,w,h\né,0,1,2,3,4\n".encode("utf-16"))
+    with pytest.raises(PolyplinkError, match="is not UTF-8 text; save it as UTF-8"):
+        import_csv(path)

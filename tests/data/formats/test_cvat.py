@@ -1,0 +1,196 @@
+import zipfile
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given, settings
+
+from polyplink.data import DataSet
+from polyplink.data.formats.cvat import import_cvat
+from polyplink.data.formats.write_cvat import write_cvat
+from polyplink.errors import PolyplinkError
+from tests.data.box_sets import box_sets, seen_set, sorted_boxes
+
+
+@settings(max_examples=15, deadline=None)
+@given(box_sets())
+def test_import_undoes_write(data: DataSet) -> None:
+    with TemporaryDirectory() as folder:
+        write_cvat(data, Path(folder))
+        again = import_cvat(Path(folder)).data
+    assert sorted_boxes(again).equals(sorted_boxes(data))
+    assert again.procedures.equals(data.procedures)
+    assert again.polyps.equals(data.polyps)
+
+
+TASK = """<task><id>7</id><name>clip</name><size>9</size><mode>interpolation</mode>
+<start_frame>0</start_frame><stop_frame>8</stop_frame><frame_filter></frame_filter>
+<segments><segment><id>1</id><start>0</start><stop>8</stop></segment></segments>
+<owner><username>u</username></owner><labels><label><name>polyp</name></label></labels>
+<original_size><width>64</width><height>48</height></original_size></task>"""
+
+
+def box(frame: int | str, more: str = "", inner: str = "", edges: str = "") -> str:
+    edges = edges or 'xtl="1.50" ytl="2.00" xbr="11.50" ybr="12.25"'
+    return (
+        f'<box frame="{frame}" keyframe="1" outside="0" occluded="0" {edges} {more}>{inner}</box>'
+    )
+
+
+def track(*boxes: str, number: int = 3, more: str = "") -> str:
+    return f'<track id="{number}" label="polyp" source="manual" {more}>{"".join(boxes)}</track>'
+
+
+def document(*tracks: str, meta: str = TASK) -> str:
+    source = "<dumped>2024</dumped><source>clip.mp4</source>"
+    return (
+        '<?xml version="1.0" encoding="utf-8"?>\n<annotations><version>1.1</version>'
+        f"<meta>{meta}{source}</meta>{''.join(tracks)}</annotations>\n"
+    )
+
+
+def write(tmp_path: Path, *tracks: str, meta: str = TASK) -> Path:
+    path = tmp_path / "annotations.xml"
+    path.write_text(document(*tracks, meta=meta))
+    return path
+
+
+def named(polyp: str) -> str:
+    return f'<attribute name="polyp_id">{polyp}</attribute><attribute name="clear">true</attribute>'
+
+
+def test_an_export_by_hand(tmp_path: Path) -> None:
+    """`outside` ends a tracklet; a polyp's name, an empty one, and none: the track's number."""
+    gone = box(2).replace('outside="0"', 'outside="1"')
+    path = write(
+        tmp_path,
+        track(box(0, inner=named("A &amp; B")), box(1, inner=named(" A &amp; B ")), gone, box(5)),
+        track(box(4, inner=named("")), number=4),
+    )
+    (tmp_path / "clip.mp4").touch()
+    imported = import_cvat(path)
+    rows = imported.data.detections.select("frame", "polyp_id", "image").rows()
+    assert rows == [
+        (0, "A & B", "clip.mp4#0"),
+        (1, "A & B", "clip.mp4#1"),
+        (4, None, "clip.mp4#4"),
+        (5, "clip_3", "clip.mp4#5"),
+    ]
+    assert imported.data.detections.select(*"xywh").row(0) == (1.5, 2, 10, 10.25)
+    row = imported.data.procedures.row(0, named=True)
+    assert (row["procedure_id"], row["n_frames"], row["width"], row["height"]) == (
+        "clip",
+        9,
+        64,
+        48,
+    )
+    assert "1 x track taken as a polyp of its own (first: clip_3)" in imported.warnings
+    assert import_cvat(path, identity="none").data.polyps.is_empty()
+    other = import_cvat(path, attribute="clear").data.detections["polyp_id"].to_list()
+    assert other == ["true", "true", "true", "clip_3"]
+
+
+def test_an_archive_as_exported_with_its_images(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "task.zip", "w") as archive:
+        archive.writestr("annotations.xml", document(track(box(1, inner=named("p")))))
+        archive.writestr("images/frame_000001.PNG", b"")
+    image = "task.zip!/images/frame_000001.PNG"
+    for source in (tmp_path, tmp_path / "task.zip"):
+        assert import_cvat(source).data.detections["image"].to_list() == [image]
+
+
+def test_tasks_of_a_project_and_files_of_a_folder(tmp_path: Path) -> None:
+    other = TASK.replace("<id>7<", "<id>8<").replace(">clip<", ">other<")
+    meta = f"<project><id>1</id><name>both</name><tasks>{TASK}{other}</tasks></project>"
+    path = write(
+        tmp_path,
+        track(box(0), more='task_id="7"'),
+        track(box(0), number=4, more='task_id="8"'),
+        track(box(0), number=5, more='task_id="9"'),
+        meta=meta,
+    )
+    imported = import_cvat(path)
+    rows = imported.data.detections.select("procedure_id", "polyp_id").rows()
+    assert rows == [("clip", "clip_3"), ("other", "other_4")]
+    assert "1 x box without a procedure, left out" in imported.warnings[0]
+    (tmp_path / "again.xml").write_text(document(track(box(0))))
+    with pytest.raises(PolyplinkError, match="two tasks are called 'clip'; give every task"):
+        import_cvat(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("bad", "kind"),
+    [
+        (box(1, edges='xtl="nan" ytl="2" xbr="3" ybr="4"'), "box with a side that is not finite"),
+        (box(1, edges='xtl="left" ytl="2" xbr="3" ybr="4"'), "box with a side that is no number"),
+        (box(1, edges='xtl="3" ytl="2" xbr="3" ybr="4"'), "box of no area"),
+        (box(1, edges='xtl="3" ytl="2" xbr="1" ybr="4"'), "box of no area"),
+        (box("1.5"), "box without a frame number from 0"),
+        (box("-1"), "box without a frame number from 0"),
+        (box(9), "box beyond the last frame of its procedure"),
+        (box(1, inner='<attribute name="score">high</attribute>'), "a score that is no number"),
+        ('<polygon frame="1" outside="0" points="1,2;3,4"></polygon>', "that is no box"),
+    ],
+)
+def test_what_cannot_be_used_is_named_or_raised(tmp_path: Path, bad: str, kind: str) -> None:
+    path = write(tmp_path, track(box(0), bad))
+    imported = import_cvat(path)
+    assert imported.data.detections.height == 1
+    assert any(f"{kind}, left out (first: annotations.xml, track 3" in w for w in imported.warnings)
+    with pytest.raises(PolyplinkError, match=rf"annotations\.xml, track 3, frame .*{kind}; "):
+        import_cvat(path, strict=True)
+
+
+def test_labels_and_turned_boxes_are_told(tmp_path: Path) -> None:
+    tool = track(box(0, more='rotation="12.5"'), number=5).replace('"polyp"', '"tool"')
+    warnings = import_cvat(write(tmp_path, track(box(0)), tool)).warnings
+    assert "2 x label of tracks, all taken as polyps (first: polyp, tool)" in warnings
+    turned = "1 x box that is turned, taken upright (first: annotations.xml, track 5, frame 0)"
+    assert turned in warnings
+
+
+def test_broken_files(tmp_path: Path) -> None:
+    path = write(tmp_path, track(box(0)))
+    whole = path.read_text()
+    path.write_text(whole[:-20])
+    with pytest.raises(PolyplinkError, match=r"is not whole XML .*; export the task again"):
+        import_cvat(path)
+    path.write_text(whole.replace("annotations>", "annotation>"))
+    with pytest.raises(PolyplinkError, match="is not of CVAT: its root is <annotation>"):
+        import_cvat(path)
+    path.write_text(whole.replace("<track", '<image id="0" name="a.png"></image><track'))
+    with pytest.raises(PolyplinkError, match="is of CVAT for images; export the task as CVAT for"):
+        import_cvat(path)
+    path.write_bytes(b"\xef\xbb\xbf" + whole.replace("\n", "\r\n").encode())
+    assert import_cvat(path).data.detections.height == 1
+    archive = tmp_path / "a.zip"
+    archive.write_bytes(b"PK\x03\x04 half")
+    with pytest.raises(PolyplinkError, match=r"a\.zip is no whole archive"):
+        import_cvat(archive)
+    with zipfile.ZipFile(archive, "w") as file:
+        file.writestr("other.txt", "")
+    with pytest.raises(PolyplinkError, match=r"has no annotations\.xml"):
+        import_cvat(archive)
+    with pytest.raises(PolyplinkError, match=r"no file or folder .*nowhere; check the path"):
+        import_cvat(tmp_path / "nowhere")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(PolyplinkError, match=r"has no \*\.xml and no \*\.zip"):
+        import_cvat(tmp_path / "empty")
+
+
+def test_a_bomb_and_a_foreign_file_are_refused(tmp_path: Path) -> None:
+    bomb = '<!DOCTYPE annotations [<!ENTITY a "ha"><!ENTITY b "&a;&a;">]>'
+    foreign = f'<!DOCTYPE annotations [<!ENTITY a SYSTEM "file://{tmp_path}/secret">]>'
+    for kind in (bomb, foreign):
+        path = write(tmp_path, track(box(0, inner=named("&a;"))))
+        path.write_text(path.read_text().replace("<annotations>", f"{kind}<annotations>"))
+        with pytest.raises(PolyplinkError, match="has a document type, which is not read"):
+            import_cvat(path)
+
+
+def test_more_workers_read_the_same(tmp_path: Path) -> None:
+    write_cvat(seen_set(), tmp_path)
+    seen: list[tuple[int, int]] = []
+    one = import_cvat(tmp_path, progress=lambda done, total: seen.append((done, total)))
+    assert seen == [(1, 2), (2, 2)]
+    assert import_cvat(tmp_path, workers=2).data.key == one.data.key == seen_set().key

@@ -1,0 +1,163 @@
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given, settings
+
+from polyplink.data import TABLES, DataSet
+from polyplink.data.formats.mot import import_mot
+from polyplink.data.formats.write_mot import write_mot
+from polyplink.errors import PolyplinkError
+from tests.data.box_sets import box_sets, seen_set
+
+INFO = "[Sequence]\nname=s\nimDir=img1\nframeRate=25\nseqLength=9\nimWidth=64\nimHeight=48\n"
+
+
+@settings(max_examples=15, deadline=None)
+@given(box_sets())
+def test_import_undoes_write(data: DataSet) -> None:
+    with TemporaryDirectory() as folder:
+        write_mot(data, Path(folder))
+        again = import_mot(Path(folder)).data
+    assert again.detections.equals(data.detections)
+    assert again.procedures.equals(data.procedures)
+    assert again.polyps.equals(data.polyps)
+
+
+@settings(max_examples=10, deadline=None)
+@given(box_sets(scores=False))
+def test_ground_truth_as_well(data: DataSet) -> None:
+    with TemporaryDirectory() as folder:
+        write_mot(data, Path(folder), kind="gt")
+        again = import_mot(Path(folder)).data
+    for name in TABLES:
+        assert getattr(again, name).equals(getattr(data, name))
+
+
+def sequence(root: Path, lines: str, kind: str = "gt", info: str = INFO) -> Path:
+    folder = root / "s"
+    (folder / kind).mkdir(parents=True, exist_ok=True)
+    (folder / kind / f"{kind}.txt").write_text(lines)
+    (folder / "seqinfo.ini").write_text(info)
+    return root
+
+
+def test_ground_truth_by_hand(tmp_path: Path) -> None:
+    """Frames from 1, an id of -1, a line that is ignored, classes, and no side tables."""
+    root = sequence(tmp_path, "1,3,1,2,3,4,1,1,0.5\n2,-1,1.5,2,3,4,1,7,1\n3,3,1,2,3,4,0,1,1\n")
+    imported = import_mot(root)
+    rows = imported.data.detections.select("frame", "x", "polyp_id", "score").rows()
+    assert rows == [(0, 1.0, "s_3", None), (1, 1.5, None, None)]
+    row = imported.data.procedures.row(0, named=True)
+    assert (row["n_frames"], row["fps"], row["width"], row["height"]) == (9, 25, 64, 48)
+    assert imported.warnings == [
+        "1 x line marked as ignored (confidence 0) (first: s/gt.txt, line 3)",
+        "2 x class of boxes, all taken as polyps (first: 1, 7)",
+        "1 x track taken as a polyp of its own (first: s_3)",
+        "1 x procedure of an unknown patient, taken as a patient of its own (first: s)",
+    ]
+    again = import_mot(root / "s" / "gt" / "gt.txt")
+    assert again.data.detections.equals(imported.data.detections)
+
+
+def test_detections_and_results(tmp_path: Path) -> None:
+    root = sequence(tmp_path, "1,-1,1,2,3,4,0.5,-1,-1,-1\n2,-1,1,2,3,4,-1,-1,-1,-1\n", "det")
+    data = import_mot(root, identity="none").data
+    assert data.detections.select("score", "polyp_id").rows() == [(0.5, None), (None, None)]
+    results = tmp_path / "results"
+    results.mkdir()
+    (results / "v.txt").write_text("4,2,1,2,3,4,1,-1,-1,-1\n")
+    data = import_mot(results, size=(64, 48)).data
+    assert data.detections.select("procedure_id", "frame", "polyp_id").rows() == [("v", 3, "v_2")]
+    with pytest.raises(PolyplinkError, match="width and height of its frames are not known"):
+        import_mot(results)
+
+
+def test_ground_truth_is_before_detections_and_parts_are_splits(tmp_path: Path) -> None:
+    sequence(tmp_path / "train", "1,1,1,2,3,4,1,1,1\n")
+    sequence(tmp_path / "train", "1,-1,9,2,3,4,0.5\n", "det")
+    imported = import_mot(tmp_path)
+    assert imported.data.splits == {"train": ["s"]}
+    assert imported.data.detections["x"].to_list() == [1]
+    assert "detections beside ground truth, not read (first: s)" in imported.warnings[0]
+    assert import_mot(tmp_path, kind="det").data.detections["x"].to_list() == [9]
+    with pytest.raises(PolyplinkError, match="no kind 'x'; choose one of: gt, det"):
+        import_mot(tmp_path, kind="x")
+
+
+def test_byte_order_mark_windows_lines_blanks_and_short_lines(tmp_path: Path) -> None:
+    root = sequence(tmp_path, "1, 3, 1, 2, 3, 4\n")
+    before = import_mot(root).data
+    text = "\ufeff1, 3, 1, 2, 3, 4 \r\n\r\n"
+    (root / "s" / "gt" / "gt.txt").write_bytes(text.encode())
+    (root / "s" / "seqinfo.ini").write_bytes(b"\xef\xbb\xbf" + INFO.replace("\n", "\r\n").encode())
+    assert import_mot(root).data.key == before.key
+    assert before.detections["polyp_id"].to_list() == ["s_3"]
+
+
+def test_images_and_videos(tmp_path: Path) -> None:
+    root = sequence(tmp_path, "1,1,1,2,3,4,1,1,1\n2,1,1,2,3,4,1,1,1\n")
+    (root / "s.mp4").touch()
+    assert import_mot(root).data.detections["image"].to_list() == ["s.mp4#0", "s.mp4#1"]
+    folder = root / "s" / "img1"
+    folder.mkdir()
+    for name in ("000001.jpg", "000002.JPG"):
+        (folder / name).touch()
+    images = import_mot(root).data.detections["image"].to_list()
+    assert images == ["s/img1/000001.jpg", "s/img1/000002.JPG"]
+    (folder / "000002.JPG").unlink()
+    imported = import_mot(root)
+    assert imported.data.detections["frame"].to_list() == [0]
+    assert any("frame with a box without an image, left out" in w for w in imported.warnings)
+
+
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [
+        ("2,1,one,2,3,4,1", "box with a side that is no number"),
+        ("2,1,nan,2,3,4,1", "box with a side that is not finite"),
+        ("2,1,1,2,0,4,1", "box of no area"),
+        ("0,1,1,2,3,4,1", "box without a frame number from 0"),
+        ("x,1,1,2,3,4,1", "box without a frame number from 0"),
+        ("10,1,1,2,3,4,1", "box beyond the last frame of its procedure"),
+        ("2,left,1,2,3,4,1", r"line with text instead of a number \(id\)"),
+        ("2,1,1,2,3,4,high", r"line with text instead of a number \(confidence\)"),
+        ("2,1", "box with a side that is no number"),
+    ],
+)
+def test_what_cannot_be_used_is_named_or_raised(tmp_path: Path, line: str, kind: str) -> None:
+    root = sequence(tmp_path, f"1,1,1,2,3,4,1,1,1\n{line}\n")
+    imported = import_mot(root)
+    assert imported.data.detections.height == 1
+    told = kind.replace("\\", "")
+    assert f"1 x {told}, left out (first: s/gt.txt, line 2)" in imported.warnings
+    with pytest.raises(PolyplinkError, match=f"s/gt.txt, line 2: {kind}; "):
+        import_mot(root, strict=True)
+
+
+def test_mistakes_of_files(tmp_path: Path) -> None:
+    with pytest.raises(PolyplinkError, match=r"no file or folder .*nowhere; check the path"):
+        import_mot(tmp_path / "nowhere")
+    with pytest.raises(PolyplinkError, match=r"has no <sequence>/gt/gt\.txt"):
+        import_mot(tmp_path)
+    root = sequence(tmp_path, "1 3 1 2 3 4\n")
+    with pytest.raises(PolyplinkError, match="has no lines of 6 values with commas"):
+        import_mot(root)
+    sequence(tmp_path, "1,1,1,2,3,4\n", info=INFO.replace("imWidth=64", "imWidth=wide"))
+    with pytest.raises(PolyplinkError, match="imwidth is 'wide'; write a number above 0"):
+        import_mot(root)
+    sequence(tmp_path, "1,1,1,2,3,4\n", info="imWidth=64\n")
+    with pytest.raises(PolyplinkError, match=r"seqinfo\.ini cannot be read"):
+        import_mot(root)
+    sequence(tmp_path / "train", "1,1,1,2,3,4\n")
+    sequence(tmp_path, "1,1,1,2,3,4\n")
+    with pytest.raises(PolyplinkError, match="are of one sequence name; give every sequence"):
+        import_mot(root)
+
+
+def test_more_workers_read_the_same(tmp_path: Path) -> None:
+    write_mot(seen_set(), tmp_path)
+    seen: list[tuple[int, int]] = []
+    one = import_mot(tmp_path, progress=lambda done, total: seen.append((done, total)))
+    assert seen == [(1, 2), (2, 2)]
+    assert import_mot(tmp_path, workers=2).data.key == one.data.key == seen_set().key

@@ -1,0 +1,185 @@
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from PIL import Image
+
+from polyplink.data import DataSet
+from polyplink.data.formats.write_yolo import write_yolo
+from polyplink.data.formats.yolo import import_yolo
+from polyplink.errors import PolyplinkError
+from tests.data.box_sets import box_sets, seen_set
+
+
+def shift(one: DataSet, other: DataSet) -> float:
+    """The largest difference of a box's side, pixels."""
+    sides = list("xywh")
+    ours, theirs = (data.detections.select(sides).to_numpy() for data in (one, other))
+    return float(np.abs(ours - theirs).max(initial=0))
+
+
+@settings(max_examples=15, deadline=None)
+@given(box_sets())
+def test_import_undoes_write(data: DataSet) -> None:
+    if data.detections.is_empty():
+        return
+    with TemporaryDirectory() as folder:
+        write_yolo(data, Path(folder))
+        again = import_yolo(Path(folder)).data
+    assert shift(again, data) < 1e-3
+    assert again.detections.drop(*"xywh").equals(data.detections.drop(*"xywh"))
+    assert again.procedures.equals(data.procedures)
+    assert again.polyps.equals(data.polyps)
+
+
+def labels(root: Path, **files: str) -> Path:
+    (root / "labels").mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        (root / "labels" / f"{name}.txt").write_text(text)
+    return root
+
+
+def test_a_trackers_output_by_hand(tmp_path: Path) -> None:
+    """Six values: a score, or a track; frames of a tracker count from 1."""
+    root = labels(tmp_path, clip_1="0 0.5 0.5 0.5 0.25 3\n", clip_2="0 0.5 0.5 0.5 0.25\n")
+    (root / "clip.mp4").touch()
+    imported = import_yolo(root, size=(64, 48), first_frame=1)
+    rows = imported.data.detections.select("frame", "x", "y", "w", "h", "polyp_id", "image").rows()
+    assert rows == [
+        (0, 16, 18, 32, 12, "clip_3", "clip.mp4#0"),
+        (1, 16, 18, 32, 12, None, "clip.mp4#1"),
+    ]
+    root = labels(tmp_path, clip_1="0 0.5 0.5 0.5 0.25 0.75\n")
+    detections = import_yolo(root, size=(64, 48), first_frame=1).data.detections
+    assert detections.select("score", "polyp_id").rows() == [(0.75, None), (None, None)]
+    root = labels(tmp_path, clip_1="0 0.5 0.5 0.5 0.25 1\n")
+    with pytest.raises(PolyplinkError, match="the sixth value may be a score or a track"):
+        import_yolo(root, size=(64, 48))
+    track = import_yolo(root, size=(64, 48), sixth="track").data.detections
+    assert track["polyp_id"].to_list() == ["clip_1", None]
+    score = import_yolo(root, size=(64, 48), sixth="score").data.detections
+    assert score["score"].to_list() == [1, None]
+    root = labels(tmp_path, clip_2="0 0.5 0.5 0.5 0.25 0.5 7\n1 0.5 0.5 0.5 0.25 -1 -1\n")
+    imported = import_yolo(root, size=(64, 48))
+    rows = imported.data.detections.select("score", "polyp_id").rows()
+    assert rows == [(1, None), (0.5, "clip_7"), (None, None)]
+    assert "2 x class of boxes, all taken as polyps (first: 0, 1)" in imported.warnings
+    none = import_yolo(root, size=(64, 48), identity="none").data
+    assert none.detections["polyp_id"].null_count() == 3
+
+
+def test_size_from_each_image_and_parts(tmp_path: Path) -> None:
+    for part, name, size in (("train", "v_0", (64, 48)), ("train", "v_1", (128, 48)),
+                             ("val", "w_0", (32, 32))):  # fmt: skip
+        for kind in ("labels", "images"):
+            (tmp_path / part / kind).mkdir(parents=True, exist_ok=True)
+        (tmp_path / part / "labels" / f"{name}.txt").write_text("0 0.5 0.5 0.5 0.5\n")
+        Image.new("RGB", size).save(tmp_path / part / "images" / f"{name}.PNG")
+    imported = import_yolo(tmp_path)
+    rows = imported.data.detections.select("procedure_id", "x", "w", "image").rows()
+    assert rows == [
+        ("v", 16, 32, "train/images/v_0.PNG"),
+        ("v", 32, 64, "train/images/v_1.PNG"),
+        ("w", 8, 16, "val/images/w_0.PNG"),
+    ]
+    assert imported.data.splits == {"train": ["v"], "val": ["w"]}
+    sizes = imported.data.procedures.select("procedure_id", "width", "height").rows()
+    assert sizes == [("v", 64, 48), ("w", 32, 32)]
+    assert any("frames of several sizes, the first taken" in w for w in imported.warnings)
+    assert import_yolo(tmp_path, images=False).data.detections["image"].null_count() == 3
+    (tmp_path / "val" / "images" / "w_0.PNG").write_bytes(b"no image")
+    with pytest.raises(PolyplinkError, match="image that cannot be opened"):
+        import_yolo(tmp_path, strict=True)
+    with pytest.raises(PolyplinkError, match=r"w_0\.txt, line 1: the size of its frame is not"):
+        import_yolo(tmp_path)
+
+
+def test_size_from_data_yaml(tmp_path: Path) -> None:
+    data = seen_set()
+    write_yolo(data, tmp_path)
+    (tmp_path / "procedures.csv").unlink()
+    boxes = import_yolo(tmp_path).data.detections
+    assert boxes.drop("score").equals(data.detections.drop("score"))
+    path = tmp_path / "data.yaml"
+    path.write_text("\ufeff" + path.read_text().replace("width: 64", "width: wide # ?"))
+    with pytest.raises(PolyplinkError, match="width is 'wide'; write a whole number of pixels"):
+        import_yolo(tmp_path)
+
+
+def test_byte_order_mark_and_windows_lines(tmp_path: Path) -> None:
+    write_yolo(seen_set(), tmp_path)
+    before = import_yolo(tmp_path).data.key
+    for path in (tmp_path / "labels").rglob("*.txt"):
+        path.write_bytes(b"\xef\xbb\xbf" + path.read_text().replace("\n", " \r\n\r\n").encode())
+    assert import_yolo(tmp_path).data.key == before
+
+
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [
+        ("0 0.5 0.5 nan 0.5", "box with a side that is not finite"),
+        ("0 0.5 0.5 0 0.5", "box of no area"),
+        ("0 0.5 wide 0.5 0.5", "box with a side that is no number"),
+        ("polyp 0.5 0.5 0.5 0.5", "line with text instead of a number"),
+        ("0 0.5 0.5 0.5 0.5 high", "line with text instead of a number"),
+        ("0 0.5 0.5 0.5", r"line that is no box \(class, 4 numbers, score, track\)"),
+        ("0 0 0 1 0 1 1 0 1", r"line that is no box \(class, 4 numbers, score, track\)"),
+        ("0 1.5 0.5 0.5 0.5", "box wholly outside the image"),
+    ],
+)
+def test_what_cannot_be_used_is_named_or_raised(tmp_path: Path, line: str, kind: str) -> None:
+    root = labels(tmp_path, v_0=f"0 0.5 0.5 0.5 0.5\n{line}\n")
+    imported = import_yolo(root, size=(64, 48))
+    assert imported.data.detections.height == 1
+    told = kind.replace("\\", "")
+    assert f"1 x {told}, left out (first: v_0.txt, line 2)" in imported.warnings
+    with pytest.raises(PolyplinkError, match=f"v_0.txt, line 2: {kind}; "):
+        import_yolo(root, size=(64, 48), strict=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("polyp", "name tells no procedure and frame"), ("v_00", "further file of the same frame")],
+)
+def test_names_that_tell_no_frame_of_their_own(tmp_path: Path, name: str, kind: str) -> None:
+    root = labels(tmp_path, v_0="0 0.5 0.5 0.5 0.5\n", **{name: "0 0.5 0.5 0.5 0.5\n"})
+    imported = import_yolo(root, size=(64, 48))
+    assert imported.data.detections.height == 1
+    assert any(kind in line for line in imported.warnings)
+    with pytest.raises(PolyplinkError, match=kind):
+        import_yolo(root, size=(64, 48), strict=True)
+
+
+def test_mistakes_of_folders(tmp_path: Path) -> None:
+    with pytest.raises(PolyplinkError, match=r"no folder .*nowhere; check the path"):
+        import_yolo(tmp_path / "nowhere")
+    with pytest.raises(PolyplinkError, match=r"has no labels \(labels/\*\.txt\); check the path"):
+        import_yolo(tmp_path)
+    root = labels(tmp_path, v_0="0 0.5 0.5 0.5 0.5\n")
+    with pytest.raises(PolyplinkError, match="say the size of the frames, or put the images"):
+        import_yolo(root)
+    with pytest.raises(PolyplinkError, match="no sixth 'x'; choose one of: score, track"):
+        import_yolo(root, sixth="x")
+    (root / "labels" / "v_0.txt").write_bytes("0 é".encode("latin-1"))
+    with pytest.raises(PolyplinkError, match=r"v_0\.txt: label file that is not UTF-8 text"):
+        import_yolo(root, size=(1, 1), strict=True)
+
+
+def test_splits_are_folders_and_a_part_is_no_procedure(tmp_path: Path) -> None:
+    seen = seen_set()
+    data = DataSet.of(seen.detections, seen.procedures, seen.polyps, {"val": ["001-009"]})
+    write_yolo(data, tmp_path)
+    assert (tmp_path / "labels" / "val" / "001-009" / "000002.txt").is_file()
+    again = import_yolo(tmp_path, workers=2).data
+    assert (again.splits, again.key) == (data.splits, data.key)
+    train = pl.lit("train").alias("procedure_id")
+    odd = DataSet.of(
+        seen.detections.head(1).with_columns(train),
+        seen.procedures.head(1).with_columns(train),
+        seen.polyps.clear(),
+    )
+    with pytest.raises(PolyplinkError, match="procedure 'train' is called as a part is"):
+        write_yolo(odd, tmp_path / "odd")
