@@ -10,14 +10,20 @@ import pytest
 import simplejpeg
 
 from polyplink.artefacts import read_json
-from polyplink.data import import_real_colon
+from polyplink.data import import_real_colon, read_data
 from polyplink.errors import PolyplinkError
 from polyplink.simulate import Preset, simulate, smoke
 from polyplink.simulate.cast import procedure_specs
 from tests.simulate.conftest import Made
 
 QUICK = dataclasses.replace(
-    smoke(), width=16, height=16, long_views=(1, 1), short_views=(0, 0), long_frames=(5, 5)
+    smoke(),
+    polyps=(("001-001", 1), ("001-002", 0), ("001-009", 1), ("001-010", 0)),
+    width=16,
+    height=16,
+    long_views=(1, 1),
+    short_views=(0, 0),
+    long_frames=(5, 5),
 )
 TABLES = dataclasses.replace(QUICK, frames="none", annotations="none")
 
@@ -147,15 +153,26 @@ def interrupt_at_two(done: int, total: int) -> None:
         raise KeyboardInterrupt
 
 
-def test_neither_workers_nor_an_interruption_change_a_byte(made: Made, tmp_path: Path) -> None:
+def test_neither_workers_nor_an_interruption_change_a_byte(tmp_path: Path) -> None:
     out = tmp_path / "two"
     with pytest.raises(KeyboardInterrupt):
-        simulate(out, smoke(), 0, workers=2, progress=interrupt_at_two)
+        simulate(out, QUICK, 0, workers=2, progress=interrupt_at_two)
     assert not multiprocessing.active_children()
     assert not list(out.glob(".*"))
-    data = simulate(out, smoke(), 0, workers=1)
-    assert contents(out) == contents(made.out)
-    assert data.key == made.data.key
+    data = simulate(out, QUICK, 0, workers=1)
+    assert data.key == simulate(tmp_path / "one", QUICK, 0, workers=1).key
+    assert contents(out) == contents(tmp_path / "one")
+
+
+def test_tables_are_a_data_folder_and_archives_are_a_release(tmp_path: Path) -> None:
+    tables = simulate(tmp_path / "tables", TABLES, 0, workers=1)
+    assert read_data(tmp_path / "tables").key == tables.key
+    assert tables.detections["image"].null_count() == tables.detections.height > 0
+    archives = dataclasses.replace(TABLES, annotations="archives")
+    written = simulate(tmp_path / "archives", archives, 0, workers=1)
+    imported = import_real_colon(tmp_path / "archives")
+    assert imported.data.key == written.key == tables.key
+    assert not list((tmp_path / "archives").glob("*_frames"))
 
 
 def test_seeds_differ(made: Made, tmp_path: Path) -> None:
@@ -198,7 +215,7 @@ def test_an_interrupted_set_goes_on(tmp_path: Path) -> None:
 def test_another_set_in_the_folder_is_refused(tmp_path: Path, preset: Preset, seed: int) -> None:
     one = dataclasses.replace(QUICK, polyps=(("001-001", 1),))
     simulate(tmp_path / "set", one, 0, workers=1)
-    with pytest.raises(PolyplinkError, match=r"holds preset smoke, seed 0, device cpu, .*; choose"):
+    with pytest.raises(PolyplinkError, match=r"holds preset smoke, seed 0, .*device cpu.*; choose"):
         simulate(tmp_path / "set", preset, seed)
 
 
