@@ -29,10 +29,12 @@ from polyplink.simulate.picture.scene import (
 Array = NDArray[np.float64]
 RAYS, RINGS = 72, 30  # marched: around the polyp, from its top to its rim
 AROUND, DOWN = 144, 60  # points of the mesh; between the rays the relief alone is read anew
-SCAN = 36  # angles among which the rim is looked for
+HIGHEST = math.radians(40)  # from the top that a rim begins
+SCAN = 28  # angles among which the rim is looked for
 LOWEST = math.radians(177)  # from the top
 INSIDE = 0.4  # radii from the centre where the march begins
 STEPS = 60
+FEW = 18  # steps after which a ray that has not arrived goes into the wall
 FOOT = 1.5  # widths of the joint with the wall that the rays to a stalk's foot start above it
 BISECTIONS = 8
 CLOSE = 2e-3  # of the smallest radius: a distance from which the next step arrives
@@ -70,7 +72,7 @@ def _foot(colon: Colon, lump: Lump) -> _Star:
 
 
 def _surface_along(
-    colon: Colon, lump: Lump, star: _Star, tilt: Tensor, turn: Tensor
+    colon: Colon, lump: Lump, star: _Star, tilt: Tensor, turn: Tensor, *, steps: int = STEPS
 ) -> tuple[Tensor, Tensor]:
     """Where rays first leave the joined surface: points (3, n) and the polyp's share (n,).
 
@@ -82,7 +84,7 @@ def _surface_along(
     s = torch.full_like(per_unit, INSIDE)
     close = CLOSE * float(star.scale.min())
     some = torch.arange(len(s))  # of the rays, those that are not there yet
-    for _ in range(STEPS):
+    for _ in range(steps):
         points = star.origin + s[some] * ways[:, some]
         distance = surface(colon, [lump], points.float())[0].double()
         s[some] = (s[some] - distance * per_unit[some]).clamp(max=REACH)
@@ -97,14 +99,16 @@ def _surface_along(
 
 def _rim(colon: Colon, lump: Lump, star: _Star, turn: Tensor) -> Tensor:
     """The largest angle from the top at which half of the surface is polyp, around at (n,)."""
-    scan = torch.linspace(0, LOWEST, SCAN, dtype=turn.dtype)
+    scan = torch.linspace(HIGHEST, LOWEST, SCAN, dtype=turn.dtype)
+    steps = STEPS if lump.stalk[1] else FEW
     grid = scan[:, None].expand(SCAN, len(turn)).reshape(-1)
-    inside = _surface_along(colon, lump, star, grid, turn.repeat(SCAN))[1].view(SCAN, -1) > 0.5
+    shares = _surface_along(colon, lump, star, grid, turn.repeat(SCAN), steps=steps)[1]
+    inside = shares.view(SCAN, -1) > 0.5
     last = SCAN - 1 - inside.flip(0).int().argmax(0)  # (n,)
     low, high = scan[last], scan[(last + 1).clamp(max=SCAN - 1)]
     for _ in range(BISECTIONS):
         middle = 0.5 * (low + high)
-        polyp = _surface_along(colon, lump, star, middle, turn)[1] > 0.5
+        polyp = _surface_along(colon, lump, star, middle, turn, steps=steps)[1] > 0.5
         low, high = torch.where(polyp, middle, low), torch.where(polyp, high, middle)
     return low
 
