@@ -27,7 +27,7 @@ SLANT, STEEPEST = 0.35, 2.0  # what a secant's slope is kept between
 OPEN = 1.0  # its least far from everything, where steps are plain
 SETTLED = 0.2  # pixels: what is left to go when a ray is there
 SETTLE_STEPS = 2  # of a ray that is not there, before those that are there are picked out
-SETTLE_ROUNDS = 10
+SETTLE_ROUNDS = 60  # rays that graze an edge take many; few are left by then
 
 
 @dataclass(frozen=True)
