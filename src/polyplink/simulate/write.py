@@ -10,7 +10,7 @@ import polars as pl
 from polyplink.artefacts import whole_folder, write_json
 from polyplink.data import frame_stem, frames_folder, write_table
 from polyplink.simulate.boxes import boxes_of
-from polyplink.simulate.crops import SimulatedProcedure, to_jpeg
+from polyplink.simulate.crops import SimulatedProcedure, one_thread, to_jpeg
 from polyplink.simulate.plan import Plan, plan_procedure
 from polyplink.simulate.specs import Preset, ProcedureSpec
 from polyplink.simulate.truth import boxes_path, truth_of, truth_path
@@ -59,8 +59,11 @@ def write_procedure(job: Job) -> str:
     Returns:
         The procedure's id.
     """
-    plan = plan_procedure(job.preset, job.seed, job.spec)
-    boxes = boxes_of(plan)
+    with (
+        one_thread()
+    ):  # processes share the cores: more threads would only stand in each other's way
+        plan = plan_procedure(job.preset, job.seed, job.spec)
+        boxes = boxes_of(plan)
     if job.preset.frames != "none":
         _write_frames(job, plan, boxes)
     write_table(boxes_path(job.out, job.spec.procedure_id), boxes)

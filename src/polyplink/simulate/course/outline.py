@@ -36,7 +36,7 @@ INSIDE = 0.4  # radii from the centre where the march begins
 STEPS = 60
 FEW = 18  # steps after which a ray that has not arrived goes into the wall
 FOOT = 1.5  # widths of the joint with the wall that the rays to a stalk's foot start above it
-BISECTIONS = 8
+PARTS, ROUNDS = 16, 2  # a bracket of the rim is cut into, so often: few passes of many rays
 CLOSE = 2e-3  # of the smallest radius: a distance from which the next step arrives
 STRIDE = 1.12  # of a distance: they are bounds, and a little short
 COARSE_DOWN, COARSE_AROUND = 10, 24
@@ -106,10 +106,16 @@ def _rim(colon: Colon, lump: Lump, star: _Star, turn: Tensor) -> Tensor:
     inside = shares.view(SCAN, -1) > 0.5
     last = SCAN - 1 - inside.flip(0).int().argmax(0)  # (n,)
     low, high = scan[last], scan[(last + 1).clamp(max=SCAN - 1)]
-    for _ in range(BISECTIONS):
-        middle = 0.5 * (low + high)
-        polyp = _surface_along(colon, lump, star, middle, turn, steps=steps)[1] > 0.5
-        low, high = torch.where(polyp, middle, low), torch.where(polyp, high, middle)
+    part = torch.arange(1, PARTS, dtype=turn.dtype)[:, None] / PARTS
+    for _ in range(ROUNDS):
+        middle = low + (high - low) * part  # (PARTS - 1, n)
+        shares = _surface_along(
+            colon, lump, star, middle.reshape(-1), turn.repeat(PARTS - 1), steps=steps
+        )[1]
+        passed = (shares.view(PARTS - 1, -1) > 0.5).int().cumprod(0).sum(0)  # (n,)
+        step = (high - low) / PARTS
+        low = low + step * passed
+        high = low + step
     return low
 
 

@@ -96,7 +96,7 @@ class Lens:
         return Lens(np.ascontiguousarray(planes * inwards[:, None]), across, down)
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz", "arcp"})
 def _seen(  # noqa: PLR0917  # pragma: no cover
     points: Array, i: int, shots: Array, frame: int, out: Array, row: int
 ) -> None:
@@ -109,7 +109,7 @@ def _seen(  # noqa: PLR0917  # pragma: no cover
         out[row, k] = x * shots[frame, 3 + k] + y * shots[frame, 6 + k] + z * shots[frame, 9 + k]
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz", "arcp"})
 def _depth(seen: Array, row: int, planes: Array, k: int) -> float:  # pragma: no cover
     """How far a point lies inside of side k of the lens."""
     depth: float = (
@@ -118,7 +118,7 @@ def _depth(seen: Array, row: int, planes: Array, k: int) -> float:  # pragma: no
     return depth
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz", "arcp"})
 def _outside(seen: Array, row: int, planes: Array, asked: int) -> int:  # pragma: no cover
     """Bits of those of the asked sides of the lens that a point is outside of."""
     bits = 0
@@ -128,7 +128,7 @@ def _outside(seen: Array, row: int, planes: Array, asked: int) -> int:  # pragma
     return bits
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz", "arcp"})
 def _grow(boxes: Array, i: int, seen: Array, row: int) -> None:  # pragma: no cover
     """Widen a box of tangents to hold a point in front of the camera."""
     u, v = seen[row, 0] / seen[row, 2], seen[row, 1] / seen[row, 2]
@@ -136,7 +136,7 @@ def _grow(boxes: Array, i: int, seen: Array, row: int) -> None:  # pragma: no co
     boxes[i, 2], boxes[i, 3] = max(boxes[i, 2], u), max(boxes[i, 3], v)
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz", "arcp"})
 def _clip_side(  # pragma: no cover
     piece: Array, count: int, spare: Array, planes: Array, k: int
 ) -> int:
@@ -157,7 +157,7 @@ def _clip_side(  # pragma: no cover
     return kept
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz", "arcp"})
 def _clip(  # noqa: PLR0917  # pragma: no cover
     piece: Array, spare: Array, planes: Array, bits: int, boxes: Array, i: int
 ) -> None:
@@ -174,7 +174,7 @@ def _clip(  # noqa: PLR0917  # pragma: no cover
             _grow(boxes, i, piece, a)
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz", "arcp"})
 def _box_cut(  # noqa: PLR0917  # pragma: no cover
     points: Array,
     triangles: Index,
@@ -207,7 +207,7 @@ def _box_cut(  # noqa: PLR0917  # pragma: no cover
             _clip(piece, spare, planes, either, boxes, i)
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz", "arcp"})
 def _box_whole(  # noqa: PLR0917  # pragma: no cover
     points: Array,
     hull: Index,
@@ -228,7 +228,7 @@ def _box_whole(  # noqa: PLR0917  # pragma: no cover
     return True
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz", "arcp"})
 def _cutting(boxes: Array, i: int, planes: Array) -> int:  # pragma: no cover
     """Bits of the sides of the lens that cut a box of tangents; -1 where it is all outside."""
     corner, every, either, asked = np.empty((1, 3)), -1, 0, (1 << planes.shape[0]) - 1
@@ -239,7 +239,7 @@ def _cutting(boxes: Array, i: int, planes: Array) -> int:  # pragma: no cover
     return -1 if every != 0 else either
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz", "arcp"})
 def _project(  # noqa: PLR0917  # pragma: no cover
     points: Array,
     triangles: Index,
