@@ -58,3 +58,9 @@ def test_a_relative_source_is_relative_to_the_data_folder(tmp_path: Path) -> Non
     data = _with_images(Path("images"), ["0.jpg"] * 4)
     assert check_images(data, tmp_path) == []
     assert [f.check for f in check_images(data, tmp_path / "other")] == ["missing image"]
+
+
+def test_simulated_boxes_need_no_image(tmp_path: Path) -> None:
+    data = _with_images(tmp_path, [None] * 4)
+    made = data.procedures.with_columns(dataset=pl.lit("simulated small 0"))
+    assert check_images(DataSet.of(data.detections, made, data.polyps)) == []

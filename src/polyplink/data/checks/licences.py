@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from polyplink.data.checks.findings import Finding, find
+from polyplink.data.sets.real_colon import SIMULATED
 from polyplink.data.tables import DataSet
 
 
@@ -46,7 +47,6 @@ LICENCES: Mapping[str, Licence] = {
     "polypsset": Licence("CC0 1.0", "open download", "none needed"),
     "polyp-size": Licence("CC BY 4.0", "open download", "name the authors"),
 }
-SIMULATED = "simulated"  # begins the name of what the simulator made
 
 
 def check_licences(data: DataSet) -> list[Finding]:

@@ -20,7 +20,8 @@ from polyplink.simulate.picture.march import FIELD
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 FOCAL = 0.5 / math.tan(FIELD / 2)  # of the camera, in frame widths
-MAX_SIDES = 32  # of a lens polygon, and so bits of the sides that a point is outside of
+FAST = {"contract", "reassoc", "nsz", "arcp"}  # not what forbids infinite numbers
+MAX_SIDES = 31  # of a lens polygon, and so bits of the sides that a point is outside of
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ class Lens:
         return Lens(np.ascontiguousarray(planes * inwards[:, None]), across, down)
 
 
-@numba.njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz", "arcp"})
+@numba.njit(cache=True, nogil=True, fastmath=FAST)
 def _seen(  # noqa: PLR0917  # pragma: no cover
     points: Array, i: int, shots: Array, frame: int, out: Array, row: int
 ) -> None:
@@ -109,7 +110,7 @@ def _seen(  # noqa: PLR0917  # pragma: no cover
         out[row, k] = x * shots[frame, 3 + k] + y * shots[frame, 6 + k] + z * shots[frame, 9 + k]
 
 
-@numba.njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz", "arcp"})
+@numba.njit(cache=True, nogil=True, fastmath=FAST)
 def _depth(seen: Array, row: int, planes: Array, k: int) -> float:  # pragma: no cover
     """How far a point lies inside of side k of the lens."""
     depth: float = (
@@ -118,7 +119,7 @@ def _depth(seen: Array, row: int, planes: Array, k: int) -> float:  # pragma: no
     return depth
 
 
-@numba.njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz", "arcp"})
+@numba.njit(cache=True, nogil=True, fastmath=FAST)
 def _outside(seen: Array, row: int, planes: Array, asked: int) -> int:  # pragma: no cover
     """Bits of those of the asked sides of the lens that a point is outside of."""
     bits = 0
@@ -128,7 +129,7 @@ def _outside(seen: Array, row: int, planes: Array, asked: int) -> int:  # pragma
     return bits
 
 
-@numba.njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz", "arcp"})
+@numba.njit(cache=True, nogil=True, fastmath=FAST)
 def _grow(boxes: Array, i: int, seen: Array, row: int) -> None:  # pragma: no cover
     """Widen a box of tangents to hold a point in front of the camera."""
     u, v = seen[row, 0] / seen[row, 2], seen[row, 1] / seen[row, 2]
@@ -136,7 +137,7 @@ def _grow(boxes: Array, i: int, seen: Array, row: int) -> None:  # pragma: no co
     boxes[i, 2], boxes[i, 3] = max(boxes[i, 2], u), max(boxes[i, 3], v)
 
 
-@numba.njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz", "arcp"})
+@numba.njit(cache=True, nogil=True, fastmath=FAST)
 def _clip_side(  # pragma: no cover
     piece: Array, count: int, spare: Array, planes: Array, k: int
 ) -> int:
@@ -157,7 +158,7 @@ def _clip_side(  # pragma: no cover
     return kept
 
 
-@numba.njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz", "arcp"})
+@numba.njit(cache=True, nogil=True, fastmath=FAST)
 def _clip(  # noqa: PLR0917  # pragma: no cover
     piece: Array, spare: Array, planes: Array, bits: int, boxes: Array, i: int
 ) -> None:
@@ -174,10 +175,40 @@ def _clip(  # noqa: PLR0917  # pragma: no cover
             _grow(boxes, i, piece, a)
 
 
-@numba.njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz", "arcp"})
+@numba.njit(cache=True, nogil=True, fastmath=FAST)
+def _seen_all(  # pragma: no cover
+    columns: Array, first: int, shots: Array, frame: int, seen: Array
+) -> None:
+    """All points of a body from `first` on in the coordinates of a frame's camera, (3, n)."""
+    c, s = shots[frame, 12], shots[frame, 13]
+    left, up, near = shots[frame, 0], shots[frame, 1], shots[frame, 2]
+    for k in range(3):
+        a, b, d = shots[frame, 3 + k], shots[frame, 6 + k], shots[frame, 9 + k]
+        for j in range(seen.shape[1]):
+            g = 1 + columns[5, first + j] * c - columns[6, first + j] * s
+            x = columns[0, first + j] + columns[2, first + j] * g - left
+            y = columns[1, first + j] + columns[3, first + j] * g - up
+            seen[k, j] = x * a + y * b + (columns[4, first + j] - near) * d
+
+
+@numba.njit(cache=True, nogil=True, fastmath=FAST)
+def _outside_all(  # pragma: no cover
+    seen: Array, planes: Array, asked: int, bits: NDArray[np.int32]
+) -> None:
+    """For every point (3, n) the bits of the asked sides of the lens that it is outside of."""
+    bits[:] = 0
+    for k in range(planes.shape[0]):
+        if asked >> k & 1:
+            a, b, c, bit = planes[k, 0], planes[k, 1], planes[k, 2], np.int32(1 << k)
+            for j in range(seen.shape[1]):
+                out = seen[0, j] * a + seen[1, j] * b + seen[2, j] * c < 0
+                bits[j] |= bit if out else np.int32(0)
+
+
+@numba.njit(cache=True, nogil=True, fastmath=FAST)
 def _box_cut(  # noqa: PLR0917  # pragma: no cover
-    points: Array,
-    triangles: Index,
+    columns: Array,
+    triangles: NDArray[np.int32],
     starts: Index,
     body: int,
     shots: Array,
@@ -189,25 +220,25 @@ def _box_cut(  # noqa: PLR0917  # pragma: no cover
 ) -> None:
     """Widen a box by a surface that the asked sides of the lens may cut."""
     first, last = starts[body, 0], starts[body + 1, 0]
-    seen, bits = np.empty((last - first, 3)), np.empty(last - first, np.int64)
+    seen, bits = np.empty((3, last - first)), np.empty(last - first, np.int32)
+    _seen_all(columns, first, shots, frame, seen)
+    _outside_all(seen, planes, asked, bits)
     for j in range(last - first):
-        _seen(points, first + j, shots, frame, seen, j)
-        bits[j] = _outside(seen, j, planes, asked)
         if bits[j] == 0:
-            _grow(boxes, i, seen, j)
+            u, v = seen[0, j] / seen[2, j], seen[1, j] / seen[2, j]
+            boxes[i, 0], boxes[i, 1] = min(boxes[i, 0], u), min(boxes[i, 1], v)
+            boxes[i, 2], boxes[i, 3] = max(boxes[i, 2], u), max(boxes[i, 3], v)
     piece, spare = np.empty((MAX_SIDES + 3, 3)), np.empty((MAX_SIDES + 3, 3))
     for t in range(starts[body, 1], starts[body + 1, 1]):
-        either, every = 0, -1
-        for c in range(3):
-            either, every = either | bits[triangles[t, c]], every & bits[triangles[t, c]]
-        if either != 0 and every == 0:
+        p, q, r = bits[triangles[t, 0]], bits[triangles[t, 1]], bits[triangles[t, 2]]
+        if p | q | r != 0 and p & q & r == 0:
             for c in range(3):
                 for d in range(3):
-                    piece[c, d] = seen[triangles[t, c], d]
-            _clip(piece, spare, planes, either, boxes, i)
+                    piece[c, d] = seen[d, triangles[t, c]]
+            _clip(piece, spare, planes, p | q | r, boxes, i)
 
 
-@numba.njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz", "arcp"})
+@numba.njit(cache=True, nogil=True, fastmath=FAST)
 def _box_whole(  # noqa: PLR0917  # pragma: no cover
     points: Array,
     hull: Index,
@@ -228,7 +259,7 @@ def _box_whole(  # noqa: PLR0917  # pragma: no cover
     return True
 
 
-@numba.njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz", "arcp"})
+@numba.njit(cache=True, nogil=True, fastmath=FAST)
 def _cutting(boxes: Array, i: int, planes: Array) -> int:  # pragma: no cover
     """Bits of the sides of the lens that cut a box of tangents; -1 where it is all outside."""
     corner, every, either, asked = np.empty((1, 3)), -1, 0, (1 << planes.shape[0]) - 1
@@ -239,10 +270,11 @@ def _cutting(boxes: Array, i: int, planes: Array) -> int:  # pragma: no cover
     return -1 if every != 0 else either
 
 
-@numba.njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz", "arcp"})
+@numba.njit(cache=True, nogil=True, fastmath=FAST)
 def _project(  # noqa: PLR0917  # pragma: no cover
     points: Array,
-    triangles: Index,
+    columns: Array,
+    triangles: NDArray[np.int32],
     hull: Index,
     balls: Array,
     starts: Index,
@@ -268,7 +300,7 @@ def _project(  # noqa: PLR0917  # pragma: no cover
                 boxes[i, 0], boxes[i, 1] = np.inf, np.inf
                 boxes[i, 2], boxes[i, 3] = -np.inf, -np.inf
             if cut > 0:
-                _box_cut(points, triangles, starts, body, shots, frame, planes, cut, boxes, i)
+                _box_cut(columns, triangles, starts, body, shots, frame, planes, cut, boxes, i)
 
 
 def shots(positions: Array, rotations: Array, wave: float, phase: Array) -> Array:
@@ -304,7 +336,8 @@ def project(bodies: Bodies, cameras: Array, lens: Lens, frames: Index, which: In
     boxes = np.repeat(np.array([[np.inf, np.inf, -np.inf, -np.inf]]), len(frames), 0)
     _project(
         bodies.points,
-        bodies.triangles,
+        np.ascontiguousarray(bodies.points.T),
+        bodies.triangles.astype(np.int32),
         bodies.hull,
         bodies.balls,
         bodies.starts,

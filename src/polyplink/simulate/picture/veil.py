@@ -65,8 +65,8 @@ def water(images: Tensor, splash: Tensor, cloud: Tensor, windows: Windows) -> Te
         windows: s windows.
     """
     amount = splash[:, None, None]
-    cover = (4 * (cloud - 0.95 + 1.1 * amount)).clamp(0, 1) * (8 * amount).clamp(0, 1)
+    cover = (2 * (cloud - 0.95 + 1.1 * amount)).clamp(0, 1) * (8 * amount).clamp(0, 1)
     wide = defocus(images, np.float32(WATER_BLUR) * windows.host_scale)
     under = torch.lerp(wide, _colour(images, WATER), 0.06 + 0.26 * cloud * cloud)
-    rim = 0.35 * cover * (1 - cover)
+    rim = 0.2 * cover * (1 - cover)
     return (torch.lerp(images, under, cover) + rim * _colour(images, WATER)).clamp(0, 1)
