@@ -23,7 +23,7 @@ def test_version_and_help() -> None:
     ("arguments", "says"),
     [
         (("import", "real-colon", "nowhere", "out"), "nowhere"),
-        (("import", "coco", "nowhere", "out"), "no format 'coco'"),
+        (("import", "vgg", "nowhere", "out"), "no format 'vgg'"),
         (("doctor", "nowhere"), "no folder nowhere"),
         (("prepare", "nowhere"), "no folder nowhere"),
         (("prepare", "nowhere", "--recipe", "ntsll"), "did you mean ntssl"),

@@ -9,10 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import timm
 import torch
 
-from polyplink.encoders import Embedder, colour_histogram, embed
+from polyplink.encoders import Embedder, build_frame_encoder, colour_histogram, embed
 from polyplink.evaluate import retrieve
 from polyplink.jobs import evaluate, train
 from polyplink.jobs.evaluation import samples_of
@@ -35,7 +34,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def mean_features(seed: int = 0) -> Embedder:
     """An untrained ResNet-50; its features averaged over a tracklet's frames."""
     torch.manual_seed(seed)
-    network = timm.create_model("resnet50", num_classes=0).eval()
+    network = build_frame_encoder("timm:resnet50")[0].eval()
 
     @torch.inference_mode()
     def vectors(crops: np.ndarray, lengths: list[int]) -> np.ndarray:

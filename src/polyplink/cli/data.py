@@ -195,9 +195,10 @@ def doctor(
     from polyplink.artefacts import to_plain
     from polyplink.data import diagnose, read_data
 
+    found = read_data(data)  # ahead of the bars: a mistake is one line and nothing else
     with bars() as progress:
         findings = diagnose(
-            read_data(data),
+            found,
             images=images,
             deep=deep,
             folder=data,

@@ -68,10 +68,10 @@ class Figure:
         return self._row(simulated, "above", lambda p, v: v > p)
 
     def _row(self, simulated: Values, tolerance: str, fits: Fits) -> Row:
-        holds = len(simulated) == len(self.published) and all(
-            math.isfinite(v) and fits(p, v) for p, v in zip(self.published, simulated, strict=True)
+        values = tuple(float(value) for value in simulated)  # counts may come as unsigned
+        holds = len(values) == len(self.published) and all(
+            math.isfinite(v) and fits(p, v) for p, v in zip(self.published, values, strict=True)
         )
-        values = tuple(float(value) for value in simulated)
         return Row(self.name, self.published, values, tolerance, holds, self.source)
 
 
