@@ -81,6 +81,21 @@ def test_faces_hold_no_code(path: Path) -> None:
         assert isinstance(nodes[0], ast.Expr), f"{path} has no docstring"
 
 
+@pytest.mark.parametrize(
+    "path",
+    [path for path in FILES if path.name == "__init__.py"],
+    ids=lambda p: str(p.relative_to(SOURCE)),
+)
+def test_faces_hand_on_what_they_name(path: Path) -> None:
+    held, named = {"__version__"}, []
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            held |= {alias.asname or alias.name for alias in node.names}
+        elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            named = ast.literal_eval(node.value)
+    assert set(named) <= held
+
+
 def test_every_file_has_its_test() -> None:
     missing = [
         str(path.relative_to(SOURCE))

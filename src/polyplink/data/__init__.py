@@ -2,6 +2,12 @@
 
 from polyplink.data.checks.doctor import diagnose
 from polyplink.data.checks.findings import Finding, Severity
+from polyplink.data.common_classes import (
+    adenoma_labels,
+    common_histology,
+    common_location,
+    read_adenoma_maps,
+)
 from polyplink.data.formats.coco import import_coco
 from polyplink.data.formats.csv_boxes import import_csv
 from polyplink.data.formats.cvat import import_cvat
@@ -71,8 +77,11 @@ __all__ = [
     "VocFrame",
     "VocObject",
     "adenoma_label",
+    "adenoma_labels",
     "annotations_folder",
     "check",
+    "common_histology",
+    "common_location",
     "diagnose",
     "format_voc",
     "frame_stem",
@@ -92,6 +101,7 @@ __all__ = [
     "parse_voc",
     "positive_frames",
     "published_splits",
+    "read_adenoma_maps",
     "read_data",
     "simulated_name",
     "size_label",

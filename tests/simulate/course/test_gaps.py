@@ -14,9 +14,10 @@ from polyplink.simulate.course.gaps import (
     turn_away,
 )
 from polyplink.simulate.course.looks import look_times
-from polyplink.simulate.course.rotations import angle_between, look_down
+from polyplink.simulate.course.rotations import look_down
 from polyplink.simulate.picture.patient import draw_colon
 from polyplink.simulate.picture.scene import centre_line
+from tests.simulate.course.single_turns import angle_between
 
 COLON = draw_colon(np.random.default_rng(0))
 AXES = np.tile(np.array([[0.0, 0, -1], [0, 1.0, 0], [1.0, 0, 0]]), (3, 1, 1))

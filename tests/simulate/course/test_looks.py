@@ -18,8 +18,8 @@ from polyplink.simulate.course.looks import (
     link_poses,
     look_times,
 )
-from polyplink.simulate.course.rotations import angle_between
 from polyplink.simulate.picture.patient import draw_colon
+from tests.simulate.course.single_turns import angle_between
 
 COLON = draw_colon(np.random.default_rng(0))
 SEEDS = st.integers(0, 2**32 - 1)

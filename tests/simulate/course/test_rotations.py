@@ -8,17 +8,15 @@ from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
 
 from polyplink.simulate.course.rotations import (
-    angle_between,
     axis_angle,
-    log_rotation,
     look_along,
     look_down,
     rotation,
     turn_between,
     turn_own,
-    turn_towards,
     unit,
 )
+from tests.simulate.course.single_turns import angle_between, log_rotation, turn_towards
 
 VECTORS = st.tuples(*[st.floats(-1, 1)] * 3).map(np.array).filter(lambda v: np.linalg.norm(v) > 0.1)
 ANGLES = st.floats(0, math.pi)

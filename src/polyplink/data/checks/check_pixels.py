@@ -2,7 +2,6 @@
 
 import io
 import os
-import zipfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,6 +16,7 @@ from polyplink.data.checks.findings import Finding, find
 from polyplink.data.files.tar_stream import tar_members
 from polyplink.data.files.trees import INSIDE
 from polyplink.data.files.video import open_video, split_frame_name
+from polyplink.data.files.zip_archive import ZipArchive
 from polyplink.data.tables import DataSet
 from polyplink.errors import PolyplinkError, first_line
 
@@ -168,12 +168,8 @@ def _archive(path: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[str, b
     if not path.name.lower().endswith(".zip"):
         yield from tar_members(path, wanted)
         return
-    try:
-        with zipfile.ZipFile(path) as archive:
-            for name in filter(wanted, archive.namelist()):
-                yield name, archive.read(name)
-    except (zipfile.BadZipFile, OSError, RuntimeError, NotImplementedError) as error:
-        raise PolyplinkError(f"{path}: {error}", "download it again") from None
+    archive = ZipArchive(path)
+    yield from archive.read(list(filter(wanted, archive.names())), None)
 
 
 def _filmed(

@@ -66,16 +66,6 @@ def tar_members(path: Path, wanted: Wanted) -> Iterator[tuple[str, bytes]]:
                 _skip(file, size, path)
 
 
-def is_whole_tar(path: Path) -> None:
-    """Read an archive to its end.
-
-    Raises:
-        PolyplinkError: If it is not whole.
-    """
-    for _ in tar_members(path, lambda _: False):
-        pass
-
-
 @contextmanager
 def _opened(path: Path) -> Iterator[IO[bytes]]:
     """The uncompressed bytes; whatever shows that the archive is broken becomes one clear error."""

@@ -18,7 +18,7 @@ from polyplink.simulate.picture.scar import Scar, stain
 
 RELIEF = 0.12  # how far the relief tilts the normal: enough to break the highlights up
 FINE_RELIEF = 0.8  # the fine relief's strength beside the coarse one's
-SHINE = 256.0
+SHINE = 256  # a power of 2
 SHINE_STRENGTH = 1.3
 LIGHT_CORE = 0.03  # keeps the fall-off finite at the lens
 SCATTER = (0.30, 0.12, 0.10)  # red light travels furthest under the mucosa
@@ -86,9 +86,9 @@ def light(patient: Patient, colour: Tensor, normal: Tensor, rays: Tensor, depth:
     cosine = (normal[0] * rays[0]).addcmul_(normal[1], rays[1]).addcmul_(normal[2], rays[2])
     facing = cosine.neg_().clamp_(0, 1)
     fall = (FAR - depth).div_((depth * depth).add_(LIGHT_CORE).mul_(FAR))
-    # facing ** 256 by squarings.
+    # facing ** SHINE by squarings.
     shine = facing.square()
-    for _ in range(7):
+    for _ in range(SHINE.bit_length() - 2):
         shine.square_()
     shine.mul_(SHINE_STRENGTH * patient.wetness)
     lit = torch.empty_like(colour)
