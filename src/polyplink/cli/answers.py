@@ -1,4 +1,4 @@
-"""The verbs that answer: demo, count, evaluate, bench.
+"""The verbs that answer: demo, count, evaluate.
 
 Heavy rooms are imported inside the verbs, so that `polyplink --help` is instant.
 """
@@ -111,18 +111,3 @@ def _print_figures(result: "Evaluated") -> None:
     Console().print(comparison_table(result.comparison))
     for note in result.notes:
         typer.echo(f"note: {note}")
-
-
-@app.command()
-@guarded
-def bench(
-    name: Annotated[str | None, typer.Argument(help="One path; all by default.")] = None,
-    size: Annotated[int | None, typer.Option(min=1, help="Other than the usual size.")] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Time the hot paths, each against its rival, and compare their outputs."""
-    from polyplink.artefacts import to_plain
-    from polyplink.bench import run_benches
-
-    for result in run_benches(name, size):
-        typer.echo(json.dumps(to_plain(result)) if as_json else result.line())
