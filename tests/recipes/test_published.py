@@ -1,0 +1,147 @@
+from collections import Counter
+
+import pytest
+
+from polyplink.errors import PolyplinkError
+from polyplink.recipes.published import Cell, published, published_table
+
+# Cells in each table, counted by hand: rows times columns of the printed table.
+COUNTS = {
+    "ntssl/1": 18 * 9,
+    "ntssl/2": 6 * 7,
+    "ta/1": 5 * 2,
+    "ta/2": 5 * 2,
+    "ta/3": 5 * 2,
+    "thesis/5.3": 6 * 2,
+    "thesis/5.8": 6 * 3,
+    "thesis/5.11": 3 * 4,
+    "thesis/5.12": 8 * 6,
+    "thesis/5.13": 12 * 6,
+    "thesis/A.19": 4 * 2,
+    "thesis/A.20": 4 * 3,
+}
+COUNTS |= {f"thesis/{t}": 6 * 4 for t in ("5.1", "5.2", "5.4", "5.5")}
+COUNTS |= {f"thesis/{t}": 6 * 6 for t in ("5.6", "5.7", "5.9", "5.10")}
+COUNTS |= {f"thesis/5.{n}": 4 * 4 for n in range(14, 24)}
+COUNTS |= {f"thesis/A.{n}": 4 * 4 for n in (*range(1, 14), 17, 18)}
+COUNTS |= {f"thesis/A.{n}": 4 * 6 for n in (14, 15, 16)}
+
+# Typed from the papers, not copied from the file: table, group, row, column, value, spread.
+TYPED = [
+    ("ntssl/1", "Self-supervised", "Ours", "mAP", "63.13", None),
+    ("ntssl/1", "Self-supervised", "SFE", "AUPR", "46.13", None),
+    ("ntssl/1", "General purpose", "DinoV2-g/14", "FLOPs", "2331", None),
+    ("ntssl/1", "Endoscopy", "EndoFM", "F1-Score", "75.15", None),
+    ("ntssl/1", "Fully supervised", "TA", "Acc", "73.29", None),
+    ("ntssl/2", "Top", "neither", "mAP", "54.92", None),
+    ("ntssl/2", "Bottom", "tracklet", "HR@1", "91.17", None),
+    ("ta/1", "", "No clustering", "FR", "20.74", 20.78),
+    ("ta/2", "", "28 views, 2 polyps", "FPR", "0.0317", 0.0557),
+    ("ta/3", "Clustering", "Temporally-aware, AP", "FR", "4.18", 2.86),
+    ("thesis/5.1", "EndoFM-LV", "psi = 3", "AUPR", "0.182", None),
+    ("thesis/5.2", "SurgeNet", "Full size", "AUROC", "0.792", None),
+    ("thesis/5.4", "EndoFM-LV, fragments of 32", "psi = 10", "AUPR", "0.200", None),
+    ("thesis/5.6", "EndoFM", "psi = 5", "mAP", "0.458", None),
+    ("thesis/5.7", "SurgeNet", "psi = 5", "mAP", "0.48", None),
+    ("thesis/5.9", "EndoFM-LV, fragments of 32", "psi = 1", "HR@5", "0.845", None),
+    ("thesis/5.11", "", "Temporally-aware", "Test Top-5", "98.56", None),
+    ("thesis/5.12", "Intra-Inter", "AUPR", "5", "0.382", None),
+    ("thesis/5.13", "Intra-Inter", "mAP", "10", "0.598", None),
+    ("thesis/5.14", "", "Supervised", "FR", "1.920", 1.296),
+    ("thesis/5.18", "", "Intra inter", "FPR", "0.158", 0.238),
+    ("thesis/5.23", "", "Pretrained", "AssRe", "0.625", 0.252),
+    ("thesis/A.3", "", "EndoViT", "Recall", "1", 0.0),
+    ("thesis/A.7", "", "SurgeNet", "IDF1", "0.401", 0.166),
+    ("thesis/A.12", "psi = 5, fragments of 8", "SurgeNet", "AUROC", "0.764", None),
+    ("thesis/A.20", "Full size, whole tracklets", "Supervised", "mAP", "0.622", None),
+]
+
+
+def cell_of(table: str, group: str, row: str, column: str) -> Cell:
+    found = [
+        c for c in published()[table].cells if (c.group, c.row, c.column) == (group, row, column)
+    ]
+    assert len(found) == 1
+    return found[0]
+
+
+def test_every_table_is_there_whole() -> None:
+    assert list(published()) == [
+        "ntssl/1",
+        "ntssl/2",
+        *(f"ta/{n}" for n in range(1, 4)),
+        *(f"thesis/5.{n}" for n in range(1, 24)),
+        *(f"thesis/A.{n}" for n in range(1, 21)),
+    ]
+    assert {name: len(table.cells) for name, table in published().items()} == COUNTS
+
+
+@pytest.mark.parametrize(("table", "group", "row", "column", "text", "spread"), TYPED)
+def test_cells_typed_by_hand(
+    table: str, group: str, row: str, column: str, text: str, spread: float | None
+) -> None:
+    cell = cell_of(table, group, row, column)
+    assert (cell.text, cell.value, cell.spread) == (text, float(text), spread)
+
+
+def test_no_cell_twice_and_all_in_range() -> None:
+    for table in published().values():
+        places = Counter((c.group, c.row, c.column) for c in table.cells)
+        assert max(places.values()) == 1, table.name
+        for cell in table.cells:
+            top = {"%": 100.0, "M": 2000.0, "G": 2500.0}.get(cell.unit, 30.0)
+            assert 0.0 <= cell.value <= top
+            if cell.unit == "1" and not cell.measure.endswith("/FR"):
+                assert cell.value <= 1.0
+
+
+def test_the_same_row_of_two_tables_is_the_same() -> None:
+    # The pretrained encoder of the fine-tuning tables is EndoFM of the appendix.
+    for own, other in zip(range(14, 19), range(1, 6), strict=True):
+        for column in ("FPR", "FR", "Precision", "Recall"):
+            a = cell_of(f"thesis/5.{own}", "", "Pretrained", column)
+            b = cell_of(f"thesis/A.{other}", "", "EndoFM", column)
+            assert (a.value, a.spread) == (b.value, b.spread)
+            assert (a.subject, a.measure) == (b.subject, b.measure)
+
+
+def test_sums_of_columns() -> None:
+    # Added up by hand from the printed table.
+    total = sum(c.value for c in published()["ta/2"].cells if c.column == "FR")
+    assert total == pytest.approx(2.57 + 3.97 + 2.36 + 2.32 + 4.54)
+    ours = [c.value for c in published()["ntssl/1"].cells if c.row == "Ours"]
+    assert ours == [25.6, 33.1, 63.13, 90.22, 96.47, 94.17, 51.94, 70.24, 82.38]
+
+
+def test_every_oddity_is_remarked() -> None:
+    # thesis 5.5, SurgeNet, is 5.4, EndoFM-LV at 32 frames, digit for digit.
+    def column(table: str, group: str) -> list[Cell]:
+        return [c for c in published()[table].cells if c.group == group]
+
+    copied = column("thesis/5.5", "SurgeNet, fragments of 8")
+    first = column("thesis/5.4", "EndoFM-LV, fragments of 32")
+    assert [c.text for c in copied] == [c.text for c in first]
+    assert all("copying mistake" in c.remark for c in [*copied, *first])
+    assert "SUN-SEG" in cell_of("ntssl/1", "Endoscopy", "EndoFM", "F1-Score").remark
+
+
+def test_whatever_is_printed_twice_differs_only_with_a_remark() -> None:
+    """The same subject, crop, clip and measure in two tables of the thesis: equal or remarked."""
+    seen: dict[tuple[object, ...], Cell] = {}
+    differ = 0
+    for name, table in published().items():
+        if not name.startswith("thesis/") or name == "thesis/5.11":
+            continue
+        for cell in table.cells:
+            key = (cell.subject, cell.crop, cell.clip, cell.measure)
+            first = seen.setdefault(key, cell)
+            if abs(first.value - cell.value) > 1e-9:
+                differ += 1
+                assert first.remark or cell.remark, (name, cell)
+    assert differ  # there are some: the test would see them
+
+
+def test_an_unknown_table_names_the_nearest() -> None:
+    with pytest.raises(PolyplinkError, match=r"did you mean thesis/5\.4"):
+        published_table("thesis/5.04")
+    assert published_table("ta/3").subjects[-1] == "ta384-temporally-aware"
