@@ -120,8 +120,9 @@ def test_what_is_smaller_than_a_cell_is_found() -> None:
     assert (~result & ~grown(~expected)).sum() == 0
 
 
-def test_depths_do_not_depend_on_the_batch_or_the_tiles() -> None:
-    windows = whole((40, 32))
+@pytest.mark.parametrize("size", [(40, 32), (40, 31), (39, 32)])
+def test_depths_do_not_depend_on_the_batch_or_the_tiles(size: tuple[int, int]) -> None:
+    windows = whole(size)
     both = march_windows(SCENE, eyes(), windows)
     for most in (1280, 500):
         assert torch.equal(march_windows(SCENE, eyes(), windows, most), both)

@@ -150,7 +150,8 @@ def refine(depth: Tensor, coarse: tuple[int, int], fine: tuple[int, int]) -> Ten
     """Depths of cells (s, n) given to their quarters (s, m); the last row may be cut."""
     grid = depth.view(len(depth), coarse[0], 1, coarse[1], 1)
     grid = grid.expand(-1, -1, 2, -1, 2).reshape(len(depth), 2 * coarse[0], 2 * coarse[1])
-    return grid[:, : fine[0], : fine[1]].flatten(1)
+    # A view of fewer rows would not hold its frames one after the other.
+    return grid[:, : fine[0], : fine[1]].flatten(1).contiguous()
 
 
 @dataclass(frozen=True)
