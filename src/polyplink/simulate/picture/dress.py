@@ -10,6 +10,7 @@ from torch import Tensor
 
 from polyplink.simulate.picture.blink import draw_blinks
 from polyplink.simulate.picture.body import Skin
+from polyplink.simulate.picture.drops import Drops, draw_drops
 from polyplink.simulate.picture.grain import draw_grain
 from polyplink.simulate.picture.paint import paint_map
 from polyplink.simulate.picture.patient import Patient, draw_patient
@@ -31,6 +32,7 @@ class Scenery:
         brand: Of the endoscope, see `lens.LENS_CORNERS`.
         blinks: (s,) kind of blink in every frame, -1 for none; see `blink.KINDS`.
         clouds: Tile of clouds, see `veil.draw_clouds`.
+        drops: Water on the lens.
         grain: Tile of sensor noise, see `grain.draw_grain`.
         start: What the processor's clock shows in the first frame; made up.
         fps: Frames per second.
@@ -42,6 +44,7 @@ class Scenery:
     brand: str
     blinks: NDArray[np.int8]
     clouds: Tensor
+    drops: Drops
     grain: Tensor
     start: datetime.datetime
     fps: float
@@ -54,6 +57,7 @@ class Scenery:
             skins=tuple(Skin(skin.lump.to(device), skin.paint.to(device)) for skin in self.skins),
             scars=tuple(scar.to(device) for scar in self.scars),
             clouds=self.clouds.to(device),
+            drops=self.drops.to(device),
             grain=self.grain.to(device),
         )
 
@@ -73,7 +77,8 @@ def dress(plan: Plan, seed: int) -> Scenery:
     """
     spec = plan.spec
     own = {
-        concern: stream(seed, spec.procedure_id, concern) for concern in ("patient", "look", "scar")
+        concern: stream(seed, spec.procedure_id, concern)
+        for concern in ("patient", "look", "scar", "drops")
     }
     patient = replace(draw_patient(own["patient"], spec.bbps), colon=plan.colon)
     skins = tuple(
@@ -94,6 +99,7 @@ def dress(plan: Plan, seed: int) -> Scenery:
         brand=spec.brand,
         blinks=draw_blinks(own["look"], plan.conditions.blink),
         clouds=draw_clouds(own["look"]),
+        drops=draw_drops(own["drops"]),
         grain=draw_grain(own["look"]),
         start=draw_clock(own["look"]),
         fps=spec.fps,

@@ -16,21 +16,24 @@ from polyplink.simulate.course.conditions import Conditions
 from polyplink.simulate.picture.blink import blinded
 from polyplink.simulate.picture.blur import LEAST, defocus, smear
 from polyplink.simulate.picture.dress import Scenery
+from polyplink.simulate.picture.drops import water
 from polyplink.simulate.picture.instrument import Reach, draw_instruments
 from polyplink.simulate.picture.overlays import badge, clock, write_label
-from polyplink.simulate.picture.veil import WATER_ZOOM, read_clouds, smoke, water
+from polyplink.simulate.picture.veil import read_clouds, smoke
 from polyplink.simulate.picture.window import Windows
 
 Array = NDArray[np.float32]
 Indices = NDArray[np.int64]
+Way = NDArray[np.float64]
 
 LEAST_MOTION = 0.8  # pixels
 BLINK_ZOOM = 2.0
 DRIFT = np.array([0.0041, -0.0027])  # of the clouds from frame to frame, frame widths
+RUN = np.array([0.0003, 0.0021])  # of the drops on the lens
 
 
-def _drift(frames: Indices, device: torch.device) -> Tensor:
-    return torch.from_numpy((frames[:, None] * DRIFT).astype(np.float32)).to(device)
+def _drift(frames: Indices, device: torch.device, step: Way = DRIFT) -> Tensor:
+    return torch.from_numpy((frames[:, None] * step).astype(np.float32)).to(device)
 
 
 def _change(
@@ -62,17 +65,14 @@ def veil_frames(
     """Smoke and water, in place; see `apply_effects`."""
     haze, splash = conditions.haze[frames], conditions.splash[frames]
 
-    def clouds(which: Indices, zoom: float) -> Tensor:
-        drift = _drift(frames[which], images.device)
-        return read_clouds(scenery.clouds, windows.some(which), drift, zoom)
-
     def smoky(some: Tensor, which: Indices) -> Tensor:
         strength = torch.from_numpy(haze[which]).to(some.device)
-        return smoke(some, strength, clouds(which, 1.0)[0])
+        drift = _drift(frames[which], some.device)
+        return smoke(some, strength, read_clouds(scenery.clouds, windows.some(which), drift)[0])
 
     def wet(some: Tensor, which: Indices) -> Tensor:
-        share = torch.from_numpy(splash[which]).to(some.device)
-        return water(some, share, clouds(which, WATER_ZOOM)[1], windows.some(which))
+        run = _drift(frames[which], some.device, RUN)
+        return water(some, splash[which], scenery.drops, run, windows.some(which))
 
     _change(images, haze > 0, smoky)
     _change(images, splash > 0, wet)

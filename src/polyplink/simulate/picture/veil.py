@@ -1,4 +1,4 @@
-"""What lies between lens and wall: smoke, and water on the lens.
+"""What lies between lens and wall: clouds of smoke.
 
 Images are (3, s, h, w) in 0 to 1, as seen. Clouds are read from one tile in places of the frame,
 so that a window shows what its frame shows.
@@ -8,16 +8,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from polyplink.simulate.picture.blur import defocus
 from polyplink.simulate.picture.mucosa import read_tile
 from polyplink.simulate.picture.texture import periodic_noise
 from polyplink.simulate.picture.window import Windows
 
 CLOUD_TEXELS = 96
 SMOKE = (0.74, 0.72, 0.71)
-WATER = (0.86, 0.90, 0.92)
-WATER_ZOOM = 2.6
-WATER_BLUR = 0.016  # of the frame's width
 
 
 def draw_clouds(rng: np.random.Generator) -> Tensor:
@@ -53,20 +49,3 @@ def smoke(images: Tensor, haze: Tensor, cloud: Tensor) -> Tensor:
     """Smoke of strength (s,), 0 to 1, thicker where cloud (s, h, w) is; 0 changes nothing."""
     cover = (haze[:, None, None] * (0.45 + 0.6 * cloud)).clamp(0, 0.96)
     return torch.lerp(images, _colour(images, SMOKE), cover)
-
-
-def water(images: Tensor, splash: Tensor, cloud: Tensor, windows: Windows) -> Tensor:
-    """Water over part of the lens: blurred, brighter, with a rim of light; 0 changes nothing.
-
-    Args:
-        images: (3, s, h, w).
-        splash: (s,) share of the view that is under water, 0 to 1.
-        cloud: (s, h, w) where it runs first.
-        windows: s windows.
-    """
-    amount = splash[:, None, None]
-    cover = (2 * (cloud - 0.95 + 1.1 * amount)).clamp(0, 1) * (8 * amount).clamp(0, 1)
-    wide = defocus(images, np.float32(WATER_BLUR) * windows.host_scale)
-    under = torch.lerp(wide, _colour(images, WATER), 0.06 + 0.26 * cloud * cloud)
-    rim = 0.2 * cover * (1 - cover)
-    return (torch.lerp(images, under, cover) + rim * _colour(images, WATER)).clamp(0, 1)
