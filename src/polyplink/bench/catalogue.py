@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from polyplink.bench import bags, simulate, startup, sweep, tracklets
+from polyplink.bench import bags, simulate, startup, sweep, tracking, tracklets
 from polyplink.bench.harness import BenchResult
 
 
@@ -27,4 +27,6 @@ CATALOGUE: Mapping[str, Bench] = {
     "bags": Bench(bags.run, bags.FRAGMENTS),
     "sweep": Bench(sweep.run, sweep.TRACKLETS),
     "simulate": Bench(simulate.run, simulate.CROPS),
+    "tracking": Bench(tracking.run, tracking.FRAMES),
+    "tracking-general": Bench(tracking.run_general, tracking.FRAMES),
 }
