@@ -1,12 +1,22 @@
 """Encoders: crops of a tracklet to one vector, and weights with their record."""
 
-from polyplink.encoders.config import EncoderConfig
-from polyplink.encoders.device import pick_device, place, precision
+from polyplink.encoders.build import build_encoder, build_projector
+from polyplink.encoders.config import (
+    AnyEncoderConfig,
+    EncoderConfig,
+    FoundationConfig,
+    MveConfig,
+    SfeConfig,
+)
+from polyplink.encoders.device import memory_suffices, pick_device, place, precision
 from polyplink.encoders.embed import Embedder, NetworkEmbedder, colour_histogram, embed
 from polyplink.encoders.embeddings import Embeddings, read_embeddings, write_embeddings
+from polyplink.encoders.encoder import ClipWise, Encoder, FrameWise, Tokens
 from polyplink.encoders.frames import build_frame_encoder
+from polyplink.encoders.mve import MveEncoder
+from polyplink.encoders.sfe import SfeEncoder
 from polyplink.encoders.state import check_state, write_tensors
-from polyplink.encoders.tracklet import Projector, Tokens, TrackletEncoder
+from polyplink.encoders.tracklet import Projector, TrackletEncoder
 from polyplink.encoders.weights import (
     WEIGHTS_FILE,
     LoadedEncoder,
@@ -20,21 +30,33 @@ from polyplink.encoders.weights import (
 
 __all__ = [
     "WEIGHTS_FILE",
+    "AnyEncoderConfig",
+    "ClipWise",
     "Embedder",
     "Embeddings",
+    "Encoder",
     "EncoderConfig",
+    "FoundationConfig",
+    "FrameWise",
     "LoadedEncoder",
+    "MveConfig",
+    "MveEncoder",
     "NetworkEmbedder",
     "Projector",
     "Seen",
+    "SfeConfig",
+    "SfeEncoder",
     "Tokens",
     "TrackletEncoder",
     "WeightsRecord",
+    "build_encoder",
     "build_frame_encoder",
+    "build_projector",
     "check_state",
     "colour_histogram",
     "embed",
     "load_encoder",
+    "memory_suffices",
     "pick_device",
     "place",
     "precision",

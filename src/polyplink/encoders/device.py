@@ -1,7 +1,8 @@
 """Where tensors live and in which precision a device computes."""
 
 import re
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, TypeVar
 
 import torch
@@ -42,3 +43,26 @@ def precision(device: torch.device) -> AbstractContextManager[Any]:
     if device.type == "cuda":
         return torch.autocast("cuda", dtype=torch.bfloat16)
     return nullcontext()
+
+
+@contextmanager
+def memory_suffices(device: torch.device) -> Iterator[None]:
+    """Tell a lack of memory in one line.
+
+    Raises:
+        PolyplinkError: If torch cannot have the memory that it asks for.
+    """
+    try:
+        yield
+    except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
+        text = str(error)
+        if isinstance(error, RuntimeError) and not (
+            isinstance(error, torch.OutOfMemoryError)
+            or "can't allocate memory" in text
+            or "not enough memory" in text
+        ):
+            raise
+        raise PolyplinkError(
+            f"the memory of {device.type} does not suffice for this encoder",
+            "take a smaller one, images of fewer pixels or shorter clips, or another --device",
+        ) from None

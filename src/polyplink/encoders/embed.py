@@ -6,9 +6,9 @@ from itertools import pairwise
 import numpy as np
 import torch
 
-from polyplink.encoders.device import precision
+from polyplink.encoders.device import memory_suffices, precision
 from polyplink.encoders.embeddings import Embeddings
-from polyplink.encoders.tracklet import TrackletEncoder
+from polyplink.encoders.encoder import Encoder, FrameWise
 from polyplink.errors import PolyplinkError
 from polyplink.tracklets import Prepared
 
@@ -36,11 +36,33 @@ def length_groups(lengths: Sequence[int], most_tokens: int) -> list[list[int]]:
     return groups
 
 
+def equal_groups(lengths: Sequence[int], most_frames: int) -> list[list[int]]:
+    """Group tracklets of one length.
+
+    Args:
+        lengths: Frames of each tracklet.
+        most_frames: Bound on the frames of a group; a longer tracklet goes alone.
+
+    Returns:
+        Lists of indices into `lengths`, every index once.
+    """
+    groups = []
+    for length in sorted(set(lengths)):
+        rows = [i for i, own in enumerate(lengths) if own == length]
+        step = max(most_frames // length, 1)
+        groups += [rows[a : a + step] for a in range(0, len(rows), step)]
+    return groups
+
+
 class NetworkEmbedder:
-    """A tracklet encoder as an `Embedder`; frames go through its backbone packed."""
+    """An encoder as an `Embedder`.
+
+    Frames of frame-wise encoders go through the backbone packed; clip-wise encoders take
+    tracklets of one length together.
+    """
 
     def __init__(
-        self, encoder: TrackletEncoder, *, frames_per_pass: int = 256, most_tokens: int = 8192
+        self, encoder: Encoder, *, frames_per_pass: int = 256, most_tokens: int = 8192
     ) -> None:
         self.encoder = encoder.eval()
         self.frames_per_pass = frames_per_pass
@@ -49,26 +71,38 @@ class NetworkEmbedder:
     @torch.inference_mode()
     def __call__(self, crops: np.ndarray, lengths: Sequence[int]) -> np.ndarray:
         """Crops uint8 (n, h, w, 3), packed, to vectors float32 (b, d)."""
-        device = self.encoder.cls_token.device
-        with precision(device):
-            features = torch.cat(
-                [
-                    self.encoder.encode_frames(torch.from_numpy(block).to(device))
-                    for block in self._blocks(crops)
-                ]
-            )  # n d
-            starts = np.concatenate([[0], np.cumsum(lengths)])
-            vectors = np.empty((len(lengths), features.shape[1]), np.float32)
-            for group in length_groups(lengths, self.most_tokens):
-                packed = torch.cat([features[starts[i] : starts[i + 1]] for i in group])
-                tokens = self.encoder.aggregate(packed, [lengths[i] for i in group])
-                vectors[group] = tokens.tracklet.float().cpu().numpy()
+        with precision(self.encoder.device), memory_suffices(self.encoder.device):
+            if isinstance(self.encoder, FrameWise):
+                return self._packed(self.encoder, crops, lengths)
+            return self._grouped(crops, lengths)
+
+    def _packed(self, encoder: FrameWise, crops: np.ndarray, lengths: Sequence[int]) -> np.ndarray:
+        blocks = [encoder.encode_frames(self._tensor(block)) for block in self._blocks(crops)]
+        features = torch.cat(blocks)  # n f
+        starts = np.concatenate([[0], np.cumsum(lengths)])
+        vectors = np.empty((len(lengths), encoder.width), np.float32)
+        for group in length_groups(lengths, self.most_tokens):
+            packed = torch.cat([features[starts[i] : starts[i + 1]] for i in group])
+            tokens = encoder.aggregate(packed, [lengths[i] for i in group])
+            vectors[group] = tokens.tracklet.float().cpu().numpy()
         return vectors
+
+    def _grouped(self, crops: np.ndarray, lengths: Sequence[int]) -> np.ndarray:
+        starts = np.concatenate([[0], np.cumsum(lengths)])
+        vectors = np.empty((len(lengths), self.encoder.width), np.float32)
+        for group in equal_groups(lengths, self.frames_per_pass):
+            packed = np.concatenate([crops[starts[i] : starts[i + 1]] for i in group])
+            tokens = self.encoder(self._tensor(packed), [lengths[i] for i in group])
+            vectors[group] = tokens.tracklet.float().cpu().numpy()
+        return vectors
+
+    def _tensor(self, crops: np.ndarray) -> torch.Tensor:
+        # A copy: torch wants writable memory, and a memory map is read-only.
+        return torch.from_numpy(np.array(crops)).to(self.encoder.device)
 
     def _blocks(self, crops: np.ndarray) -> Iterator[np.ndarray]:
         edges = [*range(0, len(crops), self.frames_per_pass), len(crops)]
-        # Copies: torch wants writable memory, and a memory map is read-only.
-        return (np.array(crops[a:b]) for a, b in pairwise(edges))
+        return (crops[a:b] for a, b in pairwise(edges))
 
 
 def colour_histogram(crops: np.ndarray, lengths: Sequence[int], *, bins: int = 8) -> np.ndarray:

@@ -11,10 +11,11 @@ from pydantic import TypeAdapter
 from safetensors import SafetensorError, safe_open
 
 from polyplink.artefacts import KEY_DIGITS, file_key, to_plain
-from polyplink.encoders.config import EncoderConfig
-from polyplink.encoders.device import place
+from polyplink.encoders.build import build_encoder
+from polyplink.encoders.config import AnyEncoderConfig
+from polyplink.encoders.device import memory_suffices, place
+from polyplink.encoders.encoder import Encoder
 from polyplink.encoders.state import check_state, write_tensors
-from polyplink.encoders.tracklet import TrackletEncoder
 from polyplink.errors import PolyplinkError, first_line
 from polyplink.tracklets import PrepareSettings
 
@@ -51,7 +52,7 @@ class WeightsRecord:
         operating: Clustering settings and link calibration for counting, or None.
     """
 
-    encoder: EncoderConfig
+    encoder: AnyEncoderConfig
     prepare: PrepareSettings
     recipe: Mapping[str, Any]
     seen: Seen
@@ -63,12 +64,12 @@ class WeightsRecord:
 class LoadedEncoder:
     """An encoder ready to embed, its record, and the id of its file."""
 
-    encoder: TrackletEncoder
+    encoder: Encoder
     record: WeightsRecord
     weights_id: str
 
 
-def save_weights(path: Path, encoder: TrackletEncoder, record: WeightsRecord) -> None:
+def save_weights(path: Path, encoder: Encoder, record: WeightsRecord) -> None:
     """Write the encoder and its record as one safetensors file, whole or not at all."""
     plain = to_plain(replace(record, encoder=replace(record.encoder, frame_weights=None)))
     text = json.dumps({"format": _FORMAT} | plain, sort_keys=True)
@@ -130,9 +131,11 @@ def load_encoder(given: Path, device: torch.device) -> LoadedEncoder:
     """
     path = weights_path(given)
     record = read_record(path)
-    encoder = TrackletEncoder(record.encoder)
-    with safe_open(path, framework="pt") as file:
-        state = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-    check_state(path, state, encoder.state_dict())
-    encoder.load_state_dict(state)
-    return LoadedEncoder(place(encoder, device).eval(), record, file_key(path)[:KEY_DIGITS])
+    with memory_suffices(device):
+        encoder = build_encoder(record.encoder)
+        with safe_open(path, framework="pt") as file:
+            state = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+        check_state(path, state, encoder.state_dict())
+        encoder.load_state_dict(state)
+        placed = place(encoder, device).eval()
+    return LoadedEncoder(placed, record, file_key(path)[:KEY_DIGITS])

@@ -13,7 +13,7 @@ from polyplink.encoders import (
     Embeddings,
     LoadedEncoder,
     NetworkEmbedder,
-    TrackletEncoder,
+    build_encoder,
     colour_histogram,
     embed,
     load_encoder,
@@ -118,7 +118,7 @@ def untrained(loaded: LoadedEncoder, device: torch.device, seed: int = 0) -> Net
     """The same encoder with random weights: what training has to beat."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        encoder = TrackletEncoder(loaded.record.encoder)
+        encoder = build_encoder(loaded.record.encoder)
     return NetworkEmbedder(place(encoder, device))
 
 

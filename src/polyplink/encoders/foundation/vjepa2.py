@@ -1,0 +1,111 @@
+"""V-JEPA 2 ViT-L (facebookresearch/vjepa2)."""
+
+import re
+from typing import Any
+
+import torch
+from torch import nn
+
+from polyplink.encoders.config import FoundationConfig
+from polyplink.encoders.foundation.clip import ClipFoundation, ClipTokens
+from polyplink.encoders.foundation.library import from_published_names, split_qkv, transformers
+from polyplink.encoders.foundation.spec import Origin, Spec, State
+
+_TUBELET = 2  # frames joined into one token
+_NAMES = (
+    (r"^patch_embed\.proj\.", "encoder.embeddings.patch_embeddings.proj."),
+    (r"^blocks\.", "encoder.layer."),
+    (r"\.attn\.proj\.", ".attention.proj."),
+    (r"^norm\.", "encoder.layernorm."),
+)
+
+
+def hub_names(state: State) -> dict[str, torch.Tensor]:
+    """Tensors of Meta's encoder under the names of the Hub; those of the Hub as they are."""
+    renamed = {}
+    for old, tensor in state.items():
+        if old == "pos_embed" or old.startswith("predictor."):
+            continue  # an unused table; a part that only the pre-training needs
+        name = old
+        for pattern, new in _NAMES:
+            name = re.sub(pattern, new, name)
+        if ".attn.qkv." in name:
+            for part, rows in zip(("query", "key", "value"), split_qkv(tensor), strict=True):
+                renamed[name.replace(".attn.qkv.", f".attention.{part}.")] = rows
+        else:
+            renamed[name] = tensor
+    return renamed
+
+
+def _shape(spec: Spec, config: FoundationConfig) -> Any:
+    # The library works positions out of this number, not of the images: with 256 at other sizes
+    # they are wrong, and that is how the paper's program ran it.
+    grid = spec.size if config.positions == "paper" else config.size
+    return transformers().VJEPA2Config(
+        crop_size=grid, num_hidden_layers=config.depth or spec.depth, pred_num_hidden_layers=1
+    )
+
+
+class Vjepa2Encoder(ClipFoundation):
+    """The library's encoder without its predictor; two frames make a token.
+
+    A last odd frame is not looked at, as in the published code.
+    """
+
+    @staticmethod
+    def network(spec: Spec, config: FoundationConfig) -> nn.Module:
+        """The library's encoder."""
+        model: nn.Module = transformers().VJEPA2Model(_shape(spec, config)).encoder
+        return model
+
+    @staticmethod
+    def recognises(state: State) -> str | None:
+        """By patches of two frames, 1024 wide."""
+        names = ("patch_embed.proj.weight", "encoder.embeddings.patch_embeddings.proj.weight")
+        patches = next((state[name] for name in names if name in state), None)
+        fits = patches is not None and tuple(patches.shape) == (1024, 3, _TUBELET, 16, 16)
+        return "vjepa2-l" if fits else None
+
+    @staticmethod
+    def library_names(spec: Spec, config: FoundationConfig, state: State) -> State:
+        """From either published layout; the predictor is left out."""
+        kind = transformers().VJEPA2Model
+        found = from_published_names(kind, _shape(spec, config), hub_names(state))
+        return {
+            name.removeprefix("encoder."): tensor
+            for name, tensor in found.items()
+            if not name.startswith("predictor.")
+        }
+
+    def tokens(self, pixels: torch.Tensor) -> ClipTokens:
+        """Scaled pixels (b, t, 3, h, w) to tokens; both frames of a pair have the same."""
+        b, t, _, height, width = pixels.shape
+        found = self.backbone(pixels).last_hidden_state  # b p*(t//2) d, time first
+        patches = (height // self.spec.patch) * (width // self.spec.patch)
+        pairs = found.view(b, t // _TUBELET, patches, found.shape[2])
+        frames = torch.arange(t, device=pixels.device) // _TUBELET
+        return ClipTokens(pairs[:, frames.clamp(max=t // _TUBELET - 1)], None)
+
+
+SPECS = (
+    Spec(
+        name="vjepa2-l",
+        title="V-JEPA 2 ViT-L",
+        build=Vjepa2Encoder,
+        shape={},
+        width=1024,
+        patch=16,
+        depth=24,
+        tensors=388,
+        origin=Origin(
+            source="huggingface.co/facebook/vjepa2-vitl-fpc64-256",
+            file="model.safetensors, or vitl.pt of dl.fbaipublicfiles.com/vjepa2",
+            licence="MIT (of the repository; see the model card)",
+        ),
+        pooling=("mean",),
+        reference_pooling="mean",
+        size=256,
+        clip=64,
+        least_frames=_TUBELET,
+    ),
+)

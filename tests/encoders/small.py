@@ -1,0 +1,50 @@
+"""Small encoders of every kind, and crops, that the tests share."""
+
+import torch
+
+from polyplink.encoders import (
+    AnyEncoderConfig,
+    Encoder,
+    EncoderConfig,
+    FoundationConfig,
+    MveConfig,
+    SfeConfig,
+    build_encoder,
+)
+
+BACKBONE = "timm:test_resnet"
+TRANSFORMER = EncoderConfig(frame_encoder=BACKBONE, width=16, layers=1, heads=2, feedforward=16)
+SFE = SfeConfig(frame_encoder=BACKBONE, projector_hidden=8, projector_out=4)
+PROJECTED = SfeConfig(
+    frame_encoder=BACKBONE, vector="projected", projector_hidden=8, projector_out=4
+)
+MVE = MveConfig(
+    frame_encoder=BACKBONE,
+    frame_hidden=8,
+    width=16,
+    layers=1,
+    heads=2,
+    feedforward=16,
+    projector_out=4,
+)
+CLIPS = FoundationConfig(model="endofm", depth=1, size=32, clip=4)
+FRAMES = FoundationConfig(model="dinov3-s", depth=1, size=32)
+KINDS: dict[str, AnyEncoderConfig] = {
+    "transformer": TRANSFORMER,
+    "sfe": SFE,
+    "projected": PROJECTED,
+    "mve": MVE,
+    "clips": CLIPS,
+    "frames": FRAMES,
+}
+
+
+def made(config: AnyEncoderConfig, seed: int = 0) -> Encoder:
+    """An encoder with the random values of a seed, in evaluation mode."""
+    torch.manual_seed(seed)
+    return build_encoder(config).eval()
+
+
+def crops(n: int, size: int = 32, seed: int = 0) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randint(0, 256, (n, size, size, 3), generator=generator, dtype=torch.uint8)
