@@ -1,16 +1,14 @@
-import json
 from pathlib import Path
 
 import polars as pl
 import pytest
 
-from polyplink.data import ADENOMA, DataSet, lesion_info
+from polyplink.data import ADENOMA, DataSet, lesion_info, read_data, write_data
 from polyplink.data.common_classes import (
     HISTOLOGY,
     adenoma_labels,
     common_histology,
     common_location,
-    read_adenoma_maps,
 )
 from polyplink.errors import PolyplinkError
 from tests.data.made_sets import small_set
@@ -44,18 +42,15 @@ def test_words_without_a_class_are_named() -> None:
         common_location(pl.Series(["Sigma", "elbow"]))
 
 
-def test_labels_by_each_set_s_map_and_by_another_one(tmp_path: Path) -> None:
+def test_labels_by_the_data_set_s_own_map_unless_another_is_given(tmp_path: Path) -> None:
     data = small_set()
     assert adenoma_labels(data).to_list() == [1, 0, None]
-    path = tmp_path / "map.json"
-    path.write_text(json.dumps({"real-colon": {"HP": True, "NO POLYP": False}}))
-    maps = read_adenoma_maps(path)
+    maps = {**ADENOMA, "real-colon": {**ADENOMA["real-colon"], "HP": True, "NO POLYP": False}}
     assert adenoma_labels(data, maps).to_list() == [1, 1, 0]
-    assert maps["sun"] == ADENOMA["sun"]
-    table = data.procedures.with_columns(dataset=pl.lit("mine"))
-    other = DataSet.of(data.detections, table, data.polyps)
-    with pytest.raises(PolyplinkError, match="no adenoma map for the data set 'mine'"):
-        adenoma_labels(other)
-    path.write_text('{"real-colon": {"TSA": "yes"}}')
-    with pytest.raises(PolyplinkError, match="is no adenoma map"):
-        read_adenoma_maps(path)
+    other = DataSet.of(data.detections, data.procedures, data.polyps, adenoma=maps)
+    assert adenoma_labels(other).to_list() == [1, 1, 0]
+    assert other.key == data.key
+    write_data(tmp_path, other)
+    assert adenoma_labels(read_data(tmp_path)).to_list() == [1, 1, 0]
+    write_data(tmp_path, data)
+    assert adenoma_labels(read_data(tmp_path)).to_list() == [1, 0, None]

@@ -1,7 +1,7 @@
 import polars as pl
 import pytest
 
-from polyplink.data import DataSet, lesion_info, published_splits, video_info
+from polyplink.data import ADENOMA, DataSet, lesion_info, published_splits, video_info
 from polyplink.data.protocols import PROTOCOLS, leave_one_out, protocol_part
 from polyplink.errors import PolyplinkError
 
@@ -9,16 +9,22 @@ OTHERS = {"ldpolyp": 160, "sun": 100, "polypsset": 39, "polyp-size": 42}
 
 
 def tables(datasets: dict[str, int]) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Procedures and polyps: REAL-Colon's own, and others of one polyp each."""
+    """Procedures and polyps: REAL-Colon's own, and others of one polyp each, all with labels."""
     names = video_info()["unique_video_name"].to_list()
     sets = ["real-colon"] * len(names)
     owners = lesion_info()["unique_video_name"].to_list()
+    words = lesion_info()["histology_class"].to_list()
     for dataset, n in datasets.items():
         more = [f"{dataset}{k}" for k in range(n)]
         names, owners, sets = names + more, owners + more, sets + [dataset] * n
+        words += [next(iter(ADENOMA.get(dataset, {None: None})))] * n
     procedures = pl.DataFrame({"procedure_id": names, "dataset": sets, "patient": names})
     polyps = pl.DataFrame({"polyp_id": [f"{o}/{k}" for k, o in enumerate(owners)]})
-    return procedures, polyps.with_columns(procedure_id=pl.Series(owners))
+    return procedures, polyps.with_columns(
+        procedure_id=pl.Series(owners),
+        size_mm=pl.lit(3.0),
+        histology_class=pl.Series(words, dtype=pl.String),
+    )
 
 
 def test_parts_of_real_colon_are_those_published() -> None:
@@ -41,15 +47,69 @@ def test_ta384_has_384_identities() -> None:
         protocol_part("ta384", *tables({"sun": 100}))
 
 
-@pytest.mark.parametrize(("name", "n"), [("rsp", 189), ("rspp", 228)])
-def test_probe_splits_are_70_to_30_by_polyp_and_cut_no_patient(name: str, n: int) -> None:
+def labels_of(name: str, procedures: pl.DataFrame, polyps: pl.DataFrame) -> pl.DataFrame:
+    """Polyps of a part's two sides, with the side."""
+    sides = [
+        protocol_part(f"{name}-{side}", procedures, polyps) or [] for side in ("train", "test")
+    ]
+    assert not set(sides[0]) & set(sides[1])
+    return pl.concat(
+        polyps.filter(pl.col("procedure_id").is_in(ids)).with_columns(side=pl.lit(k))
+        for k, ids in enumerate(sides)
+    )
+
+
+# Of rspp's 228, 7 of rc19 have no label; of their procedures 2 have no other polyp.
+@pytest.mark.parametrize(("name", "n", "videos"), [("rsp", 189, 161), ("rspp", 221, 198)])
+def test_probe_splits_are_70_to_30_by_polyp_and_cut_no_patient(
+    name: str, n: int, videos: int
+) -> None:
     procedures, polyps = tables(OTHERS)
-    train = protocol_part(f"{name}-train", procedures, polyps) or []
-    test = protocol_part(f"{name}-test", procedures, polyps) or []
-    assert not set(train) & set(test)
-    counts = [polyps.filter(pl.col("procedure_id").is_in(side)).height for side in (train, test)]
-    assert sum(counts) == n
-    assert abs(counts[0] / n - 0.7) < 0.01
+    rows = labels_of(name, procedures, polyps)
+    assert rows["procedure_id"].n_unique() == videos
+    if name == "rspp":
+        rows = rows.filter(~pl.col("histology_class").is_in(["NO POLYP", "OTHER"]))
+    assert rows.height == n
+    assert abs(rows.filter(pl.col("side") == 0).height / n - 0.7) < 0.01
+
+
+def test_rspp_leaves_out_what_its_map_leaves_out() -> None:
+    procedures, polyps = tables(OTHERS)
+    changed = pl.col("procedure_id").is_in(["sun0", "polyp-size5"])
+    sun, cancer = pl.col("procedure_id") == "sun0", pl.lit("Invasive cancer (T1b)")
+    word = pl.when(sun).then(cancer).otherwise(pl.lit("Pathology Not Available"))
+    other = polyps.with_columns(
+        histology_class=pl.when(changed).then(word).otherwise(pl.col("histology_class"))
+    )
+    assert other.filter(changed).height == 2
+    assert labels_of("rspp", procedures, other)["procedure_id"].n_unique() == 196
+    kept = {**ADENOMA, "sun": {**ADENOMA["sun"], "Invasive cancer (T1b)": True}}
+    sides = [protocol_part(f"rspp-{s}", procedures, other, kept) for s in ("train", "test")]
+    assert sum(len(side or []) for side in sides) == 197
+
+
+def test_parts_that_are_not_wholly_there_or_have_no_labels_are_refused() -> None:
+    with pytest.raises(PolyplinkError, match="rsp has 42 identities of polyp-size; here are 41"):
+        protocol_part("rsp-test", *tables(OTHERS | {"polyp-size": 41}))
+    procedures, polyps = tables(OTHERS)
+    sun = pl.col("procedure_id").str.starts_with("sun")
+    for name, column in (("rsp", "size_mm"), ("rspp", "histology_class")):
+        bare = polyps.with_columns(pl.when(~sun).then(pl.col(column)).alias(column))
+        with pytest.raises(PolyplinkError, match=f"no polyp of sun has a {column}.*--cases"):
+            protocol_part(f"{name}-train", procedures, bare)
+
+
+def test_folds_of_loo19() -> None:
+    procedures, polyps = tables({})
+    nineteen = published_splits()["rc19"]
+    assert protocol_part("loo19", procedures, polyps) == nineteen
+    for held in nineteen:
+        rest = protocol_part(f"loo19-train:{held}", procedures, polyps) or []
+        assert protocol_part(f"loo19:{held}", procedures, polyps) == [held]
+        assert sorted([*rest, held]) == sorted(nineteen)
+    with pytest.raises(PolyplinkError, match="'001-001' is none of the 19 procedures of loo19"):
+        protocol_part("loo19:001-001", procedures, polyps)
+    assert protocol_part("rc19:001-009", procedures, polyps) is None
 
 
 def test_leave_one_out() -> None:
@@ -66,6 +126,6 @@ def test_a_data_set_finds_them_as_parts() -> None:
     empty = pl.DataFrame(schema=["procedure_id", "frame", "x", "y", "w", "h"])
     data = DataSet.of(empty, full, polyps)
     assert len(data.part("rc19")) == 19
-    with pytest.raises(PolyplinkError, match=r"choose one of: .*rc27.*rspp-test"):
+    with pytest.raises(PolyplinkError, match=r"choose one of: .*rc27.*rspp-test.*loo19-train:PROC"):
         data.part("none")
     assert set(PROTOCOLS) >= {"rc27", "rc19", "rc14neg", "ta384"}

@@ -1,19 +1,16 @@
 """One class for what the data sets say of histology and location in words of their own.
 
 The words are those of the releases (see `vocabulary.ADENOMA`). Whether a class counts as adenoma
-is a matter of the map, since sources disagree: NTSSL (arXiv 2605.12320) calls a traditional
-serrated adenoma none, the scripts of cosmoimd group it with adenoma.
+is a matter of the map, since sources disagree (see `adenoma_maps`).
 """
 
 from collections.abc import Mapping
-from pathlib import Path
 
 import polars as pl
 
-from polyplink.artefacts import read_json
-from polyplink.data.overlaps import plain_name
+from polyplink.data.adenoma_maps import Maps, label_polyps
 from polyplink.data.tables import DataSet
-from polyplink.data.vocabulary import ADENOMA, AdenomaMap, adenoma_label, normalise_location
+from polyplink.data.vocabulary import normalise_location
 from polyplink.errors import PolyplinkError
 
 HISTOLOGY: Mapping[str, str] = {
@@ -95,12 +92,13 @@ def _common(words: pl.Series, known: Mapping[str, str | None], what: str) -> pl.
     return words.replace_strict(dict(known), default=None, return_dtype=pl.String)
 
 
-def adenoma_labels(data: DataSet, maps: Mapping[str, AdenomaMap] = ADENOMA) -> pl.Series:
+def adenoma_labels(data: DataSet, maps: Maps | None = None) -> pl.Series:
     """Label every polyp as adenoma (1) or not (0), each by the map of its own data set.
 
     Args:
         data: The data set.
-        maps: Name of a data set -> its map; names are compared without case and dividers.
+        maps: Name of a data set -> its map, compared without case and dividers; None for the
+            data set's own, which are the papers' where it was imported with no others.
 
     Returns:
         Int8, one for each row of the table polyps; null where unknown or left out.
@@ -108,42 +106,4 @@ def adenoma_labels(data: DataSet, maps: Mapping[str, AdenomaMap] = ADENOMA) -> p
     Raises:
         PolyplinkError: If a set that tells histology has no map, or a word is not in it.
     """
-    own = data.procedures.select("procedure_id", "dataset")
-    rows = data.polyps.select("procedure_id", "histology_class").join(
-        own, on="procedure_id", how="left", maintain_order="left"
-    )
-    by_name = {plain_name(name): words for name, words in maps.items()}
-    labels = pl.Series([None] * rows.height, dtype=pl.Int8)
-    for dataset in rows.drop_nulls("histology_class")["dataset"].unique(maintain_order=True):
-        words = by_name.get(plain_name(dataset))
-        if words is None:
-            raise PolyplinkError(
-                f"no adenoma map for the data set {dataset!r}",
-                f"give one; there are: {', '.join(maps)}",
-            )
-        mine = rows["dataset"] == dataset
-        found = adenoma_label(rows["histology_class"].filter(mine), words)
-        labels = labels.scatter(mine.arg_true(), found)
-    return labels
-
-
-def read_adenoma_maps(path: Path) -> dict[str, AdenomaMap]:
-    """Read maps from JSON, `{"real-colon": {"TSA": true, ...}}`; they change the default's words.
-
-    Args:
-        path: The file; true is adenoma, false is not, null leaves the word out of the task.
-
-    Returns:
-        The default maps with what the file says instead or beside.
-
-    Raises:
-        PolyplinkError: If the file is missing or is no such mapping.
-    """
-    given = read_json(path)
-    fits = isinstance(given, dict) and all(
-        isinstance(words, dict) and all(v is None or isinstance(v, bool) for v in words.values())
-        for words in given.values()
-    )
-    if not fits:
-        raise PolyplinkError(f"{path} is no adenoma map", 'write {"real-colon": {"TSA": true}}')
-    return {name: {**ADENOMA.get(name, {}), **given.get(name, {})} for name in {**ADENOMA, **given}}
+    return label_polyps(data.procedures, data.polyps, data.adenoma if maps is None else maps)

@@ -1,13 +1,14 @@
 """The three tables every data set becomes: detections, procedures and polyps.
 
-A data folder holds `detections.parquet`, `procedures.parquet`, `polyps.parquet`, `splits.json`
-and `run.json`. Identity, procedure and patient are columns; missing is null, never -1.
+A data folder holds `detections.parquet`, `procedures.parquet`, `polyps.parquet`, `splits.json`,
+`run.json` and, where the papers' one is not wanted, `histology-map.json`. Identity, procedure and
+patient are columns; missing is null, never -1.
 """
 
 import hashlib
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
 from typing import Any, Self
@@ -15,7 +16,9 @@ from typing import Any, Self
 import polars as pl
 
 from polyplink.artefacts import content_key, read_json, whole_file, write_json
-from polyplink.data.protocols import PROTOCOLS, protocol_part
+from polyplink.data.adenoma_maps import Maps, read_adenoma_maps
+from polyplink.data.protocols import NAMES, protocol_part
+from polyplink.data.vocabulary import ADENOMA
 from polyplink.errors import PolyplinkError, first_line
 
 
@@ -199,6 +202,7 @@ class DataSet:
         polyps: See `POLYPS`.
         splits: Part name ("train", "eval", ...) to procedure ids.
         key: Content key of the three tables (hexadecimal).
+        adenoma: Which words of histology are adenoma, for each set; not part of the key.
     """
 
     detections: pl.DataFrame
@@ -206,6 +210,7 @@ class DataSet:
     polyps: pl.DataFrame
     splits: Mapping[str, list[str]]
     key: str
+    adenoma: Maps = field(default_factory=lambda: ADENOMA)
 
     @classmethod
     def of(
@@ -214,6 +219,8 @@ class DataSet:
         procedures: pl.DataFrame,
         polyps: pl.DataFrame,
         splits: Mapping[str, list[str]] | None = None,
+        *,
+        adenoma: Maps = ADENOMA,
     ) -> Self:
         """Check three tables and join them to a data set.
 
@@ -230,7 +237,7 @@ class DataSet:
         _check_splits(splits)
         # Where the images lie is not content: a moved data set keeps its key.
         key = content_key([_table_key(t) for t in (detections, procedures.drop("source"), polyps)])
-        return cls(detections, procedures, polyps, dict(splits or {}), key)
+        return cls(detections, procedures, polyps, dict(splits or {}), key, adenoma)
 
     def part(self, name: str | None) -> list[str]:
         """Procedure ids of a part ("train", "eval", ...), or of the whole set for None.
@@ -244,10 +251,10 @@ class DataSet:
         if name is None:
             return self.procedures["procedure_id"].to_list()
         if name not in self.splits:
-            published = protocol_part(name, self.procedures, self.polyps)
+            published = protocol_part(name, self.procedures, self.polyps, self.adenoma)
             if published is not None:
                 return published
-            have = ", ".join([*sorted(self.splits), *PROTOCOLS])
+            have = ", ".join([*sorted(self.splits), *NAMES])
             raise PolyplinkError(f"no part {name!r} in splits.json", f"choose one of: {have}")
         ids = list(self.splits[name])
         twice = sorted({i for i in ids if ids.count(i) > 1})
@@ -259,6 +266,7 @@ class DataSet:
 
 
 TABLES = ("detections", "procedures", "polyps")
+_MAP = "histology-map.json"
 
 
 def write_table(path: Path, table: pl.DataFrame) -> None:
@@ -275,12 +283,16 @@ def _parquet(table: pl.DataFrame) -> memoryview:
 
 
 def write_data(folder: Path, data: DataSet) -> None:
-    """Write the three tables and splits.json into `folder`, each whole or not at all."""
+    """Write the three tables, splits.json and the map into `folder`, each whole or not at all."""
     with ExitStack() as stack:  # all are written before the first takes its place
         for name in TABLES:
             temporary = stack.enter_context(whole_file(folder / f"{name}.parquet"))
             temporary.write_bytes(_parquet(getattr(data, name)))
         write_json(folder / "splits.json", data.splits)
+        if data.adenoma != ADENOMA:
+            write_json(folder / _MAP, data.adenoma)
+        else:
+            (folder / _MAP).unlink(missing_ok=True)
 
 
 def read_data(folder: Path) -> DataSet:
@@ -306,4 +318,5 @@ def read_data(folder: Path) -> DataSet:
             ) from None
     splits_path = folder / "splits.json"
     splits = read_json(splits_path) if splits_path.is_file() else {}
-    return DataSet.of(**tables, splits=splits)
+    adenoma = read_adenoma_maps(folder / _MAP) if (folder / _MAP).is_file() else ADENOMA
+    return DataSet.of(**tables, splits=splits, adenoma=adenoma)

@@ -1,7 +1,7 @@
 """Words of the data sets brought to labels: adenoma or not, size class, location.
 
 The adenoma maps are those of NTSSL (arXiv 2605.12320); another one groups TSA with adenoma, so
-the map is an argument wherever a label is made.
+the map is an argument wherever a label is made (see `adenoma_maps`).
 """
 
 from collections.abc import Mapping
@@ -9,6 +9,8 @@ from collections.abc import Mapping
 import polars as pl
 
 from polyplink.errors import PolyplinkError
+
+SIMULATED = "simulated"  # begins the name of what the simulator wrote; never called real
 
 # True: adenoma; False: not; None: left out of the task.
 AdenomaMap = Mapping[str, bool | None]

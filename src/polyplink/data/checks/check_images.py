@@ -9,8 +9,8 @@ import polars as pl
 from polyplink.data.checks.findings import Finding, find
 from polyplink.data.files.trees import INSIDE
 from polyplink.data.files.video import split_frame_name
-from polyplink.data.sets.real_colon import SIMULATED
 from polyplink.data.tables import DataSet
+from polyplink.data.vocabulary import SIMULATED
 
 
 def check_images(data: DataSet, root: Path = Path()) -> list[Finding]:

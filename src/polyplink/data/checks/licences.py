@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import polars as pl
 
 from polyplink.data.checks.findings import Finding, find
-from polyplink.data.sets.real_colon import SIMULATED
 from polyplink.data.tables import DataSet
+from polyplink.data.vocabulary import SIMULATED
 
 
 @dataclass(frozen=True)

@@ -21,11 +21,11 @@ from polyplink.data.sets.recognise import nothing_found
 from polyplink.data.sets.write_real_colon import frames_folder
 from polyplink.data.splits import split_by_rule
 from polyplink.data.tables import DataSet
+from polyplink.data.vocabulary import SIMULATED
 from polyplink.errors import PolyplinkError
 from polyplink.workers import worker_pool
 
 DATASET = "real-colon"
-SIMULATED = "simulated"  # begins the name of what the simulator wrote; never called real
 
 
 def import_real_colon(
