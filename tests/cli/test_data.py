@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from polyplink import jobs
+from polyplink.data import read_data
 from tests.cli.calls import assert_refused, polyplink
 from tests.samples import write_procedures
 
@@ -36,6 +37,33 @@ def test_prepare_tells_of_frames_that_do_not_decode(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["broken_frames"] == {"001-001": 1}
     assert "001-001: 1 frames do not decode (first: 001-001/4.jpg" in result.stderr
+
+
+def test_prepare_strict_stops_at_a_frame_that_does_not_decode(tmp_path: Path) -> None:
+    data = write_procedures(tmp_path, procedures=1, polyps=1, views=2)
+    (tmp_path / "frames" / "001-001" / "4.jpg").write_bytes(b"half")
+    given = ("prepare", data, "--set", "prepare.size=8")
+    says = "image 001-001/4.jpg, frame 4, cannot be decoded"
+    assert_refused(polyplink(*given, "--strict"), says)
+    assert not list(data.rglob("*.npy"))
+    assert polyplink(*given).exit_code == 0
+    (crops,) = data.rglob("*.npy")
+    assert_refused(polyplink(*given, "--strict"), f"restore it, remove {crops}, or")
+
+
+def test_a_map_of_adenoma_is_kept_with_the_tables(tmp_path: Path) -> None:
+    boxes = tmp_path / "boxes.csv"
+    boxes.write_text("procedure_id,frame,x,y,w,h\na,1,1,1,5,5\n", encoding="utf-8")
+    given = ("import", "csv", boxes, tmp_path / "out", "--size", "64x48", "--histology-map")
+    assert polyplink(*given, "tsa-adenoma").exit_code == 0
+    assert read_data(tmp_path / "out").adenoma["real-colon"]["TSA"] is True
+    assert_refused(polyplink(*given, tmp_path / "map.json"), "map.json is missing")
+
+
+def test_a_mistake_is_one_line_with_no_blank_one_before_it(tmp_path: Path) -> None:
+    result = polyplink("import", "csv", tmp_path / "none.csv", tmp_path / "out")
+    assert_refused(result, "none.csv")
+    assert result.stderr.count("\n") == 1
 
 
 def test_simulate_asks_for_a_folder_and_check_for_none(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The verbs that make and check data: simulate, import, doctor, prepare.
+"""The verbs that make and check data: simulate, import, merge, doctor, prepare.
 
 Heavy rooms are imported inside the verbs, so that `polyplink --help` is instant.
 """
@@ -7,12 +7,15 @@ import functools
 import json
 import re
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from polyplink.cli.shell import AsJson, Data, Sets, Workers, app, bars, guarded, say
 from polyplink.errors import PolyplinkError
+
+if TYPE_CHECKING:
+    from polyplink.data import Imported
 
 Format = Annotated[
     str,
@@ -35,6 +38,13 @@ DataSets = Annotated[
     list[str] | None, typer.Option(help="ID=NAME: the set that an id stands for (coco).")
 ]
 FirstFrame = Annotated[int | None, typer.Option(help="Number that a video's first frame has.")]
+HistologyMap = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME|FILE",
+        help="Which histology is adenoma: papers (the default), tsa-adenoma, or a JSON file.",
+    ),
+]
 
 
 @app.command()
@@ -121,6 +131,7 @@ def import_(
     kind: Annotated[str | None, typer.Option(help="gt or det (mot).")] = None,
     attribute: Annotated[str | None, typer.Option(help="Where the polyp is named (cvat).")] = None,
     sixth: Annotated[str | None, typer.Option(help="What a sixth number is (yolo).")] = None,
+    histology_map: HistologyMap = None,
     workers: Workers = 2,
     as_json: AsJson = False,
 ) -> None:
@@ -134,6 +145,7 @@ def import_(
             out,
             images=images,
             strict=strict,
+            histology_map=histology_map,
             workers=workers,
             progress=progress,
             identity=identity,
@@ -147,6 +159,10 @@ def import_(
             attribute=attribute,
             sixth=sixth,
         )
+    _say_imported(out, imported, as_json)
+
+
+def _say_imported(out: Path, imported: "Imported", as_json: bool) -> None:
     for warning in imported.warnings:
         typer.echo(f"warning: {warning}", err=True)
     data = imported.data
@@ -160,6 +176,21 @@ def import_(
     }
     text = "{out}: {procedures} procedures, {polyps} polyps, {boxes} boxes".format(**counts)
     say(counts, text, as_json)
+
+
+@app.command()
+@guarded
+def merge(
+    out: Annotated[Path, typer.Argument(help="Folder for the tables.")],
+    data: Annotated[list[Path], typer.Argument(help="Data folders that `polyplink import` wrote.")],
+    histology_map: HistologyMap = None,
+    as_json: AsJson = False,
+) -> None:
+    """Put several data folders into one; images stay where they are."""
+    from polyplink import jobs
+
+    merged = jobs.merge_data(out, data, histology_map=histology_map)
+    _say_imported(out, merged, as_json)
 
 
 def _size(text: str) -> tuple[int, int]:
@@ -222,6 +253,10 @@ def prepare(
     recipe: Annotated[str, typer.Option(help="Recipe whose settings to use.")] = "ntssl",
     set_: Sets = None,
     crops: Annotated[bool, typer.Option(help="Cut crops; without, tracklets alone.")] = True,
+    part: Annotated[str | None, typer.Option(help="Part to crop; all by default.")] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Stop at a frame that does not decode.")
+    ] = False,
     device: Annotated[
         str, typer.Option(help="cpu or cuda: where crops of simulated sets are rendered.")
     ] = "cpu",
@@ -230,20 +265,25 @@ def prepare(
 ) -> None:
     """Build tracklets and cut their crops, once."""
     from polyplink import tracklets
+    from polyplink.data import read_data
     from polyplink.recipes import find_recipe, override
 
     settings = override(find_recipe(recipe), set_ or []).prepare
+    procedures = None if part is None else read_data(data).part(part)
     with bars() as progress:
         prepared = tracklets.prepare(
             data,
             settings,
+            procedures=procedures,
             with_crops=crops,
+            strict=strict,
             workers=workers,
             device=device,
             progress=functools.partial(progress, "crops"),
         )
     counts = {
         "out": str(prepared.folder),
+        "procedures": len(prepared.procedures),
         "tracklets": prepared.tracklets.height,
         "crops": int(prepared.tracklets["n_crops"].sum()),
         "broken_frames": {name: len(frames) for name, frames in prepared.broken().items()},

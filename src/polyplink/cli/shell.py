@@ -20,7 +20,18 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 
-VERBS = ("demo", "simulate", "import", "doctor", "prepare", "train", "embed", "count", "evaluate")
+VERBS = (
+    "demo",
+    "simulate",
+    "import",
+    "merge",
+    "doctor",
+    "prepare",
+    "train",
+    "embed",
+    "count",
+    "evaluate",
+)
 
 
 class Verbs(TyperGroup):
@@ -104,15 +115,21 @@ def bars() -> Iterator["Progress"]:
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
-    with Bars(*columns, console=Console(stderr=True)) as bars:
-        tasks: dict[str, Any] = {}
+    bars = Bars(*columns, console=Console(stderr=True))
+    tasks: dict[str, Any] = {}
 
-        def tick(stage: str, done: int, total: int) -> None:
-            if stage not in tasks:
-                tasks[stage] = bars.add_task(stage, total=total)
-            bars.update(tasks[stage], completed=done, total=total)
+    def tick(stage: str, done: int, total: int) -> None:
+        if not tasks:
+            bars.start()  # here: bars of nothing leave a blank line before an error
+        if stage not in tasks:
+            tasks[stage] = bars.add_task(stage, total=total)
+        bars.update(tasks[stage], completed=done, total=total)
 
+    try:
         yield tick
+    finally:
+        if tasks:
+            bars.stop()
 
 
 def say(result: dict[str, Any], text: str, as_json: bool) -> None:

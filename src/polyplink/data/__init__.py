@@ -1,13 +1,9 @@
 """The three tables, the data sets that are read into them, their splits and their doctor."""
 
+from polyplink.data.adenoma_maps import find_maps, label_polyps, read_adenoma_maps
 from polyplink.data.checks.doctor import diagnose
 from polyplink.data.checks.findings import Finding, Severity
-from polyplink.data.common_classes import (
-    adenoma_labels,
-    common_histology,
-    common_location,
-    read_adenoma_maps,
-)
+from polyplink.data.common_classes import adenoma_labels, common_histology, common_location
 from polyplink.data.formats.coco import import_coco
 from polyplink.data.formats.csv_boxes import import_csv
 from polyplink.data.formats.cvat import import_cvat
@@ -19,11 +15,12 @@ from polyplink.data.formats.write_mot import write_mot
 from polyplink.data.formats.write_yolo import write_yolo
 from polyplink.data.formats.yolo import import_yolo
 from polyplink.data.imported import Imported
+from polyplink.data.merged import merge, overlaps
 from polyplink.data.released import lesion_info, positive_frames, published_splits, video_info
 from polyplink.data.sets.ldpolyp import import_ldpolyp
 from polyplink.data.sets.polyp_size import import_polyp_size
 from polyplink.data.sets.polypsset import import_polypsset
-from polyplink.data.sets.real_colon import SIMULATED, import_real_colon, simulated_name
+from polyplink.data.sets.real_colon import import_real_colon, simulated_name
 from polyplink.data.sets.sun import import_sun
 from polyplink.data.sets.voc import VocFrame, VocObject, format_voc, parse_voc
 from polyplink.data.sets.write_ldpolyp import write_ldpolyp
@@ -54,6 +51,7 @@ from polyplink.data.tables import (
 )
 from polyplink.data.vocabulary import (
     ADENOMA,
+    SIMULATED,
     AdenomaMap,
     adenoma_label,
     normalise_location,
@@ -83,6 +81,7 @@ __all__ = [
     "common_histology",
     "common_location",
     "diagnose",
+    "find_maps",
     "format_voc",
     "frame_stem",
     "frames_folder",
@@ -96,8 +95,11 @@ __all__ = [
     "import_real_colon",
     "import_sun",
     "import_yolo",
+    "label_polyps",
     "lesion_info",
+    "merge",
     "normalise_location",
+    "overlaps",
     "parse_voc",
     "positive_frames",
     "published_splits",

@@ -7,6 +7,7 @@ from polyplink.jobs.demo import demo
 from polyplink.jobs.embedding import Embedded, embed_data
 from polyplink.jobs.evaluation import Evaluated, evaluate
 from polyplink.jobs.importing import IMPORTERS, import_data
+from polyplink.jobs.merging import merge_data
 from polyplink.jobs.progress import Progress
 from polyplink.jobs.simulating import WRITINGS, Simulated, simulate_data
 from polyplink.jobs.training import Trained, train
@@ -27,6 +28,7 @@ __all__ = [
     "embed_data",
     "evaluate",
     "import_data",
+    "merge_data",
     "rows_text",
     "simulate_data",
     "train",

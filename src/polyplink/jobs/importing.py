@@ -2,12 +2,14 @@
 
 import inspect
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from polyplink.artefacts import RunRecord, write_json
 from polyplink.data import (
     Imported,
+    find_maps,
     import_coco,
     import_csv,
     import_cvat,
@@ -52,6 +54,7 @@ def import_data(
     *,
     images: bool = True,
     strict: bool = False,
+    histology_map: str | None = None,
     workers: int = 1,
     progress: Progress = silent,
     **own: Any,
@@ -65,6 +68,8 @@ def import_data(
         images: Use the images where they are there.
         strict: Raise at the first thing that cannot be used, instead of leaving it out and
             counting it.
+        histology_map: Name or file of the map of adenoma (see `data.adenoma_maps.find_maps`);
+            None for the papers'.
         workers: Processes that read.
         progress: Told of procedures read.
         own: What this format alone takes (see `own_options`); None for its default.
@@ -73,13 +78,15 @@ def import_data(
         The data set and its warnings, which are also written to `out`/warnings.json.
 
     Raises:
-        PolyplinkError: If the format is unknown or does not take an option, or the data set has
-            a fault.
+        PolyplinkError: If the format or map is unknown, the format does not take an option, or the
+            data set has a fault.
     """
     importer = find_named("format", data_format, IMPORTERS)
     given = {name: value for name, value in own.items() if value is not None}
     _refuse_options(data_format, given)
     settings = {"format": data_format, "source": source, "images": images, "strict": strict}
+    settings |= {} if histology_map is None else {"histology_map": histology_map}
+    maps = find_maps(histology_map or "papers")
     record = RunRecord("import", settings=settings | given)
     if out.resolve().is_relative_to(source.resolve()):
         raise PolyplinkError(
@@ -96,6 +103,7 @@ def import_data(
             progress=counter(progress, "procedures"),
             **given,
         )
+    imported = replace(imported, data=replace(imported.data, adenoma=maps))
     with record.stage("write"):
         write_data(out, imported.data)
         write_json(out / "warnings.json", imported.warnings)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -22,6 +22,7 @@ def write_crops(
     *,
     threads: Threads,
     tick: Callable[[int], None],
+    strict: bool = False,
 ) -> list[Broken]:
     """Write one procedure's crops as a .npy file, whole or not at all.
 
@@ -35,13 +36,14 @@ def write_crops(
         size: Width and height of a crop, pixels.
         threads: Where decoding and cutting run.
         tick: Called with the number of crops that have just been written.
+        strict: Whether the first frame that does not decode is raised.
 
     Returns:
         The frames that do not decode, in their order.
 
     Raises:
         PolyplinkError: If a file is missing, an image is not of the procedure's size, or no
-            frame at all decodes.
+            frame at all decodes, or, if strict, one does not.
         OSError: If the disk is full.
     """
     crops = sum(len(frame.rows) for frame in frames)
@@ -59,6 +61,8 @@ def write_crops(
         for frame, pixels in cut_crops(sources, frames, size, threads):
             if isinstance(pixels, Unreadable):
                 broken.append(Broken(frame.frame, str(frame.image), pixels.why))
+                if strict:
+                    refuse_broken(broken[0])
             else:
                 for row, crop in zip(frame.rows, pixels, strict=True):
                     file.seek(start + int(row) * crop.nbytes)
@@ -74,3 +78,12 @@ def write_crops(
             )
         write_broken(path, broken)
     return broken
+
+
+def refuse_broken(frame: Broken, crops: Path | None = None) -> NoReturn:
+    """Raise a frame that does not decode, or did not when `crops` was written."""
+    again = "" if crops is None else f", remove {crops}"
+    raise PolyplinkError(
+        f"image {frame.image}, frame {frame.frame}, cannot be decoded ({frame.why})",
+        f"restore it{again}, or prepare without --strict: its tracklet is then cut there",
+    )

@@ -17,7 +17,7 @@ from polyplink.tracklets.ahead import threads
 from polyplink.tracklets.boxes import enlarge
 from polyplink.tracklets.build import BOX, build_tracklets
 from polyplink.tracklets.crops import FrameCrops
-from polyplink.tracklets.cutter import write_crops
+from polyplink.tracklets.cutter import refuse_broken, write_crops
 from polyplink.tracklets.prepared import (
     Prepared,
     PrepareSettings,
@@ -39,6 +39,7 @@ def prepare(
     *,
     procedures: Sequence[str] | None = None,
     with_crops: bool = True,
+    strict: bool = False,
     workers: int | None = None,
     device: str = "cpu",
     progress: Progress | None = None,
@@ -56,13 +57,15 @@ def prepare(
         settings: None for the defaults.
         procedures: Crop these alone, and return them alone; None for all.
         with_crops: False for the tables alone, which need no images.
+        strict: Raise at a frame that does not decode, one found by an earlier run included.
         workers: Threads, or processes that render; None for one per core.
         device: Where crops of a simulated set are rendered whose frames were not written.
         progress: Called with crops written (earlier runs' included) and crops in all.
 
     Raises:
         PolyplinkError: If the folder is no data folder, a procedure is unknown, an image is
-            missing or of another size, no image of a procedure decodes, or the disk is full.
+            missing or of another size, no image of a procedure decodes, the disk is full, or, if
+            strict, one image does not decode.
     """
     settings = settings or PrepareSettings()
     if workers is not None and workers < 1:
@@ -82,11 +85,19 @@ def prepare(
             with record.stage("crops"):
                 count = workers or os.cpu_count() or 1
                 _write_crops(
-                    prepared, missing, folder, workers=count, device=device, progress=progress
+                    prepared,
+                    missing,
+                    folder,
+                    strict=strict,
+                    workers=count,
+                    device=device,
+                    progress=progress,
                 )
             prepared = load_prepared(target, data, settings).select(wanted)
         if record.seconds or not (target / "run.json").is_file():
             record.write(target)
+    for name, frames in prepared.broken().items() if strict else ():
+        refuse_broken(frames[0], crops_path(target, name))
     return prepared
 
 
@@ -144,6 +155,7 @@ def _write_crops(
     missing: Sequence[str],
     folder: Path,
     *,
+    strict: bool,
     workers: int,
     device: str,
     progress: Progress | None,
@@ -174,7 +186,7 @@ def _write_crops(
                 continue
             sources = crop_sources(source, procedure_id)
             _refuse_without_source(sources, frames, procedure_id)
-            write_crops(path, frames, sources, size, threads=pool, tick=tick)
+            write_crops(path, frames, sources, size, threads=pool, tick=tick, strict=strict)
     render_all(renderings, workers, tick)
 
 

@@ -5,7 +5,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from polyplink.data import DataSet, Finding
-from polyplink.data.checks.check_procedures import check_contents, check_splits
+from polyplink.data.checks.check_procedures import (
+    check_contents,
+    check_overlaps,
+    check_splits,
+)
 from tests.data.made_sets import data_set, procedure_row, small_set
 
 
@@ -56,6 +60,22 @@ def test_procedure_and_patient_in_two_parts() -> None:
     assert _told(check_splits(data)) == {
         "patient in two parts": ("error", 1, "splits.json: patient p is in train and eval")
     }
+
+
+def test_patients_of_one_name_in_two_data_sets_are_two() -> None:
+    rows = [procedure_row("a", patient="1"), procedure_row("b", patient="1", dataset="sun")]
+    assert check_splits(data_set([], [], rows, {"train": ["a"], "eval": ["b"]})) == []
+
+
+def test_sets_that_hold_the_same_videos() -> None:
+    rows = [procedure_row("a"), procedure_row("b", dataset="Colon-Bench")]
+    assert _told(check_overlaps(data_set([], [], rows))) == {
+        "overlapping data sets": (
+            "warning", 1,
+            "real-colon and Colon-Bench overlap: Colon-Bench is made of REAL-Colon's videos",
+        )
+    }  # fmt: skip
+    assert check_overlaps(small_set()) == []
 
 
 _parts = st.dictionaries(

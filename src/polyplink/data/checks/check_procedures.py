@@ -1,11 +1,14 @@
-"""The doctor's checks of procedures: what they hold, and that no split cuts through them."""
+"""The doctor's checks of procedures: what they hold, and that no two parts or sets share them."""
 
 import polars as pl
 
 from polyplink.data.checks.findings import Finding, find
+from polyplink.data.merged import overlaps
 from polyplink.data.tables import DataSet
 
 _ONE_PART = "leave it in one part: results on the other would be flattered"
+
+_OTHER_NAMES = "keep them in one part: the same video goes by two names, which no check can match"
 
 
 def check_contents(data: DataSet) -> list[Finding]:
@@ -70,9 +73,10 @@ def check_splits(data: DataSet) -> list[Finding]:
         schema={"part": pl.String, "procedure_id": pl.String},
         orient="row",
     )
-    patients = data.procedures.select("procedure_id", "patient")
+    # Two data sets may call a patient by one name.
+    patients = data.procedures.select("procedure_id", "dataset", "patient")
     known = members.join(patients, on="procedure_id", how="inner", maintain_order="left")
-    twice = _in_several_parts(members, "procedure_id")
+    twice = _in_several_parts(members, ["procedure_id"])
     # A procedure in two parts is told once, not again as its patient.
     single = known.join(twice, on="procedure_id", how="anti", maintain_order="left")
     unsplit = patients.join(members, on="procedure_id", how="anti", maintain_order="left")
@@ -85,7 +89,7 @@ def check_splits(data: DataSet) -> list[Finding]:
             _ONE_PART,
         ),
         *find(
-            _in_several_parts(single, "patient"),
+            _in_several_parts(single, ["dataset", "patient"]),
             "error",
             "patient in two parts",
             "splits.json: patient {patient} is in {parts}",
@@ -108,10 +112,23 @@ def check_splits(data: DataSet) -> list[Finding]:
     ]
 
 
-def _in_several_parts(members: pl.DataFrame, group: str) -> pl.DataFrame:
+def check_overlaps(data: DataSet) -> list[Finding]:
+    """Sets side by side that are known to hold the same videos.
+
+    Args:
+        data: The data set.
+
+    Returns:
+        A warning for each pair of them.
+    """
+    pairs = pl.DataFrame({"what": overlaps(data)}, schema={"what": pl.String})
+    return find(pairs, "warning", "overlapping data sets", "{what}", _OTHER_NAMES)
+
+
+def _in_several_parts(members: pl.DataFrame, group: list[str]) -> pl.DataFrame:
     """Groups (procedures or patients) in more than one part; columns `group` and parts (text)."""
     parts = members.group_by(group, maintain_order=True).agg(
         pl.col("part").unique(maintain_order=True)
     )
     several = parts.filter(pl.col("part").list.len() > 1)
-    return several.select(group, parts=pl.col("part").list.join(" and "))
+    return several.select(*group, parts=pl.col("part").list.join(" and "))

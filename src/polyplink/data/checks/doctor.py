@@ -7,7 +7,11 @@ from polyplink.data.checks.check_boxes import check_boxes, check_gaps, check_ide
 from polyplink.data.checks.check_images import check_images
 from polyplink.data.checks.check_names import check_names
 from polyplink.data.checks.check_pixels import check_pixels
-from polyplink.data.checks.check_procedures import check_contents, check_splits
+from polyplink.data.checks.check_procedures import (
+    check_contents,
+    check_overlaps,
+    check_splits,
+)
 from polyplink.data.checks.findings import SEVERITIES, Finding
 from polyplink.data.checks.licences import check_licences
 from polyplink.data.tables import DataSet
@@ -35,6 +39,7 @@ def diagnose(
     """
     findings = [
         *check_splits(data),
+        *check_overlaps(data),
         *check_boxes(data),
         *check_identities(data),
         *check_names(data),

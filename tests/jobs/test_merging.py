@@ -1,0 +1,146 @@
+"""Several sets in one folder, and the parts that papers make of them, through the command line."""
+
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from polyplink.data import DataSet, adenoma_labels, read_data, write_data
+from polyplink.errors import PolyplinkError
+from polyplink.jobs import merge_data
+from tests.cli.calls import assert_refused, polyplink
+from tests.data.made_sets import data_set, small_set
+from tests.data.public_sets import unlabelled_row
+from tests.data.whole_sets import write_whole_sets
+
+CHEAP = ("--set", "prepare.size=8", "--set", "prepare.min_length=1", "--workers", "1", "--json")
+
+
+@pytest.fixture(scope="module")
+def merged(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """All five sets, written as released, imported, and merged by their commands."""
+    root = tmp_path_factory.mktemp("merged")
+    folders = []
+    for name, (source, *options) in write_whole_sets(root / "raw").items():
+        folders.append(root / f"{name} tables")
+        done = polyplink("import", name, source, folders[-1], "--workers", "1", *options)
+        assert done.exit_code == 0, done.output
+    done = polyplink("merge", root / "all", *folders, "--json")
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.stdout)
+    assert (told["procedures"], told["polyps"]) == (46 + 160 + 100 + 39 + 42, 132 + 341)
+    return root / "all"
+
+
+# Polyps in sum; of rspp's 228, 7 of rc19 and 2 of Polyp-Size have no label here.
+PARTS = [
+    ("ta384", 27 + 160 + 100 + 39),
+    ("rc19", 19),
+    ("loo19", 19),
+    ("loo19:003-010", 1),
+    ("loo19-train:003-010", 18),
+]
+
+
+@pytest.mark.parametrize(("part", "count"), PARTS)
+def test_parts_of_the_papers_are_prepared_by_their_names(
+    merged: Path, part: str, count: int
+) -> None:
+    done = polyplink("prepare", merged, "--part", part, "--no-crops", *CHEAP)
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["procedures"] == count
+    polyps = read_data(merged).polyps
+    if part == "ta384":
+        ids = read_data(merged).part(part)
+        assert polyps.filter(pl.col("procedure_id").is_in(ids)).height == 384
+
+
+@pytest.mark.parametrize(("part", "videos"), [("rsp", 161), ("rspp", 200 - 2 - 2)])
+def test_both_sides_of_a_probe_are_cut_from_each_set_s_own_place(
+    merged: Path, part: str, videos: int
+) -> None:
+    told = []
+    for side in ("train", "test"):
+        done = polyplink("prepare", merged, "--part", f"{part}-{side}", *CHEAP)
+        assert done.exit_code == 0, done.output
+        told.append(json.loads(done.stdout))
+        assert told[-1]["crops"] >= told[-1]["procedures"]  # each has one at least
+        assert told[-1]["broken_frames"] == {}
+    assert sum(each["procedures"] for each in told) == videos
+    data = read_data(merged)
+    sides = [set(data.part(f"{part}-{side}")) for side in ("train", "test")]
+    assert not sides[0] & sides[1]
+    assert set(data.procedures["dataset"]) == {
+        "real-colon", "ldpolyp", "sun", "polypsset", "polyp-size",
+    }  # fmt: skip
+
+
+def test_the_doctor_and_the_parts_know_a_merged_set(merged: Path) -> None:
+    done = polyplink("doctor", merged, "--json")
+    assert done.exit_code == 0, done.output  # no error: images are found, no patient is split
+    licences = [f["what"] for f in json.loads(done.stdout) if f["check"] == "licence"]
+    assert len(licences) == 5
+    assert_refused(polyplink("prepare", merged, "--part", "ta"), "no part 'ta'")
+    assert_refused(polyplink("prepare", merged, "--part", "loo19:001-001"), "none of the 19")
+
+
+def other_set(**changes: str) -> DataSet:
+    names = {"procedure": "a", "polyp": "a_1", "dataset": "colon-bench"} | changes
+    row = unlabelled_row(names["procedure"], 3, names["dataset"], source=".", patient="001-001")
+    polyp = (names["polyp"], names["procedure"], 2.0, None, None, None)
+    splits = {"train": [names["procedure"]]}
+    return data_set([(names["procedure"], 0, 1, 1, 9, 9, names["polyp"])], [polyp], [row], splits)
+
+
+def test_nothing_is_renamed_and_sources_stay_where_they_are(tmp_path: Path) -> None:
+    write_data(tmp_path / "a", small_set())
+    write_data(tmp_path / "b", other_set())
+    both = merge_data(tmp_path / "out", [tmp_path / "a", tmp_path / "b"])
+    data = read_data(tmp_path / "out")
+    assert data.key == both.data.key
+    assert data.procedures["source"].to_list() == ["/nowhere"] * 3 + [str(tmp_path / "b")]
+    assert data.splits["train"] == ["001-001", "a"]
+    assert data.detections.height == small_set().detections.height + 1
+    assert both.warnings == json.loads((tmp_path / "out" / "warnings.json").read_text())
+    assert "Colon-Bench is made of REAL-Colon's videos" in both.warnings[0]
+    done = polyplink("merge", tmp_path / "out", tmp_path / "a", tmp_path / "b")
+    assert done.exit_code == 0, done.output  # again: the same tables in their place
+    assert "warning: real-colon and colon-bench overlap" in done.stderr
+
+
+def test_clashes_are_refused_with_the_name_and_both_folders(tmp_path: Path) -> None:
+    a, b, out = tmp_path / "a", tmp_path / "b", tmp_path / "out"
+    write_data(a, small_set())
+    for changes, says in (
+        ({"procedure": "001-009"}, f"procedure_id '001-009' is in {a} and in {b}; leave one"),
+        ({"polyp": "001-009_1"}, f"polyp_id '001-009_1' is in {a} and in {b}; leave one"),
+    ):
+        write_data(b, other_set(**changes))
+        assert_refused(polyplink("merge", out, a, b), says)
+    assert_refused(polyplink("merge", out, a, tmp_path / "x" / ".." / "a"), "is named twice")
+    assert_refused(polyplink("merge", b, a, b), "is one of the folders to merge")
+    assert_refused(polyplink("merge", out, a, tmp_path / "none"), "no folder")
+    assert not out.exists()
+
+
+def test_the_map_of_adenoma_goes_with_the_tables(tmp_path: Path) -> None:
+    a, b = tmp_path / "a", tmp_path / "b"
+    write_data(a, small_set())
+    write_data(b, other_set())
+    (tmp_path / "map.json").write_text('{"real-colon": {"HP": true}}')
+    for given, labels in (("tsa-adenoma", [1, 0, None, None]), ("map.json", [1, 1, None, None])):
+        name = given if given in ("tsa-adenoma",) else str(tmp_path / given)
+        merge_data(tmp_path / "out", [a, b], histology_map=name)
+        assert adenoma_labels(read_data(tmp_path / "out")).to_list() == labels
+    with pytest.raises(PolyplinkError, match=r"disagree on which words.*--histology-map"):
+        write_data(b, DataSet.of(*_tables(other_set()), adenoma={"colon-bench": {}}))
+        merge_data(tmp_path / "out", [a, b])
+    assert_refused(
+        polyplink("merge", tmp_path / "out", a, b, "--histology-map", "paper"),
+        "no histology map 'paper'; did you mean papers?",
+    )
+
+
+def _tables(data: DataSet) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+    return data.detections, data.procedures, data.polyps
