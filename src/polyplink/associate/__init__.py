@@ -11,9 +11,14 @@ from polyplink.associate.links import (
     link_scores,
     uncertain,
 )
+from polyplink.associate.search import search
 from polyplink.associate.settings import (
+    CLUSTERERS,
+    Agglomerative,
     Clustering,
+    Dbscan,
     Grid,
+    Hdbscan,
     Setting,
     TemporalAP,
     Threshold,
@@ -33,11 +38,15 @@ from polyplink.associate.sweep import Sweep, sweep
 from polyplink.associate.threshold import threshold_components
 
 __all__ = [
+    "CLUSTERERS",
+    "Agglomerative",
     "Calibration",
     "CalibrationFit",
     "Clustering",
+    "Dbscan",
     "Doubt",
     "Grid",
+    "Hdbscan",
     "LabelledPairs",
     "Setting",
     "Sweep",
@@ -52,6 +61,7 @@ __all__ = [
     "link_scores",
     "paper_grid",
     "propagate",
+    "search",
     "sweep",
     "temporal",
     "threshold_components",

@@ -1,0 +1,184 @@
+"""The clusterers as scikit-learn estimators: fit, fit_predict, get_params, clone, grid search.
+
+Each is a thin shell around a setting (see `settings`) and the visual similarity. X holds the
+embeddings of one procedure's tracklets or, with `affinity="precomputed"`, their visual
+similarities V in [0, 1]. Imported by name and not handed on by the room's face, because
+scikit-learn takes a second:
+
+    from polyplink.associate.estimators import TemporalAPClustering
+"""
+
+from typing import Any, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.utils.validation import validate_data
+
+from polyplink.associate.settings import (
+    Agglomerative,
+    Clustering,
+    Dbscan,
+    Hdbscan,
+    Setting,
+    TemporalAP,
+    Threshold,
+)
+from polyplink.associate.similarity import Reals, visual
+
+Affinity = Literal["l2", "cosine", "precomputed"]
+
+
+class _Clustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
+    """What the estimators have in common.
+
+    Attributes:
+        labels_: Cluster of every tracklet (n,), int32, from 0 without gaps.
+        converged_: Whether the algorithm settled before its limit of rounds.
+        n_clusters_: Number of clusters: the count.
+    """
+
+    affinity: Affinity
+    labels_: npt.NDArray[np.int32]
+    converged_: bool
+    n_clusters_: int
+
+    def _setting(self) -> Setting:
+        """The clusterer with the estimator's parameters."""
+        raise NotImplementedError
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self.affinity == "precomputed"
+        return tags
+
+    def fit(
+        self, X: npt.ArrayLike, y: object = None, positions: npt.ArrayLike | None = None
+    ) -> Self:
+        """Cluster one procedure.
+
+        Args:
+            X: Embeddings (n, d), or V (n, n) if `affinity` is "precomputed".
+            y: Not read.
+            positions: Positions (n,) in [0, 1], for those that use time.
+
+        Raises:
+            ValueError: If X is no matrix of finite numbers, or the affinity is unknown.
+            PolyplinkError: If a row has no direction, or positions are wrong or missing.
+        """
+        if self.affinity not in ("l2", "cosine", "precomputed"):
+            raise ValueError(f"affinity {self.affinity!r}; choose l2, cosine or precomputed")
+        rows = validate_data(self, X, dtype=np.float64)  # (n, d)
+        found = self._cluster(_similarity(rows, self.affinity), positions)
+        self.labels_, self.converged_ = found.labels, found.converged
+        self.n_clusters_ = int(found.labels.max()) + 1
+        return self
+
+    def _cluster(self, V: Reals, positions: npt.ArrayLike | None) -> Clustering:
+        return self._setting().cluster(V, np.zeros(len(V)) if positions is None else positions)
+
+    def fit_predict(
+        self, X: npt.ArrayLike, y: object = None, positions: npt.ArrayLike | None = None
+    ) -> npt.NDArray[np.int32]:
+        """Cluster one procedure, see `fit`; the labels (n,)."""
+        return self.fit(X, y, positions).labels_
+
+
+def _similarity(rows: Reals, affinity: Affinity) -> Reals:
+    if affinity != "precomputed":
+        return visual(rows, affinity)
+    if rows.shape[0] != rows.shape[1]:
+        raise ValueError(f"Precomputed similarities must be square: shape {rows.shape}")
+    return rows
+
+
+class ThresholdClustering(_Clustering):
+    """Connected components of V >= value, see `Threshold`."""
+
+    def __init__(self, value: float = 0.5, *, affinity: Affinity = "l2") -> None:
+        self.value = value
+        self.affinity = affinity
+
+    def _setting(self) -> Setting:
+        return Threshold(self.value)
+
+
+class APClustering(_Clustering):
+    """Affinity propagation on V alone, see `propagate`."""
+
+    def __init__(self, preference: float = 0.0, *, affinity: Affinity = "l2") -> None:
+        self.preference = preference
+        self.affinity = affinity
+
+    def _setting(self) -> Setting:
+        return TemporalAP(1.0, 0.0, self.preference)
+
+
+class TemporalAPClustering(_Clustering):
+    """Affinity propagation on S = alpha V + (1 - alpha) T, see `TemporalAP`."""
+
+    def __init__(
+        self,
+        alpha: float = 0.5,
+        gamma: float = 1.0,
+        preference: float = 0.0,
+        *,
+        affinity: Affinity = "l2",
+    ) -> None:
+        self.alpha = alpha
+        self.gamma = gamma
+        self.preference = preference
+        self.affinity = affinity
+
+    def _setting(self) -> Setting:
+        return TemporalAP(self.alpha, self.gamma, self.preference)
+
+    def _cluster(self, V: Reals, positions: npt.ArrayLike | None) -> Clustering:
+        if positions is None and self.alpha != 1:
+            raise ValueError("time has a say (alpha < 1): give fit(X, positions=...)")
+        return super()._cluster(V, positions)
+
+
+class DBSCANClustering(_Clustering):
+    """DBSCAN on 1 - V with noise standing alone, see `Dbscan`."""
+
+    def __init__(
+        self, eps: float = 0.5, min_samples: int = 2, *, affinity: Affinity = "l2"
+    ) -> None:
+        self.eps = eps
+        self.min_samples = min_samples
+        self.affinity = affinity
+
+    def _setting(self) -> Setting:
+        return Dbscan(self.eps, self.min_samples)
+
+
+class HDBSCANClustering(_Clustering):
+    """HDBSCAN on 1 - V with noise standing alone, see `Hdbscan`."""
+
+    def __init__(
+        self,
+        min_cluster_size: int = 2,
+        min_samples: int = 1,
+        epsilon: float = 0.0,
+        *,
+        affinity: Affinity = "l2",
+    ) -> None:
+        self.min_cluster_size = min_cluster_size
+        self.min_samples = min_samples
+        self.epsilon = epsilon
+        self.affinity = affinity
+
+    def _setting(self) -> Setting:
+        return Hdbscan(self.min_cluster_size, self.min_samples, self.epsilon)
+
+
+class AgglomerativeClustering(_Clustering):
+    """Average linkage on 1 - V, see `Agglomerative`."""
+
+    def __init__(self, distance: float = 0.5, *, affinity: Affinity = "l2") -> None:
+        self.distance = distance
+        self.affinity = affinity
+
+    def _setting(self) -> Setting:
+        return Agglomerative(self.distance)

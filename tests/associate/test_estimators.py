@@ -1,0 +1,68 @@
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.utils.estimator_checks import check_estimator
+
+from polyplink.associate.estimators import (
+    AgglomerativeClustering,
+    APClustering,
+    DBSCANClustering,
+    HDBSCANClustering,
+    TemporalAPClustering,
+    ThresholdClustering,
+)
+from polyplink.associate.settings import TemporalAP
+from polyplink.associate.similarity import visual
+
+EVERY: list[Any] = [
+    ThresholdClustering(0.6),
+    APClustering(-0.5),
+    TemporalAPClustering(1.0, 2.0, -0.5),
+    DBSCANClustering(0.4),
+    HDBSCANClustering(5, 2),
+    AgglomerativeClustering(0.4),
+]
+# Its rows are small whole numbers, and one of them is zero.
+REFUSED = {"check_estimators_dtypes": "a row of zeros has no direction and is refused"}
+
+
+def vectors(seed: int = 0) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    return np.asarray(rng.normal(size=(3, 6))[np.arange(12) % 3] + 0.2 * rng.normal(size=(12, 6)))
+
+
+@pytest.mark.parametrize("estimator", EVERY, ids=lambda e: type(e).__name__)
+def test_precomputed_and_embeddings_give_one_answer(estimator: Any) -> None:
+    X = vectors()
+    labels = clone(estimator).fit_predict(X)
+    fitted = clone(estimator).set_params(affinity="precomputed").fit(visual(X))
+    np.testing.assert_array_equal(fitted.labels_, labels)
+    assert fitted.converged_ in (True, False)
+    assert fitted.n_clusters_ == len(set(labels.tolist()))
+    assert clone(estimator).get_params() == estimator.get_params()
+    with pytest.raises(ValueError, match="must be square"):
+        fitted.fit(X)
+    with pytest.raises(ValueError, match="affinity 'x'"):
+        clone(estimator).set_params(affinity="x").fit(X)
+
+
+@pytest.mark.parametrize("estimator", EVERY, ids=lambda e: type(e).__name__)
+def test_scikit_learns_own_checks(estimator: Any) -> None:
+    results = check_estimator(estimator, expected_failed_checks=REFUSED, on_fail=None, on_skip=None)
+    failed = {r["check_name"]: r["exception"] for r in results if r["status"] == "failed"}
+    assert not failed
+    (refused,) = [result for result in results if result["status"] == "xfail"]
+    assert "has no direction" in str(refused["exception"])
+    assert sum(result["status"] == "passed" for result in results) > 25
+
+
+def test_time_is_asked_for_where_it_has_a_say() -> None:
+    X, positions = vectors(), np.linspace(0, 1, 12)
+    model = TemporalAPClustering(0.5, 3.0, 0.2)
+    expected = TemporalAP(0.5, 3.0, 0.2).cluster(visual(X), positions)
+    np.testing.assert_array_equal(model.fit_predict(X, positions=positions), expected.labels)
+    assert model.converged_ == expected.converged
+    with pytest.raises(ValueError, match="positions"):
+        model.fit(X)
