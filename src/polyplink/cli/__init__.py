@@ -1,6 +1,6 @@
 """The command line: one verb per stage, nothing else."""
 
-from polyplink.cli import answers, data, learning, measuring
+from polyplink.cli import answers, data, learning, measuring, probing
 from polyplink.cli.shell import app
 
-__all__ = ["answers", "app", "data", "learning", "measuring"]
+__all__ = ["answers", "app", "data", "learning", "measuring", "probing"]

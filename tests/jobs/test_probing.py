@@ -1,0 +1,152 @@
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from polyplink.artefacts import read_json
+from polyplink.data import DataSet, read_data, write_data
+from polyplink.errors import PolyplinkError
+from polyplink.evaluate.probe import ProbeSettings
+from polyplink.jobs.probing import PROBES, ProbeChoice, check_apart, probe, probe_vectors, sides
+from tests.conftest import Made
+from tests.jobs.probed import write_labelled
+
+QUICK = ProbeChoice(length=4, seeds=2, rate=1e-2)
+
+
+@pytest.fixture(scope="module")
+def labelled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_labelled(tmp_path_factory.mktemp("probed"))
+
+
+def test_a_probe_writes_its_figures_and_goes_fast_the_second_time(
+    made: Made, labelled: Path, tmp_path: Path
+) -> None:
+    stages: list[str] = []
+    first = probe(
+        "size",
+        made.run,
+        labelled,
+        tmp_path / "p",
+        choice=QUICK,
+        device="cpu",
+        workers=1,
+        progress=lambda stage, done, total: stages.append(stage),
+    )
+    assert "embed fragments of 4" in stages
+    assert sum(first.trained_polyps) + sum(first.result.polyps) == 16
+    assert first.left_out == 0
+    assert set(first.result.figures) == {"F1", "accuracy", "majority", "AUROC"}
+    assert first.result.figures["F1"].n_units == sum(first.result.polyps)
+    assert read_json(tmp_path / "p" / "probe.json")["result"]["polyps"] == [*first.result.polyps]
+    table = pl.read_csv(tmp_path / "p" / "figures.csv")
+    assert table.filter("published_figure")["figure"].to_list() == ["F1"]
+    stages.clear()
+    again = probe(
+        "size",
+        made.run,
+        labelled,
+        choice=QUICK,
+        device="cpu",
+        workers=1,
+        progress=lambda stage, done, total: stages.append(stage),
+    )
+    assert again.result == first.result
+    assert set(stages) == {"probe size"}  # nothing is cut or embedded again
+
+
+def test_histology_is_the_other_task(made: Made, labelled: Path) -> None:
+    found = probe(
+        "histology",
+        made.run,
+        labelled,
+        choice=ProbeChoice(length=4, seeds=1),
+        device="cpu",
+        workers=1,
+    )
+    assert PROBES["histology"].figure == "accuracy"
+    assert len(found.result.per_seed["accuracy"]) == 1
+
+
+@given(st.integers(0, 10_000))
+@settings(max_examples=30, deadline=None)
+def test_no_patient_is_on_both_sides(labelled: Path, seed: int) -> None:
+    data = read_data(labelled)
+    # Two procedures share each patient.
+    patients = pl.Series([f"p{i // 2}" for i in range(8)])
+    data = replace(data, procedures=data.procedures.with_columns(patient=patients))
+    train, test = sides(data, PROBES["size"].labels(data), "eval", seed)
+    check_apart(data, train, test)
+    own = dict(zip(data.procedures["procedure_id"], patients, strict=True))
+    assert not {own[p] for p in train} & {own[p] for p in test}
+    assert sorted([*train, *test]) == sorted(data.part("eval"))
+
+
+def test_a_polyp_and_a_patient_on_both_sides_are_refused(labelled: Path) -> None:
+    data = read_data(labelled)
+    with pytest.raises(PolyplinkError, match=r"patient real-colon/001-001 would be on both sides"):
+        check_apart(data, ["001-001", "001-002"], ["001-001"])
+
+
+def test_what_is_tested_is_not_trained_on() -> None:
+    """Vectors that tell the polyp but not its class: a leak would score 1."""
+    rng = np.random.default_rng(0)
+    polyps, many = 80, 6
+    ids = np.repeat(np.arange(polyps), many)
+    vectors = rng.normal(size=(polyps, 16))[ids] + 0.01 * rng.normal(size=(len(ids), 16))
+    fragments = pl.DataFrame(
+        {"procedure_id": [f"v{i}" for i in ids], "polyp_id": [f"v{i}_1" for i in ids]}
+    )
+    labels = pl.DataFrame(
+        {
+            "procedure_id": [f"v{i}" for i in range(polyps)],
+            "polyp_id": [f"v{i}_1" for i in range(polyps)],
+            "label": rng.permutation(polyps) % 2 == 0,
+        }
+    )
+    names = [f"v{i}" for i in range(polyps)]
+    quick = ProbeSettings(rate=1e-2, epochs=15)
+
+    def auroc(train: list[str]) -> float:
+        found, _ = probe_vectors(
+            fragments,
+            vectors.astype(np.float32),
+            labels,
+            train,
+            names[50:],
+            settings=quick,
+            seeds=[0],
+            resamples=50,
+        )
+        return float(found.figures["AUROC"].value or 0)
+
+    assert auroc(names[:50]) < 0.8
+    assert auroc(names) > 0.95  # the leak, which would be seen
+
+
+def test_bad_input_is_refused(made: Made, labelled: Path, tmp_path: Path) -> None:
+    with pytest.raises(PolyplinkError, match="did you mean size"):
+        probe("sizes", made.run, labelled)
+    with pytest.raises(PolyplinkError, match="column size_mm is empty"):
+        probe("size", made.run, made.data)
+    with pytest.raises(PolyplinkError, match="0 seeds"):
+        ProbeChoice(seeds=0)
+    with pytest.raises(PolyplinkError, match="no tracklet has 90 crops"):
+        probe("size", made.run, labelled, choice=ProbeChoice(length=90), device="cpu", workers=1)
+    data = read_data(labelled)
+    large = data.polyps.with_columns(size_mm=pl.lit(9.0))
+    write_data(tmp_path / "one", DataSet.of(data.detections, data.procedures, large, data.splits))
+    with pytest.raises(PolyplinkError, match="one class"):
+        probe("size", made.run, tmp_path / "one", choice=QUICK, device="cpu", workers=1)
+
+
+def test_an_encoder_that_has_seen_them_is_refused(made: Made, tmp_path: Path) -> None:
+    data = read_data(made.data)
+    known = data.polyps.with_columns(size_mm=pl.Series([3.0, 8.0] * 5))
+    write_data(tmp_path / "d", DataSet.of(data.detections, data.procedures, known, data.splits))
+    with pytest.raises(PolyplinkError, match="trained or validated on"):
+        probe("size", made.run, tmp_path / "d", choice=ProbeChoice("train"), workers=1)
