@@ -14,10 +14,12 @@ import numpy.typing as npt
 
 from polyplink.associate.similarity import cosines, unit_rows
 from polyplink.errors import PolyplinkError
+from polyplink.evaluate.placing import Tally
 from polyplink.evaluate.samples import Samples
 
 Reals = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
 
 ROWS = 1024  # rows of a block of similarities
 
@@ -62,17 +64,12 @@ class Reid:
     counts: PairCounts | None
 
 
-@dataclass(frozen=True)
-class _Block:
-    """Scores of the pairs between two procedures a <= b (or of a slice of them)."""
-
-    a: int
-    b: int
-    positive: Reals
-    negative: Reals
+Block = tuple[int, int, Reals, Mask, Mask]
+"""Procedures a <= b, scores between them, which are positive pairs and which negative ones."""
 
 
-def _blocks(unit: Reals, samples: Samples) -> Iterator[_Block]:
+def _blocks(unit: Reals, samples: Samples, every: int = 1) -> Iterator[Block]:
+    """All pairs in blocks; with `every` above 1 those of each `every`-th tracklet as the first."""
     members = [
         np.flatnonzero(samples.known & (samples.procedure == p))
         for p in range(len(samples.procedures))
@@ -80,13 +77,28 @@ def _blocks(unit: Reals, samples: Samples) -> Iterator[_Block]:
     for a, rows_a in enumerate(members):
         for b in range(a, len(members)):
             rows_b = members[b]
-            for start in range(0, rows_a.size, ROWS):
-                rows = rows_a[start : start + ROWS]
+            for start in range(0, rows_a.size, ROWS * every):
+                rows = rows_a[start : start + ROWS * every : every]
                 scores = cosines(unit[rows], unit[rows_b])  # (rows, rows_b)
+                if a != b:  # every pair occurs once, and a polyp is in one procedure
+                    nothing = np.zeros(scores.shape, dtype=np.bool_)
+                    yield a, b, scores, nothing, ~nothing
+                    continue
                 same = samples.polyp[rows][:, None] == samples.polyp[rows_b][None, :]
-                # i < j within a procedure; between two, every pair occurs once anyway.
-                pair = np.ones_like(same) if a != b else np.triu(np.ones_like(same), k=start + 1)
-                yield _Block(a, b, scores[same & pair], scores[~same & pair])
+                later = rows[:, None] < rows_b[None, :]  # i < j
+                yield a, b, scores, same & later, ~same & later
+
+
+def _positives(unit: Reals, samples: Samples) -> list[Reals]:
+    """Scores of the pairs of one polyp, procedure by procedure; of no other block."""
+    found = []
+    for p in range(len(samples.procedures)):
+        rows = np.flatnonzero(samples.known & (samples.procedure == p))
+        for start in range(0, rows.size, ROWS):
+            part = rows[start : start + ROWS]
+            same = samples.polyp[part][:, None] == samples.polyp[rows][None, :]
+            found.append(cosines(unit[part], unit[rows])[same & (part[:, None] < rows[None, :])])
+    return found
 
 
 def auroc_aupr(positive: Reals, negatives: Iterable[Reals]) -> tuple[float, float]:
@@ -108,9 +120,22 @@ def auroc_aupr(positive: Reals, negatives: Iterable[Reals]) -> tuple[float, floa
         below += np.searchsorted(scores, level, side="left")
         up_to += np.searchsorted(scores, level, side="right")
         total += scores.size
-    auroc = (times * (below + up_to) / 2).sum() / (positive.size * total)
-    hits = positive.size - np.cumsum(times) + times  # positives >= level
-    aupr = (times * hits / (hits + total - below)).sum() / positive.size
+    return _pooled(times, below, up_to, total)
+
+
+def _pooled(times: Counts, below: Counts, up_to: Counts, total: int) -> tuple[float, float]:
+    """AUROC and average precision from counts at rising levels (u,).
+
+    Args:
+        times: Positives at each level.
+        below: Negatives below it.
+        up_to: Negatives below it or at it.
+        total: Negatives in all.
+    """
+    positives = times.sum()
+    auroc = (times * (below + up_to) / 2).sum() / (positives * total)
+    hits = positives - np.cumsum(times) + times  # positives >= level
+    aupr = (times * hits / np.maximum(hits + total - below, 1)).sum() / positives
     return float(auroc), float(aupr)
 
 
@@ -135,20 +160,6 @@ def binned_auroc_aupr(positives: Reals, negatives: Reals) -> tuple[Reals, Reals]
     return auroc, aupr
 
 
-def _gathered(blocks: Iterable[_Block], at_least: int = 1 << 22) -> Iterator[Reals]:
-    """Negative scores in few long arrays: many short ones would each pay for every positive."""
-    waiting: list[Reals] = []
-    size = 0
-    for block in blocks:
-        waiting.append(block.negative)
-        size += block.negative.size
-        if size >= at_least:
-            yield np.concatenate(waiting)
-            waiting, size = [], 0
-    if size:
-        yield np.concatenate(waiting)
-
-
 def bin_edges(positive: Reals, negative: Reals, bins: int) -> Reals:
     """The quantiles of both kinds of scores, `bins` of each, without doubles (e,)."""
     shares = np.arange(bins) / bins
@@ -157,19 +168,28 @@ def bin_edges(positive: Reals, negative: Reals, bins: int) -> Reals:
     return np.unique(np.concatenate(quantiles))
 
 
-def _count(blocks: Iterable[_Block], procedures: int, edges: Reals) -> PairCounts:
+def _figures(positive: Reals, tally: Tally) -> tuple[float, float]:
+    """AUROC and average precision from the places of all negatives among the positives' levels."""
+    values = tally.levels.values
+    times = np.diff(np.searchsorted(np.sort(positive), values, side="right"), prepend=0)
+    below = np.cumsum(tally.places)[:-1]  # negatives < level
+    return _pooled(times, below, below + tally.ties, int(tally.places.sum()))
+
+
+def _tallied(unit: Reals, samples: Samples, tally: Tally, edges: Reals) -> PairCounts:
+    """One pass over all pairs: fills the tally with the negatives, and counts pairs by bin."""
+    procedures = len(samples.procedures)
     first, second = np.triu_indices(procedures)
-    place = {
-        pair: row for row, pair in enumerate(zip(first.tolist(), second.tolist(), strict=True))
-    }
-    bins = edges.size + 1
+    place = np.zeros((procedures, procedures), dtype=np.int64)
+    place[first, second] = np.arange(first.size)
+    bins = int(tally.bin_of[-1]) + 1
     positives = np.zeros((procedures, bins), dtype=np.int64)
     negatives = np.zeros((first.size, bins), dtype=np.int64)
-    for block in blocks:
-        bin_of = np.searchsorted(edges, block.positive, side="right")
-        positives[block.a] += np.bincount(bin_of, minlength=bins)
-        bin_of = np.searchsorted(edges, block.negative, side="right")
-        negatives[place[block.a, block.b]] += np.bincount(bin_of, minlength=bins)
+    ours = Tally.of(edges, edges)  # positives are counted by bin alone
+    for a, b, scores, is_positive, is_negative in _blocks(unit, samples):
+        negatives[place[a, b]] += tally.add(scores, is_negative)
+        if a == b:
+            positives[a] += ours.add(scores, is_positive)
     return PairCounts(edges, positives, negatives, first, second)
 
 
@@ -189,18 +209,15 @@ def reidentify(vectors: npt.ArrayLike, samples: Samples, *, bins: int = 1000) ->
     n = len(samples.tracklet_ids)
     if len(unit) != n:
         raise PolyplinkError(f"{len(unit)} vectors for {n} tracklets", "give one per tracklet")
-    positives: list[Reals] = []
-    sample: list[Reals] = []
-    negatives = 0
-    step = 1 + n * n // 2_000_000  # about a million negatives place the edges well enough
-    for block in _blocks(unit, samples):
-        positives.append(block.positive)
-        sample.append(block.negative[::step])
-        negatives += block.negative.size
-    positive = np.concatenate([np.zeros(0), *positives])
+    positive = np.concatenate([np.zeros(0), *_positives(unit, samples)])
+    known = int(samples.known.sum())
+    negatives = known * (known - 1) // 2 - positive.size
     if not positive.size or not negatives:
         return Reid(None, None, positive.size, negatives, samples.unlabelled, None)
-    auroc, aupr = auroc_aupr(positive, _gathered(_blocks(unit, samples)))
+    step = 1 + n * n // 2_000_000  # about a million negatives place the edges well enough
+    sample = [scores[negative] for _, _, scores, _, negative in _blocks(unit, samples, step)]
     edges = bin_edges(positive, np.concatenate(sample), bins)
-    counts = _count(_blocks(unit, samples), len(samples.procedures), edges)
+    tally = Tally.of(np.union1d(positive, edges), edges)
+    counts = _tallied(unit, samples, tally, edges)
+    auroc, aupr = _figures(positive, tally)
     return Reid(auroc, aupr, positive.size, negatives, samples.unlabelled, counts)

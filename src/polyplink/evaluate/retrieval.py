@@ -10,8 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from polyplink.associate.similarity import cosines, unit_rows
+from polyplink.associate.similarity import unit_rows
 from polyplink.errors import PolyplinkError
+from polyplink.evaluate.overtaking import precision_and_best
 from polyplink.evaluate.samples import Samples
 
 Reals = npt.NDArray[np.float64]
@@ -93,19 +94,12 @@ def retrieve(vectors: npt.ArrayLike, samples: Samples, *, block: int = 512) -> R
     if len(unit) != n:
         raise PolyplinkError(f"{len(unit)} vectors for {n} tracklets", "give one per tracklet")
     ap = np.full(n, np.nan)
-    hit1, hit5, valid = (np.zeros(n, dtype=np.bool_) for _ in range(3))
+    best = np.zeros(n, dtype=np.int64)
     gallery = np.flatnonzero(samples.known)
-    polyp = samples.polyp[gallery]  # (g,)
-    for start in range(0, gallery.size, block):
-        rows = gallery[start : start + block]
-        scores = cosines(unit[rows], unit[gallery])  # (block, g)
-        for place, row in enumerate(rows):
-            others = np.delete(scores[place], start + place)
-            match = np.delete(polyp, start + place) == samples.polyp[row]
-            if not match.any():
-                continue
-            ranks = match_ranks(others, match)
-            valid[row], ap[row] = True, average_precision(ranks)
-            hit1[row], hit5[row] = ranks[0] <= 1, ranks[0] <= 5
+    ap[gallery], best[gallery] = precision_and_best(
+        unit[gallery], samples.polyp[gallery], block=block
+    )
+    valid = best > 0
+    hit1, hit5 = valid & (best <= 1), valid & (best <= 5)
     unmatched = int((samples.known & ~valid).sum())
     return Retrieval(ap, hit1, hit5, valid, unmatched, samples.unlabelled)
