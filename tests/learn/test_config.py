@@ -13,6 +13,7 @@ from polyplink.recipes import ntssl, override
 def test_defaults_are_the_reference_and_plain_values() -> None:
     plain = to_plain(TrainConfig(name="x"))
     assert plain["bags"] == {
+        "kind": "temporal",
         "k": 4,
         "sampling": "exponential",
         "tau_min": 0.3,
@@ -23,7 +24,13 @@ def test_defaults_are_the_reference_and_plain_values() -> None:
         "bags_per_batch": 12,
         "rate": 1e-5,
         "weight_decay": 1e-4,
+        "method": "adamw",
+        "schedule": "constant",
+        "accumulate": 1,
+        "checkpointing": False,
     }
+    assert plain["loss"]["kind"] == "noise_aware"
+    assert set(plain["augment"].values()) == {0.0}
     assert plain["validation"]["select"] == "labels"
 
 
@@ -40,6 +47,10 @@ def test_defaults_are_the_reference_and_plain_values() -> None:
         ("optim.epochs=0", "optim.epochs is 0"),
         ("optim.rate=0", "optim.rate is 0.0"),
         ("optim.weight_decay=-1", "optim.weight_decay is -1.0"),
+        ("optim.accumulate=0", "optim.accumulate is 0"),
+        ("validation.patience=-1", "validation.patience is -1"),
+        ("augment.flip=2", "augment.flip is 2.0; give one from 0 to 1"),
+        ("augment.hue=1", "augment.hue is 1.0; give one from 0 to 0.5"),
         ("loss.temperature=0", "loss.temperature is 0.0"),
         ("loss.frame=-1", "give none below 0 and one above"),
         ("encoder.heads=3", "no multiple of encoder.heads 3"),

@@ -1,12 +1,14 @@
 """What an epoch is."""
 
 import numpy as np
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polyplink.learn.bags import sampled_bags
-from polyplink.learn.epoch import batches, cut, rng_of, view_bags
+from polyplink.errors import PolyplinkError
+from polyplink.learn.bags import sampled_bags, shuffled
+from polyplink.learn.epoch import batches, cut, rng_of, shard, view_bags
 
 CPU = torch.device("cpu")
 
@@ -25,7 +27,7 @@ def test_every_fragment_anchors_one_bag_in_an_order_fixed_by_the_seed() -> None:
     bags = sampled_bags(procedures, np.linspace(0, 1, 12), 4, 3.0, rng_of(1, 2))
     orders = []
     for seed in (5, 5, 6):
-        found = list(batches(bags, 5, CPU, rng_of(seed)))
+        found = list(batches(shuffled(bags, rng_of(seed)), 5, CPU))
         anchors = [batch.fragments[batch.anchor.numpy()].tolist() for batch in found]
         assert sorted(i for part in anchors for i in part) == list(range(12))
         for batch in found:
@@ -40,7 +42,7 @@ def test_every_fragment_anchors_one_bag_in_an_order_fixed_by_the_seed() -> None:
 
 def test_members_that_are_not_there_are_left_out() -> None:
     bags = sampled_bags(np.array([0, 0, 1]), np.array([0.0, 0.5, 0.2]), 4, 3.0, rng_of(0))
-    (batch,) = batches(bags, 10, CPU, None)
+    (batch,) = batches(bags, 10, CPU)
     assert batch.fragments.tolist() == [0, 1, 1, 0, 2]
     assert batch.bag.tolist() == [0, 0, 1, 1, 2]
 
@@ -57,3 +59,17 @@ def test_view_bags_hold_known_views_of_one_polyp() -> None:
         assert known[views].all()
     many = view_bags(polyps, known, 9, rng_of(0))
     assert many.valid.sum(axis=1).tolist() == [3, 2]
+
+
+@given(st.integers(0, 40), st.integers(1, 5))
+def test_shards_cover_an_epoch_without_overlap(n: int, world: int) -> None:
+    pieces = list(range(n))
+    shards = [shard(pieces, rank, world) for rank in range(world)]
+    assert sorted(i for part in shards for i in part) == pieces
+    assert max(map(len, shards)) - min(map(len, shards)) <= 1
+
+
+@pytest.mark.parametrize("rank", [-1, 2])
+def test_a_shard_that_is_not_there_is_refused(rank: int) -> None:
+    with pytest.raises(PolyplinkError, match=f"shard {rank} of 2"):
+        shard([1, 2, 3], rank, 2)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from polyplink.learn.noise_aware import (
-    LossConfig,
+    NoiseAwareLoss,
     anchored_noise_aware,
     multi_level_loss,
     symmetric_noise_aware,
@@ -168,17 +168,17 @@ def test_levels_add_up_as_weighted() -> None:
         "within": symmetric_noise_aware(frames, fragment, TEMPERATURE),
     }
     for weights in ((1, 0, 0), (0, 1, 0), (0, 0, 1), (1, 1, 0), (0.5, 2, 3)):
-        config = LossConfig(
+        config = NoiseAwareLoss(
             temperature=TEMPERATURE, tracklet=weights[0], frame=weights[1], within=weights[2]
         )
         found = multi_level_loss(config, tracklets, frames, bag, anchor)
         total = sum(w * e.item() for w, e in zip(weights, expected.values(), strict=True))
         assert found.item() == pytest.approx(total, rel=1e-5)
-    masked = LossConfig(temperature=TEMPERATURE, tracklet=0, mask_fragment=True)
+    masked = NoiseAwareLoss(temperature=TEMPERATURE, tracklet=0, mask_fragment=True)
     assert multi_level_loss(masked, tracklets, frames, bag, anchor).item() == pytest.approx(
         naive_symmetric(frames, of_frames.tolist(), fragment.tolist()), rel=1e-5
     )
-    text = LossConfig(temperature=TEMPERATURE, form="anchored")
+    text = NoiseAwareLoss(temperature=TEMPERATURE, form="anchored")
     assert multi_level_loss(text, tracklets, frames, bag, anchor).item() == pytest.approx(
         naive_anchored(tracklets, bag.tolist(), anchor.tolist())
         + naive_anchored(frames, of_frames.tolist(), anchor.repeat_interleave(3).tolist()),

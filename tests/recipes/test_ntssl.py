@@ -1,10 +1,15 @@
 """The paper's recipe holds the paper's figures."""
 
+from polyplink.encoders import EncoderConfig
+from polyplink.learn import NoiseAwareLoss, TemporalBags
 from polyplink.recipes import ntssl
 
 
 def test_the_papers_setting() -> None:
     recipe = ntssl()
+    assert isinstance(recipe.bags, TemporalBags)
+    assert isinstance(recipe.encoder, EncoderConfig)
+    assert isinstance(recipe.loss, NoiseAwareLoss)
     assert (recipe.bags.k, recipe.bags.tau_min, recipe.bags.tau_max) == (4, 0.3, 12.0)
     assert (recipe.optim.epochs, recipe.optim.rate, recipe.optim.weight_decay) == (50, 1e-5, 1e-4)
     assert recipe.optim.bags_per_batch * (1 + recipe.bags.k) == 60  # the paper's batch

@@ -11,7 +11,7 @@ from polyplink.encoders import (
     WEIGHTS_FILE,
     NetworkEmbedder,
     WeightsRecord,
-    build_frame_encoder,
+    build_encoder,
     embed,
     pick_device,
     save_weights,
@@ -112,7 +112,7 @@ def train(
         )
     where = pick_device(device)
     # Before crops are cut, which may take a night: is there such a backbone, and its weights?
-    build_frame_encoder(config.encoder.frame_encoder, config.encoder.frame_weights)
+    build_encoder(config.encoder)
     record = RunRecord("train", settings=config, seed=config.seed)
     record.claim(out)
     with record.stage("prepare"):

@@ -77,7 +77,7 @@ def purity(bags: Bags, polyps: np.ndarray) -> float:
     """Share of bags in which all members show the anchor's polyp (NTSSL figure 2, right).
 
     Args:
-        bags: The bags.
+        bags: The bags, in any order.
         polyps: (n,) integer code of each fragment's polyp.
 
     Returns:
@@ -85,5 +85,27 @@ def purity(bags: Bags, polyps: np.ndarray) -> float:
     """
     if not len(bags.members):
         return float("nan")
-    same = polyps[bags.members] == polyps[:, None]  # n 1+K
+    shown = polyps[bags.members]  # b 1+K
+    same = shown == shown[:, :1]  # b 1+K
     return float((same | ~bags.valid).all(axis=1).mean())
+
+
+def shuffled(bags: Bags, rng: np.random.Generator) -> Bags:
+    """The same bags in another order."""
+    return chosen(bags, rng.permutation(len(bags.members)))
+
+
+def chosen(bags: Bags, rows: np.ndarray) -> Bags:
+    """Some of the bags, in the order of `rows`."""
+    return Bags(bags.members[rows], bags.valid[rows], bags.ranks[rows])
+
+
+def pairs(second: np.ndarray) -> Bags:
+    """Bags of two views that lie one after the other: of clips 2 i and 2 i + 1, for every i.
+
+    Args:
+        second: (b,) bool, whether the pair has a second view.
+    """
+    members = np.arange(2 * len(second)).reshape(-1, 2)
+    valid = np.column_stack([np.ones(len(second), bool), second])
+    return Bags(members, valid, np.zeros((len(second), 1), np.int64))

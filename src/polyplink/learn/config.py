@@ -4,35 +4,14 @@ import math
 from dataclasses import dataclass, field
 from typing import Literal
 
-from polyplink.encoders import EncoderConfig
+from polyplink.encoders import AnyEncoderConfig, EncoderConfig
 from polyplink.errors import PolyplinkError
-from polyplink.learn.noise_aware import LossConfig
+from polyplink.learn.augment import AugmentConfig
+from polyplink.learn.losses import AnyLoss
+from polyplink.learn.noise_aware import NoiseAwareLoss
+from polyplink.learn.sampling import AnyBags
+from polyplink.learn.temporal_bags import TemporalBags
 from polyplink.tracklets import PrepareSettings
-
-
-@dataclass(frozen=True)
-class BagConfig:
-    """How bags are drawn (NTSSL 2.1).
-
-    Attributes:
-        k: Members beside the anchor.
-        sampling: "exponential" ranks, or the k "nearest" (an ablation).
-        tau_min: Temperature in ranks at the start of the curriculum.
-        tau_max: Temperature at its end; equal to tau_min for a fixed temperature.
-    """
-
-    k: int = 4
-    sampling: Literal["exponential", "nearest"] = "exponential"
-    tau_min: float = 0.3
-    tau_max: float = 12.0
-
-    def __post_init__(self) -> None:
-        PolyplinkError.unless(self.k >= 1, f"bags.k is {self.k}", "give 1 or more")
-        PolyplinkError.unless(
-            0.0 < self.tau_min <= self.tau_max < math.inf,
-            f"bags.tau_min is {self.tau_min} and bags.tau_max {self.tau_max}",
-            "give 0 < tau_min <= tau_max",
-        )
 
 
 @dataclass(frozen=True)
@@ -40,16 +19,26 @@ class OptimConfig:
     """AdamW with a constant rate, as in the reference.
 
     Attributes:
-        epochs: An epoch anchors every training fragment once.
-        bags_per_batch: Bags of 1 + k fragments in a step.
-        rate: Learning rate.
-        weight_decay: Decoupled weight decay.
+        epochs: What an epoch is, the bags say (see docs/explanation/methods.md).
+        bags_per_batch: Bags in a batch: all that the loss compares at once.
+        rate: Learning rate, the top one of a schedule.
+        weight_decay: Decoupled from the gradient with "adamw", added to it with "adam".
+        method: The optimiser.
+        schedule: The rate over the training (see `schedule.one_cycle`).
+        accumulate: Batches whose gradients are averaged in a step. Each batch is compared
+            within itself alone: this saves memory, and does not give the loss more negatives.
+        checkpointing: Compute the backbone's activations again for the gradients instead of
+            keeping them: less memory, a third more time.
     """
 
     epochs: int = 50
     bags_per_batch: int = 12
     rate: float = 1e-5
     weight_decay: float = 1e-4
+    method: Literal["adamw", "adam"] = "adamw"
+    schedule: Literal["constant", "one_cycle"] = "constant"
+    accumulate: int = 1
+    checkpointing: bool = False
 
     def __post_init__(self) -> None:
         at_least_one, two = "give 1 or more", "give 2 or more: a bag alone has no negatives"
@@ -64,6 +53,9 @@ class OptimConfig:
             f"optim.weight_decay is {self.weight_decay}",
             "give 0 or more",
         )
+        PolyplinkError.unless(
+            self.accumulate >= 1, f"optim.accumulate is {self.accumulate}", at_least_one
+        )
 
 
 @dataclass(frozen=True)
@@ -77,13 +69,15 @@ class ValidationConfig:
             as published: true identities enter a self-supervised method here), or on bags drawn
             from time ("bags", needs no label), or is the last one ("last").
         views: Fragments per polyp in the validation on labels.
-        tau: Fixed temperature of the bags in the validation on bags.
+        tau: Fixed temperature of the bags in the validation on bags, where they come from time.
+        patience: Stop when the loss that chooses has not fallen for so many epochs; 0 never.
     """
 
     every: int = 9
     select: Literal["labels", "bags", "last"] = "labels"
     views: int = 2
     tau: float = 3.0
+    patience: int = 0
 
     def __post_init__(self) -> None:
         PolyplinkError.unless(
@@ -95,19 +89,28 @@ class ValidationConfig:
         PolyplinkError.unless(
             0.0 < self.tau < math.inf, f"validation.tau is {self.tau}", "give one above 0"
         )
+        PolyplinkError.unless(
+            self.patience >= 0, f"validation.patience is {self.patience}", "give 0 (never) or more"
+        )
+        PolyplinkError.unless(
+            not (self.patience and self.select == "last"),
+            f"validation.patience is {self.patience} and validation.select is last",
+            "set validation.select to labels or bags: patience needs a loss to wait for",
+        )
 
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """A training run of NTSSL. Recipes are functions that return one of these.
+    """A training run: an encoder, bags and a loss. Recipes are functions that return one of these.
 
     Attributes:
         name: The recipe's name.
         encoder: The tracklet encoder.
         prepare: Tracklets and crops it is trained on; evaluation uses the same.
         fragment_length: Crops L in a fragment.
-        bags: Bag sampling.
-        loss: The noise-aware loss.
+        bags: What a batch is made of.
+        loss: What is asked of it.
+        augment: How views are changed in training.
         optim: Optimiser and length.
         validation: Held-out procedures and the choice of the checkpoint.
         part: Part of the data set's splits to train on.
@@ -115,11 +118,12 @@ class TrainConfig:
     """
 
     name: str
-    encoder: EncoderConfig = field(default_factory=EncoderConfig)
+    encoder: AnyEncoderConfig = field(default_factory=EncoderConfig)
     prepare: PrepareSettings = field(default_factory=PrepareSettings)
     fragment_length: int = 8
-    bags: BagConfig = field(default_factory=BagConfig)
-    loss: LossConfig = field(default_factory=LossConfig)
+    bags: AnyBags = field(default_factory=TemporalBags)
+    loss: AnyLoss = field(default_factory=NoiseAwareLoss)
+    augment: AugmentConfig = field(default_factory=AugmentConfig)
     optim: OptimConfig = field(default_factory=OptimConfig)
     validation: ValidationConfig = field(default_factory=ValidationConfig)
     part: str = "train"

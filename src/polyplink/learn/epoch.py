@@ -1,22 +1,25 @@
-"""What an epoch is: every fragment anchors one bag, once, in an order fixed by the seed."""
+"""An epoch, cut into batches; what is in it, the ways of drawing bags say."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import torch
 
-from polyplink.learn.bags import Bags, nearest_bags, sampled_bags
-from polyplink.learn.config import BagConfig
-from polyplink.learn.fragment_set import FragmentSet
+from polyplink.errors import PolyplinkError
+from polyplink.learn.bags import Bags
+
+Piece = TypeVar("Piece")
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Bags of a step, flat: n fragments of b bags.
+    """Bags of a step, flat: n views of b bags.
 
     Attributes:
-        fragments: (n,) int64 rows of the fragment set; anchor first in each bag.
+        fragments: (n,) int64, which fragments (or other clips) of the epoch; anchor first in
+            each bag.
         bag: (n,) int64 tensor, the bag of each.
         anchor: (n,) bool tensor, True for each bag's anchor.
     """
@@ -29,13 +32,6 @@ class Batch:
 def rng_of(*seeds: int) -> np.random.Generator:
     """A generator of its own for (seed, epoch, purpose): nothing to save for a resume."""
     return np.random.default_rng(seeds)
-
-
-def draw_bags(config: BagConfig, tau: float, data: FragmentSet, rng: np.random.Generator) -> Bags:
-    """The bags of an epoch, one per fragment as anchor."""
-    if config.sampling == "nearest":
-        return nearest_bags(data.procedures, data.positions, config.k)
-    return sampled_bags(data.procedures, data.positions, config.k, tau, rng)
 
 
 def cut(order: np.ndarray, size: int) -> list[np.ndarray]:
@@ -60,15 +56,25 @@ def to_batch(bags: Bags, chosen: np.ndarray, device: torch.device) -> Batch:
     )
 
 
-def batches(
-    bags: Bags, size: int, device: torch.device, rng: np.random.Generator | None
-) -> Iterator[Batch]:
-    """All bags in batches of `size`, shuffled over the whole set where `rng` is given."""
-    order = np.arange(len(bags.members))
-    if rng is not None:
-        rng.shuffle(order)
-    for chosen in cut(order, size):
+def batches(bags: Bags, size: int, device: torch.device) -> Iterator[Batch]:
+    """All bags in their order, in batches of `size`."""
+    for chosen in cut(np.arange(len(bags.members)), size):
         yield to_batch(bags, chosen, device)
+
+
+def shard(pieces: Sequence[Piece], rank: int, world: int) -> list[Piece]:
+    """The batches of one of `world` processes: every `world`-th, from `rank` on.
+
+    All processes draw the same epoch from the same seed; their shards have no batch in common
+    and together are all of it.
+
+    Raises:
+        PolyplinkError: If there is no such rank.
+    """
+    PolyplinkError.unless(
+        0 <= rank < world, f"shard {rank} of {world}", "give a rank from 0 to world - 1"
+    )
+    return list(pieces[rank::world])
 
 
 def view_bags(polyps: np.ndarray, known: np.ndarray, views: int, rng: np.random.Generator) -> Bags:

@@ -1,14 +1,37 @@
 """Fragments ready for training: their places in time, their polyps, and their pixels."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
+import polars as pl
 import torch
 
 from polyplink.errors import PolyplinkError
 from polyplink.tracklets import Prepared, crop_rows
 
 _SHARE_OF_MEMORY = 0.5  # of what is free on a GPU may hold crops; the rest is for the step
+
+
+@dataclass(frozen=True)
+class Tracklets:
+    """The t tracklets of a set, for methods that cut views of their own out of them.
+
+    Attributes:
+        names: (t,) their ids.
+        procedures: (t,) int code of each one's procedure.
+        polyps: (t,) int code of its polyp; meaningless where `known` is False.
+        known: (t,) bool, whether the polyp is known.
+        first: (t,) int64, row of its first crop among all crops of the set.
+        count: (t,) int64, its crops, one after the other.
+    """
+
+    names: Sequence[str]
+    procedures: np.ndarray
+    polyps: np.ndarray
+    known: np.ndarray
+    first: np.ndarray
+    count: np.ndarray
 
 
 class FragmentSet:
@@ -23,23 +46,35 @@ class FragmentSet:
         polyps: (n,) int code of each fragment's polyp; meaningless where `known` is False.
         known: (n,) bool, whether the polyp is known.
         rows: (n, s) int64, rows of the fragments' crops among all crops of the set.
+        tracklets: The tracklets that the fragments were cut from, and those too short for one.
+        tracklet_of: (c,) int64, the tracklet of every crop; -1 for a crop that none keeps.
+        polyp_positions: (c,) float64, time of every crop in its polyp's own span, 0 to 1; 0
+            where the polyp is unknown.
+        stride: Frames from one crop to the next.
     """
 
     def __init__(
         self, prepared: Prepared, procedures: Sequence[str], length: int, device: torch.device
     ) -> None:
         part = prepared.select(procedures)
-        table = part.fragments(length)
-        present = table["procedure_id"].unique(maintain_order=True).to_list()
+        table, crops = part.fragments(length), part.fragments(1)
+        present = crops["procedure_id"].unique(maintain_order=True).to_list()
         code = {name: i for i, name in enumerate(present)}
         self._arrays = [part.crops(name) for name in present]
         self._starts = np.cumsum([0, *map(len, self._arrays)])
         self.procedures = np.array([code[p] for p in table["procedure_id"]], dtype=np.int64)
         self.positions = table["position"].to_numpy().astype(np.float64)
         self.known = table["polyp_id"].is_not_null().to_numpy()
-        names = table["polyp_id"].fill_null("").to_numpy()
-        self.polyps = np.unique(names, return_inverse=True)[1].astype(np.int64)
+        self.tracklets = _tracklets_of(part.tracklets, code, self._starts)
+        self.polyps = self.tracklets.polyps[table["tracklet"].to_numpy()]
         self.rows = crop_rows(table, length) + self._starts[self.procedures][:, None]  # n s
+        self.stride = prepared.settings.stride
+        owner = crops["tracklet"].to_numpy()  # c
+        places = crops["crop_first"].to_numpy() + self._starts[self.tracklets.procedures[owner]]
+        self.tracklet_of = np.full(int(self._starts[-1]), -1, np.int64)
+        self.tracklet_of[places] = owner
+        self.polyp_positions = np.zeros(int(self._starts[-1]))
+        self.polyp_positions[places] = crops["polyp_position"].fill_null(0.0).to_numpy()
         self.device = device
         self._resident = self._copy_to_device()
 
@@ -60,7 +95,11 @@ class FragmentSet:
 
     def crops(self, fragments: np.ndarray) -> torch.Tensor:
         """Crops of m fragments, packed: uint8 (m s, h, w, 3) on the device."""
-        rows = self.rows[fragments].reshape(-1)  # m s
+        return self.pixels(self.rows[fragments])
+
+    def pixels(self, clips: np.ndarray) -> torch.Tensor:
+        """Crops of m clips by their rows (m, s), packed: uint8 (m s, h, w, 3) on the device."""
+        rows = clips.reshape(-1)  # m s
         if self._resident is not None:
             return self._resident[torch.from_numpy(rows).to(self.device)]
         owner = np.searchsorted(self._starts, rows, side="right") - 1
@@ -69,6 +108,20 @@ class FragmentSet:
             here = owner == i
             out[here] = self._arrays[i][rows[here] - self._starts[i]]
         return torch.from_numpy(out).to(self.device)
+
+
+def _tracklets_of(table: pl.DataFrame, code: dict[str, int], starts: np.ndarray) -> Tracklets:
+    """The tracklets of a prepared part; `starts` is each procedure's first row."""
+    procedures = np.array([code[p] for p in table["procedure_id"]], dtype=np.int64)
+    names = table["polyp_id"].fill_null("").to_numpy()
+    return Tracklets(
+        names=table["tracklet_id"].to_list(),
+        procedures=procedures,
+        polyps=np.unique(names, return_inverse=True)[1].astype(np.int64),
+        known=table["polyp_id"].is_not_null().to_numpy(),
+        first=table["crop_first"].to_numpy().astype(np.int64) + starts[procedures],
+        count=table["n_crops"].to_numpy().astype(np.int64),
+    )
 
 
 def hold_out(procedures: Sequence[str], every: int) -> tuple[list[str], list[str]]:

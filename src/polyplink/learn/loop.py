@@ -1,4 +1,4 @@
-"""The training loop of NTSSL."""
+"""The training loop, the same for every encoder, way of drawing bags and loss."""
 
 import csv
 import math
@@ -10,21 +10,21 @@ from pathlib import Path
 import torch
 
 from polyplink.artefacts import to_plain, whole_file
-from polyplink.encoders import Projector, TrackletEncoder, place, precision
+from polyplink.encoders import Encoder
 from polyplink.errors import PolyplinkError
-from polyplink.learn.bags import Bags, purity
+from polyplink.learn.bags import purity
 from polyplink.learn.checkpoint import load_checkpoint, read_state, save_checkpoint
 from polyplink.learn.config import TrainConfig
-from polyplink.learn.curriculum import cosine_tau
-from polyplink.learn.epoch import Batch, batches, draw_bags, rng_of, view_bags
+from polyplink.learn.drawn import Drawn
+from polyplink.learn.epoch import batches, rng_of
 from polyplink.learn.fragment_set import FragmentSet, hold_out
-from polyplink.learn.noise_aware import multi_level_loss
+from polyplink.learn.model import Model
+from polyplink.learn.validation import NOTHING, Row, check_selection, is_best, is_over, validate
 from polyplink.tracklets import Prepared
 
 LAST = "last.safetensors"
 BEST = "best.safetensors"
-Row = dict[str, float]
-_BAGS, _DROPOUT, _LABELS, _TIME = range(4)  # purposes of random numbers
+_BAGS, _DROPOUT, _AUGMENT = 0, 1, 4  # purposes of random numbers, beside those of validation
 
 
 @dataclass(frozen=True)
@@ -33,120 +33,51 @@ class Fitted:
 
     Attributes:
         encoder: The chosen encoder, in evaluation mode.
-        history: One row per epoch: epoch, tau, purity, loss, loss_labels, loss_bags, seconds.
+        history: One row per epoch: epoch, what the bags add (tau, alpha), purity, loss, frames
+            (seen in training), loss_labels, loss_bags, seconds.
         chosen: The row of the epoch whose weights were kept.
         train: Procedures trained on.
         held: Procedures held out for validation.
     """
 
-    encoder: TrackletEncoder
+    encoder: Encoder
     history: Sequence[Row]
     chosen: Row
     train: Sequence[str]
     held: Sequence[str]
 
 
-class _Model:
-    """Encoder, projector and optimiser, and the one step they take together."""
-
-    def __init__(self, config: TrainConfig, device: torch.device) -> None:
-        torch.manual_seed(config.seed)
-        self.config = config
-        self.encoder = TrackletEncoder(config.encoder)
-        self.projector = Projector(config.encoder)
-        self.modules = {"encoder": self.encoder, "projector": self.projector}
-        for module in self.modules.values():
-            place(module, device)
-        self.optimizer = torch.optim.AdamW(
-            [p for module in self.modules.values() for p in module.parameters()],
-            lr=config.optim.rate,
-            weight_decay=config.optim.weight_decay,
-            fused=device.type == "cuda",
-        )
-
-    def mode(self, training: bool) -> None:
-        for module in self.modules.values():
-            module.train(training)
-
-    def loss(self, data: FragmentSet, batch: Batch) -> torch.Tensor:
-        length = self.config.fragment_length
-        with precision(data.device):
-            crops = data.crops(batch.fragments)  # n*s h w 3
-            tokens = self.encoder(crops, [length] * len(batch.fragments))
-            tracklets = self.projector(tokens.tracklet)  # n d
-            frames = self.projector(tokens.frames)  # n*s d
-        return multi_level_loss(self.config.loss, tracklets, frames, batch.bag, batch.anchor)
-
-    def step(self, data: FragmentSet, batch: Batch) -> torch.Tensor:
-        loss = self.loss(data, batch)
-        self.optimizer.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
-        self.optimizer.step()
-        return loss.detach()
-
-
-@torch.no_grad()
-def _mean_loss(model: _Model, data: FragmentSet, bags: Bags) -> float:
-    if len(bags.members) < 2:
-        return math.nan
-    size = model.config.optim.bags_per_batch
-    parts = [
-        (model.loss(data, b), int(b.anchor.sum())) for b in batches(bags, size, data.device, None)
-    ]
-    return float(sum(x.item() * n for x, n in parts) / sum(n for _, n in parts))
-
-
-def _validate(model: _Model, data: FragmentSet) -> Row:
-    """Losses on the held-out procedures; the bags are the same in every epoch."""
+def _epoch(model: Model, data: FragmentSet, epoch: int) -> Row:
+    """One epoch of learning; its tau or alpha, purity, loss and frames seen."""
     config = model.config
-    model.mode(training=False)
-    known = view_bags(
-        data.polyps, data.known, config.validation.views, rng_of(config.seed, _LABELS)
+    epochs, size = config.optim.epochs, config.optim.bags_per_batch
+    rng = rng_of(config.seed, _BAGS, epoch)
+    drawn = config.bags.draw(data, epoch / epochs, size, rng)
+    torch.manual_seed(int(rng_of(config.seed, _DROPOUT, epoch).integers(2**31)))
+    generator = torch.Generator().manual_seed(
+        int(rng_of(config.seed, _AUGMENT, epoch).integers(2**31))
     )
-    in_time = draw_bags(config.bags, config.validation.tau, data, rng_of(config.seed, _TIME))
+    model.mode(training=True)
+    pieces = list(batches(drawn.bags, size, data.device))
+    losses: list[float] = []
+    for start in range(0, len(pieces), config.optim.accumulate):
+        model.set_rate((epoch + start / len(pieces)) / epochs)
+        group = pieces[start : start + config.optim.accumulate]
+        losses += model.learn(data, drawn, group, generator)
+    frames = sum(len(piece.fragments) for piece in pieces) * drawn.clips.shape[1]
     return {
-        "loss_labels": _mean_loss(model, data, known),
-        "loss_bags": _mean_loss(model, data, in_time),
+        **drawn.figures,
+        "purity": _purity(data, drawn),
+        "loss": sum(losses) / len(losses),
+        "frames": float(frames),
     }
 
 
-def _epoch(model: _Model, data: FragmentSet, epoch: int) -> Row:
-    config = model.config
-    tau = cosine_tau(epoch / config.optim.epochs, config.bags.tau_min, config.bags.tau_max)
-    rng = rng_of(config.seed, _BAGS, epoch)
-    bags = draw_bags(config.bags, tau, data, rng)
-    torch.manual_seed(int(rng_of(config.seed, _DROPOUT, epoch).integers(2**31)))
-    model.mode(training=True)
-    losses = [
-        model.step(data, batch)
-        for batch in batches(bags, config.optim.bags_per_batch, data.device, rng)
-    ]
-    pure = purity(bags, data.polyps) if data.known.all() else math.nan
-    return {"tau": tau, "purity": pure, "loss": torch.stack(losses).mean().item()}
-
-
-def _is_best(row: Row, history: Sequence[Row], select: str) -> bool:
-    if select == "last":
-        return True
-    column = f"loss_{select}"
-    earlier = [r[column] for r in history if not math.isnan(r[column])]
-    return not earlier or row[column] < min(earlier)
-
-
-def _check_selection(config: TrainConfig, held: FragmentSet | None) -> None:
-    select = config.validation.select
-    if select == "last":
-        return
-    if held is None or len(held) < 2:
-        raise PolyplinkError(
-            "no fragments to validate on", "hold procedures out, or set validation.select=last"
-        )
-    bags = view_bags(held.polyps, held.known, config.validation.views, rng_of(0))
-    if select == "labels" and len(bags.members) < 2:
-        raise PolyplinkError(
-            "validation on labels needs two held-out polyps with two fragments each",
-            "set validation.select=bags, which needs no label, or hold out more procedures",
-        )
+def _purity(data: FragmentSet, drawn: Drawn) -> float:
+    """Share of bags of one polyp; NaN where polyps are unknown."""
+    if not data.tracklets.known.all():
+        return math.nan
+    return purity(drawn.bags, data.tracklets.polyps[data.tracklet_of[drawn.clips[:, 0]]])
 
 
 def _write_history(path: Path, history: Sequence[Row]) -> None:
@@ -156,7 +87,7 @@ def _write_history(path: Path, history: Sequence[Row]) -> None:
         writer.writerows(history)
 
 
-def _start(config: TrainConfig, model: _Model, folder: Path, resume: bool, key: str) -> list[Row]:
+def _start(config: TrainConfig, model: Model, folder: Path, resume: bool, key: str) -> list[Row]:
     """The history to go on from: empty for a new run."""
     if not resume:
         return []
@@ -181,7 +112,7 @@ def fit(
     resume: bool = False,
     progress: Callable[[int, int, Mapping[str, float]], None] | None = None,
 ) -> Fitted:
-    """Train NTSSL on a part of a prepared data set.
+    """Train by a recipe on a part of a prepared data set.
 
     After every epoch `folder` gets last.safetensors (to resume from), best.safetensors (by the
     recipe's choice) and history.csv. A resumed run on one CPU thread continues bit by bit: all
@@ -196,8 +127,8 @@ def fit(
         progress: Called with (epochs done, epochs, row) after each epoch.
 
     Raises:
-        PolyplinkError: If there is too little to train or validate on, the loss is no longer
-            finite, or the checkpoint is of another recipe or data set.
+        PolyplinkError: If there is too little to train or validate on, a loss is not finite, or
+            the checkpoint is of another recipe or data set.
     """
     train, held = hold_out(prepared.data.part(config.part), config.validation.every)
     data = FragmentSet(prepared, train, config.fragment_length, device)
@@ -207,28 +138,29 @@ def fit(
             "give longer tracklets or more procedures",
         )
     watch = FragmentSet(prepared, held, config.fragment_length, device) if held else None
-    _check_selection(config, watch)
-    model = _Model(config, device)
+    check_selection(config, watch)
+    model = Model(config, device)
     history = _start(config, model, folder, resume, prepared.key)
     for epoch in range(len(history), config.optim.epochs):
+        if is_over(history, config.validation):
+            break
         started = time.perf_counter()
         row = {"epoch": float(epoch)} | _epoch(model, data, epoch)
-        if not math.isfinite(row["loss"]):
-            raise PolyplinkError(
-                f"the loss is {row['loss']} in epoch {epoch}",
-                "start anew in another folder with a lower optim.rate",
-            )
-        nothing = {"loss_labels": math.nan, "loss_bags": math.nan}
-        row |= nothing if watch is None or len(watch) < 2 else _validate(model, watch)
+        row |= NOTHING if watch is None or len(watch) < 2 else validate(model, watch)
         row["seconds"] = time.perf_counter() - started
-        best = _is_best(row, history, config.validation.select)
-        history.append(row)
-        state = {"recipe": config, "data": prepared.key, "history": history}
-        _write_history(folder / "history.csv", history)
-        for name in (BEST, LAST) if best else (LAST,):  # LAST last: what it counts is all there
-            save_checkpoint(folder / name, model.modules, model.optimizer, state)
+        _keep(model, folder, prepared.key, history, row)
         if progress is not None:
             progress(epoch + 1, config.optim.epochs, row)
     load_checkpoint(folder / BEST, model.modules)
     chosen = read_state(folder / BEST)["history"][-1]
     return Fitted(model.encoder.eval(), history, chosen, train, held)
+
+
+def _keep(model: Model, folder: Path, key: str, history: list[Row], row: Row) -> None:
+    """Write an epoch down: its row, its weights, and whether they are the best so far."""
+    best = is_best(row, history, model.config.validation.select)
+    history.append(row)
+    state = {"recipe": model.config, "data": key, "history": history}
+    _write_history(folder / "history.csv", history)
+    for name in (BEST, LAST) if best else (LAST,):  # LAST last: what it counts is all there
+        save_checkpoint(folder / name, model.modules, model.optimizer, state)

@@ -1,7 +1,31 @@
 """The masked log-sum-exp underneath every contrastive loss."""
 
+import math
+
 import torch
 from torch.nn import functional
+
+from polyplink.errors import PolyplinkError
+
+
+def check_temperature(temperature: float) -> None:
+    """Refuse a temperature that is no number above 0.
+
+    Raises:
+        PolyplinkError: Naming the field of the recipe.
+    """
+    PolyplinkError.unless(
+        0.0 < temperature < math.inf, f"loss.temperature is {temperature}", "give one above 0"
+    )
+
+
+def check_weight(name: str, weight: float) -> None:
+    """Refuse a weight of a loss that is below 0 or no number.
+
+    Raises:
+        PolyplinkError: Naming the field of the recipe.
+    """
+    PolyplinkError.unless(0.0 <= weight < math.inf, f"loss.{name} is {weight}", "give 0 or more")
 
 
 def masked_logsumexp(logits: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:

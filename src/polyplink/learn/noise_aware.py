@@ -8,14 +8,19 @@ Bags may have any size: samples carry the number of their bag, and members that 
 could not give are simply absent.
 """
 
-import math
 from dataclasses import dataclass
 from typing import Literal
 
 import torch
 
 from polyplink.errors import PolyplinkError
-from polyplink.learn.masked import cosine_logits, masked_logsumexp, mean_over
+from polyplink.learn.masked import (
+    check_temperature,
+    cosine_logits,
+    masked_logsumexp,
+    mean_over,
+)
+from polyplink.learn.views import Views
 
 
 def symmetric_noise_aware(
@@ -82,10 +87,11 @@ def anchored_noise_aware(
 
 
 @dataclass(frozen=True)
-class LossConfig:
+class NoiseAwareLoss:
     """Which of the noise-aware terms count, and how.
 
     Attributes:
+        kind: Tells this loss from the others in a recipe's plain values.
         form: "symmetric" (the reference) or "anchored" (the text's eq. 1).
         temperature: Divides the cosine.
         tracklet: Weight of the loss on tracklet (CLS) embeddings.
@@ -95,6 +101,7 @@ class LossConfig:
             (symmetric form only; eq. 1 never pairs an anchor with itself).
     """
 
+    kind: Literal["noise_aware"] = "noise_aware"
     form: Literal["symmetric", "anchored"] = "symmetric"
     temperature: float = 0.07
     tracklet: float = 1.0
@@ -103,11 +110,7 @@ class LossConfig:
     mask_fragment: bool = False
 
     def __post_init__(self) -> None:
-        PolyplinkError.unless(
-            0.0 < self.temperature < math.inf,
-            f"loss.temperature is {self.temperature}",
-            "give one above 0",
-        )
+        check_temperature(self.temperature)
         weights = (self.tracklet, self.frame, self.within)
         PolyplinkError.unless(
             min(weights) >= 0.0 and max(weights) > 0.0,
@@ -115,9 +118,13 @@ class LossConfig:
             "give none below 0 and one above",
         )
 
+    def __call__(self, views: Views) -> torch.Tensor:
+        """The loss of a batch, from its bags alone."""
+        return multi_level_loss(self, views.tracklets, views.frames, views.bag, views.anchor)
+
 
 def _level(
-    config: LossConfig,
+    config: NoiseAwareLoss,
     embeddings: torch.Tensor,
     bag: torch.Tensor,
     anchor: torch.Tensor,
@@ -129,7 +136,7 @@ def _level(
 
 
 def multi_level_loss(
-    config: LossConfig,
+    config: NoiseAwareLoss,
     tracklets: torch.Tensor,
     frames: torch.Tensor,
     bag: torch.Tensor,

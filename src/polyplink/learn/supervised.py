@@ -1,8 +1,13 @@
 """The supervised contrastive loss: all views of the anchor's polyp match alike."""
 
+from dataclasses import dataclass
+from typing import Literal
+
 import torch
 
+from polyplink.learn.masked import check_temperature
 from polyplink.learn.soft_targets import soft_target_loss
+from polyplink.learn.views import Views
 
 
 def same_polyp(polyp: torch.Tensor) -> torch.Tensor:
@@ -25,3 +30,23 @@ def supervised(embeddings: torch.Tensor, polyp: torch.Tensor, temperature: float
         Scalar; 0 where no polyp has two views.
     """
     return soft_target_loss(embeddings, same_polyp(polyp), temperature)
+
+
+@dataclass(frozen=True)
+class SupervisedLoss:
+    """The supervised loss as fields of a recipe.
+
+    Attributes:
+        kind: Tells this loss from the others in a recipe's plain values.
+        temperature: Divides the cosine.
+    """
+
+    kind: Literal["supervised"] = "supervised"
+    temperature: float = 0.25
+
+    def __post_init__(self) -> None:
+        check_temperature(self.temperature)
+
+    def __call__(self, views: Views) -> torch.Tensor:
+        """The loss of a batch, from its true polyps."""
+        return supervised(views.tracklets, views.polyp, self.temperature)

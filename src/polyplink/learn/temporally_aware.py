@@ -1,9 +1,14 @@
 """The temporally-aware loss: views of one polyp match the more, the nearer they are in time."""
 
+from dataclasses import dataclass
+from typing import Literal
+
 import torch
 
+from polyplink.learn.masked import check_temperature, check_weight
 from polyplink.learn.soft_targets import soft_target_loss
 from polyplink.learn.supervised import same_polyp
+from polyplink.learn.views import Views
 
 
 def fading(position: torch.Tensor, decay: float) -> torch.Tensor:
@@ -35,3 +40,28 @@ def temporally_aware(
         Scalar; 0 where no polyp has two views.
     """
     return soft_target_loss(embeddings, same_polyp(polyp) * fading(position, decay), temperature)
+
+
+@dataclass(frozen=True)
+class TemporallyAwareLoss:
+    """The temporally-aware loss as fields of a recipe.
+
+    Attributes:
+        kind: Tells this loss from the others in a recipe's plain values.
+        temperature: Divides the cosine.
+        decay: lambda of eq. 2; 0 gives the supervised loss.
+    """
+
+    kind: Literal["temporally_aware"] = "temporally_aware"
+    temperature: float = 0.25
+    decay: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_temperature(self.temperature)
+        check_weight("decay", self.decay)
+
+    def __call__(self, views: Views) -> torch.Tensor:
+        """The loss of a batch, from its true polyps and their times."""
+        return temporally_aware(
+            views.tracklets, views.polyp, views.position, self.temperature, decay=self.decay
+        )

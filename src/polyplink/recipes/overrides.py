@@ -47,8 +47,8 @@ def override(recipe: TrainConfig, assignments: Sequence[str]) -> TrainConfig:
         PolyplinkError: If an assignment has no "=", names no field (the nearest is named), or
             its value does not fit the field.
     """
-    known = field_names(recipe)
     for assignment in assignments:
+        known = field_names(recipe)  # a `kind` set before may have brought other fields
         name, equals, text = assignment.partition("=")
         if not equals:
             raise PolyplinkError(f"--set {assignment!r} has no value", "write NAME=VALUE")

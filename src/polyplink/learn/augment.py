@@ -1,0 +1,160 @@
+"""Augmentations of the SimCLR era: flips, affine, colour jitter, on the device.
+
+Every view draws its own, the same for all of its frames. All of a batch is one call of each
+kernel; torchvision's transforms would draw once for the whole batch, or need a loop over views.
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch.nn import functional
+
+from polyplink.errors import PolyplinkError
+
+_LUMA = (0.299, 0.587, 0.114)  # of R, G, B in grey (ITU-R BT.601), as torchvision weighs them
+
+
+@dataclass(frozen=True)
+class AugmentConfig:
+    """How strongly views are changed in training; all 0 changes nothing.
+
+    Attributes:
+        flip: Probability of a flip, left to right and top to bottom each on its own.
+        degrees: Largest rotation to either side.
+        translate: Largest shift, as a share of the width and height.
+        scale: Largest change of size to either side: 0.2 draws from 0.8 to 1.2.
+        brightness: Largest change to either side of the factor on all values.
+        contrast: The same on the distance from the mean grey of the frame.
+        saturation: The same on the distance from each pixel's grey.
+        hue: Largest turn of the colours about the grey axis, as a share of the circle.
+    """
+
+    flip: float = 0.0
+    degrees: float = 0.0
+    translate: float = 0.0
+    scale: float = 0.0
+    brightness: float = 0.0
+    contrast: float = 0.0
+    saturation: float = 0.0
+    hue: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("flip", "translate", "brightness", "contrast", "saturation"):
+            value = getattr(self, name)
+            PolyplinkError.unless(
+                0.0 <= value <= 1.0, f"augment.{name} is {value}", "give one from 0 to 1"
+            )
+        for name, most in (("degrees", 180.0), ("scale", 0.9), ("hue", 0.5)):
+            value = getattr(self, name)
+            PolyplinkError.unless(
+                0.0 <= value <= most, f"augment.{name} is {value}", f"give one from 0 to {most}"
+            )
+
+    @property
+    def moves(self) -> bool:
+        """Whether any pixel may change its place."""
+        return max(self.flip, self.degrees, self.translate, self.scale) > 0
+
+    @property
+    def recolours(self) -> bool:
+        """Whether any pixel may change its colour."""
+        return max(self.brightness, self.contrast, self.saturation, self.hue) > 0
+
+
+def _spread(n: int, most: float, generator: torch.Generator) -> torch.Tensor:
+    return (2 * torch.rand(n, generator=generator) - 1) * most
+
+
+def draw_affine(config: AugmentConfig, n: int, generator: torch.Generator) -> torch.Tensor:
+    """Maps from places of the changed view to those of the view, in [-1, 1]: (n, 2, 3)."""
+    angle = _spread(n, math.radians(config.degrees), generator)
+    size = 1 + _spread(n, config.scale, generator)
+    flips = torch.where(torch.rand(n, 2, generator=generator) < config.flip, -1.0, 1.0)  # n 2
+    shift = 2 * torch.stack([_spread(n, config.translate, generator) for _ in range(2)], dim=1)
+    turn = torch.stack([angle.cos(), -angle.sin(), angle.sin(), angle.cos()], dim=1).view(n, 2, 2)
+    return torch.cat([turn * flips[:, None, :] / size[:, None, None], shift[:, :, None]], dim=2)
+
+
+def move(pixels: torch.Tensor, affine: torch.Tensor) -> torch.Tensor:
+    """Frames (n, 3, h, w) under affine maps (n, 2, 3); what comes from outside is black."""
+    grid = functional.affine_grid(affine, list(pixels.shape), align_corners=False)
+    return functional.grid_sample(pixels, grid, align_corners=False)
+
+
+def grey(pixels: torch.Tensor) -> torch.Tensor:
+    """Grey of frames (n, 3, h, w): (n, 1, h, w)."""
+    weights = torch.tensor(_LUMA, device=pixels.device).view(1, 3, 1, 1)
+    return (pixels * weights).sum(dim=1, keepdim=True)
+
+
+def jitter(
+    pixels: torch.Tensor,
+    brightness: torch.Tensor,
+    contrast: torch.Tensor,
+    saturation: torch.Tensor,
+) -> torch.Tensor:
+    """Brightness, then contrast, then saturation, each as torchvision defines it.
+
+    Args:
+        pixels: (n, 3, h, w) in [0, 1].
+        brightness: (n,) factor on all values.
+        contrast: (n,) factor on the distance from the frame's mean grey.
+        saturation: (n,) factor on the distance from each pixel's grey.
+
+    Returns:
+        (n, 3, h, w), clipped to [0, 1] after each.
+    """
+    factors = [f.view(-1, 1, 1, 1) for f in (brightness, contrast, saturation)]
+    pixels = (pixels * factors[0]).clamp(0, 1)
+    mean = grey(pixels).mean(dim=(2, 3), keepdim=True)
+    pixels = torch.lerp(mean, pixels, factors[1]).clamp(0, 1)
+    return torch.lerp(grey(pixels), pixels, factors[2]).clamp(0, 1)
+
+
+def turn_hue(pixels: torch.Tensor, angle: torch.Tensor) -> torch.Tensor:
+    """Turn the colours of frames (n, 3, h, w) about the grey axis by angles (n,) in radians.
+
+    A rotation of RGB space, which leaves R + G + B of every pixel as it is; torchvision turns
+    the H of HSV instead, pixel by pixel.
+    """
+    axis = torch.full((3, 3), 1 / 3, device=pixels.device)
+    cross = torch.tensor([[0.0, -1, 1], [1, 0, -1], [-1, 1, 0]], device=pixels.device) / 3**0.5
+    cos, sin = angle.cos().view(-1, 1, 1), angle.sin().view(-1, 1, 1)
+    rotation = cos * torch.eye(3, device=pixels.device) + (1 - cos) * axis + sin * cross  # n 3 3
+    return torch.einsum("nij,njhw->nihw", rotation, pixels).clamp(0, 1)
+
+
+def augment(
+    config: AugmentConfig, crops: torch.Tensor, length: int, generator: torch.Generator
+) -> torch.Tensor:
+    """Change the views of a batch.
+
+    Args:
+        config: How strongly.
+        crops: uint8 (n s, h, w, 3), the frames of n views.
+        length: Frames s of each view.
+        generator: On the CPU, so that a seed draws the same on every device.
+
+    Returns:
+        float32 (n s, h, w, 3) in [0, 1]; the crops themselves where nothing is to change.
+    """
+    if not (config.moves or config.recolours):
+        return crops
+    n = len(crops) // length
+    pixels = crops.permute(0, 3, 1, 2).float() / 255.0  # n*s 3 h w
+
+    def everywhere(values: torch.Tensor) -> torch.Tensor:
+        return values.repeat_interleave(length, dim=0).to(crops.device)
+
+    if config.moves:
+        pixels = move(pixels, everywhere(draw_affine(config, n, generator)))
+    if config.recolours:
+        factors = [
+            everywhere(1 + _spread(n, most, generator))
+            for most in (config.brightness, config.contrast, config.saturation)
+        ]
+        pixels = jitter(pixels, *factors)
+        angle = everywhere(_spread(n, 2 * math.pi * config.hue, generator))
+        pixels = turn_hue(pixels, angle) if config.hue else pixels
+    return pixels.permute(0, 2, 3, 1)

@@ -1,0 +1,156 @@
+"""Encoder, projector and optimiser, and the step that they take together."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import nn
+
+from polyplink.encoders import (
+    build_encoder,
+    build_projector,
+    memory_suffices,
+    place,
+    precision,
+)
+from polyplink.errors import PolyplinkError
+from polyplink.learn.augment import augment
+from polyplink.learn.config import TrainConfig
+from polyplink.learn.drawn import Drawn
+from polyplink.learn.epoch import Batch
+from polyplink.learn.fragment_set import FragmentSet
+from polyplink.learn.schedule import one_cycle
+from polyplink.learn.views import Views, identities
+
+_OPTIMIZERS = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam}
+
+
+class Model:
+    """What is trained, and how."""
+
+    def __init__(self, config: TrainConfig, device: torch.device) -> None:
+        torch.manual_seed(config.seed)
+        self.config = config
+        with memory_suffices(device):
+            self.encoder = build_encoder(config.encoder)
+            self.encoder.checkpointing(config.optim.checkpointing)
+            self.projector = build_projector(self.encoder)
+            self.modules: dict[str, nn.Module] = {
+                "encoder": self.encoder,
+                "projector": self.projector,
+            }
+            for module in self.modules.values():
+                place(module, device)
+        self.optimizer = _OPTIMIZERS[config.optim.method](
+            [p for m in self.modules.values() for p in m.parameters() if p.requires_grad],
+            lr=config.optim.rate,
+            weight_decay=config.optim.weight_decay,
+            fused=device.type == "cuda",
+        )
+
+    def mode(self, training: bool) -> None:
+        """Switch dropout and normalisation of both parts."""
+        for module in self.modules.values():
+            module.train(training)
+
+    def views(
+        self,
+        data: FragmentSet,
+        drawn: Drawn,
+        batch: Batch,
+        generator: torch.Generator | None = None,
+    ) -> Views:
+        """Embed a batch.
+
+        Args:
+            data: The fragments.
+            drawn: The epoch that the batch is of.
+            batch: The batch.
+            generator: Draws the augmentations; None for none.
+        """
+        clips = drawn.clips[batch.fragments]  # n s
+        length = clips.shape[1]
+        with precision(data.device), memory_suffices(data.device):
+            crops = data.pixels(clips)  # n*s h w 3
+            if generator is not None:
+                crops = augment(self.config.augment, crops, length, generator)
+            tokens = self.encoder(crops, [length] * len(clips))
+            tracklets = self.projector(tokens.tracklet)  # n d
+            frames = self.projector(tokens.frames)  # n*s d
+        return labelled(data, clips, batch, tracklets, frames)
+
+    def set_rate(self, progress: float) -> None:
+        """Set the learning rate of a place in the training, from 0 to 1."""
+        if self.config.optim.schedule == "one_cycle":
+            for group in self.optimizer.param_groups:
+                group["lr"] = self.config.optim.rate * one_cycle(progress)
+
+    def learn(
+        self,
+        data: FragmentSet,
+        drawn: Drawn,
+        group: Sequence[Batch],
+        generator: torch.Generator,
+    ) -> list[float]:
+        """One step on the mean gradient of a few batches; their losses.
+
+        Raises:
+            PolyplinkError: If a loss is not finite, naming a tracklet; no step is then taken.
+        """
+        self.optimizer.zero_grad(set_to_none=True)
+        losses = []
+        for batch in group:
+            views = self.views(data, drawn, batch, generator)
+            loss = self.config.loss(views)
+            losses.append(loss.item())
+            if not math.isfinite(losses[-1]):
+                raise _bad_batch(losses[-1], views, data, drawn.clips[batch.fragments])
+            with memory_suffices(data.device):
+                (loss / len(group)).backward()  # type: ignore[no-untyped-call]
+        self.optimizer.step()
+        return losses
+
+
+def labelled(
+    data: FragmentSet,
+    clips: np.ndarray,
+    batch: Batch,
+    tracklets: torch.Tensor,
+    frames: torch.Tensor,
+) -> Views:
+    """Embeddings of clips (n, s) with what is known of them."""
+    owner = data.tracklet_of[clips[:, 0]]  # n
+    known = data.tracklets
+
+    def on_device(values: np.ndarray) -> torch.Tensor:
+        return torch.from_numpy(values).to(data.device)
+
+    return Views(
+        tracklets=tracklets,
+        frames=frames,
+        bag=batch.bag,
+        anchor=batch.anchor,
+        polyp=identities(on_device(known.polyps[owner]), on_device(known.known[owner])),
+        procedure=on_device(known.procedures[owner]),
+        position=on_device(data.polyp_positions[clips[:, 0]]).float(),
+    )
+
+
+def _bad_batch(loss: float, views: Views, data: FragmentSet, clips: np.ndarray) -> PolyplinkError:
+    """What to say of a batch whose loss is no number: the first tracklet at fault, if one is."""
+    names = [data.tracklets.names[i] for i in data.tracklet_of[clips[:, 0]]]
+    per_view = views.frames.view(len(names), -1)
+    fine = torch.isfinite(views.tracklets).all(dim=1) & torch.isfinite(per_view).all(dim=1)
+    broken = [name for name, ok in zip(names, fine.tolist(), strict=True) if not ok]
+    if not broken:
+        what = (
+            f"the loss is {loss} in a batch with tracklet {names[0]}, whose embeddings are finite"
+        )
+        return PolyplinkError(what, "start anew in another folder with a higher loss.temperature")
+    what = (
+        f"the loss is {loss}: the embedding of tracklet {broken[0]} is not finite "
+        f"({len(broken)} of the {len(names)} views of its batch are not)"
+    )
+    mend = "look at its crops and weights; --resume goes on after the last whole epoch, or start "
+    return PolyplinkError(what, mend + "anew in another folder with a lower optim.rate")

@@ -1,0 +1,111 @@
+"""Bags by true identity: some views of each of some polyps (temporally-aware counting, 3.2)."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from polyplink.errors import PolyplinkError
+from polyplink.learn.bags import Bags
+from polyplink.learn.drawn import Drawn
+from polyplink.learn.fragment_set import FragmentSet
+
+
+class _Polyp:
+    """The fragments of one polyp, dealt like cards: none comes again before all have come."""
+
+    def __init__(self, fragments: np.ndarray, rng: np.random.Generator) -> None:
+        self.deck = rng.permutation(fragments)
+        self.left = len(self.deck)
+
+    def deal(self, views: int, rng: np.random.Generator) -> np.ndarray:
+        """So many of what is left; what is missing from those already dealt, each once."""
+        new = self.deck[: self.left][-views:]
+        self.left -= len(new)
+        old = rng.permutation(self.deck[self.left + len(new) :])[: views - len(new)]
+        return np.concatenate([new, old])
+
+
+def dealt_bags(
+    fragments: list[np.ndarray], views: int, size: int, rng: np.random.Generator
+) -> Bags:
+    """Deal the fragments of polyps into batches of `size` bags of `views` views each.
+
+    A batch holds `size` different polyps (all there are, where there are fewer), drawn in
+    proportion to the fragments that each has left; where fewer polyps have any left, the others
+    of the batch are drawn evenly and dealt again. It ends when every fragment was dealt: each
+    comes once at least.
+
+    Args:
+        fragments: The rows of each polyp, none empty.
+        views: Views in a bag; a polyp with fewer fragments gives as many as it has.
+        size: Bags in a batch.
+        rng: Source of randomness.
+
+    Returns:
+        The bags in order, batch after batch; ranks are 0.
+    """
+    polyps = [_Polyp(rows, rng) for rows in fragments]
+    hands: list[np.ndarray] = []
+    size = min(size, len(polyps))
+    while any(polyp.left for polyp in polyps):
+        left = np.array([polyp.left for polyp in polyps], float)
+        full = np.flatnonzero(left)
+        picked = rng.choice(len(left), min(size, len(full)), replace=False, p=left / left.sum())
+        others = rng.permutation(np.flatnonzero(left == 0))[: size - len(picked)]
+        hands += [polyps[i].deal(views, rng) for i in (*picked, *others)]
+    members = np.zeros((len(hands), views), np.int64)
+    valid = np.zeros((len(hands), views), bool)
+    for row, hand in enumerate(hands):
+        members[row, : len(hand)], valid[row, : len(hand)] = hand, True
+    return Bags(members, valid, np.zeros((len(hands), views - 1), np.int64))
+
+
+def fragments_of_polyps(data: FragmentSet) -> list[np.ndarray]:
+    """The rows of the fragments of each known polyp that has any."""
+    rows = np.flatnonzero(data.known)
+    order = rows[np.argsort(data.polyps[rows], kind="stable")]
+    first = np.unique(data.polyps[order], return_index=True)[1]
+    return np.split(order, first[1:]) if len(order) else []
+
+
+@dataclass(frozen=True)
+class PolypViews:
+    """Views per polyp x polyps, as the supervised losses want their batches.
+
+    An epoch: every fragment of a known polyp comes once at least. A batch holds
+    `optim.bags_per_batch` polyps, drawn in proportion to the fragments that they have left.
+    Fragments of unknown polyps are left out.
+
+    Attributes:
+        kind: Tells these bags from the others in a recipe's plain values.
+        views: Fragments of each polyp in a batch.
+    """
+
+    kind: Literal["polyp_views"] = "polyp_views"
+    views: int = 14
+
+    def __post_init__(self) -> None:
+        PolyplinkError.unless(
+            self.views >= 2, f"bags.views is {self.views}", "give 2 or more: one has no match"
+        )
+
+    def draw(
+        self, data: FragmentSet, progress: float, size: int, rng: np.random.Generator
+    ) -> Drawn:
+        """The bags of an epoch (see `BagSampler`).
+
+        Raises:
+            PolyplinkError: If fewer than two polyps are known.
+        """
+        fragments = fragments_of_polyps(data)
+        PolyplinkError.unless(
+            len(fragments) >= 2,
+            f"{len(fragments)} known polyps have fragments to train on",
+            "give a data set whose polyps are known, or a recipe that needs no labels",
+        )
+        return Drawn(data.rows, dealt_bags(fragments, self.views, size, rng))
+
+    def watch(self, data: FragmentSet, tau: float, size: int, rng: np.random.Generator) -> Drawn:
+        """Bags drawn as in training, none where no polyp is known (see `BagSampler`)."""
+        return Drawn(data.rows, dealt_bags(fragments_of_polyps(data), self.views, size, rng))

@@ -1,0 +1,161 @@
+"""A step of training."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from polyplink.errors import PolyplinkError
+from polyplink.learn.bags import pairs
+from polyplink.learn.config import TrainConfig
+from polyplink.learn.drawn import Drawn
+from polyplink.learn.epoch import Batch, batches, rng_of
+from polyplink.learn.fragment_set import FragmentSet
+from polyplink.learn.model import Model, labelled
+from polyplink.learn.schedule import one_cycle
+from polyplink.recipes import ntssl_demo, override
+from polyplink.tracklets import prepare
+from tests.learn.sets import bare_set
+from tests.samples import write_procedures
+
+CPU = torch.device("cpu")
+SMALL = (
+    "encoder.width=16",
+    "encoder.heads=2",
+    "encoder.feedforward=16",
+    "encoder.dropout=0",
+    "prepare.size=32",
+    "optim.bags_per_batch=4",
+    "fragment_length=4",
+)
+
+
+def config(*changes: str) -> TrainConfig:
+    return override(ntssl_demo(), [*SMALL, *changes])
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> FragmentSet:
+    folder = write_procedures(tmp_path_factory.mktemp("model"), procedures=3)
+    prepared = prepare(folder, config().prepare)
+    return FragmentSet(prepared, ["001-001", "001-002"], 4, CPU)
+
+
+def epoch_of(model: Model, data: FragmentSet) -> tuple[Drawn, list[Batch]]:
+    drawn = model.config.bags.draw(data, 0.0, 4, rng_of(0))
+    return drawn, list(batches(drawn.bags, 4, CPU))
+
+
+def generator() -> torch.Generator:
+    return torch.Generator().manual_seed(0)
+
+
+def without_statistics(model: Model) -> Model:
+    """BatchNorm as in evaluation, so that batches do not see each other through it."""
+    for module in model.encoder.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            module.eval()
+    return model
+
+
+def gradients(model: Model) -> list[torch.Tensor]:
+    return [
+        p.grad.clone() for m in model.modules.values() for p in m.parameters() if p.grad is not None
+    ]
+
+
+def test_accumulated_gradients_are_the_mean_of_the_batches(data: FragmentSet) -> None:
+    drawn, parts = epoch_of(Model(config(), CPU), data)
+    found = []
+    for group in ([parts[0]], [parts[1]], [parts[2]], parts[:3]):
+        model = without_statistics(Model(config(), CPU))
+        assert len(model.learn(data, drawn, group, generator())) == len(group)
+        found.append(gradients(model))
+    *alone, whole = found
+    for together, each in zip(whole, zip(*alone, strict=True), strict=True):
+        torch.testing.assert_close(together, torch.stack(each).mean(0), atol=1e-5, rtol=1e-4)
+
+
+def test_checkpointed_activations_give_the_same_gradients(data: FragmentSet) -> None:
+    found = []
+    for on in ("false", "true"):
+        changes = (f"optim.checkpointing={on}", "encoder.frame_encoder=timm:resnet18")
+        model = without_statistics(Model(config(*changes), CPU))
+        drawn, parts = epoch_of(model, data)
+        model.learn(data, drawn, parts[:1], generator())
+        found.append(gradients(model))
+    for plain, again in zip(*found, strict=True):
+        torch.testing.assert_close(plain, again, atol=1e-6, rtol=1e-4)
+
+
+class _Breaks(nn.Module):
+    """An encoder in which one clip, by its first pixel, or all give NaN."""
+
+    def __init__(self, encoder: nn.Module, bad: float) -> None:
+        super().__init__()
+        self.encoder, self.bad = encoder, bad
+
+    def forward(self, crops: torch.Tensor, lengths: list[int]) -> object:
+        tokens = self.encoder(crops, lengths)
+        broken = torch.zeros(len(lengths), 1)
+        broken[2] = math.nan
+        return replace(tokens, tracklet=tokens.tracklet + broken)
+
+
+def test_a_bad_batch_names_its_tracklet_and_takes_no_step(data: FragmentSet) -> None:
+    model = Model(config(), CPU)
+    drawn, parts = epoch_of(model, data)
+    before = [p.clone() for p in model.encoder.parameters()]
+    model.encoder = _Breaks(model.encoder, math.nan)  # type: ignore[assignment]
+    row = drawn.clips[parts[1].fragments[2], 0]
+    name = data.tracklets.names[data.tracklet_of[row]]
+    says = rf"embedding of tracklet {name} is not finite \(1 of the .* --resume goes on"
+    with pytest.raises(PolyplinkError, match=says):
+        model.learn(data, drawn, [parts[1]], generator())
+    for old, now in zip(before, model.encoder.encoder.parameters(), strict=True):  # type: ignore[union-attr]
+        assert torch.equal(old, now)
+
+
+class _Infinite:
+    """A loss that is not finite though embeddings are."""
+
+    def __call__(self, views: object) -> torch.Tensor:
+        return torch.tensor(math.inf)
+
+
+def test_a_bad_loss_of_good_embeddings_says_so(data: FragmentSet) -> None:
+    model = Model(replace(config(), loss=_Infinite()), CPU)  # type: ignore[arg-type]
+    drawn, parts = epoch_of(model, data)
+    with pytest.raises(PolyplinkError, match=r"the loss is inf .*whose embeddings are finite"):
+        model.learn(data, drawn, parts[:1], generator())
+
+
+def test_views_carry_what_is_known_of_their_clips() -> None:
+    data = bare_set([8, 8, 8], [0, 4, 4], known=[True, False, False])
+    data.device, data.polyp_positions = CPU, np.linspace(0, 1, 24)
+    clips = np.array([[0, 2], [3, 5], [8, 10], [16, 17]])
+    (batch,) = batches(pairs(np.ones(2, bool)), 2, CPU)
+    views = labelled(data, clips, batch, torch.zeros(4, 3), torch.zeros(8, 3))
+    assert views.polyp.tolist() == [0, 0, -3, -4]
+    assert views.procedure.tolist() == [0, 0, 1, 1]
+    assert views.position.tolist() == pytest.approx([0, 3 / 23, 8 / 23, 16 / 23])
+    assert views.bag.tolist() == [0, 0, 1, 1]
+
+
+def test_the_rate_follows_its_schedule() -> None:
+    cycle, constant = (
+        Model(config(f"optim.schedule={name}", "optim.rate=0.5"), CPU)
+        for name in ("one_cycle", "constant")
+    )
+    for model in (cycle, constant):
+        model.set_rate(0.1)
+    assert cycle.optimizer.param_groups[0]["lr"] == 0.5 * one_cycle(0.1)
+    assert constant.optimizer.param_groups[0]["lr"] == 0.5
+
+
+def test_the_method_is_the_recipes() -> None:
+    for name, kind in (("adam", torch.optim.Adam), ("adamw", torch.optim.AdamW)):
+        assert type(Model(config(f"optim.method={name}"), CPU).optimizer) is kind

@@ -1,0 +1,81 @@
+"""Views per polyp x polyps."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from polyplink.errors import PolyplinkError
+from polyplink.learn.epoch import rng_of
+from polyplink.learn.polyp_views import PolypViews, dealt_bags, fragments_of_polyps
+from tests.learn.sets import bare_set
+
+
+def dealt(counts: list[int], views: int, size: int, seed: int = 0) -> tuple[list[list[int]], ...]:
+    """Fragments of polyp i are 100 i, 100 i + 1, ...; the bags, and their polyps by batch."""
+    rows = [100 * i + np.arange(count) for i, count in enumerate(counts)]
+    bags = dealt_bags(rows, views, size, rng_of(seed))
+    hands = [m[v].tolist() for m, v in zip(bags.members, bags.valid, strict=True)]
+    size = min(size, len(counts))
+    polyps = [hand[0] // 100 for hand in hands]
+    return hands, [polyps[i : i + size] for i in range(0, len(polyps), size)]
+
+
+@given(
+    st.lists(st.integers(1, 20), min_size=1, max_size=8),
+    st.integers(2, 6),
+    st.integers(1, 5),
+    st.integers(0, 5),
+)
+def test_all_come_and_batches_hold_different_polyps(
+    counts: list[int], views: int, size: int, seed: int
+) -> None:
+    hands, batches = dealt(counts, views, size, seed)
+    for hand in hands:
+        polyp = hand[0] // 100
+        assert {f // 100 for f in hand} == {polyp}
+        assert len(set(hand)) == len(hand) == min(views, counts[polyp])
+    seen = {f for hand in hands for f in hand}
+    assert len(seen) == sum(counts)  # coverage
+    for batch in batches:
+        assert len(set(batch)) == len(batch) == min(size, len(counts))
+
+
+@pytest.mark.parametrize(("views", "polyps"), [(14, 4), (2, 28), (7, 8), (28, 2), (4, 14)])
+def test_a_batch_of_the_paper_holds_56(views: int, polyps: int) -> None:
+    hands, batches = dealt([60] * 30, views, polyps)
+    assert len(batches[0]) == polyps
+    assert sum(len(hand) for hand in hands[:polyps]) == 56
+
+
+def test_polyps_are_drawn_in_proportion_to_what_they_have_left() -> None:
+    counts, draws = [60, 30, 10], 4000
+    first = np.bincount([dealt(counts, 5, 1, seed)[1][0][0] for seed in range(draws)])
+    expected = np.array(counts) / 100 * draws
+    statistic = ((first - expected) ** 2 / expected).sum()
+    assert statistic < 13.8  # chi-square of 2 degrees of freedom, 0.1 %
+
+
+def test_none_comes_again_before_all_of_its_polyp_have_come() -> None:
+    hands, _ = dealt([11, 11, 11], 4, 3)
+    for polyp in range(3):
+        flat = [f for hand in hands if hand[0] // 100 == polyp for f in hand]
+        assert len(set(flat[:11])) == 11
+
+
+def test_unknown_polyps_are_left_out() -> None:
+    data = bare_set([8, 8, 8, 8], [0, 1, 1, 2], known=[True, True, True, False])
+    found = [rows.tolist() for rows in fragments_of_polyps(data)]
+    assert found == [[0, 1], [2, 3, 4, 5]]
+    drawn = PolypViews(views=2).draw(data, 0.0, 2, rng_of(0))
+    assert set(drawn.bags.members[drawn.bags.valid]) == set(range(6))
+
+
+def test_too_few_known_polyps_are_refused_in_training_only() -> None:
+    data = bare_set([8, 8], [0, 1], known=[True, False])
+    with pytest.raises(PolyplinkError, match="1 known polyps have fragments"):
+        PolypViews().draw(data, 0.0, 2, rng_of(0))
+    nobody = bare_set([8, 8], [0, 1], known=[False, False])
+    assert len(PolypViews().watch(nobody, 3.0, 2, rng_of(0)).bags.members) == 0
+    with pytest.raises(PolyplinkError, match=r"bags\.views is 1"):
+        PolypViews(views=1)
