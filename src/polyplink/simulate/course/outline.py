@@ -40,6 +40,7 @@ PARTS, ROUNDS = 14, 2  # a bracket of the rim is cut into, so often: few passes 
 CLOSE = 2e-3  # of the smallest radius: a distance from which the next step arrives
 STRIDE = 1.12  # of a distance: they are bounds, and a little short
 COARSE_DOWN, COARSE_AROUND = 10, 24
+BLOCK = 6  # cells along a block of the mesh: a patch of `project`
 DIRECTIONS = 1000  # in which points of the hull are looked for: 7 degrees apart
 CALM_REACH = 3.0  # units along the tube beyond which a calm place does not count
 REACH = 3.0  # the surface is looked for up to so many radii from the centre
@@ -120,12 +121,14 @@ def _rim(colon: Colon, lump: Lump, star: _Star, turn: Tensor) -> Tensor:
 
 
 def _grid_triangles(rows: int, columns: int) -> NDArray[np.int64]:
-    """Triangles (m, 3) of a grid that closes around; the first row is one point."""
-    row, column = np.meshgrid(np.arange(rows - 1), np.arange(columns), indexing="ij")
+    """Triangles (m, 3) of a grid that closes around, block by block; the first row is one point."""
+    row, column = (part.ravel() for part in np.mgrid[: rows - 1, :columns])
+    order = np.lexsort((column, row, column // BLOCK, row // BLOCK))
+    row, column = row[order], column[order]
     right = (column + 1) % columns
     a, b = row * columns + column, row * columns + right
     c, d = a + columns, b + columns
-    return np.stack([np.stack([a, c, b], -1), np.stack([b, c, d], -1)]).reshape(-1, 3)
+    return np.stack([a, c, b, b, c, d], axis=1).reshape(-1, 3)
 
 
 def coarser(body: Body) -> Body:
