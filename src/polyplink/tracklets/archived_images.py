@@ -1,12 +1,11 @@
 """Frames that are image files in archives, read without unpacking."""
 
-import zipfile
-import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from polyplink.data.files.tar_stream import tar_members
 from polyplink.data.files.trees import INSIDE, is_archive
+from polyplink.data.files.zip_archive import ZipArchive
 from polyplink.errors import PolyplinkError
 from polyplink.tracklets.ahead import Threads
 from polyplink.tracklets.crops import FrameCrops, Pixels, Unreadable, cut_frame, decode
@@ -84,28 +83,9 @@ def _from_tar(path: Path, members: dict[str, FrameCrops]) -> Iterator[Read]:
 
 
 def _from_zip(path: Path, members: dict[str, FrameCrops]) -> Iterator[Read]:
-    try:
-        with zipfile.ZipFile(path) as archive:
-            infos = {info.filename: info for info in archive.infolist()}
-            last = {name.rpartition("/")[2]: info for name, info in infos.items()}
-            there = [(info, m) for m in members if (info := infos.get(m) or last.get(m))]
-            for info, member in sorted(there, key=lambda pair: pair[0].header_offset):
-                yield member, _zipped(archive, info)
-    except FileNotFoundError:
-        raise PolyplinkError(f"archive {path} is missing", "restore it, or import again") from None
-    except (zipfile.BadZipFile, OSError) as error:
-        raise PolyplinkError(
-            f"{path} cannot be read as a zip archive ({error})", "download it again"
-        ) from None
-
-
-def _zipped(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes | Unreadable:
-    try:
-        return archive.read(info)
-    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
-        return Unreadable(str(error))
-    except (RuntimeError, NotImplementedError) as error:  # a password, an unknown packing
-        raise PolyplinkError(
-            f"{archive.filename}, member {info.filename}, cannot be read ({error})",
-            "unpack the archive beside itself",
-        ) from None
+    archive = ZipArchive(path)
+    last = {name.rpartition("/")[2]: name for name in archive.names()}
+    whole = set(archive.names())
+    there = {m if m in whole else last[m]: m for m in members if m in whole or m in last}
+    for name, data in archive.read_each(list(there)):
+        yield there[name], Unreadable(data) if isinstance(data, str) else data

@@ -165,7 +165,7 @@ def test_broken_files(tmp_path: Path) -> None:
     assert import_cvat(path).data.detections.height == 1
     archive = tmp_path / "a.zip"
     archive.write_bytes(b"PK\x03\x04 half")
-    with pytest.raises(PolyplinkError, match=r"a\.zip is no whole archive"):
+    with pytest.raises(PolyplinkError, match=r"a\.zip is not a whole zip archive"):
         import_cvat(archive)
     with zipfile.ZipFile(archive, "w") as file:
         file.writestr("other.txt", "")

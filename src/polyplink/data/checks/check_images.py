@@ -1,7 +1,6 @@
 """The doctor's check of images: are they there, in folders, archives and videos. None is opened."""
 
 import os
-import zipfile
 from pathlib import Path
 
 import polars as pl
@@ -9,8 +8,10 @@ import polars as pl
 from polyplink.data.checks.findings import Finding, find
 from polyplink.data.files.trees import INSIDE
 from polyplink.data.files.video import split_frame_name
+from polyplink.data.files.zip_archive import ZipArchive
 from polyplink.data.tables import DataSet
 from polyplink.data.vocabulary import SIMULATED
+from polyplink.errors import PolyplinkError
 
 
 def check_images(data: DataSet, root: Path = Path()) -> list[Finding]:
@@ -73,9 +74,8 @@ def _not_in_zip(images: pl.DataFrame, absent: pl.DataFrame, root: Path) -> pl.Da
     parts = [images.clear()]
     for (source, name), part in zipped.group_by("source", "archive", maintain_order=True):
         try:
-            with zipfile.ZipFile(root / str(source) / str(name)) as archive:
-                members = set(archive.namelist())
-        except (OSError, zipfile.BadZipFile):
+            members = set(ZipArchive(root / str(source) / str(name)).names())
+        except PolyplinkError:
             members = set()
         last = {member.rpartition("/")[2] for member in members}
         inner = part["image"].str.slice(len(str(name)) + len(INSIDE))

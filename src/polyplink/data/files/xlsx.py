@@ -5,13 +5,13 @@ A label table of some dozens of rows: no formulas, dates or styles, so no librar
 
 import re
 import zipfile
-import zlib
 from collections.abc import Iterable, Sequence
 from io import BytesIO
 from pathlib import Path
 from xml.etree import ElementTree as ET
 from xml.sax.saxutils import escape
 
+from polyplink.data.files.zip_archive import DAMAGE, LOCKED
 from polyplink.errors import PolyplinkError
 
 _MAIN = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
@@ -39,7 +39,7 @@ def read_xlsx(data: bytes, name: str) -> list[list[str]]:
         with zipfile.ZipFile(BytesIO(data)) as archive:
             shared = _shared(archive)
             sheet = _part(archive, _first_sheet(archive))
-    except (KeyError, zipfile.BadZipFile, zlib.error, ET.ParseError, RuntimeError) as error:
+    except (LookupError, ET.ParseError, *DAMAGE, LOCKED) as error:
         raise PolyplinkError(
             f"{name} is no whole .xlsx file ({error})", "download it again, or save it as CSV"
         ) from None

@@ -1,11 +1,30 @@
-"""A zip archive, listed and read where it lies."""
+"""A zip archive, listed and read where it lies: the one place that knows how zips are broken."""
 
+import lzma
+import struct
 import zipfile
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
-from polyplink.errors import PolyplinkError
+from polyplink.errors import PolyplinkError, first_line
+
+# What zipfile raises over bytes that are not whole (OSError is bz2's, ValueError of names and
+# offsets that make no sense)
+DAMAGE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    struct.error,
+    EOFError,
+    OSError,
+    ValueError,
+)
+# and over a member with a password or packed in a way that it does not know (NotImplementedError
+# is one of these).
+LOCKED = RuntimeError
 
 _ENCRYPTED = 0x1  # bit of the general purpose flags, APPNOTE.TXT 4.4.4
 
@@ -46,22 +65,61 @@ class ZipArchive:
         Raises:
             PolyplinkError: If the archive is damaged or a member is packed in an unknown way.
         """
+        for name, data in self.read_each(names, limit):
+            if isinstance(data, str):
+                raise self._damaged(name, data)
+            yield name, data
+
+    def read_each(
+        self, names: list[str], limit: int | None = None
+    ) -> Iterator[tuple[str, bytes | str]]:
+        """Read some members as `read` does; one that is damaged is told and does not stop it.
+
+        Yields:
+            Name and bytes, or why they cannot be had, in the archive's order.
+
+        Raises:
+            PolyplinkError: If the archive is gone, or a member asks for a password or is packed
+                in an unknown way.
+        """
         with _opened(self.path) as archive:
             for info in sorted((self._infos[name] for name in names), key=_offset):
+                data: bytes | str
                 try:
                     with archive.open(info) as file:
                         data = file.read(-1 if limit is None else limit)
-                except (zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
-                    raise PolyplinkError(
-                        f"{self.path}, member {info.filename}, is damaged ({error})",
-                        "download the archive again",
-                    ) from None
-                except (NotImplementedError, RuntimeError) as error:
-                    raise PolyplinkError(
-                        f"{self.path}, member {info.filename}, cannot be read ({error})",
-                        "unpack the archive and remove it",
-                    ) from None
+                except DAMAGE as error:
+                    data = first_line(error)
+                except LOCKED as error:
+                    raise self._locked(info.filename, error) from None
                 yield info.filename, data
+
+    @contextmanager
+    def open(self, name: str) -> Iterator[IO[bytes]]:
+        """A member as a file to be read bit by bit.
+
+        Raises:
+            PolyplinkError: As `read`, at whatever place the damage shows.
+        """
+        with _opened(self.path) as archive:
+            try:
+                with archive.open(self._infos[name]) as file:
+                    yield file
+            except DAMAGE as error:
+                raise self._damaged(name, first_line(error)) from None
+            except LOCKED as error:
+                raise self._locked(name, error) from None
+
+    def _damaged(self, name: str, why: str) -> PolyplinkError:
+        return PolyplinkError(
+            f"{self.path}, member {name}, is damaged ({why})", "download the archive again"
+        )
+
+    def _locked(self, name: str, error: Exception) -> PolyplinkError:
+        return PolyplinkError(
+            f"{self.path}, member {name}, cannot be read ({first_line(error)})",
+            "unpack the archive beside itself and remove it",
+        )
 
 
 def _offset(info: zipfile.ZipInfo) -> int:
@@ -71,9 +129,13 @@ def _offset(info: zipfile.ZipInfo) -> int:
 def _opened(path: Path) -> zipfile.ZipFile:
     try:
         return zipfile.ZipFile(path)
-    except zipfile.BadZipFile as error:
-        raise PolyplinkError(
-            f"{path} is not a whole zip archive ({error})", "download it again"
-        ) from None
+    except FileNotFoundError:
+        raise PolyplinkError(f"archive {path} is missing", "restore it, or import again") from None
     except OSError as error:
-        raise PolyplinkError(f"{path}: {error.strerror}", "check its permissions") from None
+        raise PolyplinkError(
+            f"{path}: {error.strerror or error}", "check its permissions"
+        ) from None
+    except (*DAMAGE, LOCKED) as error:
+        raise PolyplinkError(
+            f"{path} is not a whole zip archive ({first_line(error)})", "download it again"
+        ) from None

@@ -1,14 +1,13 @@
 """Where the files of a CVAT export are: XML files, or archives as exported."""
 
-import zipfile
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from polyplink.errors import PolyplinkError, first_line
+from polyplink.data.files.zip_archive import ZipArchive
+from polyplink.errors import PolyplinkError
 
 MEMBER = "annotations.xml"
 
@@ -56,13 +55,7 @@ def cvat_paths(source: Path) -> list[CvatPath]:
 def _of_file(path: Path) -> CvatPath:
     if path.suffix.lower() != ".zip":
         return CvatPath(path, None)
-    try:
-        with zipfile.ZipFile(path) as archive:
-            members = [n for n in archive.namelist() if n.rpartition("/")[2] == MEMBER]
-    except (zipfile.BadZipFile, OSError) as error:
-        raise PolyplinkError(
-            f"{path} is no whole archive ({first_line(error)})", "export or download it again"
-        ) from None
+    members = [n for n in ZipArchive(path).names() if n.rpartition("/")[2] == MEMBER]
     if not members:
         raise PolyplinkError(f"{path} has no {MEMBER}", "export it as CVAT for video 1.1")
     return CvatPath(path, members[0])
@@ -79,20 +72,18 @@ def open_cvat(path: CvatPath) -> Iterator[BinaryIO]:
         with path.path.open("rb") as file:
             yield file
         return
-    try:
-        with zipfile.ZipFile(path.path) as archive, archive.open(path.member) as member:
-            yield cast(BinaryIO, member)
-    except (zipfile.BadZipFile, zlib.error, RuntimeError, EOFError) as error:
-        raise PolyplinkError(
-            f"{path.name} cannot be unpacked ({first_line(error)})", "export or download it again"
-        ) from None
+    with ZipArchive(path.path).open(path.member) as member:
+        yield cast(BinaryIO, member)
 
 
 def member_images(path: CvatPath) -> dict[int, str]:
     """Images in an archive by frame number: `images/frame_000012.PNG`."""
     if path.member is None:
         return {}
-    with zipfile.ZipFile(path.path) as archive:
-        names = [n for n in archive.namelist() if n.lower().endswith((".png", ".jpg", ".jpeg"))]
+    names = [
+        name
+        for name in ZipArchive(path.path).names()
+        if name.lower().endswith((".png", ".jpg", ".jpeg"))
+    ]
     stems = ((n, n.rpartition("/")[2].rpartition(".")[0].rpartition("_")[2]) for n in names)
     return {int(stem): name for name, stem in stems if stem.isdecimal()}

@@ -53,3 +53,9 @@ def read_origin(tree: Tree, own: str) -> Origin:
             name = decode_text(tree.read(member), member.image).strip()
             return Origin(name or own, source)
     return Origin(own, source)
+
+
+def named_origin(source: Path) -> str | None:
+    """The name in a folder's file; None where there is no such file, or nothing in it."""
+    path = source / FILE
+    return decode_text(path.read_bytes(), str(path)).strip() or None if path.is_file() else None

@@ -4,7 +4,7 @@ Source: Biffi et al., Scientific Data 2024, 11:539 (figshare 22202866). Images a
 annotations and the two tables are enough to build tracklets and count from boxes.
 """
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import closing
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from polyplink.artefacts import read_json
 from polyplink.data.faults import Faults
 from polyplink.data.files.trees import open_tree
 from polyplink.data.imported import Imported
+from polyplink.data.sets.origin import named_origin
 from polyplink.data.sets.real_colon_boxes import ProcedureBoxes, ProcedureSource, read_boxes
 from polyplink.data.sets.real_colon_files import frames_place, place_of
 from polyplink.data.sets.real_colon_tables import read_lesion_info, read_video_info
@@ -39,7 +40,8 @@ def import_real_colon(
     """Read a REAL-Colon folder into the three tables; archives are read without unpacking.
 
     Procedures are those with annotations, in the order of `video_info.csv`, each its own patient.
-    The splits are those of `split_by_rule`.
+    The splits are those of `split_by_rule`. A `dataset.txt`, which the release has not and our
+    writers leave, gives the data set another name than real-colon.
 
     Args:
         source: Folder with `video_info.csv`, `lesion_info.csv` and, for every procedure,
@@ -120,16 +122,20 @@ def _refuse_unlisted(source: Path, folders: dict[str, Path], videos: pl.DataFram
 
 
 def _dataset(source: Path) -> str:
-    """What lies in this layout: the simulator leaves a run.json, the release has none.
+    """What lies in this layout: what `dataset.txt` says, or the simulator's run.json.
 
-    Its preset and seed are part of the name, because procedures of two seeds are others under
-    the same ids.
+    The release has neither. A simulation's preset and seed are part of its name, because
+    procedures of two seeds are others under the same ids.
     """
+    if named := named_origin(source):
+        return named
     run = source / "run.json"
     record = read_json(run) if run.is_file() else {}
-    if record.get("command") != "simulate":
+    if not isinstance(record, Mapping) or record.get("command") != "simulate":
         return DATASET
-    return simulated_name((record.get("settings") or {}).get("name", "?"), record.get("seed"))
+    settings = record.get("settings")
+    name = settings.get("name") if isinstance(settings, Mapping) else None
+    return simulated_name(str(name or "?"), record.get("seed"))
 
 
 def simulated_name(preset: str, seed: int | None) -> str:

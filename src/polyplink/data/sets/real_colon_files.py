@@ -1,13 +1,12 @@
 """Annotations and frames of one REAL-Colon procedure, in a folder or in the archive as released."""
 
 import os
-import zipfile
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
 from polyplink.data.files.tar_stream import tar_members
 from polyplink.data.files.trees import INSIDE
+from polyplink.data.files.zip_archive import ZipArchive
 from polyplink.data.sets.frame_files import LARGEST, frame_files, frame_number, read_text
 from polyplink.errors import PolyplinkError
 
@@ -92,12 +91,8 @@ def _members(place: Path) -> Iterator[tuple[str, bytes]]:
     if not place.name.endswith(".zip"):
         yield from tar_members(place, _wanted)
         return
-    try:
-        with zipfile.ZipFile(place) as archive:
-            for name in filter(_wanted, archive.namelist()):
-                yield name, archive.read(name)
-    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
-        raise PolyplinkError(f"{place} is damaged ({error})", "download it again") from None
+    archive = ZipArchive(place)
+    yield from archive.read([name for name in archive.names() if _wanted(name)], None)
 
 
 def _number(name: str, place: Path) -> int:

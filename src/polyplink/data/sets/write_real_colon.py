@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 
 from polyplink.artefacts import whole_folder, write_text
+from polyplink.data.sets.origin import write_origin
 from polyplink.data.sets.voc import VocFrame, VocObject, format_voc
 from polyplink.data.tables import DataSet
 from polyplink.errors import PolyplinkError
@@ -60,12 +61,15 @@ def write_real_colon(data: DataSet, root: Path, *, keep: bool = False) -> None:
     Args:
         data: The data set.
         root: Folder to write into; made if absent.
-        keep: Leave annotation folders that are there already as they are (a run that goes on).
+        keep: Leave annotation folders that are there already as they are (a run that goes on, and
+            whose own record says which data set it is).
 
     Raises:
-        PolyplinkError: If an annotation folder exists and `keep` is not asked for, or a box lies
-            beyond its procedure's last frame.
+        PolyplinkError: If an annotation folder exists and `keep` is not asked for, a box lies
+            beyond its procedure's last frame, or procedures are of several data sets.
     """
+    if not keep:
+        write_origin(data, root, "real-colon")
     for procedure_id in data.procedures["procedure_id"]:
         if not (keep and (root / annotations_folder(procedure_id)).is_dir()):
             write_annotations(data, procedure_id, root)
