@@ -72,6 +72,15 @@ def test_simulate_asks_for_a_folder_and_check_for_none(tmp_path: Path) -> None:
     assert not (tmp_path / "a").exists()
 
 
+@pytest.mark.parametrize(
+    "given",
+    [("--preset", "smoke"), ("--difficulty", "0.2"), ("--write", "tables"), ("--preview",)],
+)
+def test_check_leaves_no_option_unread(given: tuple[str, ...]) -> None:
+    says = f"does not read {given[0]}; leave {given[0]} out"
+    assert_refused(polyplink("simulate", "--check", *given), says)
+
+
 def test_simulate_writes_tables(tmp_path: Path) -> None:
     options = ("--preset", "smoke", "--write", "tables", "--workers", "1", "--json")
     counts = json.loads(polyplink("simulate", tmp_path / "a", *options).stdout)

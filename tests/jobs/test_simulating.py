@@ -1,3 +1,4 @@
+import sys
 from pathlib import Path
 
 import pytest
@@ -43,4 +44,13 @@ def test_unknown_names_and_values_are_refused(tmp_path: Path) -> None:
         simulate_data("smoke", tmp_path / "a", write="table")
     with pytest.raises(PolyplinkError, match="difficulty is 2"):
         simulate_data("smoke", tmp_path / "a", difficulty=2.0)
+    assert not (tmp_path / "a").exists()
+
+
+def test_a_preview_that_cannot_be_written_is_refused_before_the_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "av", None)
+    with pytest.raises(PolyplinkError, match="PyAV, which is not installed; pip install av"):
+        simulate_data("smoke", tmp_path / "a", write="tables", with_preview=True)
     assert not (tmp_path / "a").exists()

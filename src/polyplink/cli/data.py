@@ -50,6 +50,7 @@ HistologyMap = Annotated[
 @app.command()
 @guarded
 def simulate(
+    ctx: typer.Context,
     out: Annotated[
         Path | None, typer.Argument(help="Folder to write; --check needs none.", show_default=False)
     ] = None,
@@ -76,7 +77,8 @@ def simulate(
     from polyplink import jobs
 
     if check:
-        _check_simulation(out, seed, workers, as_json)
+        _only_check(ctx, out)
+        _check_simulation(seed, workers, as_json)
         return
     if out is None:
         raise PolyplinkError("no folder to write to", "name one: polyplink simulate OUT")
@@ -98,14 +100,25 @@ def simulate(
     say(counts, "\n".join(lines), as_json)
 
 
-def _check_simulation(out: Path | None, seed: int, workers: int, as_json: bool) -> None:
+def _only_check(ctx: typer.Context, out: Path | None) -> None:
+    """Refuse what --check does not read."""
+    if out is not None:
+        raise PolyplinkError("--check writes nothing", f"leave {out} out, or leave --check out")
+    for name in ("preset", "difficulty", "write", "preview", "device"):
+        source = ctx.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            raise PolyplinkError(
+                f"--check lays out real-colon-sim as it is and does not read --{name}",
+                f"leave --{name} out, or leave --check out",
+            )
+
+
+def _check_simulation(seed: int, workers: int, as_json: bool) -> None:
     """Print published figures beside simulated ones; end with 1 unless all hold."""
     from polyplink import jobs
     from polyplink.artefacts import to_plain
     from polyplink.simulate import real_colon_sim
 
-    if out is not None:
-        raise PolyplinkError("--check writes nothing", f"leave {out} out, or leave --check out")
     with bars() as progress:
         rows = jobs.check_simulation(real_colon_sim(), seed, workers=workers, progress=progress)
     typer.echo(json.dumps(to_plain(rows)) if as_json else jobs.rows_text(rows))

@@ -49,7 +49,7 @@ class Figure:
 
     def within(self, share: float, *simulated: float) -> Row:
         """Values that differ by a share of the published ones at most."""
-        return self._row(simulated, f"{share:.0%}", lambda p, v: abs(v - p) <= share * abs(p))
+        return self._row(simulated, f"{100 * share:g}%", lambda p, v: abs(v - p) <= share * abs(p))
 
     def nearer_than(self, distance: float, *simulated: float) -> Row:
         """Values that differ by so much at most, in their own unit."""

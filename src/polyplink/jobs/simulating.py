@@ -7,7 +7,7 @@ from pathlib import Path
 from polyplink.data import DataSet
 from polyplink.errors import find_named
 from polyplink.jobs.progress import Progress, counter, silent
-from polyplink.simulate import Preset, at_difficulty, preset, simulate, write_preview
+from polyplink.simulate import Preset, at_difficulty, check_film, preset, simulate, write_preview
 
 PREVIEW = "preview"  # folder of what a person looks at
 
@@ -76,11 +76,14 @@ def simulate_data(
         progress: Told of procedures and pictures.
 
     Raises:
-        PolyplinkError: If a name is unknown, a value out of range, or `out` holds something else.
+        PolyplinkError: If a name is unknown, a value out of range, `out` holds something else, or
+            a preview is asked for and PyAV is not installed.
     """
     chosen = at_difficulty(preset(name), difficulty)
     if write is not None:
         chosen = find_named("way to write", write, WRITINGS)(chosen)
+    if with_preview:
+        check_film()  # before hours of work that would end in a refusal
     made = simulate(
         out,
         chosen,

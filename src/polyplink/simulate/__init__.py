@@ -1,6 +1,7 @@
 """A colon, a camera, polyps: procedures with known identities, written as any data set is."""
 
 from polyplink.simulate.crops import SimulatedProcedure
+from polyplink.simulate.film import check_film
 from polyplink.simulate.origin import Origin, at_difficulty, is_simulation, read_origin
 from polyplink.simulate.presets import (
     PRESETS,
@@ -21,6 +22,7 @@ __all__ = [
     "Preset",
     "SimulatedProcedure",
     "at_difficulty",
+    "check_film",
     "is_simulation",
     "preset",
     "procedure_specs",

@@ -14,6 +14,18 @@ QUALITY = "20"  # x264's constant rate factor: small files without visible loss
 FPS_LIMIT = 100_000  # denominator of the frame rate: 29.97 is told as it is
 
 
+def check_film() -> None:
+    """Make sure that films can be written.
+
+    Raises:
+        PolyplinkError: If PyAV is not installed.
+    """
+    try:
+        import av  # noqa: F401, PLC0415 - needed by videos alone
+    except ImportError:
+        raise PolyplinkError("videos need PyAV, which is not installed", "pip install av") from None
+
+
 def write_film(path: Path, frames: Iterable[NDArray[np.uint8]], fps: float) -> int:
     """Write an mp4 (H.264, 4:2:0), whole or not at all.
 
@@ -28,10 +40,9 @@ def write_film(path: Path, frames: Iterable[NDArray[np.uint8]], fps: float) -> i
     Raises:
         PolyplinkError: If PyAV is not installed, there is no frame, or a side is odd.
     """
-    try:
-        import av  # noqa: PLC0415 - needed by videos alone
-    except ImportError:
-        raise PolyplinkError("videos need PyAV, which is not installed", "pip install av") from None
+    check_film()
+    import av  # noqa: PLC0415 - needed by videos alone
+
     count, stream = 0, None
     with whole_file(path) as temporary, av.open(str(temporary), "w", format="mp4") as container:
         for frame in frames:

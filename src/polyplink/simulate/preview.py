@@ -23,7 +23,8 @@ CELL = (180, 150)  # of the sheet, pixels
 LOOKS = 7  # columns of the sheet
 POLYPS = 5  # rows of polyps of one procedure, at most
 ENLARGE = 2.0  # window around a polyp, times its box's longer side
-FILM_WIDTH = 480
+FILM_WIDTH, LEAST_WIDTH = 480, 240  # pixels: smaller frames would hardly be seen
+DRY = 0.05  # share of the view under water up to which a lens is dry
 SEEN, SCAR_FAR = 0.85, 2.0  # cosine from the view's middle and distance within which a scar shows
 FILM_BATCH = 8  # frames rendered at a time
 
@@ -151,6 +152,7 @@ def workflow(scene: Scene) -> dict[str, int]:
     boxes = np.bincount(scene.boxes["frame"].to_numpy(), minlength=plan.timeline.n_frames)
     boxed = boxes > 0
     clear, tool = ~conditions.blink, conditions.instrument[:, 0]
+    dry = clear & (conditions.splash < DRY)
     before = np.arange(len(boxed)) < plan.timeline.turn
     area = np.zeros(len(boxed))
     area[scene.boxes["frame"].to_numpy()] = (scene.boxes["w"] * scene.boxes["h"]).to_numpy()
@@ -161,10 +163,10 @@ def workflow(scene: Scene) -> dict[str, int]:
             moments[name] = int(np.flatnonzero(where)[np.argmax(score[where])])
 
     steady = 1 / (1 + 100 * np.abs(conditions.motion).sum(1))
-    add("insertion", steady, clear & before & ~boxed)
-    add("inspection", area, clear & boxed & (tool == 0) & ~conditions.near)
-    add("near focus", area, clear & boxed & (tool == 0) & conditions.near)
-    add("two in view", area, clear & (boxes > 1) & (tool == 0))
+    add("insertion", steady, dry & before & ~boxed)
+    add("inspection", area, dry & boxed & (tool == 0) & ~conditions.near)
+    add("near focus", area, dry & boxed & (tool == 0) & conditions.near)
+    add("two in view", area, dry & (boxes > 1) & (tool == 0))
     add("water", conditions.splash, clear & boxed)
     add("instrument", tool * area, clear & boxed)
     add("after removal", _scar_in_view(plan) * steady, clear & ~boxed)
@@ -227,6 +229,6 @@ def film_pictures(scene: Scene, frames: Frames, *, marked: bool) -> Iterator[Pic
 
 
 def _film_size(spec: ProcedureSpec) -> tuple[int, int]:
-    """Width and height of the film: even, the frame's shape."""
-    width = min(FILM_WIDTH, spec.width) // 2 * 2
+    """Width and height that frames are shown at: even, the frame's shape."""
+    width = min(FILM_WIDTH, max(spec.width, LEAST_WIDTH)) // 2 * 2
     return width, round(width * spec.height / spec.width / 2) * 2
