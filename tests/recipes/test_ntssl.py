@@ -3,6 +3,13 @@
 from polyplink.encoders import EncoderConfig
 from polyplink.learn import NoiseAwareLoss, TemporalBags
 from polyplink.recipes import ntssl
+from polyplink.recipes.ntssl import (
+    ntssl_fixed,
+    ntssl_frame,
+    ntssl_nearest,
+    ntssl_text,
+    ntssl_tracklet,
+)
 
 
 def test_the_papers_setting() -> None:
@@ -33,3 +40,18 @@ def test_the_papers_setting() -> None:
         0.0,
     )
     assert recipe.fragment_length == 8
+
+
+def test_the_ablations_change_one_thing_each() -> None:
+    plain = ntssl()
+    for recipe, changed in (
+        (ntssl_text(), "loss"),
+        (ntssl_frame(), "loss"),
+        (ntssl_tracklet(), "loss"),
+        (ntssl_nearest(), "bags"),
+        (ntssl_fixed(), "bags"),
+    ):
+        different = {
+            field for field in vars(plain) if getattr(plain, field) != getattr(recipe, field)
+        }
+        assert different == {"name", changed}

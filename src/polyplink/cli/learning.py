@@ -26,11 +26,15 @@ from polyplink.cli.shell import (
 @app.command()
 @guarded
 def train(
-    recipe: Annotated[str, typer.Argument(help="ntssl or ntssl-demo.")],
+    recipe: Annotated[str, typer.Argument(help="Its name: ntssl, sfe, tpc, ...")],
     data: Data,
     out: Out = Path("run"),
     set_: Sets = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
+    log: Annotated[
+        list[str] | None,
+        typer.Option("--log", help="tensorboard or wandb (offline), beside history.csv."),
+    ] = None,
     device: Device = "auto",
     workers: Workers = 2,
     as_json: AsJson = False,
@@ -42,7 +46,14 @@ def train(
     chosen = override(find_recipe(recipe), set_ or [])
     with bars() as progress:
         trained = jobs.train(
-            chosen, data, out, device=device, resume=resume, workers=workers, progress=progress
+            chosen,
+            data,
+            out,
+            device=device,
+            resume=resume,
+            workers=workers,
+            log=log or (),
+            progress=progress,
         )
     for warning in trained.warnings:
         typer.echo(f"warning: {warning}", err=True)

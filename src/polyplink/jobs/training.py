@@ -1,7 +1,7 @@
 """Training by a recipe, down to weights that know how they were made and how to count."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from polyplink.jobs.leakage import seen_by
 from polyplink.jobs.operating import Operating, find_operating, untuned
 from polyplink.jobs.progress import Progress, silent
 from polyplink.learn import Fitted, TrainConfig, fit
+from polyplink.learn.loggers import Loggers
 from polyplink.learn.loop import LAST
 from polyplink.tracklets import Prepared
 
@@ -86,6 +87,7 @@ def train(
     device: str = "auto",
     resume: bool = False,
     workers: int = 2,
+    log: Sequence[str] = (),
     progress: Progress = silent,
 ) -> Trained:
     """Train by a recipe and write `out`/weights.safetensors.
@@ -100,6 +102,7 @@ def train(
         device: Where to compute.
         resume: Go on with the run in `out`.
         workers: Threads for crops and for the search of the operating point.
+        log: Loggers beside history.csv: "tensorboard", "wandb" (offline).
         progress: Told of crops and epochs.
 
     Raises:
@@ -119,10 +122,12 @@ def train(
         prepared = prepare_part(folder, config.prepare, config.part, workers, progress)
     record.inputs["crops"] = prepared.key
 
-    def tick(done: int, total: int, row: Mapping[str, float]) -> None:
-        progress("epochs", done, total)
+    with record.stage("train"), Loggers(log, out, config) as loggers:
 
-    with record.stage("train"):
+        def tick(done: int, total: int, row: Mapping[str, float]) -> None:
+            loggers.log(row)
+            progress("epochs", done, total)
+
         fitted = fit(config, prepared, out, device=where, resume=resume, progress=tick)
     with record.stage("operating point"):
         operating = _operating(fitted, prepared, workers)

@@ -1,9 +1,16 @@
 """NTSSL: contrastive learning under noisy temporal self-supervision."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from polyplink.encoders import EncoderConfig
-from polyplink.learn import OptimConfig, TrainConfig, ValidationConfig
+from polyplink.learn import (
+    NoiseAwareLoss,
+    OptimConfig,
+    TemporalBags,
+    TrainConfig,
+    ValidationConfig,
+)
 from polyplink.tracklets import PrepareSettings
 
 
@@ -25,6 +32,57 @@ def ntssl() -> TrainConfig:
         name="ntssl",
         encoder=EncoderConfig(frame_weights=Path("resnet50.tv2_in1k.safetensors")),
     )
+
+
+def ntssl_text() -> TrainConfig:
+    """NTSSL with the loss as the text writes it, eq. 1, in place of the program's.
+
+    No published row: the published figures came from the program.
+
+    Command: polyplink train ntssl-text DATA --out RUN --set encoder.frame_weights=FILE
+    """
+    return replace(ntssl(), name="ntssl-text", loss=NoiseAwareLoss(form="anchored"))
+
+
+def ntssl_nearest() -> TrainConfig:
+    """NTSSL without sampling: table 2, top, row 1; bags are the K nearest in time.
+
+    Published: mAP 54.92, HR@1 89.40, HR@5 97.28, AUROC 91.92, AUPR 50.53. Ours: not run.
+
+    Command: polyplink train ntssl-nearest DATA --out RUN --set encoder.frame_weights=FILE
+    """
+    return replace(ntssl(), name="ntssl-nearest", bags=TemporalBags(sampling="nearest"))
+
+
+def ntssl_fixed() -> TrainConfig:
+    """NTSSL without a curriculum: table 2, top, row 2; the temperature of the ranks stays.
+
+    Published: mAP 58.83, HR@1 89.67, HR@5 96.60, AUROC 92.77, AUPR 48.23. Ours: not run. The
+    paper does not say at which temperature; 6.15 is the middle of the curriculum.
+
+    Command: polyplink train ntssl-fixed DATA --out RUN --set encoder.frame_weights=FILE
+    """
+    return replace(ntssl(), name="ntssl-fixed", bags=TemporalBags(tau_min=6.15, tau_max=6.15))
+
+
+def ntssl_frame() -> TrainConfig:
+    """NTSSL with the loss on frames alone: table 2, bottom, row 1.
+
+    Published: mAP 62.15, HR@1 90.90, HR@5 97.42, AUROC 93.85, AUPR 50.84. Ours: not run.
+
+    Command: polyplink train ntssl-frame DATA --out RUN --set encoder.frame_weights=FILE
+    """
+    return replace(ntssl(), name="ntssl-frame", loss=NoiseAwareLoss(tracklet=0.0))
+
+
+def ntssl_tracklet() -> TrainConfig:
+    """NTSSL with the loss on tracklets alone: table 2, bottom, row 2.
+
+    Published: mAP 61.49, HR@1 91.17, HR@5 97.55, AUROC 93.89, AUPR 51.78. Ours: not run.
+
+    Command: polyplink train ntssl-tracklet DATA --out RUN --set encoder.frame_weights=FILE
+    """
+    return replace(ntssl(), name="ntssl-tracklet", loss=NoiseAwareLoss(frame=0.0))
 
 
 def ntssl_demo() -> TrainConfig:

@@ -1,0 +1,110 @@
+"""The earlier methods: SFE and MVE (Intrator et al. 2023), TPC (Parolari et al. 2025)."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from polyplink.encoders import MveConfig, SfeConfig
+from polyplink.learn import (
+    AugmentConfig,
+    FramePairs,
+    NtXentLoss,
+    OptimConfig,
+    PolypParts,
+    TrackletParts,
+    TrainConfig,
+    ValidationConfig,
+)
+from polyplink.tracklets import PrepareSettings
+
+WEIGHTS = Path("resnet50.tv2_in1k.safetensors")
+PAIRS = 56
+
+
+def simclr_augmentations() -> AugmentConfig:
+    """Flips, affine and colour jitter; the papers name the kinds, the strengths are ours."""
+    return AugmentConfig(
+        flip=0.5,
+        degrees=15.0,
+        translate=0.05,
+        scale=0.1,
+        brightness=0.2,
+        contrast=0.2,
+        saturation=0.2,
+        hue=0.02,
+    )
+
+
+def adam_one_cycle() -> OptimConfig:
+    """Adam with a one-cycle rate: 1e-3 x views / 256 at the top, the rule of the program."""
+    return OptimConfig(
+        bags_per_batch=PAIRS, rate=1e-3 * 2 * PAIRS / 256, method="adam", schedule="one_cycle"
+    )
+
+
+def sfe() -> TrainConfig:
+    """The single-frame encoder: NTSSL table 1, row "SFE".
+
+    Published: mAP 51.04, HR@1 86.96, HR@5 95.52, AUROC 89.36, AUPR 46.13; counting FR 9.37, FPR
+    0.0314 (arXiv 2507.02493, table 1). Ours: not run; the images, and the ImageNet weights of
+    the backbone, are needed first.
+
+    Two frames of a tracklet are a pair, at a Gaussian distance of 30 frames; crops of every
+    frame. What the papers leave open (rate, batch, strengths of the augmentations) is chosen
+    here. The predecessor crops the exact box: `--set prepare.crop_factor=1`; its vector is what
+    the head projected: `--set encoder.vector=projected`. Chosen by bags, so that no label
+    enters.
+
+    Command: polyplink train sfe DATA --out RUN --set encoder.frame_weights=FILE
+    """
+    return TrainConfig(
+        name="sfe",
+        encoder=SfeConfig(frame_weights=WEIGHTS),
+        prepare=PrepareSettings(stride=1),
+        bags=FramePairs(),
+        loss=NtXentLoss(),
+        augment=simclr_augmentations(),
+        optim=adam_one_cycle(),
+        validation=ValidationConfig(select="bags"),
+    )
+
+
+def sfe_uniform() -> TrainConfig:
+    """SFE with the second frame drawn evenly from a window of 30 frames to either side.
+
+    No published row of its own.
+
+    Command: polyplink train sfe-uniform DATA --out RUN --set encoder.frame_weights=FILE
+    """
+    return replace(sfe(), name="sfe-uniform", bags=FramePairs(distance="uniform"))
+
+
+def mve() -> TrainConfig:
+    """The multi-view encoder: NTSSL table 1, row "MVE".
+
+    Published: mAP 42.05, HR@1 81.25, HR@5 94.16, AUROC 79.73, AUPR 27.47; counting FR 8.42, FPR
+    0.0449 (arXiv 2507.02493, table 1). Ours: not run, as for `sfe`.
+
+    Two parts of a tracklet without a frame in common are a pair: 8 frames each at a stride of 1
+    to 4, longer strides likelier. The papers start from the weights of SFE; give them with
+    `--set encoder.frame_weights=FILE`, under timm's names.
+
+    Command: polyplink train mve DATA --out RUN --set encoder.frame_weights=FILE
+    """
+    return replace(
+        sfe(), name="mve", encoder=MveConfig(frame_weights=WEIGHTS), bags=TrackletParts()
+    )
+
+
+def tpc() -> TrainConfig:
+    """Towards polyp counting: NTSSL table 1, row "TPC".
+
+    Published: mAP 43.25, HR@1 75.82, HR@5 91.85, AUROC 78.40, AUPR 27.58; counting FR 5.10, FPR
+    0.0249 (arXiv 2507.02493, table 1), FR 6.30 at FPR < 5 % in its own paper. Ours: not run, as
+    for `sfe`.
+
+    MVE with a curriculum: a pair comes from one tracklet with probability alpha, else from two
+    of its polyp; alpha falls from 1 to 0 in a straight line. It needs polyp ids.
+
+    Command: polyplink train tpc DATA --out RUN --set encoder.frame_weights=FILE
+    """
+    return replace(mve(), name="tpc", bags=PolypParts(), validation=ValidationConfig())

@@ -1,0 +1,114 @@
+"""Every method at a size that trains in minutes on one CPU core, all at one budget.
+
+One backbone, one set of crops, 240 frames in a step and nearly as many frames in all: what is
+left is the method. Made for `polyplink simulate --preset small`; no published rows.
+"""
+
+from dataclasses import replace
+
+from polyplink.encoders import MveConfig, SfeConfig
+from polyplink.learn import (
+    IntraInterLoss,
+    OptimConfig,
+    PolypParts,
+    PolypViews,
+    SupervisedLoss,
+    TemporallyAwareLoss,
+    TrackletParts,
+    TrainConfig,
+)
+from polyplink.recipes.earlier import sfe
+from polyplink.recipes.ntssl import ntssl_demo
+
+BACKBONE = "timm:test_resnet"
+FRAMES = 240  # in a step
+EPOCHS = 8  # of NTSSL, which sees every fragment five times in one; others have more
+SUPERVISED_EPOCHS = 36  # a polyp's last bag of an epoch is filled up: an epoch is a little more
+VIEWS = 8  # per polyp of the supervised methods
+
+
+def _optim(config: TrainConfig, frames_per_bag: int, epochs: int) -> OptimConfig:
+    return replace(config.optim, bags_per_batch=FRAMES // frames_per_bag, epochs=epochs, rate=1e-3)
+
+
+def ntssl_small() -> TrainConfig:
+    """NTSSL: 24 bags of five fragments of two crops in a step.
+
+    Command: polyplink train ntssl-small DATA --out RUN
+    """
+    config = ntssl_demo()
+    return replace(config, name="ntssl-small", optim=_optim(config, 10, EPOCHS))
+
+
+def sfe_small() -> TrainConfig:
+    """SFE: 120 pairs of frames in a step.
+
+    Command: polyplink train sfe-small DATA --out RUN
+    """
+    demo = ntssl_demo()
+    return replace(
+        sfe(),
+        name="sfe-small",
+        encoder=SfeConfig(frame_encoder=BACKBONE, projector_hidden=256),
+        prepare=demo.prepare,
+        fragment_length=demo.fragment_length,
+        optim=_optim(sfe(), 2, 5 * EPOCHS),
+        validation=demo.validation,
+    )
+
+
+def mve_small() -> TrainConfig:
+    """MVE: 60 pairs of parts of two crops in a step.
+
+    Command: polyplink train mve-small DATA --out RUN
+    """
+    config = sfe_small()
+    encoder = MveConfig(
+        frame_encoder=BACKBONE, frame_hidden=256, layers=1, heads=4, feedforward=256
+    )
+    return replace(
+        config,
+        name="mve-small",
+        encoder=encoder,
+        bags=TrackletParts(),
+        optim=_optim(config, 4, 5 * EPOCHS // 2),
+    )
+
+
+def tpc_small() -> TrainConfig:
+    """TPC: MVE with pairs that grow harder.
+
+    Command: polyplink train tpc-small DATA --out RUN
+    """
+    return replace(mve_small(), name="tpc-small", bags=PolypParts())
+
+
+def supervised_small() -> TrainConfig:
+    """Supervised: 8 views of 15 polyps, two crops each, in a step.
+
+    Command: polyplink train supervised-small DATA --out RUN
+    """
+    config = ntssl_small()
+    return replace(
+        config,
+        name="supervised-small",
+        bags=PolypViews(views=VIEWS),
+        loss=SupervisedLoss(),
+        optim=_optim(config, 2 * VIEWS, SUPERVISED_EPOCHS),
+    )
+
+
+def temporally_aware_small() -> TrainConfig:
+    """Temporally aware: the same batches, nearer views match more.
+
+    Command: polyplink train temporally-aware-small DATA --out RUN
+    """
+    return replace(supervised_small(), name="temporally-aware-small", loss=TemporallyAwareLoss())
+
+
+def intra_inter_small() -> TrainConfig:
+    """Intra-inter: the same batches, views of a procedure match a little.
+
+    Command: polyplink train intra-inter-small DATA --out RUN
+    """
+    return replace(supervised_small(), name="intra-inter-small", loss=IntraInterLoss())

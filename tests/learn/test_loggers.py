@@ -1,0 +1,88 @@
+"""Figures beside history.csv."""
+
+import importlib
+import sys
+from pathlib import Path
+
+import pytest
+
+from polyplink.errors import PolyplinkError
+from polyplink.learn.loggers import Loggers
+from polyplink.recipes import ntssl_demo
+
+ROWS = [{"epoch": float(e), "loss": 2.0 - e, "loss_labels": float("nan")} for e in range(3)]
+
+
+def test_tensorboard_gets_every_finite_figure(tmp_path: Path) -> None:
+    with Loggers(["tensorboard"], tmp_path, ntssl_demo()) as loggers:
+        for row in ROWS:
+            loggers.log(row)
+    reading = importlib.import_module("tensorboard.backend.event_processing.event_accumulator")
+    events = reading.EventAccumulator(str(tmp_path / "tensorboard"))
+    events.Reload()
+    assert [(e.step, e.value) for e in events.Scalars("loss")] == [(0, 2.0), (1, 1.0), (2, 0.0)]
+    assert "loss_labels" not in events.Tags()["scalars"]
+
+
+class Stub:
+    """Stands for wandb, and keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.told: list[object] = []
+
+    def Settings(self, **given: object) -> dict[str, object]:
+        return given
+
+    def init(self, **given: object) -> "Stub":
+        self.told.append(given)
+        return self
+
+    def log(self, row: dict[str, float], step: int) -> None:
+        self.told.append((step, row))
+
+    def finish(self) -> None:
+        self.told.append("finished")
+
+
+def test_wandb_stays_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stub = Stub()
+    monkeypatch.setitem(sys.modules, "wandb", stub)
+    with Loggers(["wandb"], tmp_path, ntssl_demo()) as loggers:
+        loggers.log(ROWS[1])
+    first, *rest = stub.told
+    assert isinstance(first, dict)
+    assert first["settings"]["mode"] == "offline"
+    assert first["dir"] == str(tmp_path)
+    assert rest == [(1, {"epoch": 1.0, "loss": 1.0}), "finished"]
+
+
+def test_they_are_closed_when_the_training_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stub = Stub()
+    monkeypatch.setitem(sys.modules, "wandb", stub)
+    with pytest.raises(KeyError), Loggers(["wandb"], tmp_path, ntssl_demo()):
+        raise KeyError
+    assert stub.told[-1] == "finished"
+
+
+@pytest.mark.parametrize("name", ["tensorboard", "wandb"])
+def test_a_missing_package_says_how_to_have_it(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(
+        PolyplinkError, match=rf"--log {name} needs .* pip install polyplink\[log\]"
+    ):
+        Loggers([name], tmp_path, ntssl_demo())
+
+
+def test_an_unknown_logger_gets_the_nearest(tmp_path: Path) -> None:
+    with pytest.raises(PolyplinkError, match="did you mean tensorboard"):
+        Loggers(["tensorbord"], tmp_path, ntssl_demo())
+
+
+def test_none_is_fine(tmp_path: Path) -> None:
+    with Loggers([], tmp_path, ntssl_demo()) as loggers:
+        loggers.log(ROWS[0])
+    assert not list(tmp_path.iterdir())

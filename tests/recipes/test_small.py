@@ -1,0 +1,45 @@
+"""The small recipes compare methods at one budget."""
+
+from polyplink.learn import PolypViews, TemporalBags, TrainConfig
+from polyplink.learn.epoch import rng_of
+from polyplink.recipes import RECIPES
+from polyplink.recipes.small import FRAMES
+from tests.learn.sets import bare_set
+
+SMALL = [recipe() for name, recipe in RECIPES.items() if name.endswith("-small")]
+# The train part of the preset `small`, in its proportions: 70 polyps of about 4 tracklets.
+LENGTHS = [8 + (7 * i) % 8 for i in range(280)]
+DATA = bare_set(LENGTHS, [i // 4 for i in range(280)], fragment=2)
+
+
+def frames_seen(config: TrainConfig) -> tuple[int, int]:
+    """Of a training, and of its fullest step."""
+    size, total, step = config.optim.bags_per_batch, 0, 0
+    for epoch in range(config.optim.epochs):
+        drawn = config.bags.draw(DATA, epoch / config.optim.epochs, size, rng_of(epoch))
+        total += int(drawn.bags.valid.sum()) * drawn.clips.shape[1]
+        step = max(step, int(drawn.bags.valid[:size].sum()) * drawn.clips.shape[1])
+    return total, step
+
+
+def test_all_share_backbone_crops_and_validation() -> None:
+    assert len(SMALL) == 7
+    for config in SMALL:
+        assert getattr(config.encoder, "frame_encoder", "") == "timm:test_resnet"
+        assert config.prepare == SMALL[0].prepare
+        assert config.validation == SMALL[0].validation
+        assert config.validation.select == "last"  # no label chooses a checkpoint
+
+
+def test_all_see_nearly_as_many_frames() -> None:
+    totals = {}
+    for config in SMALL:
+        totals[config.name], step = frames_seen(config)
+        assert step == FRAMES, config.name
+    assert min(totals.values()) > 0.95 * max(totals.values()), totals
+
+
+def test_they_are_the_methods() -> None:
+    by_name = {config.name: config for config in SMALL}
+    assert isinstance(by_name["ntssl-small"].bags, TemporalBags)
+    assert isinstance(by_name["temporally-aware-small"].bags, PolypViews)
