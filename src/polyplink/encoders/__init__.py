@@ -16,16 +16,15 @@ from polyplink.encoders.frames import build_frame_encoder
 from polyplink.encoders.mve import MveEncoder
 from polyplink.encoders.sfe import SfeEncoder
 from polyplink.encoders.state import check_state, write_tensors
+from polyplink.encoders.store import WEIGHTS_FILE, weights_path
 from polyplink.encoders.tracklet import Projector, TrackletEncoder
 from polyplink.encoders.weights import (
-    WEIGHTS_FILE,
     LoadedEncoder,
     Seen,
     WeightsRecord,
     load_encoder,
     read_record,
     save_weights,
-    weights_path,
 )
 
 __all__ = [

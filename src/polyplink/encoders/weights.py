@@ -12,14 +12,14 @@ from safetensors import SafetensorError, safe_open
 
 from polyplink.artefacts import KEY_DIGITS, file_key, to_plain
 from polyplink.encoders.build import build_encoder
-from polyplink.encoders.config import AnyEncoderConfig
+from polyplink.encoders.config import AnyEncoderConfig, FoundationConfig
 from polyplink.encoders.device import memory_suffices, place
 from polyplink.encoders.encoder import Encoder
 from polyplink.encoders.state import check_state, write_tensors
+from polyplink.encoders.store import check_seal, weights_path
 from polyplink.errors import PolyplinkError, first_line
 from polyplink.tracklets import PrepareSettings
 
-WEIGHTS_FILE = "weights.safetensors"
 _RECORD = "polyplink"  # the one metadata entry of the file
 _FORMAT = 1
 
@@ -32,11 +32,13 @@ class Seen:
         data: Key of the data set.
         trained: (data set, procedure, patient) of every procedure trained on.
         validated: The same of every procedure validated on.
+        datasets: Data sets of which it saw nobody knows which part, in others' pre-training.
     """
 
     data: str = ""
     trained: Sequence[tuple[str, str, str]] = ()
     validated: Sequence[tuple[str, str, str]] = ()
+    datasets: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -71,23 +73,16 @@ class LoadedEncoder:
 
 def save_weights(path: Path, encoder: Encoder, record: WeightsRecord) -> None:
     """Write the encoder and its record as one safetensors file, whole or not at all."""
+    if isinstance(encoder.config, FoundationConfig):  # as built: presets are filled in
+        record = replace(record, encoder=encoder.config)
+    write_weights(path, encoder.state_dict(), record)
+
+
+def write_weights(path: Path, tensors: Mapping[str, torch.Tensor], record: WeightsRecord) -> None:
+    """Write an encoder's tensors and record, whole or not at all."""
     plain = to_plain(replace(record, encoder=replace(record.encoder, frame_weights=None)))
     text = json.dumps({"format": _FORMAT} | plain, sort_keys=True)
-    write_tensors(path, encoder.state_dict(), {_RECORD: text})
-
-
-def weights_path(given: Path) -> Path:
-    """The weights file: `given` itself, or the one in the run folder `given`.
-
-    Raises:
-        PolyplinkError: If there is none.
-    """
-    path = given / WEIGHTS_FILE if given.is_dir() else given
-    if not path.is_file():
-        raise PolyplinkError(
-            f"no weights at {path}", "give a .safetensors file or a folder `polyplink train` made"
-        )
-    return path
+    write_tensors(path, tensors, {_RECORD: text})
 
 
 def read_record(path: Path) -> WeightsRecord:
@@ -138,4 +133,6 @@ def load_encoder(given: Path, device: torch.device) -> LoadedEncoder:
         check_state(path, state, encoder.state_dict())
         encoder.load_state_dict(state)
         placed = place(encoder, device).eval()
-    return LoadedEncoder(placed, record, file_key(path)[:KEY_DIGITS])
+    digest = file_key(path)
+    check_seal(path, digest)
+    return LoadedEncoder(placed, record, digest[:KEY_DIGITS])

@@ -108,5 +108,5 @@ SPECS = (
     _spec("s", "small", 384, 12, 223),
     _spec("b", "base", 768, 12, 223),
     _spec("l", "large", 1024, 24, 439),
-    _spec("g", "giant", 1536, 40, 727),
+    _spec("g", "giant", 1536, 40, 807),
 )

@@ -1,0 +1,72 @@
+"""Where added weights lie."""
+
+from pathlib import Path
+
+import pytest
+
+from polyplink.encoders.store import (
+    check_seal,
+    seal,
+    store_folder,
+    stored,
+    stored_path,
+    weights_path,
+)
+from polyplink.errors import PolyplinkError
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("POLYPLINK_HOME", str(tmp_path / "home"))
+    folder = tmp_path / "home" / "weights"
+    folder.mkdir(parents=True)
+    return folder
+
+
+def test_the_folder_follows_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    monkeypatch.delenv("POLYPLINK_HOME", raising=False)
+    assert store_folder() == tmp_path / "polyplink" / "weights"
+    monkeypatch.delenv("XDG_DATA_HOME")
+    assert store_folder() == Path.home() / ".local/share/polyplink/weights"
+    monkeypatch.setenv("POLYPLINK_HOME", str(tmp_path / "own"))
+    assert store_folder() == tmp_path / "own" / "weights"
+    assert stored() == []
+
+
+def test_names_find_what_was_added(store: Path, tmp_path: Path) -> None:
+    path = stored_path("endofm")
+    path.write_bytes(b"x")
+    assert weights_path(Path("endofm")) == path == store / "endofm.safetensors"
+    assert weights_path(Path("endofm.safetensors")) == path
+    assert stored() == [path]
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "weights.safetensors").write_bytes(b"x")
+    assert weights_path(run) == run / "weights.safetensors"
+    for name in ("", "../x", "a/b", ".hidden"):
+        with pytest.raises(PolyplinkError, match="is no name for weights"):
+            stored_path(name)
+
+
+def test_known_weights_that_are_missing_say_where_they_are_to_be_had(store: Path) -> None:
+    with pytest.raises(PolyplinkError) as caught:
+        weights_path(Path("endofm"))
+    for part in ("Endo-FM", "1H7B91Ewm4QkZRsnUk1Bn0IQch5P8C7Xl", "Apache-2.0", "weights add"):
+        assert part in str(caught.value)
+    for nothing in (Path("nothing"), Path("some/where")):
+        with pytest.raises(PolyplinkError, match=f"no weights at {nothing}"):
+            weights_path(nothing)
+
+
+def test_a_changed_file_is_noticed(store: Path) -> None:
+    path = stored_path("x")
+    path.write_bytes(b"abc")
+    check_seal(path)  # nothing beside it: nothing to hold it against
+    seal(path)
+    check_seal(path)
+    path.write_bytes(b"abd")
+    with pytest.raises(PolyplinkError, match="not the file that was added"):
+        check_seal(path)
