@@ -9,7 +9,7 @@ from torch import Tensor
 BLOOD = (0.42, 0.020, 0.016)  # linear RGB
 FIBRIN = (0.92, 0.60, 0.44)
 RIM = (0.62, 0.085, 0.065)
-REACH = 2.2  # radii from the place, beyond which nothing is stained
+REACH = 2.5  # radii from the place, beyond which nothing is stained
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def draw_scar(rng: np.random.Generator, place: Tensor, radius: float, since: int
         place=place,
         radius=radius * float(rng.uniform(0.9, 1.25)),
         since=since,
-        ooze=float(rng.uniform(0.1, 0.9)),
+        ooze=float(rng.uniform(0.1, 0.8)),
         dries=float(rng.uniform(6, 40)),
         phase=torch.from_numpy(rng.uniform(0, 6.28, 3).astype(np.float32)),
     )
@@ -66,15 +66,17 @@ def stain(colour: Tensor, points: Tensor, scar: Scar, age: Tensor) -> Tensor:
     a, b, c = scar.phase
     uneven = torch.sin(2.1 * x + 1.3 * y + a) + torch.sin(3.4 * y - 1.7 * z + b)
     uneven = uneven + 0.6 * torch.sin(5.2 * z + 4.1 * x + c)
-    away = (x * x + y * y + z * z + 1e-9).sqrt() + 0.09 * uneven
+    # Clots and torn edges: finer waves, bent by the coarse ones so that they do not look ruled.
+    torn = torch.sin(9.1 * x - 6.3 * z + 1.7 * uneven + b) * torch.sin(8.3 * y + 5.9 * z + a)
+    away = (x * x + y * y + z * z + 1e-9).sqrt() + 0.11 * uneven + 0.09 * torn
     there = (age >= 0).to(colour.dtype)
     wet = torch.exp(-age.clamp_min(0) / scar.dries)
 
     def laid(under: Tensor, paint: tuple[float, float, float], cover: Tensor) -> Tensor:
         return torch.lerp(under, under.new_tensor(paint)[:, None], cover * there)
 
-    rim = (4 * (1.3 - away)).clamp(0, 1)
+    rim = (2.5 * (1.35 - away)).clamp(0, 1)
     colour = laid(colour, RIM, (0.45 + 0.4 * wet) * rim)
-    colour = laid(colour, FIBRIN, 0.85 * (5 * (0.85 - away)).clamp(0, 1))
-    blood = (3 * (1.05 + scar.ooze * wet + 0.12 * uneven - away)).clamp(0, 1)
-    return laid(colour, BLOOD, 0.92 * wet * blood)
+    colour = laid(colour, FIBRIN, (0.75 + 0.15 * torn) * (3.5 * (0.85 - away)).clamp(0, 1))
+    blood = (2 * (1.05 + scar.ooze * wet + 0.14 * uneven - away)).clamp(0, 1)
+    return laid(colour, BLOOD, (0.86 + 0.1 * torn) * wet * blood)
