@@ -20,7 +20,7 @@ def look_boxes(
 ) -> list[NDArray[np.float64]]:
     """Rows (6, s) of `COLUMNS`: boxes whose sizes wander as those of CVC-ClinicDB do."""
     time = np.arange(look.frames)
-    swing = rng.lognormal(np.log(0.35), 0.35) * np.sin(time / 15 + rng.uniform(0, 6))
+    swing = rng.lognormal(np.log(0.35), 0.5) * np.sin(time / 15 + rng.uniform(0, 6))
     width = np.exp(rng.normal(np.log(0.29), 0.45) + swing).clip(0.04, 0.9)
     height = (width * rng.lognormal(np.log(1.23), 0.1)).clip(0.04, 0.9)
     w, h = np.round(width * spec.width), np.round(height * spec.height)
