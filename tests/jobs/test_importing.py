@@ -1,6 +1,11 @@
 """Importing by the name of a format."""
 
 import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -8,6 +13,7 @@ import pytest
 from polyplink.data import read_data, write_real_colon
 from polyplink.errors import PolyplinkError
 from polyplink.jobs import import_data
+from tests.data.corrupted import write_every_format
 from tests.samples import write_procedures
 
 
@@ -61,3 +67,43 @@ def test_what_was_left_out_is_written_down(tmp_path: Path) -> None:
     assert imported.data.procedures.select("dataset", "width").rows() == [("mine", 64)]
     with pytest.raises(PolyplinkError, match="without --strict"):
         import_data("csv", tmp_path / "boxes.csv", out, size=(64, 48), strict=True)
+
+
+@contextmanager
+def nobody() -> Iterator[None]:
+    """Act as one who is not root, whom no permission stops."""
+    root = os.geteuid() == 0
+    if root:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        if root:
+            os.seteuid(0)
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that others may enter, which pytest's own is not."""
+    folder = Path(tempfile.mkdtemp(dir="/tmp"))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize("what", ["file", "folder"])
+def test_what_may_not_be_read_is_named_in_one_line(open_folder: Path, what: str) -> None:
+    readers = write_every_format(open_folder)
+    for name in readers:
+        folder = open_folder / name
+        own = {"yolo": {"size": (64, 48)}, "sun": {"cases": folder / "cases.csv"}}.get(name, {})
+        import_data(name, folder, open_folder / f"{name} tables", **own)  # modules are there
+        texts = {".xml", ".txt", ".json", ".csv", ".xlsx"}
+        files = sorted(p for p in folder.rglob("*") if p.suffix in texts)
+        closed = files[0] if what == "file" else folder
+        closed.chmod(0)
+        with nobody(), pytest.raises(PolyplinkError, match="Permission denied") as caught:
+            import_data(name, folder, open_folder / "out", **own)
+        closed.chmod(0o755)
+        assert str(closed) in str(caught.value)
+        assert "\n" not in str(caught.value)

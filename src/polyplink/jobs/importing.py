@@ -1,7 +1,8 @@
 """Reading a data set, as it was released or exported, into a data folder."""
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -94,7 +95,7 @@ def import_data(
             "name another folder for the tables",
         )
     record.claim(out)
-    with record.stage("read"):
+    with record.stage("read"), _unreadable_is_an_error():
         imported = importer(
             source,
             images=images,
@@ -109,6 +110,18 @@ def import_data(
         write_json(out / "warnings.json", imported.warnings)
     record.write(out)
     return imported
+
+
+@contextmanager
+def _unreadable_is_an_error() -> Iterator[None]:
+    """What the system does not let an importer read is named, as all else that it refuses."""
+    try:
+        yield
+    except OSError as error:
+        raise PolyplinkError(
+            f"{error.filename or 'the source'}: {error.strerror or error}",
+            "check the path and its permissions",
+        ) from None
 
 
 def _refuse_options(data_format: str, given: Mapping[str, Any]) -> None:

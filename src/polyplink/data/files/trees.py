@@ -12,6 +12,7 @@ from typing import Protocol
 
 from polyplink.data.faults import Faults
 from polyplink.data.files.tar_archive import TarArchive
+from polyplink.data.files.walking import refuse
 from polyplink.data.files.zip_archive import ZipArchive
 from polyplink.errors import PolyplinkError
 
@@ -151,7 +152,7 @@ def is_archive(name: str) -> bool:
 def _walk(source: Path) -> Iterator[str]:
     """Files under a folder, relative to it; linked folders too, each once."""
     seen = set()
-    for folder, folders, names in os.walk(source, followlinks=True, onerror=_refuse):
+    for folder, folders, names in os.walk(source, followlinks=True, onerror=refuse):
         place = os.stat(folder)  # noqa: PTH116 - as os.walk gives it
         if (place.st_dev, place.st_ino) in seen:
             folders.clear()  # a link that leads back
@@ -166,10 +167,6 @@ def _walk(source: Path) -> Iterator[str]:
         for name in names:
             if not _hidden(name):
                 yield name if prefix == "." else f"{prefix}/{name}"
-
-
-def _refuse(error: OSError) -> None:
-    raise PolyplinkError(f"{error.filename}: {error.strerror}", "check its permissions")
 
 
 def _hidden(part: str) -> bool:

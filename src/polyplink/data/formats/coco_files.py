@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from polyplink.data.files.walking import files_in
 from polyplink.data.formats.frame_names import PARTS
 from polyplink.errors import PolyplinkError
 
@@ -43,7 +44,7 @@ def coco_files(source: Path) -> list[CocoFile]:
     if not source.is_dir():
         raise PolyplinkError(f"no file or folder {source}", "check the path")
     folder = source / "annotations" if (source / "annotations").is_dir() else source
-    paths = sorted(p for p in folder.glob("*.json") if p.name[0] != "." and p.name != "run.json")
+    paths = [path for path in files_in(folder, ".json") if path.name != "run.json"]
     paths = [p for p in paths if re.match(r"instances(_|$)", p.stem)] or paths
     if not paths:
         raise PolyplinkError(f"{folder} has no annotation file (*.json)", "check the path")

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, cast
 
+from polyplink.data.files.walking import files_below
 from polyplink.data.files.zip_archive import ZipArchive
 from polyplink.errors import PolyplinkError
 
@@ -43,7 +44,7 @@ def cvat_paths(source: Path) -> list[CvatPath]:
         return [_of_file(source)]
     if not source.is_dir():
         raise PolyplinkError(f"no file or folder {source}", "check the path")
-    paths = [p for p in sorted(source.rglob("*")) if p.suffix.lower() in {".xml", ".zip"}]
+    paths = [p for p in sorted(files_below(source)) if p.suffix.lower() in {".xml", ".zip"}]
     found = [_of_file(p) for p in paths if p.is_file() and p.name[0] != "."]
     if not found:
         raise PolyplinkError(

@@ -19,7 +19,7 @@ def load_json(path: Path) -> Any:
         path: The file; a byte order mark is understood.
 
     Raises:
-        PolyplinkError: If it is missing, truncated, not UTF-8 or not JSON.
+        PolyplinkError: If it is missing, unreadable, truncated, not UTF-8 or not JSON.
     """
     collecting = gc.isenabled()
     gc.disable()  # millions of small objects are made and none is dropped: half the time
@@ -27,6 +27,8 @@ def load_json(path: Path) -> Any:
         return json.loads(path.read_bytes().decode("utf-8-sig"))
     except FileNotFoundError:
         raise PolyplinkError(f"{path} is missing", "check the path") from None
+    except OSError as error:
+        raise PolyplinkError(f"{path}: {error.strerror or error}", "check the file") from None
     except UnicodeDecodeError:
         raise PolyplinkError(f"{path} is not UTF-8 text", "save it as UTF-8") from None
     except (json.JSONDecodeError, RecursionError) as error:

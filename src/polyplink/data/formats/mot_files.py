@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from polyplink.data.faults import Faults
+from polyplink.data.files.walking import files_in
 from polyplink.data.formats.frame_names import PARTS
 from polyplink.errors import PolyplinkError
 
@@ -57,8 +58,7 @@ def mot_sequences(source: Path, kind: str | None, faults: Faults) -> list[Sequen
             faults.warn("sequence with detections beside ground truth, not read", folder.name)
         found += [_of_file(path, kind) for path in wanted[:1]]
     if not found:
-        flat = [p for p in sorted(source.glob("*.txt")) if p.name[0] != "."]
-        found = [_of_file(path, kind) for path in flat]
+        found = [_of_file(path, kind) for path in files_in(source, ".txt")]
     if not found:
         raise PolyplinkError(
             f"{source} has no <sequence>/gt/gt.txt, <sequence>/det/det.txt or <sequence>.txt",

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from polyplink.data.files.image_files import IMAGE_ENDINGS
+from polyplink.data.files.walking import refuse
 from polyplink.data.formats.frame_names import PARTS
 from polyplink.data.formats.procedure_rows import Size
 from polyplink.errors import PolyplinkError
@@ -55,7 +56,7 @@ def label_files(source: Path) -> list[LabelFile]:
 
 def _of_home(labels: Path, images: Path, prefix: str, source: Path) -> list[LabelFile]:
     files = []
-    for folder, below, names in os.walk(labels):
+    for folder, below, names in os.walk(labels, onerror=refuse):
         below.sort()
         texts = [n for n in names if n.lower().endswith(".txt") and n[0] != "."]
         inside = os.path.relpath(folder, labels)
