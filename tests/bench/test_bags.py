@@ -1,6 +1,7 @@
 import numpy as np
 
-from polyplink.bench.bags import matrix_bags, run, synthetic_fragments
+from polyplink.bench.bags import _call, matrix_bags, run, synthetic_fragments
+from polyplink.bench.harness import most_memory
 
 
 def test_bags_are_measured_and_equal() -> None:
@@ -16,3 +17,7 @@ def test_the_rival_sorts_by_distance_within_the_procedure() -> None:
         own = [j for j in range(100) if j != i and procedures[j] == procedures[i]]
         own.sort(key=lambda j: abs(positions[j] - positions[i]))
         assert np.array_equal(order[i, : len(own)], own)
+
+
+def test_the_bags_of_28000_fragments_take_less_than_100_mb() -> None:
+    assert most_memory(_call(28_000)) < 100.0

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from polyplink.bench.harness import against, best_of, fitted_exponent, growth
+from polyplink.bench.harness import against, best_of, fitted_exponent, growth, most_memory
 from polyplink.errors import PolyplinkError
 
 
@@ -66,3 +66,11 @@ def test_what_cannot_be_measured_is_refused() -> None:
         fitted_exponent([1, 2], [0.0, 2.0])
     with pytest.raises(PolyplinkError, match="size 7 has no eighth; give 8 or more"):
         growth(lambda size: lambda: size, 7)
+
+
+def test_the_most_memory_is_that_of_what_is_held_at_once() -> None:
+    def call() -> None:
+        for _ in range(3):
+            np.zeros(1_000_000)  # 8 MB, given back each time
+
+    assert 8.0 <= most_memory(call) < 10.0

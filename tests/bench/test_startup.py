@@ -1,6 +1,6 @@
 import pytest
 
-from polyplink.bench.startup import HEAVY, IMPORT, imported, python, run_help, run_import
+from polyplink.bench.startup import HEAVY, IMPORT, imported, python, run
 from polyplink.errors import PolyplinkError
 
 
@@ -13,7 +13,7 @@ def test_what_is_imported_is_named() -> None:
 
 
 def test_the_result_holds_seconds_but_no_rival() -> None:
-    result = run_import()
+    result = run()
     assert result.ours_s > 0
     assert (result.rival, result.rival_s, result.ratio, result.exponent) == ("-", None, None, None)
     assert result.equal
@@ -26,6 +26,4 @@ def test_code_that_fails_gives_its_last_line() -> None:
 
 def test_start_up_has_no_size() -> None:
     with pytest.raises(PolyplinkError, match="start-up of size 3; leave the size out"):
-        run_import(3)
-    with pytest.raises(PolyplinkError, match="start-up of size 3; leave the size out"):
-        run_help(3)
+        run(3)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from polyplink.bench.harness import BenchResult, against, best_of, growth
+from polyplink.bench.harness import BenchResult, against, best_of, growth, most_memory
 from polyplink.learn.bags import Bags, sampled_bags
 
 FRAGMENTS = 7_000  # of 27 procedures, as REAL-Colon's training part gives
@@ -64,4 +64,5 @@ def run(size: int = FRAGMENTS) -> BenchResult:
         rival_s=rival_s,
         exponent=growth(_call, size, 5),
         equal=bool((bags.members[:, 1:][drawn] == expected[drawn]).all()),
+        peak_mb=most_memory(_call(size)),
     )

@@ -3,7 +3,19 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from polyplink.bench import bags, simulate, startup, sweep, tracking, tracklets
+from polyplink.bench import (
+    bags,
+    bootstrap,
+    input,
+    reid,
+    retrieval,
+    simulate,
+    startup,
+    step,
+    sweep,
+    tracking,
+    tracklets,
+)
 from polyplink.bench.harness import BenchResult
 
 
@@ -21,11 +33,16 @@ class Bench:
 
 
 CATALOGUE: Mapping[str, Bench] = {
-    "import": Bench(startup.run_import, 1),
-    "help": Bench(startup.run_help, 1),
+    "startup": Bench(startup.run, 1),
     "tracklets": Bench(tracklets.run, tracklets.BOXES),
     "bags": Bench(bags.run, bags.FRAGMENTS),
+    "input": Bench(input.run, input.FRAGMENTS),
+    "first-pass": Bench(input.run_first_pass, input.FRAGMENTS),
     "sweep": Bench(sweep.run, sweep.TRACKLETS),
+    "retrieval": Bench(retrieval.run, retrieval.TRACKLETS),
+    "reid": Bench(reid.run, reid.TRACKLETS),
+    "bootstrap": Bench(bootstrap.run, bootstrap.RESAMPLES),
+    "step": Bench(step.run, step.BAGS),
     "simulate": Bench(simulate.run, simulate.CROPS),
     "tracking": Bench(tracking.run, tracking.FRAMES),
     "tracking-general": Bench(tracking.run_general, tracking.FRAMES),

@@ -1,6 +1,7 @@
 """What a benchmark measures, and the clock it measures with."""
 
 import time
+import tracemalloc
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -27,6 +28,8 @@ class BenchResult:
             a rival compares with what its docstring promises.
         rate: Of size a second with all that ours may use, several processes perhaps; null where
             nobody asks for it.
+        peak_mb: Most memory that ours took in the measured path, in millions of bytes; null where
+            nobody asks for it.
     """
 
     name: str
@@ -38,6 +41,7 @@ class BenchResult:
     exponent: float | None
     equal: bool
     rate: float | None = None
+    peak_mb: float | None = None
 
     def line(self) -> str:
         """The result on one line, for reading."""
@@ -48,6 +52,8 @@ class BenchResult:
             said.append(f"grows as size^{self.exponent:.2f}")
         if self.rate is not None:
             said.append(f"{self.rate:.1f} a second")
+        if self.peak_mb is not None:
+            said.append(f"{self.peak_mb:.0f} MB at most")
         said.append("equal" if self.equal else "NOT EQUAL")
         return ", ".join(said)
 
@@ -62,10 +68,21 @@ def against(
     exponent: float | None,
     equal: bool,
     rate: float | None = None,
+    peak_mb: float | None = None,
 ) -> BenchResult:
     """A result with its ratio filled in."""
     ratio = rival_s / ours_s
-    return BenchResult(name, rival, size, ours_s, rival_s, ratio, exponent, equal, rate)
+    return BenchResult(name, rival, size, ours_s, rival_s, ratio, exponent, equal, rate, peak_mb)
+
+
+def most_memory(fn: Callable[[], object]) -> float:
+    """Most memory that a call holds at a time, in millions of bytes, as Python and numpy tell."""
+    tracemalloc.start()
+    try:
+        fn()
+        return tracemalloc.get_traced_memory()[1] / 1e6
+    finally:
+        tracemalloc.stop()
 
 
 def best_of(fn: Callable[[], object], repeats: int = 3) -> float:

@@ -42,36 +42,17 @@ def imported(code: str, modules: tuple[str, ...]) -> list[str]:
     return found
 
 
-def _measure(name: str, code: str, unwanted: tuple[str, ...]) -> BenchResult:
-    light = not imported(code, unwanted)
-    seconds = best_of(lambda: python(code), 5)
-    return BenchResult(name, "-", 1, seconds, None, None, None, light)
-
-
-def run_import(size: int = 1) -> BenchResult:
-    """Time `import polyplink` in a fresh Python, the start of Python included; 0.3 s or less.
-
-    `equal` is whether no heavy library was imported, numpy included.
-
-    Raises:
-        PolyplinkError: If `size` is not 1: nothing grows here.
-    """
-    _only_one(size)
-    return _measure("import", IMPORT, HEAVY)
-
-
-def run_help(size: int = 1) -> BenchResult:
+def run(size: int = 1) -> BenchResult:
     """Time `polyplink --help` in a fresh Python, the start of Python included; 0.3 s or less.
 
-    `equal` is whether torch and the like were not imported.
+    `import polyplink` is part of it. `equal` is whether neither imported what is heavy: torch and
+    the like by the help page, numpy besides by the import.
 
     Raises:
         PolyplinkError: If `size` is not 1: nothing grows here.
     """
-    _only_one(size)
-    return _measure("help", HELP, LIGHT_ENOUGH)
-
-
-def _only_one(size: int) -> None:
     if size != 1:
         raise PolyplinkError(f"start-up of size {size}", "leave the size out")
+    light = not imported(IMPORT, HEAVY) and not imported(HELP, LIGHT_ENOUGH)
+    seconds = best_of(lambda: python(HELP), 5)
+    return BenchResult("startup", "-", 1, seconds, None, None, None, light)
