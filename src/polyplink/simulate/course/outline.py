@@ -16,13 +16,13 @@ from torch import Tensor
 from torch.nn import functional
 
 from polyplink.simulate.course.project import Body
+from polyplink.simulate.course.still_surface import StillSurface
 from polyplink.simulate.picture.scene import (
     WALL_BOUND,
     Colon,
     Lump,
     centre_line,
     read_maps,
-    surface,
     wall_distance,
 )
 
@@ -42,6 +42,7 @@ STRIDE = 1.12  # of a distance: they are bounds, and a little short
 COARSE_DOWN, COARSE_AROUND = 10, 24
 BLOCK = 6  # cells along a block of the mesh: a patch of `project`
 DIRECTIONS = 1000  # in which points of the hull are looked for: 7 degrees apart
+TOGETHER = 50  # directions, so that what they give stays in the cache
 CALM_REACH = 3.0  # units along the tube beyond which a calm place does not count
 REACH = 3.0  # the surface is looked for up to so many radii from the centre
 
@@ -84,18 +85,19 @@ def _surface_along(
     per_unit = STRIDE / torch.linalg.vector_norm(ways, dim=0)
     s = torch.full_like(per_unit, INSIDE)
     close = CLOSE * float(star.scale.min())
+    joined = StillSurface.of(colon, lump)
     some = torch.arange(len(s))  # of the rays, those that are not there yet
     for _ in range(steps):
         points = star.origin + s[some] * ways[:, some]
-        distance = surface(colon, [lump], points.float())[0].double()
+        distance = joined.at(points.float())[0].double()
         s[some] = (s[some] - distance * per_unit[some]).clamp(max=REACH)
         some = some[(distance.abs() > close) & (s[some] < REACH)]
         if not len(some):
             break
     points = star.origin + s * ways
-    distance, share = surface(colon, [lump], points.float())
+    distance, share = joined.at(points.float())
     arrived = distance.abs() < 2 * close  # the others stay inside, down a stalk into the wall
-    return points, torch.where(arrived, share[0], 0.0).double()
+    return points, torch.where(arrived, share, 0.0).double()
 
 
 def _rim(colon: Colon, lump: Lump, star: _Star, turn: Tensor) -> Tensor:
@@ -162,8 +164,9 @@ def _directions(count: int) -> Array:
 
 def _hull(points: Array) -> NDArray[np.int64]:
     """The points (n, 3) that lie furthest out in some of many directions."""
-    ways = _directions(DIRECTIONS).astype(np.float32)
-    furthest = (ways @ points.T.astype(np.float32)).argmax(1)
+    ways, across = _directions(DIRECTIONS).astype(np.float32), points.T.astype(np.float32)
+    few = [ways[k : k + TOGETHER] for k in range(0, DIRECTIONS, TOGETHER)]
+    furthest = np.concatenate([(part @ across).argmax(1) for part in few])
     return np.unique(furthest).astype(np.int64)
 
 

@@ -255,9 +255,12 @@ def lump_distance(lump: Lump, points: Tensor) -> Tensor:
     steep = lengths(local / lump.radii[:, None])
     rho = read_maps(lump.maps[:1], local, length)[0]
     head = LUMP_BOUND * (length - rho) * length / steep
+    return with_stalk(lump, local, head) if lump.stalk[1] else head
+
+
+def with_stalk(lump: Lump, local: Tensor, head: Tensor) -> Tensor:
+    """Distances (n,) to a head joined to its stalk, from positions (3, n) in the lump's frame."""
     radius, reach = lump.stalk
-    if reach == 0:
-        return head
     x, y, z = local * lump.radii[:, None]  # units
     beside = z + (-z).clamp(0, reach)
     stalk = LUMP_BOUND * ((x * x + y * y + beside * beside + 1e-12).sqrt() - radius)
