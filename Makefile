@@ -39,8 +39,8 @@ check: $(READY) ## Lint, types and documentation
 study: $(READY) ## Slow studies: is the simulator as hard as it should be?
 	$(BIN)/python -m pytest -m study -s tests/studies
 
-bench: $(READY) ## The hot paths against their rivals
-	$(BIN)/polyplink bench
+bench: $(READY) ## The hot paths against their rivals; names what fell behind the recorded ratios
+	$(BIN)/polyplink bench --compare
 
 clean: ## Remove what was built; keeps your data
 	rm -rf $(VENV) demo-out .pytest_cache .mypy_cache .ruff_cache .hypothesis dist

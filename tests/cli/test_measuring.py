@@ -1,5 +1,7 @@
 import json
 
+import pytest
+
 from tests.cli.calls import assert_refused, polyplink
 
 
@@ -13,3 +15,21 @@ def test_bench_prints_one_object_per_path() -> None:
 
 def test_an_unknown_path_is_refused_with_the_nearest() -> None:
     assert_refused(polyplink("bench", "sweeep"), "did you mean sweep")
+
+
+def test_what_fell_is_named_and_ends_in_1(monkeypatch: pytest.MonkeyPatch) -> None:
+    last = {"bags": {"size": 64, "ratio": 1e9}}
+    monkeypatch.setattr("polyplink.bench.read_recorded", lambda: last)
+    result = polyplink("bench", "bags", "--size", "64", "--compare")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("bags: fell from 1e+09 to ")
+    assert polyplink("bench", "bags", "--size", "64").exit_code == 0
+
+
+def test_ratios_are_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: list[str] = []
+    monkeypatch.setattr(
+        "polyplink.bench.record", lambda results: kept.extend(r.name for r in results)
+    )
+    assert polyplink("bench", "bags", "--size", "64", "--record").exit_code == 0
+    assert kept == ["bags"]

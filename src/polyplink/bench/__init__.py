@@ -2,6 +2,7 @@
 
 from polyplink.bench.catalogue import CATALOGUE, Bench
 from polyplink.bench.harness import BenchResult, against, best_of, fitted_exponent, growth
+from polyplink.bench.recorded import complaint, read_recorded, record
 from polyplink.bench.run import run_benches
 
 __all__ = [
@@ -10,7 +11,10 @@ __all__ = [
     "BenchResult",
     "against",
     "best_of",
+    "complaint",
     "fitted_exponent",
     "growth",
+    "read_recorded",
+    "record",
     "run_benches",
 ]
