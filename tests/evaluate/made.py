@@ -4,6 +4,7 @@ import numpy as np
 
 from polyplink.evaluate.intervals import Interval
 from polyplink.evaluate.samples import Samples
+from polyplink.evaluate.tracklet_boxes import TrackletBoxes
 
 POLYPS = (2, 1, 3, 2)  # polyps of each procedure
 TRACKLETS = (9, 4, 11, 6)
@@ -37,3 +38,15 @@ def made(
         [f"t{i}" for i in range(len(rows))], [r[0] for r in rows], names, [r[2] for r in rows]
     )
     return np.array([row[3] for row in rows]), samples, names
+
+
+def boxes_of(samples: Samples, *, length: int = 12) -> TrackletBoxes:
+    """Boxes of all samples: a procedure's tracklets one after the other, in their order in time."""
+    n = len(samples.tracklet_ids)
+    start = np.zeros(n, dtype=np.int64)
+    for place in range(len(samples.procedures)):
+        rows = np.flatnonzero(samples.procedure == place)
+        start[rows[np.argsort(samples.positions[rows])]] = np.arange(rows.size) * (length + 3)
+    frame = (start[:, None] + np.arange(length)).ravel()
+    box = np.tile([10.0, 20.0, 30.0, 40.0], (n * length, 1))
+    return TrackletBoxes(samples.polyp, np.arange(n + 1) * length, frame, box)

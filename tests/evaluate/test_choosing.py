@@ -7,7 +7,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from polyplink.errors import PolyplinkError
-from polyplink.evaluate.choosing import Fold, apply_choice, choose, leave_one_out, spread, summarise
+from polyplink.evaluate.choosing import (
+    Fold,
+    apply_choice,
+    choose,
+    choose_elsewhere,
+    leave_one_out,
+    spread,
+    summarise,
+)
 from polyplink.evaluate.counting import ProcedureCounts, count_procedure
 
 FIGURES = ("fr", "fpr", "precision", "recall", "precision_with_self", "recall_with_self")
@@ -126,3 +134,15 @@ def test_too_few_or_unequal_procedures_are_refused() -> None:
         choose([one, count_procedure([[0], [0]], ["a"])])
     with pytest.raises(PolyplinkError, match="no procedure to average over"):
         summarise([])
+
+
+def test_a_setting_chosen_elsewhere_is_the_same_for_all() -> None:
+    counts = procedures([2, 3, 2, 1, 3], 7)
+    folds = choose_elsewhere(counts, ["v1", "v2"])
+    choice = choose(counts[1:3])
+    assert [fold.procedure for fold in folds] == ["v0", "v3", "v4"]
+    assert {fold.choice for fold in folds} == {choice}
+    assert folds[2].clusters == counts[4].clusters[choice.row]
+    for names in ([], ["v0", "v1", "v2", "v3", "v4"], ["w"]):
+        with pytest.raises(PolyplinkError, match="labelled procedures to choose a setting on"):
+            choose_elsewhere(counts, names)

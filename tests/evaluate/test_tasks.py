@@ -7,14 +7,15 @@ from polyplink.artefacts import to_plain
 from polyplink.associate.settings import Grid
 from polyplink.associate.similarity import visual
 from polyplink.errors import PolyplinkError
+from polyplink.evaluate.asked import TASKS, EvaluationSettings, Facts
 from polyplink.evaluate.choosing import leave_one_out
 from polyplink.evaluate.counting import count_procedure
 from polyplink.evaluate.intervals import draw_weights
 from polyplink.evaluate.reid import reidentify
 from polyplink.evaluate.retrieval import retrieve
 from polyplink.evaluate.samples import Samples
-from polyplink.evaluate.tasks import EvaluationSettings, evaluate_embeddings
-from tests.evaluate.made import ends, made
+from polyplink.evaluate.tasks import evaluate_embeddings, evaluate_with_tables
+from tests.evaluate.made import boxes_of, ends, made
 
 GRID = Grid(
     alphas=(0.0, 0.5, 1.0), gammas=(1.0, 5.0), preferences=(-1.0, 0.5), thresholds=(0.3, 0.6, 0.9)
@@ -87,7 +88,9 @@ def test_a_procedure_without_labels_is_named_and_left_out_of_counting() -> None:
     )
     result = evaluate_embeddings({"ours": np.eye(4)}, samples, SETTINGS)
     assert result.encoders["ours"].not_counted == ("w",)
-    assert result.encoders["ours"].retrieval.unlabelled == 2
+    figures = result.encoders["ours"].retrieval
+    assert figures is not None
+    assert figures.unlabelled == 2
     only = Grid(thresholds=(0.5,))
     again = evaluate_embeddings({"ours": np.eye(4)}, samples, EvaluationSettings(grid=only))
     assert set(again.encoders["ours"].counting) == {"threshold"}
@@ -110,3 +113,40 @@ def test_bad_encoders_are_refused_by_name() -> None:
         evaluate_embeddings({}, samples, SETTINGS)
     with pytest.raises(PolyplinkError, match="reference encoder 'z' is not among those given"):
         evaluate_embeddings({"x": vectors}, samples, SETTINGS, reference="z")
+
+
+def test_all_tasks_and_their_tables() -> None:
+    vectors, samples, names = made(unknown=2)
+    every = EvaluationSettings(
+        GRID, resamples=100, tasks=TASKS, clusterers=("threshold", "ap"), without_own=True
+    )
+    facts = Facts(boxes_of(samples), [bool(i % 2) for i in samples.polyp])
+    encoders = {"ours": vectors, "worse": vectors + np.random.default_rng(1).normal(size=(30, 6))}
+    result, tables = evaluate_with_tables(encoders, samples, every, facts=facts)
+    figures = result.encoders["ours"].figures
+    for name in ("mAP (as published)", "AUROC (as published)", "mAP (without own)", "ap/ADR"):
+        assert figures[name].value is not None
+    assert list(result.encoders["ours"].counting) == ["threshold", "ap"]
+    assert list(result.encoders["ours"].tracking) == ["threshold", "ap"]
+    assert set(result.no_different) == set(figures)
+    for name, alike in result.no_different.items():
+        assert set(alike) <= set(encoders), name
+    assert result.no_different["mAP"][0] == "ours"
+    assert tables.queries["method"].unique(maintain_order=True).to_list() == ["ours", "worse"]
+    known = sum(name is not None for name in names)
+    assert tables.assignment.height == 2 * 2 * known
+    assert tables.curve.height == 2 * (3 + 2)
+    json.dumps(to_plain(result), allow_nan=False)
+
+
+def test_one_class_and_no_pair_are_undefined_and_counted() -> None:
+    alone = Samples.of(["a", "b"], ["v", "w"], ["p", "q"], [0, 0])
+    settings = EvaluationSettings(Grid(thresholds=(0.5,)), resamples=20, tasks=TASKS)
+    result = evaluate_embeddings({"x": np.eye(2)}, alone, settings, facts=Facts(boxes_of(alone)))
+    figures = result.encoders["x"].figures
+    for name in ("mAP", "mAP (as published)", "AUROC", "AUPR (as published)", "threshold/FPR"):
+        assert figures[name].value is None
+    assert figures["threshold/FR"].value == 1.0
+    assert result.encoders["x"].retrieval is not None
+    assert result.encoders["x"].retrieval.unmatched == 2
+    assert figures["tracking/threshold/HOTA"].value == 1.0

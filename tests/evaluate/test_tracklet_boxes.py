@@ -74,3 +74,15 @@ def test_boxes_that_are_no_tracklets_are_refused() -> None:
             TrackletBoxes(polyp, np.array(offset), np.array([0, 1, 2]), box)
     with pytest.raises(PolyplinkError, match="2 tracklets"):
         TrackletBoxes(np.array([0, 0]), np.array([0, 3, 3]), np.array([0, 1, 2]), box)
+
+
+def test_some_tracklets_keep_their_boxes() -> None:
+    tracklets, _ = procedure(3, touching=True)
+    rows = np.arange(tracklets.polyp.size)[::-1]
+    part = tracklets.take(rows)
+    assert part.polyp.tolist() == tracklets.polyp[rows].tolist()
+    for place, row in enumerate(rows):
+        a, b = boxes_of(part, place), boxes_of(tracklets, int(row))
+        assert a.keys() == b.keys()
+        assert all((a[f] == b[f]).all() for f in a)
+    assert tracklets.take(rows[:0]).frame.size == 0

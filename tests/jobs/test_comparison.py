@@ -39,6 +39,7 @@ def test_every_figure_has_a_column_and_the_reference_comes_first() -> None:
         ("two", "w"),
     ]
     first = evaluation.encoders["one"]
+    assert first.retrieval is not None
     assert rows["mAP"][0] == first.retrieval.procedures[0].mean_ap
     assert rows["AUROC"][1] == first.reid[1].auroc
     assert rows["threshold fr"][1] == first.counting["threshold"].folds[1].fr

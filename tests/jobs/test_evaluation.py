@@ -41,6 +41,57 @@ def test_figures_of_three_methods_with_intervals(made: Made, tmp_path: Path) -> 
     assert json.loads((tmp_path / "out" / "evaluation.json").read_text()) == figures
     assert pl.read_csv(tmp_path / "out" / "procedures.csv").height == 15
     assert "colour histogram" in (tmp_path / "out" / "report.html").read_text()
+    # Every clip is tracked and scored: the histogram finds every polyp, and loses none.
+    tracked = figures["encoders"]["colour histogram"]["figures"]["tracking/threshold/HOTA"]
+    assert 0 < tracked["value"] <= 1
+    assert tracked["n_units"] == 5
+    queries = pl.read_parquet(tmp_path / "out" / "queries.parquet")
+    assert queries.height == 3 * 30
+    assert pl.read_parquet(tmp_path / "out" / "assignment.parquet").height == 3 * 2 * 30
+    curve = pl.read_parquet(tmp_path / "out" / "curve.parquet")
+    assert curve.group_by("method", "clusterer").len()["len"].sort().unique().to_list() == [51, 325]
+    assert (tmp_path / "out/trackeval/gt/mot_challenge/polyplink-eval/001-005/gt/gt.txt").is_file()
+    assert "no adenoma map" in " ".join(done.notes) or "no histology" in " ".join(done.notes)
+
+
+def test_settings_chosen_on_another_part_and_tasks_by_name(made: Made, tmp_path: Path) -> None:
+    data = read_data(made.data)
+    other = data.procedures.with_columns(dataset=pl.lit("another"))
+    names = [f"001-00{i}" for i in range(1, 6)]
+    parts = {"val": names[:2], "test": names[2:]}
+    write_data(tmp_path / "data", DataSet.of(data.detections, other, data.polyps, parts))
+    done = evaluate(
+        made.run,
+        tmp_path / "data",
+        tmp_path / "out",
+        part="test",
+        choose_on="val",
+        grid="demo",
+        tasks=["counting"],
+        clusterers=["dbscan", "hdbscan", "agglomerative", "ap"],
+        with_baselines=False,
+        device="cpu",
+    )
+    ours = done.evaluation.encoders["ntssl-demo"]
+    assert list(ours.counting) == ["dbscan", "hdbscan", "agglomerative", "ap"]
+    for name, found in ours.counting.items():
+        assert [fold.procedure for fold in found.folds] == names[2:], name
+        assert len(set(found.settings)) == 1
+    assert ours.retrieval is None
+    assert not (tmp_path / "out" / "trackeval").exists()
+    assert not (tmp_path / "out" / "queries.parquet").exists()
+    with pytest.raises(PolyplinkError, match="is in 'test' and in 'test'"):
+        evaluate(made.run, tmp_path / "data", tmp_path / "o", part="test", choose_on="test")
+
+
+def test_unknown_tasks_and_clusterers_are_named(made: Made, tmp_path: Path) -> None:
+    with pytest.raises(PolyplinkError, match="no task 'reidd'; did you mean reid"):
+        evaluate(made.run, made.data, tmp_path / "a", tasks=["reidd"])
+    with pytest.raises(PolyplinkError, match="no clusterer 'kmeans'; choose one of: temporal_ap"):
+        evaluate(made.run, made.data, tmp_path / "b", clusterers=["kmeans"])
+    with pytest.raises(PolyplinkError, match="no task; name some"):
+        evaluate(made.run, made.data, tmp_path / "c", tasks=[])
+    assert not list(tmp_path.iterdir())
 
 
 def test_procedures_that_were_trained_on_are_refused(made: Made, tmp_path: Path) -> None:

@@ -71,9 +71,30 @@ def evaluate(
     data: Data,
     out: Out = Path("evaluation"),
     part: Annotated[str, typer.Option(help="Part of the data set.")] = "eval",
+    task: Annotated[
+        list[str] | None,
+        typer.Option(help="retrieval, reid, counting, tracking; may be repeated; all by default."),
+    ] = None,
+    clusterer: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="temporal_ap, ap, threshold, dbscan, hdbscan, agglomerative or all; may be "
+            "repeated; temporal_ap and threshold by default."
+        ),
+    ] = None,
     grid: Annotated[str, typer.Option(help="Settings searched for counting: paper or demo.")] = (
         "paper"
     ),
+    choose_on: Annotated[
+        str | None,
+        typer.Option(help="Part to choose settings on; by default on the other procedures."),
+    ] = None,
+    without_own: Annotated[
+        bool,
+        typer.Option(
+            "--without-own", help="Also retrieval without other polyps of the query's procedure."
+        ),
+    ] = False,
     baselines: Annotated[
         bool, typer.Option(help="Also an untrained encoder and a colour histogram.")
     ] = True,
@@ -81,9 +102,11 @@ def evaluate(
     workers: Workers = 2,
     as_json: AsJson = False,
 ) -> None:
-    """Retrieval, re-identification and counting with intervals; writes tables and a report."""
+    """Retrieval, reid, counting and tracking with intervals; writes tables and a report."""
     from polyplink import jobs
+    from polyplink.associate import CLUSTERERS
 
+    named = CLUSTERERS if clusterer == ["all"] else clusterer or jobs.DEFAULT_CLUSTERERS
     with bars() as progress:
         result = jobs.evaluate(
             weights,
@@ -91,6 +114,10 @@ def evaluate(
             out,
             part=part,
             grid=grid,
+            tasks=task or jobs.TASKS,
+            clusterers=named,
+            choose_on=choose_on,
+            without_own=without_own,
             with_baselines=baselines,
             device=device,
             workers=workers,

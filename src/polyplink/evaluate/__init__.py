@@ -1,5 +1,6 @@
 """Retrieval, re-identification and counting, with intervals over procedures."""
 
+from polyplink.evaluate.asked import TASKS, EvaluationSettings, Facts
 from polyplink.evaluate.choosing import (
     Choice,
     Fold,
@@ -7,9 +8,11 @@ from polyplink.evaluate.choosing import (
     Summary,
     apply_choice,
     choose,
+    choose_elsewhere,
     leave_one_out,
     summarise,
 )
+from polyplink.evaluate.clinic import Clinic, ClinicRow
 from polyplink.evaluate.counting import ProcedureCounts, count_procedure
 from polyplink.evaluate.figures import (
     CountingFigures,
@@ -41,16 +44,23 @@ from polyplink.evaluate.samples import Samples
 from polyplink.evaluate.tasks import (
     EncoderFigures,
     Evaluation,
-    EvaluationSettings,
+    EvaluationTables,
     evaluate_embeddings,
+    evaluate_with_tables,
 )
+from polyplink.evaluate.tracklet_boxes import TrackletBoxes
 
 __all__ = [
+    "TASKS",
     "Choice",
+    "Clinic",
+    "ClinicRow",
     "CountingFigures",
     "EncoderFigures",
     "Evaluation",
     "EvaluationSettings",
+    "EvaluationTables",
+    "Facts",
     "Fold",
     "Interval",
     "Measures",
@@ -65,15 +75,18 @@ __all__ = [
     "Samples",
     "Spread",
     "Summary",
+    "TrackletBoxes",
     "apply_choice",
     "auroc_aupr",
     "bootstrap_mean",
     "choose",
+    "choose_elsewhere",
     "count_procedure",
     "counting_figures",
     "counting_measures",
     "draw_weights",
     "evaluate_embeddings",
+    "evaluate_with_tables",
     "leave_one_out",
     "percentile_interval",
     "reid_measures",

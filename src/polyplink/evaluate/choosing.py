@@ -189,6 +189,33 @@ def summarise(folds: Sequence[Fold]) -> Summary:
     )
 
 
+def choose_elsewhere(
+    counts: Sequence[ProcedureCounts], chosen_on: Sequence[str], *, target: float = TARGET_FPR
+) -> tuple[Fold, ...]:
+    """Choose one setting on some procedures and apply it to all others.
+
+    Args:
+        counts: One per procedure, all under the same settings.
+        chosen_on: Names of the procedures to choose on, such as those of a validation part.
+        target: The false positive rate to come near.
+
+    Returns:
+        One fold per procedure that was not chosen on, in their order.
+
+    Raises:
+        PolyplinkError: If none is there to choose on, or none is left.
+    """
+    known = [c for c in counts if c.procedure in chosen_on]
+    others = [c for c in counts if c.procedure not in chosen_on]
+    if not known or not others:
+        raise PolyplinkError(
+            f"{len(known)} labelled procedures to choose a setting on and {len(others)} to count",
+            "name parts that do not overlap, with labels in both",
+        )
+    choice = choose(known, target=target)
+    return tuple(apply_choice(left, choice) for left in others)
+
+
 def leave_one_out(
     counts: Sequence[ProcedureCounts], *, target: float = TARGET_FPR
 ) -> tuple[Fold, ...]:

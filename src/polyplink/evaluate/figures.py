@@ -7,7 +7,7 @@ Every result is a dataclass of plain values, None where a figure is undefined, s
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from polyplink.associate.settings import TemporalAP, Threshold
+from polyplink.associate.settings import Setting
 from polyplink.associate.similarity import Reals
 from polyplink.evaluate.choosing import (
     Choice,
@@ -15,6 +15,7 @@ from polyplink.evaluate.choosing import (
     Summary,
     apply_choice,
     choose,
+    choose_elsewhere,
     leave_one_out,
     summarise,
 )
@@ -85,7 +86,8 @@ class CountingFigures:
     """Counting with one clusterer.
 
     Attributes:
-        folds: One per procedure, its setting chosen on the others; empty with one procedure.
+        folds: One per procedure, its setting chosen on the others, or on those named for it;
+            empty with one procedure.
         settings: The setting of each fold.
         summary: Means over the folds; None with one procedure.
         chosen: The choice on all procedures: the operating point to use elsewhere.
@@ -94,10 +96,10 @@ class CountingFigures:
     """
 
     folds: tuple[Fold, ...]
-    settings: tuple[TemporalAP | Threshold, ...]
+    settings: tuple[Setting, ...]
     summary: Summary | None
     chosen: Choice
-    setting: TemporalAP | Threshold
+    setting: Setting
     as_chosen: Summary
 
 
@@ -135,24 +137,32 @@ def reid_rows(unit: Reals, samples: Samples) -> tuple[ReidRow, ...]:
 
 
 def counting_figures(
-    counts: Sequence[ProcedureCounts], settings: Sequence[TemporalAP | Threshold]
+    counts: Sequence[ProcedureCounts],
+    settings: Sequence[Setting],
+    chosen_on: Sequence[str] = (),
 ) -> CountingFigures:
-    """Counting by leave-one-out, and the operating point.
+    """Counting by leave-one-out or with a setting chosen elsewhere, and the operating point.
 
     Args:
         counts: One per procedure, under the settings.
         settings: The settings, in the order of the counts.
+        chosen_on: Procedures to choose on, the others being counted; none: leave one out.
 
     Raises:
         PolyplinkError: If there is no procedure or no setting.
     """
-    chosen = choose(counts)
-    folds = leave_one_out(counts) if len(counts) > 1 else ()
+    if chosen_on:
+        counts_for_choice = [c for c in counts if c.procedure in chosen_on]
+        folds = choose_elsewhere(counts, chosen_on)
+    else:
+        counts_for_choice = list(counts)
+        folds = leave_one_out(counts) if len(counts) > 1 else ()
+    chosen = choose(counts_for_choice)
     return CountingFigures(
         folds=folds,
         settings=tuple(settings[fold.choice.row] for fold in folds),
         summary=summarise(folds) if folds else None,
         chosen=chosen,
         setting=settings[chosen.row],
-        as_chosen=summarise([apply_choice(c, chosen) for c in counts]),
+        as_chosen=summarise([apply_choice(c, chosen) for c in counts_for_choice]),
     )

@@ -78,16 +78,20 @@ class Samples:
     def of_procedure(self, place: int) -> tuple[Self, Codes]:
         """One procedure's tracklets, and their rows in these samples."""
         rows = np.flatnonzero(self.procedure == place)
-        part = replace(
+        return self.take(rows), rows
+
+    def take(self, rows: Codes) -> Self:
+        """Some tracklets, at least one, in that order."""
+        names, procedure = _codes([self.procedures[place] for place in self.procedure[rows]])
+        return replace(
             self,
             tracklet_ids=tuple(self.tracklet_ids[row] for row in rows),
-            procedures=(self.procedures[place],),
-            procedure=np.zeros(rows.size, dtype=np.int64),
+            procedures=names,
+            procedure=procedure,
             polyp=self.polyp[rows],
             known=self.known[rows],
             positions=self.positions[rows],
         )
-        return part, rows
 
     @property
     def unlabelled(self) -> int:

@@ -1,74 +1,52 @@
-"""All tasks for one or several encoders on the same tracklets: retrieval, reid and counting."""
+"""All tasks for one or several encoders on the same tracklets.
+
+Retrieval, re-identification, counting and tracking, from one set of embeddings.
+"""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Any
 
-import numpy as np
 import numpy.typing as npt
+import polars as pl
 
-from polyplink.associate.settings import Grid, paper_grid
-from polyplink.associate.similarity import Reals, VisualForm, unit_rows, visual
-from polyplink.associate.sweep import sweep
+from polyplink.associate.similarity import Reals, unit_rows
 from polyplink.errors import PolyplinkError
-from polyplink.evaluate.counting import ProcedureCounts, count_procedure
-from polyplink.evaluate.figures import (
-    CountingFigures,
-    ReidRow,
-    RetrievalFigures,
-    counting_figures,
-    reid_rows,
-    retrieval_figures,
-)
-from polyplink.evaluate.intervals import RESAMPLES, Interval, draw_weights
-from polyplink.evaluate.measures import (
-    Measures,
-    counting_measures,
-    reid_measures,
-    retrieval_measures,
-)
-from polyplink.evaluate.reid import reidentify
-from polyplink.evaluate.retrieval import retrieve
+from polyplink.evaluate.alike import no_different
+from polyplink.evaluate.asked import EvaluationSettings, Facts, check_tasks
+from polyplink.evaluate.clinic import Clinic
+from polyplink.evaluate.figures import CountingFigures, ReidRow, RetrievalFigures
+from polyplink.evaluate.intervals import Interval
+from polyplink.evaluate.one_encoder import Done, Work, evaluate_one
 from polyplink.evaluate.samples import Samples
-
-
-@dataclass(frozen=True)
-class EvaluationSettings:
-    """How to evaluate.
-
-    Attributes:
-        grid: The clusterers' settings to search; the paper's by default.
-        form: The form of the visual similarity, see `visual`.
-        resamples: Resamples of the bootstrap over procedures.
-        seed: Seed of the bootstrap.
-        threads: Threads for the sweep; the figures do not depend on it.
-    """
-
-    grid: Grid = field(default_factory=paper_grid)
-    form: VisualForm = "l2"
-    resamples: int = RESAMPLES
-    seed: int = 0
-    threads: int = 1
+from polyplink.evaluate.tracking_task import TrackingFigures
 
 
 @dataclass(frozen=True)
 class EncoderFigures:
-    """All tasks of one encoder.
+    """All tasks of one encoder; those not asked for are None or empty.
 
     Attributes:
         figures: Every figure with its interval, by the names of `measures`.
         retrieval: Queries, and retrieval by procedure.
         pairs: Pairs that re-identification rests on: of one polyp, and of two.
         reid: Re-identification within each procedure.
-        counting: By clusterer: `"temporal_ap"` and `"threshold"`, as far as the grid has them.
+        counting: By clusterer, as far as the grid has them.
+        converged: By clusterer, whether each fold's clustering settled under its setting.
+        clinic: By clusterer, polyps and adenomas per colonoscopy, as they are and as counted.
+        tracking: By clusterer.
         not_converged: Share of affinity propagations (settings x procedures) that did not settle.
         not_counted: Procedures left out of counting because no polyp of theirs is known.
     """
 
     figures: dict[str, Interval]
-    retrieval: RetrievalFigures
-    pairs: tuple[int, int]
+    retrieval: RetrievalFigures | None
+    pairs: tuple[int, int] | None
     reid: tuple[ReidRow, ...]
     counting: dict[str, CountingFigures]
+    converged: dict[str, tuple[bool, ...]]
+    clinic: dict[str, Clinic]
+    tracking: dict[str, TrackingFigures]
     not_converged: float
     not_counted: tuple[str, ...]
 
@@ -81,72 +59,63 @@ class Evaluation:
         encoders: Figures by the encoder's name.
         reference: The encoder the others are compared with.
         minus_reference: By every other encoder's name and figure: it minus the reference, paired.
+        no_different: By figure: the best encoder and those no different from it, see `alike`.
         tracklets: Tracklets given.
         procedures: Procedures given.
+        tasks: What was evaluated.
     """
 
     encoders: dict[str, EncoderFigures]
     reference: str
     minus_reference: dict[str, dict[str, Interval]]
+    no_different: dict[str, tuple[str, ...]]
     tracklets: int
     procedures: int
+    tasks: tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class _Swept:
-    """The whole grid on the procedures with labels, and the names of those without."""
+class EvaluationTables:
+    """What is too long for a record: one table each, every row with its method's name.
 
-    counts: list[ProcedureCounts]
-    not_converged: float
-    not_counted: tuple[str, ...]
+    Attributes:
+        queries: One row per query, see `query_table`.
+        curve: One row per setting of each clusterer, see `curve_table`.
+        assignment: The cluster and track of every tracklet under its fold's setting.
+    """
 
-
-def _sweep_all(unit: Reals, samples: Samples, settings: EvaluationSettings) -> _Swept:
-    counts, converged, without = [], [], []
-    for place, name in enumerate(samples.procedures):
-        rows = np.flatnonzero(samples.procedure == place)
-        if not samples.known[rows].any():
-            without.append(name)
-            continue
-        V = visual(unit[rows], settings.form)
-        found = sweep(V, samples.positions[rows], settings.grid, threads=settings.threads)
-        polyps = [int(samples.polyp[row]) if samples.known[row] else None for row in rows]
-        counts.append(count_procedure(found.labels, polyps, name))
-        converged.append(found.converged[: len(settings.grid.temporal_ap())])
-    failed = ~np.concatenate(converged) if converged else np.zeros(0)
-    return _Swept(counts, float(failed.mean()) if failed.size else 0.0, tuple(without))
+    queries: pl.DataFrame
+    curve: pl.DataFrame
+    assignment: pl.DataFrame
 
 
-def _evaluate_one(
-    unit: Reals, samples: Samples, settings: EvaluationSettings
-) -> tuple[EncoderFigures, Measures]:
-    draws = {"resamples": settings.resamples, "seed": settings.seed}
-    weights = draw_weights(len(samples.procedures), **draws)
-    retrieval, reid = retrieve(unit, samples), reidentify(unit, samples)
-    measures = retrieval_measures(retrieval, samples, weights)
-    measures |= reid_measures(reid, samples, weights)
-    swept = _sweep_all(unit, samples, settings)
-    counted = draw_weights(len(swept.counts), **draws)
-    ap, thresholds = settings.grid.temporal_ap(), settings.grid.threshold()
-    counting = {}
-    for name, kind, part in (
-        ("temporal_ap", ap, slice(0, len(ap))),
-        ("threshold", thresholds, slice(len(ap), None)),
-    ):
-        if kind:
-            found = counting_figures([c.under(part) for c in swept.counts], kind)
-            counting[name] = found
-            measures |= counting_measures(name, found.folds, len(swept.counts), counted)
-    figures = EncoderFigures(
-        figures={name: measure.interval() for name, measure in measures.items()},
-        retrieval=retrieval_figures(retrieval, samples),
-        pairs=(reid.positives, reid.negatives),
-        reid=reid_rows(unit, samples),
-        counting=counting,
-        not_converged=swept.not_converged,
-        not_counted=swept.not_counted,
-    )
-    return figures, measures
+_EMPTY: Mapping[str, Any] = {
+    "retrieval": None,
+    "pairs": None,
+    "reid": (),
+    "counting": {},
+    "converged": {},
+    "clinic": {},
+    "tracking": {},
+    "not_converged": 0.0,
+    "not_counted": (),
+}
+
+
+def _figures(done: Done) -> EncoderFigures:
+    intervals = {name: measure.interval() for name, measure in done.measures.items()}
+    return EncoderFigures(figures=intervals, **{**_EMPTY, **done.parts})
+
+
+def _stack(done: Mapping[str, Done], name: str) -> pl.DataFrame:
+    """One table of all encoders, the method's name first."""
+    parts = [
+        table.select(pl.lit(method).alias("method"), pl.all())
+        for method, one in done.items()
+        for table in one.tables.get(name, [])
+        if table.width
+    ]
+    return pl.concat(parts, how="diagonal") if parts else pl.DataFrame()
 
 
 def _checked(vectors: Mapping[str, npt.ArrayLike], samples: Samples) -> dict[str, Reals]:
@@ -173,7 +142,20 @@ def evaluate_embeddings(
     settings: EvaluationSettings | None = None,
     *,
     reference: str | None = None,
+    facts: Facts | None = None,
 ) -> Evaluation:
+    """Evaluate encoders on the same tracklets; see `evaluate_with_tables`."""
+    return evaluate_with_tables(vectors, samples, settings, reference=reference, facts=facts)[0]
+
+
+def evaluate_with_tables(
+    vectors: Mapping[str, npt.ArrayLike],
+    samples: Samples,
+    settings: EvaluationSettings | None = None,
+    *,
+    reference: str | None = None,
+    facts: Facts | None = None,
+) -> tuple[Evaluation, EvaluationTables]:
     """Evaluate encoders on the same tracklets.
 
     Args:
@@ -181,32 +163,51 @@ def evaluate_embeddings(
         samples: Whose they are; tracklets of unknown polyp are clustered, and counted out.
         settings: How to evaluate; the paper's grid and 10,000 resamples by default.
         reference: The encoder to compare the others with; the first by default.
+        facts: What tracking and the adenoma detection rate need.
 
     Returns:
-        Figures of every encoder, and the paired differences to the reference.
+        Figures of every encoder with the paired differences to the reference, and tables.
 
     Raises:
         PolyplinkError: If there is no encoder, the reference is none of them, the vectors do not
-            match the samples, or a vector is zero or not finite.
+            match the samples, a vector is zero or not finite, or a task lacks what it needs.
     """
-    settings = settings or EvaluationSettings()
+    settings, facts = settings or EvaluationSettings(), facts or Facts()
+    check_tasks(samples, settings, facts)
     units = _checked(vectors, samples)
     base = next(iter(units)) if reference is None else reference
-    if base not in units:
-        raise PolyplinkError(
-            f"reference encoder {base!r} is not among those given",
-            f"choose one of: {', '.join(units)}",
-        )
-    done = {name: _evaluate_one(unit, samples, settings) for name, unit in units.items()}
-    reference_measures = done[base][1]
-    return Evaluation(
-        encoders={name: figures for name, (figures, _) in done.items()},
+    find_reference(base, units)
+    work = Work(settings, facts)
+    done = {name: evaluate_one(unit, samples, work) for name, unit in units.items()}
+    measures = {name: one.measures for name, one in done.items()}
+    evaluation = Evaluation(
+        encoders={name: _figures(one) for name, one in done.items()},
         reference=base,
         minus_reference={
-            name: {key: value.minus(reference_measures[key]) for key, value in measures.items()}
-            for name, (_, measures) in done.items()
+            name: {key: value.minus(measures[base][key]) for key, value in own.items()}
+            for name, own in measures.items()
             if name != base
         },
+        no_different={
+            key: no_different(key, {name: own[key] for name, own in measures.items()})
+            for key in measures[base]
+        },
         tracklets=len(samples.tracklet_ids),
-        procedures=len(samples.procedures),
+        procedures=len(samples.procedures) - len(settings.chosen_on),
+        tasks=settings.tasks,
     )
+    tables = {name: _stack(done, name) for name in ("queries", "curve", "assignment")}
+    return evaluation, EvaluationTables(**tables)
+
+
+def find_reference(base: str, names: Mapping[str, object]) -> None:
+    """Refuse a reference that is no encoder.
+
+    Raises:
+        PolyplinkError: Naming those there are.
+    """
+    if base not in names:
+        raise PolyplinkError(
+            f"reference encoder {base!r} is not among those given",
+            f"choose one of: {', '.join(names)}",
+        )

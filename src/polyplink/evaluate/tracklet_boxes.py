@@ -16,7 +16,7 @@ Labels = npt.NDArray[np.integer]
 
 @dataclass(frozen=True)
 class TrackletBoxes:
-    """n tracklets of one procedure and their d boxes.
+    """n tracklets and their d boxes; of one procedure, where frames are compared.
 
     Attributes:
         polyp: Code of every tracklet's polyp (n,).
@@ -65,6 +65,14 @@ class TrackletBoxes:
     def last(self) -> Ints:
         """Last frame of every tracklet (n,)."""
         return self.frame[self.offset[1:] - 1]
+
+    def take(self, rows: Ints) -> "TrackletBoxes":
+        """Some tracklets (m,) and their boxes, in that order."""
+        sizes = self.sizes[rows]
+        offset = np.concatenate([[0], np.cumsum(sizes)])
+        # Box k of a tracklet lies k rows after its first.
+        at = np.repeat(self.offset[rows] - offset[:-1], sizes) + np.arange(offset[-1])
+        return TrackletBoxes(self.polyp[rows], offset, self.frame[at], self.box[at])
 
     def owner(self) -> Ints:
         """Tracklet of every box (d,)."""

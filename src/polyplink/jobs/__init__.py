@@ -1,11 +1,12 @@
 """Jobs: what a user asks for, made of stages."""
 
+from polyplink.evaluate import TASKS
 from polyplink.jobs.agreement import Row, rows_text
 from polyplink.jobs.checking import check_simulation
 from polyplink.jobs.counting import Counted, count
 from polyplink.jobs.demo import demo
 from polyplink.jobs.embedding import Embedded, embed_data
-from polyplink.jobs.evaluation import Evaluated, evaluate
+from polyplink.jobs.evaluation import DEFAULT_CLUSTERERS, Evaluated, evaluate
 from polyplink.jobs.importing import IMPORTERS, import_data
 from polyplink.jobs.merging import merge_data
 from polyplink.jobs.progress import Progress
@@ -13,7 +14,9 @@ from polyplink.jobs.simulating import WRITINGS, Simulated, simulate_data
 from polyplink.jobs.training import Trained, train
 
 __all__ = [
+    "DEFAULT_CLUSTERERS",
     "IMPORTERS",
+    "TASKS",
     "WRITINGS",
     "Counted",
     "Embedded",

@@ -1,5 +1,6 @@
 """Embedding a data set with an encoder, once."""
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,13 +66,18 @@ def kept(
 
 
 def prepare_part(
-    folder: Path, settings: PrepareSettings, part: str | None, workers: int, progress: Progress
+    folder: Path,
+    settings: PrepareSettings,
+    part: str | Sequence[str] | None,
+    workers: int,
+    progress: Progress,
 ) -> Prepared:
     """Prepare a part of a data folder as weights or a recipe want it; at once where it is done."""
+    named = read_data(folder).part(part) if isinstance(part, str) else part
     return prepare(
         folder,
         settings,
-        procedures=None if part is None else read_data(folder).part(part),
+        procedures=named,
         workers=workers,
         progress=counter(progress, "crops"),
     )
@@ -81,7 +87,7 @@ def embed_data(
     weights: Path,
     folder: Path,
     *,
-    part: str | None = None,
+    part: str | Sequence[str] | None = None,
     out: Path | None = None,
     device: str = "auto",
     workers: int = 2,
@@ -95,7 +101,7 @@ def embed_data(
     Args:
         weights: Weights file, or the folder of a training run.
         folder: The data folder.
-        part: Part of the data set; None for all of it.
+        part: Part of the data set, or names of procedures; None for all of it.
         out: A Parquet file to write besides.
         device: Where to compute.
         workers: Threads that cut crops.

@@ -1,22 +1,35 @@
 """All tasks on a labelled part of a data set, beside methods that learned nothing."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import polars as pl
+
 from polyplink.artefacts import RunRecord, to_plain, write_json, write_text
-from polyplink.associate import Grid, demo_grid, paper_grid
-from polyplink.data import DataSet, read_data
+from polyplink.associate import CLUSTERERS, Grid, demo_grid, paper_grid
+from polyplink.data import DataSet, adenoma_labels, read_data, write_table
 from polyplink.encoders import Seen, pick_device, read_record, weights_path
 from polyplink.errors import PolyplinkError, find_named
-from polyplink.evaluate import Evaluation, EvaluationSettings, Samples, evaluate_embeddings
+from polyplink.evaluate import (
+    TASKS,
+    Evaluation,
+    EvaluationSettings,
+    EvaluationTables,
+    Facts,
+    Samples,
+    TrackletBoxes,
+    evaluate_with_tables,
+)
 from polyplink.jobs.comparison import by_procedure, comparison, notes
-from polyplink.jobs.embedding import baselines, embed_data, kept
+from polyplink.jobs.embedding import Embedded, baselines, embed_data, kept
 from polyplink.jobs.leakage import meetings
 from polyplink.jobs.operating import from_record
 from polyplink.jobs.progress import Progress, silent
 from polyplink.jobs.reporting import link_all, report_on
+from polyplink.jobs.track_files import write_trackeval
 from polyplink.report import Comparison, write_csv, write_report
 from polyplink.tracklets import Prepared
 
@@ -24,6 +37,7 @@ _TWO_CHOICES = (
     "The table chooses each procedure's setting on the others; the time lines below are at the "
     "operating point that travels with the weights."
 )
+DEFAULT_CLUSTERERS = ("temporal_ap", "threshold")
 GRIDS: Mapping[str, Callable[[], Grid]] = {"paper": paper_grid, "demo": demo_grid}
 
 
@@ -98,6 +112,111 @@ def samples_of(prepared: Prepared) -> Samples:
     )
 
 
+def facts_of(prepared: Prepared, samples: Samples) -> tuple[Facts, tuple[str, ...]]:
+    """Boxes and histology of the samples, and what is to be said about them."""
+    table = prepared.tracklets
+    sizes = table["n"].to_numpy().astype(np.int64)
+    offset = np.concatenate([[0], np.cumsum(sizes)])
+    rows = np.repeat(table["offset"].to_numpy() - offset[:-1], sizes) + np.arange(offset[-1])
+    found = prepared.detections.select("frame", "x", "y", "w", "h")[rows]
+    boxes = TrackletBoxes(
+        samples.polyp,
+        offset,
+        found["frame"].to_numpy().astype(np.int64),
+        found.select("x", "y", "w", "h").to_numpy().astype(np.float64),
+    )
+    try:
+        labels = adenoma_labels(prepared.data)
+    except PolyplinkError as error:  # counting does without
+        return Facts(boxes), (f"No adenoma detection rate: {error}.",)
+    by_polyp = dict(zip(prepared.data.polyps["polyp_id"], labels, strict=True))
+    kinds = [by_polyp.get(polyp) for polyp in table["polyp_id"]]
+    return Facts(boxes, [None if kind is None else bool(kind) for kind in kinds]), ()
+
+
+def _settings(
+    grid: str, tasks: Sequence[str], clusterers: Sequence[str], without_own: bool, threads: int
+) -> EvaluationSettings:
+    """Check what was asked for by name.
+
+    Raises:
+        PolyplinkError: If a grid, task or clusterer is unknown, or none is named.
+    """
+    for task in tasks:
+        find_named("task", task, dict.fromkeys(TASKS))
+    for clusterer in clusterers:
+        find_named("clusterer", clusterer, dict.fromkeys(CLUSTERERS))
+    PolyplinkError.unless(bool(tasks), "no task", f"name some of: {', '.join(TASKS)}")
+    PolyplinkError.unless(
+        bool(clusterers), "no clusterer", f"name some of: {', '.join(CLUSTERERS)}"
+    )
+    return EvaluationSettings(
+        grid=find_grid(grid),
+        threads=threads,
+        tasks=tuple(dict.fromkeys(tasks)),
+        clusterers=tuple(dict.fromkeys(clusterers)),
+        without_own=without_own,
+    )
+
+
+def _both_parts(
+    data: DataSet, part: str, choose_on: str | None
+) -> tuple[list[str], tuple[str, ...]]:
+    """Procedures to embed, and those of them to choose settings on.
+
+    Raises:
+        PolyplinkError: If a part is unknown, or the two overlap.
+    """
+    own = data.part(part)
+    if choose_on is None:
+        return own, ()
+    other = data.part(choose_on)
+    both = [name for name in other if name in own]
+    PolyplinkError.unless(
+        not both,
+        f"procedure {both[:1]} is in {part!r} and in {choose_on!r}",
+        "choose settings on procedures that are not evaluated",
+    )
+    return [*other, *own], tuple(other)
+
+
+def _with_tracklets(chosen_on: tuple[str, ...], samples: Samples) -> tuple[str, ...]:
+    """Those procedures to choose on that have a tracklet.
+
+    Raises:
+        PolyplinkError: If none of them has.
+    """
+    there = tuple(name for name in chosen_on if name in samples.procedures)
+    PolyplinkError.unless(
+        bool(there) or not chosen_on,
+        f"none of the {len(chosen_on)} procedures to choose settings on has a tracklet",
+        "choose on another part",
+    )
+    return there
+
+
+def _vectors(
+    done: Embedded, with_baselines: bool, device: str, progress: Progress
+) -> dict[str, np.ndarray]:
+    """Vectors by the method's name, ours first."""
+    vectors = {str(done.loaded.record.recipe.get("name", "trained")): done.embeddings.vectors}
+    if with_baselines:
+        where = pick_device(device)
+        for name, (own_id, embedder) in baselines(done.loaded, where).items():
+            vectors[name] = kept(done.prepared, embedder, own_id, where, progress)[0].vectors
+    return vectors
+
+
+def _write(out: Path, evaluation: Evaluation, table: Comparison, tables: EvaluationTables) -> None:
+    write_json(out / "evaluation.json", evaluation)
+    write_csv(out / "figures.csv", table)
+    write_text(out / "procedures.csv", by_procedure(evaluation).write_csv())
+    for name in ("queries", "curve", "assignment"):
+        found: pl.DataFrame = getattr(tables, name)
+        if found.width:
+            write_table(out / f"{name}.parquet", found)
+
+
 def evaluate(
     weights: Path,
     folder: Path,
@@ -105,14 +224,20 @@ def evaluate(
     *,
     part: str = "eval",
     grid: str = "paper",
+    tasks: Sequence[str] = TASKS,
+    clusterers: Sequence[str] = DEFAULT_CLUSTERERS,
+    choose_on: str | None = None,
+    without_own: bool = False,
     with_baselines: bool = True,
     device: str = "auto",
     workers: int = 2,
     progress: Progress = silent,
 ) -> Evaluated:
-    """Retrieval, re-identification and counting, with intervals over procedures.
+    """Retrieval, re-identification, counting and tracking, with intervals over procedures.
 
-    Writes evaluation.json, figures.csv, procedures.csv, report.html and run.json.
+    Writes evaluation.json, figures.csv, procedures.csv, queries.parquet (one row per query),
+    curve.parquet (one per setting), assignment.parquet, trackeval (MOTChallenge files),
+    report.html and run.json; those of tasks that were not asked for are left out.
 
     Args:
         weights: Weights file, or the folder of a training run.
@@ -120,6 +245,11 @@ def evaluate(
         out: Folder to write.
         part: Part of the data set; its polyps must be known.
         grid: Settings searched for counting: "paper" or "demo".
+        tasks: Some of retrieval, reid, counting, tracking.
+        clusterers: Some of `CLUSTERERS`, to count and track with.
+        choose_on: Part to choose the clusterers' settings on; None: each procedure's setting is
+            chosen on the others of `part`.
+        without_own: Also retrieval without the other polyps of the query's own procedure.
         with_baselines: Also an untrained encoder and a colour histogram.
         device: Where to embed.
         workers: Threads that cut crops and search settings.
@@ -129,31 +259,35 @@ def evaluate(
         PolyplinkError: If the encoder has seen these procedures, polyps are unknown, or weights,
             data folder or an image is at fault.
     """
-    settings = EvaluationSettings(grid=find_grid(grid), threads=workers)
-    record = RunRecord("evaluate", settings={"weights": weights, "part": part, "grid": grid})
+    settings = _settings(grid, tasks, clusterers, without_own, workers)
+    asked: dict[str, Any] = {
+        "tasks": settings.tasks,
+        "clusterers": settings.clusterers,
+        "choose_on": choose_on,
+    }
+    asked |= {"weights": weights, "part": part, "grid": grid, "without_own": without_own}
+    record = RunRecord("evaluate", settings=asked)
     record.claim(out)
     # Before anything is cut or embedded, which may take a night.
-    guard(read_record(weights_path(weights)).seen, read_data(folder), part)
+    data = read_data(folder)
+    guard(read_record(weights_path(weights)).seen, data, part)
+    names, chosen_on = _both_parts(data, part, choose_on)
     with record.stage("embed"):
         done = embed_data(
-            weights, folder, part=part, device=device, workers=workers, progress=progress
+            weights, folder, part=names, device=device, workers=workers, progress=progress
         )
         samples = samples_of(done.prepared)
-        ours = str(done.loaded.record.recipe.get("name", "trained"))
-        vectors = {ours: done.embeddings.vectors}
-        if with_baselines:
-            where = pick_device(device)
-            for name, (own_id, embedder) in baselines(done.loaded, where).items():
-                found, _ = kept(done.prepared, embedder, own_id, where, progress)
-                vectors[name] = found.vectors
+        vectors = _vectors(done, with_baselines, device, progress)
     record.inputs |= {"weights": done.loaded.weights_id, "crops": done.prepared.key}
     with record.stage("evaluate"):
-        evaluation = evaluate_embeddings(vectors, samples, settings)
-    table, said = comparison(evaluation), notes(evaluation)
+        facts, missing = facts_of(done.prepared, samples)
+        settings = replace(settings, chosen_on=_with_tracklets(chosen_on, samples))
+        evaluation, tables = evaluate_with_tables(vectors, samples, settings, facts=facts)
+    table, said = comparison(evaluation), (*notes(evaluation), *missing)
     with record.stage("report"):
-        write_json(out / "evaluation.json", evaluation)
-        write_csv(out / "figures.csv", table)
-        write_text(out / "procedures.csv", by_procedure(evaluation).write_csv())
+        _write(out, evaluation, table, tables)
+        if "tracking" in settings.tasks:
+            write_trackeval(out / "trackeval", done.prepared, tables.assignment, part)
         operating = from_record(done.loaded.record.operating)
         page = report_on(
             "Evaluation",

@@ -7,7 +7,7 @@ from typing import Literal
 
 from polyplink.errors import PolyplinkError
 
-Style = Literal["honest", "reference"]
+Style = Literal["honest", "reference", "published"]
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,8 @@ class Metric:
         meaning: One sentence for the hover title.
         unit: What the independent units are ("procedures", "polyps").
         style: "reference" where self-pairs count as true positives, as in the published
-            programs; "honest" where they are left out.
+            programs; "published" where the papers' tool chain computes something else than the
+            figure's name says; "honest" where neither is so.
     """
 
     key: str
@@ -85,12 +86,19 @@ class Method:
 class Comparison:
     """Methods (rows) by metrics (columns).
 
+    Attributes:
+        metrics: The columns.
+        methods: The rows; differences are to the first.
+        alike: By metric key, the methods to print bold: the best and those no different from it
+            in pairs. An absent key leaves it to `best_method`.
+
     Raises:
         PolyplinkError: If a name occurs twice, or a method gives a figure of no metric.
     """
 
     metrics: tuple[Metric, ...]
     methods: tuple[Method, ...]
+    alike: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         keys = [metric.key for metric in self.metrics]
@@ -153,3 +161,15 @@ def best_method(comparison: Comparison, metric: Metric) -> str | None:
     ]
     borne_out = all(method.differences.get(metric.key, ABSENT).excludes_zero for method in against)
     return best if borne_out else None
+
+
+def bold_methods(comparison: Comparison, metric: Metric) -> tuple[str, ...]:
+    """Names of the methods to print bold in a column, as the papers do.
+
+    The best and those no different from it where that was worked out, see `Comparison.alike`;
+    else the one that `best_method` names.
+    """
+    if metric.key in comparison.alike:
+        return comparison.alike[metric.key]
+    best = best_method(comparison, metric)
+    return () if best is None else (best,)

@@ -11,7 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from polyplink.artefacts import write_text
 from polyplink.report import formats
 from polyplink.report.charts import Chart, training_charts
-from polyplink.report.figures import ABSENT, best_method, figure_of
+from polyplink.report.figures import ABSENT, bold_methods, figure_of
 from polyplink.report.matching import Matching, match
 from polyplink.report.matrix import Matrix, draw
 from polyplink.report.model import Procedure, Report
@@ -103,7 +103,7 @@ def environment() -> Environment:
         "clock": formats.clock,
         "duration": formats.duration,
     }
-    made.globals |= {"figure_of": figure_of, "best_method": best_method, "absent": ABSENT}
+    made.globals |= {"figure_of": figure_of, "bold_methods": bold_methods, "absent": ABSENT}
     return made
 
 

@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from polyplink.artefacts import whole_file
-from polyplink.report.figures import ABSENT, Comparison, Figure, best_method, figure_of
+from polyplink.report.figures import ABSENT, Comparison, Figure, bold_methods, figure_of
 from polyplink.report.formats import interval, number, reason
 from polyplink.report.model import Report
 
@@ -25,6 +25,7 @@ CSV_COLUMNS = (
     "difference_low",
     "difference_high",
     "missing",
+    "bold",
 )
 
 
@@ -42,7 +43,8 @@ def comparison_table(comparison: Comparison) -> Table:
     Paired differences are in the report and in the CSV file; here the best is bold where they
     bear it out.
     """
-    table = Table(caption="95 % intervals over procedures; bold: better in pairs beyond chance")
+    said = "the best and those no different" if comparison.alike else "better beyond chance"
+    table = Table(caption=f"95 % intervals over procedures, n of them; bold: {said}, in pairs")
     table.add_column("figure")
     for method in comparison.methods:
         table.add_column(Text(method.name), justify="right")
@@ -52,11 +54,11 @@ def comparison_table(comparison: Comparison) -> Table:
         table.add_row(Text(group, style="italic"))
         for metric in metrics:
             figures = [figure_of(method, metric) for method in comparison.methods]
-            best = best_method(comparison, metric)
+            bold = bold_methods(comparison, metric)
             note = "\n(self-pairs counted)" if metric.style == "reference" else ""
             units = max((figure.units or 0 for figure in figures), default=0)
             cells = [
-                figure_text(figure, best == method.name)
+                figure_text(figure, method.name in bold)
                 for figure, method in zip(figures, comparison.methods, strict=True)
             ]
             table.add_row(Text(f"{metric.name}{note}"), *cells, str(units) if units else "")
@@ -103,5 +105,6 @@ def write_csv(path: Path, comparison: Comparison) -> None:
                         *(figure.units, metric.unit),
                         *(difference.value, difference.low, difference.high),
                         reason(figure),
+                        method.name in bold_methods(comparison, metric),
                     )
                 )

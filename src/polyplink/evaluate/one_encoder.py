@@ -1,0 +1,191 @@
+"""One encoder: every task that is asked for, its figures with their resamples and its tables."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from polyplink.associate.similarity import Reals
+from polyplink.evaluate.asked import EvaluationSettings, Facts
+from polyplink.evaluate.counting_task import (
+    Counted,
+    CountedScene,
+    count_task,
+    counted_scenes,
+    fold_rows,
+)
+from polyplink.evaluate.figures import reid_rows, retrieval_figures
+from polyplink.evaluate.intervals import draw_weights
+from polyplink.evaluate.measures import (
+    Measures,
+    counting_measures,
+    published_measures,
+    published_reid_measures,
+    reid_measures,
+    retrieval_measures,
+)
+from polyplink.evaluate.operating_curve import curve_table, operating_curve
+from polyplink.evaluate.published import published_precision, published_reid
+from polyplink.evaluate.queries import nearest, query_table, retrieve_without_own
+from polyplink.evaluate.reid import reidentify
+from polyplink.evaluate.retrieval import retrieve
+from polyplink.evaluate.samples import Samples
+from polyplink.evaluate.tracking_table import TrackingTruth
+from polyplink.evaluate.tracking_task import track_rows, track_task, tracking_measures, truths
+
+
+@dataclass
+class Work:
+    """What is asked of every encoder alike.
+
+    Attributes:
+        settings: How to evaluate.
+        facts: What some tasks need.
+        seen: By procedure, who meets whom: filled by the first encoder, for all.
+    """
+
+    settings: EvaluationSettings
+    facts: Facts
+    seen: dict[str, TrackingTruth] = field(default_factory=dict)
+
+
+@dataclass
+class Done:
+    """What has been found for one encoder so far.
+
+    Attributes:
+        measures: Figures with their resamples.
+        parts: Fields of `EncoderFigures`.
+        tables: By name, tables that are stacked over encoders.
+    """
+
+    measures: Measures = field(default_factory=dict)
+    parts: dict[str, Any] = field(default_factory=dict)
+    tables: dict[str, list[pl.DataFrame]] = field(default_factory=dict)
+
+
+def _retrieval(done: Done, unit: Reals, samples: Samples, settings: EvaluationSettings) -> None:
+    weights = _weights(len(samples.procedures), settings)
+    found = retrieve(unit, samples)
+    published = published_precision(unit, samples, found)
+    done.measures |= retrieval_measures(found, samples, weights)
+    done.measures |= published_measures(found, published, samples, weights)
+    if settings.without_own:
+        without = retrieval_measures(retrieve_without_own(unit, samples), samples, weights)
+        done.measures |= {f"{name} (without own)": value for name, value in without.items()}
+    done.parts["retrieval"] = retrieval_figures(found, samples)
+    table = query_table(samples, found, nearest(unit, samples), published)
+    done.tables["queries"] = [table]
+
+
+def _reid(done: Done, unit: Reals, samples: Samples, settings: EvaluationSettings) -> None:
+    weights = _weights(len(samples.procedures), settings)
+    found = reidentify(unit, samples)
+    published = published_reid(unit, samples)
+    done.measures |= reid_measures(found, samples, weights)
+    done.measures |= published_reid_measures(published, samples, weights)
+    done.parts["pairs"] = (found.positives, found.negatives)
+    done.parts["reid"] = reid_rows(unit, samples)
+
+
+def _weights(units: int, settings: EvaluationSettings) -> npt.NDArray[np.int64]:
+    return draw_weights(units, resamples=settings.resamples, seed=settings.seed)
+
+
+def _counting(done: Done, unit: Reals, samples: Samples, work: Work) -> None:
+    settings, facts, seen = work.settings, work.facts, work.seen
+    scenes, without = counted_scenes(unit, samples, settings.form)
+    counted = count_task(
+        scenes,
+        samples,
+        settings.grid,
+        clusterers=settings.clusterers,
+        chosen_on=settings.chosen_on,
+        adenoma=facts.adenoma,
+        threads=settings.threads,
+    )
+    if "tracking" in settings.tasks and facts.boxes is not None and not seen:
+        seen |= truths(scenes, facts.boxes)
+    tracking, tables = {}, []
+    for name, one in counted.items():
+        weights = _weights(len(one.figures.folds) or len(scenes), settings)
+        if "counting" in settings.tasks:
+            done.measures |= counting_measures(
+                name, one.figures.folds, weights.shape[1], weights, one.clinic
+            )
+        if seen:
+            scored = track_task(one, scenes, seen)
+            done.measures |= tracking_measures(name, scored, weights)
+            tracking[name] = track_rows(scored, seen)
+        tables.append(_assignment(name, one, scenes, samples, seen))
+    kept = counted if "counting" in settings.tasks else {}
+    done.parts |= {
+        "counting": {name: one.figures for name, one in kept.items()},
+        "converged": {n: tuple(c.converged for c in one.clusterings) for n, one in kept.items()},
+        "clinic": {name: one.clinic for name, one in kept.items() if one.clinic is not None},
+        "tracking": tracking,
+        "not_converged": counted["temporal_ap"].not_converged if "temporal_ap" in counted else 0.0,
+        "not_counted": without,
+    }
+    curves = [
+        curve_table(one.settings, operating_curve(one.counts, one.converged)).select(
+            pl.lit(name).alias("clusterer"), pl.all()
+        )
+        for name, one in kept.items()
+    ]
+    done.tables |= {"curve": curves, "assignment": tables}
+
+
+def _assignment(
+    name: str,
+    counted: Counted,
+    scenes: Sequence[CountedScene],
+    samples: Samples,
+    seen: dict[str, TrackingTruth],
+) -> pl.DataFrame:
+    """Cluster and track of every tracklet of known polyp under its fold's setting."""
+    parts = []
+    for scene, found in fold_rows(counted, scenes):
+        track = None
+        if scene.procedure in seen:
+            track = pl.Series(seen[scene.procedure].tracks(found.labels).track, dtype=pl.Int64)
+        parts.append(
+            pl.DataFrame(
+                {
+                    "clusterer": name,
+                    "procedure_id": scene.procedure,
+                    "tracklet_id": [samples.tracklet_ids[row] for row in scene.rows],
+                    "cluster": pl.Series(found.labels, dtype=pl.Int64),
+                    "track": track,
+                    "converged": found.converged,
+                },
+                schema_overrides={"track": pl.Int64},
+            )
+        )
+    return pl.concat(parts) if parts else pl.DataFrame()
+
+
+def evaluate_one(unit: Reals, samples: Samples, work: Work) -> Done:
+    """All tasks that are asked for, of one encoder.
+
+    Args:
+        unit: Embeddings (n, d) of length 1.
+        samples: Whose they are.
+        work: What is asked; what is found once for all encoders is kept in it.
+    """
+    settings = work.settings
+    done = Done()
+    rows = np.flatnonzero(
+        ~np.isin(np.array(samples.procedures), settings.chosen_on)[samples.procedure]
+    )
+    own, part = unit[rows], samples.take(rows)
+    if "retrieval" in settings.tasks:
+        _retrieval(done, own, part, settings)
+    if "reid" in settings.tasks:
+        _reid(done, own, part, settings)
+    if {"counting", "tracking"} & set(settings.tasks):
+        _counting(done, unit, samples, work)
+    return done

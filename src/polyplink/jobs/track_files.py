@@ -1,0 +1,124 @@
+"""Tracks as MOTChallenge files, in the folders that TrackEval reads, and any tracker's scored."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import polars as pl
+
+from polyplink.artefacts import write_text
+from polyplink.data import DataSet, import_mot, write_mot
+from polyplink.data.formats.mot import FIRST
+from polyplink.errors import PolyplinkError
+from polyplink.evaluate.box_tracks import BoxTracks
+from polyplink.evaluate.tracking import score_tracks
+from polyplink.evaluate.tracking_scores import TrackingCounts
+from polyplink.tracklets import Prepared
+
+BENCHMARK = "polyplink"  # TrackEval: --BENCHMARK polyplink --SPLIT_TO_EVAL PART
+_BOX = ("x", "y", "w", "h")
+
+
+def tracklet_boxes(prepared: Prepared) -> pl.DataFrame:
+    """Every box of every tracklet of known polyp, one of a polyp in a frame.
+
+    Returns:
+        procedure_id, tracklet_id, polyp_id, frame, x, y, w, h. Where a polyp has two boxes in a
+        frame the one of the tracklet that began first is kept, as in the evaluation.
+    """
+    tracklets = prepared.tracklets.filter(pl.col("polyp_id").is_not_null())
+    runs = tracklets.select(
+        "tracklet_id",
+        "first_frame",
+        pl.int_ranges(pl.col("offset"), pl.col("offset") + pl.col("n")).alias("row"),
+    ).explode("row")
+    boxes = prepared.detections.select("procedure_id", "polyp_id", "frame", *_BOX)[
+        runs["row"].to_numpy()
+    ]
+    every = boxes.hstack(runs.select("tracklet_id", "first_frame"))
+    return (
+        every.sort("first_frame", maintain_order=True)
+        .unique(["procedure_id", "polyp_id", "frame"], keep="first", maintain_order=True)
+        .sort("procedure_id", "frame", maintain_order=True)
+        .drop("first_frame")
+    )
+
+
+def write_trackeval(out: Path, prepared: Prepared, assignment: pl.DataFrame, part: str) -> None:
+    """Write truth and every method's tracks in TrackEval's layout.
+
+    `gt/mot_challenge/polyplink-PART/PROCEDURE/gt/gt.txt` and `seqinfo.ini`,
+    `gt/mot_challenge/seqmaps/polyplink-PART.txt`, and
+    `trackers/mot_challenge/polyplink-PART/METHOD, CLUSTERER/data/PROCEDURE.txt`.
+
+    Args:
+        out: Folder to write into.
+        prepared: The tracklets.
+        assignment: Tracks, see `EvaluationTables.assignment`.
+        part: Part of the data set, which names the split.
+    """
+    boxes = tracklet_boxes(prepared)
+    names = assignment["procedure_id"].unique(maintain_order=True).to_list()
+    data = prepared.data
+    truth = DataSet.of(
+        boxes.filter(pl.col("procedure_id").is_in(names)),
+        data.procedures.filter(pl.col("procedure_id").is_in(names)),
+        data.polyps.filter(pl.col("procedure_id").is_in(names)),
+    )
+    split = f"{BENCHMARK}-{part}"
+    gt = out / "gt" / "mot_challenge"
+    write_mot(truth, gt / split, kind="gt")
+    write_text(gt / "seqmaps" / f"{split}.txt", "\n".join(["name", *names]) + "\n")
+    trackers = out / "trackers" / "mot_challenge" / split
+    for (method, clusterer), rows in assignment.group_by(
+        "method", "clusterer", maintain_order=True
+    ):
+        tracks = boxes.join(
+            rows.select("tracklet_id", "track"), on="tracklet_id", maintain_order="left"
+        )
+        folder = trackers / f"{method}, {clusterer}".replace("/", "_") / "data"
+        for name in names:
+            lines = _lines(tracks.filter(pl.col("procedure_id") == name))
+            write_text(folder / f"{name}.txt", lines)
+
+
+def _lines(tracks: pl.DataFrame) -> str:
+    """Frame, track, box, confidence 1 and three columns that are not used, for each box."""
+    unused = [pl.lit(-1).alias(f"unused_{k}") for k in range(3)]
+    columns = (pl.col("frame") + FIRST, pl.col("track") + 1, *_BOX, pl.lit(1).alias("confidence"))
+    return tracks.select(*columns, *unused).write_csv(include_header=False)
+
+
+def _read(folder: Path, kind: str, size: tuple[int, int] | None) -> dict[str, BoxTracks]:
+    data = import_mot(folder, images=False, kind=kind, size=size).data
+    found = {}
+    for name in data.procedures["procedure_id"]:
+        rows = data.detections.filter(pl.col("procedure_id") == name)
+        nameless = rows["polyp_id"].null_count()
+        PolyplinkError.unless(
+            nameless == 0,
+            f"{folder}: {nameless} boxes of {name} have no track",
+            "give every box the id of its track",
+        )
+        box = rows.select(_BOX).to_numpy()
+        found[name] = BoxTracks.of(rows["frame"].to_numpy(), rows["polyp_id"].to_numpy(), box)
+    return found
+
+
+def score_files(truth: Path, tracker: Path) -> Mapping[str, TrackingCounts]:
+    """Score any tracker's MOTChallenge files, sequence by sequence; see `tracking_figures`.
+
+    Args:
+        truth: Folder of `<sequence>/gt/gt.txt` with `seqinfo.ini`.
+        tracker: Folder of `<sequence>.txt`.
+
+    Raises:
+        PolyplinkError: If a file is missing or broken, or a box has no track.
+    """
+    true = _read(truth, "gt", None)
+    missing = [name for name in true if not (tracker / f"{name}.txt").is_file()]
+    if missing:
+        raise PolyplinkError(f"no {tracker / missing[0]}.txt", "write one file per sequence")
+    # Frames end where they end: a tracker's boxes need no size of their own to be compared.
+    found = _read(tracker, "det", (1 << 20, 1 << 20))
+    empty = BoxTracks.of([], [], [])
+    return {name: score_tracks(one, found.get(name, empty)) for name, one in true.items()}
