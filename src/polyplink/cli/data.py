@@ -74,6 +74,10 @@ def simulate(
     as_json: AsJson = False,
 ) -> None:
     """Make procedures with known identities, or check that they are as published."""
+    from polyplink.workers import HEAVY, start_server
+
+    if workers > 1:
+        start_server(HEAVY)  # beside this process's own imports, which take as long
     from polyplink import jobs
 
     if check:

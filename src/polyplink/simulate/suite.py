@@ -21,7 +21,7 @@ from polyplink.simulate.origin import TRUTH, Origin
 from polyplink.simulate.specs import Preset
 from polyplink.simulate.truth import read_truth
 from polyplink.simulate.write import Job, write_procedure
-from polyplink.workers import as_done
+from polyplink.workers import HEAVY, as_done
 
 Progress = Callable[[int, int], None]
 
@@ -105,7 +105,7 @@ def _make(jobs: Sequence[Job], workers: int, progress: Progress | None) -> None:
     done = len(jobs) - len(missing)
     tell = progress or (lambda done, total: None)
     tell(done, len(jobs))
-    with contextlib.closing(as_done(write_procedure, missing, workers)) as made:
+    with contextlib.closing(as_done(write_procedure, missing, workers, HEAVY)) as made:
         for count, _ in enumerate(made, start=done + 1):
             tell(count, len(jobs))
 

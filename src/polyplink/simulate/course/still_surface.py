@@ -60,7 +60,7 @@ def _fold_angles(  # pragma: no cover
 @numba.njit(cache=True, nogil=True)
 def _calm(z: float, c: float, s: float, calm: Single, numbers: Single) -> float:  # pragma: no cover
     """`scene.fold_share` at one place; calm (k, 3): twice its cosine and sine, z."""
-    share = numbers[1]
+    share: float = numbers[1]
     for k in range(calm.shape[0]):
         along = z - calm[k, 2]
         apart = along * along + numbers[2] - calm[k, 0] * c - calm[k, 1] * s
@@ -193,7 +193,7 @@ class StillSurface:
         _fold_angles(points, bends, self.line, self.tube, at)
         torch.from_numpy(at[0]).cos_()
         _walls(points, at[0], at, self.tube, self.calm, _NUMBERS)
-        return at[0]
+        return np.asarray(at[0])
 
     def _lumps(self, points: Tensor) -> Tensor:
         turn, shift = self.turn
