@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -91,12 +92,18 @@ def open_folder() -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
+def _needed(name: str, folder: Path) -> dict[str, Any]:
+    """What an importer of `write_every_format` must be given."""
+    needed: dict[str, Any] = {"size": (64, 48)} if name == "yolo" else {}
+    return {"cases": folder / "cases.csv"} if name == "sun" else needed
+
+
 @pytest.mark.parametrize("what", ["file", "folder"])
 def test_what_may_not_be_read_is_named_in_one_line(open_folder: Path, what: str) -> None:
     readers = write_every_format(open_folder)
     for name in readers:
         folder = open_folder / name
-        own = {"yolo": {"size": (64, 48)}, "sun": {"cases": folder / "cases.csv"}}.get(name, {})
+        own = _needed(name, folder)
         import_data(name, folder, open_folder / f"{name} tables", **own)  # modules are there
         texts = {".xml", ".txt", ".json", ".csv", ".xlsx"}
         files = sorted(p for p in folder.rglob("*") if p.suffix in texts)
