@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from polyplink.bench import (
     bags,
     bootstrap,
+    embed,
     input,
     reid,
     retrieval,
@@ -41,6 +42,7 @@ CATALOGUE: Mapping[str, Bench] = {
     "sweep": Bench(sweep.run, sweep.TRACKLETS),
     "retrieval": Bench(retrieval.run, retrieval.TRACKLETS),
     "reid": Bench(reid.run, reid.TRACKLETS),
+    "embed": Bench(embed.run, embed.TRACKLETS),
     "bootstrap": Bench(bootstrap.run, bootstrap.RESAMPLES),
     "step": Bench(step.run, step.BAGS),
     "simulate": Bench(simulate.run, simulate.CROPS),
