@@ -13,7 +13,7 @@ import pytest
 
 from polyplink.data import read_data, write_real_colon
 from polyplink.errors import PolyplinkError
-from polyplink.jobs import import_data
+from polyplink.jobs import IMPORTERS, import_data
 from tests.data.corrupted import write_every_format
 from tests.samples import write_procedures
 
@@ -46,6 +46,14 @@ def test_tables_do_not_go_into_the_data_set_itself(tmp_path: Path) -> None:
     for out in (tmp_path / "raw", tmp_path / "raw" / "tables"):
         with pytest.raises(PolyplinkError, match="in which nothing is changed"):
             import_data("real-colon", tmp_path / "raw", out)
+
+
+def test_a_link_to_itself_is_no_data_set(tmp_path: Path) -> None:
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    for name in IMPORTERS:
+        with pytest.raises(PolyplinkError, match="loop"):
+            import_data(name, loop, tmp_path / "out")
 
 
 def test_an_option_that_a_format_does_not_take_names_those_that_do(tmp_path: Path) -> None:

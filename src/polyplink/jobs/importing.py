@@ -1,6 +1,7 @@
 """Reading a data set, as it was released or exported, into a data folder."""
 
 import inspect
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -89,7 +90,8 @@ def import_data(
     settings |= {} if histology_map is None else {"histology_map": histology_map}
     maps = find_maps(histology_map or "papers")
     record = RunRecord("import", settings=settings | given)
-    if out.resolve().is_relative_to(source.resolve()):
+    # Of realpath, because resolve fails on a link that leads to itself.
+    if Path(os.path.realpath(out)).is_relative_to(os.path.realpath(source)):
         raise PolyplinkError(
             f"{out} is inside the data set {source}, in which nothing is changed",
             "name another folder for the tables",

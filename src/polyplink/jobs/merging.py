@@ -1,5 +1,6 @@
 """Putting imported data sets into one data folder."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -24,12 +25,13 @@ def merge_data(out: Path, folders: Sequence[Path], *, histology_map: str | None 
     Raises:
         PolyplinkError: If a folder is no data folder, is named twice or is `out`, or ids clash.
     """
-    places: dict[Path, Path] = {}
+    places: dict[str, Path] = {}
     for folder in folders:
-        if folder.resolve() in places:
+        place = os.path.realpath(folder)
+        if place in places:
             raise PolyplinkError(f"{folder} is named twice", "name each folder once")
-        places[folder.resolve()] = folder
-    if out.resolve() in places:
+        places[place] = folder
+    if os.path.realpath(out) in places:
         raise PolyplinkError(
             f"{out} is one of the folders to merge", "name another folder for the result"
         )

@@ -159,7 +159,9 @@ def test_mistakes_of_folders(tmp_path: Path) -> None:
     with pytest.raises(PolyplinkError, match=r"has no labels \(labels/\*\.txt\); check the path"):
         import_yolo(tmp_path)
     root = labels(tmp_path, v_0="0 0.5 0.5 0.5 0.5\n")
-    with pytest.raises(PolyplinkError, match="say the size of the frames, or put the images"):
+    with pytest.raises(
+        PolyplinkError, match="say the size of the frames with --size WxH, or put the images"
+    ):
         import_yolo(root)
     with pytest.raises(PolyplinkError, match="no sixth 'x'; choose one of: score, track"):
         import_yolo(root, sixth="x")

@@ -163,7 +163,7 @@ def _in_pixels(
     if unknown.height:
         raise PolyplinkError(
             f"{unknown['at'][0]}: the size of its frame is not known",
-            "say the size of the frames, or put the images beside the labels",
+            "say the size of the frames with --size WxH, or put the images beside the labels",
         )
     return boxes.with_columns(
         x=(pl.col("cx") - pl.col("w") / 2) * width,
