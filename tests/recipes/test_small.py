@@ -7,9 +7,17 @@ from polyplink.recipes.small import FRAMES
 from tests.learn.sets import bare_set
 
 SMALL = [recipe() for name, recipe in RECIPES.items() if name.endswith("-small")]
-# The train part of the preset `small`, in its proportions: 70 polyps of about 4 tracklets.
-LENGTHS = [8 + (7 * i) % 8 for i in range(280)]
-DATA = bare_set(LENGTHS, [i // 4 for i in range(280)], fragment=2)
+# Crops of the first tracklets that `small` trains on, by polyp (seed 0), three times over.
+CROPS = 3 * [
+    [13, 11, 11, 8], [12, 11, 15, 15, 15], [8, 8, 8, 8], [12, 8, 13, 11, 14], [13, 8, 8, 8],
+    [11, 9, 9, 12, 13, 12], [12, 14, 13, 15], [15, 15, 15], [15, 12, 15, 14, 11], [12, 15, 15],
+    [8, 8, 8, 15, 8], [15, 12, 14, 12, 11], [14, 10, 15, 15], [12, 14, 15, 11, 8], [8, 9, 8],
+    [11, 9, 10, 12], [15, 11, 14], [15, 13, 15, 10], [8, 14, 9], [9, 11, 10, 10, 8],
+    [8, 12, 10], [12, 11, 12], [10, 12, 14, 15], [15, 9, 8], [13, 8, 8, 10, 8], [14, 15, 15, 15],
+]  # fmt: skip
+LENGTHS = [crops for polyp in CROPS for crops in polyp]
+POLYPS = [i for i, polyp in enumerate(CROPS) for _ in polyp]
+DATA = bare_set(LENGTHS, POLYPS, fragment=2)
 
 
 def frames_seen(config: TrainConfig) -> tuple[int, int]:
@@ -36,7 +44,7 @@ def test_all_see_nearly_as_many_frames() -> None:
     for config in SMALL:
         totals[config.name], step = frames_seen(config)
         assert step == FRAMES, config.name
-    assert min(totals.values()) > 0.95 * max(totals.values()), totals
+    assert min(totals.values()) > 0.9 * max(totals.values()), totals
 
 
 def test_they_are_the_methods() -> None:

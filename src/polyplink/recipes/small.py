@@ -22,8 +22,8 @@ from polyplink.recipes.ntssl import ntssl_demo
 
 BACKBONE = "timm:test_resnet"
 FRAMES = 240  # in a step
-EPOCHS = 8  # of NTSSL, which sees every fragment five times in one; others have more
-SUPERVISED_EPOCHS = 36  # a polyp's last bag of an epoch is filled up: an epoch is a little more
+EPOCHS = 6  # of NTSSL, which sees every fragment five times in one; others have more
+SUPERVISED_EPOCHS = 24  # a polyp's last bag of an epoch is filled up: an epoch is a little more
 VIEWS = 8  # per polyp of the supervised methods
 
 
