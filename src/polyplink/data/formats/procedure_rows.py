@@ -96,7 +96,8 @@ def _require_sizes(rows: pl.DataFrame) -> None:
     if bare.height:
         raise PolyplinkError(
             f"procedure {bare['procedure_id'][0]}: width and height of its frames are not known",
-            "say the size of the frames with --size WxH, or write them into procedures.csv beside the source",
+            "say the size of the frames with --size WxH, or write them into procedures.csv beside "
+            "the source",
         )
 
 
