@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from sklearn import cluster
 
 from polyplink.associate.density import average_linkage, dbscan, distances, hdbscan, noise_alone
+from polyplink.associate.settings import Hdbscan, paper_grid
 from polyplink.errors import PolyplinkError
 
 rng = np.random.default_rng(0)
@@ -60,6 +61,14 @@ def test_hdbscan_finds_what_is_apart_and_leaves_noise_alone() -> None:
     assert hdbscan(np.ones((1, 1)), 2, 1).tolist() == [0]
 
 
+@settings(deadline=None, max_examples=40)
+@given(st.integers(0, 999), st.integers(1, 20), st.sampled_from(paper_grid().hdbscans))
+def test_hdbscan_answers_every_procedure(seed: int, n: int, setting: Hdbscan) -> None:
+    labels = setting.cluster(similarities(seed, n), np.zeros(n)).labels
+    assert sorted(set(labels.tolist())) == list(range(labels.max() + 1))
+    assert labels.shape == (n,)
+
+
 def test_noise_is_numbered_by_first_appearance() -> None:
     assert noise_alone([-1, 4, -1, 0, 4]).tolist() == [0, 1, 2, 3, 1]
 
@@ -72,6 +81,8 @@ def test_what_is_out_of_range_is_refused() -> None:
         dbscan(V, 0.5, 0)
     with pytest.raises(PolyplinkError, match="min_cluster_size 1"):
         hdbscan(V, 1, 1)
+    with pytest.raises(PolyplinkError, match="selection 'x'"):
+        hdbscan(V, 2, 1, "x")  # type: ignore[arg-type]
     with pytest.raises(PolyplinkError, match="a threshold is not finite"):
         average_linkage(V, [np.nan])
     with pytest.raises(PolyplinkError, match="not finite"):

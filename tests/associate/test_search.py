@@ -19,7 +19,7 @@ GRID = Grid(
     preferences=(-1.0, 0.5),
     thresholds=(0.3, 0.7),
     dbscans=(Dbscan(0.3, 2), Dbscan(0.5, 3)),
-    hdbscans=(Hdbscan(2, 1), Hdbscan(3, 1, 0.2)),
+    hdbscans=(Hdbscan(2, 1), Hdbscan(3, 1, "leaf")),
     linkages=(Agglomerative(0.3), Agglomerative(0.6)),
 )
 

@@ -5,6 +5,8 @@ al. (2024) with hierarchical clustering. A point that a density method calls noi
 like no other: here it stands alone. Kept as one cluster -1, all noise would count as one polyp.
 """
 
+from typing import Literal
+
 import numpy as np
 import numpy.typing as npt
 from scipy.cluster.hierarchy import fcluster, linkage
@@ -14,6 +16,7 @@ from polyplink.associate.similarity import Reals, checked_square
 from polyplink.errors import PolyplinkError
 
 Labels = npt.NDArray[np.int32]
+Selection = Literal["eom", "leaf"]
 
 
 def distances(V: npt.ArrayLike) -> Reals:
@@ -66,15 +69,18 @@ def dbscan(V: npt.ArrayLike, eps: float, min_samples: int) -> Labels:
 
 
 def hdbscan(
-    V: npt.ArrayLike, min_cluster_size: int, min_samples: int, epsilon: float = 0.0
+    V: npt.ArrayLike, min_cluster_size: int, min_samples: int, selection: Selection = "eom"
 ) -> Labels:
     """HDBSCAN on 1 - V; a procedure may be one cluster.
+
+    scikit-learn's `cluster_selection_epsilon` is not offered: in version 1.9.1 it fails beside
+    numpy 2.4 (a one-element array is taken for a number).
 
     Args:
         V: Similarities (n, n).
         min_cluster_size: Tracklets of the smallest cluster, 2 or more.
         min_samples: Neighbours, itself included, that distances are smoothed over.
-        epsilon: Distance below which clusters are not split.
+        selection: Which clusters of the tree: the most stable ("eom") or the finest ("leaf").
 
     Returns:
         Labels (n,), noise standing alone; all alone where there are fewer tracklets than
@@ -84,9 +90,9 @@ def hdbscan(
         PolyplinkError: If a parameter is out of range.
     """
     PolyplinkError.unless(
-        min_cluster_size >= 2 and min_samples >= 1 and epsilon >= 0,
-        f"min_cluster_size {min_cluster_size}, min_samples {min_samples}, epsilon {epsilon}",
-        "give 2 or more, 1 or more, and 0 or more",
+        min_cluster_size >= 2 and min_samples >= 1 and selection in ("eom", "leaf"),
+        f"min_cluster_size {min_cluster_size}, min_samples {min_samples}, selection {selection!r}",
+        "give 2 or more, 1 or more, and eom or leaf",
     )
     D = distances(V)
     if len(D) < max(min_cluster_size, min_samples):
@@ -96,7 +102,7 @@ def hdbscan(
     model = HDBSCAN(
         min_cluster_size=min_cluster_size,
         min_samples=min_samples,
-        cluster_selection_epsilon=epsilon,
+        cluster_selection_method=selection,
         metric="precomputed",
         allow_single_cluster=True,
         copy=True,

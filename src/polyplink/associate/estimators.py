@@ -15,6 +15,7 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import validate_data
 
+from polyplink.associate.density import Selection
 from polyplink.associate.settings import (
     Agglomerative,
     Clustering,
@@ -160,17 +161,17 @@ class HDBSCANClustering(_Clustering):
         self,
         min_cluster_size: int = 2,
         min_samples: int = 1,
-        epsilon: float = 0.0,
+        selection: Selection = "eom",
         *,
         affinity: Affinity = "l2",
     ) -> None:
         self.min_cluster_size = min_cluster_size
         self.min_samples = min_samples
-        self.epsilon = epsilon
+        self.selection = selection
         self.affinity = affinity
 
     def _setting(self) -> Setting:
-        return Hdbscan(self.min_cluster_size, self.min_samples, self.epsilon)
+        return Hdbscan(self.min_cluster_size, self.min_samples, self.selection)
 
 
 class AgglomerativeClustering(_Clustering):
