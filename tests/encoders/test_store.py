@@ -10,7 +10,6 @@ from polyplink.encoders.store import (
     store_folder,
     stored,
     stored_path,
-    weights_path,
 )
 from polyplink.errors import PolyplinkError
 
@@ -36,29 +35,12 @@ def test_the_folder_follows_the_environment(
     assert stored() == []
 
 
-def test_names_find_what_was_added(store: Path, tmp_path: Path) -> None:
-    path = stored_path("endofm")
-    path.write_bytes(b"x")
-    assert weights_path(Path("endofm")) == path == store / "endofm.safetensors"
-    assert weights_path(Path("endofm.safetensors")) == path
-    assert stored() == [path]
-    run = tmp_path / "run"
-    run.mkdir()
-    (run / "weights.safetensors").write_bytes(b"x")
-    assert weights_path(run) == run / "weights.safetensors"
+def test_names_are_no_paths(store: Path) -> None:
+    stored_path("endofm").write_bytes(b"x")
+    assert stored() == [store / "endofm.safetensors"]
     for name in ("", "../x", "a/b", ".hidden"):
         with pytest.raises(PolyplinkError, match="is no name for weights"):
             stored_path(name)
-
-
-def test_known_weights_that_are_missing_say_where_they_are_to_be_had(store: Path) -> None:
-    with pytest.raises(PolyplinkError) as caught:
-        weights_path(Path("endofm"))
-    for part in ("Endo-FM", "1H7B91Ewm4QkZRsnUk1Bn0IQch5P8C7Xl", "Apache-2.0", "weights add"):
-        assert part in str(caught.value)
-    for nothing in (Path("nothing"), Path("some/where")):
-        with pytest.raises(PolyplinkError, match=f"no weights at {nothing}"):
-            weights_path(nothing)
 
 
 def test_a_changed_file_is_noticed(store: Path) -> None:

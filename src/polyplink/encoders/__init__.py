@@ -12,11 +12,12 @@ from polyplink.encoders.device import memory_suffices, pick_device, place, preci
 from polyplink.encoders.embed import Embedder, NetworkEmbedder, colour_histogram, embed
 from polyplink.encoders.embeddings import Embeddings, read_embeddings, write_embeddings
 from polyplink.encoders.encoder import ClipWise, Encoder, FrameWise, Tokens
+from polyplink.encoders.finetune import FineTune, merge_adapters, trainable
 from polyplink.encoders.frames import build_frame_encoder
+from polyplink.encoders.lookup import WEIGHTS_FILE, weights_path
 from polyplink.encoders.mve import MveEncoder
 from polyplink.encoders.sfe import SfeEncoder
 from polyplink.encoders.state import check_state, write_tensors
-from polyplink.encoders.store import WEIGHTS_FILE, weights_path
 from polyplink.encoders.tracklet import Projector, TrackletEncoder
 from polyplink.encoders.weights import (
     LoadedEncoder,
@@ -35,6 +36,7 @@ __all__ = [
     "Embeddings",
     "Encoder",
     "EncoderConfig",
+    "FineTune",
     "FoundationConfig",
     "FrameWise",
     "LoadedEncoder",
@@ -56,12 +58,14 @@ __all__ = [
     "embed",
     "load_encoder",
     "memory_suffices",
+    "merge_adapters",
     "pick_device",
     "place",
     "precision",
     "read_embeddings",
     "read_record",
     "save_weights",
+    "trainable",
     "weights_path",
     "write_embeddings",
     "write_tensors",

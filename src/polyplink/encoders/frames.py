@@ -12,6 +12,7 @@ from torch import nn
 
 from polyplink._torchvision import heal_torchvision
 from polyplink.encoders.state import check_state
+from polyplink.encoders.store import stored_path
 from polyplink.errors import PolyplinkError, first_line
 
 FAMILY = "timm:"
@@ -55,6 +56,8 @@ def build_frame_encoder(name: str, weights: Path | None = None) -> tuple[nn.Modu
 
 
 def _load_backbone(model: nn.Module, path: Path) -> None:
+    if not path.is_file() and path.name == str(path):
+        path = added if (added := stored_path(path.name)).is_file() else path
     if not path.is_file():
         raise PolyplinkError(
             f"no file {path} with weights of the frame encoder",

@@ -1,4 +1,4 @@
-"""Where weights that were added lie on this machine, and how to find them by name.
+"""Where weights that were added lie on this machine.
 
 The folder is $POLYPLINK_HOME/weights where that is set, else polyplink/weights in the user's data
 folder ($XDG_DATA_HOME, or ~/.local/share). Beside NAME.safetensors lies its SHA-256.
@@ -8,10 +8,8 @@ import os
 from pathlib import Path
 
 from polyplink.artefacts import file_key, write_text
-from polyplink.encoders.foundation.catalogue import FOUNDATION
 from polyplink.errors import PolyplinkError
 
-WEIGHTS_FILE = "weights.safetensors"
 SUFFIX = ".safetensors"
 
 
@@ -71,29 +69,3 @@ def check_seal(path: Path, digest: str | None = None) -> None:
 
 def _seal_of(path: Path) -> Path:
     return path.with_name(f"{path.name}.sha256")
-
-
-def weights_path(given: Path) -> Path:
-    """The weights file: `given` itself, the one in the run folder `given`, or added weights.
-
-    Raises:
-        PolyplinkError: If there is none; of known weights it is told where they are to be had.
-    """
-    path = given / WEIGHTS_FILE if given.is_dir() else given
-    if path.is_file():
-        return path
-    plain = given.name == str(given)
-    if plain and not given.is_dir() and (added := stored_path(given.name)).is_file():
-        return added
-    if plain and (spec := FOUNDATION.get(given.name)) is not None:
-        origin = spec.origin
-        raise PolyplinkError(
-            f"the weights of {spec.title} are not on this machine, and nothing is downloaded",
-            f"get {origin.file} from {origin.source} (licence: {origin.licence}), then "
-            "`polyplink weights add FILE`",
-        )
-    raise PolyplinkError(
-        f"no weights at {path}",
-        "give a .safetensors file, a folder `polyplink train` made, or a name that "
-        "`polyplink weights list` shows",
-    )

@@ -15,8 +15,9 @@ from polyplink.encoders.build import build_encoder
 from polyplink.encoders.config import AnyEncoderConfig, FoundationConfig
 from polyplink.encoders.device import memory_suffices, place
 from polyplink.encoders.encoder import Encoder
+from polyplink.encoders.lookup import weights_path
 from polyplink.encoders.state import check_state, write_tensors
-from polyplink.encoders.store import check_seal, weights_path
+from polyplink.encoders.store import check_seal
 from polyplink.errors import PolyplinkError, first_line
 from polyplink.tracklets import PrepareSettings
 

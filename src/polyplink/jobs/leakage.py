@@ -40,8 +40,9 @@ def meetings(seen: Seen, data: DataSet, procedures: Sequence[str]) -> list[tuple
     known = [(plain_name(d), d, procedure, patient) for d, procedure, patient in _all(seen)]
     met = {(plain, procedure) for plain, _, procedure, _ in known}
     patients = {(plain, patient) for plain, _, _, patient in known}
-    sets = sorted({d for _, d, _, _ in known})
+    sets = sorted({d for _, d, _, _ in known} | set(seen.datasets))
     found = []
+    pretrained = {plain_name(name) for name in seen.datasets}
     for dataset, procedure, patient in _named(data, procedures):
         plain = plain_name(dataset)
         shared = [why for d in sets if (why := known_overlap(dataset, d))]
@@ -49,6 +50,8 @@ def meetings(seen: Seen, data: DataSet, procedures: Sequence[str]) -> list[tuple
             found.append((procedure, "the procedure itself"))
         elif (plain, patient) in patients:
             found.append((procedure, f"its patient {patient}"))
+        elif plain in pretrained:
+            found.append((procedure, f"{dataset} was in its pre-training"))
         elif shared:
             found.append((procedure, shared[0]))
     return found

@@ -9,8 +9,8 @@ from polyplink.encoders.config import FoundationConfig
 from polyplink.encoders.foundation.catalogue import find_spec
 from polyplink.encoders.foundation.clip import ClipFoundation
 from polyplink.encoders.foundation.frame import FrameFoundation
+from polyplink.encoders.lookup import weights_path
 from polyplink.encoders.state import check_state
-from polyplink.encoders.store import weights_path
 from polyplink.errors import PolyplinkError, first_line
 
 

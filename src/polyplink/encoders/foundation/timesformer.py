@@ -112,7 +112,7 @@ SPECS = (
             file="endo_fm.pth",
             licence="Apache-2.0 (of the repository; none is stated for the weights)",
             sha256="6fc7a64a044f1eff3b7f9eb233df37a3607735848d534364f12c2aebad1aea70",
-            saw=("Colonoscopic", "SUN", "SUN-SEG", "LDPolypVideo", "Hyper-Kvasir",
+            saw=("Colonoscopic", "SUN", "SUN-SEG", "ldpolyp", "Hyper-Kvasir",
                  "Kvasir-Capsule", "CholecTriplet"),
         ),
     ),

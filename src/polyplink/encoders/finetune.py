@@ -1,0 +1,142 @@
+"""Which part of an encoder learns: all, nothing, the last blocks, or low-rank adapters."""
+
+import importlib
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from torch import nn
+
+from polyplink.encoders.encoder import Encoder
+from polyplink.errors import PolyplinkError
+
+_BLOCKS = ("blocks", "layer", "layers", "stages")  # what libraries call their blocks
+_ATTENTION = ("attn", "attention", "mixer")
+
+
+@dataclass(frozen=True)
+class FineTune:
+    """What of a backbone learns; what stands behind it always does.
+
+    Attributes:
+        how: The "whole" backbone, nothing of it ("frozen"), its "last" blocks, or low-rank
+            adapters beside its attention ("lora": Hu et al., ICLR 2022).
+        blocks: How many of the last blocks learn.
+        rank: Rank of the adapters.
+        alpha: Scale of the adapters: they are multiplied by alpha / rank.
+        dropout: Dropout before the adapters.
+    """
+
+    how: Literal["whole", "frozen", "last", "lora"] = "whole"
+    blocks: int = 2
+    rank: int = 8
+    alpha: float = 16.0
+    dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("blocks", "rank"):
+            value = getattr(self, name)
+            PolyplinkError.unless(value >= 1, f"finetune.{name} is {value}", "give 1 or more")
+        PolyplinkError.unless(
+            0.0 <= self.dropout < 1.0, f"finetune.dropout is {self.dropout}", "give one in [0, 1)"
+        )
+
+
+def blocks_of(backbone: nn.Module) -> list[nn.Module]:
+    """The blocks of a backbone in the order of the data.
+
+    Of a ViT its layers, of a ResNet and the like the blocks of all stages.
+
+    Raises:
+        PolyplinkError: If there are none by any known name.
+    """
+    stages = [getattr(backbone, f"layer{i}") for i in range(1, 5) if hasattr(backbone, f"layer{i}")]
+    for module in backbone.modules():
+        if stages:
+            break
+        for name in _BLOCKS:
+            found = getattr(module, name, None)
+            if isinstance(found, nn.ModuleList | nn.Sequential):
+                stages = list(found)
+                break
+    inner = [getattr(stage, "blocks", stage) for stage in stages]
+    parts = [list(p) if isinstance(p, nn.ModuleList | nn.Sequential) else [p] for p in inner]
+    blocks = [block for part in parts for block in part]
+    PolyplinkError.unless(
+        bool(blocks), "the backbone has no blocks by a known name", "set finetune.how=whole"
+    )
+    return blocks
+
+
+def trainable(encoder: Encoder, tune: FineTune) -> Encoder:
+    """Let a part of an encoder learn; the same encoder, changed in place.
+
+    A BatchNorm that does not learn keeps its statistics too (see `Encoder.train`).
+
+    Raises:
+        PolyplinkError: If the backbone has fewer blocks, or no attention to adapt.
+    """
+    encoder.requires_grad_(True)
+    if tune.how == "whole":
+        return encoder
+    encoder.backbone.requires_grad_(False)
+    if tune.how == "last":
+        blocks = blocks_of(encoder.backbone)
+        PolyplinkError.unless(
+            tune.blocks <= len(blocks),
+            f"finetune.blocks is {tune.blocks}, and the backbone has {len(blocks)}",
+            "give fewer",
+        )
+        for block in blocks[-tune.blocks :]:
+            block.requires_grad_(True)
+    if tune.how == "lora":
+        _adapt(encoder, tune)
+    return encoder
+
+
+def _peft() -> Any:
+    try:
+        return importlib.import_module("peft")
+    except ImportError:
+        raise PolyplinkError(
+            "low-rank adapters need peft, which is not installed",
+            "pip install 'polyplink[foundation]'",
+        ) from None
+
+
+def _adapt(encoder: Encoder, tune: FineTune) -> None:
+    """Put adapters beside the linear layers of attention."""
+    targets = [
+        name
+        for name, module in encoder.backbone.named_modules()
+        if isinstance(module, nn.Linear) and any(part in name for part in _ATTENTION)
+    ]
+    PolyplinkError.unless(
+        bool(targets),
+        "the backbone has no attention to adapt",
+        "set finetune.how to whole, last or frozen",
+    )
+    peft = _peft()
+    config = peft.LoraConfig(
+        r=tune.rank,
+        lora_alpha=tune.alpha,
+        lora_dropout=tune.dropout,
+        target_modules=targets,
+        bias="none",
+    )
+    peft.inject_adapter_in_model(config, encoder.backbone)
+
+
+def merge_adapters(encoder: Encoder) -> Encoder:
+    """Add adapters to the layers beside which they stand, and drop them; for saving.
+
+    Afterwards the tensors have the names and shapes that they had before `trainable`, so that
+    the weights are read as any others. An encoder without adapters stays as it is.
+    """
+    for name, module in list(encoder.named_modules()):
+        base = getattr(module, "base_layer", None)
+        if isinstance(base, nn.Module) and hasattr(module, "lora_A"):
+            layer: Any = module
+            layer.merge()
+            parent = encoder.get_submodule(name.rpartition(".")[0])
+            setattr(parent, name.rpartition(".")[2], layer.get_base_layer())
+    return encoder

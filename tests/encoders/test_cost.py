@@ -1,0 +1,55 @@
+"""Counts against formulas, and the counter's own rules."""
+
+import torch
+from torch import nn
+
+from polyplink.encoders.cost import (
+    all_macs,
+    average_macs,
+    convolution_macs,
+    linear_macs,
+    module_macs,
+    norm_macs,
+    parameters,
+)
+
+
+def test_each_rule_equals_a_count_by_hand() -> None:
+    conv = nn.Conv2d(4, 6, 3, groups=2)
+    x = torch.rand(2, 4, 5, 5)
+    y = conv(x)  # 2 6 3 3
+    assert convolution_macs(conv, x, y) == 2 * 6 * 3 * 3 * (4 // 2) * 9
+    linear = nn.Linear(3, 7)
+    assert linear_macs(linear, torch.rand(5, 3), linear(torch.rand(5, 3))) == 5 * 7 * 3
+    for norm, each in ((nn.LayerNorm(4), 4), (nn.LayerNorm(4, elementwise_affine=False), 2)):
+        assert norm_macs(norm, torch.rand(3, 4), torch.rand(3, 4)) == each * 12
+    pool = nn.AdaptiveAvgPool2d(1)
+    assert average_macs(pool, x, pool(x)) == 8 * (25 + 1)
+
+
+class Block(nn.Module):
+    """Counted parts, one used twice, and attention, which is not counted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(8, 8)
+        self.norm = nn.LayerNorm(8)
+        self.attention = nn.MultiheadAttention(8, 2, batch_first=True)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.linear(self.norm(self.linear(x)))  # b s 8
+        found: torch.Tensor = self.attention(x, x, x)[0]
+        return found
+
+
+def test_modules_are_counted_each_time_they_run_and_attention_is_not() -> None:
+    block, x = Block(), torch.rand(2, 5, 8)
+    assert module_macs(block, lambda: block(x)) == 2 * (2 * 5 * 8 * 8) + 4 * (2 * 5 * 8)
+    assert module_macs(block, lambda: None) == 0  # the hooks are gone, and nothing ran
+    products = 2 * 5 * 8 * 8 * (2 + 3 + 1) + 2 * (2 * 5 * 5 * 8)  # linears, qkv, out; attention
+    block.train()  # in evaluation a fused kernel hides them
+    assert all_macs(lambda: block(x)) == products
+
+
+def test_parameters_are_added_up() -> None:
+    assert parameters(nn.Linear(3, 4), nn.Linear(1, 1)) == 16 + 2

@@ -1,0 +1,80 @@
+"""Which parameters move after one step."""
+
+import pytest
+import torch
+
+from polyplink.encoders import Encoder, FineTune, build_frame_encoder, merge_adapters, trainable
+from polyplink.encoders.finetune import blocks_of
+from polyplink.errors import PolyplinkError
+from tests.encoders.small import CLIPS, FRAMES, TRANSFORMER, crops, made
+
+
+def moved(encoder: Encoder) -> set[str]:
+    """Names of the tensors that one step of training changes, buffers included."""
+    before = {name: value.clone() for name, value in encoder.state_dict().items()}
+    learning = [p for p in encoder.parameters() if p.requires_grad]
+    encoder.train()
+    tokens = encoder(crops(4), [2, 2])
+    generator = torch.Generator().manual_seed(0)
+    aim = torch.randn(tokens.tracklet.shape, generator=generator)
+    (tokens.tracklet - aim).square().sum().backward()
+    torch.optim.AdamW(learning, lr=1e-2, weight_decay=0.0).step()
+    after = encoder.state_dict()
+    return {name for name, value in before.items() if not torch.equal(after[name], value)}
+
+
+def test_whole_and_frozen() -> None:
+    whole = moved(trainable(made(TRANSFORMER), FineTune("whole")))
+    assert {"adapter.weight", "cls_token", "backbone.conv1.0.weight"} <= whole
+    frozen = moved(trainable(made(TRANSFORMER), FineTune("frozen")))
+    assert "adapter.weight" in frozen
+    assert not {name for name in frozen if name.startswith("backbone.")}  # statistics neither
+
+
+def test_the_last_blocks() -> None:
+    encoder = made(FRAMES.__class__("dinov3-s", depth=3, size=32))
+    names = moved(trainable(encoder, FineTune("last", blocks=2)))
+    assert names
+    assert all(".layer.1." in name or ".layer.2." in name for name in names)
+    assert {name.split(".layer.")[1][0] for name in names} == {"1", "2"}
+    resnet = trainable(made(TRANSFORMER), FineTune("last", blocks=1))
+    assert {n.split(".")[1] for n in moved(resnet) if n.startswith("backbone.")} == {"layer4"}
+    with pytest.raises(PolyplinkError, match=r"finetune.blocks is 9, and the backbone has \d"):
+        trainable(made(TRANSFORMER), FineTune("last", blocks=9))
+
+
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [("timm:resnet50", 16), ("timm:caformer_s18", 18), ("timm:vit_tiny_patch16_224", 12)],
+)
+def test_blocks_are_found_in_backbones_of_all_kinds(name: str, count: int) -> None:
+    with torch.device("meta"):
+        model, _ = build_frame_encoder(name)
+    assert len(blocks_of(model)) == count
+
+
+def test_adapters_learn_alone_and_merge_into_the_layers() -> None:
+    for config in (FRAMES, CLIPS):
+        plain = made(config)
+        names = list(plain.state_dict())
+        encoder = trainable(made(config), FineTune("lora", rank=2))
+        changed = moved(encoder)
+        assert changed
+        assert all("lora_" in name for name in changed)
+        encoder.eval()
+        with torch.no_grad():
+            wanted = encoder(crops(4), [4]).tracklet
+            assert not torch.allclose(wanted, plain(crops(4), [4]).tracklet, atol=1e-4)
+            merged = merge_adapters(encoder)
+            assert list(merged.state_dict()) == names
+            assert torch.allclose(merged(crops(4), [4]).tracklet, wanted, atol=1e-4)
+            plain.load_state_dict(merged.state_dict())
+    assert merge_adapters(plain) is plain
+
+
+def test_what_cannot_be_tuned_so() -> None:
+    with pytest.raises(PolyplinkError, match="no attention to adapt"):
+        trainable(made(TRANSFORMER), FineTune("lora"))
+    for bad in ({"blocks": 0}, {"rank": 0}, {"dropout": 1.0}):
+        with pytest.raises(PolyplinkError, match="finetune"):
+            FineTune(**bad)
