@@ -3,6 +3,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
+import torch
 
 from polyplink.associate.affinity import propagate
 from polyplink.associate.settings import Grid
@@ -41,6 +42,12 @@ def test_gammas_that_have_no_say_are_clustered_once() -> None:
     with patch.object(module, "propagate", wraps=propagate) as counted:
         sweep(V, positions, GRID)
     assert counted.call_count == 2 + 2 + 1
+
+
+def test_a_device_gives_the_same() -> None:
+    V, positions = procedure(15)
+    found = sweep(V, positions, GRID, device=torch.device("cpu"))
+    np.testing.assert_array_equal(found.labels, sweep(V, positions, GRID).labels)
 
 
 def test_a_grid_of_one_clusterer_is_enough() -> None:

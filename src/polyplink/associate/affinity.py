@@ -108,7 +108,7 @@ def _nearest(S: Reals, exemplars: npt.NDArray[np.int64]) -> npt.NDArray[np.int64
 
 
 @numba.njit(cache=True, nogil=True)
-def _assign(S: Reals, exemplars: npt.NDArray[np.int64], labels: Labels) -> None:
+def assign(S: Reals, exemplars: npt.NDArray[np.int64], labels: Labels) -> None:
     """Refine the exemplars once and number the clusters by the order of their exemplars."""
     choice = _nearest(S, exemplars)
     for k in range(exemplars.size):
@@ -156,7 +156,7 @@ def _run(S: Reals, A: Reals, R: Reals, labels: Labels) -> bool:
             break
     exemplars = np.flatnonzero(is_exemplar)
     if exemplars.size:
-        _assign(S, exemplars, labels)
+        assign(S, exemplars, labels)
     return converged
 
 
@@ -168,6 +168,23 @@ def _run_all(S: Reals, diagonals: Reals, labels: Labels, converged: npt.NDArray[
         for k in range(S.shape[0]):
             S[k, k] = diagonals[p, k]
         converged[p] = _run(S, A, R, labels[p])
+
+
+def with_noise(S: Reals, preferences: Reals) -> tuple[Reals, Reals]:
+    """scikit-learn's way to break ties: noise in the last bit, from a fixed seed.
+
+    Args:
+        S: Similarities (n, n).
+        preferences: Preferences (p,).
+
+    Returns:
+        The similarities (n, n), and a diagonal for every preference (p, n).
+    """
+    noise = np.random.RandomState(0).standard_normal(S.shape)
+    real = np.finfo(np.float64)
+    own = preferences[:, None]
+    diagonals = own + (real.eps * own + real.tiny * 100) * np.diag(noise)
+    return S + (real.eps * S + real.tiny * 100) * noise, diagonals
 
 
 def propagate(S: npt.ArrayLike, preferences: npt.ArrayLike) -> tuple[Labels, npt.NDArray[np.bool_]]:
@@ -202,10 +219,6 @@ def propagate(S: npt.ArrayLike, preferences: npt.ArrayLike) -> tuple[Labels, npt
     if (others == others[0]).all():
         labels[wanted > others[0]] = np.arange(n)
         return labels, converged
-    # scikit-learn's way to break ties: noise in the last bit, from a fixed seed.
-    noise = np.random.RandomState(0).standard_normal((n, n))
-    real = np.finfo(np.float64)
-    similarity += (real.eps * similarity + real.tiny * 100) * noise
-    diagonals = wanted[:, None] + (real.eps * wanted[:, None] + real.tiny * 100) * np.diag(noise)
-    _run_all(similarity, diagonals, labels, converged)
+    noisy, diagonals = with_noise(similarity, wanted)
+    _run_all(noisy, diagonals, labels, converged)
     return labels, converged

@@ -2,6 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +12,9 @@ from polyplink.associate.settings import Grid, TemporalAP
 from polyplink.associate.similarity import Reals
 from polyplink.associate.threshold import threshold_components
 from polyplink.errors import PolyplinkError
+
+if TYPE_CHECKING:
+    import torch
 
 Labels = npt.NDArray[np.int32]
 
@@ -28,9 +32,17 @@ class Sweep:
     converged: npt.NDArray[np.bool_]
 
 
-def _sweep_affinity(V: Reals, positions: npt.ArrayLike, grid: Grid, threads: int) -> Sweep:
+def _sweep_affinity(
+    V: Reals, positions: npt.ArrayLike, grid: Grid, threads: int, device: "torch.device | None"
+) -> Sweep:
     def one_block(setting: TemporalAP) -> tuple[Labels, npt.NDArray[np.bool_]]:
-        return propagate(setting.similarity(V, positions), grid.preferences)
+        S = setting.similarity(V, positions)
+        if device is None:
+            return propagate(S, grid.preferences)
+        # Imported when used: torch takes seconds.
+        from polyplink.associate.affinity_torch import propagate_on  # noqa: PLC0415
+
+        return propagate_on(S, grid.preferences, device)
 
     # With alpha = 1 time has no say, so that all gammas share one clustering.
     pairs = [
@@ -48,7 +60,14 @@ def _sweep_affinity(V: Reals, positions: npt.ArrayLike, grid: Grid, threads: int
     )
 
 
-def sweep(V: Reals, positions: npt.ArrayLike, grid: Grid, *, threads: int = 1) -> Sweep:
+def sweep(
+    V: Reals,
+    positions: npt.ArrayLike,
+    grid: Grid,
+    *,
+    threads: int = 1,
+    device: "torch.device | None" = None,
+) -> Sweep:
     """Cluster one procedure under every setting of a grid.
 
     Args:
@@ -56,6 +75,7 @@ def sweep(V: Reals, positions: npt.ArrayLike, grid: Grid, *, threads: int = 1) -
         positions: Positions (n,) in [0, 1].
         grid: The settings.
         threads: Blocks of affinity propagation to run side by side; the result is the same.
+        device: Where to pass messages in batches of all preferences; None for the CPU kernel.
 
     Returns:
         Labels (settings, n) and converged (settings,), in the order of `grid.settings()`.
@@ -65,7 +85,7 @@ def sweep(V: Reals, positions: npt.ArrayLike, grid: Grid, *, threads: int = 1) -
     """
     parts = []
     if grid.temporal_ap():
-        parts.append(_sweep_affinity(V, positions, grid, threads))
+        parts.append(_sweep_affinity(V, positions, grid, threads, device))
     if grid.thresholds:
         labels = threshold_components(V, grid.thresholds)
         parts.append(Sweep(labels, np.ones(len(labels), dtype=np.bool_)))
