@@ -4,11 +4,14 @@ import math
 import numpy as np
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
+from polyplink.simulate.picture import march
 from polyplink.simulate.picture.field import Field
 from polyplink.simulate.picture.march import (
     FAR,
     FIELD,
+    SETTLE_ROUNDS,
     Beams,
     Eyes,
     beams_of,
@@ -145,3 +148,36 @@ def test_refine_gives_every_cell_to_its_quarters() -> None:
     depth = torch.arange(6.0)[None]  # 2 x 3 cells
     result = refine(depth, (2, 3), (3, 6)).view(3, 6)
     assert result.tolist() == [[0, 0, 1, 1, 2, 2], [0, 0, 1, 1, 2, 2], [3, 3, 4, 4, 5, 5]]
+
+
+class Waits(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Counts what a GPU would have to be waited for."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.count = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+        name = func.__name__.split(".")[0]
+        masked = name.startswith("index") and any(
+            isinstance(one, torch.Tensor) and one.dtype == torch.bool
+            for one in (args[1] if len(args) > 1 and isinstance(args[1], list) else [])
+        )
+        self.count += masked or name in {"nonzero", "_local_scalar_dense", "masked_select"}
+        return func(*args, **(kwargs or {}))
+
+
+def test_rays_settle_alike_however_seldom_a_gpu_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Depths are the same to the last bit; there is a wait a tile, and one a group of rounds."""
+    assert sum(SETTLE_ROUNDS["cuda"]) == sum(SETTLE_ROUNDS["cpu"])
+    found, waits = {}, {}
+    for device in ("cpu", "cuda"):
+        rounds = {"cpu": SETTLE_ROUNDS[device]}
+        with monkeypatch.context() as patch, Waits() as waited:
+            patch.setattr(march, "SETTLE_ROUNDS", rounds)
+            found[device] = march_windows(SCENE, eyes(), whole((96, 80)))
+        waits[device] = waited.count
+    assert torch.equal(found["cpu"], found["cuda"])
+    assert waits["cuda"] <= 1 + len(SETTLE_ROUNDS["cuda"]) < waits["cpu"]

@@ -165,19 +165,19 @@ def test_normals_are_the_gradient() -> None:
     leaf = points.clone().requires_grad_()
     (gradient,) = torch.autograd.grad(scene_distance(PATIENT.colon, [lump], leaf).sum(), leaf)
     expected = gradient / gradient.norm(dim=0)
-    np.testing.assert_allclose(result, expected, atol=4e-3)
+    np.testing.assert_allclose(result, expected, atol=1e-3)  # 3.8e-4 at this step
 
 
 def test_distances_are_bounds() -> None:
     """No step of the size of the distance crosses the surface by more than a little."""
     rng = np.random.default_rng(1)
-    points = points_near(SKIN.lump, 300)
+    points = points_near(SKIN.lump, 500)  # 28 % of them in the lumen
     here = scene_distance(PATIENT.colon, [SKIN.lump], points)
-    ways = rng.normal(size=(3, 300)).astype(np.float32)
+    ways = rng.normal(size=(3, 500)).astype(np.float32)
     ways /= np.linalg.norm(ways, axis=0)
     after = scene_distance(PATIENT.colon, [SKIN.lump], points + torch.from_numpy(ways) * here)
     inside = here > 0
-    assert inside.sum() > 60
+    assert inside.sum() > 100
     assert (after[inside] < -0.02).float().mean() < 0.02
 
 

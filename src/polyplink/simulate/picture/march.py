@@ -27,7 +27,9 @@ SLANT, STEEPEST = 0.35, 2.0  # what a secant's slope is kept between
 OPEN = 1.0  # its least far from everything, where steps are plain
 SETTLED = 0.2  # pixels: what is left to go when a ray is there
 SETTLE_STEPS = 2  # of a ray that is not there, before those that are there are picked out
-SETTLE_ROUNDS = 60  # rays that graze an edge take many; few are left by then
+# Rounds of such steps before those that are there are left out: rays that graze an edge take many,
+# and few are left by then. To leave some out a GPU must be waited for, so it is asked seldom.
+SETTLE_ROUNDS = {"cpu": (1,) * 60, "cuda": (1, 2, 4, 8, 16, 29)}
 
 
 @dataclass(frozen=True)
@@ -175,6 +177,15 @@ class Pace:
         parts = (self.depth, self.left, self.before, self.behind)
         return Pace(*(part.flatten()[which] for part in parts))
 
+    def where(self, these: Tensor, other: "Pace") -> "Pace":
+        """Rays where a mask of their shape is set, another's elsewhere."""
+        return Pace(
+            torch.where(these, self.depth, other.depth),
+            torch.where(these, self.left, other.left),
+            torch.where(these, self.before, other.before),
+            torch.where(these, self.behind, other.behind),
+        )
+
 
 def join_paces(parts: Sequence[Pace]) -> Pace:
     """Rays (m,) of several, one after the other."""
@@ -194,6 +205,10 @@ def march_pixels(field: Field, beams: Beams, depth: Tensor) -> Pace:
     return _stride(field, beams, Pace(before, second, depth, first))
 
 
+def _away(depth: Tensor, left: Tensor, beams: Beams) -> Tensor:
+    return (left.abs() > SETTLED * depth * beams.width) & (depth < FAR)
+
+
 def unsettled(depth: Tensor, left: Tensor, beams: Beams) -> Tensor:
     """Indices into the flattened rays of those that are not on the surface.
 
@@ -202,25 +217,30 @@ def unsettled(depth: Tensor, left: Tensor, beams: Beams) -> Tensor:
         left: (s, n) distances to the surface there.
         beams: The rays.
     """
-    away = left.abs() > SETTLED * depth * beams.width
-    return torch.nonzero((away & (depth < FAR)).flatten())[:, 0]
+    return torch.nonzero(_away(depth, left, beams).flatten())[:, 0]
 
 
-def settle(field: Field, beams: Beams, pace: Pace) -> Tensor:
+def settle(field: Field, beams: Beams, pace: Pace, rounds: Sequence[int] | None = None) -> Tensor:
     """Go on with m rays, each by its own secant, until all are there: depths (m,).
 
     Args:
         field: The scene.
         beams: Rays as `Beams.some` gives.
         pace: (m,) where they are.
+        rounds: How many before those that are there are left out, each time; None for what suits
+            the device. Depths do not depend on it, only on their sum.
     """
     depth = pace.depth.clone()
     if not len(depth):
         return depth
     moving = torch.arange(len(depth), device=depth.device)
-    for _ in range(SETTLE_ROUNDS):
-        for _ in range(SETTLE_STEPS):
-            pace = _stride(field, beams, pace)
+    for count in SETTLE_ROUNDS[depth.device.type] if rounds is None else rounds:
+        for once in range(count):
+            after = pace
+            for _ in range(SETTLE_STEPS):
+                after = _stride(field, beams, after)
+            # All that are left at the beginning are on their way; later those that are there stay.
+            pace = after if not once else after.where(_away(pace.depth, pace.left, beams), pace)
         depth[moving] = pace.depth
         on = unsettled(pace.depth, pace.left, beams)
         if not len(on):
