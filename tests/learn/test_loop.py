@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from polyplink.encoders import build_encoder
 from polyplink.errors import PolyplinkError
 from polyplink.learn import TrainConfig, fit
 from polyplink.learn.loop import BEST, LAST
@@ -119,6 +120,61 @@ def test_training_tells_plain_colours_apart(tmp_path: Path) -> None:
 def test_every_setting_trains(prepared: Prepared, tmp_path: Path, changes: tuple[str, ...]) -> None:
     fitted = fit(config("optim.epochs=1", *changes), prepared, tmp_path, device=CPU)
     assert math.isfinite(fitted.history[0]["loss"])
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        ("bags.kind=polyp_views", "bags.views=3", "loss.kind=supervised"),
+        ("bags.kind=polyp_views", "loss.kind=temporally_aware", "optim.accumulate=3"),
+        ("bags.kind=polyp_views", "loss.kind=intra_inter", "optim.method=adam"),
+        ("bags.kind=frame_pairs", "loss.kind=nt_xent", "encoder.kind=sfe", "augment.flip=0.5"),
+        ("bags.kind=tracklet_parts", "loss.kind=nt_xent", "encoder.kind=mve"),
+        ("bags.kind=polyp_parts", "loss.kind=nt_xent", "optim.schedule=one_cycle"),
+    ],
+    ids=lambda changes: changes[0],
+)
+def test_every_method_trains_and_resumes(
+    prepared: Prepared, tmp_path: Path, changes: tuple[str, ...]
+) -> None:
+    whole = fit(config("optim.epochs=2", *changes), prepared, tmp_path / "whole", device=CPU)
+    assert all(math.isfinite(row["loss"]) and row["frames"] > 0 for row in whole.history)
+    with pytest.raises(StoppedError):
+        fit(
+            config("optim.epochs=2", *changes),
+            prepared,
+            tmp_path / "cut",
+            device=CPU,
+            progress=stop_after(1),  # type: ignore[arg-type]
+        )
+    resumed = fit(
+        config("optim.epochs=2", *changes), prepared, tmp_path / "cut", device=CPU, resume=True
+    )
+    assert resumed.history[1]["loss"] == pytest.approx(whole.history[1]["loss"], rel=1e-4)
+
+
+@pytest.mark.parametrize("how", ["frozen", "last", "lora"])
+def test_a_part_of_the_backbone_learns(prepared: Prepared, tmp_path: Path, how: str) -> None:
+    changes = ("optim.epochs=1", f"finetune.how={how}", "encoder.frame_encoder=timm:test_vit")
+    sized = override(config(*changes), ["optim.rate=1e-2"])
+    torch.manual_seed(sized.seed)
+    before = build_encoder(sized.encoder).state_dict()
+    after = fit(sized, prepared, tmp_path, device=CPU).encoder.state_dict()
+    assert after.keys() == before.keys()  # adapters are merged: weights load as any others
+    moved = {name for name, value in after.items() if not torch.equal(value, before[name])}
+    within = {name for name in moved if name.startswith("backbone.")}
+    assert any(name.startswith("adapter") for name in moved)
+    assert bool(within) == (how != "frozen")
+    assert not any("blocks.0." in name for name in within) or how == "lora"
+
+
+def test_training_stops_when_the_loss_no_longer_falls(prepared: Prepared, tmp_path: Path) -> None:
+    changes = ("optim.epochs=9", "optim.rate=1e-12", "validation.patience=1")
+    still = ("bags.sampling=nearest", "encoder.dropout=0", "validation.select=bags")
+    fitted = fit(config(*changes, *still), prepared, tmp_path, device=CPU)
+    assert len(fitted.history) < 9
+    again = fit(config(*changes, *still), prepared, tmp_path, device=CPU, resume=True)
+    assert len(again.history) == len(fitted.history)  # it stays stopped
 
 
 def test_a_resume_of_something_else_is_refused(prepared: Prepared, tmp_path: Path) -> None:

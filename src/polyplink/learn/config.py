@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Literal
 
-from polyplink.encoders import AnyEncoderConfig, EncoderConfig
+from polyplink.encoders import AnyEncoderConfig, EncoderConfig, FineTune
 from polyplink.errors import PolyplinkError
 from polyplink.learn.augment import AugmentConfig
 from polyplink.learn.losses import AnyLoss
@@ -106,6 +106,7 @@ class TrainConfig:
     Attributes:
         name: The recipe's name.
         encoder: The tracklet encoder.
+        finetune: What of its backbone learns.
         prepare: Tracklets and crops it is trained on; evaluation uses the same.
         fragment_length: Crops L in a fragment.
         bags: What a batch is made of.
@@ -119,6 +120,7 @@ class TrainConfig:
 
     name: str
     encoder: AnyEncoderConfig = field(default_factory=EncoderConfig)
+    finetune: FineTune = field(default_factory=FineTune)
     prepare: PrepareSettings = field(default_factory=PrepareSettings)
     fragment_length: int = 8
     bags: AnyBags = field(default_factory=TemporalBags)

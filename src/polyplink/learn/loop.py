@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 from polyplink.artefacts import to_plain, whole_file
-from polyplink.encoders import Encoder
+from polyplink.encoders import Encoder, merge_adapters
 from polyplink.errors import PolyplinkError
 from polyplink.learn.bags import purity
 from polyplink.learn.checkpoint import load_checkpoint, read_state, save_checkpoint
@@ -153,7 +153,7 @@ def fit(
             progress(epoch + 1, config.optim.epochs, row)
     load_checkpoint(folder / BEST, model.modules)
     chosen = read_state(folder / BEST)["history"][-1]
-    return Fitted(model.encoder.eval(), history, chosen, train, held)
+    return Fitted(merge_adapters(model.encoder).eval(), history, chosen, train, held)
 
 
 def _keep(model: Model, folder: Path, key: str, history: list[Row], row: Row) -> None:

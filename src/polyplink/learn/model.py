@@ -13,6 +13,7 @@ from polyplink.encoders import (
     memory_suffices,
     place,
     precision,
+    trainable,
 )
 from polyplink.errors import PolyplinkError
 from polyplink.learn.augment import augment
@@ -33,7 +34,7 @@ class Model:
         torch.manual_seed(config.seed)
         self.config = config
         with memory_suffices(device):
-            self.encoder = build_encoder(config.encoder)
+            self.encoder = trainable(build_encoder(config.encoder), config.finetune)
             self.encoder.checkpointing(config.optim.checkpointing)
             self.projector = build_projector(self.encoder)
             self.modules: dict[str, nn.Module] = {
