@@ -1,6 +1,7 @@
 """All tasks beside methods that learned nothing."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -8,8 +9,8 @@ import pytest
 
 from polyplink.data import DataSet, read_data, write_data
 from polyplink.errors import PolyplinkError
-from polyplink.jobs import evaluate
-from polyplink.jobs.evaluation import find_grid
+from polyplink.jobs import embed_data, evaluate
+from polyplink.jobs.evaluation import aligned, find_grid
 from tests.conftest import Made
 
 
@@ -116,3 +117,14 @@ def test_what_is_missing_is_named(made: Made, tmp_path: Path) -> None:
     unlabelled = with_eval(made, tmp_path / "none", {"eval": ["001-005"]}, drop=True)
     with pytest.raises(PolyplinkError, match="column polyp_id is empty"):
         evaluate(made.run, unlabelled, tmp_path, device="cpu")
+
+
+def test_vectors_of_other_crops_or_tracklets_are_refused(made: Made) -> None:
+    done = embed_data(made.run, made.data, part="eval", device="cpu", workers=1)
+    assert aligned(done.embeddings, done.prepared) is done.embeddings.vectors
+    other = replace(done.embeddings, crops_id="another")
+    with pytest.raises(PolyplinkError, match="vectors of crops another for crops"):
+        aligned(other, done.prepared)
+    fewer = replace(done.embeddings, tracklet_ids=done.embeddings.tracklet_ids[1:])
+    with pytest.raises(PolyplinkError, match="vectors of 5 tracklets are not those of the 6"):
+        aligned(fewer, done.prepared)

@@ -11,7 +11,7 @@ import polars as pl
 from polyplink.artefacts import RunRecord, to_plain, write_json, write_text
 from polyplink.associate import CLUSTERERS, Grid, demo_grid, paper_grid
 from polyplink.data import DataSet, adenoma_labels, read_data, write_table
-from polyplink.encoders import Seen, pick_device, read_record, weights_path
+from polyplink.encoders import Embeddings, Seen, pick_device, read_record, weights_path
 from polyplink.errors import PolyplinkError, find_named
 from polyplink.evaluate import (
     TASKS,
@@ -195,15 +195,38 @@ def _with_tracklets(chosen_on: tuple[str, ...], samples: Samples) -> tuple[str, 
     return there
 
 
+def aligned(embeddings: Embeddings, prepared: Prepared) -> np.ndarray:
+    """The vectors (n, d), if they are those of these tracklets, in their order.
+
+    Raises:
+        PolyplinkError: If they come from other crops, or belong to other tracklets.
+    """
+    PolyplinkError.unless(
+        embeddings.crops_id == prepared.key,
+        f"vectors of crops {embeddings.crops_id} for crops {prepared.key}",
+        "embed the data set again",
+    )
+    ids = prepared.tracklets["tracklet_id"].to_list()
+    PolyplinkError.unless(
+        list(embeddings.tracklet_ids) == ids,
+        f"vectors of {len(embeddings.tracklet_ids)} tracklets are not those of the {len(ids)} "
+        "to evaluate",
+        f"remove {prepared.folder / 'embeddings'}",
+    )
+    return embeddings.vectors
+
+
 def _vectors(
     done: Embedded, with_baselines: bool, device: str, progress: Progress
 ) -> dict[str, np.ndarray]:
     """Vectors by the method's name, ours first."""
-    vectors = {str(done.loaded.record.recipe.get("name", "trained")): done.embeddings.vectors}
+    ours = str(done.loaded.record.recipe.get("name", "trained"))
+    vectors = {ours: aligned(done.embeddings, done.prepared)}
     if with_baselines:
         where = pick_device(device)
         for name, (own_id, embedder) in baselines(done.loaded, where).items():
-            vectors[name] = kept(done.prepared, embedder, own_id, where, progress)[0].vectors
+            found, _ = kept(done.prepared, embedder, own_id, where, progress)
+            vectors[name] = aligned(found, done.prepared)
     return vectors
 
 
