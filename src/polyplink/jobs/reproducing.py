@@ -8,8 +8,8 @@ from polyplink.artefacts import RunRecord, write_json
 from polyplink.associate import VisualForm
 from polyplink.data import DataSet, read_data
 from polyplink.data.vocabulary import SIMULATED
-from polyplink.encoders import NetworkEmbedder
 from polyplink.errors import PolyplinkError
+from polyplink.jobs.costing import cost_of
 from polyplink.jobs.evaluation import find_grid
 from polyplink.jobs.measured import Asked, Measured, of_interval
 from polyplink.jobs.probing import PROBES, ProbeChoice, probe_embedder
@@ -112,12 +112,13 @@ Found = dict[tuple[Variant, str], Measured]
 def _measure_subject(job: _Job, name: str) -> Found:
     """All that a table asks of one subject; what fails says why."""
     cells = [cell for cell in job.table.cells if cell.subject == name]
-    found: Found = {}
+    found: Found = _costs(name, [cell for cell in cells if cell.measure.startswith(COSTS)])
+    cells = [cell for cell in cells if not cell.measure.startswith(COSTS)]
     try:
         subject = find_subject(name, job.workspace, job.part, job.progress)
     except PolyplinkError as error:
         missing = Measured(None, why=str(error))
-        return {(Variant(cell.crop, cell.clip), cell.measure): missing for cell in cells}
+        return found | {(Variant(cell.crop, cell.clip), cell.measure): missing for cell in cells}
     variants = dict.fromkeys(Variant(c.crop, c.clip) for c in cells if _of_vectors(c))
     for variant in variants:
         wanted = [c.measure for c in cells if _of_vectors(c) and Variant(c.crop, c.clip) == variant]
@@ -128,6 +129,25 @@ def _measure_subject(job: _Job, name: str) -> Found:
             key = (Variant(cell.crop, cell.clip), cell.measure)
             found[key] = _otherwise(job, subject, cell)
     return found
+
+
+def _costs(name: str, cells: Sequence[Cell]) -> Found:
+    """What an encoder costs, counted as the paper does; no weights are needed."""
+    if not cells:
+        return {}
+    try:
+        cost = cost_of(name)
+    except PolyplinkError as error:
+        why = Measured(None, why=str(error))
+        return {(Variant(cell.crop, cell.clip), cell.measure): why for cell in cells}
+    values = {
+        f"{COSTS}parameters": cost["published_params_m"] * 1e6,
+        f"{COSTS}macs": cost["published_macs_g"] * 1e9,
+    }
+    return {
+        (Variant(c.crop, c.clip), c.measure): Measured(values[c.measure], units=1, unit="encoder")
+        for c in cells
+    }
 
 
 def _on_variant(
@@ -153,15 +173,10 @@ def _on_variant(
 
 
 def _otherwise(job: _Job, subject: Subject, cell: Cell) -> Measured:
-    """A cell that is no figure of vectors: a probe, a cost, or what cannot be known."""
+    """A cell that is no figure of vectors: a probe, or what cannot be known."""
     task = _task(cell.measure)
     if task is not None:
         return _probed(job, subject, task, cell)
-    if cell.measure == f"{COSTS}parameters" and isinstance(subject.embedder, NetworkEmbedder):
-        count = sum(p.numel() for p in subject.embedder.encoder.parameters())
-        return Measured(float(count), units=1, unit="encoder")
-    if cell.measure.startswith(COSTS):
-        return Measured(None, why="counted by `polyplink weights cost`, not here")
     return Measured(None, why="the parts that the paper measured on were not published")
 
 
@@ -264,7 +279,8 @@ def reproduce(
             found.get(cell.subject, {}).get(
                 (Variant(cell.crop, cell.clip), cell.measure), left_out
             ),
-            choices.anyway or not why_not,
+            # What an encoder costs has nothing to do with data.
+            choices.anyway or not why_not or cell.measure.startswith(COSTS),
         )
         for cell in table.cells
     )
