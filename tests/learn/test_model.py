@@ -133,6 +133,19 @@ def test_a_bad_loss_of_good_embeddings_says_so(data: FragmentSet) -> None:
         model.learn(data, drawn, parts[:1], generator())
 
 
+def test_memory_that_does_not_suffice_says_what_takes_less(
+    data: FragmentSet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def too_much(clips: np.ndarray) -> torch.Tensor:
+        raise torch.OutOfMemoryError
+
+    model = Model(config(), CPU)
+    drawn, parts = epoch_of(model, data)
+    monkeypatch.setattr(data, "pixels", too_much)
+    with pytest.raises(PolyplinkError, match=r"memory of cpu .* lower optim\.bags_per_batch"):
+        model.learn(data, drawn, parts[:1], generator())
+
+
 def test_views_carry_what_is_known_of_their_clips() -> None:
     data = bare_set([8, 8, 8], [0, 4, 4], known=[True, False, False])
     data.device, data.polyp_positions = CPU, np.linspace(0, 1, 24)

@@ -11,6 +11,7 @@ from torch import nn
 from polyplink.errors import PolyplinkError
 
 Module = TypeVar("Module", bound=nn.Module)
+_SMALLER = "take a smaller one, images of fewer pixels or shorter clips, or another --device"
 
 
 def pick_device(name: str = "auto") -> torch.device:
@@ -46,8 +47,12 @@ def precision(device: torch.device) -> AbstractContextManager[Any]:
 
 
 @contextmanager
-def memory_suffices(device: torch.device) -> Iterator[None]:
+def memory_suffices(device: torch.device, mend: str = _SMALLER) -> Iterator[None]:
     """Tell a lack of memory in one line.
+
+    Args:
+        device: Whose memory.
+        mend: What to do about it.
 
     Raises:
         PolyplinkError: If torch cannot have the memory that it asks for.
@@ -64,5 +69,5 @@ def memory_suffices(device: torch.device) -> Iterator[None]:
             raise
         raise PolyplinkError(
             f"the memory of {device.type} does not suffice for this encoder",
-            "take a smaller one, images of fewer pixels or shorter clips, or another --device",
+            mend,
         ) from None

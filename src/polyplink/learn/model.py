@@ -24,6 +24,7 @@ from polyplink.learn.fragment_set import FragmentSet
 from polyplink.learn.schedule import one_cycle
 from polyplink.learn.views import Views, identities
 
+_SMALLER_STEP = "lower optim.bags_per_batch or set optim.checkpointing=true, in another folder"
 _OPTIMIZERS = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam}
 
 
@@ -72,7 +73,7 @@ class Model:
         """
         clips = drawn.clips[batch.fragments]  # n s
         length = clips.shape[1]
-        with precision(data.device), memory_suffices(data.device):
+        with precision(data.device), memory_suffices(data.device, _SMALLER_STEP):
             crops = data.pixels(clips)  # n*s h w 3
             if generator is not None:
                 crops = augment(self.config.augment, crops, length, generator)
@@ -107,7 +108,7 @@ class Model:
             losses.append(loss.item())
             if not math.isfinite(losses[-1]):
                 raise _bad_batch(losses[-1], views, data, drawn.clips[batch.fragments])
-            with memory_suffices(data.device):
+            with memory_suffices(data.device, _SMALLER_STEP):
                 (loss / len(group)).backward()  # type: ignore[no-untyped-call]
         self.optimizer.step()
         return losses
