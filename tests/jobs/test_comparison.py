@@ -3,8 +3,10 @@
 import numpy as np
 
 from polyplink.associate import Grid
-from polyplink.evaluate import EvaluationSettings, Samples, evaluate_embeddings
+from polyplink.evaluate import TASKS, EvaluationSettings, Facts, Samples, evaluate_embeddings
 from polyplink.jobs.comparison import by_procedure, comparison, notes
+from polyplink.report.figures import bold_methods
+from tests.evaluate.made import boxes_of, made
 
 
 def test_every_figure_has_a_column_and_the_reference_comes_first() -> None:
@@ -47,3 +49,31 @@ def test_every_figure_has_a_column_and_the_reference_comes_first() -> None:
     said = " ".join(notes(evaluation))
     assert "1 of unknown polyp left out" in said
     assert "2 procedures" in said
+
+
+def test_all_tasks_have_columns_and_what_is_no_different_is_bold() -> None:
+    vectors, samples, _ = made(unknown=2)
+    settings = EvaluationSettings(
+        Grid((1.0,), (1.0,), (0.5, -1.0), (0.3, 0.7)), resamples=50, tasks=TASKS, without_own=True
+    )
+    facts = Facts(boxes_of(samples), [bool(i % 2) for i in samples.polyp])
+    noise = np.random.default_rng(2).normal(size=vectors.shape)
+    evaluation = evaluate_embeddings(
+        {"ours": vectors, "noise": noise}, samples, settings, facts=facts
+    )
+    table = comparison(evaluation)
+    keys = {metric.key: metric for metric in table.metrics}
+    assert set(keys) == set(evaluation.encoders["ours"].figures)
+    assert keys["mAP (as published)"].style == "published"
+    clinic = evaluation.encoders["ours"].clinic["threshold"]
+    assert keys["threshold/PPC"].ideal == clinic.ppc
+    assert keys["threshold/ADR"].ideal == clinic.adr
+    assert keys["tracking/ap/IDSW"].ideal == 0.0
+    assert bold_methods(table, keys["mAP"])[0] == "ours"
+    assert dict(table.alike) == {key: evaluation.no_different[key] for key in keys}
+    rows = by_procedure(evaluation)
+    assert rows.height == 8
+    assert {"threshold HOTA", "ap converged", "adenomas", "ap adenomas"} <= set(rows.columns)
+    said = " ".join(notes(evaluation))
+    assert f"True polyps per colonoscopy (with a tracklet): {clinic.ppc:.2f}" in said
+    assert "Tracking, threshold:" in said

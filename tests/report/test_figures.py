@@ -11,6 +11,7 @@ from polyplink.report.figures import (
     Method,
     Metric,
     best_method,
+    bold_methods,
     figure_of,
 )
 from tests.report.sample import comparison
@@ -83,3 +84,16 @@ def test_refuses_what_does_not_fit() -> None:
         Comparison((METRIC,), (Method("a", {}), Method("a", {})))
     with pytest.raises(PolyplinkError, match=r"method 'a' gives 'q', which is no metric; .* m"):
         Comparison((METRIC,), (Method("a", {"q": Figure(1.0)}),))
+
+
+def test_those_no_different_from_the_best_are_bold_together() -> None:
+    methods = (
+        Method("first", {"m": Figure(0.9)}),
+        Method("b", {"m": Figure(0.5)}, {"m": Figure(-0.4, -0.5, -0.3)}),
+        Method("c", {"m": Figure(0.8)}, {"m": Figure(-0.1, -0.3, 0.1)}),
+    )
+    told = Comparison((METRIC,), methods, {"m": ("first", "c")})
+    assert bold_methods(told, METRIC) == ("first", "c")
+    assert bold_methods(Comparison((METRIC,), methods, {"m": ()}), METRIC) == ()
+    assert bold_methods(Comparison((METRIC,), methods), METRIC) == ()  # c is within chance
+    assert bold_methods(Comparison((METRIC,), methods[:2]), METRIC) == ("first",)
