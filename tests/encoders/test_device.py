@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from polyplink.encoders import pick_device, place, precision
+from polyplink.encoders import memory_suffices, pick_device, place, precision
 from polyplink.errors import PolyplinkError
 
 
@@ -31,3 +31,13 @@ def test_convolutions_are_placed_channels_last() -> None:
     model = torch.nn.Conv2d(4, 6, 3)
     assert place(model, torch.device("cpu")) is model
     assert model.weight.is_contiguous(memory_format=torch.channels_last)
+
+
+def test_a_lack_of_memory_is_one_line_and_other_errors_stay() -> None:
+    cpu = torch.device("cpu")
+    with pytest.raises(PolyplinkError, match="the memory of cpu does"), memory_suffices(cpu):
+        torch.empty(2**60, dtype=torch.uint8)
+    with pytest.raises(PolyplinkError, match="shorter clips"), memory_suffices(cpu):
+        raise torch.OutOfMemoryError("CUDA out of memory")
+    with pytest.raises(RuntimeError, match="shapes"), memory_suffices(cpu):
+        raise RuntimeError("shapes do not fit")

@@ -15,9 +15,10 @@ from polyplink.encoders import (
     colour_histogram,
     embed,
 )
-from polyplink.encoders.embed import length_groups
+from polyplink.encoders.embed import equal_groups, length_groups
 from polyplink.errors import PolyplinkError
 from polyplink.tracklets import PrepareSettings, prepare
+from tests.encoders.small import CLIPS, made
 from tests.samples import write_procedures
 
 SETTINGS = PrepareSettings(size=32, crop_factor=2.0)
@@ -40,6 +41,25 @@ def test_groups_hold_everything_once_within_the_bound(lengths: list[int], most: 
     assert sorted(i for group in groups for i in group) == list(range(len(lengths)))
     for group in groups:
         assert len(group) == 1 or len(group) * (1 + max(lengths[i] for i in group)) <= most
+
+
+@given(st.lists(st.integers(1, 50), max_size=30), st.integers(1, 100))
+def test_clips_of_one_length_go_together_within_the_bound(lengths: list[int], most: int) -> None:
+    groups = equal_groups(lengths, most)
+    assert sorted(i for group in groups for i in group) == list(range(len(lengths)))
+    for group in groups:
+        assert len({lengths[i] for i in group}) == 1
+        assert len(group) == 1 or sum(lengths[i] for i in group) <= most
+
+
+@pytest.mark.parametrize("per_pass", [1, 7, 1000])
+def test_vectors_of_clips_are_those_of_the_encoder(per_pass: int) -> None:
+    lengths, encoder = [3, 2, 3], made(CLIPS)
+    crops = random_crops(8)
+    vectors = NetworkEmbedder(encoder, frames_per_pass=per_pass)(crops, lengths)
+    with torch.no_grad():
+        wanted = encoder(torch.from_numpy(crops), lengths).tracklet.numpy()
+    assert np.allclose(vectors, wanted, atol=1e-5)
 
 
 @pytest.mark.parametrize(("per_pass", "most"), [(1, 2), (7, 30), (1000, 10_000)])
