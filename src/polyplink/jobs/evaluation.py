@@ -240,6 +240,35 @@ def _write(out: Path, evaluation: Evaluation, table: Comparison, tables: Evaluat
             write_table(out / f"{name}.parquet", found)
 
 
+def _record(settings: EvaluationSettings, **asked: object) -> RunRecord:
+    """A record of what was asked for."""
+    names = ("tasks", "clusterers", "without_own")
+    return RunRecord("evaluate", settings={n: getattr(settings, n) for n in names} | asked)
+
+
+def _write_page(
+    out: Path,
+    weights: Path,
+    done: Embedded,
+    *,
+    seconds: Mapping[str, float],
+    table: Comparison,
+    said: tuple[str, ...],
+) -> None:
+    operating = from_record(done.loaded.record.operating)
+    page = report_on(
+        "Evaluation",
+        weights,
+        done,
+        operating,
+        link_all(done, operating),
+        seconds=seconds,
+        comparison=table,
+        notes=(*said, _TWO_CHOICES),
+    )
+    write_report(out / "report.html", page)
+
+
 def evaluate(
     weights: Path,
     folder: Path,
@@ -283,13 +312,7 @@ def evaluate(
             data folder or an image is at fault.
     """
     settings = _settings(grid, tasks, clusterers, without_own, workers)
-    asked: dict[str, Any] = {
-        "tasks": settings.tasks,
-        "clusterers": settings.clusterers,
-        "choose_on": choose_on,
-    }
-    asked |= {"weights": weights, "part": part, "grid": grid, "without_own": without_own}
-    record = RunRecord("evaluate", settings=asked)
+    record = _record(settings, weights=weights, part=part, choose_on=choose_on, grid=grid)
     record.claim(out)
     # Before anything is cut or embedded, which may take a night.
     data = read_data(folder)
@@ -311,17 +334,6 @@ def evaluate(
         _write(out, evaluation, table, tables)
         if "tracking" in settings.tasks:
             write_trackeval(out / "trackeval", done.prepared, tables.assignment, part)
-        operating = from_record(done.loaded.record.operating)
-        page = report_on(
-            "Evaluation",
-            weights,
-            done,
-            operating,
-            link_all(done, operating),
-            seconds=record.seconds,
-            comparison=table,
-            notes=(*said, _TWO_CHOICES),
-        )
-        write_report(out / "report.html", page)
+        _write_page(out, weights, done, seconds=record.seconds, table=table, said=said)
     record.write(out)
     return Evaluated(out / "report.html", evaluation, table, said)
