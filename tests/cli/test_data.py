@@ -3,7 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from polyplink import jobs
+from polyplink import jobs, simulate
+from polyplink.bench.startup import imported
+from polyplink.cli.data import PRESETS, WRITINGS
 from polyplink.data import read_data
 from tests.cli.calls import assert_refused, polyplink
 from tests.samples import write_procedures
@@ -79,6 +81,41 @@ def test_simulate_asks_for_a_folder_and_check_for_none(tmp_path: Path) -> None:
 def test_check_leaves_no_option_unread(given: tuple[str, ...]) -> None:
     says = f"does not read {given[0]}; leave {given[0]} out"
     assert_refused(polyplink("simulate", "--check", *given), says)
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (("--preset", "tinny"), "no preset 'tinny'; did you mean tiny"),
+        (("--write", "table"), "no way to write 'table'; did you mean tables"),
+        (("--difficulty", "2"), "difficulty is 2"),
+        (("--seed", "-1"), "seed -1 is below 0"),
+    ],
+)
+def test_simulate_refuses_before_it_starts_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: tuple[str, ...], says: str
+) -> None:
+    started: list[object] = []
+    monkeypatch.setattr("polyplink.workers.start_server", started.append)
+    assert_refused(polyplink("simulate", tmp_path / "a", *given), says)
+    assert (started, list(tmp_path.iterdir())) == ([], [])
+
+
+def test_names_that_simulate_knows_are_those_there_are() -> None:
+    assert set(PRESETS) == set(simulate.PRESETS)
+    assert set(WRITINGS) == set(simulate.WRITINGS)
+
+
+def test_simulate_imports_no_other_room_than_its_own(tmp_path: Path) -> None:
+    code = f"""
+import contextlib, io
+from polyplink.cli import app
+with contextlib.redirect_stdout(io.StringIO()):
+    app(["simulate", {str(tmp_path / "a")!r}, "--preset", "smoke", "--write", "tables",
+         "--workers", "1"], standalone_mode=False)
+"""
+    heavy = ("polyplink.jobs", "polyplink.associate", "polyplink.report", "matplotlib", "sklearn")
+    assert imported(code, heavy) == []
 
 
 def test_simulate_writes_tables(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from polyplink.cli.shell import AsJson, Data, Sets, Workers, app, bars, guarded, say
-from polyplink.errors import PolyplinkError
+from polyplink.errors import PolyplinkError, find_named
 
 if TYPE_CHECKING:
     from polyplink.data import Imported
@@ -46,6 +46,10 @@ HistologyMap = Annotated[
     ),
 ]
 
+# Names of `simulate.PRESETS` and of `simulate.WRITINGS`, known before that room is imported.
+PRESETS = dict.fromkeys(("tiny", "smoke", "small", "real-colon-sim"))
+WRITINGS = dict.fromkeys(("tables", "archives", "frames"))
+
 
 @app.command()
 @guarded
@@ -76,18 +80,23 @@ def simulate(
     """Make procedures with known identities, or check that they are as published."""
     from polyplink.workers import HEAVY, start_server
 
-    if workers > 1:
-        start_server(HEAVY)  # beside this process's own imports, which take as long
-    from polyplink import jobs
-
+    # What can be refused is refused before seconds of imports.
+    find_named("preset", preset, PRESETS)
+    if write is not None:
+        find_named("way to write", write, WRITINGS)
     if check:
         _only_check(ctx, out)
+    elif out is None:
+        raise PolyplinkError("no folder to write to", "name one: polyplink simulate OUT")
+    if workers > 1 and seed >= 0 and 0 <= (difficulty or 0) <= 1:
+        start_server(HEAVY)  # beside this process's own imports, which take as long
+    if out is None:
         _check_simulation(seed, workers, as_json)
         return
-    if out is None:
-        raise PolyplinkError("no folder to write to", "name one: polyplink simulate OUT")
+    from polyplink.simulate import simulate_data
+
     with bars() as progress:
-        made = jobs.simulate_data(
+        made = simulate_data(
             preset,
             out,
             seed=seed,

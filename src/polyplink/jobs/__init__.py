@@ -10,8 +10,8 @@ from polyplink.jobs.evaluation import DEFAULT_CLUSTERERS, Evaluated, evaluate
 from polyplink.jobs.importing import IMPORTERS, import_data
 from polyplink.jobs.merging import merge_data
 from polyplink.jobs.progress import Progress
-from polyplink.jobs.simulating import WRITINGS, Simulated, simulate_data
 from polyplink.jobs.training import Trained, train
+from polyplink.simulate import WRITINGS, Simulated, simulate_data
 
 __all__ = [
     "DEFAULT_CLUSTERERS",

@@ -4,8 +4,6 @@ import io
 from dataclasses import dataclass
 
 import numpy as np
-from matplotlib import colormaps
-from matplotlib.image import imsave
 from numpy.typing import NDArray
 
 from polyplink.report.formats import data_uri, number
@@ -52,6 +50,9 @@ class Matrix:
 
 def picture(values: NDArray[np.floating], low: float, high: float) -> str:
     """A matrix as a PNG data URI, one pixel per value, clipped to [low, high]."""
+    from matplotlib import colormaps  # noqa: PLC0415 - heavy, and only pages of reports need it
+    from matplotlib.image import imsave  # noqa: PLC0415
+
     colours = colormaps[COLOURS].with_extremes(bad="#888888")  # NaN is grey
     buffer = io.BytesIO()
     imsave(buffer, values, vmin=low, vmax=high, cmap=colours, format="png", origin="upper")

@@ -1,5 +1,6 @@
 """A colon, a camera, polyps: procedures with known identities, written as any data set is."""
 
+from polyplink.simulate.asked import WRITINGS, Simulated, simulate_data
 from polyplink.simulate.crops import SimulatedProcedure
 from polyplink.simulate.film import check_film
 from polyplink.simulate.origin import Origin, at_difficulty, is_simulation, read_origin
@@ -18,8 +19,10 @@ from polyplink.simulate.suite import simulate
 
 __all__ = [
     "PRESETS",
+    "WRITINGS",
     "Origin",
     "Preset",
+    "Simulated",
     "SimulatedProcedure",
     "at_difficulty",
     "check_film",
@@ -29,6 +32,7 @@ __all__ = [
     "read_origin",
     "real_colon_sim",
     "simulate",
+    "simulate_data",
     "small",
     "smoke",
     "tiny",

@@ -1,15 +1,26 @@
 """Simulating a data set by the name of its preset: what is written of it, and what to look at."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from polyplink.data import DataSet
 from polyplink.errors import find_named
-from polyplink.jobs.progress import Progress, counter, silent
-from polyplink.simulate import Preset, at_difficulty, check_film, preset, simulate, write_preview
+from polyplink.simulate.film import check_film
+from polyplink.simulate.origin import at_difficulty
+from polyplink.simulate.presets import Preset, preset
+from polyplink.simulate.preview import write_preview
+from polyplink.simulate.suite import simulate
+
+Progress = Callable[[str, int, int], None]
+"""Called with (stage, done, total)."""
 
 PREVIEW = "preview"  # folder of what a person looks at
+
+
+def _silent(stage: str, done: int, total: int) -> None:
+    """Say nothing."""
 
 
 def _tables(preset: Preset) -> Preset:
@@ -60,7 +71,7 @@ def simulate_data(
     with_preview: bool = False,
     device: str = "cpu",
     workers: int = 2,
-    progress: Progress = silent,
+    progress: Progress = _silent,
 ) -> Simulated:
     """Make the data set of a preset.
 
@@ -90,12 +101,12 @@ def simulate_data(
         seed,
         device=device,
         workers=workers,
-        progress=counter(progress, "procedures"),
+        progress=partial(progress, "procedures"),
     )
     preview: dict[str, Path] = {}
     if with_preview:
         sheet, film = write_preview(
-            out / PREVIEW, chosen, seed, device=device, progress=counter(progress, "preview")
+            out / PREVIEW, chosen, seed, device=device, progress=partial(progress, "preview")
         )
         preview = {"sheet": sheet, "film": film}
     return Simulated(out, made, preview)

@@ -5,8 +5,8 @@ import pytest
 
 from polyplink.data import read_data
 from polyplink.errors import PolyplinkError
-from polyplink.jobs.simulating import WRITINGS, simulate_data
 from polyplink.simulate import preset, read_origin
+from polyplink.simulate.asked import WRITINGS, simulate_data
 
 
 def test_tables_are_a_data_folder(tmp_path: Path) -> None:
