@@ -30,15 +30,16 @@ def assert_same_loss(
     weight: Weight,
     temperature: float,
 ) -> None:
-    """Values and gradients agree to 1e-6; in float32 to its digits, in bf16 to its own."""
-    left, right = z.clone().requires_grad_(), z.clone().requires_grad_()
-    mine, naive = ours(left), naive_loss(right, weight, temperature)
-    torch.testing.assert_close(mine, naive, atol=1e-6, rtol=1e-6)
-    (slope,) = torch.autograd.grad(mine, left, allow_unused=False)
-    (wanted,) = torch.autograd.grad(naive, right, allow_unused=True)
-    wanted = torch.zeros_like(slope) if wanted is None else wanted
-    torch.testing.assert_close(slope, wanted, atol=1e-6, rtol=1e-6)
-    assert abs(float(ours(z.float())) - float(naive.detach())) < 1e-4
+    """Values and gradients agree to 1e-6, for float64 and float32; in bf16 to its own digits."""
+    for dtype in (torch.float64, torch.float32):
+        left = z.to(dtype, copy=True).requires_grad_()
+        right = left.detach().double().requires_grad_()
+        mine, naive = ours(left), naive_loss(right, weight, temperature)
+        torch.testing.assert_close(mine.double(), naive, atol=1e-6, rtol=1e-6)
+        (slope,) = torch.autograd.grad(mine, left, allow_unused=False)
+        (wanted,) = torch.autograd.grad(naive, right, allow_unused=True)
+        wanted = torch.zeros_like(right) if wanted is None else wanted
+        torch.testing.assert_close(slope.double(), wanted, atol=1e-6, rtol=1e-6)
     low = z.bfloat16().requires_grad_()
     value = ours(low)
     (slope,) = torch.autograd.grad(value, low)

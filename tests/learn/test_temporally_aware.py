@@ -37,4 +37,6 @@ def test_without_decay_or_with_two_views_it_is_supervised() -> None:
 
 def test_fading_is_one_at_no_distance() -> None:
     found = fading(torch.tensor([0.0, 1.0]), 2.0)
-    torch.testing.assert_close(found, torch.tensor([[1.0, math.exp(-2)], [math.exp(-2), 1.0]]))
+    torch.testing.assert_close(
+        found, torch.tensor([[1.0, math.exp(-2)], [math.exp(-2), 1.0]]).double()
+    )

@@ -11,8 +11,8 @@ from polyplink.learn.views import Views
 
 
 def same_polyp(polyp: torch.Tensor) -> torch.Tensor:
-    """(n, n) float32: 1 where row and column show one polyp; polyp is (n,) int."""
-    return (polyp[:, None] == polyp[None, :]).float()
+    """(n, n) float64: 1 where row and column show one polyp; polyp is (n,) int."""
+    return (polyp[:, None] == polyp[None, :]).double()
 
 
 def supervised(embeddings: torch.Tensor, polyp: torch.Tensor, temperature: float) -> torch.Tensor:

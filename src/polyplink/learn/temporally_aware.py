@@ -12,8 +12,9 @@ from polyplink.learn.views import Views
 
 
 def fading(position: torch.Tensor, decay: float) -> torch.Tensor:
-    """(n, n) exp(-decay |p_a - p_b|) of positions (n,)."""
-    return torch.exp(-decay * (position[:, None] - position[None, :]).abs())
+    """(n, n) float64: exp(-decay |p_a - p_b|) of positions (n,)."""
+    at = position.double()
+    return torch.exp(-decay * (at[:, None] - at[None, :]).abs())
 
 
 def temporally_aware(
