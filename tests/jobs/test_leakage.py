@@ -6,7 +6,7 @@ import polars as pl
 
 from polyplink.data import DataSet, read_data
 from polyplink.encoders import Seen
-from polyplink.jobs.leakage import meetings, overlap, seen_by
+from polyplink.jobs.leakage import and_before, meetings, overlap, seen_by
 from tests.samples import write_procedures
 
 
@@ -51,3 +51,11 @@ def test_a_set_of_anothers_pre_training_is_met_whole(tmp_path: Path) -> None:
     cut = Seen(datasets=("SUN-SEG",))
     assert meetings(cut, sun, ["001-001"]) == [("001-001", "SUN-SEG is cut from SUN's videos")]
     assert meetings(seen, data, ["001-001"]) == []
+
+
+def test_what_the_start_had_seen_counts_too() -> None:
+    own = Seen("key", [("a", "1", "p")], [("a", "2", "p")])
+    before = Seen("other", [("b", "9", "q"), ("a", "1", "p")], [], ["SUN"])
+    both = and_before(own, before)
+    assert both == Seen("key", [("a", "1", "p"), ("b", "9", "q")], [("a", "2", "p")], ["SUN"])
+    assert and_before(own, Seen()) == Seen("key", [("a", "1", "p")], [("a", "2", "p")], [])

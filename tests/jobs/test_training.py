@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from polyplink.encoders import read_record
+from polyplink.encoders import load_encoder, pick_device, read_record
 from polyplink.errors import PolyplinkError
 from polyplink.jobs import train
 from polyplink.recipes import override
@@ -48,3 +48,19 @@ def test_without_labels_it_says_so_and_trains_all_the_same(tmp_path: Path) -> No
     with pytest.raises(PolyplinkError, match=r"set validation\.select=bags, which needs no label"):
         labels = override(recipe(), ["validation.select=labels"])
         train(labels, data, tmp_path / "other", device="cpu")
+
+
+def test_another_run_starts_from_its_weights_and_has_seen_what_they_saw(
+    made: Made, tmp_path: Path
+) -> None:
+    data = write_procedures(tmp_path, procedures=2, images=True)
+    changes = ["validation.every=0", "validation.select=last", "optim.epochs=1"]
+    config = override(recipe(), [*changes, f"init_from={made.run}"])
+    done = train(config, data, tmp_path / "run", device="cpu")
+    first, then = read_record(made.run / "weights.safetensors"), read_record(done.weights)
+    assert {row[1] for row in first.seen.trained} <= {row[1] for row in then.seen.trained}
+    assert list(first.seen.validated) == list(then.seen.validated)
+    run = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert run["inputs"]["init_from"] == load_encoder(made.run, pick_device("cpu")).weights_id
+    fresh = override(config, ["init_from=none"])
+    assert train(fresh, data, tmp_path / "other", device="cpu").loss != done.loss

@@ -31,6 +31,10 @@ def train(
     out: Out = Path("run"),
     set_: Sets = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
+    init_from: Annotated[
+        Path | None,
+        typer.Option(help="Start anew from weights of another run: file, folder or name."),
+    ] = None,
     log: Annotated[
         list[str] | None,
         typer.Option("--log", help="tensorboard or wandb (offline), beside history.csv."),
@@ -43,7 +47,8 @@ def train(
     from polyplink import jobs
     from polyplink.recipes import find_recipe, override
 
-    chosen = override(find_recipe(recipe), set_ or [])
+    start = [] if init_from is None else [f"init_from={init_from}"]
+    chosen = override(find_recipe(recipe), [*start, *(set_ or [])])
     with bars() as progress:
         trained = jobs.train(
             chosen,

@@ -17,6 +17,7 @@ from polyplink.encoders.frames import build_frame_encoder
 from polyplink.encoders.lookup import WEIGHTS_FILE, weights_path
 from polyplink.encoders.mve import MveEncoder
 from polyplink.encoders.sfe import SfeEncoder
+from polyplink.encoders.start import build_started, inherited
 from polyplink.encoders.state import check_state, write_tensors
 from polyplink.encoders.tracklet import Projector, TrackletEncoder
 from polyplink.encoders.weights import (
@@ -53,9 +54,11 @@ __all__ = [
     "build_encoder",
     "build_frame_encoder",
     "build_projector",
+    "build_started",
     "check_state",
     "colour_histogram",
     "embed",
+    "inherited",
     "load_encoder",
     "memory_suffices",
     "merge_adapters",

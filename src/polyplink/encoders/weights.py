@@ -115,6 +115,12 @@ def read_record(path: Path) -> WeightsRecord:
     return WeightsRecord(**values)
 
 
+def read_tensors(path: Path) -> dict[str, torch.Tensor]:
+    """All tensors of a safetensors file, on the CPU."""
+    with safe_open(path, framework="pt") as file:
+        return {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+
+
 def _validated(kind: Any, value: Any) -> Any:
     return TypeAdapter(kind).validate_python(value)
 
@@ -129,8 +135,7 @@ def load_encoder(given: Path, device: torch.device) -> LoadedEncoder:
     record = read_record(path)
     with memory_suffices(device):
         encoder = build_encoder(record.encoder)
-        with safe_open(path, framework="pt") as file:
-            state = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+        state = read_tensors(path)
         check_state(path, state, encoder.state_dict())
         encoder.load_state_dict(state)
         placed = place(encoder, device).eval()

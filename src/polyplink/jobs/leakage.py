@@ -10,6 +10,7 @@ import polars as pl
 from polyplink.data import DataSet
 from polyplink.data.overlaps import known_overlap, plain_name
 from polyplink.encoders import Seen
+from polyplink.errors import PolyplinkError
 
 
 def _named(data: DataSet, procedures: Sequence[str]) -> list[tuple[str, str, str]]:
@@ -21,6 +22,16 @@ def _named(data: DataSet, procedures: Sequence[str]) -> list[tuple[str, str, str
 def seen_by(data: DataSet, trained: Sequence[str], validated: Sequence[str]) -> Seen:
     """The record of what an encoder has seen, to travel with its weights."""
     return Seen(data.key, _named(data, trained), _named(data, validated))
+
+
+def and_before(seen: Seen, before: Seen) -> Seen:
+    """What an encoder has seen, with what the weights had seen that it started from."""
+    return Seen(
+        data=seen.data,
+        trained=list(dict.fromkeys([*seen.trained, *before.trained])),
+        validated=list(dict.fromkeys([*seen.validated, *before.validated])),
+        datasets=list(dict.fromkeys([*seen.datasets, *before.datasets])),
+    )
 
 
 def meetings(seen: Seen, data: DataSet, procedures: Sequence[str]) -> list[tuple[str, str]]:
@@ -60,6 +71,21 @@ def meetings(seen: Seen, data: DataSet, procedures: Sequence[str]) -> list[tuple
 def overlap(seen: Seen, data: DataSet, procedures: Sequence[str]) -> list[str]:
     """The procedures of `meetings` alone."""
     return [procedure for procedure, _ in meetings(seen, data, procedures)]
+
+
+def guard(seen: Seen, data: DataSet, part: str) -> None:
+    """Refuse to evaluate on procedures that an encoder has seen.
+
+    Raises:
+        PolyplinkError: Naming them.
+    """
+    met = meetings(seen, data, data.part(part))
+    if met:
+        raise PolyplinkError(
+            f"the encoder was trained or validated on {len(met)} of these procedures, or saw "
+            f"their patients: {', '.join(f'{name} ({why})' for name, why in met[:5])}",
+            "evaluate on another --part",
+        )
 
 
 def _all(seen: Seen) -> list[tuple[str, str, str]]:

@@ -10,16 +10,18 @@ from polyplink.artefacts import RunRecord, to_plain
 from polyplink.encoders import (
     WEIGHTS_FILE,
     NetworkEmbedder,
+    Seen,
     WeightsRecord,
-    build_encoder,
+    build_started,
     embed,
+    inherited,
     pick_device,
     save_weights,
 )
 from polyplink.errors import PolyplinkError
 from polyplink.jobs.clustering import scenes
 from polyplink.jobs.embedding import prepare_part
-from polyplink.jobs.leakage import seen_by
+from polyplink.jobs.leakage import and_before, seen_by
 from polyplink.jobs.operating import Operating, find_operating, untuned
 from polyplink.jobs.progress import Progress, silent
 from polyplink.learn import Fitted, TrainConfig, fit
@@ -65,7 +67,11 @@ def _operating(fitted: Fitted, prepared: Prepared, workers: int) -> Operating:
 
 
 def _record(
-    config: TrainConfig, fitted: Fitted, prepared: Prepared, operating: Operating
+    config: TrainConfig,
+    fitted: Fitted,
+    prepared: Prepared,
+    operating: Operating,
+    before: Seen,
 ) -> WeightsRecord:
     # Not the time it took: equal trainings must give equal files.
     chosen = {k: v for k, v in fitted.chosen.items() if k != "seconds" and not math.isnan(v)}
@@ -73,7 +79,7 @@ def _record(
         encoder=config.encoder,
         prepare=config.prepare,
         recipe=to_plain(config),
-        seen=seen_by(prepared.data, fitted.train, fitted.held),
+        seen=and_before(seen_by(prepared.data, fitted.train, fitted.held), before),
         origin={"selected_by": config.validation.select} | chosen,
         operating=operating.as_record(),
     )
@@ -115,12 +121,13 @@ def train(
         )
     where = pick_device(device)
     # Before crops are cut, which may take a night: is there such a backbone, and its weights?
-    build_encoder(config.encoder)
+    build_started(config.encoder, config.init_from)
+    seen, started = inherited(config.encoder, config.init_from)
     record = RunRecord("train", settings=config, seed=config.seed)
     record.claim(out)
     with record.stage("prepare"):
         prepared = prepare_part(folder, config.prepare, config.part, workers, progress)
-    record.inputs["crops"] = prepared.key
+    record.inputs |= {"crops": prepared.key} | started
 
     with record.stage("train"), Loggers(log, out, config) as loggers:
 
@@ -132,7 +139,7 @@ def train(
     with record.stage("operating point"):
         operating = _operating(fitted, prepared, workers)
     weights = out / WEIGHTS_FILE
-    save_weights(weights, fitted.encoder, _record(config, fitted, prepared, operating))
+    save_weights(weights, fitted.encoder, _record(config, fitted, prepared, operating, seen))
     record.write(out)
     warnings = () if operating.calibration else (f"operating point: {operating.origin}",)
     return Trained(

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal
 
 from polyplink.encoders import AnyEncoderConfig, EncoderConfig, FineTune
@@ -106,6 +107,8 @@ class TrainConfig:
     Attributes:
         name: The recipe's name.
         encoder: The tracklet encoder.
+        init_from: Weights of another run to start from (file, run folder or name), in place of
+            the encoder's `frame_weights`; None for none. See `encoders.start`.
         finetune: What of its backbone learns.
         prepare: Tracklets and crops it is trained on; evaluation uses the same.
         fragment_length: Crops L in a fragment.
@@ -120,6 +123,7 @@ class TrainConfig:
 
     name: str
     encoder: AnyEncoderConfig = field(default_factory=EncoderConfig)
+    init_from: Path | None = None
     finetune: FineTune = field(default_factory=FineTune)
     prepare: PrepareSettings = field(default_factory=PrepareSettings)
     fragment_length: int = 8

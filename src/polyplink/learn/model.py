@@ -8,8 +8,8 @@ import torch
 from torch import nn
 
 from polyplink.encoders import (
-    build_encoder,
     build_projector,
+    build_started,
     memory_suffices,
     place,
     precision,
@@ -35,7 +35,9 @@ class Model:
         torch.manual_seed(config.seed)
         self.config = config
         with memory_suffices(device):
-            self.encoder = trainable(build_encoder(config.encoder), config.finetune)
+            self.encoder = trainable(
+                build_started(config.encoder, config.init_from), config.finetune
+            )
             self.encoder.checkpointing(config.optim.checkpointing)
             self.projector = build_projector(self.encoder)
             self.modules: dict[str, nn.Module] = {
@@ -102,15 +104,15 @@ class Model:
         """
         self.optimizer.zero_grad(set_to_none=True)
         losses = []
-        for batch in group:
-            views = self.views(data, drawn, batch, generator)
-            loss = self.config.loss(views)
-            losses.append(loss.item())
-            if not math.isfinite(losses[-1]):
-                raise _bad_batch(losses[-1], views, data, drawn.clips[batch.fragments])
-            with memory_suffices(data.device, _SMALLER_STEP):
+        with memory_suffices(data.device, _SMALLER_STEP):
+            for batch in group:
+                views = self.views(data, drawn, batch, generator)
+                loss = self.config.loss(views)
+                losses.append(loss.item())
+                if not math.isfinite(losses[-1]):
+                    raise _bad_batch(losses[-1], views, data, drawn.clips[batch.fragments])
                 (loss / len(group)).backward()  # type: ignore[no-untyped-call]
-        self.optimizer.step()
+            self.optimizer.step()  # the first one makes room for the moments
         return losses
 
 

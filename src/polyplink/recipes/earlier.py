@@ -85,10 +85,10 @@ def mve() -> TrainConfig:
     0.0449 (arXiv 2507.02493, table 1). Ours: not run, as for `sfe`.
 
     Two parts of a tracklet without a frame in common are a pair: 8 frames each at a stride of 1
-    to 4, longer strides likelier. The papers start from the weights of SFE; give them with
-    `--set encoder.frame_weights=FILE`, under timm's names.
+    to 4, longer strides likelier. The papers start from a trained SFE, its head included: train
+    `sfe` with `--set encoder.vector=projected` first.
 
-    Command: polyplink train mve DATA --out RUN --set encoder.frame_weights=FILE
+    Command: polyplink train mve DATA --out RUN --init-from SFE_RUN
     """
     return replace(
         sfe(), name="mve", encoder=MveConfig(frame_weights=WEIGHTS), bags=TrackletParts()
@@ -105,6 +105,6 @@ def tpc() -> TrainConfig:
     MVE with a curriculum: a pair comes from one tracklet with probability alpha, else from two
     of its polyp; alpha falls from 1 to 0 in a straight line. It needs polyp ids.
 
-    Command: polyplink train tpc DATA --out RUN --set encoder.frame_weights=FILE
+    Command: polyplink train tpc DATA --out RUN --init-from SFE_RUN
     """
     return replace(mve(), name="tpc", bags=PolypParts(), validation=ValidationConfig())
