@@ -1,0 +1,94 @@
+"""The views of all processes in every process: contrastive losses over several GPUs.
+
+A loss that compared only the views of its own process would be another loss, with fewer
+negatives. Here every process computes the loss of the whole batch, and the mean over processes of
+the gradients of its parameters (as DistributedDataParallel takes it) is the gradient that one
+process would have found.
+"""
+
+from dataclasses import fields
+from typing import Any
+
+import torch
+from torch import distributed
+
+from polyplink.learn.views import Views
+
+
+def _counts(rows: int, device: torch.device) -> list[int]:
+    """Rows of each process, in the order of ranks."""
+    own = torch.tensor([rows], device=device)
+    every = [torch.zeros_like(own) for _ in range(distributed.get_world_size())]
+    distributed.all_gather(every, own)
+    return [int(count) for count in every]
+
+
+def _collected(value: torch.Tensor) -> list[torch.Tensor]:
+    """Rows (n_r, ...) of every process r; n_r may differ."""
+    counts = _counts(len(value), value.device)
+    padded = value.new_zeros(max(counts), *value.shape[1:])
+    padded[: len(value)] = value
+    every = [torch.empty_like(padded) for _ in counts]
+    distributed.all_gather(every, padded)
+    return [rows[:count] for rows, count in zip(every, counts, strict=True)]
+
+
+class _Gather(torch.autograd.Function):
+    """Rows of all processes; gradients come back to the own rows."""
+
+    @staticmethod
+    def forward(ctx: Any, value: torch.Tensor) -> torch.Tensor:
+        every = _collected(value)
+        rank = distributed.get_rank()
+        start = sum(len(rows) for rows in every[:rank])
+        ctx.own = slice(start, start + len(value))
+        return torch.cat(every)
+
+    @staticmethod
+    def backward(ctx: Any, *slopes: torch.Tensor) -> torch.Tensor:
+        # Every process computes the same loss of the same rows, so its slope on its own rows is
+        # whole already: nothing to add up over processes. The mean over processes that follows
+        # divides by their number, though each row had its slope in one alone.
+        return slopes[0][ctx.own] * distributed.get_world_size()
+
+
+def gather_rows(value: torch.Tensor) -> torch.Tensor:
+    """Rows (n_r, ...) of every process r, one after the other by rank, with gradient.
+
+    Source: the traps of distributed contrastive losses (gradients off by 1 / world size, labels
+    shifted by rank). The value itself where there is one process.
+    """
+    if not distributed.is_initialized() or distributed.get_world_size() == 1:
+        return value
+    gathered: torch.Tensor = _Gather.apply(value)  # type: ignore[no-untyped-call]
+    return gathered
+
+
+def _apart(codes: torch.Tensor) -> torch.Tensor:
+    """Codes (n,) that mean something in one process alone, made different from all others'."""
+    parts = _collected(codes)
+    rank = distributed.get_rank()
+    spans = [int(part.max() - part.min()) + 1 if len(part) else 0 for part in parts]
+    return codes - codes.min() + sum(spans[:rank]) if len(codes) else codes
+
+
+def gather_views(views: Views) -> Views:
+    """The views of all processes as one batch, in every process.
+
+    Bags are numbered anew, because every process counts from 0, and so are views of unknown
+    polyps; polyps and procedures are codes of the data set, the same everywhere.
+
+    Args:
+        views: Of this process; on all processes together.
+
+    Returns:
+        All views by rank, the same in every process; `views` where there is one process.
+    """
+    if not distributed.is_initialized() or distributed.get_world_size() == 1:
+        return views
+    values = {field.name: getattr(views, field.name) for field in fields(Views)}
+    values["bag"] = _apart(views.bag)
+    gathered = {name: gather_rows(value) for name, value in values.items()}
+    polyp = gathered["polyp"]
+    alone = -1 - torch.arange(len(polyp), device=polyp.device)
+    return Views(**(gathered | {"polyp": torch.where(polyp >= 0, polyp, alone)}))
