@@ -15,7 +15,7 @@ from polyplink.simulate.boxes import boxes_of
 from polyplink.simulate.cast import procedure_specs
 from polyplink.simulate.crops import one_thread
 from polyplink.simulate.picture.dress import dress
-from polyplink.simulate.picture.field import Field
+from polyplink.simulate.picture.field import Scene
 from polyplink.simulate.picture.march import FAR, SETTLED, Eyes, beams_of, march_windows, tiles
 from polyplink.simulate.picture.render import March, Renderer
 from polyplink.simulate.picture.window import Windows
@@ -33,7 +33,7 @@ GREY_LEVELS, MASKS = 1.0, 0.01  # how far pictures and masks may differ on avera
 Crops = tuple[NDArray[np.int64], NDArray[np.float64]]
 
 
-def plain_march(field: Field, eyes: Eyes, windows: Windows, most: int) -> Tensor:
+def plain_march(field: Scene, eyes: Eyes, windows: Windows, most: int) -> Tensor:
     """The rival: every ray steps from the camera until all rays of its tile are there."""
     beams = beams_of(eyes, windows)
     depth = torch.zeros_like(beams.directions[0])

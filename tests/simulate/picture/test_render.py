@@ -5,10 +5,12 @@ import pytest
 import torch
 
 from polyplink.simulate.boxes import boxes_of
+from polyplink.simulate.picture import march
 from polyplink.simulate.picture.dress import dress
 from polyplink.simulate.picture.field import Touch
 from polyplink.simulate.picture.march import FAR
 from polyplink.simulate.picture.render import Renderer, body_radius, polyp_pixels
+from tests.simulate.picture.test_march import Waits
 from tests.simulate.plans import mini_plan
 
 PLAN = mini_plan(0)
@@ -64,6 +66,53 @@ def test_the_same_bytes_whatever_the_tiles(monkeypatch: pytest.MonkeyPatch) -> N
     assert np.array_equal(images, tiled)
 
 
+def test_frames_that_show_different_polyps_may_be_drawn_together() -> None:
+    """As on a GPU: pictures alike up to rounding, and every call for all frames."""
+    frames = np.linspace(0, PLAN.spec.n_frames - 1, 24).astype(np.int64)
+    images, polyps = draw(frames)
+    assert len(np.unique(polyps)) > 2
+    together = Renderer(PLAN, dress(PLAN, 0), torch.device("cpu"))
+    together.mixed, together.tile = True, together.batch
+    mixed, same = together.windows(frames, np.tile(WHOLE, (len(frames), 1)), (WIDTH, HEIGHT))
+    off = np.abs(mixed.astype(int) - images)
+    assert off.max() <= 2
+    assert (off > 0).mean() < 1e-3
+    assert (polyps != same).mean() < 1e-4
+
+
+def test_a_gpu_is_waited_for_as_often_however_many_frames_there_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(march, "SETTLE_ROUNDS", {"cpu": march.SETTLE_ROUNDS["cuda"]})
+    together = Renderer(PLAN, dress(PLAN, 0), torch.device("cpu"))
+    together.mixed, together.tile = True, together.batch
+    waits = []
+    for count in (6, 48):
+        frames = np.linspace(0, PLAN.spec.n_frames - 1, count).astype(np.int64)
+        frames = frames[~PLAN.conditions.blink[frames]]
+        with Waits() as waited:
+            together.windows(frames, np.tile(WHOLE, (len(frames), 1)), (40, 32))
+        waits.append(waited.count)
+    # A march for the exposure and one for the pictures.
+    assert max(waits) <= 2 * (1 + len(march.SETTLE_ROUNDS["cpu"]))
+    assert min(waits) > 1
+
+
+def test_a_wound_is_drawn_only_once_it_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It costs nothing before; pictures without it are the same bytes."""
+    scar = renderer().scenery.scars[0]
+    frames = np.array([scar.since - 1, scar.since])
+    every = renderer()._windows(np.tile(WHOLE, (2, 1)), (WIDTH, HEIGHT))
+    monkeypatch.setattr("polyplink.simulate.picture.render.in_windows", all_of)
+    first = len(renderer()._bodies) + len(PLAN.colon.calm)
+    assert renderer()._seen(frames, every)[:, first].tolist() == [False, True]
+
+
+def all_of(windows: object, positions: np.ndarray, *others: np.ndarray) -> np.ndarray:
+    """As if everything might show everywhere."""
+    return np.ones((len(positions), len(others[-1])), bool)
+
+
 def test_a_window_is_the_part_of_its_frame() -> None:
     frames = boxed(4)
     images, polyps = draw(frames)
@@ -114,4 +163,5 @@ def test_polyp_pixels_name_the_largest_share() -> None:
     none = torch.zeros(1, 4)
     touch = Touch(none, (none,) * 3, shares, (), (none, none), none, (none,) * 3)
     depth = torch.tensor([[1.0, 1, 1, FAR]])
-    assert polyp_pixels(touch, depth, [4, 2]).tolist() == [[4, -1, 2, -1]]
+    names = [torch.tensor([[name]], dtype=torch.int8) for name in (4, 2)]
+    assert polyp_pixels(touch, depth, names).tolist() == [[4, -1, 2, -1]]

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from polyplink.simulate.picture.window import Windows
+from polyplink.simulate.picture.window import HOST, Windows, colour_like, onto
 
 FRAME = (100, 80)
 
@@ -26,3 +26,10 @@ def test_some_windows_are_picked_by_index() -> None:
     some = Windows(edges, FRAME, (5, 5)).some(np.array([2, 0]))
     assert some.edges.tolist() == [edges[2].tolist(), edges[0].tolist()]
     assert some.size == (5, 5)
+
+
+def test_values_and_colours_go_to_the_device() -> None:
+    values = np.arange(6, dtype=np.float32).reshape(2, 3)
+    assert onto(values.T, HOST).tolist() == values.T.tolist()
+    colour = colour_like(torch.zeros(2, dtype=torch.float64), (0.5, 0.25, 1.0))
+    assert (colour.dtype, colour.tolist()) == (torch.float64, [0.5, 0.25, 1.0])

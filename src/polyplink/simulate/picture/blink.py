@@ -5,8 +5,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from polyplink.simulate.picture.window import colour_like
+
 KINDS = ("red", "smear", "white")
 CHANCES = (0.5, 0.35, 0.15)
+RED = (0.9, 0.5, 0.45)  # of the patient's own tissue
 SLIME = (0.78, 0.62, 0.36)
 GLARE = (0.99, 0.95, 0.90)
 
@@ -39,11 +42,11 @@ def blinded(kind: Tensor, cloud: Tensor, tissue: Tensor) -> Tensor:
         (3, s, h, w) in 0 to 1.
     """
     slow, fast = cloud
-    red = tissue.new_tensor([0.9, 0.5, 0.45]) * tissue
+    red = colour_like(tissue, RED) * tissue
     red = red[:, None, None, None] * (0.12 + 1.7 * slow * slow + 0.15 * fast)
     red = (1 - torch.exp(-2.2 * red)).sqrt()
-    slime = tissue.new_tensor(SLIME)[:, None, None, None]
+    slime = colour_like(tissue, SLIME)[:, None, None, None]
     over = torch.lerp(red, slime * (0.55 + 0.5 * slow), (0.1 + 1.6 * fast * slow).clamp(0, 1))
-    glare = tissue.new_tensor(GLARE)[:, None, None, None] * (0.86 + 0.16 * slow)
+    glare = colour_like(tissue, GLARE)[:, None, None, None] * (0.86 + 0.16 * slow)
     which = kind[:, None, None]
     return torch.where(which == 0, red, torch.where(which == 1, over, glare)).clamp(0, 1)

@@ -9,6 +9,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from polyplink.simulate.picture.window import onto
+
 LEAST = 0.25  # pixels; less blur than this is not drawn
 MOST_TAPS = 9  # pictures that a moving one is the mean of
 FLAT = {-2: (-3, -2), -1: (-2, -1)}  # dimensions that blocks and phases are joined from
@@ -100,8 +102,8 @@ def defocus(images: Tensor, sigma: NDArray[np.float32]) -> Tensor:
     level = np.ceil(np.log2(np.maximum(sigma, 1e-3) / WIDE)).clip(0, 5).astype(int)
     level[sigma < LEAST] = -1
     for one in np.unique(level[level >= 0]):
-        which = torch.from_numpy(np.flatnonzero(level == one)).to(images.device)
-        own = torch.from_numpy(sigma[level == one]).to(images.device)
+        which = onto(np.flatnonzero(level == one), images.device)
+        own = onto(sigma[level == one], images.device)
         some = images[:, which]
         blurred[:, which] = _wide_gaussian(some, own, 2**one) if one else _gaussian(some, own, 5)
     return blurred
@@ -129,7 +131,7 @@ def _mean_of_gathers(images: Tensor, taps: NDArray[np.int64]) -> Tensor:
     """Pictures (3, s, h, w), shifted by taps (s, t, 2): a few large reads for all of them."""
     s, h, w = images.shape[1:]
     device, total = images.device, torch.zeros_like(images)
-    shifts = torch.from_numpy(taps).to(device)
+    shifts = onto(taps, device)
     each = torch.arange(s, device=device)[:, None, None]
     rows, columns = torch.arange(h, device=device), torch.arange(w, device=device)
     for tap in range(taps.shape[1]):

@@ -16,7 +16,7 @@ from torch.nn import functional
 from polyplink.simulate.picture.blur import defocus
 from polyplink.simulate.picture.texture import periodic_noise
 from polyplink.simulate.picture.veil import read_clouds
-from polyplink.simulate.picture.window import Windows
+from polyplink.simulate.picture.window import Windows, colour_like, onto
 
 TEXELS = 192
 ZOOM = 1.5  # frame widths that the tile is wide
@@ -82,6 +82,11 @@ def _shifted(images: Tensor, shift: Tensor, windows: Windows) -> Tensor:
     columns = torch.arange(w, device=images.device) + 0.5
     pixels = shift * windows.scale[:, None, None]
     places = torch.stack([(columns + pixels[0]) * (2 / w) - 1, (rows + pixels[1]) * (2 / h) - 1], 3)
+    if images.device.type != "cpu":
+        together = functional.grid_sample(
+            images.transpose(0, 1), places, padding_mode="border", align_corners=False
+        )
+        return together.transpose(0, 1)
     # Each frame by itself: together they would be read in another order, and round otherwise.
     read = [
         functional.grid_sample(
@@ -107,16 +112,16 @@ def water(
     quantiles = np.linspace(0, 1, LEVELS)
     least = np.interp(1 - splash, quantiles, drops.levels).astype(np.float32)
     height, right, down = read_clouds(drops.tile, windows, drift, ZOOM)  # (s, h, w) each
-    level = torch.from_numpy(least).to(images.device)[:, None, None]
-    strength = torch.from_numpy(np.minimum(splash / FIRST, 1)).to(images.device)[:, None, None]
+    level = onto(least, images.device)[:, None, None]
+    strength = onto(np.minimum(splash / FIRST, 1), images.device)[:, None, None]
     cover = ((height - level) / EDGE + 0.5).clamp(0, 1)
     cover = cover * cover * (3 - 2 * cover) * strength
     slope = torch.stack([right, down]).tanh()  # (2, s, h, w)
     behind = _shifted(images, -SHIFT * cover * slope, windows)
     behind = defocus(behind, np.float32(BLUR) * windows.host_scale)
-    lamp = images.new_tensor(LAMP)[:, None, None, None]
+    lamp = colour_like(images, LAMP)[:, None, None, None]
     glint = GLINT * torch.exp(-((slope - lamp) / GLINT_SIZE).square().sum(0)) * cover
     behind = behind * (1 + SHADE * slope[1] - RIM * 4 * cover * (1 - cover))
-    paint = images.new_tensor(WATER)[:, None, None, None]
+    paint = colour_like(images, WATER)[:, None, None, None]
     behind = torch.lerp(behind, paint, (CLOUDY + glint)[None])
     return torch.lerp(images, behind, cover).clamp(0, 1)

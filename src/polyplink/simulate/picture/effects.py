@@ -20,7 +20,7 @@ from polyplink.simulate.picture.drops import water
 from polyplink.simulate.picture.instrument import Reach, draw_instruments
 from polyplink.simulate.picture.overlays import badge, clock, write_label
 from polyplink.simulate.picture.veil import read_clouds, smoke
-from polyplink.simulate.picture.window import Windows
+from polyplink.simulate.picture.window import Windows, onto
 
 Array = NDArray[np.float32]
 Indices = NDArray[np.int64]
@@ -33,7 +33,7 @@ RUN = np.array([0.0003, 0.0021])  # of the drops on the lens
 
 
 def _drift(frames: Indices, device: torch.device, step: Way = DRIFT) -> Tensor:
-    return torch.from_numpy((frames[:, None] * step).astype(np.float32)).to(device)
+    return onto((frames[:, None] * step).astype(np.float32), device)
 
 
 def _change(
@@ -45,7 +45,7 @@ def _change(
     """
     which = np.flatnonzero(chosen)
     if len(which):
-        index = torch.from_numpy(which).to(images.device)
+        index = onto(which, images.device)
         images[:, index] = change(images[:, index], which)
 
 
@@ -66,7 +66,7 @@ def veil_frames(
     haze, splash = conditions.haze[frames], conditions.splash[frames]
 
     def smoky(some: Tensor, which: Indices) -> Tensor:
-        strength = torch.from_numpy(haze[which]).to(some.device)
+        strength = onto(haze[which], some.device)
         drift = _drift(frames[which], some.device)
         return smoke(some, strength, read_clouds(scenery.clouds, windows.some(which), drift)[0])
 
@@ -99,11 +99,11 @@ def apply_effects(
     tools = conditions.instrument[frames]
 
     def armed(some: Tensor, which: Indices) -> Tensor:
-        reach, angle, kind = torch.from_numpy(tools[which].T.copy()).to(some.device)
+        reach, angle, kind = onto(tools[which].T, some.device)
         return draw_instruments(some, windows.some(which), Reach(reach, angle, kind))
 
     def blinking(some: Tensor, which: Indices) -> Tensor:
-        kind = torch.from_numpy(scenery.blinks[frames[which]]).to(some.device)
+        kind = onto(scenery.blinks[frames[which]], some.device)
         drift = 3 * _drift(frames[which], some.device)
         cloud = read_clouds(scenery.clouds, windows.some(which), drift, BLINK_ZOOM)
         return blinded(kind, cloud, scenery.patient.wall)

@@ -12,12 +12,13 @@ import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from polyplink.simulate.picture.body import Body
+from polyplink.simulate.picture.body import Body, Number, Shape
 from polyplink.simulate.picture.numbers import Numbers, OwnNumbers
 from polyplink.simulate.picture.scene import (
     CALM_DEPTH,
@@ -29,18 +30,39 @@ from polyplink.simulate.picture.scene import (
     UNEVEN,
     WALL_BOUND,
     Colon,
-    calm_place,
     centre_line,
     join,
 )
 
 Vector = tuple[Tensor, Tensor, Tensor]
+Place = tuple[Number, Number, Number]
 
 
-def _into(body: Body, x: Tensor, y: Tensor, z: Tensor) -> Vector:
+class Scene(Protocol):
+    """What rays are marched through; states are the wave's phases, or what else it wants."""
+
+    def distance(self, points: Tensor, states: Tensor, /) -> Tensor:
+        """As `Field.distance`."""
+
+    def touch(self, points: Tensor, states: Tensor, /) -> "Touch":
+        """As `Field.touch`."""
+
+
+def _plus(total: Tensor, part: Tensor, factor: Number) -> Tensor:
+    """Add a part, `factor` times, in place."""
+    if isinstance(factor, Tensor):
+        return total.addcmul_(part, factor)
+    return total.add_(part, alpha=factor)
+
+
+def _turned(row: Place, x: Tensor, y: Tensor, z: Tensor) -> Tensor:
+    return _plus(_plus(torch.mul(x, row[0]), y, row[1]), z, row[2])
+
+
+def _into(body: Shape, x: Tensor, y: Tensor, z: Tensor) -> Vector:
     """Positions in a lump's own axes, in units."""
     u, v, w = (
-        torch.mul(x, row[0]).add_(y, alpha=row[1]).add_(z, alpha=row[2]).add_(offset)
+        _turned(row, x, y, z).add_(offset)
         for row, offset in zip(body.rows, body.offset, strict=True)
     )
     return u, v, w
@@ -62,7 +84,7 @@ class _Head:
     inverse: Tensor  # 1 / (length + height), of which a and b are made
 
 
-def _about(body: Body, local: Vector) -> _Head:
+def _about(body: Shape, local: Vector) -> _Head:
     p, q, r = (u / radius for u, radius in zip(local, body.radii, strict=True))
     length = _length(p, q, r)
     a, b, c = body.radii
@@ -71,20 +93,29 @@ def _about(body: Body, local: Vector) -> _Head:
     return _Head((p, q, r), length, scale.mul_(LUMP_BOUND), p * inverse, q * inverse, inverse)
 
 
-def _read(maps: Tensor, head: _Head) -> Tensor:
-    """Maps (1, c, m, m) at the points' places: (c, s, n)."""
-    grid = torch.stack([head.a.reshape(-1), head.b.reshape(-1)]).div_(MAP_EXTENT)  # (2, s * n)
+def _in_tile(body: Shape, row: Tensor) -> Tensor:
+    """Rows of places in a body's own maps, -1 to 1, in those that hold them."""
+    if body.tile is None:
+        return row
+    scale, shift = body.tile
+    return row.clamp(-1, 1).mul_(scale).add_(shift)
+
+
+def _read(body: Shape, head: _Head) -> Tensor:
+    """A body's maps at the points' places: (c, s, n)."""
+    a, b = head.a / MAP_EXTENT, head.b / MAP_EXTENT
+    grid = torch.stack([a.reshape(-1), _in_tile(body, b).reshape(-1)])  # (2, s * n)
     values = functional.grid_sample(
-        maps, grid.T[None, None], mode="bilinear", padding_mode="border", align_corners=True
+        body.maps, grid.T[None, None], mode="bilinear", padding_mode="border", align_corners=True
     )
     return values[0, :, 0].reshape(-1, *head.a.shape)
 
 
-def _stalk(body: Body, local: Vector) -> tuple[Tensor, Vector]:
+def _stalk(stalk: Place, local: Vector) -> tuple[Tensor, Vector]:
     """Distance to the stalk, and its slope in the lump's axes."""
-    radius, reach = body.lump.stalk
+    radius, reach, _ = stalk
     u, v, w = local
-    beside = w + (-w).clamp(0, reach)
+    beside = w + (-w).clamp_min(0).clamp_max(reach)
     length = _length(u, v, beside)
     return LUMP_BOUND * (length - radius), (
         LUMP_BOUND * u / length,
@@ -121,7 +152,8 @@ class Field:
     """A scene: the tube, with only those calm places and polyps that matter."""
 
     colon: Colon
-    bodies: tuple[Body, ...] = ()
+    bodies: tuple[Shape, ...] = ()
+    given: Numbers | None = None  # None for the scene's own
 
     def near(self, bodies: Sequence[Body], calm: Sequence[tuple[float, float, float]]) -> "Field":
         """The same tube with some bodies and calm places alone."""
@@ -130,7 +162,8 @@ class Field:
     @functools.cached_property
     def numbers(self) -> Numbers:
         """The tube's and the bodies' numbers for `distance`."""
-        return Numbers.of(self.colon, self.bodies)
+        bodies = [body for body in self.bodies if isinstance(body, Body)]
+        return self.given or Numbers.of(self.colon, bodies)
 
     def distance(self, points: Tensor, phase: Tensor) -> Tensor:
         """Bound of the distance (s, n) of points (3, s, n); see `scene.surface`."""
@@ -153,7 +186,7 @@ class Field:
             away = _away(body, own, place)
             share = distance.sub(away).mul_(own.per_blend).add_(by.half).clamp_(0, 1)
             distance = torch.lerp(distance, away, share)
-            distance.add_(share.square().sub_(share), alpha=body.lump.blend)
+            _plus(distance, share.square().sub_(share), body.blend)
         return distance.mul_(wider) if colon.wave else distance
 
     def touch(self, points: Tensor, phase: Tensor) -> Touch:
@@ -168,12 +201,13 @@ class Field:
             wider = 1 + colon.wave * turn.sin()
             widens = turn.cos_().mul_(colon.wave * colon.wave_rate)
             x, y = x / wider, y / wider
-        wall, slope, c, s = _wall(colon, z, (x, y), line[0], lean)
+        calm = self.numbers.calm
+        wall, slope, c, s = _wall(colon, calm, z, (x, y), (line[0], *lean))
         place = (x + line[0], y + line[1], z)
         distance, shares, paints = wall, [], []
         for body in self.bodies:
             away, steep, paint = _polyp(body, place)
-            distance, share = join(distance, away, body.lump.blend)
+            distance, share = join(distance, away, body.blend)
             slope = _mix(slope, steep, share)
             shares.append(share)
             paints.append(paint)
@@ -200,30 +234,30 @@ def _radius(
     for _ in range(RIDGE_SQUARINGS):
         ridge = ridge.square_()
     for (c0, s0, _), z0 in zip(by.calm, by.calm_z, strict=True):
-        bell = z.sub(z0).square_().add_(c, alpha=-2 * c0).add_(s, alpha=-2 * s0)
+        bell = _plus(_plus(z.sub(z0).square_(), c, -2 * c0), s, -2 * s0)
         bell = bell.mul_(by.calm_scale).add_(by.calm_shift).clamp_min_(0)
         ridge.mul_(bell.square_().mul_(by.calm_depth).add_(by.one))
     ridge.mul_(corner.mul(by.tall).add_(by.low))
     return corner.mul_(by.corner_depth).add_(by.one).sub_(ridge, alpha=colon.fold_depth)
 
 
-def _away(body: Body, own: OwnNumbers, place: Vector) -> Tensor:
+def _away(body: Shape, own: OwnNumbers, place: Vector) -> Tensor:
     """Distance to one polyp, as `_polyp`, without anything else."""
     x, y, z = place
     p, q, r = (
-        torch.mul(x, row[0]).add_(y, alpha=row[1]).add_(z, alpha=row[2]).add_(offset)
-        for row, offset in zip(own.rows, own.offset, strict=True)
+        _turned(row, x, y, z).add_(offset) for row, offset in zip(own.rows, own.offset, strict=True)
     )
     length = (p * p).addcmul_(q, q).addcmul_(r, r).add_(own.tiny).sqrt_()
     a, b, c = own.steep
     steep = (p * a).square_().add_((q * b).square_()).add_((r * c).square_()).sqrt_()
     inverse = length.add(r).clamp_min_(1e-3).mul_(own.extent).reciprocal_()
-    grid = torch.stack([(p * inverse).view(-1), (q * inverse).view(-1)])  # (2, s * n)
+    row = _in_tile(body, q * inverse)
+    grid = torch.stack([(p * inverse).view(-1), row.view(-1)])  # (2, s * n)
     rho = torch.grid_sampler(body.radius, grid.T[None, None], 0, 1, True)
     away = length.sub(rho.view(length.shape)).mul_(length.div_(steep.add_(own.tiny)))
-    if body.lump.stalk[1]:
-        stalk, _ = _stalk(body, _into(body, *place))
-        away, _ = join(stalk, away, body.lump.stalk[0])
+    if body.stalk is not None:
+        stalk, _ = _stalk(body.stalk, _into(body, *place))
+        away, _ = join(stalk, away, body.stalk[2])
     return away
 
 
@@ -247,11 +281,12 @@ def _mix(first: Vector, last: Vector, share: Tensor) -> Vector:
     return u, v, w
 
 
-def _calm(colon: Colon, z: Tensor, c: Tensor, s: Tensor) -> tuple[Tensor, Tensor, Tensor] | None:
+def _calm(
+    places: Sequence[Place], z: Tensor, c: Tensor, s: Tensor
+) -> tuple[Tensor, Tensor, Tensor] | None:
     """`scene.fold_share` with its slopes around the tube and along it."""
     result: tuple[Tensor, Tensor, Tensor] | None = None
-    for where in colon.calm:
-        c0, s0, z0 = calm_place(colon, where)
+    for c0, s0, z0 in places:
         apart = (z - z0).square() + 2 - (2 * c0) * c - (2 * s0) * s
         bell = (1 - apart / CALM_RADIUS**2).clamp_min(0)
         share = 1 - CALM_DEPTH * bell * bell
@@ -267,18 +302,22 @@ def _calm(colon: Colon, z: Tensor, c: Tensor, s: Tensor) -> tuple[Tensor, Tensor
 
 
 def _wall(
-    colon: Colon, z: Tensor, offset: tuple[Tensor, Tensor], middle: Tensor, lean: tuple[Tensor, ...]
+    colon: Colon,
+    places: Sequence[Place],
+    z: Tensor,
+    offset: tuple[Tensor, Tensor],
+    line: tuple[Tensor, Tensor, Tensor],
 ) -> tuple[Tensor, Vector, Tensor, Tensor]:
     """Distance to the wall at rest and its slope; cosine and sine of the direction.
 
     Args:
         colon: The tube.
+        places: Cosine, sine and z of its calm places.
         z: Along it.
         offset: From its centre line, in x and y.
-        middle: x of the centre line.
-        lean: See `_lean`.
+        line: x of the centre line, and how much it leans, see `_lean`.
     """
-    x, y = offset
+    (x, y), (middle, *lean) = offset, line
     square = (x * x).addcmul_(y, y).add_(1e-8)
     per_r = square.rsqrt()
     c, s = x * per_r, y * per_r
@@ -293,7 +332,7 @@ def _wall(
     steep = torch.sin(phase).mul_(-4).mul_(fourth).mul_(half).mul_(half).mul_(half)
     around = steep * s * -colon.fold_tilt
     along = steep * (colon.fold_rate + UNEVEN * lean[0])
-    calm = _calm(colon, z, c, s)
+    calm = _calm(places, z, c, s)
     if calm is not None:
         share, share_around, share_along = calm
         around, along = around * share + ridge * share_around, along * share + ridge * share_along
@@ -310,11 +349,11 @@ def _wall(
     return distance, (u, v, w), c, s
 
 
-def _polyp(body: Body, place: Vector) -> tuple[Tensor, Vector, Tensor]:
+def _polyp(body: Shape, place: Vector) -> tuple[Tensor, Vector, Tensor]:
     """Distance to one polyp, its slope in the world at rest, and its colour (3, s, n)."""
     local = _into(body, *place)
     head = _about(body, local)
-    values = _read(body.maps, head)
+    values = _read(body, head)
     rho, steep_a, steep_b = values[0], values[1] * head.inverse, values[2] * head.inverse
     distance = (head.length - rho) * head.scale
     # The radius is read at a = p / (length + r) and b = q / (length + r).
@@ -327,15 +366,10 @@ def _polyp(body: Body, place: Vector) -> tuple[Tensor, Vector, Tensor]:
         (q * outward - steep_b) * head.scale / b,
         (r * outward + drop) * head.scale / c,
     )
-    if body.lump.stalk[1]:
-        stalk, stalk_slope = _stalk(body, local)
-        distance, share = join(stalk, distance, body.lump.stalk[0])
+    if body.stalk is not None:
+        stalk, stalk_slope = _stalk(body.stalk, local)
+        distance, share = join(stalk, distance, body.stalk[2])
         slope = _mix(stalk_slope, slope, share)
     columns = zip(*body.rows, strict=True)
-    u, v, w = (
-        torch.mul(slope[0], column[0])
-        .add_(slope[1], alpha=column[1])
-        .add_(slope[2], alpha=column[2])
-        for column in columns
-    )
+    u, v, w = (_turned(column, *slope) for column in columns)
     return distance, (u, v, w), values[3:]

@@ -28,11 +28,11 @@ def read_grain(grain: Tensor, frames: NDArray[np.int64], windows: Windows) -> Te
     share = torch.from_numpy(windows.host_scale / windows.frame[0])  # drawn pixels per pixel
     first = (windows.edges[:, :2] * share[:, None]).round().long()
     start = torch.from_numpy(frames[:, None] * np.array(STRIDES))
-    begin = ((start + first) % TEXELS).to(grain.device)  # (s, 2)
+    begin = ((start + first) % TEXELS).to(grain.device, non_blocking=True)  # (s, 2)
     w, h = windows.size
     columns = (begin[:, :1] + torch.arange(w, device=grain.device)) % TEXELS
     rows = (begin[:, 1:] + torch.arange(h, device=grain.device)) % TEXELS
     return (
         grain[rows[:, :, None], columns[:, None, :]]
-        * share.clamp(max=1).to(grain.device)[:, None, None]
+        * share.clamp(max=1).to(grain.device, non_blocking=True)[:, None, None]
     )

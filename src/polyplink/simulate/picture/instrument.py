@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from polyplink.simulate.picture.window import Windows
+from polyplink.simulate.picture.window import Windows, colour_like
 
 SNARE, FORCEPS = 0, 1
 ENTRY = 0.48  # frame widths from the middle of the frame to where the sheath comes from
@@ -59,7 +59,7 @@ def _paint(
     images: Tensor, colour: tuple[float, float, float], light: Tensor, cover: Tensor
 ) -> Tensor:
     """Lay a colour, in light (s, h, w), over images where it covers them (s, h, w)."""
-    paint = images.new_tensor(colour)[:, None, None, None] * light
+    paint = colour_like(images, colour)[:, None, None, None] * light
     return torch.lerp(images, paint.clamp(0, 1), cover)
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from polyplink.simulate.picture.field import Field
+from polyplink.simulate.picture.field import Scene
 from polyplink.simulate.picture.window import Windows
 
 FIELD = math.radians(88.0)  # horizontal field of view
@@ -39,12 +39,16 @@ class Eyes:
     Attributes:
         origins: (s, 3) positions.
         rotations: (s, 3, 3) columns: right, down, forward.
-        phases: (s,) of the peristaltic wave.
+        phases: (s,) of the peristaltic wave; or (q, s), what else the scene wants of a frame.
     """
 
     origins: Tensor
     rotations: Tensor
     phases: Tensor
+
+    def some(self, which: slice) -> "Eyes":
+        """Cameras of some of the frames."""
+        return Eyes(self.origins[which], self.rotations[which], self.phases[..., which])
 
 
 @dataclass(frozen=True)
@@ -54,7 +58,7 @@ class Beams:
     Attributes:
         origins: (3, s, 1).
         directions: (3, s, n) unit vectors.
-        phases: (s, 1) of the wave.
+        phases: (s, 1) of the wave; or (q, s, 1), as in `Eyes`.
         width: (s, 1) of a pixel, units a unit of depth.
         shape: Rows and columns, n in all.
     """
@@ -75,7 +79,7 @@ class Beams:
         return Beams(
             self.origins[:, frame, 0],
             self.directions.flatten(1)[:, which],
-            self.phases[frame, 0],
+            self.phases[..., frame, 0],
             self.width[frame, 0],
             (1, len(which)),
         )
@@ -85,7 +89,7 @@ class Beams:
         return Beams(
             self.origins[:, frames],
             self.directions[:, frames, pixels].contiguous(),
-            self.phases[frames],
+            self.phases[..., frames, :],
             self.width[frames],
             self.shape,
         )
@@ -95,7 +99,7 @@ class Beams:
         return Beams(
             self.origins[:, which],
             self.directions[:, which],
-            self.phases[which],
+            self.phases[..., which],
             self.width[which],
             (1, len(which)),
         )
@@ -106,7 +110,7 @@ def join_beams(parts: Sequence[Beams]) -> Beams:
     return Beams(
         torch.cat([part.origins for part in parts], 1),
         torch.cat([part.directions for part in parts], 1),
-        torch.cat([part.phases for part in parts]),
+        torch.cat([part.phases for part in parts], -1),
         torch.cat([part.width for part in parts]),
         (1, sum(part.shape[1] for part in parts)),
     )
@@ -118,7 +122,7 @@ def beams_of(eyes: Eyes, windows: Windows, cell: int = 1) -> Beams:
     Cells begin at the window's left upper corner; the last ones may go beyond its edge.
     """
     columns, rows = (math.ceil(pixels / cell) for pixels in windows.size)
-    edges = windows.edges[:, :2].to(windows.device) / windows.frame[0]  # (s, 2)
+    edges = windows.edges[:, :2].to(windows.device, non_blocking=True) / windows.frame[0]  # (s, 2)
     pixel = 1 / windows.scale[:, None]  # (s, 1) shares of the frame's width
     device = windows.device
     x = edges[:, :1] + pixel * cell * (torch.arange(columns, device=device) + 0.5)  # (s, columns)
@@ -132,13 +136,13 @@ def beams_of(eyes: Eyes, windows: Windows, cell: int = 1) -> Beams:
     return Beams(
         eyes.origins.T[:, :, None].contiguous(),
         directions.flatten(2),
-        eyes.phases[:, None],
+        eyes.phases[..., None],
         pixel / FOCAL,
         (rows, columns),
     )
 
 
-def march_cones(field: Field, beams: Beams, depth: Tensor, cell: int, steps: int) -> Tensor:
+def march_cones(field: Scene, beams: Beams, depth: Tensor, cell: int, steps: int) -> Tensor:
     """Go on along the axes of cones from depths (s, n): new depths (s, n), at most `FAR`."""
     widths = WIDEN * cell * beams.width
     for _ in range(steps):
@@ -197,7 +201,7 @@ def join_paces(parts: Sequence[Pace]) -> Pace:
     )
 
 
-def march_pixels(field: Field, beams: Beams, depth: Tensor) -> Pace:
+def march_pixels(field: Scene, beams: Beams, depth: Tensor) -> Pace:
     """Go on from depths (s, n) a few pixels before the surface, by one step and a secant."""
     first = field.distance(beams.at(depth), beams.phases)
     before = (depth + first).clamp_max_(FAR)
@@ -220,7 +224,7 @@ def unsettled(depth: Tensor, left: Tensor, beams: Beams) -> Tensor:
     return torch.nonzero(_away(depth, left, beams).flatten())[:, 0]
 
 
-def settle(field: Field, beams: Beams, pace: Pace, rounds: Sequence[int] | None = None) -> Tensor:
+def settle(field: Scene, beams: Beams, pace: Pace, rounds: Sequence[int] | None = None) -> Tensor:
     """Go on with m rays, each by its own secant, until all are there: depths (m,).
 
     Args:
@@ -249,7 +253,7 @@ def settle(field: Field, beams: Beams, pace: Pace, rounds: Sequence[int] | None 
     return depth
 
 
-def _stride(field: Field, beams: Beams, pace: Pace) -> Pace:
+def _stride(field: Scene, beams: Beams, pace: Pace) -> Pace:
     way = pace.depth - pace.before
     way = torch.where(way.abs() < 1e-7, 1e-7, way)
     # Far from everything a secant means nothing: there the step is hardly more than the distance.
@@ -269,7 +273,7 @@ def tiles(frames: int, pixels: int, most: int) -> list[tuple[slice, slice]]:
     return [(slice(k, k + step), slice(0, pixels)) for k in range(0, frames, step)]
 
 
-def march_windows(field: Field, eyes: Eyes, windows: Windows, most: int = 1 << 16) -> Tensor:
+def march_windows(field: Scene, eyes: Eyes, windows: Windows, most: int = 1 << 16) -> Tensor:
     """Depths (s, n) at which the rays of all pixels meet the scene, at most `FAR`.
 
     Args:

@@ -31,7 +31,7 @@ def number(value: float) -> Number:
 class OwnNumbers:
     """A body's numbers: rows and offset in units of its radii, and what `_away` needs besides."""
 
-    rows: tuple[tuple[Number, float, float], ...]
+    rows: tuple[tuple[Number, float | Tensor, float | Tensor], ...]
     offset: tuple[Number, ...]
     steep: tuple[Number, ...]
     per_blend: Number
@@ -48,7 +48,7 @@ class OwnNumbers:
             ),
             offset=tuple(number(o / r) for o, r in zip(body.offset, body.radii, strict=True)),
             steep=tuple(number(1 / (radius * LUMP_BOUND)) for radius in body.radii),
-            per_blend=number(0.5 / body.lump.blend),
+            per_blend=number(0.5 / body.blend),
             extent=number(MAP_EXTENT),
             tiny=number(1e-12),
         )
@@ -66,7 +66,7 @@ class Numbers:
     corner_depth: Number
     fold_rate: Number
     fold_phase: Number
-    calm: tuple[tuple[float, float, float], ...]
+    calm: tuple[tuple[float | Tensor, float | Tensor, float | Tensor], ...]
     calm_z: tuple[Number, ...]
     bodies: tuple[OwnNumbers, ...]
     calm_scale: Number
@@ -78,6 +78,8 @@ class Numbers:
     three: Number
     four: Number
     low: Number
+    extent: Number
+    smallest: Number
     tall: Number
 
     @classmethod
@@ -105,6 +107,8 @@ class Numbers:
             three=number(3),
             four=number(4),
             low=number(0.7),
+            extent=number(MAP_EXTENT),
+            smallest=number(1e-12),
             tall=number(0.3),
             bodies=tuple(OwnNumbers.of(body) for body in bodies),
         )

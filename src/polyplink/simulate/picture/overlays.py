@@ -13,6 +13,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from polyplink.simulate.picture.window import onto
+
 # Five columns and seven rows a letter, a row per number, the left column the highest bit.
 _GLYPHS = {
     "0": (14, 17, 19, 21, 25, 17, 14),
@@ -127,6 +129,6 @@ def write_label(image: Tensor, edges: Sequence[float], label: Label) -> None:
     y = top + (bottom - top) / h * torch.arange(y0, y1 + 1, device=image.device)
     across = coverage((x - label.left) / label.cell, columns)
     down = coverage((y - label.top) / label.cell, rows)
-    ink = down @ torch.from_numpy(label.cells).to(image.device) @ across.T
+    ink = down @ onto(label.cells, image.device) @ across.T
     part = image[:, y0:y1, x0:x1]
     part += ink * (INK - part)

@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from polyplink.simulate.picture.body import make_body
+from polyplink.simulate.picture.crowd import Crowd, in_places
 from polyplink.simulate.picture.develop import automatic_gains, develop
 from polyplink.simulate.picture.dress import Scenery
 from polyplink.simulate.picture.effects import apply_effects, write_overlays
-from polyplink.simulate.picture.field import Field, Touch
+from polyplink.simulate.picture.field import Field, Scene, Touch
 from polyplink.simulate.picture.grain import read_grain
 from polyplink.simulate.picture.lens import lens_mask
 from polyplink.simulate.picture.light import Wound, light, normals, surface_colour
@@ -23,18 +24,20 @@ from polyplink.simulate.picture.march import FAR, Beams, Eyes, beams_of, march_w
 from polyplink.simulate.picture.scar import REACH
 from polyplink.simulate.picture.scene import CALM_RADIUS, Lump
 from polyplink.simulate.picture.visible import groups, in_windows
-from polyplink.simulate.picture.window import Windows
+from polyplink.simulate.picture.window import Windows, onto
 from polyplink.simulate.plan import Plan
 
 Frames = NDArray[np.int64]
-March = Callable[[Field, Eyes, Windows, int], Tensor]
+March = Callable[[Scene, Eyes, Windows, int], Tensor]
 
 METER = (16, 14)  # rays of the light meter
 CALM_REACH = CALM_RADIUS + 1.3  # of a calm place, bends and the depth of the lumen included
-# Pixels marched together, so that a call has much to do where cells are coarse; and pixels
-# whose temporaries are held together, so that they stay in the cache.
-BATCH = {"cpu": 1 << 20, "cuda": 1 << 23}
-TILE = {"cpu": 1 << 16, "cuda": 1 << 22}
+# Pixels marched together, so that a call has much to do where cells are coarse; and pixels whose
+# temporaries are held together, so that they stay in a CPU's cache. A GPU wants one large batch,
+# whatever its frames show: 311 crops of 232 pixels, at some 400 bytes a pixel 7 GB of its memory.
+BATCH = {"cpu": 1 << 20, "cuda": 1 << 24}
+TILE = {"cpu": 1 << 16, "cuda": 1 << 24}
+MIXED = {"cpu": False, "cuda": True}  # whether frames that show different polyps are drawn together
 
 
 @dataclass(frozen=True)
@@ -72,8 +75,10 @@ class Renderer:
         self.plan, self.device, self._march = plan, device, march
         self.scenery = scenery.to(device)
         self.batch, self.tile = BATCH[device.type], TILE[device.type]
+        self.mixed = MIXED[device.type]
         self._field = Field(plan.colon)
         self._bodies = [make_body(skin) for skin in self.scenery.skins]
+        self._crowd = Crowd(plan.colon, self._bodies, device)
         # The wave moves what is on the wall by as much as this.
         margin = 1.3 * plan.colon.wave
         spheres = [(lump.centre.tolist(), body_radius(lump) + margin) for lump in plan.lumps]
@@ -84,6 +89,7 @@ class Renderer:
         self._removed = np.array(
             [plan.spec.n_frames if r is None else r for r in plan.timeline.removed], np.int64
         )
+        self._since = np.array([scar.since for scar in scenery.scars], np.int64)
 
     def windows(
         self, frames: Frames, windows: NDArray[np.float64], size: tuple[int, int]
@@ -107,7 +113,8 @@ class Renderer:
             gains = self.gains(frames) * self._tensor(self.plan.path.exposures[frames])
             every = self._windows(windows, size)
             for some, drawn in self.draw(frames, every):
-                picture, which = self._picture(frames[some], every.some(some), drawn, gains[some])
+                own = gains[onto(some, self.device)]
+                picture, which = self._picture(frames[some], every.some(some), drawn, own)
                 images[some] = picture.cpu().numpy()
                 polyps[some] = which.cpu().numpy()
         return images, polyps
@@ -137,7 +144,7 @@ class Renderer:
         whole = np.tile([0.0, 0.0, spec.width, spec.height], (len(frames), 1))
         gains = torch.ones(len(frames), device=self.device)
         for some, drawn in self.draw(frames, self._windows(whole, METER)):
-            gains[some] = automatic_gains(drawn.linear.flatten(2))
+            gains[onto(some, self.device)] = automatic_gains(drawn.linear.flatten(2))
         return gains
 
     def draw(self, frames: Frames, windows: Windows) -> Iterator[tuple[Frames, Drawn]]:
@@ -152,12 +159,11 @@ class Renderer:
         for some in _cut(np.flatnonzero(blink), few):
             yield some, self._dark(len(some), windows.size)
         seen = self._seen(frames, windows)
-        for index, bodies in groups(seen[~blink, : len(self._bodies)]):
-            for batch in _cut(np.flatnonzero(~blink)[index], max(1, self.batch // pixels)):
-                others = np.flatnonzero(seen[batch].any(0))
-                others = others[others >= len(self._bodies)]
-                shown = np.concatenate([bodies, others])
-                yield from self._lit(batch, frames, windows, shown)
+        lit = np.flatnonzero(~blink)
+        kinds = seen[lit, : 0 if self.mixed else len(self._bodies)]
+        for index, _ in groups(kinds):
+            for batch in _cut(lit[index], max(1, self.batch // pixels)):
+                yield from self._lit(batch, frames, windows, seen[batch])
 
     def _dark(self, count: int, size: tuple[int, int]) -> Drawn:
         shape = (count, size[1], size[0])
@@ -171,32 +177,56 @@ class Renderer:
             windows, path.positions[frames], path.rotations[frames], self._centres, self._radii
         )
         seen[:, : len(self._bodies)] &= frames[:, None] < self._removed
+        scars = seen.shape[1] - len(self._since)
+        seen[:, scars:] &= frames[:, None] >= self._since
         return seen
 
+    def _near(self, frames: Frames, seen: NDArray[np.bool_]) -> tuple[Scene, Eyes, list[Tensor]]:
+        """The scene of frames and their cameras; the polyp (s, 1) that each of its shares is of.
+
+        Args:
+            frames: (s,) which frames.
+            seen: (s, k) what may show in them, as `_seen` gives; all alike where not `mixed`.
+        """
+        n, path = len(self._bodies), self.plan.path
+        bodies, calm = seen[:, :n], seen[:, n : n + len(self.plan.colon.calm)]
+        states = self.plan.conditions.phase[frames]
+        scene: Scene
+        if self.mixed:
+            scene, numbers = self._crowd.crew(bodies, calm)
+            states = np.concatenate([states[None], numbers])
+        else:
+            places = [self.plan.colon.calm[k] for k in np.flatnonzero(calm.any(0))]
+            scene = self._field.near([self._bodies[k] for k in np.flatnonzero(bodies[0])], places)
+        eyes = Eyes(
+            self._tensor(path.positions[frames]),
+            self._tensor(path.rotations[frames]),
+            self._tensor(states),
+        )
+        names = onto(in_places(bodies).astype(np.int8), self.device)
+        return scene, eyes, [name[:, None] for name in names.T]
+
     def _lit(
-        self, batch: Frames, frames: Frames, windows: Windows, shown: Frames
+        self, batch: Frames, frames: Frames, windows: Windows, seen: NDArray[np.bool_]
     ) -> Iterator[tuple[Frames, Drawn]]:
-        """Draw the frames of a batch, which show the same bodies."""
-        bodies, calm = len(self._bodies), len(self.plan.colon.calm)
-        names = [int(k) for k in shown if k < bodies]
-        places = [self.plan.colon.calm[k - bodies] for k in shown if bodies <= k < bodies + calm]
-        scars = [int(k) - bodies - calm for k in shown if k >= bodies + calm]
-        field = self._field.near([self._bodies[k] for k in names], places)
+        """Draw the frames of a batch, whose rows of `_seen` these are."""
+        scars = np.flatnonzero(seen[:, seen.shape[1] - len(self._since) :].any(0))
+        field, eyes, names = self._near(frames[batch], seen)
         whole = windows.some(batch)
-        depths = self._march(field, self._eyes(frames[batch]), whole, self.tile)
+        depths = self._march(field, eyes, whole, self.tile)
         width, height = windows.size
         for rows in _cut(np.arange(len(batch)), max(1, self.tile // (width * height))):
-            some = batch[rows]
-            beams = beams_of(self._eyes(frames[some]), whole.some(rows))
+            some, part = batch[rows], slice(rows[0], rows[-1] + 1)
+            beams = beams_of(eyes.some(part), whole.some(rows))
             drawn = self._dark(len(some), windows.size)
             linear, polyps = drawn.linear.flatten(2), drawn.polyps.flatten(1)
             for _, pixels in tiles(1, width * height, self.tile):
-                depth = depths[rows[0] : rows[-1] + 1, pixels]
+                depth = depths[part, pixels]
                 tile = beams.tile(slice(None), pixels)
                 touch = field.touch(tile.at(depth), tile.phases)
-                wounds = [self._wound(k, frames[some]) for k in scars]
+                wounds = [self._wound(int(k), frames[some]) for k in scars]
                 linear[:, :, pixels] = self._light(tile, depth, touch, wounds)
-                polyps[:, pixels] = polyp_pixels(touch, depth, names)
+                polyps[:, pixels] = polyp_pixels(touch, depth, [name[part] for name in names])
             yield some, drawn
 
     def _light(self, beams: Beams, depth: Tensor, touch: Touch, wounds: Sequence[Wound]) -> Tensor:
@@ -209,16 +239,8 @@ class Renderer:
         since = (frames - scar.since) / self.scenery.fps
         return Wound(scar, self._tensor(since)[:, None])
 
-    def _eyes(self, frames: Frames) -> Eyes:
-        path = self.plan.path
-        return Eyes(
-            self._tensor(path.positions[frames]),
-            self._tensor(path.rotations[frames]),
-            self._tensor(self.plan.conditions.phase[frames]),
-        )
-
     def _tensor(self, values: NDArray[np.floating]) -> Tensor:
-        return torch.from_numpy(np.asarray(values, np.float32)).to(self.device)
+        return onto(np.asarray(values, np.float32), self.device)
 
 
 def _cut(indices: Frames, most: int) -> list[Frames]:
@@ -226,17 +248,17 @@ def _cut(indices: Frames, most: int) -> list[Frames]:
     return [indices[start : start + most] for start in range(0, len(indices), most)]
 
 
-def polyp_pixels(touch: Touch, depth: Tensor, names: list[int]) -> Tensor:
+def polyp_pixels(touch: Touch, depth: Tensor, names: Sequence[Tensor]) -> Tensor:
     """Which polyp a pixel shows: (s, n) int8, -1 for none.
 
     Args:
         touch: Surface points.
         depth: (s, n) along the rays.
-        names: Index of every polyp in the touch.
+        names: Index (s, 1), int8, of the polyp of every share in the touch.
     """
     which = torch.full(depth.shape, -1, dtype=torch.int8, device=depth.device)
     largest = torch.full_like(depth, 0.5)
     for name, share in zip(names, touch.shares, strict=True):
-        which.masked_fill_((share > largest) & (depth < FAR), name)
+        which = torch.where((share > largest) & (depth < FAR), name, which)
         largest = torch.maximum(largest, share)
     return which

@@ -6,6 +6,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from polyplink.simulate.picture.window import colour_like
+
 BLOOD = (0.42, 0.020, 0.016)  # linear RGB
 FIBRIN = (0.92, 0.60, 0.44)
 RIM = (0.62, 0.085, 0.065)
@@ -73,7 +75,7 @@ def stain(colour: Tensor, points: Tensor, scar: Scar, age: Tensor) -> Tensor:
     wet = torch.exp(-age.clamp_min(0) / scar.dries)
 
     def laid(under: Tensor, paint: tuple[float, float, float], cover: Tensor) -> Tensor:
-        return torch.lerp(under, under.new_tensor(paint)[:, None], cover * there)
+        return torch.lerp(under, colour_like(under, paint)[:, None], cover * there)
 
     rim = (2.5 * (1.35 - away)).clamp(0, 1)
     colour = laid(colour, RIM, (0.45 + 0.4 * wet) * rim)

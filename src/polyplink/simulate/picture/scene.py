@@ -267,7 +267,7 @@ def with_stalk(lump: Lump, local: Tensor, head: Tensor) -> Tensor:
     return join(stalk, head, radius)[0]
 
 
-def join(wall: Tensor, lump: Tensor, blend: float) -> tuple[Tensor, Tensor]:
+def join(wall: Tensor, lump: Tensor, blend: float | Tensor) -> tuple[Tensor, Tensor]:
     """Smooth minimum of two distances, and the share of the lump in it (0 to 1).
 
     Quadratic polynomial of Quilez (iquilezles.org, "smooth minimum").

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from polyplink.simulate.picture.mucosa import read_tile
 from polyplink.simulate.picture.texture import periodic_noise
-from polyplink.simulate.picture.window import Windows
+from polyplink.simulate.picture.window import Windows, colour_like
 
 CLOUD_TEXELS = 96
 SMOKE = (0.74, 0.72, 0.71)
@@ -42,7 +42,7 @@ def read_clouds(clouds: Tensor, windows: Windows, drift: Tensor, zoom: float = 1
 
 
 def _colour(images: Tensor, colour: tuple[float, float, float]) -> Tensor:
-    return images.new_tensor(colour)[:, None, None, None]
+    return colour_like(images, colour)[:, None, None, None]
 
 
 def smoke(images: Tensor, haze: Tensor, cloud: Tensor) -> Tensor:

@@ -4,7 +4,9 @@ Whatever lies on the lens or before it (mask, badge, blur, water, instruments) i
 of the frame's width, so that a window shows the same as the frame it was cut from.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,6 +14,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 HOST = torch.device("cpu")
+
+
+def onto(values: NDArray[Any], device: torch.device) -> Tensor:
+    """Values of the host on a device, without waiting for it: a plain copy waits for a GPU."""
+    return torch.from_numpy(np.ascontiguousarray(values)).to(device, non_blocking=True)
+
+
+def colour_like(images: Tensor, colour: Sequence[float]) -> Tensor:
+    """A colour (3,) as a type and where images are, without waiting for a GPU."""
+    return torch.tensor(colour, dtype=images.dtype).to(images.device, non_blocking=True)
 
 
 @dataclass(frozen=True)
@@ -51,12 +63,13 @@ class Windows:
     @property
     def scale(self) -> Tensor:
         """The same on the device: (s,)."""
-        return torch.from_numpy(self.host_scale).to(self.device)
+        return onto(self.host_scale, self.device)
 
     def _middles(self, first: int, count: int) -> Tensor:
         start, stop = (self.edges[:, side, None] for side in (first, first + 2))
         part = (torch.arange(count) + 0.5) / count  # (count,)
-        return ((start + part * (stop - start)) / self.frame[0]).to(self.device)
+        middles = (start + part * (stop - start)) / self.frame[0]
+        return middles.to(self.device, non_blocking=True)
 
     def some(self, which: NDArray[np.int64]) -> "Windows":
         """The windows of some frames, by index."""
