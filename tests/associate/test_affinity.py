@@ -5,7 +5,7 @@ import pytest
 from sklearn.cluster import AffinityPropagation
 from sklearn.exceptions import ConvergenceWarning
 
-from polyplink.associate.affinity import propagate
+from polyplink.associate.affinity import LARGE, propagate
 from polyplink.errors import PolyplinkError
 
 PREFERENCES = np.array([-5, -2, -1, -0.25, 0, 0.25, 0.5, 0.75, 0.9, 1, 1.25])
@@ -52,6 +52,15 @@ def test_labels_equal_scikit_learn(n: int, kind: str) -> None:
             assert converged[row] == settled
             if expected[0] != -1:
                 np.testing.assert_array_equal(labels[row], expected)
+
+
+def test_a_large_procedure_is_labelled_as_scikit_learn_labels_it() -> None:
+    S = similarities(LARGE + 30, "clustered", np.random.default_rng(5))
+    labels, converged = propagate(S, PREFERENCES)
+    for row, preference in enumerate(PREFERENCES):
+        expected, settled = rival(S, preference)
+        assert converged[row] == settled
+        np.testing.assert_array_equal(labels[row], expected)
 
 
 def test_without_convergence_a_tracklet_is_never_merged_in_silence() -> None:

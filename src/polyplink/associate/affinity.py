@@ -4,21 +4,28 @@ Source: Frey and Dueck, Clustering by passing messages between data points, Scie
 `sklearn.cluster.AffinityPropagation` (1.9): its noise, its stopping rule and its refinement, step
 by step, so that the partitions are equal. What is different is the order of the work: one pass
 over the rows does the availabilities of the last round and the responsibilities of this one, so
-that each matrix is read once per round.
+that each matrix is read once per round. From `LARGE` tracklets on only the few entries that matter
+are followed, with the same messages, see `affinity_few`.
 """
 
 import numba
 import numpy as np
 import numpy.typing as npt
 
+from polyplink.associate.affinity_few import (
+    CONVERGENCE_ITER,
+    DAMPING,
+    MAX_ITER,
+    Mask,
+    few,
+    settle_few,
+)
 from polyplink.associate.similarity import Reals, checked_square
 from polyplink.errors import PolyplinkError
 
 Labels = npt.NDArray[np.int32]
 
-DAMPING = 0.9
-MAX_ITER = 500
-CONVERGENCE_ITER = 50
+LARGE = 48  # tracklets from which few entries are followed; below, all are as fast
 
 
 # Neither decorator allows reassociation: every sum is taken in scikit-learn's order, so that the
@@ -81,7 +88,7 @@ def _pass_messages(S: Reals, A: Reals, R: Reals, support: Reals, room: Reals) ->
 
 
 @numba.njit(cache=True, nogil=True)
-def _mark_exemplars(A: Reals, R: Reals, support: Reals, is_exemplar: npt.NDArray[np.bool_]) -> bool:
+def _mark_exemplars(A: Reals, R: Reals, support: Reals, is_exemplar: Mask) -> bool:
     """Mark k where a(k, k) + r(k, k) > 0 after this round; return whether a mark changed."""
     changed = False
     for k in range(support.size):
@@ -136,38 +143,49 @@ def _rules_alone(S: Reals) -> bool:
 
 
 @numba.njit(cache=True, nogil=True)
-def _run(S: Reals, A: Reals, R: Reals, labels: Labels) -> bool:
-    """Cluster S (n, n), preferences on its diagonal, into labels (n,); whether it converged."""
+def settle(S: Reals, A: Reals, R: Reals, is_exemplar: Mask) -> bool:
+    """Pass messages on S (n, n), preferences on its diagonal, until the exemplars (n,) settle.
+
+    A and R (n, n) are room. Returns whether they settled within `MAX_ITER` rounds.
+    """
     n = S.shape[0]
-    labels[:] = np.arange(n)
-    if _rules_alone(S):
-        return True
     A[:] = 0.0
     R[:] = 0.0
     support, room = np.zeros(n), np.empty((4, n))
-    is_exemplar = np.zeros(n, np.bool_)
-    unchanged, converged = 0, False
+    is_exemplar[:] = False
+    unchanged = 0
     for iteration in range(MAX_ITER):
         _pass_messages(S, A, R, support, room)
         changed = _mark_exemplars(A, R, support, is_exemplar)
         unchanged = 1 if changed else unchanged + 1
         if iteration >= CONVERGENCE_ITER and unchanged >= CONVERGENCE_ITER and is_exemplar.any():
-            converged = True
-            break
-    exemplars = np.flatnonzero(is_exemplar)
-    if exemplars.size:
-        assign(S, exemplars, labels)
-    return converged
+            return True
+    return False
 
 
 @numba.njit(cache=True, nogil=True)
-def _run_all(S: Reals, diagonals: Reals, labels: Labels, converged: npt.NDArray[np.bool_]) -> None:
+def _run_all(S: Reals, diagonals: Reals, labels: Labels, converged: Mask) -> None:
     """Cluster S (n, n) under every diagonal (p, n), into labels (p, n) and converged (p,)."""
-    A, R = np.empty_like(S), np.empty_like(S)
+    n = S.shape[0]
+    large = n >= LARGE
+    room = 0 if large else n
+    A, R = np.empty((room, room)), np.empty((room, room))
+    messages = few(S if large else S[:1, :1])
+    is_exemplar = np.zeros(n, np.bool_)
     for p in range(diagonals.shape[0]):
-        for k in range(S.shape[0]):
+        for k in range(n):
             S[k, k] = diagonals[p, k]
-        converged[p] = _run(S, A, R, labels[p])
+        labels[p] = np.arange(n)
+        converged[p] = True
+        if _rules_alone(S):
+            continue
+        if large:
+            converged[p] = settle_few(messages, diagonals[p], is_exemplar)
+        else:
+            converged[p] = settle(S, A, R, is_exemplar)
+        exemplars = np.flatnonzero(is_exemplar)
+        if exemplars.size:
+            assign(S, exemplars, labels[p])
 
 
 def with_noise(S: Reals, preferences: Reals) -> tuple[Reals, Reals]:
@@ -187,7 +205,7 @@ def with_noise(S: Reals, preferences: Reals) -> tuple[Reals, Reals]:
     return S + (real.eps * S + real.tiny * 100) * noise, diagonals
 
 
-def propagate(S: npt.ArrayLike, preferences: npt.ArrayLike) -> tuple[Labels, npt.NDArray[np.bool_]]:
+def propagate(S: npt.ArrayLike, preferences: npt.ArrayLike) -> tuple[Labels, Mask]:
     """Affinity propagation of one procedure under many preferences.
 
     Damping 0.9, at most 500 rounds, 50 without change. Where scikit-learn finds no exemplar and

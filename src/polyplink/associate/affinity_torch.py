@@ -11,15 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from polyplink.associate.affinity import (
-    CONVERGENCE_ITER,
-    DAMPING,
-    MAX_ITER,
-    Labels,
-    assign,
-    propagate,
-    with_noise,
-)
+from polyplink.associate.affinity import Labels, assign, propagate, with_noise
+from polyplink.associate.affinity_few import CONVERGENCE_ITER, DAMPING, MAX_ITER
 from polyplink.associate.similarity import Reals, checked_square
 
 # Rounds from which a run is done again. Of 4,100 runs with other last bits none that was shorter
