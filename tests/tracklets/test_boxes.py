@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from polyplink.errors import PolyplinkError
-from polyplink.tracklets.boxes import enlarge, iou
+from polyplink.tracklets.boxes import enlarge, iou, overlap
 
 SIDE = st.floats(0.5, 500, width=32)
 PLACE = st.floats(-300, 900, width=32)
@@ -27,6 +27,9 @@ def test_iou_equals_a_naive_loop(pairs: list[tuple[tuple[float, ...], ...]]) -> 
     a, b = np.array(pairs).swapaxes(0, 1)
     expected = [naive_iou(a[i], b[i]) for i in range(len(a))]
     np.testing.assert_allclose(iou(a, b), expected, atol=1e-9)
+    both = np.concatenate([a, b])
+    one_by_one = [overlap(both, i, len(a) + i) for i in range(len(a))]
+    np.testing.assert_array_equal(one_by_one, iou(a, b))
 
 
 @settings(deadline=None)

@@ -1,11 +1,25 @@
 """Boxes: overlap of two, and the part of the image that is cut out around one."""
 
+import numba
 import numpy as np
 import numpy.typing as npt
 
 from polyplink.errors import PolyplinkError
 
 Floats = npt.NDArray[np.floating]
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def overlap(boxes: Floats, one: int, other: int) -> float:
+    """Intersection over union of two rows of boxes (n, 4), as `iou`, for compiled loops."""
+    x, y = np.float64(boxes[one, 0]), np.float64(boxes[one, 1])
+    w, h = np.float64(boxes[one, 2]), np.float64(boxes[one, 3])
+    p, q = np.float64(boxes[other, 0]), np.float64(boxes[other, 1])
+    r, s = np.float64(boxes[other, 2]), np.float64(boxes[other, 3])
+    across = min(x + w, p + r) - max(x, p)
+    down = min(y + h, q + s) - max(y, q)
+    shared = max(across, 0.0) * max(down, 0.0)
+    return float(min(shared / (w * h + r * s - shared), 1.0))
 
 
 def iou(boxes: Floats, others: Floats) -> npt.NDArray[np.float64]:

@@ -1,12 +1,15 @@
 """From detections to tracklets: runs of boxes that show one polyp without a break."""
 
+import numba
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
 from polyplink.errors import PolyplinkError
-from polyplink.tracklets.boxes import iou
+from polyplink.tracklets.boxes import Floats, overlap
 from polyplink.tracklets.unlabelled import Ints, chains, link
+
+Mask = npt.NDArray[np.bool_]
 
 BOX = ("x", "y", "w", "h")
 
@@ -42,7 +45,8 @@ def build_tracklets(
     order, owner = _order(detections)  # d
     frames = detections["frame"].to_numpy().astype(np.int64)[order]
     boxes = np.stack([detections[name].to_numpy()[order] for name in BOX], axis=1)  # d 4
-    begins = _cut(owner, frames, boxes, max_gap, min_iou)
+    begins = np.ones(len(order), dtype=np.bool_)
+    _cut(owner, frames, boxes, (max_gap, min_iou), begins)
     heads: Ints = np.maximum.accumulate(np.where(begins, np.arange(len(order)), 0))  # d
     for start, stop in _unlabelled_runs(detections["polyp_id"], order, owner):
         linked = link(frames[start:stop], boxes[start:stop], max_gap=max_gap, min_iou=min_iou)
@@ -52,6 +56,16 @@ def build_tracklets(
 
 def _codes(names: pl.Series) -> Ints:
     """Place of every name among all, sorted; that of null is the last: (d,)."""
+    begins = names.ne_missing(names.shift(1)).to_numpy(writable=True)
+    begins[:1] = True
+    if begins.sum() * 4 > len(names):  # short runs save nothing
+        return _coded(names)
+    heads = np.flatnonzero(begins)
+    return np.repeat(_coded(names.gather(heads)), np.diff(heads, append=len(names)))
+
+
+def _coded(names: pl.Series) -> Ints:
+    """As `_codes`."""
     # Hashed, not sorted, so that few strings are ever compared.
     hashed = names.cast(pl.Categorical).to_physical().cast(pl.Int64)
     known = hashed.drop_nulls().to_numpy()
@@ -78,21 +92,33 @@ def _order(detections: pl.DataFrame) -> tuple[Ints, Ints]:
     # Numpy sorts 16-bit numbers by radix, in linear time.
     key = pairs.astype(np.uint16) if pairs.max() < 1 << 16 else pairs
     frames = detections["frame"].to_numpy()
-    in_time = bool((np.diff(frames) >= 0)[np.diff(procedure) == 0].all())
-    rising = in_time and bool((np.diff(procedure) >= 0).all())
+    rising = _rising(procedure, frames)
     order = np.argsort(key, kind="stable") if rising else np.lexsort((frames, key))
     return order, pairs[order]
 
 
-def _cut(
-    owner: Ints, frames: Ints, boxes: npt.NDArray[np.floating], max_gap: int, min_iou: float
-) -> npt.NDArray[np.bool_]:
-    """Whether a tracklet begins at each row, as if all boxes were labelled: (d,)."""
-    cut = np.ones(len(owner), dtype=bool)
-    gap = np.diff(frames)
-    near = (np.diff(owner) == 0) & (gap >= 1) & (gap <= max_gap)
-    cut[1:] = ~near | (iou(boxes[1:], boxes[:-1]) < min_iou)
-    return cut
+@numba.njit(cache=True, nogil=True)
+def _rising(procedure: Ints, frames: Ints) -> bool:
+    """Whether rows are by procedure and, within one, by frame; both are (d,)."""
+    for k in range(1, procedure.size):
+        if procedure[k] < procedure[k - 1]:
+            return False
+        if procedure[k] == procedure[k - 1] and frames[k] < frames[k - 1]:
+            return False
+    return True
+
+
+@numba.njit(cache=True, nogil=True)
+def _cut(owner: Ints, frames: Ints, boxes: Floats, least: tuple[int, float], begins: Mask) -> None:
+    """Mark in begins (d,) where a tracklet begins, as if all boxes were labelled.
+
+    owner and frames are (d,), boxes (d, 4); `least` is the largest gap and the smallest IoU.
+    """
+    max_gap, min_iou = least
+    for k in range(1, owner.size):
+        gap = frames[k] - frames[k - 1]
+        near = owner[k] == owner[k - 1] and 1 <= gap <= max_gap
+        begins[k] = not near or overlap(boxes, k, k - 1) < min_iou
 
 
 def _unlabelled_runs(polyps: pl.Series, order: Ints, owner: Ints) -> list[tuple[int, int]]:
@@ -114,7 +140,8 @@ def _tables(
     place = np.zeros(len(heads), dtype=np.int64)
     place[ranked] = np.arange(len(ranked))
     tracklet = place[heads]  # d
-    rows = np.argsort(tracklet, kind="stable")  # d
+    narrow = np.uint16 if len(ranked) < 1 << 16 else np.int64  # 16 bits are sorted by radix
+    rows = np.argsort(tracklet.astype(narrow), kind="stable")  # d
     detections = given[order[rows]]
     n = np.bincount(tracklet, minlength=len(ranked))  # n
     offset = np.cumsum(n) - n  # n
