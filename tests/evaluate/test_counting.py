@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import polyplink.evaluate.counting as module
 from polyplink.errors import PolyplinkError
 from polyplink.evaluate.counting import ProcedureCounts, count_procedure
 
@@ -72,8 +71,7 @@ def test_counts_equal_a_naive_double_loop(case: tuple[np.ndarray, list[str | Non
     assert found.polyps == len({polyp for polyp in polyps if polyp is not None})
 
 
-def test_settings_may_be_counted_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "CELLS", 40)
+def test_settings_do_not_meet_and_a_part_of_them_is_its_own() -> None:
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 8, (11, 8))
     polyps: list[str | None] = ["a", "b", None, "a", "c", "b", "a", None]

@@ -2,14 +2,15 @@
 
 Source: Parolari et al., temporally-aware polyp counting, section 3 (FR), and its program (FPR,
 precision, recall over pairs of tracklets). A pair is positive when its tracklets show one polyp,
-and called positive when they share a cluster. All settings are counted together from the
-contingency table of clusters and polyps.
+and called positive when they share a cluster. Tracklets enter the contingency table of clusters and
+polyps one after another, each pairing with those before it: settings take time linear in tracklets.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
+import numba
 import numpy as np
 import numpy.typing as npt
 
@@ -17,8 +18,6 @@ from polyplink.errors import PolyplinkError
 
 Reals = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
-
-CELLS = 1 << 22  # cells of contingency tables held at a time
 
 
 def _ratio(part: Counts, whole: Counts) -> Reals:
@@ -94,11 +93,6 @@ class ProcedureCounts:
         return self.clusters - self.polyps
 
 
-def _pairs(counts: Counts) -> Counts:
-    """Unordered pairs among that many things."""
-    return counts * (counts - 1) // 2
-
-
 def count_procedure(
     labels: npt.ArrayLike, polyps: Sequence[str | int | None], procedure: str = "procedure"
 ) -> ProcedureCounts:
@@ -132,28 +126,38 @@ def count_procedure(
     names = [polyp for polyp in polyps if polyp is not None]
     place = {name: code for code, name in enumerate(dict.fromkeys(names))}
     polyp = np.array([place[name] for name in names], dtype=np.int64)  # (n,)
-    chunk = max(1, CELLS // (known.size * len(place)))
-    parts = [
-        _count_chunk(every[start : start + chunk], known, polyp, len(place))
-        for start in range(0, len(every), chunk)
-    ] or [np.zeros((4, 0), dtype=np.int64)]
-    clusters, together, tp, one_polyp = np.concatenate(parts, axis=1)
+    clusters, together, tp = (np.zeros(len(every), dtype=np.int64) for _ in range(3))
+    _count(every[:, known], polyp, clusters, together, tp)
+    sizes = np.bincount(polyp)
+    one_polyp = (sizes * (sizes - 1) // 2).sum()
     fp, fn = together - tp, one_polyp - tp
     tn = len(names) * (len(names) - 1) // 2 - tp - fp - fn
     unlabelled = int((~known).sum())
     return ProcedureCounts(procedure, len(names), unlabelled, len(place), clusters, tp, fp, fn, tn)
 
 
-def _count_chunk(
-    labels: npt.NDArray[np.int64], known: npt.NDArray[np.bool_], polyp: Counts, polyps: int
-) -> Counts:
-    """Clusters, pairs in one cluster, pairs in one cluster and polyp, pairs in one polyp (4, s)."""
-    # Labels run over all n tracklets, so the tables have n rows even where some are unlabelled.
-    s, n = labels.shape
-    cells = (np.arange(s)[:, None] * n + labels[:, known]) * polyps + polyp  # (s, known)
-    tables = np.bincount(cells.ravel(), minlength=s * n * polyps).reshape(s, n, polyps)
-    sizes = tables.sum(axis=2)  # (s, clusters)
-    together = _pairs(sizes).sum(axis=1)
-    both = _pairs(tables).sum(axis=(1, 2))
-    one_polyp = np.full(s, _pairs(np.bincount(polyp)).sum())
-    return np.stack([(sizes > 0).sum(axis=1), together, both, one_polyp])
+@numba.njit(cache=True, nogil=True)
+def _count(labels: Counts, polyp: Counts, clusters: Counts, together: Counts, both: Counts) -> None:
+    """Add clusters (s,), pairs in one cluster (s,) and pairs in one cluster and polyp (s,).
+
+    Args:
+        labels: Cluster of every tracklet of known polyp (s, n), from 0.
+        polyp: Its polyp (n,), from 0.
+        clusters: Zeros, as are the next two.
+        together: Pairs in one cluster.
+        both: Pairs of one polyp in one cluster.
+    """
+    most = labels.max() + 1 if labels.size else 0
+    sizes = np.zeros(most, np.int64)
+    table = np.zeros((most, polyp.max() + 1), np.int64)
+    for row in range(labels.shape[0]):
+        for i in range(polyp.size):
+            cluster = labels[row, i]
+            clusters[row] += sizes[cluster] == 0
+            together[row] += sizes[cluster]
+            both[row] += table[cluster, polyp[i]]
+            sizes[cluster] += 1
+            table[cluster, polyp[i]] += 1
+        for i in range(polyp.size):  # emptied for the next setting
+            sizes[labels[row, i]] = 0
+            table[labels[row, i], polyp[i]] = 0
