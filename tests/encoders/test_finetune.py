@@ -3,9 +3,17 @@
 import pytest
 import torch
 
-from polyplink.encoders import Encoder, FineTune, build_frame_encoder, merge_adapters, trainable
+from polyplink.encoders import (
+    AnyEncoderConfig,
+    Encoder,
+    FineTune,
+    build_frame_encoder,
+    merge_adapters,
+    trainable,
+)
 from polyplink.encoders.finetune import blocks_of
 from polyplink.errors import PolyplinkError
+from tests.encoders.published import State
 from tests.encoders.small import CLIPS, FRAMES, TRANSFORMER, crops, made
 
 
@@ -78,3 +86,41 @@ def test_what_cannot_be_tuned_so() -> None:
     for bad in ({"blocks": 0}, {"rank": 0}, {"dropout": 1.0}):
         with pytest.raises(PolyplinkError, match="finetune"):
             FineTune(**bad)
+
+
+def slopes(config: AnyEncoderConfig, tune: FineTune, again: bool) -> tuple[State, int]:
+    """Gradients of one batch by name, and how often the last block began for them."""
+    encoder = trainable(made(config), tune)
+    encoder.checkpointing(again)
+    encoder.train()
+    calls = []
+    # A part within the block: libraries keep hooks of the block itself out of what is repeated.
+    part = next(m for m in blocks_of(encoder.backbone)[-1].modules() if not list(m.children()))
+    part.register_forward_pre_hook(lambda *_: calls.append(1))
+    torch.manual_seed(3)  # dropout
+    tokens = encoder(crops(4), [4])
+    (tokens.tracklet.square().sum() + tokens.frames.sin().sum()).backward()
+    found = {n: p.grad for n, p in encoder.named_parameters() if p.grad is not None}
+    return found, len(calls)
+
+
+@pytest.mark.parametrize(
+    ("config", "tune"),
+    [
+        (FRAMES, FineTune("lora", rank=2, dropout=0.2)),
+        (CLIPS, FineTune("lora", rank=2)),
+        (CLIPS, FineTune("whole")),
+        (TRANSFORMER, FineTune("last", blocks=2)),  # the BatchNorm of the rest stands still
+    ],
+    ids=["frames lora", "clips lora", "clips whole", "resnet last"],
+)
+def test_activations_computed_again_give_the_same_gradients(
+    config: AnyEncoderConfig, tune: FineTune
+) -> None:
+    kept, once = slopes(config, tune, again=False)
+    anew, twice = slopes(config, tune, again=True)
+    assert 0 < once < twice  # again, as far as gradients need it
+    assert kept.keys() == anew.keys()
+    assert any(name.startswith("backbone.") for name in kept)
+    for name, slope in kept.items():
+        torch.testing.assert_close(anew[name], slope, rtol=1e-5, atol=1e-6)
