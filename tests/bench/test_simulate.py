@@ -1,7 +1,16 @@
 import numpy as np
 import torch
 
-from polyplink.bench.simulate import MARGIN, crops, draw, measure, plain_march, renderer, work
+from polyplink.bench.simulate import (
+    MARGIN,
+    crops,
+    draw,
+    measure,
+    plain_march,
+    rate_alone,
+    renderer,
+    work,
+)
 from polyplink.simulate.picture.march import march_windows
 
 
@@ -32,3 +41,7 @@ def test_the_rival_marches_plainly() -> None:
 def test_a_process_tells_when_it_drew() -> None:
     start, stop = work("cpu", 1, 8)
     assert stop > start
+
+
+def test_a_rate_is_crops_over_seconds() -> None:
+    assert 0 < rate_alone("cpu", 300, 4) < 1e6  # more than there are boxes: they come again
