@@ -13,7 +13,9 @@ from polyplink.associate.similarity import DIGITS
 
 Reals = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
+Singles = npt.NDArray[np.float32]
 
+PART = 256  # scores that are counted at a time, and looked at again where rounding may decide
 UNIT32 = 2.0**-24  # half a last place of float32 near 1
 
 
@@ -36,23 +38,18 @@ def exact_cosine(a: Reals, b: Reals) -> float:
     return float(np.rint(total * scale) / scale)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def _place(levels: Reals, value: float) -> int:
-    """How many of the rising levels (m,) are at most the value."""
-    low, high = 0, levels.size
-    while low < high:
-        middle = (low + high) // 2
-        if levels[middle] <= value:
-            low = middle + 1
-        else:
-            high = middle
-    return low
+@numba.njit(cache=True, nogil=True)
+def _between(near: Singles, low: np.float32, high: np.float32) -> tuple[int, int]:
+    """How many of near (n,) are at least `low`, and how many above `high`."""
+    at_least, above = np.int32(0), np.int32(0)  # as wide as the values: more in a vector
+    for j in range(near.size):
+        at_least += np.int32(1) if near[j] >= low else np.int32(0)
+        above += np.int32(1) if near[j] > high else np.int32(0)
+    return int(at_least), int(above)
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def _ahead_of(
-    near: npt.NDArray[np.float32], row: int, own: tuple[int, int], unit: Reals, slack: float
-) -> Codes:
+def _ahead_of(near: Singles, row: int, own: tuple[int, int], unit: Reals, slack: float) -> Codes:
     """Ranks (m,) of one query's matches, best first.
 
     Args:
@@ -70,30 +67,29 @@ def _ahead_of(
             levels[place] = exact_cosine(unit[row], unit[j])
             place += 1
     levels.sort()
+    slack += UNIT32 * 2  # the bounds are rounded to float32, too
     m = levels.size
-    counts = np.zeros(m + 1, np.int64)  # others between two matches
-    bottom = levels[0] - slack
-    for j in range(near.size):
-        score = np.float64(near[j])
-        if score < bottom or start <= j < stop:
-            continue
-        place = _place(levels, score)
-        if (place < m and levels[place] - score <= slack) or (
-            place > 0 and score - levels[place - 1] <= slack
-        ):
-            place = _place(levels, exact_cosine(unit[row], unit[j]))
-        counts[place] += 1
     ranks = np.empty(m, np.int64)
-    before = 0
     for k in range(m):  # from the best match on
-        before += counts[m - k]
-        ranks[k] = before + k + 1
+        level = levels[m - 1 - k]
+        low, high = np.float32(level - slack), np.float32(level + slack)
+        ranks[k] = k + 1
+        for begin, end in ((0, start), (stop, near.size)):  # all but the query's own polyp
+            for left in range(begin, end, PART):
+                right = min(left + PART, end)
+                at_least, above = _between(near[left:right], low, high)
+                ranks[k] += above
+                if at_least == above:
+                    continue
+                for j in range(left, right):
+                    if low <= near[j] <= high and exact_cosine(unit[row], unit[j]) >= level:
+                        ranks[k] += 1
     return ranks
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def _block(
-    near: npt.NDArray[np.float32], first: int, bounds: Codes, unit: Reals, slack: float
+    near: Singles, first: int, bounds: Codes, unit: Reals, slack: float
 ) -> tuple[Reals, Codes]:
     """Average precision (b,) and best rank (b,) of b queries, whose first is row `first`."""
     ap, best = np.full(near.shape[0], np.nan), np.zeros(near.shape[0], np.int64)
