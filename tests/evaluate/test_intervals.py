@@ -110,6 +110,23 @@ def test_reid_equals_resampling_the_pairs() -> None:
         np.testing.assert_allclose([auroc[r], aupr[r]], expected, atol=1e-3)
 
 
+def test_reid_equals_the_plain_form_bin_by_bin() -> None:
+    vectors, samples, _ = made(unknown=3, noise=2.0)
+    counts = reidentify(vectors, samples).counts
+    assert counts is not None
+    weights = draw_weights(4, resamples=300, seed=1)
+    weights[0] = 0  # nothing was drawn
+    within = counts.first == counts.second
+    pair = weights[:, counts.first] * np.where(within, 1, weights[:, counts.second])
+    plain = binned_auroc_aupr(
+        (weights @ counts.positives).astype(float), (pair @ counts.negatives).astype(float)
+    )
+    found = resample_reid(counts, weights)
+    np.testing.assert_allclose(found, plain, rtol=1e-12)
+    assert np.isnan(found[0][0])
+    assert np.isnan(found[1][0])
+
+
 def test_reid_within_the_resolution_of_the_bins() -> None:
     rng = np.random.default_rng(6)
     positive, negative = rng.normal(1, 1, 20_000), rng.normal(0, 1, 60_000)

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from polyplink.errors import PolyplinkError
-from polyplink.evaluate.reid import PairCounts, binned_auroc_aupr
+from polyplink.evaluate.reid import PairCounts
 
 Reals = npt.NDArray[np.float64]
 Weights = npt.NDArray[np.int64]
@@ -144,6 +144,9 @@ def resample_reid(counts: PairCounts, weights: Weights) -> tuple[Reals, Reals]:
     times gives theirs v w times. Copies of one procedure are not paired with each other: their
     tracklets are the same, and every such pair would be a false match with itself.
 
+    AUROC is a form in the draws alone, so that its sum over bins is taken once. Average precision
+    has a ratio in every bin, but bins without a positive pair add nothing to it.
+
     Args:
         counts: Binned pairs, see `reidentify`.
         weights: Draws (r, procedures).
@@ -155,9 +158,25 @@ def resample_reid(counts: PairCounts, weights: Weights) -> tuple[Reals, Reals]:
     positives = counts.positives.astype(np.float64)  # (procedures, bins)
     negatives = counts.negatives.astype(np.float64)  # (pairs, bins)
     within = counts.first == counts.second
+    kept = positives.any(axis=0)
+    hits, alarms = _or_above(positives)[:, kept], _or_above(negatives)
+    below = alarms[:, :1] - alarms + negatives / 2  # negatives under a positive of the bin
+    wins = below @ positives.T  # (pairs, procedures)
+    own, alarms = positives[:, kept], alarms[:, kept]
+    many = positives.sum(axis=1), negatives.sum(axis=1)
     for start in range(0, len(weights), CHUNK):
         w = weights[start : start + CHUNK].astype(np.float64)  # (chunk, procedures)
         pair = w[:, counts.first] * np.where(within, 1.0, w[:, counts.second])  # (chunk, pairs)
         part = slice(start, start + len(w))
-        auroc[part], aupr[part] = binned_auroc_aupr(w @ positives, pair @ negatives)
+        p, n = w @ many[0], pair @ many[1]  # (chunk,)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            auroc[part] = ((pair @ wins) * w).sum(axis=1) / (p * n)
+            h = w @ hits  # (chunk, bins kept)
+            share = h / np.maximum(h + pair @ alarms, 1.0)
+            aupr[part] = np.where(n > 0, np.einsum("rb,rb->r", w @ own, share) / p, np.nan)
     return auroc, aupr
+
+
+def _or_above(counts: Reals) -> Reals:
+    """How many are in each bin or in a higher one (rows, bins)."""
+    return np.asarray(counts[:, ::-1].cumsum(axis=1)[:, ::-1])

@@ -142,6 +142,8 @@ def _pooled(times: Counts, below: Counts, up_to: Counts, total: int) -> tuple[fl
 def binned_auroc_aupr(positives: Reals, negatives: Reals) -> tuple[Reals, Reals]:
     """AUROC and average precision from counts per bin, all scores of a bin taken as equal.
 
+    The plain form of what `intervals.resample_reid` computes for all resamples at once.
+
     Args:
         positives: Positives per bin, bins rising (r, bins), one row per resample.
         negatives: Negatives per bin (r, bins).
