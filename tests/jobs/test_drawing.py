@@ -37,6 +37,9 @@ def test_recall_equals_a_loop() -> None:
             hits.append(any(polyps[j] == own for j in near))
         naive.append(np.mean(hits))
     assert np.allclose(recall_at(vectors, samples, 5), naive)
+    alone = Samples.of(["0", "1"], ["v"] * 2, ["a", "b"], [0.0, 1.0])
+    with pytest.raises(PolyplinkError, match="no tracklet has another of its polyp"):
+        recall_at(vectors[:2], alone)
 
 
 def test_bad_input_is_refused(made: Made, tmp_path: Path) -> None:

@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polyplink.report.drawn_curves import draw_rates, draw_recall, frontier
+from polyplink.report.drawn_curves import draw_rates, draw_recall, frontier, nearest_setting
 
 RATES = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=20)
 
@@ -34,3 +34,9 @@ def test_recall_starts_at_one() -> None:
     (axis,) = draw_recall({"a": np.array([0.2, 0.7])}, "made").axes
     assert axis.lines[0].get_xdata().tolist() == [1, 2]  # type: ignore[union-attr]
     assert axis.lines[0].get_ydata().tolist() == [0.2, 0.7]  # type: ignore[union-attr]
+
+
+def test_the_marked_setting_is_the_one_that_would_be_chosen() -> None:
+    fr, fpr = np.array([9.0, 4.0, 3.0, 1.0]), np.array([0.0, 0.04, 0.04, 0.5])
+    assert nearest_setting(fr, fpr).tolist() == [2]  # of equal FPR the lower FR; never FPR 0
+    assert nearest_setting(fr[:1], fpr[:1]).size == 0

@@ -21,7 +21,7 @@ def figures(
     ] = None,
     only: Annotated[
         list[str] | None,
-        typer.Option(help="curriculum, similarity, counting, recall or map; all by default."),
+        typer.Option(help="curriculum, similarity, counting, recall, map or pca; all by default."),
     ] = None,
     part: Annotated[str, typer.Option(help="Part of the data set.")] = "eval",
     grid: Annotated[str, typer.Option(help="Settings searched: paper or demo.")] = "demo",

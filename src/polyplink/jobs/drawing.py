@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from polyplink.associate.similarity import unit_rows
 from polyplink.encoders import read_record, weights_path
 from polyplink.errors import PolyplinkError, find_named
 from polyplink.evaluate import Samples, count_procedure
+from polyplink.evaluate.queries import nearest
 from polyplink.jobs.embedding import kept, prepare_part
 from polyplink.jobs.evaluation import find_grid, samples_of
 from polyplink.jobs.progress import Progress, counter, silent
@@ -23,7 +25,7 @@ from polyplink.learn.curriculum import cosine_tau
 from polyplink.report.drawn import write_figure
 from polyplink.report.drawn_curriculum import draw_curriculum
 from polyplink.report.drawn_curves import draw_rates, draw_recall
-from polyplink.report.drawn_map import draw_map, flatten
+from polyplink.report.drawn_map import FEWEST, Way, draw_map, flatten
 from polyplink.report.drawn_matrix import draw_matrices
 from polyplink.tracklets import Prepared, prepare
 
@@ -142,17 +144,19 @@ def recall_at(vectors: np.ndarray, samples: Samples, most: int = NEAREST) -> np.
         vectors: (n, d).
         samples: Whose they are.
         most: Largest k; no more than there are other tracklets.
+
+    Raises:
+        PolyplinkError: If no tracklet has a match.
     """
-    unit = unit_rows(vectors)
-    known = np.flatnonzero(samples.known)
-    polyp = samples.polyp[known]
-    S = unit[known] @ unit[known].T  # n n
-    np.fill_diagonal(S, -np.inf)
-    queries = np.bincount(polyp, minlength=int(polyp.max()) + 1)[polyp] > 1
-    k = max(1, min(most, known.size - 1))
-    nearest = np.argsort(-S[queries], axis=1, kind="stable")[:, :k]  # q k
-    hit = polyp[nearest] == polyp[queries][:, None]
-    return np.asarray(np.maximum.accumulate(hit, axis=1).mean(axis=0))
+    found = nearest(vectors, samples)
+    ranks = found.best_rank[found.best_rank > 0]
+    PolyplinkError.unless(
+        bool(ranks.size),
+        "no tracklet has another of its polyp, so that recall is undefined",
+        "name another --part",
+    )
+    k = max(1, min(most, int(samples.known.sum()) - 1))
+    return np.asarray((ranks[:, None] <= np.arange(1, k + 1)).mean(axis=0))  # q k -> k
 
 
 def draw_nearest(scene: Scene) -> Figure:
@@ -161,13 +165,13 @@ def draw_nearest(scene: Scene) -> Figure:
     return draw_recall(hits, scene.words)
 
 
-def draw_vectors(scene: Scene) -> Figure:
+def draw_vectors(scene: Scene, way: Way = "tsne") -> Figure:
     """The first encoder's vectors in the plane, by polyp."""
     rows = [row for row, polyp in enumerate(scene.polyps) if polyp is not None]
-    points = flatten(scene.vectors[scene.first][rows])
-    few = "PCA" if len(rows) < 10 else "t-SNE of cosines"
+    points = flatten(scene.vectors[scene.first][rows], way)
+    how = "PCA" if way == "pca" or len(rows) < FEWEST else "t-SNE of cosines"
     names = [str(scene.polyps[row]) for row in rows]
-    return draw_map(points, names, f"Tracklets by polyp ({few})", f"{scene.first}; {scene.words}")
+    return draw_map(points, names, f"Tracklets by polyp ({how})", f"{scene.first}; {scene.words}")
 
 
 FIGURES: Mapping[str, Callable[[Scene], Figure]] = {
@@ -176,6 +180,7 @@ FIGURES: Mapping[str, Callable[[Scene], Figure]] = {
     "counting": draw_counting,
     "recall": draw_nearest,
     "map": draw_vectors,
+    "pca": partial(draw_vectors, way="pca"),
 }
 
 

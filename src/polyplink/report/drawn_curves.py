@@ -4,9 +4,11 @@ from collections.abc import Mapping
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from polyplink.report.drawn import GREY, hue, look, marker, sheet
 
+CHOSEN = 0.05  # the FPR at which settings are chosen
 NAMES = {
     "temporal_ap": "temporal affinity propagation",
     "ap": "affinity propagation",
@@ -33,8 +35,22 @@ def frontier(fr: np.ndarray, fpr: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return fpr[order][kept], fr[order][kept]
 
 
+def nearest_setting(fr: np.ndarray, fpr: np.ndarray) -> np.ndarray:
+    """Place of the setting whose FPR is nearest to 0.05, of those above 0; none if none is.
+
+    Args:
+        fr: Fragmentation rates of s settings (s,); the lowest decides among equals.
+        fpr: Their false positive rates (s,).
+
+    Returns:
+        One place or none (1,) or (0,).
+    """
+    some = np.flatnonzero(fpr > 0)
+    return some[np.lexsort((fr[some], np.abs(fpr[some] - CHOSEN)))[:1]]
+
+
 def draw_rates(rates: Mapping[str, tuple[np.ndarray, np.ndarray]], subtitle: str) -> Figure:
-    """Every setting as a dot, and each clusterer's frontier as a line.
+    """Every setting as a dot, each clusterer's frontier, and its setting nearest to FPR 0.05.
 
     Args:
         rates: Clusterer -> FR (s,) and FPR (s,), means over procedures.
@@ -46,8 +62,9 @@ def draw_rates(rates: Mapping[str, tuple[np.ndarray, np.ndarray]], subtitle: str
             x, y = frontier(fr, fpr)
             axis.scatter(fpr, fr, s=5, color=hue(index), alpha=0.12, lw=0, rasterized=True)
             axis.step(x, y, where="post", color=hue(index), lw=1.8, label=NAMES.get(name, name))
-            axis.scatter(x[:1], y[:1], s=22, marker=marker(index), color=hue(index))
-        axis.axvline(0.05, color=GREY, lw=1, ls="--")
+            place = nearest_setting(fr, fpr)
+            axis.scatter(fpr[place], fr[place], s=30, marker=marker(index), color=hue(index))
+        axis.axvline(CHOSEN, color=GREY, lw=1, ls="--")
         axis.axhline(1.0, color=GREY, lw=0.8, ls=":")
         axis.set_yscale("log")
         low, high = axis.get_ylim()
@@ -88,6 +105,7 @@ def draw_recall(hits: Mapping[str, np.ndarray], subtitle: str) -> Figure:
             xlim=(0.5, longest + 0.5),
             ylim=(0, 1.03),
         )
+        axis.xaxis.set_major_locator(MaxNLocator(integer=True))
         axis.legend(loc="lower right")
         figure.suptitle(subtitle, fontsize=8, color=GREY, x=0.01, ha="left")
     return figure
