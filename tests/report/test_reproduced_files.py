@@ -33,7 +33,10 @@ def test_html_escapes_and_warns() -> None:
 
 def test_latex_escapes_and_has_a_row_for_each_cell() -> None:
     text = latex(sample())
-    assert r"Self \& others & Ours & mAP & 63.13 & 61.50 [58.25, 64.00] & $-$1.63 \\" in text
+    row = r"Self \& others & Ours & mAP & 63.13 & 61.50 [58.25, 64.00] & $-$1.63 & 19 procedures \\"
+    assert row in text
+    assert r"Endo$<$FM$>$ & mAP & 63.13 & -- & -- &  \\" in text  # no units of no figure
+    assert r"(mAP): weights of endofm are missing; add them." in text
     assert r"2.32 $\pm$ 1.8" in text
     assert text.count(r" \\") == 3 + 1  # cells and the head
     assert "SIMULATED data" in text

@@ -73,6 +73,11 @@ def _difference(cell: ReproducedCell) -> str:
     return DASH if cell.difference is None else signed(cell.difference, cell.digits)
 
 
+def _units(cell: ReproducedCell) -> str:
+    """How many independent units ours rests on; nothing where there is no figure."""
+    return f"{cell.units} {cell.units_of}" if cell.ours is not None else ""
+
+
 def html(result: ReproducedTable) -> str:
     """One page, without anything to load."""
     ours = f"ours<br>({escape(result.incomparable)})" if result.incomparable else "ours"
@@ -97,13 +102,12 @@ def html(result: ReproducedTable) -> str:
         names = (cell.group, cell.row) if first else ("", "")
         star = "*" if cell.remark else ""
         missing = f' class="missing" title="{escape(cell.why)}"' if cell.ours is None else ""
-        n = f"{cell.units} {escape(cell.units_of)}" if cell.ours is not None else ""
         lines.append(
             f'<tr class="{"first" if first else ""}"><td>{escape(names[0])}</td>'
             f"<td>{escape(names[1])}</td><td>{escape(cell.column)}</td>"
             f'<td title="{escape(cell.remark)}">{escape(cell.paper_words)}{star}</td>'
             f"<td{missing}>{escape(cell.our_words)}</td><td>{_difference(cell)}</td>"
-            f"<td><small>{n}</small></td></tr>"
+            f"<td><small>{escape(_units(cell))}</small></td></tr>"
         )
         before = here
     lines.append("</tbody></table>")
@@ -127,6 +131,8 @@ _SPECIAL = {
     "–": "--",
     "\N{MINUS SIGN}": "$-$",
     **{c: f"\\{c}" for c in "&%$#_{}"},
+    "<": "$<$",  # other signs in some fonts
+    ">": "$>$",
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
 }
@@ -138,14 +144,14 @@ def tex(text: str) -> str:
 
 
 def latex(result: ReproducedTable) -> str:
-    """A longtable with booktabs; its caption says what is not comparable."""
+    """A longtable with booktabs: what is not comparable in its caption, what is missing below."""
     caption = f"{result.caption} ({result.source})."
     if result.banner:
         caption += f" {result.banner}."
-    head = r"group & row & column & published & ours & difference \\"
+    head = r"group & row & column & published & ours & difference & n \\"
     lines = [
         "% needs \\usepackage{booktabs,longtable}",
-        r"\begin{longtable}{lllrrr}",
+        r"\begin{longtable}{lllrrrr}",
         rf"\caption{{{tex(caption)}}}\\",
         r"\toprule",
         head,
@@ -153,6 +159,10 @@ def latex(result: ReproducedTable) -> str:
         r"\endhead",
     ]
     for cell in result.cells:
-        words = (cell.group, cell.row, cell.column, cell.paper_words, cell.our_words)
-        lines.append(" & ".join([*map(tex, words), tex(_difference(cell))]) + r" \\")
-    return "\n".join([*lines, r"\bottomrule", r"\end{longtable}", ""])
+        found = (cell.paper_words, cell.our_words, _difference(cell), _units(cell))
+        words = (cell.group, cell.row, cell.column, *found)
+        lines.append(" & ".join(map(tex, words)) + r" \\")
+    lines += [r"\bottomrule", r"\end{longtable}"]
+    for why, cells in result.reasons.items():
+        lines += ["", tex(f"Not computed: {places(cells)}: {why}.")]
+    return "\n".join([*lines, ""])
