@@ -38,3 +38,9 @@ def test_nothing_is_marked_where_nothing_is_known() -> None:
     assert no_different("mAP", {"a": one}) == ()
     undefined = resampled_mean([0.0], [0.0], draw_weights(1, resamples=9))
     assert no_different("mAP", {"a": one, "b": undefined}) == ()
+
+
+def test_the_ideal_of_a_clinics_rate_is_the_true_one() -> None:
+    counted = {"many": measure(np.full(12, 5.0)), "right": measure(np.full(12, 2.1))}
+    assert no_different("threshold/PPC", counted, {"threshold/PPC": 2.0}) == ("right",)
+    assert no_different("ap/PPC", counted, {"ap/PPC": 5.0}) == ("many",)

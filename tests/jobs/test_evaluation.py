@@ -128,3 +128,14 @@ def test_vectors_of_other_crops_or_tracklets_are_refused(made: Made) -> None:
     fewer = replace(done.embeddings, tracklet_ids=done.embeddings.tracklet_ids[1:])
     with pytest.raises(PolyplinkError, match="vectors of 5 tracklets are not those of the 6"):
         aligned(fewer, done.prepared)
+
+
+def test_one_procedure_says_that_no_setting_can_be_chosen(made: Made, tmp_path: Path) -> None:
+    options = {"grid": "demo", "clusterers": ["threshold"], "with_baselines": False}
+    done = evaluate(made.run, made.data, tmp_path / "out", device="cpu", **options)  # type: ignore[arg-type]
+    figures = done.evaluation.encoders["ntssl-demo"].figures
+    assert figures["threshold/FR"].value is None
+    assert figures["tracking/threshold/HOTA"].value is None
+    assert any(note.startswith("No setting can be chosen") for note in done.notes)
+    assert not (tmp_path / "out" / "trackeval").exists()
+    assert (tmp_path / "out" / "report.html").is_file()

@@ -28,7 +28,7 @@ def test_the_table_shows_figures_and_intervals() -> None:
         assert name in text
     assert {line.split("│")[-2].strip() for line in text.splitlines() if "│" in line} >= {
         "19",
-        "10",
+        "10 polyps",
     }
 
 

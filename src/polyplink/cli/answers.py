@@ -73,7 +73,10 @@ def evaluate(
     part: Annotated[str, typer.Option(help="Part of the data set.")] = "eval",
     task: Annotated[
         list[str] | None,
-        typer.Option(help="retrieval, reid, counting, tracking; may be repeated; all by default."),
+        typer.Option(
+            help="retrieval, reid, counting, tracking (these by default), size, histology or all; "
+            "may be repeated."
+        ),
     ] = None,
     clusterer: Annotated[
         list[str] | None,
@@ -102,10 +105,11 @@ def evaluate(
     workers: Workers = 2,
     as_json: AsJson = False,
 ) -> None:
-    """Retrieval, reid, counting and tracking with intervals; writes tables and a report."""
+    """All tasks, or those named, with intervals; writes tables and a report."""
     from polyplink import jobs
     from polyplink.associate import CLUSTERERS
 
+    tasks = jobs.ALL_TASKS if task == ["all"] else task or jobs.TASKS
     named = CLUSTERERS if clusterer == ["all"] else clusterer or jobs.DEFAULT_CLUSTERERS
     with bars() as progress:
         result = jobs.evaluate(
@@ -114,7 +118,7 @@ def evaluate(
             out,
             part=part,
             grid=grid,
-            tasks=task or jobs.TASKS,
+            tasks=tasks,
             clusterers=named,
             choose_on=choose_on,
             without_own=without_own,

@@ -47,6 +47,7 @@ from polyplink.evaluate.tasks import (
     EvaluationTables,
     evaluate_embeddings,
     evaluate_with_tables,
+    nothing_evaluated,
 )
 from polyplink.evaluate.tracklet_boxes import TrackletBoxes
 
@@ -88,6 +89,7 @@ __all__ = [
     "evaluate_embeddings",
     "evaluate_with_tables",
     "leave_one_out",
+    "nothing_evaluated",
     "percentile_interval",
     "reid_measures",
     "reid_rows",

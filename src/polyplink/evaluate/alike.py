@@ -17,30 +17,34 @@ IDEALS: Mapping[str, float] = {
 }  # of every other figure, by the last part of its name, the largest value is the best
 
 
-def distance_to_best(name: str, value: float) -> float:
+def distance_to_best(name: str, value: float, ideals: Mapping[str, float] | None = None) -> float:
     """How far a figure is from its ideal; smaller is better.
 
     Args:
         name: The figure's name ("mAP", "threshold/FR").
         value: What it is.
+        ideals: By whole name, ideals that depend on the data ("threshold/PPC").
     """
-    last = name.rsplit("/", 1)[-1]
-    return abs(value - IDEALS[last]) if last in IDEALS else -value
+    ideal = (ideals or {}).get(name, IDEALS.get(name.rsplit("/", 1)[-1]))
+    return -value if ideal is None else abs(value - ideal)
 
 
-def no_different(name: str, measures: Mapping[str, Resampled]) -> tuple[str, ...]:
+def no_different(
+    name: str, measures: Mapping[str, Resampled], ideals: Mapping[str, float] | None = None
+) -> tuple[str, ...]:
     """The methods to mark: the best one first, then those no different from it.
 
     Args:
         name: The figure.
         measures: By method, the figure with its resamples, all on the same draws.
+        ideals: By whole name, ideals that depend on the data, see `distance_to_best`.
 
     Returns:
         Names of methods. Empty where fewer than two methods have the figure, or no difference to
         the best has an interval: then nothing is known, and nothing is marked.
     """
     known = {
-        method: distance_to_best(name, measure.value)
+        method: distance_to_best(name, measure.value, ideals)
         for method, measure in measures.items()
         if measure.value is not None
     }

@@ -6,13 +6,13 @@ Source: NTSSL (arXiv 2605.12320), 3: identity-weighted macro F1 for size, accura
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
 from polyplink.errors import PolyplinkError
-from polyplink.evaluate.intervals import Interval, Weights, percentile_interval
+from polyplink.evaluate.intervals import Interval, Resampled, Weights
 
 Reals = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
@@ -120,12 +120,14 @@ class ProbeFigures:
         per_seed: Name to the value of every seed.
         polyps: Test polyps of each class: (negative, positive).
         fragments: Test fragments.
+        measures: The figures with their resamples, to compare encoders in pairs; in no record.
     """
 
     figures: dict[str, Interval]
     per_seed: dict[str, tuple[float, ...]]
     polyps: tuple[int, int]
     fragments: int
+    measures: dict[str, Resampled] = field(default_factory=dict, repr=False, compare=False)
 
 
 def probe_figures(runs: Sequence[PolypCounts], weights: Weights) -> ProbeFigures:
@@ -146,13 +148,18 @@ def probe_figures(runs: Sequence[PolypCounts], weights: Weights) -> ProbeFigures
         )
     whole = np.ones((1, len(label)))
     draws = weights.astype(np.float64)
-    figures, per_seed = {}, {}
+    every = np.ones(len(label), np.bool_)
+    measures, per_seed = {}, {}
     for name, call in _CALLS.items():
         values = [float(call(run, whole)[0]) for run in runs]
         spread = np.mean([call(run, draws) for run in runs], axis=0)
-        figures[name] = percentile_interval(float(np.mean(values)), spread, len(label))
+        measures[name] = Resampled(float(np.mean(values)), spread, every)
         per_seed[name] = tuple(values)
     positive = int(label.sum())
     return ProbeFigures(
-        figures, per_seed, (len(label) - positive, positive), int(runs[0].fragments.sum())
+        {name: found.interval() for name, found in measures.items()},
+        per_seed,
+        (len(label) - positive, positive),
+        int(runs[0].fragments.sum()),
+        measures,
     )

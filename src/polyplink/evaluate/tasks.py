@@ -3,7 +3,7 @@
 Retrieval, re-identification, counting and tracking, from one set of embeddings.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -180,6 +180,7 @@ def evaluate_with_tables(
     work = Work(settings, facts)
     done = {name: evaluate_one(unit, samples, work) for name, unit in units.items()}
     measures = {name: one.measures for name, one in done.items()}
+    true = true_rates(done[base].parts.get("clinic", {}))
     evaluation = Evaluation(
         encoders={name: _figures(one) for name, one in done.items()},
         reference=base,
@@ -189,7 +190,7 @@ def evaluate_with_tables(
             if name != base
         },
         no_different={
-            key: no_different(key, {name: own[key] for name, own in measures.items()})
+            key: no_different(key, {name: own[key] for name, own in measures.items()}, true)
             for key in measures[base]
         },
         tracklets=len(samples.tracklet_ids),
@@ -198,6 +199,32 @@ def evaluate_with_tables(
     )
     tables = {name: _stack(done, name) for name in ("queries", "curve", "assignment")}
     return evaluation, EvaluationTables(**tables)
+
+
+def true_rates(clinics: Mapping[str, Clinic]) -> dict[str, float]:
+    """What a clinic's rates are in truth, by the names of `measures`: the best a count can say.
+
+    Args:
+        clinics: By clusterer.
+    """
+    rates: dict[str, float] = {}
+    for name, clinic in clinics.items():
+        rates |= {f"{name}/PPC": clinic.ppc}
+        rates |= {} if clinic.adr is None else {f"{name}/ADR": clinic.adr}
+    return rates
+
+
+def nothing_evaluated(names: Sequence[str], samples: Samples) -> Evaluation:
+    """Encoders side by side without any of these tasks, for figures that come from elsewhere.
+
+    Args:
+        names: The encoders, the reference first.
+        samples: The tracklets.
+    """
+    empty = {name: _figures(Done()) for name in names}
+    others: dict[str, dict[str, Interval]] = {name: {} for name in names[1:]}
+    many = len(samples.tracklet_ids), len(samples.procedures)
+    return Evaluation(empty, names[0], others, {}, *many, ())
 
 
 def find_reference(base: str, names: Mapping[str, object]) -> None:

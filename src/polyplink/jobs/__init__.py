@@ -6,7 +6,7 @@ from polyplink.jobs.checking import check_simulation
 from polyplink.jobs.counting import Counted, count
 from polyplink.jobs.demo import demo
 from polyplink.jobs.embedding import Embedded, embed_data
-from polyplink.jobs.evaluation import DEFAULT_CLUSTERERS, Evaluated, evaluate
+from polyplink.jobs.evaluation import ALL_TASKS, DEFAULT_CLUSTERERS, Evaluated, evaluate
 from polyplink.jobs.importing import IMPORTERS, import_data
 from polyplink.jobs.merging import merge_data
 from polyplink.jobs.progress import Progress
@@ -14,6 +14,7 @@ from polyplink.jobs.training import Trained, train
 from polyplink.simulate import WRITINGS, Simulated, simulate_data
 
 __all__ = [
+    "ALL_TASKS",
     "DEFAULT_CLUSTERERS",
     "IMPORTERS",
     "TASKS",

@@ -193,6 +193,11 @@ def notes(evaluation: Evaluation) -> tuple[str, ...]:
         )
     if first.pairs is not None:
         said.append(f"{first.pairs[0]} pairs of one polyp and {first.pairs[1]} of two.")
+    if any(not counting.folds for counting in first.counting.values()):
+        said.append(
+            "No setting can be chosen on other procedures than the one there is: counting and "
+            "tracking are undefined; choose it on another part (--choose-on)."
+        )
     for name, figures in evaluation.encoders.items():
         said += _counting_notes(name, figures)
     said += _clinic_notes(first) + _tracking_notes(first)
@@ -242,6 +247,8 @@ def _tracking_notes(figures: EncoderFigures) -> list[str]:
     said = []
     for name, found in figures.tracking.items():
         rows = found.procedures
+        if not rows:
+            continue
         general = sum(row.form == "general" for row in rows)
         split, doubled = sum(r.split for r in rows), sum(r.doubled for r in rows)
         said.append(

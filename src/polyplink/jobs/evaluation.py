@@ -1,7 +1,7 @@
 """All tasks on a labelled part of a data set, beside methods that learned nothing."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import polars as pl
 from polyplink.artefacts import RunRecord, to_plain, write_json, write_text
 from polyplink.associate import CLUSTERERS, Grid, demo_grid, paper_grid
 from polyplink.data import DataSet, adenoma_labels, read_data, write_table
-from polyplink.encoders import Embeddings, Seen, pick_device, read_record, weights_path
+from polyplink.encoders import Embeddings, NetworkEmbedder, pick_device, read_record, weights_path
 from polyplink.errors import PolyplinkError, find_named
 from polyplink.evaluate import (
     TASKS,
@@ -22,11 +22,22 @@ from polyplink.evaluate import (
     Samples,
     TrackletBoxes,
     evaluate_with_tables,
+    nothing_evaluated,
 )
 from polyplink.jobs.comparison import by_procedure, comparison, notes
 from polyplink.jobs.embedding import Embedded, baselines, embed_data, kept
-from polyplink.jobs.leakage import meetings
+from polyplink.jobs.leakage import guard
 from polyplink.jobs.operating import from_record
+from polyplink.jobs.probed_tasks import (
+    ProbedMethod,
+    ProbedTasks,
+    ProbesAsked,
+    check_labels,
+    probe_methods,
+    probe_notes,
+    with_probes,
+)
+from polyplink.jobs.probing import PROBES
 from polyplink.jobs.progress import Progress, silent
 from polyplink.jobs.reporting import link_all, report_on
 from polyplink.jobs.track_files import write_trackeval
@@ -38,6 +49,7 @@ _TWO_CHOICES = (
     "operating point that travels with the weights."
 )
 DEFAULT_CLUSTERERS = ("temporal_ap", "threshold")
+ALL_TASKS = (*TASKS, *PROBES)
 GRIDS: Mapping[str, Callable[[], Grid]] = {"paper": paper_grid, "demo": demo_grid}
 
 
@@ -47,19 +59,25 @@ class Evaluated:
 
     Attributes:
         report: The report's file.
-        evaluation: All figures.
+        evaluation: All figures but those of probes.
         comparison: The table of methods by figures.
         notes: What a reader of the table must know.
+        probed: Size and histology, where they were asked for.
     """
 
     report: Path
     evaluation: Evaluation
     comparison: Comparison
     notes: tuple[str, ...]
+    probed: ProbedTasks = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values: what is in evaluation.json."""
         plain: dict[str, Any] = to_plain(self.evaluation)
+        plain["probes"] = {
+            task: {name: one.as_dict() for name, one in found.items()}
+            for task, found in self.probed.items()
+        }
         return plain
 
 
@@ -70,21 +88,6 @@ def find_grid(name: str) -> Grid:
         PolyplinkError: If there is none.
     """
     return find_named("grid", name, GRIDS)()
-
-
-def guard(seen: Seen, data: DataSet, part: str) -> None:
-    """Refuse to evaluate on procedures that an encoder has seen.
-
-    Raises:
-        PolyplinkError: Naming them.
-    """
-    met = meetings(seen, data, data.part(part))
-    if met:
-        raise PolyplinkError(
-            f"the encoder was trained or validated on {len(met)} of these procedures, or saw "
-            f"their patients: {', '.join(f'{name} ({why})' for name, why in met[:5])}",
-            "evaluate on another --part",
-        )
 
 
 def samples_of(prepared: Prepared) -> Samples:
@@ -143,17 +146,17 @@ def _settings(
         PolyplinkError: If a grid, task or clusterer is unknown, or none is named.
     """
     for task in tasks:
-        find_named("task", task, dict.fromkeys(TASKS))
+        find_named("task", task, dict.fromkeys(ALL_TASKS))
     for clusterer in clusterers:
         find_named("clusterer", clusterer, dict.fromkeys(CLUSTERERS))
-    PolyplinkError.unless(bool(tasks), "no task", f"name some of: {', '.join(TASKS)}")
+    PolyplinkError.unless(bool(tasks), "no task", f"name some of: {', '.join(ALL_TASKS)}")
     PolyplinkError.unless(
         bool(clusterers), "no clusterer", f"name some of: {', '.join(CLUSTERERS)}"
     )
     return EvaluationSettings(
         grid=find_grid(grid),
         threads=threads,
-        tasks=tuple(dict.fromkeys(tasks)),
+        tasks=tuple(task for task in TASKS if task in tasks),
         clusterers=tuple(dict.fromkeys(clusterers)),
         without_own=without_own,
     )
@@ -216,34 +219,86 @@ def aligned(embeddings: Embeddings, prepared: Prepared) -> np.ndarray:
     return embeddings.vectors
 
 
-def _vectors(
-    done: Embedded, with_baselines: bool, device: str, progress: Progress
-) -> dict[str, np.ndarray]:
-    """Vectors by the method's name, ours first."""
+def _methods(done: Embedded, with_baselines: bool, device: str) -> dict[str, ProbedMethod]:
+    """By name, ours first: what turns crops into vectors, and the key of these."""
+    where = pick_device(device)
     ours = str(done.loaded.record.recipe.get("name", "trained"))
-    vectors = {ours: aligned(done.embeddings, done.prepared)}
+    methods = {ours: ProbedMethod(done.loaded.weights_id, NetworkEmbedder(done.loaded.encoder))}
     if with_baselines:
-        where = pick_device(device)
         for name, (own_id, embedder) in baselines(done.loaded, where).items():
-            found, _ = kept(done.prepared, embedder, own_id, where, progress)
-            vectors[name] = aligned(found, done.prepared)
+            methods[name] = ProbedMethod(own_id, embedder)
+    return methods
+
+
+def _vectors(
+    done: Embedded, methods: Mapping[str, ProbedMethod], device: str, progress: Progress
+) -> dict[str, np.ndarray]:
+    """Vectors of tracklets by the method's name, ours first."""
+    where, vectors = pick_device(device), {}
+    for name, method in methods.items():
+        found, _ = kept(done.prepared, method.embedder, method.key, where, progress)
+        vectors[name] = aligned(found, done.prepared)
     return vectors
 
 
-def _write(out: Path, evaluation: Evaluation, table: Comparison, tables: EvaluationTables) -> None:
-    write_json(out / "evaluation.json", evaluation)
-    write_csv(out / "figures.csv", table)
-    write_text(out / "procedures.csv", by_procedure(evaluation).write_csv())
+def _all_tasks(
+    vectors: Mapping[str, np.ndarray],
+    prepared: Prepared,
+    settings: EvaluationSettings,
+    chosen_on: tuple[str, ...],
+) -> tuple[Evaluation, EvaluationTables, tuple[str, ...]]:
+    """Figures and tables of all tasks but the probes, and what is to be said beside them."""
+    samples = samples_of(prepared)
+    if not settings.tasks:
+        nothing = EvaluationTables(*(pl.DataFrame() for _ in range(3)))
+        return nothing_evaluated(list(vectors), samples), nothing, ()
+    facts, missing = facts_of(prepared, samples)
+    settings = replace(settings, chosen_on=_with_tracklets(chosen_on, samples))
+    evaluation, tables = evaluate_with_tables(vectors, samples, settings, facts=facts)
+    return evaluation, tables, missing if "counting" in settings.tasks else ()
+
+
+def _gathered(
+    out: Path, evaluation: Evaluation, missing: tuple[str, ...], probed: ProbedTasks
+) -> Evaluated:
+    said = (*notes(evaluation), *missing, *probe_notes(probed))
+    table = with_probes(comparison(evaluation), probed)
+    return Evaluated(out / "report.html", evaluation, table, said, probed)
+
+
+def _on(methods: Mapping[str, ProbedMethod], device: str) -> dict[str, ProbedMethod]:
+    """The same, keyed by the kind of device too, whose last digits differ."""
+    kind = pick_device(device).type
+    return {name: replace(one, key=f"{one.key}-{kind}") for name, one in methods.items()}
+
+
+def _write(out: Path, found: Evaluated, tables: EvaluationTables) -> None:
+    write_json(out / "evaluation.json", found.as_dict())
+    write_csv(out / "figures.csv", found.comparison)
+    by_name = by_procedure(found.evaluation)
+    if by_name.width:
+        write_text(out / "procedures.csv", by_name.write_csv())
     for name in ("queries", "curve", "assignment"):
-        found: pl.DataFrame = getattr(tables, name)
-        if found.width:
-            write_table(out / f"{name}.parquet", found)
+        table: pl.DataFrame = getattr(tables, name)
+        if table.width:
+            write_table(out / f"{name}.parquet", table)
 
 
-def _record(settings: EvaluationSettings, **asked: object) -> RunRecord:
+def _record(settings: EvaluationSettings, probes: Sequence[str], **asked: object) -> RunRecord:
     """A record of what was asked for."""
-    names = ("tasks", "clusterers", "without_own")
-    return RunRecord("evaluate", settings={n: getattr(settings, n) for n in names} | asked)
+    own = {name: getattr(settings, name) for name in ("clusterers", "without_own")}
+    return RunRecord("evaluate", settings={"tasks": [*settings.tasks, *probes], **own, **asked})
+
+
+def _checked(weights: Path, folder: Path, part: str, probes: Sequence[str]) -> DataSet:
+    """The data set, once it is known that nothing forbids to evaluate on it.
+
+    All of it is told before anything is cut or embedded, which may take a night.
+    """
+    data = read_data(folder)
+    guard(read_record(weights_path(weights)).seen, data, part)
+    check_labels(probes, data, part)
+    return data
 
 
 def _write_page(
@@ -252,8 +307,7 @@ def _write_page(
     done: Embedded,
     *,
     seconds: Mapping[str, float],
-    table: Comparison,
-    said: tuple[str, ...],
+    found: Evaluated,
 ) -> None:
     operating = from_record(done.loaded.record.operating)
     page = report_on(
@@ -263,8 +317,8 @@ def _write_page(
         operating,
         link_all(done, operating),
         seconds=seconds,
-        comparison=table,
-        notes=(*said, _TWO_CHOICES),
+        comparison=found.comparison,
+        notes=(*found.notes, _TWO_CHOICES),
     )
     write_report(out / "report.html", page)
 
@@ -285,7 +339,7 @@ def evaluate(
     workers: int = 2,
     progress: Progress = silent,
 ) -> Evaluated:
-    """Retrieval, re-identification, counting and tracking, with intervals over procedures.
+    """Retrieval, re-identification, counting, tracking, size and histology, with intervals.
 
     Writes evaluation.json, figures.csv, procedures.csv, queries.parquet (one row per query),
     curve.parquet (one per setting), assignment.parquet, trackeval (MOTChallenge files),
@@ -297,10 +351,9 @@ def evaluate(
         out: Folder to write.
         part: Part of the data set; its polyps must be known.
         grid: Settings searched for counting: "paper" or "demo".
-        tasks: Some of retrieval, reid, counting, tracking.
+        tasks: Some of `ALL_TASKS`; all but the probes (size, histology) if left.
         clusterers: Some of `CLUSTERERS`, to count and track with.
-        choose_on: Part to choose the clusterers' settings on; None: each procedure's setting is
-            chosen on the others of `part`.
+        choose_on: Part to choose settings on; None: each procedure's on the others of `part`.
         without_own: Also retrieval without the other polyps of the query's own procedure.
         with_baselines: Also an untrained encoder and a colour histogram.
         device: Where to embed.
@@ -308,32 +361,33 @@ def evaluate(
         progress: Told of crops, tracklets and methods.
 
     Raises:
-        PolyplinkError: If the encoder has seen these procedures, polyps are unknown, or weights,
-            data folder or an image is at fault.
+        PolyplinkError: If the encoder has seen these procedures, labels are missing, or a file is
+            at fault.
     """
     settings = _settings(grid, tasks, clusterers, without_own, workers)
-    record = _record(settings, weights=weights, part=part, choose_on=choose_on, grid=grid)
+    probes = [task for task in PROBES if task in tasks]
+    record = _record(settings, probes, weights=weights, part=part, choose_on=choose_on, grid=grid)
     record.claim(out)
-    # Before anything is cut or embedded, which may take a night.
-    data = read_data(folder)
-    guard(read_record(weights_path(weights)).seen, data, part)
+    data = _checked(weights, folder, part, probes)
     names, chosen_on = _both_parts(data, part, choose_on)
     with record.stage("embed"):
         done = embed_data(
             weights, folder, part=names, device=device, workers=workers, progress=progress
         )
-        samples = samples_of(done.prepared)
-        vectors = _vectors(done, with_baselines, device, progress)
+        samples_of(done.prepared)  # told before the baselines are embedded
+        methods = _methods(done, with_baselines, device)
+        vectors = _vectors(done, methods, device, progress)
     record.inputs |= {"weights": done.loaded.weights_id, "crops": done.prepared.key}
+    with record.stage("probe"):
+        asked = ProbesAsked(tuple(probes), folder, done.loaded.record.prepare, part)
+        probed = probe_methods(asked, _on(methods, device), workers=workers, progress=progress)
     with record.stage("evaluate"):
-        facts, missing = facts_of(done.prepared, samples)
-        settings = replace(settings, chosen_on=_with_tracklets(chosen_on, samples))
-        evaluation, tables = evaluate_with_tables(vectors, samples, settings, facts=facts)
-    table, said = comparison(evaluation), (*notes(evaluation), *missing)
+        evaluation, tables, missing = _all_tasks(vectors, done.prepared, settings, chosen_on)
+    found = _gathered(out, evaluation, missing, probed)
     with record.stage("report"):
-        _write(out, evaluation, table, tables)
-        if "tracking" in settings.tasks:
+        _write(out, found, tables)
+        if tables.assignment.width and "tracking" in settings.tasks:
             write_trackeval(out / "trackeval", done.prepared, tables.assignment, part)
-        _write_page(out, weights, done, seconds=record.seconds, table=table, said=said)
+        _write_page(out, weights, done, seconds=record.seconds, found=found)
     record.write(out)
-    return Evaluated(out / "report.html", evaluation, table, said)
+    return found

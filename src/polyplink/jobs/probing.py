@@ -32,8 +32,8 @@ from polyplink.evaluate.probe_figures import (
     probe_figures,
 )
 from polyplink.evaluate.size import SIZE_PROBE, size_labels
-from polyplink.jobs.evaluation import guard
 from polyplink.jobs.fragments import kept_fragments
+from polyplink.jobs.leakage import guard
 from polyplink.jobs.progress import Progress, counter, silent
 from polyplink.tracklets import PrepareSettings, prepare
 
@@ -50,6 +50,7 @@ class ProbeTask:
         labels: procedure_id, polyp_id and label of those polyps that have one.
         settings: Of the paper.
         figure: The paper's figure.
+        column: Where the labels are.
     """
 
     name: str
@@ -57,11 +58,14 @@ class ProbeTask:
     labels: Callable[[DataSet], pl.DataFrame]
     settings: ProbeSettings
     figure: str
+    column: str
 
 
 PROBES: Mapping[str, ProbeTask] = {
-    "size": ProbeTask("size", "larger than 5 mm", size_labels, SIZE_PROBE, "F1"),
-    "histology": ProbeTask("histology", "adenoma", histology_labels, HISTOLOGY_PROBE, "accuracy"),
+    "size": ProbeTask("size", "larger than 5 mm", size_labels, SIZE_PROBE, "F1", "size_mm"),
+    "histology": ProbeTask(
+        "histology", "adenoma", histology_labels, HISTOLOGY_PROBE, "accuracy", "histology_class"
+    ),
 }
 PAIRS = ("rsp", "rspp")  # parts of the papers that come as a training and a test side
 
@@ -124,7 +128,7 @@ class Probed:
     def as_dict(self) -> dict[str, Any]:
         """Plain values: what is in probe.json."""
         plain: dict[str, Any] = to_plain(self)
-        plain["out"] = None if self.out is None else str(self.out)
+        del plain["result"]["measures"]
         return plain
 
 
@@ -334,7 +338,7 @@ def probe(
     record.inputs |= {"weights": loaded.weights_id, "data": data.key}
     if out is not None:
         probed = replace(probed, out=out)
-        write_json(out / "probe.json", probed)
+        write_json(out / "probe.json", probed.as_dict())
         write_text(out / "figures.csv", figures_csv(probed))
         record.write(out)
     return probed

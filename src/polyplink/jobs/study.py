@@ -12,7 +12,8 @@ from polyplink.encoders import WEIGHTS_FILE, pick_device
 from polyplink.errors import PolyplinkError
 from polyplink.evaluate import EvaluationSettings, evaluate_embeddings
 from polyplink.jobs.embedding import baselines, embed_data, kept
-from polyplink.jobs.evaluation import find_grid, guard, samples_of
+from polyplink.jobs.evaluation import find_grid, samples_of
+from polyplink.jobs.leakage import guard
 from polyplink.jobs.progress import Progress, silent
 from polyplink.jobs.training import train
 from polyplink.learn import TrainConfig

@@ -25,7 +25,7 @@ from polyplink.encoders import (
     weights_path,
 )
 from polyplink.errors import PolyplinkError
-from polyplink.jobs.evaluation import guard
+from polyplink.jobs.leakage import guard
 from polyplink.jobs.progress import Progress, silent
 from polyplink.jobs.training import train
 from polyplink.jobs.variants import Subject

@@ -44,7 +44,9 @@ def comparison_table(comparison: Comparison) -> Table:
     bear it out.
     """
     said = "the best and those no different" if comparison.alike else "better beyond chance"
-    table = Table(caption=f"95 % intervals over procedures, n of them; bold: {said}, in pairs")
+    table = Table(
+        caption=f"95 % intervals over n procedures, or what n says; bold: {said}, in pairs"
+    )
     table.add_column("figure")
     for method in comparison.methods:
         table.add_column(Text(method.name), justify="right")
@@ -57,11 +59,12 @@ def comparison_table(comparison: Comparison) -> Table:
             bold = bold_methods(comparison, metric)
             note = "\n(self-pairs counted)" if metric.style == "reference" else ""
             units = max((figure.units or 0 for figure in figures), default=0)
+            n = f"{units}" if metric.unit == "procedures" else f"{units} {metric.unit}"
             cells = [
                 figure_text(figure, method.name in bold)
                 for figure, method in zip(figures, comparison.methods, strict=True)
             ]
-            table.add_row(Text(f"{metric.name}{note}"), *cells, str(units) if units else "")
+            table.add_row(Text(f"{metric.name}{note}"), *cells, n if units else "")
     return table
 
 
