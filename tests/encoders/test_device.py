@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch import nn
 
 from polyplink.encoders import memory_suffices, pick_device, place, precision
 from polyplink.errors import PolyplinkError
@@ -28,7 +29,7 @@ def test_the_cpu_computes_in_float32_and_a_gpu_in_bf16() -> None:
 
 
 def test_convolutions_are_placed_channels_last() -> None:
-    model = torch.nn.Conv2d(4, 6, 3)
+    model = nn.Conv2d(4, 6, 3)
     assert place(model, torch.device("cpu")) is model
     assert model.weight.is_contiguous(memory_format=torch.channels_last)
 
@@ -41,3 +42,11 @@ def test_a_lack_of_memory_is_one_line_and_other_errors_stay() -> None:
         raise torch.OutOfMemoryError("CUDA out of memory")
     with pytest.raises(RuntimeError, match="shapes"), memory_suffices(cpu):
         raise RuntimeError("shapes do not fit")
+
+
+def test_convolutions_over_time_are_placed_too() -> None:
+    module = nn.Sequential(nn.Conv2d(3, 8, 3), nn.Conv3d(3, 8, 3))
+    wanted = [tensor.detach().clone() for tensor in module.parameters()]
+    placed = list(place(module, torch.device("cpu")).parameters())
+    assert placed[0].is_contiguous(memory_format=torch.channels_last)
+    assert all(torch.equal(a, b) for a, b in zip(placed, wanted, strict=True))

@@ -35,7 +35,10 @@ def pick_device(name: str = "auto") -> torch.device:
 
 def place(module: Module, device: torch.device) -> Module:
     """Move a model to its device, convolutions in channels_last layout; the same model."""
-    module.to(device=device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+    module.to(device=device)
+    for tensor in module.parameters():  # those over time (rank 5) know no such layout
+        if tensor.dim() == 4:
+            tensor.data = tensor.data.contiguous(memory_format=torch.channels_last)
     return module
 
 
