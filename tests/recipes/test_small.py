@@ -2,7 +2,7 @@
 
 from polyplink.learn import PolypViews, TemporalBags, TrainConfig
 from polyplink.learn.epoch import rng_of
-from polyplink.recipes import RECIPES
+from polyplink.recipes import RECIPES, find_recipe, small_sibling
 from polyplink.recipes.small import FRAMES
 from tests.learn.sets import bare_set
 
@@ -51,3 +51,25 @@ def test_they_are_the_methods() -> None:
     by_name = {config.name: config for config in SMALL}
     assert isinstance(by_name["ntssl-small"].bags, TemporalBags)
     assert isinstance(by_name["temporally-aware-small"].bags, PolypViews)
+
+
+def test_a_variant_keeps_its_bags_and_loss() -> None:
+    for name in ("ntssl-frame", "ntssl-tracklet", "ntssl-nearest", "ntssl-fixed", "sfe-uniform"):
+        recipe, small = find_recipe(name), small_sibling(find_recipe(name))
+        assert small is not None
+        assert (small.name, small.bags, small.loss) == (f"{name}-small", recipe.bags, recipe.loss)
+        method = find_recipe(f"{name.split('-')[0]}-small")
+        assert (small.encoder, small.optim) == (method.encoder, method.optim)
+
+
+def test_views_of_a_variant_fill_the_same_step() -> None:
+    small = small_sibling(find_recipe("temporally-aware-4x14"))
+    assert small is not None
+    assert isinstance(small.bags, PolypViews)
+    assert small.optim.bags_per_batch * small.bags.views * 2 <= FRAMES
+    assert small.optim.bags_per_batch * (small.bags.views + 1) * 2 > FRAMES * 0.8
+
+
+def test_a_method_has_its_own_and_a_fine_tuned_encoder_none() -> None:
+    assert small_sibling(find_recipe("tpc")) == find_recipe("tpc-small")
+    assert small_sibling(find_recipe("endofm-supervised")) is None

@@ -31,12 +31,11 @@ from polyplink.jobs.training import train
 from polyplink.jobs.variants import Subject
 from polyplink.learn import TrainConfig
 from polyplink.learn.loop import LAST
-from polyplink.recipes import RECIPES, find_recipe, override
+from polyplink.recipes import RECIPES, find_recipe, override, small_sibling
 
 NO_ENCODER = "none"  # the row of a table without any encoder
 OTHER_PART = "ta384-"  # begins the name of a recipe trained on that part
 STAND_IN = "ntssl-demo"  # its encoder, untrained, stands in for those that are not trained here
-SMALL = "-small"  # ends the name of a recipe at CPU size
 
 
 @dataclass(frozen=True)
@@ -86,16 +85,13 @@ def has_recipe(name: str) -> bool:
     return name.removeprefix(OTHER_PART) in RECIPES
 
 
-def stand_in_recipe(name: str) -> str | None:
-    """The recipe at CPU size in a subject's place; None where it is not trained at all."""
+def stand_in_recipe(name: str) -> TrainConfig | None:
+    """The recipe at CPU size in a subject's place; None where it is not trained at all.
+
+    A variant of a method keeps its own bags and loss: it is that variant, at another size.
+    """
     plain = name.removeprefix(OTHER_PART)
-    if plain.startswith("endofm") or plain == NO_ENCODER:
-        return None
-    ends = [at for at in range(len(plain) + 1) if plain[at : at + 1] in ("-", "")]
-    for end in reversed(ends):  # ntssl-frame: its own small one, else that of ntssl
-        if (small := f"{plain[:end]}{SMALL}") in RECIPES:
-            return small
-    return None
+    return small_sibling(find_recipe(plain)) if plain in RECIPES else None
 
 
 def what_is_missing(name: str, workspace: Workspace | None = None) -> str:
@@ -158,7 +154,7 @@ def find_subject(
         small = stand_in_recipe(name)
         if small is None:
             return untrained_subject(name, workspace)
-        run = _trained(override(find_recipe(small), workspace.sets), workspace, progress)
+        run = _trained(override(small, workspace.sets), workspace, progress)
         return _loaded(name, run, workspace, part)
     if missing := what_is_missing(name, workspace):
         raise PolyplinkError(missing, f"or give --weights {name}=FILE")

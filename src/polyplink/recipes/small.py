@@ -112,3 +112,38 @@ def intra_inter_small() -> TrainConfig:
     Command: polyplink train intra-inter-small DATA --out RUN
     """
     return replace(supervised_small(), name="intra-inter-small", loss=IntraInterLoss())
+
+
+_METHODS = (
+    ntssl_small(),
+    sfe_small(),
+    mve_small(),
+    tpc_small(),
+    supervised_small(),
+    temporally_aware_small(),
+    intra_inter_small(),
+)
+_SMALL = {config.name.removesuffix("-small"): config for config in _METHODS}
+
+
+def small_sibling(recipe: TrainConfig) -> TrainConfig | None:
+    """A recipe at this size: its own small one, or its method's with its own bags and loss.
+
+    Args:
+        recipe: Of a published row, such as `ntssl_frame()`.
+
+    Returns:
+        The small recipe, NAME-small; None where the method has none (fine-tuned encoders).
+    """
+    if recipe.name in _SMALL:
+        return _SMALL[recipe.name]
+    words = recipe.name.split("-")
+    starts = ["-".join(words[:end]) for end in range(len(words) - 1, 0, -1)]
+    base = next((_SMALL[start] for start in starts if start in _SMALL), None)
+    if base is None:
+        return None
+    name = f"{recipe.name}-small"
+    varied = replace(base, name=name, bags=recipe.bags, loss=recipe.loss)
+    if not isinstance(recipe.bags, PolypViews):
+        return varied
+    return replace(varied, optim=_optim(base, 2 * recipe.bags.views, base.optim.epochs))
