@@ -49,7 +49,7 @@ def test_a_full_output_is_one_line() -> None:
 
 
 def test_a_reader_that_has_gone_is_no_traceback() -> None:
-    command = [sys.executable, "-m", "polyplink", "bench", "help", "--json"]
+    command = [sys.executable, "-m", "polyplink", "bench", "startup", "--json"]
     run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert run.stdout is not None
     assert run.stderr is not None
