@@ -6,15 +6,14 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from polyplink.encoders.config import FoundationConfig
+from polyplink.encoders.foundation.base import Foundation
 from polyplink.encoders.foundation.catalogue import find_spec
-from polyplink.encoders.foundation.clip import ClipFoundation
-from polyplink.encoders.foundation.frame import FrameFoundation
 from polyplink.encoders.lookup import weights_path
 from polyplink.encoders.state import check_state
 from polyplink.errors import PolyplinkError, first_line
 
 
-def build_foundation(config: FoundationConfig) -> FrameFoundation | ClipFoundation:
+def build_foundation(config: FoundationConfig) -> Foundation:
     """Build an encoder; with `frame_weights` also load them, strictly.
 
     Raises:
@@ -28,7 +27,7 @@ def build_foundation(config: FoundationConfig) -> FrameFoundation | ClipFoundati
     return encoder
 
 
-def _load(encoder: FrameFoundation | ClipFoundation, path: Path) -> None:
+def _load(encoder: Foundation, path: Path) -> None:
     try:
         state = load_file(path)
     except SafetensorError as error:

@@ -4,12 +4,9 @@ from abc import abstractmethod
 from dataclasses import dataclass
 
 import torch
-from torch import nn
 
-from polyplink.encoders.config import FoundationConfig
 from polyplink.encoders.encoder import ClipWise, Tokens
-from polyplink.encoders.foundation.frame import check_pixels
-from polyplink.encoders.foundation.spec import Spec, State
+from polyplink.encoders.foundation.base import Foundation
 from polyplink.encoders.foundation.windows import clip_starts
 from polyplink.encoders.frames import to_pixels
 from polyplink.errors import PolyplinkError
@@ -28,35 +25,13 @@ class ClipTokens:
     cls: torch.Tensor | None
 
 
-class ClipFoundation(ClipWise):
+class ClipFoundation(Foundation, ClipWise):
     """A pre-trained model of clips: pooled tokens, then the mean over a tracklet's clips."""
 
-    def __init__(self, spec: Spec, config: FoundationConfig) -> None:
-        super().__init__()
-        self.spec = spec
-        settled = spec.settle(config)
-        self.config = settled
-        self.pooling = settled.pooling or "cls"
-        self.size = settled.size or spec.size
-        self.clip = settled.clip or 0
-        self.width = spec.width * (2 if self.pooling == "cat" else 1)
-        self.backbone = self.network(spec, settled)
-        self.keep_pixel_scale(settled.mean or spec.mean, settled.std or spec.std)
-
-    @staticmethod
-    @abstractmethod
-    def network(spec: Spec, config: FoundationConfig) -> nn.Module:
-        """The library's module, with random values."""
-
-    @staticmethod
-    @abstractmethod
-    def recognises(state: State) -> str | None:
-        """Name of the family's model that published tensors are of; None for none."""
-
-    @staticmethod
-    @abstractmethod
-    def library_names(spec: Spec, config: FoundationConfig, state: State) -> State:
-        """Published tensors under the names of the library's module."""
+    @property
+    def clip(self) -> int:
+        """Frames looked at together; 0 for a whole tracklet at once."""
+        return self.config.clip or 0
 
     @abstractmethod
     def tokens(self, pixels: torch.Tensor) -> ClipTokens:
@@ -85,7 +60,7 @@ class ClipFoundation(ClipWise):
     def encode_clips(self, clips: torch.Tensor) -> Tokens:
         """Crops uint8 (b, t, h, w, 3) to tokens; longer tracklets in clips that are averaged."""
         b, t = clips.shape[:2]
-        check_pixels(self.spec.name, clips, self.size)
+        self.check_pixels(clips)
         self._check_frames(t)
         size = min(self.clip or t, t)
         vectors: list[torch.Tensor] = []

@@ -1,6 +1,5 @@
 """DINOv2 S, B, L and g (facebookresearch/dinov2)."""
 
-import re
 from typing import Any
 
 import torch
@@ -8,7 +7,7 @@ from torch import nn
 
 from polyplink.encoders.config import FoundationConfig
 from polyplink.encoders.foundation.frame import FrameFoundation
-from polyplink.encoders.foundation.library import from_published_names, split_qkv, transformers
+from polyplink.encoders.foundation.library import from_published_names, renamed, transformers
 from polyplink.encoders.foundation.spec import Origin, Spec, State
 
 _BY_WIDTH = {384: "dinov2-s", 768: "dinov2-b", 1024: "dinov2-l", 1536: "dinov2-g"}
@@ -25,21 +24,12 @@ _NAMES = (
     (r"\.mlp\.w12\.", ".mlp.weights_in."),
     (r"\.mlp\.w3\.", ".mlp.weights_out."),
 )
+_QKV = tuple(f".attention.attention.{part}." for part in ("query", "key", "value"))
 
 
 def hub_names(state: State) -> dict[str, torch.Tensor]:
     """Tensors of a .pth file of Meta under the names of the Hub; those of the Hub as they are."""
-    renamed = {}
-    for old, tensor in state.items():
-        name = old
-        for pattern, new in _NAMES:
-            name = re.sub(pattern, new, name)
-        if ".attn.qkv." in name:
-            for part, rows in zip(("query", "key", "value"), split_qkv(tensor), strict=True):
-                renamed[name.replace(".attn.qkv.", f".attention.attention.{part}.")] = rows
-        else:
-            renamed[name] = tensor
-    return renamed
+    return renamed(state, _NAMES, _QKV)
 
 
 def _shape(spec: Spec, config: FoundationConfig) -> Any:

@@ -1,6 +1,5 @@
 """DINOv3 S, B and L (facebookresearch/dinov3)."""
 
-import re
 from typing import Any
 
 import torch
@@ -8,7 +7,7 @@ from torch import nn
 
 from polyplink.encoders.config import FoundationConfig
 from polyplink.encoders.foundation.frame import FrameFoundation
-from polyplink.encoders.foundation.library import from_published_names, split_qkv, transformers
+from polyplink.encoders.foundation.library import from_published_names, renamed, transformers
 from polyplink.encoders.foundation.spec import Origin, Spec, State
 
 _BY_WIDTH = {384: "dinov3-s", 768: "dinov3-b", 1024: "dinov3-l"}
@@ -24,26 +23,19 @@ _NAMES = (
     (r"\.mlp\.fc2\.", ".mlp.down_proj."),
 )
 _COMPUTED = ("bias_mask", "rope_embed.periods")  # the library works them out itself
+_QKV = tuple(f".attention.{part}_proj." for part in "qkv")
 
 
 def hub_names(state: State) -> dict[str, torch.Tensor]:
     """Tensors of a .pth file of Meta under the names of the Hub; those of the Hub as they are."""
-    renamed = {}
-    for old, tensor in state.items():
-        if old.endswith(_COMPUTED):
-            continue
-        name = old
-        for pattern, new in _NAMES:
-            name = re.sub(pattern, new, name)
-        if ".attn.qkv." in name:
-            for part, rows in zip("qkv", split_qkv(tensor), strict=True):
-                if not (part == "k" and name.endswith(".bias")):  # keys have none
-                    renamed[name.replace(".attn.qkv.", f".attention.{part}_proj.")] = rows
-        elif name == "embeddings.mask_token":
-            renamed[name] = tensor.reshape(1, 1, -1)
-        else:
-            renamed[name] = tensor
-    return renamed
+    kept = {name: tensor for name, tensor in state.items() if not name.endswith(_COMPUTED)}
+    found = renamed(kept, _NAMES, _QKV)
+    for name in renamed({name: kept[name] for name in kept if "qkv.bias" in name}, _NAMES, _QKV):
+        if name.endswith(f"{_QKV[1]}bias"):  # keys have none
+            del found[name]
+    if "embeddings.mask_token" in found:
+        found["embeddings.mask_token"] = found["embeddings.mask_token"].reshape(1, 1, -1)
+    return found
 
 
 def _shape(spec: Spec, config: FoundationConfig) -> Any:

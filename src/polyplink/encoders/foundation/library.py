@@ -1,7 +1,8 @@
 """The library that holds the architectures, imported when used."""
 
 import importlib
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -59,3 +60,26 @@ def split_qkv(tensor: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.T
     """Rows of a fused projection (3d, ...) to those of query, key and value (d, ...)."""
     query, key, value = torch.chunk(tensor, 3)
     return query, key, value
+
+
+def renamed(
+    state: Mapping[str, torch.Tensor], names: Sequence[tuple[str, str]], qkv: Sequence[str]
+) -> dict[str, torch.Tensor]:
+    """Tensors of Meta's vision transformers under the names of the Hub.
+
+    Args:
+        state: Tensors; those under the Hub's names stay as they are.
+        names: Patterns and what replaces them, all applied to every name in this order.
+        qkv: What replaces ".attn.qkv." for query, key and value, whose rows are fused.
+    """
+    found = {}
+    for old, tensor in state.items():
+        name = old
+        for pattern, new in names:
+            name = re.sub(pattern, new, name)
+        if ".attn.qkv." in name:
+            for part, rows in zip(qkv, split_qkv(tensor), strict=True):
+                found[name.replace(".attn.qkv.", part)] = rows
+        else:
+            found[name] = tensor
+    return found

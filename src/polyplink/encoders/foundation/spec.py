@@ -12,8 +12,7 @@ from polyplink.encoders.foundation.pooling import Pooling
 from polyplink.errors import PolyplinkError
 
 if TYPE_CHECKING:
-    from polyplink.encoders.foundation.clip import ClipFoundation
-    from polyplink.encoders.foundation.frame import FrameFoundation
+    from polyplink.encoders.foundation.base import Foundation
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
@@ -66,7 +65,7 @@ class Spec:
 
     name: str
     title: str
-    build: "type[FrameFoundation | ClipFoundation]"
+    build: "type[Foundation]"
     shape: Mapping[str, Any]
     width: int
     patch: int

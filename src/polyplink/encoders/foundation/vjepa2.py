@@ -1,6 +1,5 @@
 """V-JEPA 2 ViT-L (facebookresearch/vjepa2)."""
 
-import re
 from typing import Any
 
 import torch
@@ -8,7 +7,7 @@ from torch import nn
 
 from polyplink.encoders.config import FoundationConfig
 from polyplink.encoders.foundation.clip import ClipFoundation, ClipTokens
-from polyplink.encoders.foundation.library import from_published_names, split_qkv, transformers
+from polyplink.encoders.foundation.library import from_published_names, renamed, transformers
 from polyplink.encoders.foundation.spec import Origin, Spec, State
 
 _TUBELET = 2  # frames joined into one token
@@ -18,23 +17,18 @@ _NAMES = (
     (r"\.attn\.proj\.", ".attention.proj."),
     (r"^norm\.", "encoder.layernorm."),
 )
+_QKV = tuple(f".attention.{part}." for part in ("query", "key", "value"))
 
 
 def hub_names(state: State) -> dict[str, torch.Tensor]:
     """Tensors of Meta's encoder under the names of the Hub; those of the Hub as they are."""
-    renamed = {}
-    for old, tensor in state.items():
-        if old == "pos_embed" or old.startswith("predictor."):
-            continue  # an unused table; a part that only the pre-training needs
-        name = old
-        for pattern, new in _NAMES:
-            name = re.sub(pattern, new, name)
-        if ".attn.qkv." in name:
-            for part, rows in zip(("query", "key", "value"), split_qkv(tensor), strict=True):
-                renamed[name.replace(".attn.qkv.", f".attention.{part}.")] = rows
-        else:
-            renamed[name] = tensor
-    return renamed
+    # Without an unused table, and a part that only the pre-training needs.
+    kept = {
+        name: tensor
+        for name, tensor in state.items()
+        if name != "pos_embed" and not name.startswith("predictor.")
+    }
+    return renamed(kept, _NAMES, _QKV)
 
 
 def _shape(spec: Spec, config: FoundationConfig) -> Any:
