@@ -9,6 +9,7 @@ import numpy.typing as npt
 from polyplink.associate.search import search
 from polyplink.associate.settings import Clustering, Grid, Setting
 from polyplink.associate.similarity import Reals, VisualForm, visual
+from polyplink.associate.sweep import Sweep
 from polyplink.errors import PolyplinkError
 from polyplink.evaluate.clinic import Clinic, clinic_figures, clinic_row
 from polyplink.evaluate.counting import ProcedureCounts, count_procedure
@@ -129,7 +130,7 @@ def count_task(
             for scene, found in zip(scenes, swept, strict=True)
         ]
         figures = counting_figures(counts, kinds[name], chosen_on)
-        clusterings = _chosen(scenes, figures)
+        clusterings = _chosen(scenes, figures, [found[name] for found in swept])
         done[name] = Counted(
             kinds[name],
             tuple(counts),
@@ -146,9 +147,13 @@ def _of_folds(scenes: Sequence[CountedScene], figures: CountingFigures) -> list[
     return [by_name[fold.procedure] for fold in figures.folds]
 
 
-def _chosen(scenes: Sequence[CountedScene], figures: CountingFigures) -> tuple[Clustering, ...]:
-    pairs = zip(_of_folds(scenes, figures), figures.settings, strict=True)
-    return tuple(setting.cluster(scene.V, scene.positions) for scene, setting in pairs)
+def _chosen(
+    scenes: Sequence[CountedScene], figures: CountingFigures, swept: Sequence[Sweep]
+) -> tuple[Clustering, ...]:
+    """Each fold's procedure as the search clustered it under the setting chosen for it."""
+    by_name = {scene.procedure: found for scene, found in zip(scenes, swept, strict=True)}
+    rows = [(by_name[fold.procedure], fold.choice.row) for fold in figures.folds]
+    return tuple(Clustering(found.labels[i], bool(found.converged[i])) for found, i in rows)
 
 
 def _clinic(

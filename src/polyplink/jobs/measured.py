@@ -8,22 +8,20 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from polyplink.associate import Grid, VisualForm, paper_grid, visual
-from polyplink.associate.search import search
+from polyplink.associate import Grid, VisualForm, paper_grid
 from polyplink.associate.settings import CLUSTERERS
 from polyplink.associate.similarity import Reals, unit_rows
 from polyplink.evaluate import (
     Samples,
-    count_procedure,
     draw_weights,
-    leave_one_out,
     reid_measures,
     reidentify,
     retrieval_measures,
     retrieve,
     summarise,
 )
-from polyplink.evaluate.choosing import Fold, Spread, spread
+from polyplink.evaluate.choosing import Spread, spread
+from polyplink.evaluate.counting_task import Counted, count_task, counted_scenes
 from polyplink.evaluate.intervals import Interval
 from polyplink.evaluate.tracking_scores import tracking_figures
 from polyplink.evaluate.tracking_table import look_at
@@ -145,50 +143,38 @@ def _clustered(
     asked: Asked,
 ) -> dict[str, Measured]:
     """Counting and tracking by each clusterer, its setting chosen on the other procedures."""
-    grid = asked.grid.only(clusterers)
-    counts: dict[str, list[object]] = {name: [] for name in clusterers}
-    labels: dict[str, list[np.ndarray]] = {name: [] for name in clusterers}
-    places = [
-        place
-        for place in range(len(samples.procedures))
-        if samples.known[samples.procedure == place].any()
-    ]
-    for place in places:
-        part, rows = samples.of_procedure(place)
-        polyps = [int(p) if k else None for p, k in zip(part.polyp, part.known, strict=True)]
-        V = visual(unit[rows], asked.form)
-        done = search(V, part.positions, grid, threads=asked.threads)
-        for name in clusterers:
-            counts[name].append(count_procedure(done[name].labels, polyps, part.procedures[0]))
-            labels[name].append(done[name].labels)
-    if len(places) < 2:
+    scenes, _ = counted_scenes(unit, samples, asked.form)
+    if len(scenes) < 2:
         why = "one labelled procedure: none to choose a setting on"
         every = [*_COUNTING, *TRACKING]
         return {f"{c}/{name}": Measured(None, why=why) for c in clusterers for name in every}
     result: dict[str, Measured] = {}
-    for name in clusterers:
-        folds = leave_one_out(counts[name])  # type: ignore[arg-type]
-        means = summarise(folds)
+    done = count_task(scenes, samples, asked.grid, clusterers=clusterers, threads=asked.threads)
+    for name, counted in done.items():
+        means = summarise(counted.figures.folds)
         for figure, attribute in _COUNTING.items():
             result[f"{name}/{figure}"] = of_spread(getattr(means, attribute))
-        chosen = [found[fold.choice.row] for found, fold in zip(labels[name], folds, strict=True)]
-        result |= _tracked(name, folds, chosen, places, boxes)
+        result |= _tracked(name, counted, samples, boxes)
     return result
 
 
 def _tracked(
     name: str,
-    folds: Sequence[Fold],
-    labels: Sequence[np.ndarray],
-    places: Sequence[int],
+    counted: Counted,
+    samples: Samples,
     boxes: Callable[[int], TrackletBoxes] | None,
 ) -> dict[str, Measured]:
     if boxes is None:
         why = "tracking is of whole tracklets"
         return {f"{name}/{figure}": Measured(None, why=why) for figure in TRACKING}
+    pairs = zip(counted.figures.folds, counted.clusterings, strict=True)
     per_procedure = [
-        tracking_figures(look_at(fold.procedure, boxes(place)).score(own).counts)
-        for fold, own, place in zip(folds, labels, places, strict=True)
+        tracking_figures(
+            look_at(fold.procedure, boxes(samples.procedures.index(fold.procedure)))
+            .score(found.labels)
+            .counts
+        )
+        for fold, found in pairs
     ]
     return {
         f"{name}/{figure}": of_spread(spread([float(found[figure]) for found in per_procedure]))
