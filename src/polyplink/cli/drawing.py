@@ -6,8 +6,17 @@ from typing import Annotated
 
 import typer
 
-from polyplink.cli.shell import AsJson, Data, Device, Weights, Workers, app, bars, guarded
-from polyplink.errors import PolyplinkError
+from polyplink.cli.shell import (
+    AsJson,
+    Data,
+    Device,
+    Weights,
+    Workers,
+    app,
+    bars,
+    guarded,
+    named_files,
+)
 
 
 @app.command()
@@ -32,11 +41,7 @@ def figures(
     """Draw ranks and purity, similarities, FR against FPR, recall at k, and a map of vectors."""
     from polyplink.jobs.drawing import draw
 
-    others = {}
-    for pair in beside or []:
-        name, equals, path = pair.partition("=")
-        PolyplinkError.unless(bool(equals), f"--beside {pair!r} names no file", "write NAME=FILE")
-        others[name] = Path(path)
+    others = named_files("--beside", beside)
     with bars() as progress:
         written = draw(
             weights,

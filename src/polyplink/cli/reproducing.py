@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from polyplink.cli.shell import AsJson, Device, Sets, Workers, app, bars, guarded
+from polyplink.cli.shell import AsJson, Device, Sets, Workers, app, bars, guarded, named_files
 from polyplink.errors import PolyplinkError
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def reproduce(
         return
     if data is None:
         raise PolyplinkError(f"no data folder to reproduce {table} on", "give TABLE and DATA")
-    given = _given(weights or [])
+    given = named_files("--weights", weights)
     place = Workspace(workspace, data, given, stand_in, tuple(set_ or ()), train, device, workers)
     folder = out if out is not None else workspace / table
     with bars() as progress:
@@ -71,15 +71,6 @@ def reproduce(
         return
     _print(result)
     typer.echo(f"files: {folder}/table.html, .csv, .tex")
-
-
-def _given(pairs: list[str]) -> dict[str, Path]:
-    found = {}
-    for pair in pairs:
-        name, equals, path = pair.partition("=")
-        PolyplinkError.unless(bool(equals), f"--weights {pair!r} names no file", "write NAME=FILE")
-        found[name] = Path(path)
-    return found
 
 
 def _list(as_json: bool) -> None:

@@ -151,3 +151,17 @@ def _root(
     ] = False,
 ) -> None:
     pass
+
+
+def named_files(option: str, pairs: list[str] | None) -> dict[str, Path]:
+    """Files by name, from NAME=FILE given to an option any number of times.
+
+    Raises:
+        PolyplinkError: If one of them has no "=".
+    """
+    found = {}
+    for pair in pairs or []:
+        name, equals, path = pair.partition("=")
+        PolyplinkError.unless(bool(equals), f"{option} {pair!r} names no file", "write NAME=FILE")
+        found[name] = Path(path)
+    return found
