@@ -8,6 +8,7 @@ scikit-learn takes a second:
     from polyplink.associate.estimators import TemporalAPClustering
 """
 
+from abc import ABC, abstractmethod
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -30,7 +31,7 @@ from polyplink.associate.similarity import Reals, visual
 Affinity = Literal["l2", "cosine", "precomputed"]
 
 
-class _Clustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
+class _Clustering(ClusterMixin, BaseEstimator, ABC):  # type: ignore[misc]
     """What the estimators have in common.
 
     Attributes:
@@ -44,9 +45,9 @@ class _Clustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     converged_: bool
     n_clusters_: int
 
+    @abstractmethod
     def _setting(self) -> Setting:
         """The clusterer with the estimator's parameters."""
-        raise NotImplementedError
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
