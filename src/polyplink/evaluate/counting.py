@@ -3,7 +3,8 @@
 Source: Parolari et al., temporally-aware polyp counting, section 3 (FR), and its program (FPR,
 precision, recall over pairs of tracklets). A pair is positive when its tracklets show one polyp,
 and called positive when they share a cluster. Tracklets enter the contingency table of clusters and
-polyps one after another, each pairing with those before it: settings take time linear in tracklets.
+polyps one after another, each pairing with those before it: settings take time linear in tracklets,
+and those that cut alike are counted once.
 """
 
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from polyplink.errors import PolyplinkError
+from polyplink.evaluate.partitions import Codes, Partitions, partitions
 
 Reals = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
@@ -107,37 +109,54 @@ def count_procedure(
         PolyplinkError: If the shapes do not match, a label is outside [0, n), or no polyp is
             known.
     """
-    every = np.asarray(labels, dtype=np.int64)
+    every = np.asarray(labels)
     known = np.array([polyp is not None for polyp in polyps], dtype=np.bool_)
     if every.ndim != 2 or every.shape[1] != known.size:
         raise PolyplinkError(
             f"procedure {procedure!r}: labels {every.shape} for {known.size} tracklets",
             "give one row per setting and one column per tracklet",
         )
-    if not known.any():
-        raise PolyplinkError(
-            f"procedure {procedure!r} has no tracklet of known polyp", "leave it out of counting"
-        )
     if every.size and (every.min() < 0 or every.max() >= known.size):
         raise PolyplinkError(
             f"procedure {procedure!r}: a label is outside [0, {known.size})",
             "number the clusters from 0",
         )
+    return count_partitions(partitions(every[:, known]), polyps, procedure)
+
+
+def count_partitions(
+    cut: Partitions, polyps: Sequence[str | int | None], procedure: str = "procedure"
+) -> ProcedureCounts:
+    """Compare the clusterings of one procedure, made distinct, with its polyps.
+
+    Args:
+        cut: Clusterings of its tracklets of known polyp.
+        polyps: Polyp of every tracklet, None where unknown.
+        procedure: Its name.
+
+    Raises:
+        PolyplinkError: If no polyp is known.
+    """
     names = [polyp for polyp in polyps if polyp is not None]
+    if not names:
+        raise PolyplinkError(
+            f"procedure {procedure!r} has no tracklet of known polyp", "leave it out of counting"
+        )
     place = {name: code for code, name in enumerate(dict.fromkeys(names))}
     polyp = np.array([place[name] for name in names], dtype=np.int64)  # (n,)
-    clusters, together, tp = (np.zeros(len(every), dtype=np.int64) for _ in range(3))
-    _count(every[:, known], polyp, clusters, together, tp)
+    found = np.zeros((3, len(cut.labels)), dtype=np.int64)
+    _count(cut.labels, polyp, *found)
+    clusters, together, tp = found[:, cut.of]  # (s,) each
     sizes = np.bincount(polyp)
     one_polyp = (sizes * (sizes - 1) // 2).sum()
     fp, fn = together - tp, one_polyp - tp
     tn = len(names) * (len(names) - 1) // 2 - tp - fp - fn
-    unlabelled = int((~known).sum())
+    unlabelled = len(polyps) - len(names)
     return ProcedureCounts(procedure, len(names), unlabelled, len(place), clusters, tp, fp, fn, tn)
 
 
 @numba.njit(cache=True, nogil=True)
-def _count(labels: Counts, polyp: Counts, clusters: Counts, together: Counts, both: Counts) -> None:
+def _count(labels: Codes, polyp: Counts, clusters: Counts, together: Counts, both: Counts) -> None:
     """Add clusters (s,), pairs in one cluster (s,) and pairs in one cluster and polyp (s,).
 
     Args:

@@ -12,8 +12,9 @@ from polyplink.associate.similarity import Reals, VisualForm, visual
 from polyplink.associate.sweep import Sweep
 from polyplink.errors import PolyplinkError
 from polyplink.evaluate.clinic import Clinic, clinic_figures, clinic_row
-from polyplink.evaluate.counting import ProcedureCounts, count_procedure
+from polyplink.evaluate.counting import ProcedureCounts, count_partitions
 from polyplink.evaluate.figures import CountingFigures, counting_figures
+from polyplink.evaluate.partitions import Partitions, partitions
 from polyplink.evaluate.samples import Samples
 
 Ints = npt.NDArray[np.int64]
@@ -45,6 +46,7 @@ class Counted:
     Attributes:
         settings: Its settings.
         counts: One per procedure, under all settings.
+        cuts: Of each procedure's tracklets of known polyp, the partitions under all settings.
         converged: Whether each clustering settled, (settings,) per procedure.
         figures: What came of it.
         clusterings: Each fold's procedure under the setting chosen for it.
@@ -53,6 +55,7 @@ class Counted:
 
     settings: tuple[Setting, ...]
     counts: tuple[ProcedureCounts, ...]
+    cuts: tuple[Partitions, ...]
     converged: tuple[npt.NDArray[np.bool_], ...]
     figures: CountingFigures
     clusterings: tuple[Clustering, ...]
@@ -86,9 +89,9 @@ def counted_scenes(
     return scenes, tuple(without)
 
 
-def _count(scene: CountedScene, labels: npt.ArrayLike, samples: Samples) -> ProcedureCounts:
+def _count(scene: CountedScene, cut: Partitions, samples: Samples) -> ProcedureCounts:
     polyps = [int(samples.polyp[row]) if samples.known[row] else None for row in scene.rows]
-    return count_procedure(labels, polyps, scene.procedure)
+    return count_partitions(cut, polyps, scene.procedure)
 
 
 def count_task(
@@ -125,15 +128,17 @@ def count_task(
     for name in clusterers or kinds:
         if not scenes:
             break
-        counts = [
-            _count(scene, found[name].labels, samples)
+        cuts = [
+            partitions(found[name].labels[:, scene.known])
             for scene, found in zip(scenes, swept, strict=True)
         ]
+        counts = [_count(scene, cut, samples) for scene, cut in zip(scenes, cuts, strict=True)]
         figures = counting_figures(counts, kinds[name], chosen_on)
         clusterings = _chosen(scenes, figures, [found[name] for found in swept])
         done[name] = Counted(
             kinds[name],
             tuple(counts),
+            tuple(cuts),
             tuple(found[name].converged for found in swept),
             figures,
             clusterings,

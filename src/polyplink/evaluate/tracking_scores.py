@@ -5,7 +5,7 @@ Stiefelhagen 2008), with the conventions of TrackEval 1.3.0: HOTA's parts are me
 thresholds of IoU, 0.05 to 0.95; sequences are combined by adding counts, not by averaging.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import Literal, Self
 
@@ -37,7 +37,9 @@ Form = Literal["table", "general"]
 
 @dataclass(frozen=True)
 class TrackingCounts:
-    """Sums over the boxes of one procedure or of several; a leading axis may hold resamples.
+    """Sums over the boxes of one procedure or of several.
+
+    A leading axis may hold resamples, or settings.
 
     Attributes:
         true: True boxes (...,).
@@ -76,27 +78,50 @@ class TrackingCounts:
         return cls(**{n: w @ np.stack([np.asarray(getattr(c, n)) for c in counts]) for n in names})
 
     @classmethod
-    def total(cls, counts: Sequence[Self]) -> Self:
-        """Add procedures up, as TrackEval combines sequences."""
-        return cls.weighted(counts, np.ones(len(counts)))
+    def total(cls, counts: Iterable[Self]) -> Self:
+        """Add procedures up, as TrackEval combines sequences.
+
+        One after the other, so that settings side by side get the very bits that each gets alone.
+        """
+        sums: dict[str, Reals] = {}
+        for one in counts:
+            for field in fields(cls):
+                value = getattr(one, field.name)
+                sums[field.name] = sums[field.name] + value if field.name in sums else value
+        return cls(**sums)
+
+    @classmethod
+    def stack(cls, counts: Sequence[Self]) -> Self:
+        """Put some side by side, on a new leading axis."""
+        names = [field.name for field in fields(cls)]
+        return cls(**{n: np.stack([np.asarray(getattr(c, n)) for c in counts]) for n in names})
+
+    def take(self, rows: npt.ArrayLike) -> Self:
+        """Some entries of the leading axis, in that order."""
+        at = np.asarray(rows)
+        return type(self)(**{field.name: getattr(self, field.name)[at] for field in fields(self)})
 
 
 def association_sums(table: Reals, true: Reals, found: Reals) -> tuple[Reals, Reals, Reals]:
     """Sums over matched pairs of association accuracy, precision and recall.
 
+    Cell by cell, row after row, so that empty cells change no bit (`sum` adds in pairs).
+
     Args:
         table: Matched pairs of every true and found track (..., g, t).
-        true: Boxes of every true track (g,).
-        found: Boxes of every found track (t,).
+        true: Boxes of every true track (g,), at least one.
+        found: Boxes of every found track (t,), at least one.
 
     Returns:
         Three sums (...,).
     """
     either = true[:, None] + found[None, :] - table
-    axes = (-2, -1)
-    accuracy = (table * table / np.maximum(1, either)).sum(axis=axes)
-    precision = (table * table / np.maximum(1, found)).sum(axis=axes)
-    recall = (table * table / np.maximum(1, true)[:, None]).sum(axis=axes)
+    squares = table * table
+    wholes = (np.maximum(1, either), np.maximum(1, found), np.maximum(1, true)[:, None])
+    accuracy, precision, recall = (
+        (squares / whole).reshape(*table.shape[:-2], -1).cumsum(axis=-1)[..., -1]
+        for whole in wholes
+    )
     return accuracy, precision, recall
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from polyplink.evaluate.box_tracks import BoxTracks, Ints
+from polyplink.evaluate.partitions import Partitions
 from polyplink.evaluate.tracking import best_matching, score_tracks
 from polyplink.evaluate.tracking_scores import (
     ALPHAS,
@@ -19,6 +20,7 @@ from polyplink.evaluate.tracking_scores import (
     TrackingCounts,
     association_sums,
 )
+from polyplink.evaluate.tracking_sweep import TrackedSettings, score_tables, tracks_of_all
 from polyplink.evaluate.tracklet_boxes import (
     Labels,
     Lanes,
@@ -157,6 +159,18 @@ class TrackingTruth:
         counts = score_tracks(*true_and_found(left, made.track[rows]))
         doubled = int(self.tracklets.frame.size - left.frame.size)
         return ProcedureTracking(self.procedure, counts, "general", tracks, made.split, doubled)
+
+    def score_settings(self, cut: Partitions) -> TrackedSettings:
+        """Score the clusterings of a sweep, to the bit as `score` does one by one."""
+        tracks, made, split = tracks_of_all(cut.labels, self.met)
+        if self.table:
+            counts = score_tables(self.tracklets, tracks, made)
+            return TrackedSettings(self.procedure, "table", counts, cut.of, made, split, 0)
+        left, rows = without_doubles(self.tracklets, self.met)
+        scored = [score_tracks(*true_and_found(left, track[rows])) for track in tracks]
+        doubled = int(self.tracklets.frame.size - left.frame.size)
+        counts = TrackingCounts.stack(scored)
+        return TrackedSettings(self.procedure, "general", counts, cut.of, made, split, doubled)
 
 
 def look_at(procedure: str, tracklets: TrackletBoxes) -> TrackingTruth:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from polyplink.errors import PolyplinkError
 from polyplink.evaluate.box_tracks import Ints, Reals
+from polyplink.evaluate.partitions import partitions
 
 Labels = npt.NDArray[np.integer]
 
@@ -132,7 +133,7 @@ class Lanes:
     """Tracks made from clusters.
 
     Attributes:
-        track: Track of every tracklet (n,), from 0 without gaps.
+        track: Track of every tracklet (n,), numbered from 0 in the order of first tracklets.
         split: Tracklets that were given a track of their own, because their cluster was in
             another place in the same frame.
     """
@@ -162,4 +163,6 @@ def lanes(labels: Labels, met: Meetings) -> Lanes:
         lane[j] = next(k for k in range(len(taken) + 1) if k not in taken)
     keys = np.stack([np.asarray(labels, dtype=np.int64), lane], axis=1)
     _, track = np.unique(keys, axis=0, return_inverse=True)
-    return Lanes(track.ravel().astype(np.int64), int((lane > 0).sum()))
+    # Numbered anew: numbers of clusters shall not change the last bit of a sum over tracks.
+    numbered = partitions(track.reshape(1, -1)).labels[0]
+    return Lanes(numbered.astype(np.int64), int((lane > 0).sum()))
