@@ -27,8 +27,7 @@ def test_iou_equals_a_naive_loop(pairs: list[tuple[tuple[float, ...], ...]]) -> 
     a, b = np.array(pairs).swapaxes(0, 1)
     expected = [naive_iou(a[i], b[i]) for i in range(len(a))]
     np.testing.assert_allclose(iou(a, b), expected, atol=1e-9)
-    both = np.concatenate([a, b])
-    one_by_one = [overlap(both, i, len(a) + i) for i in range(len(a))]
+    one_by_one = [overlap(tuple(one), tuple(other)) for one, other in zip(a, b, strict=True)]
     np.testing.assert_array_equal(one_by_one, iou(a, b))
 
 

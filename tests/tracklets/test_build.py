@@ -160,3 +160,10 @@ def test_settings_out_of_range_are_refused() -> None:
         build_tracklets(detections([]), max_gap=0)
     with pytest.raises(PolyplinkError, match=r"min_iou is 1.5; give a value in \[0, 1\]"):
         build_tracklets(detections([]), min_iou=1.5)
+
+
+def test_tables_in_pieces_give_the_same() -> None:
+    rows = detections(run([0, 1, 5], "b") + run([2], None) + run([4, 5], "a", "q"))
+    pieces = pl.concat([rows[:2], rows[2:]], rechunk=False)
+    for expected, found in zip(build_tracklets(rows), build_tracklets(pieces), strict=True):
+        assert_frame_equal(found, expected)

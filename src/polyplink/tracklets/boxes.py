@@ -7,15 +7,14 @@ import numpy.typing as npt
 from polyplink.errors import PolyplinkError
 
 Floats = npt.NDArray[np.floating]
+Box = tuple[float, float, float, float]
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def overlap(boxes: Floats, one: int, other: int) -> float:
-    """Intersection over union of two rows of boxes (n, 4), as `iou`, for compiled loops."""
-    x, y = np.float64(boxes[one, 0]), np.float64(boxes[one, 1])
-    w, h = np.float64(boxes[one, 2]), np.float64(boxes[one, 3])
-    p, q = np.float64(boxes[other, 0]), np.float64(boxes[other, 1])
-    r, s = np.float64(boxes[other, 2]), np.float64(boxes[other, 3])
+def overlap(one: Box, other: Box) -> float:
+    """Intersection over union of two boxes x, y, w, h, as `iou`, for compiled loops."""
+    x, y, w, h = one
+    p, q, r, s = other
     across = min(x + w, p + r) - max(x, p)
     down = min(y + h, q + s) - max(y, q)
     shared = max(across, 0.0) * max(down, 0.0)

@@ -1,17 +1,36 @@
 """From detections to tracklets: runs of boxes that show one polyp without a break."""
 
+from itertools import pairwise
+from typing import NamedTuple
+
 import numba
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
 from polyplink.errors import PolyplinkError
-from polyplink.tracklets.boxes import Floats, overlap
+from polyplink.tracklets.boxes import overlap
+from polyplink.tracklets.owners import Numbers, Owners, column_of, owners_of
 from polyplink.tracklets.unlabelled import Ints, chains, link
 
-Mask = npt.NDArray[np.bool_]
+Columns = tuple[npt.NDArray[np.float32], ...]  # x, y, w, h: d each
+Least = tuple[int, float]  # largest gap in frames, smallest IoU
 
 BOX = ("x", "y", "w", "h")
+
+
+class Cuts(NamedTuple):
+    """Tracklets, numbered by their first boxes; t of d boxes.
+
+    Attributes:
+        tracklet: (d,) whose each box is.
+        first: (t,) row of the first box of each.
+        n: (t,) boxes of each.
+    """
+
+    tracklet: Numbers
+    first: Numbers
+    n: Numbers
 
 
 def build_tracklets(
@@ -42,122 +61,113 @@ def build_tracklets(
         raise PolyplinkError(f"max_gap is {max_gap}", "give 1 or more frames")
     if not 0.0 <= min_iou <= 1.0:
         raise PolyplinkError(f"min_iou is {min_iou}", "give a value in [0, 1]")
-    order, owner = _order(detections)  # d
-    frames = detections["frame"].to_numpy().astype(np.int64)[order]
-    boxes = np.stack([detections[name].to_numpy()[order] for name in BOX], axis=1)  # d 4
-    begins = np.ones(len(order), dtype=np.bool_)
-    _cut(owner, frames, boxes, (max_gap, min_iou), begins)
-    heads: Ints = np.maximum.accumulate(np.where(begins, np.arange(len(order)), 0))  # d
-    for start, stop in _unlabelled_runs(detections["polyp_id"], order, owner):
-        linked = link(frames[start:stop], boxes[start:stop], max_gap=max_gap, min_iou=min_iou)
-        heads[start:stop] = start + chains(linked)
-    return _tables(detections, order, frames, heads)
+    detections = detections.rechunk()  # rows of many pieces are gathered several times slower
+    frames = column_of(detections, "frame")  # d
+    boxes = tuple(column_of(detections, name) for name in BOX)  # x, y, w, h: d each
+    owners = owners_of(detections)
+    lanes = _lanes(detections["polyp_id"], owners, frames, boxes, (max_gap, min_iou))  # d
+    cuts = _cut(lanes, frames, boxes, (max_gap, min_iou))
+    if cuts is None:
+        in_time = detections[np.argsort(frames, kind="stable")]
+        return build_tracklets(in_time, max_gap=max_gap, min_iou=min_iou)
+    return _tables(detections, owners, frames, cuts)
 
 
-def _codes(names: pl.Series) -> Ints:
-    """Place of every name among all, sorted; that of null is the last: (d,)."""
-    begins = names.ne_missing(names.shift(1)).to_numpy(writable=True)
-    begins[:1] = True
-    if begins.sum() * 4 > len(names):  # short runs save nothing
-        return _coded(names)
-    heads = np.flatnonzero(begins)
-    return np.repeat(_coded(names.gather(heads)), np.diff(heads, append=len(names)))
+def _lanes(
+    polyps: pl.Series, owners: Owners, frames: Numbers, boxes: Columns, least: Least
+) -> Numbers:
+    """Whose each box is (d,): an owner's or, where no polyp is known, a chain's of linked boxes."""
+    rows = np.flatnonzero(polyps.is_null().to_numpy()) if polyps.null_count() else np.arange(0)
+    lanes = owners.number.copy()
+    rows = rows[np.lexsort((frames[rows], lanes[rows]))]
+    times = frames[rows].astype(np.int64)
+    places = np.stack([column[rows] for column in boxes], axis=1)  # unknown 4
+    edges = np.flatnonzero(np.diff(lanes[rows], prepend=-1, append=-1))
+    for start, stop in pairwise(edges):
+        max_gap, min_iou = least
+        linked = link(times[start:stop], places[start:stop], max_gap=max_gap, min_iou=min_iou)
+        lanes[rows[start:stop]] = len(owners.names) + start + chains(linked)
+    return lanes
 
 
-def _coded(names: pl.Series) -> Ints:
-    """As `_codes`."""
-    # Hashed, not sorted, so that few strings are ever compared.
-    hashed = names.cast(pl.Categorical).to_physical().cast(pl.Int64)
-    known = hashed.drop_nulls().to_numpy()
-    unknown = int(known.max(initial=-1)) + 1
-    code = hashed.fill_null(unknown).to_numpy()  # d
-    row = np.full(unknown + 1, -1)
-    row[code[::-1]] = np.arange(len(code))[::-1]  # the first row of each code
-    present = np.flatnonzero(row >= 0)
-    rank = names.gather(row[present]).rank("dense").fill_null(len(present) + 1).to_numpy()
-    place = np.zeros(unknown + 1, dtype=np.int64)
-    place[present] = np.argsort(np.argsort(rank))
-    return np.asarray(place[code])
+def _cut(lanes: Numbers, frames: Numbers, boxes: Columns, least: Least) -> Cuts | None:
+    """Cut lanes into tracklets; None where a lane's boxes are not in time."""
+    found = Cuts(*(np.empty(len(lanes), dtype=np.int32) for _ in range(3)))
+    tracklets = _walk(lanes, frames, boxes, least, found)
+    if tracklets < 0:
+        return None
+    return Cuts(found.tracklet, found.first[:tracklets], found.n[:tracklets])
 
 
-def _order(detections: pl.DataFrame) -> tuple[Ints, Ints]:
-    """Rows by procedure, polyp and frame, null last, and whose each of them is: (d,), (d,).
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _walk(lanes: Numbers, frames: Numbers, boxes: Columns, least: Least, found: Cuts) -> int:
+    """Follow all lanes at once, box by box, and fill in `found`.
 
-    Owners are numbers of pairs of procedure and polyp, rising, those of null included.
+    Returns how many tracklets there are, or -1 where a lane is not in time.
     """
-    procedure, polyp = _codes(detections["procedure_id"]), _codes(detections["polyp_id"])
-    if not len(procedure):
-        return procedure, procedure
-    pairs = procedure * (polyp.max() + 1) + polyp
-    # Numpy sorts 16-bit numbers by radix, in linear time.
-    key = pairs.astype(np.uint16) if pairs.max() < 1 << 16 else pairs
-    frames = detections["frame"].to_numpy()
-    rising = _rising(procedure, frames)
-    order = np.argsort(key, kind="stable") if rising else np.lexsort((frames, key))
-    return order, pairs[order]
-
-
-@numba.njit(cache=True, nogil=True)
-def _rising(procedure: Ints, frames: Ints) -> bool:
-    """Whether rows are by procedure and, within one, by frame; both are (d,)."""
-    for k in range(1, procedure.size):
-        if procedure[k] < procedure[k - 1]:
-            return False
-        if procedure[k] == procedure[k - 1] and frames[k] < frames[k - 1]:
-            return False
-    return True
-
-
-@numba.njit(cache=True, nogil=True)
-def _cut(owner: Ints, frames: Ints, boxes: Floats, least: tuple[int, float], begins: Mask) -> None:
-    """Mark in begins (d,) where a tracklet begins, as if all boxes were labelled.
-
-    owner and frames are (d,), boxes (d, 4); `least` is the largest gap and the smallest IoU.
-    """
+    if not lanes.size:
+        return 0
+    last = np.full(lanes.max() + 1, -1, dtype=np.int32)  # row of each lane; -1: none yet
+    held = np.empty((last.size, 4))  # its box
+    # Taken apart once: each look into a tuple of arrays would count references.
+    x, y, w, h = boxes
     max_gap, min_iou = least
-    for k in range(1, owner.size):
-        gap = frames[k] - frames[k - 1]
-        near = owner[k] == owner[k - 1] and 1 <= gap <= max_gap
-        begins[k] = not near or overlap(boxes, k, k - 1) < min_iou
+    tracklet, first, n = found
+    count = 0
+    for k in range(lanes.size):
+        lane = lanes[k]
+        before = last[lane]
+        gap = frames[k] - frames[before]
+        if before >= 0 and gap < 0:
+            return -1
+        box = (np.float64(x[k]), np.float64(y[k]), np.float64(w[k]), np.float64(h[k]))
+        other = (held[lane, 0], held[lane, 1], held[lane, 2], held[lane, 3])
+        if before >= 0 and 1 <= gap <= max_gap and overlap(box, other) >= min_iou:
+            tracklet[k] = tracklet[before]
+        else:
+            tracklet[k] = count
+            first[count], n[count] = k, 0
+            count += 1
+        n[tracklet[k]] += 1
+        last[lane] = k
+        held[lane, 0], held[lane, 1], held[lane, 2], held[lane, 3] = box
+    return count
 
 
-def _unlabelled_runs(polyps: pl.Series, order: Ints, owner: Ints) -> list[tuple[int, int]]:
-    """First and last-but-one ordered row of each procedure's boxes without a polyp."""
-    rows = np.flatnonzero(polyps.is_null().to_numpy()[order])
-    found, start, count = np.unique(owner[rows], return_index=True, return_counts=True)
-    return [
-        (int(rows[s]), int(rows[s]) + int(c)) for _, s, c in zip(found, start, count, strict=True)
-    ]
+@numba.njit(cache=True, nogil=True)
+def _gather(tracklet: Numbers, begin: Ints, rows: Numbers) -> None:
+    """Put the rows of each tracklet in a run, in `rows` (d,); `begin` (t,) becomes their ends."""
+    for k in range(tracklet.size):
+        rows[begin[tracklet[k]]] = k
+        begin[tracklet[k]] += 1
 
 
 def _tables(
-    given: pl.DataFrame, order: Ints, frames: Ints, heads: Ints
+    given: pl.DataFrame, owners: Owners, frames: Numbers, cuts: Cuts
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Number the tracklets, bring each one's boxes together and describe them."""
-    firsts = np.flatnonzero(heads == np.arange(len(heads)))  # n
-    procedure = _codes(given["procedure_id"].gather(order[firsts]))  # n
-    ranked = firsts[np.lexsort((frames[firsts], procedure))]  # n
-    place = np.zeros(len(heads), dtype=np.int64)
-    place[ranked] = np.arange(len(ranked))
-    tracklet = place[heads]  # d
-    narrow = np.uint16 if len(ranked) < 1 << 16 else np.int64  # 16 bits are sorted by radix
-    rows = np.argsort(tracklet.astype(narrow), kind="stable")  # d
-    detections = given[order[rows]]
-    n = np.bincount(tracklet, minlength=len(ranked))  # n
-    offset = np.cumsum(n) - n  # n
-    times = frames[rows]
-    tracklets = detections[offset].select(
-        _names(),
+    """Bring each tracklet's boxes together, tracklets in order, and describe them."""
+    owner = owners.number[cuts.first]  # t
+    order = (owners.place[owner], frames[cuts.first], owners.procedure[owner])
+    ranked = np.lexsort(order)  # t
+    first, n, owner = cuts.first[ranked], cuts.n[ranked].astype(np.int64), owner[ranked]
+    offset = np.cumsum(n) - n  # t
+    begin = np.empty_like(offset)
+    begin[ranked] = offset
+    rows = np.empty(len(frames), dtype=np.int32)
+    _gather(cuts.tracklet, begin, rows)
+    procedure = owners.procedure[owner]  # t
+    number = np.arange(len(n)) - np.searchsorted(procedure, procedure)  # within its procedure
+    tracklets = owners.names[owner].select(
+        pl.concat_str("procedure_id", pl.lit(":"), _padded(number)).alias("tracklet_id"),
         "procedure_id",
         "polyp_id",
-        pl.col("frame").alias("first_frame"),
-        pl.Series("last_frame", times[offset + n - 1], dtype=pl.Int32),
+        pl.Series("first_frame", frames[first], dtype=pl.Int32),
+        pl.Series("last_frame", frames[rows[offset + n - 1]], dtype=pl.Int32),
         pl.Series("n", n, dtype=pl.Int32),
         pl.Series("offset", offset, dtype=pl.Int64),
     )
-    return detections, tracklets
+    return given[rows], tracklets
 
 
-def _names() -> pl.Expr:
-    number = pl.int_range(pl.len()).over("procedure_id").cast(pl.String).str.zfill(5)
-    return pl.concat_str("procedure_id", pl.lit(":"), number).alias("tracklet_id")
+def _padded(number: Ints) -> pl.Series:
+    return pl.Series("number", number).cast(pl.String).str.zfill(5)
