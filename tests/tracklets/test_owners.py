@@ -42,7 +42,7 @@ def test_names_of_one_hash_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> No
     def all_alike(names: pl.DataFrame, seed: int) -> tuple[Any, Any]:
         seeds.append(seed)
         if seed < 2:
-            return np.zeros(len(names), np.int32), np.zeros(1, np.int32)
+            return np.zeros(len(names), np.uint32), np.zeros(1, np.uint32)
         return plain(names, seed)
 
     monkeypatch.setattr(owners, "_numbered", all_alike)

@@ -92,7 +92,7 @@ def _lanes(
 
 def _cut(lanes: Numbers, frames: Numbers, boxes: Columns, least: Least) -> Cuts | None:
     """Cut lanes into tracklets; None where a lane's boxes are not in time."""
-    found = Cuts(*(np.empty(len(lanes), dtype=np.int32) for _ in range(3)))
+    found = Cuts(*(np.empty(len(lanes), dtype=np.uint32) for _ in range(3)))
     tracklets = _walk(lanes, frames, boxes, least, found)
     if tracklets < 0:
         return None
@@ -107,7 +107,7 @@ def _walk(lanes: Numbers, frames: Numbers, boxes: Columns, least: Least, found: 
     """
     if not lanes.size:
         return 0
-    last = np.full(lanes.max() + 1, -1, dtype=np.int32)  # row of each lane; -1: none yet
+    last = np.full(lanes.max() + np.uint32(1), -1, dtype=np.int32)  # its row; -1: none yet
     held = np.empty((last.size, 4))  # its box
     # Taken apart once: each look into a tuple of arrays would count references.
     x, y, w, h = boxes
@@ -153,7 +153,7 @@ def _tables(
     offset = np.cumsum(n) - n  # t
     begin = np.empty_like(offset)
     begin[ranked] = offset
-    rows = np.empty(len(frames), dtype=np.int32)
+    rows = np.empty(len(frames), dtype=np.uint32)
     _gather(cuts.tracklet, begin, rows)
     procedure = owners.procedure[owner]  # t
     number = np.arange(len(n)) - np.searchsorted(procedure, procedure)  # within its procedure
@@ -170,4 +170,6 @@ def _tables(
 
 
 def _padded(number: Ints) -> pl.Series:
-    return pl.Series("number", number).cast(pl.String).str.zfill(5)
+    """Numbers (n,) as text of five digits or more; each that occurs is written once."""
+    written = pl.Series(np.arange(number.max(initial=-1) + 1)).cast(pl.String).str.zfill(5)
+    return written.gather(number)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-Numbers = npt.NDArray[np.int32]
+Numbers = npt.NDArray[np.uint32]  # as polars counts rows: they need no cast there
 Hashes = npt.NDArray[np.uint64]
 
 NAMES = ("procedure_id", "polyp_id")
@@ -72,8 +72,8 @@ def _numbered(names: pl.DataFrame, seed: int) -> tuple[Numbers, Numbers]:
     hashes = names.select(pl.all().hash(seed))
     procedure, polyp = (column_of(hashes, name) for name in NAMES)  # d
     # Large, so that few meet in a slot; zeros that nobody touches take no memory.
-    slots = np.zeros(1 << (2 * len(names)).bit_length(), dtype=np.int32)
-    number, first = np.empty(len(names), dtype=np.int32), np.empty(len(names), dtype=np.int32)
+    slots = np.zeros(1 << (2 * len(names)).bit_length(), dtype=np.uint32)
+    number, first = np.empty(len(names), dtype=np.uint32), np.empty(len(names), dtype=np.uint32)
     return number, first[: _number(procedure, polyp, slots, number, first)]
 
 
