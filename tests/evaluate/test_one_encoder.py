@@ -32,6 +32,11 @@ def test_only_what_is_asked_for_is_done(task: str, figure: str, tables: set[str]
     kinds = {"mAP", "AUROC", "threshold/FR", "tracking/threshold/HOTA"} - {figure}
     assert not kinds & set(done.measures)
     assert set(done.tables) == tables
+    for curve in done.tables.get("curve", []):
+        assert ("fr" in curve.columns, "HOTA" in curve.columns) == (
+            task == "counting",
+            task == "tracking",
+        )
     assert bool(work.seen) == (task == "tracking")
 
 
@@ -50,3 +55,4 @@ def test_procedures_to_choose_on_are_not_evaluated() -> None:
     assert assignment["track"].null_count() == 0
     (curve,) = done.tables["curve"]
     assert (curve["clusterer"][0], curve.height) == ("threshold", 3)
+    assert {"value", "fr", "fpr", "HOTA", "IDF1 mean", "MOTA"} < set(curve.columns)

@@ -33,12 +33,12 @@ def test_a_row_is_the_summary_under_its_setting() -> None:
 
 def test_the_table_has_a_row_per_setting_and_nulls_where_undefined() -> None:
     settings = (Threshold(0.1), Threshold(0.5), Threshold(0.9))
-    table = curve_table(settings, operating_curve(COUNTS, SETTLED))
+    table = curve_table(settings, vars(operating_curve(COUNTS, SETTLED)))
     assert table.columns == ["value", *NAMES, "converged", "exact"]
     assert table["value"].to_list() == [0.1, 0.5, 0.9]
     assert table["precision"][2] is None  # nothing was linked
     single = operating_curve(COUNTS[2:], SETTLED[2:])
-    assert curve_table(settings, single)["fpr"].null_count() == 3  # one polyp only
+    assert curve_table(settings, vars(single))["fpr"].null_count() == 3  # one polyp only
 
 
 def test_no_procedure_is_refused() -> None:

@@ -3,15 +3,20 @@ import pytest
 
 from polyplink.associate.settings import Grid
 from polyplink.associate.similarity import unit_rows
+from polyplink.associate.threshold import threshold_components
 from polyplink.bench.tracking import trackeval_figures
+from polyplink.errors import PolyplinkError
 from polyplink.evaluate.counting_task import count_task, counted_scenes, fold_rows
 from polyplink.evaluate.intervals import draw_weights
-from polyplink.evaluate.tracking_scores import FIGURES
+from polyplink.evaluate.tracking_scores import FIGURES, TrackingCounts, tracking_figures
 from polyplink.evaluate.tracking_table import true_and_found
 from polyplink.evaluate.tracking_task import (
     MEANS,
+    choose_by_tracking,
     track_rows,
+    track_settings,
     track_task,
+    tracking_curve,
     tracking_measures,
     truths,
 )
@@ -46,6 +51,42 @@ def test_figures_are_trackevals_of_all_procedures_and_of_each() -> None:
         assert low <= theirs[name] <= high
     assert sum(row.boxes for row in rows.procedures) == 26 * 12
     assert {row.form for row in rows.procedures} == {"table"}
+
+
+def test_every_setting_of_the_curve_is_that_setting_alone() -> None:
+    vectors, samples, _ = made(unknown=4, noise=2.0)
+    scenes, _ = counted_scenes(unit_rows(vectors), samples, "l2")
+    counted = count_task(scenes, samples, GRID)["threshold"]
+    seen = truths(scenes, boxes_of(samples))
+    tracked = track_settings(counted, scenes, seen)
+    curve = tracking_curve(tracked)
+    assert list(curve) == [*FIGURES, *(f"{name} mean" for name in MEANS)]
+    for row, setting in enumerate(GRID.thresholds):
+        labels = [threshold_components(s.V, [setting])[0][s.known] for s in scenes]
+        alone = [
+            seen[scene.procedure].score(own).counts
+            for scene, own in zip(scenes, labels, strict=True)
+        ]
+        total = tracking_figures(TrackingCounts.total(alone))
+        for name in FIGURES:
+            assert curve[name][row] == total[name]
+        for name in MEANS:
+            each = [float(tracking_figures(one)[name]) for one in alone]
+            assert curve[f"{name} mean"][row] == pytest.approx(np.mean(each))
+    for name in ("HOTA", "IDF1 mean"):
+        assert choose_by_tracking(tracked, name) == np.argmax(curve[name])
+    assert choose_by_tracking(tracked[:1]) == np.argmax(tracking_curve(tracked[:1])["HOTA"])
+
+
+def test_no_setting_is_chosen_on_nothing_or_by_an_unknown_figure() -> None:
+    with pytest.raises(PolyplinkError, match="no procedure to choose a setting on"):
+        choose_by_tracking([])
+    vectors, samples, _ = made()
+    scenes, _ = counted_scenes(unit_rows(vectors), samples, "l2")
+    counted = count_task(scenes, samples, GRID)["threshold"]
+    tracked = track_settings(counted, scenes, truths(scenes, boxes_of(samples)))
+    with pytest.raises(PolyplinkError, match="no figure 'HOTTA'; did you mean HOTA"):
+        choose_by_tracking(tracked, "HOTTA")
 
 
 def test_without_folds_tracking_is_undefined_not_zero() -> None:

@@ -30,7 +30,9 @@ def test_figures_of_three_methods_with_intervals(made: Made, tmp_path: Path) -> 
     other = data.procedures.with_columns(dataset=pl.lit("another"))
     parts = {"eval": [f"001-00{i}" for i in range(1, 6)]}
     write_data(tmp_path / "data", DataSet.of(data.detections, other, data.polyps, parts))
-    done = evaluate(made.run, tmp_path / "data", tmp_path / "out", grid="demo", device="cpu")
+    done = evaluate(
+        made.run, tmp_path / "data", tmp_path / "out", grid="demo", curve_csv=True, device="cpu"
+    )
     figures = done.as_dict()
     assert set(figures["encoders"]) == {"ntssl-demo", "untrained encoder", "colour histogram"}
     # Plain colours: the histogram finds every polyp again.
@@ -51,6 +53,13 @@ def test_figures_of_three_methods_with_intervals(made: Made, tmp_path: Path) -> 
     assert pl.read_parquet(tmp_path / "out" / "assignment.parquet").height == 3 * 2 * 30
     curve = pl.read_parquet(tmp_path / "out" / "curve.parquet")
     assert curve.group_by("method", "clusterer").len()["len"].sort().unique().to_list() == [51, 325]
+    # Every setting has its counting and its tracking figures.
+    written = pl.read_csv(tmp_path / "out" / "curve.csv", infer_schema_length=None)
+    assert (written.columns, written.height) == (curve.columns, curve.height)
+    assert {"alpha", "gamma", "preference", "value", "fr", "fpr", "recall"} < set(curve.columns)
+    assert {"HOTA", "AssA", "IDF1", "IDSW", "MOTA", "HOTA mean"} < set(curve.columns)
+    assert curve["HOTA"].null_count() == 0
+    assert curve["HOTA"].is_between(0, 1).all()
     assert (tmp_path / "out/trackeval/gt/mot_challenge/polyplink-eval/001-005/gt/gt.txt").is_file()
     assert "no adenoma map" in " ".join(done.notes) or "no histology" in " ".join(done.notes)
 
@@ -81,6 +90,8 @@ def test_settings_chosen_on_another_part_and_tasks_by_name(made: Made, tmp_path:
     assert ours.retrieval is None
     assert not (tmp_path / "out" / "trackeval").exists()
     assert not (tmp_path / "out" / "queries.parquet").exists()
+    assert not (tmp_path / "out" / "curve.csv").exists()
+    assert "HOTA" not in pl.read_parquet(tmp_path / "out" / "curve.parquet").columns
     with pytest.raises(PolyplinkError, match="is in 'test' and in 'test'"):
         evaluate(made.run, tmp_path / "data", tmp_path / "o", part="test", choose_on="test")
 

@@ -98,6 +98,9 @@ def evaluate(
             "--without-own", help="Also retrieval without other polyps of the query's procedure."
         ),
     ] = False,
+    curve_csv: Annotated[
+        bool, typer.Option("--curve-csv", help="Also curve.csv: all figures of every setting.")
+    ] = False,
     baselines: Annotated[
         bool, typer.Option(help="Also an untrained encoder and a colour histogram.")
     ] = True,
@@ -122,6 +125,7 @@ def evaluate(
             clusterers=named,
             choose_on=choose_on,
             without_own=without_own,
+            curve_csv=curve_csv,
             with_baselines=baselines,
             device=device,
             workers=workers,

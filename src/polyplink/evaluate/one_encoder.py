@@ -34,7 +34,14 @@ from polyplink.evaluate.reid import reidentify
 from polyplink.evaluate.retrieval import retrieve
 from polyplink.evaluate.samples import Samples
 from polyplink.evaluate.tracking_table import TrackingTruth
-from polyplink.evaluate.tracking_task import track_rows, track_task, tracking_measures, truths
+from polyplink.evaluate.tracking_task import (
+    track_rows,
+    track_settings,
+    track_task,
+    tracking_curve,
+    tracking_measures,
+    truths,
+)
 
 
 @dataclass
@@ -131,12 +138,25 @@ def _counting(done: Done, unit: Reals, samples: Samples, work: Work) -> None:
         "not_counted": without,
     }
     curves = [
-        curve_table(one.settings, operating_curve(one.counts, one.converged)).select(
-            pl.lit(name).alias("clusterer"), pl.all()
-        )
-        for name, one in kept.items()
+        _curve(one, scenes, settings.tasks, seen).select(pl.lit(name).alias("clusterer"), pl.all())
+        for name, one in counted.items()
     ]
     done.tables |= {"curve": curves, "assignment": tables}
+
+
+def _curve(
+    counted: Counted,
+    scenes: Sequence[CountedScene],
+    tasks: Sequence[str],
+    seen: dict[str, TrackingTruth],
+) -> pl.DataFrame:
+    """Figures of the tasks asked for under every setting, over all procedures."""
+    figures: dict[str, Reals] = {}
+    if "counting" in tasks:
+        figures |= vars(operating_curve(counted.counts, counted.converged))
+    if seen:
+        figures |= tracking_curve(track_settings(counted, scenes, seen))
+    return curve_table(counted.settings, figures)
 
 
 def _assignment(

@@ -1,7 +1,7 @@
-"""FR against FPR over a whole grid: every setting's means over the procedures."""
+"""Every setting of a whole grid: means over the procedures of FR, FPR and the rest, as a table."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
@@ -70,16 +70,16 @@ def operating_curve(
     return OperatingCurve(**means, converged=np.mean(converged, axis=0), exact=exact)
 
 
-def curve_table(settings: Sequence[Setting], curve: OperatingCurve) -> pl.DataFrame:
-    """One row per setting: its parameters, then the means; undefined is null.
+def curve_table(settings: Sequence[Setting], figures: Mapping[str, Reals]) -> pl.DataFrame:
+    """One row per setting: its parameters, then its figures; undefined is null.
 
     Args:
-        settings: The settings of one clusterer, in the order of the curve.
-        curve: Their means.
+        settings: The settings of one clusterer.
+        figures: By name, in their order (s,): those of an `OperatingCurve`, of `tracking_curve`.
     """
     parameters = pl.DataFrame([asdict(setting) for setting in settings])  # type: ignore[call-overload]
     values = {
         name: pl.Series(np.asarray(value), dtype=pl.Float64).fill_nan(None)
-        for name, value in vars(curve).items()
+        for name, value in figures.items()
     }
     return parameters.hstack(pl.DataFrame(values))

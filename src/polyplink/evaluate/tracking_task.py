@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from polyplink.evaluate.choosing import Spread, spread
+from polyplink.errors import PolyplinkError, find_named
+from polyplink.evaluate.choosing import DIGITS, Spread, spread
 from polyplink.evaluate.counting_task import Counted, CountedScene, fold_rows
 from polyplink.evaluate.intervals import Resampled, Weights, resampled_mean
 from polyplink.evaluate.tracking_scores import (
@@ -20,8 +21,11 @@ from polyplink.evaluate.tracking_scores import (
     TrackingCounts,
     tracking_figures,
 )
+from polyplink.evaluate.tracking_sweep import TrackedSettings
 from polyplink.evaluate.tracking_table import ProcedureTracking, TrackingTruth, look_at
 from polyplink.evaluate.tracklet_boxes import TrackletBoxes
+
+Reals = npt.NDArray[np.float64]
 
 MEANS = ("HOTA", "AssA", "AssPr", "AssRe", "IDF1")  # that the thesis prints, and HOTA
 
@@ -84,6 +88,50 @@ def track_task(
     ]
 
 
+def track_settings(
+    counted: Counted, scenes: Sequence[CountedScene], seen: dict[str, TrackingTruth]
+) -> list[TrackedSettings]:
+    """Score the tracks of every procedure under every setting."""
+    return [
+        seen[scene.procedure].score_settings(cut)
+        for scene, cut in zip(scenes, counted.cuts, strict=True)
+    ]
+
+
+def tracking_curve(tracked: Sequence[TrackedSettings]) -> dict[str, Reals]:
+    """Every setting's figures over all procedures (s,).
+
+    Args:
+        tracked: One per procedure, at least one, all under the same s settings.
+
+    Returns:
+        "HOTA" and so on with the procedures' boxes added up, and "HOTA mean" and so on where
+        procedures weigh the same.
+    """
+    figures = tracking_figures(TrackingCounts.total(one.settings() for one in tracked))
+    each = [(tracking_figures(one.counts), one.of) for one in tracked]
+    for name in MEANS:
+        figures[f"{name} mean"] = np.mean([own[name][of] for own, of in each], axis=0)
+    return figures
+
+
+def choose_by_tracking(tracked: Sequence[TrackedSettings], figure: str = "HOTA") -> int:
+    """Row of the setting whose figure over these procedures is largest, the first among equals.
+
+    Args:
+        tracked: Of the procedures to choose on, not of those to report.
+        figure: Of `tracking_curve`; not IDSW, of which less is better.
+
+    Raises:
+        PolyplinkError: If there is no procedure, or no such figure.
+    """
+    PolyplinkError.unless(
+        bool(tracked), "no procedure to choose a setting on", "track at least one procedure"
+    )
+    values = find_named("figure", figure, tracking_curve(tracked))
+    return int(np.argmax(values.round(DIGITS)))
+
+
 def track_rows(
     done: Sequence[ProcedureTracking], seen: dict[str, TrackingTruth]
 ) -> TrackingFigures:
@@ -129,6 +177,6 @@ def tracking_measures(
     }
     each = [tracking_figures(one) for one in counts]
     for figure in MEANS:
-        values: npt.NDArray[np.float64] = np.array([float(one[figure]) for one in each])
+        values: Reals = np.array([float(one[figure]) for one in each])
         measures[f"tracking/{name}/{figure} mean"] = resampled_mean(values, part, weights)
     return measures

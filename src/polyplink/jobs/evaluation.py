@@ -272,7 +272,7 @@ def _on(methods: Mapping[str, ProbedMethod], device: str) -> dict[str, ProbedMet
     return {name: replace(one, key=f"{one.key}-{kind}") for name, one in methods.items()}
 
 
-def _write(out: Path, found: Evaluated, tables: EvaluationTables) -> None:
+def _write(out: Path, found: Evaluated, tables: EvaluationTables, curve_csv: bool) -> None:
     write_json(out / "evaluation.json", found.as_dict())
     write_csv(out / "figures.csv", found.comparison)
     by_name = by_procedure(found.evaluation)
@@ -282,6 +282,8 @@ def _write(out: Path, found: Evaluated, tables: EvaluationTables) -> None:
         table: pl.DataFrame = getattr(tables, name)
         if table.width:
             write_table(out / f"{name}.parquet", table)
+    if curve_csv and tables.curve.width:
+        write_text(out / "curve.csv", tables.curve.write_csv())
 
 
 def _record(settings: EvaluationSettings, probes: Sequence[str], **asked: object) -> RunRecord:
@@ -334,6 +336,7 @@ def evaluate(
     clusterers: Sequence[str] = DEFAULT_CLUSTERERS,
     choose_on: str | None = None,
     without_own: bool = False,
+    curve_csv: bool = False,
     with_baselines: bool = True,
     device: str = "auto",
     workers: int = 2,
@@ -355,6 +358,7 @@ def evaluate(
         clusterers: Some of `CLUSTERERS`, to count and track with.
         choose_on: Part to choose settings on; None: each procedure's on the others of `part`.
         without_own: Also retrieval without the other polyps of the query's own procedure.
+        curve_csv: Also curve.csv, with what curve.parquet holds.
         with_baselines: Also an untrained encoder and a colour histogram.
         device: Where to embed.
         workers: Threads that cut crops and search settings.
@@ -385,7 +389,7 @@ def evaluate(
         evaluation, tables, missing = _all_tasks(vectors, done.prepared, settings, chosen_on)
     found = _gathered(out, evaluation, missing, probed)
     with record.stage("report"):
-        _write(out, found, tables)
+        _write(out, found, tables, curve_csv)
         if tables.assignment.width and "tracking" in settings.tasks:
             write_trackeval(out / "trackeval", done.prepared, tables.assignment, part)
         _write_page(out, weights, done, seconds=record.seconds, found=found)
