@@ -90,12 +90,6 @@ class TrackingCounts:
                 sums[field.name] = sums[field.name] + value if field.name in sums else value
         return cls(**sums)
 
-    @classmethod
-    def stack(cls, counts: Sequence[Self]) -> Self:
-        """Put some side by side, on a new leading axis."""
-        names = [field.name for field in fields(cls)]
-        return cls(**{n: np.stack([np.asarray(getattr(c, n)) for c in counts]) for n in names})
-
     def take(self, rows: npt.ArrayLike) -> Self:
         """Some entries of the leading axis, in that order."""
         at = np.asarray(rows)

@@ -21,6 +21,7 @@ from polyplink.evaluate.tracking_scores import (
     association_sums,
 )
 from polyplink.evaluate.tracking_sweep import TrackedSettings, score_tables, tracks_of_all
+from polyplink.evaluate.tracking_sweep_boxes import score_same_boxes
 from polyplink.evaluate.tracklet_boxes import (
     Labels,
     Lanes,
@@ -167,9 +168,8 @@ class TrackingTruth:
             counts = score_tables(self.tracklets, tracks, made)
             return TrackedSettings(self.procedure, "table", counts, cut.of, made, split, 0)
         left, rows = without_doubles(self.tracklets, self.met)
-        scored = [score_tracks(*true_and_found(left, track[rows])) for track in tracks]
+        counts = score_same_boxes(left, np.ascontiguousarray(tracks[:, rows]))
         doubled = int(self.tracklets.frame.size - left.frame.size)
-        counts = TrackingCounts.stack(scored)
         return TrackedSettings(self.procedure, "general", counts, cut.of, made, split, doubled)
 
 
