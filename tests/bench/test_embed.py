@@ -1,9 +1,10 @@
 import numpy as np
 import pytest
+import torch
 
 from polyplink.bench import embed
-from polyplink.bench.embed import LENGTH, measure, synthetic_work
-from polyplink.encoders import EncoderConfig
+from polyplink.bench.embed import LENGTH, measure, synthetic_work, waken
+from polyplink.encoders import EncoderConfig, TrackletEncoder
 from polyplink.evaluate import retrieve
 
 TINY = EncoderConfig(frame_encoder="timm:test_resnet", width=32, layers=1, heads=4, feedforward=64)
@@ -28,3 +29,11 @@ def test_the_work_has_two_tracklets_of_each_polyp() -> None:
     assert np.bincount(work.samples.polyp).tolist() == [2, 2, 2]
     means = work.crops.reshape(6, -1).astype(float)
     assert retrieve(means, work.samples).mean_ap == 1.0
+
+
+def test_residual_branches_are_awake() -> None:
+    fresh, awake = TrackletEncoder(TINY), waken(TrackletEncoder(TINY))
+    norms = [m for m in awake.modules() if isinstance(m, torch.nn.BatchNorm2d)]
+    assert all(norm.weight.all() for norm in norms)
+    asleep = [m for m in fresh.modules() if isinstance(m, torch.nn.BatchNorm2d)]
+    assert len(asleep) == len(norms)

@@ -1,4 +1,4 @@
-"""The verbs that learn: train, embed.
+"""The verbs about encoders of one's own: train, export, embed.
 
 Heavy rooms are imported inside the verbs, so that `polyplink --help` is instant.
 """
@@ -67,6 +67,33 @@ def train(
         f"loss {trained.loss:.3f}; operating point: {trained.operating}"
     )
     say(trained.as_dict(), text, as_json)
+
+
+@app.command()
+@guarded
+def export(
+    weights: Weights,
+    out: Annotated[Path, typer.Argument(help="File to write: NAME.onnx.")],
+    int8: Annotated[
+        Path | None,
+        typer.Option("--int8", metavar="DATA", help="In 8 bits, scaled by crops of this data."),
+    ] = None,
+    part: Annotated[str | None, typer.Option(help="Part of that data; all by default.")] = None,
+    workers: Workers = 2,
+    as_json: AsJson = False,
+) -> None:
+    """Write an encoder for fast embedding on CPUs; embed and count take the file as WEIGHTS."""
+    from polyplink import jobs
+
+    with bars() as progress:
+        done = jobs.export_encoder(
+            weights, out, eight_bit=int8, part=part, workers=workers, progress=progress
+        )
+    text = (
+        f"{done.path}: {done.bits} bits, crops of {done.size} pixels, {done.bytes / 1e6:.1f} MB; "
+        f"weights {done.weights}"
+    )
+    say(done.as_dict(), text, as_json)
 
 
 @app.command()

@@ -28,6 +28,7 @@ VERBS = (
     "doctor",
     "prepare",
     "train",
+    "export",
     "embed",
     "count",
     "evaluate",

@@ -77,8 +77,7 @@ class NetworkEmbedder:
             return self._grouped(crops, lengths)
 
     def _packed(self, encoder: FrameWise, crops: np.ndarray, lengths: Sequence[int]) -> np.ndarray:
-        blocks = [encoder.encode_frames(self._tensor(block)) for block in self._blocks(crops)]
-        features = torch.cat(blocks)  # n f
+        features = self._features(encoder, crops)  # n f
         starts = np.concatenate([[0], np.cumsum(lengths)])
         vectors = np.empty((len(lengths), encoder.width), np.float32)
         for group in length_groups(lengths, self.most_tokens):
@@ -86,6 +85,11 @@ class NetworkEmbedder:
             tokens = encoder.aggregate(packed, [lengths[i] for i in group])
             vectors[group] = tokens.tracklet.float().cpu().numpy()
         return vectors
+
+    def _features(self, encoder: FrameWise, crops: np.ndarray) -> torch.Tensor:
+        """Crops uint8 (n, h, w, 3) to frame features (n, f), some frames at a time."""
+        blocks = [encoder.encode_frames(self._tensor(block)) for block in self._blocks(crops)]
+        return torch.cat(blocks)
 
     def _grouped(self, crops: np.ndarray, lengths: Sequence[int]) -> np.ndarray:
         starts = np.concatenate([[0], np.cumsum(lengths)])

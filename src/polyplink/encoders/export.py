@@ -1,28 +1,44 @@
-"""An encoder's backbone as an ONNX file that reads crops, for inference on CPUs.
+"""An encoder as an ONNX file that reads crops, for inference on CPUs.
 
-What decides how pixels are read travels in the file: normalisation is part of the graph, and the
-crop rule and the weights' id are its metadata. The small transformer over a tracklet stays torch:
-its cost is nothing beside the backbone's.
+The graph is the part that sees one frame at a time, normalisation included: that is where the
+time goes. What gathers the frames of a tracklet is small, and travels beside the graph in the
+file's metadata with the record of the weights: an exported file needs no other file.
 """
 
-import json
+import base64
 import tempfile
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from safetensors.torch import save
 from torch import nn
 
-from polyplink.artefacts import to_plain, whole_file
-from polyplink.encoders.embed import NetworkEmbedder
+from polyplink.artefacts import whole_file
 from polyplink.encoders.encoder import FrameWise
+from polyplink.encoders.weights import RECORD, WeightsRecord, record_text
 from polyplink.errors import PolyplinkError, first_line
 
-OPSET = 18
+OPSET = 20
 INPUT, OUTPUT = "crops", "features"
-_RECORD = "polyplink"  # the one entry of metadata
+HEAD = "polyplink-head"  # metadata: what follows the graph, safetensors in base 64
+_BACKBONE = "backbone."
+
+
+@contextmanager
+def export_suffices() -> Iterator[None]:
+    """Tell in one line that the extra is not installed."""
+    try:
+        yield
+    except ImportError as error:
+        raise PolyplinkError(
+            f"exported encoders need a package that is not here ({first_line(error)})",
+            "pip install 'polyplink[export]'",
+        ) from None
 
 
 class _Frames(nn.Module):
@@ -37,36 +53,57 @@ class _Frames(nn.Module):
         return self.encoder.encode_frames(crops)
 
 
+def _graph(encoder: FrameWise, side: int) -> Any:
+    """The ONNX model of the frame part, for any number of crops of one side."""
+    example = torch.zeros((2, side, side, 3), dtype=torch.uint8)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the exporter, about itself
+        program = torch.onnx.export(
+            _Frames(encoder.eval()),
+            (example,),
+            input_names=[INPUT],
+            output_names=[OUTPUT],
+            dynamic_shapes=({0: torch.export.Dim("n")},),
+            opset_version=OPSET,
+            dynamo=True,
+            verbose=False,
+        )
+    assert program is not None
+    return program.model_proto
+
+
+def head_of(encoder: FrameWise) -> str:
+    """All tensors but the backbone's, as text."""
+    state = {k: v.contiguous() for k, v in encoder.state_dict().items()}
+    head = {k: v for k, v in state.items() if not k.startswith(_BACKBONE)}
+    return base64.b64encode(save(head)).decode("ascii")
+
+
 def export_frames(
-    encoder: FrameWise, path: Path, side: int, record: Mapping[str, Any] | None = None
+    encoder: FrameWise, path: Path, side: int, record: WeightsRecord | None = None
 ) -> Path:
-    """Write the frame part of an encoder as an ONNX file, whole or not at all.
+    """Write an encoder as an ONNX file, whole or not at all.
 
     Args:
-        encoder: Where frames are encoded one by one.
+        encoder: Where frames are encoded one by one, on the CPU.
         path: The file, or what is to be replaced.
         side: Width and height of the crops it will read, pixels.
-        record: What shall travel with it: the crop rule, the weights' id.
+        record: The record of its weights, without which `load_exported` will not read the file.
 
     Returns:
         The path.
-    """
-    import onnx  # noqa: PLC0415  an extra
 
-    example = torch.zeros((2, side, side, 3), dtype=torch.uint8)
+    Raises:
+        PolyplinkError: If the extra is not installed.
+    """
+    with export_suffices():
+        import onnx  # noqa: PLC0415  an extra
+
+        model = _graph(encoder, side)
+    if record is not None:
+        told = {RECORD: record_text(record), HEAD: head_of(encoder)}
+        onnx.helper.set_model_props(model, told)
     with whole_file(path) as temporary:
-        torch.onnx.export(
-            _Frames(encoder.eval()),
-            (example,),
-            str(temporary),
-            input_names=[INPUT],
-            output_names=[OUTPUT],
-            dynamic_axes={INPUT: {0: "n"}, OUTPUT: {0: "n"}},
-            opset_version=OPSET,
-            dynamo=False,
-        )
-        model = onnx.load(str(temporary))
-        onnx.helper.set_model_props(model, {_RECORD: json.dumps(to_plain(dict(record or {})))})
         onnx.save(model, str(temporary))
     return path
 
@@ -74,7 +111,8 @@ def export_frames(
 def quantise(path: Path, out: Path, crops: np.ndarray) -> Path:
     """Turn an exported file into one that multiplies 8-bit numbers.
 
-    Weights are scaled for every channel, activations by what the given crops show.
+    Weights are scaled for every channel, activations by what the given crops show. Convolutions
+    alone become narrow.
 
     Args:
         path: From `export_frames`.
@@ -83,30 +121,29 @@ def quantise(path: Path, out: Path, crops: np.ndarray) -> Path:
 
     Returns:
         `out`.
+
+    Raises:
+        PolyplinkError: If most of the encoder is no convolution, or the extra is not installed.
     """
-    from onnxruntime.quantization import (  # noqa: PLC0415  an extra
-        CalibrationDataReader,
-        QuantFormat,
-        QuantType,
-        quantize_static,
-    )
-    from onnxruntime.quantization.shape_inference import quant_pre_process  # noqa: PLC0415
-
-    class Reader(CalibrationDataReader):  # type: ignore[misc]
-        def __init__(self) -> None:
-            self.rest = iter(np.array_split(crops, max(len(crops) // 8, 1)))
-
-        def get_next(self) -> dict[str, np.ndarray] | None:
-            part = next(self.rest, None)
-            return None if part is None else {INPUT: np.ascontiguousarray(part)}
-
+    with export_suffices():
+        import onnx  # noqa: PLC0415  an extra
+        from onnxruntime.quantization import (  # noqa: PLC0415  an extra
+            QuantFormat,
+            QuantType,
+            quantize_static,
+        )
+        from onnxruntime.quantization.shape_inference import (  # noqa: PLC0415
+            quant_pre_process,
+        )
+    model = onnx.load(str(path))
+    _check_convolutions(path, [node.op_type for node in model.graph.node])
     with whole_file(out) as temporary, tempfile.TemporaryDirectory() as folder:
         folded = Path(folder) / "folded.onnx"
         quant_pre_process(str(path), str(folded), skip_symbolic_shape=True)
         quantize_static(
             str(folded),
             str(temporary),
-            Reader(),
+            _reader(crops),
             quant_format=QuantFormat.QDQ,
             per_channel=True,
             activation_type=QuantType.QUInt8,
@@ -117,57 +154,25 @@ def quantise(path: Path, out: Path, crops: np.ndarray) -> Path:
     return out
 
 
-class ExportedEmbedder(NetworkEmbedder):
-    """An encoder whose frames go through an exported file; the rest is torch."""
+def _reader(crops: np.ndarray) -> Any:
+    """Crops as onnxruntime reads them to find the scale of activations."""
+    from onnxruntime.quantization import CalibrationDataReader  # noqa: PLC0415  an extra
 
-    def __init__(self, encoder: FrameWise, path: Path, *, frames_per_pass: int = 16) -> None:
-        super().__init__(encoder, frames_per_pass=frames_per_pass)
-        self._model = _compiled(path)
+    class Reader(CalibrationDataReader):  # type: ignore[misc]
+        def __init__(self) -> None:
+            self.rest = iter(np.array_split(crops, max(len(crops) // 8, 1)))
 
-    def encode_frames(self, crops: np.ndarray) -> torch.Tensor:
-        """Crops uint8 (n, h, w, 3) to features (n, d)."""
-        features = self._model(np.ascontiguousarray(crops))[0]
-        return torch.from_numpy(np.array(features, dtype=np.float32))
+        def get_next(self) -> dict[str, np.ndarray] | None:
+            part = next(self.rest, None)
+            return None if part is None else {INPUT: np.ascontiguousarray(part)}
 
-    @torch.inference_mode()
-    def __call__(self, crops: np.ndarray, lengths: Sequence[int]) -> np.ndarray:
-        """Crops uint8 (n, h, w, 3), packed, to vectors float32 (b, d)."""
-        encoder = self.encoder
-        assert isinstance(encoder, FrameWise)
-        features = torch.cat([self.encode_frames(block) for block in self._blocks(crops)])  # n d
-        vectors = np.empty((len(lengths), encoder.width), np.float32)
-        starts = np.concatenate([[0], np.cumsum(lengths)])
-        for row, length in enumerate(lengths):
-            part = features[starts[row] : starts[row + 1]]
-            vectors[row] = encoder.aggregate(part, [length]).tracklet[0].numpy()
-        return vectors
+    return Reader()
 
 
-def _compiled(path: Path) -> Any:
-    import openvino  # noqa: PLC0415  an extra
-
-    if not path.is_file():
-        raise PolyplinkError(f"no exported encoder {path}", "export it first")
-    try:
-        return openvino.Core().compile_model(str(path), "CPU", {"PERFORMANCE_HINT": "THROUGHPUT"})
-    except RuntimeError as error:
-        raise PolyplinkError(
-            f"{path} cannot be read ({first_line(error)})", "export it again"
-        ) from None
-
-
-def read_exported_record(path: Path) -> dict[str, Any]:
-    """What travels with an exported file.
-
-    Raises:
-        PolyplinkError: If it is no exported encoder.
-    """
-    import onnx  # noqa: PLC0415  an extra
-
-    if not path.is_file():
-        raise PolyplinkError(f"no exported encoder {path}", "export it first")
-    props = {entry.key: entry.value for entry in onnx.load(str(path)).metadata_props}
-    if _RECORD not in props:
-        raise PolyplinkError(f"{path} has no record of polyplink", "export it again")
-    found: dict[str, Any] = json.loads(props[_RECORD])
-    return found
+def _check_convolutions(path: Path, kinds: list[str]) -> None:
+    products = kinds.count("MatMul") + kinds.count("Gemm")
+    PolyplinkError.unless(
+        kinds.count("Conv") > products,
+        f"{path} is no network of convolutions, and only those become 8-bit",
+        "export it without --int8",
+    )

@@ -21,7 +21,7 @@ from polyplink.encoders.store import check_seal
 from polyplink.errors import PolyplinkError, first_line
 from polyplink.tracklets import PrepareSettings
 
-_RECORD = "polyplink"  # the one metadata entry of the file
+RECORD = "polyplink"  # the one metadata entry of the file
 _FORMAT = 1
 
 
@@ -81,9 +81,13 @@ def save_weights(path: Path, encoder: Encoder, record: WeightsRecord) -> None:
 
 def write_weights(path: Path, tensors: Mapping[str, torch.Tensor], record: WeightsRecord) -> None:
     """Write an encoder's tensors and record, whole or not at all."""
+    write_tensors(path, tensors, {RECORD: record_text(record)})
+
+
+def record_text(record: WeightsRecord) -> str:
+    """A record as it is written into a file; `parse_record` reads it."""
     plain = to_plain(replace(record, encoder=replace(record.encoder, frame_weights=None)))
-    text = json.dumps({"format": _FORMAT} | plain, sort_keys=True)
-    write_tensors(path, tensors, {_RECORD: text})
+    return json.dumps({"format": _FORMAT} | plain, sort_keys=True)
 
 
 def read_record(path: Path) -> WeightsRecord:
@@ -92,6 +96,11 @@ def read_record(path: Path) -> WeightsRecord:
     Raises:
         PolyplinkError: If the file is not safetensors or holds no polyplink record.
     """
+    PolyplinkError.unless(
+        path.suffix != ".onnx",
+        f"{path} is an exported encoder, which serves `polyplink embed` and `count` alone",
+        "give the weights it was exported from",
+    )
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
@@ -99,12 +108,21 @@ def read_record(path: Path) -> WeightsRecord:
         raise PolyplinkError(
             f"{path} is not safetensors ({first_line(error)})", "train or copy again"
         ) from None
-    if _RECORD not in metadata:
+    if RECORD not in metadata:
         raise PolyplinkError(
             f"{path} holds no polyplink record", "give weights that `polyplink train` wrote"
         )
+    return parse_record(metadata[RECORD], path)
+
+
+def parse_record(text: str, path: Path) -> WeightsRecord:
+    """The record that `record_text` wrote.
+
+    Raises:
+        PolyplinkError: If it is broken or of another format; `path` is what it was read from.
+    """
     try:
-        record = json.loads(metadata[_RECORD])
+        record = json.loads(text)
         if record.pop("format", None) != _FORMAT:
             raise PolyplinkError(f"{path} has another format of record", "update polyplink")
         values = {f.name: _validated(f.type, record[f.name]) for f in fields(WeightsRecord)}

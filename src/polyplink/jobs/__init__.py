@@ -7,6 +7,7 @@ from polyplink.jobs.counting import Counted, count
 from polyplink.jobs.demo import demo
 from polyplink.jobs.embedding import Embedded, embed_data
 from polyplink.jobs.evaluation import ALL_TASKS, DEFAULT_CLUSTERERS, Evaluated, evaluate
+from polyplink.jobs.exporting import Exported, export_encoder
 from polyplink.jobs.importing import IMPORTERS, import_data
 from polyplink.jobs.merging import merge_data
 from polyplink.jobs.progress import Progress
@@ -22,6 +23,7 @@ __all__ = [
     "Counted",
     "Embedded",
     "Evaluated",
+    "Exported",
     "Progress",
     "Row",
     "Simulated",
@@ -31,6 +33,7 @@ __all__ = [
     "demo",
     "embed_data",
     "evaluate",
+    "export_encoder",
     "import_data",
     "merge_data",
     "rows_text",

@@ -23,6 +23,7 @@ from polyplink.encoders import (
     read_embeddings,
     write_embeddings,
 )
+from polyplink.encoders.exported import SUFFIX, load_exported
 from polyplink.errors import PolyplinkError
 from polyplink.jobs.progress import Progress, counter, silent
 from polyplink.tracklets import Prepared, PrepareSettings, prepare
@@ -83,6 +84,20 @@ def prepare_part(
     )
 
 
+def _loaded(weights: Path, device: str) -> tuple[LoadedEncoder, Embedder, torch.device]:
+    """Weights or an exported file, what embeds with it, and where."""
+    if weights.suffix == SUFFIX:
+        PolyplinkError.unless(
+            device in ("auto", "cpu"),
+            f"{weights} is an exported encoder, which computes on the CPU",
+            "give the weights it was exported from, or --device cpu",
+        )
+        return *load_exported(weights), torch.device("cpu")
+    where = pick_device(device)
+    loaded = load_encoder(weights, where)
+    return loaded, NetworkEmbedder(loaded.encoder), where
+
+
 def embed_data(
     weights: Path,
     folder: Path,
@@ -99,7 +114,7 @@ def embed_data(
     there the next time.
 
     Args:
-        weights: Weights file, or the folder of a training run.
+        weights: Weights file, the folder of a training run, or a file that `export` wrote.
         folder: The data folder.
         part: Part of the data set, or names of procedures; None for all of it.
         out: A Parquet file to write besides.
@@ -110,10 +125,8 @@ def embed_data(
     Raises:
         PolyplinkError: If the weights, the data folder or an image is at fault.
     """
-    where = pick_device(device)
-    loaded = load_encoder(weights, where)
+    loaded, embedder, where = _loaded(weights, device)
     prepared = prepare_part(folder, loaded.record.prepare, part, workers, progress)
-    embedder = NetworkEmbedder(loaded.encoder)
     embeddings, path = kept(prepared, embedder, loaded.weights_id, where, progress)
     if out is not None:
         write_embeddings(out, embeddings)
