@@ -4,13 +4,13 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 
 from polyplink.errors import PolyplinkError
 from polyplink.evaluate.intervals import (
-    bootstrap_mean,
     draw_weights,
     percentile_interval,
     resample_reid,
     resampled_mean,
 )
-from polyplink.evaluate.reid import auroc_aupr, bin_edges, binned_auroc_aupr, reidentify
+from polyplink.evaluate.reid import auroc_aupr, bin_edges, reidentify
+from tests.evaluate.binned import binned_auroc_aupr
 from tests.evaluate.made import ends, made
 
 SUMS = np.array([3.0, 0.0, 5.5, 2.0])
@@ -36,11 +36,11 @@ def test_weights_are_draws_with_replacement() -> None:
     np.testing.assert_array_equal(weights, draw_weights(7, resamples=4000, seed=1))
 
 
-def test_bootstrap_mean_equals_resampling_value_by_value() -> None:
+def test_a_mean_equals_resampling_value_by_value() -> None:
     rng = np.random.default_rng(0)
     values = [rng.random(n).tolist() for n in (5, 0, 2, 11, 1)]
     weights = draw_weights(5, resamples=300, seed=2)
-    found = bootstrap_mean([sum(v) for v in values], [len(v) for v in values], weights)
+    found = resampled_mean([sum(v) for v in values], [len(v) for v in values], weights).interval()
     low, high = np.percentile(naive_means(values, weights), [2.5, 97.5])
     assert found.value == pytest.approx(np.mean([v for unit in values for v in unit]))
     np.testing.assert_allclose(ends(found), [low, high])
@@ -61,19 +61,19 @@ def test_paired_difference_sees_the_same_draws() -> None:
     np.testing.assert_allclose(ends(found), [low, high])
     assert found.low is not None
     assert found.low > 0  # paired: far tighter than either method's own interval
-    own = bootstrap_mean(first, counts, weights)
+    own = resampled_mean(first, counts, weights).interval()
     assert np.ptp(ends(found)) < np.ptp(ends(own)) / 5
 
 
 def test_what_cannot_be_said_is_none() -> None:
     weights = draw_weights(4, resamples=50)
-    nothing = bootstrap_mean(np.zeros(4), np.zeros(4), weights)
+    nothing = resampled_mean(np.zeros(4), np.zeros(4), weights).interval()
     assert (nothing.value, nothing.low, nothing.high, nothing.n_units) == (None, None, None, 0)
-    one = bootstrap_mean([2.0, 0, 0, 0], [4, 0, 0, 0], weights)
+    one = resampled_mean([2.0, 0, 0, 0], [4, 0, 0, 0], weights).interval()
     assert (one.value, one.low, one.high, one.n_units) == (0.5, None, None, 1)
     assert percentile_interval(0.5, np.full(3, np.nan), 3).low is None
     # Draws in which nothing counts are left out, not taken for zero.
-    some = bootstrap_mean(SUMS, COUNTS, weights)
+    some = resampled_mean(SUMS, COUNTS, weights).interval()
     assert some.low is not None
     assert some.low > 0.5
 

@@ -48,6 +48,22 @@ def test_scores_nearer_than_float32_can_tell_are_told_apart() -> None:
     assert len(np.unique(ranks)) > 3
 
 
+def test_threads_and_blocks_change_no_bit() -> None:
+    rng = np.random.default_rng(4)
+    unit = unit_rows(rng.normal(size=(90, 7)))
+    polyp = rng.integers(0, 20, 90)
+    ap, best = precision_and_best(unit, polyp, threads=1)
+    for block, threads in ((7, 1), (7, 4), (64, 2)):
+        again, ranks = precision_and_best(unit, polyp, block=block, threads=threads)
+        np.testing.assert_array_equal(again, ap)
+        np.testing.assert_array_equal(ranks, best)
+
+
+def test_nothing_has_no_match() -> None:
+    ap, best = precision_and_best(np.zeros((0, 3)), np.zeros(0, dtype=np.int64))
+    assert (ap.size, best.size) == (0, 0)
+
+
 @pytest.mark.parametrize("width", [3, 256, 2048])
 def test_the_tolerance_bounds_what_float32_errs(width: int) -> None:
     unit = unit_rows(np.random.default_rng(2).normal(size=(200, width)))

@@ -6,10 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, roc_auc_score
 
-import polyplink.evaluate.reid as module
+import polyplink.evaluate.pair_counts as module
 from polyplink.errors import PolyplinkError
-from polyplink.evaluate.reid import auroc_aupr, binned_auroc_aupr, reidentify
+from polyplink.evaluate.reid import auroc_aupr, bin_edges, reidentify
 from polyplink.evaluate.samples import Samples
+from tests.evaluate.binned import binned_auroc_aupr
 from tests.evaluate.made import made
 
 SCORES = st.lists(st.integers(-4, 4).map(float), min_size=1, max_size=20)
@@ -53,9 +54,12 @@ def test_binned_areas_of_nothing_are_undefined() -> None:
     assert np.isnan(aupr).all()
 
 
-@pytest.mark.parametrize("rows", [3, 1024])
-def test_reid_equals_scikit_learn_on_all_pairs(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("rows", "columns"), [(3, 4), (256, 480)])
+def test_reid_equals_scikit_learn_on_all_pairs(
+    rows: int, columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "ROWS", rows)
+    monkeypatch.setattr(module, "COLUMNS", columns)
     vectors, samples, names = made(unknown=4, noise=2.0)
     truth, scores = naive_pairs(vectors, names)
     found = reidentify(vectors, samples)
@@ -82,6 +86,38 @@ def test_counts_hold_every_pair_once_in_its_place() -> None:
             negatives[row, place] += 1
     np.testing.assert_array_equal(counts.positives, positives)
     np.testing.assert_array_equal(counts.negatives, negatives)
+
+
+@settings(deadline=None)
+@given(SCORES, SCORES, st.integers(1, 30))
+def test_edges_are_quantiles(positive: list[float], negative: list[float], bins: int) -> None:
+    shares = np.arange(bins) / bins
+    scores = np.array(positive), np.array(negative)
+    quantiles = [np.quantile(s, shares, method="inverted_cdf") for s in scores]
+    expected = np.unique(np.concatenate(quantiles))
+    np.testing.assert_array_equal(bin_edges(*scores, bins), expected)
+
+
+def test_views_that_are_the_same_tie() -> None:
+    """Six directions among 30 tracklets: most scores are tied, of both kinds of pairs."""
+    _, samples, names = made()
+    few = np.random.default_rng(3).normal(size=(6, 6))
+    vectors = few[np.arange(30) % 6]
+    truth, scores = naive_pairs(vectors, names)
+    tied = np.round(scores, 12)
+    found = reidentify(vectors, samples)
+    assert found.auroc == pytest.approx(roc_auc_score(truth, tied), abs=1e-9)
+    assert found.aupr == pytest.approx(average_precision_score(truth, tied), abs=1e-9)
+
+
+def test_threads_change_no_bit() -> None:
+    vectors, samples, _ = made(unknown=4, noise=2.0)
+    one, four = (reidentify(vectors, samples, threads=threads) for threads in (1, 4))
+    assert (one.auroc, one.aupr) == (four.auroc, four.aupr)
+    assert one.counts is not None
+    assert four.counts is not None
+    np.testing.assert_array_equal(one.counts.edges, four.counts.edges)
+    np.testing.assert_array_equal(one.counts.negatives, four.counts.negatives)
 
 
 @pytest.mark.parametrize("polyps", [["p", "p", "p"], ["p", "q", "r"]])

@@ -26,7 +26,6 @@ from polyplink.evaluate.figures import (
 from polyplink.evaluate.intervals import (
     Interval,
     Resampled,
-    bootstrap_mean,
     draw_weights,
     percentile_interval,
     resample_reid,
@@ -38,7 +37,8 @@ from polyplink.evaluate.measures import (
     reid_measures,
     retrieval_measures,
 )
-from polyplink.evaluate.reid import PairCounts, Reid, auroc_aupr, reidentify
+from polyplink.evaluate.pair_counts import PairCounts
+from polyplink.evaluate.reid import Reid, auroc_aupr, reidentify
 from polyplink.evaluate.retrieval import Retrieval, retrieve
 from polyplink.evaluate.samples import Samples
 from polyplink.evaluate.tasks import (
@@ -79,7 +79,6 @@ __all__ = [
     "TrackletBoxes",
     "apply_choice",
     "auroc_aupr",
-    "bootstrap_mean",
     "choose",
     "choose_elsewhere",
     "count_procedure",

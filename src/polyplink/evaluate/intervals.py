@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from polyplink.errors import PolyplinkError
-from polyplink.evaluate.reid import PairCounts
+from polyplink.evaluate.pair_counts import PairCounts
 
 Reals = npt.NDArray[np.float64]
 Weights = npt.NDArray[np.int64]
@@ -130,11 +130,6 @@ def resampled_mean(sums: npt.ArrayLike, counts: npt.ArrayLike, weights: Weights)
     s, c = np.asarray(sums, dtype=np.float64), np.asarray(counts, dtype=np.float64)
     value = float(s.sum() / c.sum()) if c.sum() > 0 else None
     return Resampled(value, _resampled_ratio(s, c, weights), c > 0)
-
-
-def bootstrap_mean(sums: npt.ArrayLike, counts: npt.ArrayLike, weights: Weights) -> Interval:
-    """The interval of `resampled_mean`."""
-    return resampled_mean(sums, counts, weights).interval()
 
 
 def resample_reid(counts: PairCounts, weights: Weights) -> tuple[Reals, Reals]:

@@ -1,7 +1,10 @@
 """Where scores fall among levels: counts of millions of pairs in one pass.
 
-The levels are cut into cells of equal width, so that a score's place among them is one look into a
-table and few comparisons, however many levels there are.
+The range of the levels is cut into cells of equal width, so that a score's place among them is one
+look into a table and one comparison, however many levels there are. Few cells hold two levels.
+
+Scores are compared as whole numbers of the last digit that `cosines` keeps: a product is rounded
+as it is counted, and needs no division.
 """
 
 from dataclasses import dataclass
@@ -10,13 +13,19 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
+from polyplink.associate.similarity import DIGITS
+
 Reals = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
 Places = npt.NDArray[np.int32]
-Mask = npt.NDArray[np.bool_]
 
-CELLS_A_LEVEL = 2  # cells for each level: few hold more than one, and the table stays in cache
+SCALE = 10.0**DIGITS
+CELLS_A_LEVEL = 4  # more are slower to look up, fewer hold several levels more often
 MOST_CELLS = 1 << 20
+
+Table = tuple[Reals, Places, float, float]
+"""Levels and a last one above all (u + 1,), levels before each cell (cells + 1,), where the first
+cell begins, cells for each unit: all in units of the last digit."""
 
 
 @dataclass(frozen=True)
@@ -25,106 +34,53 @@ class Levels:
 
     Attributes:
         values: The levels (u,), rising, without doubles.
-        low: Where the first cell begins.
-        per_unit: Cells for each unit of score.
-        first: Levels before each cell (cells + 1,).
+        table: What `place` looks them up in.
     """
 
     values: Reals
-    low: float
-    per_unit: float
-    first: Places
+    table: Table
 
     @classmethod
     def of(cls, values: Reals) -> "Levels":
-        """Make the table of levels (u,), u > 0, rising and without doubles."""
+        """Make the table of levels (u,), u > 0, rising, without doubles, rounded as cosines are."""
+        whole = np.rint(values * SCALE)
         cells = int(min(MOST_CELLS, max(16, CELLS_A_LEVEL * values.size)))
-        low, high = float(values[0]), float(values[-1])
+        low, high = float(whole[0]), float(whole[-1])
         per_unit = cells / (high - low) if high > low else 1.0
-        cell = _cells(values, low, per_unit, cells)
-        first = np.searchsorted(cell, np.arange(cells + 1), side="left").astype(np.int32)
-        return cls(values, low, per_unit, first)
+        cell = np.empty(values.size, dtype=np.int32)
+        _cells(values.copy(), low, per_unit, cells, cell)
+        first = np.append(0, np.cumsum(np.bincount(cell, minlength=cells))).astype(np.int32)
+        return cls(values, (np.append(whole, np.inf), first, low, per_unit))
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def _cell(score: float, low: float, per_unit: float, cells: int) -> int:
-    """Cell of a score; scores outside are in the first or the last."""
-    at = (score - low) * per_unit
-    if at < 0.0:
-        return 0
-    return min(int(min(at, float(cells))), cells - 1)
+def _cells(scores: Reals, low: float, per_unit: float, cells: int, found: Places) -> None:
+    """Round scores (n,) to whole numbers, and find their cells: outside, the first or the last."""
+    last = float(cells - 1)
+    for j in range(scores.size):
+        whole = np.rint(scores[j] * SCALE)
+        scores[j] = whole
+        found[j] = np.int32(min(max((whole - low) * per_unit, 0.0), last))
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def _cells(values: Reals, low: float, per_unit: float, cells: int) -> Counts:
-    found = np.empty(values.size, np.int64)
-    for k in range(values.size):
-        found[k] = _cell(values[k], low, per_unit, cells)
-    return found
+def place(scores: Reals, table: Table, found: Places) -> None:
+    """Places of scores (n,) among u levels, written to `found` (n,).
 
-
-@dataclass(frozen=True)
-class Tally:
-    """Counts of scores by their place among u levels.
-
-    Attributes:
-        levels: The levels.
-        bin_of: Bin of every place (u + 1,): bins are coarser than places.
-        places: Scores with exactly k levels at or below them (u + 1,).
-        ties: Scores equal to level k (u,).
+    Args:
+        scores: Overwritten by whole numbers.
+        table: Of the levels.
+        found: 2 k for a score above k levels and below all others, 2 k + 1 for one equal to level
+            k, from 0.
     """
-
-    levels: Levels
-    bin_of: Places
-    places: Counts
-    ties: Counts
-
-    @classmethod
-    def of(cls, values: Reals, edges: Reals) -> "Tally":
-        """Nothing counted yet.
-
-        Args:
-            values: Levels (u,), rising, without doubles.
-            edges: Those of them that bound bins (e,), rising.
-        """
-        is_edge = np.isin(values, edges)
-        bin_of = np.concatenate([[0], np.cumsum(is_edge)]).astype(np.int32)
-        zeros = np.zeros(values.size + 1, dtype=np.int64)
-        return cls(Levels.of(values), bin_of, zeros, np.zeros(values.size, dtype=np.int64))
-
-    def add(self, scores: Reals, wanted: Mask) -> Counts:
-        """Count the wanted scores; how many fell into each bin (e + 1,).
-
-        Args:
-            scores: Any scores (a, b).
-            wanted: Which of them count (a, b).
-        """
-        table = (self.levels.values, self.levels.low, self.levels.per_unit, self.levels.first)
-        bins = np.zeros(int(self.bin_of[-1]) + 1, dtype=np.int64)
-        _count(scores, wanted, table, (self.places, self.ties, self.bin_of, bins))
-        return bins
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def _count(
-    scores: Reals,
-    wanted: Mask,
-    table: tuple[Reals, float, float, Places],
-    tally: tuple[Counts, Counts, Places, Counts],
-) -> None:
-    values, low, per_unit, first = table
-    places, ties, bin_of, bins = tally
-    cells, most = first.size - 1, values.size
-    for i in range(scores.shape[0]):
-        for j in range(scores.shape[1]):
-            if not wanted[i, j]:
-                continue
-            score = scores[i, j]
-            place = first[_cell(score, low, per_unit, cells)]
+    whole, first, low, per_unit = table
+    _cells(scores, low, per_unit, first.size - 1, found)
+    for j in range(scores.size):
+        score, cell = scores[j], found[j]
+        level = first[cell]
+        if first[cell + 1] - level > 1:
             # Cells rise with scores: no level of an earlier cell can be above this score.
-            while place < most and values[place] <= score:
-                place += 1
-            places[place] += 1
-            bins[bin_of[place]] += 1
-            if place > 0 and values[place - 1] == score:
-                ties[place - 1] += 1
+            while whole[level] < score:
+                level += 1
+        # No branch: whether a score is above the only level of its cell is a coin's toss.
+        found[j] = 2 * level + np.int32(whole[level] <= score) + np.int32(whole[level] < score)

@@ -1,46 +1,27 @@
 """Re-identification: do two views show one polyp? AUROC and AUPR over all pairs, exact.
 
-All unordered pairs of tracklets i < j of known polyp, of all procedures together; similarity is
-the cosine. Positive scores are sorted once and negative ones streamed past them in blocks, so that
+All unordered pairs of tracklets of known polyp, of all procedures together; similarity is the
+cosine. Positive scores are sorted once and negative ones streamed past them in blocks, so that
 no N x N matrix is ever held. Binned counts per procedure and pair of procedures are kept beside
 the figures, so that a bootstrap over procedures needs no similarity again.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from polyplink.associate.similarity import cosines, unit_rows
+from polyplink.associate.similarity import unit_rows
 from polyplink.errors import PolyplinkError
-from polyplink.evaluate.placing import Tally
+from polyplink.evaluate.pair_counts import Grouped, PairCounts, count_others
+from polyplink.evaluate.placing import Levels
 from polyplink.evaluate.samples import Samples
 
 Reals = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 
-ROWS = 1024  # rows of a block of similarities
-
-
-@dataclass(frozen=True)
-class PairCounts:
-    """How many pairs fall into each bin of similarity; bin b is [edges[b - 1], edges[b]).
-
-    Attributes:
-        edges: Bin edges, rising (e,).
-        positives: Pairs of one polyp, per procedure and bin (procedures, e + 1).
-        negatives: Pairs of two polyps, per pair of procedures and bin (pairs, e + 1).
-        first: First procedure of every pair of procedures (pairs,).
-        second: Second procedure (pairs,); the same one for pairs within a procedure.
-    """
-
-    edges: Reals
-    positives: Counts
-    negatives: Counts
-    first: Counts
-    second: Counts
+SAMPLED = 1_000_000  # negatives, about: enough to place the edges of bins
 
 
 @dataclass(frozen=True)
@@ -62,43 +43,6 @@ class Reid:
     negatives: int
     unlabelled: int
     counts: PairCounts | None
-
-
-Block = tuple[int, int, Reals, Mask, Mask]
-"""Procedures a <= b, scores between them, which are positive pairs and which negative ones."""
-
-
-def _blocks(unit: Reals, samples: Samples, every: int = 1) -> Iterator[Block]:
-    """All pairs in blocks; with `every` above 1 those of each `every`-th tracklet as the first."""
-    members = [
-        np.flatnonzero(samples.known & (samples.procedure == p))
-        for p in range(len(samples.procedures))
-    ]
-    for a, rows_a in enumerate(members):
-        for b in range(a, len(members)):
-            rows_b = members[b]
-            for start in range(0, rows_a.size, ROWS * every):
-                rows = rows_a[start : start + ROWS * every : every]
-                scores = cosines(unit[rows], unit[rows_b])  # (rows, rows_b)
-                if a != b:  # every pair occurs once, and a polyp is in one procedure
-                    nothing = np.zeros(scores.shape, dtype=np.bool_)
-                    yield a, b, scores, nothing, ~nothing
-                    continue
-                same = samples.polyp[rows][:, None] == samples.polyp[rows_b][None, :]
-                later = rows[:, None] < rows_b[None, :]  # i < j
-                yield a, b, scores, same & later, ~same & later
-
-
-def _positives(unit: Reals, samples: Samples) -> list[Reals]:
-    """Scores of the pairs of one polyp, procedure by procedure; of no other block."""
-    found = []
-    for p in range(len(samples.procedures)):
-        rows = np.flatnonzero(samples.known & (samples.procedure == p))
-        for start in range(0, rows.size, ROWS):
-            part = rows[start : start + ROWS]
-            same = samples.polyp[part][:, None] == samples.polyp[rows][None, :]
-            found.append(cosines(unit[part], unit[rows])[same & (part[:, None] < rows[None, :])])
-    return found
 
 
 def auroc_aupr(positive: Reals, negatives: Iterable[Reals]) -> tuple[float, float]:
@@ -139,63 +83,34 @@ def _pooled(times: Counts, below: Counts, up_to: Counts, total: int) -> tuple[fl
     return float(auroc), float(aupr)
 
 
-def binned_auroc_aupr(positives: Reals, negatives: Reals) -> tuple[Reals, Reals]:
-    """AUROC and average precision from counts per bin, all scores of a bin taken as equal.
-
-    The plain form of what `intervals.resample_reid` computes for all resamples at once.
-
-    Args:
-        positives: Positives per bin, bins rising (r, bins), one row per resample.
-        negatives: Negatives per bin (r, bins).
-
-    Returns:
-        AUROC (r,) and average precision (r,); NaN in a row without positives or negatives.
-    """
-    hits = positives[:, ::-1].cumsum(axis=1)[:, ::-1]  # positives in this bin or above
-    alarms = negatives[:, ::-1].cumsum(axis=1)[:, ::-1]
-    p, n = hits[:, 0], alarms[:, 0]
-    below = n[:, None] - alarms + negatives / 2  # negatives under a positive of this bin
-    with np.errstate(invalid="ignore", divide="ignore"):
-        auroc = (positives * below).sum(axis=1) / (p * n)
-        precision = np.where(hits > 0, hits / (hits + alarms), 0.0)
-        aupr = np.where(n > 0, (positives * precision).sum(axis=1) / p, np.nan)
-    return auroc, aupr
-
-
 def bin_edges(positive: Reals, negative: Reals, bins: int) -> Reals:
     """The quantiles of both kinds of scores, `bins` of each, without doubles (e,)."""
     shares = np.arange(bins) / bins
-    # inverted_cdf gives scores that occur, so that few positives each get a bin of their own.
-    quantiles = [np.quantile(s, shares, method="inverted_cdf") for s in (positive, negative)]
+    quantiles = []
+    for scores in (np.sort(positive), np.sort(negative)):
+        # Scores that occur (an inverted distribution), so that few positives each get a bin.
+        at = np.ceil(shares * scores.size).astype(np.int64) - 1
+        quantiles.append(scores[np.maximum(at, 0)])
     return np.unique(np.concatenate(quantiles))
 
 
-def _figures(positive: Reals, tally: Tally) -> tuple[float, float]:
-    """AUROC and average precision from the places of all negatives among the positives' levels."""
-    values = tally.levels.values
-    times = np.diff(np.searchsorted(np.sort(positive), values, side="right"), prepend=0)
-    below = np.cumsum(tally.places)[:-1]  # negatives < level
-    return _pooled(times, below, below + tally.ties, int(tally.places.sum()))
+def _binned(positive: Reals, procedure: Counts, procedures: int, edges: Reals) -> Counts:
+    """Positives (p,) per procedure and bin (procedures, e + 1)."""
+    bins = edges.size + 1
+    place = procedure * bins + np.searchsorted(edges, positive, side="right")  # (p,)
+    return np.bincount(place, minlength=procedures * bins).reshape(procedures, bins)
 
 
-def _tallied(unit: Reals, samples: Samples, tally: Tally, edges: Reals) -> PairCounts:
-    """One pass over all pairs: fills the tally with the negatives, and counts pairs by bin."""
-    procedures = len(samples.procedures)
-    first, second = np.triu_indices(procedures)
-    place = np.zeros((procedures, procedures), dtype=np.int64)
-    place[first, second] = np.arange(first.size)
-    bins = int(tally.bin_of[-1]) + 1
-    positives = np.zeros((procedures, bins), dtype=np.int64)
-    negatives = np.zeros((first.size, bins), dtype=np.int64)
-    ours = Tally.of(edges, edges)  # positives are counted by bin alone
-    for a, b, scores, is_positive, is_negative in _blocks(unit, samples):
-        negatives[place[a, b]] += tally.add(scores, is_negative)
-        if a == b:
-            positives[a] += ours.add(scores, is_positive)
-    return PairCounts(edges, positives, negatives, first, second)
+def _figures(positive: Reals, levels: Reals, places: Counts) -> tuple[float, float]:
+    """AUROC and average precision from the places of all negatives among u levels (2 u + 1,)."""
+    times = np.diff(np.searchsorted(np.sort(positive), levels, side="right"), prepend=0)
+    up_to = np.cumsum(places)
+    return _pooled(times, up_to[:-1:2], up_to[1::2], int(up_to[-1]))
 
 
-def reidentify(vectors: npt.ArrayLike, samples: Samples, *, bins: int = 1000) -> Reid:
+def reidentify(
+    vectors: npt.ArrayLike, samples: Samples, *, bins: int = 1000, threads: int | None = None
+) -> Reid:
     """AUROC and AUPR over all pairs of tracklets of known polyp.
 
     Args:
@@ -203,6 +118,7 @@ def reidentify(vectors: npt.ArrayLike, samples: Samples, *, bins: int = 1000) ->
         samples: Whose they are.
         bins: Quantiles of the positive and of the negative scores that bound the bins of
             `PairCounts`; the figures themselves are exact.
+        threads: How many; None for one a core. The result is the same.
 
     Raises:
         PolyplinkError: If there is not one vector per sample, or a vector is zero or not finite.
@@ -211,15 +127,18 @@ def reidentify(vectors: npt.ArrayLike, samples: Samples, *, bins: int = 1000) ->
     n = len(samples.tracklet_ids)
     if len(unit) != n:
         raise PolyplinkError(f"{len(unit)} vectors for {n} tracklets", "give one per tracklet")
-    positive = np.concatenate([np.zeros(0), *_positives(unit, samples)])
-    known = int(samples.known.sum())
+    grouped = Grouped.of(unit, samples)
+    positive, procedure = grouped.own()  # (p,)
+    known = len(grouped.rows)
     negatives = known * (known - 1) // 2 - positive.size
     if not positive.size or not negatives:
         return Reid(None, None, positive.size, negatives, samples.unlabelled, None)
-    step = 1 + n * n // 2_000_000  # about a million negatives place the edges well enough
-    sample = [scores[negative] for _, _, scores, _, negative in _blocks(unit, samples, step)]
-    edges = bin_edges(positive, np.concatenate(sample), bins)
-    tally = Tally.of(np.union1d(positive, edges), edges)
-    counts = _tallied(unit, samples, tally, edges)
-    auroc, aupr = _figures(positive, tally)
+    sample = grouped.some_others(1 + n * n // (2 * SAMPLED), threads=threads)
+    edges = bin_edges(positive, sample, bins)
+    levels = Levels.of(np.union1d(positive, edges))
+    places, others = count_others(grouped, levels, edges, threads=threads)
+    first, second = np.triu_indices(grouped.procedures)
+    own = _binned(positive, procedure, grouped.procedures, edges)
+    counts = PairCounts(edges, own, others, first, second)
+    auroc, aupr = _figures(positive, levels.values, places)
     return Reid(auroc, aupr, positive.size, negatives, samples.unlabelled, counts)

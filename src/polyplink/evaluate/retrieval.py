@@ -2,7 +2,7 @@
 
 Every tracklet of the test procedures queries all others; similarity is the cosine. Average
 precision is the mean over a query's matches of the precision at their ranks. Figures come from
-ranks, found by counting larger scores, a block of queries at a time.
+ranks, found by counting larger scores, a block of similarities at a time.
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from polyplink.associate.similarity import unit_rows
 from polyplink.errors import PolyplinkError
-from polyplink.evaluate.overtaking import precision_and_best
+from polyplink.evaluate.overtaking import BLOCK, precision_and_best
 from polyplink.evaluate.samples import Samples
 
 Reals = npt.NDArray[np.float64]
@@ -78,13 +78,16 @@ class Retrieval:
         return float(self.hit5[self.valid].mean()) if self.valid.any() else None
 
 
-def retrieve(vectors: npt.ArrayLike, samples: Samples, *, block: int = 512) -> Retrieval:
+def retrieve(
+    vectors: npt.ArrayLike, samples: Samples, *, block: int = BLOCK, threads: int | None = None
+) -> Retrieval:
     """Let every tracklet query all others of all procedures.
 
     Args:
         vectors: Embeddings (n, d) of the samples.
         samples: Whose they are.
-        block: Queries whose similarities are held in memory at a time.
+        block: Rows and columns of the similarities that a thread holds in memory at a time.
+        threads: How many; None for one a core. The result is the same.
 
     Raises:
         PolyplinkError: If there is not one vector per sample, or a vector is zero or not finite.
@@ -97,7 +100,7 @@ def retrieve(vectors: npt.ArrayLike, samples: Samples, *, block: int = 512) -> R
     best = np.zeros(n, dtype=np.int64)
     gallery = np.flatnonzero(samples.known)
     ap[gallery], best[gallery] = precision_and_best(
-        unit[gallery], samples.polyp[gallery], block=block
+        unit[gallery], samples.polyp[gallery], block=block, threads=threads
     )
     valid = best > 0
     hit1, hit5 = valid & (best <= 1), valid & (best <= 5)

@@ -1,0 +1,184 @@
+"""All pairs of tracklets counted by their similarity, in one pass, a block at a time.
+
+Rows are sorted by procedure and polyp, so that a row's partners of other polyps are those after
+the last row of its own: every pair occurs once, and half of the similarities are never computed.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+from polyplink.associate.similarity import cosines
+from polyplink.evaluate.exact import own_cosines
+from polyplink.evaluate.placing import Levels, Table, place
+from polyplink.evaluate.samples import Samples
+from polyplink.evaluate.side_by_side import side_by_side
+
+Reals = npt.NDArray[np.float64]
+Counts = npt.NDArray[np.int64]
+Places = npt.NDArray[np.int32]
+Wide = npt.NDArray[np.int32 | np.int64]
+
+ROWS = 256  # of a block of similarities
+COLUMNS = 480
+NARROW = 2**31  # pairs that counts of 32 bits can hold
+PICKED = 64  # rows of a block of those that are looked at first
+
+
+@dataclass(frozen=True)
+class PairCounts:
+    """How many pairs fall into each bin of similarity; bin b is [edges[b - 1], edges[b]).
+
+    Attributes:
+        edges: Bin edges, rising (e,).
+        positives: Pairs of one polyp, per procedure and bin (procedures, e + 1).
+        negatives: Pairs of two polyps, per pair of procedures and bin (pairs, e + 1).
+        first: First procedure of every pair of procedures (pairs,).
+        second: Second procedure (pairs,); the same one for pairs within a procedure.
+    """
+
+    edges: Reals
+    positives: Counts
+    negatives: Counts
+    first: Counts
+    second: Counts
+
+
+@dataclass(frozen=True)
+class Grouped:
+    """The n tracklets of known polyp, sorted by procedure and polyp.
+
+    Attributes:
+        rows: Their rows of length 1 (n, d).
+        procedure: Procedure of each (n,), rising.
+        stop: One past the last row of each row's polyp (n,).
+        procedures: How many there are, those without a row included.
+    """
+
+    rows: Reals
+    procedure: Counts
+    stop: Counts
+    procedures: int
+
+    @classmethod
+    def of(cls, unit: Reals, samples: Samples) -> "Grouped":
+        """Sort the rows (n, d) of samples; those of unknown polyp are left out."""
+        known = np.flatnonzero(samples.known)
+        order = known[np.lexsort((samples.polyp[known], samples.procedure[known]))]
+        polyp = samples.polyp[order]
+        ends = np.append(np.flatnonzero(np.diff(polyp)) + 1, len(order))
+        stop = ends[np.searchsorted(ends, np.arange(len(order)), side="right")]
+        rows = np.ascontiguousarray(unit[order])
+        return cls(rows, samples.procedure[order], stop, len(samples.procedures))
+
+    def own(self) -> tuple[Reals, Counts]:
+        """Scores of all pairs of one polyp (p,), and the procedure of each (p,)."""
+        later = self.stop - np.arange(len(self.rows)) - 1  # (n,) partners after each row
+        return own_cosines(self.rows, self.stop), np.repeat(self.procedure, later)
+
+    def some_others(self, every: int, *, threads: int | None = None) -> Reals:
+        """Scores of the pairs of two polyps whose first is each `every`-th row, in any order."""
+
+        def work(starts: Iterator[int]) -> Reals:
+            found = [np.zeros(0)]
+            for start in starts:
+                picked = np.arange(start, min(start + step, n), every)
+                scores = cosines(self.rows[picked], self.rows[start:])  # (picked, n - start)
+                found.append(scores[columns[start:] >= self.stop[picked, None]])
+            return np.concatenate(found)
+
+        n, step = len(self.rows), PICKED * every
+        columns = np.arange(n)
+        return np.concatenate(side_by_side(work, range(0, n, step), threads))
+
+
+def pair_rows(procedures: int) -> Counts:
+    """The row of pair (a, b), a <= b, is this (procedures,) at a, plus b."""
+    a = np.arange(procedures)
+    return a * procedures - a * (a + 1) // 2
+
+
+def _jobs(grouped: Grouped) -> list[tuple[int, int]]:
+    """Rows from and to: procedures that no other job has, as counts are written by procedure."""
+    ends = np.flatnonzero(np.diff(grouped.procedure, append=-1)) + 1
+    jobs, start = [], 0
+    for end in ends.tolist():
+        if end - start >= ROWS or end == len(grouped.rows):
+            jobs.append((start, end))
+            start = end
+    return jobs
+
+
+def count_others(
+    grouped: Grouped, levels: Levels, edges: Reals, *, threads: int | None = None
+) -> tuple[Counts, Counts]:
+    """Count the pairs of two polyps by their place among levels, and by bin.
+
+    Args:
+        grouped: The tracklets.
+        levels: The u levels.
+        edges: Those of them that bound bins (e,), rising.
+        threads: How many; None for one a core. The result is the same.
+
+    Returns:
+        Pairs at each place (2 u + 1,), see `place`; pairs per pair of procedures and bin
+        (pairs, e + 1).
+    """
+    # Places 2 k and 2 k + 1 lie below level k, and at it: an edge begins its bin.
+    at_or_below = np.searchsorted(edges, levels.values, side="right")  # (u,)
+    below = np.searchsorted(edges, levels.values, side="left")
+    bin_of = np.append(np.stack([below, at_or_below], axis=1).ravel(), edges.size).astype(np.int32)
+    pairs = grouped.procedures * (grouped.procedures + 1) // 2
+    # Counts half as wide where they suffice: caches hold more of them.
+    count: type = np.int32 if len(grouped.rows) ** 2 // 2 < NARROW else np.int64
+    bins: Wide = np.zeros((pairs, edges.size + 1), dtype=count)
+    layout = (grouped.procedure, grouped.stop, pair_rows(grouped.procedures))
+    rows = grouped.rows
+
+    def work(jobs: Iterator[tuple[int, int]]) -> Counts:
+        places: Wide = np.zeros(bin_of.size, dtype=count)
+        room = np.empty(ROWS * COLUMNS)
+        for start, end in jobs:
+            for i in range(start, end, ROWS):
+                left = rows[i : min(i + ROWS, end)]  # (a, d)
+                for j in range(i, len(rows), COLUMNS):
+                    right = rows[j : j + COLUMNS]  # (b, d)
+                    scores = room[: len(left) * len(right)].reshape(len(left), len(right))
+                    np.matmul(left, right.T, out=scores)
+                    _count(scores, (i, j), layout, levels.table, (places, bin_of, bins))
+        return places.astype(np.int64)
+
+    places = sum(side_by_side(work, _jobs(grouped), threads))
+    return np.asarray(places), bins.astype(np.int64)
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _count(
+    scores: Reals,
+    corner: tuple[int, int],
+    layout: tuple[Counts, Counts, Counts],
+    table: Table,
+    counts: tuple[Wide, Places, Wide],
+) -> None:
+    """Count a block of scores (a, b), which are overwritten, row by row."""
+    procedure, stop, pair_row = layout
+    places, bin_of, bins = counts
+    width = scores.shape[1]
+    found = np.empty(width, np.int32)
+    for i in range(scores.shape[0]):
+        row = corner[0] + i
+        begin = max(stop[row] - corner[1], 0)
+        if begin >= width:
+            continue
+        place(scores[i, begin:], table, found[begin:])
+        for j in range(begin, width):
+            places[found[j]] += 1
+        while begin < width:  # one procedure after the other
+            partner = procedure[corner[1] + begin]
+            own = bins[pair_row[procedure[row]] + partner]
+            while begin < width and procedure[corner[1] + begin] == partner:
+                own[bin_of[found[begin]]] += 1
+                begin += 1

@@ -1,0 +1,102 @@
+import numpy as np
+import pytest
+
+import polyplink.evaluate.pair_counts as module
+from polyplink.associate.similarity import cosines, unit_rows
+from polyplink.evaluate.pair_counts import Grouped, count_others, pair_rows
+from polyplink.evaluate.placing import Levels
+from polyplink.evaluate.samples import Samples
+from tests.evaluate.made import made
+
+
+def pairs(grouped: Grouped) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Pairs i < j of sorted rows: i, j, and whether they are of one polyp."""
+    i, j = np.triu_indices(len(grouped.rows), k=1)
+    return i, j, j < grouped.stop[i]
+
+
+def test_rows_are_sorted_and_the_unknown_left_out() -> None:
+    vectors, samples, names = made(unknown=4)
+    grouped = Grouped.of(unit_rows(vectors), samples)
+    assert len(grouped.rows) == 26
+    assert (np.diff(grouped.procedure) >= 0).all()
+    known = [name for name in names if name is not None]
+    i, _, same = pairs(grouped)
+    assert same.sum() == sum(known.count(n) * (known.count(n) - 1) // 2 for n in set(known))
+    assert i.size - same.sum() == grouped.some_others(1).size
+
+
+def test_scores_are_those_of_the_matrix() -> None:
+    vectors, samples, _ = made(noise=2.0)
+    grouped = Grouped.of(unit_rows(vectors), samples)
+    i, j, same = pairs(grouped)
+    scores = cosines(grouped.rows, grouped.rows)[i, j]
+    own, procedure = grouped.own()
+    np.testing.assert_allclose(own, scores[same], rtol=0, atol=1.1e-12)
+    np.testing.assert_array_equal(procedure, grouped.procedure[i[same]])
+    others = np.sort(grouped.some_others(1))
+    np.testing.assert_allclose(others, np.sort(scores[~same]), rtol=0, atol=1.1e-12)
+
+
+@pytest.mark.parametrize("every", [2, 5])
+@pytest.mark.parametrize("picked", [1, 64])
+def test_some_others_are_those_of_each_so_many(
+    every: int, picked: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "PICKED", picked)
+    vectors, samples, _ = made(noise=2.0)
+    grouped = Grouped.of(unit_rows(vectors), samples)
+    i, j, same = pairs(grouped)
+    kept = ~same & (i % every == 0)
+    expected = np.sort(cosines(grouped.rows, grouped.rows)[i[kept], j[kept]])
+    found = np.sort(grouped.some_others(every, threads=3))
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1.1e-12)
+
+
+def test_pair_rows_are_those_of_a_triangle() -> None:
+    first, second = np.triu_indices(5)
+    np.testing.assert_array_equal(pair_rows(5)[first] + second, np.arange(15))
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "threads", "narrow"),
+    [(1, 1, 1, 2**31), (3, 7, 4, 2**31), (256, 480, 1, 2**31), (256, 480, 1, 0)],
+)
+def test_counts_equal_a_search_of_every_score(
+    rows: int, columns: int, threads: int, narrow: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "NARROW", narrow)
+    monkeypatch.setattr(module, "ROWS", rows)
+    monkeypatch.setattr(module, "COLUMNS", columns)
+    rng = np.random.default_rng(5)
+    vectors = rng.integers(-2, 3, (60, 4)) + 0.5  # few directions: many scores tie
+    polyp = rng.integers(0, 14, 60)
+    samples = Samples.of(
+        [f"t{i}" for i in range(60)],
+        [f"v{p % 5}" for p in polyp],
+        [f"p{p}" for p in polyp],
+        [0] * 60,
+    )
+    grouped = Grouped.of(unit_rows(vectors), samples)
+    levels = np.unique(grouped.own()[0])
+    edges = levels[::3]
+    places, bins = count_others(grouped, Levels.of(levels), edges, threads=threads)
+    i, j, same = pairs(grouped)
+    scores = cosines(grouped.rows, grouped.rows)[i, j][~same]
+    place = np.searchsorted(levels, scores, "left") + np.searchsorted(levels, scores, "right")
+    np.testing.assert_array_equal(places, np.bincount(place, minlength=2 * levels.size + 1))
+    expected = np.zeros_like(bins)
+    row = pair_rows(5)[grouped.procedure[i[~same]]] + grouped.procedure[j[~same]]
+    np.add.at(expected, (row, np.searchsorted(edges, scores, "right")), 1)
+    np.testing.assert_array_equal(bins, expected)
+
+
+def test_jobs_share_no_procedure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "ROWS", 10)
+    vectors, samples, _ = made()
+    grouped = Grouped.of(unit_rows(vectors), samples)
+    jobs = module._jobs(grouped)
+    assert [start for start, _ in jobs] == [0, *[end for _, end in jobs[:-1]]]
+    assert jobs[-1][1] == len(grouped.rows)
+    procedures = [set(grouped.procedure[start:end].tolist()) for start, end in jobs]
+    assert sum(map(len, procedures)) == len(set.union(*procedures)) == 4
