@@ -75,3 +75,16 @@ def test_pixels_are_scaled_once_and_lie_channels_last() -> None:
     naive = (frames[1, 4, 6, 2].item() / 255 - 0.45) / 0.225
     assert pixels[1, 2, 4, 6].item() == pytest.approx(naive, abs=1e-6)
     assert torch.allclose(to_pixels(frames.float() / 255, mean, std), pixels)
+
+
+@pytest.mark.parametrize("shape", [(2, 5, 7, 3), (0, 5, 7, 3), (1, 1, 1, 3), (3, 24, 40, 3)])
+def test_pixels_equal_those_made_step_by_step(shape: tuple[int, ...]) -> None:
+    frames = torch.randint(0, 256, shape, dtype=torch.uint8)
+    before = frames.clone()
+    mean = torch.tensor([0.485, 0.456, 0.406]).reshape(3, 1, 1)
+    std = torch.tensor([0.229, 0.224, 0.225]).reshape(3, 1, 1)
+    plain = (frames.permute(0, 3, 1, 2).float() / 255.0 - mean) / std
+    assert torch.equal(to_pixels(frames, mean, std), plain)
+    turned = frames.transpose(1, 2)  # does not lie in one piece
+    assert torch.equal(to_pixels(turned, mean, std), plain.transpose(2, 3))
+    assert torch.equal(frames, before)
