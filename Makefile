@@ -7,11 +7,11 @@ READY := $(VENV)/.ready
 # A second busy process makes spinning OpenMP threads many times slower.
 export OMP_WAIT_POLICY ?= PASSIVE
 
-.PHONY: help install demo test check bench study clean
+.PHONY: help install demo test check bench bench-gpu study clean
 .DEFAULT_GOAL := help
 
 help: ## Say what there is to make
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
 
 # uv installs in seconds what pip takes minutes for; wheels of your own come from PIP_FIND_LINKS.
 # Compiled at once: every command would otherwise compile torch anew where Python may not write.
@@ -41,6 +41,10 @@ study: $(READY) ## Slow studies: is the simulator as hard as it should be?
 
 bench: $(READY) ## The hot paths against their rivals; names what fell behind the recorded ratios
 	$(BIN)/polyplink bench --compare
+
+bench-gpu: $(READY) ## All that a GPU is used for, and where the time of a training step goes
+	$(BIN)/polyplink bench step precision simulate sweep --device cuda --json \
+		--profile bench-step.txt
 
 clean: ## Remove what was built; keeps your data
 	rm -rf $(VENV) demo-out .pytest_cache .mypy_cache .ruff_cache .hypothesis dist

@@ -23,6 +23,7 @@ def test_a_result_bears_its_name_in_the_catalogue_and_is_json(name: str) -> None
         "equal",
         "rate",
         "peak_mb",
+        "also",
     ]
 
 

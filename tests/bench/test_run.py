@@ -1,11 +1,13 @@
 import pytest
+import torch
 
 from polyplink.bench import CATALOGUE, run_benches
+from polyplink.bench.run import chosen_benches
 from polyplink.errors import PolyplinkError
 
 
 def test_one_benchmark_at_a_size() -> None:
-    (result,) = run_benches("tracklets", 400)
+    (result,) = run_benches(["tracklets"], 400)
     assert (result.name, result.size, result.equal) == ("tracklets", 400, True)
     assert "faster than" in result.line()
     assert result.line().endswith("equal")
@@ -13,6 +15,22 @@ def test_one_benchmark_at_a_size() -> None:
 
 def test_an_unknown_name_gets_the_nearest_or_all() -> None:
     with pytest.raises(PolyplinkError, match="did you mean tracklets"):
-        next(run_benches("trackets"))
+        next(run_benches(["trackets"]))
     with pytest.raises(PolyplinkError, match="choose one of: " + ", ".join(CATALOGUE)):
-        next(run_benches("xyz"))
+        next(run_benches(["xyz"]))
+
+
+def test_a_gpu_is_for_those_that_use_one() -> None:
+    able = [CATALOGUE[name] for name in ("sweep", "step", "precision", "simulate")]
+    assert chosen_benches([], "cuda") == able
+    assert len(chosen_benches([], "auto")) == len(CATALOGUE)
+    with pytest.raises(PolyplinkError, match="no GPU is used for bags, reid; leave --device out"):
+        chosen_benches(["bags", "step", "reid"], "cuda")
+
+
+def test_a_gpu_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(PolyplinkError, match="no device 'tpu'; give auto, cpu or cuda"):
+        next(run_benches(["step"], 8, "tpu"))
+    if not torch.cuda.is_available():
+        with pytest.raises(PolyplinkError, match="no device 'cuda' here"):
+            next(run_benches(["step"], 8, "cuda"))

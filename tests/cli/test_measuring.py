@@ -1,4 +1,5 @@
 import json
+from pathlib import Path
 
 import pytest
 
@@ -33,3 +34,11 @@ def test_ratios_are_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     assert polyplink("bench", "bags", "--size", "64", "--record").exit_code == 0
     assert kept == ["bags"]
+
+
+def test_a_profile_is_of_a_step(tmp_path: Path) -> None:
+    assert_refused(polyplink("bench", "bags", "--profile", tmp_path / "p"), "is for the path step")
+
+
+def test_a_gpu_is_refused_to_paths_that_use_none() -> None:
+    assert_refused(polyplink("bench", "bags", "--device", "cuda"), "no GPU is used for bags")

@@ -2,8 +2,8 @@
 
 import time
 import tracemalloc
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -30,6 +30,7 @@ class BenchResult:
             nobody asks for it.
         peak_mb: Most memory that ours took in the measured path, in millions of bytes; null where
             nobody asks for it.
+        also: Other figures, by what they are.
     """
 
     name: str
@@ -42,6 +43,7 @@ class BenchResult:
     equal: bool
     rate: float | None = None
     peak_mb: float | None = None
+    also: Mapping[str, float] = field(default_factory=dict)
 
     def line(self) -> str:
         """The result on one line, for reading."""
@@ -54,6 +56,7 @@ class BenchResult:
             said.append(f"{self.rate:.1f} a second")
         if self.peak_mb is not None:
             said.append(f"{self.peak_mb:.0f} MB at most")
+        said.extend(f"{what}: {value:.4g}" for what, value in self.also.items())
         said.append("equal" if self.equal else "NOT EQUAL")
         return ", ".join(said)
 
@@ -69,10 +72,13 @@ def against(
     equal: bool,
     rate: float | None = None,
     peak_mb: float | None = None,
+    also: Mapping[str, float] | None = None,
 ) -> BenchResult:
     """A result with its ratio filled in."""
     ratio = rival_s / ours_s
-    return BenchResult(name, rival, size, ours_s, rival_s, ratio, exponent, equal, rate, peak_mb)
+    return BenchResult(
+        name, rival, size, ours_s, rival_s, ratio, exponent, equal, rate, peak_mb, also or {}
+    )
 
 
 def most_memory(fn: Callable[[], object]) -> float:

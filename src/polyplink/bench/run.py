@@ -1,22 +1,60 @@
 """Running benchmarks by name."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from polyplink.bench.catalogue import CATALOGUE
+import torch
+
+from polyplink.bench.catalogue import CATALOGUE, Bench
 from polyplink.bench.harness import BenchResult
-from polyplink.errors import find_named
+from polyplink.encoders import pick_device
+from polyplink.errors import PolyplinkError, find_named
+
+DEVICES = ("auto", "cpu", "cuda")
 
 
-def run_benches(name: str | None = None, size: int | None = None) -> Iterator[BenchResult]:
-    """Run one benchmark, or all, and yield each result as it is there.
-
-    Args:
-        name: A key of `CATALOGUE`; None for all.
-        size: The size to measure at; None for each one's own.
+def chosen_benches(names: Sequence[str], device: str) -> list[Bench]:
+    """The benchmarks of some names; without names all, or on a GPU all that can use one.
 
     Raises:
-        PolyplinkError: If there is no such benchmark.
+        PolyplinkError: If there is no such benchmark, or a GPU is asked of one that uses none.
     """
-    chosen = CATALOGUE if name is None else {name: find_named("benchmark", name, CATALOGUE)}
-    for bench in chosen.values():
-        yield bench.run(bench.size if size is None else size)
+    able = [name for name, bench in CATALOGUE.items() if bench.run_on is not None]
+    if not names:
+        return [CATALOGUE[name] for name in (able if device == "cuda" else CATALOGUE)]
+    found = [find_named("benchmark", name, CATALOGUE) for name in names]
+    unable = [name for name in names if name not in able]
+    PolyplinkError.unless(
+        device != "cuda" or not unable,
+        f"no GPU is used for {', '.join(unable)}",
+        f"leave --device out, or name some of {', '.join(able)}",
+    )
+    return found
+
+
+def bench_device(name: str) -> torch.device:
+    """The device of "auto", "cpu" or "cuda".
+
+    Raises:
+        PolyplinkError: If it is another, or not there.
+    """
+    PolyplinkError.unless(name in DEVICES, f"no device {name!r}", "give auto, cpu or cuda")
+    return pick_device(name)
+
+
+def run_benches(
+    names: Sequence[str] = (), size: int | None = None, device: str = "auto"
+) -> Iterator[BenchResult]:
+    """Run some benchmarks, or all, and yield each result as it is there.
+
+    Args:
+        names: Keys of `CATALOGUE`; none for all.
+        size: The size to measure at; None for each one's own.
+        device: "auto" (a GPU where there is one), "cpu" or "cuda".
+
+    Raises:
+        PolyplinkError: If there is no such benchmark, or no such device for it.
+    """
+    benches, where = chosen_benches(names, device), bench_device(device)
+    for bench in benches:
+        at = bench.size if size is None else size
+        yield bench.run(at) if bench.run_on is None else bench.run_on(at, where)

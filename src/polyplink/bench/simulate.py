@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from polyplink.bench.harness import BenchResult, against, best_of, growth
+from polyplink.encoders import pick_device
 from polyplink.simulate.boxes import boxes_of
 from polyplink.simulate.cast import procedure_specs
 from polyplink.simulate.crops import one_thread
@@ -102,9 +103,8 @@ def rate_alone(device: str, count: int, side: int) -> float:
 
 
 @one_thread()
-def measure(size: int, side: int, workers: int) -> BenchResult:
-    """As `run`, at any side and with any number of processes."""
-    device = "cuda" if torch.cuda.is_available() else "cpu"
+def measure(size: int, side: int, workers: int, device: str = "cpu") -> BenchResult:
+    """As `run_on`, at any side and with any number of processes."""
     images, masks = draw(device, size, side)
     start = time.perf_counter()
     plain, plain_masks = draw(device, size, side, plain_march)
@@ -125,12 +125,17 @@ def measure(size: int, side: int, workers: int) -> BenchResult:
     )
 
 
-def run(size: int = CROPS) -> BenchResult:
-    """Measure `Renderer.windows`; size is crops of 232 x 232 pixels, at least 8.
+def run_on(size: int, device: torch.device) -> BenchResult:
+    """Measure `Renderer.windows` on a device; size is crops of 232 x 232 pixels, at least 8.
 
-    Drawn on the GPU where there is one. Seconds are those of one process with one thread; the
+    Seconds are those of one process with one thread; the
     rate is that of one process a core, or of the GPU at 256 crops or more at a time. Both draw
     all there is (colours, light, effects, noise) and differ in how they find the surface: equal
     means pictures within one grey level on average and masks alike but for 1 % of the pixels.
     """
-    return measure(size, SIDE, os.cpu_count() or 1)
+    return measure(size, SIDE, os.cpu_count() or 1, device.type)
+
+
+def run(size: int = CROPS) -> BenchResult:
+    """Measure `Renderer.windows`, on a GPU where there is one: see `run_on`."""
+    return run_on(size, pick_device())

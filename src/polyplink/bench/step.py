@@ -1,151 +1,173 @@
-"""A training step of NTSSL with its loader, against the same step fed from a constant tensor."""
+"""A step of `polyplink train ntssl` with its loader, against the same fed a constant tensor."""
 
-import dataclasses
-from collections.abc import Callable
-from dataclasses import dataclass
+import itertools
+import math
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
 
-import numpy as np
 import torch
 
+from polyplink.bench.crops import made_prepared
 from polyplink.bench.harness import BenchResult, against, best_of, growth
-from polyplink.encoders import EncoderConfig, Projector, TrackletEncoder, place, precision
-from polyplink.learn.bags import sampled_bags
-from polyplink.learn.noise_aware import symmetric_noise_aware
+from polyplink.encoders import EncoderConfig, pick_device
+from polyplink.learn import TrainConfig
+from polyplink.learn.epoch import Batch, batches, rng_of
+from polyplink.learn.fragment_set import FragmentSet
+from polyplink.learn.model import Model
+from polyplink.recipes.ntssl import ntssl, ntssl_demo
+from polyplink.tracklets import Prepared
 
-MEMBERS = 5  # of a bag: the anchor and four more
-LENGTH = 8  # frames of a fragment
-TEMPERATURE = 0.07
-FRAGMENTS = 240  # of the resident set
+BAGS = 12
+EPOCHS, FRAGMENTS = 50, 7_000  # of the paper's training on 27 procedures; each anchors a bag
+PROFILED = 3  # steps under the profiler
 CLOSE = {"cuda": 0.05, "cpu": 1e-4}  # of losses: bf16 against float32, and float32 against itself
 
 
-@dataclass(frozen=True)
-class Scale:
-    """How large a step is.
-
-    Attributes:
-        side: Width and height of a crop, pixels.
-        encoder: The tracklet encoder.
-    """
-
-    side: int
-    encoder: EncoderConfig
+def recipe(device: torch.device) -> TrainConfig:
+    """The paper's recipe from random weights on a GPU; on a CPU its small sibling at 32 pixels."""
+    if device.type == "cuda":
+        return replace(ntssl(), encoder=EncoderConfig())
+    demo = ntssl_demo()
+    return replace(demo, prepare=replace(demo.prepare, size=32), fragment_length=8)
 
 
-BAGS = 12
-PAPER = Scale(232, EncoderConfig())
-SMALL = Scale(
-    32,
-    EncoderConfig(frame_encoder="timm:test_resnet", width=64, layers=1, heads=4, feedforward=128),
-)
+class Fed(FragmentSet):
+    """A fragment set whose pixels lie ready: the same tensor whatever is asked for."""
+
+    def __init__(self, data: FragmentSet, crops: torch.Tensor) -> None:
+        self.__dict__.update(vars(data))
+        self._ready = crops  # m*s h w 3
+
+    def pixels(self, clips: object) -> torch.Tensor:
+        """The tensor."""
+        return self._ready
 
 
 class Stepper:
-    """A model, crops that lie on its device, and the step that reads them.
+    """The training loop's own model, fragments and bags, a step at a time.
 
     Attributes:
-        crops: All crops (fragments s, side, side, 3), uint8, on the device.
+        model: Encoder, projector and optimiser.
+        data: The fragments, with their crops on the device.
+        batches: Batches of an epoch in the middle of the training.
     """
 
-    def __init__(self, scale: Scale, device: torch.device) -> None:
-        torch.manual_seed(0)
-        self.device = device
-        config = dataclasses.replace(scale.encoder, dropout=0.0)  # so that losses can be compared
-        self.encoder = place(TrackletEncoder(config), device)
-        self.projector = place(Projector(config), device)
-        self.parameters = [*self.encoder.parameters(), *self.projector.parameters()]
-        self.optimizer = torch.optim.AdamW(
-            self.parameters, lr=1e-5, weight_decay=1e-4, fused=device.type == "cuda"
-        )
-        shape = (FRAGMENTS * LENGTH, scale.side, scale.side, 3)
-        self.crops = torch.randint(0, 256, shape, dtype=torch.uint8, device=device)
-        self._rng = np.random.default_rng(0)
+    def __init__(
+        self, config: TrainConfig, prepared: Prepared, device: torch.device, bags: int
+    ) -> None:
+        self.model = Model(config, device)
+        self.data = FragmentSet(prepared, prepared.procedures, config.fragment_length, device)
+        self.drawn = config.bags.draw(self.data, 0.5, bags, rng_of(config.seed))
+        self.batches = list(batches(self.drawn.bags, bags, device))
+        self._next = itertools.cycle(self.batches)
+        self._generator = torch.Generator().manual_seed(config.seed)
 
-    def draw(self, bags: int) -> np.ndarray:
-        """Rows of the crops of some bags of 5 fragments, as an epoch draws them (n s,)."""
-        procedures = np.arange(FRAGMENTS) % 8
-        positions = self._rng.random(FRAGMENTS)
-        drawn = sampled_bags(procedures, positions, MEMBERS - 1, 6.0, self._rng)
-        fragments = drawn.members[:bags].reshape(-1)  # n
-        return (fragments[:, None] * LENGTH + np.arange(LENGTH)).reshape(-1)
-
-    def load(self, rows: np.ndarray) -> torch.Tensor:
-        """The crops of a batch (n s, h, w, 3), an index into those on the device."""
-        return self.crops[torch.from_numpy(rows).to(self.device, non_blocking=True)]
-
-    def loss(self, frames: torch.Tensor, *, plain: bool = False) -> torch.Tensor:
-        """Both levels of the loss; `plain` computes all of it in float32."""
-        fragments = len(frames) // LENGTH
-        bag = torch.arange(fragments // MEMBERS, device=self.device).repeat_interleave(MEMBERS)
-        with precision(torch.device("cpu") if plain else self.device):
-            tokens = self.encoder(frames, [LENGTH] * fragments)
-            tracklets = self.projector(tokens.tracklet)  # n d
-            each = self.projector(tokens.frames)  # n s d
-        return symmetric_noise_aware(tracklets, bag, TEMPERATURE) + symmetric_noise_aware(
-            each, bag.repeat_interleave(LENGTH), TEMPERATURE
+    def ready(self, batch: Batch) -> Fed:
+        """The fragments with the crops of one batch gathered beforehand, one by one."""
+        rows = self.drawn.clips[batch.fragments].reshape(-1)
+        return Fed(
+            self.data, torch.cat([self.data.pixels(rows[i : i + 1]) for i in range(len(rows))])
         )
 
-    def step(self, frames: torch.Tensor) -> None:
-        """Forward, backward, AdamW."""
-        loss = self.loss(frames)
-        self.optimizer.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
-        self.optimizer.step()
+    def step(self, data: FragmentSet | None = None) -> None:
+        """Crops, augmentation, forward, loss, backward, AdamW, and the wait for all of it.
 
-    def wait(self) -> None:
-        """Until the device has done all it was given."""
-        if self.device.type == "cuda":
-            torch.cuda.synchronize(self.device)
+        With `data` given, the first batch, its crops read from there.
+        """
+        self.model.mode(training=True)
+        batch = next(self._next) if data is None else self.batches[0]
+        self.model.learn(data or self.data, self.drawn, [batch], self._generator)
+        if self.data.device.type == "cuda":
+            torch.cuda.synchronize(self.data.device)
 
+    def loss(self, data: FragmentSet, *, exact: bool) -> float:
+        """The loss of the first batch without dropout and augmentation; `exact` in float32."""
+        self.model.mode(training=False)
+        self.model.exact = exact
+        with torch.no_grad():
+            found = self.model.config.loss(self.model.views(data, self.drawn, self.batches[0]))
+        self.model.exact = False
+        return float(found)
 
-def gap(stepper: Stepper, bags: int) -> float:
-    """How far the loss of the fast path is from the plain one's, as a share of it."""
-    rows = stepper.draw(bags)
-    plain = torch.stack([stepper.crops[int(row)] for row in rows])
-    with torch.no_grad():
-        expected = float(stepper.loss(plain, plain=True))
-        found = float(stepper.loss(stepper.load(rows)))
-    return abs(found - expected) / abs(expected)
-
-
-def _call(stepper: Stepper, bags: int, constant: bool) -> Callable[[], None]:
-    frames = stepper.load(stepper.draw(bags))
-
-    def call() -> None:
-        stepper.step(frames if constant else stepper.load(stepper.draw(bags)))
-        stepper.wait()
-
-    call()  # the first one allocates and chooses kernels
-    return call
+    def gap(self) -> float:
+        """How far the loss of the fast path is from the plain one's, as a share of it."""
+        expected = self.loss(self.ready(self.batches[0]), exact=True)
+        return abs(self.loss(self.data, exact=False) - expected) / abs(expected)
 
 
-def run(size: int = BAGS) -> BenchResult:
-    """Measure a training step; size is bags of 5 fragments of 8 frames, at least 8.
+@contextmanager
+def steppers(device: torch.device) -> Iterator[Callable[[int], Stepper]]:
+    """Steppers on a device by bags of a step, on crops that are made once."""
+    config = recipe(device)
+    with tempfile.TemporaryDirectory(prefix="polyplink-bench-") as folder:
+        prepared = made_prepared(Path(folder), config.prepare)
+        yield lambda bags: Stepper(config, prepared, device, bags)
 
-    On a GPU as in the paper: 12 bags, ResNet-50 and three transformer layers at 232 pixels, in
-    bf16 with the crops on the device; its peak memory and frames a second are told. On a CPU
-    small, so that the command works. The ratio says how much of the speed is left with the
-    loader in the step: 1 is all. `equal` compares the loss with that of a plain float32 pass over
-    crops gathered one by one.
-    """
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    scale = PAPER if device.type == "cuda" else SMALL
-    stepper = Stepper(scale, device)
-    equal = gap(stepper, size) <= CLOSE[device.type]
+
+def profile(size: int, device: torch.device) -> str:
+    """Where the time of a few steps goes: torch's table by operation, the dearest first."""
+    activities = [torch.profiler.ProfilerActivity.CPU]
     if device.type == "cuda":
+        activities.append(torch.profiler.ProfilerActivity.CUDA)
+    with steppers(device) as made:
+        stepper = made(size)
+        stepper.step()  # allocates and chooses kernels
+        with torch.profiler.profile(activities=activities) as profiler:
+            for _ in range(PROFILED):
+                stepper.step()
+    key = f"self_{device.type}_time_total"
+    return str(profiler.key_averages().table(sort_by=key, row_limit=30))
+
+
+def _call(stepper: Stepper, *, constant: bool) -> Callable[[], None]:
+    data = stepper.ready(stepper.batches[0]) if constant else None
+    stepper.step(data)  # the first one allocates and chooses kernels
+    return lambda: stepper.step(data)
+
+
+def _measured(size: int, device: torch.device, made: Callable[[int], Stepper]) -> BenchResult:
+    stepper = made(size)
+    cuda = device.type == "cuda"
+    equal = stepper.gap() <= CLOSE[device.type]
+    repeats = 10 if cuda else 3
+    rival_s = best_of(_call(stepper, constant=True), repeats)
+    if cuda:
         torch.cuda.reset_peak_memory_stats(device)
-    repeats = 10 if device.type == "cuda" else 3
-    rival_s = best_of(_call(stepper, size, constant=True), repeats)
-    ours_s = best_of(_call(stepper, size, constant=False), repeats)
-    peak = torch.cuda.max_memory_allocated(device) / 1e6 if device.type == "cuda" else None
+    ours_s = best_of(_call(stepper, constant=False), repeats)
+    frames = len(stepper.batches[0].fragments) * stepper.drawn.clips.shape[1]
+    steps = EPOCHS * math.ceil(FRAGMENTS / size)
+    model = "the paper's model" if cuda else "a small model"
     return against(
         "step",
-        f"the same step on {device.type} fed from a constant tensor",
+        f"the same step of {model} on {device.type} fed a constant tensor",
         size,
         ours_s=ours_s,
         rival_s=rival_s,
-        exponent=growth(lambda n: _call(stepper, n, constant=False), size, 2),
+        exponent=growth(lambda n: _call(made(max(n, 2)), constant=False), size, 2),
         equal=equal,
-        rate=size * MEMBERS * LENGTH / ours_s,
-        peak_mb=peak,
+        rate=frames / ours_s,
+        peak_mb=torch.cuda.max_memory_allocated(device) / 1e6 if cuda else None,
+        also={f"seconds of {steps} steps ({EPOCHS} epochs of {FRAGMENTS} bags)": steps * ours_s},
     )
+
+
+def run_on(size: int, device: torch.device) -> BenchResult:
+    """Measure a step of `polyplink train ntssl` on a device; size is bags, at least 8.
+
+    The loop's own objects: bags of 5 fragments of 8 frames, crops on the device, augmentation,
+    encoder, loss and AdamW. On a GPU the paper's recipe (ResNet-50, three transformer layers,
+    232 pixels, bf16); its peak memory and frames a second are told. On a CPU `ntssl-demo` at 32
+    pixels, in float32: a small model, so that the command works. The ratio says how much of the
+    speed is left with the loader in the step: 1 is all. `equal` compares the loss with that of a
+    float32 pass over crops gathered one by one. The time of a whole training is extrapolated.
+    """
+    with steppers(device) as made:
+        return _measured(size, device, made)
+
+
+def run(size: int = BAGS) -> BenchResult:
+    """Measure a step of `polyplink train ntssl`, on a GPU where there is one: see `run_on`."""
+    return run_on(size, pick_device())

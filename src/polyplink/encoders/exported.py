@@ -78,7 +78,11 @@ def _compiled(path: Path) -> Any:
 def _metadata(path: Path) -> dict[str, str]:
     with export_suffices():
         import onnx  # noqa: PLC0415  an extra
-        from google.protobuf.message import DecodeError  # noqa: PLC0415  comes with onnx
+
+        # It comes with onnx.
+        from google.protobuf.message import (  # type: ignore[import-untyped]  # noqa: PLC0415
+            DecodeError,
+        )
     if not path.is_file():
         raise PolyplinkError(f"no exported encoder {path}", "export it with `polyplink export`")
     try:

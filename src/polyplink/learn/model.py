@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from contextlib import nullcontext
 
 import numpy as np
 import torch
@@ -29,11 +30,18 @@ _OPTIMIZERS = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam}
 
 
 class Model:
-    """What is trained, and how."""
+    """What is trained, and how.
+
+    Attributes:
+        config: The recipe.
+        exact: Compute in float32 on a GPU too, where the encoder else runs in bf16. False at
+            first; for comparisons.
+    """
 
     def __init__(self, config: TrainConfig, device: torch.device) -> None:
         torch.manual_seed(config.seed)
         self.config = config
+        self.exact = False
         with memory_suffices(device):
             self.encoder = trainable(
                 build_started(config.encoder, config.init_from), config.finetune
@@ -75,7 +83,8 @@ class Model:
         """
         clips = drawn.clips[batch.fragments]  # n s
         length = clips.shape[1]
-        with precision(data.device), memory_suffices(data.device, _SMALLER_STEP):
+        narrow = nullcontext() if self.exact else precision(data.device)
+        with narrow, memory_suffices(data.device, _SMALLER_STEP):
             crops = data.pixels(clips)  # n*s h w 3
             if generator is not None:
                 crops = augment(self.config.augment, crops, length, generator)
