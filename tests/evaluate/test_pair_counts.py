@@ -80,11 +80,13 @@ def test_counts_equal_a_search_of_every_score(
     grouped = Grouped.of(unit_rows(vectors), samples)
     levels = np.unique(grouped.own()[0])
     edges = levels[::3]
-    places, bins = count_others(grouped, Levels.of(levels), edges, threads=threads)
+    around, tied, bins = count_others(grouped, Levels.of(levels, edges), threads=threads)
     i, j, same = pairs(grouped)
     scores = cosines(grouped.rows, grouped.rows)[i, j][~same]
-    place = np.searchsorted(levels, scores, "left") + np.searchsorted(levels, scores, "right")
-    np.testing.assert_array_equal(places, np.bincount(place, minlength=2 * levels.size + 1))
+    level = np.searchsorted(levels, scores, "left")
+    np.testing.assert_array_equal(around, np.bincount(level, minlength=levels.size + 1))
+    np.testing.assert_array_equal(tied[:-1], [(scores == value).sum() for value in levels])
+    assert tied[-1] == 0
     expected = np.zeros_like(bins)
     row = pair_rows(5)[grouped.procedure[i[~same]]] + grouped.procedure[j[~same]]
     np.add.at(expected, (row, np.searchsorted(edges, scores, "right")), 1)

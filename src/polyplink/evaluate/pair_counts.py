@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from polyplink.associate.similarity import cosines
 from polyplink.evaluate.exact import own_cosines
-from polyplink.evaluate.placing import Levels, Table, place
+from polyplink.evaluate.placing import Levels, Table, tally
 from polyplink.evaluate.samples import Samples
 from polyplink.evaluate.side_by_side import side_by_side
 
@@ -113,33 +113,28 @@ def _jobs(grouped: Grouped) -> list[tuple[int, int]]:
 
 
 def count_others(
-    grouped: Grouped, levels: Levels, edges: Reals, *, threads: int | None = None
-) -> tuple[Counts, Counts]:
-    """Count the pairs of two polyps by their place among levels, and by bin.
+    grouped: Grouped, levels: Levels, *, threads: int | None = None
+) -> tuple[Counts, Counts, Counts]:
+    """Count the pairs of two polyps among u levels, and by bin.
 
     Args:
         grouped: The tracklets.
-        levels: The u levels.
-        edges: Those of them that bound bins (e,), rising.
+        levels: The levels, none counted yet.
         threads: How many; None for one a core. The result is the same.
 
     Returns:
-        Pairs at each place (2 u + 1,), see `place`; pairs per pair of procedures and bin
-        (pairs, e + 1).
+        Pairs at each level or between it and the one below, the last above all (u + 1,); those of
+        them at it (u + 1,); pairs per pair of procedures and bin (pairs, e + 1).
     """
-    # Places 2 k and 2 k + 1 lie below level k, and at it: an edge begins its bin.
-    at_or_below = np.searchsorted(edges, levels.values, side="right")  # (u,)
-    below = np.searchsorted(edges, levels.values, side="left")
-    bin_of = np.append(np.stack([below, at_or_below], axis=1).ravel(), edges.size).astype(np.int32)
     pairs = grouped.procedures * (grouped.procedures + 1) // 2
     # Counts half as wide where they suffice: caches hold more of them.
     count: type = np.int32 if len(grouped.rows) ** 2 // 2 < NARROW else np.int64
-    bins: Wide = np.zeros((pairs, edges.size + 1), dtype=count)
+    bins: Wide = np.zeros((pairs, int(levels.records[-1, 3]) + 1), dtype=count)
     layout = (grouped.procedure, grouped.stop, pair_rows(grouped.procedures))
     rows = grouped.rows
 
-    def work(jobs: Iterator[tuple[int, int]]) -> Counts:
-        places: Wide = np.zeros(bin_of.size, dtype=count)
+    def work(jobs: Iterator[tuple[int, int]]) -> Reals:
+        records = levels.records.copy()
         room = np.empty(ROWS * COLUMNS)
         for start, end in jobs:
             for i in range(start, end, ROWS):
@@ -148,11 +143,11 @@ def count_others(
                     right = rows[j : j + COLUMNS]  # (b, d)
                     scores = room[: len(left) * len(right)].reshape(len(left), len(right))
                     np.matmul(left, right.T, out=scores)
-                    _count(scores, (i, j), layout, levels.table, (places, bin_of, bins))
-        return places.astype(np.int64)
+                    _count(scores, (i, j), layout, levels.table, (records, bins))
+        return records[:, 1:3]
 
-    places = sum(side_by_side(work, _jobs(grouped), threads))
-    return np.asarray(places), bins.astype(np.int64)
+    counted = np.sum(side_by_side(work, _jobs(grouped), threads), axis=0).astype(np.int64)
+    return counted[:, 0], counted[:, 1], bins.astype(np.int64)
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -161,11 +156,11 @@ def _count(
     corner: tuple[int, int],
     layout: tuple[Counts, Counts, Counts],
     table: Table,
-    counts: tuple[Wide, Places, Wide],
+    counts: tuple[Reals, Wide],
 ) -> None:
     """Count a block of scores (a, b), which are overwritten, row by row."""
     procedure, stop, pair_row = layout
-    places, bin_of, bins = counts
+    records, bins = counts
     width = scores.shape[1]
     found = np.empty(width, np.int32)
     for i in range(scores.shape[0]):
@@ -173,12 +168,10 @@ def _count(
         begin = max(stop[row] - corner[1], 0)
         if begin >= width:
             continue
-        place(scores[i, begin:], table, found[begin:])
-        for j in range(begin, width):
-            places[found[j]] += 1
+        tally(scores[i, begin:], table, records, found[begin:])
         while begin < width:  # one procedure after the other
             partner = procedure[corner[1] + begin]
             own = bins[pair_row[procedure[row]] + partner]
             while begin < width and procedure[corner[1] + begin] == partner:
-                own[bin_of[found[begin]]] += 1
+                own[found[begin]] += 1
                 begin += 1

@@ -23,9 +23,9 @@ SCALE = 10.0**DIGITS
 CELLS_A_LEVEL = 4  # more are slower to look up, fewer hold several levels more often
 MOST_CELLS = 1 << 20
 
-Table = tuple[Reals, Places, float, float]
-"""Levels and a last one above all (u + 1,), levels before each cell (cells + 1,), where the first
-cell begins, cells for each unit: all in units of the last digit."""
+Table = tuple[Places, float, float]
+"""Levels before each cell (cells + 1,), where the first cell begins, cells for each unit: in units
+of the last digit."""
 
 
 @dataclass(frozen=True)
@@ -34,15 +34,24 @@ class Levels:
 
     Attributes:
         values: The levels (u,), rising, without doubles.
-        table: What `place` looks them up in.
+        table: What `tally` looks them up in.
+        records: What it then needs, in one place of memory (u + 1, 4): a level, and a last one
+            above all; how many scores are at it or between it and the level below; how many are
+            at it; the bin of those below it. Nothing is counted yet.
     """
 
     values: Reals
     table: Table
+    records: Reals
 
     @classmethod
-    def of(cls, values: Reals) -> "Levels":
-        """Make the table of levels (u,), u > 0, rising, without doubles, rounded as cosines are."""
+    def of(cls, values: Reals, edges: Reals) -> "Levels":
+        """Make the table of levels.
+
+        Args:
+            values: Levels (u,), u > 0, rising, without doubles, rounded as cosines are.
+            edges: Those of them that begin a bin (e,), rising.
+        """
         whole = np.rint(values * SCALE)
         cells = int(min(MOST_CELLS, max(16, CELLS_A_LEVEL * values.size)))
         low, high = float(whole[0]), float(whole[-1])
@@ -50,7 +59,10 @@ class Levels:
         cell = np.empty(values.size, dtype=np.int32)
         _cells(values.copy(), low, per_unit, cells, cell)
         first = np.append(0, np.cumsum(np.bincount(cell, minlength=cells))).astype(np.int32)
-        return cls(values, (np.append(whole, np.inf), first, low, per_unit))
+        records = np.zeros((values.size + 1, 4))
+        records[:, 0] = np.append(whole, np.inf)
+        records[:, 3] = np.append(np.searchsorted(edges, values, side="left"), edges.size)
+        return cls(values, (first, low, per_unit), records)
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -64,23 +76,27 @@ def _cells(scores: Reals, low: float, per_unit: float, cells: int, found: Places
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def place(scores: Reals, table: Table, found: Places) -> None:
-    """Places of scores (n,) among u levels, written to `found` (n,).
+def tally(scores: Reals, table: Table, records: Reals, bins: Places) -> None:
+    """Count scores (n,) in the records of levels, and tell the bin of each.
 
     Args:
         scores: Overwritten by whole numbers.
         table: Of the levels.
-        found: 2 k for a score above k levels and below all others, 2 k + 1 for one equal to level
-            k, from 0.
+        records: Of the levels, see `Levels`; counts are added to.
+        bins: Bin of every score (n,), written.
     """
-    whole, first, low, per_unit = table
-    _cells(scores, low, per_unit, first.size - 1, found)
+    first, low, per_unit = table
+    _cells(scores, low, per_unit, first.size - 1, bins)
     for j in range(scores.size):
-        score, cell = scores[j], found[j]
-        level = first[cell]
-        if first[cell + 1] - level > 1:
-            # Cells rise with scores: no level of an earlier cell can be above this score.
-            while whole[level] < score:
-                level += 1
+        score = scores[j]
+        # Cells rise with scores: no level of an earlier cell can be above this score.
+        level = first[bins[j]]
         # No branch: whether a score is above the only level of its cell is a coin's toss.
-        found[j] = 2 * level + np.int32(whole[level] <= score) + np.int32(whole[level] < score)
+        level += np.int32(records[level, 0] < score)
+        while records[level, 0] < score:
+            level += 1
+        records[level, 1] += 1.0
+        if records[level, 0] == score:
+            records[level, 2] += 1.0
+            level += 1  # its bin is that of scores above
+        bins[j] = np.int32(records[level, 3])

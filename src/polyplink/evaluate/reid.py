@@ -101,11 +101,11 @@ def _binned(positive: Reals, procedure: Counts, procedures: int, edges: Reals) -
     return np.bincount(place, minlength=procedures * bins).reshape(procedures, bins)
 
 
-def _figures(positive: Reals, levels: Reals, places: Counts) -> tuple[float, float]:
-    """AUROC and average precision from the places of all negatives among u levels (2 u + 1,)."""
+def _figures(positive: Reals, levels: Reals, around: Counts, tied: Counts) -> tuple[float, float]:
+    """AUROC and average precision from the counts of all negatives, see `count_others`."""
     times = np.diff(np.searchsorted(np.sort(positive), levels, side="right"), prepend=0)
-    up_to = np.cumsum(places)
-    return _pooled(times, up_to[:-1:2], up_to[1::2], int(up_to[-1]))
+    up_to = np.cumsum(around)
+    return _pooled(times, up_to[:-1] - tied[:-1], up_to[:-1], int(up_to[-1]))
 
 
 def reidentify(
@@ -135,10 +135,10 @@ def reidentify(
         return Reid(None, None, positive.size, negatives, samples.unlabelled, None)
     sample = grouped.some_others(1 + n * n // (2 * SAMPLED), threads=threads)
     edges = bin_edges(positive, sample, bins)
-    levels = Levels.of(np.union1d(positive, edges))
-    places, others = count_others(grouped, levels, edges, threads=threads)
+    levels = Levels.of(np.union1d(positive, edges), edges)
+    around, tied, others = count_others(grouped, levels, threads=threads)
     first, second = np.triu_indices(grouped.procedures)
     own = _binned(positive, procedure, grouped.procedures, edges)
     counts = PairCounts(edges, own, others, first, second)
-    auroc, aupr = _figures(positive, levels.values, places)
+    auroc, aupr = _figures(positive, levels.values, around, tied)
     return Reid(auroc, aupr, positive.size, negatives, samples.unlabelled, counts)
