@@ -5,7 +5,8 @@ import pytest
 from sklearn.cluster import AffinityPropagation
 from sklearn.exceptions import ConvergenceWarning
 
-from polyplink.associate.affinity import LARGE, propagate
+from polyplink.associate import affinity
+from polyplink.associate.affinity import propagate, tie_noise
 from polyplink.errors import PolyplinkError
 
 PREFERENCES = np.array([-5, -2, -1, -0.25, 0, 0.25, 0.5, 0.75, 0.9, 1, 1.25])
@@ -54,13 +55,39 @@ def test_labels_equal_scikit_learn(n: int, kind: str) -> None:
                 np.testing.assert_array_equal(labels[row], expected)
 
 
-def test_a_large_procedure_is_labelled_as_scikit_learn_labels_it() -> None:
-    S = similarities(LARGE + 30, "clustered", np.random.default_rng(5))
+@pytest.mark.parametrize("n", [33, 64, 78])
+def test_large_procedures_are_labelled_as_scikit_learn_labels_them(n: int) -> None:
+    S = similarities(n, "clustered", np.random.default_rng(5))
     labels, converged = propagate(S, PREFERENCES)
     for row, preference in enumerate(PREFERENCES):
         expected, settled = rival(S, preference)
         assert converged[row] == settled
         np.testing.assert_array_equal(labels[row], expected)
+
+
+def test_more_contenders_than_there_was_room_for_change_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    S = similarities(50, "clustered", np.random.default_rng(6))
+    labels, converged = propagate(S, PREFERENCES)
+    monkeypatch.setattr(affinity, "CONTENDERS", 2)
+    again, settled = propagate(S, PREFERENCES)
+    np.testing.assert_array_equal(again, labels)
+    np.testing.assert_array_equal(settled, converged)
+
+
+@pytest.mark.parametrize("count", [1, 3, 4, 5])
+def test_any_number_of_preferences_may_be_asked_for(count: int) -> None:
+    S = similarities(20, "clustered", np.random.default_rng(7))
+    every, _ = propagate(S, PREFERENCES)
+    np.testing.assert_array_equal(propagate(S, PREFERENCES[:count])[0], every[:count])
+
+
+def test_noise_at_hand_is_the_same_noise() -> None:
+    S = similarities(20, "tied", np.random.default_rng(8))
+    with_it = propagate(S, PREFERENCES, tie_noise(20))
+    for ours, theirs in zip(with_it, propagate(S, PREFERENCES), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
 
 
 def test_without_convergence_a_tracklet_is_never_merged_in_silence() -> None:

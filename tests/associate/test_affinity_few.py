@@ -1,54 +1,40 @@
 import numpy as np
-import pytest
 
-from polyplink.associate.affinity import settle, with_noise
-from polyplink.associate.affinity_few import few, settle_few
-
-PREFERENCES = np.array([-20.0, -3.0, -1.0, -0.1, 0.3, 0.6, 0.9, 1.0])
+from polyplink.associate.affinity_few import WIDE, few, start_runs
+from polyplink.associate.lanes import LANES
 
 
-def similarities(n: int, kind: str) -> np.ndarray:
-    rng = np.random.default_rng(n)
-    if kind == "asymmetric":
-        return rng.random((n, n))
-    points = rng.normal(size=(n, 4)) + 3 * rng.normal(size=(n // 8 + 1, 4))[np.arange(n) // 8]
-    if kind == "tied":
-        points = np.round(points)
-    S = -np.linalg.norm(points[:, None] - points[None], axis=2)
-    return np.asarray((S - S.min()) / (S.max() - S.min()))
+def test_similarities_are_laid_out_by_row_and_by_size() -> None:
+    n = 4 * WIDE + 3
+    S = np.random.default_rng(0).random((n, n))
+    m = few(S, np.argsort(-S, axis=1), 5)
+    off = ~np.eye(n, dtype=bool)
+    np.testing.assert_array_equal(m.idle[:, :n][off], S[off])
+    assert (m.idle[:, :n][~off] == -np.inf).all()
+    assert m.idle.shape == (n, 5 * WIDE)
+    assert (m.idle[:, n:] == -np.inf).all()
+    assert (np.diff(m.sorted, axis=1) <= 0).all()
+    for i in range(n):
+        np.testing.assert_array_equal(m.sorted[i, :-1], S[i, m.column[i, :-1]])
+        np.testing.assert_array_equal(m.place[i, m.column[i]], np.arange(n))
+        assert m.column[i, -1] == i
 
 
-@pytest.mark.parametrize("kind", ["clustered", "tied", "asymmetric"])
-@pytest.mark.parametrize("n", [2, 7, 8, 9, 33, 90])
-@pytest.mark.parametrize("scale", [1.0, 1e6, 1e-7])
-def test_messages_and_exemplars_are_those_of_the_plain_kernel(
-    n: int, kind: str, scale: float
-) -> None:
-    S, diagonals = with_noise(similarities(n, kind) * scale, PREFERENCES * scale)
-    messages = few(S)  # one for all runs: each must start afresh
-    A, R = np.empty_like(S), np.empty_like(S)
-    found, expected = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
-    for diagonal in diagonals:
-        np.fill_diagonal(S, diagonal)
-        settled = settle_few(messages, diagonal, found)
-        assert settled == settle(S, A, R, expected)
-        np.testing.assert_array_equal(found, expected)
-        np.testing.assert_array_equal(messages.own_r, np.diag(R))
-        followed = np.eye(n, dtype=bool)
-        for i in range(n):
-            count = int(messages.followed[i])
-            columns = messages.column[i, :count]
-            followed[i, columns] = True
-            np.testing.assert_array_equal(messages.r[i, :count], R[i, columns])
-            np.testing.assert_array_equal(messages.a[i, :count], A[i, columns])
-        # What is not followed: no responsibility above 0, and the availability of its column.
-        assert (R[~followed] <= 0).all()
-        rows, others = np.nonzero(~followed)
-        np.testing.assert_array_equal(A[rows, others], messages.common[others])
-
-
-def test_few_entries_are_followed_of_many() -> None:
-    S, diagonals = with_noise(similarities(120, "clustered"), np.array([0.5]))
-    messages = few(S)
-    settle_few(messages, diagonals[0], np.zeros(120, np.bool_))
-    assert 0 < messages.followed.mean() < 30
+def test_runs_start_afresh_with_the_two_most_similar_of_each_row() -> None:
+    n = 12
+    S = np.random.default_rng(1).random((n, n))
+    m = few(S, np.argsort(-S, axis=1), 5)
+    before = [m.idle.copy(), m.column.copy()]
+    for _ in range(2):
+        start_runs(m, np.zeros(n * LANES))
+        assert (m.contenders == 2).all()
+        np.testing.assert_array_equal(m.near_s[:, :2], m.sorted[:, :2])
+        left = np.sort(m.idle[:, :n], axis=1)[:, ::-1]
+        np.testing.assert_array_equal(left[:, : n - 3], m.sorted[:, 2:-1])
+    for i in range(n):  # what a run takes away comes back
+        for j in range(2):
+            k = m.near_column[i, j]
+            m.idle[i, k] = m.near_s[i, j]
+            m.column[i, m.place[i, k]] = k
+    np.testing.assert_array_equal(m.idle, before[0])
+    np.testing.assert_array_equal(m.column, before[1])

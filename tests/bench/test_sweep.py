@@ -22,7 +22,7 @@ from polyplink.evaluate.tracking_table import look_at
 def test_the_sweep_is_measured_and_equal() -> None:
     result = run(24)
     assert (result.name, result.size, result.equal) == ("sweep", 24, True)
-    assert "20 settings scaled to 29274" in result.rival
+    assert "164 settings scaled to 29274" in result.rival
 
 
 def test_the_rival_answers_every_setting() -> None:

@@ -2,102 +2,24 @@
 
 Source: Frey and Dueck, Clustering by passing messages between data points, Science 2007, as in
 `sklearn.cluster.AffinityPropagation` (1.9): its noise, its stopping rule and its refinement, step
-by step, so that the partitions are equal. What is different is the order of the work: one pass
-over the rows does the availabilities of the last round and the responsibilities of this one, so
-that each matrix is read once per round. From `LARGE` tracklets on only the few entries that matter
-are followed, with the same messages, see `affinity_few`.
+by step, so that the partitions are equal. Messages are passed for four preferences side by side,
+on the few entries that matter, see `affinity_few`.
 """
 
 import numba
 import numpy as np
 import numpy.typing as npt
 
-from polyplink.associate.affinity_few import (
-    CONVERGENCE_ITER,
-    DAMPING,
-    MAX_ITER,
-    Mask,
-    few,
-    settle_few,
-)
+from polyplink.associate.affinity_few import CONTENDERS, Mask, few
+from polyplink.associate.affinity_round import settle_few
+from polyplink.associate.lanes import LANES
 from polyplink.associate.similarity import Reals, checked_square
 from polyplink.errors import PolyplinkError
 
 Labels = npt.NDArray[np.int32]
+Order = npt.NDArray[np.int64]
 
-LARGE = 48  # tracklets from which few entries are followed; below, all are as fast
-
-
-# Neither decorator allows reassociation: every sum is taken in scikit-learn's order, so that the
-# messages are equal to the bit. A maximum is the same in any order.
-@numba.njit(cache=True, nogil=True, fastmath={"nnan", "nsz"})
-def _top_two(v: Reals, high: Reals, low: Reals) -> tuple[float, float]:
-    """Largest and second largest of v (n,), n > 1; equal when the largest occurs twice.
-
-    The row is folded in halves, element by element, which the compiler turns into vector
-    instructions; a running maximum it does not. high and low (n,) are room.
-    """
-    width = (v.size + 1) // 2
-    high[width - 1], low[width - 1] = v[width - 1], -np.inf  # has no partner if n is odd
-    for k in range(v.size - width):
-        x, y = v[k], v[width + k]
-        high[k] = x if x > y else y
-        low[k] = y if x > y else x
-    while width > 1:
-        half = (width + 1) // 2
-        for k in range(width - half):
-            x, y = high[k], high[half + k]
-            p, q = low[k], low[half + k]
-            next_low = p if p > q else q
-            loser = y if x > y else x
-            high[k] = x if x > y else y
-            low[k] = next_low if next_low > loser else loser
-        width = half
-    return high[0], low[0]
-
-
-@numba.njit(cache=True, nogil=True, fastmath={"nnan", "nsz"})
-def _pass_messages(S: Reals, A: Reals, R: Reals, support: Reals, room: Reals) -> None:
-    """One round: A from the last round's R and its column sums `support`; then R and its sums.
-
-    S, A and R are (n, n); support is (n,); room (4, n).
-    """
-    n = S.shape[0]
-    keep, take = DAMPING, 1 - DAMPING
-    v, new_support = room[0], room[3]
-    new_support[:] = 0.0
-    for i in range(n):
-        s_row, a_row, r_row = S[i], A[i], R[i]
-        self_availability = a_row[i] * keep - (r_row[i] - support[i]) * take
-        for k in range(n):
-            r = r_row[k] if r_row[k] > 0.0 else 0.0
-            short = r - support[k]
-            short = short if short > 0.0 else 0.0
-            a_row[k] = a_row[k] * keep - short * take
-            v[k] = a_row[k] + s_row[k]
-        a_row[i] = self_availability
-        v[i] = self_availability + s_row[i]
-        first, second = _top_two(v, room[1], room[2])
-        own = new_support[i]
-        for k in range(n):
-            rival = second if v[k] == first else first
-            r_row[k] = r_row[k] * keep + (s_row[k] - rival) * take
-            new_support[k] += r_row[k] if r_row[k] > 0.0 else 0.0
-        new_support[i] = own + r_row[i]
-    support[:] = new_support
-
-
-@numba.njit(cache=True, nogil=True)
-def _mark_exemplars(A: Reals, R: Reals, support: Reals, is_exemplar: Mask) -> bool:
-    """Mark k where a(k, k) + r(k, k) > 0 after this round; return whether a mark changed."""
-    changed = False
-    for k in range(support.size):
-        a = A[k, k] * DAMPING - (R[k, k] - support[k]) * (1 - DAMPING)
-        mark = a + R[k, k] > 0
-        if mark != is_exemplar[k]:
-            changed = True
-        is_exemplar[k] = mark
-    return changed
+LARGE = 48
 
 
 @numba.njit(cache=True, nogil=True)
@@ -133,79 +55,68 @@ def assign(S: Reals, exemplars: npt.NDArray[np.int64], labels: Labels) -> None:
 
 
 @numba.njit(cache=True, nogil=True)
-def _rules_alone(S: Reals) -> bool:
-    """Whether every row prefers itself to every other: then all are exemplars from round 1 on."""
-    for i in range(S.shape[0]):
-        for k in range(S.shape[0]):
-            if k != i and S[i, k] >= S[i, i]:
-                return False
-    return True
+def _label(S: Reals, is_exemplar: Mask, labels: Labels) -> None:
+    """Labels (n,) from the exemplars; all alone where there is none."""
+    exemplars = np.flatnonzero(is_exemplar)
+    if exemplars.size:
+        assign(S, exemplars, labels)
+    else:
+        labels[:] = np.arange(labels.size)
 
 
 @numba.njit(cache=True, nogil=True)
-def settle(S: Reals, A: Reals, R: Reals, is_exemplar: Mask) -> bool:
-    """Pass messages on S (n, n), preferences on its diagonal, until the exemplars (n,) settle.
+def _run(  # noqa: PLR0917
+    S: Reals, order: Order, diagonals: Reals, room: int, labels: Labels, converged: Mask
+) -> None:
+    """Cluster S (n, n) under every diagonal (p, n), into labels (p, n) and converged (p,).
 
-    A and R (n, n) are room. Returns whether they settled within `MAX_ITER` rounds.
+    order (n, n) are the columns of each row, the most similar first; room is for the contenders
+    of a row, to begin with.
     """
-    n = S.shape[0]
-    A[:] = 0.0
-    R[:] = 0.0
-    support, room = np.zeros(n), np.empty((4, n))
-    is_exemplar[:] = False
-    unchanged = 0
-    for iteration in range(MAX_ITER):
-        _pass_messages(S, A, R, support, room)
-        changed = _mark_exemplars(A, R, support, is_exemplar)
-        unchanged = 1 if changed else unchanged + 1
-        if iteration >= CONVERGENCE_ITER and unchanged >= CONVERGENCE_ITER and is_exemplar.any():
-            return True
-    return False
+    n, runs = S.shape[0], diagonals.shape[0]
+    messages = few(S, order, room)
+    own = np.empty(n * LANES)
+    is_exemplar, settled = np.zeros((LANES, n), np.bool_), np.zeros(LANES, np.bool_)
+    for start in range(0, runs, LANES):
+        for lane in range(LANES):  # the last is repeated where there are not enough
+            for k in range(n):
+                own[k * LANES + lane] = diagonals[min(start + lane, runs - 1), k]
+        while not settle_few(messages, own, is_exemplar, settled):
+            room *= 2
+            messages = few(S, order, room)
+        for lane in range(min(LANES, runs - start)):
+            for k in range(n):
+                S[k, k] = diagonals[start + lane, k]
+            converged[start + lane] = settled[lane]
+            _label(S, is_exemplar[lane], labels[start + lane])
 
 
-@numba.njit(cache=True, nogil=True)
-def _run_all(S: Reals, diagonals: Reals, labels: Labels, converged: Mask) -> None:
-    """Cluster S (n, n) under every diagonal (p, n), into labels (p, n) and converged (p,)."""
-    n = S.shape[0]
-    large = n >= LARGE
-    room = 0 if large else n
-    A, R = np.empty((room, room)), np.empty((room, room))
-    messages = few(S if large else S[:1, :1])
-    is_exemplar = np.zeros(n, np.bool_)
-    for p in range(diagonals.shape[0]):
-        for k in range(n):
-            S[k, k] = diagonals[p, k]
-        labels[p] = np.arange(n)
-        converged[p] = True
-        if _rules_alone(S):
-            continue
-        if large:
-            converged[p] = settle_few(messages, diagonals[p], is_exemplar)
-        else:
-            converged[p] = settle(S, A, R, is_exemplar)
-        exemplars = np.flatnonzero(is_exemplar)
-        if exemplars.size:
-            assign(S, exemplars, labels[p])
+def tie_noise(n: int) -> Reals:
+    """scikit-learn's noise that breaks ties, before it is scaled to the last bit (n, n)."""
+    return np.random.RandomState(0).standard_normal((n, n))
 
 
-def with_noise(S: Reals, preferences: Reals) -> tuple[Reals, Reals]:
+def with_noise(S: Reals, preferences: Reals, noise: Reals | None = None) -> tuple[Reals, Reals]:
     """scikit-learn's way to break ties: noise in the last bit, from a fixed seed.
 
     Args:
         S: Similarities (n, n).
         preferences: Preferences (p,).
+        noise: `tie_noise` of n, where it is at hand already.
 
     Returns:
         The similarities (n, n), and a diagonal for every preference (p, n).
     """
-    noise = np.random.RandomState(0).standard_normal(S.shape)
+    noise = tie_noise(len(S)) if noise is None else noise
     real = np.finfo(np.float64)
     own = preferences[:, None]
     diagonals = own + (real.eps * own + real.tiny * 100) * np.diag(noise)
     return S + (real.eps * S + real.tiny * 100) * noise, diagonals
 
 
-def propagate(S: npt.ArrayLike, preferences: npt.ArrayLike) -> tuple[Labels, Mask]:
+def propagate(
+    S: npt.ArrayLike, preferences: npt.ArrayLike, noise: Reals | None = None
+) -> tuple[Labels, Mask]:
     """Affinity propagation of one procedure under many preferences.
 
     Damping 0.9, at most 500 rounds, 50 without change. Where scikit-learn finds no exemplar and
@@ -217,6 +128,7 @@ def propagate(S: npt.ArrayLike, preferences: npt.ArrayLike) -> tuple[Labels, Mas
     Args:
         S: Similarities (n, n); the diagonal is not read.
         preferences: Preferences (p,): how much a tracklet wants to be an exemplar.
+        noise: `tie_noise` of n, where many similarities of the same tracklets are clustered.
 
     Returns:
         Labels (p, n), int32, from 0 without gaps in the order of the exemplars; converged (p,).
@@ -231,12 +143,21 @@ def propagate(S: npt.ArrayLike, preferences: npt.ArrayLike) -> tuple[Labels, Mas
     n, p = similarity.shape[0], wanted.size
     labels = np.zeros((p, n), dtype=np.int32)
     converged = np.ones(p, dtype=np.bool_)
-    others = similarity[~np.eye(n, dtype=bool)]
     if n == 1:
         return labels, converged
-    if (others == others[0]).all():
-        labels[wanted > others[0]] = np.arange(n)
+    np.fill_diagonal(similarity, similarity[0, 1])
+    least, most = similarity.min(), similarity.max()
+    if least == most:
+        labels[wanted > most] = np.arange(n)
         return labels, converged
-    noisy, diagonals = with_noise(similarity, wanted)
-    _run_all(noisy, diagonals, labels, converged)
+    noisy, diagonals = with_noise(similarity, wanted, noise)
+    np.fill_diagonal(noisy, -np.inf)
+    # Who prefers itself to every other is an exemplar from round 1 on: nothing need be run.
+    alone = (diagonals > noisy.max(axis=1)).all(axis=1)
+    labels[alone] = np.arange(n)
+    rest = np.flatnonzero(~alone)
+    if rest.size:
+        found, settled = labels[rest], converged[rest]
+        _run(noisy, np.argsort(-noisy, axis=1), diagonals[rest], CONTENDERS, found, settled)
+        labels[rest], converged[rest] = found, settled
     return labels, converged

@@ -1,15 +1,26 @@
-"""Affinity propagation on the few entries that matter, with the messages of all, to the bit.
+"""Affinity propagation, four preferences at a time, on the few entries that matter: to the bit.
 
-Two facts make most of a large matrix idle. As long as r(i, k) has never been above 0, a(i, k) is
-the same number for every such row i of column k, reached by the same steps: one vector `common`
-holds it. And r(i, k) is only asked for its sign until it is above 0 or k is the best choice of
-row i. So an entry is followed, with its own a and r, only from then on; its r until then is
-computed from the row's best values, all kept, step by step as the plain kernel would have. Whether
-r may be above 0 follows from a closed form, (1 - 0.9^t) s(i, k) minus a smoothed best value, whose
-rounding is far smaller than the `DOUBT` that is left for it.
+Of a large matrix hardly any entry has a say in a round. A row needs its two best values of
+a(i, k) + s(i, k), and a column the sum of its responsibilities above 0; all else can be made up for
+when it is needed, since best values and column sums of every round are kept. Three facts are used.
 
-The best two values of a row come from the followed entries and from those blocks of columns whose
-largest similarity and largest `common` could beat them.
+A responsibility whose column was never the row's best choice is (1 - 0.9^t) s(i, k) minus a
+smoothed best value: whether it has risen above 0 depends on s(i, k) alone. Those risen are the
+first so many of a row sorted by similarity, and are followed while they are. (The closed form only
+says when to begin, leaving `DOUBT` for its rounding; values are computed step by step.)
+
+An availability is at most that of a row which never claimed the column, `common`: both take the
+same steps, and rounding keeps order. So `common` plus similarity bounds a value from above, and
+only entries whose bound beats a row's second best become `contenders`, with messages of their own.
+
+A bound rises no faster than its `common`. For each block of columns a row keeps the bound that it
+last found; as long as that, raised by whatever the block's `common` have risen since, stays
+below the row's second best, the block need not be looked at.
+
+Preferences change the diagonal alone, so that four runs can share similarities, their order and
+every decision of where to look: an entry is followed when one of the four needs it, which changes
+no number of the others. Arrays of messages hold four numbers, one for each run, at every place;
+they are flat, see `lanes`.
 """
 
 from typing import NamedTuple
@@ -18,6 +29,17 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
+from polyplink.associate.lanes import (
+    LANES,
+    Four,
+    every,
+    larger,
+    load,
+    minus,
+    plus,
+    store,
+    times,
+)
 from polyplink.associate.similarity import Reals
 
 Mask = npt.NDArray[np.bool_]
@@ -28,264 +50,207 @@ Index = int | np.uint64
 DAMPING = 0.9
 MAX_ITER = 500
 CONVERGENCE_ITER = 50
-BLOCK = 8  # columns of a block
+WIDE = 64  # columns of a block at most; a multiple of 8
+CONTENDERS = 32  # of a row, to begin with; when they are more, there is room for twice as many
 DOUBT = 1e-9  # of the largest value of a row: how near to 0 a responsibility is followed
-
-GROWN = 1.0 - DAMPING ** np.arange(1.0, MAX_ITER + 1.0)  # a constant input's share after rounds
+LEAVE = 1e6  # times that, below 0: where it is left again
+DEEP = 0.6  # of the spread of similarities: how far below 0 rises of `common` do not count
+SPARE = 16  # places for sums that nobody reads
 
 # Unsigned indices: numba checks others for counting from the end, which hinders vector loops.
 U = np.uint64
-ROUND = {"nnan", "nsz"}  # no reassociation: sums are taken in scikit-learn's order
 
 
 class Few(NamedTuple):
-    """Messages of a run on n tracklets.
+    """Messages of four runs on n tracklets.
 
     Attributes:
-        idle: Similarities (n, blocks * BLOCK) of entries not followed; -inf for all others.
-        peaks: The largest of each block of `idle` (n, blocks).
-        s: Similarities of the followed entries (n, n), row by row in the order they came.
-        a: Their availabilities (n, n).
-        r: Their responsibilities (n, n).
-        column: Their columns (n, n).
-        followed: How many a row follows (n,).
-        best: Best value of every row in every round (n, rounds).
-        common: Availability of entries not followed, by column (blocks * BLOCK,).
-        common_peaks: The largest of each block of `common` (blocks,).
-        support: Column sums of the last round's positive responsibilities (n,).
-        own_a: Availability of every tracklet to itself (n,).
-        own_r: Responsibility of every tracklet for itself (n,).
-        peak: The largest of each row of `idle` (n,).
-        smooth: Best values of every row, damped as the messages are (n,).
-        scale: The largest absolute value that a row has met (n,).
+        idle: Similarities (n, columns) of no contender, -inf for all other places; columns are
+            those of whole blocks.
+        sorted: Similarities of every row (n, n), the largest first, itself last.
+        column: Their columns (n, n); of contenders a number from `columns` on.
+        place: Where in `sorted` a column is (n, n).
+        until: After how many rounds a responsibility that is not followed any more stands (n, n).
+        risen: How many of `sorted` are followed (n,).
+        reached: The most of them that a row ever followed (n,).
+        contenders: How many a row has (n,).
+        near_s: Similarities of contenders (n, room).
+        near_column: Their columns (n, room).
+        near_a: Their availabilities (n * room * 4,).
+        near_r: Their responsibilities (n * room * 4,).
+        r: Responsibilities of `sorted`, as far as followed (n * n * 4,).
+        best: Best value of every row in every round (rounds * n * 4,).
+        supports: Sums of positive responsibilities before every round (rounds * columns * 4,).
+        common: Availability of an entry that never claimed its column (columns * 4,).
+        own_a: Availability of every tracklet to itself (n * 4,).
+        own_r: Responsibility of every tracklet for itself (n * 4,).
+        smooth: Best values of every row, damped as the messages are (n * 4,).
+        doubt: `DOUBT` of the largest absolute value that a row has met (n * 4,).
+        limit: The last bound of every row and block, less `rise` at that time (n * blocks * 4,).
+        rise: Sum of what `common` of a block rose at most, round by round (blocks * 4,); behind
+            them that of any block.
+        highest: The largest bound of every row, less the sum of any block at that time (n * 4,).
     """
 
     idle: Reals
-    peaks: Reals
-    s: Reals
-    a: Reals
-    r: Reals
+    sorted: Reals
     column: Columns
-    followed: Counts
+    place: Columns
+    until: npt.NDArray[np.uint16]
+    risen: Counts
+    reached: Counts
+    contenders: Counts
+    near_s: Reals
+    near_column: Columns
+    near_a: Reals
+    near_r: Reals
+    r: Reals
     best: Reals
+    supports: Reals
     common: Reals
-    common_peaks: Reals
-    support: Reals
     own_a: Reals
     own_r: Reals
-    peak: Reals
     smooth: Reals
-    scale: Reals
-
-
-@numba.njit(cache=True, nogil=True, fastmath=ROUND, error_model="numpy", forceinline=True)
-def _largest(v: Reals, start: Index, stop: Index) -> float:
-    """Largest of v[start:stop]."""
-    most = v[start]
-    for k in range(start, stop):
-        most = v[k] if v[k] > most else most
-    return float(most)
-
-
-@numba.njit(cache=True, nogil=True, fastmath=ROUND, error_model="numpy", forceinline=True)
-def _peak(m: Reals, i: Index, start: Index, stop: Index) -> float:
-    """Largest of m[i, start:stop]."""
-    most = m[i, start]
-    for k in range(start, stop):
-        most = m[i, k] if m[i, k] > most else most
-    return float(most)
-
-
-@numba.njit(cache=True, nogil=True, fastmath=ROUND, error_model="numpy")
-def few(S: Reals) -> Few:
-    """Room for runs on similarities S (n, n); the diagonal is not read."""
-    n = S.shape[0]
-    blocks = (n + BLOCK - 1) // BLOCK
-    idle = np.full((n, blocks * BLOCK), -np.inf)
-    idle[:, :n] = S
-    for i in range(n):
-        idle[i, i] = -np.inf
-    room = n + 8
-    return Few(
-        idle,
-        np.empty((n, blocks)),
-        np.empty((n, room)),
-        np.empty((n, room)),
-        np.empty((n, room)),
-        np.empty((n, room), np.uint32),
-        np.zeros(n, np.uint64),
-        np.empty((n, MAX_ITER)),
-        np.zeros(blocks * BLOCK),
-        np.zeros(blocks),
-        np.zeros(n),
-        np.zeros(n),
-        np.zeros(n),
-        np.empty(n),
-        np.zeros(n),
-        np.zeros(n),
-    )
-
-
-@numba.njit(cache=True, nogil=True, fastmath=ROUND, error_model="numpy")
-def _start(m: Few, preferences: Reals) -> None:
-    """Follow nothing, as before the first round."""
-    for i in range(m.followed.size):
-        for j in range(m.followed[i]):
-            m.idle[i, m.column[i, j]] = m.s[i, j]
-        m.followed[i] = U(0)
-        for b in range(m.peaks.shape[1]):
-            m.peaks[i, b] = _peak(m.idle, i, b * BLOCK, (b + 1) * BLOCK)
-        m.peak[i] = _peak(m.peaks, i, 0, m.peaks.shape[1])
-        m.scale[i] = max(abs(preferences[i]), abs(m.peak[i]))
-    for each in (m.common, m.support, m.own_a, m.own_r, m.smooth):
-        each[:] = 0.0
-
-
-@numba.njit(cache=True, nogil=True, fastmath=ROUND, error_model="numpy", forceinline=True)
-def _history(s: float, best: Reals, i: Index, rounds: Index) -> float:
-    """Responsibility of an entry of row i, never its best choice, after some rounds."""
-    r = 0.0
-    for t in range(rounds):
-        r = r * DAMPING + (s - best[i, t]) * (1 - DAMPING)
-    return float(r)
-
-
-@numba.njit(cache=True, nogil=True, fastmath=ROUND, error_model="numpy", forceinline=True)
-def _availabilities(a: Reals, r: Reals, i: Index, count: Index, support: Reals) -> None:
-    """A of the followed entries of row i; support (count,) is that of their columns."""
-    for j in range(count):
-        short = (r[i, j] if r[i, j] > 0.0 else 0.0) - support[j]
-        a[i, j] = a[i, j] * DAMPING - (short if short > 0.0 else 0.0) * (1 - DAMPING)
-
-
-@numba.njit(cache=True, nogil=True, fastmath=ROUND, error_model="numpy", forceinline=True)
-def _responsibilities(s: Reals, r: Reals, i: Index, count: Index, first: float) -> None:
-    """R of the followed entries of row i, whose best value is `first`."""
-    for j in range(count):
-        r[i, j] = r[i, j] * DAMPING + (s[i, j] - first) * (1 - DAMPING)
-
-
-@numba.njit(cache=True, nogil=True, fastmath=ROUND, error_model="numpy", forceinline=True)
-def _enter(  # noqa: PLR0917
-    lists: tuple[Reals, Reals, Reals, Columns, Counts],
-    left: tuple[Reals, Reals, Reals],
-    best: Reals,
-    common: Reals,
-    i: Index,
-    k: Index,
-    rounds: Index,
-) -> None:
-    """Follow entry (i, k) from now on, with its messages after some rounds."""
-    s, a, r, column, count = lists
-    idle, peaks, peak = left
-    place, b = U(count[i]), k // U(BLOCK)
-    s[i, place], a[i, place], column[i, place] = idle[i, k], common[k], k
-    r[i, place] = _history(idle[i, k], best, i, rounds)
-    count[i] = place + U(1)
-    idle[i, k] = -np.inf
-    peaks[i, b] = _peak(idle, i, b * U(BLOCK), (b + U(1)) * U(BLOCK))
-    peak[i] = _peak(peaks, i, U(0), U(peaks.shape[1]))
-
-
-@numba.njit(cache=True, nogil=True, fastmath=ROUND, error_model="numpy", forceinline=True)
-def _column_of_peak(idle: Reals, peaks: Reals, peak: Reals, i: Index) -> Index:
-    """Where the largest of row i of those not followed is."""
-    b = U(0)
-    while peaks[i, b] != peak[i]:
-        b += U(1)
-    k = b * U(BLOCK)
-    while idle[i, k] != peak[i]:
-        k += U(1)
-    return k
-
-
-@numba.njit(cache=True, nogil=True, fastmath=ROUND, error_model="numpy")
-def _pass_few(  # noqa: PLR0912
-    m: Few, t: Index, preferences: Reals, sums: Reals, room: Reals
-) -> None:
-    """Round t: as the plain kernel's, row by row, so that sums are taken in its order.
-
-    preferences and sums are (n,); room is (2, n + 8).
-    """
-    # Unpacked once: every look into a named tuple counts references.
-    idle, peaks, s, a, r, column, count, best, common, common_peaks = m[:10]
-    support, own_a, own_r, peak, smooth, scale = m[10:]
-    lists, left = (s, a, r, column, count), (idle, peaks, peak)
-    n, blocks, gathered, v = U(preferences.size), U(common_peaks.size), room[0], room[1]
-    for k in range(n):
-        short = 0.0 - support[k]
-        common[k] = common[k] * DAMPING - (short if short > 0.0 else 0.0) * (1 - DAMPING)
-        sums[k] = 0.0
-    for b in range(blocks):
-        common_peaks[b] = _largest(common, b * U(BLOCK), (b + U(1)) * U(BLOCK))
-    for i in range(n):
-        own = U(count[i])  # the place of the row's own value, behind what it follows
-        own_a[i] = own_a[i] * DAMPING - (own_r[i] - support[i]) * (1 - DAMPING)
-        for j in range(own):
-            gathered[j] = support[column[i, j]]
-        _availabilities(a, r, i, own, gathered)
-        for j in range(own):
-            v[j] = a[i, j] + s[i, j]
-        v[own] = own_a[i] + preferences[i]
-        first = _largest(v, U(0), own + U(1))
-        chosen = U(0)
-        while v[chosen] != first:
-            chosen += U(1)
-        v[chosen] = -np.inf
-        second = _largest(v, U(0), own + U(1))
-        new: Index = n
-        for b in range(blocks):
-            if peaks[i, b] + common_peaks[b] > second:
-                for k in range(b * U(BLOCK), (b + U(1)) * U(BLOCK)):
-                    value = idle[i, k] + common[k]
-                    if value > first:
-                        first, second, new = value, first, k
-                    elif value > second:
-                        second = value
-        is_own = chosen == own and new == n
-        if new < n:
-            _enter(lists, left, best, common, i, new, t)
-            chosen = own
-        rival, old = second if is_own else first, r[i, chosen]
-        own_r[i] = own_r[i] * DAMPING + (preferences[i] - rival) * (1 - DAMPING)
-        _responsibilities(s, r, i, count[i], first)
-        if not is_own:
-            r[i, chosen] = old * DAMPING + (s[i, chosen] - second) * (1 - DAMPING)
-        best[i, t] = first
-        smooth[i] = smooth[i] * DAMPING + first * (1 - DAMPING)
-        scale[i] = max(scale[i], abs(first))
-        while peak[i] > -np.inf and GROWN[t] * peak[i] >= smooth[i] - DOUBT * scale[i]:
-            risen = _column_of_peak(idle, peaks, peak, i)
-            _enter(lists, left, best, common, i, risen, t + U(1))
-        for j in range(U(count[i])):
-            sums[column[i, j]] += r[i, j] if r[i, j] > 0.0 else 0.0
-        sums[i] += own_r[i]
-    support[:] = sums
+    doubt: Reals
+    limit: Reals
+    rise: Reals
+    highest: Reals
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def settle_few(m: Few, preferences: Reals, is_exemplar: Mask) -> bool:
-    """Pass messages until the exemplars (n,) settle, as the plain kernel does; whether they did.
+def few(S: Reals, order: npt.NDArray[np.int64], room: int) -> Few:
+    """Room for runs on similarities S (n, n); the diagonal is not read.
 
     Args:
-        m: What `few` made of the similarities; any number of runs may follow each other in it.
-        preferences: The diagonal of the similarities (n,), noise included.
-        is_exemplar: Where to mark the exemplars (n,).
+        S: Similarities (n, n).
+        order: Columns (n, n) of every row by similarity, the largest first; itself anywhere.
+        room: Contenders that a row may have.
     """
-    n = preferences.size
-    sums, room = np.empty(n), np.empty((2, n + 8))
-    _start(m, preferences)
-    is_exemplar[:] = False
-    unchanged = 0
-    for t in range(U(MAX_ITER)):
-        _pass_few(m, t, preferences, sums, room)
-        changed = False
-        for k in range(n):
-            a = m.own_a[k] * DAMPING - (m.own_r[k] - m.support[k]) * (1 - DAMPING)
-            mark = a + m.own_r[k] > 0
-            changed = changed or mark != is_exemplar[k]
-            is_exemplar[k] = mark
-        unchanged = 1 if changed else unchanged + 1
-        if t >= U(CONVERGENCE_ITER) and unchanged >= CONVERGENCE_ITER and is_exemplar.any():
-            return True
-    return False
+    n = S.shape[0]
+    width = min(WIDE, (n + 31) // 32 * 8)  # few blocks, but several
+    blocks = (n + width - 1) // width
+    columns = blocks * width
+    idle = np.full((n, columns), -np.inf)
+    by_size, column = np.empty((n, n)), np.empty((n, n), np.uint32)
+    place = np.empty((n, n), np.uint32)
+    for i in range(n):
+        j = 0
+        for k in order[i]:
+            if k != i:
+                idle[i, k] = S[i, k]
+                by_size[i, j], column[i, j], place[i, k] = S[i, k], k, j
+                j += 1
+        by_size[i, j], column[i, j], place[i, i] = -np.inf, i, j
+    return Few(
+        idle,
+        by_size,
+        column,
+        place,
+        np.empty((n, n), np.uint16),
+        np.zeros(n, np.uint64),
+        np.zeros(n, np.uint64),
+        np.zeros(n, np.uint64),
+        np.empty((n, room)),
+        np.empty((n, room), np.uint32),
+        np.empty(n * room * LANES),
+        np.empty(n * room * LANES),
+        np.empty(n * n * LANES),
+        np.empty(MAX_ITER * n * LANES),
+        np.empty((MAX_ITER + 1) * columns * LANES),
+        np.empty(columns * LANES),
+        np.empty(n * LANES),
+        np.empty(n * LANES),
+        np.empty(n * LANES),
+        np.empty(n * LANES),
+        np.empty(n * blocks * LANES),
+        np.empty((blocks + 1) * LANES),
+        np.empty(n * LANES),
+    )
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
+def damped(old: Four, new: Four) -> Four:
+    """A Four of messages after a round."""
+    return plus(times(old, every(DAMPING)), times(new, every(1 - DAMPING)))
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
+def availability(a: Four, r: Four, support: Four) -> Four:
+    """A Four of availabilities to others: from the last round's, r, and sums of columns."""
+    zero = every(0.0)
+    short = larger(minus(larger(r, zero), support), zero)
+    return minus(times(a, every(DAMPING)), times(short, every(1 - DAMPING)))
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
+def enter(  # noqa: PLR0917
+    idle: Reals,
+    column: Columns,
+    place: Columns,
+    contenders: Counts,
+    near_s: Reals,
+    near_column: Columns,
+    i: Index,
+    k: Index,
+) -> None:
+    """Make (i, k) a contender, its messages still to be filled in."""
+    j, at = U(contenders[i]), U(place[i, k])
+    near_s[i, j], near_column[i, j] = idle[i, k], k
+    contenders[i] = j + U(1)
+    idle[i, k] = -np.inf
+    column[i, at] = U(idle.shape[1]) + at % U(SPARE)  # its sums are the contenders' now
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def start_runs(m: Few, diagonals: Reals) -> float:
+    """Follow nothing but the two most similar of each row, as before the first round.
+
+    diagonals are (n * 4,). Returns how far below 0 rises of `common` do not count.
+    """
+    n = m.risen.size
+    room, most = m.near_s.shape[1], np.abs(diagonals).max()
+    least = np.inf
+    for i in range(U(n)):
+        for j in range(U(m.contenders[i])):
+            k = U(m.near_column[i, j])
+            m.idle[i, k] = m.near_s[i, j]
+            m.column[i, m.place[i, k]] = k
+        m.contenders[i] = m.risen[i] = m.reached[i] = U(0)
+        scale = max(most, abs(m.sorted[i, 0]))
+        for e in range(U(LANES)):
+            m.doubt[i * U(LANES) + e] = DOUBT * scale
+        least = min(least, m.sorted[i, n - 2])
+        for j in range(U(min(2, n - 1))):
+            k = U(m.column[i, j])
+            enter(m.idle, m.column, m.place, m.contenders, m.near_s, m.near_column, i, k)
+            at = i * U(room) + j
+            store(m.near_a, at, every(0.0))
+            store(m.near_r, at, every(0.0))
+    for each in (m.common, m.own_a, m.own_r, m.smooth, m.rise):
+        each[:] = 0.0
+    m.supports[: m.common.size] = 0.0
+    m.limit[:] = m.highest[:] = np.inf
+    return float(DEEP * (m.sorted[:, 0].max() - least))
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def history(  # noqa: PLR0917
+    near_a: Reals,
+    near_r: Reals,
+    best: Reals,
+    supports: Reals,
+    at: Index,
+    s: float,
+    n: Index,
+    columns: Index,
+    i: Index,
+    k: Index,
+    t: Index,
+) -> None:
+    """Fill in a contender of row i and column k, at `at`, never its best choice before round t."""
+    a, r = every(0.0), every(0.0)
+    for u in range(t):
+        a = availability(a, r, load(supports, u * columns + k))
+        r = damped(r, minus(every(s), load(best, u * n + i)))
+    store(near_a, at, availability(a, r, load(supports, t * columns + k)))
+    store(near_r, at, r)

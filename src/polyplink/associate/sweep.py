@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from polyplink.associate.affinity import propagate
+from polyplink.associate.affinity import propagate, tie_noise
 from polyplink.associate.settings import Grid, TemporalAP
 from polyplink.associate.similarity import Reals
 from polyplink.associate.threshold import threshold_components
@@ -35,10 +35,12 @@ class Sweep:
 def _sweep_affinity(
     V: Reals, positions: npt.ArrayLike, grid: Grid, threads: int, device: "torch.device | None"
 ) -> Sweep:
+    noise = tie_noise(len(V))
+
     def one_block(setting: TemporalAP) -> tuple[Labels, npt.NDArray[np.bool_]]:
         S = setting.similarity(V, positions)
         if device is None:
-            return propagate(S, grid.preferences)
+            return propagate(S, grid.preferences, noise)
         # Imported when used: torch takes seconds.
         from polyplink.associate.affinity_torch import propagate_on  # noqa: PLC0415
 

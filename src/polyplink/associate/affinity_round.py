@@ -1,0 +1,296 @@
+"""The rounds of affinity propagation on few entries; see `affinity_few` for why they suffice."""
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+from polyplink.associate.affinity_few import (
+    CONVERGENCE_ITER,
+    DAMPING,
+    DOUBT,
+    LEAVE,
+    MAX_ITER,
+    SPARE,
+    Columns,
+    Counts,
+    Few,
+    Index,
+    Mask,
+    U,
+    availability,
+    damped,
+    enter,
+    history,
+    start_runs,
+)
+from polyplink.associate.lanes import (
+    LANES,
+    Four,
+    any_above,
+    every,
+    larger,
+    load,
+    minus,
+    plus,
+    smaller,
+    store,
+    times,
+    where_equal,
+)
+from polyplink.associate.similarity import Reals
+
+GROWN = 1.0 - DAMPING ** np.arange(1.0, MAX_ITER + 1.0)  # a constant input's share after rounds
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
+def _raise_common(common: Reals, supports: Reals, t: Index, rise: Reals, deep: float) -> None:
+    """This round's `common`, and how much each block rose where it is above -deep."""
+    blocks, floor, zero = U(rise.size // LANES - 1), every(-deep), every(0.0)
+    width, any_block = U(common.size // LANES) // blocks, zero
+    for b in range(blocks):
+        most = zero
+        for k in range(b * width, (b + U(1)) * width):
+            old = load(common, k)
+            new = availability(old, zero, load(supports, t * blocks * width + k))
+            most = larger(minus(larger(new, floor), larger(old, floor)), most)
+            store(common, k, new)
+        store(rise, b, plus(load(rise, b), most))
+        any_block = larger(most, any_block)
+    store(rise, blocks, plus(load(rise, blocks), any_block))
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
+def _bound(idle: Reals, common: Reals, i: Index, start: Index, width: Index) -> Four:
+    """Largest of idle[i, k] + common[k] in a block, a Four."""
+    # Four at a time: each waits for the last of its own only.
+    w = x = y = z = every(-np.inf)
+    for k in range(start, start + width, U(4)):
+        w = larger(plus(every(idle[i, k]), load(common, k)), w)
+        x = larger(plus(every(idle[i, k + U(1)]), load(common, k + U(1))), x)
+        y = larger(plus(every(idle[i, k + U(2)]), load(common, k + U(2))), y)
+        z = larger(plus(every(idle[i, k + U(3)]), load(common, k + U(3))), z)
+    return larger(larger(w, x), larger(y, z))
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _follow_risen(  # noqa: PLR0917
+    by_size: Reals,
+    column: Columns,
+    until: npt.NDArray[np.uint16],
+    risen: Counts,
+    reached: Counts,
+    r: Reals,
+    best: Reals,
+    sums: Reals,
+    i: Index,
+    t: Index,
+    least: Four,
+) -> None:
+    """Follow all of row i that may have risen above 0 after round t, and add them to sums."""
+    n, j = U(by_size.shape[0]), U(risen[i])
+    while j < n - U(1) and any_above(every(GROWN[t] * by_size[i, j]), least):
+        new, known = every(0.0), U(0)
+        if j < reached[i]:  # followed before: from where it was left
+            new, known = load(r, i * n + j), U(until[i, j])
+        for u in range(known, t + U(1)):
+            new = damped(new, minus(every(by_size[i, j]), load(best, u * n + i)))
+        store(r, i * n + j, new)
+        k = U(column[i, j])
+        store(sums, k, plus(load(sums, k), larger(new, every(0.0))))
+        j += U(1)
+    risen[i] = j
+    reached[i] = max(reached[i], j)
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
+def _choose(  # noqa: PLR0917
+    near_s: Reals,
+    near_column: Columns,
+    near_a: Reals,
+    near_r: Reals,
+    supports: Reals,
+    i: Index,
+    count: Index,
+    start: Index,
+    own: Four,
+) -> tuple[Four, Four]:
+    """Availabilities of the contenders of row i, and the best two of their values and its own.
+
+    The columns' sums begin at `start`; own is the row's value of itself.
+    """
+    room = U(near_s.shape[1])
+    first, second = own, every(-np.inf)
+    for j in range(count):
+        at, support = i * room + j, load(supports, start + U(near_column[i, j]))
+        a = availability(load(near_a, at), load(near_r, at), support)
+        store(near_a, at, a)
+        value = plus(a, every(near_s[i, j]))
+        second = larger(smaller(value, first), second)
+        first = larger(value, first)
+    return first, second
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
+def _respond(  # noqa: PLR0917
+    near_s: Reals,
+    near_column: Columns,
+    near_a: Reals,
+    near_r: Reals,
+    sums: Reals,
+    i: Index,
+    count: Index,
+    first: Four,
+    second: Four,
+) -> None:
+    """Responsibilities of the contenders of row i, added to sums."""
+    room = U(near_s.shape[1])
+    for j in range(count):
+        at, k, s = i * room + j, U(near_column[i, j]), every(near_s[i, j])
+        # Two that are both the best leave the second as good.
+        rival = where_equal(plus(load(near_a, at), s), first, second, first)
+        new = damped(load(near_r, at), minus(s, rival))
+        store(near_r, at, new)
+        store(sums, k, plus(load(sums, k), larger(new, every(0.0))))
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
+def _update(  # noqa: PLR0917
+    by_size: Reals, column: Columns, r: Reals, sums: Reals, i: Index, count: Index, first: Four
+) -> None:
+    """Responsibilities of the risen of row i, whose best value is `first`, added to sums."""
+    n = U(by_size.shape[0])
+    for j in range(count):
+        at, k = i * n + j, U(column[i, j])
+        new = damped(load(r, at), minus(every(by_size[i, j]), first))
+        store(r, at, new)
+        store(sums, k, plus(load(sums, k), larger(new, every(0.0))))
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
+def _left(  # noqa: PLR0917
+    r: Reals, until: npt.NDArray[np.uint16], i: Index, count: Index, t: Index, low: Four
+) -> Index:
+    """How many of the risen of row i are still worth following after round t."""
+    n = U(until.shape[0])
+    while count > U(0) and not any_above(load(r, i * n + count - U(1)), low):
+        count -= U(1)
+        until[i, count] = t + U(1)
+    return count
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _pass_few(  # noqa: PLR0915  # a part with branches would count references at every row
+    m: Few, t: Index, diagonals: Reals, sums: Reals, deep: float
+) -> bool:
+    """Round t, row by row, so that sums are taken in scikit-learn's order.
+
+    diagonals are (n * 4,), sums ((columns + SPARE) * 4,). Returns whether there was room.
+    """
+    # Unpacked once: every look into a named tuple counts references, too.
+    idle, by_size, column, place, until, risen, reached, contenders, near_s, near_column = m[:10]
+    near_a, near_r, r, best, supports, common, own_a, own_r, smooth, doubt = m[10:20]
+    limit, rise, highest = m[20:]
+    n, columns, room, zero = U(risen.size), U(idle.shape[1]), U(near_s.shape[1]), every(0.0)
+    blocks = U(rise.size // LANES - 1)
+    width = columns // blocks
+    _raise_common(common, supports, t, rise, deep)
+    sums[:] = 0.0
+    for i in range(n):
+        own, wish = load(own_r, i), load(diagonals, i)
+        mine = damped(load(own_a, i), minus(load(supports, t * columns + i), own))
+        store(own_a, i, mine)
+        mine = plus(mine, wish)
+        first, second = _choose(
+            near_s, near_column, near_a, near_r, supports, i, U(contenders[i]), t * columns, mine
+        )
+        all_rise = load(rise, blocks)
+        if any_above(plus(load(highest, i), all_rise), second):
+            most = every(-np.inf)
+            for b in range(blocks):
+                highest_b = plus(load(limit, i * blocks + b), load(rise, b))
+                if not any_above(highest_b, second):
+                    most = larger(highest_b, most)
+                    continue
+                k = b * width
+                bound = _bound(idle, common, i, k, width)
+                while any_above(bound, second):
+                    while not any_above(plus(every(idle[i, k]), load(common, k)), second):
+                        k += U(1)
+                    j = U(contenders[i])
+                    if j == room:
+                        return False
+                    s, at = idle[i, k], i * room + j
+                    enter(idle, column, place, contenders, near_s, near_column, i, k)
+                    history(near_a, near_r, best, supports, at, s, n, columns, i, k, t)
+                    value = plus(load(near_a, at), every(s))
+                    second = larger(smaller(value, first), second)
+                    first = larger(value, first)
+                    bound = _bound(idle, common, i, b * width, width)
+                bound = plus(larger(bound, every(by_size[i, 0] - deep)), load(doubt, i))
+                store(limit, i * blocks + b, minus(bound, load(rise, b)))
+                most = larger(bound, most)
+            store(highest, i, minus(plus(most, load(doubt, i)), all_rise))
+        own = damped(own, minus(wish, where_equal(mine, first, second, first)))
+        store(own_r, i, own)
+        store(best, t * n + i, first)
+        smoothed = damped(load(smooth, i), first)
+        store(smooth, i, smoothed)
+        doubted = larger(times(larger(first, minus(zero, first)), every(DOUBT)), load(doubt, i))
+        store(doubt, i, doubted)
+        count = U(risen[i])
+        _update(by_size, column, r, sums, i, count, first)
+        low, least = times(doubted, every(-LEAVE)), minus(smoothed, doubted)
+        risen[i] = _left(r, until, i, count, t, low)
+        # Asked for here, too: it is rare.
+        if any_above(every(GROWN[t] * by_size[i, risen[i]]), least):
+            _follow_risen(by_size, column, until, risen, reached, r, best, sums, i, t, least)
+        _respond(near_s, near_column, near_a, near_r, sums, i, U(contenders[i]), first, second)
+        store(sums, i, plus(load(sums, i), own))
+    after = (t + U(1)) * U(common.size)
+    supports[after : after + U(common.size)] = sums[: common.size]
+    return True
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _mark(own_a: Reals, own_r: Reals, sums: Reals, e: Index, marks: Mask) -> bool:
+    """Mark the exemplars (n,) of run e after a round; return whether a mark changed."""
+    changed = False
+    for k in range(U(marks.size)):
+        at = k * U(LANES) + e
+        a = own_a[at] * DAMPING - (own_r[at] - sums[at]) * (1 - DAMPING)
+        mark = a + own_r[at] > 0
+        changed = changed or mark != marks[k]
+        marks[k] = mark
+    return changed
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def settle_few(m: Few, diagonals: Reals, is_exemplar: Mask, settled: Mask) -> bool:
+    """Pass messages until the exemplars of four runs settle, as the plain kernel does.
+
+    Args:
+        m: What `few` made of the similarities; any number of runs may follow each other in it.
+        diagonals: Preferences with their noise (n * 4,).
+        is_exemplar: Where to mark the exemplars (4, n).
+        settled: Where to tell whether they settled within `MAX_ITER` rounds (4,).
+
+    Returns:
+        Whether there was room for all contenders; if not, try again with twice as much.
+    """
+    sums = np.empty(m.common.size + SPARE * LANES)
+    own_a, own_r, deep = m.own_a, m.own_r, start_runs(m, diagonals)
+    is_exemplar[:] = settled[:] = False
+    unchanged = np.zeros(LANES, np.int64)
+    for t in range(U(MAX_ITER)):
+        if not _pass_few(m, t, diagonals, sums, deep):
+            return False
+        for e in range(U(LANES)):
+            if settled[e]:
+                continue
+            changed = _mark(own_a, own_r, sums, e, is_exemplar[e])
+            unchanged[e] = 1 if changed else unchanged[e] + 1
+            enough = t >= U(CONVERGENCE_ITER) and unchanged[e] >= CONVERGENCE_ITER
+            settled[e] = enough and is_exemplar[e].any()
+        if settled.all():
+            break
+    return True

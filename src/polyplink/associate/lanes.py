@@ -1,0 +1,139 @@
+"""Four numbers side by side in a vector register, for loops that numba would not vectorise.
+
+numba makes vectors of loops over one array, but not of four runs that are stepped together and
+keep sums and largest values of their own. A `Four` is such a vector, one number for each run; the
+functions here compile to about one instruction each. They can be called in compiled code only, and
+round as the same operations on single numbers do.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic, models, register_model
+
+LANES = 4
+
+Four = Any  # four floats in a register, a type of numba's that no checker knows
+
+_VECTOR = ir.VectorType(ir.DoubleType(), LANES)
+_INDEX = ir.IntType(32)
+
+
+def _instruction(code: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of compiled code; its signature there lacks the first argument."""
+    return cast("Callable[..., Any]", intrinsic(code))
+
+
+class _FourType(types.Type):
+    """The type that numba knows a Four by."""
+
+
+FOUR = _FourType("Four")
+
+
+@register_model(_FourType)
+class _FourModel(models.PrimitiveModel):
+    def __init__(self, manager: Any, kind: Any) -> None:
+        super().__init__(manager, kind, _VECTOR)  # type: ignore[no-untyped-call]
+
+
+def _of_fours(emit: Callable[[ir.IRBuilder, Sequence[ir.Value]], ir.Value], count: int) -> Any:
+    """Signature and code of a function that makes a Four of some others."""
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, values: Any) -> ir.Value:
+        return emit(builder, values)
+
+    return FOUR(*(FOUR,) * count), generate
+
+
+def _place(context: Any, builder: ir.IRBuilder, signature: Any, values: Any) -> ir.Value:
+    """Where number 4 * at of a flat array lies."""
+    array = context.make_array(signature.args[0])(context, builder, values[0])
+    number = builder.mul(values[1], ir.Constant(values[1].type, LANES))
+    return builder.bitcast(builder.gep(array.data, [number]), _VECTOR.as_pointer())
+
+
+@_instruction
+def load(typing: Any, array: Any, at: Any) -> Any:
+    """Numbers 4 * at to 4 * at + 3 of a flat array; `at` is unsigned and not checked."""
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        return builder.load(_place(context, builder, signature, values), align=8)
+
+    return FOUR(array, types.uint64), generate
+
+
+@_instruction
+def store(typing: Any, array: Any, at: Any, four: Any) -> Any:
+    """Put a Four where `load` would find it."""
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        builder.store(values[2], _place(context, builder, signature, values), align=8)
+        return context.get_dummy_value()
+
+    return types.void(array, types.uint64, FOUR), generate
+
+
+@_instruction
+def every(typing: Any, number: Any) -> Any:
+    """One number in all four."""
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        first = builder.insert_element(
+            ir.Constant(_VECTOR, ir.Undefined), values[0], ir.Constant(_INDEX, 0)
+        )
+        nowhere = ir.Constant(_VECTOR, ir.Undefined)
+        return builder.shuffle_vector(
+            first, nowhere, ir.Constant(ir.VectorType(_INDEX, LANES), [0] * LANES)
+        )
+
+    return FOUR(types.float64), generate
+
+
+@_instruction
+def plus(typing: Any, x: Any, y: Any) -> Any:
+    """The sums x + y."""
+    return _of_fours(lambda b, v: b.fadd(v[0], v[1]), 2)
+
+
+@_instruction
+def minus(typing: Any, x: Any, y: Any) -> Any:
+    """The differences x - y."""
+    return _of_fours(lambda b, v: b.fsub(v[0], v[1]), 2)
+
+
+@_instruction
+def times(typing: Any, x: Any, y: Any) -> Any:
+    """The products x * y."""
+    return _of_fours(lambda b, v: b.fmul(v[0], v[1]), 2)
+
+
+@_instruction
+def larger(typing: Any, x: Any, y: Any) -> Any:
+    """The larger of x and y; y where neither is."""
+    return _of_fours(lambda b, v: b.select(b.fcmp_ordered(">", v[0], v[1]), v[0], v[1]), 2)
+
+
+@_instruction
+def smaller(typing: Any, x: Any, y: Any) -> Any:
+    """The smaller of x and y; y where neither is."""
+    return _of_fours(lambda b, v: b.select(b.fcmp_ordered("<", v[0], v[1]), v[0], v[1]), 2)
+
+
+@_instruction
+def where_equal(typing: Any, x: Any, y: Any, p: Any, q: Any) -> Any:
+    """Of p where x = y, else of q."""
+    return _of_fours(lambda b, v: b.select(b.fcmp_ordered("==", v[0], v[1]), v[2], v[3]), 4)
+
+
+@_instruction
+def any_above(typing: Any, x: Any, y: Any) -> Any:
+    """Whether x > y in one of the four or more."""
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        bits = builder.bitcast(builder.fcmp_ordered(">", *values), ir.IntType(LANES))
+        return builder.icmp_unsigned("!=", bits, ir.Constant(bits.type, 0))
+
+    return types.boolean(FOUR, FOUR), generate
