@@ -44,7 +44,7 @@ bench: $(READY) ## The hot paths against their rivals; names what fell behind th
 
 bench-gpu: $(READY) ## All that a GPU is used for, and where the time of a training step goes
 	$(BIN)/polyplink bench step precision simulate sweep --device cuda --json \
-		--profile bench-step.txt
+		--profile bench-out/step-profile.txt
 
 clean: ## Remove what was built; keeps your data
 	rm -rf $(VENV) demo-out .pytest_cache .mypy_cache .ruff_cache .hypothesis dist
