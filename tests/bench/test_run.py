@@ -1,7 +1,10 @@
+from dataclasses import replace
+
 import pytest
 import torch
 
 from polyplink.bench import CATALOGUE, run_benches
+from polyplink.bench.harness import BenchResult
 from polyplink.bench.run import chosen_benches
 from polyplink.errors import PolyplinkError
 
@@ -18,6 +21,22 @@ def test_an_unknown_name_gets_the_nearest_or_all() -> None:
         next(run_benches(["trackets"]))
     with pytest.raises(PolyplinkError, match="choose one of: " + ", ".join(CATALOGUE)):
         next(run_benches(["xyz"]))
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_a_size_that_cannot_be_measured_is_told_before_anything_is(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def measured(*_: object) -> BenchResult:
+        raise AssertionError("measured")
+
+    bench = replace(CATALOGUE[name], run=measured, run_on=None)
+    monkeypatch.setattr("polyplink.bench.run.CATALOGUE", {**CATALOGUE, name: bench})
+    told = f"{name} cannot be measured at size {bench.least - 1}; give {bench.least} or more"
+    with pytest.raises(PolyplinkError, match=told):
+        next(run_benches([name], bench.least - 1))
+    with pytest.raises(PolyplinkError, match="sweep cannot be measured at size 23; give 24"):
+        next(run_benches(["step", "sweep"], 23))
 
 
 def test_a_gpu_is_for_those_that_use_one() -> None:

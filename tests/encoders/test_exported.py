@@ -4,14 +4,16 @@ import numpy as np
 import pytest
 
 from polyplink.encoders import NetworkEmbedder
-from polyplink.encoders.export import export_frames
+from polyplink.encoders.export import HEAD, export_frames
 from polyplink.encoders.exported import ExportedEmbedder, load_exported, read_exported_record
+from polyplink.encoders.weights import RECORD as RECORD_KEY
 from polyplink.encoders.weights import record_text
 from polyplink.errors import PolyplinkError
 from tests.encoders.exports import CROPS, LENGTHS, RECORD, SIDE, tiny
 
 pytest.importorskip("openvino")
 pytest.importorskip("onnxruntime")
+onnx = pytest.importorskip("onnx")
 
 
 @pytest.mark.parametrize("frames_per_pass", [1, 4, 16])
@@ -50,3 +52,12 @@ def test_an_export_without_a_record_is_refused(tmp_path: Path) -> None:
     bare = export_frames(tiny(), tmp_path / "bare.onnx", SIDE)
     with pytest.raises(PolyplinkError, match=r"bare.onnx has no polyplink record; export it again"):
         load_exported(bare)
+
+
+@pytest.mark.parametrize("head", ["", "AAAA", "no base 64"])
+def test_an_export_with_a_broken_head_is_refused(exported: Path, head: str, tmp_path: Path) -> None:
+    model, bent = onnx.load(str(exported)), tmp_path / "bent.onnx"
+    onnx.helper.set_model_props(model, {RECORD_KEY: record_text(RECORD), HEAD: head})
+    onnx.save(model, str(bent))
+    with pytest.raises(PolyplinkError, match=r"bent.onnx cannot be read .*; export it again"):
+        load_exported(bent)

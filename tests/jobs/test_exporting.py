@@ -12,7 +12,7 @@ from polyplink.jobs import embed_data, export_encoder
 from polyplink.jobs.exporting import typical_crops
 from polyplink.tracklets import PrepareSettings
 from tests.conftest import Made
-from tests.encoders.small import CLIPS
+from tests.encoders.small import CLIPS, FRAMES
 
 pytest.importorskip("openvino")
 pytest.importorskip("onnxruntime")
@@ -52,6 +52,11 @@ def test_typical_crops_are_spread_over_all(made: Made) -> None:
 def test_what_cannot_be_exported_is_told(made: Made, tmp_path: Path) -> None:
     with pytest.raises(PolyplinkError, match=r"is no .onnx file; name one"):
         export_encoder(made.run, tmp_path / "encoder.pt")
+    (tmp_path / "folder.onnx").mkdir()
+    with pytest.raises(PolyplinkError, match=r"folder.onnx is a folder; name a file"):
+        export_encoder(made.run, tmp_path / "folder.onnx")
+    with pytest.raises(PolyplinkError, match="part 'train' is of no data; give --int8 DATA too"):
+        export_encoder(made.run, tmp_path / "encoder.onnx", part="train")
     clips = tmp_path / "clips.safetensors"
     record = WeightsRecord(CLIPS, PrepareSettings(size=32), {"name": "clips"}, Seen(), {})
     save_weights(clips, build_encoder(CLIPS), record)
@@ -62,3 +67,11 @@ def test_what_cannot_be_exported_is_told(made: Made, tmp_path: Path) -> None:
         typical_crops(empty, 3)
     with pytest.raises(PolyplinkError, match="computes on the CPU; give the weights"):
         embed_data(tmp_path / "encoder.onnx", made.data, device="cuda")
+
+
+def test_a_refusal_of_eight_bits_names_the_weights(made: Made, tmp_path: Path) -> None:
+    weights = tmp_path / "matrices.safetensors"
+    record = WeightsRecord(FRAMES, PrepareSettings(size=32), {"name": "frames"}, Seen(), {})
+    save_weights(weights, build_encoder(FRAMES), record)
+    with pytest.raises(PolyplinkError, match=r"^\S*/matrices.safetensors is no network of conv"):
+        export_encoder(weights, tmp_path / "int8.onnx", eight_bit=made.data)

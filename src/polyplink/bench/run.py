@@ -41,6 +41,16 @@ def bench_device(name: str) -> torch.device:
     return pick_device(name)
 
 
+def _check_size(size: int, benches: Sequence[Bench]) -> None:
+    needy = max(benches, key=lambda bench: bench.least)
+    name = next(name for name, bench in CATALOGUE.items() if bench is needy)
+    PolyplinkError.unless(
+        size >= needy.least,
+        f"{name} cannot be measured at size {size}",
+        f"give {needy.least} or more, or leave --size out",
+    )
+
+
 def run_benches(
     names: Sequence[str] = (), size: int | None = None, device: str = "auto"
 ) -> Iterator[BenchResult]:
@@ -52,9 +62,12 @@ def run_benches(
         device: "auto" (a GPU where there is one), "cpu" or "cuda".
 
     Raises:
-        PolyplinkError: If there is no such benchmark, or no such device for it.
+        PolyplinkError: If there is no such benchmark, no such device for it, or the size is less
+            than one of them can measure; before anything is measured.
     """
     benches, where = chosen_benches(names, device), bench_device(device)
+    if size is not None:
+        _check_size(size, benches)
     for bench in benches:
         at = bench.size if size is None else size
         yield bench.run(at) if bench.run_on is None else bench.run_on(at, where)

@@ -108,7 +108,7 @@ def export_frames(
     return path
 
 
-def quantise(path: Path, out: Path, crops: np.ndarray) -> Path:
+def quantise(path: Path, out: Path, crops: np.ndarray, *, source: Path | None = None) -> Path:
     """Turn an exported file into one that multiplies 8-bit numbers.
 
     Weights are scaled for every channel, activations by what the given crops show. Convolutions
@@ -118,6 +118,7 @@ def quantise(path: Path, out: Path, crops: np.ndarray) -> Path:
         path: From `export_frames`.
         out: The file to write.
         crops: Typical crops (n, h, w, 3) uint8, some dozens.
+        source: What a refusal names in place of `path`: the weights it came from.
 
     Returns:
         `out`.
@@ -136,7 +137,7 @@ def quantise(path: Path, out: Path, crops: np.ndarray) -> Path:
             quant_pre_process,
         )
     model = onnx.load(str(path))
-    _check_convolutions(path, [node.op_type for node in model.graph.node])
+    _check_convolutions(source or path, [node.op_type for node in model.graph.node])
     with whole_file(out) as temporary, tempfile.TemporaryDirectory() as folder:
         folded = Path(folder) / "folded.onnx"
         quant_pre_process(str(path), str(folded), skip_symbolic_shape=True)

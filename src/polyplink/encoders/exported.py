@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load
 from torch import nn
 
@@ -116,7 +117,10 @@ def load_exported(path: Path) -> tuple[LoadedEncoder, ExportedEmbedder]:
     encoder = build_encoder(record.encoder)
     assert isinstance(encoder, FrameWise)  # no other is exported
     encoder.backbone = nn.Identity()
-    head = load(base64.b64decode(props[HEAD]))
+    try:
+        head = load(base64.b64decode(props[HEAD]))
+    except (SafetensorError, ValueError) as error:  # ValueError: no base 64
+        raise PolyplinkError(f"{path} cannot be read ({first_line(error)})", _AGAIN) from None
     check_state(path, head, encoder.state_dict())
     encoder.load_state_dict(head)
     loaded = LoadedEncoder(encoder.eval(), record, file_key(path)[:KEY_DIGITS])

@@ -87,9 +87,15 @@ def export_encoder(
 
     Raises:
         PolyplinkError: If the encoder looks at clips, 8 bits are asked of one that is no network
-            of convolutions, or weights or data are at fault.
+            of convolutions, a part is named of no data, or weights or data are at fault.
     """
     PolyplinkError.unless(out.suffix == SUFFIX, f"{out} is no .onnx file", "name one")
+    PolyplinkError.unless(not out.is_dir(), f"{out} is a folder", "name a file")
+    PolyplinkError.unless(
+        part is None or eight_bit is not None,
+        f"part {part!r} is of no data",
+        "give --int8 DATA too, or leave --part out",
+    )
     loaded = load_encoder(weights, torch.device("cpu"))
     encoder, record = loaded.encoder, loaded.record
     if not isinstance(encoder, FrameWise):
@@ -105,6 +111,6 @@ def export_encoder(
         crops = typical_crops(prepared, CALIBRATION)
         with tempfile.TemporaryDirectory(prefix="polyplink-export-") as folder:
             wide = export_frames(encoder, Path(folder) / "encoder.onnx", side, record)
-            quantise(wide, out, crops)
+            quantise(wide, out, crops, source=weights)
     bits = 32 if eight_bit is None else 8
     return Exported(out, bits, side, out.stat().st_size, loaded.weights_id)
