@@ -106,6 +106,11 @@ def test_unknown_tasks_and_clusterers_are_named(made: Made, tmp_path: Path) -> N
     assert not list(tmp_path.iterdir())
 
 
+def test_a_curve_is_of_counting_or_tracking(made: Made, tmp_path: Path) -> None:
+    with pytest.raises(PolyplinkError, match=r"--curve-csv is for counting .*; add --task count"):
+        evaluate(made.run, made.data, tmp_path / "out", tasks=["reid"], curve_csv=True)
+
+
 def test_procedures_that_were_trained_on_are_refused(made: Made, tmp_path: Path) -> None:
     with pytest.raises(PolyplinkError, match="trained or validated on 4 of these procedures"):
         evaluate(made.run, made.data, tmp_path, part="train", device="cpu")

@@ -365,10 +365,15 @@ def evaluate(
         progress: Told of crops, tracklets and methods.
 
     Raises:
-        PolyplinkError: If the encoder has seen these procedures, labels are missing, or a file is
-            at fault.
+        PolyplinkError: If the encoder has seen these procedures, labels are missing, a file is
+            at fault, or `curve_csv` is asked of tasks that search no setting.
     """
     settings = _settings(grid, tasks, clusterers, without_own, workers)
+    PolyplinkError.unless(
+        not curve_csv or bool({"counting", "tracking"} & set(settings.tasks)),
+        "--curve-csv is for counting and tracking, and neither is among the tasks",
+        "add --task counting, or leave --curve-csv out",
+    )
     probes = [task for task in PROBES if task in tasks]
     record = _record(settings, probes, weights=weights, part=part, choose_on=choose_on, grid=grid)
     record.claim(out)
