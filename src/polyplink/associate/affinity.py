@@ -19,8 +19,6 @@ from polyplink.errors import PolyplinkError
 Labels = npt.NDArray[np.int32]
 Order = npt.NDArray[np.int64]
 
-LARGE = 48
-
 
 @numba.njit(cache=True, nogil=True)
 def _nearest(S: Reals, exemplars: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

@@ -47,7 +47,7 @@ def trained(
 
 
 def agree(ours: Sequence[float], theirs: Sequence[float]) -> bool:
-    """Whether the mean difference of three pairs lies within its own 95 % interval about 0."""
+    """Whether the mean difference of three pairs is within its 95 % interval about 0 or `FLOOR`."""
     apart = np.subtract(ours, theirs)
     half = INTERVAL * apart.std(ddof=1) / math.sqrt(len(apart))
     return bool(abs(apart.mean()) <= max(half, FLOOR))
