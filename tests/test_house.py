@@ -21,7 +21,15 @@ ROOMS = [
     "jobs",
     "cli",
 ]
-BASE = {"errors", "artefacts", "workers", "_torchvision", "__version__", "PolyplinkError"}
+BASE = {
+    "errors",
+    "artefacts",
+    "compiled",
+    "workers",
+    "_torchvision",
+    "__version__",
+    "PolyplinkError",
+}
 ENTRY = "__main__"  # above everything: it calls the command line
 FILES = sorted(SOURCE.rglob("*.py"))
 

@@ -6,7 +6,6 @@ by step, so that the partitions are equal. Messages are passed for four preferen
 on the few entries that matter, see `affinity_few`.
 """
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
@@ -14,13 +13,14 @@ from polyplink.associate.affinity_few import CONTENDERS, Mask, few
 from polyplink.associate.affinity_round import settle_few
 from polyplink.associate.lanes import LANES
 from polyplink.associate.similarity import Reals, checked_square
+from polyplink.compiled import njit
 from polyplink.errors import PolyplinkError
 
 Labels = npt.NDArray[np.int32]
 Order = npt.NDArray[np.int64]
 
 
-@numba.njit(cache=True, nogil=True)
+@njit()
 def _nearest(S: Reals, exemplars: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """Index into `exemplars` of each row's most similar one; an exemplar is its own."""
     n = S.shape[0]
@@ -34,7 +34,7 @@ def _nearest(S: Reals, exemplars: npt.NDArray[np.int64]) -> npt.NDArray[np.int64
     return choice
 
 
-@numba.njit(cache=True, nogil=True)
+@njit()
 def assign(S: Reals, exemplars: npt.NDArray[np.int64], labels: Labels) -> None:
     """Refine the exemplars once and number the clusters by the order of their exemplars."""
     choice = _nearest(S, exemplars)
@@ -52,7 +52,7 @@ def assign(S: Reals, exemplars: npt.NDArray[np.int64], labels: Labels) -> None:
     labels[:] = rank[choice]
 
 
-@numba.njit(cache=True, nogil=True)
+@njit()
 def _label(S: Reals, is_exemplar: Mask, labels: Labels) -> None:
     """Labels (n,) from the exemplars; all alone where there is none."""
     exemplars = np.flatnonzero(is_exemplar)
@@ -62,7 +62,7 @@ def _label(S: Reals, is_exemplar: Mask, labels: Labels) -> None:
         labels[:] = np.arange(labels.size)
 
 
-@numba.njit(cache=True, nogil=True)
+@njit()
 def _run(  # noqa: PLR0917
     S: Reals, order: Order, diagonals: Reals, room: int, labels: Labels, converged: Mask
 ) -> None:

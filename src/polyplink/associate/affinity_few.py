@@ -25,7 +25,6 @@ they are flat, see `lanes`.
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
@@ -41,6 +40,7 @@ from polyplink.associate.lanes import (
     times,
 )
 from polyplink.associate.similarity import Reals
+from polyplink.compiled import njit
 
 Mask = npt.NDArray[np.bool_]
 Columns = npt.NDArray[np.uint32]
@@ -117,7 +117,7 @@ class Few(NamedTuple):
     highest: Reals
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@njit(error_model="numpy")
 def few(S: Reals, order: npt.NDArray[np.int64], room: int) -> Few:
     """Room for runs on similarities S (n, n); the diagonal is not read.
 
@@ -168,13 +168,13 @@ def few(S: Reals, order: npt.NDArray[np.int64], room: int) -> Few:
     )
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
+@njit(error_model="numpy", forceinline=True)
 def damped(old: Four, new: Four) -> Four:
     """A Four of messages after a round."""
     return plus(times(old, every(DAMPING)), times(new, every(1 - DAMPING)))
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
+@njit(error_model="numpy", forceinline=True)
 def availability(a: Four, r: Four, support: Four) -> Four:
     """A Four of availabilities to others: from the last round's, r, and sums of columns."""
     zero = every(0.0)
@@ -182,7 +182,7 @@ def availability(a: Four, r: Four, support: Four) -> Four:
     return minus(times(a, every(DAMPING)), times(short, every(1 - DAMPING)))
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
+@njit(error_model="numpy", forceinline=True)
 def enter(  # noqa: PLR0917
     idle: Reals,
     column: Columns,
@@ -201,7 +201,7 @@ def enter(  # noqa: PLR0917
     column[i, at] = U(idle.shape[1]) + at % U(SPARE)  # its sums are the contenders' now
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@njit(error_model="numpy")
 def start_runs(m: Few, diagonals: Reals) -> float:
     """Follow nothing but the two most similar of each row, as before the first round.
 
@@ -233,7 +233,7 @@ def start_runs(m: Few, diagonals: Reals) -> float:
     return float(DEEP * (m.sorted[:, 0].max() - least))
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@njit(error_model="numpy")
 def history(  # noqa: PLR0917
     near_a: Reals,
     near_r: Reals,

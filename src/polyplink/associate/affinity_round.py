@@ -1,6 +1,5 @@
 """The rounds of affinity propagation on few entries; see `affinity_few` for why they suffice."""
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
@@ -38,11 +37,12 @@ from polyplink.associate.lanes import (
     where_equal,
 )
 from polyplink.associate.similarity import Reals
+from polyplink.compiled import njit
 
 GROWN = 1.0 - DAMPING ** np.arange(1.0, MAX_ITER + 1.0)  # a constant input's share after rounds
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
+@njit(error_model="numpy", forceinline=True)
 def _raise_common(common: Reals, supports: Reals, t: Index, rise: Reals, deep: float) -> None:
     """This round's `common`, and how much each block rose where it is above -deep."""
     blocks, floor, zero = U(rise.size // LANES - 1), every(-deep), every(0.0)
@@ -59,7 +59,7 @@ def _raise_common(common: Reals, supports: Reals, t: Index, rise: Reals, deep: f
     store(rise, blocks, plus(load(rise, blocks), any_block))
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
+@njit(error_model="numpy", forceinline=True)
 def _bound(idle: Reals, common: Reals, i: Index, start: Index, width: Index) -> Four:
     """Largest of idle[i, k] + common[k] in a block, a Four."""
     # Four at a time: each waits for the last of its own only.
@@ -72,7 +72,7 @@ def _bound(idle: Reals, common: Reals, i: Index, start: Index, width: Index) -> 
     return larger(larger(w, x), larger(y, z))
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@njit(error_model="numpy")
 def _follow_risen(  # noqa: PLR0917
     by_size: Reals,
     column: Columns,
@@ -102,7 +102,7 @@ def _follow_risen(  # noqa: PLR0917
     reached[i] = max(reached[i], j)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
+@njit(error_model="numpy", forceinline=True)
 def _choose(  # noqa: PLR0917
     near_s: Reals,
     near_column: Columns,
@@ -130,7 +130,7 @@ def _choose(  # noqa: PLR0917
     return first, second
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
+@njit(error_model="numpy", forceinline=True)
 def _respond(  # noqa: PLR0917
     near_s: Reals,
     near_column: Columns,
@@ -153,7 +153,7 @@ def _respond(  # noqa: PLR0917
         store(sums, k, plus(load(sums, k), larger(new, every(0.0))))
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
+@njit(error_model="numpy", forceinline=True)
 def _update(  # noqa: PLR0917
     by_size: Reals, column: Columns, r: Reals, sums: Reals, i: Index, count: Index, first: Four
 ) -> None:
@@ -166,7 +166,7 @@ def _update(  # noqa: PLR0917
         store(sums, k, plus(load(sums, k), larger(new, every(0.0))))
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
+@njit(error_model="numpy", forceinline=True)
 def _left(  # noqa: PLR0917
     r: Reals, until: npt.NDArray[np.uint16], i: Index, count: Index, t: Index, low: Four
 ) -> Index:
@@ -178,7 +178,7 @@ def _left(  # noqa: PLR0917
     return count
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@njit(error_model="numpy")
 def _pass_few(  # noqa: PLR0915  # a part with branches would count references at every row
     m: Few, t: Index, diagonals: Reals, sums: Reals, deep: float
 ) -> bool:
@@ -251,7 +251,7 @@ def _pass_few(  # noqa: PLR0915  # a part with branches would count references a
     return True
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@njit(error_model="numpy")
 def _mark(own_a: Reals, own_r: Reals, sums: Reals, e: Index, marks: Mask) -> bool:
     """Mark the exemplars (n,) of run e after a round; return whether a mark changed."""
     changed = False
@@ -264,7 +264,7 @@ def _mark(own_a: Reals, own_r: Reals, sums: Reals, e: Index, marks: Mask) -> boo
     return changed
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@njit(error_model="numpy")
 def settle_few(m: Few, diagonals: Reals, is_exemplar: Mask, settled: Mask) -> bool:
     """Pass messages until the exemplars of four runs settle, as the plain kernel does.
 

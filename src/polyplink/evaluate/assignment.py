@@ -4,15 +4,16 @@ Source: Crouse, On implementing 2D rectangular assignment algorithms, IEEE TAES 
 has it, step by step, so that of several best assignments the same is chosen.
 """
 
-import numba
 import numpy as np
 import numpy.typing as npt
+
+from polyplink.compiled import njit
 
 Ints = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
 
 
-@numba.njit(cache=True, nogil=True)
+@njit()
 def _way(
     cost: Reals, row: int, duals: Reals, row_of: Ints, state: tuple[Ints, Reals, Ints, Ints]
 ) -> tuple[int, float]:
@@ -51,7 +52,7 @@ def _way(
     return -1, base  # never: there are as many columns as rows
 
 
-@numba.njit(cache=True, nogil=True)
+@njit()
 def assigned(cost: Reals) -> Ints:
     """Column of every row (n,) in the cheapest one-to-one assignment of finite costs (n, n)."""
     n = cost.shape[0]

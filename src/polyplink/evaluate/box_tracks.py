@@ -6,10 +6,10 @@ Also the pairs of a true and a found box that overlap, which is all that the mea
 from dataclasses import dataclass
 from typing import Self
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
+from polyplink.compiled import njit
 from polyplink.errors import PolyplinkError
 
 Reals = npt.NDArray[np.float64]
@@ -91,7 +91,7 @@ class Overlaps:
     found_rows: Ints
 
 
-@numba.njit(cache=True, nogil=True)
+@njit()
 def _iou(a: Reals, b: Reals) -> float:
     """IoU of two boxes x, y, w, h: (4,), (4,)."""
     width = min(a[0] + a[2], b[0] + b[2]) - max(a[0], b[0])
@@ -104,7 +104,7 @@ def _iou(a: Reals, b: Reals) -> float:
     return float(shared / (area_a + area_b - shared))
 
 
-@numba.njit(cache=True, nogil=True)
+@njit()
 def _pairs(a: Reals, b: Reals, a_rows: Ints, b_rows: Ints) -> tuple[Ints, Ints, Reals, Ints]:
     frames = a_rows.shape[0]
     room = 0

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
+from polyplink.compiled import njit
 from polyplink.errors import PolyplinkError
 from polyplink.evaluate.partitions import Codes, Partitions, partitions
 
@@ -155,7 +155,7 @@ def count_partitions(
     return ProcedureCounts(procedure, len(names), unlabelled, len(place), clusters, tp, fp, fn, tn)
 
 
-@numba.njit(cache=True, nogil=True)
+@njit()
 def _count(labels: Codes, polyp: Counts, clusters: Counts, together: Counts, both: Counts) -> None:
     """Add clusters (s,), pairs in one cluster (s,) and pairs in one cluster and polyp (s,).
 

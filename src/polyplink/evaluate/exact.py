@@ -1,10 +1,10 @@
 """Cosines one by one, in double precision: where a block of them would hold few that are wanted."""
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
 from polyplink.associate.similarity import DIGITS
+from polyplink.compiled import njit
 
 Reals = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
@@ -13,7 +13,7 @@ SCALE = 10.0**DIGITS
 
 
 # Sums may be taken in any order: in vectors. The order is the same for all pairs.
-@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc"})
+@njit(error_model="numpy", fastmath={"reassoc"})
 def _dot(a: Reals, b: Reals) -> float:
     total = 0.0
     for k in range(a.size):
@@ -21,13 +21,13 @@ def _dot(a: Reals, b: Reals) -> float:
     return total
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@njit(error_model="numpy")
 def exact_cosine(a: Reals, b: Reals) -> float:
     """Cosine of two rows (d,) of length 1, rounded so that equal ones are equal."""
     return float(np.rint(_dot(a, b) * SCALE) / SCALE)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@njit(error_model="numpy")
 def own_cosines(rows: Reals, stop: Codes) -> Reals:
     """Cosines (p,) of every row with those after it in its group, row by row.
 

@@ -6,9 +6,10 @@ column free, and cost no more than reading their cells. Weights are whole number
 is exact.
 """
 
-import numba
 import numpy as np
 import numpy.typing as npt
+
+from polyplink.compiled import njit
 
 Ints = npt.NDArray[np.int64]
 
@@ -18,7 +19,7 @@ FAR = int(np.iinfo(np.int64).max)
 DUAL, ROW, CELL, DISTANCE, FROM, BY, PASSED = range(7)
 
 
-@numba.njit(cache=True, nogil=True)
+@njit()
 def _reach(
     row: int, cells: tuple[Ints, Ints, Ints], rows: Ints, columns: Ints, seen: Ints
 ) -> tuple[tuple[int, int, int], int]:
@@ -64,7 +65,7 @@ def _reach(
         i = columns[ROW, best]
 
 
-@numba.njit(cache=True, nogil=True)
+@njit()
 def _enter(row: int, way: tuple[int, int, int], rows: Ints, columns: Ints, reached: Ints) -> None:
     """Match a row along the way that `_reach` found; the duals keep all other ways no shorter."""
     left, last, end = way
@@ -85,7 +86,7 @@ def _enter(row: int, way: tuple[int, int, int], rows: Ints, columns: Ints, reach
         t, rows[1, i] = rows[1, i], t
 
 
-@numba.njit(cache=True, nogil=True)
+@njit()
 def best_sum(starts: Ints, column: Ints, weight: Ints, width: int) -> int:
     """Largest sum of cells with at most one in a row and in a column.
 

@@ -10,10 +10,10 @@ A block of similarities serves twice: its rows query its columns, and its column
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
+from polyplink.compiled import njit
 from polyplink.evaluate.exact import exact_cosine
 from polyplink.evaluate.side_by_side import side_by_side
 
@@ -63,7 +63,7 @@ class Matches:
         return cls(rows, start, stop, first, _levels(rows, start, stop, first))
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@njit(error_model="numpy")
 def _levels(rows: Reals, start: Codes, stop: Codes, first: Codes) -> Reals:
     levels = np.empty(first[-1])
     for i in range(len(rows)):
@@ -79,7 +79,7 @@ def _levels(rows: Reals, start: Codes, stop: Codes, first: Codes) -> Reals:
 
 # Counts are kept in float32, exact up to 16 million, so that they are as wide as the scores: numba
 # makes 64 bits of every integer sum. Being whole, they may be added in any order.
-@numba.njit(cache=True, nogil=True, fastmath={"reassoc", "nsz"})
+@njit(fastmath={"reassoc", "nsz"})
 def _between(near: Singles, low: np.float32, high: np.float32) -> tuple[int, int]:
     """How many of near (n,), at most 2^24, are at least `low`, and how many above `high`."""
     one, zero = np.float32(1), np.float32(0)
@@ -90,7 +90,7 @@ def _between(near: Singles, low: np.float32, high: np.float32) -> tuple[int, int
     return int(at_least), int(above)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@njit(error_model="numpy")
 def _again(
     near: Singles,
     bounds: tuple[np.float32, np.float32],
@@ -120,7 +120,7 @@ def _again(
     return found
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@njit(error_model="numpy")
 def _count(
     near: Singles,
     corner: tuple[int, int],

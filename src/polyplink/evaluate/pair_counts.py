@@ -7,11 +7,11 @@ the last row of its own: every pair occurs once, and half of the similarities ar
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
 from polyplink.associate.similarity import cosines
+from polyplink.compiled import njit
 from polyplink.evaluate.exact import own_cosines
 from polyplink.evaluate.placing import Levels, Table, tally
 from polyplink.evaluate.samples import Samples
@@ -150,7 +150,7 @@ def count_others(
     return counted[:, 0], counted[:, 1], bins.astype(np.int64)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@njit(error_model="numpy")
 def _count(
     scores: Reals,
     corner: tuple[int, int],

@@ -5,9 +5,10 @@ What does not depend on the numbers of clusters is computed once for each of the
 
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 import numpy.typing as npt
+
+from polyplink.compiled import njit
 
 Labels = npt.NDArray[np.integer]
 Codes = npt.NDArray[np.int32]
@@ -28,7 +29,7 @@ class Partitions:
     of: Ints
 
 
-@numba.njit(cache=True, nogil=True)
+@njit()
 def renumber(labels: Labels, codes: Codes, new: Codes) -> int:
     """Number clusters by their first tracklets: labels (n,) to codes (n,); return how many.
 
@@ -45,7 +46,7 @@ def renumber(labels: Labels, codes: Codes, new: Codes) -> int:
     return count
 
 
-@numba.njit(cache=True, nogil=True)
+@njit()
 def _place(codes: Codes, table: Ints, kept: Codes) -> int:
     """Where codes (n,) belong in a hash table of rows of kept (p, n); -1 there: not kept yet."""
     key = np.uint64(1469598103934665603)
@@ -63,7 +64,7 @@ def _place(codes: Codes, table: Ints, kept: Codes) -> int:
     return at
 
 
-@numba.njit(cache=True, nogil=True)
+@njit()
 def _sort_out(labels: Labels, most: int, kept: Codes, of: Ints) -> int:
     """Fill kept (s, n) from its start and of (s,); return how many are kept."""
     table = np.full(2 * of.size + 1, -1)

@@ -9,11 +9,11 @@ as it is counted, and needs no division.
 
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
 from polyplink.associate.similarity import DIGITS
+from polyplink.compiled import njit
 
 Reals = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
@@ -65,7 +65,7 @@ class Levels:
         return cls(values, (first, low, per_unit), records)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@njit(error_model="numpy")
 def _cells(scores: Reals, low: float, per_unit: float, cells: int, found: Places) -> None:
     """Round scores (n,) to whole numbers, and find their cells: outside, the first or the last."""
     last = float(cells - 1)
@@ -75,7 +75,7 @@ def _cells(scores: Reals, low: float, per_unit: float, cells: int, found: Places
         found[j] = np.int32(min(max((whole - low) * per_unit, 0.0), last))
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@njit(error_model="numpy")
 def tally(scores: Reals, table: Table, records: Reals, bins: Places) -> None:
     """Count scores (n,) in the records of levels, and tell the bin of each.
 

@@ -6,11 +6,11 @@ matched whatever the scores are, so that the Hungarian algorithm is asked only a
 which boxes compete.
 """
 
-import numba
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import linear_sum_assignment
 
+from polyplink.compiled import njit
 from polyplink.evaluate.box_tracks import BoxTracks, Ints, Overlaps, Reals, overlaps
 from polyplink.evaluate.tracking_scores import (
     ALPHAS,
@@ -106,7 +106,7 @@ def best_matching(table: npt.NDArray[np.integer]) -> int:
     return int(table[linear_sum_assignment(-table)].sum())
 
 
-@numba.njit(cache=True, nogil=True)
+@njit()
 def _follow(first: int, last: int, bounds: Ints, tracks: Ints, state: Ints) -> int:
     """Follow the tracks through frames first to last, in which no two boxes compete.
 

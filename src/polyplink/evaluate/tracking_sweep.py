@@ -6,10 +6,10 @@ table is filled from tracklets, and the best matching of whole tracks looks at f
 
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
+from polyplink.compiled import njit
 from polyplink.evaluate.box_tracks import Ints, Reals
 from polyplink.evaluate.matching import best_sum
 from polyplink.evaluate.partitions import Codes, renumber
@@ -44,7 +44,7 @@ class TrackedSettings:
         return self.counts.take(self.of)
 
 
-@numba.njit(cache=True, nogil=True)
+@njit()
 def _free_lane(
     lane: Ints, rivals: Ints, codes: Codes, own: int, taken: npt.NDArray[np.bool_]
 ) -> int:
@@ -60,7 +60,7 @@ def _free_lane(
     return free
 
 
-@numba.njit(cache=True, nogil=True)
+@njit()
 def _lay(labels: Codes, pairs: Ints, most: int, tracks: Codes, counts: Ints) -> None:
     """`lanes` of every partition.
 
@@ -107,7 +107,7 @@ def tracks_of_all(labels: Codes, met: Meetings) -> tuple[Codes, Ints, Ints]:
     return tracks, counts[0], counts[1]
 
 
-@numba.njit(cache=True, nogil=True)
+@njit()
 def _score(
     tracks: Codes, made: Ints, tracklets: tuple[Ints, Ints, Ints], sums: Reals, single: Ints
 ) -> None:

@@ -8,10 +8,10 @@ settings.
 from dataclasses import dataclass
 from typing import Self
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
+from polyplink.compiled import njit
 from polyplink.evaluate.assignment import assigned
 from polyplink.evaluate.box_tracks import BoxTracks, Ints, Overlaps, Reals, overlaps
 from polyplink.evaluate.matching import best_sum
@@ -81,7 +81,7 @@ class SameBoxes:
         )
 
 
-@numba.njit(cache=True, nogil=True)
+@njit()
 def _settle_frame(frame: int, pairs: Pairs, score: Reals, kept: Flags) -> None:
     """Keep those of a frame's pairs that the Hungarian algorithm chooses.
 
@@ -101,7 +101,7 @@ def _settle_frame(frame: int, pairs: Pairs, score: Reals, kept: Flags) -> None:
         kept[p] = score[p] > 0 and column[true[p] - first] == found[p] - first
 
 
-@numba.njit(cache=True, nogil=True)
+@njit()
 def _match(
     pairs: Pairs,
     cell: Ints,
@@ -139,7 +139,7 @@ def _match(
     return kept
 
 
-@numba.njit(cache=True, nogil=True)
+@njit()
 def _clear(
     pairs: Pairs, polyp: Ints, track: Ints, similarity: Reals, contested: Flags
 ) -> tuple[int, int]:
@@ -171,7 +171,7 @@ def _clear(
     return matches, switches
 
 
-@numba.njit(cache=True, nogil=True)
+@njit()
 def _add_up(cell: Ints, kept: Flags, values: tuple[Reals, Ints], counts: Ints, loc: Reals) -> None:
     """Count pairs by cell: those of IoU 0.5 and, by level, those kept; add up the IoU of these.
 
@@ -195,7 +195,7 @@ def _add_up(cell: Ints, kept: Flags, values: tuple[Reals, Ints], counts: Ints, l
         loc[a] = total
 
 
-@numba.njit(cache=True, nogil=True)
+@njit()
 def _tables(counts: Ints, true: Ints, found: Ints, sums: Reals) -> int:
     """Sums over the table of every threshold, and the best matching of whole tracks.
 
@@ -225,7 +225,7 @@ def _tables(counts: Ints, true: Ints, found: Ints, sums: Reals) -> int:
     return best_sum(starts, column[:filled], weight[:filled], found.size)
 
 
-@numba.njit(cache=True, nogil=True)
+@njit()
 def _score(
     tracks: Codes,
     who: tuple[Ints, Ints, Ints],

@@ -162,6 +162,14 @@ def _settings(
     )
 
 
+def _check_curve(curve_csv: bool, settings: EvaluationSettings) -> None:
+    PolyplinkError.unless(
+        not curve_csv or bool({"counting", "tracking"} & set(settings.tasks)),
+        "--curve-csv is for counting and tracking, and neither is among the tasks",
+        "add --task counting, or leave --curve-csv out",
+    )
+
+
 def _both_parts(
     data: DataSet, part: str, choose_on: str | None
 ) -> tuple[list[str], tuple[str, ...]]:
@@ -369,11 +377,7 @@ def evaluate(
             at fault, or `curve_csv` is asked of tasks that search no setting.
     """
     settings = _settings(grid, tasks, clusterers, without_own, workers)
-    PolyplinkError.unless(
-        not curve_csv or bool({"counting", "tracking"} & set(settings.tasks)),
-        "--curve-csv is for counting and tracking, and neither is among the tasks",
-        "add --task counting, or leave --curve-csv out",
-    )
+    _check_curve(curve_csv, settings)
     probes = [task for task in PROBES if task in tasks]
     record = _record(settings, probes, weights=weights, part=part, choose_on=choose_on, grid=grid)
     record.claim(out)

@@ -1,16 +1,16 @@
 """Boxes: overlap of two, and the part of the image that is cut out around one."""
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
+from polyplink.compiled import njit
 from polyplink.errors import PolyplinkError
 
 Floats = npt.NDArray[np.floating]
 Box = tuple[float, float, float, float]
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@njit(error_model="numpy")
 def overlap(one: Box, other: Box) -> float:
     """Intersection over union of two boxes x, y, w, h, as `iou`, for compiled loops."""
     x, y, w, h = one

@@ -3,11 +3,11 @@
 from itertools import pairwise
 from typing import NamedTuple
 
-import numba
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from polyplink.compiled import njit
 from polyplink.errors import PolyplinkError
 from polyplink.tracklets.boxes import overlap
 from polyplink.tracklets.owners import Numbers, Owners, column_of, owners_of
@@ -99,7 +99,7 @@ def _cut(lanes: Numbers, frames: Numbers, boxes: Columns, least: Least) -> Cuts 
     return Cuts(found.tracklet, found.first[:tracklets], found.n[:tracklets])
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@njit(error_model="numpy")
 def _walk(lanes: Numbers, frames: Numbers, boxes: Columns, least: Least, found: Cuts) -> int:
     """Follow all lanes at once, box by box, and fill in `found`.
 
@@ -134,7 +134,7 @@ def _walk(lanes: Numbers, frames: Numbers, boxes: Columns, least: Least, found: 
     return count
 
 
-@numba.njit(cache=True, nogil=True)
+@njit()
 def _gather(tracklet: Numbers, begin: Ints, rows: Numbers) -> None:
     """Put the rows of each tracklet in a run, in `rows` (d,); `begin` (t,) becomes their ends."""
     for k in range(tracklet.size):

@@ -4,10 +4,11 @@ import itertools
 from dataclasses import dataclass
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+
+from polyplink.compiled import njit
 
 Numbers = npt.NDArray[np.uint32]  # as polars counts rows: they need no cast there
 Hashes = npt.NDArray[np.uint64]
@@ -77,7 +78,7 @@ def _numbered(names: pl.DataFrame, seed: int) -> tuple[Numbers, Numbers]:
     return number, first[: _number(procedure, polyp, slots, number, first)]
 
 
-@numba.njit(cache=True, nogil=True)
+@njit()
 def _number(
     procedure: Hashes, polyp: Hashes, slots: Numbers, number: Numbers, first: Numbers
 ) -> int:

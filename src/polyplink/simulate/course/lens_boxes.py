@@ -8,10 +8,10 @@ Hodgman, Reentrant polygon clipping, Communications of the ACM 17(1), 1974).
 
 import math
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from polyplink.compiled import njit
 from polyplink.simulate.course.patches import PATCH, STRETCH, Array, Index
 
 FAST = {"contract", "reassoc", "nsz", "arcp"}  # not what forbids infinite numbers
@@ -20,7 +20,7 @@ MOST = 3 * PATCH  # points of a patch
 MAX_SIDES = 31  # of a lens polygon, and so bits of the sides that a point is outside of
 
 
-@numba.njit(cache=True, nogil=True, fastmath=FAST)
+@njit(fastmath=FAST)
 def _seen(  # noqa: PLR0917  # pragma: no cover
     points: Array, i: int, shots: Array, frame: int, out: Array, row: int
 ) -> None:
@@ -33,7 +33,7 @@ def _seen(  # noqa: PLR0917  # pragma: no cover
         out[row, k] = x * shots[frame, 3 + k] + y * shots[frame, 6 + k] + z * shots[frame, 9 + k]
 
 
-@numba.njit(cache=True, nogil=True, fastmath=FAST)
+@njit(fastmath=FAST)
 def _depth(seen: Array, row: int, planes: Array, k: int) -> float:  # pragma: no cover
     """How far a point lies inside of side k of the lens."""
     depth: float = (
@@ -42,7 +42,7 @@ def _depth(seen: Array, row: int, planes: Array, k: int) -> float:  # pragma: no
     return depth
 
 
-@numba.njit(cache=True, nogil=True, fastmath=FAST)
+@njit(fastmath=FAST)
 def _outside(seen: Array, row: int, planes: Array, asked: int) -> int:  # pragma: no cover
     """Bits of those of the asked sides of the lens that a point is outside of."""
     bits = 0
@@ -52,7 +52,7 @@ def _outside(seen: Array, row: int, planes: Array, asked: int) -> int:  # pragma
     return bits
 
 
-@numba.njit(cache=True, nogil=True, fastmath=FAST)
+@njit(fastmath=FAST)
 def _grow(boxes: Array, i: int, seen: Array, row: int) -> None:  # pragma: no cover
     """Widen a box of tangents to hold a point in front of the camera."""
     u, v = seen[row, 0] / seen[row, 2], seen[row, 1] / seen[row, 2]
@@ -60,7 +60,7 @@ def _grow(boxes: Array, i: int, seen: Array, row: int) -> None:  # pragma: no co
     boxes[i, 2], boxes[i, 3] = max(boxes[i, 2], u), max(boxes[i, 3], v)
 
 
-@numba.njit(cache=True, nogil=True, fastmath=FAST)
+@njit(fastmath=FAST)
 def _clip_side(  # pragma: no cover
     piece: Array, count: int, spare: Array, planes: Array, k: int
 ) -> int:
@@ -81,7 +81,7 @@ def _clip_side(  # pragma: no cover
     return kept
 
 
-@numba.njit(cache=True, nogil=True, fastmath=FAST)
+@njit(fastmath=FAST)
 def _clip(  # noqa: PLR0917  # pragma: no cover
     piece: Array, spare: Array, planes: Array, bits: int, boxes: Array, i: int
 ) -> None:
@@ -98,7 +98,7 @@ def _clip(  # noqa: PLR0917  # pragma: no cover
             _grow(boxes, i, piece, a)
 
 
-@numba.njit(cache=True, nogil=True, fastmath=FAST)
+@njit(fastmath=FAST)
 def _seen_all(  # noqa: PLR0917  # pragma: no cover
     columns: Array, first: int, count: int, shots: Array, frame: int, seen: Array
 ) -> None:
@@ -118,7 +118,7 @@ def _seen_all(  # noqa: PLR0917  # pragma: no cover
         seen[2, j] = x * a2 + y * b2 + z * d2
 
 
-@numba.njit(cache=True, nogil=True, fastmath=FAST)
+@njit(fastmath=FAST)
 def _outside_all(  # pragma: no cover
     seen: Array, count: int, planes: Array, asked: int, bits: NDArray[np.int32]
 ) -> None:
@@ -132,7 +132,7 @@ def _outside_all(  # pragma: no cover
                 bits[j] |= bit if out else np.int32(0)
 
 
-@numba.njit(cache=True, nogil=True, fastmath=FAST | {"nnan"})
+@njit(fastmath=FAST | {"nnan"})
 def _grow_all(  # pragma: no cover
     seen: Array, count: int, bits: NDArray[np.int32], boxes: Array, i: int
 ) -> None:
@@ -147,7 +147,7 @@ def _grow_all(  # pragma: no cover
     boxes[i, 0], boxes[i, 1], boxes[i, 2], boxes[i, 3] = left, top, right, bottom
 
 
-@numba.njit(cache=True, nogil=True, fastmath=FAST)
+@njit(fastmath=FAST)
 def _sides(  # pragma: no cover
     seen: Array, row: int, radius: float, planes: Array, asked: int
 ) -> int:
@@ -163,7 +163,7 @@ def _sides(  # pragma: no cover
     return cutting
 
 
-@numba.njit(cache=True, nogil=True, fastmath=FAST)
+@njit(fastmath=FAST)
 def _within(  # pragma: no cover
     seen: Array, row: int, radius: float, bounds: Array, box: Array
 ) -> bool:
@@ -184,7 +184,7 @@ def _within(  # pragma: no cover
     return True
 
 
-@numba.njit(cache=True, nogil=True, fastmath=FAST)
+@njit(fastmath=FAST)
 def _between(  # pragma: no cover
     seen: Array, corners: NDArray[np.int32], t: int, bounds: Array, box: Array
 ) -> bool:
@@ -200,7 +200,7 @@ def _between(  # pragma: no cover
     return True
 
 
-@numba.njit(cache=True, nogil=True, fastmath=FAST)
+@njit(fastmath=FAST)
 def _grow_by_hull(  # noqa: PLR0917  # pragma: no cover
     points: Array,
     hull: Index,
@@ -221,7 +221,7 @@ def _grow_by_hull(  # noqa: PLR0917  # pragma: no cover
             _grow(boxes, i, seen, 0)
 
 
-@numba.njit(cache=True, nogil=True, fastmath=FAST)
+@njit(fastmath=FAST)
 def _grow_patch(  # noqa: PLR0917  # pragma: no cover
     columns: Array,
     corners: NDArray[np.int32],
@@ -255,7 +255,7 @@ def _grow_patch(  # noqa: PLR0917  # pragma: no cover
             _clip(piece, spare, planes, p | q | r, boxes, i)
 
 
-@numba.njit(cache=True, nogil=True, fastmath=FAST)
+@njit(fastmath=FAST)
 def _box_cut(  # noqa: PLR0917  # pragma: no cover
     columns: Array,
     corners: NDArray[np.int32],
@@ -294,7 +294,7 @@ def _box_cut(  # noqa: PLR0917  # pragma: no cover
             )
 
 
-@numba.njit(cache=True, nogil=True, fastmath=FAST)
+@njit(fastmath=FAST)
 def _box_whole(  # noqa: PLR0917  # pragma: no cover
     points: Array,
     hull: Index,
@@ -315,7 +315,7 @@ def _box_whole(  # noqa: PLR0917  # pragma: no cover
     return True
 
 
-@numba.njit(cache=True, nogil=True, fastmath=FAST)
+@njit(fastmath=FAST)
 def _cutting(boxes: Array, i: int, planes: Array) -> int:  # pragma: no cover
     """Bits of the sides of the lens that cut a box of tangents; -1 where it is all outside."""
     corner, every, either, asked = np.empty((1, 3)), -1, 0, (1 << planes.shape[0]) - 1
@@ -326,7 +326,7 @@ def _cutting(boxes: Array, i: int, planes: Array) -> int:  # pragma: no cover
     return -1 if every != 0 else either
 
 
-@numba.njit(cache=True, nogil=True, fastmath=FAST)
+@njit(fastmath=FAST)
 def widen_boxes(  # noqa: PLR0917  # pragma: no cover
     points: Array,
     hull: Index,

@@ -9,12 +9,12 @@ its map and the interpolation stay torch's own, so that no bit differs.
 import math
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from polyplink.compiled import njit
 from polyplink.simulate.picture.scene import (
     CALM_DEPTH,
     CALM_RADIUS,
@@ -33,7 +33,7 @@ from polyplink.simulate.picture.scene import (
 Single = NDArray[np.float32]
 
 
-@numba.njit(cache=True, nogil=True)
+@njit()
 def _bend_angles(points: Single, line: Single, out: Single) -> None:  # pragma: no cover
     """Angles (2, n) whose sines the centre line is made of."""
     for k in range(2):
@@ -41,7 +41,7 @@ def _bend_angles(points: Single, line: Single, out: Single) -> None:  # pragma: 
             out[k, j] = line[0, k] * points[2, j] + line[1, k]
 
 
-@numba.njit(cache=True, nogil=True)
+@njit()
 def _fold_angles(  # pragma: no cover
     points: Single, sines: Single, line: Single, tube: Single, out: Single
 ) -> None:
@@ -57,7 +57,7 @@ def _fold_angles(  # pragma: no cover
         out[1, j], out[2, j], out[3, j], out[4, j] = c, y * per, square, square * per
 
 
-@numba.njit(cache=True, nogil=True)
+@njit()
 def _calm(z: float, c: float, s: float, calm: Single, numbers: Single) -> float:  # pragma: no cover
     """`scene.fold_share` at one place; calm (k, 3): twice its cosine and sine, z."""
     share: float = numbers[1]
@@ -69,7 +69,7 @@ def _calm(z: float, c: float, s: float, calm: Single, numbers: Single) -> float:
     return share
 
 
-@numba.njit(cache=True, nogil=True)
+@njit()
 def _walls(  # noqa: PLR0917  # pragma: no cover
     points: Single, cosines: Single, at: Single, tube: Single, calm: Single, numbers: Single
 ) -> None:
@@ -89,7 +89,7 @@ def _walls(  # noqa: PLR0917  # pragma: no cover
         at[0, j] = numbers[8] * (radius - at[4, j])
 
 
-@numba.njit(cache=True, nogil=True)
+@njit()
 def _squares(local: Single, radii: Single, out: Single) -> None:  # pragma: no cover
     """Rows of out (2, n): squares of the length, and of how steep a polyp's bound is."""
     tiny = np.float32(1e-12)
@@ -100,7 +100,7 @@ def _squares(local: Single, radii: Single, out: Single) -> None:  # pragma: no c
         out[1, j] = p * p + q * q + r * r + tiny
 
 
-@numba.njit(cache=True, nogil=True)
+@njit()
 def _map_places(local: Single, length: Single, grid: Single) -> None:  # pragma: no cover
     """Places (n, 2) on a polyp's map."""
     least, extent = np.float32(1e-3), np.float32(MAP_EXTENT)
@@ -109,7 +109,7 @@ def _map_places(local: Single, length: Single, grid: Single) -> None:  # pragma:
         grid[j, 0], grid[j, 1] = local[0, j] / per, local[1, j] / per
 
 
-@numba.njit(cache=True, nogil=True)
+@njit()
 def _heads(rho: Single, reach: Single, out: Single) -> None:  # pragma: no cover
     """Distances (n,) to a polyp's head, as `scene.lump_distance`."""
     bound = np.float32(LUMP_BOUND)
@@ -117,7 +117,7 @@ def _heads(rho: Single, reach: Single, out: Single) -> None:  # pragma: no cover
         out[j] = bound * (reach[0, j] - rho[j]) * reach[0, j] / reach[1, j]
 
 
-@numba.njit(cache=True, nogil=True)
+@njit()
 def _shares(wall: Single, lump: Single, blend: Single, out: Single) -> None:  # pragma: no cover
     """Shares (n,) of a polyp in the surface, as `scene.join`."""
     half, one, none = np.float32(0.5), np.float32(1), np.float32(0)
@@ -125,7 +125,7 @@ def _shares(wall: Single, lump: Single, blend: Single, out: Single) -> None:  # 
         out[j] = min(max(half + half * (wall[j] - lump[j]) / blend[0], none), one)
 
 
-@numba.njit(cache=True, nogil=True)
+@njit()
 def _joined(mixed: Single, share: Single, blend: Single) -> None:  # pragma: no cover
     """Take from a mixture of two distances what the joint rounds off."""
     one = np.float32(1)

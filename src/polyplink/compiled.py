@@ -1,0 +1,69 @@
+"""Compiled functions, kept on disk under names that know every source they were made from.
+
+numba keeps machine code between runs and looks only at the function's own file to see whether it is
+still true. But a function takes those that it calls into itself, and constants too, from whatever
+file they are in: after an update old and new code would be mixed, with wrong results or worse. So
+the name that code is kept under carries a digest of the function's file and of all files of the
+package that it imports, directly or not.
+"""
+
+import functools
+import hashlib
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import numba
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+@functools.cache
+def _imported(path: Path, root: Path) -> tuple[Path, ...]:
+    """Files of the package at `root` that a file imports."""
+    text = path.read_text(encoding="utf-8")
+    pattern = rf"^\s*(?:from|import) +{re.escape(root.name)}((?:\.\w+)*)"
+    found = []
+    for dotted in re.findall(pattern, text, re.MULTILINE):
+        place = root.joinpath(*dotted.split(".")[1:])
+        found += [p for p in (place.with_suffix(".py"), place / "__init__.py") if p.is_file()]
+    return tuple(found)
+
+
+@functools.cache
+def digest(path: Path, root: Path) -> str:
+    """Twelve digits of the contents of a file and of all that it imports of its package.
+
+    Args:
+        path: The file.
+        root: The package's outermost folder.
+    """
+    seen, left = {path}, [path]
+    while left:
+        for other in _imported(left.pop(), root):
+            if other not in seen:
+                seen.add(other)
+                left.append(other)
+    whole = hashlib.blake2b(digest_size=6)
+    for each in sorted(seen):
+        whole.update(each.read_bytes())
+    return whole.hexdigest()
+
+
+def njit(**options: Any) -> Callable[[Function], Function]:
+    """Compile a function when it is first called, without the interpreter's lock, and keep it.
+
+    Args:
+        options: Of `numba.njit`, other than `cache` and `nogil`, which are set.
+    """
+
+    def decorate(function: Function) -> Function:
+        path = Path(function.__code__.co_filename)
+        if path.is_file():  # else nothing can be kept, or checked
+            root = Path(cast("str", sys.modules[function.__module__.split(".")[0]].__file__)).parent
+            function.__qualname__ += f"_{digest(path, root)}"
+        return cast("Function", numba.njit(cache=True, nogil=True, **options)(function))
+
+    return decorate

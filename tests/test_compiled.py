@@ -1,0 +1,119 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import polyplink.compiled
+from polyplink.compiled import digest
+
+BASE = "STEP = {step}\n\n\ndef unread() -> None:\n    pass\n"
+CALLEE = """from polyplink.compiled import njit
+
+from pack.base import STEP
+
+
+@njit()
+def step(x):
+    return x + STEP
+"""
+CALLER = """from polyplink.compiled import njit
+
+from pack.inner.callee import step
+
+
+@njit()
+def twice(x):
+    return step(step(x))
+"""
+
+
+@pytest.fixture
+def pack(tmp_path: Path) -> Path:
+    """A package of a function that takes another into itself, and that a constant."""
+    root = tmp_path / "pack"
+    (root / "inner").mkdir(parents=True)
+    for path, text in {
+        "__init__.py": "",
+        "base.py": BASE.format(step=1),
+        "inner/__init__.py": "",
+        "inner/callee.py": CALLEE,
+        "caller.py": CALLER,
+        "other.py": "",
+    }.items():
+        (root / path).write_text(text)
+    return root
+
+
+def twice_of_one(pack: Path, cache: Path) -> int:
+    """What a fresh interpreter makes of it, with the code that is kept in `cache`."""
+    # Two parents up: the checkout's sources or the installed package.
+    parts = [str(pack.parent), str(Path(polyplink.compiled.__file__).parents[1])]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(parts), "NUMBA_CACHE_DIR": str(cache)}
+    program = "\n".join(
+        (
+            "from pack.caller import twice",
+            "print(twice(1))",
+            "print(sum(twice.stats.cache_hits.values()))",
+        )
+    )
+    done = subprocess.run(
+        [sys.executable, "-B", "-c", program],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    value, hits = done.stdout.split()
+    (cache / "hits").write_text(hits)
+    return int(value)
+
+
+@pytest.mark.parametrize(
+    ("changed", "old", "new"),
+    [
+        ("base.py", "STEP = 1", "STEP = 100"),
+        ("inner/callee.py", "x + STEP", "x + 100 * STEP"),
+    ],
+)
+def test_kept_code_is_not_used_when_what_it_took_in_has_changed(
+    pack: Path, tmp_path: Path, changed: str, old: str, new: str
+) -> None:
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    assert twice_of_one(pack, cache) == 3
+    assert (cache / "hits").read_text() == "0"
+    assert twice_of_one(pack, cache) == 3
+    assert (cache / "hits").read_text() == "1"
+    path = pack / changed
+    path.write_text(path.read_text().replace(old, new))
+    assert twice_of_one(pack, cache) == 201
+
+
+def fresh(pack: Path) -> str:
+    digest.cache_clear()
+    polyplink.compiled._imported.cache_clear()
+    return digest(pack / "caller.py", pack)
+
+
+def test_the_digest_is_that_of_all_that_is_imported(pack: Path) -> None:
+    first = fresh(pack)
+    assert fresh(pack) == first
+    (pack / "other.py").write_text("X = 1\n")
+    assert fresh(pack) == first
+    (pack / "base.py").write_text(BASE.format(step=2))
+    second = fresh(pack)
+    assert second != first
+    (pack / "inner" / "__init__.py").write_text("Y = 1\n")
+    assert fresh(pack) == second
+    (pack / "base.py").write_text("from pack import other\n" + BASE.format(step=2))
+    assert fresh(pack) != second
+
+
+def test_every_kept_function_of_the_package_is_stamped() -> None:
+    """None may go by numba's own decorator."""
+    root = Path(polyplink.compiled.__file__).parent
+    for path in root.rglob("*.py"):
+        if path.name != "compiled.py":
+            assert "cache=True" not in path.read_text(), path
