@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from polyplink.simulate.boxes import boxes_of, pixel_boxes
@@ -14,6 +14,7 @@ EDGES: st.SearchStrategy[np.ndarray] = st.lists(
 ).map(np.asarray)
 
 
+@example(np.array([[0.0, 0.0, 0.58, 1.0]]), 25, 2)
 @given(EDGES, st.integers(2, 40), st.integers(2, 40))
 def test_pixels_of_a_box_have_their_middles_within(
     edges: np.ndarray, width: int, height: int
@@ -24,8 +25,9 @@ def test_pixels_of_a_box_have_their_middles_within(
     for (left, top, right, bottom), (x, y, w, h) in zip(
         boxes, pixel_boxes(boxes, width, height), strict=True
     ):
-        columns = [c for c in range(width) if left <= (c + 0.5) / width <= right]
-        rows = [r for r in range(height) if top <= (r + 0.5) / height <= bottom]
+        # In pixels, as edges are: 0.58 of 25 pixels ends a last bit before the middle of the 15th.
+        columns = [c for c in range(width) if left * width - 0.5 <= c <= right * width - 0.5]
+        rows = [r for r in range(height) if top * height - 0.5 <= r <= bottom * height - 0.5]
         if columns and rows:
             expected = [columns[0], rows[0], columns[-1] - columns[0], rows[-1] - rows[0]]
             assert np.abs(np.array([x, y, w, h]) - expected).max() <= 1e-9
