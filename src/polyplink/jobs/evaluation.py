@@ -373,8 +373,7 @@ def evaluate(
         progress: Told of crops, tracklets and methods.
 
     Raises:
-        PolyplinkError: If the encoder has seen these procedures, labels are missing, a file is
-            at fault, or `curve_csv` is asked of tasks that search no setting.
+        PolyplinkError: If procedures were seen in training, or what is asked is not there.
     """
     settings = _settings(grid, tasks, clusterers, without_own, workers)
     _check_curve(curve_csv, settings)
