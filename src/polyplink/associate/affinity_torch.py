@@ -74,7 +74,10 @@ def _marks(S: torch.Tensor) -> tuple[Mask, npt.NDArray[np.int64], Mask]:
 
 
 def propagate_on(
-    S: npt.ArrayLike, preferences: npt.ArrayLike, device: torch.device
+    S: npt.ArrayLike,
+    preferences: npt.ArrayLike,
+    device: torch.device,
+    noise: Reals | None = None,
 ) -> tuple[Labels, Mask]:
     """As `affinity.propagate`, in float64 on a device.
 
@@ -82,6 +85,7 @@ def propagate_on(
         S: Similarities (n, n); the diagonal is not read.
         preferences: Preferences (p,).
         device: Where messages are passed.
+        noise: As for `propagate`.
 
     Returns:
         Labels (p, n) and converged (p,), as `propagate` gives them.
@@ -94,8 +98,8 @@ def propagate_on(
     n = len(given)
     others = given[~np.eye(n, dtype=bool)]
     if n < 3 or others.max() - others.min() < NEAR or not np.isfinite(wanted).all():
-        return propagate(given, wanted)
-    noisy, diagonals = with_noise(given, wanted)
+        return propagate(given, wanted, noise)
+    noisy, diagonals = with_noise(given, wanted, noise)
     labels = np.zeros((wanted.size, n), dtype=np.int32)
     converged = np.zeros(wanted.size, dtype=np.bool_)
     sure = np.zeros(wanted.size, dtype=np.bool_)
@@ -113,7 +117,7 @@ def propagate_on(
                 labels[row] = _labelled(noisy, diagonals[row], mark)
     again = np.flatnonzero(~sure)
     if again.size:
-        labels[again], converged[again] = propagate(given, wanted[again])
+        labels[again], converged[again] = propagate(given, wanted[again], noise)
     return labels, converged
 
 

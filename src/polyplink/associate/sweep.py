@@ -44,7 +44,7 @@ def _sweep_affinity(
         # Imported when used: torch takes seconds.
         from polyplink.associate.affinity_torch import propagate_on  # noqa: PLC0415
 
-        return propagate_on(S, grid.preferences, device)
+        return propagate_on(S, grid.preferences, device, noise)
 
     # With alpha = 1 time has no say, so that all gammas share one clustering.
     pairs = [
