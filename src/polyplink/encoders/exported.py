@@ -65,11 +65,15 @@ def _finished(request: Any) -> np.ndarray:
     return np.array(request.get_output_tensor(0).data, dtype=np.float32)
 
 
+def _check_there(path: Path) -> None:
+    if not path.is_file():
+        raise PolyplinkError(f"no exported encoder {path}", "export it with `polyplink export`")
+
+
 def _compiled(path: Path) -> Any:
     with export_suffices():
         import openvino  # noqa: PLC0415  an extra
-    if not path.is_file():
-        raise PolyplinkError(f"no exported encoder {path}", "export it with `polyplink export`")
+    _check_there(path)
     try:
         return openvino.Core().compile_model(str(path), "CPU", {"PERFORMANCE_HINT": "THROUGHPUT"})
     except RuntimeError as error:
@@ -84,8 +88,7 @@ def _metadata(path: Path) -> dict[str, str]:
         from google.protobuf.message import (  # type: ignore[import-untyped]  # noqa: PLC0415
             DecodeError,
         )
-    if not path.is_file():
-        raise PolyplinkError(f"no exported encoder {path}", "export it with `polyplink export`")
+    _check_there(path)
     try:
         model = onnx.load(str(path))
     except DecodeError as error:
