@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 # A second busy process makes spinning OpenMP threads many times slower.
 export OMP_WAIT_POLICY ?= PASSIVE
 
-.PHONY: help install demo test check bench bench-gpu study clean
+.PHONY: help install demo test test-all check bench bench-gpu study clean
 .DEFAULT_GOAL := help
 
 help: ## Say what there is to make
@@ -29,6 +29,9 @@ demo: $(READY) ## The whole way on simulated procedures; ends in a table and dem
 
 test: $(READY) ## Run the tests on all cores
 	$(BIN)/python -m pytest -n auto
+
+test-all: $(READY) ## Run the slow tests too
+	$(BIN)/python -m pytest -n auto -m "not study"
 
 check: $(READY) ## Lint, types and documentation
 	$(BIN)/ruff check .

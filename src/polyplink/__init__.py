@@ -6,7 +6,7 @@ The package is a row of rooms, each reading the tables the one before it wrote:
 instant and imports neither torch nor numpy.
 """
 
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 
 __all__ = ["PolyplinkError", "__version__"]
 

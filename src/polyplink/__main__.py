@@ -3,7 +3,7 @@
 import os
 import sys
 
-from polyplink.errors import INTERRUPTED, MISTAKE
+from polyplink.core.errors import INTERRUPTED, MISTAKE
 
 
 def main() -> None:

@@ -7,7 +7,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from polyplink.associate import affinity
 from polyplink.associate.affinity import propagate, tie_noise
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 
 PREFERENCES = np.array([-5, -2, -1, -0.25, 0, 0.25, 0.5, 0.75, 0.9, 1, 1.25])
 

@@ -6,7 +6,7 @@ from polyplink.associate import affinity_torch
 from polyplink.associate.affinity import propagate
 from polyplink.associate.affinity_torch import propagate_on
 from polyplink.associate.similarity import combine, temporal, visual
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 
 CPU = torch.device("cpu")
 PREFERENCES = np.array([-5, -2, -0.5, 0.25, 0.5, 0.75, 1.0, 1.25, 3.0])

@@ -6,7 +6,7 @@ from sklearn import cluster
 
 from polyplink.associate.density import average_linkage, dbscan, distances, hdbscan, noise_alone
 from polyplink.associate.settings import Hdbscan, paper_grid
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 
 rng = np.random.default_rng(0)
 

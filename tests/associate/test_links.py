@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from polyplink.artefacts import to_plain
 from polyplink.associate.links import (
     Calibration,
     LabelledPairs,
@@ -14,7 +13,8 @@ from polyplink.associate.links import (
     link_scores,
     uncertain,
 )
-from polyplink.errors import PolyplinkError
+from polyplink.core.artefacts import to_plain
+from polyplink.core.errors import PolyplinkError
 
 LABELS = np.array([0, 1, 0, 2, 0, 1], dtype=np.int32)
 

@@ -11,7 +11,7 @@ from polyplink.associate.settings import (
     demo_grid,
 )
 from polyplink.associate.similarity import visual
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 
 GRID = Grid(
     alphas=(0.5, 1.0),

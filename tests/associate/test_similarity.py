@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from polyplink.associate.similarity import VisualForm, combine, cosine, temporal, unit_rows, visual
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 
 POSITIONS = st.lists(st.floats(0, 1, width=32), min_size=1, max_size=8).map(np.array)
 

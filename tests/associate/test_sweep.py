@@ -9,7 +9,7 @@ from polyplink.associate.affinity import propagate
 from polyplink.associate.settings import Grid
 from polyplink.associate.similarity import visual
 from polyplink.associate.sweep import sweep
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 
 GRID = Grid(
     alphas=(0.0, 0.5, 1.0),

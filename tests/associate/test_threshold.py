@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from polyplink.associate.threshold import threshold_components
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 
 THRESHOLDS = np.arange(101) / 100
 

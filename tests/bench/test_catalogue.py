@@ -2,8 +2,8 @@ import json
 
 import pytest
 
-from polyplink.artefacts import to_plain
 from polyplink.bench.catalogue import CATALOGUE
+from polyplink.core.artefacts import to_plain
 
 
 @pytest.mark.parametrize("name", ["startup", "tracklets", "bags"])

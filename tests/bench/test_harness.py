@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from polyplink.bench.harness import against, best_of, fitted_exponent, growth, most_memory
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 
 
 def test_best_of_takes_the_fastest_call(monkeypatch: pytest.MonkeyPatch) -> None:

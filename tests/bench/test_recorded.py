@@ -6,7 +6,7 @@ import pytest
 from polyplink.bench.catalogue import CATALOGUE
 from polyplink.bench.harness import BenchResult, against
 from polyplink.bench.recorded import complaint, read_recorded, record
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 
 
 def result(ratio: float, *, equal: bool = True, size: int = 8) -> BenchResult:

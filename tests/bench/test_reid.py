@@ -1,8 +1,8 @@
 import pytest
 
-from polyplink._torchvision import heal_torchvision
 from polyplink.bench import reid
 from polyplink.bench.reid import run
+from polyplink.core._torchvision import heal_torchvision
 
 heal_torchvision()
 pytest.importorskip("torchmetrics")

@@ -6,7 +6,7 @@ import torch
 from polyplink.bench import CATALOGUE, run_benches
 from polyplink.bench.harness import BenchResult
 from polyplink.bench.run import chosen_benches
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 
 
 def test_one_benchmark_at_a_size() -> None:

@@ -1,7 +1,7 @@
 import pytest
 
 from polyplink.bench.startup import HEAVY, IMPORT, imported, python, run
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 
 
 def test_importing_polyplink_imports_nothing_heavy() -> None:

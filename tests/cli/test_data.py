@@ -96,7 +96,7 @@ def test_simulate_refuses_before_it_starts_processes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: tuple[str, ...], says: str
 ) -> None:
     started: list[object] = []
-    monkeypatch.setattr("polyplink.workers.start_server", started.append)
+    monkeypatch.setattr("polyplink.core.workers.start_server", started.append)
     assert_refused(polyplink("simulate", tmp_path / "a", *given), says)
     assert (started, list(tmp_path.iterdir())) == ([], [])
 

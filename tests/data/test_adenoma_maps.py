@@ -4,9 +4,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data import ADENOMA, lesion_info
 from polyplink.data.adenoma_maps import NAMED, find_maps, label_polyps, map_of, read_adenoma_maps
-from polyplink.errors import PolyplinkError
 from tests.data.made_sets import small_set
 
 

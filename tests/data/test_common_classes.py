@@ -3,6 +3,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data import ADENOMA, DataSet, lesion_info, read_data, write_data
 from polyplink.data.common_classes import (
     HISTOLOGY,
@@ -10,7 +11,6 @@ from polyplink.data.common_classes import (
     common_histology,
     common_location,
 )
-from polyplink.errors import PolyplinkError
 from tests.data.made_sets import small_set
 
 

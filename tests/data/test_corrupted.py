@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data import TABLES, DataSet, Imported
-from polyplink.errors import PolyplinkError
 from tests.data.corrupted import SPOIL, Read, copy, spoil, write_every_format
 
 TIMES = 30  # files spoilt of each format

@@ -1,7 +1,7 @@
 import pytest
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data.faults import Faults
-from polyplink.errors import PolyplinkError
 
 
 def test_a_fault_is_raised_with_its_mend_if_strict() -> None:

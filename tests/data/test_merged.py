@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data import DataSet, merge, overlaps
-from polyplink.errors import PolyplinkError
 from tests.data.made_sets import data_sets, small_set
 
 

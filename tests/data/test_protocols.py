@@ -1,9 +1,9 @@
 import polars as pl
 import pytest
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data import ADENOMA, DataSet, lesion_info, published_splits, video_info
 from polyplink.data.protocols import PROTOCOLS, leave_one_out, protocol_part
-from polyplink.errors import PolyplinkError
 
 OTHERS = {"ldpolyp": 160, "sun": 100, "polypsset": 39, "polyp-size": 42}
 

@@ -6,8 +6,8 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data import DETECTIONS, TABLES, DataSet, check, read_data, write_data
-from polyplink.errors import PolyplinkError
 from tests.data.made_sets import data_set, data_sets, procedure_row, small_set
 
 

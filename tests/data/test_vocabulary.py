@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data import (
     ADENOMA,
     adenoma_label,
@@ -11,7 +12,6 @@ from polyplink.data import (
     published_splits,
     size_label,
 )
-from polyplink.errors import PolyplinkError
 
 
 def test_adenoma_labels_of_the_released_table() -> None:

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from polyplink.artefacts import to_plain
+from polyplink.core.artefacts import to_plain
+from polyplink.core.errors import PolyplinkError
 from polyplink.encoders import (
     AnyEncoderConfig,
     EncoderConfig,
@@ -14,7 +15,6 @@ from polyplink.encoders import (
     MveConfig,
     SfeConfig,
 )
-from polyplink.errors import PolyplinkError
 from tests.encoders.small import KINDS
 
 ANY: TypeAdapter[Any] = TypeAdapter(AnyEncoderConfig)

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import nn
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.encoders import memory_suffices, pick_device, place, precision
-from polyplink.errors import PolyplinkError
 
 
 def test_auto_takes_what_is_there() -> None:

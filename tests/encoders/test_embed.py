@@ -8,6 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.encoders import (
     EncoderConfig,
     NetworkEmbedder,
@@ -16,7 +17,6 @@ from polyplink.encoders import (
     embed,
 )
 from polyplink.encoders.embed import equal_groups, length_groups
-from polyplink.errors import PolyplinkError
 from polyplink.tracklets import PrepareSettings, prepare
 from tests.encoders.small import CLIPS, made
 from tests.samples import write_procedures

@@ -4,9 +4,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.encoders import colour_histogram
 from polyplink.encoders.embed_fragments import embed_fragments, fragment_table
-from polyplink.errors import PolyplinkError
 from polyplink.tracklets import Prepared, PrepareSettings, prepare
 from tests.samples import write_procedures
 

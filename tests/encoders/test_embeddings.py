@@ -6,8 +6,8 @@ import numpy as np
 import polars as pl
 import pytest
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.encoders import Embeddings, read_embeddings, write_embeddings
-from polyplink.errors import PolyplinkError
 
 
 @pytest.mark.parametrize("n", [0, 1, 5])

@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.encoders import FrameWise, NetworkEmbedder
 from polyplink.encoders.export import export_frames, quantise
 from polyplink.encoders.exported import ExportedEmbedder, read_exported_record
-from polyplink.errors import PolyplinkError
 from tests.encoders.exports import CROPS, LENGTHS, SIDE, tiny
 from tests.encoders.small import FRAMES, KINDS, crops, made
 

@@ -3,12 +3,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.encoders import NetworkEmbedder
 from polyplink.encoders.export import HEAD, export_frames
 from polyplink.encoders.exported import ExportedEmbedder, load_exported, read_exported_record
 from polyplink.encoders.weights import RECORD as RECORD_KEY
 from polyplink.encoders.weights import record_text
-from polyplink.errors import PolyplinkError
 from tests.encoders.exports import CROPS, LENGTHS, RECORD, SIDE, tiny
 
 pytest.importorskip("openvino")

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.encoders import (
     AnyEncoderConfig,
     Encoder,
@@ -12,7 +13,6 @@ from polyplink.encoders import (
     trainable,
 )
 from polyplink.encoders.finetune import blocks_of
-from polyplink.errors import PolyplinkError
 from tests.encoders.published import State
 from tests.encoders.small import CLIPS, FRAMES, TRANSFORMER, crops, made
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.encoders.frames import build_frame_encoder, to_pixels
-from polyplink.errors import PolyplinkError
 
 NAME = "timm:test_resnet"
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.encoders import weights_path
 from polyplink.encoders.store import stored, stored_path
-from polyplink.errors import PolyplinkError
 
 
 @pytest.fixture

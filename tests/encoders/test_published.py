@@ -9,8 +9,8 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.encoders.published import read_published, unwrap
-from polyplink.errors import PolyplinkError
 from tests.encoders.published import write_endofm
 
 TENSORS = {"a": torch.arange(3.0), "b": torch.ones(2, 2)}

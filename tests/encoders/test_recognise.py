@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.encoders import FoundationConfig, build_frame_encoder
 from polyplink.encoders.recognise import fit_published, is_resnet, recognise
-from polyplink.errors import PolyplinkError
 from tests.encoders.published import timesformer_shapes, vit_shapes
 
 PATH = Path("given.pth")

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 import torch
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.encoders import MveEncoder, build_encoder
 from polyplink.encoders.published import read_published, unwrap
 from polyplink.encoders.recognise import fit_published
 from polyplink.encoders.reference import REFERENCES
-from polyplink.errors import PolyplinkError
 
 State = dict[str, torch.Tensor]
 

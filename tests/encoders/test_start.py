@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.encoders import (
     AnyEncoderConfig,
     Encoder,
@@ -15,7 +16,6 @@ from polyplink.encoders import (
     inherited,
     save_weights,
 )
-from polyplink.errors import PolyplinkError
 from polyplink.tracklets import PrepareSettings
 from tests.encoders.small import MVE, PROJECTED, SFE, TRANSFORMER, made
 

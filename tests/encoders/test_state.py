@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.encoders import check_state, write_tensors
-from polyplink.errors import PolyplinkError
 
 
 def test_only_exactly_the_wanted_tensors_pass() -> None:

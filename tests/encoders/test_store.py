@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.encoders.store import (
     check_seal,
     seal,
@@ -11,7 +12,6 @@ from polyplink.encoders.store import (
     stored,
     stored_path,
 )
-from polyplink.errors import PolyplinkError
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.encoders import (
     EncoderConfig,
     Seen,
@@ -17,7 +18,6 @@ from polyplink.encoders import (
     save_weights,
     weights_path,
 )
-from polyplink.errors import PolyplinkError
 from polyplink.tracklets import PrepareSettings
 
 SMALL = EncoderConfig(

@@ -1,6 +1,6 @@
 import pytest
 
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 from polyplink.evaluate.asked import EvaluationSettings, Facts, check_tasks
 from tests.evaluate.made import boxes_of, made
 

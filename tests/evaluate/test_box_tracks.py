@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from trackeval.datasets import MotChallenge2DBox
 
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 from polyplink.evaluate.box_tracks import BoxTracks, overlaps
 from tests.evaluate.scenes import scene
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 from polyplink.evaluate.counting import ProcedureCounts, count_partitions, count_procedure
 from polyplink.evaluate.partitions import partitions
 

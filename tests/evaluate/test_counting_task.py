@@ -3,7 +3,7 @@ import pytest
 
 from polyplink.associate.settings import Agglomerative, Dbscan, Grid, Hdbscan
 from polyplink.associate.similarity import unit_rows
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 from polyplink.evaluate.choosing import choose_elsewhere, leave_one_out
 from polyplink.evaluate.counting import count_procedure
 from polyplink.evaluate.counting_task import count_task, counted_scenes, fold_rows

@@ -1,7 +1,7 @@
 import polars as pl
 import pytest
 
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 from polyplink.evaluate.histology import HISTOLOGY_PROBE, histology_labels
 from tests.evaluate.labelled import data_of
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from polyplink.associate.settings import Threshold
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 from polyplink.evaluate.choosing import apply_choice, choose, summarise
 from polyplink.evaluate.counting import count_procedure
 from polyplink.evaluate.operating_curve import NAMES, curve_table, operating_curve

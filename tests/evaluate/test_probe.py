@@ -3,7 +3,7 @@ import pytest
 import torch
 from torch import nn
 
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 from polyplink.evaluate.probe import ProbeSettings, build_probe, fit_probe, probe_scores
 
 FAST = ProbeSettings(rate=1e-2, hidden=8, epochs=10, batch=16)

@@ -4,8 +4,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from polyplink._torchvision import heal_torchvision
 from polyplink.associate.similarity import unit_rows
+from polyplink.core._torchvision import heal_torchvision
 from polyplink.evaluate.published import published_precision, published_reid, squashed
 from polyplink.evaluate.retrieval import retrieve
 from polyplink.evaluate.samples import Samples

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 import polyplink.evaluate.pair_counts as module
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 from polyplink.evaluate.reid import auroc_aupr, bin_edges, reidentify
 from polyplink.evaluate.samples import Samples
 from tests.evaluate.binned import binned_auroc_aupr

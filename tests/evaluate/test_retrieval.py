@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 from polyplink.evaluate.reid import reidentify
 from polyplink.evaluate.retrieval import average_precision, match_ranks, retrieve
 from polyplink.evaluate.samples import Samples

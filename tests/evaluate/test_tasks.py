@@ -3,10 +3,10 @@ import json
 import numpy as np
 import pytest
 
-from polyplink.artefacts import to_plain
 from polyplink.associate.settings import Grid
 from polyplink.associate.similarity import visual
-from polyplink.errors import PolyplinkError
+from polyplink.core.artefacts import to_plain
+from polyplink.core.errors import PolyplinkError
 from polyplink.evaluate.asked import TASKS, EvaluationSettings, Facts
 from polyplink.evaluate.choosing import leave_one_out
 from polyplink.evaluate.counting import count_procedure

@@ -5,7 +5,7 @@ from polyplink.associate.settings import Grid
 from polyplink.associate.similarity import unit_rows
 from polyplink.associate.threshold import threshold_components
 from polyplink.bench.tracking import trackeval_figures
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 from polyplink.evaluate.counting_task import count_task, counted_scenes, fold_rows
 from polyplink.evaluate.intervals import draw_weights
 from polyplink.evaluate.tracking_scores import FIGURES, TrackingCounts, tracking_figures

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 from polyplink.evaluate.tracklet_boxes import TrackletBoxes, lanes, meetings
 from tests.evaluate.scenes import procedure
 

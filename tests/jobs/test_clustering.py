@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.encoders import Embeddings, colour_histogram, embed
-from polyplink.errors import PolyplinkError
 from polyplink.jobs.clustering import scenes
 from polyplink.tracklets import PrepareSettings, prepare
 from tests.samples import write_procedures

@@ -2,7 +2,7 @@
 
 import pytest
 
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 from polyplink.jobs.costing import cost_of
 
 # Parameters and FLOPs as printed. "Ours" is printed with 25.6 M, which is the predecessor's

@@ -7,8 +7,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data import DataSet, read_data, write_data
-from polyplink.errors import PolyplinkError
 from polyplink.jobs import count
 from tests.conftest import Made
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 from polyplink.jobs import demo
 from polyplink.simulate import smoke
 from tests.conftest import TINY

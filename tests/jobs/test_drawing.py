@@ -3,7 +3,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 from polyplink.evaluate import Samples
 from polyplink.jobs.drawing import FIGURES, draw, recall_at
 from tests.conftest import Made

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.encoders import read_embeddings
-from polyplink.errors import PolyplinkError
 from polyplink.jobs import embed_data
 from tests.conftest import Made
 

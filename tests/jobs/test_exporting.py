@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.encoders import WeightsRecord, build_encoder, save_weights
 from polyplink.encoders.weights import Seen
-from polyplink.errors import PolyplinkError
 from polyplink.jobs import embed_data, export_encoder
 from polyplink.jobs.exporting import typical_crops
 from polyplink.tracklets import PrepareSettings

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data import read_data, write_real_colon
-from polyplink.errors import PolyplinkError
 from polyplink.jobs import IMPORTERS, import_data
 from tests.data.corrupted import write_every_format
 from tests.samples import write_procedures

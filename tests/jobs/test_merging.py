@@ -6,8 +6,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data import DataSet, adenoma_labels, read_data, write_data
-from polyplink.errors import PolyplinkError
 from polyplink.jobs import merge_data
 from tests.cli.calls import assert_refused, polyplink
 from tests.data.made_sets import data_set, small_set

@@ -4,8 +4,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from polyplink.artefacts import to_plain
-from polyplink.errors import PolyplinkError
+from polyplink.core.artefacts import to_plain
+from polyplink.core.errors import PolyplinkError
 from polyplink.jobs.clustering import Scene
 from polyplink.jobs.operating import UNTUNED, find_operating, from_record
 

@@ -3,9 +3,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from polyplink.artefacts import read_json
+from polyplink.core.artefacts import read_json
+from polyplink.core.errors import PolyplinkError
 from polyplink.data import DataSet, read_data, write_data
-from polyplink.errors import PolyplinkError
 from polyplink.jobs import evaluate
 from polyplink.jobs.probed_tasks import check_labels
 from polyplink.report import comparison_table

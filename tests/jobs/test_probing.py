@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from polyplink.artefacts import read_json
+from polyplink.core.artefacts import read_json
+from polyplink.core.errors import PolyplinkError
 from polyplink.data import DataSet, read_data, write_data
-from polyplink.errors import PolyplinkError
 from polyplink.evaluate.probe import ProbeSettings
 from polyplink.jobs.probing import PROBES, ProbeChoice, check_apart, probe, probe_vectors, sides
 from tests.conftest import Made

@@ -4,9 +4,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from polyplink.artefacts import read_json
+from polyplink.core.artefacts import read_json
+from polyplink.core.errors import PolyplinkError
 from polyplink.data import read_data, write_data
-from polyplink.errors import PolyplinkError
 from polyplink.jobs.reproducing import Choices, find_part, incomparable, reproduce
 from polyplink.jobs.subjects import Workspace
 from tests.conftest import Made

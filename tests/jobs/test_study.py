@@ -6,7 +6,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 from polyplink.jobs.study import FIGURES, run_study
 from polyplink.learn import TrainConfig
 from polyplink.recipes import override

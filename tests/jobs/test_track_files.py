@@ -9,7 +9,7 @@ import pytest
 from trackeval.datasets import MotChallenge2DBox
 from trackeval.metrics import CLEAR, HOTA, Identity
 
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 from polyplink.evaluate import TrackletBoxes
 from polyplink.evaluate.tracking_scores import FIGURES, tracking_figures
 from polyplink.evaluate.tracking_table import look_at

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.encoders import load_encoder, pick_device, read_record
-from polyplink.errors import PolyplinkError
 from polyplink.jobs import train
 from polyplink.recipes import override
 from tests.conftest import Made, recipe

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from polyplink.associate import demo_grid
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 from polyplink.jobs.measured import Asked
 from polyplink.jobs.variants import (
     Variant,

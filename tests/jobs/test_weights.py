@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import torch
 
-from polyplink.artefacts import file_key
+from polyplink.core.artefacts import file_key
+from polyplink.core.errors import PolyplinkError
 from polyplink.encoders import FoundationConfig, build_frame_encoder, load_encoder, read_record
 from polyplink.encoders.foundation import FOUNDATION
-from polyplink.errors import PolyplinkError
 from polyplink.jobs import embed_data
 from polyplink.jobs.weights import (
     add_weights,

@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch.nn import functional
 
-from polyplink._torchvision import heal_torchvision
-from polyplink.errors import PolyplinkError
+from polyplink.core._torchvision import heal_torchvision
+from polyplink.core.errors import PolyplinkError
 from polyplink.learn.augment import (
     AugmentConfig,
     augment,

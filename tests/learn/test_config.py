@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from polyplink.artefacts import to_plain
-from polyplink.errors import PolyplinkError
+from polyplink.core.artefacts import to_plain
+from polyplink.core.errors import PolyplinkError
 from polyplink.learn import TrainConfig
 from polyplink.recipes import ntssl, override
 

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 from polyplink.learn.bags import sampled_bags, shuffled
 from polyplink.learn.epoch import batches, cut, rng_of, shard, view_bags
 

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 from polyplink.learn.fragment_set import FragmentSet, hold_out
 from polyplink.tracklets import Prepared, PrepareSettings, crop_rows, prepare
 from tests.samples import write_procedures

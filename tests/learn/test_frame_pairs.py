@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare, norm
 
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 from polyplink.learn.epoch import rng_of
 from polyplink.learn.frame_pairs import FramePairs, gaussian_partner, uniform_partner
 from tests.learn.sets import bare_set

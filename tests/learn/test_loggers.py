@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 from polyplink.learn.loggers import Loggers
 from polyplink.recipes import ntssl_demo
 

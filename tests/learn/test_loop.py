@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.encoders import build_encoder
-from polyplink.errors import PolyplinkError
 from polyplink.learn import TrainConfig, fit
 from polyplink.learn.loop import BEST, LAST
 from polyplink.recipes import ntssl_demo, override

@@ -6,8 +6,8 @@ import pytest
 import torch
 from pydantic import TypeAdapter, ValidationError
 
-from polyplink.artefacts import to_plain
-from polyplink.errors import PolyplinkError
+from polyplink.core.artefacts import to_plain
+from polyplink.core.errors import PolyplinkError
 from polyplink.learn.intra_inter import IntraInterLoss, intra_inter
 from polyplink.learn.losses import AnyLoss
 from polyplink.learn.noise_aware import NoiseAwareLoss, multi_level_loss

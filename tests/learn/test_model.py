@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 from polyplink.learn.bags import pairs
 from polyplink.learn.config import TrainConfig
 from polyplink.learn.drawn import Drawn

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 from polyplink.learn.epoch import rng_of
 from polyplink.learn.polyp_parts import PolypParts, linear_alpha, siblings
 from tests.learn.sets import bare_set

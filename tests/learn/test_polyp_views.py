@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 from polyplink.learn.epoch import rng_of
 from polyplink.learn.polyp_views import PolypViews, dealt_bags, fragments_of_polyps
 from tests.learn.sets import bare_set

@@ -5,7 +5,7 @@ from typing import get_args
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from polyplink.artefacts import to_plain
+from polyplink.core.artefacts import to_plain
 from polyplink.learn.sampling import AnyBags
 
 

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 from polyplink.learn.config import TrainConfig, ValidationConfig
 from polyplink.learn.validation import NOTHING, check_selection, is_best, is_over
 from tests.learn.sets import bare_set

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from pydantic import TypeAdapter
 
-from polyplink.artefacts import to_plain
-from polyplink.errors import PolyplinkError
+from polyplink.core.artefacts import to_plain
+from polyplink.core.errors import PolyplinkError
 from polyplink.learn import TrainConfig
 from polyplink.recipes import RECIPES, find_recipe, override
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.encoders import FoundationConfig
-from polyplink.errors import PolyplinkError
 from polyplink.learn import IntraInterLoss, PolypViews, SupervisedLoss, TemporallyAwareLoss
 from polyplink.recipes.endofm import (
     endofm_intra_inter,

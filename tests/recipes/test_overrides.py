@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 from polyplink.recipes import field_names, ntssl, override
 
 

@@ -2,7 +2,7 @@ from collections import Counter
 
 import pytest
 
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 from polyplink.recipes.published import Cell, published, published_table
 
 # Cells in each table, counted by hand: rows times columns of the printed table.

@@ -2,7 +2,7 @@
 
 import pytest
 
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 from polyplink.learn import IntraInterLoss, PolypViews, SupervisedLoss, TemporallyAwareLoss
 from polyplink.recipes.supervised import (
     intra_inter,

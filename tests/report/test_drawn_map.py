@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 from polyplink.report.drawn_map import MOST, draw_map, flatten
 
 

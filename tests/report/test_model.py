@@ -3,7 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 from polyplink.report import Procedure, Provenance, Report, Tracklet, UncertainLink
 from tests.report.sample import procedure
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data import DataSet, parse_voc, write_annotations
 from polyplink.data.sets.write_real_colon import boxes_by_frame
-from polyplink.errors import PolyplinkError
 from polyplink.simulate import archives
 from polyplink.simulate.archives import (
     AT_A_TIME,

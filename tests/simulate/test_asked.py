@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data import read_data
-from polyplink.errors import PolyplinkError
 from polyplink.simulate import preset, read_origin
 from polyplink.simulate.asked import WRITINGS, simulate_data
 

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 import torch
 
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 from polyplink.simulate import simulate, smoke
 from polyplink.simulate.crops import (
     SimulatedProcedure,

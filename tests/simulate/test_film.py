@@ -5,7 +5,7 @@ import av
 import numpy as np
 import pytest
 
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 from polyplink.simulate.film import write_film
 
 

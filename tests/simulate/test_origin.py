@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from polyplink.artefacts import read_json, write_json
-from polyplink.errors import PolyplinkError
+from polyplink.core.artefacts import read_json, write_json
+from polyplink.core.errors import PolyplinkError
 from polyplink.simulate.origin import Origin, at_difficulty, is_simulation, key_path, read_origin
 from polyplink.simulate.presets import smoke
 

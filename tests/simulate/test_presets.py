@@ -1,8 +1,8 @@
 import polars as pl
 import pytest
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data import lesion_info, positive_frames
-from polyplink.errors import PolyplinkError
 from polyplink.simulate import PRESETS, preset, real_colon_sim, small, smoke, tiny
 
 

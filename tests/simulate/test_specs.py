@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 from polyplink.simulate import Preset, smoke
 from polyplink.simulate.specs import SURPLUS, PairSpec, PolypSpec, ProcedureSpec
 

@@ -9,9 +9,9 @@ import polars as pl
 import pytest
 import simplejpeg
 
-from polyplink.artefacts import read_json
+from polyplink.core.artefacts import read_json
+from polyplink.core.errors import PolyplinkError
 from polyplink.data import import_real_colon, read_data
-from polyplink.errors import PolyplinkError
 from polyplink.simulate import Preset, simulate, smoke
 from polyplink.simulate.cast import procedure_specs
 from tests.simulate.conftest import Made

@@ -4,8 +4,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data import frame_stem, frames_folder, write_table
-from polyplink.errors import PolyplinkError
 from polyplink.simulate import smoke
 from polyplink.simulate.cast import procedure_specs
 from polyplink.simulate.origin import Origin

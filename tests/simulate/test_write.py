@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 import simplejpeg
 
-from polyplink.artefacts import read_json
+from polyplink.core.artefacts import read_json
 from polyplink.simulate import smoke
 from polyplink.simulate.boxes import boxes_of
 from polyplink.simulate.cast import procedure_specs

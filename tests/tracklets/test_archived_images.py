@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 from polyplink.tracklets.archived_images import ArchivedImages
 from polyplink.tracklets.crops import Unreadable
 from tests.tracklets.frames import cut_all, whole_frame

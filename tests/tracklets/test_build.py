@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 from polyplink.tracklets.boxes import iou
 from polyplink.tracklets.build import build_tracklets
 from tests.tracklets.sample import detections, random_rows

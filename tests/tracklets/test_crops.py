@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from polyplink._torchvision import heal_torchvision
-from polyplink.errors import PolyplinkError
+from polyplink.core._torchvision import heal_torchvision
+from polyplink.core.errors import PolyplinkError
 from polyplink.tracklets.crops import FrameCrops, Unreadable, cut, cut_frame, decode
 
 heal_torchvision()

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 from polyplink.tracklets.ahead import threads
 from polyplink.tracklets.broken import Broken, broken_path, read_broken
 from polyplink.tracklets.crops import FrameCrops, cut

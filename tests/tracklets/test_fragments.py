@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 from polyplink.tracklets.build import build_tracklets
 from polyplink.tracklets.fragments import crop_rows, fragments
 from polyplink.tracklets.prepare import sampled

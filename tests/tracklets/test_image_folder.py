@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 from polyplink.tracklets.crops import Unreadable
 from polyplink.tracklets.image_folder import ImageFolder, read_image
 from tests.tracklets.frames import cut_all, whole_frame

@@ -8,8 +8,8 @@ import pytest
 import simplejpeg
 from polars.testing import assert_frame_equal
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data.tables import DataSet, read_data, write_data
-from polyplink.errors import PolyplinkError
 from polyplink.tracklets import image_folder
 from polyplink.tracklets.boxes import enlarge
 from polyplink.tracklets.crops import Pixels, Unreadable, cut

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from polars.testing import assert_frame_equal
 
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 from polyplink.tracklets.fragments import crop_rows
 from polyplink.tracklets.prepare import prepare
 from polyplink.tracklets.prepared import (

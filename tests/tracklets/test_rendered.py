@@ -4,8 +4,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data import read_data
-from polyplink.errors import PolyplinkError
 from polyplink.simulate import SimulatedProcedure, simulate, smoke
 from polyplink.tracklets import PrepareSettings, prepare
 from polyplink.tracklets.crops import FrameCrops

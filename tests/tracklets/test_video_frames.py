@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 from polyplink.tracklets.crops import Unreadable
 from polyplink.tracklets.video_frames import VideoFrames
 from tests.data.films import HEIGHT, WIDTH, number_of, spoil, write_film

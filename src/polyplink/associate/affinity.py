@@ -13,8 +13,8 @@ from polyplink.associate.affinity_few import CONTENDERS, Mask, few
 from polyplink.associate.affinity_round import settle_few
 from polyplink.associate.lanes import LANES
 from polyplink.associate.similarity import Reals, checked_square
-from polyplink.compiled import njit
-from polyplink.errors import PolyplinkError
+from polyplink.core.compiled import njit
+from polyplink.core.errors import PolyplinkError
 
 Labels = npt.NDArray[np.int32]
 Order = npt.NDArray[np.int64]

@@ -40,7 +40,7 @@ from polyplink.associate.lanes import (
     times,
 )
 from polyplink.associate.similarity import Reals
-from polyplink.compiled import njit
+from polyplink.core.compiled import njit
 
 Mask = npt.NDArray[np.bool_]
 Columns = npt.NDArray[np.uint32]

@@ -37,7 +37,7 @@ from polyplink.associate.lanes import (
     where_equal,
 )
 from polyplink.associate.similarity import Reals
-from polyplink.compiled import njit
+from polyplink.core.compiled import njit
 
 GROWN = 1.0 - DAMPING ** np.arange(1.0, MAX_ITER + 1.0)  # a constant input's share after rounds
 

@@ -13,7 +13,7 @@ from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import squareform
 
 from polyplink.associate.similarity import Reals, checked_square
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 
 Labels = npt.NDArray[np.int32]
 Selection = Literal["eom", "leaf"]

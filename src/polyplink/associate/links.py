@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
 
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 
 Reals = npt.NDArray[np.float64]
 Labels = npt.NDArray[np.int32]

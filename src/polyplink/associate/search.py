@@ -7,7 +7,7 @@ from polyplink.associate.density import average_linkage
 from polyplink.associate.settings import Grid, Setting
 from polyplink.associate.similarity import Reals
 from polyplink.associate.sweep import Sweep, sweep
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 
 
 def search(V: Reals, positions: npt.ArrayLike, grid: Grid, *, threads: int = 1) -> dict[str, Sweep]:

@@ -16,7 +16,7 @@ from polyplink.associate.affinity import propagate
 from polyplink.associate.density import Selection, average_linkage, dbscan, hdbscan
 from polyplink.associate.similarity import Reals, combine, temporal
 from polyplink.associate.threshold import threshold_components
-from polyplink.errors import find_named
+from polyplink.core.errors import find_named
 
 Labels = npt.NDArray[np.int32]
 

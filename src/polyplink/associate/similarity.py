@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.spatial.distance import cdist
 
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 
 Reals = npt.NDArray[np.float64]
 ROUNDING = 1e-12  # a spread no larger than this is not one: stretched, it would be noise

@@ -11,7 +11,7 @@ from polyplink.associate.affinity import propagate, tie_noise
 from polyplink.associate.settings import Grid, TemporalAP
 from polyplink.associate.similarity import Reals
 from polyplink.associate.threshold import threshold_components
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 
 if TYPE_CHECKING:
     import torch

@@ -11,7 +11,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
 
 from polyplink.associate.similarity import Reals, checked_square
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 
 Labels = npt.NDArray[np.int32]
 

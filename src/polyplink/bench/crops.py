@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import torch
 
-from polyplink.artefacts import whole_file
+from polyplink.core.artefacts import whole_file
 from polyplink.data import DataSet, write_data
 from polyplink.tracklets import Prepared, PrepareSettings, prepare
 from polyplink.tracklets.prepared import crops_path

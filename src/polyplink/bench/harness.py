@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 
 EIGHTHS = (8, 4, 2, 1)  # growth is measured from an eighth of the size to the whole
 

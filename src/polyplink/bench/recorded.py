@@ -4,9 +4,9 @@ import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from polyplink.artefacts import write_json
 from polyplink.bench.harness import BenchResult
-from polyplink.errors import PolyplinkError, first_line
+from polyplink.core.artefacts import write_json
+from polyplink.core.errors import PolyplinkError, first_line
 
 RECORDED = Path(__file__).with_name("recorded.json")
 KEPT = 0.75  # of a recorded ratio; less is a path that fell

@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from polyplink._torchvision import heal_torchvision
 from polyplink.associate import cosine
 from polyplink.bench.harness import BenchResult, against, best_of, growth, most_memory
 from polyplink.bench.made import made_tracklets
+from polyplink.core._torchvision import heal_torchvision
 from polyplink.evaluate import Samples, reidentify
 
 TRACKLETS = 6_000  # 18 million pairs

@@ -6,8 +6,8 @@ import torch
 
 from polyplink.bench.catalogue import CATALOGUE, Bench
 from polyplink.bench.harness import BenchResult
+from polyplink.core.errors import PolyplinkError, find_named
 from polyplink.encoders import pick_device
-from polyplink.errors import PolyplinkError, find_named
 
 DEVICES = ("auto", "cpu", "cuda")
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from polyplink.bench.harness import BenchResult, against, best_of, growth
+from polyplink.core.workers import worker_pool
 from polyplink.encoders import pick_device
 from polyplink.simulate.boxes import boxes_of
 from polyplink.simulate.cast import procedure_specs
@@ -22,7 +23,6 @@ from polyplink.simulate.picture.render import March, Renderer
 from polyplink.simulate.picture.window import Windows
 from polyplink.simulate.plan import plan_procedure
 from polyplink.simulate.presets import preset
-from polyplink.workers import worker_pool
 
 CROPS = 32
 GPU_CROPS = 256  # a GPU draws so many at a time: with fewer, its calls and not its work are timed

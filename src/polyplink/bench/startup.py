@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 from polyplink.bench.harness import BenchResult, best_of
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 
 HEAVY = ("torch", "numpy", "polars", "sklearn", "matplotlib", "numba")
 LIGHT_ENOUGH = ("torch", "sklearn", "matplotlib", "numba")  # for the help page

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from polyplink.cli.shell import AsJson, Data, Sets, Workers, app, bars, guarded, say
-from polyplink.errors import PolyplinkError, find_named
+from polyplink.core.errors import PolyplinkError, find_named
 
 if TYPE_CHECKING:
     from polyplink.data import Imported
@@ -78,7 +78,7 @@ def simulate(
     as_json: AsJson = False,
 ) -> None:
     """Make procedures with known identities, or check that they are as published."""
-    from polyplink.workers import HEAVY, start_server
+    from polyplink.core.workers import HEAVY, start_server
 
     # What can be refused is refused before seconds of imports.
     find_named("preset", preset, PRESETS)
@@ -129,7 +129,7 @@ def _only_check(ctx: typer.Context, out: Path | None) -> None:
 def _check_simulation(seed: int, workers: int, as_json: bool) -> None:
     """Print published figures beside simulated ones; end with 1 unless all hold."""
     from polyplink import jobs
-    from polyplink.artefacts import to_plain
+    from polyplink.core.artefacts import to_plain
     from polyplink.simulate import real_colon_sim
 
     with bars() as progress:
@@ -249,7 +249,7 @@ def doctor(
     as_json: AsJson = False,
 ) -> None:
     """Say what is wrong with a data set, worst first."""
-    from polyplink.artefacts import to_plain
+    from polyplink.core.artefacts import to_plain
     from polyplink.data import diagnose, read_data
 
     found = read_data(data)  # ahead of the bars: a mistake is one line and nothing else

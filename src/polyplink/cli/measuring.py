@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from polyplink.cli.shell import AsJson, app, guarded
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 
 
 @app.command()
@@ -35,9 +35,9 @@ def bench(
     as_json: AsJson = False,
 ) -> None:
     """Time the hot paths, each against its rival, and compare their outputs."""
-    from polyplink.artefacts import to_plain, write_text
     from polyplink.bench import complaint, read_recorded, record, run_benches, step
     from polyplink.bench.run import bench_device
+    from polyplink.core.artefacts import to_plain, write_text
 
     chosen = names or []
     if profile is not None and "step" not in chosen:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from polyplink.cli.shell import AsJson, Device, Sets, Workers, app, bars, guarded, named_files
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 
 if TYPE_CHECKING:
     from polyplink.report.reproduced import ReproducedTable
@@ -65,7 +65,7 @@ def reproduce(
             progress=progress,
         )
     if as_json:
-        from polyplink.artefacts import to_plain
+        from polyplink.core.artefacts import to_plain
 
         typer.echo(json.dumps(to_plain(result)))
         return
@@ -74,7 +74,7 @@ def reproduce(
 
 
 def _list(as_json: bool) -> None:
-    from polyplink.artefacts import to_plain
+    from polyplink.core.artefacts import to_plain
     from polyplink.jobs.reproducible import list_tables
 
     states = list_tables()

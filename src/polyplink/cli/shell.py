@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from polyplink import __version__
-from polyplink.errors import INTERRUPTED, MISTAKE, PolyplinkError
+from polyplink.core.errors import INTERRUPTED, MISTAKE, PolyplinkError
 
 if TYPE_CHECKING:
     from polyplink.jobs import Progress

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import polars as pl
 
-from polyplink.artefacts import read_json
+from polyplink.core.artefacts import read_json
+from polyplink.core.errors import PolyplinkError, find_named
 from polyplink.data.overlaps import plain_name
 from polyplink.data.vocabulary import ADENOMA, SIMULATED, AdenomaMap, adenoma_label
-from polyplink.errors import PolyplinkError, find_named
 
 Maps = Mapping[str, AdenomaMap]  # name of a data set -> its map
 

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 
 import polars as pl
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data.adenoma_maps import Maps, label_polyps
 from polyplink.data.tables import DataSet
 from polyplink.data.vocabulary import normalise_location
-from polyplink.errors import PolyplinkError
 
 HISTOLOGY: Mapping[str, str] = {
     "AD": "adenoma",

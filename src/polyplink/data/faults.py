@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 
 
 @dataclass

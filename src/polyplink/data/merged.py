@@ -10,10 +10,10 @@ from pathlib import Path
 
 import polars as pl
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data.adenoma_maps import Maps
 from polyplink.data.overlaps import known_overlap
 from polyplink.data.tables import DataSet
-from polyplink.errors import PolyplinkError
 
 
 def merge(sets: Sequence[tuple[Path, DataSet]], adenoma: Maps | None = None) -> DataSet:

@@ -13,11 +13,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 import polars as pl
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data.adenoma_maps import Maps, label_polyps
 from polyplink.data.released import published_splits
 from polyplink.data.splits import split_by_patient
 from polyplink.data.vocabulary import ADENOMA
-from polyplink.errors import PolyplinkError
 
 TA_IDENTITIES = {"real-colon": 85, "ldpolyp": 160, "sun": 100, "polypsset": 39}  # 384
 RSP_IDENTITIES = {"real-colon": 47, "sun": 100, "polyp-size": 42}  # 189

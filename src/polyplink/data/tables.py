@@ -15,11 +15,11 @@ from typing import Any, Self
 
 import polars as pl
 
-from polyplink.artefacts import content_key, read_json, whole_file, write_json
+from polyplink.core.artefacts import content_key, read_json, whole_file, write_json
+from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.data.adenoma_maps import Maps, read_adenoma_maps
 from polyplink.data.protocols import NAMES, protocol_part
 from polyplink.data.vocabulary import ADENOMA
-from polyplink.errors import PolyplinkError, first_line
 
 
 @dataclass(frozen=True)

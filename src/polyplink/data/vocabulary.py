@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import polars as pl
 
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 
 SIMULATED = "simulated"  # begins the name of what the simulator wrote; never called real
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Tag
 
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 
 REFERENCE_MEAN = (0.45, 0.45, 0.45)
 REFERENCE_STD = (0.225, 0.225, 0.225)

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import torch
 from torch import nn
 
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 
 Module = TypeVar("Module", bound=nn.Module)
 _SMALLER = "take a smaller one, images of fewer pixels or shorter clips, or another --device"

@@ -6,10 +6,10 @@ from itertools import pairwise
 import numpy as np
 import torch
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.encoders.device import memory_suffices, precision
 from polyplink.encoders.embeddings import Embeddings
 from polyplink.encoders.encoder import Encoder, FrameWise
-from polyplink.errors import PolyplinkError
 from polyplink.tracklets import Prepared
 
 Embedder = Callable[[np.ndarray, Sequence[int]], np.ndarray]

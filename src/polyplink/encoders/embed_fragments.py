@@ -5,9 +5,9 @@ from collections.abc import Callable
 import numpy as np
 import polars as pl
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.encoders.embed import Embedder
 from polyplink.encoders.embeddings import Embeddings
-from polyplink.errors import PolyplinkError
 from polyplink.tracklets import Prepared
 from polyplink.tracklets.fragments import crop_rows
 

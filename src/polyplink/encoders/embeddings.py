@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.data import write_table
-from polyplink.errors import PolyplinkError, first_line
 
 
 @dataclass(frozen=True)

@@ -18,10 +18,10 @@ import torch
 from safetensors.torch import save
 from torch import nn
 
-from polyplink.artefacts import whole_file
+from polyplink.core.artefacts import whole_file
+from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.encoders.encoder import FrameWise
 from polyplink.encoders.weights import RECORD, WeightsRecord, record_text
-from polyplink.errors import PolyplinkError, first_line
 
 OPSET = 20
 INPUT, OUTPUT = "crops", "features"

@@ -11,14 +11,14 @@ from safetensors import SafetensorError
 from safetensors.torch import load
 from torch import nn
 
-from polyplink.artefacts import KEY_DIGITS, file_key
+from polyplink.core.artefacts import KEY_DIGITS, file_key
+from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.encoders.build import build_encoder
 from polyplink.encoders.embed import NetworkEmbedder
 from polyplink.encoders.encoder import FrameWise
 from polyplink.encoders.export import HEAD, INPUT, export_suffices
 from polyplink.encoders.state import check_state
 from polyplink.encoders.weights import RECORD, LoadedEncoder, WeightsRecord, parse_record
-from polyplink.errors import PolyplinkError, first_line
 
 SUFFIX = ".onnx"
 _AGAIN = "export it again with `polyplink export`"

@@ -6,8 +6,8 @@ from typing import Any, Literal
 
 from torch import nn
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.encoders.encoder import Encoder
-from polyplink.errors import PolyplinkError
 
 _BLOCKS = ("blocks", "layer", "layers", "stages")  # what libraries call their blocks
 _ATTENTION = ("attn", "attention", "mixer")

@@ -10,10 +10,10 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import nn
 
-from polyplink._torchvision import heal_torchvision
+from polyplink.core._torchvision import heal_torchvision
+from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.encoders.state import check_state
 from polyplink.encoders.store import stored_path
-from polyplink.errors import PolyplinkError, first_line
 
 FAMILY = "timm:"
 

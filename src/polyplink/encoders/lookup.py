@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.encoders.foundation.catalogue import FOUNDATION
 from polyplink.encoders.store import stored_path
-from polyplink.errors import PolyplinkError
 
 WEIGHTS_FILE = "weights.safetensors"
 

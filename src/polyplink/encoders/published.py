@@ -19,7 +19,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 
-from polyplink.errors import PolyplinkError, first_line
+from polyplink.core.errors import PolyplinkError, first_line
 
 _WRAPPINGS = ("teacher", "encoder", "model", "state_dict")  # of DINO, V-JEPA, MAE, Lightning
 _PREFIXES = ("module.", "backbone.")  # of several processes, of self-supervised training

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import torch
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.encoders.build import build_encoder
 from polyplink.encoders.config import AnyEncoderConfig, FoundationConfig
 from polyplink.encoders.foundation import FOUNDATION, Origin, Spec
 from polyplink.encoders.reference import REFERENCES, Reference
 from polyplink.encoders.state import check_state
-from polyplink.errors import PolyplinkError
 from polyplink.tracklets import PrepareSettings
 
 _HEADS = ("head.", "dino_head.", "ibot_head.")  # of the pre-training, beside the backbone

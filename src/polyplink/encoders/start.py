@@ -8,7 +8,8 @@ from pathlib import Path
 
 import torch
 
-from polyplink.artefacts import KEY_DIGITS, file_key
+from polyplink.core.artefacts import KEY_DIGITS, file_key
+from polyplink.core.errors import PolyplinkError
 from polyplink.encoders.build import build_encoder
 from polyplink.encoders.config import AnyEncoderConfig, FoundationConfig, MveConfig, SfeConfig
 from polyplink.encoders.encoder import Encoder
@@ -16,7 +17,6 @@ from polyplink.encoders.lookup import weights_path
 from polyplink.encoders.state import check_state
 from polyplink.encoders.store import check_seal
 from polyplink.encoders.weights import Seen, read_record, read_tensors
-from polyplink.errors import PolyplinkError
 
 _HEAD = "head."  # of a single-frame encoder
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import torch
 from safetensors.torch import save
 
-from polyplink.artefacts import whole_file
-from polyplink.errors import PolyplinkError
+from polyplink.core.artefacts import whole_file
+from polyplink.core.errors import PolyplinkError
 
 
 def write_tensors(

@@ -7,8 +7,8 @@ folder ($XDG_DATA_HOME, or ~/.local/share). Beside NAME.safetensors lies its SHA
 import os
 from pathlib import Path
 
-from polyplink.artefacts import file_key, write_text
-from polyplink.errors import PolyplinkError
+from polyplink.core.artefacts import file_key, write_text
+from polyplink.core.errors import PolyplinkError
 
 SUFFIX = ".safetensors"
 

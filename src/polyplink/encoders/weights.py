@@ -10,7 +10,8 @@ import torch
 from pydantic import TypeAdapter
 from safetensors import SafetensorError, safe_open
 
-from polyplink.artefacts import KEY_DIGITS, file_key, to_plain
+from polyplink.core.artefacts import KEY_DIGITS, file_key, to_plain
+from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.encoders.build import build_encoder
 from polyplink.encoders.config import AnyEncoderConfig, FoundationConfig
 from polyplink.encoders.device import memory_suffices, place
@@ -18,7 +19,6 @@ from polyplink.encoders.encoder import Encoder
 from polyplink.encoders.lookup import weights_path
 from polyplink.encoders.state import check_state, write_tensors
 from polyplink.encoders.store import check_seal
-from polyplink.errors import PolyplinkError, first_line
 from polyplink.tracklets import PrepareSettings
 
 RECORD = "polyplink"  # the one metadata entry of the file

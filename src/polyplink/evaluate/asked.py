@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from polyplink.associate.settings import Grid, paper_grid
 from polyplink.associate.similarity import VisualForm
-from polyplink.errors import PolyplinkError, find_named
+from polyplink.core.errors import PolyplinkError, find_named
 from polyplink.evaluate.intervals import RESAMPLES
 from polyplink.evaluate.samples import Samples
 from polyplink.evaluate.tracklet_boxes import TrackletBoxes

@@ -7,7 +7,7 @@ has it, step by step, so that of several best assignments the same is chosen.
 import numpy as np
 import numpy.typing as npt
 
-from polyplink.compiled import njit
+from polyplink.core.compiled import njit
 
 Ints = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]

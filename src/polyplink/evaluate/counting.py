@@ -14,8 +14,8 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from polyplink.compiled import njit
-from polyplink.errors import PolyplinkError
+from polyplink.core.compiled import njit
+from polyplink.core.errors import PolyplinkError
 from polyplink.evaluate.partitions import Codes, Partitions, partitions
 
 Reals = npt.NDArray[np.float64]

@@ -10,7 +10,7 @@ from polyplink.associate.search import search
 from polyplink.associate.settings import Clustering, Grid, Setting
 from polyplink.associate.similarity import Reals, VisualForm, visual
 from polyplink.associate.sweep import Sweep
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 from polyplink.evaluate.clinic import Clinic, clinic_figures, clinic_row
 from polyplink.evaluate.counting import ProcedureCounts, count_partitions
 from polyplink.evaluate.figures import CountingFigures, counting_figures

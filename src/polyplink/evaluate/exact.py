@@ -4,7 +4,7 @@ import numpy as np
 import numpy.typing as npt
 
 from polyplink.associate.similarity import DIGITS
-from polyplink.compiled import njit
+from polyplink.core.compiled import njit
 
 Reals = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]

@@ -1,7 +1,7 @@
 """What each task found, beside its figures (see `measures`), ready for a JSON file.
 
 Every result is a dataclass of plain values, None where a figure is undefined, so that
-`polyplink.artefacts.write_json` writes it as it is.
+`polyplink.core.artefacts.write_json` writes it as it is.
 """
 
 from collections.abc import Sequence

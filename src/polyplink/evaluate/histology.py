@@ -6,9 +6,9 @@ of each data set's words; unknown ones and invasive cancer are left out.
 
 import polars as pl
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data import DataSet
 from polyplink.data.common_classes import adenoma_labels
-from polyplink.errors import PolyplinkError
 from polyplink.evaluate.probe import ProbeSettings
 
 HISTOLOGY_PROBE = ProbeSettings(rate=1e-5)

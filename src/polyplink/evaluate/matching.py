@@ -9,7 +9,7 @@ is exact.
 import numpy as np
 import numpy.typing as npt
 
-from polyplink.compiled import njit
+from polyplink.core.compiled import njit
 
 Ints = npt.NDArray[np.int64]
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import polars as pl
 
 from polyplink.associate.settings import Setting
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 from polyplink.evaluate.counting import ProcedureCounts
 
 Reals = npt.NDArray[np.float64]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from polyplink.compiled import njit
+from polyplink.core.compiled import njit
 from polyplink.evaluate.exact import exact_cosine
 from polyplink.evaluate.side_by_side import side_by_side
 

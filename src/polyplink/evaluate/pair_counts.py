@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from polyplink.associate.similarity import cosines
-from polyplink.compiled import njit
+from polyplink.core.compiled import njit
 from polyplink.evaluate.exact import own_cosines
 from polyplink.evaluate.placing import Levels, Table, tally
 from polyplink.evaluate.samples import Samples

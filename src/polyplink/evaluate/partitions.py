@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from polyplink.compiled import njit
+from polyplink.core.compiled import njit
 
 Labels = npt.NDArray[np.integer]
 Codes = npt.NDArray[np.int32]

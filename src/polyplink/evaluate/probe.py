@@ -11,7 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 
 Reals = npt.NDArray[np.float32]
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 from polyplink.evaluate.intervals import Interval, Resampled, Weights
 
 Reals = npt.NDArray[np.float64]

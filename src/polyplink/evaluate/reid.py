@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from polyplink.associate.similarity import unit_rows
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 from polyplink.evaluate.pair_counts import Grouped, PairCounts, count_others
 from polyplink.evaluate.placing import Levels
 from polyplink.evaluate.samples import Samples

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from polyplink.associate.similarity import unit_rows
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 from polyplink.evaluate.overtaking import BLOCK, precision_and_best
 from polyplink.evaluate.samples import Samples
 

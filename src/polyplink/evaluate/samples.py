@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from polyplink.associate.similarity import checked_positions
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 
 Codes = npt.NDArray[np.int64]
 

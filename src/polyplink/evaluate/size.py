@@ -5,9 +5,9 @@ Source: NTSSL (arXiv 2605.12320), 3 "Size estimation": diminutive (5 mm or less)
 
 import polars as pl
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data import DataSet
 from polyplink.data.vocabulary import size_label
-from polyplink.errors import PolyplinkError
 from polyplink.evaluate.probe import ProbeSettings
 
 SIZE_PROBE = ProbeSettings(rate=1e-4)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import polars as pl
 
 from polyplink.associate.similarity import Reals, unit_rows
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 from polyplink.evaluate.alike import no_different
 from polyplink.evaluate.asked import EvaluationSettings, Facts, check_tasks
 from polyplink.evaluate.clinic import Clinic

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import linear_sum_assignment
 
-from polyplink.compiled import njit
+from polyplink.core.compiled import njit
 from polyplink.evaluate.box_tracks import BoxTracks, Ints, Overlaps, Reals, overlaps
 from polyplink.evaluate.tracking_scores import (
     ALPHAS,

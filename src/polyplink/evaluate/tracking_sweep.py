@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from polyplink.compiled import njit
+from polyplink.core.compiled import njit
 from polyplink.evaluate.box_tracks import Ints, Reals
 from polyplink.evaluate.matching import best_sum
 from polyplink.evaluate.partitions import Codes, renumber

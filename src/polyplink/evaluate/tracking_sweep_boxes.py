@@ -11,7 +11,7 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from polyplink.compiled import njit
+from polyplink.core.compiled import njit
 from polyplink.evaluate.assignment import assigned
 from polyplink.evaluate.box_tracks import BoxTracks, Ints, Overlaps, Reals, overlaps
 from polyplink.evaluate.matching import best_sum

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from polyplink.errors import PolyplinkError, find_named
+from polyplink.core.errors import PolyplinkError, find_named
 from polyplink.evaluate.choosing import DIGITS, Spread, spread
 from polyplink.evaluate.counting_task import Counted, CountedScene, fold_rows
 from polyplink.evaluate.intervals import Resampled, Weights, resampled_mean

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 from polyplink.evaluate.box_tracks import Ints, Reals
 from polyplink.evaluate.partitions import partitions
 

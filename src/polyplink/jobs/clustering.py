@@ -7,8 +7,8 @@ import numpy as np
 import polars as pl
 
 from polyplink.associate import VisualForm, visual
+from polyplink.core.errors import PolyplinkError
 from polyplink.encoders import Embeddings
-from polyplink.errors import PolyplinkError
 from polyplink.tracklets import Prepared
 
 

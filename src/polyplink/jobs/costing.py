@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from polyplink.core.errors import find_named
 from polyplink.encoders import (
     AnyEncoderConfig,
     Encoder,
@@ -18,7 +19,6 @@ from polyplink.encoders.cost import all_macs, module_macs, parameters
 from polyplink.encoders.foundation import FOUNDATION
 from polyplink.encoders.foundation.library import transformers
 from polyplink.encoders.reference import REFERENCES
-from polyplink.errors import find_named
 from polyplink.recipes import RECIPES
 
 

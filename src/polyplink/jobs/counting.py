@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from polyplink import __version__
-from polyplink.artefacts import RunRecord, to_plain, write_json, write_text
+from polyplink.core.artefacts import RunRecord, to_plain, write_json, write_text
 from polyplink.data import write_table
 from polyplink.jobs.embedding import Embedded, embed_data
 from polyplink.jobs.leakage import overlap

@@ -3,8 +3,8 @@
 from dataclasses import replace
 from pathlib import Path
 
-from polyplink.artefacts import content_key, read_json, write_json
-from polyplink.errors import PolyplinkError
+from polyplink.core.artefacts import content_key, read_json, write_json
+from polyplink.core.errors import PolyplinkError
 from polyplink.jobs.counting import count
 from polyplink.jobs.evaluation import Evaluated, evaluate
 from polyplink.jobs.importing import import_data

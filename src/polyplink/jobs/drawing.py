@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
-from polyplink.artefacts import RunRecord
 from polyplink.associate import visual
 from polyplink.associate.search import search
 from polyplink.associate.similarity import unit_rows
+from polyplink.core.artefacts import RunRecord
+from polyplink.core.errors import PolyplinkError, find_named
 from polyplink.encoders import read_record, weights_path
-from polyplink.errors import PolyplinkError, find_named
 from polyplink.evaluate import Samples, count_procedure
 from polyplink.evaluate.queries import nearest
 from polyplink.jobs.embedding import kept, prepare_part

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import torch
 
-from polyplink.artefacts import content_key
+from polyplink.core.artefacts import content_key
+from polyplink.core.errors import PolyplinkError
 from polyplink.data import read_data
 from polyplink.encoders import (
     Embedder,
@@ -24,7 +25,6 @@ from polyplink.encoders import (
     write_embeddings,
 )
 from polyplink.encoders.exported import SUFFIX, load_exported
-from polyplink.errors import PolyplinkError
 from polyplink.jobs.progress import Progress, counter, silent
 from polyplink.tracklets import Prepared, PrepareSettings, prepare
 

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from polyplink.artefacts import RunRecord, to_plain, write_json, write_text
 from polyplink.associate import CLUSTERERS, Grid, demo_grid, paper_grid
+from polyplink.core.artefacts import RunRecord, to_plain, write_json, write_text
+from polyplink.core.errors import PolyplinkError, find_named
 from polyplink.data import DataSet, adenoma_labels, read_data, write_table
 from polyplink.encoders import Embeddings, NetworkEmbedder, pick_device, read_record, weights_path
-from polyplink.errors import PolyplinkError, find_named
 from polyplink.evaluate import (
     TASKS,
     Evaluation,

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from polyplink.artefacts import to_plain
+from polyplink.core.artefacts import to_plain
+from polyplink.core.errors import PolyplinkError
 from polyplink.encoders import FrameWise, load_encoder
 from polyplink.encoders.export import export_frames, quantise
 from polyplink.encoders.exported import SUFFIX
-from polyplink.errors import PolyplinkError
 from polyplink.jobs.embedding import prepare_part
 from polyplink.jobs.progress import Progress, silent
 from polyplink.tracklets import Prepared

@@ -2,10 +2,10 @@
 
 from contextlib import suppress
 
-from polyplink.artefacts import content_key
+from polyplink.core.artefacts import content_key
+from polyplink.core.errors import PolyplinkError
 from polyplink.encoders import Embedder, Embeddings, read_embeddings, write_embeddings
 from polyplink.encoders.embed_fragments import embed_fragments
-from polyplink.errors import PolyplinkError
 from polyplink.jobs.progress import Progress, counter, silent
 from polyplink.tracklets import Prepared
 

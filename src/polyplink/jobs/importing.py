@@ -8,7 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from polyplink.artefacts import RunRecord, write_json
+from polyplink.core.artefacts import RunRecord, write_json
+from polyplink.core.errors import PolyplinkError, find_named
 from polyplink.data import (
     Imported,
     find_maps,
@@ -24,7 +25,6 @@ from polyplink.data import (
     import_yolo,
     write_data,
 )
-from polyplink.errors import PolyplinkError, find_named
 from polyplink.jobs.progress import Progress, counter, silent
 
 Importer = Callable[..., Imported]

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import polars as pl
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data import DataSet
 from polyplink.data.overlaps import known_overlap, plain_name
 from polyplink.encoders import Seen
-from polyplink.errors import PolyplinkError
 
 
 def _named(data: DataSet, procedures: Sequence[str]) -> list[tuple[str, str, str]]:

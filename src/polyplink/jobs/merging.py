@@ -4,9 +4,9 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from polyplink.artefacts import RunRecord, write_json
+from polyplink.core.artefacts import RunRecord, write_json
+from polyplink.core.errors import PolyplinkError
 from polyplink.data import Imported, find_maps, merge, overlaps, read_data, write_data
-from polyplink.errors import PolyplinkError
 
 
 def merge_data(out: Path, folders: Sequence[Path], *, histology_map: str | None = None) -> Imported:

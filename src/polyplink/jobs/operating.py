@@ -21,7 +21,7 @@ from polyplink.associate import (
     sweep,
     time_gaps,
 )
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 from polyplink.evaluate import choose, count_procedure
 from polyplink.jobs.clustering import Scene
 

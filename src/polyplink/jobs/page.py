@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from polyplink.artefacts import machine
 from polyplink.associate import Clustering, Doubt, link_scores, time_gaps, uncertain
+from polyplink.core.artefacts import machine
+from polyplink.core.errors import PolyplinkError
 from polyplink.data import SIMULATED
 from polyplink.encoders import LoadedEncoder
-from polyplink.errors import PolyplinkError
 from polyplink.jobs.clustering import Scene
 from polyplink.jobs.operating import Operating
 from polyplink.report import (

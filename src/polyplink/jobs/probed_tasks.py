@@ -6,9 +6,9 @@ from pathlib import Path
 
 import polars as pl
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data import DataSet
 from polyplink.encoders import Embedder
-from polyplink.errors import PolyplinkError
 from polyplink.evaluate.alike import no_different
 from polyplink.evaluate.intervals import Interval
 from polyplink.jobs.probing import PROBES, ProbeChoice, Probed, ProbeTask, probe_embedder, sides

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from polyplink.artefacts import RunRecord, to_plain, write_json, write_text
+from polyplink.core.artefacts import RunRecord, to_plain, write_json, write_text
+from polyplink.core.errors import PolyplinkError, find_named
 from polyplink.data import DataSet, read_data
 from polyplink.data.protocols import SHARE
 from polyplink.data.splits import split_by_patient
@@ -21,7 +22,6 @@ from polyplink.encoders import (
     weights_path,
 )
 from polyplink.encoders.embed_fragments import fragment_table
-from polyplink.errors import PolyplinkError, find_named
 from polyplink.evaluate.histology import HISTOLOGY_PROBE, histology_labels
 from polyplink.evaluate.intervals import RESAMPLES, draw_weights
 from polyplink.evaluate.probe import ProbeSettings, fit_probe, probe_scores

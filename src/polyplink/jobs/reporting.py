@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from polyplink.artefacts import to_plain
+from polyplink.core.artefacts import to_plain
 from polyplink.encoders import weights_path
 from polyplink.jobs.clustering import scenes
 from polyplink.jobs.embedding import Embedded

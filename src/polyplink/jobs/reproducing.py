@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from polyplink.artefacts import RunRecord, write_json
 from polyplink.associate import VisualForm
+from polyplink.core.artefacts import RunRecord, write_json
+from polyplink.core.errors import PolyplinkError
 from polyplink.data import DataSet, read_data
 from polyplink.data.vocabulary import SIMULATED
-from polyplink.errors import PolyplinkError
 from polyplink.jobs.costing import cost_of
 from polyplink.jobs.evaluation import find_grid
 from polyplink.jobs.measured import Asked, Measured, of_interval

@@ -7,9 +7,9 @@ from typing import Any
 
 import polars as pl
 
-from polyplink.artefacts import content_key, read_json, write_json, write_text
+from polyplink.core.artefacts import content_key, read_json, write_json, write_text
+from polyplink.core.errors import PolyplinkError
 from polyplink.encoders import WEIGHTS_FILE, pick_device
-from polyplink.errors import PolyplinkError
 from polyplink.evaluate import EvaluationSettings, evaluate_embeddings
 from polyplink.jobs.embedding import baselines, embed_data, kept
 from polyplink.jobs.evaluation import find_grid, samples_of

@@ -11,7 +11,8 @@ from zlib import crc32
 
 import torch
 
-from polyplink.artefacts import content_key
+from polyplink.core.artefacts import content_key
+from polyplink.core.errors import PolyplinkError
 from polyplink.data import read_data
 from polyplink.encoders import (
     WEIGHTS_FILE,
@@ -24,7 +25,6 @@ from polyplink.encoders import (
     place,
     weights_path,
 )
-from polyplink.errors import PolyplinkError
 from polyplink.jobs.leakage import guard
 from polyplink.jobs.progress import Progress, silent
 from polyplink.jobs.training import train

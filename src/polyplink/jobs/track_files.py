@@ -5,10 +5,10 @@ from pathlib import Path
 
 import polars as pl
 
-from polyplink.artefacts import write_text
+from polyplink.core.artefacts import write_text
+from polyplink.core.errors import PolyplinkError
 from polyplink.data import DataSet, import_mot, write_mot
 from polyplink.data.formats.mot import FIRST
-from polyplink.errors import PolyplinkError
 from polyplink.evaluate.box_tracks import BoxTracks
 from polyplink.evaluate.tracking import score_tracks
 from polyplink.evaluate.tracking_scores import TrackingCounts

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from polyplink.artefacts import RunRecord, to_plain
+from polyplink.core.artefacts import RunRecord, to_plain
+from polyplink.core.errors import PolyplinkError
 from polyplink.encoders import (
     WEIGHTS_FILE,
     NetworkEmbedder,
@@ -18,7 +19,6 @@ from polyplink.encoders import (
     pick_device,
     save_weights,
 )
-from polyplink.errors import PolyplinkError
 from polyplink.jobs.clustering import scenes
 from polyplink.jobs.embedding import prepare_part
 from polyplink.jobs.leakage import and_before, seen_by

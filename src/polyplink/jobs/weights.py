@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from polyplink.artefacts import file_key, to_plain
+from polyplink.core.artefacts import file_key, to_plain
+from polyplink.core.errors import PolyplinkError
 from polyplink.data.released import published_splits
 from polyplink.encoders import (
     FoundationConfig,
@@ -22,7 +23,6 @@ from polyplink.encoders.recognise import RESNET, Recognised, fit_published, is_r
 from polyplink.encoders.reference import HMVE
 from polyplink.encoders.store import check_seal, seal, stored, stored_path
 from polyplink.encoders.weights import write_weights
-from polyplink.errors import PolyplinkError
 
 BACKBONE = "resnet50.tv2_in1k"  # timm's name of torchvision's second weights
 _HUB_NAME = re.compile(r"-([0-9a-f]{8})\.pth$")  # a file named after its own digest

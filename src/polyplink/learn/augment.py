@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch.nn import functional
 
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 
 _LUMA = (0.299, 0.587, 0.114)  # of R, G, B in grey (ITU-R BT.601), as torchvision weighs them
 

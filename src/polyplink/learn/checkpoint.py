@@ -9,9 +9,9 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import nn
 
-from polyplink.artefacts import to_plain
+from polyplink.core.artefacts import to_plain
+from polyplink.core.errors import PolyplinkError
 from polyplink.encoders import check_state, write_tensors
-from polyplink.errors import PolyplinkError
 
 _STATE = "state"
 _MOMENTS = ("exp_avg", "exp_avg_sq", "step")

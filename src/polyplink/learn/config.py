@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.encoders import AnyEncoderConfig, EncoderConfig, FineTune
-from polyplink.errors import PolyplinkError
 from polyplink.learn.augment import AugmentConfig
 from polyplink.learn.losses import AnyLoss
 from polyplink.learn.noise_aware import NoiseAwareLoss

@@ -7,7 +7,7 @@ from typing import TypeVar
 import numpy as np
 import torch
 
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 from polyplink.learn.bags import Bags
 
 Piece = TypeVar("Piece")

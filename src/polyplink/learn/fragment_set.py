@@ -7,7 +7,7 @@ import numpy as np
 import polars as pl
 import torch
 
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 from polyplink.tracklets import Prepared, crop_rows
 
 _SHARE_OF_MEMORY = 0.5  # of what is free on a GPU may hold crops; the rest is for the step

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 from polyplink.learn.bags import chosen, pairs
 from polyplink.learn.drawn import Drawn
 from polyplink.learn.fragment_set import FragmentSet

@@ -13,8 +13,8 @@ from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any, Protocol
 
-from polyplink.artefacts import to_plain
-from polyplink.errors import PolyplinkError, find_named
+from polyplink.core.artefacts import to_plain
+from polyplink.core.errors import PolyplinkError, find_named
 from polyplink.learn.config import TrainConfig
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import torch
 
-from polyplink.artefacts import to_plain, whole_file
+from polyplink.core.artefacts import to_plain, whole_file
+from polyplink.core.errors import PolyplinkError
 from polyplink.encoders import Encoder, merge_adapters
-from polyplink.errors import PolyplinkError
 from polyplink.learn.bags import purity
 from polyplink.learn.checkpoint import load_checkpoint, read_state, save_checkpoint
 from polyplink.learn.config import TrainConfig

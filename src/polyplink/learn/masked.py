@@ -5,7 +5,7 @@ import math
 import torch
 from torch.nn import functional
 
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 
 
 def check_temperature(temperature: float) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.encoders import (
     build_projector,
     build_started,
@@ -16,7 +17,6 @@ from polyplink.encoders import (
     precision,
     trainable,
 )
-from polyplink.errors import PolyplinkError
 from polyplink.learn.augment import augment
 from polyplink.learn.config import TrainConfig
 from polyplink.learn.drawn import Drawn

@@ -13,7 +13,7 @@ from typing import Literal
 
 import torch
 
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 from polyplink.learn.masked import (
     check_temperature,
     cosine_logits,

@@ -5,7 +5,7 @@ from typing import Literal
 
 import numpy as np
 
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 from polyplink.learn.bags import Bags
 from polyplink.learn.drawn import Drawn
 from polyplink.learn.fragment_set import FragmentSet

@@ -6,7 +6,7 @@ pairs is ever made.
 
 import numpy as np
 
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 
 
 def draw_ranks(

@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 from polyplink.learn.bags import Bags, nearest_bags, sampled_bags, shuffled
 from polyplink.learn.curriculum import cosine_tau
 from polyplink.learn.drawn import Drawn

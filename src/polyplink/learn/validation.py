@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 import torch
 
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 from polyplink.learn.config import TrainConfig, ValidationConfig
 from polyplink.learn.drawn import Drawn
 from polyplink.learn.epoch import batches, rng_of, view_bags

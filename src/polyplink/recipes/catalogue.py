@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from polyplink.errors import find_named
+from polyplink.core.errors import find_named
 from polyplink.learn import TrainConfig
 from polyplink.recipes.earlier import (
     mve,

@@ -8,8 +8,8 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from polyplink.artefacts import to_plain
-from polyplink.errors import PolyplinkError
+from polyplink.core.artefacts import to_plain
+from polyplink.core.errors import PolyplinkError
 from polyplink.learn import TrainConfig
 
 

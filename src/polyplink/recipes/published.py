@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-from polyplink.errors import find_named
+from polyplink.core.errors import find_named
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,8 @@
 from dataclasses import replace
 from pathlib import Path
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.encoders import EncoderConfig
-from polyplink.errors import PolyplinkError
 from polyplink.learn import (
     IntraInterLoss,
     OptimConfig,

@@ -9,7 +9,7 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from polyplink.artefacts import whole_file
+from polyplink.core.artefacts import whole_file
 from polyplink.report.palette import HUES
 
 GREY = "#6b6b6b"

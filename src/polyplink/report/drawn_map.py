@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from sklearn.decomposition import PCA
 from sklearn.manifold import TSNE
 
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 from polyplink.report.drawn import GREY, hue, look, marker, sheet
 
 Way = Literal["tsne", "pca"]

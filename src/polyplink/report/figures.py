@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 
 Style = Literal["honest", "reference", "published"]
 

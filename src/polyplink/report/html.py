@@ -8,7 +8,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from polyplink.artefacts import write_text
+from polyplink.core.artefacts import write_text
 from polyplink.report import formats
 from polyplink.report.charts import Chart, training_charts
 from polyplink.report.figures import ABSENT, bold_methods, figure_of

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyplink import __version__
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 from polyplink.report.figures import Comparison
 
 Values = tuple[float | None, ...]

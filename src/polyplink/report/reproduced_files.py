@@ -4,7 +4,7 @@ import csv
 from html import escape
 from pathlib import Path
 
-from polyplink.artefacts import whole_file, write_text
+from polyplink.core.artefacts import whole_file, write_text
 from polyplink.report.formats import DASH, signed
 from polyplink.report.reproduced import ReproducedCell, ReproducedTable, places
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from rich.table import Table
 from rich.text import Text
 
-from polyplink.artefacts import whole_file
+from polyplink.core.artefacts import whole_file
 from polyplink.report.figures import ABSENT, Comparison, Figure, bold_methods, figure_of
 from polyplink.report.formats import interval, number, reason
 from polyplink.report.model import Report

@@ -16,7 +16,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from polyplink.artefacts import whole_file
+from polyplink.core.artefacts import whole_file
+from polyplink.core.errors import PolyplinkError
+from polyplink.core.workers import worker_pool
 from polyplink.data import (
     DataSet,
     VocFrame,
@@ -27,8 +29,6 @@ from polyplink.data import (
     frames_folder,
 )
 from polyplink.data.sets.write_real_colon import boxes_by_frame
-from polyplink.errors import PolyplinkError
-from polyplink.workers import worker_pool
 
 BLOCK, RECORD = 512, 10240  # bytes; an archive is filled up to whole records
 RELEASED_AT = 1_677_542_400  # 2023-02-28, the date in the release's name: the same in every run

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from polyplink.core.errors import find_named
 from polyplink.data import DataSet
-from polyplink.errors import find_named
 from polyplink.simulate.film import check_film
 from polyplink.simulate.origin import at_difficulty
 from polyplink.simulate.presets import Preset, preset

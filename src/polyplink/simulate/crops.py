@@ -17,7 +17,7 @@ import simplejpeg
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 from polyplink.simulate.cast import procedure_specs
 from polyplink.simulate.origin import read_origin
 from polyplink.simulate.picture.dress import dress

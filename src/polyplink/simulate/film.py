@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from polyplink.artefacts import whole_file
-from polyplink.errors import PolyplinkError
+from polyplink.core.artefacts import whole_file
+from polyplink.core.errors import PolyplinkError
 
 QUALITY = "20"  # x264's constant rate factor: small files without visible loss
 FPS_LIMIT = 100_000  # denominator of the frame rate: 29.97 is told as it is

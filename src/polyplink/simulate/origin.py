@@ -8,8 +8,8 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from polyplink import __version__
-from polyplink.artefacts import content_key, read_json, to_plain, write_json
-from polyplink.errors import PolyplinkError
+from polyplink.core.artefacts import content_key, read_json, to_plain, write_json
+from polyplink.core.errors import PolyplinkError
 from polyplink.simulate.specs import Preset
 
 TRUTH = "simulation"  # folder of what the release does not have

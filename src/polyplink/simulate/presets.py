@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 
 import polars as pl
 
+from polyplink.core.errors import find_named
 from polyplink.data import lesion_info, video_info
-from polyplink.errors import find_named
 from polyplink.simulate.cast import procedure_specs
 from polyplink.simulate.specs import PairSpec, PolypSpec, Preset, ProcedureSpec
 

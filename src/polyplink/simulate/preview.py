@@ -9,7 +9,7 @@ import polars as pl
 from numpy.typing import NDArray
 from PIL import Image
 
-from polyplink.artefacts import whole_file
+from polyplink.core.artefacts import whole_file
 from polyplink.simulate.boxes import boxes_of
 from polyplink.simulate.cast import procedure_specs
 from polyplink.simulate.crops import SimulatedProcedure

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data import positive_frames
-from polyplink.errors import PolyplinkError
 
 # Boxes beyond one per frame with a box in REAL-Colon: 351,264 boxes on 342,109 frames (Biffi et
 # al., Scientific Data 2024, 11:539).

@@ -11,9 +11,10 @@ from pathlib import Path
 import torch
 
 from polyplink import __version__
-from polyplink.artefacts import RunRecord, write_text
+from polyplink.core.artefacts import RunRecord, write_text
+from polyplink.core.errors import PolyplinkError
+from polyplink.core.workers import HEAVY, as_done
 from polyplink.data import DataSet, write_data, write_real_colon, write_tables
-from polyplink.errors import PolyplinkError
 from polyplink.simulate.archives import write_archives
 from polyplink.simulate.cast import procedure_specs
 from polyplink.simulate.crops import check_device
@@ -21,7 +22,6 @@ from polyplink.simulate.origin import TRUTH, Origin
 from polyplink.simulate.specs import Preset
 from polyplink.simulate.truth import read_truth
 from polyplink.simulate.write import Job, write_procedure
-from polyplink.workers import HEAVY, as_done
 
 Progress = Callable[[int, int], None]
 

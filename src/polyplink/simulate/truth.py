@@ -6,9 +6,9 @@ from typing import Any
 
 import polars as pl
 
-from polyplink.artefacts import to_plain
+from polyplink.core.artefacts import to_plain
+from polyplink.core.errors import PolyplinkError
 from polyplink.data import DataSet, frame_stem, frames_folder, simulated_name, split_by_rule
-from polyplink.errors import PolyplinkError
 from polyplink.simulate.origin import TRUTH, Origin
 from polyplink.simulate.plan import Plan
 from polyplink.simulate.specs import ProcedureSpec

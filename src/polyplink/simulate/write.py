@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from polyplink.artefacts import whole_folder, write_json
+from polyplink.core.artefacts import whole_folder, write_json
 from polyplink.data import frame_stem, frames_folder, write_table
 from polyplink.simulate.boxes import boxes_of
 from polyplink.simulate.crops import SimulatedProcedure, one_thread, to_jpeg

@@ -3,8 +3,8 @@
 import numpy as np
 import numpy.typing as npt
 
-from polyplink.compiled import njit
-from polyplink.errors import PolyplinkError
+from polyplink.core.compiled import njit
+from polyplink.core.errors import PolyplinkError
 
 Floats = npt.NDArray[np.floating]
 Box = tuple[float, float, float, float]

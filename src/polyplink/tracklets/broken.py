@@ -7,7 +7,7 @@ from pathlib import Path
 
 import polars as pl
 
-from polyplink.artefacts import read_json, write_json
+from polyplink.core.artefacts import read_json, write_json
 
 
 @dataclass(frozen=True)

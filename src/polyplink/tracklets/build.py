@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from polyplink.compiled import njit
-from polyplink.errors import PolyplinkError
+from polyplink.core.compiled import njit
+from polyplink.core.errors import PolyplinkError
 from polyplink.tracklets.boxes import overlap
 from polyplink.tracklets.owners import Numbers, Owners, column_of, owners_of
 from polyplink.tracklets.unlabelled import Ints, chains, link

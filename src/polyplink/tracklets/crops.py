@@ -10,7 +10,7 @@ import torch
 from PIL import Image, UnidentifiedImageError
 from torch.nn.functional import interpolate
 
-from polyplink.errors import PolyplinkError, first_line
+from polyplink.core.errors import PolyplinkError, first_line
 
 Pixels = npt.NDArray[np.uint8]
 

@@ -6,8 +6,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from polyplink.artefacts import whole_file
-from polyplink.errors import PolyplinkError
+from polyplink.core.artefacts import whole_file
+from polyplink.core.errors import PolyplinkError
 from polyplink.tracklets.ahead import Threads
 from polyplink.tracklets.broken import Broken, write_broken
 from polyplink.tracklets.crops import FrameCrops, Unreadable

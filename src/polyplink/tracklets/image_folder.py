@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 from polyplink.tracklets.ahead import Threads
 from polyplink.tracklets.crops import FrameCrops, Pixels, Unreadable, cut_frame, decode
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from polyplink.compiled import njit
+from polyplink.core.compiled import njit
 
 Numbers = npt.NDArray[np.uint32]  # as polars counts rows: they need no cast there
 Hashes = npt.NDArray[np.uint64]

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from polyplink.artefacts import RunRecord
+from polyplink.core.artefacts import RunRecord
+from polyplink.core.errors import PolyplinkError
 from polyplink.data.tables import DataSet, read_data, write_table
-from polyplink.errors import PolyplinkError
 from polyplink.tracklets.ahead import threads
 from polyplink.tracklets.boxes import enlarge
 from polyplink.tracklets.build import BOX, build_tracklets

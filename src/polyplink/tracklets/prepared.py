@@ -9,9 +9,9 @@ from urllib.parse import quote
 import numpy as np
 import polars as pl
 
-from polyplink.artefacts import content_key
+from polyplink.core.artefacts import content_key
+from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.data.tables import DataSet, read_data
-from polyplink.errors import PolyplinkError, first_line
 from polyplink.tracklets.broken import Broken, cut_tracklets, read_broken
 from polyplink.tracklets.crops import Pixels
 from polyplink.tracklets.fragments import fragments

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from polyplink.artefacts import whole_file
+from polyplink.core.artefacts import whole_file
+from polyplink.core.workers import as_done
 from polyplink.simulate import SimulatedProcedure, is_simulation
 from polyplink.tracklets.crops import FrameCrops
-from polyplink.workers import as_done
 
 BATCH = 32  # crops held in memory at a time
 GPU_BATCH = 512

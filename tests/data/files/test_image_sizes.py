@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data.faults import Faults
 from polyplink.data.files.image_sizes import image_sizes
 from polyplink.data.files.trees import open_tree
-from polyplink.errors import PolyplinkError
 
 
 def test_sizes_of_every_kind(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 import pytest
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data.files.read_each import read_each
-from polyplink.errors import PolyplinkError
 
 
 def double(value: int) -> int:

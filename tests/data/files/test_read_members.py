@@ -2,11 +2,11 @@ from pathlib import Path
 
 import pytest
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data.faults import Faults
 from polyplink.data.files.read_members import read_members
 from polyplink.data.files.texts import decode_text
 from polyplink.data.files.trees import open_tree
-from polyplink.errors import PolyplinkError
 
 
 def test_what_cannot_be_parsed_is_counted(tmp_path: Path) -> None:

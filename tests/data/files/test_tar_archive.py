@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data.files.tar_archive import TarArchive
-from polyplink.errors import PolyplinkError
 
 
 def write(path: Path, mode: str) -> Path:

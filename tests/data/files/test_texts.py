@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data.files.texts import decode_text, short_number
-from polyplink.errors import PolyplinkError
 
 
 def test_text_with_and_without_a_mark() -> None:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data.faults import Faults
 from polyplink.data.files.trees import INSIDE, Tree, is_archive, open_tree
-from polyplink.errors import PolyplinkError
 
 FILES = {"a/1.txt": b"one", "a/2.TXT": b"two", "b/10.jpg": b"\xff\xd8\xff picture"}
 

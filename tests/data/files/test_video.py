@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data.files.video import Video, frame_name, is_video, open_video, split_frame_name
-from polyplink.errors import PolyplinkError
 from tests.data.films import HEIGHT, WIDTH, number_of, spoil, write_film
 
 N = 60

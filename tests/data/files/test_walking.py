@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data.files.walking import files_below, files_in
-from polyplink.errors import PolyplinkError
 
 
 def test_files_of_all_folders_in_order(tmp_path: Path) -> None:

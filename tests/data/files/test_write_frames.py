@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import simplejpeg
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data.files.write_frames import whole_edges, write_image
-from polyplink.errors import PolyplinkError
 from tests.data.made_sets import data_set, procedure_row, small_set
 
 

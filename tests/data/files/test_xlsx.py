@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data.files.xlsx import read_xlsx, write_xlsx
-from polyplink.errors import PolyplinkError
 
 MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
 RELS = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"

@@ -4,8 +4,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data.files.zip_archive import ZipArchive
-from polyplink.errors import PolyplinkError
 
 
 @pytest.fixture

@@ -3,9 +3,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data.faults import Faults
 from polyplink.data.formats.assemble import BOXES, Found, Options, assemble, box_table
-from polyplink.errors import PolyplinkError
 
 
 def boxes(**more: object) -> pl.DataFrame:

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data import DataSet
 from polyplink.data.formats.coco import import_coco
 from polyplink.data.formats.write_coco import write_coco
-from polyplink.errors import PolyplinkError
 from tests.data.box_sets import box_sets, named_polyps, seen_set
 
 

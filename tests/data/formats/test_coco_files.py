@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data.formats.coco_files import coco_files, image_prefix
-from polyplink.errors import PolyplinkError
 
 
 def test_files_of_a_folder_and_their_parts(tmp_path: Path) -> None:

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data.formats.coco_files import coco_files
 from polyplink.data.formats.coco_read import CocoRead, read_coco
-from polyplink.errors import PolyplinkError
 
 
 def read(tmp_path: Path, **content: Any) -> CocoRead:

@@ -4,10 +4,10 @@ from tempfile import TemporaryDirectory
 import pytest
 from hypothesis import given, settings
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data import TABLES, DataSet
 from polyplink.data.formats.csv_boxes import import_csv
 from polyplink.data.formats.write_csv import write_csv
-from polyplink.errors import PolyplinkError
 from tests.data.box_sets import box_sets, seen_set
 
 HEADER = "procedure_id,frame,x,y,w,h,score,polyp_id,image\n"

@@ -5,10 +5,10 @@ from tempfile import TemporaryDirectory
 import pytest
 from hypothesis import given, settings
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data import DataSet
 from polyplink.data.formats.cvat import import_cvat
 from polyplink.data.formats.write_cvat import write_cvat
-from polyplink.errors import PolyplinkError
 from tests.data.box_sets import box_sets, seen_set, sorted_boxes
 
 

@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data.formats.cvat_files import cvat_paths, member_images, open_cvat
-from polyplink.errors import PolyplinkError
 
 
 def test_files_and_archives(tmp_path: Path) -> None:

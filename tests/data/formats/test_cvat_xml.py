@@ -2,8 +2,8 @@ from io import BytesIO
 
 import pytest
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data.formats.cvat_xml import parse_cvat
-from polyplink.errors import PolyplinkError
 
 
 def test_columns_of_texts() -> None:

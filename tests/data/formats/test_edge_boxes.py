@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data.faults import Faults
 from polyplink.data.formats.edge_boxes import (
     EdgeBox,
@@ -11,7 +12,6 @@ from polyplink.data.formats.edge_boxes import (
     edges_to_xywh,
     join_edges,
 )
-from polyplink.errors import PolyplinkError
 
 edge = st.floats(-50, 150) | st.sampled_from([float("nan"), float("inf"), 0.0, 100.0])
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data.formats.json_columns import Records, boxes, load_json, numbers, texts
-from polyplink.errors import PolyplinkError
 
 values = st.none() | st.integers() | st.floats(allow_nan=False) | st.text("a1.", max_size=3)
 

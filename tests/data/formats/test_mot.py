@@ -4,10 +4,10 @@ from tempfile import TemporaryDirectory
 import pytest
 from hypothesis import given, settings
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data import TABLES, DataSet
 from polyplink.data.formats.mot import import_mot
 from polyplink.data.formats.write_mot import write_mot
-from polyplink.errors import PolyplinkError
 from tests.data.box_sets import box_sets, seen_set
 
 INFO = "[Sequence]\nname=s\nimDir=img1\nframeRate=25\nseqLength=9\nimWidth=64\nimHeight=48\n"

@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data.faults import Faults
 from polyplink.data.formats.mot_files import mot_sequences
-from polyplink.errors import PolyplinkError
 
 
 def test_sequences_wherever_they_are(tmp_path: Path) -> None:

@@ -3,9 +3,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data.faults import Faults
 from polyplink.data.formats.procedure_rows import complete_procedures, procedure_rows, source_folder
-from polyplink.errors import PolyplinkError
 
 BOXES = pl.DataFrame({"procedure_id": ["b", "c", "b"], "frame": [4, 0, 2]})
 

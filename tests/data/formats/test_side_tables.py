@@ -4,10 +4,10 @@ from tempfile import TemporaryDirectory
 import pytest
 from hypothesis import given, settings
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data import DataSet
 from polyplink.data.faults import Faults
 from polyplink.data.formats.side_tables import read_side_tables, tracks_of, write_side_tables
-from polyplink.errors import PolyplinkError
 from tests.data.box_sets import box_sets
 
 

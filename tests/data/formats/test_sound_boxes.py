@@ -3,9 +3,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data.faults import Faults
 from polyplink.data.formats.sound_boxes import boxes_inside, sound_boxes
-from polyplink.errors import PolyplinkError
 
 NAMES = ("at", "procedure_id", "frame", "x", "y", "w", "h", "score")
 real = st.none() | st.floats() | st.sampled_from([0.0, 1.0, 5.0])

@@ -3,6 +3,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data.faults import Faults
 from polyplink.data.formats.text_table import (
     count_faults,
@@ -11,7 +12,6 @@ from polyplink.data.formats.text_table import (
     read_text_table,
     written,
 )
-from polyplink.errors import PolyplinkError
 
 
 def test_texts_stay_texts(tmp_path: Path) -> None:

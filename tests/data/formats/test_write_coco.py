@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data import DataSet
 from polyplink.data.formats.write_coco import write_coco
-from polyplink.errors import PolyplinkError
 from tests.data.box_sets import seen_set
 
 

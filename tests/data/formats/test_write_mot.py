@@ -3,9 +3,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data import DataSet
 from polyplink.data.formats.write_mot import write_mot
-from polyplink.errors import PolyplinkError
 from tests.data.box_sets import seen_set
 
 

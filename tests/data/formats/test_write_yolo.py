@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data import DataSet
 from polyplink.data.formats.write_yolo import write_yolo
-from polyplink.errors import PolyplinkError
 from tests.data.box_sets import seen_set
 
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from PIL import Image
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data import DataSet
 from polyplink.data.formats.write_yolo import write_yolo
 from polyplink.data.formats.yolo import import_yolo
-from polyplink.errors import PolyplinkError
 from tests.data.box_sets import box_sets, seen_set
 
 

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data.formats.yolo_files import label_files, yaml_size
-from polyplink.errors import PolyplinkError
 
 
 def touch(root: Path, *names: str) -> None:

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data.sets.frame_files import frame_files, read_text
-from polyplink.errors import PolyplinkError
 
 
 def _touch(folder: Path, *names: str) -> None:

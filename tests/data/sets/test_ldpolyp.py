@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data import DataSet
 from polyplink.data.files.write_frames import write_image
 from polyplink.data.sets.ldpolyp import import_ldpolyp
 from polyplink.data.sets.write_ldpolyp import write_ldpolyp
-from polyplink.errors import PolyplinkError
 from tests.data.films import write_film
 from tests.data.made_sets import data_set
 from tests.data.public_sets import assert_same, ldpolyp_sets, picture, unlabelled_row

@@ -1,7 +1,7 @@
 import pytest
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data.sets.ldpolyp_text import parse_boxes
-from polyplink.errors import PolyplinkError
 
 
 @pytest.mark.parametrize(

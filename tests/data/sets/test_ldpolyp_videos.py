@@ -3,11 +3,11 @@ from pathlib import Path
 
 import pytest
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data.faults import Faults
 from polyplink.data.files.trees import open_tree
 from polyplink.data.sets.ldpolyp_videos import negative_videos
 from polyplink.data.sets.origin import read_origin
-from polyplink.errors import PolyplinkError
 from tests.data.films import HEIGHT, WIDTH, write_film
 
 

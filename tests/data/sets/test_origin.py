@@ -3,6 +3,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data import DataSet
 from polyplink.data.faults import Faults
 from polyplink.data.files.trees import open_tree
@@ -17,7 +18,6 @@ from polyplink.data.sets.write_polyp_size import write_polyp_size
 from polyplink.data.sets.write_polypsset import write_polypsset
 from polyplink.data.sets.write_real_colon import write_real_colon
 from polyplink.data.sets.write_sun import write_sun
-from polyplink.errors import PolyplinkError
 from tests.data.made_sets import data_set, procedure_row, small_set
 from tests.data.public_sets import picture
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data.sets.plain_voc import PlainFrame, PlainObject, parse_plain_voc
-from polyplink.errors import PolyplinkError
 
 BOX = (
     "<object><name> Adenomatous </name><bndbox><xmax> 30 </xmax><ymin>\n2</ymin><xmin>10 </xmin>"

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data import DataSet
 from polyplink.data.files.video import open_video, split_frame_name
 from polyplink.data.sets.polyp_size import import_polyp_size
 from polyplink.data.sets.write_polyp_size import write_polyp_size
-from polyplink.errors import PolyplinkError
 from tests.data.made_sets import data_set
 from tests.data.public_sets import assert_same, picture, polyp_size_sets, unlabelled_row
 

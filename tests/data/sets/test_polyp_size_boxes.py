@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data.faults import Faults
 from polyplink.data.sets.polyp_size_boxes import SideBox, read_side_boxes
-from polyplink.errors import PolyplinkError
 
 
 def test_rows_by_video(tmp_path: Path) -> None:

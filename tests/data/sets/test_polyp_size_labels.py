@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data.faults import Faults
 from polyplink.data.files.xlsx import write_xlsx
 from polyplink.data.sets.polyp_size_labels import (
@@ -10,7 +11,6 @@ from polyplink.data.sets.polyp_size_labels import (
     parse_labels,
     read_rows,
 )
-from polyplink.errors import PolyplinkError
 
 HEADER = "Video_ID,Polyp_Size,Paris_Classification,Age,Gender,Endoscope_Model,Pathological type"
 ROWS = "01,11.74mm,Is,61,Male,CF-HQ290I,Tubular adenoma\r\nVideo02, 2.8 mm ,,,,,\r\n\r\n"

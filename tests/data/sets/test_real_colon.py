@@ -7,8 +7,8 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data import TABLES, DataSet, import_real_colon, write_real_colon
-from polyplink.errors import PolyplinkError
 from tests.data.made_sets import data_sets, small_set
 
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data import VocFrame, VocObject, format_voc
 from polyplink.data.sets.real_colon_boxes import ProcedureSource, read_boxes, to_xywh
-from polyplink.errors import PolyplinkError
 
 _W, _H = 64, 48
 _Edges = tuple[float, float, float, float]

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data.sets.real_colon_files import (
     annotation_texts,
     frames_place,
     image_names,
     place_of,
 )
-from polyplink.errors import PolyplinkError
 
 FILES = {"p_10.xml": "ten", "p_2.xml": "two", "p_3.0.xml": "three"}
 ENDS = ("", ".tar.gz", ".tar", ".zip")

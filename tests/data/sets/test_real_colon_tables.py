@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data.sets.real_colon_tables import read_lesion_info, read_video_info
-from polyplink.errors import PolyplinkError
 
 _RELEASED = files("polyplink.data") / "released" / "real_colon"
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data import DataSet
 from polyplink.data.sets.sun import import_sun
 from polyplink.data.sets.write_sun import Packaging, write_sun
-from polyplink.errors import PolyplinkError
 from tests.data.made_sets import data_set
 from tests.data.public_sets import assert_same, picture, sun_sets, unlabelled_row
 

@@ -2,10 +2,10 @@ from pathlib import Path
 
 import pytest
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data.faults import Faults
 from polyplink.data.sets.sun_cases import SunCase, read_cases
 from polyplink.data.vocabulary import SUN_ADENOMA
-from polyplink.errors import PolyplinkError
 
 
 def read(folder: Path, text: str) -> tuple[dict[int, SunCase], list[str]]:

@@ -1,8 +1,8 @@
 import pytest
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data.faults import Faults
 from polyplink.data.sets.sun_text import SunLine, parse_case
-from polyplink.errors import PolyplinkError
 
 
 def parse(text: str, strict: bool = False) -> tuple[list[SunLine], list[str]]:

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data import VocFrame, VocObject, format_voc, parse_voc
-from polyplink.errors import PolyplinkError
 
 _BOX = VocObject("001-001_2", 1, 3.0, 5.0, 30.0, 50.5)
 _FRAME = VocFrame("001-001_frames", "001-001_0.jpg", 1352, 1080, (_BOX,))

@@ -3,8 +3,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data.sets.write_polypsset import write_polypsset
-from polyplink.errors import PolyplinkError
 from tests.data.made_sets import data_set, procedure_row, small_set
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data import (
     DataSet,
     annotations_folder,
@@ -18,7 +19,6 @@ from polyplink.data import (
     write_real_colon,
     write_tables,
 )
-from polyplink.errors import PolyplinkError
 from tests.data.made_sets import data_set, procedure_row, small_set
 
 

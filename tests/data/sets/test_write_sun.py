@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data.sets.write_sun import write_cases, write_sun
-from polyplink.errors import PolyplinkError
 from tests.data.made_sets import data_set, procedure_row, small_set
 
 

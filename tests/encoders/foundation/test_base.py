@@ -3,10 +3,10 @@
 import pytest
 import torch
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.encoders import FoundationConfig
 from polyplink.encoders.foundation.base import Foundation
 from polyplink.encoders.foundation.build import build_foundation
-from polyplink.errors import PolyplinkError
 
 
 @pytest.mark.parametrize("model", ["dinov3-s", "vjepa2-l"])

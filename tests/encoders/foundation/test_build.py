@@ -6,8 +6,8 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.encoders import FoundationConfig
-from polyplink.errors import PolyplinkError
 from tests.encoders.small import CLIPS, FRAMES, made
 
 

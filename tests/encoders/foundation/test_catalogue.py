@@ -2,8 +2,8 @@
 
 import pytest
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.encoders.foundation import FOUNDATION, find_spec
-from polyplink.errors import PolyplinkError
 
 
 def test_the_encoders_of_the_papers_are_there() -> None:

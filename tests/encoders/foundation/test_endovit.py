@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 import torch
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.encoders import FoundationConfig
 from polyplink.encoders.foundation.endovit import EndoVitEncoder
 from polyplink.encoders.published import read_published, unwrap
 from polyplink.encoders.recognise import fit_published
-from polyplink.errors import PolyplinkError
 from tests.encoders.published import golden_state, vit_shapes, write_endovit
 from tests.encoders.small import made
 

@@ -6,8 +6,8 @@ from types import ModuleType
 import pytest
 import torch
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.encoders.foundation.library import from_published_names, split_qkv, transformers
-from polyplink.errors import PolyplinkError
 
 
 def test_a_fused_projection_falls_into_three() -> None:

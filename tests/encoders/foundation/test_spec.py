@@ -2,9 +2,9 @@
 
 import pytest
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.encoders import FoundationConfig
 from polyplink.encoders.foundation import FOUNDATION, find_spec
-from polyplink.errors import PolyplinkError
 
 
 def test_each_has_its_own_preset_and_that_of_the_reference() -> None:

@@ -7,11 +7,11 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.encoders import FoundationConfig
 from polyplink.encoders.foundation import find_spec
 from polyplink.encoders.foundation.library import transformers
 from polyplink.encoders.foundation.vjepa2 import Vjepa2Encoder, _shape
-from polyplink.errors import PolyplinkError
 from tests.encoders.foundation.hub import State, count_on_meta, jiggle, loaded
 from tests.encoders.small import made
 

@@ -5,7 +5,7 @@ from itertools import pairwise, permutations
 import numpy as np
 import pytest
 
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 from polyplink.simulate import PRESETS, Preset, preset, procedure_specs, real_colon_sim
 from polyplink.simulate.course.timeline import Look, Timeline, draw_timeline
 from polyplink.simulate.specs import ProcedureSpec

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 from polyplink.simulate.picture.histology import HABITS
 from polyplink.simulate.picture.patient import draw_colon
 from polyplink.simulate.picture.polyp import (

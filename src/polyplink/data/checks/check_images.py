@@ -5,13 +5,13 @@ from pathlib import Path
 
 import polars as pl
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data.checks.findings import Finding, find
 from polyplink.data.files.trees import INSIDE
 from polyplink.data.files.video import split_frame_name
 from polyplink.data.files.zip_archive import ZipArchive
 from polyplink.data.tables import DataSet
 from polyplink.data.vocabulary import SIMULATED
-from polyplink.errors import PolyplinkError
 
 
 def check_images(data: DataSet, root: Path = Path()) -> list[Finding]:

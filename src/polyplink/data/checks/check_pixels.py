@@ -11,6 +11,7 @@ import polars as pl
 import simplejpeg
 from PIL import Image
 
+from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.data.checks.check_images import is_plain
 from polyplink.data.checks.findings import Finding, find
 from polyplink.data.files.tar_stream import tar_members
@@ -18,7 +19,6 @@ from polyplink.data.files.trees import INSIDE
 from polyplink.data.files.video import open_video, split_frame_name
 from polyplink.data.files.zip_archive import ZipArchive
 from polyplink.data.tables import DataSet
-from polyplink.errors import PolyplinkError, first_line
 
 SAMPLE = 64  # images opened where not all are
 _AT_A_TIME = 256  # images in flight: bounds memory

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
-from polyplink.workers import worker_pool
+from polyplink.core.workers import worker_pool
 
 Source = TypeVar("Source")
 Read = TypeVar("Read")

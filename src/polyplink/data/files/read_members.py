@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data.faults import Faults
 from polyplink.data.files.trees import Member, Tree
-from polyplink.errors import PolyplinkError
 
 Parsed = TypeVar("Parsed")
 

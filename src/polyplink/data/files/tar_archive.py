@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 
 # A compressed archive can only be read from its beginning: its annotations are kept while it is
 # listed, so that a small text does not cost a second pass over gigabytes of images.

@@ -12,7 +12,7 @@ from gzip import GzipFile
 from pathlib import Path
 from typing import IO
 
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 
 BLOCK = 512
 _FILE, _CONTIGUOUS, _OLD_FILE = b"0", b"7", b"\0"

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 
 
 def decode_text(data: bytes, name: str) -> str:

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data.faults import Faults
 from polyplink.data.files.tar_archive import TarArchive
 from polyplink.data.files.walking import refuse
 from polyplink.data.files.zip_archive import ZipArchive
-from polyplink.errors import PolyplinkError
 
 INSIDE = "!/"  # between an archive and the member in it
 _ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz")

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.data.files.video_decoding import careful, decoded, demuxed, from_key, trusted
 from polyplink.data.files.video_index import VideoIndex, index_packets
-from polyplink.errors import PolyplinkError, first_line
 
 if TYPE_CHECKING:
     from av.container import InputContainer

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
 
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 
 
 def refuse(error: OSError) -> NoReturn:

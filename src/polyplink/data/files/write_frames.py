@@ -7,8 +7,8 @@ import numpy as np
 import simplejpeg
 from numpy.typing import NDArray
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data.tables import DataSet
-from polyplink.errors import PolyplinkError
 
 Pixels = NDArray[np.uint8]
 

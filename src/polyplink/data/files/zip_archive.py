@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from polyplink.errors import PolyplinkError, first_line
+from polyplink.core.errors import PolyplinkError, first_line
 
 # What zipfile raises over bytes that are not whole (OSError is bz2's, ValueError of names and
 # offsets that make no sense)

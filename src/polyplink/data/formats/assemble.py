@@ -6,6 +6,7 @@ from pathlib import Path
 
 import polars as pl
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data.faults import Faults
 from polyplink.data.files.image_files import present
 from polyplink.data.formats.polyp_rows import IDENTITIES, name_polyps, part_polyps, polyp_rows
@@ -19,7 +20,6 @@ from polyplink.data.formats.sound_boxes import boxes_inside, sound_boxes
 from polyplink.data.formats.text_table import leave_out
 from polyplink.data.imported import Imported
 from polyplink.data.tables import DataSet
-from polyplink.errors import PolyplinkError
 
 # What every format brings its boxes to; null where it says nothing.
 BOXES: Mapping[str, pl.DataType] = {

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import polars as pl
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data.faults import Faults
 from polyplink.data.files.read_each import read_each
 from polyplink.data.formats.assemble import Found, Options, assemble, box_table
@@ -14,7 +15,6 @@ from polyplink.data.formats.coco_read import CocoRead, read_coco
 from polyplink.data.formats.procedure_rows import Size
 from polyplink.data.formats.text_table import leave_out
 from polyplink.data.imported import Imported
-from polyplink.errors import PolyplinkError
 
 _FACTS = ("size_mm", "histology", "histology_class", "location", "morphology")
 

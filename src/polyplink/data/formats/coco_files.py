@@ -4,9 +4,9 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data.files.walking import files_in
 from polyplink.data.formats.frame_names import PARTS
-from polyplink.errors import PolyplinkError
 
 _PREFIX = "instances_"
 

@@ -12,13 +12,13 @@ from typing import Any
 
 import polars as pl
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data.faults import Faults
 from polyplink.data.formats import json_columns as js
 from polyplink.data.formats.coco_files import CocoFile, image_prefix
 from polyplink.data.formats.frame_names import name_frames
 from polyplink.data.formats.text_table import leave_out
 from polyplink.data.tables import PROCEDURES
-from polyplink.errors import PolyplinkError
 
 _NAMES = ("identity_id", "polyp_id")  # of a polyp, as a whole
 _TRACKS = ("track_id", "instance_id")  # a number may mean something in its video alone

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import polars as pl
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data.faults import Faults
 from polyplink.data.files.image_files import video_beside
 from polyplink.data.files.read_each import read_each
@@ -16,7 +17,6 @@ from polyplink.data.formats.cvat_xml import Attributes, CvatFile, parse_cvat
 from polyplink.data.formats.procedure_rows import Size, source_folder
 from polyplink.data.formats.text_table import leave_out, number, written
 from polyplink.data.imported import Imported
-from polyplink.errors import PolyplinkError
 
 POLYP, SCORE = "polyp_id", "score"  # attributes of a box
 _EDGES = ("xtl", "ytl", "xbr", "ybr")

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, cast
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data.files.walking import files_below
 from polyplink.data.files.zip_archive import ZipArchive
-from polyplink.errors import PolyplinkError
 
 MEMBER = "annotations.xml"
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import BinaryIO
 from xml.parsers import expat
 
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 
 _MEND = "export the task again as CVAT for video 1.1"
 _CHUNK = 1 << 20

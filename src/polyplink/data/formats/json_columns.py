@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from polyplink.errors import PolyplinkError, first_line
+from polyplink.core.errors import PolyplinkError, first_line
 
 
 def load_json(path: Path) -> Any:

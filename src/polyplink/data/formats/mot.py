@@ -14,6 +14,7 @@ from pathlib import Path
 
 import polars as pl
 
+from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.data.faults import Faults
 from polyplink.data.files.image_files import IMAGE_ENDINGS, numbered, video_beside
 from polyplink.data.files.read_each import read_each
@@ -22,7 +23,6 @@ from polyplink.data.formats.mot_files import Sequence, mot_sequences
 from polyplink.data.formats.procedure_rows import Size, source_folder
 from polyplink.data.formats.text_table import leave_out, number
 from polyplink.data.imported import Imported
-from polyplink.errors import PolyplinkError, first_line
 
 _COLUMNS = ("frame", "id", "x", "y", "w", "h", "confidence", "class", "visibility", "more")
 _NEEDED = 6

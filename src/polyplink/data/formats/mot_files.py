@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data.faults import Faults
 from polyplink.data.files.walking import files_in
 from polyplink.data.formats.frame_names import PARTS
-from polyplink.errors import PolyplinkError
 
 KINDS = ("gt", "det")
 

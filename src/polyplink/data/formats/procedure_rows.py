@@ -5,9 +5,9 @@ from pathlib import Path
 
 import polars as pl
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data.faults import Faults
 from polyplink.data.tables import PROCEDURES
-from polyplink.errors import PolyplinkError
 
 Size = tuple[int, int]  # width, height in pixels
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import polars as pl
 
-from polyplink.artefacts import write_text
+from polyplink.core.artefacts import write_text
 from polyplink.data.faults import Faults
 from polyplink.data.formats.text_table import read_text_table
 from polyplink.data.tables import POLYPS, PROCEDURES, Column, DataSet, Schema, check

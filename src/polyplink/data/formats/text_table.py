@@ -4,8 +4,8 @@ from pathlib import Path
 
 import polars as pl
 
+from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.data.faults import Faults
-from polyplink.errors import PolyplinkError, first_line
 
 
 def read_text_table(path: Path) -> pl.DataFrame:

@@ -7,9 +7,9 @@ from typing import Any
 
 import polars as pl
 
-from polyplink.artefacts import write_text
+from polyplink.core.artefacts import write_text
+from polyplink.core.errors import PolyplinkError
 from polyplink.data.tables import DataSet
-from polyplink.errors import PolyplinkError
 
 CATEGORY = 1
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from polyplink.artefacts import write_text
+from polyplink.core.artefacts import write_text
 from polyplink.data.formats.side_tables import write_side_tables
 from polyplink.data.tables import DataSet
 

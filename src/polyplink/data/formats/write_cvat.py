@@ -7,7 +7,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 import polars as pl
 
-from polyplink.artefacts import write_text
+from polyplink.core.artefacts import write_text
 from polyplink.data.formats.cvat import POLYP, SCORE
 from polyplink.data.formats.side_tables import write_side_tables
 from polyplink.data.tables import DataSet

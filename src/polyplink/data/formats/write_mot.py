@@ -4,11 +4,11 @@ from pathlib import Path
 
 import polars as pl
 
-from polyplink.artefacts import write_text
+from polyplink.core.artefacts import write_text
+from polyplink.core.errors import PolyplinkError
 from polyplink.data.formats.mot import FIRST
 from polyplink.data.formats.side_tables import tracks_of, write_side_tables
 from polyplink.data.tables import DataSet
-from polyplink.errors import PolyplinkError
 
 
 def write_mot(data: DataSet, root: Path, *, kind: str = "det") -> None:

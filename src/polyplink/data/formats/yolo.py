@@ -10,6 +10,7 @@ from pathlib import Path
 
 import polars as pl
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data.faults import Faults
 from polyplink.data.files.image_files import video_beside
 from polyplink.data.files.read_each import read_each
@@ -21,7 +22,6 @@ from polyplink.data.formats.text_table import leave_out
 from polyplink.data.formats.yolo_files import LabelFile, label_files, yaml_size
 from polyplink.data.formats.yolo_read import YoloRead, read_labels
 from polyplink.data.imported import Imported
-from polyplink.errors import PolyplinkError
 
 CHUNK = 2000  # files that a worker reads at a time
 SIXTH = ("score", "track")

@@ -5,11 +5,11 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data.files.image_files import IMAGE_ENDINGS
 from polyplink.data.files.walking import refuse
 from polyplink.data.formats.frame_names import PARTS
 from polyplink.data.formats.procedure_rows import Size
-from polyplink.errors import PolyplinkError
 
 NOT_LABELS = {"classes.txt", "train.txt", "val.txt", "test.txt", "README.txt"}
 _SIDE = re.compile(r"^(width|height)\s*:\s*(.*?)\s*(?:#.*)?$")

@@ -7,7 +7,7 @@ import os
 import re
 from pathlib import Path
 
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 
 # `.0` is how the release writes the frames of 001-012.
 _NUMBER = re.compile(r"_(\d+)(?:\.0+)?\.[A-Za-z]+$")

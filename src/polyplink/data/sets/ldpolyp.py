@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, get_args
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data.faults import Faults
 from polyplink.data.files.image_sizes import IMAGES, image_sizes
 from polyplink.data.files.read_members import read_members
@@ -23,7 +24,6 @@ from polyplink.data.sets.ldpolyp_text import parse_boxes
 from polyplink.data.sets.ldpolyp_videos import PART, negative_videos
 from polyplink.data.sets.origin import Origin, read_origin
 from polyplink.data.sets.recognise import nothing_found
-from polyplink.errors import PolyplinkError
 
 DATASET = "ldpolyp"
 SIZE = (560, 480)  # of every frame, by the paper

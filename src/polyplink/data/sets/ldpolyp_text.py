@@ -3,9 +3,9 @@
 Source: Ma et al., MICCAI 2021; each box is `xmin ymin xmax ymax` in pixels between blanks.
 """
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data.files.texts import decode_text
 from polyplink.data.formats.edge_boxes import Edges
-from polyplink.errors import PolyplinkError
 
 _MEND = "download or unpack this file again"
 

@@ -8,12 +8,12 @@ a box; of the others nothing is known but that there is a polyp somewhere.
 import re
 from pathlib import Path
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data.faults import Faults
 from polyplink.data.files.trees import INSIDE, Tree
 from polyplink.data.files.video import is_video, open_video
 from polyplink.data.formats.edge_boxes import ProcedureRow
 from polyplink.data.sets.origin import Origin
-from polyplink.errors import PolyplinkError
 
 PART = "negative"
 

@@ -7,11 +7,11 @@ is read again. A release has no such file.
 from dataclasses import dataclass
 from pathlib import Path
 
-from polyplink.artefacts import write_text
+from polyplink.core.artefacts import write_text
+from polyplink.core.errors import PolyplinkError
 from polyplink.data.files.texts import decode_text
 from polyplink.data.files.trees import Tree
 from polyplink.data.tables import DataSet
-from polyplink.errors import PolyplinkError
 
 FILE = "dataset.txt"
 

@@ -7,10 +7,10 @@ The fields are read by their tags; numbers may stand between blanks. Unlike REAL
 from dataclasses import dataclass
 from xml.etree import ElementTree as ET
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data.files.texts import decode_text
 from polyplink.data.formats.edge_boxes import Edges
 from polyplink.data.sets.frame_files import LARGEST
-from polyplink.errors import PolyplinkError
 
 _MEND = "download or unpack this file again"
 

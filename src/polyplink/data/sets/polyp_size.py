@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data.faults import Faults
 from polyplink.data.files.trees import INSIDE, Member, Tree, open_tree
 from polyplink.data.files.video import frame_name, is_video, open_video
@@ -24,7 +25,6 @@ from polyplink.data.sets.polyp_size_labels import (
     read_rows,
 )
 from polyplink.data.sets.recognise import nothing_found
-from polyplink.errors import PolyplinkError
 
 DATASET = "polyp-size"
 

@@ -5,11 +5,11 @@ from typing import NamedTuple
 
 import polars as pl
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data.faults import Faults
 from polyplink.data.formats.text_table import leave_out, number, read_text_table
 from polyplink.data.sets.frame_files import LARGEST
 from polyplink.data.sets.polyp_size_labels import VIDEO
-from polyplink.errors import PolyplinkError
 
 _SIDES = ("x", "y", "w", "h")
 

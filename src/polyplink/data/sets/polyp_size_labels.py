@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data.faults import Faults
 from polyplink.data.files.texts import decode_text
 from polyplink.data.files.xlsx import read_xlsx
 from polyplink.data.vocabulary import POLYP_SIZE_ADENOMA
-from polyplink.errors import PolyplinkError
 
 VIDEO = re.compile(
     r"(?:video)?[ _-]?0*(\d{1,6})(?:\.0)?(?:\.\w*[a-z]\w*)?", re.I

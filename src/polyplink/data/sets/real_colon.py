@@ -10,7 +10,9 @@ from pathlib import Path
 
 import polars as pl
 
-from polyplink.artefacts import read_json
+from polyplink.core.artefacts import read_json
+from polyplink.core.errors import PolyplinkError
+from polyplink.core.workers import worker_pool
 from polyplink.data.faults import Faults
 from polyplink.data.files.trees import open_tree
 from polyplink.data.imported import Imported
@@ -23,8 +25,6 @@ from polyplink.data.sets.write_real_colon import frames_folder
 from polyplink.data.splits import split_by_rule
 from polyplink.data.tables import DataSet
 from polyplink.data.vocabulary import SIMULATED
-from polyplink.errors import PolyplinkError
-from polyplink.workers import worker_pool
 
 DATASET = "real-colon"
 

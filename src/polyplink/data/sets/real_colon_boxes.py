@@ -13,10 +13,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data.faults import Faults
 from polyplink.data.sets.real_colon_files import annotation_texts, image_names
 from polyplink.data.sets.voc import VocFrame, VocObject, parse_voc
-from polyplink.errors import PolyplinkError
 
 _BOX_COLUMNS = {
     "frame": pl.Int32(),

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import polars as pl
 
+from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.data.tables import POLYPS, PROCEDURES, Column, Schema, check
 from polyplink.data.vocabulary import normalise_location
-from polyplink.errors import PolyplinkError, first_line
 
 _LESIONS = Column(pl.Int32(), True, "number of lesions")
 

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Mapping
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data.files.trees import Tree
-from polyplink.errors import PolyplinkError
 
 # Format -> what one of its files looks like, as a path in the tree.
 _MARKS: Mapping[str, re.Pattern[str]] = {

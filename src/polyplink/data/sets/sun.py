@@ -9,6 +9,7 @@ the only link between an image and its polyp.
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data.faults import Faults
 from polyplink.data.files.image_sizes import image_sizes
 from polyplink.data.files.trees import Tree, open_tree
@@ -19,7 +20,6 @@ from polyplink.data.sets.recognise import nothing_found
 from polyplink.data.sets.sun_cases import SunCase, read_cases
 from polyplink.data.sets.sun_files import CaseFiles, find_cases, read_case_boxes
 from polyplink.data.sets.sun_names import SunName, number_frames
-from polyplink.errors import PolyplinkError
 
 DATASET = "sun"
 FPS = 30.0  # of every video, by the site

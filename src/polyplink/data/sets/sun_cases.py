@@ -14,10 +14,10 @@ from pathlib import Path
 
 import polars as pl
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data.faults import Faults
 from polyplink.data.formats.text_table import read_text_table
 from polyplink.data.vocabulary import normalise_location
-from polyplink.errors import PolyplinkError
 
 COLUMNS = ("case", "patient", "shape", "size", "location", "pathology")
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from xml.etree import ElementTree as ET
 from xml.sax.saxutils import escape
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data.sets.frame_files import LARGEST
-from polyplink.errors import PolyplinkError
 
 _MEND = "download or unpack this file again"
 

@@ -5,11 +5,11 @@ Source: Ma et al., MICCAI 2021; layout as `ldpolyp` reads it.
 
 from pathlib import Path
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data.files.write_frames import FrameSource, whole_edges, write_image
 from polyplink.data.sets.ldpolyp import DATASET, PARTS
 from polyplink.data.sets.origin import write_origin
 from polyplink.data.tables import DataSet
-from polyplink.errors import PolyplinkError
 
 
 def write_ldpolyp(data: DataSet, root: Path, *, frames: FrameSource | None = None) -> None:

@@ -11,12 +11,12 @@ from xml.sax.saxutils import escape
 
 import polars as pl
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data.files.write_frames import FrameSource, whole_edges, write_image
 from polyplink.data.sets.origin import write_origin
 from polyplink.data.sets.polypsset import DATASET, TRAIN_STEP
 from polyplink.data.sets.polypsset_files import PARTS
 from polyplink.data.tables import DataSet
-from polyplink.errors import PolyplinkError
 
 _OBJECT = """\t<object>
 \t\t<name>{name}</name>

@@ -12,11 +12,11 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from polyplink.artefacts import whole_folder, write_text
+from polyplink.core.artefacts import whole_folder, write_text
+from polyplink.core.errors import PolyplinkError
 from polyplink.data.sets.origin import write_origin
 from polyplink.data.sets.voc import VocFrame, VocObject, format_voc
 from polyplink.data.tables import DataSet
-from polyplink.errors import PolyplinkError
 
 VIDEO_INFO = (
     "unique_video_name",

@@ -5,10 +5,10 @@ from abc import abstractmethod
 import torch
 from torch import nn
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.encoders.config import FoundationConfig
 from polyplink.encoders.encoder import Encoder
 from polyplink.encoders.foundation.spec import Spec, State
-from polyplink.errors import PolyplinkError
 
 
 class Foundation(Encoder):

@@ -5,12 +5,12 @@ from pathlib import Path
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 
+from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.encoders.config import FoundationConfig
 from polyplink.encoders.foundation.base import Foundation
 from polyplink.encoders.foundation.catalogue import find_spec
 from polyplink.encoders.lookup import weights_path
 from polyplink.encoders.state import check_state
-from polyplink.errors import PolyplinkError, first_line
 
 
 def build_foundation(config: FoundationConfig) -> Foundation:

@@ -1,8 +1,8 @@
 """All foundation encoders by name."""
 
+from polyplink.core.errors import find_named
 from polyplink.encoders.foundation import dinov2, dinov3, endovit, surgenet, timesformer, vjepa2
 from polyplink.encoders.foundation.spec import Spec
-from polyplink.errors import find_named
 
 FOUNDATION: dict[str, Spec] = {
     spec.name: spec

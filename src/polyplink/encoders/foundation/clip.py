@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 import torch
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.encoders.encoder import ClipWise, Tokens
 from polyplink.encoders.foundation.base import Foundation
 from polyplink.encoders.foundation.windows import clip_starts
 from polyplink.encoders.frames import to_pixels
-from polyplink.errors import PolyplinkError
 
 
 @dataclass(frozen=True)

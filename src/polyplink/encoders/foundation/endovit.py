@@ -5,7 +5,7 @@ import importlib
 import torch
 from torch import nn
 
-from polyplink._torchvision import heal_torchvision
+from polyplink.core._torchvision import heal_torchvision
 from polyplink.encoders.config import FoundationConfig
 from polyplink.encoders.foundation.frame import FrameFoundation
 from polyplink.encoders.foundation.spec import Origin, Spec, State

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from polyplink._torchvision import heal_torchvision
-from polyplink.errors import PolyplinkError
+from polyplink.core._torchvision import heal_torchvision
+from polyplink.core.errors import PolyplinkError
 
 
 def transformers() -> ModuleType:

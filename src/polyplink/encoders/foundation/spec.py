@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.encoders.config import REFERENCE_MEAN, REFERENCE_STD, FoundationConfig, Triple
 from polyplink.encoders.foundation.pooling import Pooling
-from polyplink.errors import PolyplinkError
 
 if TYPE_CHECKING:
     from polyplink.encoders.foundation.base import Foundation

@@ -11,7 +11,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from polyplink.compiled import njit
+from polyplink.core.compiled import njit
 from polyplink.simulate.course.patches import PATCH, STRETCH, Array, Index
 
 FAST = {"contract", "reassoc", "nsz", "arcp"}  # not what forbids infinite numbers

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from polyplink.compiled import njit
+from polyplink.core.compiled import njit
 from polyplink.simulate.picture.scene import (
     CALM_DEPTH,
     CALM_RADIUS,

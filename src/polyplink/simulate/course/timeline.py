@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 from polyplink.simulate.course.events import draw_jets, draw_smoke, draw_treatment
 from polyplink.simulate.course.laws import (
     FLICKER_SHARE,

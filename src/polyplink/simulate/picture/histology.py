@@ -13,7 +13,7 @@ from dataclasses import astuple, dataclass
 
 import numpy as np
 
-from polyplink.errors import find_named
+from polyplink.core.errors import find_named
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from polyplink import _torchvision
+from polyplink.core import _torchvision
 
 AFTER_HEALING = """
-from polyplink._torchvision import heal_torchvision
+from polyplink.core._torchvision import heal_torchvision
 heal_torchvision()
 import torchvision
 from torchvision.transforms.v2 import functional

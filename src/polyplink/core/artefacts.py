@@ -22,7 +22,7 @@ from typing import Any
 from uuid import uuid4
 
 from polyplink import __version__
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 
 KEY_DIGITS = 16  # 64 bits: no two artefacts of one user will collide
 

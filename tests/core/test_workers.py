@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from polyplink.errors import PolyplinkError
-from polyplink.workers import as_done, worker_pool
+from polyplink.core.errors import PolyplinkError
+from polyplink.core.workers import as_done, worker_pool
 
 
 def _kill_self(_: int) -> None:

@@ -4,7 +4,7 @@ import pickle
 
 import pytest
 
-from polyplink.errors import PolyplinkError, find_named, first_line
+from polyplink.core.errors import PolyplinkError, find_named, first_line
 
 
 def test_it_reads_as_one_line_with_a_way_out() -> None:

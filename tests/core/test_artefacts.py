@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from polyplink.artefacts import (
+from polyplink.core.artefacts import (
     RunRecord,
     content_key,
     file_key,
@@ -17,7 +17,7 @@ from polyplink.artefacts import (
     write_json,
     write_text,
 )
-from polyplink.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-import polyplink.compiled
-from polyplink.compiled import digest
+import polyplink.core.compiled
+from polyplink.core.compiled import digest
 
 BASE = "STEP = {step}\n\n\ndef unread() -> None:\n    pass\n"
-CALLEE = """from polyplink.compiled import njit
+CALLEE = """from polyplink.core.compiled import njit
 
 from pack.base import STEP
 
@@ -18,7 +18,7 @@ from pack.base import STEP
 def step(x):
     return x + STEP
 """
-CALLER = """from polyplink.compiled import njit
+CALLER = """from polyplink.core.compiled import njit
 
 from pack.inner.callee import step
 
@@ -48,8 +48,8 @@ def pack(tmp_path: Path) -> Path:
 
 def twice_of_one(pack: Path, cache: Path) -> int:
     """What a fresh interpreter makes of it, with the code that is kept in `cache`."""
-    # Two parents up: the checkout's sources or the installed package.
-    parts = [str(pack.parent), str(Path(polyplink.compiled.__file__).parents[1])]
+    # Three parents up: the checkout's sources or the installed package.
+    parts = [str(pack.parent), str(Path(polyplink.core.compiled.__file__).parents[2])]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(parts), "NUMBA_CACHE_DIR": str(cache)}
     program = "\n".join(
         (
@@ -93,7 +93,7 @@ def test_kept_code_is_not_used_when_what_it_took_in_has_changed(
 
 def fresh(pack: Path) -> str:
     digest.cache_clear()
-    polyplink.compiled._imported.cache_clear()
+    polyplink.core.compiled._imported.cache_clear()
     return digest(pack / "caller.py", pack)
 
 
@@ -113,7 +113,7 @@ def test_the_digest_is_that_of_all_that_is_imported(pack: Path) -> None:
 
 def test_every_kept_function_of_the_package_is_stamped() -> None:
     """None may go by numba's own decorator."""
-    root = Path(polyplink.compiled.__file__).parent
+    root = Path(polyplink.core.compiled.__file__).parent
     for path in root.rglob("*.py"):
         if path.name != "compiled.py":
             assert "cache=True" not in path.read_text(), path

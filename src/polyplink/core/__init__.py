@@ -1,0 +1,1 @@
+"""What every room stands on: errors, artefacts, worker processes, compiled functions."""
