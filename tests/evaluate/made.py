@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from polyplink.evaluate.intervals import Interval
+from polyplink.evaluate.intervals import Figure
 from polyplink.evaluate.samples import Samples
 from polyplink.evaluate.tracklet_boxes import TrackletBoxes
 
@@ -10,7 +10,7 @@ POLYPS = (2, 1, 3, 2)  # polyps of each procedure
 TRACKLETS = (9, 4, 11, 6)
 
 
-def ends(interval: Interval) -> np.ndarray:
+def ends(interval: Figure) -> np.ndarray:
     """Both ends of an interval that has them."""
     assert interval.low is not None
     assert interval.high is not None

@@ -13,10 +13,10 @@ from polyplink.evaluate.choosing import (
     choose,
     choose_elsewhere,
     leave_one_out,
-    spread,
     summarise,
 )
 from polyplink.evaluate.counting import ProcedureCounts, count_procedure
+from polyplink.evaluate.intervals import Figure
 
 FIGURES = ("fr", "fpr", "precision", "recall", "precision_with_self", "recall_with_self")
 
@@ -76,11 +76,11 @@ def assert_summary_is_naive(folds: Sequence[Fold]) -> None:
         if values:
             mean = sum(values) / len(values)
             sd = math.sqrt(sum((v - mean) ** 2 for v in values) / len(values))
-            assert (got.mean, got.sd) == (pytest.approx(mean), pytest.approx(sd, abs=1e-9))
+            assert (got.value, got.sd) == (pytest.approx(mean), pytest.approx(sd, abs=1e-9))
     exact = [fold.clusters == fold.polyps for fold in folds]
     assert summary.exact == pytest.approx(sum(exact) / len(exact))
     errors = [fold.clusters - fold.polyps for fold in folds]
-    assert summary.bias.mean == pytest.approx(sum(errors) / len(errors))
+    assert summary.bias.value == pytest.approx(sum(errors) / len(errors))
 
 
 def test_nearest_to_the_target_then_lowest_fragmentation() -> None:
@@ -116,12 +116,12 @@ def test_with_one_polyp_each_the_rule_says_so() -> None:
 
 
 def test_undefined_figures_are_left_out_of_means() -> None:
-    assert spread([None, 1.0, 3.0]) == spread([1.0, 3.0])
-    assert spread([None]).mean is None
+    assert Figure.mean_of([None, 1.0, 3.0]) == Figure.mean_of([1.0, 3.0])
+    assert Figure.mean_of([None]).value is None
     alone = count_procedure([[0, 1]], ["a", "b"])
     summary = summarise([apply_choice(alone, choose([alone]))])
-    assert (summary.precision.mean, summary.precision.n) == (None, 0)
-    assert summary.precision_with_self.mean == 1.0
+    assert (summary.precision.value, summary.precision.n) == (None, 0)
+    assert summary.precision_with_self.value == 1.0
 
 
 def test_too_few_or_unequal_procedures_are_refused() -> None:

@@ -44,7 +44,7 @@ def test_counting_figures_name_the_settings_that_were_chosen() -> None:
     assert figures.settings == tuple(SETTINGS[fold.choice.row] for fold in figures.folds)
     assert figures.setting == SETTINGS[figures.chosen.row]
     assert figures.summary is not None
-    assert figures.as_chosen.fr.mean == pytest.approx(figures.chosen.fr)
+    assert figures.as_chosen.fr.value == pytest.approx(figures.chosen.fr)
 
 
 def test_one_procedure_has_an_operating_point_but_no_folds() -> None:

@@ -40,11 +40,11 @@ def test_a_mean_equals_resampling_value_by_value() -> None:
     rng = np.random.default_rng(0)
     values = [rng.random(n).tolist() for n in (5, 0, 2, 11, 1)]
     weights = draw_weights(5, resamples=300, seed=2)
-    found = resampled_mean([sum(v) for v in values], [len(v) for v in values], weights).interval()
+    found = resampled_mean([sum(v) for v in values], [len(v) for v in values], weights).figure()
     low, high = np.percentile(naive_means(values, weights), [2.5, 97.5])
     assert found.value == pytest.approx(np.mean([v for unit in values for v in unit]))
     np.testing.assert_allclose(ends(found), [low, high])
-    assert found.n_units == 4
+    assert found.n == 4
 
 
 def test_paired_difference_sees_the_same_draws() -> None:
@@ -61,19 +61,19 @@ def test_paired_difference_sees_the_same_draws() -> None:
     np.testing.assert_allclose(ends(found), [low, high])
     assert found.low is not None
     assert found.low > 0  # paired: far tighter than either method's own interval
-    own = resampled_mean(first, counts, weights).interval()
+    own = resampled_mean(first, counts, weights).figure()
     assert np.ptp(ends(found)) < np.ptp(ends(own)) / 5
 
 
 def test_what_cannot_be_said_is_none() -> None:
     weights = draw_weights(4, resamples=50)
-    nothing = resampled_mean(np.zeros(4), np.zeros(4), weights).interval()
-    assert (nothing.value, nothing.low, nothing.high, nothing.n_units) == (None, None, None, 0)
-    one = resampled_mean([2.0, 0, 0, 0], [4, 0, 0, 0], weights).interval()
-    assert (one.value, one.low, one.high, one.n_units) == (0.5, None, None, 1)
+    nothing = resampled_mean(np.zeros(4), np.zeros(4), weights).figure()
+    assert (nothing.value, nothing.low, nothing.high, nothing.n) == (None, None, None, 0)
+    one = resampled_mean([2.0, 0, 0, 0], [4, 0, 0, 0], weights).figure()
+    assert (one.value, one.low, one.high, one.n) == (0.5, None, None, 1)
     assert percentile_interval(0.5, np.full(3, np.nan), 3).low is None
     # Draws in which nothing counts are left out, not taken for zero.
-    some = resampled_mean(SUMS, COUNTS, weights).interval()
+    some = resampled_mean(SUMS, COUNTS, weights).figure()
     assert some.low is not None
     assert some.low > 0.5
 
@@ -151,4 +151,4 @@ def test_figures_of_other_procedures_are_no_pairs() -> None:
     some = resampled_mean([1.0, 0.0, 3.0], [1, 0, 1], weights)
     difference = every.minus(some)
     assert difference.value == 0.0
-    assert (difference.low, difference.high, difference.n_units) == (None, None, 2)
+    assert (difference.low, difference.high, difference.n) == (None, None, 2)

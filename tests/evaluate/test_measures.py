@@ -18,15 +18,15 @@ def test_retrieval_is_the_mean_over_all_queries() -> None:
     assert measures["mAP"].value == pytest.approx(found.mean_ap)
     assert measures["HR@1"].value == pytest.approx(found.hr1)
     assert measures["HR@5"].value == pytest.approx(found.hr5)
-    low, high = ends(measures["mAP"].interval())
+    low, high = ends(measures["mAP"].figure())
     assert low < found.ap[found.valid].mean() < high
 
 
 def test_a_procedure_without_a_query_is_no_unit() -> None:
     samples = Samples.of(["a", "b", "c"], ["v", "v", "w"], ["p", "p", "q"], [0, 1, 0])
     found = retrieve(np.eye(3), samples)
-    interval = retrieval_measures(found, samples, draw_weights(2, resamples=10))["mAP"].interval()
-    assert interval.n_units == 1
+    interval = retrieval_measures(found, samples, draw_weights(2, resamples=10))["mAP"].figure()
+    assert interval.n == 1
     assert interval.low is None
 
 
@@ -36,17 +36,17 @@ def test_reid_is_exact_with_an_interval_around_it() -> None:
     measures = reid_measures(found, samples, draw_weights(4, resamples=200))
     assert (measures["AUROC"].value, measures["AUPR"].value) == (found.auroc, found.aupr)
     for measure in measures.values():
-        interval = measure.interval()
+        interval = measure.figure()
         low, high = ends(interval)
         assert interval.value is not None
         assert low <= interval.value <= high
-        assert interval.n_units == 4
+        assert interval.n == 4
 
 
 def test_reid_without_a_positive_pair_is_none() -> None:
     samples = Samples.of(["a", "b"], ["v", "w"], ["p", "q"], [0, 0])
     measures = reid_measures(reidentify(np.eye(2), samples), samples, draw_weights(2, resamples=9))
-    assert (measures["AUROC"].value, measures["AUROC"].interval().low) == (None, None)
+    assert (measures["AUROC"].value, measures["AUROC"].figure().low) == (None, None)
 
 
 def test_counting_is_the_mean_over_folds_and_says_how_many() -> None:
@@ -68,15 +68,15 @@ def test_counting_is_the_mean_over_folds_and_says_how_many() -> None:
         ("recall with self", summary.recall_with_self),
     ):
         found = measures[f"threshold/{name}"]
-        assert found.n_units == spread.n
-        assert found.value == (None if spread.mean is None else pytest.approx(spread.mean))
+        assert found.n == spread.n
+        assert found.value == (None if spread.value is None else pytest.approx(spread.value))
     assert measures["threshold/exact"].value == pytest.approx(summary.exact)
     errors = [abs(fold.clusters - fold.polyps) for fold in folds]
     assert measures["threshold/count error"].value == pytest.approx(np.mean(errors))
-    assert measures["threshold/FPR"].n_units == 2  # FPR needs two polyps
+    assert measures["threshold/FPR"].n == 2  # FPR needs two polyps
 
 
 def test_without_folds_figures_are_undefined_not_zero() -> None:
     measures = counting_measures("threshold", (), 1, draw_weights(1, resamples=5))
     assert all(measure.value is None for measure in measures.values())
-    assert measures["threshold/FR"].interval().low is None
+    assert measures["threshold/FR"].figure().low is None

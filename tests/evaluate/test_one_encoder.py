@@ -49,7 +49,7 @@ def test_procedures_to_choose_on_are_not_evaluated() -> None:
     left = (SAMPLES.procedure != 0).nonzero()[0]
     exact = retrieve(VECTORS[left], SAMPLES.take(left))
     assert done.measures["mAP"].value == pytest.approx(exact.mean_ap)
-    assert done.measures["threshold/FR"].n_units == 3
+    assert done.measures["threshold/FR"].n == 3
     (assignment,) = done.tables["assignment"]
     assert set(assignment["procedure_id"]) == set(SAMPLES.procedures[1:])
     assert assignment["track"].null_count() == 0

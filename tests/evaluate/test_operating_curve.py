@@ -22,7 +22,7 @@ def test_a_row_is_the_summary_under_its_setting() -> None:
         folds = [apply_choice(c, choose([c])) for c in alone]
         summary = summarise(folds)
         for name in NAMES:
-            mean = getattr(summary, name).mean
+            mean = getattr(summary, name).value
             value = getattr(curve, name)[row]
             assert np.isnan(value) if mean is None else value == pytest.approx(mean)
         assert curve.exact[row] == pytest.approx(summary.exact)

@@ -76,7 +76,7 @@ def test_undefined_draws_are_nan_and_intervals_hold_the_value() -> None:
     assert found.polyps == (int((~label).sum()), int(label.sum()))
     assert found.fragments == len(scores)
     for name, interval in found.figures.items():
-        assert interval.n_units == 8
+        assert interval.n == 8
         assert interval.value == pytest.approx(np.mean(found.per_seed[name]))
         assert interval.low is not None
         assert interval.high is not None

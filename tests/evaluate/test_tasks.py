@@ -68,7 +68,7 @@ def test_the_result_is_strict_json() -> None:
     vectors, samples, _ = made(unknown=2)
     result = evaluate_embeddings({"ours": vectors}, samples, SETTINGS)
     text = json.dumps(to_plain(result), allow_nan=False)
-    assert json.loads(text)["encoders"]["ours"]["figures"]["mAP"]["n_units"] == 4
+    assert json.loads(text)["encoders"]["ours"]["figures"]["mAP"]["n"] == 4
 
 
 def test_one_procedure_of_one_polyp_gives_undefined_figures_not_wrong_ones() -> None:

@@ -41,13 +41,13 @@ def test_figures_are_trackevals_of_all_procedures_and_of_each() -> None:
     for name in FIGURES:
         measure = measures[f"tracking/threshold/{name}"]
         assert measure.value == pytest.approx(theirs[name], abs=1e-9)
-        assert measure.n_units == 4
+        assert measure.n == 4
     rows = track_rows(done, seen)
     for name in MEANS:
         each = [trackeval_figures(pair)[name] for pair in pairs]
         assert measures[f"tracking/threshold/{name} mean"].value == pytest.approx(np.mean(each))
         assert rows.spreads[name].sd == pytest.approx(np.std(each))
-        low, high = ends(measures[f"tracking/threshold/{name}"].interval())
+        low, high = ends(measures[f"tracking/threshold/{name}"].figure())
         assert low <= theirs[name] <= high
     assert sum(row.boxes for row in rows.procedures) == 26 * 12
     assert {row.form for row in rows.procedures} == {"table"}

@@ -38,7 +38,7 @@ def test_figures_of_three_methods_with_intervals(made: Made, tmp_path: Path) -> 
     # Plain colours: the histogram finds every polyp again.
     histogram = figures["encoders"]["colour histogram"]["figures"]
     assert histogram["mAP"]["value"] == pytest.approx(1.0)
-    assert histogram["mAP"]["n_units"] == 5
+    assert histogram["mAP"]["n"] == 5
     table = pl.read_csv(tmp_path / "out" / "figures.csv")
     assert set(table["method"]) == set(figures["encoders"])
     assert json.loads((tmp_path / "out" / "evaluation.json").read_text()) == figures
@@ -47,7 +47,7 @@ def test_figures_of_three_methods_with_intervals(made: Made, tmp_path: Path) -> 
     # Every clip is tracked and scored: the histogram finds every polyp, and loses none.
     tracked = figures["encoders"]["colour histogram"]["figures"]["tracking/threshold/HOTA"]
     assert 0 < tracked["value"] <= 1
-    assert tracked["n_units"] == 5
+    assert tracked["n"] == 5
     queries = pl.read_parquet(tmp_path / "out" / "queries.parquet")
     assert queries.height == 3 * 30
     assert pl.read_parquet(tmp_path / "out" / "assignment.parquet").height == 3 * 2 * 30

@@ -41,7 +41,7 @@ def test_a_probe_writes_its_figures_and_goes_fast_the_second_time(
     assert sum(first.trained_polyps) + sum(first.result.polyps) == 16
     assert first.left_out == 0
     assert set(first.result.figures) == {"F1", "accuracy", "majority", "AUROC"}
-    assert first.result.figures["F1"].n_units == sum(first.result.polyps)
+    assert first.result.figures["F1"].n == sum(first.result.polyps)
     assert read_json(tmp_path / "p" / "probe.json")["result"]["polyps"] == [*first.result.polyps]
     table = pl.read_csv(tmp_path / "p" / "figures.csv")
     assert table.filter("published_figure")["figure"].to_list() == ["F1"]

@@ -4,7 +4,6 @@ from polyplink.evaluate.asked import TASKS, EvaluationSettings, Facts
 from polyplink.evaluate.choosing import (
     Choice,
     Fold,
-    Spread,
     Summary,
     apply_choice,
     choose,
@@ -24,7 +23,7 @@ from polyplink.evaluate.figures import (
     retrieval_figures,
 )
 from polyplink.evaluate.intervals import (
-    Interval,
+    Figure,
     Resampled,
     draw_weights,
     percentile_interval,
@@ -62,8 +61,8 @@ __all__ = [
     "EvaluationSettings",
     "EvaluationTables",
     "Facts",
+    "Figure",
     "Fold",
-    "Interval",
     "Measures",
     "PairCounts",
     "ProcedureCounts",
@@ -74,7 +73,6 @@ __all__ = [
     "RetrievalFigures",
     "RetrievalRow",
     "Samples",
-    "Spread",
     "Summary",
     "TrackletBoxes",
     "apply_choice",

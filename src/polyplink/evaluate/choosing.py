@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.evaluate.counting import ProcedureCounts
+from polyplink.evaluate.intervals import Figure
 
 Reals = npt.NDArray[np.float64]
 
@@ -104,23 +105,6 @@ class Fold:
     recall_with_self: float | None
 
 
-@dataclass(frozen=True)
-class Spread:
-    """Mean and standard deviation (dividing by n) of n values; None of no value."""
-
-    mean: float | None
-    sd: float | None
-    n: int
-
-
-def spread(values: Sequence[float | None]) -> Spread:
-    """Mean and standard deviation of the defined values."""
-    defined = [value for value in values if value is not None]
-    if not defined:
-        return Spread(None, None, 0)
-    return Spread(float(np.mean(defined)), float(np.std(defined)), len(defined))
-
-
 def _at(values: Reals, row: int) -> float | None:
     return None if np.isnan(values[row]) else float(values[row])
 
@@ -158,13 +142,13 @@ class Summary:
         exact: Share of all procedures whose clusters are as many as their polyps.
     """
 
-    fr: Spread
-    fpr: Spread
-    precision: Spread
-    recall: Spread
-    precision_with_self: Spread
-    recall_with_self: Spread
-    bias: Spread
+    fr: Figure
+    fpr: Figure
+    precision: Figure
+    recall: Figure
+    precision_with_self: Figure
+    recall_with_self: Figure
+    bias: Figure
     exact: float
 
 
@@ -178,13 +162,13 @@ def summarise(folds: Sequence[Fold]) -> Summary:
         raise PolyplinkError("no procedure to average over", "count at least one procedure")
     several = [fold for fold in folds if fold.polyps > 1]
     return Summary(
-        fr=spread([fold.fr for fold in folds]),
-        fpr=spread([fold.fpr for fold in several]),
-        precision=spread([fold.precision for fold in several]),
-        recall=spread([fold.recall for fold in several]),
-        precision_with_self=spread([fold.precision_with_self for fold in several]),
-        recall_with_self=spread([fold.recall_with_self for fold in several]),
-        bias=spread([float(fold.clusters - fold.polyps) for fold in folds]),
+        fr=Figure.mean_of([fold.fr for fold in folds]),
+        fpr=Figure.mean_of([fold.fpr for fold in several]),
+        precision=Figure.mean_of([fold.precision for fold in several]),
+        recall=Figure.mean_of([fold.recall for fold in several]),
+        precision_with_self=Figure.mean_of([fold.precision_with_self for fold in several]),
+        recall_with_self=Figure.mean_of([fold.recall_with_self for fold in several]),
+        bias=Figure.mean_of([float(fold.clusters - fold.polyps) for fold in folds]),
         exact=sum(fold.clusters == fold.polyps for fold in folds) / len(folds),
     )
 

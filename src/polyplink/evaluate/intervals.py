@@ -4,6 +4,8 @@ Procedures are drawn with replacement; every figure is recomputed from counts st
 (Efron's percentile interval). Two methods are compared on the same draws.
 """
 
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Self
 
@@ -22,21 +24,51 @@ CHUNK = 256  # resamples whose binned pairs are held at a time
 
 
 @dataclass(frozen=True)
-class Interval:
-    """A figure with its 95 % interval.
+class Figure:
+    """One number with its uncertainty: the type of every figure that is reported.
 
     Attributes:
-        value: The figure; None if undefined.
-        low: 2.5th percentile over the resamples in which it is defined; None with fewer than two
-            units, of which nothing can be said.
+        value: The number; None where it is undefined or was not measured.
+        low: 2.5th percentile over the resamples in which it is defined; None without an interval,
+            as with fewer than two units.
         high: 97.5th percentile, likewise.
-        n_units: Procedures that take part in the figure.
+        n: Independent units (procedures, polyps) that it rests on.
+        sd: Standard deviation over the units (dividing by n), where papers print mean ± sd.
+        why: Why there is no value; "" where nothing more is known than that it is undefined.
+
+    Example:
+        >>> Figure(0.82, 0.74, 0.88, n=19).known
+        True
+        >>> Figure(-0.03, -0.05, -0.01, n=19).excludes_zero
+        True
+        >>> Figure.mean_of([1.0, None, 3.0])
+        Figure(value=2.0, low=None, high=None, n=2, sd=1.0, why='')
     """
 
     value: float | None
-    low: float | None
-    high: float | None
-    n_units: int
+    low: float | None = None
+    high: float | None = None
+    n: int = 0
+    sd: float | None = None
+    why: str = ""
+
+    @classmethod
+    def mean_of(cls, values: Iterable[float | None]) -> Self:
+        """Mean and standard deviation of the defined values; undefined where there is none."""
+        defined = [value for value in values if value is not None]
+        if not defined:
+            return cls(None)
+        return cls(float(np.mean(defined)), n=len(defined), sd=float(np.std(defined)))
+
+    @property
+    def known(self) -> bool:
+        """Whether there is a finite value."""
+        return self.value is not None and math.isfinite(self.value)
+
+    @property
+    def excludes_zero(self) -> bool:
+        """Whether there is an interval and all of it is on one side of zero."""
+        return self.low is not None and self.high is not None and (self.low > 0 or self.high < 0)
 
 
 def draw_weights(units: int, *, resamples: int = RESAMPLES, seed: int = 0) -> Weights:
@@ -62,13 +94,13 @@ def draw_weights(units: int, *, resamples: int = RESAMPLES, seed: int = 0) -> We
     return rng.multinomial(units, np.full(units, 1 / units), size=resamples)
 
 
-def percentile_interval(value: float | None, resampled: Reals, n_units: int) -> Interval:
+def percentile_interval(value: float | None, resampled: Reals, n: int) -> Figure:
     """The interval of a figure from its resampled values (r,); NaN ones are left out."""
     defined = resampled[~np.isnan(resampled)]
-    if value is None or n_units < 2 or not defined.size:
-        return Interval(value, None, None, n_units)
+    if value is None or n < 2 or not defined.size:
+        return Figure(value, None, None, n)
     low, high = np.percentile(defined, PERCENTILES)
-    return Interval(value, float(low), float(high), n_units)
+    return Figure(value, float(low), float(high), n)
 
 
 def _resampled_ratio(sums: Reals, counts: Reals, weights: Weights) -> Reals:
@@ -93,15 +125,15 @@ class Resampled:
     taking_part: npt.NDArray[np.bool_]
 
     @property
-    def n_units(self) -> int:
+    def n(self) -> int:
         """How many procedures it rests on."""
         return int(self.taking_part.sum())
 
-    def interval(self) -> Interval:
+    def figure(self) -> Figure:
         """The figure with its 95 % interval."""
-        return percentile_interval(self.value, self.resampled, self.n_units)
+        return percentile_interval(self.value, self.resampled, self.n)
 
-    def minus(self, other: Self) -> Interval:
+    def minus(self, other: Self) -> Figure:
         """This figure minus another of the same draws: both saw the same procedures in each.
 
         Where the two rest on other procedures (precision, where one method linked nothing), they
@@ -112,8 +144,8 @@ class Resampled:
         difference = self.resampled - other.resampled
         common = self.taking_part & other.taking_part
         if (self.taking_part != other.taking_part).any():
-            return Interval(value, None, None, int(common.sum()))
-        return percentile_interval(value, difference, self.n_units)
+            return Figure(value, None, None, int(common.sum()))
+        return percentile_interval(value, difference, self.n)
 
 
 def resampled_mean(sums: npt.ArrayLike, counts: npt.ArrayLike, weights: Weights) -> Resampled:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.evaluate.intervals import Interval, Resampled, Weights
+from polyplink.evaluate.intervals import Figure, Resampled, Weights
 
 Reals = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
@@ -123,7 +123,7 @@ class ProbeFigures:
         measures: The figures with their resamples, to compare encoders in pairs; in no record.
     """
 
-    figures: dict[str, Interval]
+    figures: dict[str, Figure]
     per_seed: dict[str, tuple[float, ...]]
     polyps: tuple[int, int]
     fragments: int
@@ -157,7 +157,7 @@ def probe_figures(runs: Sequence[PolypCounts], weights: Weights) -> ProbeFigures
         per_seed[name] = tuple(values)
     positive = int(label.sum())
     return ProbeFigures(
-        {name: found.interval() for name, found in measures.items()},
+        {name: found.figure() for name, found in measures.items()},
         per_seed,
         (len(label) - positive, positive),
         int(runs[0].fragments.sum()),

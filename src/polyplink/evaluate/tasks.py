@@ -16,7 +16,7 @@ from polyplink.evaluate.alike import no_different
 from polyplink.evaluate.asked import EvaluationSettings, Facts, check_tasks
 from polyplink.evaluate.clinic import Clinic
 from polyplink.evaluate.figures import CountingFigures, ReidRow, RetrievalFigures
-from polyplink.evaluate.intervals import Interval
+from polyplink.evaluate.intervals import Figure
 from polyplink.evaluate.one_encoder import Done, Work, evaluate_one
 from polyplink.evaluate.samples import Samples
 from polyplink.evaluate.tracking_task import TrackingFigures
@@ -39,7 +39,7 @@ class EncoderFigures:
         not_counted: Procedures left out of counting because no polyp of theirs is known.
     """
 
-    figures: dict[str, Interval]
+    figures: dict[str, Figure]
     retrieval: RetrievalFigures | None
     pairs: tuple[int, int] | None
     reid: tuple[ReidRow, ...]
@@ -67,7 +67,7 @@ class Evaluation:
 
     encoders: dict[str, EncoderFigures]
     reference: str
-    minus_reference: dict[str, dict[str, Interval]]
+    minus_reference: dict[str, dict[str, Figure]]
     no_different: dict[str, tuple[str, ...]]
     tracklets: int
     procedures: int
@@ -103,7 +103,7 @@ _EMPTY: Mapping[str, Any] = {
 
 
 def _figures(done: Done) -> EncoderFigures:
-    intervals = {name: measure.interval() for name, measure in done.measures.items()}
+    intervals = {name: measure.figure() for name, measure in done.measures.items()}
     return EncoderFigures(figures=intervals, **{**_EMPTY, **done.parts})
 
 
@@ -222,7 +222,7 @@ def nothing_evaluated(names: Sequence[str], samples: Samples) -> Evaluation:
         samples: The tracklets.
     """
     empty = {name: _figures(Done()) for name in names}
-    others: dict[str, dict[str, Interval]] = {name: {} for name in names[1:]}
+    others: dict[str, dict[str, Figure]] = {name: {} for name in names[1:]}
     many = len(samples.tracklet_ids), len(samples.procedures)
     return Evaluation(empty, names[0], others, {}, *many, ())
 

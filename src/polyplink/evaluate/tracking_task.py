@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from polyplink.core.errors import PolyplinkError, find_named
-from polyplink.evaluate.choosing import DIGITS, Spread, spread
+from polyplink.evaluate.choosing import DIGITS
 from polyplink.evaluate.counting_task import Counted, CountedScene, fold_rows
-from polyplink.evaluate.intervals import Resampled, Weights, resampled_mean
+from polyplink.evaluate.intervals import Figure, Resampled, Weights, resampled_mean
 from polyplink.evaluate.tracking_scores import (
     FIGURES,
     Form,
@@ -65,7 +65,7 @@ class TrackingFigures:
     """
 
     procedures: tuple[TrackingRow, ...]
-    spreads: dict[str, Spread]
+    spreads: dict[str, Figure]
 
 
 def truths(scenes: Sequence[CountedScene], boxes: TrackletBoxes) -> dict[str, TrackingTruth]:
@@ -147,7 +147,7 @@ def track_rows(
                 one.procedure, one.form, boxes, polyps, one.tracks, one.split, one.doubled, figures
             )
         )
-    spreads = {name: spread([row.figures[name] for row in rows]) for name in FIGURES}
+    spreads = {name: Figure.mean_of([row.figures[name] for row in rows]) for name in FIGURES}
     return TrackingFigures(tuple(rows), spreads)
 
 

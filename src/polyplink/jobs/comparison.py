@@ -5,7 +5,8 @@ from typing import Any
 
 import polars as pl
 
-from polyplink.evaluate import Clinic, EncoderFigures, Evaluation, Interval, Spread
+from polyplink.evaluate import Clinic, EncoderFigures, Evaluation
+from polyplink.evaluate import Figure as Found
 from polyplink.evaluate.tracking_task import MEANS
 from polyplink.report import Comparison, Figure, Method, Metric
 from polyplink.report.figures import Style
@@ -69,7 +70,7 @@ def _retrieval(figures: EncoderFigures) -> tuple[Metric, ...]:
     return tuple(metric for metric in every if metric.key in figures.figures)
 
 
-def _tracking(name: str, spreads: Mapping[str, Spread]) -> tuple[Metric, ...]:
+def _tracking(name: str, spreads: Mapping[str, Found]) -> tuple[Metric, ...]:
     group = f"Tracking, {TITLES[name]}"
     added = tuple(
         Metric(
@@ -94,7 +95,7 @@ def _tracking(name: str, spreads: Mapping[str, Spread]) -> tuple[Metric, ...]:
     return (*added, *means)
 
 
-def _sd(spread: Spread) -> str:
+def _sd(spread: Found) -> str:
     return "undefined" if spread.sd is None else f"{spread.sd:.3f}"
 
 
@@ -147,9 +148,9 @@ def _counting(name: str, clinic: Clinic | None) -> tuple[Metric, ...]:
     )
 
 
-def _figure(interval: Interval) -> Figure:
+def _figure(interval: Found) -> Figure:
     why = "" if interval.value is not None else "undefined on these procedures"
-    return Figure(interval.value, interval.low, interval.high, interval.n_units, why)
+    return Figure(interval.value, interval.low, interval.high, interval.n, why)
 
 
 def comparison(evaluation: Evaluation) -> Comparison:

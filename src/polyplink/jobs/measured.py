@@ -20,9 +20,8 @@ from polyplink.evaluate import (
     retrieve,
     summarise,
 )
-from polyplink.evaluate.choosing import Spread, spread
 from polyplink.evaluate.counting_task import Counted, count_task, counted_scenes
-from polyplink.evaluate.intervals import Interval
+from polyplink.evaluate.intervals import Figure
 from polyplink.evaluate.tracking_scores import tracking_figures
 from polyplink.evaluate.tracking_table import look_at
 from polyplink.evaluate.tracklet_boxes import TrackletBoxes
@@ -80,16 +79,16 @@ class Asked:
     resamples: int = 10_000
 
 
-def of_interval(found: Interval, unit: str = "procedures") -> Measured:
+def of_interval(found: Figure, unit: str = "procedures") -> Measured:
     """A figure with its interval."""
     why = "" if found.value is not None else "undefined on these data"
-    return Measured(found.value, found.low, found.high, None, found.n_units, unit, why)
+    return Measured(found.value, found.low, found.high, None, found.n, unit, why)
 
 
-def of_spread(found: Spread) -> Measured:
+def of_spread(found: Figure) -> Measured:
     """A mean over procedures with its standard deviation."""
-    why = "" if found.mean is not None else "undefined on these data"
-    return Measured(found.mean, spread=found.sd, units=found.n, why=why)
+    why = "" if found.value is not None else "undefined on these data"
+    return Measured(found.value, spread=found.sd, units=found.n, why=why)
 
 
 def measure(
@@ -117,14 +116,14 @@ def measure(
     """
     asked, names = asked or Asked(), list(dict.fromkeys(wanted))
     unit = unit_rows(vectors)
-    found: dict[str, Interval] = {}
+    found: dict[str, Figure] = {}
     weights = draw_weights(len(samples.procedures), resamples=asked.resamples)
     if set(names) & set(RETRIEVAL):
         measures = retrieval_measures(retrieve(unit, samples), samples, weights)
-        found |= {name: measures[name].interval() for name in RETRIEVAL}
+        found |= {name: measures[name].figure() for name in RETRIEVAL}
     if set(names) & set(REID):
         measures = reid_measures(reidentify(unit, samples), samples, weights)
-        found |= {name: measures[name].interval() for name in REID}
+        found |= {name: measures[name].figure() for name in REID}
     result = {name: of_interval(found[name]) for name in names if name in found}
     clusterers = [c for c in CLUSTERERS if any(name.startswith(f"{c}/") for name in names)]
     if clusterers:
@@ -177,7 +176,9 @@ def _tracked(
         for fold, found in pairs
     ]
     return {
-        f"{name}/{figure}": of_spread(spread([float(found[figure]) for found in per_procedure]))
+        f"{name}/{figure}": of_spread(
+            Figure.mean_of([float(found[figure]) for found in per_procedure])
+        )
         for figure in TRACKING
     }
 
@@ -192,4 +193,4 @@ def _unclustered(samples: Samples) -> dict[str, Measured]:
         rates.append(float(mine.sum() / polyps) if polyps else None)
         several += polyps > 1
     no_pair = Measured(0.0 if several else None, spread=0.0, units=several)
-    return {"none/FR": of_spread(spread(rates)), "none/FPR": no_pair}
+    return {"none/FR": of_spread(Figure.mean_of(rates)), "none/FPR": no_pair}

@@ -10,7 +10,7 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.data import DataSet
 from polyplink.encoders import Embedder
 from polyplink.evaluate.alike import no_different
-from polyplink.evaluate.intervals import Interval
+from polyplink.evaluate.intervals import Figure as Found
 from polyplink.jobs.probing import PROBES, ProbeChoice, Probed, ProbeTask, probe_embedder, sides
 from polyplink.jobs.progress import Progress, silent
 from polyplink.report import Comparison, Figure, Method, Metric
@@ -163,8 +163,8 @@ def _with_figures(method: Method, reference: str, probed: ProbedTasks) -> Method
     return replace(method, figures=figures, differences=differences)
 
 
-def _figure(found: Interval) -> Figure:
-    return Figure(found.value, found.low, found.high, found.n_units)
+def _figure(found: Found) -> Figure:
+    return Figure(found.value, found.low, found.high, found.n)
 
 
 def probe_notes(probed: ProbedTasks) -> tuple[str, ...]:

@@ -353,7 +353,7 @@ def figures_csv(probed: Probed) -> str:
             "value": found.value,
             "low": found.low,
             "high": found.high,
-            "polyps": found.n_units,
+            "polyps": found.n,
             "published_figure": name == PROBES[probed.task].figure,
         }
         for name, found in probed.result.figures.items()

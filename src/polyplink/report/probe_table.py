@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from rich.table import Table
 
-from polyplink.evaluate import Interval
+from polyplink.evaluate import Figure
 from polyplink.report.formats import number
 
 MEANINGS = {
@@ -15,7 +15,7 @@ MEANINGS = {
 }
 
 
-def probe_table(task: str, figures: Mapping[str, Interval]) -> Table:
+def probe_table(task: str, figures: Mapping[str, Figure]) -> Table:
     """One row per figure: value, interval over polyps, their number.
 
     Args:
@@ -28,5 +28,5 @@ def probe_table(task: str, figures: Mapping[str, Interval]) -> Table:
     for name, found in figures.items():
         known = found.low is not None and found.high is not None
         ends = f"{number(found.low)} to {number(found.high)}" if known else ""
-        table.add_row(name, number(found.value), ends, str(found.n_units), MEANINGS.get(name, ""))
+        table.add_row(name, number(found.value), ends, str(found.n), MEANINGS.get(name, ""))
     return table
