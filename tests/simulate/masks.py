@@ -7,10 +7,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from polyplink.simulate.colon.projection import FIELD, LENS_CORNERS
+from polyplink.simulate.colon.surface import Lump, surface
 from polyplink.simulate.course.sight import MIN_AREA
-from polyplink.simulate.picture.lens import LENS_CORNERS
-from polyplink.simulate.picture.march import FAR, FIELD
-from polyplink.simulate.picture.scene import Lump, surface
+from polyplink.simulate.picture.march import FAR
 from polyplink.simulate.plan import Plan
 
 STEPS = 300

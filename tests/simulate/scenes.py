@@ -4,10 +4,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from polyplink.simulate.colon.polyp import draw_traits, place_lump, surface_maps, wall_frame
 from polyplink.simulate.picture.body import Skin
 from polyplink.simulate.picture.paint import paint_map
 from polyplink.simulate.picture.patient import Patient, draw_patient
-from polyplink.simulate.picture.polyp import draw_traits, place_lump, surface_maps, wall_frame
 
 
 class Kind(NamedTuple):

@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 
 from polyplink.data import DataSet, frame_stem, frames_folder, import_real_colon
 from polyplink.simulate import Preset, SimulatedProcedure, simulate
+from polyplink.simulate.colon.surface import to_lump
 from polyplink.simulate.course.sight import MIN_AREA
 from polyplink.simulate.crops import through_jpeg
+from polyplink.simulate.picture.appearance import Appearance, draw_appearance
 from polyplink.simulate.picture.body import make_body
-from polyplink.simulate.picture.dress import Scenery, dress
 from polyplink.simulate.picture.field import Field
 from polyplink.simulate.picture.march import Eyes, beams_of, march_windows
 from polyplink.simulate.picture.render import Renderer
-from polyplink.simulate.picture.scene import to_lump
 from polyplink.simulate.picture.window import Windows
 from polyplink.simulate.plan import Plan
 from tests.simulate.plans import mini_plan
@@ -73,11 +73,11 @@ class Written:
 
 
 def draw(
-    plan: Plan, scenery: Scenery, frames: NDArray[np.int64]
+    plan: Plan, appearance: Appearance, frames: NDArray[np.int64]
 ) -> tuple[NDArray[np.uint8], Masks]:
     """Whole frames of a procedure, and which polyp their pixels show."""
     whole = np.tile([0.0, 0.0, plan.spec.width, plan.spec.height], (len(frames), 1))
-    renderer = Renderer(plan, scenery, torch.device("cpu"))
+    renderer = Renderer(plan, appearance, torch.device("cpu"))
     return renderer.windows(frames, whole, (plan.spec.width, plan.spec.height))
 
 
@@ -87,7 +87,7 @@ def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     simulate(out, WRITTEN, request.param, workers=1)
     procedure = SimulatedProcedure.open(out, "001-001")
     every = np.arange(procedure.plan.spec.n_frames)
-    pictures, masks = draw(procedure.plan, procedure.renderer.scenery, every)
+    pictures, masks = draw(procedure.plan, procedure.renderer.appearance, every)
     return Written(out, import_real_colon(out).data, procedure, pictures, masks)
 
 
@@ -171,14 +171,14 @@ def test_no_frame_shows_a_polyp_after_its_removal(written: Written) -> None:
 def test_a_polyp_that_is_not_taken_away_is_found_out() -> None:
     """The camera does look at the place: were the polyp left there, its mask would show it."""
     plan = mini_plan(0)
-    scenery = dress(plan, 0)
+    appearance = draw_appearance(plan, 0)
     left = replace(plan, timeline=replace(plan.timeline, removed=(None,) * len(plan.lumps)))
     seen = []
     for polyp, gone in enumerate(plan.timeline.removed):
         assert gone is not None
         after = np.arange(gone, min(gone + 12, plan.spec.n_frames), 2)
-        assert not (draw(plan, scenery, after)[1] == polyp).any()
-        shown = after[(draw(left, scenery, after)[1] == polyp).any((1, 2))]
+        assert not (draw(plan, appearance, after)[1] == polyp).any()
+        shown = after[(draw(left, appearance, after)[1] == polyp).any((1, 2))]
         seen.append(shown_after(list(plan.timeline.removed), shown, polyp))
     assert sum(seen) > 0
 
@@ -196,7 +196,7 @@ def moved(plan: Plan, frame: int, to: int) -> Plan:
 
 def light_of(plan: Plan, frame: int) -> torch.Tensor:
     """The scene of a frame as light (3, h, w), before exposure, blur, water and noise."""
-    renderer = Renderer(plan, dress(plan, 0), torch.device("cpu"))
+    renderer = Renderer(plan, draw_appearance(plan, 0), torch.device("cpu"))
     size = plan.spec.width, plan.spec.height
     whole = Windows(torch.tensor([[0.0, 0.0, *size]]), size, size)
     with torch.inference_mode():
@@ -221,7 +221,9 @@ def test_the_same_pose_shows_the_same_surface_in_every_frame(seed: int) -> None:
     assert not torch.allclose(light_of(plan, second), here, rtol=0.05)  # another pose
 
 
-def surface_of(plan: Plan, scenery: Scenery, frame: int, polyp: int) -> tuple[torch.Tensor, ...]:
+def surface_of(
+    plan: Plan, appearance: Appearance, frame: int, polyp: int
+) -> tuple[torch.Tensor, ...]:
     """What a frame shows of a polyp, n points of it.
 
     Returns:
@@ -231,7 +233,7 @@ def surface_of(plan: Plan, scenery: Scenery, frame: int, polyp: int) -> tuple[to
     spec, path = plan.spec, plan.path
     frame_size = spec.width, spec.height
     whole = Windows(torch.tensor([[0.0, 0.0, *frame_size]]), frame_size, (240, 210))
-    bodies = [make_body(scenery.skins[polyp])]
+    bodies = [make_body(appearance.skins[polyp])]
     field = Field(plan.colon).near(bodies, list(plan.colon.calm))
     phase = torch.from_numpy(plan.conditions.phase[[frame]])
     position, rotation = (
@@ -263,8 +265,10 @@ def likeness(
 @pytest.mark.parametrize("seed", [0, 1])
 def test_a_polyp_keeps_its_surface_and_no_other_has_it(seed: int) -> None:
     plan = mini_plan(seed)
-    scenery = dress(plan, seed)
-    views = [[surface_of(plan, scenery, f, k) for f in frames_of(plan, k)[:2]] for k in (0, 1, 2)]
+    appearance = draw_appearance(plan, seed)
+    views = [
+        [surface_of(plan, appearance, f, k) for f in frames_of(plan, k)[:2]] for k in (0, 1, 2)
+    ]
     same = np.array([likeness(first, second) for first, second in views])
     other = np.array([likeness(views[k][0], views[k - 1][0]) for k in (0, 1, 2)])
     assert same.min() > 0.9

@@ -18,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 
 from polyplink.simulate import SimulatedProcedure, procedure_specs, smoke
 from polyplink.simulate.boxes import boxes_of
-from polyplink.simulate.picture.histology import draw_tissue
+from polyplink.simulate.colon.histology import draw_tissue
 from polyplink.simulate.plan import plan_procedure
 
 Floats = NDArray[np.float64]

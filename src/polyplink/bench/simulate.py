@@ -16,7 +16,7 @@ from polyplink.encoders import pick_device
 from polyplink.simulate.boxes import boxes_of
 from polyplink.simulate.cast import procedure_specs
 from polyplink.simulate.crops import one_thread
-from polyplink.simulate.picture.dress import dress
+from polyplink.simulate.picture.appearance import draw_appearance
 from polyplink.simulate.picture.field import Scene
 from polyplink.simulate.picture.march import FAR, SETTLED, Eyes, beams_of, march_windows, tiles
 from polyplink.simulate.picture.render import March, Renderer
@@ -59,7 +59,7 @@ def renderer(device: str, march: March = march_windows) -> Renderer:
     plan = dataclasses.replace(
         plan, spec=dataclasses.replace(spec, width=FRAME[0], height=FRAME[1])
     )
-    return Renderer(plan, dress(plan, 0), torch.device(device), march=march)
+    return Renderer(plan, draw_appearance(plan, 0), torch.device(device), march=march)
 
 
 def crops(device: str, count: int) -> Crops:

@@ -8,8 +8,8 @@ cut it; a blink and a removed polyp have none.
 import numpy as np
 import polars as pl
 
+from polyplink.simulate.colon.projection import project
 from polyplink.simulate.course.camera import Array, Index
-from polyplink.simulate.course.project import project
 from polyplink.simulate.course.sight import MIN_AREA, in_reach, shots_of
 from polyplink.simulate.plan import Plan, gone_from, lens_of
 

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from polyplink.core.errors import PolyplinkError
 from polyplink.simulate.cast import procedure_specs
 from polyplink.simulate.origin import read_origin
-from polyplink.simulate.picture.dress import dress
+from polyplink.simulate.picture.appearance import draw_appearance
 from polyplink.simulate.picture.render import Renderer
 from polyplink.simulate.plan import Plan, plan_procedure
 
@@ -85,7 +85,7 @@ class SimulatedProcedure:
         """Dress a planned procedure: colours and textures, seconds of work."""
         check_device(device)
         with one_thread():
-            return cls(plan, Renderer(plan, dress(plan, seed), torch.device(device)))
+            return cls(plan, Renderer(plan, draw_appearance(plan, seed), torch.device(device)))
 
     @classmethod
     def open(cls, source: Path, procedure_id: str, device: str = "cpu") -> Self:

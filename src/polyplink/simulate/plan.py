@@ -5,9 +5,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from polyplink.simulate.colon.outline import coarser, outline
+from polyplink.simulate.colon.polyp import Traits, draw_traits
+from polyplink.simulate.colon.projection import LENS_CORNERS, Lens, Outlines
+from polyplink.simulate.colon.surface import Colon, Lump, draw_colon
 from polyplink.simulate.course.camera import CameraPath, Index
 from polyplink.simulate.course.conditions import Conditions, draw_conditions
-from polyplink.simulate.course.outline import coarser, outline
 from polyplink.simulate.course.placing import (
     WAVE,
     WAVE_RATE,
@@ -16,14 +19,9 @@ from polyplink.simulate.course.placing import (
     draw_places,
     set_lump,
 )
-from polyplink.simulate.course.project import Bodies, Lens
 from polyplink.simulate.course.route import draw_phase, follow_route
 from polyplink.simulate.course.sight import Stage
 from polyplink.simulate.course.timeline import Timeline, draw_timeline
-from polyplink.simulate.picture.lens import LENS_CORNERS
-from polyplink.simulate.picture.patient import draw_colon
-from polyplink.simulate.picture.polyp import Traits, draw_traits
-from polyplink.simulate.picture.scene import Colon, Lump
 from polyplink.simulate.specs import Preset, ProcedureSpec
 from polyplink.simulate.streams import stream
 
@@ -40,7 +38,7 @@ class Plan:
         lumps: The body of each.
         path: The camera in every frame.
         conditions: What else every frame shows.
-        bodies: The outlines of the polyps, see `course.outline`.
+        bodies: The outlines of the polyps, see `colon.outline`.
         looks: (s,) index of the look that a frame belongs to, -1 between looks.
         failed: Indices of looks that do not show what they should; none, as a rule.
     """
@@ -52,7 +50,7 @@ class Plan:
     lumps: tuple[Lump, ...]
     path: CameraPath
     conditions: Conditions
-    bodies: Bodies
+    bodies: Outlines
     looks: Index
     failed: tuple[int, ...]
 
@@ -110,7 +108,7 @@ def plan_procedure(preset: Preset, seed: int, spec: ProcedureSpec) -> Plan:
     stage = Stage(
         colon=colon,
         lumps=lumps,
-        bodies=Bodies.of([coarser(body) for body in outlines]),
+        bodies=Outlines.of([coarser(body) for body in outlines]),
         lens=lens_of(spec),
         size=(spec.width, spec.height),
         removed=gone_from(timeline),
@@ -138,7 +136,7 @@ def plan_procedure(preset: Preset, seed: int, spec: ProcedureSpec) -> Plan:
         lumps=lumps,
         path=route.path,
         conditions=conditions,
-        bodies=Bodies.of(outlines),
+        bodies=Outlines.of(outlines),
         looks=route.look,
         failed=tuple(route.failed.tolist()),
     )

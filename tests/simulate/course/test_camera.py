@@ -5,6 +5,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from polyplink.simulate.colon.surface import draw_colon
 from polyplink.simulate.course.camera import (
     WANDER_RATE,
     CameraPath,
@@ -15,7 +16,6 @@ from polyplink.simulate.course.camera import (
     to_tube,
     wander,
 )
-from polyplink.simulate.picture.patient import draw_colon
 
 COLON = dataclasses.replace(draw_colon(np.random.default_rng(0)), wave=0.05, wave_rate=1.3)
 PLACES: st.SearchStrategy[np.ndarray] = st.lists(

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import torch
 
+from polyplink.simulate.colon.surface import centre_line, draw_colon
 from polyplink.simulate.course.camera import to_tube
 from polyplink.simulate.course.gaps import (
     AHEAD,
@@ -15,8 +16,6 @@ from polyplink.simulate.course.gaps import (
 )
 from polyplink.simulate.course.looks import look_times
 from polyplink.simulate.course.rotations import look_down
-from polyplink.simulate.picture.patient import draw_colon
-from polyplink.simulate.picture.scene import centre_line
 from tests.simulate.course.single_turns import angle_between
 
 COLON = draw_colon(np.random.default_rng(0))

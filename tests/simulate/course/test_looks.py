@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from polyplink.simulate.colon.surface import draw_colon
 from polyplink.simulate.course.looks import (
     AIM_LIMIT,
     FARTHEST,
@@ -18,7 +19,6 @@ from polyplink.simulate.course.looks import (
     link_poses,
     look_times,
 )
-from polyplink.simulate.picture.patient import draw_colon
 from tests.simulate.course.single_turns import angle_between
 
 COLON = draw_colon(np.random.default_rng(0))

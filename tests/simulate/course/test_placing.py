@@ -7,6 +7,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from polyplink.simulate.colon.projection import FOCAL
+from polyplink.simulate.colon.surface import draw_colon, wall_distance
 from polyplink.simulate.course.placing import (
     FAINT,
     SPACING,
@@ -17,9 +19,6 @@ from polyplink.simulate.course.placing import (
     draw_places,
     wall_axes,
 )
-from polyplink.simulate.course.project import FOCAL
-from polyplink.simulate.picture.patient import draw_colon
-from polyplink.simulate.picture.scene import wall_distance
 from tests.simulate.plans import mini_plan
 
 SIZES = st.lists(st.floats(1, 17), min_size=2, max_size=9)

@@ -2,9 +2,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from polyplink.simulate.colon.outline import coarser, outline
+from polyplink.simulate.colon.projection import Outlines
 from polyplink.simulate.course.camera import CameraPath
-from polyplink.simulate.course.outline import coarser, outline
-from polyplink.simulate.course.project import Bodies
 from polyplink.simulate.course.sight import (
     Stage,
     any_of,
@@ -30,7 +30,7 @@ def stage(plan: Plan) -> Stage:
     return Stage(
         plan.colon,
         plan.lumps,
-        Bodies.of(bodies),
+        Outlines.of(bodies),
         lens_of(plan.spec),
         (plan.spec.width, plan.spec.height),
         gone_from(plan.timeline),

@@ -1,7 +1,7 @@
 import torch
 
+from polyplink.simulate.colon.surface import MAP_EXTENT, Lump
 from polyplink.simulate.picture.body import Skin, make_body
-from polyplink.simulate.picture.scene import MAP_EXTENT, Lump
 
 SIZE = 41
 EDGE = torch.linspace(-MAP_EXTENT, MAP_EXTENT, SIZE)

@@ -7,7 +7,7 @@ import torch
 from polyplink.simulate.course.conditions import Conditions
 from polyplink.simulate.picture.effects import apply_effects, write_overlays
 from polyplink.simulate.picture.window import Windows
-from tests.simulate.picture.test_dress import SCENERY
+from tests.simulate.picture.test_appearance import SCENERY
 
 N = 20
 FRAME = (160, 128)

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 import torch
 
+from polyplink.simulate.colon.surface import Colon, Lump, centre_line, surface, to_material
 from polyplink.simulate.picture.body import Body, Skin, make_body
 from polyplink.simulate.picture.field import Field, Touch
-from polyplink.simulate.picture.scene import Colon, Lump, centre_line, surface, to_material
 
 COLON = Colon(
     bend=(0.9, 0.7),

@@ -5,7 +5,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from polyplink.simulate.picture.lens import LENS_CORNERS, inside_distance, lens_mask
+from polyplink.simulate.colon.projection import LENS_CORNERS
+from polyplink.simulate.picture.lens import inside_distance, lens_mask
 from polyplink.simulate.picture.window import Windows
 
 BRANDS = sorted(LENS_CORNERS)

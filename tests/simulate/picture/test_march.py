@@ -6,11 +6,11 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from polyplink.simulate.colon.projection import FIELD
 from polyplink.simulate.picture import march
 from polyplink.simulate.picture.field import Field
 from polyplink.simulate.picture.march import (
     FAR,
-    FIELD,
     SETTLE_ROUNDS,
     Beams,
     Eyes,

@@ -1,8 +1,8 @@
 import pytest
 import torch
 
+from polyplink.simulate.colon.surface import calm_place
 from polyplink.simulate.picture.numbers import Numbers, OwnNumbers, number
-from polyplink.simulate.picture.scene import calm_place
 from tests.simulate.picture.test_field import BODIES, CALM
 
 

@@ -3,8 +3,8 @@ import dataclasses
 import numpy as np
 import torch
 
+from polyplink.simulate.colon.polyp import Traits, draw_traits, surface_maps
 from polyplink.simulate.picture.paint import paint_map
-from polyplink.simulate.picture.polyp import Traits, draw_traits, surface_maps
 from tests.simulate.scenes import Kind
 
 TISSUE = torch.tensor([0.8, 0.35, 0.28])

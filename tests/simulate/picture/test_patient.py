@@ -5,8 +5,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polyplink.simulate.picture.patient import draw_colon, draw_patient
-from polyplink.simulate.picture.scene import centre_line, wall_radius
+from polyplink.simulate.colon.surface import centre_line, draw_colon, wall_radius
+from polyplink.simulate.picture.patient import draw_patient
 
 
 @given(st.integers(0, 2**32 - 1))

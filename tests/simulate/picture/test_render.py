@@ -6,7 +6,7 @@ import torch
 
 from polyplink.simulate.boxes import boxes_of
 from polyplink.simulate.picture import march
-from polyplink.simulate.picture.dress import dress
+from polyplink.simulate.picture.appearance import draw_appearance
 from polyplink.simulate.picture.field import Touch
 from polyplink.simulate.picture.march import FAR
 from polyplink.simulate.picture.render import Renderer, body_radius, polyp_pixels
@@ -20,7 +20,7 @@ WHOLE = (0.0, 0.0, float(WIDTH), float(HEIGHT))
 
 @functools.cache
 def renderer() -> Renderer:
-    return Renderer(PLAN, dress(PLAN, 0), torch.device("cpu"))
+    return Renderer(PLAN, draw_appearance(PLAN, 0), torch.device("cpu"))
 
 
 def boxed(count: int) -> np.ndarray:
@@ -71,7 +71,7 @@ def test_frames_that_show_different_polyps_may_be_drawn_together() -> None:
     frames = np.linspace(0, PLAN.spec.n_frames - 1, 24).astype(np.int64)
     images, polyps = draw(frames)
     assert len(np.unique(polyps)) > 2
-    together = Renderer(PLAN, dress(PLAN, 0), torch.device("cpu"))
+    together = Renderer(PLAN, draw_appearance(PLAN, 0), torch.device("cpu"))
     together.mixed, together.tile = True, together.batch
     mixed, same = together.windows(frames, np.tile(WHOLE, (len(frames), 1)), (WIDTH, HEIGHT))
     off = np.abs(mixed.astype(int) - images)
@@ -84,7 +84,7 @@ def test_a_gpu_is_waited_for_as_often_however_many_frames_there_are(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(march, "SETTLE_ROUNDS", {"cpu": march.SETTLE_ROUNDS["cuda"]})
-    together = Renderer(PLAN, dress(PLAN, 0), torch.device("cpu"))
+    together = Renderer(PLAN, draw_appearance(PLAN, 0), torch.device("cpu"))
     together.mixed, together.tile = True, together.batch
     waits = []
     for count in (6, 48):
@@ -100,7 +100,7 @@ def test_a_gpu_is_waited_for_as_often_however_many_frames_there_are(
 
 def test_a_wound_is_drawn_only_once_it_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """It costs nothing before; pictures without it are the same bytes."""
-    scar = renderer().scenery.scars[0]
+    scar = renderer().appearance.scars[0]
     frames = np.array([scar.since - 1, scar.since])
     every = renderer()._windows(np.tile(WHOLE, (2, 1)), (WIDTH, HEIGHT))
     monkeypatch.setattr("polyplink.simulate.picture.render.in_windows", all_of)

@@ -3,7 +3,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from polyplink.simulate.picture.march import FOCAL
+from polyplink.simulate.colon.projection import FOCAL
 from polyplink.simulate.picture.visible import groups, in_windows
 from polyplink.simulate.picture.window import Windows
 

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from polyplink.simulate.picture.scene import Colon, centre_line, to_world
+from polyplink.simulate.colon.surface import Colon, centre_line, to_world
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from polyplink.simulate.colon.projection import FOCAL
+from polyplink.simulate.colon.surface import MM_PER_UNIT
 from polyplink.simulate.course.camera import CameraPath, wander
-from polyplink.simulate.course.project import FOCAL
 from polyplink.simulate.course.timeline import Timeline
-from polyplink.simulate.picture.scene import MM_PER_UNIT
 from polyplink.simulate.specs import ProcedureSpec
 
 Array = NDArray[np.float64]

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from polyplink.simulate.colon.surface import Colon
 from polyplink.simulate.course.camera import Array, Index, from_tube, smooth, to_tube, wander
 from polyplink.simulate.course.rotations import look_along, turn_between, turn_own, unit
-from polyplink.simulate.picture.scene import Colon
 
 BLINK_GAP = 5  # frames: a shorter gap is a blink as a whole
 TURN_GAP = 240  # frames: a longer one is spent elsewhere

@@ -11,6 +11,8 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from polyplink.simulate.colon.projection import FOCAL
+from polyplink.simulate.colon.surface import Colon
 from polyplink.simulate.course.camera import (
     WANDER_RATE,
     Array,
@@ -19,9 +21,7 @@ from polyplink.simulate.course.camera import (
     carry,
     wander,
 )
-from polyplink.simulate.course.project import FOCAL
 from polyplink.simulate.course.rotations import look_down, turn_own
-from polyplink.simulate.picture.scene import Colon
 
 WIDTH = (0.335, 0.46)  # median and log sd over looks of the share of the frame a polyp is wide
 PAIR_WIDTH = (0.6, 0.9)  # share that two polyps in one view take together

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
+from polyplink.simulate.colon.polyp import Traits, place_lump, surface_maps, wall_frame
+from polyplink.simulate.colon.projection import FOCAL
+from polyplink.simulate.colon.surface import MM_PER_UNIT, Colon, Lump
 from polyplink.simulate.course.camera import Array
-from polyplink.simulate.course.project import FOCAL
-from polyplink.simulate.picture.polyp import Traits, place_lump, surface_maps, wall_frame
-from polyplink.simulate.picture.scene import MM_PER_UNIT, Colon, Lump
 
 SPACING = (4.5, 6.0)  # units between one polyp and the next along the withdrawal
 WAVE = (0.03, 0.06)  # size of the peristaltic wave

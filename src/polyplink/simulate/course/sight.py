@@ -6,10 +6,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from polyplink.simulate.course.camera import Array, CameraPath, Index
-from polyplink.simulate.course.outline import COARSE_AROUND, COARSE_DOWN
-from polyplink.simulate.course.project import Bodies, Lens, project, shots
-from polyplink.simulate.picture.scene import (
+from polyplink.simulate.colon.outline import COARSE_AROUND, COARSE_DOWN
+from polyplink.simulate.colon.projection import Lens, Outlines, project, shots
+from polyplink.simulate.colon.surface import (
     Colon,
     Lump,
     lump_distance,
@@ -17,6 +16,7 @@ from polyplink.simulate.picture.scene import (
     to_world,
     wall_distance,
 )
+from polyplink.simulate.course.camera import Array, CameraPath, Index
 
 Mask = NDArray[np.bool_]
 
@@ -45,7 +45,7 @@ class Stage:
 
     colon: Colon
     lumps: tuple[Lump, ...]
-    bodies: Bodies
+    bodies: Outlines
     lens: Lens
     size: tuple[int, int]
     removed: Index
@@ -73,7 +73,7 @@ def shots_of(colon: Colon, path: CameraPath, phase: Array) -> Array:
 
 
 def in_reach(
-    bodies: Bodies, removed: Index, path: CameraPath, frames: Index
+    bodies: Outlines, removed: Index, path: CameraPath, frames: Index
 ) -> tuple[Index, Index]:
     """All pairs of a frame and a polyp that is there and near enough along the tube.
 
@@ -214,6 +214,6 @@ def _spread(here: torch.Tensor, flags: torch.Tensor) -> torch.Tensor:
     return out
 
 
-def body_points(bodies: Bodies, index: int) -> Array:
+def body_points(bodies: Outlines, index: int) -> Array:
     """The surface points (m, 7) of one body."""
     return bodies.points[bodies.starts[index, 0] : bodies.starts[index + 1, 0]]

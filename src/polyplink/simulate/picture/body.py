@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from polyplink.simulate.picture.scene import MAP_EXTENT, Lump
+from polyplink.simulate.colon.surface import MAP_EXTENT, Lump
 
 
 @dataclass(frozen=True)

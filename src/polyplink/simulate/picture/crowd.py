@@ -15,10 +15,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from polyplink.simulate.colon.surface import Colon
 from polyplink.simulate.picture.body import Body, Shape
 from polyplink.simulate.picture.field import Field, Touch
 from polyplink.simulate.picture.numbers import Numbers, OwnNumbers
-from polyplink.simulate.picture.scene import Colon
 
 AWAY = 1e4  # units from everything, where whatever fills an empty place is
 NO_STALK = (-1e6, 0.0, 1.0)  # a stalk so thin that none of it is ever the nearest

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
+from polyplink.simulate.colon.texture import periodic_noise
 from polyplink.simulate.picture.blur import defocus
-from polyplink.simulate.picture.texture import periodic_noise
 from polyplink.simulate.picture.veil import read_clouds
 from polyplink.simulate.picture.window import Windows, colour_like, onto
 

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from polyplink.simulate.course.conditions import Conditions
+from polyplink.simulate.picture.appearance import Appearance
 from polyplink.simulate.picture.blink import blinded
 from polyplink.simulate.picture.blur import LEAST, defocus, smear
-from polyplink.simulate.picture.dress import Scenery
 from polyplink.simulate.picture.drops import water
 from polyplink.simulate.picture.instrument import Reach, draw_instruments
 from polyplink.simulate.picture.overlays import badge, clock, write_label
@@ -60,7 +60,11 @@ def blur_frames(images: Tensor, frames: Indices, windows: Windows, conditions: C
 
 
 def veil_frames(
-    images: Tensor, frames: Indices, windows: Windows, conditions: Conditions, scenery: Scenery
+    images: Tensor,
+    frames: Indices,
+    windows: Windows,
+    conditions: Conditions,
+    appearance: Appearance,
 ) -> None:
     """Smoke and water, in place; see `apply_effects`."""
     haze, splash = conditions.haze[frames], conditions.splash[frames]
@@ -68,18 +72,22 @@ def veil_frames(
     def smoky(some: Tensor, which: Indices) -> Tensor:
         strength = onto(haze[which], some.device)
         drift = _drift(frames[which], some.device)
-        return smoke(some, strength, read_clouds(scenery.clouds, windows.some(which), drift)[0])
+        return smoke(some, strength, read_clouds(appearance.clouds, windows.some(which), drift)[0])
 
     def wet(some: Tensor, which: Indices) -> Tensor:
         run = _drift(frames[which], some.device, RUN)
-        return water(some, splash[which], scenery.drops, run, windows.some(which))
+        return water(some, splash[which], appearance.drops, run, windows.some(which))
 
     _change(images, haze > 0, smoky)
     _change(images, splash > 0, wet)
 
 
 def apply_effects(
-    images: Tensor, frames: Indices, windows: Windows, conditions: Conditions, scenery: Scenery
+    images: Tensor,
+    frames: Indices,
+    windows: Windows,
+    conditions: Conditions,
+    appearance: Appearance,
 ) -> Tensor:
     """Everything before the lens' own mask.
 
@@ -88,14 +96,14 @@ def apply_effects(
         frames: (s,) which frames these are.
         windows: The part of each that is drawn.
         conditions: Of all frames of the procedure.
-        scenery: Its look, on the images' device.
+        appearance: Its look, on the images' device.
 
     Returns:
         The images.
     """
     blink = conditions.blink[frames]
     blur_frames(images, frames, windows, conditions)
-    veil_frames(images, frames, windows, conditions, scenery)
+    veil_frames(images, frames, windows, conditions, appearance)
     tools = conditions.instrument[frames]
 
     def armed(some: Tensor, which: Indices) -> Tensor:
@@ -103,10 +111,10 @@ def apply_effects(
         return draw_instruments(some, windows.some(which), Reach(reach, angle, kind))
 
     def blinking(some: Tensor, which: Indices) -> Tensor:
-        kind = onto(scenery.blinks[frames[which]], some.device)
+        kind = onto(appearance.blinks[frames[which]], some.device)
         drift = 3 * _drift(frames[which], some.device)
-        cloud = read_clouds(scenery.clouds, windows.some(which), drift, BLINK_ZOOM)
-        return blinded(kind, cloud, scenery.patient.wall)
+        cloud = read_clouds(appearance.clouds, windows.some(which), drift, BLINK_ZOOM)
+        return blinded(kind, cloud, appearance.patient.wall)
 
     _change(images, (tools[:, 0] > 0) & ~blink, armed)
     _change(images, blink, blinking)
@@ -114,7 +122,11 @@ def apply_effects(
 
 
 def write_overlays(
-    images: Tensor, frames: Indices, windows: Windows, conditions: Conditions, scenery: Scenery
+    images: Tensor,
+    frames: Indices,
+    windows: Windows,
+    conditions: Conditions,
+    appearance: Appearance,
 ) -> None:
     """The processor's writing in the corners, in place, after the lens' mask.
 
@@ -123,13 +135,13 @@ def write_overlays(
         frames: (s,) which frames these are.
         windows: The part of each that is drawn.
         conditions: Of all frames of the procedure.
-        scenery: Its look.
+        appearance: Its look.
     """
     tall = windows.frame[1] / windows.frame[0]
     edges = (windows.edges / windows.frame[0]).tolist()
     for index, frame in enumerate(frames.tolist()):
-        if scenery.brand == "Fujifilm":
-            label = clock(scenery.start, int(frame / scenery.fps))
+        if appearance.brand == "Fujifilm":
+            label = clock(appearance.start, int(frame / appearance.fps))
         elif conditions.near[frame]:
             label = badge(tall)
         else:

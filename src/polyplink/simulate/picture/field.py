@@ -18,9 +18,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from polyplink.simulate.picture.body import Body, Number, Shape
-from polyplink.simulate.picture.numbers import Numbers, OwnNumbers
-from polyplink.simulate.picture.scene import (
+from polyplink.simulate.colon.surface import (
     CALM_DEPTH,
     CALM_RADIUS,
     LUMP_BOUND,
@@ -33,6 +31,8 @@ from polyplink.simulate.picture.scene import (
     centre_line,
     join,
 )
+from polyplink.simulate.picture.body import Body, Number, Shape
+from polyplink.simulate.picture.numbers import Numbers, OwnNumbers
 
 Vector = tuple[Tensor, Tensor, Tensor]
 Place = tuple[Number, Number, Number]

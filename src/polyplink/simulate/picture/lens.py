@@ -5,46 +5,15 @@ cuts large corners off, Fujifilm rounds smaller ones (REAL-Colon, Scientific Dat
 """
 
 import math
-from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 import torch
 from torch import Tensor
 
+from polyplink.simulate.colon.projection import RIGHT_LOWER
 from polyplink.simulate.picture.window import Windows
 
-Corner = tuple[float, float]
-
 VIGNETTE = 0.24  # of the light is missing in the middle of each edge, twice that in the corners
-ASPECT = 1.28  # about what released frames have; makes the rounded corners round
-
-
-def _cut(legs: float) -> list[Corner]:
-    """The right lower corner cut off straight; legs in shares of the width."""
-    return [(1.0, 1 - legs * ASPECT), (1 - legs, 1.0)]
-
-
-def _rounded(radius: float, steps: int) -> list[Corner]:
-    """The right lower corner rounded; radius in shares of the width."""
-    turns = [0.5 * math.pi * step / steps for step in range(steps + 1)]
-    return [
-        (1 - radius * (1 - math.cos(t)), 1 - radius * ASPECT * (1 - math.sin(t))) for t in turns
-    ]
-
-
-def _all_four(corner: Sequence[Corner]) -> tuple[Corner, ...]:
-    """The polygon whose corners all look like the right lower one."""
-    right = [*((x, 1 - y) for x, y in reversed(corner)), *corner]  # downwards
-    return (*right, *((1 - x, y) for x, y in reversed(right)))
-
-
-_RIGHT_LOWER: Mapping[str, list[Corner]] = {
-    "Olympus": _cut(0.165),
-    "Fujifilm": _rounded(0.21, 3),
-}
-LENS_CORNERS: Mapping[str, tuple[Corner, ...]] = {
-    brand: _all_four(corner) for brand, corner in _RIGHT_LOWER.items()
-}
 
 
 def inside_distance(brand: str, windows: Windows) -> Tensor:
@@ -61,7 +30,7 @@ def inside_distance(brand: str, windows: Windows) -> Tensor:
     x = 0.5 + (windows.x - 0.5).abs()  # (s, w) folded to the right
     y = 0.5 * tall + (windows.y - 0.5 * tall).abs()  # (s, h) folded down
     inside: Tensor | None = None
-    for (x0, y0), (x1, y1) in pairwise(_RIGHT_LOWER[brand]):
+    for (x0, y0), (x1, y1) in pairwise(RIGHT_LOWER[brand]):
         across, down = (y1 - y0) * tall, x0 - x1  # the outward normal
         norm = math.hypot(across, down)
         part_x = scale * (across / norm) * (x0 - x)  # (s, w)

@@ -15,12 +15,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from polyplink.simulate.colon.projection import FOCAL
 from polyplink.simulate.picture.field import Scene
 from polyplink.simulate.picture.window import Windows
 
-FIELD = math.radians(88.0)  # horizontal field of view
 FAR = 9.0  # units; further away nothing is lit
-FOCAL = 0.5 / math.tan(FIELD / 2)  # shares of the frame's width
 LEVELS = ((8, 16), (4, 4), (2, 3))  # pixels along a cell, steps of its cone
 WIDEN = 1.0  # half a cell's diagonal is 0.71 of its edge; distances are bounds, but not strictly
 SLANT, STEEPEST = 0.35, 2.0  # what a secant's slope is kept between

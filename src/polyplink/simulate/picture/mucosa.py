@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from polyplink.simulate.picture.texture import bubbles, periodic_noise, residue_film, vessel_net
+from polyplink.simulate.colon.texture import bubbles, periodic_noise, residue_film, vessel_net
 
 TEXELS = 384  # once around the lumen, 0.3 mm each
 FINE_TEXELS = 256

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from polyplink.simulate.picture.body import Body
-from polyplink.simulate.picture.scene import (
+from polyplink.simulate.colon.surface import (
     CALM_DEPTH,
     CALM_RADIUS,
     LUMP_BOUND,
@@ -18,6 +17,7 @@ from polyplink.simulate.picture.scene import (
     Colon,
     calm_place,
 )
+from polyplink.simulate.picture.body import Body
 
 Number = Tensor  # without dimensions: a float would be made one in every call
 

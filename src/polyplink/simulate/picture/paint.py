@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from polyplink.simulate.picture.polyp import Traits
+from polyplink.simulate.colon.polyp import Traits
 
 # How much a groove, a pale patch, a vessel and mucus change red, green and blue.
 GROOVE = (0.45, 1.0, 0.95)

@@ -1,14 +1,13 @@
 """One patient's colon: its tube, the colour and texture of its mucosa, its wetness."""
 
-import math
 from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from polyplink.simulate.colon.surface import Colon, draw_colon
 from polyplink.simulate.picture.mucosa import Mucosa, Wall, draw_mucosa
-from polyplink.simulate.picture.scene import Colon
 
 WALL = (0.90, 0.27, 0.175)  # linear RGB of a mean wall
 VESSEL = (0.74, 0.40, 0.45)  # factors on it
@@ -42,22 +41,6 @@ class Patient:
             wall=self.wall.to(device),
             tissue=self.tissue.to(device),
         )
-
-
-def draw_colon(rng: np.random.Generator) -> Colon:
-    """Draw one patient's tube."""
-    phase = rng.uniform(0, 2 * math.pi, 4)
-    return Colon(
-        bend=(float(rng.uniform(0.6, 1.1)), float(rng.uniform(0.6, 1.1))),
-        bend_rate=(float(rng.uniform(0.45, 0.65)), float(rng.uniform(0.5, 0.75))),
-        bend_phase=(float(phase[0]), float(phase[1])),
-        fold_rate=float(rng.uniform(4.2, 5.6)),
-        fold_phase=float(phase[2]),
-        fold_depth=float(rng.uniform(0.2, 0.3)),
-        fold_tilt=float(rng.uniform(-0.8, 0.8)),
-        corner_depth=float(rng.uniform(0.03, 0.08)),
-        corner_phase=float(phase[3]),
-    )
 
 
 def draw_patient(rng: np.random.Generator, bbps: float = 8.5) -> Patient:

@@ -11,10 +11,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from polyplink.simulate.colon.surface import CALM_RADIUS, Lump
+from polyplink.simulate.picture.appearance import Appearance
 from polyplink.simulate.picture.body import make_body
 from polyplink.simulate.picture.crowd import Crowd, in_places
 from polyplink.simulate.picture.develop import automatic_gains, develop
-from polyplink.simulate.picture.dress import Scenery
 from polyplink.simulate.picture.effects import apply_effects, write_overlays
 from polyplink.simulate.picture.field import Field, Scene, Touch
 from polyplink.simulate.picture.grain import read_grain
@@ -22,7 +23,6 @@ from polyplink.simulate.picture.lens import lens_mask
 from polyplink.simulate.picture.light import Wound, light, normals, surface_colour
 from polyplink.simulate.picture.march import FAR, Beams, Eyes, beams_of, march_windows, tiles
 from polyplink.simulate.picture.scar import REACH
-from polyplink.simulate.picture.scene import CALM_RADIUS, Lump
 from polyplink.simulate.picture.visible import groups, in_windows
 from polyplink.simulate.picture.window import Windows, onto
 from polyplink.simulate.plan import Plan
@@ -64,32 +64,39 @@ class Renderer:
 
     Args:
         plan: What is where and when.
-        scenery: What it looks like.
+        appearance: What it looks like.
         device: Where to draw. A GPU gives other bytes than a CPU.
         march: Finds depths, as `march_windows` does.
     """
 
     def __init__(
-        self, plan: Plan, scenery: Scenery, device: torch.device, *, march: March = march_windows
+        self,
+        plan: Plan,
+        appearance: Appearance,
+        device: torch.device,
+        *,
+        march: March = march_windows,
     ) -> None:
         self.plan, self.device, self._march = plan, device, march
-        self.scenery = scenery.to(device)
+        self.appearance = appearance.to(device)
         self.batch, self.tile = BATCH[device.type], TILE[device.type]
         self.mixed = MIXED[device.type]
         self._field = Field(plan.colon)
-        self._bodies = [make_body(skin) for skin in self.scenery.skins]
+        self._bodies = [make_body(skin) for skin in self.appearance.skins]
         self._crowd = Crowd(plan.colon, self._bodies, device)
         # The wave moves what is on the wall by as much as this.
         margin = 1.3 * plan.colon.wave
         spheres = [(lump.centre.tolist(), body_radius(lump) + margin) for lump in plan.lumps]
         spheres += [(list(place), CALM_REACH) for place in plan.colon.calm]
-        spheres += [(scar.place.tolist(), REACH * scar.radius + margin) for scar in scenery.scars]
+        spheres += [
+            (scar.place.tolist(), REACH * scar.radius + margin) for scar in appearance.scars
+        ]
         self._centres = np.array([centre for centre, _ in spheres], float).reshape(-1, 3)
         self._radii = np.array([radius for _, radius in spheres], float)
         self._removed = np.array(
             [plan.spec.n_frames if r is None else r for r in plan.timeline.removed], np.int64
         )
-        self._since = np.array([scar.since for scar in scenery.scars], np.int64)
+        self._since = np.array([scar.since for scar in appearance.scars], np.int64)
 
     def windows(
         self, frames: Frames, windows: NDArray[np.float64], size: tuple[int, int]
@@ -128,13 +135,13 @@ class Renderer:
         self, frames: Frames, windows: Windows, drawn: Drawn, gains: Tensor
     ) -> tuple[Tensor, Tensor]:
         """Images (s, h, w, 3) uint8 and polyps (s, h, w) int8."""
-        conditions, scenery = self.plan.conditions, self.scenery
+        conditions, appearance = self.plan.conditions, self.appearance
         images = develop(drawn.linear, gains, self._tensor(self.plan.path.whites[frames]))
-        images = apply_effects(images, frames, windows, conditions, scenery)
-        through, inside = lens_mask(scenery.brand, windows)
+        images = apply_effects(images, frames, windows, conditions, appearance)
+        through, inside = lens_mask(appearance.brand, windows)
         images = images.mul_(through)
-        write_overlays(images, frames, windows, conditions, scenery)
-        images += read_grain(scenery.grain, frames, windows)
+        write_overlays(images, frames, windows, conditions, appearance)
+        images += read_grain(appearance.grain, frames, windows)
         pixels = images.mul_(255).add_(0.5).clamp_(0, 255).to(torch.uint8)
         return pixels.permute(1, 2, 3, 0).contiguous(), torch.where(inside, drawn.polyps, -1)
 
@@ -230,13 +237,13 @@ class Renderer:
             yield some, drawn
 
     def _light(self, beams: Beams, depth: Tensor, touch: Touch, wounds: Sequence[Wound]) -> Tensor:
-        patient = self.scenery.patient
+        patient = self.appearance.patient
         colour, relief = surface_colour(patient, touch, wounds, depth * beams.width)
         return light(patient, colour, normals(touch, relief), beams.directions, depth)
 
     def _wound(self, index: int, frames: Frames) -> Wound:
-        scar = self.scenery.scars[index]
-        since = (frames - scar.since) / self.scenery.fps
+        scar = self.appearance.scars[index]
+        since = (frames - scar.since) / self.appearance.fps
         return Wound(scar, self._tensor(since)[:, None])
 
     def _tensor(self, values: NDArray[np.floating]) -> Tensor:

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from polyplink.simulate.colon.texture import periodic_noise
 from polyplink.simulate.picture.mucosa import read_tile
-from polyplink.simulate.picture.texture import periodic_noise
 from polyplink.simulate.picture.window import Windows, colour_like
 
 CLOUD_TEXELS = 96

@@ -3,7 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from polyplink.simulate.picture.march import FAR, FOCAL
+from polyplink.simulate.colon.projection import FOCAL
+from polyplink.simulate.picture.march import FAR
 from polyplink.simulate.picture.window import Windows
 
 Array = NDArray[np.float64]

@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 import torch
 
+from polyplink.simulate.colon.polyp import FORMS, draw_traits
+from polyplink.simulate.colon.still_surface import StillSurface
+from polyplink.simulate.colon.surface import Colon, Lump, draw_colon, surface
 from polyplink.simulate.course.placing import Place, calm_at, set_lump
-from polyplink.simulate.course.still_surface import StillSurface
-from polyplink.simulate.picture.patient import draw_colon
-from polyplink.simulate.picture.polyp import FORMS, draw_traits
-from polyplink.simulate.picture.scene import Colon, Lump, surface
 from polyplink.simulate.specs import PolypSpec
 
 

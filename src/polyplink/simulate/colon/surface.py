@@ -17,6 +17,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -64,6 +65,22 @@ class Colon:
     wave: float = 0.0
     wave_rate: float = 0.0
     calm: tuple[tuple[float, float, float], ...] = ()
+
+
+def draw_colon(rng: np.random.Generator) -> Colon:
+    """Draw one patient's tube."""
+    phase = rng.uniform(0, 2 * math.pi, 4)
+    return Colon(
+        bend=(float(rng.uniform(0.6, 1.1)), float(rng.uniform(0.6, 1.1))),
+        bend_rate=(float(rng.uniform(0.45, 0.65)), float(rng.uniform(0.5, 0.75))),
+        bend_phase=(float(phase[0]), float(phase[1])),
+        fold_rate=float(rng.uniform(4.2, 5.6)),
+        fold_phase=float(phase[2]),
+        fold_depth=float(rng.uniform(0.2, 0.3)),
+        fold_tilt=float(rng.uniform(-0.8, 0.8)),
+        corner_depth=float(rng.uniform(0.03, 0.08)),
+        corner_phase=float(phase[3]),
+    )
 
 
 @dataclass(frozen=True)

@@ -7,20 +7,51 @@ behind the camera; see `lens_boxes`.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from polyplink.simulate.course.lens_boxes import widen_boxes
-from polyplink.simulate.course.patches import Array, Index, Patches, cut_up, join_patches
-from polyplink.simulate.picture.march import FIELD
+from polyplink.simulate.colon.lens_boxes import widen_boxes
+from polyplink.simulate.colon.patches import Array, Index, Patches, cut_up, join_patches
 
+FIELD = math.radians(88.0)  # horizontal field of view
 FOCAL = 0.5 / math.tan(FIELD / 2)  # of the camera, in frame widths
+Corner = tuple[float, float]
+
+ASPECT = 1.28  # about what released frames have; makes the rounded corners round
+
+
+def _cut(legs: float) -> list[Corner]:
+    """The right lower corner cut off straight; legs in shares of the width."""
+    return [(1.0, 1 - legs * ASPECT), (1 - legs, 1.0)]
+
+
+def _rounded(radius: float, steps: int) -> list[Corner]:
+    """The right lower corner rounded; radius in shares of the width."""
+    turns = [0.5 * math.pi * step / steps for step in range(steps + 1)]
+    return [
+        (1 - radius * (1 - math.cos(t)), 1 - radius * ASPECT * (1 - math.sin(t))) for t in turns
+    ]
+
+
+def _all_four(corner: Sequence[Corner]) -> tuple[Corner, ...]:
+    """The polygon whose corners all look like the right lower one."""
+    right = [*((x, 1 - y) for x, y in reversed(corner)), *corner]  # downwards
+    return (*right, *((1 - x, y) for x, y in reversed(right)))
+
+
+RIGHT_LOWER: Mapping[str, list[Corner]] = {
+    "Olympus": _cut(0.165),
+    "Fujifilm": _rounded(0.21, 3),
+}
+LENS_CORNERS: Mapping[str, tuple[Corner, ...]] = {
+    brand: _all_four(corner) for brand, corner in RIGHT_LOWER.items()
+}
 
 
 @dataclass(frozen=True)
-class Body:
+class Outline:
     """What of a polyp is projected, in material coordinates as the wave carries them.
 
     Attributes:
@@ -38,7 +69,7 @@ class Body:
 
 
 @dataclass(frozen=True)
-class Bodies:
+class Outlines:
     """Several bodies in one piece; where each begins in `starts` (k + 1, 3).
 
     Attributes:
@@ -56,7 +87,7 @@ class Bodies:
     starts: Index
 
     @staticmethod
-    def of(bodies: Sequence[Body]) -> "Bodies":
+    def of(bodies: Sequence[Outline]) -> "Outlines":
         """Put bodies together."""
         cut = [cut_up(b.points, b.triangles) for b in bodies]
         sizes = [
@@ -66,8 +97,8 @@ class Bodies:
         starts[1:] = np.cumsum(np.array(sizes, np.int64).reshape(-1, 3), axis=0)
         if not bodies:
             none = np.zeros(0, np.int64)
-            return Bodies(np.zeros((0, 7)), none, np.zeros((0, 8)), join_patches([]), starts)
-        return Bodies(
+            return Outlines(np.zeros((0, 7)), none, np.zeros((0, 8)), join_patches([]), starts)
+        return Outlines(
             np.concatenate([b.points for b in bodies]),
             np.concatenate([b.hull for b in bodies]),
             np.stack([b.ball for b in bodies]),
@@ -122,7 +153,7 @@ def shots(positions: Array, rotations: Array, wave: float, phase: Array) -> Arra
     return np.concatenate([positions, rotations.reshape(-1, 9), shift], axis=1, dtype=np.float64)
 
 
-def project(bodies: Bodies, cameras: Array, lens: Lens, frames: Index, which: Index) -> Array:
+def project(bodies: Outlines, cameras: Array, lens: Lens, frames: Index, which: Index) -> Array:
     """Boxes of bodies in the picture.
 
     Args:

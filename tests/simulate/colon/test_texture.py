@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from polyplink.simulate.picture.texture import (
+from polyplink.simulate.colon.texture import (
     bubble_stamp,
     bubbles,
     periodic_noise,

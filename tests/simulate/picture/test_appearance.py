@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 import torch
 
-from polyplink.simulate.picture.dress import dress
-from polyplink.simulate.picture.patient import draw_colon
-from polyplink.simulate.picture.polyp import draw_traits, place_lump, surface_maps, wall_frame
+from polyplink.simulate.colon.polyp import draw_traits, place_lump, surface_maps, wall_frame
+from polyplink.simulate.colon.surface import draw_colon
+from polyplink.simulate.picture.appearance import draw_appearance
 from polyplink.simulate.plan import Plan
 from tests.simulate.scenes import Kind
 
@@ -34,11 +34,11 @@ def planned(n: int = 20) -> Plan:
 
 
 PLAN = planned()
-SCENERY = dress(PLAN, 3)
+SCENERY = draw_appearance(PLAN, 3)
 
 
 def test_the_same_plan_and_seed_give_the_same_look() -> None:
-    again, other = dress(PLAN, 3), dress(PLAN, 4)
+    again, other = draw_appearance(PLAN, 3), draw_appearance(PLAN, 4)
     assert torch.equal(again.patient.mucosa.coarse, SCENERY.patient.mucosa.coarse)
     assert torch.equal(again.skins[1].paint, SCENERY.skins[1].paint)
     assert (again.start, again.blinks.tolist()) == (SCENERY.start, SCENERY.blinks.tolist())
@@ -66,7 +66,7 @@ def test_polyps_of_one_patient_share_its_colour() -> None:
     red = [
         [float(skin.paint[0].mean() / skin.paint[1].mean()) for skin in look.skins]
         + [float(look.patient.tissue[0] / look.patient.tissue[1])]
-        for look in (dress(PLAN, seed) for seed in range(5))
+        for look in (draw_appearance(PLAN, seed) for seed in range(5))
     ]
     first, second, patient = np.array(red).T
     assert np.corrcoef(first, patient)[0, 1] > 0.9

@@ -4,8 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
 
-from polyplink.simulate.course.outline import _grid_triangles, _hull
-from polyplink.simulate.course.project import Bodies, Body, Lens, project, shots
+from polyplink.simulate.colon.outline import _grid_triangles, _hull
+from polyplink.simulate.colon.projection import Lens, Outline, Outlines, project, shots
 
 LENSES = {
     "whole": ((0.0, 0.0), (1.0, 0.0), (1.0, 1.0), (0.0, 1.0)),
@@ -24,7 +24,7 @@ ROWS, COLUMNS = 20, 36
 WAVE = 0.06
 
 
-def body_of(rng: np.random.Generator, offset: np.ndarray) -> Body:
+def body_of(rng: np.random.Generator, offset: np.ndarray) -> Outline:
     """A lumpy cap of many triangles, which a wave carries."""
     tilt = np.linspace(0, 2.6, ROWS)[:, None]
     turn = np.linspace(0, 2 * np.pi, COLUMNS, endpoint=False)
@@ -42,7 +42,7 @@ def body_of(rng: np.random.Generator, offset: np.ndarray) -> Body:
     )
     reach = 1.3 * np.linalg.norm(points, axis=1).max()
     hull = np.arange(len(at)) if rng.random() < 0.5 else _hull(points)
-    return Body(seven, _grid_triangles(ROWS, COLUMNS), hull, np.append(middle, reach))
+    return Outline(seven, _grid_triangles(ROWS, COLUMNS), hull, np.append(middle, reach))
 
 
 def clipped(corners: np.ndarray, planes: np.ndarray) -> np.ndarray:
@@ -60,7 +60,7 @@ def clipped(corners: np.ndarray, planes: np.ndarray) -> np.ndarray:
     return np.array(polygon).reshape(-1, 3)
 
 
-def naive(body: Body, lens: Lens, phase: float) -> np.ndarray | None:
+def naive(body: Outline, lens: Lens, phase: float) -> np.ndarray | None:
     """The box of all triangles, each clipped by all sides of the lens."""
     p = body.points
     g = 1 + WAVE * (p[:, 5] * np.cos(phase) - p[:, 6] * np.sin(phase))
@@ -90,7 +90,7 @@ def test_boxes_are_those_of_all_triangles_clipped(
     lens = Lens.of(LENSES[name], 125, 100)
     cameras = shots(np.zeros((1, 3)), np.eye(3)[None], WAVE, np.array([phase]))
     one = np.array([0])
-    found = project(Bodies.of([body]), cameras, lens, one, one)[0]
+    found = project(Outlines.of([body]), cameras, lens, one, one)[0]
     expected = naive(body, lens, phase)
     if expected is None:
         assert np.isnan(found).all()
@@ -108,7 +108,7 @@ def test_a_body_that_is_cut_has_the_box_of_its_triangles_exactly(name: str) -> N
         z = rng.uniform(0.5, 1.5)
         body = body_of(rng, np.array([*rng.uniform(-0.9, 0.9, 2) * z, z]))
         cameras = shots(np.zeros((1, 3)), np.eye(3)[None], WAVE, np.array([1.0]))
-        found = project(Bodies.of([body]), cameras, lens, one, one)[0]
+        found = project(Outlines.of([body]), cameras, lens, one, one)[0]
         expected = naive(body, lens, 1.0)
         if expected is not None and (expected[:2].min() < 0.06 or expected[2:].max() > 0.94):
             cuts += 1

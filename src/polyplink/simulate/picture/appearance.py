@@ -8,13 +8,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from polyplink.simulate.colon.polyp import lump_foot
 from polyplink.simulate.picture.blink import draw_blinks
 from polyplink.simulate.picture.body import Skin
 from polyplink.simulate.picture.drops import Drops, draw_drops
 from polyplink.simulate.picture.grain import draw_grain
 from polyplink.simulate.picture.paint import paint_map
 from polyplink.simulate.picture.patient import Patient, draw_patient
-from polyplink.simulate.picture.polyp import lump_foot
 from polyplink.simulate.picture.scar import Scar, draw_scar
 from polyplink.simulate.picture.veil import draw_clouds
 from polyplink.simulate.plan import Plan
@@ -22,7 +22,7 @@ from polyplink.simulate.streams import stream
 
 
 @dataclass(frozen=True)
-class Scenery:
+class Appearance:
     """What a procedure looks like.
 
     Attributes:
@@ -49,8 +49,8 @@ class Scenery:
     start: datetime.datetime
     fps: float
 
-    def to(self, device: torch.device) -> "Scenery":
-        """The same scenery on another device."""
+    def to(self, device: torch.device) -> "Appearance":
+        """The same appearance on another device."""
         return replace(
             self,
             patient=self.patient.to(device),
@@ -68,7 +68,7 @@ def draw_clock(rng: np.random.Generator) -> datetime.datetime:
     return day + datetime.timedelta(seconds=int(rng.integers(8 * 3600, 15 * 3600)))
 
 
-def dress(plan: Plan, seed: int) -> Scenery:
+def draw_appearance(plan: Plan, seed: int) -> Appearance:
     """Draw the look of a planned procedure: the same plan and seed give the same look.
 
     Args:
@@ -92,7 +92,7 @@ def dress(plan: Plan, seed: int) -> Scenery:
         )
         if removed is not None
     )
-    return Scenery(
+    return Appearance(
         patient=patient,
         skins=skins,
         scars=scars,

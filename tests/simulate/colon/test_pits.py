@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from polyplink.simulate.picture.pits import draw_pattern
-from polyplink.simulate.picture.polyp import map_directions
+from polyplink.simulate.colon.pits import draw_pattern
+from polyplink.simulate.colon.polyp import map_directions
 
 KINDS = np.eye(4)
 

@@ -9,7 +9,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.simulate.picture.histology import HABITS, draw_tissue, habit_of
+from polyplink.simulate.colon.histology import HABITS, draw_tissue, habit_of
 
 CLASSES, CHANCES = ("AD", "HP", "NO POLYP"), (0.43, 0.42, 0.15)  # about as in REAL-Colon
 PATIENTS = 0.12  # by how much the hue of one patient differs from the next

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from scipy.spatial import ConvexHull
 from scipy.spatial.transform import Rotation
 
-from polyplink.simulate.course.project import FOCAL, Bodies, Body, Lens, project, shots
+from polyplink.simulate.colon.projection import FOCAL, Lens, Outline, Outlines, project, shots
 
 SQUARE = ((0.0, 0.0), (1.0, 0.0), (1.0, 1.0), (0.0, 1.0))
 CUT = (
@@ -20,17 +20,17 @@ CUT = (
 )
 
 
-def body_of(points: np.ndarray, offset: np.ndarray) -> Body:
+def body_of(points: np.ndarray, offset: np.ndarray) -> Outline:
     """A convex body that no wave moves, at an offset."""
     hull = ConvexHull(points)
     zeros = np.zeros((len(points), 1))
     at = points + offset
     seven = np.concatenate([zeros, zeros, at, zeros, zeros + 1], axis=1)
     ball = np.concatenate([[0, 0], offset, [0, 1, np.linalg.norm(points, axis=1).max()]])
-    return Body(seven, hull.simplices.astype(np.int64), hull.vertices.astype(np.int64), ball)
+    return Outline(seven, hull.simplices.astype(np.int64), hull.vertices.astype(np.int64), ball)
 
 
-def dense(points: np.ndarray, body: Body) -> np.ndarray:
+def dense(points: np.ndarray, body: Outline) -> np.ndarray:
     """Many points of a body's surface."""
     share = np.linspace(0, 1, 40)
     a, b = (part.ravel() for part in np.meshgrid(share, share))
@@ -69,7 +69,7 @@ def test_boxes_are_those_of_many_surface_points(
     body = body_of(points, np.array([x, y, z]))
     cameras = shots(np.zeros((1, 3)), np.eye(3)[None], 0.0, np.zeros(1))
     found = project(
-        Bodies.of([body]), cameras, Lens.of(corners, 125, 100), np.array([0]), np.array([0])
+        Outlines.of([body]), cameras, Lens.of(corners, 125, 100), np.array([0]), np.array([0])
     )[0]
     expected = naive(dense(points + np.array([x, y, z]), body), corners)
     if expected is None:
@@ -98,10 +98,10 @@ def test_cameras_turn_and_waves_move() -> None:
     moved = corners.copy()
     g = 1 + wave * np.sin(angle - phase)
     moved[:, :2] = line + (corners[:, :2] - line) * g[:, None]
-    body = Body(seven, body.triangles, body.hull, np.append(seven[0], 1.0))
+    body = Outline(seven, body.triangles, body.hull, np.append(seven[0], 1.0))
     cameras = shots(position[None], turn[None], wave, np.array([phase]))
     found = project(
-        Bodies.of([body]), cameras, Lens.of(SQUARE, 125, 100), np.array([0]), np.array([0])
+        Outlines.of([body]), cameras, Lens.of(SQUARE, 125, 100), np.array([0]), np.array([0])
     )[0]
     expected = naive((moved - position) @ turn, SQUARE)
     assert expected is not None
@@ -114,7 +114,7 @@ def test_nothing_is_seen_behind_the_camera(z: float) -> None:
     body = body_of(points, np.array([0.0, 0.0, z]))
     cameras = shots(np.zeros((1, 3)), np.eye(3)[None], 0.0, np.zeros(1))
     lens = Lens.of(CUT, 125, 100)
-    assert np.isnan(project(Bodies.of([body]), cameras, lens, np.array([0]), np.array([0]))).all()
+    assert np.isnan(project(Outlines.of([body]), cameras, lens, np.array([0]), np.array([0]))).all()
 
 
 def test_bodies_are_told_apart() -> None:
@@ -122,7 +122,7 @@ def test_bodies_are_told_apart() -> None:
     bodies = [body_of(rng.normal(0, 0.1, (12, 3)), np.array([x, 0.0, 2.0])) for x in (-0.5, 0.6)]
     cameras = shots(np.zeros((1, 3)), np.eye(3)[None], 0.0, np.zeros(1))
     lens, ask = Lens.of(SQUARE, 125, 100), np.array([0, 0])
-    both = project(Bodies.of(bodies), cameras, lens, ask, np.array([1, 0]))
-    alone = [project(Bodies.of([b]), cameras, lens, ask[:1], ask[:1])[0] for b in bodies]
+    both = project(Outlines.of(bodies), cameras, lens, ask, np.array([1, 0]))
+    alone = [project(Outlines.of([b]), cameras, lens, ask[:1], ask[:1])[0] for b in bodies]
     np.testing.assert_array_equal(both, alone[::-1])
     assert both[1, 2] < both[0, 0]

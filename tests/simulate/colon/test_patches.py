@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from polyplink.simulate.course.patches import PATCH, STRETCH, cut_up, join_patches, rest_of
+from polyplink.simulate.colon.patches import PATCH, STRETCH, cut_up, join_patches, rest_of
 
 
 def mesh(seed: int, points: int, triangles: int) -> tuple[np.ndarray, np.ndarray]:

@@ -24,7 +24,7 @@ class Patches:
     """The patches of a mesh, one after the other.
 
     Attributes:
-        columns: (7, v) points as `project.Body` keeps them, those of a patch side by side; one
+        columns: (7, v) points as `project.Outline` keeps them, those of a patch side by side; one
             that several patches share is there for each.
         corners: (m, 3) the triangles, as points of their own patch, from 0.
         balls: (p, 8) a ball around each at rest: one of its points, its radius. A wave makes it
@@ -61,7 +61,7 @@ def cut_up(points: Array, triangles: Index) -> Patches:
     """Cut a mesh into patches of triangles that follow each other.
 
     Args:
-        points: (n, 7) as `project.Body` keeps them.
+        points: (n, 7) as `project.Outline` keeps them.
         triangles: (m, 3) of the points, near ones next to each other.
     """
     own, corners, first = _own_points(triangles)

@@ -1,7 +1,7 @@
 """The part of a polyp's surface that its mask shows, as a mesh.
 
 The mask of a polyp holds the pixels that show a surface more than half of which is polyp, see
-`picture.scene.surface`. A polyp is star-shaped about its centre, so that this part of the surface
+`surface.surface`. A polyp is star-shaped about its centre, so that this part of the surface
 is found by rays from there: along each the joined surface by marching outwards, and around the
 polyp the rim where wall and polyp have equal shares.
 """
@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from polyplink.simulate.course.project import Body
-from polyplink.simulate.course.still_surface import StillSurface
-from polyplink.simulate.picture.scene import (
+from polyplink.simulate.colon.projection import Outline
+from polyplink.simulate.colon.still_surface import StillSurface
+from polyplink.simulate.colon.surface import (
     WALL_BOUND,
     Colon,
     Lump,
@@ -133,7 +133,7 @@ def _grid_triangles(rows: int, columns: int) -> NDArray[np.int64]:
     return np.stack([a, c, b, b, c, d], axis=1).reshape(-1, 3)
 
 
-def coarser(body: Body) -> Body:
+def coarser(body: Outline) -> Outline:
     """An outline with few of its points, for what need not be exact to the pixel."""
     grid = body.points.reshape(DOWN, AROUND, -1)
     some = grid[np.linspace(0, DOWN - 1, COARSE_DOWN).astype(int), :: AROUND // COARSE_AROUND]
@@ -142,11 +142,11 @@ def coarser(body: Body) -> Body:
         [points[:, 0] + points[:, 2], points[:, 1] + points[:, 3], points[:, 4]], axis=1
     )
     hull = _hull(rest - rest.mean(0))
-    return Body(points, _grid_triangles(COARSE_DOWN, COARSE_AROUND), hull, body.ball)
+    return Outline(points, _grid_triangles(COARSE_DOWN, COARSE_AROUND), hull, body.ball)
 
 
 def carried(colon: Colon, points: Array) -> Array:
-    """Points (n, 3) at rest as `project.Body` keeps them, (n, 7)."""
+    """Points (n, 3) at rest as `project.Outline` keeps them, (n, 7)."""
     z = torch.from_numpy(points[:, 2])
     x, y = (part.numpy() for part in centre_line(colon, z))
     angle = colon.wave_rate * points[:, 2]
@@ -210,7 +210,7 @@ def _refined(lump: Lump, points: Tensor, tilt: Tensor) -> Tensor:
     return centre[:, None, None] + torch.einsum("ij,jrn->irn", axes, local)
 
 
-def outline(colon: Colon, lump: Lump) -> Body:
+def outline(colon: Colon, lump: Lump) -> Outline:
     """What of a polyp a mask shows.
 
     Args:
@@ -237,7 +237,7 @@ def outline(colon: Colon, lump: Lump) -> Body:
     middle = 0.5 * (rest.min(0) + rest.max(0))
     # The wave widens by a few percent; a ball this much too large is still a ball around it all.
     radius = (1 + 2 * abs(colon.wave)) * float(np.linalg.norm(rest - middle, axis=1).max())
-    return Body(
+    return Outline(
         points=carried(colon, rest),
         triangles=_grid_triangles(DOWN, AROUND),
         hull=_hull(rest - middle),

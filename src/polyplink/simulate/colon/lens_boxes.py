@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyplink.core.compiled import njit
-from polyplink.simulate.course.patches import PATCH, STRETCH, Array, Index
+from polyplink.simulate.colon.patches import PATCH, STRETCH, Array, Index
 
 FAST = {"contract", "reassoc", "nsz", "arcp"}  # not what forbids infinite numbers
 SAME = 1e-9  # a tangent less: nothing that a pixel could tell

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from polyplink.simulate.picture.scene import (
+from polyplink.simulate.colon.surface import (
     CALM_DEPTH,
     CALM_RADIUS,
     LUMP_BOUND,

@@ -5,16 +5,15 @@ import numpy as np
 import pytest
 import torch
 
-from polyplink.simulate.course.outline import AROUND, DOWN, coarser, outline
+from polyplink.simulate.colon.outline import AROUND, DOWN, coarser, outline
+from polyplink.simulate.colon.polyp import FORMS, draw_traits
+from polyplink.simulate.colon.projection import Outline
+from polyplink.simulate.colon.surface import Colon, Lump, draw_colon, surface
 from polyplink.simulate.course.placing import Place, calm_at, set_lump
-from polyplink.simulate.course.project import Body
-from polyplink.simulate.picture.patient import draw_colon
-from polyplink.simulate.picture.polyp import FORMS, draw_traits
-from polyplink.simulate.picture.scene import Colon, Lump, surface
 from polyplink.simulate.specs import PolypSpec
 
 
-def polyp(paris: str, size: float) -> tuple[Colon, Lump, Body]:
+def polyp(paris: str, size: float) -> tuple[Colon, Lump, Outline]:
     rng = np.random.default_rng(3)
     place = Place(-4.0, 1.0)
     colon = dataclasses.replace(draw_colon(rng), wave=0.05, wave_rate=1.3)
@@ -25,7 +24,7 @@ def polyp(paris: str, size: float) -> tuple[Colon, Lump, Body]:
     return colon, lump, outline(colon, lump)
 
 
-def rest(body: Body) -> np.ndarray:
+def rest(body: Outline) -> np.ndarray:
     points = body.points
     return np.stack([points[:, 0] + points[:, 2], points[:, 1] + points[:, 3], points[:, 4]], 1)
 

@@ -7,9 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.simulate.picture.histology import HABITS
-from polyplink.simulate.picture.patient import draw_colon
-from polyplink.simulate.picture.polyp import (
+from polyplink.simulate.colon.histology import HABITS
+from polyplink.simulate.colon.polyp import (
     FORMS,
     Traits,
     draw_traits,
@@ -18,7 +17,13 @@ from polyplink.simulate.picture.polyp import (
     surface_maps,
     wall_frame,
 )
-from polyplink.simulate.picture.scene import MAP_EXTENT, MM_PER_UNIT, lump_distance, wall_distance
+from polyplink.simulate.colon.surface import (
+    MAP_EXTENT,
+    MM_PER_UNIT,
+    draw_colon,
+    lump_distance,
+    wall_distance,
+)
 from tests.simulate.scenes import Kind
 
 SEEDS = st.integers(0, 2**32 - 1)

@@ -14,9 +14,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from polyplink.simulate.picture.histology import Tissue, draw_tissue, habit_of
-from polyplink.simulate.picture.pits import draw_pattern
-from polyplink.simulate.picture.scene import (
+from polyplink.simulate.colon.histology import Tissue, draw_tissue, habit_of
+from polyplink.simulate.colon.pits import draw_pattern
+from polyplink.simulate.colon.surface import (
     MAP_EXTENT,
     MM_PER_UNIT,
     Colon,
@@ -26,7 +26,7 @@ from polyplink.simulate.picture.scene import (
     wall_distance,
     wall_radius,
 )
-from polyplink.simulate.picture.texture import vessel_net
+from polyplink.simulate.colon.texture import vessel_net
 
 MAP_TEXELS = 128
 TALLEST = 0.62  # units that the middle of a head may stand above the wall

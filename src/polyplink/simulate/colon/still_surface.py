@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from polyplink.core.compiled import njit
-from polyplink.simulate.picture.scene import (
+from polyplink.simulate.colon.surface import (
     CALM_DEPTH,
     CALM_RADIUS,
     LUMP_BOUND,
