@@ -46,7 +46,7 @@ bench: $(READY) ## The hot paths against their rivals; names what fell behind th
 	$(BIN)/polyplink bench --compare
 
 bench-gpu: $(READY) ## All that a GPU is used for, and where the time of a training step goes
-	$(BIN)/polyplink bench step precision simulate sweep --device cuda --json \
+	$(BIN)/polyplink bench step precision simulate --device cuda --json \
 		--profile bench-out/step-profile.txt
 
 clean: ## Remove what was built; keeps your data

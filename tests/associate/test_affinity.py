@@ -1,19 +1,76 @@
-import warnings
+"""Affinity propagation: partitions of scikit-learn, and messages of a plain version to the bit."""
 
+import warnings
+from dataclasses import dataclass
+
+import numba
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from sklearn.cluster import AffinityPropagation
 from sklearn.exceptions import ConvergenceWarning
 
-from polyplink.associate import affinity
-from polyplink.associate.affinity import propagate, tie_noise
+from polyplink.associate.affinity import propagate, simd, tie_noise
+from polyplink.associate.affinity import propagate as propagate_module
+from polyplink.associate.affinity.few_entries import (
+    CONVERGENCE_ITER,
+    DAMPING,
+    MAX_ITER,
+    Few,
+    few,
+)
+from polyplink.associate.affinity.propagate import with_noise
+from polyplink.associate.affinity.rounds import settle_few
+from polyplink.associate.affinity.simd import LANES
 from polyplink.core.errors import PolyplinkError
 
 PREFERENCES = np.array([-5, -2, -1, -0.25, 0, 0.25, 0.5, 0.75, 0.9, 1, 1.25])
+U = np.uint64
 
 
-def rival(S: np.ndarray, preference: float) -> tuple[np.ndarray, bool]:
-    """scikit-learn's labels and whether it warned that it did not converge."""
+@dataclass(frozen=True)
+class Plain:
+    """Messages (n, n) after the last round, exemplars (n,), rounds, and whether it settled."""
+
+    A: np.ndarray
+    R: np.ndarray
+    is_exemplar: np.ndarray
+    rounds: int
+    settled: bool
+
+
+def plain(S: np.ndarray, diagonal: np.ndarray) -> Plain:
+    """All messages on S (n, n) with preferences `diagonal` (n,), round by round."""
+    S, n = S.copy(), len(S)
+    np.fill_diagonal(S, diagonal)
+    A, R, rows = np.zeros((n, n)), np.zeros((n, n)), np.arange(n)
+    is_exemplar, unchanged = np.zeros(n, dtype=bool), 0
+    for t in range(MAX_ITER):
+        values = A + S
+        chosen = values.argmax(axis=1)
+        first = values[rows, chosen]
+        values[rows, chosen] = -np.inf
+        rival = np.repeat(first[:, None], n, axis=1)
+        rival[rows, chosen] = values.max(axis=1)
+        R = R * DAMPING + (S - rival) * (1 - DAMPING)
+        positive = np.maximum(R, 0)
+        np.fill_diagonal(positive, R.diagonal())
+        short = positive - positive.sum(axis=0)
+        own = short.diagonal().copy()
+        short = np.maximum(short, 0)
+        np.fill_diagonal(short, own)
+        A = A * DAMPING - short * (1 - DAMPING)
+        marks = (A + R).diagonal() > 0
+        unchanged = 1 if (marks != is_exemplar).any() else unchanged + 1
+        is_exemplar = marks
+        if t >= CONVERGENCE_ITER and unchanged >= CONVERGENCE_ITER and marks.any():
+            return Plain(A, R, is_exemplar, t + 1, True)
+    return Plain(A, R, is_exemplar, MAX_ITER, False)
+
+
+def scikit_learn(S: np.ndarray, preference: float) -> tuple[np.ndarray, bool]:
+    """scikit-learn's labels and whether it converged without a warning."""
     model = AffinityPropagation(
         damping=0.9,
         max_iter=500,
@@ -28,79 +85,44 @@ def rival(S: np.ndarray, preference: float) -> tuple[np.ndarray, bool]:
     return labels, not any(w.category is ConvergenceWarning for w in caught)
 
 
-def similarities(n: int, kind: str, rng: np.random.Generator) -> np.ndarray:
+def similarities(n: int, kind: str, seed: int = 0) -> np.ndarray:
+    """Similarities (n, n) in [0, 1]: of points, of groups of points, with ties, or of no points."""
+    rng = np.random.default_rng(seed)
+    if kind == "asymmetric":
+        return rng.random((n, n))
     points = rng.normal(size=(n, 4))
-    if kind == "clustered":
-        points += 4 * rng.normal(size=(4, 4))[rng.integers(0, 4, n)]
+    if kind != "even":
+        points += 3 * rng.normal(size=(n // 8 + 1, 4))[np.arange(n) // 8]
     if kind == "tied":
         points = np.round(points)
     S = -((points[:, None] - points[None]) ** 2).sum(axis=2)
-    if kind == "asymmetric":
-        S = rng.random((n, n))
     spread = S.max() - S.min()
     return np.asarray((S - S.min()) / (spread if spread else 1.0))
 
 
 @pytest.mark.parametrize("kind", ["even", "clustered", "tied", "asymmetric"])
-@pytest.mark.parametrize("n", [1, 2, 3, 4, 7, 16, 30])
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 7, 16, 33, 78])
 def test_labels_equal_scikit_learn(n: int, kind: str) -> None:
-    rng = np.random.default_rng(n)
-    for _ in range(3):
-        S = similarities(n, kind, rng)
-        labels, converged = propagate(S, PREFERENCES)
-        for row, preference in enumerate(PREFERENCES):
-            expected, settled = rival(S, preference)
-            assert converged[row] == settled
-            if expected[0] != -1:
-                np.testing.assert_array_equal(labels[row], expected)
-
-
-@pytest.mark.parametrize("n", [33, 64, 78])
-def test_large_procedures_are_labelled_as_scikit_learn_labels_them(n: int) -> None:
-    S = similarities(n, "clustered", np.random.default_rng(5))
+    S = similarities(n, kind, n)
     labels, converged = propagate(S, PREFERENCES)
     for row, preference in enumerate(PREFERENCES):
-        expected, settled = rival(S, preference)
+        expected, settled = scikit_learn(S, preference)
         assert converged[row] == settled
-        np.testing.assert_array_equal(labels[row], expected)
-
-
-def test_more_contenders_than_there_was_room_for_change_nothing(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    S = similarities(50, "clustered", np.random.default_rng(6))
-    labels, converged = propagate(S, PREFERENCES)
-    monkeypatch.setattr(affinity, "CONTENDERS", 2)
-    again, settled = propagate(S, PREFERENCES)
-    np.testing.assert_array_equal(again, labels)
-    np.testing.assert_array_equal(settled, converged)
-
-
-@pytest.mark.parametrize("count", [1, 3, 4, 5])
-def test_any_number_of_preferences_may_be_asked_for(count: int) -> None:
-    S = similarities(20, "clustered", np.random.default_rng(7))
-    every, _ = propagate(S, PREFERENCES)
-    np.testing.assert_array_equal(propagate(S, PREFERENCES[:count])[0], every[:count])
-
-
-def test_noise_at_hand_is_the_same_noise() -> None:
-    S = similarities(20, "tied", np.random.default_rng(8))
-    with_it = propagate(S, PREFERENCES, tie_noise(20))
-    for ours, theirs in zip(with_it, propagate(S, PREFERENCES), strict=True):
-        np.testing.assert_array_equal(ours, theirs)
+        if expected[0] != -1:
+            np.testing.assert_array_equal(labels[row], expected)
 
 
 def test_without_convergence_a_tracklet_is_never_merged_in_silence() -> None:
     rng = np.random.default_rng(1)
     with_exemplars = without = 0
-    for _ in range(1500):
+    for _ in range(600):
         n = int(rng.integers(3, 9))
         S = rng.integers(0, 4, (n, n)).astype(float)
         S = (S + S.T) / 2
         preferences = np.linspace(-3, 3, 13)
         labels, converged = propagate(S, preferences)
         for row in np.flatnonzero(~converged):
-            expected, settled = rival(S, preferences[row])
+            expected, settled = scikit_learn(S, preferences[row])
             assert not settled
             if expected[0] == -1:
                 without += 1
@@ -112,24 +134,30 @@ def test_without_convergence_a_tracklet_is_never_merged_in_silence() -> None:
     assert without > 0
 
 
-@pytest.mark.parametrize("n", [2, 5, 20])
-def test_a_preference_above_every_similarity_leaves_all_alone(n: int) -> None:
-    S = similarities(n, "even", np.random.default_rng(n))
-    labels, converged = propagate(S, [1.25, 5.0])
-    np.testing.assert_array_equal(labels, [np.arange(n)] * 2)
-    assert converged.all()
-    for preference in (1.25, 5.0):
-        np.testing.assert_array_equal(rival(S, preference)[0], np.arange(n))
+def test_room_number_of_preferences_and_given_noise_change_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    S = similarities(50, "tied", 6)
+    labels, converged = propagate(S, PREFERENCES)
+    for count in (1, 3, 4, 5):
+        np.testing.assert_array_equal(propagate(S, PREFERENCES[:count])[0], labels[:count])
+    np.testing.assert_array_equal(propagate(S, PREFERENCES, tie_noise(50))[0], labels)
+    monkeypatch.setitem(propagate_module.__globals__, "CONTENDERS", 2)
+    again, settled = propagate(S, PREFERENCES)
+    np.testing.assert_array_equal(again, labels)
+    np.testing.assert_array_equal(settled, converged)
 
 
-def test_equal_similarities_are_one_cluster_or_all_alone() -> None:
+def test_cases_with_a_known_answer() -> None:
     labels, converged = propagate(np.full((4, 4), 0.5), [0.4, 0.5, 0.6])
     np.testing.assert_array_equal(labels, [[0] * 4, [0] * 4, [0, 1, 2, 3]])
     assert converged.all()
+    S = similarities(20, "even", 1)
+    np.testing.assert_array_equal(propagate(S, [1.25, 5.0])[0], [np.arange(20)] * 2)
 
 
 def test_the_input_is_not_changed_and_the_diagonal_is_not_read() -> None:
-    S = similarities(9, "clustered", np.random.default_rng(3))
+    S = similarities(9, "clustered", 3)
     before = S.copy()
     labels, _ = propagate(S, PREFERENCES)
     np.testing.assert_array_equal(S, before)
@@ -149,3 +177,122 @@ def test_the_input_is_not_changed_and_the_diagonal_is_not_read() -> None:
 def test_bad_similarities_are_refused(S: np.ndarray, preference: float, message: str) -> None:
     with pytest.raises(PolyplinkError, match=message):
         propagate(S, [preference])
+
+
+# The kernel beneath, against the plain messages.
+
+
+def few_of(S: np.ndarray, room: int) -> Few:
+    return few(S, np.argsort(-S, axis=1), room)
+
+
+def run_four(m: Few, diagonals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Exemplars (4, n) and convergence (4,) under four diagonals (4, n)."""
+    marks, settled = np.zeros(diagonals.shape, np.bool_), np.zeros(LANES, np.bool_)
+    assert settle_few(m, np.ascontiguousarray(diagonals.T).ravel(), marks, settled)
+    return marks, settled
+
+
+@pytest.mark.parametrize("kind", ["clustered", "tied", "asymmetric"])
+@pytest.mark.parametrize(("n", "scale"), [(2, 1), (7, 1e6), (32, 1), (33, 1e-7), (90, 1)])
+def test_exemplars_are_those_of_all_messages(n: int, kind: str, scale: float) -> None:
+    preferences = np.array([-20.0, -3.0, -1.0, -0.1, 0.3, 0.6, 0.9, 1.0]) * scale
+    S, diagonals = with_noise(similarities(n, kind) * scale, preferences)
+    m = few_of(S, n)  # one for all runs: each must start afresh
+    for start in range(0, len(preferences), LANES):
+        marks, settled = run_four(m, diagonals[start : start + LANES])
+        for run in range(LANES):
+            expected = plain(S, diagonals[start + run])
+            assert settled[run] == expected.settled
+            np.testing.assert_array_equal(marks[run], expected.is_exemplar)
+
+
+@pytest.mark.parametrize("kind", ["clustered", "tied", "asymmetric"])
+@pytest.mark.parametrize(("n", "preference"), [(2, 0.3), (9, -20.0), (40, -1.0), (100, 0.9)])
+def test_messages_that_are_followed_are_the_plain_ones_to_the_bit(
+    n: int, kind: str, preference: float
+) -> None:
+    S, diagonals = with_noise(similarities(n, kind), np.full(LANES, preference))
+    m = few_of(S, n)
+    run_four(m, diagonals)  # equal runs end in the same round
+    expected = plain(S, diagonals[0])
+    for run in range(LANES):
+        np.testing.assert_array_equal(m.own_r.reshape(n, LANES)[:, run], expected.R.diagonal())
+        near_r = m.near_r.reshape(n, -1, LANES)[:, :, run]
+        followed = m.r.reshape(n, n, LANES)[:, :, run]
+        for i in range(n):
+            count, risen = int(m.contenders[i]), int(m.risen[i])
+            near, order = m.near_column[i, :count], np.argsort(m.place[i])
+            np.testing.assert_array_equal(near_r[i, :count], expected.R[i, near])
+            mine = m.column[i, :risen] < n
+            np.testing.assert_array_equal(
+                followed[i, :risen][mine], expected.R[i, order[:risen][mine]]
+            )
+            rest = np.ones(n, dtype=bool)
+            rest[near] = rest[order[:risen]] = rest[i] = False
+            assert (expected.R[i, rest] <= 0).all()  # what is not followed adds to no sum
+
+
+def test_few_entries_are_followed_of_many_and_a_lack_of_room_is_reported() -> None:
+    S, diagonals = with_noise(similarities(120, "clustered"), np.full(LANES, 0.5))
+    m = few_of(S, 120)
+    run_four(m, diagonals)
+    assert 2 <= m.contenders.mean() < 15
+    assert m.risen.mean() < 40
+    marks, settled = np.zeros((LANES, 120), np.bool_), np.zeros(LANES, np.bool_)
+    assert not settle_few(few_of(S, 2), np.ascontiguousarray(diagonals.T).ravel(), marks, settled)
+
+
+def test_runs_that_never_settle_end_with_the_last_round() -> None:
+    rng, endless = np.random.default_rng(1), 0
+    for _ in range(60):
+        n = int(rng.integers(3, 9))
+        S = rng.integers(0, 4, (n, n)).astype(float)
+        S = (S + S.T) / 2
+        diagonals = np.repeat(rng.integers(-3, 3, (LANES, 1)), n, axis=1).astype(float)
+        marks, settled = run_four(few_of(S, n), diagonals)
+        for run in range(LANES):
+            expected = plain(S, diagonals[run])
+            assert settled[run] == expected.settled
+            np.testing.assert_array_equal(marks[run], expected.is_exemplar)
+            endless += expected.rounds == MAX_ITER
+    assert endless > 0
+
+
+@numba.njit
+def every_simd_function(x: np.ndarray, y: np.ndarray, out: np.ndarray) -> bool:
+    """Each function of x[4:8] and y[4:8] into four places of its own of `out`."""
+    a, b = simd.load(x, U(1)), simd.load(y, U(1))
+    simd.store(out, U(0), simd.plus(a, b))
+    simd.store(out, U(1), simd.minus(a, b))
+    simd.store(out, U(2), simd.times(a, b))
+    simd.store(out, U(3), simd.larger(a, b))
+    simd.store(out, U(4), simd.smaller(a, b))
+    simd.store(out, U(5), simd.where_equal(a, b, simd.every(1.0), simd.every(-1.0)))
+    simd.store(out, U(6), simd.every(x[5]))
+    return bool(simd.any_above(a, b))
+
+
+FOUR = st.lists(
+    st.floats(allow_nan=False) | st.sampled_from([0.0, -0.0, 1.0]), min_size=4, max_size=4
+).map(np.array)
+
+
+@settings(deadline=None)  # the first call compiles
+@given(FOUR, FOUR)
+def test_simd_operations_are_those_on_each_number(x: np.ndarray, y: np.ndarray) -> None:
+    out = np.full((7, LANES), np.nan)
+    above = every_simd_function(np.append(y, x), np.append(x, y), out.ravel())
+    with np.errstate(all="ignore"):
+        expected = [
+            x + y,
+            x - y,
+            x * y,
+            np.where(x > y, x, y),
+            np.where(x < y, x, y),
+            np.where(x == y, 1.0, -1.0),
+            np.full(LANES, x[1]),
+        ]
+    np.testing.assert_array_equal(out, expected)
+    np.testing.assert_array_equal(np.signbit(out[3:5]), np.signbit(expected[3:5]))
+    assert above == (x > y).any()

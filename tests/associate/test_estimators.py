@@ -5,6 +5,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import check_estimator
 
+from polyplink.associate.clusterers import TemporalAP
 from polyplink.associate.estimators import (
     AgglomerativeClustering,
     APClustering,
@@ -13,7 +14,6 @@ from polyplink.associate.estimators import (
     TemporalAPClustering,
     ThresholdClustering,
 )
-from polyplink.associate.settings import TemporalAP
 from polyplink.associate.similarity import visual
 
 EVERY: list[Any] = [

@@ -1,52 +1,68 @@
+"""The search of settings: every row is its setting alone; grids are the paper's."""
+
+from unittest.mock import patch
+
 import numpy as np
 import pytest
 
-from polyplink.associate.search import search
-from polyplink.associate.settings import (
-    CLUSTERERS,
-    Agglomerative,
-    Dbscan,
-    Grid,
-    Hdbscan,
-    demo_grid,
-)
+from polyplink.associate import search as search_settings
+from polyplink.associate.affinity import propagate
+from polyplink.associate.clusterers import Agglomerative, Dbscan, Hdbscan
+from polyplink.associate.search import CLUSTERERS, Grid, demo_grid, paper_grid, search
 from polyplink.associate.similarity import visual
 from polyplink.core.errors import PolyplinkError
 
 GRID = Grid(
-    alphas=(0.5, 1.0),
-    gammas=(1.0, 5.0),
-    preferences=(-1.0, 0.5),
-    thresholds=(0.3, 0.7),
+    alphas=(0.0, 0.5, 1.0),
+    gammas=(0.5, 4.0),
+    preferences=(-1.0, 0.3, 0.8, 2.0),
+    thresholds=(0.2, 0.6, 1.0),
     dbscans=(Dbscan(0.3, 2), Dbscan(0.5, 3)),
     hdbscans=(Hdbscan(2, 1), Hdbscan(3, 1, "leaf")),
     linkages=(Agglomerative(0.3), Agglomerative(0.6)),
 )
 
 
-def test_every_row_is_its_setting_alone() -> None:
-    rng = np.random.default_rng(0)
-    V, positions = visual(rng.normal(size=(12, 5))), np.linspace(0, 1, 12)
-    found = search(V, positions, GRID)
+def procedure(n: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(n)
+    return visual(rng.normal(size=(n, 4))), np.sort(rng.random(n))
+
+
+@pytest.mark.parametrize(("n", "threads"), [(1, 1), (2, 1), (15, 1), (15, 2)])
+def test_every_row_is_its_setting_alone(n: int, threads: int) -> None:
+    V, positions = procedure(n)
+    with patch.dict(search.__globals__, propagate=(counted := Counted())):
+        found = search(V, positions, GRID, threads=threads)
+    assert counted.calls == 2 + 2 + 1  # with alpha 1 the gammas share one clustering
     assert tuple(found) == CLUSTERERS
     for name, settings in GRID.by_clusterer().items():
-        assert found[name].labels.shape == (len(settings), 12)
-        for row, setting in enumerate(settings):
-            alone = setting.cluster(V, positions)
-            np.testing.assert_array_equal(found[name].labels[row], alone.labels)
-            assert found[name].converged[row] == alone.converged
+        alone = [setting.cluster(V, positions) for setting in settings]
+        np.testing.assert_array_equal(found[name].labels, [c.labels for c in alone])
+        np.testing.assert_array_equal(found[name].converged, [c.converged for c in alone])
+        assert found[name].labels.dtype == np.int32
+
+
+class Counted:
+    """`propagate`, counting its calls."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def __call__(self, *args: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        self.calls += 1
+        return propagate(*args)
 
 
 def test_only_what_is_asked_for_is_searched() -> None:
-    V, positions = visual(np.eye(4)), np.linspace(0, 1, 4)
+    V, positions = procedure(4)
     for asked in (("ap",), ("threshold", "dbscan"), ("temporal_ap",), ("agglomerative",)):
         part = GRID.only(asked)
-        expected = {*asked, "ap"} if asked == ("temporal_ap",) else set(asked)
-        found = search(V, positions, part)
-        assert set(found) - {"temporal_ap"} == expected - {"temporal_ap"}
+        assert set(search_settings(V, positions, part)) - {"temporal_ap", "ap"} == (
+            set(asked) - {"temporal_ap", "ap"}
+        )
         for name in asked:
             assert part.by_clusterer()[name] == GRID.by_clusterer()[name]
-    assert len(GRID.only(["ap"]).temporal_ap()) == 2
+    assert len(GRID.only(["ap"]).temporal_ap()) == 4
 
 
 def test_empty_grids_and_strange_clusterers_are_refused() -> None:
@@ -56,3 +72,17 @@ def test_empty_grids_and_strange_clusterers_are_refused() -> None:
         demo_grid().only(["dbscn"])
     with pytest.raises(PolyplinkError, match="no clusterer 'hdbscan'"):
         Grid(thresholds=(0.5,)).only(["hdbscan"])
+
+
+def test_the_paper_grid_is_the_paper_s_and_the_demo_grid_is_small() -> None:
+    grid = paper_grid()
+    np.testing.assert_allclose(grid.preferences, np.linspace(-5, 5, 41))
+    np.testing.assert_allclose(grid.alphas, np.linspace(0, 1, 21))
+    np.testing.assert_allclose(grid.thresholds, np.linspace(0, 1, 101))
+    np.testing.assert_allclose(grid.gammas[:9], np.linspace(0.1, 0.9, 9))
+    np.testing.assert_allclose(grid.gammas[9:], np.arange(1, 10.2, 0.375))
+    sizes = {name: len(settings) for name, settings in grid.by_clusterer().items()}
+    assert (sizes["temporal_ap"], sizes["threshold"]) == (29_274, 101)
+    assert 0.3 in grid.gammas
+    assert 0.29 in grid.thresholds
+    assert len(demo_grid().temporal_ap()) == 325

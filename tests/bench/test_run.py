@@ -40,7 +40,7 @@ def test_a_size_that_cannot_be_measured_is_told_before_anything_is(
 
 
 def test_a_gpu_is_for_those_that_use_one() -> None:
-    able = [CATALOGUE[name] for name in ("sweep", "step", "precision", "simulate")]
+    able = [CATALOGUE[name] for name in ("step", "precision", "simulate")]
     assert chosen_benches([], "cuda") == able
     assert len(chosen_benches([], "auto")) == len(CATALOGUE)
     with pytest.raises(PolyplinkError, match="no GPU is used for bags, reid; leave --device out"):

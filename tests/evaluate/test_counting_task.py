@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from polyplink.associate.settings import Agglomerative, Dbscan, Grid, Hdbscan
+from polyplink.associate.clusterers import Agglomerative, Dbscan, Hdbscan
+from polyplink.associate.search import Grid
 from polyplink.associate.similarity import unit_rows
 from polyplink.core.errors import PolyplinkError
 from polyplink.evaluate.choosing import choose_elsewhere, leave_one_out

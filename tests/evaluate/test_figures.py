@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score, roc_auc_score
 
-from polyplink.associate.settings import Threshold
+from polyplink.associate.clusterers import Threshold
 from polyplink.associate.similarity import unit_rows
 from polyplink.evaluate.counting import count_procedure
 from polyplink.evaluate.figures import counting_figures, reid_rows, retrieval_figures

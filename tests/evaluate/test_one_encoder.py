@@ -1,6 +1,6 @@
 import pytest
 
-from polyplink.associate.settings import Grid
+from polyplink.associate.search import Grid
 from polyplink.associate.similarity import unit_rows
 from polyplink.evaluate.asked import EvaluationSettings, Facts
 from polyplink.evaluate.one_encoder import Work, evaluate_one

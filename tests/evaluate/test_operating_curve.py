@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from polyplink.associate.settings import Threshold
+from polyplink.associate.clusterers import Threshold
 from polyplink.core.errors import PolyplinkError
 from polyplink.evaluate.choosing import apply_choice, choose, summarise
 from polyplink.evaluate.counting import count_procedure

@@ -3,7 +3,7 @@ import json
 import numpy as np
 import pytest
 
-from polyplink.associate.settings import Grid
+from polyplink.associate.search import Grid
 from polyplink.associate.similarity import visual
 from polyplink.core.artefacts import to_plain
 from polyplink.core.errors import PolyplinkError
@@ -31,7 +31,7 @@ def test_figures_are_those_of_the_tasks() -> None:
     assert ours.figures["AUPR"].value == pytest.approx(reidentify(vectors, samples).aupr)
     for clusterer, settings in (
         ("temporal_ap", GRID.temporal_ap()),
-        ("threshold", GRID.threshold()),
+        ("threshold", GRID.by_clusterer()["threshold"]),
     ):
         counts = []
         for place, name in enumerate(samples.procedures):

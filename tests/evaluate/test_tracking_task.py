@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from polyplink.associate.settings import Grid
+from polyplink.associate.clusterers import threshold_components
+from polyplink.associate.search import Grid
 from polyplink.associate.similarity import unit_rows
-from polyplink.associate.threshold import threshold_components
 from polyplink.bench.tracking import trackeval_figures
 from polyplink.core.errors import PolyplinkError
 from polyplink.evaluate.counting_task import count_task, counted_scenes, fold_rows

@@ -1,6 +1,16 @@
-"""Similarities and times to identities: the clusterers, their sweep, and how sure a link is."""
+"""Similarities and times to identities: clusterers, their search, and how sure a link is."""
 
 from polyplink.associate.affinity import propagate
+from polyplink.associate.clusterers import (
+    Agglomerative,
+    Clustering,
+    Dbscan,
+    Hdbscan,
+    Setting,
+    TemporalAP,
+    Threshold,
+    threshold_components,
+)
 from polyplink.associate.links import (
     Calibration,
     CalibrationFit,
@@ -11,19 +21,13 @@ from polyplink.associate.links import (
     link_scores,
     uncertain,
 )
-from polyplink.associate.search import search
-from polyplink.associate.settings import (
+from polyplink.associate.search import (
     CLUSTERERS,
-    Agglomerative,
-    Clustering,
-    Dbscan,
+    Clusterings,
     Grid,
-    Hdbscan,
-    Setting,
-    TemporalAP,
-    Threshold,
     demo_grid,
     paper_grid,
+    search,
 )
 from polyplink.associate.similarity import (
     VisualForm,
@@ -34,8 +38,6 @@ from polyplink.associate.similarity import (
     unit_rows,
     visual,
 )
-from polyplink.associate.sweep import Sweep, sweep
-from polyplink.associate.threshold import threshold_components
 
 __all__ = [
     "CLUSTERERS",
@@ -43,13 +45,13 @@ __all__ = [
     "Calibration",
     "CalibrationFit",
     "Clustering",
+    "Clusterings",
     "Dbscan",
     "Doubt",
     "Grid",
     "Hdbscan",
     "LabelledPairs",
     "Setting",
-    "Sweep",
     "TemporalAP",
     "Threshold",
     "VisualForm",
@@ -62,7 +64,6 @@ __all__ = [
     "paper_grid",
     "propagate",
     "search",
-    "sweep",
     "temporal",
     "threshold_components",
     "time_gaps",

@@ -16,12 +16,12 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import validate_data
 
-from polyplink.associate.density import Selection
-from polyplink.associate.settings import (
+from polyplink.associate.clusterers import (
     Agglomerative,
     Clustering,
     Dbscan,
     Hdbscan,
+    Selection,
     Setting,
     TemporalAP,
     Threshold,

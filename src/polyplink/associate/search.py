@@ -1,16 +1,172 @@
-"""One procedure clustered under every setting of every clusterer of a grid."""
+"""Grids of settings, and one procedure clustered under every setting of a grid.
+
+Source: Parolari et al., temporally-aware polyp counting, section 3 (the paper's grids; the grids
+in its program differ).
+"""
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
-from polyplink.associate.density import average_linkage
-from polyplink.associate.settings import Grid, Setting
+from polyplink.associate.affinity import propagate, tie_noise
+from polyplink.associate.clusterers import (
+    Agglomerative,
+    Dbscan,
+    Hdbscan,
+    Labels,
+    Selection,
+    Setting,
+    TemporalAP,
+    Threshold,
+    average_linkage,
+    threshold_components,
+)
 from polyplink.associate.similarity import Reals
-from polyplink.associate.sweep import Sweep, sweep
-from polyplink.core.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError, find_named
+
+CLUSTERERS = ("temporal_ap", "ap", "threshold", "dbscan", "hdbscan", "agglomerative")
 
 
-def search(V: Reals, positions: npt.ArrayLike, grid: Grid, *, threads: int = 1) -> dict[str, Sweep]:
+@dataclass(frozen=True)
+class Grid:
+    """The parameters to search.
+
+    Attributes:
+        alphas: For temporal affinity propagation, as are the next two.
+        gammas: Penalties on distance in time.
+        preferences: Preferences.
+        thresholds: For the threshold clusterer.
+        dbscans: Settings of DBSCAN.
+        hdbscans: Settings of HDBSCAN.
+        linkages: Settings of average linkage.
+    """
+
+    alphas: tuple[float, ...] = ()
+    gammas: tuple[float, ...] = ()
+    preferences: tuple[float, ...] = ()
+    thresholds: tuple[float, ...] = ()
+    dbscans: tuple[Dbscan, ...] = ()
+    hdbscans: tuple[Hdbscan, ...] = ()
+    linkages: tuple[Agglomerative, ...] = ()
+
+    def temporal_ap(self) -> tuple[TemporalAP, ...]:
+        """Every affinity propagation, preferences changing fastest, then gammas, then alphas."""
+        return tuple(
+            TemporalAP(alpha, gamma, preference)
+            for alpha, gamma, preference in product(self.alphas, self.gammas, self.preferences)
+        )
+
+    def ap_rows(self) -> tuple[int, ...]:
+        """Rows of `temporal_ap` that do not depend on time: affinity propagation on V alone."""
+        rows = enumerate(self.temporal_ap())
+        return tuple(i for i, s in rows if s.alpha == 1 and s.gamma == self.gammas[0])
+
+    def by_clusterer(self) -> dict[str, tuple[Setting, ...]]:
+        """Settings by the clusterer's name, as far as there are any; see `CLUSTERERS`."""
+        every = self.temporal_ap()
+        named: tuple[tuple[Setting, ...], ...] = (
+            every,
+            tuple(every[row] for row in self.ap_rows()),
+            tuple(Threshold(value) for value in self.thresholds),
+            self.dbscans,
+            self.hdbscans,
+            self.linkages,
+        )
+        return {name: found for name, found in zip(CLUSTERERS, named, strict=True) if found}
+
+    def only(self, clusterers: Sequence[str]) -> Self:
+        """The part of the grid that some clusterers need.
+
+        Raises:
+            PolyplinkError: If one is unknown, or has no setting here.
+        """
+        have = self.by_clusterer()
+        for name in clusterers:
+            find_named("clusterer", name, have)
+        part = self
+        if "temporal_ap" not in clusterers:  # AP on V alone needs alpha 1 and any one gamma
+            alone = "ap" in clusterers
+            part = replace(
+                self, alphas=(1.0,) if alone else (), gammas=self.gammas[:1] if alone else ()
+            )
+        return replace(
+            part,
+            thresholds=self.thresholds if "threshold" in clusterers else (),
+            dbscans=self.dbscans if "dbscan" in clusterers else (),
+            hdbscans=self.hdbscans if "hdbscan" in clusterers else (),
+            linkages=self.linkages if "agglomerative" in clusterers else (),
+        )
+
+
+def paper_grid() -> Grid:
+    """The paper's grids: 21 x 34 x 41 = 29,274 affinity propagations and 101 thresholds.
+
+    For the other clusterers no paper gives a grid; these are ours: 150 settings of DBSCAN, 30 of
+    HDBSCAN and 101 of average linkage.
+    """
+    # Divided, not multiplied: 3 * 0.1 is not 0.3.
+    return Grid(
+        alphas=_floats(np.arange(21) / 20),
+        gammas=_floats(np.concatenate([np.arange(1, 10) / 10, 1 + 0.375 * np.arange(25)])),
+        preferences=_floats(-5 + np.arange(41) / 4),
+        thresholds=_floats(np.arange(101) / 100),
+        dbscans=_dbscans(np.arange(1, 51) / 50, (2, 3, 5)),
+        hdbscans=_hdbscans((2, 3, 4, 5, 8), (1, 2, 3)),
+        linkages=tuple(Agglomerative(v) for v in _floats(np.arange(101) / 100)),
+    )
+
+
+def demo_grid() -> Grid:
+    """A coarse grid for a first look: 5 x 5 x 13 = 325 affinity propagations, 51 thresholds.
+
+    Of DBSCAN 20 settings, of HDBSCAN 8, of average linkage 51.
+    Preferences lie between -5 and 1: above 1, the largest similarity, every tracklet is alone.
+    """
+    return Grid(
+        alphas=_floats(np.arange(5) / 4),
+        gammas=(0.3, 0.9, 2.5, 5.5, 10.0),
+        preferences=(-5.0, -3.0, -2.0, -1.0, -0.5, 0.0, 0.25, 0.5, 0.75, 0.85, 0.9, 0.95, 1.25),
+        thresholds=_floats(np.arange(51) / 50),
+        dbscans=_dbscans(np.arange(1, 11) / 10, (2, 3)),
+        hdbscans=_hdbscans((2, 3), (1, 2)),
+        linkages=tuple(Agglomerative(v) for v in _floats(np.arange(51) / 50)),
+    )
+
+
+def _floats(numbers: Reals) -> tuple[float, ...]:
+    return tuple(numbers.tolist())
+
+
+def _dbscans(eps: Reals, min_samples: tuple[int, ...]) -> tuple[Dbscan, ...]:
+    return tuple(Dbscan(e, m) for m, e in product(min_samples, _floats(eps)))
+
+
+def _hdbscans(sizes: tuple[int, ...], min_samples: tuple[int, ...]) -> tuple[Hdbscan, ...]:
+    kinds: tuple[Selection, ...] = ("eom", "leaf")
+    return tuple(Hdbscan(*each) for each in product(sizes, min_samples, kinds))
+
+
+@dataclass(frozen=True)
+class Clusterings:
+    """The clusterings of one procedure by one clusterer, one row per setting.
+
+    Attributes:
+        labels: Cluster of every tracklet under every setting (settings, n), int32.
+        converged: Whether each clustering settled (settings,).
+    """
+
+    labels: Labels
+    converged: npt.NDArray[np.bool_]
+
+
+def search(
+    V: Reals, positions: npt.ArrayLike, grid: Grid, *, threads: int = 1
+) -> dict[str, Clusterings]:
     """Cluster one procedure with every clusterer of a grid.
 
     Affinity propagation on V alone is a part of the temporal one (alpha = 1), and costs nothing.
@@ -19,7 +175,7 @@ def search(V: Reals, positions: npt.ArrayLike, grid: Grid, *, threads: int = 1) 
         V: Visual similarities (n, n) in [0, 1], see `visual`.
         positions: Positions (n,) in [0, 1].
         grid: The settings.
-        threads: Blocks of affinity propagation to run side by side; the result is the same.
+        threads: Thread pool for affinity propagation; the result does not depend on it.
 
     Returns:
         By clusterer, in the order of `CLUSTERERS`: labels (settings, n) and converged
@@ -27,32 +183,53 @@ def search(V: Reals, positions: npt.ArrayLike, grid: Grid, *, threads: int = 1) 
 
     Raises:
         PolyplinkError: If the grid has no setting, or V and positions are not of one procedure.
+
+    Example:
+        >>> V = np.array([[1.0, 0.9, 0.1], [0.9, 1.0, 0.0], [0.1, 0.0, 1.0]])
+        >>> search(V, [0.0, 0.1, 1.0], Grid(thresholds=(0.05, 0.5)))["threshold"].labels
+        array([[0, 0, 0],
+               [0, 0, 1]], dtype=int32)
     """
     kinds = grid.by_clusterer()
     if not kinds:
         raise PolyplinkError("the grid has no setting", "give it parameters, or use paper_grid()")
-    found: dict[str, Sweep] = {}
-    timed = len(kinds.get("temporal_ap", ()))
-    if timed or "threshold" in kinds:
-        both = sweep(V, positions, grid, threads=threads)
-        parts = {
-            "temporal_ap": np.arange(timed),
-            "ap": np.asarray(grid.visual_rows(), dtype=np.int64),
-            "threshold": np.arange(timed, len(both.labels)),
-        }
-        for name, rows in parts.items():
-            # A slice is no copy, and the first part is nearly all there is.
-            part = slice(timed) if name == "temporal_ap" else rows
-            found[name] = Sweep(both.labels[part], both.converged[part])
+    found: dict[str, Clusterings] = {}
+    if "temporal_ap" in kinds:
+        found["temporal_ap"] = every = _search_affinity(V, positions, grid, threads)
+        rows = np.asarray(grid.ap_rows(), dtype=np.int64)
+        found["ap"] = Clusterings(every.labels[rows], every.converged[rows])
+    if "threshold" in kinds:
+        found["threshold"] = _always_converged(threshold_components(V, grid.thresholds))
     for name in ("dbscan", "hdbscan"):
-        found[name] = _one_by_one(V, positions, kinds.get(name, ()))
-    if grid.linkages:
-        labels = average_linkage(V, [setting.distance for setting in grid.linkages])
-        found["agglomerative"] = Sweep(labels, np.ones(len(labels), dtype=np.bool_))
+        labels = [setting.cluster(V, positions).labels for setting in kinds.get(name, ())]
+        found[name] = _always_converged(np.array(labels, dtype=np.int32).reshape(-1, len(V)))
+    if "agglomerative" in kinds:
+        distances = [setting.distance for setting in grid.linkages]
+        found["agglomerative"] = _always_converged(average_linkage(V, distances))
     return {name: found[name] for name in kinds}
 
 
-def _one_by_one(V: Reals, positions: npt.ArrayLike, settings: tuple[Setting, ...]) -> Sweep:
-    done = [setting.cluster(V, positions) for setting in settings]
-    labels = np.array([one.labels for one in done], dtype=np.int32).reshape(len(done), len(V))
-    return Sweep(labels, np.array([one.converged for one in done], dtype=np.bool_))
+def _always_converged(labels: Labels) -> Clusterings:
+    return Clusterings(labels, np.ones(len(labels), dtype=np.bool_))
+
+
+def _search_affinity(V: Reals, positions: npt.ArrayLike, grid: Grid, threads: int) -> Clusterings:
+    """All preferences of one (alpha, gamma) at once; pairs of them in a thread pool."""
+    noise = tie_noise(len(V))
+    # With alpha = 1 time does not matter, so that all gammas share one clustering.
+    pairs = [
+        (alpha, grid.gammas[0] if alpha == 1 else gamma)
+        for alpha, gamma in product(grid.alphas, grid.gammas)
+    ]
+    distinct = list(dict.fromkeys(pairs))
+
+    def propagate_all(pair: tuple[float, float]) -> tuple[Labels, npt.NDArray[np.bool_]]:
+        S = TemporalAP(*pair, preference=0.0).similarity(V, positions)
+        return propagate(S, grid.preferences, noise)
+
+    with ThreadPoolExecutor(threads) as pool:
+        done = dict(zip(distinct, pool.map(propagate_all, distinct), strict=True))
+    return Clusterings(
+        np.concatenate([done[pair][0] for pair in pairs]),
+        np.concatenate([done[pair][1] for pair in pairs]),
+    )

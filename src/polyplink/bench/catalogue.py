@@ -46,7 +46,7 @@ CATALOGUE: Mapping[str, Bench] = {
     "bags": Bench(bags.run, bags.FRAGMENTS, 8),
     "input": Bench(input.run, input.FRAGMENTS, 8),
     "first-pass": Bench(input.run_first_pass, input.FRAGMENTS, 8),
-    "sweep": Bench(sweep.run, sweep.TRACKLETS, 24, sweep.run_on),
+    "sweep": Bench(sweep.run, sweep.TRACKLETS, 24),
     "retrieval": Bench(retrieval.run, retrieval.TRACKLETS, 16),
     "reid": Bench(reid.run, reid.TRACKLETS, 32),
     "embed": Bench(embed.run, embed.TRACKLETS, 8),

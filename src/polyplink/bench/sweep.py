@@ -9,13 +9,11 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
-import torch
 
-from polyplink.associate import paper_grid, sweep
+from polyplink.associate import paper_grid, search
 from polyplink.associate.similarity import Reals, visual
 from polyplink.bench.harness import BenchResult, against, best_of, growth
 from polyplink.bench.tracking import LONG
-from polyplink.encoders import pick_device
 from polyplink.evaluate import ProcedureCounts, TrackletBoxes
 from polyplink.evaluate.counting import count_partitions
 from polyplink.evaluate.partitions import partitions
@@ -27,9 +25,6 @@ TRACKLETS = 480  # of the largest procedure
 SIZES = (3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 15, 17, 20, 24, 30, 42, 84, 480)  # of 19 procedures
 GRID = paper_grid().only(["temporal_ap"])
 EVERY = 179  # of the grid's settings the rival gets one in so many: each preference equally often
-
-LARGE = 64  # tracklets from which a GPU is used
-CPU = torch.device("cpu")
 
 Procedure = tuple[Reals, Reals, list[int]]
 
@@ -61,11 +56,9 @@ def procedures(largest: int) -> list[Procedure]:
     return [synthetic_procedure(size) for size in sizes]
 
 
-def labelled(V: Reals, positions: Reals, threads: int, device: torch.device = CPU) -> np.ndarray:
-    """Labels (s, n) of a procedure under every setting; a large one on the GPU if that is it."""
-    if len(V) >= LARGE and device.type == "cuda":
-        return sweep(V, positions, GRID, device=device).labels
-    return sweep(V, positions, GRID, threads=threads).labels
+def labelled(V: Reals, positions: Reals, threads: int) -> np.ndarray:
+    """Labels (s, n) of a procedure under every setting."""
+    return search(V, positions, GRID, threads=threads)["temporal_ap"].labels
 
 
 def boxes_of(polyps: list[int]) -> TrackletBoxes:
@@ -86,13 +79,11 @@ def answered(labels: np.ndarray, polyps: list[int]) -> tuple[ProcedureCounts, Tr
     return count_partitions(cut, polyps), truth.score_settings(cut)
 
 
-def ours(
-    made: list[Procedure], threads: int, device: torch.device = CPU
-) -> tuple[dict[str, np.ndarray], list[np.ndarray]]:
+def ours(made: list[Procedure], threads: int) -> tuple[dict[str, np.ndarray], list[np.ndarray]]:
     """Ours: counts and figures of all settings (s,); of the sampled ones also the labels (s, n)."""
     answers, kept = [], []
     for V, positions, polyps in made:
-        labels = labelled(V, positions, threads, device)
+        labels = labelled(V, positions, threads)
         answers.append(answered(labels, polyps))
         kept.append(labels[sampled()])
     means = {"FR": np.mean([counts.fr for counts, _ in answers], axis=0)}
@@ -151,27 +142,27 @@ def same_partitions(ours: np.ndarray, theirs: list[np.ndarray | None]) -> bool:
 def _call(size: int) -> Callable[[], object]:
     V, positions, _ = synthetic_procedure(size)
     part = replace(GRID, alphas=GRID.alphas[:1], gammas=GRID.gammas[-1:])
-    return lambda: sweep(V, positions, part)
+    return lambda: search(V, positions, part)
 
 
-def run_on(size: int, device: torch.device) -> BenchResult:
-    """Measure `sweep`, counts and tracks on 19 procedures; size is tracklets of the largest.
+def run(size: int = TRACKLETS) -> BenchResult:
+    """Measure the search, counts and tracks on 19 procedures; size is tracklets of the largest.
 
-    Ours is the paper's whole grid, really run, with all cores, and with the GPU if that is the
-    device; it counts FR, FPR, precision and recall of every setting besides, and HOTA, IDF1 and
-    the rest. The rival only clusters, under one setting in 179, and its seconds are scaled to all.
+    Ours is the paper's whole grid, really run, with all cores; it counts FR, FPR, precision and
+    recall of every setting besides, and HOTA, IDF1 and the rest. The rival only clusters, under
+    one setting in 179, and its seconds are scaled to all.
     `equal` compares these settings: partitions wherever scikit-learn converges, and tracking
     figures with those of each setting alone. The rate is settings of all 19 procedures a second;
     the exponent that of the largest procedure under 41 preferences on one thread. At least 24.
     """
     made = procedures(size)
     cores, settings, rows = os.cpu_count() or 1, len(GRID.temporal_ap()), sampled()
-    ours(made[:1], cores, device)  # compiles, once per machine
+    ours(made[:1], cores)  # compiles, once per machine
     theirs: list[list[np.ndarray | None]] = []
     one_by_one(*made[0][:2])  # imports
     rival_s = best_of(lambda: theirs.extend(one_by_one(V, p) for V, p, _ in made), 1)
     answers: list[tuple[dict[str, np.ndarray], list[np.ndarray]]] = []
-    ours_s = best_of(lambda: answers.append(ours(made, cores, device)), 1)
+    ours_s = best_of(lambda: answers.append(ours(made, cores)), 1)
     figures, labels = answers[0]
     equal = all(same_partitions(mine, one) for mine, one in zip(labels, theirs, strict=True))
     return against(
@@ -184,8 +175,3 @@ def run_on(size: int, device: torch.device) -> BenchResult:
         equal=equal and as_alone(made, labels, {k: v[rows] for k, v in figures.items()}),
         rate=settings / ours_s,
     )
-
-
-def run(size: int = TRACKLETS) -> BenchResult:
-    """Measure the search of settings, on a GPU where there is one: see `run_on`."""
-    return run_on(size, pick_device())

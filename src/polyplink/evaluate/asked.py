@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from polyplink.associate.settings import Grid, paper_grid
+from polyplink.associate.search import Grid, paper_grid
 from polyplink.associate.similarity import VisualForm
 from polyplink.core.errors import PolyplinkError, find_named
 from polyplink.evaluate.intervals import RESAMPLES

@@ -6,10 +6,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from polyplink.associate.search import search
-from polyplink.associate.settings import Clustering, Grid, Setting
+from polyplink.associate.clusterers import Clustering, Setting
+from polyplink.associate.search import Clusterings, Grid, search
 from polyplink.associate.similarity import Reals, VisualForm, visual
-from polyplink.associate.sweep import Sweep
 from polyplink.core.errors import PolyplinkError
 from polyplink.evaluate.clinic import Clinic, clinic_figures, clinic_row
 from polyplink.evaluate.counting import ProcedureCounts, count_partitions
@@ -153,7 +152,7 @@ def _of_folds(scenes: Sequence[CountedScene], figures: CountingFigures) -> list[
 
 
 def _chosen(
-    scenes: Sequence[CountedScene], figures: CountingFigures, swept: Sequence[Sweep]
+    scenes: Sequence[CountedScene], figures: CountingFigures, swept: Sequence[Clusterings]
 ) -> tuple[Clustering, ...]:
     """Each fold's procedure as the search clustered it under the setting chosen for it."""
     by_name = {scene.procedure: found for scene, found in zip(scenes, swept, strict=True)}

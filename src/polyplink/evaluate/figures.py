@@ -7,7 +7,7 @@ Every result is a dataclass of plain values, None where a figure is undefined, s
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from polyplink.associate.settings import Setting
+from polyplink.associate.clusterers import Setting
 from polyplink.associate.similarity import Reals
 from polyplink.evaluate.choosing import (
     Choice,

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from polyplink.associate.settings import Setting
+from polyplink.associate.clusterers import Setting
 from polyplink.core.errors import PolyplinkError
 from polyplink.evaluate.counting import ProcedureCounts
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from polyplink.associate import Grid, VisualForm, paper_grid
-from polyplink.associate.settings import CLUSTERERS
+from polyplink.associate.search import CLUSTERERS
 from polyplink.associate.similarity import Reals, unit_rows
 from polyplink.evaluate import (
     Samples,

@@ -12,13 +12,12 @@ from pydantic import TypeAdapter, ValidationError
 
 from polyplink.associate import (
     Calibration,
-    Grid,
     TemporalAP,
     VisualForm,
     fit_calibration,
     labelled_pairs,
     paper_grid,
-    sweep,
+    search,
     time_gaps,
 )
 from polyplink.core.errors import PolyplinkError
@@ -78,16 +77,17 @@ def find_operating(held: Sequence[Scene], form: VisualForm = "l2", threads: int 
     Args:
         held: Procedures that were not trained on; those without labels are left out.
         form: Form of the visual similarity.
-        threads: Threads for the sweep.
+        threads: Threads for the search.
     """
     labelled = [scene for scene in held if any(p is not None for p in scene.polyps)]
     if not labelled:
         return untuned("no held-out procedure has known polyps")
-    full = paper_grid()
-    grid = Grid(full.alphas, full.gammas, full.preferences)
+    grid = paper_grid().only(["temporal_ap"])
     counts = [
         count_procedure(
-            sweep(s.V, s.positions, grid, threads=threads).labels, s.polyps, s.procedure_id
+            search(s.V, s.positions, grid, threads=threads)["temporal_ap"].labels,
+            s.polyps,
+            s.procedure_id,
         )
         for s in labelled
     ]

@@ -1,9 +1,9 @@
-"""The rounds of affinity propagation on few entries; see `affinity_few` for why they suffice."""
+"""The rounds of affinity propagation on few entries; see `few_entries` for why they suffice."""
 
 import numpy as np
 import numpy.typing as npt
 
-from polyplink.associate.affinity_few import (
+from polyplink.associate.affinity.few_entries import (
     CONVERGENCE_ITER,
     DAMPING,
     DOUBT,
@@ -22,7 +22,7 @@ from polyplink.associate.affinity_few import (
     history,
     start_runs,
 )
-from polyplink.associate.lanes import (
+from polyplink.associate.affinity.simd import (
     LANES,
     Four,
     any_above,

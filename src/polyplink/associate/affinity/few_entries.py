@@ -20,7 +20,7 @@ below the row's second best, the block need not be looked at.
 Preferences change the diagonal alone, so that four runs can share similarities, their order and
 every decision of where to look: an entry is followed when one of the four needs it, which changes
 no number of the others. Arrays of messages hold four numbers, one for each run, at every place;
-they are flat, see `lanes`.
+they are flat, see `simd`.
 """
 
 from typing import NamedTuple
@@ -28,7 +28,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from polyplink.associate.lanes import (
+from polyplink.associate.affinity.simd import (
     LANES,
     Four,
     every,

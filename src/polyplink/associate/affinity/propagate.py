@@ -3,15 +3,15 @@
 Source: Frey and Dueck, Clustering by passing messages between data points, Science 2007, as in
 `sklearn.cluster.AffinityPropagation` (1.9): its noise, its stopping rule and its refinement, step
 by step, so that the partitions are equal. Messages are passed for four preferences side by side,
-on the few entries that matter, see `affinity_few`.
+on the few entries that matter, see `few_entries`.
 """
 
 import numpy as np
 import numpy.typing as npt
 
-from polyplink.associate.affinity_few import CONTENDERS, Mask, few
-from polyplink.associate.affinity_round import settle_few
-from polyplink.associate.lanes import LANES
+from polyplink.associate.affinity.few_entries import CONTENDERS, Mask, few
+from polyplink.associate.affinity.rounds import settle_few
+from polyplink.associate.affinity.simd import LANES
 from polyplink.associate.similarity import Reals, checked_square
 from polyplink.core.compiled import njit
 from polyplink.core.errors import PolyplinkError

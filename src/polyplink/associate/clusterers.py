@@ -1,0 +1,268 @@
+"""The clusterers: each turns the similarities of one procedure's tracklets into identities.
+
+A clusterer with its parameters chosen is a small frozen dataclass with one method, `cluster(V,
+positions)`. `search` runs whole grids of them and `estimators` wraps them for scikit-learn.
+
+Sources: temporal affinity propagation and thresholds, Parolari et al., temporally-aware polyp
+counting, section 3; DBSCAN and HDBSCAN, the thesis on foundation models, tables 5.17 and 5.18;
+average linkage, Parolari et al. 2024.
+"""
+
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from scipy.cluster.hierarchy import fcluster, linkage
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
+from scipy.spatial.distance import squareform
+
+from polyplink.associate.affinity import propagate
+from polyplink.associate.similarity import Reals, checked_square, combine, temporal
+from polyplink.core.errors import PolyplinkError
+
+Labels = npt.NDArray[np.int32]
+Selection = Literal["eom", "leaf"]
+
+
+@dataclass(frozen=True)
+class Clustering:
+    """The clusters of one procedure.
+
+    Attributes:
+        labels: Cluster of every tracklet (n,), int32, from 0 without gaps.
+        converged: Whether the algorithm settled before its limit of rounds.
+    """
+
+    labels: Labels
+    converged: bool
+
+
+class Setting(Protocol):
+    """A clusterer with its parameters chosen."""
+
+    def cluster(self, V: Reals, positions: npt.ArrayLike) -> Clustering:
+        """Cluster one procedure from V (n, n) and positions (n,) in [0, 1]."""
+        ...
+
+
+@dataclass(frozen=True)
+class TemporalAP:
+    """Affinity propagation on S = alpha V + (1 - alpha) T; alpha = 1 is AP on V alone.
+
+    Attributes:
+        alpha: Weight of the visual similarity, in [0, 1].
+        gamma: Penalty on distance in time.
+        preference: How much a tracklet wants to be a cluster's exemplar.
+
+    Example:
+        >>> V = np.array([[1.0, 0.9, 0.1], [0.9, 1.0, 0.0], [0.1, 0.0, 1.0]])
+        >>> TemporalAP(alpha=0.5, gamma=1.0, preference=0.4).cluster(V, [0.0, 0.1, 1.0]).labels
+        array([0, 0, 1], dtype=int32)
+    """
+
+    alpha: float
+    gamma: float
+    preference: float
+
+    def similarity(self, V: Reals, positions: npt.ArrayLike) -> Reals:
+        """S (n, n) from V (n, n) and positions (n,)."""
+        return combine(V, temporal(positions, self.gamma), self.alpha)
+
+    def cluster(self, V: Reals, positions: npt.ArrayLike) -> Clustering:
+        """Cluster one procedure from V (n, n) and positions (n,) in [0, 1]."""
+        labels, converged = propagate(self.similarity(V, positions), [self.preference])
+        return Clustering(labels[0], bool(converged[0]))
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """Connected components of V >= value; time is not used.
+
+    Attributes:
+        value: The similarity from which two tracklets are linked.
+    """
+
+    value: float
+
+    def cluster(self, V: Reals, positions: npt.ArrayLike) -> Clustering:
+        """Cluster one procedure from V (n, n); positions are not read."""
+        return Clustering(threshold_components(V, [self.value])[0], True)
+
+
+@dataclass(frozen=True)
+class Dbscan:
+    """DBSCAN on 1 - V; time is not used. A noise point becomes a cluster of its own.
+
+    Attributes:
+        eps: Distance up to which two tracklets are neighbours, above 0.
+        min_samples: Neighbours, itself included, that make a tracklet a core point.
+    """
+
+    eps: float
+    min_samples: int
+
+    def cluster(self, V: Reals, positions: npt.ArrayLike) -> Clustering:
+        """Cluster one procedure from V (n, n); positions are not read.
+
+        Raises:
+            PolyplinkError: If a parameter is out of range.
+        """
+        PolyplinkError.unless(self.eps > 0, f"eps is {self.eps}", "give a distance above 0")
+        PolyplinkError.unless(
+            self.min_samples >= 1, f"min_samples is {self.min_samples}", "give 1 or more"
+        )
+        # Imported when used, as below: scikit-learn takes a second to import.
+        from sklearn.cluster import DBSCAN  # noqa: PLC0415
+
+        model = DBSCAN(eps=self.eps, min_samples=self.min_samples, metric="precomputed")
+        return Clustering(_noise_as_singletons(model.fit_predict(_distances(V))), True)
+
+
+@dataclass(frozen=True)
+class Hdbscan:
+    """HDBSCAN on 1 - V; time is not used. A noise point becomes a cluster of its own.
+
+    All tracklets of a procedure may form one cluster. scikit-learn's `cluster_selection_epsilon`
+    is not offered: in version 1.9.1 it fails beside NumPy 2.4.
+
+    Attributes:
+        min_cluster_size: Tracklets of the smallest cluster, 2 or more.
+        min_samples: Neighbours, itself included, that distances are smoothed over.
+        selection: Which clusters of the tree: the most stable ("eom") or the finest ("leaf").
+    """
+
+    min_cluster_size: int
+    min_samples: int
+    selection: Selection = "eom"
+
+    def cluster(self, V: Reals, positions: npt.ArrayLike) -> Clustering:
+        """Cluster one procedure from V (n, n); positions are not read.
+
+        With fewer tracklets than min_cluster_size or min_samples, each is its own cluster.
+
+        Raises:
+            PolyplinkError: If a parameter is out of range.
+        """
+        size, samples, selection = self.min_cluster_size, self.min_samples, self.selection
+        PolyplinkError.unless(
+            size >= 2 and samples >= 1 and selection in ("eom", "leaf"),
+            f"min_cluster_size {size}, min_samples {samples}, selection {selection!r}",
+            "give 2 or more, 1 or more, and eom or leaf",
+        )
+        D = _distances(V)
+        if len(D) < max(size, samples):
+            return Clustering(np.arange(len(D), dtype=np.int32), True)
+        from sklearn.cluster import HDBSCAN  # noqa: PLC0415
+
+        model = HDBSCAN(
+            min_cluster_size=size,
+            min_samples=samples,
+            cluster_selection_method=selection,
+            metric="precomputed",
+            allow_single_cluster=True,
+            copy=True,
+        )
+        return Clustering(_noise_as_singletons(model.fit_predict(D)), True)
+
+
+@dataclass(frozen=True)
+class Agglomerative:
+    """Average linkage on 1 - V; time is not used.
+
+    Attributes:
+        distance: Mean distance below which two clusters are joined.
+    """
+
+    distance: float
+
+    def cluster(self, V: Reals, positions: npt.ArrayLike) -> Clustering:
+        """Cluster one procedure from V (n, n); positions are not read."""
+        return Clustering(average_linkage(V, [self.distance])[0], True)
+
+
+def threshold_components(V: npt.ArrayLike, thresholds: npt.ArrayLike) -> Labels:
+    """Connected components of the graph V >= t, for every threshold t.
+
+    All thresholds are answered from one maximum spanning tree: two tracklets are connected at
+    threshold t exactly when the weakest edge between them on that tree is at least t.
+    Source: Intrator et al. 2023, as in the grid of Parolari et al.
+
+    Args:
+        V: Similarities (n, n), symmetric; the diagonal is not read.
+        thresholds: Thresholds (m,).
+
+    Returns:
+        Labels (m, n), int32, numbered from 0 by each component's first tracklet.
+
+    Raises:
+        PolyplinkError: If V is not a square of at least one tracklet, or a value is not finite.
+    """
+    S = checked_square(V)
+    wanted = _finite("threshold", thresholds)
+    # Only the order of the costs matters; shifted above 0, because scipy reads 0 as no edge.
+    tree = minimum_spanning_tree(np.triu(S.max() - S + 1.0, k=1)).tocoo()
+    start, end, strength = tree.row, tree.col, S[tree.row, tree.col]  # each (n - 1,)
+    labels = np.empty((wanted.size, len(S)), dtype=np.int32)
+    for row, threshold in enumerate(wanted):
+        kept = strength >= threshold
+        graph = coo_array((np.ones(kept.sum()), (start[kept], end[kept])), shape=S.shape)
+        labels[row] = connected_components(graph, directed=False)[1]
+    return labels
+
+
+def average_linkage(V: npt.ArrayLike, thresholds: npt.ArrayLike) -> Labels:
+    """Average-linkage clustering on 1 - V; one dendrogram answers all thresholds.
+
+    Clusters are joined while their mean distance is below the threshold: the labels of
+    `sklearn.cluster.AgglomerativeClustering(distance_threshold=..., linkage="average")`, which
+    builds the same dendrogram once per threshold.
+
+    Args:
+        V: Similarities (n, n).
+        thresholds: Mean distances (m,).
+
+    Returns:
+        Labels (m, n), int32.
+
+    Raises:
+        PolyplinkError: If a threshold is not finite.
+    """
+    D = _distances(V)
+    wanted = _finite("threshold", thresholds)
+    if len(D) == 1:
+        return np.zeros((wanted.size, 1), dtype=np.int32)
+    tree = linkage(squareform(D, checks=False), method="average")
+    below = np.nextafter(wanted, -np.inf)  # fcluster joins up to and including its threshold
+    return np.stack([_noise_as_singletons(fcluster(tree, t, criterion="distance")) for t in below])
+
+
+def _finite(what: str, values: npt.ArrayLike) -> Reals:
+    """Values (m,), float64; refused where one is not finite."""
+    wanted = np.atleast_1d(np.asarray(values, dtype=np.float64))
+    if not np.isfinite(wanted).all():
+        raise PolyplinkError(f"a {what} is not finite", f"give finite {what}s")
+    return wanted
+
+
+def _distances(V: npt.ArrayLike) -> Reals:
+    """1 - V (n, n): not negative, symmetric, 0 on the diagonal."""
+    S = checked_square(V)
+    D = np.clip(1.0 - (S + S.T) / 2, 0.0, None)
+    np.fill_diagonal(D, 0.0)
+    return np.asarray(D)
+
+
+def _noise_as_singletons(labels: npt.ArrayLike) -> Labels:
+    """Give every -1 a cluster of its own; all clusters are numbered by first appearance.
+
+    A point that a density method calls noise is still a tracklet. Kept as one cluster -1, all
+    noise would count as one polyp.
+    """
+    given = np.asarray(labels, dtype=np.int64)  # (n,)
+    own = np.where(given < 0, given.size + np.arange(given.size), given)
+    _, first, inverse = np.unique(own, return_index=True, return_inverse=True)
+    rank = np.empty(first.size, dtype=np.int32)
+    rank[np.argsort(first)] = np.arange(first.size)
+    return np.asarray(rank[inverse])

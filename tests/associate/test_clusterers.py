@@ -1,0 +1,144 @@
+"""The clusterers against naive versions and scikit-learn."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from sklearn import cluster
+
+from polyplink.associate.affinity import propagate
+from polyplink.associate.clusterers import (
+    Dbscan,
+    Hdbscan,
+    TemporalAP,
+    Threshold,
+    average_linkage,
+    threshold_components,
+)
+from polyplink.associate.search import paper_grid
+from polyplink.associate.similarity import temporal, visual
+from polyplink.core.errors import PolyplinkError
+
+THRESHOLDS = np.arange(101) / 100
+
+
+def similarities(seed: int, n: int) -> np.ndarray:
+    """Similarities (n, n) of points in groups of about four."""
+    rng = np.random.default_rng(seed)
+    points = rng.normal(size=(max(n // 4, 1), 3))[rng.integers(0, max(n // 4, 1), n)]
+    points = points + 0.3 * rng.normal(size=(n, 3))
+    D = np.linalg.norm(points[:, None] - points[None], axis=2)
+    return np.asarray(1 - D / max(D.max(), 1e-9))
+
+
+def distances(V: np.ndarray) -> np.ndarray:
+    return np.asarray(np.clip(1 - V, 0, None) * ~np.eye(len(V), dtype=bool))
+
+
+def same_partition(a: np.ndarray, b: np.ndarray) -> bool:
+    return bool(((a[:, None] == a[None]) == (b[:, None] == b[None])).all())
+
+
+def naive_components(V: np.ndarray, threshold: float) -> list[int]:
+    """Labels by a search from every tracklet that has none yet."""
+    labels, found = [-1] * len(V), 0
+    for first in range(len(V)):
+        if labels[first] >= 0:
+            continue
+        waiting = [first]
+        while waiting:
+            i = waiting.pop()
+            if labels[i] < 0:
+                labels[i] = found
+                waiting += [j for j in range(len(V)) if j != i and V[i, j] >= threshold]
+        found += 1
+    return labels
+
+
+def test_temporal_ap_clusters_the_weighted_similarity() -> None:
+    rng = np.random.default_rng(0)
+    V, positions = visual(rng.normal(size=(12, 4))), np.sort(rng.random(12))
+    found = TemporalAP(alpha=0.5, gamma=2.0, preference=0.5).cluster(V, positions)
+    expected, _ = propagate(0.5 * V + 0.5 * temporal(positions, 2.0), [0.5])
+    np.testing.assert_array_equal(found.labels, expected[0])
+    assert found.converged
+    assert 1 < found.labels.max() + 1 < 12
+
+
+# Hundredths, so that similarities often equal a threshold or each other.
+@settings(deadline=None, max_examples=40)
+@given(
+    st.integers(1, 9).flatmap(
+        lambda n: arrays(np.float64, (n, n), elements=st.integers(0, 100).map(lambda v: v / 100))
+    )
+)
+def test_components_equal_a_naive_search_at_every_threshold(raw: np.ndarray) -> None:
+    V = np.maximum(raw, raw.T)
+    expected = [naive_components(V, threshold) for threshold in THRESHOLDS]
+    np.testing.assert_array_equal(threshold_components(V, THRESHOLDS), expected)
+    np.testing.assert_array_equal(Threshold(0.5).cluster(V, []).labels, expected[50])
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.integers(0, 999), st.integers(1, 25), st.floats(0.02, 1.2))
+def test_average_linkage_equals_scikit_learn(seed: int, n: int, distance: float) -> None:
+    V = similarities(seed, n)
+    labels = average_linkage(V, [distance, 0.5])
+    assert labels.shape == (2, n)
+    assert sorted(set(labels[0].tolist())) == list(range(labels[0].max() + 1))
+    if n > 1:
+        model = cluster.AgglomerativeClustering(
+            n_clusters=None, distance_threshold=distance, linkage="average", metric="precomputed"
+        )
+        assert same_partition(labels[0], model.fit_predict(distances((V + V.T) / 2)))
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.integers(0, 999), st.integers(1, 25), st.floats(0.02, 1.2), st.integers(1, 4))
+def test_dbscan_is_scikit_learns_with_noise_alone(seed: int, n: int, eps: float, few: int) -> None:
+    V = similarities(seed, n)
+    labels = Dbscan(eps, few).cluster(V, []).labels
+    model = cluster.DBSCAN(eps=eps, min_samples=few, metric="precomputed")
+    theirs = model.fit_predict(distances((V + V.T) / 2))
+    clustered = theirs >= 0
+    assert same_partition(labels[clustered], theirs[clustered])
+    for row in np.flatnonzero(~clustered):
+        assert (labels == labels[row]).sum() == 1
+
+
+def test_hdbscan_finds_what_is_apart_and_leaves_noise_alone() -> None:
+    D = np.full((7, 7), 1.0)
+    D[:3, :3], D[3:6, 3:6] = 0.1, 0.1
+    np.fill_diagonal(D, 0.0)
+    assert Hdbscan(2, 1).cluster(1 - D, []).labels.tolist() == [0, 0, 0, 1, 1, 1, 2]
+    assert Hdbscan(3, 1).cluster(1 - D[:2, :2], []).labels.tolist() == [0, 1]
+    assert Hdbscan(2, 1).cluster(np.ones((1, 1)), []).labels.tolist() == [0]
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.integers(0, 999), st.integers(1, 20), st.sampled_from(paper_grid().hdbscans))
+def test_hdbscan_labels_every_procedure_without_gaps(seed: int, n: int, setting: Hdbscan) -> None:
+    labels = setting.cluster(similarities(seed, n), np.zeros(n)).labels
+    assert sorted(set(labels.tolist())) == list(range(labels.max() + 1))
+    assert labels.shape == (n,)
+
+
+def test_what_is_out_of_range_is_refused() -> None:
+    V = np.eye(3)
+    for setting, message in (
+        (Dbscan(0, 2), "eps is 0"),
+        (Dbscan(0.5, 0), "min_samples is 0"),
+        (Hdbscan(1, 1), "min_cluster_size 1"),
+        (Hdbscan(2, 1, "x"), "selection 'x'"),  # type: ignore[arg-type]
+        (Threshold(np.nan), "a threshold is not finite"),
+    ):
+        with pytest.raises(PolyplinkError, match=message):
+            setting.cluster(V, [])
+    with pytest.raises(PolyplinkError, match="a threshold is not finite"):
+        average_linkage(V, [np.nan])
+    for clusterer in (Dbscan(0.5, 2), Threshold(0.5)):
+        with pytest.raises(PolyplinkError, match="a similarity is not finite"):
+            clusterer.cluster(np.full((2, 2), np.nan), [])
+        with pytest.raises(PolyplinkError, match="not a square"):
+            clusterer.cluster(np.ones((2, 3)), [])
