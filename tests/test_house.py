@@ -21,8 +21,8 @@ ROOMS = (
     "report",
     "bench",
     "jobs",
-    "cli",
     "app",
+    "cli",
 )
 ENTRY = "__main__"  # above everything: it calls the command line
 LONGEST = 700  # lines; a longer file holds two concepts

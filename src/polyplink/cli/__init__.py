@@ -2,10 +2,8 @@
 
 from polyplink.cli import (
     answers,
-    data,
     drawing,
     learning,
-    measuring,
     probing,
     reproducing,
     weights,
@@ -15,10 +13,8 @@ from polyplink.cli.shell import app
 __all__ = [
     "answers",
     "app",
-    "data",
     "drawing",
     "learning",
-    "measuring",
     "probing",
     "reproducing",
     "weights",

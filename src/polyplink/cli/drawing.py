@@ -41,7 +41,7 @@ def figures(
     """Draw ranks and purity, similarities, FR against FPR, recall at k, and a map of vectors."""
     from polyplink.jobs.drawing import draw
 
-    others = named_files("--beside", beside)
+    others = named_files("--beside", beside or [])
     with bars() as progress:
         written = draw(
             weights,

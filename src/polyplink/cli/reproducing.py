@@ -53,7 +53,7 @@ def reproduce(
         return
     if data is None:
         raise PolyplinkError(f"no data folder to reproduce {table} on", "give TABLE and DATA")
-    given = named_files("--weights", weights)
+    given = named_files("--weights", weights or [])
     place = Workspace(workspace, data, given, stand_in, tuple(set_ or ()), train, device, workers)
     folder = out if out is not None else workspace / table
     with bars() as progress:

@@ -9,7 +9,6 @@ from polyplink.jobs.embedding import Embedded, embed_data
 from polyplink.jobs.evaluation import ALL_TASKS, DEFAULT_CLUSTERERS, Evaluated, evaluate
 from polyplink.jobs.exporting import Exported, export_encoder
 from polyplink.jobs.importing import IMPORTERS, import_data
-from polyplink.jobs.merging import merge_data
 from polyplink.jobs.progress import Progress
 from polyplink.jobs.training import Trained, train
 from polyplink.simulate import WRITINGS, Simulated, simulate_data
@@ -35,7 +34,6 @@ __all__ = [
     "evaluate",
     "export_encoder",
     "import_data",
-    "merge_data",
     "rows_text",
     "simulate_data",
     "train",

@@ -6,10 +6,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from polyplink.app.import_data import MergeRequest, merge_data
 from polyplink.core.errors import PolyplinkError
 from polyplink.data import DataSet, adenoma_labels, read_data, write_data
-from polyplink.jobs import merge_data
-from tests.cli.calls import assert_refused, polyplink
+from tests.app.calls import assert_refused, polyplink
 from tests.data.made_sets import data_set, small_set
 from tests.data.public_sets import unlabelled_row
 from tests.data.whole_sets import write_whole_sets
@@ -96,7 +96,7 @@ def other_set(**changes: str) -> DataSet:
 def test_nothing_is_renamed_and_sources_stay_where_they_are(tmp_path: Path) -> None:
     write_data(tmp_path / "a", small_set())
     write_data(tmp_path / "b", other_set())
-    both = merge_data(tmp_path / "out", [tmp_path / "a", tmp_path / "b"])
+    both = merge_data(MergeRequest(tmp_path / "out", [tmp_path / "a", tmp_path / "b"]))
     data = read_data(tmp_path / "out")
     assert data.key == both.data.key
     assert data.procedures["source"].to_list() == ["/nowhere"] * 3 + [str(tmp_path / "b")]
@@ -131,11 +131,11 @@ def test_the_map_of_adenoma_goes_with_the_tables(tmp_path: Path) -> None:
     (tmp_path / "map.json").write_text('{"real-colon": {"HP": true}}')
     for given, labels in (("tsa-adenoma", [1, 0, None, None]), ("map.json", [1, 1, None, None])):
         name = given if given in ("tsa-adenoma",) else str(tmp_path / given)
-        merge_data(tmp_path / "out", [a, b], histology_map=name)
+        merge_data(MergeRequest(tmp_path / "out", [a, b], histology_map=name))
         assert adenoma_labels(read_data(tmp_path / "out")).to_list() == labels
     with pytest.raises(PolyplinkError, match=r"disagree on which words.*--histology-map"):
         write_data(b, DataSet.of(*_tables(other_set()), adenoma={"colon-bench": {}}))
-        merge_data(tmp_path / "out", [a, b])
+        merge_data(MergeRequest(tmp_path / "out", [a, b]))
     assert_refused(
         polyplink("merge", tmp_path / "out", a, b, "--histology-map", "paper"),
         "no histology map 'paper'; did you mean papers?",

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.cli.calls import assert_refused, polyplink
+from tests.app.calls import assert_refused, polyplink
 from tests.encoders.published import caformer_shapes, golden_state
 
 

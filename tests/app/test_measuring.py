@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.calls import assert_refused, polyplink
+from tests.app.calls import assert_refused, polyplink
 
 
 def test_bench_prints_one_object_per_path() -> None:

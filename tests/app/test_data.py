@@ -3,11 +3,12 @@ from pathlib import Path
 
 import pytest
 
-from polyplink import jobs, simulate
+from polyplink import simulate
+from polyplink.app.simulate import PRESETS, WRITINGS
 from polyplink.bench.startup import imported
-from polyplink.cli.data import PRESETS, WRITINGS
 from polyplink.data import read_data
-from tests.cli.calls import assert_refused, polyplink
+from polyplink.jobs.agreement import Row
+from tests.app.calls import assert_refused, polyplink
 from tests.samples import write_procedures
 
 
@@ -109,7 +110,7 @@ def test_names_that_simulate_knows_are_those_there_are() -> None:
 def test_simulate_imports_no_other_room_than_its_own(tmp_path: Path) -> None:
     code = f"""
 import contextlib, io
-from polyplink.cli import app
+from polyplink.app.command_line import app
 with contextlib.redirect_stdout(io.StringIO()):
     app(["simulate", {str(tmp_path / "a")!r}, "--preset", "smoke", "--write", "tables",
          "--workers", "1"], standalone_mode=False)
@@ -130,10 +131,10 @@ def test_the_check_ends_with_0_only_if_all_holds(
     monkeypatch: pytest.MonkeyPatch, holds: bool
 ) -> None:
     rows = [
-        jobs.Row("polyps", (132.0,), (132.0,), "exact", True, "a table"),
-        jobs.Row("boxes", (10.0,), (9.0,), "1 %", holds, "a table"),
+        Row("polyps", (132.0,), (132.0,), "exact", True, "a table"),
+        Row("boxes", (10.0,), (9.0,), "1 %", holds, "a table"),
     ]
-    monkeypatch.setattr(jobs, "check_simulation", lambda *_, **__: rows)
+    monkeypatch.setattr("polyplink.jobs.checking.check_simulation", lambda *_, **__: rows)
     result = polyplink("simulate", "--check")
     assert result.exit_code == (0 if holds else 1)
     assert "published" in result.stdout

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.calls import assert_refused, polyplink
+from tests.app.calls import assert_refused, polyplink
 from tests.conftest import Made
 from tests.samples import write_procedures
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from polyplink import __version__, jobs
-from tests.cli.calls import assert_refused, polyplink
+from tests.app.calls import assert_refused, polyplink
 
 
 def test_version_and_help() -> None:

@@ -1,7 +1,7 @@
 import json
 from pathlib import Path
 
-from tests.cli.calls import assert_refused, polyplink
+from tests.app.calls import assert_refused, polyplink
 from tests.conftest import Made
 
 

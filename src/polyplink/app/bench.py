@@ -1,0 +1,99 @@
+"""The verb `bench`: time the hot paths, each against its rival."""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from typer import Argument, Option, echo
+
+from polyplink.app.request import Progress, Result, silent
+from polyplink.core.artefacts import to_plain, write_text
+from polyplink.core.errors import PolyplinkError
+
+if TYPE_CHECKING:
+    from polyplink.bench.harness import BenchResult
+
+
+@dataclass(frozen=True)
+class BenchRequest:
+    """Which paths to time."""
+
+    names: Annotated[
+        Sequence[str], Argument(metavar="[NAME]...", help="Some paths; all by default.")
+    ] = ()
+    size: Annotated[int | None, Option(min=1, help="Other than the usual size.")] = None
+    device: Annotated[str, Option(help="auto, cpu or cuda, for the paths that can use a GPU.")] = (
+        "auto"
+    )
+    profile: Annotated[
+        Path | None, Option(help="Write where the time of a training step goes; with step.")
+    ] = None
+    compare: Annotated[
+        bool, Option("--compare", help="Name what fell behind the recorded ratios; exit 1.")
+    ] = False
+    record: Annotated[bool, Option("--record", help="Record the ratios to compare with later.")] = (
+        False
+    )
+
+
+@dataclass(frozen=True)
+class Benched(Result):
+    """Results of the benchmarks, each measured when it is asked for.
+
+    Attributes:
+        results: Measured one by one while they are iterated over.
+        behind: Filled meanwhile with what fell behind; any makes the exit code 1.
+    """
+
+    results: "Iterator[BenchResult]"
+    behind: list[str] = field(default_factory=list)
+
+    def print_json(self) -> None:
+        """Print one line of JSON per path, as soon as it is measured."""
+        self._print(lambda result: json.dumps(to_plain(result)))
+
+    def print_text(self) -> None:
+        """Print one line per path, as soon as it is measured."""
+        self._print(lambda result: result.line())
+
+    def _print(self, line: "Callable[[BenchResult], str]") -> None:
+        for result in self.results:
+            echo(line(result))
+        for complaint in self.behind:
+            echo(complaint, err=True)
+
+    def exit_code(self) -> int:
+        """1 if something fell behind."""
+        return int(bool(self.behind))
+
+
+def bench(request: BenchRequest, progress: Progress = silent) -> Benched:
+    """Time the hot paths, each against its rival, and compare their outputs.
+
+    Raises:
+        PolyplinkError: If `profile` is asked for without the path `step`; while iterating, if
+            there is no such path or device, or the size is too small.
+    """
+    if request.profile is not None and "step" not in request.names:
+        raise PolyplinkError("--profile is for the path step", "name it: polyplink bench step")
+    behind: list[str] = []
+    return Benched(_measured(request, behind), behind)
+
+
+def _measured(request: BenchRequest, behind: list[str]) -> "Iterator[BenchResult]":
+    from polyplink.bench import complaint, read_recorded, record, run_benches, step
+    from polyplink.bench.run import bench_device
+
+    recorded = read_recorded()
+    for result in run_benches(request.names, request.size, request.device):
+        yield result
+        said = complaint(result, recorded)
+        if request.compare and said is not None:
+            behind.append(said)
+        if request.record:
+            record([result])
+    if request.profile is not None:
+        size = request.size or step.BAGS
+        write_text(request.profile, step.profile(size, bench_device(request.device)))

@@ -1,0 +1,85 @@
+"""The verb `prepare`: build tracklets and cut their crops."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+from typer import Option, echo
+
+from polyplink.app.request import Data, Progress, Result, Sets, Workers, counter, silent
+
+if TYPE_CHECKING:
+    from polyplink.tracklets import Prepared
+
+
+@dataclass(frozen=True)
+class PrepareRequest:
+    """What to prepare, and by which recipe."""
+
+    data: Data
+    recipe: Annotated[str, Option(help="Recipe whose settings to use.")] = "ntssl"
+    sets: Sets = ()
+    crops: Annotated[bool, Option(help="Cut crops; without, tracklets alone.")] = True
+    part: Annotated[str | None, Option(help="Part to crop; all by default.")] = None
+    strict: Annotated[bool, Option("--strict", help="Stop at a frame that does not decode.")] = (
+        False
+    )
+    device: Annotated[
+        str, Option(help="cpu or cuda: where crops of simulated sets are rendered.")
+    ] = "cpu"
+    workers: Workers = 2
+
+
+@dataclass(frozen=True)
+class PreparedData(Result):
+    """Tracklets with their crops."""
+
+    prepared: "Prepared"
+
+    def as_dict(self) -> dict[str, Any]:
+        """The folder, numbers of rows, and the number of broken frames by procedure."""
+        prepared = self.prepared
+        return {
+            "out": str(prepared.folder),
+            "procedures": len(prepared.procedures),
+            "tracklets": prepared.tracklets.height,
+            "crops": int(prepared.tracklets["n_crops"].sum()),
+            "broken_frames": {name: len(frames) for name, frames in prepared.broken().items()},
+        }
+
+    def print_text(self) -> None:
+        """Print the folder and the numbers."""
+        echo("{out}: {tracklets} tracklets, {crops} crops".format(**self.as_dict()))
+
+    def warned(self) -> Sequence[str]:
+        """Frames that do not decode, by procedure."""
+        return [
+            f"procedure {name}: {len(frames)} frames do not decode (first: {frames[0].image}, "
+            f"{frames[0].why}); tracklets are cut there"
+            for name, frames in self.prepared.broken().items()
+        ]
+
+
+def prepare_data(request: PrepareRequest, progress: Progress = silent) -> PreparedData:
+    """Build tracklets and cut their crops, once.
+
+    Raises:
+        PolyplinkError: If the recipe, the part, the data folder or an image is at fault.
+    """
+    from polyplink.data import read_data
+    from polyplink.recipes import find_recipe, override
+    from polyplink.tracklets import prepare
+
+    settings = override(find_recipe(request.recipe), request.sets).prepare
+    part = request.part
+    prepared = prepare(
+        request.data,
+        settings,
+        procedures=None if part is None else read_data(request.data).part(part),
+        with_crops=request.crops,
+        strict=request.strict,
+        workers=request.workers,
+        device=request.device,
+        progress=counter(progress, "crops"),
+    )
+    return PreparedData(prepared)

@@ -1,0 +1,85 @@
+"""What the verbs share: options that several of them take, progress callbacks, printable results.
+
+A verb is a function `verb(request, progress)`. Its request is a frozen dataclass whose fields are
+the arguments and options of the command line: type, default, help text and range stand in the
+field's annotation and nowhere else (`app.command_line` builds the commands from them).
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+from typer import Argument, Option, echo
+
+from polyplink.core.artefacts import to_plain
+from polyplink.core.errors import PolyplinkError
+
+Data = Annotated[Path, Argument(help="Data folder that `polyplink import` wrote.")]
+Weights = Annotated[Path, Argument(help="Weights file, or a folder `polyplink train` wrote.")]
+Out = Annotated[Path, Option("--out", "-o", help="Folder to write.")]
+Device = Annotated[str, Option(help="auto, cpu, cuda or cuda:N.")]
+Workers = Annotated[int, Option(min=1, help="Worker processes or threads.")]
+Sets = Annotated[Sequence[str], Option("--set", help="Change a field of the recipe: NAME=VALUE.")]
+HistologyMap = Annotated[
+    str | None,
+    Option(
+        metavar="NAME|FILE",
+        help="Which histology is adenoma: papers (the default), tsa-adenoma, or a JSON file.",
+    ),
+]
+
+Progress = Callable[[str, int, int], None]
+"""Callback of a verb, called with (stage, done, total)."""
+
+
+def silent(stage: str, done: int, total: int) -> None:
+    """A progress callback that does nothing."""
+
+
+def counter(progress: Progress, stage: str) -> Callable[[int, int], None]:
+    """The callback (done, total) of one stage, as the other rooms take it."""
+    return partial(progress, stage)
+
+
+class Result:
+    """What a verb returns. The command line prints it and exits with its code."""
+
+    def as_dict(self) -> Any:
+        """JSON-ready values; what `--json` prints."""
+        return to_plain(self)
+
+    def print_json(self) -> None:
+        """Print one line of JSON."""
+        echo(json.dumps(self.as_dict()))
+
+    def print_text(self) -> None:
+        """Print for people."""
+        raise NotImplementedError
+
+    def warned(self) -> Sequence[str]:
+        """Warnings for stderr, printed before the result."""
+        return ()
+
+    def exit_code(self) -> int:
+        """Exit code of the process; read after printing."""
+        return 0
+
+
+def named_files(option: str, pairs: Sequence[str]) -> dict[str, Path]:
+    """Files by name, from the NAME=FILE values of a repeated option.
+
+    Raises:
+        PolyplinkError: If a value has no "=".
+
+    Example:
+        >>> named_files("--weights", ["ntssl=run/weights.safetensors"])
+        {'ntssl': PosixPath('run/weights.safetensors')}
+    """
+    found = {}
+    for pair in pairs:
+        name, equals, path = pair.partition("=")
+        PolyplinkError.unless(bool(equals), f"{option} {pair!r} names no file", "write NAME=FILE")
+        found[name] = Path(path)
+    return found

@@ -1,0 +1,142 @@
+"""The verb `simulate`: procedures with known identities, or the check of them (`--check`)."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from typer import Argument, Option, echo
+
+from polyplink.app.request import Progress, Result, Workers, silent
+from polyplink.core.errors import PolyplinkError, find_named
+
+if TYPE_CHECKING:
+    from polyplink.jobs.agreement import Row
+    from polyplink.simulate import Simulated
+
+# Names of `simulate.PRESETS` and `simulate.WRITINGS`, known here before that room is imported.
+PRESETS = dict.fromkeys(("tiny", "smoke", "small", "real-colon-sim"))
+WRITINGS = dict.fromkeys(("tables", "archives", "frames"))
+
+
+@dataclass(frozen=True)
+class SimulateRequest:
+    """What to simulate."""
+
+    out: Annotated[
+        Path | None, Argument(help="Folder to write; --check needs none.", show_default=False)
+    ] = None
+    preset: Annotated[
+        str | None, Option(help="tiny, small, real-colon-sim or smoke; tiny by default.")
+    ] = None
+    seed: Annotated[int, Option(help="Same seed, same bytes.")] = 0
+    difficulty: Annotated[
+        float | None, Option(help="From 0, easy, to 1; the preset's own by default.")
+    ] = None
+    write: Annotated[
+        str | None, Option(help="tables, archives or frames; the preset's own by default.")
+    ] = None
+    preview: Annotated[bool, Option("--preview", help="Also a contact sheet and a short film.")] = (
+        False
+    )
+    check: Annotated[
+        bool, Option("--check", help="Hold real-colon-sim against what is published.")
+    ] = False
+    device: Annotated[str | None, Option(help="cpu or cuda; cpu by default.")] = None
+    workers: Workers = 2
+
+
+@dataclass(frozen=True)
+class SimulatedData(Result):
+    """A simulated data set that was written."""
+
+    made: "Simulated"
+
+    def as_dict(self) -> dict[str, Any]:
+        """The folder, the numbers of rows and the files of the preview."""
+        return dict(self.made.as_dict())
+
+    def print_text(self) -> None:
+        """Print the numbers, and the files of the preview."""
+        text = "{out}: {procedures} procedures, {polyps} polyps, {frames} frames, {boxes} boxes"
+        echo(text.format(**self.as_dict()))
+        for name, path in self.made.preview.items():
+            echo(f"{name}: {path}")
+
+
+@dataclass(frozen=True)
+class Checked(Result):
+    """Published figures beside simulated ones; one that does not hold makes the exit code 1."""
+
+    rows: "list[Row]"
+
+    def as_dict(self) -> list[Any]:
+        """One object per figure."""
+        from polyplink.core.artefacts import to_plain
+
+        plain: list[Any] = to_plain(self.rows)
+        return plain
+
+    def print_text(self) -> None:
+        """Print one line per figure."""
+        from polyplink.jobs.agreement import rows_text
+
+        echo(rows_text(self.rows))
+
+    def exit_code(self) -> int:
+        """1 unless all hold."""
+        return int(not all(row.holds for row in self.rows))
+
+
+def simulate(request: SimulateRequest, progress: Progress = silent) -> SimulatedData | Checked:
+    """Make procedures with known identities, or check that they are as published.
+
+    Raises:
+        PolyplinkError: If a name is unknown, a value out of range, or `out` holds something else.
+    """
+    from polyplink.core.workers import HEAVY, start_server
+
+    out, seed, workers = request.out, request.seed, request.workers
+    preset = request.preset or "tiny"
+    # Mistakes are refused before seconds of imports.
+    find_named("preset", preset, PRESETS)
+    if request.write is not None:
+        find_named("way to write", request.write, WRITINGS)
+    if request.check:
+        _refuse_unread(request)
+    elif out is None:
+        raise PolyplinkError("no folder to write to", "name one: polyplink simulate OUT")
+    if workers > 1 and seed >= 0 and 0 <= (request.difficulty or 0) <= 1:
+        start_server(HEAVY)  # in parallel with the imports of this process, which take as long
+    if out is None:
+        from polyplink.jobs.checking import check_simulation
+        from polyplink.simulate import real_colon_sim
+
+        return Checked(check_simulation(real_colon_sim(), seed, workers=workers, progress=progress))
+    from polyplink.simulate import simulate_data
+
+    made = simulate_data(
+        preset,
+        out,
+        seed=seed,
+        difficulty=request.difficulty,
+        write=request.write,
+        with_preview=request.preview,
+        device=request.device or "cpu",
+        workers=workers,
+        progress=progress,
+    )
+    return SimulatedData(made)
+
+
+def _refuse_unread(request: SimulateRequest) -> None:
+    """Refuse options that --check does not read."""
+    if request.out is not None:
+        raise PolyplinkError(
+            "--check writes nothing", f"leave {request.out} out, or leave --check out"
+        )
+    for name in ("preset", "difficulty", "write", "preview", "device"):
+        if getattr(request, name) not in (None, False):
+            raise PolyplinkError(
+                f"--check lays out real-colon-sim as it is and does not read --{name}",
+                f"leave --{name} out, or leave --check out",
+            )
