@@ -4,9 +4,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from polyplink.core.errors import PolyplinkError
+from polyplink.data.files.archives import INSIDE, ZipArchive, is_archive
 from polyplink.data.files.tar_stream import tar_members
-from polyplink.data.files.trees import INSIDE, is_archive
-from polyplink.data.files.zip_archive import ZipArchive
 from polyplink.tracklets.ahead import Threads
 from polyplink.tracklets.crops import FrameCrops, Pixels, Unreadable, cut_frame, decode
 

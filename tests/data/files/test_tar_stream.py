@@ -47,9 +47,12 @@ def test_a_name_in_two_fields(tmp_path: Path) -> None:
     assert everything(write(tmp_path / "a.tar", {name: b"x"}, "ustar")) == [(name, b"x")]
 
 
-def test_only_what_is_wanted_is_read_and_folders_and_links_are_not_files(tmp_path: Path) -> None:
+@pytest.mark.parametrize("mode", ["w", "w:gz"])
+def test_only_what_is_wanted_is_read_and_folders_and_links_are_not_files(
+    tmp_path: Path, mode: str
+) -> None:
     path = tmp_path / "a.tar.gz"
-    with tarfile.open(path, "w:gz") as archive:
+    with tarfile.open(path, mode) as archive:  # type: ignore[call-overload]
         for name, kind in (("d", tarfile.DIRTYPE), ("l", tarfile.SYMTYPE), ("h", tarfile.LNKTYPE)):
             info = tarfile.TarInfo(name)
             info.type, info.linkname = kind, "d/x.xml"
@@ -61,6 +64,12 @@ def test_only_what_is_wanted_is_read_and_folders_and_links_are_not_files(tmp_pat
     found = list(tar_members(path, lambda name: name.endswith(".xml")))
     assert [(name, len(data)) for name, data in found] == [("d/x.xml", 700), ("d/y.xml", 512)]
     assert [name for name, _ in everything(path)] == ["d/x.xml", "d/big.jpg", "d/y.xml"]
+    begun = list(tar_members(path, lambda name: True, 600))
+    assert [(name, len(data)) for name, data in begun] == [
+        ("d/x.xml", 600),
+        ("d/big.jpg", 600),
+        ("d/y.xml", 512),
+    ]
 
 
 def test_every_cut_is_noticed(tmp_path: Path) -> None:

@@ -4,11 +4,14 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.faults import Faults
-from polyplink.data.files.trees import INSIDE, Tree, is_archive, open_tree
+from polyplink.data.files.archives import INSIDE
+from polyplink.data.files.trees import Tree, decode_text, open_tree
 
 FILES = {"a/1.txt": b"one", "a/2.TXT": b"two", "b/10.jpg": b"\xff\xd8\xff picture"}
 
@@ -77,8 +80,6 @@ def test_names_and_endings(folder: Path) -> None:
     members = open_tree(folder, Faults()).members
     assert [member.name for member in members] == ["1.txt", "2.TXT", "10.jpg"]
     assert [member.suffix for member in members] == [".txt", ".txt", ".jpg"]
-    assert is_archive("A.TAR.GZ")
-    assert not is_archive("a.gz")
 
 
 def test_an_archive_below_the_root_is_named_with_its_folder(folder: Path) -> None:
@@ -189,3 +190,36 @@ def test_mistakes(folder: Path) -> None:
     (folder / "a" / "1.txt").unlink()
     with pytest.raises(PolyplinkError, match=r"1\.txt: No such file .*; restore the file"):
         contents(tree)
+
+
+def test_files_that_cannot_be_parsed_are_counted(tmp_path: Path) -> None:
+    texts = (("a.txt", b"a"), ("b.txt", b"\xff"), ("c.txt", "\ufeffé\r\n".encode()))
+    for name, data in texts:
+        (tmp_path / name).write_bytes(data)
+    tree = open_tree(tmp_path, Faults())
+    faults = Faults()
+    read = tree.parse_each(tree.members, decode_text, faults)
+    assert {member.name: text for member, text in read.items()} == {"a.txt": "a", "c.txt": "é\r\n"}
+    assert faults.lines() == [
+        "1 x annotation file that cannot be read, left out (first: b.txt is not UTF-8 text)"
+    ]
+    with pytest.raises(PolyplinkError, match=r"b\.txt is not UTF-8 text; save it as UTF-8"):
+        tree.parse_each(tree.members, decode_text, Faults(strict=True))
+
+
+def test_sizes_of_every_kind_of_image(tmp_path: Path) -> None:
+    picture = Image.fromarray(np.zeros((30, 40, 3), np.uint8))
+    for name in ("a.jpg", "b.png", "c.bmp", "d.tif"):
+        picture.save(tmp_path / name)
+    # A profile as long as this stands before the size in the file.
+    picture.save(tmp_path / "e.jpg", icc_profile=bytes(20_000))
+    (tmp_path / "f.jpg").write_bytes(b"\xff\xd8 no image")
+    tree = open_tree(tmp_path, Faults())
+    faults = Faults()
+    sizes = tree.image_sizes(tree.members, faults)
+    assert {member.name: size for member, size in sizes.items()} == dict.fromkeys(
+        ("a.jpg", "b.png", "c.bmp", "d.tif", "e.jpg"), (40, 30)
+    )
+    assert faults.lines() == ["1 x file that is no image, left out (first: f.jpg)"]
+    with pytest.raises(PolyplinkError, match=r"f\.jpg: file that is no image; restore it"):
+        tree.image_sizes(tree.members, Faults(strict=True))

@@ -35,7 +35,7 @@ def test_every_frame_by_its_number(tmp_path: Path, suffix: str, codec: str, vary
         some = [3, 29, 30, 59]
         assert numbers(video, [*some, 60]) == [*((n, n) for n in some), (60, None)]
         assert numbers(video, []) == []
-        for number in (50, 2, 59, 13, 0):
+        for number in (50, 2, 59, 13, 0):  # seeks to any key frame, forward and back
             shown = video.frame(number)
             assert shown is not None
             assert number_of(shown.rgb()) == number

@@ -7,9 +7,8 @@ import polars as pl
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.checks.findings import Finding, find
-from polyplink.data.files.trees import INSIDE
+from polyplink.data.files.archives import INSIDE, ZipArchive
 from polyplink.data.files.video import split_frame_name
-from polyplink.data.files.zip_archive import ZipArchive
 from polyplink.data.tables import DataSet
 from polyplink.data.vocabulary import SIMULATED
 

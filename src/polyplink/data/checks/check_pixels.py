@@ -14,10 +14,9 @@ from PIL import Image
 from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.data.checks.check_images import is_plain
 from polyplink.data.checks.findings import Finding, find
+from polyplink.data.files.archives import INSIDE, ZipArchive
 from polyplink.data.files.tar_stream import tar_members
-from polyplink.data.files.trees import INSIDE
 from polyplink.data.files.video import open_video, split_frame_name
-from polyplink.data.files.zip_archive import ZipArchive
 from polyplink.data.tables import DataSet
 
 SAMPLE = 64  # images opened where not all are

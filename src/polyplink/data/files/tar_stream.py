@@ -25,12 +25,16 @@ _MEND = "download it again"
 Wanted = Callable[[str], bool]
 
 
-def tar_members(path: Path, wanted: Wanted) -> Iterator[tuple[str, bytes]]:
+def tar_members(
+    path: Path, wanted: Wanted, limit: int | None = None
+) -> Iterator[tuple[str, bytes]]:
     """Read the wanted files of a tar archive in one pass, in its order; nothing is unpacked.
 
     Args:
         path: A .tar, .tar.gz or .tgz file; which of them is seen from its first bytes.
-        wanted: Whether the file of this name is to be read; others are passed over.
+        wanted: Whether the file of this name is to be read; others are skipped. Called once for
+            every regular file.
+        limit: Bytes from the beginning of each file; None for all of it.
 
     Yields:
         Name, as the archive has it, and content.
@@ -39,6 +43,7 @@ def tar_members(path: Path, wanted: Wanted) -> Iterator[tuple[str, bytes]]:
         PolyplinkError: If the archive is cut short, damaged, or no tar archive.
     """
     with _opened(path) as file:
+        seekable = not isinstance(file, GzipFile)
         override: str | None = None  # a long name holds for the next member
         size_override: int | None = None
         while True:
@@ -61,14 +66,19 @@ def tar_members(path: Path, wanted: Wanted) -> Iterator[tuple[str, bytes]]:
             if kind in _NO_CONTENT:
                 continue
             if kind in (_FILE, _CONTIGUOUS, _OLD_FILE) and not name.endswith("/") and wanted(name):
-                yield name, _content(file, size, path)
+                if limit is None or size <= limit:
+                    yield name, _content(file, size, path)
+                else:
+                    data = _exactly(file, limit, path)
+                    _skip(file, -(-size // BLOCK) * BLOCK - limit, path, seekable)
+                    yield name, data
             else:
-                _skip(file, size, path)
+                _skip(file, -(-size // BLOCK) * BLOCK, path, seekable)
 
 
 @contextmanager
 def _opened(path: Path) -> Iterator[IO[bytes]]:
-    """The uncompressed bytes; whatever shows that the archive is broken becomes one clear error."""
+    """The uncompressed bytes; every sign of damage becomes one clear error."""
     try:
         with path.open("rb", buffering=_READ) as raw:
             packed = raw.read(2) == b"\x1f\x8b"
@@ -108,22 +118,24 @@ def _content(file: IO[bytes], size: int, path: Path) -> bytes:
     return _exactly(file, -(-size // BLOCK) * BLOCK, path)[:size]
 
 
-def _skip(file: IO[bytes], size: int, path: Path) -> None:
-    left = -(-size // BLOCK) * BLOCK
-    while left:
-        left -= len(_exactly(file, min(left, 1 << 20), path))
+def _skip(file: IO[bytes], size: int, path: Path, seekable: bool) -> None:
+    if seekable and size > _READ:  # a seek beyond the end shows at the next header
+        file.seek(size, 1)
+        return
+    while size:
+        size -= len(_exactly(file, min(size, 1 << 20), path))
 
 
 def _read_to_end(file: IO[bytes]) -> None:
-    """Past the end lies padding alone; gzip's checksum is behind it."""
+    """Read the padding after the last member, so that gzip verifies its checksum."""
     while file.read(1 << 20):
         pass
 
 
 def _parse(header: bytes, path: Path) -> tuple[str, int, bytes]:
-    """Name, size and kind of a header block, whose sum of bytes is held against its field."""
+    """Name, size and kind of a header block, checked against its checksum."""
     stated = _number(header[148:156], path)
-    total = sum(header) - sum(header[148:156]) + 8 * 32  # the field itself counts as blanks
+    total = sum(header) - sum(header[148:156]) + 8 * 32  # the field itself counts as spaces
     if stated != total:
         raise PolyplinkError(f"{path} is no tar archive, or is damaged", _MEND)
     name = header[:100].split(b"\0", 1)[0]

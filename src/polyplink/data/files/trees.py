@@ -1,23 +1,33 @@
-"""A released tree as one list of files, be they in folders or in archives; nothing is unpacked.
+"""The files of a download as one list, in folders and in archives; nothing is unpacked.
 
-A member inside an archive is named `ARCHIVE.zip!/member/path`, the archive's path relative to the
-root, `!/`, and the member as the archive names it. That name is what the column `image` holds.
+A member of an archive is named `ARCHIVE.zip!/member/path`: the archive's path relative to the root,
+`!/`, and the member as the archive names it. That name is what the column `image` holds.
 """
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
-from typing import Protocol
+from typing import TypeVar
+
+from PIL import Image
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.faults import Faults
-from polyplink.data.files.tar_archive import TarArchive
-from polyplink.data.files.walking import refuse
-from polyplink.data.files.zip_archive import ZipArchive
+from polyplink.data.files.archives import (
+    ENDINGS,
+    INSIDE,
+    TarArchive,
+    ZipArchive,
+    is_archive,
+    open_archive,
+)
+from polyplink.data.files.folders import refuse
 
-INSIDE = "!/"  # between an archive and the member in it
-_ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz")
+Parsed = TypeVar("Parsed")
+
+_HEADER = 1 << 12  # bytes: enough to tell the size of nearly every image
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,19 +53,9 @@ class Member:
         return os.path.splitext(self.path)[1].lower()  # noqa: PTH122 - no path object for each
 
 
-class Archive(Protocol):
-    """What a tree needs of an archive."""
-
-    def names(self) -> list[str]:
-        """The files in it, as it names them, in its order."""
-
-    def read(self, names: list[str], limit: int | None) -> Iterator[tuple[str, bytes]]:
-        """The first `limit` bytes (None: all) of some members, in the archive's order."""
-
-
 @dataclass(frozen=True)
 class Tree:
-    """The files of a released tree.
+    """The files of a download.
 
     Attributes:
         root: Folder that image names are relative to.
@@ -65,7 +65,7 @@ class Tree:
 
     root: Path
     members: list[Member]
-    archives: dict[str, Archive]
+    archives: dict[str, ZipArchive | TarArchive]
 
     def read(self, member: Member) -> bytes:
         """Read one small file.
@@ -95,11 +95,94 @@ class Tree:
             archive, mark, name = member.image.partition(INSIDE)
             if mark:
                 inside.setdefault(archive, {})[name] = member
-            else:
-                yield member, _read_file(self.root / member.image, limit)
+                continue
+            path = self.root / member.image
+            try:
+                with path.open("rb") as file:
+                    yield member, file.read(-1 if limit is None else limit)
+            except OSError as error:
+                raise PolyplinkError(
+                    f"{path}: {error.strerror}", "restore the file, or check its permissions"
+                ) from None
         for archive, wanted in inside.items():
-            for name, data in self.archives[archive].read(list(wanted), limit):
+            for name, data in self.archives[archive].read(wanted, limit):
                 yield wanted[name], data
+
+    def parse_each(
+        self, members: Iterable[Member], parse: Callable[[bytes, str], Parsed], faults: Faults
+    ) -> dict[Member, Parsed]:
+        """Read and parse files, those of an archive in one pass over it.
+
+        Args:
+            members: Which, each once.
+            parse: Called with a file's bytes and name; raises PolyplinkError if it is malformed.
+            faults: Counts the files that cannot be parsed, which are left out.
+
+        Returns:
+            The parsed content of each file.
+
+        Raises:
+            PolyplinkError: If strict, at the first file that cannot be parsed; if a file or
+                archive cannot be read at all.
+        """
+        parsed = {}
+        for member, data in self.read_many(members):
+            try:
+                parsed[member] = parse(data, member.image)
+            except PolyplinkError as error:
+                if faults.strict:
+                    raise
+                faults.warn("annotation file that cannot be read, left out", error.what)
+        return parsed
+
+    def image_sizes(
+        self, members: Sequence[Member], faults: Faults
+    ) -> dict[Member, tuple[int, int]]:
+        """Width and height of images, pixels, from their headers; no pixel is decoded.
+
+        Args:
+            members: The images, each once.
+            faults: Counts files that are no image, which are left out.
+
+        Raises:
+            PolyplinkError: If strict, at the first that is no image; if a file cannot be read.
+        """
+        sizes, rest = {}, []
+        for member, data in self.read_many(members, _HEADER):
+            size = _image_size(data)
+            if size is None:
+                rest.append(member)
+            else:
+                sizes[member] = size
+        for member, data in self.read_many(rest):  # a header behind a large colour profile
+            size = _image_size(data)
+            if size is None:
+                faults.fault("file that is no image", member.image, "restore it or take it out")
+            else:
+                sizes[member] = size
+        return sizes
+
+
+def _image_size(data: bytes) -> tuple[int, int] | None:
+    try:
+        with Image.open(BytesIO(data)) as image:
+            return image.size
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError):
+        return None
+
+
+def decode_text(data: bytes, name: str) -> str:
+    """Decode the UTF-8 text of a file; a byte order mark is dropped.
+
+    Raises:
+        PolyplinkError: If it is not UTF-8, naming the file.
+    """
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise PolyplinkError(
+            f"{name} is not UTF-8 text", "save it as UTF-8, or download it again"
+        ) from None
 
 
 def open_tree(source: Path, faults: Faults) -> Tree:
@@ -107,13 +190,12 @@ def open_tree(source: Path, faults: Faults) -> Tree:
 
     Hidden files (a part of the path begins with a dot, or is `__MACOSX`) are not listed. Where
     the folder also holds an archive's member unpacked, in the archive's folder or in one of the
-    archive's name, the unpacked file is taken. An archive with a password is passed over if all
-    its files lie unpacked anywhere in the tree.
+    archive's name, the unpacked file is taken. An encrypted archive is ignored if all its files
+    lie unpacked anywhere in the tree.
 
     Args:
         source: A folder, or a .zip, .tar, .tar.gz or .tgz file.
-        faults: Told of archives inside archives, which are not looked into, and of members with
-            odd paths.
+        faults: Counts archives inside archives, which are not opened, and members with odd paths.
 
     Returns:
         The tree; its root is the folder, or the one that the archive lies in.
@@ -128,25 +210,20 @@ def open_tree(source: Path, faults: Faults) -> Tree:
         root, files = source.parent, [source.name]
     elif source.exists():
         raise PolyplinkError(
-            f"{source} is neither a folder nor an archive ({', '.join(_ARCHIVES)})",
+            f"{source} is neither a folder nor an archive ({', '.join(ENDINGS)})",
             "name the folder of the data set",
         )
     else:
         raise PolyplinkError(f"no folder {source}", "check the path")
     members = [Member(name, name) for name in files if not is_archive(name)]
     unpacked = {member.path for member in members}
-    archives = {}
-    for name in files:
-        if is_archive(name):
-            found, archive = _open_archive(root, name, unpacked, faults)
-            members += found
-            archives[name] = archive
+    archives = {name: open_archive(root / name) for name in files if is_archive(name)}
+    for name, archive in archives.items():
+        inside = _members(name, archive, unpacked, faults)
+        if isinstance(archive, ZipArchive):
+            inside = _without_locked(archive, inside, unpacked)
+        members += inside
     return Tree(root, members, archives)
-
-
-def is_archive(name: str) -> bool:
-    """Whether a file's name is that of an archive that can be read."""
-    return name.lower().endswith(_ARCHIVES)
 
 
 def _walk(source: Path) -> Iterator[str]:
@@ -173,59 +250,43 @@ def _hidden(part: str) -> bool:
     return part.startswith(".") or part == "__MACOSX"
 
 
-def _open_archive(
-    root: Path, name: str, unpacked: set[str], faults: Faults
-) -> tuple[list[Member], Archive]:
-    """The members of an archive that are not unpacked beside it, and the archive."""
-    zipped = name.lower().endswith(".zip")
-    archive: ZipArchive | TarArchive = (ZipArchive if zipped else TarArchive)(root / name)
+def _members(
+    name: str, archive: ZipArchive | TarArchive, unpacked: set[str], faults: Faults
+) -> list[Member]:
+    """The members of an archive that are not unpacked beside it."""
     beside, _, last = name.rpartition("/")
-    stem = last.split(".")[0]
+    here, stem = [beside] if beside else [], last.split(".")[0]
     members = []
     for inner in archive.names():
         parts = inner.replace("\\", "/").removeprefix("./").split("/")
         if any(_hidden(part) and part != ".." for part in parts):
             continue
-        here = [beside] if beside else []
-        if {"/".join([*here, *parts]), "/".join([*here, stem, *parts])} & unpacked:
+        path = "/".join([*here, *parts])
+        if {path, "/".join([*here, stem, *parts])} & unpacked:
             continue
         if ".." in parts or "" in parts:
             faults.warn("archive member with an odd path, left out", f"{name}{INSIDE}{inner}")
         elif is_archive(parts[-1]):
             faults.warn("archive inside an archive, not looked into", f"{name}{INSIDE}{inner}")
         else:
-            members.append(Member("/".join([*here, *parts]), f"{name}{INSIDE}{inner}"))
-    if isinstance(archive, ZipArchive):
-        members = _without_locked(root / name, archive, members, unpacked)
-    return members, archive
+            members.append(Member(path, f"{name}{INSIDE}{inner}"))
+    return members
 
 
-def _without_locked(
-    path: Path, archive: ZipArchive, members: list[Member], unpacked: set[str]
-) -> list[Member]:
-    """Leave out what a password locks, if it lies unpacked somewhere in the tree.
+def _without_locked(archive: ZipArchive, members: list[Member], unpacked: set[str]) -> list[Member]:
+    """Leave out encrypted members if they lie unpacked somewhere in the tree.
 
-    Such an archive was unpacked by hand, wherever to: its files are known by folder and name.
+    The user may have unpacked them anywhere: files are recognised by folder and name.
     """
-    locked = [m for m in members if archive.asks_password(m.image.partition(INSIDE)[2])]
-    if locked and not {_tail(m.path) for m in locked} <= {_tail(name) for name in unpacked}:
+
+    def tail(path: str) -> str:
+        return "/".join(path.split("/")[-2:])
+
+    locked = {m for m in members if archive.asks_password(m.image.partition(INSIDE)[2])}
+    if locked and not {tail(m.path) for m in locked} <= {tail(name) for name in unpacked}:
+        path = archive.path
         raise PolyplinkError(
             f"{path} asks for a password",
             f"unpack it beside itself (`unzip -P PASSWORD -d {path.with_suffix('')} {path}`)",
         )
-    gone = set(locked)
-    return [member for member in members if member not in gone]
-
-
-def _tail(path: str) -> str:
-    return "/".join(path.split("/")[-2:])
-
-
-def _read_file(path: Path, limit: int | None) -> bytes:
-    try:
-        with path.open("rb") as file:
-            return file.read(-1 if limit is None else limit)
-    except OSError as error:
-        raise PolyplinkError(
-            f"{path}: {error.strerror}", "restore the file, or check its permissions"
-        ) from None
+    return [member for member in members if member not in locked]

@@ -1,8 +1,10 @@
 """Videos: frames by exact number, from the decoder, through PyAV.
 
-A frame's number is its place, from 0, in the order in which frames are shown; neither a frame
-rate that varies nor frames that are stored out of order (B-frames) change it. It is what
-`cv2.VideoCapture` and `ffmpeg -fps_mode passthrough` count.
+A frame's number is its place, from 0, in the order in which frames are shown; neither a variable
+frame rate nor B-frames (stored out of order) change it. It is what `cv2.VideoCapture` and
+`ffmpeg -fps_mode passthrough` count. An index of the packets, read once without decoding, maps
+numbers to times of presentation (pts). After damage no frame is returned until a key frame makes
+the picture trustworthy again: a decoder shows wrong pictures without an error.
 """
 
 import re
@@ -10,6 +12,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,18 +20,22 @@ import numpy as np
 import numpy.typing as npt
 
 from polyplink.core.errors import PolyplinkError, first_line
-from polyplink.data.files.video_decoding import careful, decoded, demuxed, from_key, trusted
-from polyplink.data.files.video_index import VideoIndex, index_packets
 
 if TYPE_CHECKING:
     from av.container import InputContainer
+    from av.packet import Packet
     from av.video.frame import VideoFrame
+    from av.video.stream import VideoStream
+
+    Packets = Iterator[Packet[VideoStream]]
 
 SUFFIXES = (".mp4", ".mkv", ".avi", ".ts", ".m4v", ".mov", ".mpg", ".mpeg", ".webm", ".m2ts")
 
 _FRAME = re.compile(rf"(.+(?:{'|'.join(map(re.escape, SUFFIXES))}))#(\d+)", re.IGNORECASE)
 _WORTH_SEEKING = 16  # frames: to decode fewer is quicker than to seek
-_UNSURE = 16  # frames after a lost one whose numbers are not sure where only counting helps
+_UNSURE = 16  # frames after a lost one whose numbers are uncertain where frames are only counted
+_EARLY = 1 << 24  # in units of any stream: before its first packet
+_BACK = (0, 1, 4, 16, 1 << 30)  # key frames to go back where a seek lands too late
 
 
 def frame_name(video: str, frame: int) -> str:
@@ -48,15 +55,40 @@ def is_video(name: str) -> bool:
 
 
 class Shown:
-    """A decoded frame, turned into RGB when asked."""
+    """A decoded frame, converted to RGB on demand."""
 
     def __init__(self, frame: "VideoFrame") -> None:
         self._frame = frame
 
     def rgb(self) -> npt.NDArray[np.uint8]:
-        """(height, width, 3) RGB; rotation tags are not followed."""
+        """(height, width, 3) RGB; rotation tags are ignored."""
         pixels = self._frame.to_ndarray(format="rgb24")
         return np.asarray(pixels, dtype=np.uint8)
+
+
+@dataclass(frozen=True)
+class VideoIndex:
+    """Frames by number, from one pass over the packets without decoding.
+
+    Attributes:
+        n_frames: Packets that hold a frame, from the first key frame on.
+        times: (n_frames,) pts of every frame, ascending, in units of the stream; None where the
+            file does not say (avi), so that frames can only be counted.
+        keys: (k,) pts of every key frame, ascending; decoding can begin there.
+        key_order: (k,) when each key frame is decoded (dts), in the same units.
+    """
+
+    n_frames: int
+    times: npt.NDArray[np.int64] | None
+    keys: npt.NDArray[np.int64]
+    key_order: npt.NDArray[np.int64]
+
+    def fps(self, unit: Fraction | None, stated: Fraction | None) -> float | None:
+        """Mean frame rate: from the times if there are any, else as the file states it."""
+        if self.times is not None and self.n_frames > 1 and unit is not None:
+            seconds = (int(self.times[-1]) - int(self.times[0])) * unit
+            return round(float((self.n_frames - 1) / seconds), 3)
+        return None if stated is None else float(stated)
 
 
 @dataclass(frozen=True)
@@ -80,7 +112,7 @@ class Video:
     _index: VideoIndex
 
     def frames(self, wanted: Iterable[int]) -> Iterator[tuple[int, Shown | None]]:
-        """Decode some frames, forward; where a long way lies between two, it seeks.
+        """Decode some frames, forward; seeks where a long way lies between two.
 
         Args:
             wanted: Frame numbers, ascending, each once.
@@ -101,12 +133,15 @@ class Video:
         self, todo: deque[int], times: npt.NDArray[np.int64]
     ) -> Iterator[tuple[int, Shown | None]]:
         stream: Iterator[tuple[VideoFrame, bool]] | None = None
+        keys = self._index.keys
         here = -1  # number of the last frame that came
         while todo:
-            key = self._index.key_before(int(times[todo[0]]))
-            key_frame = int(np.searchsorted(times, self._index.keys[key]))
+            # The last key frame shown at or before the wanted frame. Frames shown before a key
+            # frame but decoded after it may need the key frame before, which this is for them.
+            key = max(int(np.searchsorted(keys, times[todo[0]], side="right")) - 1, 0)
+            key_frame = int(np.searchsorted(times, keys[key]))
             if stream is None or key_frame - here > _WORTH_SEEKING:
-                stream = trusted(from_key(self._container, self._index, key), self._index)
+                stream = _trusted(_from_key(self._container, self._index, key), self._index, times)
             frame, sound = next(stream, (None, False))
             if frame is None:
                 yield from ((todo.popleft(), None) for _ in range(len(todo)))
@@ -118,13 +153,13 @@ class Video:
                 yield todo.popleft(), Shown(frame) if sound else None
 
     def frame(self, number: int) -> Shown | None:
-        """One frame; None if it does not decode or is not there."""
+        """One frame; None if it does not decode or does not exist."""
         return next(shown for _, shown in self.frames([number]))
 
 
 @contextmanager
 def open_video(path: Path) -> Iterator[Video]:
-    """Open a video and find its frames (one pass over the file, without decoding).
+    """Open a video and index its frames (one pass over the file, without decoding).
 
     Args:
         path: mp4, mkv, avi, ts, or whatever else FFmpeg reads.
@@ -147,27 +182,146 @@ def open_video(path: Path) -> Iterator[Video]:
         if not container.streams.video:
             raise PolyplinkError(f"{path} has no video in it", "give the recording itself")
         stream = container.streams.video[0]
-        if getattr(stream, "codec_context", None) is None:  # FFmpeg knows no decoder for it
+        if getattr(stream, "codec_context", None) is None:  # FFmpeg has no decoder for it
             raise PolyplinkError(f"video {path} is of an unknown codec", "convert it to H.264")
-        index = index_packets(container, stream)
+        index = _index_packets(container, stream)
         if not index.n_frames:
             raise PolyplinkError(f"video {path} holds no frame", "copy it again")
         context = stream.codec_context
         fps = index.fps(stream.time_base, stream.average_rate)
     with av.open(str(path), metadata_errors="replace") as container:
-        careful(container, threads=index.times is not None)
+        # A damaged frame is an error instead of a guess. With several threads an error may come
+        # some packets late, which would spoil counting.
+        stream = container.streams.video[0]
+        stream.thread_type = "SLICE" if index.times is None else "AUTO"
+        stream.codec_context.options = {"err_detect": "explode"}
         yield Video(path, index.n_frames, context.width, context.height, fps, container, index)
 
 
+def _index_packets(container: "InputContainer", stream: "VideoStream") -> VideoIndex:
+    """Read all packets of a video; one that ends in the middle is read as far as it goes.
+
+    Packets before the first key frame have nothing to be decoded from, and those that an edit list
+    takes away are never shown: neither is counted.
+    """
+    import av  # noqa: PLC0415 - heavy, and only videos need it
+
+    shown: list[int | None] = []
+    keys: list[tuple[int, int]] = []
+    begun = False
+    try:
+        for packet in container.demux(stream):
+            begun = begun or packet.is_keyframe
+            if not packet.size or not begun or packet.is_discard:
+                continue
+            shown.append(packet.pts)
+            if packet.is_keyframe and packet.pts is not None:
+                order = packet.pts if packet.dts is None else packet.dts
+                keys.append((packet.pts, order))
+    except av.error.FFmpegError:
+        pass
+    known = [time for time in shown if time is not None]
+    # avi stores no pts: those that the reader makes up may be wrong.
+    timed = container.format.name != "avi" and len(set(known)) == len(shown)
+    times = np.array(sorted(known), dtype=np.int64) if timed else None
+    pairs = np.array(sorted(keys), dtype=np.int64).reshape(-1, 2)  # k 2
+    return VideoIndex(len(shown), times, pairs[:, 0], pairs[:, 1])
+
+
+def _demuxed(container: "InputContainer") -> "Packets":
+    """All packets, the empty one that flushes the decoder last; a broken end is an end."""
+    import av  # noqa: PLC0415 - heavy, and only videos need it
+
+    try:
+        yield from container.demux(container.streams.video[0])
+    except av.error.FFmpegError:
+        return
+
+
+def _decoded(
+    packets: "Packets",
+) -> "Iterator[tuple[Packet[VideoStream], list[VideoFrame] | None]]":
+    """Each packet and the frames that the decoder returns; None where it meets damage."""
+    import av  # noqa: PLC0415
+
+    for packet in packets:
+        try:
+            yield packet, packet.decode()
+        except av.error.FFmpegError:
+            yield packet, None
+
+
+def _from_key(container: "InputContainer", index: VideoIndex, key: int) -> "Packets":
+    """Packets from the key frame of a number to the end, whatever was read before."""
+    for back in _BACK:
+        packets = _after_seek(container, index, key, back)
+        first = next(packets, None)
+        if first is not None:
+            yield first
+            yield from packets
+            return
+
+
+def _after_seek(container: "InputContainer", index: VideoIndex, key: int, back: int) -> "Packets":
+    """Packets from a key frame on, seeking `back` key frames before it; none if it is missed."""
+    stream = container.streams.video[0]
+    # By the time of decoding: that is what some containers (ts) look for, and never too late.
+    early = int(index.key_order[key - back]) if back <= key else int(index.key_order.min()) - _EARLY
+    container.seek(early, stream=stream, backward=True)
+    found = False
+    for packet in _demuxed(container):
+        if not found and packet.size:
+            found = packet.pts == index.keys[key] and packet.is_keyframe
+            if not found and packet.dts is not None and packet.dts > index.key_order[key]:
+                return
+        if found:
+            yield packet
+
+
+def _trusted(
+    packets: "Packets", index: VideoIndex, times: npt.NDArray[np.int64]
+) -> "Iterator[tuple[VideoFrame, bool]]":
+    """Frames in the order in which they are shown, and whether they are what was recorded.
+
+    Where a frame is lost, those predicted from it decode to wrong pictures without an error:
+    nothing is trusted then until the next key frame that the decoder had not reached yet.
+    """
+
+    def key_after(order: int) -> int:
+        """Pts of the first key frame that is decoded after this place."""
+        later = index.keys[index.key_order > order]
+        return int(later[0]) if len(later) else int(np.iinfo(np.int64).max)
+
+    order, before = 0, -1
+    sound_again: int | None = None
+    for packet, frames in _decoded(packets):
+        order = packet.dts if packet.dts is not None else order
+        lost = frames is None
+        for frame in frames or ():
+            if frame.pts is None:
+                continue
+            here = int(np.searchsorted(times, frame.pts))
+            lost = lost or frame.is_corrupt or before not in (-1, here - 1)
+            before = here
+            if lost:
+                sound_again = key_after(order)
+                lost = False
+            if sound_again is not None and frame.pts >= sound_again:
+                sound_again = None
+            yield frame, sound_again is None
+        if lost:
+            sound_again = key_after(order)
+
+
 def _counted(container: "InputContainer", todo: deque[int]) -> Iterator[tuple[int, Shown | None]]:
-    """Count frames from the beginning, for files that do not say when a frame is shown.
+    """Count frames from the beginning, for files without pts.
 
     Where a packet does not decode, it is not known which of the frames around it is lost: those
-    that come next are given up, until the count is sure again.
+    that come next are given up, until the count is certain again.
     """
     container.seek(0)
     number, packets, sure = 0, 0, 0
-    for packet, frames in decoded(demuxed(container)):
+    for packet, frames in _decoded(_demuxed(container)):
         packets += 1 if packet.size else 0
         if frames is None:
             number += 1

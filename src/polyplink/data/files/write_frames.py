@@ -50,3 +50,8 @@ def whole_edges(data: DataSet, layout: str) -> dict[str, dict[int, list[tuple[in
         frames = edges.setdefault(procedure_id, {})
         frames.setdefault(frame, []).append(tuple(int(edge) for edge in box))
     return edges
+
+
+def short_number(value: float) -> str:
+    """The shortest text that gives the same float32 back (11.74, 25)."""
+    return np.format_float_positional(np.float32(value), trim="-")

@@ -12,7 +12,8 @@ from xml.etree import ElementTree as ET
 from xml.sax.saxutils import escape
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.data.files.zip_archive import DAMAGE, LOCKED
+from polyplink.data.files.archives import _DAMAGE as DAMAGE
+from polyplink.data.files.archives import _LOCKED as LOCKED
 
 _MAIN = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
 _ID = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}id"

@@ -8,7 +8,7 @@ import polars as pl
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.faults import Faults
-from polyplink.data.files.image_files import present
+from polyplink.data.files.folders import present
 from polyplink.data.formats.polyp_rows import IDENTITIES, name_polyps, part_polyps, polyp_rows
 from polyplink.data.formats.procedure_rows import (
     Size,

@@ -8,7 +8,7 @@ import polars as pl
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.faults import Faults
-from polyplink.data.files.read_each import read_each
+from polyplink.data.files.folders import read_each
 from polyplink.data.formats.assemble import Found, Options, assemble, box_table
 from polyplink.data.formats.coco_files import coco_files
 from polyplink.data.formats.coco_read import CocoRead, read_coco

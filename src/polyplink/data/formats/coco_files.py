@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.data.files.walking import files_in
+from polyplink.data.files.folders import files_in
 from polyplink.data.formats.frame_names import PARTS
 
 _PREFIX = "instances_"

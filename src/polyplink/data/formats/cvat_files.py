@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.data.files.walking import files_below
-from polyplink.data.files.zip_archive import ZipArchive
+from polyplink.data.files.archives import ZipArchive
+from polyplink.data.files.folders import files_below
 
 MEMBER = "annotations.xml"
 

@@ -16,8 +16,7 @@ import polars as pl
 
 from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.data.faults import Faults
-from polyplink.data.files.image_files import IMAGE_ENDINGS, numbered, video_beside
-from polyplink.data.files.read_each import read_each
+from polyplink.data.files.folders import IMAGE_ENDINGS, numbered, read_each, video_beside
 from polyplink.data.formats.assemble import Found, Options, assemble, box_table
 from polyplink.data.formats.mot_files import Sequence, mot_sequences
 from polyplink.data.formats.procedure_rows import Size, source_folder

@@ -3,8 +3,8 @@
 import polars as pl
 
 from polyplink.data.faults import Faults
+from polyplink.data.files.folders import LARGEST
 from polyplink.data.formats.text_table import count_faults, leave_out
-from polyplink.data.sets.frame_files import LARGEST
 
 _SIDES = ("x", "y", "w", "h")
 

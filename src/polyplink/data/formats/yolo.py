@@ -12,8 +12,7 @@ import polars as pl
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.faults import Faults
-from polyplink.data.files.image_files import video_beside
-from polyplink.data.files.read_each import read_each
+from polyplink.data.files.folders import read_each, video_beside
 from polyplink.data.formats.assemble import Found, Options, assemble, box_table
 from polyplink.data.formats.frame_names import name_frames
 from polyplink.data.formats.procedure_rows import Size

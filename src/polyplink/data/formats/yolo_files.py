@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.data.files.image_files import IMAGE_ENDINGS
-from polyplink.data.files.walking import refuse
+from polyplink.data.files.folders import IMAGE_ENDINGS, refuse
 from polyplink.data.formats.frame_names import PARTS
 from polyplink.data.formats.procedure_rows import Size
 

@@ -8,11 +8,11 @@ import re
 from pathlib import Path
 
 from polyplink.core.errors import PolyplinkError
+from polyplink.data.files.folders import LARGEST
 
 # `.0` is how the release writes the frames of 001-012.
 _NUMBER = re.compile(r"_(\d+)(?:\.0+)?\.[A-Za-z]+$")
 
-LARGEST = 2**31 - 1  # of any count or size: the tables hold 32-bit numbers
 _READ_BYTES = 1 << 16  # an annotation file is about 1 KiB
 
 

@@ -14,12 +14,10 @@ from typing import Literal, get_args
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.faults import Faults
-from polyplink.data.files.image_sizes import IMAGES, image_sizes
-from polyplink.data.files.read_members import read_members
+from polyplink.data.files.folders import IMAGE_ENDINGS, LARGEST
 from polyplink.data.files.trees import Member, Tree, open_tree
 from polyplink.data.formats.edge_boxes import EdgeBox, Edges, PolypRow, ProcedureRow, join_edges
 from polyplink.data.imported import Imported
-from polyplink.data.sets.frame_files import LARGEST
 from polyplink.data.sets.ldpolyp_text import parse_boxes
 from polyplink.data.sets.ldpolyp_videos import PART, negative_videos
 from polyplink.data.sets.origin import Origin, read_origin
@@ -121,7 +119,7 @@ def _videos(tree: Tree, faults: Faults) -> list[_Video]:
             continue
         part = next(name for name in PARTS if name.lower() == match[1].lower())
         kind, folder, stem = match[2].lower(), match[3], match[4]
-        if member.suffix not in (IMAGES if kind == "images" else (".txt",)):
+        if member.suffix not in (IMAGE_ENDINGS if kind == "images" else (".txt",)):
             continue
         number = int(stem) if stem.isdecimal() else 0
         if not 1 <= number <= LARGEST:
@@ -144,7 +142,7 @@ def _natural(name: str) -> tuple[int, str]:
 
 def _read_boxes(tree: Tree, videos: list[_Video], faults: Faults) -> None:
     place = {member: (video, i) for video in videos for i, member in video.texts.items()}
-    for member, boxes in read_members(tree, place, parse_boxes, faults).items():
+    for member, boxes in tree.parse_each(place, parse_boxes, faults).items():
         video, frame = place[member]
         video.boxes[frame] = boxes
 
@@ -152,7 +150,7 @@ def _read_boxes(tree: Tree, videos: list[_Video], faults: Faults) -> None:
 def _sizes(tree: Tree, videos: list[_Video], faults: Faults) -> dict[str, tuple[int, int]]:
     """Size of each video's frames, from its first image that can be read."""
     first = {min(v.images.items())[1]: v.procedure_id for v in videos if v.images}
-    sizes = {first[m]: size for m, size in image_sizes(tree, list(first), faults).items()}
+    sizes = {first[m]: size for m, size in tree.image_sizes(list(first), faults).items()}
     for video in videos:
         if video.procedure_id not in sizes:
             faults.warn(

@@ -4,7 +4,7 @@ Source: Ma et al., MICCAI 2021; each box is `xmin ymin xmax ymax` in pixels betw
 """
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.data.files.texts import decode_text
+from polyplink.data.files.trees import decode_text
 from polyplink.data.formats.edge_boxes import Edges
 
 _MEND = "download or unpack this file again"

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.faults import Faults
-from polyplink.data.files.trees import INSIDE, Tree
+from polyplink.data.files.archives import INSIDE
+from polyplink.data.files.trees import Tree
 from polyplink.data.files.video import is_video, open_video
 from polyplink.data.formats.edge_boxes import ProcedureRow
 from polyplink.data.sets.origin import Origin

@@ -9,8 +9,7 @@ from pathlib import Path
 
 from polyplink.core.artefacts import write_text
 from polyplink.core.errors import PolyplinkError
-from polyplink.data.files.texts import decode_text
-from polyplink.data.files.trees import Tree
+from polyplink.data.files.trees import Tree, decode_text
 from polyplink.data.tables import DataSet
 
 FILE = "dataset.txt"

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from xml.etree import ElementTree as ET
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.data.files.texts import decode_text
+from polyplink.data.files.folders import LARGEST
+from polyplink.data.files.trees import decode_text
 from polyplink.data.formats.edge_boxes import Edges
-from polyplink.data.sets.frame_files import LARGEST
 
 _MEND = "download or unpack this file again"
 

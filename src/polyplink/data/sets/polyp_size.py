@@ -11,7 +11,8 @@ from pathlib import Path
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.faults import Faults
-from polyplink.data.files.trees import INSIDE, Member, Tree, open_tree
+from polyplink.data.files.archives import INSIDE
+from polyplink.data.files.trees import Member, Tree, open_tree
 from polyplink.data.files.video import frame_name, is_video, open_video
 from polyplink.data.formats.edge_boxes import EdgeBox, PolypRow, ProcedureRow, join_edges
 from polyplink.data.imported import Imported

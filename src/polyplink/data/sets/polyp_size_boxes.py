@@ -7,8 +7,8 @@ import polars as pl
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.faults import Faults
+from polyplink.data.files.folders import LARGEST
 from polyplink.data.formats.text_table import leave_out, number, read_text_table
-from polyplink.data.sets.frame_files import LARGEST
 from polyplink.data.sets.polyp_size_labels import VIDEO
 
 _SIDES = ("x", "y", "w", "h")

@@ -13,7 +13,7 @@ from io import StringIO
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.faults import Faults
-from polyplink.data.files.texts import decode_text
+from polyplink.data.files.trees import decode_text
 from polyplink.data.files.xlsx import read_xlsx
 from polyplink.data.vocabulary import POLYP_SIZE_ADENOMA
 

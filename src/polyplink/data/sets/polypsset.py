@@ -9,8 +9,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from polyplink.data.faults import Faults
-from polyplink.data.files.image_sizes import image_sizes
-from polyplink.data.files.read_members import read_members
 from polyplink.data.files.trees import Tree, open_tree
 from polyplink.data.formats.edge_boxes import EdgeBox, PolypRow, ProcedureRow, join_edges
 from polyplink.data.imported import Imported
@@ -89,13 +87,13 @@ def import_polypsset(
 def _read(tree: Tree, videos: list[VideoFiles], faults: Faults) -> None:
     """Read annotations and image sizes; what cannot be of use is taken out of the videos."""
     pictures = {m: (video, i) for video in videos for i, m in video.images.items()}
-    for member, size in image_sizes(tree, list(pictures), faults).items():
+    for member, size in tree.image_sizes(list(pictures), faults).items():
         video, number = pictures[member]
         video.sizes[number] = size
     for video in videos:
         _drop_orphans(video, faults)
     xmls = {m: (video, i) for video in videos for i, m in video.xmls.items()}
-    for member, frame in read_members(tree, xmls, parse_plain_voc, faults).items():
+    for member, frame in tree.parse_each(xmls, parse_plain_voc, faults).items():
         video, number = xmls[member]
         if video.images and frame.size not in (None, video.sizes[number]):
             faults.warn("size in the XML is not the image's, which counts", member.image)

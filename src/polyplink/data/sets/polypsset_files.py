@@ -9,9 +9,8 @@ import re
 from dataclasses import dataclass, field
 
 from polyplink.data.faults import Faults
-from polyplink.data.files.image_sizes import IMAGES
+from polyplink.data.files.folders import IMAGE_ENDINGS, LARGEST
 from polyplink.data.files.trees import Member, Tree
-from polyplink.data.sets.frame_files import LARGEST
 from polyplink.data.sets.plain_voc import PlainFrame
 
 PARTS = ("train", "val", "test")
@@ -60,7 +59,7 @@ def find_videos(tree: Tree, faults: Faults) -> list[VideoFiles]:
     videos: dict[tuple[str, str | None], VideoFiles] = {}
     for member in tree.members:
         match = _FILE.search(member.path)
-        if match is None or member.suffix not in (*IMAGES, ".xml"):
+        if match is None or member.suffix not in (*IMAGE_ENDINGS, ".xml"):
             continue
         part, folder, stem = match[1].lower(), match[3], match[4]
         if (folder is None) != (part == "train"):

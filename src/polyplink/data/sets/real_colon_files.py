@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from polyplink.core.errors import PolyplinkError
+from polyplink.data.files.archives import INSIDE, ZipArchive
+from polyplink.data.files.folders import LARGEST
 from polyplink.data.files.tar_stream import tar_members
-from polyplink.data.files.trees import INSIDE
-from polyplink.data.files.zip_archive import ZipArchive
-from polyplink.data.sets.frame_files import LARGEST, frame_files, frame_number, read_text
+from polyplink.data.sets.frame_files import frame_files, frame_number, read_text
 
 _ARCHIVES = (".tar.gz", ".tgz", ".tar", ".zip")  # the first is how it is released
 _AGAIN = "unpack the archive again"

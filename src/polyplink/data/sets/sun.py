@@ -11,7 +11,6 @@ from pathlib import Path
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.faults import Faults
-from polyplink.data.files.image_sizes import image_sizes
 from polyplink.data.files.trees import Tree, open_tree
 from polyplink.data.formats.edge_boxes import EdgeBox, PolypRow, ProcedureRow, join_edges
 from polyplink.data.imported import Imported
@@ -99,7 +98,7 @@ def _sizes(
 ) -> dict[str, tuple[int, int]]:
     """Size of each case's frames: of its first image that can be read, else the given one."""
     first = {min(case.images.items())[1]: case.name for case in cases if case.images}
-    sizes = {first[m]: found for m, found in image_sizes(tree, list(first), faults).items()}
+    sizes = {first[m]: found for m, found in tree.image_sizes(list(first), faults).items()}
     for case in cases:
         if case.name not in sizes and not {*case.images, *case.boxes}:
             faults.fault(

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from polyplink.data.faults import Faults
-from polyplink.data.files.image_sizes import IMAGES
-from polyplink.data.files.read_members import read_members
+from polyplink.data.files.folders import IMAGE_ENDINGS
 from polyplink.data.files.trees import Member, Tree
 from polyplink.data.formats.edge_boxes import Edges
 from polyplink.data.sets.plain_voc import parse_plain_voc
@@ -71,7 +70,7 @@ def find_cases(tree: Tree, source: str, faults: Faults) -> list[CaseFiles]:
         file, text = _FILE.search(member.path), _TEXT.search(member.path)
         if text is not None:
             case_of(member, int(text[1])).texts.append(member)
-        elif member.suffix not in (*IMAGES, ".xml"):
+        elif member.suffix not in (*IMAGE_ENDINGS, ".xml"):
             continue
         elif file is None:
             if "annotation_xml/" in member.path or "imgs/" in member.path:
@@ -92,7 +91,7 @@ def find_cases(tree: Tree, source: str, faults: Faults) -> list[CaseFiles]:
 def read_case_boxes(tree: Tree, cases: list[CaseFiles], faults: Faults) -> None:
     """Read the annotations of all cases into their `boxes` and `where`, archives in one pass."""
     texts = {member: case for case in cases for member in case.texts}
-    for member, lines in read_members(tree, texts, partial(_lines, faults), faults).items():
+    for member, lines in tree.parse_each(texts, partial(_lines, faults), faults).items():
         for line in lines:
             name = parse_name(line.stem)
             if name is None:
@@ -105,7 +104,7 @@ def read_case_boxes(tree: Tree, cases: list[CaseFiles], faults: Faults) -> None:
             case.boxes.setdefault(name, []).extend(line.edges)
             case.where[name] = where
     xmls = {member: (case, name) for case in cases for name, member in case.xmls.items()}
-    for member, frame in read_members(tree, xmls, parse_plain_voc, faults).items():
+    for member, frame in tree.parse_each(xmls, parse_plain_voc, faults).items():
         case, name = xmls[member]
         polyps = [box.edges for box in frame.objects if box.name.lower() not in _NO_POLYP]
         for _ in range(len(frame.objects) - len(polyps)):

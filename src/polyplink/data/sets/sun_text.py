@@ -7,8 +7,8 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from polyplink.data.faults import Faults
-from polyplink.data.files.image_sizes import IMAGES
-from polyplink.data.files.texts import decode_text
+from polyplink.data.files.folders import IMAGE_ENDINGS
+from polyplink.data.files.trees import decode_text
 from polyplink.data.formats.edge_boxes import Edges
 
 _POLYP, _OTHER = "0", "1"
@@ -74,4 +74,4 @@ def _edges(word: str, where: str, faults: Faults) -> Edges | None:
 
 def _stem(image: str) -> str:
     path = PurePosixPath(image.replace("\\", "/"))
-    return path.stem if path.suffix.lower() in IMAGES else path.name
+    return path.stem if path.suffix.lower() in IMAGE_ENDINGS else path.name

@@ -10,7 +10,7 @@ from xml.etree import ElementTree as ET
 from xml.sax.saxutils import escape
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.data.sets.frame_files import LARGEST
+from polyplink.data.files.folders import LARGEST
 
 _MEND = "download or unpack this file again"
 

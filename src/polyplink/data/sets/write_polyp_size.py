@@ -9,8 +9,7 @@ from typing import Any, Literal
 
 from polyplink.core.artefacts import write_text
 from polyplink.core.errors import PolyplinkError
-from polyplink.data.files.texts import short_number
-from polyplink.data.files.write_frames import FrameSource
+from polyplink.data.files.write_frames import FrameSource, short_number
 from polyplink.data.files.xlsx import write_xlsx
 from polyplink.data.sets.origin import write_origin
 from polyplink.data.sets.polyp_size import DATASET

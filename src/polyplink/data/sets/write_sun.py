@@ -11,8 +11,7 @@ import polars as pl
 
 from polyplink.core.artefacts import write_text
 from polyplink.core.errors import PolyplinkError
-from polyplink.data.files.texts import short_number
-from polyplink.data.files.write_frames import FrameSource, whole_edges, write_image
+from polyplink.data.files.write_frames import FrameSource, short_number, whole_edges, write_image
 from polyplink.data.sets.origin import write_origin
 from polyplink.data.sets.sun import DATASET
 from polyplink.data.sets.sun_cases import COLUMNS

@@ -1,0 +1,138 @@
+"""Folders of plain files: one listing of each instead of a look at every file; many files read."""
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NoReturn, TypeVar
+
+import polars as pl
+
+from polyplink.core.errors import PolyplinkError
+from polyplink.core.workers import worker_pool
+from polyplink.data.files.video import SUFFIXES, is_video
+
+Source = TypeVar("Source")
+Read = TypeVar("Read")
+
+IMAGE_ENDINGS = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff")
+LARGEST = 2**31 - 1  # of any count, size or frame number: the tables hold 32-bit numbers
+
+_NUMBER = re.compile(r"(\d{1,10})\.[A-Za-z]+$")
+
+
+def refuse(error: OSError) -> NoReturn:
+    """Turn the system's error about a folder into the user's; `os.walk` takes it as `onerror`."""
+    raise PolyplinkError(f"{error.filename}: {error.strerror}", "check its permissions") from None
+
+
+def files_below(folder: Path) -> Iterator[Path]:
+    """All files below a folder, in the order of their paths' parts; links are not followed.
+
+    Unlike `Path.rglob` it does not skip folders without permission silently.
+
+    Raises:
+        PolyplinkError: If a folder may not be read.
+    """
+    for place, below, names in os.walk(folder, onerror=refuse):
+        below.sort()
+        yield from (Path(place) / name for name in sorted(names))
+
+
+def files_in(folder: Path, ending: str) -> list[Path]:
+    """Files of a folder with an ending, sorted by name, without hidden ones.
+
+    Raises:
+        PolyplinkError: If the folder may not be read.
+    """
+    try:
+        names = sorted(os.listdir(folder))  # noqa: PTH208 - names alone
+    except OSError as error:
+        refuse(error)
+    return [folder / name for name in names if name.endswith(ending) and name[0] != "."]
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder)  # noqa: PTH208 - names alone: folders hold many thousands
+    except OSError:
+        return []
+
+
+def present(images: pl.Series, folders: pl.Series) -> pl.Series:
+    """Which of n images exist.
+
+    Args:
+        images: Text, n paths relative to their folder; null for none. Of `video.mp4#12` and
+            `archive.zip!/member` the file before the sign is looked for.
+        folders: Text, n folders.
+
+    Returns:
+        Boolean, n; null where the image is null.
+    """
+    table = pl.DataFrame({"image": images.cast(pl.String), "folder": folders}).select(
+        path=pl.col("folder")
+        + "/"
+        + pl.col("image").str.replace(r"!/.*$", "").str.replace(r"#\d+$", "")
+    )
+    parents = table["path"].drop_nulls().str.extract(r"^(.*)/[^/]*$").unique()
+    there = [f"{parent}/{name}" for parent in parents for name in _names(parent)]
+    return table["path"].is_in(pl.Series(there, dtype=pl.String).implode())
+
+
+def video_beside(folder: Path, name: str) -> str | None:
+    """File name of a video in a folder, given with its ending or without; None if there is none."""
+    there = set(_names(str(folder)))
+    names = (name, *(name + ending for ending in SUFFIXES))
+    return next((n for n in names if n in there and is_video(n)), None)
+
+
+def numbered(folder: Path, endings: tuple[str, ...]) -> dict[int, str]:
+    """Files of a folder by the number that their name ends in.
+
+    Args:
+        folder: The folder; one that does not exist has no files.
+        endings: Endings to look at, in lower case; hidden files are skipped.
+
+    Returns:
+        Number to file name; of two files of one number the first by name.
+    """
+    files: dict[int, str] = {}
+    for name in sorted(_names(str(folder))):
+        number = _NUMBER.search(name)
+        if name[0] != "." and number is not None and name.lower().endswith(endings):
+            files.setdefault(int(number.group(1)), name)
+    return files
+
+
+def read_each(
+    read: Callable[[Source], Read],
+    sources: Sequence[Source],
+    *,
+    workers: int = 1,
+    progress: Callable[[int, int], None] | None = None,
+) -> list[Read]:
+    """Read every source, in order.
+
+    Args:
+        read: Reads one; a module-level function (or a partial of one) if there are several workers.
+        sources: What to read.
+        workers: Processes. More than one needs the main module to be importable.
+        progress: Called after every source with how many are read and how many there are.
+
+    Returns:
+        What each gave, in the order of the sources.
+    """
+
+    def collect(results: Iterable[Read]) -> list[Read]:
+        collected = []
+        for result in results:
+            collected.append(result)
+            if progress is not None:
+                progress(len(collected), len(sources))
+        return collected
+
+    if workers <= 1 or len(sources) <= 1:
+        return collect(map(read, sources))
+    with worker_pool(min(workers, len(sources))) as pool:
+        return collect(pool.map(read, sources))

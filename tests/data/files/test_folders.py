@@ -1,0 +1,71 @@
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from polyplink.core.errors import PolyplinkError
+from polyplink.data.files.folders import (
+    IMAGE_ENDINGS,
+    files_below,
+    files_in,
+    numbered,
+    present,
+    read_each,
+    video_beside,
+)
+
+
+def fill(folder: Path, *names: str) -> None:
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).touch()
+
+
+def test_files_of_all_folders_in_order(tmp_path: Path) -> None:
+    fill(tmp_path, "b/2.txt", "a.txt", "b/1.txt", "a/x/3.txt", ".hidden.txt", "c.csv")
+    found = [path.relative_to(tmp_path).as_posix() for path in files_below(tmp_path)]
+    assert found == [".hidden.txt", "a.txt", "c.csv", "a/x/3.txt", "b/1.txt", "b/2.txt"]
+    assert [path.name for path in files_in(tmp_path, ".txt")] == ["a.txt"]
+
+
+def test_a_folder_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    with pytest.raises(PolyplinkError, match=r"loop: .*; check its permissions"):
+        list(files_below(loop))
+    with pytest.raises(PolyplinkError, match=r"loop: .*; check its permissions"):
+        files_in(loop, ".txt")
+
+
+def test_which_images_exist(tmp_path: Path) -> None:
+    fill(tmp_path, "a/1.jpg", "v.mp4", "t.zip")
+    names = ["a/1.jpg", "a/2.jpg", "v.mp4#7", "w.mp4#7", "t.zip!/x/1.jpg", "b/1.jpg", None]
+    folders = pl.Series([str(tmp_path)] * len(names))
+    there = present(pl.Series(names), folders).to_list()
+    assert there == [True, False, True, False, True, False, None]
+    assert present(pl.Series([None, None], dtype=pl.Null), folders[:2]).null_count() == 2
+
+
+def test_a_video_by_its_name_and_files_by_number(tmp_path: Path) -> None:
+    fill(tmp_path, "case 1.mp4", "b.mkv", "c.txt")
+    for name, found in (("case 1", "case 1.mp4"), ("case 1.mp4", "case 1.mp4"), ("b", "b.mkv")):
+        assert video_beside(tmp_path, name) == found
+    assert video_beside(tmp_path, "c") is video_beside(tmp_path / "nowhere", "b") is None
+    fill(tmp_path, "000001.jpg", "f_10.JPG", "10.png", ".2.jpg", "3.txt", "none.jpg")
+    assert numbered(tmp_path, IMAGE_ENDINGS) == {1: "000001.jpg", 10: "10.png"}
+    assert numbered(tmp_path / "nowhere", IMAGE_ENDINGS) == {}
+
+
+def double(value: int) -> int:
+    PolyplinkError.unless(value >= 0, f"{value} is below 0", "take another")
+    return 2 * value
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_read_each_keeps_the_order_and_reports_progress(workers: int) -> None:
+    seen: list[tuple[int, int]] = []
+    read = read_each(double, [3, 1, 2], workers=workers, progress=lambda *step: seen.append(step))
+    assert read == [6, 2, 4]
+    assert seen == [(1, 3), (2, 3), (3, 3)]
+    with pytest.raises(PolyplinkError, match="-1 is below 0; take another"):
+        read_each(double, [3, -1], workers=workers)
