@@ -5,7 +5,6 @@ import numpy as np
 from polyplink.associate import Grid
 from polyplink.evaluate import TASKS, EvaluationSettings, Facts, Samples, evaluate_embeddings
 from polyplink.jobs.comparison import by_procedure, comparison, notes
-from polyplink.report.figures import bold_methods
 from tests.evaluate.made import boxes_of, made
 
 
@@ -69,8 +68,8 @@ def test_all_tasks_have_columns_and_what_is_no_different_is_bold() -> None:
     assert keys["threshold/PPC"].ideal == clinic.ppc
     assert keys["threshold/ADR"].ideal == clinic.adr
     assert keys["tracking/ap/IDSW"].ideal == 0.0
-    assert bold_methods(table, keys["mAP"])[0] == "ours"
-    assert dict(table.alike) == {key: evaluation.no_different[key] for key in keys}
+    assert table.bold_methods(keys["mAP"])[0] == "ours"
+    assert dict(table.bold) == {key: evaluation.no_different[key] for key in keys}
     rows = by_procedure(evaluation)
     assert rows.height == 8
     assert {"threshold HOTA", "ap converged", "adenomas", "ap adenomas"} <= set(rows.columns)

@@ -37,21 +37,21 @@ def test_ours_stands_beside_the_published_and_the_rest_says_why(
     cells = {(c.row, c.column): c for c in result.cells}
     ours = cells["Ours", "mAP"]
     assert ours.published == 63.13
-    assert ours.ours is not None
-    assert 0.0 < ours.ours <= 100.0
-    assert ours.low is not None
-    assert ours.units == 6
+    assert ours.ours.value is not None
+    assert 0.0 < ours.ours.value <= 100.0
+    assert ours.ours.low is not None
+    assert ours.ours.n == 6
     assert cells["Ours", "F1-Score"].units_of == "polyps"
     # Costs need no weights, and are comparable on any data.
     params, macs = cells["Ours", "Params"], cells["Ours", "FLOPs"]
-    assert params.ours == pytest.approx(26.4, abs=0.05)
-    assert macs.ours == pytest.approx(33.1, abs=0.05)
+    assert params.ours.value == pytest.approx(26.4, abs=0.05)
+    assert macs.ours.value == pytest.approx(33.1, abs=0.05)
     assert macs.difference == pytest.approx(0.0, abs=0.05)
-    assert cells["EndoViT", "Params"].ours == pytest.approx(86.6, abs=0.05)
+    assert cells["EndoViT", "Params"].ours.value == pytest.approx(86.6, abs=0.05)
     assert ours.difference is None
-    assert cells["EndoViT", "mAP"].ours is None
-    assert "weights" in cells["EndoViT", "mAP"].why
-    assert cells["SFE", "mAP"].why == "left out by --only"
+    assert cells["EndoViT", "mAP"].ours.value is None
+    assert "weights" in cells["EndoViT", "mAP"].ours.why
+    assert cells["SFE", "mAP"].ours.why == "left out by --only"
     written = sorted(path.name for path in (tmp_path / "out").iterdir())
     assert written == ["run.json", "table.csv", "table.html", "table.json", "table.tex"]
     assert read_json(tmp_path / "out" / "table.json")["name"] == "ntssl/1"
@@ -65,7 +65,7 @@ def test_no_difference_is_shown_of_what_is_not_comparable(
     assert silent.incomparable == "the part eval, not rc19"
     assert all(cell.difference is None for cell in silent.cells)
     fr = silent.cells[0]
-    assert (fr.row, fr.ours) == ("No clustering", 2.0)  # two tracklets of each polyp
+    assert (fr.row, fr.ours.value) == ("No clustering", 2.0)  # two tracklets of each polyp
     anyway = reproduce("ta/1", place, choices=replace(QUICK, only=["none"], anyway=True))
     assert anyway.cells[0].difference == pytest.approx(2.0 - 20.74)
     assert "all the same" in anyway.banner

@@ -6,9 +6,9 @@ from html.parser import HTMLParser
 import numpy as np
 from hypothesis import strategies as st
 
+from polyplink.evaluate import Figure
 from polyplink.report import (
     Comparison,
-    Figure,
     Method,
     Metric,
     OperatingPoint,
@@ -51,10 +51,10 @@ def comparison() -> Comparison:
         Metric("mAP", "mAP", "Retrieval", 1.0),
         Metric("FPR", "FPR", "Counting", 0.0, unit="polyps", style="reference"),
     )
-    first = Method("first", {"mAP": Figure(0.5, 0.4, 0.6, 19), "FPR": Figure(0.1, units=10)})
+    first = Method("first", {"mAP": Figure(0.5, 0.4, 0.6, n=19), "FPR": Figure(0.1, n=10)})
     second = Method(
         "second",
-        {"mAP": Figure(0.7, 0.6, 0.8, 19), "FPR": Figure(0.05, units=10)},
+        {"mAP": Figure(0.7, 0.6, 0.8, n=19), "FPR": Figure(0.05, n=10)},
         {"mAP": Figure(0.2, 0.1, 0.3), "FPR": Figure(-0.05, -0.1, 0.02)},
     )
     return Comparison(metrics, (first, second))

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from polyplink.evaluate import Figure
 from polyplink.report import (
     Comparison,
-    Figure,
     Method,
     Metric,
     OperatingPoint,

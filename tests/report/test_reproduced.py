@@ -1,32 +1,64 @@
-from io import StringIO
+import csv
+import io
+from pathlib import Path
 
-from rich.console import Console
+import pytest
+from rich.console import Console, RenderableType
 
-from polyplink.report.reproduced import places, reproduced_table
-from tests.report.reproduced_sample import sample
+from polyplink.evaluate import Figure
+from polyplink.report.reproduced import (
+    CSV_COLUMNS,
+    ReproducedCell,
+    ReproducedTable,
+    latex,
+    places,
+    reproduced_table,
+    states_table,
+    write_reproduced,
+)
 
 
-def shown(incomparable: str) -> str:
-    console = Console(width=140, file=StringIO(), record=True)
-    console.print(reproduced_table(sample(incomparable)))
+def cell(
+    row: str, column: str, ours: Figure, text: str = "63.13", **more: object
+) -> ReproducedCell:
+    other = {"published_spread": None, "difference": None, "remark": ""} | more
+    return ReproducedCell(
+        group="Self & others",
+        row=row,
+        column=column,
+        unit="%",
+        published=float(text),
+        published_text=text,
+        ours=ours,
+        units_of="procedures",
+        **other,  # type: ignore[arg-type]
+    )
+
+
+def sample(incomparable: str = "SIMULATED data") -> ReproducedTable:
+    missing = Figure(None, why="weights of endofm are missing; add them")
+    cells = (
+        cell("Ours", "mAP", Figure(61.5, 58.25, 64.0, 19), difference=-1.63),
+        cell("Ours", "FR", Figure(2.4, n=19, sd=1.75), "2.32", published_spread=1.8),
+        cell("Endo<FM>", "mAP", missing, remark="odd"),
+    )
+    return ReproducedTable(
+        "ntssl/1", "a paper, table 1", "Encoders", "eval", incomparable, False, cells
+    )
+
+
+def shown(table: RenderableType) -> str:
+    console = Console(width=140, file=io.StringIO(), record=True)
+    console.print(table)
     return console.export_text()
 
 
-def test_numbers_stand_side_by_side() -> None:
-    text = shown("")
-    assert "61.50 [58.25, 64.00]" in text
-    assert "−1.63" in text
-    assert "2.32 ± 1.8" in text
-    assert "2.40 ± 1.75" in text
-    assert "63.13*" in text  # remarked
+def test_published_numbers_stand_beside_ours() -> None:
+    text = shown(reproduced_table(sample("")))
+    for words in ("61.50 (58.25 to 64.00)", "−1.63", "2.32 ± 1.8", "2.40 ± 1.75", "63.13*"):
+        assert words in text
     assert "SIMULATED" not in text
-
-
-def test_what_is_simulated_says_so_in_the_heading() -> None:
-    text = shown("SIMULATED data")
-    assert "SIMULATED" in text
-    assert sample().banner.startswith("SIMULATED data: not comparable")
-    assert sample("").banner == ""
+    assert "SIMULATED" in shown(reproduced_table(sample()))
 
 
 def test_reasons_and_remarks_name_their_cells() -> None:
@@ -34,6 +66,62 @@ def test_reasons_and_remarks_name_their_cells() -> None:
     assert result.computed == 2
     ((why, cells),) = result.reasons.items()
     assert why.startswith("weights of endofm")
-    assert places(cells) == "Self & others: Endo<FM> (mAP)"
-    assert [remark for remark, _ in result.remarks] == ["odd"]
-    assert places([cells[0]] * 2) == places(cells)
+    assert places(cells) == places(cells * 2) == "Self & others: Endo<FM> (mAP)"
+    assert list(result.remarks) == ["odd"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("reproduced")
+    write_reproduced(made, sample())
+    return made
+
+
+def test_csv_has_full_precision_and_says_what_is_not_comparable(folder: Path) -> None:
+    with (folder / "table.csv").open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert tuple(rows[0]) == CSV_COLUMNS
+    assert (rows[0]["published"], rows[0]["ours"], rows[0]["low"]) == ("63.13", "61.5", "58.25")
+    assert rows[0]["not_comparable"] == "SIMULATED data"
+    assert (rows[2]["ours"], rows[2]["units"]) == ("", "")
+    assert rows[2]["missing"].startswith("weights of endofm")
+    assert sorted(path.suffix for path in folder.iterdir()) == [".csv", ".html", ".tex"]
+
+
+def test_the_page_is_escaped_and_warns(folder: Path) -> None:
+    page = (folder / "table.html").read_text(encoding="utf-8")
+    assert "Endo&lt;FM&gt;" in page
+    assert "Endo<FM>" not in page
+    assert page.count('class="banner"') == 1
+    assert page.count("<tr") == 1 + 3
+    assert page.count("Self &amp; others</td>") == 2  # once a row of the table
+    for words in ("61.50 (58.25 to 64.00)", "Not computed", 'class="missing" title="weights of'):
+        assert words in page
+    assert "http" not in page  # nothing is loaded
+
+
+def test_latex_is_escaped_and_has_a_row_for_each_cell() -> None:
+    text = latex(sample())
+    row = r"Self \& others & Ours & mAP & 63.13 & 61.50 (58.25 to 64.00) & $-$1.63 & 19 procedures"
+    assert row + r" \\" in text
+    assert r"Endo$<$FM$>$ & mAP & 63.13 & -- & -- &  \\" in text  # no units of a missing figure
+    assert r"(mAP): weights of endofm are missing; add them." in text
+    assert r"2.32 $\pm$ 1.8" in text
+    assert text.count(r" \\") == 3 + 1  # cells and the head
+    assert "SIMULATED data" in text
+
+
+def test_the_list_of_tables_says_what_each_needs() -> None:
+    state = {
+        "name": "ta/1",
+        "cells": 10,
+        "data": "rc19",
+        "recipes": ["ta384-tpc"],
+        "weights": ["endofm"],
+        "runs": "in part",
+        "missing": {"endofm": "not here; add it"},
+    }
+    nothing = {**state, "name": "ta/2", "missing": {"endofm": "", "ta384-tpc": ""}}
+    text = shown(states_table([state, nothing]))
+    assert "all of them" in text
+    assert all(part in text for part in ("ta/1", "10", "ta384-tpc", "in part", "endofm"))

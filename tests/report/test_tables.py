@@ -1,14 +1,26 @@
 import csv
 import io
+import math
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from rich.console import Console, RenderableType
 from rich.text import Text
 
-from polyplink.report.figures import Comparison, Figure, Method, Metric
-from polyplink.report.tables import CSV_COLUMNS, comparison_table, count_table, write_csv
+from polyplink.evaluate import Figure
+from polyplink.report.formats import clock, duration, interval, moment, number, reason, signed
+from polyplink.report.model import Comparison, Method, Metric
+from polyplink.report.tables import (
+    CSV_COLUMNS,
+    PROBE_MEANINGS,
+    comparison_table,
+    count_table,
+    probe_table,
+    write_csv,
+)
 from tests.report.sample import comparison, report
 
 
@@ -32,7 +44,7 @@ def test_the_table_shows_figures_and_intervals() -> None:
     }
 
 
-def test_only_what_is_borne_out_is_bold() -> None:
+def test_only_significant_differences_are_bold() -> None:
     table = comparison_table(comparison())
     styles = [
         [str(cell.style) for cell in column.cells if isinstance(cell, Text)]
@@ -80,7 +92,7 @@ def test_csv_can_be_read_back_with_full_precision(tmp_path: Path) -> None:
     third = 1 / 3
     metric = Metric("m", "mAP", "Retrieval", 1.0)
     methods = (
-        Method("a, or b", {"m": Figure(third, 0.1, 0.5, 19)}),
+        Method("a, or b", {"m": Figure(third, 0.1, 0.5, n=19)}),
         Method("c", {"m": Figure(float("nan"), why="one polyp only")}, {}),
         Method("d", {"m": Figure(0.5)}, {"m": Figure(0.5 - third, -0.1, 0.4)}),
     )
@@ -94,3 +106,39 @@ def test_csv_can_be_read_back_with_full_precision(tmp_path: Path) -> None:
     assert (rows[1]["value"], rows[1]["missing"]) == ("", "one polyp only")
     assert float(rows[2]["difference"]) == pytest.approx(0.5 - third)
     assert [path.name for path in tmp_path.iterdir()] == ["figures.csv"]
+
+
+def test_a_probe_table_tells_values_intervals_and_units() -> None:
+    text = shown(probe_table("size", {"F1": Figure(0.7, 0.6, 0.8, 57), "AUROC": Figure(None)}))
+    assert all(part in text for part in ("size", "0.700", "0.600 to 0.800", "57", "polyps"))
+    assert PROBE_MEANINGS["F1"] in text
+    assert "None" not in text
+
+
+def test_numbers_have_fixed_digits_and_true_signs() -> None:
+    assert (number(0.12349), number(-1.5, 1)) == ("0.123", "−1.5")
+    assert (signed(0.5, 2), signed(-0.5, 2)) == ("+0.50", "−0.50")
+    for small in (0.0, -0.0, -0.0001, 0.0001):
+        assert number(small) == signed(small) == "0.000"
+    for missing in (None, math.nan, math.inf):
+        assert number(missing) == signed(missing) == "–"
+
+
+def test_figures_tell_their_interval_or_why_they_are_missing() -> None:
+    assert interval(Figure(0.5, 0.4, 0.6)) == "0.400 to 0.600"
+    assert interval(Figure(0.5)) == interval(Figure(None, 0.4, 0.6)) == ""
+    assert reason(Figure(0.5)) == ""
+    assert reason(Figure(None, why="one polyp only")) == "one polyp only"
+    assert "undefined" in reason(Figure(math.nan))
+
+
+@given(st.integers(0, 200_000))
+def test_a_clock_time_can_be_read_back(seconds: int) -> None:
+    parts = [int(part) for part in clock(seconds).split(":")]
+    assert sum(part * 60**power for power, part in enumerate(reversed(parts))) == seconds
+    assert all(part < 60 for part in parts[1:])
+
+
+def test_moments_and_durations_have_their_unit() -> None:
+    assert (moment(1500, 25.0), moment(1500, None)) == ("1:00", "frame 1500")
+    assert (duration(0.0123), duration(3.21), duration(180)) == ("12.3 ms", "3.2 s", "3:00 min")

@@ -49,7 +49,7 @@ def probe(
         return
     from rich.console import Console
 
-    from polyplink.report.probe_table import probe_table
+    from polyplink.report.tables import probe_table
 
     result = found.result
     Console().print(probe_table(found.task, result.figures))

@@ -83,7 +83,7 @@ def _list(as_json: bool) -> None:
         return
     from rich.console import Console
 
-    from polyplink.report.reproduced_list import states_table
+    from polyplink.report.reproduced import states_table
 
     Console().print(states_table([to_plain(state) for state in states]))
 
@@ -99,5 +99,5 @@ def _print(result: "ReproducedTable") -> None:
     typer.echo(f"{result.computed} of {len(result.cells)} cells computed on the part {result.part}")
     for why, cells in result.reasons.items():
         typer.echo(f"not computed: {places(cells)}: {why}")
-    for remark, cells in result.remarks:
+    for remark, cells in result.remarks.items():
         typer.echo(f"* {places(cells)}: {remark}")

@@ -5,20 +5,12 @@ from typing import Any
 
 import polars as pl
 
-from polyplink.evaluate import Clinic, EncoderFigures, Evaluation
-from polyplink.evaluate import Figure as Found
+from polyplink.evaluate import Clinic, EncoderFigures, Evaluation, Figure
 from polyplink.evaluate.tracking_task import MEANS
-from polyplink.report import Comparison, Figure, Method, Metric
-from polyplink.report.figures import Style
+from polyplink.report import Comparison, Method, Metric
+from polyplink.report.formats import CLUSTERERS
+from polyplink.report.model import Style
 
-TITLES = {
-    "temporal_ap": "temporal affinity propagation",
-    "ap": "affinity propagation",
-    "threshold": "threshold",
-    "dbscan": "DBSCAN",
-    "hdbscan": "HDBSCAN",
-    "agglomerative": "average linkage",
-}
 _LOO = "setting chosen on other procedures at FPR nearest to 0.05"
 _FOLD_COLUMNS = ("clusters", "fr", "fpr", "precision", "recall")
 
@@ -70,8 +62,8 @@ def _retrieval(figures: EncoderFigures) -> tuple[Metric, ...]:
     return tuple(metric for metric in every if metric.key in figures.figures)
 
 
-def _tracking(name: str, spreads: Mapping[str, Found]) -> tuple[Metric, ...]:
-    group = f"Tracking, {TITLES[name]}"
+def _tracking(name: str, spreads: Mapping[str, Figure]) -> tuple[Metric, ...]:
+    group = f"Tracking, {CLUSTERERS[name]}"
     added = tuple(
         Metric(
             f"tracking/{name}/{key}",
@@ -95,7 +87,7 @@ def _tracking(name: str, spreads: Mapping[str, Found]) -> tuple[Metric, ...]:
     return (*added, *means)
 
 
-def _sd(spread: Found) -> str:
+def _sd(spread: Figure) -> str:
     return "undefined" if spread.sd is None else f"{spread.sd:.3f}"
 
 
@@ -117,7 +109,7 @@ def _clinic(name: str, group: str, clinic: Clinic | None) -> tuple[Metric, ...]:
 
 
 def _counting(name: str, clinic: Clinic | None) -> tuple[Metric, ...]:
-    group = f"Counting, {TITLES[name]}"
+    group = f"Counting, {CLUSTERERS[name]}"
     published = f"{group}, as published"
     return (
         Metric(f"{name}/FR", "FR", group, 1.0, f"clusters over polyps; {_LOO}"),
@@ -148,29 +140,24 @@ def _counting(name: str, clinic: Clinic | None) -> tuple[Metric, ...]:
     )
 
 
-def _figure(interval: Found) -> Figure:
-    why = "" if interval.value is not None else "undefined on these procedures"
-    return Figure(interval.value, interval.low, interval.high, interval.n, why)
-
-
 def comparison(evaluation: Evaluation) -> Comparison:
     """Methods in rows, the reference first, and every figure in a column."""
     names = [evaluation.reference]
     names += [name for name in evaluation.encoders if name != evaluation.reference]
     first = evaluation.encoders[names[0]]
     metrics = _retrieval(first)
-    for name in TITLES:
+    for name in CLUSTERERS:
         metrics += _counting(name, first.clinic.get(name)) if name in first.counting else ()
-    for name in TITLES:
+    for name in CLUSTERERS:
         metrics += _tracking(name, first.tracking[name].spreads) if name in first.tracking else ()
     return Comparison(
         metrics,
         tuple(
             Method(
                 name,
-                {m.key: _figure(evaluation.encoders[name].figures[m.key]) for m in metrics},
+                {m.key: evaluation.encoders[name].figures[m.key] for m in metrics},
                 {
-                    m.key: _figure(difference[m.key])
+                    m.key: difference[m.key]
                     for difference in (evaluation.minus_reference.get(name),)
                     if difference is not None
                     for m in metrics

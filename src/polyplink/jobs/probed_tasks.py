@@ -10,11 +10,10 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.data import DataSet
 from polyplink.encoders import Embedder
 from polyplink.evaluate.alike import no_different
-from polyplink.evaluate.intervals import Figure as Found
 from polyplink.jobs.probing import PROBES, ProbeChoice, Probed, ProbeTask, probe_embedder, sides
 from polyplink.jobs.progress import Progress, silent
-from polyplink.report import Comparison, Figure, Method, Metric
-from polyplink.report.probe_table import MEANINGS
+from polyplink.report import Comparison, Method, Metric
+from polyplink.report.tables import PROBE_MEANINGS
 from polyplink.tracklets import PrepareSettings
 
 ProbedTasks = Mapping[str, Mapping[str, Probed]]  # by task, by method, the reference first
@@ -128,25 +127,25 @@ def with_probes(table: Comparison, probed: ProbedTasks) -> Comparison:
         probed: What `probe_methods` found, of the same methods.
     """
     metrics = [metric for task in probed for metric in _metrics(task)]
-    alike = {}
+    bold = {}
     for task, found in probed.items():
         by_figure = {name: one.result.measures for name, one in found.items()}
-        for key in MEANINGS:
+        for key in PROBE_MEANINGS:
             own = {name: measures[key] for name, measures in by_figure.items()}
-            alike[f"{task}/{key}"] = no_different(key, own)
+            bold[f"{task}/{key}"] = no_different(key, own)
     return replace(
         table,
         metrics=(*table.metrics, *metrics),
         methods=tuple(
             _with_figures(method, table.methods[0].name, probed) for method in table.methods
         ),
-        alike={**table.alike, **alike} if len(table.methods) > 1 else table.alike,
+        bold={**table.bold, **bold} if len(table.methods) > 1 else table.bold,
     )
 
 
 def _metrics(task: str) -> list[Metric]:
     group = f"{task.capitalize()}, probe: {PROBES[task].positive}"
-    named = {name: f"{says}; mean over seeds" for name, says in MEANINGS.items()}
+    named = {name: f"{says}; mean over seeds" for name, says in PROBE_MEANINGS.items()}
     named[PROBES[task].figure] += "; the paper's figure"
     return [Metric(f"{task}/{k}", k, group, 1.0, says, "polyps") for k, says in named.items()]
 
@@ -155,16 +154,12 @@ def _with_figures(method: Method, reference: str, probed: ProbedTasks) -> Method
     figures, differences = dict(method.figures), dict(method.differences)
     for task, found in probed.items():
         own, base = found[method.name].result, found[reference].result
-        for key in MEANINGS:
-            figures[f"{task}/{key}"] = _figure(own.figures[key])
+        for key in PROBE_MEANINGS:
+            figures[f"{task}/{key}"] = own.figures[key]
             if method.name != reference:
                 gap = own.measures[key].minus(base.measures[key])
-                differences[f"{task}/{key}"] = _figure(gap)
+                differences[f"{task}/{key}"] = gap
     return replace(method, figures=figures, differences=differences)
-
-
-def _figure(found: Found) -> Figure:
-    return Figure(found.value, found.low, found.high, found.n)
 
 
 def probe_notes(probed: ProbedTasks) -> tuple[str, ...]:

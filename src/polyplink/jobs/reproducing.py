@@ -9,6 +9,7 @@ from polyplink.core.artefacts import RunRecord, write_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.data import DataSet, read_data
 from polyplink.data.vocabulary import SIMULATED
+from polyplink.evaluate import Figure
 from polyplink.jobs.costing import cost_of
 from polyplink.jobs.evaluation import find_grid
 from polyplink.jobs.measured import Asked, Measured, of_interval
@@ -17,8 +18,7 @@ from polyplink.jobs.progress import Progress, silent
 from polyplink.jobs.subjects import Workspace, find_subject
 from polyplink.jobs.variants import Subject, Variant, measure_variant
 from polyplink.recipes.published import Cell, PublishedTable, published_table
-from polyplink.report.reproduced import ReproducedCell, ReproducedTable
-from polyplink.report.reproduced_files import write_reproduced
+from polyplink.report.reproduced import ReproducedCell, ReproducedTable, write_reproduced
 
 COSTS = "cost/"
 PARTS_UNKNOWN = ("val/", "test/")  # measured on parts that were never published
@@ -216,14 +216,11 @@ def _beside(cell: Cell, ours: Measured, comparable: bool) -> ReproducedCell:
         published=cell.value,
         published_text=cell.text,
         published_spread=cell.spread,
-        ours=value,
-        low=scaled(ours.low),
-        high=scaled(ours.high),
-        spread=scaled(ours.spread),
-        units=ours.units,
+        ours=Figure(
+            value, scaled(ours.low), scaled(ours.high), ours.units, scaled(ours.spread), ours.why
+        ),
         units_of=ours.unit,
         difference=value - cell.value if comparable and value is not None else None,
-        why=ours.why,
         remark=cell.remark,
     )
 

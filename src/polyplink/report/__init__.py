@@ -1,8 +1,10 @@
 """Reports: one HTML file for reading, tables for the terminal, CSV for a spreadsheet."""
 
-from polyplink.report.figures import Comparison, Figure, Method, Metric
 from polyplink.report.html import render, write_report
 from polyplink.report.model import (
+    Comparison,
+    Method,
+    Metric,
     OperatingPoint,
     Procedure,
     Provenance,
@@ -15,7 +17,6 @@ from polyplink.report.tables import comparison_table, count_table, write_csv
 
 __all__ = [
     "Comparison",
-    "Figure",
     "Method",
     "Metric",
     "OperatingPoint",

@@ -1,19 +1,35 @@
-"""Numbers, times and images as text."""
+"""Numbers, figures, times and images as text, for every page, table and plot of this room."""
 
 import base64
 import math
 
-from polyplink.report.figures import Figure
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from polyplink.evaluate import Figure
 
 DASH = "–"
 MINUS = "\N{MINUS SIGN}"
+CLUSTERERS = {
+    "temporal_ap": "temporal affinity propagation",
+    "ap": "affinity propagation",
+    "threshold": "threshold",
+    "dbscan": "DBSCAN",
+    "hdbscan": "HDBSCAN",
+    "agglomerative": "average linkage",
+}
+"""Name of a clusterer in settings -> its name in titles."""
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """A number with fixed digits, or a dash for None, NaN and infinities."""
+    """A number with fixed digits, or a dash for None, NaN and infinities.
+
+    Example:
+        >>> number(0.53249), number(-1.5, 1), number(None)
+        ('0.532', '−1.5', '–')
+    """
     if value is None or not math.isfinite(value):
         return DASH
-    # Adding 0.0 turns the minus zero of what rounds to nothing into zero.
+    # Adding 0.0 turns the negative zero of a small negative number into zero.
     return f"{round(value, digits) + 0.0:.{digits}f}".replace("-", MINUS)
 
 
@@ -25,14 +41,31 @@ def signed(value: float | None, digits: int = 3) -> str:
 
 
 def interval(figure: Figure, digits: int = 3) -> str:
-    """The two ends of a 95 % interval, or nothing where there is none."""
+    """The 95 % interval of a figure, "0.446 to 0.637"; "" where there is none."""
     if not figure.known or figure.low is None or figure.high is None:
         return ""
     return f"{number(figure.low, digits)} to {number(figure.high, digits)}"
 
 
+def figure_text(figure: Figure, digits: int = 3) -> str:
+    """A figure with its interval or else its standard deviation.
+
+    Example:
+        >>> figure_text(Figure(0.532, 0.446, 0.637, n=19))
+        '0.532 (0.446 to 0.637)'
+        >>> figure_text(Figure(2.4, n=19, sd=1.75), 2)
+        '2.40 ± 1.75'
+    """
+    text = number(figure.value, digits)
+    if ends := interval(figure, digits):
+        return f"{text} ({ends})"
+    return (
+        f"{text} ± {number(figure.sd, digits)}" if figure.known and figure.sd is not None else text
+    )
+
+
 def reason(figure: Figure) -> str:
-    """Why a figure is missing; nothing for one that is there."""
+    """Why a figure is missing; "" for one that is known."""
     return "" if figure.known else figure.why or "no value: undefined on these data"
 
 
@@ -44,12 +77,12 @@ def clock(seconds: float) -> str:
 
 
 def moment(frame: int, fps: float | None) -> str:
-    """A frame as a time in the recording where the rate is known, else as its number."""
+    """A frame as a time in the recording where the frame rate is known, else as its number."""
     return clock(frame / fps) if fps else f"frame {frame}"
 
 
 def duration(seconds: float) -> str:
-    """A time that something took, with a unit."""
+    """An elapsed time with its unit."""
     if seconds < 0.1:
         return f"{seconds * 1000:.1f} ms"
     return f"{seconds:.1f} s" if seconds < 120 else f"{clock(seconds)} min"
@@ -58,3 +91,20 @@ def duration(seconds: float) -> str:
 def data_uri(kind: str, data: bytes) -> str:
     """Bytes as a data URI of an image ("jpeg", "png")."""
     return f"data:image/{kind};base64,{base64.b64encode(data).decode('ascii')}"
+
+
+def environment() -> Environment:
+    """The HTML templates of this package, with the formats above as filters.
+
+    Everything that comes from data is escaped; an undefined name is an error.
+    """
+    templates = Environment(
+        loader=PackageLoader("polyplink.report", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    filters = (number, signed, interval, reason, clock, duration)
+    templates.filters |= {function.__name__: function for function in filters}
+    return templates

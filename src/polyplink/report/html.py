@@ -6,12 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-
 from polyplink.core.artefacts import write_text
-from polyplink.report import formats
 from polyplink.report.charts import Chart, training_charts
-from polyplink.report.figures import ABSENT, bold_methods, figure_of
+from polyplink.report.formats import environment
 from polyplink.report.matching import Matching, match
 from polyplink.report.matrix import Matrix, draw
 from polyplink.report.model import Procedure, Report
@@ -84,29 +81,6 @@ def look_class(look: Look | None) -> str:
     return "unknown" if look is None else f"h{look.hue}"
 
 
-def environment() -> Environment:
-    """Templates of this package, with everything from data escaped."""
-    made = Environment(
-        loader=PackageLoader("polyplink.report", "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    made.filters |= {
-        "px": px,
-        "look_class": look_class,
-        "number": formats.number,
-        "signed": formats.signed,
-        "interval": formats.interval,
-        "reason": formats.reason,
-        "clock": formats.clock,
-        "duration": formats.duration,
-    }
-    made.globals |= {"figure_of": figure_of, "bold_methods": bold_methods, "absent": ABSENT}
-    return made
-
-
 def pairs_and_sections(report: Report) -> tuple[list[Pair], list[Section]]:
     """Lay out every procedure, and the doubtful links of all of them."""
     sections = [section(index, p) for index, p in enumerate(report.procedures)]
@@ -133,6 +107,7 @@ def render(report: Report) -> str:
         A whole HTML document.
     """
     templates = environment()
+    templates.filters |= {"px": px, "look_class": look_class}
     script = templates.get_template("script.js").render()
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     pairs, sections = pairs_and_sections(report)

@@ -1,17 +1,22 @@
-"""What a report is made from: plain values, gathered by the commands that write one."""
+"""What a report is made from: procedures, methods side by side, training, provenance.
+
+The verbs fill these records; the rest of this room turns them into pages, tables and plots.
+"""
 
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from polyplink import __version__
 from polyplink.core.errors import PolyplinkError
-from polyplink.report.figures import Comparison
+from polyplink.evaluate import Figure
 
 Values = tuple[float | None, ...]
+Style = Literal["honest", "reference", "published"]
 
 
 @dataclass(frozen=True)
@@ -24,8 +29,7 @@ class Tracklet:
         last: Last frame, inclusive.
         predicted: The polyp that the association gave it.
         polyp_id: The true polyp, or None where unknown.
-        sureness: Score of the assignment in [0, 1], 1 is sure; None or NaN where there is
-            none.
+        sureness: Confidence of the assignment in [0, 1]; None or NaN where unknown.
         crop: One view, uint8 (height, width, 3) RGB, or None.
 
     Raises:
@@ -143,6 +147,142 @@ class Procedure:
     def n_counted(self) -> int:
         """Number of polyps counted: groups of tracklets."""
         return len({tracklet.predicted for tracklet in self.tracklets})
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One column of the comparison.
+
+    Attributes:
+        key: Name by which methods give their figures, unique ("FR, threshold").
+        name: Column heading ("FR").
+        group: Columns of one group are shown together ("Counting, threshold").
+        ideal: The best possible value; the best method is the one nearest to it.
+        meaning: One sentence for the hover title.
+        unit: What the independent units are ("procedures", "polyps").
+        style: "reference" where self-pairs count as true positives, as in the published
+            programs; "published" where the papers' tools compute something else than the
+            metric's name says; "honest" otherwise.
+    """
+
+    key: str
+    name: str
+    group: str
+    ideal: float
+    meaning: str = ""
+    unit: str = "procedures"
+    style: Style = "honest"
+
+
+NOT_MEASURED = Figure(None, why="not measured for this method")
+
+
+@dataclass(frozen=True)
+class Method:
+    """One row of the comparison.
+
+    Attributes:
+        name: The method.
+        figures: Metric key to figure; an absent key is shown as missing.
+        differences: Metric key to the paired difference, this method minus the first one;
+            empty for the first.
+        note: One sentence on what the row is (weights, training set).
+    """
+
+    name: str
+    figures: Mapping[str, Figure]
+    differences: Mapping[str, Figure] = field(default_factory=dict)
+    note: str = ""
+
+    def figure(self, metric: Metric) -> Figure:
+        """The figure of a metric; a missing one with the reason where it was not measured."""
+        return self.figures.get(metric.key, NOT_MEASURED)
+
+    def difference(self, metric: Metric) -> Figure:
+        """The paired difference to the first method; a missing figure where there is none."""
+        return self.differences.get(metric.key, NOT_MEASURED)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Methods (rows) by metrics (columns).
+
+    Attributes:
+        metrics: The columns.
+        methods: The rows; differences are to the first.
+        bold: By metric key, the methods to print bold: the best and those that do not differ
+            significantly from it in paired differences. For an absent key, `best_method` decides.
+
+    Raises:
+        PolyplinkError: If a name occurs twice, or a method gives a figure of no metric.
+
+    Example:
+        >>> from polyplink.evaluate import Figure
+        >>> mean_ap = Metric("mAP", "mAP", "Retrieval", ideal=1.0)
+        >>> ours = Method("ours", {"mAP": Figure(0.8)}, {"mAP": Figure(0.3, 0.2, 0.4, n=19)})
+        >>> table = Comparison((mean_ap,), (Method("theirs", {"mAP": Figure(0.5)}), ours))
+        >>> table.bold_methods(mean_ap)
+        ('ours',)
+    """
+
+    metrics: tuple[Metric, ...]
+    methods: tuple[Method, ...]
+    bold: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        keys = [metric.key for metric in self.metrics]
+        names = [method.name for method in self.methods]
+        for what, values in (("metric", keys), ("method", names)):
+            twice = sorted({value for value in values if values.count(value) > 1})
+            if twice:
+                raise PolyplinkError(f"{what} {twice[0]!r} occurs twice", "name each one once")
+        for method in self.methods:
+            strange = sorted({*method.figures, *method.differences} - set(keys))
+            if strange:
+                raise PolyplinkError(
+                    f"method {method.name!r} gives {strange[0]!r}, which is no metric",
+                    f"give one of: {', '.join(keys)}",
+                )
+
+    def groups(self) -> list[tuple[str, list[Metric]]]:
+        """Metrics by group, both in the order given."""
+        grouped: dict[str, list[Metric]] = {}
+        for metric in self.metrics:
+            grouped.setdefault(metric.group, []).append(metric)
+        return list(grouped.items())
+
+    def best_method(self, metric: Metric) -> str | None:
+        """The method with the value nearest to the ideal, if it is significantly better.
+
+        It is significantly better if its paired difference to the first method excludes zero
+        or, where the first method is itself the best, if every other method's difference does.
+
+        Returns:
+            The method's name, or None.
+        """
+        distance = {
+            method.name: abs(figure.value - metric.ideal)
+            for method in self.methods
+            if (figure := method.figure(metric)).known and figure.value is not None
+        }
+        if len(distance) < 2:
+            return None
+        best = min(distance, key=lambda name: distance[name])
+        first = self.methods[0].name
+        compared = [
+            method
+            for method in self.methods[1:]
+            if method.name == best or (best == first and method.name in distance)
+        ]
+        significant = all(method.difference(metric).excludes_zero for method in compared)
+        return best if significant else None
+
+    def bold_methods(self, metric: Metric) -> tuple[str, ...]:
+        """Names of the methods to print bold in a column: see `bold` and `best_method`."""
+        if metric.key in self.bold:
+            return self.bold[metric.key]
+        best = self.best_method(metric)
+        return () if best is None else (best,)
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,38 @@
-"""A published table beside ours: what a reader is shown, and the terminal's table."""
+"""A published table beside ours: its records, and how it is printed and written to files."""
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any
 
 from rich.table import Table
 from rich.text import Text
 
-from polyplink.report.formats import DASH, number, signed
+from polyplink.core.artefacts import write_text
+from polyplink.evaluate import Figure
+from polyplink.report.formats import DASH, MINUS, environment, figure_text, signed
+from polyplink.report.tables import write_rows
+
+CSV_COLUMNS = (
+    "table",
+    "group",
+    "row",
+    "column",
+    "unit",
+    "published",
+    "published_spread",
+    "ours",
+    "low",
+    "high",
+    "spread",
+    "units",
+    "units_of",
+    "difference",
+    "not_comparable",
+    "missing",
+    "remark",
+)
 
 
 @dataclass(frozen=True)
@@ -20,15 +47,10 @@ class ReproducedCell:
         published: The paper's number.
         published_text: Its digits as printed.
         published_spread: Its standard deviation where one is printed.
-        ours: Our number, or None.
-        low: Lower end of our 95 % interval, or None.
-        high: Upper end.
-        spread: Our standard deviation where the paper prints one.
-        units: Independent units that ours rests on.
-        units_of: What they are.
-        difference: Ours minus the paper's; None where that would compare different things.
-        why: Why there is no number of ours.
-        remark: What is odd about the published one.
+        ours: Our figure; without a value where it was not computed.
+        units_of: The independent units that ours rests on ("procedures").
+        difference: Ours minus the paper's; None where the two are not comparable.
+        remark: What is odd about the published number.
     """
 
     group: str
@@ -38,38 +60,35 @@ class ReproducedCell:
     published: float
     published_text: str
     published_spread: float | None
-    ours: float | None
-    low: float | None
-    high: float | None
-    spread: float | None
-    units: int
+    ours: Figure
     units_of: str
     difference: float | None
-    why: str
     remark: str
 
     @property
-    def digits(self) -> int:
-        """Digits after the point, as the paper prints them, and one at least."""
-        return max(1, len(self.published_text.partition(".")[2]))
-
-    @property
-    def paper_words(self) -> str:
-        """The paper's number with its spread."""
+    def published_words(self) -> str:
+        """The paper's number with its standard deviation."""
         spread = "" if self.published_spread is None else f" ± {self.published_spread:g}"
         return f"{self.published_text}{spread}"
 
     @property
     def our_words(self) -> str:
-        """Ours with its interval or spread, or a dash."""
-        if self.ours is None:
-            return DASH
-        text = number(self.ours, self.digits)
-        if self.low is not None and self.high is not None:
-            text += f" [{number(self.low, self.digits)}, {number(self.high, self.digits)}]"
-        elif self.spread is not None:
-            text += f" ± {number(self.spread, self.digits)}"
-        return text
+        """Our figure with as many digits as the paper prints, and one at least."""
+        return figure_text(self.ours, self._digits)
+
+    @property
+    def difference_words(self) -> str:
+        """The difference with its sign, or a dash."""
+        return signed(self.difference, self._digits)
+
+    @property
+    def units_words(self) -> str:
+        """The units that our figure rests on, "19 procedures"; "" where it is missing."""
+        return f"{self.ours.n} {self.units_of}" if self.ours.value is not None else ""
+
+    @property
+    def _digits(self) -> int:
+        return max(1, len(self.published_text.partition(".")[2]))
 
 
 @dataclass(frozen=True)
@@ -81,7 +100,7 @@ class ReproducedTable:
         source: Paper and table.
         caption: What it shows.
         part: Part of the data set that ours is measured on.
-        incomparable: Why a difference would compare different things; "" where it would not.
+        incomparable: Why differences would be meaningless ("SIMULATED data"); "" if they are not.
         anyway: Whether differences are shown all the same.
         cells: Its numbers.
     """
@@ -97,37 +116,43 @@ class ReproducedTable:
     @property
     def computed(self) -> int:
         """How many cells have a number of ours."""
-        return sum(cell.ours is not None for cell in self.cells)
+        return sum(cell.ours.value is not None for cell in self.cells)
+
+    @property
+    def rows(self) -> list[tuple[str, str, list[ReproducedCell]]]:
+        """Consecutive cells of one row: group, row and the cells."""
+        by_row = groupby(self.cells, key=lambda cell: (cell.group, cell.row))
+        return [(group, row, list(cells)) for (group, row), cells in by_row]
 
     @property
     def reasons(self) -> dict[str, list[ReproducedCell]]:
         """Why cells were not computed, and which, in order of first appearance."""
         found: dict[str, list[ReproducedCell]] = {}
         for cell in self.cells:
-            if cell.ours is None:
-                found.setdefault(cell.why or "undefined on these data", []).append(cell)
+            if cell.ours.value is None:
+                found.setdefault(cell.ours.why or "undefined on these data", []).append(cell)
         return found
 
     @property
-    def remarks(self) -> list[tuple[str, list[ReproducedCell]]]:
-        """What is odd about published numbers, and about which."""
+    def remarks(self) -> dict[str, list[ReproducedCell]]:
+        """Remarks on published numbers, and on which."""
         found: dict[str, list[ReproducedCell]] = {}
         for cell in self.cells:
             if cell.remark:
                 found.setdefault(cell.remark, []).append(cell)
-        return list(found.items())
+        return found
 
     @property
     def banner(self) -> str:
-        """What must stand above the numbers."""
+        """A warning to print above numbers that are not comparable, or ""."""
         if not self.incomparable:
             return ""
         shown = "differences are shown all the same" if self.anyway else "no difference is shown"
         return f"{self.incomparable}: not comparable with the paper, {shown}"
 
 
-def places(cells: list[ReproducedCell]) -> str:
-    """Where cells are, in few words: rows and columns, or how many."""
+def places(cells: Sequence[ReproducedCell]) -> str:
+    """Where cells are, briefly: rows and columns, or how many cells."""
     rows = list(dict.fromkeys(f"{c.group}: {c.row}" if c.group else c.row for c in cells))
     columns = list(dict.fromkeys(c.column for c in cells))
     if len(rows) > 3:
@@ -136,26 +161,114 @@ def places(cells: list[ReproducedCell]) -> str:
 
 
 def reproduced_table(result: ReproducedTable) -> Table:
-    """One row per cell: the paper's number, ours, the difference."""
+    """For the terminal: one row per cell with the paper's number, ours and the difference."""
     table = Table(title=f"{result.name}: {result.caption}", title_justify="left")
     for name in ("", "row", "column"):
         table.add_column(name)
     ours = "ours" if not result.incomparable else f"ours ({result.incomparable})"
     for name in ("published", ours, "difference", "n"):
         table.add_column(name, justify="right")
-    group, row = "", ""
-    for cell in result.cells:
-        if (cell.group, cell.row) != (group, row):
-            table.add_section()
-        first = cell.group if cell.group != group or cell.row != row else ""
-        table.add_row(
-            Text(first),
-            Text(cell.row if (cell.group, cell.row) != (group, row) else ""),
-            Text(cell.column),
-            Text(cell.paper_words + ("*" if cell.remark else "")),
-            Text(cell.our_words),
-            signed(cell.difference, cell.digits) if cell.difference is not None else DASH,
-            str(cell.units) if cell.ours is not None else "",
-        )
-        group, row = cell.group, cell.row
+    for group, row, cells in result.rows:
+        table.add_section()
+        for i, cell in enumerate(cells):
+            table.add_row(
+                *(Text(name if i == 0 else "") for name in (group, row)),
+                Text(cell.column),
+                Text(cell.published_words + ("*" if cell.remark else "")),
+                Text(cell.our_words),
+                cell.difference_words,
+                str(cell.ours.n) if cell.ours.value is not None else "",
+            )
     return table
+
+
+def states_table(states: Iterable[Mapping[str, Any]]) -> Table:
+    """For the terminal: every published table, what it needs and whether it can be run now.
+
+    Args:
+        states: Mappings with name, cells, data, recipes, weights, runs ("whole", "in part",
+            "not") and missing, as `polyplink reproduce list --json` prints them.
+    """
+    table = Table(
+        caption="runs now, given the data: whole; in part; not. The last column names what is "
+        "missing; `--json` says how to get it",
+        caption_justify="left",
+    )
+    table.add_column("table", no_wrap=True)
+    table.add_column("cells", justify="right")
+    table.add_column("runs", no_wrap=True)
+    for name in ("data", "needs", "missing"):
+        table.add_column(name)
+    for state in states:
+        needs, missing = [*state["recipes"], *state["weights"]], state["missing"]
+        table.add_row(
+            state["name"],
+            str(state["cells"]),
+            state["runs"],
+            Text(state["data"]),
+            Text(", ".join(needs)),
+            Text("all of them" if len(missing) == len(needs) else ", ".join(missing)),
+        )
+    return table
+
+
+def write_reproduced(folder: Path, result: ReproducedTable) -> None:
+    """Write table.html (to read), table.csv (to compute with) and table.tex (to print)."""
+    page = environment().get_template("reproduced.html.j2")
+    write_text(folder / "table.html", page.render(table=result, places=places))
+    write_text(folder / "table.tex", latex(result))
+    rows = [
+        (
+            *(result.name, cell.group, cell.row, cell.column, cell.unit),
+            *(cell.published_text, cell.published_spread),
+            *(cell.ours.value, cell.ours.low, cell.ours.high, cell.ours.sd),
+            *(cell.ours.n if cell.ours.value is not None else None, cell.units_of),
+            *(cell.difference, result.incomparable, cell.ours.why, cell.remark),
+        )
+        for cell in result.cells
+    ]
+    write_rows(folder / "table.csv", CSV_COLUMNS, rows)
+
+
+_TEX = {
+    "\\": r"\textbackslash{}",
+    "±": r"$\pm$",
+    DASH: "--",
+    MINUS: "$-$",
+    **{c: f"\\{c}" for c in "&%$#_{}"},
+    "<": "$<$",  # printed as another character in some font encodings
+    ">": "$>$",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+}
+
+
+def latex(result: ReproducedTable) -> str:
+    """The table as a LaTeX longtable with booktabs rules.
+
+    What is not comparable is in the caption, what was not computed is listed below the table.
+    """
+
+    def tex(text: str) -> str:
+        return "".join(_TEX.get(letter, letter) for letter in text)
+
+    caption = f"{result.caption} ({result.source})."
+    if result.banner:
+        caption += f" {result.banner}."
+    lines = [
+        "% needs \\usepackage{booktabs,longtable}",
+        r"\begin{longtable}{lllrrrr}",
+        rf"\caption{{{tex(caption)}}}\\",
+        r"\toprule",
+        r"group & row & column & published & ours & difference & n \\",
+        r"\midrule",
+        r"\endhead",
+    ]
+    for cell in result.cells:
+        names = (cell.group, cell.row, cell.column)
+        numbers = (cell.published_words, cell.our_words, cell.difference_words, cell.units_words)
+        lines.append(" & ".join(map(tex, names + numbers)) + r" \\")
+    lines += [r"\bottomrule", r"\end{longtable}"]
+    for why, cells in result.reasons.items():
+        lines += ["", tex(f"Not computed: {places(cells)}: {why}.")]
+    return "\n".join([*lines, ""])

@@ -1,15 +1,16 @@
-"""The figures for the terminal and for a spreadsheet."""
+"""Tables of figures for the terminal (rich) and for a spreadsheet (CSV)."""
 
 import csv
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from rich.table import Table
 from rich.text import Text
 
 from polyplink.core.artefacts import whole_file
-from polyplink.report.figures import ABSENT, Comparison, Figure, bold_methods, figure_of
+from polyplink.evaluate import Figure
 from polyplink.report.formats import interval, number, reason
-from polyplink.report.model import Report
+from polyplink.report.model import Comparison, Report
 
 CSV_COLUMNS = (
     "method",
@@ -27,25 +28,27 @@ CSV_COLUMNS = (
     "missing",
     "bold",
 )
-
-
-def figure_text(figure: Figure, best: bool) -> Text:
-    """A cell: the value, and under it its interval."""
-    text = Text(number(figure.value), style="bold" if best else "")
-    if ends := interval(figure):
-        text.append(f"\n{ends}", style="not bold dim")
-    return text
+PROBE_MEANINGS = {
+    "F1": "macro F1, every polyp weighing 1",
+    "accuracy": "share of correctly classified fragments",
+    "majority": "share of polyps correct by majority vote of their fragments",
+    "AUROC": "of the polyps' mean probability",
+}
 
 
 def comparison_table(comparison: Comparison) -> Table:
     """Figures as rows, in their groups, and methods as columns; print it with a rich console.
 
-    Paired differences are in the report and in the CSV file; here the best is bold where they
-    bear it out.
+    Paired differences are in the report and in the CSV file; here they only decide what is bold.
     """
-    said = "the best and those no different" if comparison.alike else "better beyond chance"
+    rule = (
+        "the best and those not significantly different"
+        if comparison.bold
+        else "significantly better"
+    )
     table = Table(
-        caption=f"95 % intervals over n procedures, or what n says; bold: {said}, in pairs"
+        caption=f"95 % intervals over n procedures, or over what n names; bold: {rule}, in paired "
+        "differences"
     )
     table.add_column("figure")
     for method in comparison.methods:
@@ -55,17 +58,25 @@ def comparison_table(comparison: Comparison) -> Table:
         table.add_section()
         table.add_row(Text(group, style="italic"))
         for metric in metrics:
-            figures = [figure_of(method, metric) for method in comparison.methods]
-            bold = bold_methods(comparison, metric)
+            figures = [method.figure(metric) for method in comparison.methods]
+            bold = comparison.bold_methods(metric)
             note = "\n(self-pairs counted)" if metric.style == "reference" else ""
-            units = max((figure.units or 0 for figure in figures), default=0)
-            n = f"{units}" if metric.unit == "procedures" else f"{units} {metric.unit}"
+            n = max((figure.n for figure in figures), default=0)
+            unit = "" if metric.unit == "procedures" else f" {metric.unit}"
             cells = [
-                figure_text(figure, method.name in bold)
+                _figure_cell(figure, method.name in bold)
                 for figure, method in zip(figures, comparison.methods, strict=True)
             ]
-            table.add_row(Text(f"{metric.name}{note}"), *cells, n if units else "")
+            table.add_row(Text(f"{metric.name}{note}"), *cells, f"{n}{unit}" if n else "")
     return table
+
+
+def _figure_cell(figure: Figure, bold: bool) -> Text:
+    """The value, and under it its interval."""
+    text = Text(number(figure.value), style="bold" if bold else "")
+    if ends := interval(figure):
+        text.append(f"\n{ends}", style="not bold dim")
+    return text
 
 
 def count_table(report: Report) -> Table:
@@ -87,27 +98,48 @@ def count_table(report: Report) -> Table:
     return table
 
 
-def write_csv(path: Path, comparison: Comparison) -> None:
-    """Write every figure as one row of a CSV file, whole or not at all.
+def probe_table(task: str, figures: Mapping[str, Figure]) -> Table:
+    """One row per figure of a probe: value, interval over polyps, their number.
 
-    Columns: `CSV_COLUMNS`. Values have full precision; what is missing is empty, with the
-    reason in the column "missing".
+    Args:
+        task: Its name, for the title.
+        figures: Name to the mean over seeds.
     """
+    table = Table(title=f"Probe: {task}", title_justify="left")
+    for name in ("figure", "value", "95 % interval", "polyps", "meaning"):
+        table.add_column(name, justify="left" if name in ("figure", "meaning") else "right")
+    for name, figure in figures.items():
+        meaning = PROBE_MEANINGS.get(name, "")
+        table.add_row(name, number(figure.value), interval(figure), str(figure.n), meaning)
+    return table
+
+
+def write_csv(path: Path, comparison: Comparison) -> None:
+    """Write every figure as one row of a CSV file, atomically.
+
+    Columns: `CSV_COLUMNS`. Values have full precision; a missing one is empty, with the reason
+    in the column "missing".
+    """
+    rows = []
+    for method in comparison.methods:
+        for metric in comparison.metrics:
+            figure, difference = method.figure(metric), method.difference(metric)
+            known = (figure.value, figure.low, figure.high) if figure.known else (None,) * 3
+            rows.append(
+                (
+                    *(method.name, metric.group, metric.name, metric.style),
+                    *(*known, figure.n or None, metric.unit),
+                    *(difference.value, difference.low, difference.high),
+                    reason(figure),
+                    method.name in comparison.bold_methods(metric),
+                )
+            )
+    write_rows(path, CSV_COLUMNS, rows)
+
+
+def write_rows(path: Path, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Write a CSV file atomically; None becomes an empty field."""
     with whole_file(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        writer.writerow(CSV_COLUMNS)
-        for method in comparison.methods:
-            for metric in comparison.metrics:
-                figure = figure_of(method, metric)
-                difference = method.differences.get(metric.key, ABSENT)
-                ends = (figure.low, figure.high) if figure.known else (None, None)
-                writer.writerow(
-                    (
-                        *(method.name, metric.group, metric.name, metric.style),
-                        *(figure.value if figure.known else None, *ends),
-                        *(figure.units, metric.unit),
-                        *(difference.value, difference.low, difference.high),
-                        reason(figure),
-                        method.name in bold_methods(comparison, metric),
-                    )
-                )
+        writer.writerow(columns)
+        writer.writerows(rows)
