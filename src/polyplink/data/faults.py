@@ -1,8 +1,13 @@
-"""Faults of a source: left out, counted and told, or raised at once."""
+"""What is wrong or odd in a source: left out and counted, or raised at once."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import polars as pl
+
 from polyplink.core.errors import PolyplinkError
+
+Rule = tuple[str, str, pl.Expr]  # what is wrong, what to do about it, which rows (null: not)
 
 
 @dataclass
@@ -12,25 +17,32 @@ class Faults:
     Attributes:
         strict: Whether a fault is raised instead of left out and counted.
         counts: For each kind of fault or warning, in the order met: how often, and the first name.
+
+    Example:
+        >>> faults = Faults()
+        >>> faults.fault("box of no area", "boxes.csv, line 7", "correct it")
+        >>> faults.lines()
+        ['1 x box of no area, left out (first: boxes.csv, line 7)']
     """
 
     strict: bool = False
     counts: dict[str, tuple[int, str]] = field(default_factory=dict)
 
-    def fault(self, kind: str, name: str, mend: str) -> None:
-        """Meet a fault that makes a box or frame unusable.
+    def fault(self, kind: str, name: str, mend: str, count: int = 1) -> None:
+        """Count something that makes a box or frame unusable.
 
         Args:
-            kind: What is wrong, for the count ("box of no area").
-            name: Where: a file or procedure, and the value.
+            kind: What is wrong ("box of no area").
+            name: Where: a file or procedure, and the value; of several the first.
             mend: What to do about it.
+            count: How often.
 
         Raises:
             PolyplinkError: If strict.
         """
         if self.strict:
             raise PolyplinkError(f"{name}: {kind}", f"{mend}, or import without --strict")
-        self.warn(f"{kind}, left out", name)
+        self.warn(f"{kind}, left out", name, count)
 
     def warn(self, kind: str, name: str, count: int = 1) -> None:
         """Count something that is odd but usable."""
@@ -45,3 +57,42 @@ class Faults:
     def lines(self) -> list[str]:
         """One line for each kind: how often, what, and the first name."""
         return [f"{count} x {kind} (first: {name})" for kind, (count, name) in self.counts.items()]
+
+
+def apply_rules(
+    table: pl.DataFrame, rules: Sequence[Rule], faults: Faults, *, show: Sequence[str] = ()
+) -> pl.DataFrame:
+    """Leave out the rows that break a rule; a row that breaks several is counted under the first.
+
+    Args:
+        table: Any table with a text column `at`: where in the source each row is.
+        rules: All evaluated in one pass.
+        faults: Gets the number of rows left out by each rule, and the first row's `at`.
+        show: Columns of numbers that a message shows behind `at`.
+
+    Returns:
+        The other rows.
+
+    Raises:
+        PolyplinkError: If strict, at the first rule that is broken.
+    """
+    broken = pl.coalesce(
+        pl.when(bad).then(pl.lit(i, dtype=pl.Int32)) for i, (_, _, bad) in enumerate(rules)
+    )
+    first_broken = table.select(broken.alias("rule")).to_series()
+    if first_broken.null_count() == table.height:
+        return table
+    for i, (kind, mend, _) in enumerate(rules):
+        rows = (first_broken == i).arg_true()
+        if rows.len():
+            row = table.row(rows[0], named=True)
+            shown = f" ({', '.join(f'{row[name]:g}' for name in show)})" if show else ""
+            faults.fault(kind, f"{row['at']}{shown}", mend, rows.len())
+    return table.filter(first_broken.is_null())
+
+
+def leave_out(
+    table: pl.DataFrame, bad: pl.Expr, kind: str, mend: str, faults: Faults
+) -> pl.DataFrame:
+    """`apply_rules` with a single rule."""
+    return apply_rules(table, [(kind, mend, bad)], faults)

@@ -167,9 +167,9 @@ def test_what_cannot_be_used_is_named_or_raised(
     path = write(tmp_path / "a.json", [image(1, "v_0.jpg")], [box(1, 1), box(5, 1) | bad])
     imported = import_coco(path)
     assert imported.data.detections.height == 1
-    line = f"1 x {kind}, left out (first: a.json, annotation 5)".replace("\\", "")
-    assert line in imported.warnings
-    with pytest.raises(PolyplinkError, match=f"a.json, annotation 5: {kind}; "):
+    line = f"1 x {kind}, left out (first: a.json, annotation 5".replace("\\", "")
+    assert any(warning.startswith(line) for warning in imported.warnings)
+    with pytest.raises(PolyplinkError, match=rf"a.json, annotation 5( \(.*\))?: {kind}; "):
         import_coco(path, strict=True)
 
 

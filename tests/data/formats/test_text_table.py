@@ -4,10 +4,7 @@ import polars as pl
 import pytest
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.data.faults import Faults
 from polyplink.data.formats.text_table import (
-    count_faults,
-    leave_out,
     number,
     read_text_table,
     written,
@@ -44,17 +41,3 @@ def test_numbers_and_what_is_written() -> None:
     table = pl.DataFrame({"v": [" 1.5 ", "1e2", "x", "", " ", None]})
     assert table.select(number("v"))["v"].to_list() == [1.5, 100, None, None, None, None]
     assert table.select(written("v"))["v"].to_list() == [True, True, True, False, False, False]
-
-
-def test_rows_are_left_out_and_told() -> None:
-    table = pl.DataFrame({"at": ["a", "b", "c"], "v": [1, 2, None]})
-    faults = Faults()
-    assert leave_out(table, pl.col("v") > 1, "too large", "less", faults)["at"].to_list() == [
-        "a",
-        "c",
-    ]
-    assert leave_out(table, pl.col("v") > 5, "too large", "less", faults).height == 3
-    count_faults(pl.Series(["x", "y"]), "too large", "less", faults)
-    assert faults.lines() == ["3 x too large, left out (first: b)"]
-    with pytest.raises(PolyplinkError, match="b: too large; less"):
-        leave_out(table, pl.col("v") > 1, "too large", "less", Faults(strict=True))

@@ -135,8 +135,9 @@ def test_what_cannot_be_used_is_named_or_raised(tmp_path: Path, line: str, kind:
     imported = import_yolo(root, size=(64, 48))
     assert imported.data.detections.height == 1
     told = kind.replace("\\", "")
-    assert f"1 x {told}, left out (first: v_0.txt, line 2)" in imported.warnings
-    with pytest.raises(PolyplinkError, match=f"v_0.txt, line 2: {kind}; "):
+    line = f"1 x {told}, left out (first: v_0.txt, line 2"
+    assert any(warning.startswith(line) for warning in imported.warnings)
+    with pytest.raises(PolyplinkError, match=rf"v_0.txt, line 2( \(.*\))?: {kind}; "):
         import_yolo(root, size=(64, 48), strict=True)
 
 

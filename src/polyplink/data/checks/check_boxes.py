@@ -2,6 +2,7 @@
 
 import polars as pl
 
+from polyplink.data.boxes import NO_SUCH_FRAME, OUTSIDE, OVER_THE_EDGE
 from polyplink.data.checks.findings import Finding, find
 from polyplink.data.tables import DataSet
 
@@ -22,28 +23,24 @@ def check_boxes(data: DataSet) -> list[Finding]:
     """
     size = data.procedures.select("procedure_id", "n_frames", "width", "height")
     boxes = data.detections.join(size, on="procedure_id", how="left", maintain_order="left")
-    right, bottom = pl.col("x") + pl.col("w"), pl.col("y") + pl.col("h")
-    out = (right <= 0) | (bottom <= 0) | (pl.col("x") >= pl.col("width"))
-    out |= pl.col("y") >= pl.col("height")
-    over = (pl.col("x") < 0) | (pl.col("y") < 0) | (right > pl.col("width"))
-    over |= bottom > pl.col("height")
+    boxes = boxes.with_columns(right=pl.col("x") + pl.col("w"), bottom=pl.col("y") + pl.col("h"))
     return [
         *find(
-            boxes.filter((pl.col("frame") < 0) | (pl.col("frame") >= pl.col("n_frames"))),
+            boxes.filter(NO_SUCH_FRAME),
             "error",
             "frame number",
             "procedure {procedure_id}: a box in frame {frame} of {n_frames}",
             "correct n_frames, or number the frames from 0",
         ),
         *find(
-            boxes.filter(out),
+            boxes.filter(OUTSIDE),
             "error",
             "box outside",
             f"{_BOX} is wholly outside the image of {{width}} x {{height}}",
             "correct the box, or the procedure's width and height",
         ),
         *find(
-            boxes.filter(over & ~out),
+            boxes.filter(OVER_THE_EDGE),
             "warning",
             "box over the edge",
             f"{_BOX} reaches beyond the image of {{width}} x {{height}}",

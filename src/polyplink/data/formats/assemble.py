@@ -7,7 +7,8 @@ from pathlib import Path
 import polars as pl
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.data.faults import Faults
+from polyplink.data.boxes import check_boxes, fit_boxes
+from polyplink.data.faults import Faults, leave_out
 from polyplink.data.files.folders import present
 from polyplink.data.formats.polyp_rows import IDENTITIES, name_polyps, part_polyps, polyp_rows
 from polyplink.data.formats.procedure_rows import (
@@ -16,34 +17,8 @@ from polyplink.data.formats.procedure_rows import (
     procedure_rows,
 )
 from polyplink.data.formats.side_tables import SideTables, read_side_tables
-from polyplink.data.formats.sound_boxes import boxes_inside, sound_boxes
-from polyplink.data.formats.text_table import leave_out
 from polyplink.data.imported import Imported
 from polyplink.data.tables import DataSet
-
-# What every format brings its boxes to; null where it says nothing.
-BOXES: Mapping[str, pl.DataType] = {
-    "at": pl.String(),  # where in the source: file and line, for messages
-    "procedure_id": pl.String(),
-    "frame": pl.Float64(),
-    "x": pl.Float64(),
-    "y": pl.Float64(),
-    "w": pl.Float64(),
-    "h": pl.Float64(),
-    "score": pl.Float64(),
-    "polyp_id": pl.String(),  # a name that the source gives
-    "track": pl.String(),  # a number that means something in its procedure alone
-    "image": pl.String(),
-}
-
-
-def box_table(columns: Mapping[str, pl.Series] | pl.DataFrame) -> pl.DataFrame:
-    """Bring boxes to the columns of `BOXES`, nulls where one is absent."""
-    table = columns if isinstance(columns, pl.DataFrame) else pl.DataFrame(columns)
-    return table.select(
-        (pl.col(name) if name in table.columns else pl.lit(None)).cast(dtype).alias(name)
-        for name, dtype in BOXES.items()
-    )
 
 
 @dataclass(frozen=True)
@@ -51,7 +26,7 @@ class Found:
     """What a format's files hold.
 
     Attributes:
-        boxes: Columns of `BOXES`.
+        boxes: From `box_table`.
         procedures: procedure_id and any columns of `PROCEDURES`.
         polyps: procedure_id, polyp_id and any columns of `POLYPS`.
         splits: Part to procedure ids.
@@ -112,7 +87,7 @@ def assemble(found: Found, folder: Path, name: str, options: Options, faults: Fa
     side = read_side_tables(folder, faults)
     boxes = found.boxes.with_columns(pl.col("frame") - options.first_frame)
     _tell_of_a_first_frame(boxes, options, faults)
-    boxes = sound_boxes(boxes, faults)
+    boxes = check_boxes(boxes, faults)
     _require_a_box(found.boxes, boxes, faults)
     boxes = _name_polyps(boxes, side, options, faults)
     defaults = {"dataset": options.dataset or name, "source": str(folder.resolve())}
@@ -123,7 +98,7 @@ def assemble(found: Found, folder: Path, name: str, options: Options, faults: Fa
             width=pl.lit(width, dtype=pl.Int32), height=pl.lit(height, dtype=pl.Int32)
         )
     procedures = complete_procedures(rows, boxes, faults)
-    boxes = boxes_inside(boxes, procedures, faults)
+    boxes = fit_boxes(boxes, procedures, faults)
     boxes = _with_images(boxes, procedures, options.images, faults)
     told = found.polyps if options.identity != "none" else found.polyps.clear()
     facts = pl.concat([side.polyps.drop("track"), told], how="diagonal_relaxed")

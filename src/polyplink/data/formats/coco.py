@@ -7,13 +7,13 @@ from pathlib import Path
 import polars as pl
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.data.faults import Faults
+from polyplink.data.boxes import box_table
+from polyplink.data.faults import Faults, leave_out
 from polyplink.data.files.folders import read_each
-from polyplink.data.formats.assemble import Found, Options, assemble, box_table
+from polyplink.data.formats.assemble import Found, Options, assemble
 from polyplink.data.formats.coco_files import coco_files
 from polyplink.data.formats.coco_read import CocoRead, read_coco
 from polyplink.data.formats.procedure_rows import Size
-from polyplink.data.formats.text_table import leave_out
 from polyplink.data.imported import Imported
 
 _FACTS = ("size_mm", "histology", "histology_class", "location", "morphology")

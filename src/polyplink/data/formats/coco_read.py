@@ -13,11 +13,10 @@ from typing import Any
 import polars as pl
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.data.faults import Faults
+from polyplink.data.faults import Faults, leave_out
 from polyplink.data.formats import json_columns as js
 from polyplink.data.formats.coco_files import CocoFile, image_prefix
 from polyplink.data.formats.frame_names import name_frames
-from polyplink.data.formats.text_table import leave_out
 from polyplink.data.tables import PROCEDURES
 
 _NAMES = ("identity_id", "polyp_id")  # of a polyp, as a whole

@@ -11,10 +11,11 @@ from pathlib import Path
 import polars as pl
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.data.faults import Faults
-from polyplink.data.formats.assemble import Found, Options, assemble, box_table
+from polyplink.data.boxes import box_table
+from polyplink.data.faults import Faults, leave_out
+from polyplink.data.formats.assemble import Found, Options, assemble
 from polyplink.data.formats.procedure_rows import Size, source_folder
-from polyplink.data.formats.text_table import leave_out, number, read_text_table, written
+from polyplink.data.formats.text_table import number, read_text_table, written
 from polyplink.data.imported import Imported
 
 NAMES = ("detections.csv", "boxes.csv")

@@ -8,13 +8,14 @@ from pathlib import Path
 import polars as pl
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.data.faults import Faults
+from polyplink.data.boxes import box_table
+from polyplink.data.faults import Faults, leave_out
 from polyplink.data.files.folders import read_each, video_beside
-from polyplink.data.formats.assemble import Found, Options, assemble, box_table
+from polyplink.data.formats.assemble import Found, Options, assemble
 from polyplink.data.formats.cvat_files import CvatPath, cvat_paths, member_images, open_cvat
 from polyplink.data.formats.cvat_xml import Attributes, CvatFile, parse_cvat
 from polyplink.data.formats.procedure_rows import Size, source_folder
-from polyplink.data.formats.text_table import leave_out, number, written
+from polyplink.data.formats.text_table import number, written
 from polyplink.data.imported import Imported
 
 POLYP, SCORE = "polyp_id", "score"  # attributes of a box

@@ -15,12 +15,13 @@ from pathlib import Path
 import polars as pl
 
 from polyplink.core.errors import PolyplinkError, first_line
-from polyplink.data.faults import Faults
+from polyplink.data.boxes import box_table
+from polyplink.data.faults import Faults, leave_out
 from polyplink.data.files.folders import IMAGE_ENDINGS, numbered, read_each, video_beside
-from polyplink.data.formats.assemble import Found, Options, assemble, box_table
+from polyplink.data.formats.assemble import Found, Options, assemble
 from polyplink.data.formats.mot_files import Sequence, mot_sequences
 from polyplink.data.formats.procedure_rows import Size, source_folder
-from polyplink.data.formats.text_table import leave_out, number
+from polyplink.data.formats.text_table import number
 from polyplink.data.imported import Imported
 
 _COLUMNS = ("frame", "id", "x", "y", "w", "h", "confidence", "class", "visibility", "more")

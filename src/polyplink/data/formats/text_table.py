@@ -5,7 +5,6 @@ from pathlib import Path
 import polars as pl
 
 from polyplink.core.errors import PolyplinkError, first_line
-from polyplink.data.faults import Faults
 
 
 def read_text_table(path: Path) -> pl.DataFrame:
@@ -40,39 +39,3 @@ def number(column: str) -> pl.Expr:
 def written(column: str) -> pl.Expr:
     """Whether a text column holds anything but blanks."""
     return pl.col(column).str.strip_chars().str.len_bytes().fill_null(0) > 0
-
-
-def leave_out(
-    table: pl.DataFrame, bad: pl.Expr, kind: str, mend: str, faults: Faults
-) -> pl.DataFrame:
-    """Leave out the rows that cannot be used, as faults.
-
-    Args:
-        table: Any table with a text column `at`: where in the source each row stands.
-        bad: Which rows; null counts as no.
-        kind: What is wrong with them ("box of no area").
-        mend: What to do about it.
-        faults: Gets the count and the first row's `at`.
-
-    Returns:
-        The other rows.
-
-    Raises:
-        PolyplinkError: If strict, at the first such row.
-    """
-    rows = table.filter(bad)
-    if rows.is_empty():
-        return table
-    count_faults(rows["at"], kind, mend, faults)
-    return table.filter(~bad.fill_null(False))
-
-
-def count_faults(at: pl.Series, kind: str, mend: str, faults: Faults) -> None:
-    """Count a fault of n rows, told by the place of the first.
-
-    Raises:
-        PolyplinkError: If strict.
-    """
-    faults.fault(kind, at[0], mend)
-    if at.len() > 1:
-        faults.warn(f"{kind}, left out", at[0], at.len() - 1)

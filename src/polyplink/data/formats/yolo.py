@@ -11,13 +11,13 @@ from pathlib import Path
 import polars as pl
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.data.faults import Faults
+from polyplink.data.boxes import box_table
+from polyplink.data.faults import Faults, leave_out
 from polyplink.data.files.folders import read_each, video_beside
-from polyplink.data.formats.assemble import Found, Options, assemble, box_table
+from polyplink.data.formats.assemble import Found, Options, assemble
 from polyplink.data.formats.frame_names import name_frames
 from polyplink.data.formats.procedure_rows import Size
 from polyplink.data.formats.side_tables import read_side_tables
-from polyplink.data.formats.text_table import leave_out
 from polyplink.data.formats.yolo_files import LabelFile, label_files, yaml_size
 from polyplink.data.formats.yolo_read import YoloRead, read_labels
 from polyplink.data.imported import Imported

@@ -7,8 +7,7 @@ from pathlib import Path
 import polars as pl
 from PIL import Image, UnidentifiedImageError
 
-from polyplink.data.faults import Faults
-from polyplink.data.formats.text_table import leave_out
+from polyplink.data.faults import Faults, leave_out
 from polyplink.data.formats.yolo_files import LabelFile
 
 _VALUES = ("class", "cx", "cy", "w", "h", "sixth", "seventh")

@@ -1,0 +1,217 @@
+"""The one pipeline from boxes as a source writes them to checked detections.
+
+Every format and every data set brings its boxes to the columns of `BOXES` with `box_table`. Then
+`check_boxes` leaves out boxes that no image could hold (a side that is no number, no area) and
+`fit_boxes` those that do not fit the frame of their procedure; `join_boxes` does both and joins
+the three tables. Whatever is left out or changed is counted in `Faults`.
+"""
+
+from collections.abc import Mapping
+from typing import Literal
+
+import polars as pl
+
+from polyplink.data.faults import Faults, apply_rules
+from polyplink.data.tables import LARGEST, DataSet
+
+Border = Literal["keep", "clip", "pixels"]
+
+# The columns that all sources are brought to; null where a source does not say.
+BOXES: Mapping[str, pl.DataType] = {
+    "at": pl.String(),  # where in the source: file and line, for messages
+    "procedure_id": pl.String(),
+    "frame": pl.Float64(),  # from 0
+    "x": pl.Float64(),  # sides in pixels
+    "y": pl.Float64(),
+    "w": pl.Float64(),
+    "h": pl.Float64(),
+    "right": pl.Float64(),  # x + w, or as the source has it
+    "bottom": pl.Float64(),
+    "score": pl.Float64(),
+    "polyp_id": pl.String(),  # a name that the source gives
+    "track": pl.String(),  # a number that is unique in its procedure only
+    "image": pl.String(),
+    "width": pl.Float64(),  # size of the box's own frame where the procedure's does not count
+    "height": pl.Float64(),
+}
+_SIDES = ("x", "y", "w", "h")
+_X, _Y, _W, _H, _RIGHT, _BOTTOM = (pl.col(name) for name in (*_SIDES, "right", "bottom"))
+_WIDTH, _HEIGHT = pl.col("width"), pl.col("height")
+_SIZES = _WIDTH, _HEIGHT, _WIDTH, _HEIGHT  # what bounds left, top, right, bottom
+_CORRECT = "correct the box or take it out"
+_NO_AREA = ("box of no area", _CORRECT, (_W <= 0) | (_H <= 0))
+
+# Boxes in their frame: what an import leaves out or clips, and the doctor reports. The columns
+# are those of a box, `right` and `bottom` too, and n_frames, width and height of its procedure.
+OUTSIDE = (_RIGHT <= 0) | (_BOTTOM <= 0) | (_X >= _WIDTH) | (_Y >= _HEIGHT)
+OVER_THE_EDGE = ~OUTSIDE & ((_X < 0) | (_Y < 0) | (_RIGHT > _WIDTH) | (_BOTTOM > _HEIGHT))
+NO_SUCH_FRAME = (pl.col("frame") < 0) | (pl.col("frame") >= pl.col("n_frames"))
+
+
+def box_table(columns: Mapping[str, pl.Series] | pl.DataFrame) -> pl.DataFrame:
+    """Bring boxes to the columns of `BOXES`.
+
+    Args:
+        columns: Any of `BOXES`, the sides as x, y, w, h or as left, top, right, bottom. Columns
+            that are absent become null.
+
+    Example:
+        >>> table = pl.DataFrame({"left": [2.0], "top": [1.0], "right": [5.0], "bottom": [7.0]})
+        >>> box_table(table).select("x", "y", "w", "h").row(0)
+        (2.0, 1.0, 3.0, 6.0)
+    """
+    table = columns if isinstance(columns, pl.DataFrame) else pl.DataFrame(columns)
+    if "left" in table.columns:
+        left, top = pl.col("left"), pl.col("top")
+        table = table.with_columns(x=left, y=top, w=_RIGHT - left, h=_BOTTOM - top)
+    else:
+        table = table.with_columns(right=_X + _W, bottom=_Y + _H)
+    return table.select(
+        (pl.col(name) if name in table.columns else pl.lit(None)).cast(dtype).alias(name)
+        for name, dtype in BOXES.items()
+    )
+
+
+def check_boxes(boxes: pl.DataFrame, faults: Faults) -> pl.DataFrame:
+    """Keep the boxes that have a procedure, a frame number and an area.
+
+    Args:
+        boxes: From `box_table`.
+        faults: Gets what is left out. Scores outside [0, 1] are left out and their box is kept.
+
+    Returns:
+        The boxes kept, with frame as Int32 and score as Float32.
+
+    Raises:
+        PolyplinkError: If strict, at the first box or score that cannot be used.
+    """
+    frame = pl.col("frame")
+    sides = [pl.col(side) for side in _SIDES]
+    unplaced = [
+        (
+            "box without a procedure",
+            "name the file <procedure>_<frame> or <procedure>/<frame>",
+            pl.col("procedure_id").is_null(),
+        ),
+        (
+            "box without a frame number from 0",
+            "number the frames with whole numbers (say the number of the first one)",
+            frame.is_null() | ~frame.is_between(0, LARGEST) | (frame.floor() != frame),
+        ),
+        (
+            "box with a side that is no number",
+            "write four numbers, in pixels",
+            pl.any_horizontal(side.is_null() for side in sides),
+        ),
+    ]
+    unsound = [
+        (
+            "box with a side that is not finite",
+            _CORRECT,
+            ~pl.all_horizontal(side.cast(pl.Float32).is_finite() for side in sides),
+        ),
+        _NO_AREA,
+    ]
+    boxes = apply_rules(boxes, unplaced, faults)
+    boxes = apply_rules(boxes, unsound, faults, show=_SIDES).with_columns(frame.cast(pl.Int32))
+    in_range = pl.col("score").is_between(0, 1)  # null where there is no score
+    odd = boxes.filter(~in_range)
+    if odd.height:
+        kind = "score outside [0, 1]"
+        faults.fault(kind, odd["at"][0], "scale the scores to [0, 1]", odd.height)
+    return boxes.with_columns(pl.when(in_range).then(pl.col("score")).cast(pl.Float32))
+
+
+def fit_boxes(
+    boxes: pl.DataFrame, procedures: pl.DataFrame, faults: Faults, *, border: Border = "keep"
+) -> pl.DataFrame:
+    """Keep the boxes that lie in a frame of their procedure.
+
+    Args:
+        boxes: From `check_boxes`.
+        procedures: procedure_id, n_frames, width, height.
+        faults: Gets what is left out or clipped.
+        border: What happens to a box partly outside the image. "keep": nothing, `polyplink
+            doctor` reports it; "clip": it is clipped to [0, width] x [0, height]; "pixels": all
+            edges are rounded (half to even) and clamped to [0, width - 1] and [0, height - 1], as
+            REAL-Colon's exporter does.
+
+    Returns:
+        The boxes kept with the sides as Float32; without right, bottom, width and height.
+
+    Raises:
+        PolyplinkError: If strict, at the first box beyond the last frame, wholly outside the
+            image, or without area after clipping.
+    """
+    size = procedures.select("procedure_id", "n_frames", frame_width="width", frame_height="height")
+    boxes = boxes.join(size, on="procedure_id", how="left", maintain_order="left").with_columns(
+        width=pl.coalesce("width", "frame_width"), height=pl.coalesce("height", "frame_height")
+    )
+    to_float32 = [pl.col(side).cast(pl.Float32) for side in _SIDES]
+    if border == "keep":  # the doctor sees float32 and should find the same boxes outside
+        boxes = boxes.with_columns(to_float32).with_columns(right=_X + _W, bottom=_Y + _H)
+    rules = [
+        (
+            "box beyond the last frame of its procedure",
+            "correct the number of frames, or number the frames from 0",
+            NO_SUCH_FRAME,
+        ),
+        (
+            "box wholly outside the image",
+            "correct the box, or the width and height",
+            OUTSIDE,
+        ),
+    ]
+    boxes = apply_rules(boxes, rules, faults, show=_SIDES)
+    edges = [_X, _Y, _RIGHT, _BOTTOM]
+    if border == "clip":
+        clipped = boxes.filter(OVER_THE_EDGE)
+        if clipped.height:
+            kind = "box that reaches beyond the image, clipped to it"
+            faults.warn(kind, clipped["at"][0], clipped.height)
+        edges = [_clamp(e, size) for e, size in zip(edges, _SIZES, strict=True)]
+    elif border == "pixels":
+        rounded = (edge.round(mode="half_to_even") for edge in edges)
+        edges = [_clamp(e, size - 1) for e, size in zip(rounded, _SIZES, strict=True)]
+    if border != "keep":
+        left, top, right, bottom = edges
+        fitted = boxes.select(x=left, y=top, w=right - left, h=bottom - top)
+        fitted = fitted.cast(pl.Float32)
+        flat = fitted.select(_NO_AREA[2]).to_series()
+        # Checked on the box as written, so that this is what a message shows.
+        boxes = apply_rules(boxes, [(*_NO_AREA[:2], pl.lit(flat))], faults, show=_SIDES)
+        boxes = boxes.with_columns(fitted.filter(~flat))
+    return boxes.drop(
+        "right", "bottom", "width", "height", "n_frames", "frame_width", "frame_height"
+    )
+
+
+def _clamp(edge: pl.Expr, largest: pl.Expr) -> pl.Expr:
+    return pl.min_horizontal(pl.max_horizontal(edge, pl.lit(0.0)), largest) + 0.0  # no -0.0
+
+
+def join_boxes(
+    boxes: pl.DataFrame,
+    procedures: pl.DataFrame,
+    polyps: pl.DataFrame,
+    splits: Mapping[str, list[str]],
+    faults: Faults,
+    *,
+    border: Border,
+) -> DataSet:
+    """Check boxes and join them and their procedures and polyps to a data set.
+
+    Args:
+        boxes: From `box_table`, polyps named; those of a frame keep their order.
+        procedures: Columns of `PROCEDURES`; one row for every procedure that a box names.
+        polyps: Columns of `POLYPS`.
+        splits: Part -> procedure ids; parts without procedures are left out.
+        faults: Gets what is left out or clipped.
+        border: See `fit_boxes`.
+
+    Raises:
+        PolyplinkError: If a table breaks its schema; if strict, at the first box that cannot be
+            used.
+    """
+    boxes = fit_boxes(check_boxes(boxes, faults), procedures, faults, border=border)
+    return DataSet.of(boxes, procedures, polyps, {part: ids for part, ids in splits.items() if ids})

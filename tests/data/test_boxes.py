@@ -1,0 +1,136 @@
+"""The box pipeline against the plain rule, box by box."""
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from polyplink.core.errors import PolyplinkError
+from polyplink.data.boxes import Border, box_table, check_boxes, fit_boxes, join_boxes
+from polyplink.data.faults import Faults
+
+WIDTH, HEIGHT, N_FRAMES = 100, 80, 3
+PROCEDURES = pl.DataFrame(
+    {"procedure_id": ["v"], "n_frames": [N_FRAMES], "width": [WIDTH], "height": [HEIGHT]}
+)
+EDGES = ("left", "top", "right", "bottom")
+number = st.none() | st.floats() | st.sampled_from([0.0, 1.0, 5.0])
+edge = (
+    st.integers(-100, 300).map(lambda half: half / 2)
+    | st.floats(-50, 150)
+    | st.sampled_from([float("nan"), float("inf"), 0.0, 100.0])
+)
+
+
+def boxes_by_edges(*edges: tuple[float, ...], frame: int = 0) -> pl.DataFrame:
+    table = pl.DataFrame(list(edges), schema=dict.fromkeys(EDGES, pl.Float64), orient="row")
+    return box_table(
+        table.with_columns(
+            at=pl.format("line {}", pl.int_range(pl.len())), procedure_id=pl.lit("v"), frame=frame
+        )
+    )
+
+
+def boxes_by_sides(*rows: tuple[object, ...]) -> pl.DataFrame:
+    names = ("at", "procedure_id", "frame", "x", "y", "w", "h", "score")
+    schema = {n: pl.String if i < 2 else pl.Float64 for i, n in enumerate(names)}
+    return box_table(pl.DataFrame(list(rows), schema=schema, orient="row"))
+
+
+def plain(box: tuple[float, ...], border: Border) -> tuple[float, ...] | None:
+    """What becomes of one box, as x, y, w, h; None where it is left out."""
+    left, top, right, bottom = box
+    if not np.isfinite(box).all() or right <= left or bottom <= top:
+        return None
+    if right <= 0 or bottom <= 0 or left >= WIDTH or top >= HEIGHT:
+        return None
+    if border == "pixels":
+        left, right = (min(max(float(np.rint(e)), 0), WIDTH - 1) for e in (left, right))
+        top, bottom = (min(max(float(np.rint(e)), 0), HEIGHT - 1) for e in (top, bottom))
+    elif border == "clip":
+        left, right = max(left, 0), min(right, WIDTH)
+        top, bottom = max(top, 0), min(bottom, HEIGHT)
+    sides = tuple(float(np.float32(s)) for s in (left, top, right - left, bottom - top))
+    return sides if min(sides[2:]) > 0 else None
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(edge, edge, edge, edge), max_size=6))
+@pytest.mark.parametrize("border", ["clip", "pixels"])
+def test_boxes_are_those_of_the_plain_rule(border: Border, edges: list[tuple[float, ...]]) -> None:
+    faults = Faults()
+    checked = check_boxes(boxes_by_edges(*edges), faults)
+    kept = fit_boxes(checked, PROCEDURES, faults, border=border)
+    wanted = [plain(box, border) for box in edges]
+    assert kept.select("x", "y", "w", "h").rows() == [box for box in wanted if box is not None]
+    left_out = sum(n for kind, (n, _) in faults.counts.items() if kind.endswith("left out"))
+    assert left_out == wanted.count(None)
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.none() | st.just("v"), *[number] * 6)))
+def test_what_is_kept_can_be_used(rows: list[tuple[object, ...]]) -> None:
+    boxes = boxes_by_sides(*((str(i), *row) for i, row in enumerate(rows)))
+    faults = Faults()
+    kept = check_boxes(boxes, faults)
+    left_out = sum(n for kind, (n, _) in faults.counts.items() if not kind.startswith("score"))
+    assert kept.height + left_out == len(rows)
+    assert kept.schema["frame"] == pl.Int32
+    for row in kept.iter_rows(named=True):
+        assert row["procedure_id"] == "v"
+        assert row["frame"] >= 0
+        assert all(abs(np.float32(row[side])) < float("inf") for side in "xywh")
+        assert min(row["w"], row["h"]) > 0
+        assert row["score"] is None or 0 <= row["score"] <= 1
+    inside = fit_boxes(kept, PROCEDURES, Faults())
+    data = join_boxes(boxes, with_dataset(), pl.DataFrame(POLYP), {}, Faults(), border="keep")
+    assert inside.height == data.detections.height
+
+
+POLYP = {"polyp_id": ["p"], "procedure_id": ["v"]}
+
+
+def with_dataset() -> pl.DataFrame:
+    return PROCEDURES.with_columns(dataset=pl.lit("x"), patient=pl.lit("p"), source=pl.lit("."))
+
+
+def test_faults_are_counted_by_kind_with_the_first_place() -> None:
+    faults = Faults()
+    edges = [(1, 1, 1, 5), (200, 1, 300, 5), (np.nan, 1, 2, 3), (90, 1, 110, 5), (1, 2, 3, 4)]
+    checked = check_boxes(boxes_by_edges(*edges), faults)
+    assert fit_boxes(checked, PROCEDURES, faults, border="clip").height == 2
+    assert faults.lines() == [
+        "1 x box with a side that is not finite, left out (first: line 2 (nan, 1, nan, 2))",
+        "1 x box of no area, left out (first: line 0 (1, 1, 0, 4))",
+        "1 x box wholly outside the image, left out (first: line 1 (200, 1, 100, 4))",
+        "1 x box that reaches beyond the image, clipped to it (first: line 3)",
+    ]
+    with pytest.raises(PolyplinkError, match=r"line 0 \(1, 1, 0, 4\): box of no area; correct"):
+        check_boxes(boxes_by_edges(*edges[:1]), Faults(strict=True))
+
+
+def test_a_box_partly_outside_is_kept_and_one_in_no_frame_is_not() -> None:
+    boxes = boxes_by_sides(
+        ("in", "v", 2, 1, 1, 5, 5, None),
+        ("late", "v", N_FRAMES, 1, 1, 5, 5, None),
+        ("right", "v", 0, WIDTH, 1, 5, 5, None),
+        ("left", "v", 0, -5, 1, 5, 5, None),
+        ("partly", "v", 0, -4, 76, 5, 5, 1.5),
+    )
+    faults = Faults()
+    kept = fit_boxes(check_boxes(boxes, faults), PROCEDURES, faults)
+    assert kept.select("at", "x", "score").rows() == [("in", 1, None), ("partly", -4, None)]
+    assert faults.lines() == [
+        "1 x score outside [0, 1], left out (first: partly)",
+        "1 x box beyond the last frame of its procedure, left out (first: late (1, 1, 5, 5))",
+        "2 x box wholly outside the image, left out (first: right (100, 1, 5, 5))",
+    ]
+    with pytest.raises(PolyplinkError, match=r"late .*: box beyond the last frame .*; correct the"):
+        fit_boxes(check_boxes(boxes, Faults()), PROCEDURES, Faults(strict=True))
+
+
+def test_the_size_of_a_box_s_own_frame_counts_before_its_procedure_s() -> None:
+    own = boxes_by_edges((90, 10, 120, 20)).with_columns(width=pl.lit(110.0), height=pl.lit(80.0))
+    kept = fit_boxes(check_boxes(own, Faults()), PROCEDURES, Faults(), border="pixels")
+    assert kept.select("x", "y", "w", "h").row(0) == (90, 10, 19, 10)
