@@ -12,7 +12,8 @@ from typing import Literal
 import polars as pl
 
 from polyplink.data.faults import Faults, apply_rules
-from polyplink.data.tables import LARGEST, DataSet
+from polyplink.data.files.folders import LARGEST
+from polyplink.data.tables import DataSet
 
 Border = Literal["keep", "clip", "pixels"]
 

@@ -34,7 +34,6 @@ class Column:
 Schema = Mapping[str, Column]
 
 _TEXT, _COUNT, _REAL = pl.String(), pl.Int32(), pl.Float32()
-LARGEST = 2**31 - 1  # of any frame number, count or size: the columns are Int32
 
 DETECTIONS: Schema = {
     "procedure_id": Column(_TEXT, False, "the procedure (video) the frame belongs to"),
