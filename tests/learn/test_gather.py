@@ -10,11 +10,11 @@ import torch
 from torch import distributed, nn
 from torch.multiprocessing.spawn import spawn
 
-from polyplink.learn.epoch import shard
+from polyplink.learn.bags import shard
+from polyplink.learn.config import AnyLoss
+from polyplink.learn.contrastive import Views, identities
 from polyplink.learn.gather import gather_rows, gather_views
-from polyplink.learn.losses import AnyLoss
 from polyplink.learn.noise_aware import NoiseAwareLoss
-from polyplink.learn.views import Views, identities
 from tests.learn.test_losses import KINDS
 
 WORLD = 2
@@ -88,6 +88,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("gather")
 
 
+@pytest.mark.slow
 def test_every_loss_has_the_gradient_of_one_process(folder: Path) -> None:
     for index, loss in enumerate(LOSSES):
         model = network()

@@ -1,5 +1,7 @@
-"""Every loss as a recipe names it: equal to its function, and never NaN."""
+"""Every contrastive loss: equal to double loops in value and gradient, and never NaN."""
 
+import math
+from collections.abc import Callable
 from typing import get_args
 
 import pytest
@@ -8,13 +10,169 @@ from pydantic import TypeAdapter, ValidationError
 
 from polyplink.core.artefacts import to_plain
 from polyplink.core.errors import PolyplinkError
-from polyplink.learn.intra_inter import IntraInterLoss, intra_inter
-from polyplink.learn.losses import AnyLoss
-from polyplink.learn.noise_aware import NoiseAwareLoss, multi_level_loss
-from polyplink.learn.nt_xent import NtXentLoss, nt_xent
-from polyplink.learn.supervised import SupervisedLoss, supervised
-from polyplink.learn.temporally_aware import TemporallyAwareLoss, temporally_aware
-from polyplink.learn.views import Views
+from polyplink.learn.config import AnyLoss
+from polyplink.learn.contrastive import (
+    Views,
+    cosine_logits,
+    identities,
+    masked_logsumexp,
+    mean_over,
+)
+from polyplink.learn.noise_aware import NoiseAwareLoss, anchored_noise_aware, multi_level_loss
+from polyplink.learn.supervised import (
+    IntraInterLoss,
+    NtXentLoss,
+    SupervisedLoss,
+    TemporallyAwareLoss,
+    intra_inter,
+    nt_xent,
+    same_polyp,
+    soft_target_loss,
+    supervised,
+    temporally_aware,
+)
+
+POLYP = [0, 0, 0, 4, 4, 7, 9, 9, 9, 9, 2, 2, 5, 5]  # 7 is alone
+PROCEDURE = [1, 1, 1, 1, 1, 2, 3, 3, 3, 3, 3, 3, 8, 8]
+TIME = [0.0, 0.4, 1.0, 0.2, 0.2, 0.5, 0.0, 0.1, 0.7, 1.0, 0.3, 0.9, 0.0, 1.0]
+Weight = Callable[[int, int], float]
+
+
+def naive_loss(z: torch.Tensor, weight: Weight, temperature: float) -> torch.Tensor:
+    u = [row / row.norm() for row in z]
+    rows = []
+    for a in range(len(u)):
+        others = [b for b in range(len(u)) if b != a]
+        total = sum(weight(a, b) for b in others)
+        if total == 0:
+            continue
+        below = torch.stack([torch.exp(u[a] @ u[b] / temperature) for b in others]).sum()
+        row = z.new_zeros(())
+        for b in others:
+            q = torch.exp(u[a] @ u[b] / temperature) / below
+            row = row - weight(a, b) / total * torch.log(q)
+        rows.append(row)
+    return torch.stack(rows).mean() if rows else z.new_zeros(())
+
+
+def assert_same_loss(
+    z: torch.Tensor,
+    ours: Callable[[torch.Tensor], torch.Tensor],
+    weight: Weight,
+    temperature: float,
+) -> None:
+    """Values and gradients agree to 1e-6, for float64 and float32; in bf16 to its own digits."""
+    for dtype in (torch.float64, torch.float32):
+        left = z.to(dtype, copy=True).requires_grad_()
+        right = left.detach().double().requires_grad_()
+        mine, naive = ours(left), naive_loss(right, weight, temperature)
+        torch.testing.assert_close(mine.double(), naive, atol=1e-6, rtol=1e-6)
+        (slope,) = torch.autograd.grad(mine, left, allow_unused=False)
+        (wanted,) = torch.autograd.grad(naive, right, allow_unused=True)
+        wanted = torch.zeros_like(right) if wanted is None else wanted
+        torch.testing.assert_close(slope.double(), wanted, atol=1e-6, rtol=1e-6)
+    low = z.bfloat16().requires_grad_()
+    value = ours(low)
+    (slope,) = torch.autograd.grad(value, low)
+    assert torch.isfinite(slope).all()
+    exact = float(naive_loss(z.bfloat16().double(), weight, temperature))
+    assert abs(float(value.detach()) - exact) < 1e-3 * max(1.0, abs(exact))
+
+
+def batch(seed: int, n: int = 14, d: int = 6) -> torch.Tensor:
+    return torch.randn(n, d, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def same(a: int, b: int) -> bool:
+    return POLYP[a] == POLYP[b]
+
+
+def near(a: int, b: int) -> float:
+    return same(a, b) * math.exp(-0.7 * abs(TIME[a] - TIME[b]))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_losses_equal_the_loops(seed: int) -> None:
+    polyp, procedure = torch.tensor(POLYP), torch.tensor(PROCEDURE)
+    time = torch.tensor(TIME, dtype=torch.float64)
+    weights = torch.rand(14, 14, generator=torch.Generator().manual_seed(seed)).double()
+    weights[3] = 0.0  # a row without a match
+    weights[:, 5] *= 1e3
+    cases: list[tuple[Callable[[torch.Tensor], torch.Tensor], Weight]] = [
+        (lambda z: soft_target_loss(z, weights, 0.25), lambda a, b: float(weights[a, b])),
+        (lambda z: supervised(z, polyp, 0.25), same),
+        (lambda z: temporally_aware(z, polyp, time, 0.25, decay=0.7), near),
+        (
+            lambda z: intra_inter(z, polyp, procedure, time, 0.25, decay=0.7, gamma=0.2),
+            lambda a, b: near(a, b) + 0.2 * (PROCEDURE[a] == PROCEDURE[b]),
+        ),
+        (lambda z: nt_xent(z[:7], z[7:], 0.25), lambda a, b: float(a % 7 == b % 7)),
+    ]
+    for ours, weight in cases:
+        assert_same_loss(batch(seed), ours, weight, 0.25)
+
+
+def test_masked_logsumexp_equals_a_loop_and_an_empty_row_is_finite() -> None:
+    logits = torch.randn(6, 9, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    mask = torch.rand(6, 9, generator=torch.Generator().manual_seed(1)) < 0.5
+    mask[:, 0] = True
+    found = masked_logsumexp(logits, mask)
+    for i in range(6):
+        naive = math.log(sum(math.exp(logits[i, j]) for j in range(9) if mask[i, j]))
+        assert math.isclose(found[i].item(), naive, rel_tol=1e-12)
+    huge = torch.full((2, 3), 1e4, requires_grad=True)
+    mask = torch.tensor([[True, True, False], [False, False, False]])
+    mean_over(masked_logsumexp(huge, mask), mask.any(dim=1)).backward()  # type: ignore[no-untyped-call]
+    assert huge.grad is not None
+    assert torch.isfinite(huge.grad).all()
+    assert (huge.grad[1] == 0).all()
+    assert mean_over(torch.tensor([1.0, 2.0]), torch.tensor([False, False])) == 0
+
+
+def test_cosines_are_in_float64_also_under_autocast() -> None:
+    a = torch.randn(4, 8, generator=torch.Generator().manual_seed(0))
+    expected = cosine_logits(a, a, 0.07)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        inside = cosine_logits(a, a, 0.07)
+    assert inside.dtype == torch.float64
+    assert torch.equal(inside, expected)
+    assert torch.allclose(expected.diagonal(), torch.full((4,), 1 / 0.07, dtype=torch.float64))
+
+
+def test_the_scale_of_a_row_and_the_diagonal_do_not_count() -> None:
+    z, weights = batch(0), torch.rand(14, 14).double()
+    plain = soft_target_loss(z, weights, 0.25)
+    scaled = weights * torch.rand(14, 1).double().add(0.1)
+    torch.testing.assert_close(soft_target_loss(z, scaled, 0.25), plain)
+    torch.testing.assert_close(soft_target_loss(z, weights.fill_diagonal_(9.0), 0.25), plain)
+
+
+def test_no_match_at_all_is_zero_with_a_zero_gradient() -> None:
+    z = batch(1).requires_grad_()
+    loss = soft_target_loss(z, torch.eye(14).double(), 0.25)
+    (slope,) = torch.autograd.grad(loss, z)
+    assert loss.item() == 0
+    assert torch.equal(slope, torch.zeros_like(slope))
+    assert soft_target_loss(batch(0, n=1), torch.ones(1, 1).double(), 0.25).item() == 0
+
+
+def test_unknown_views_match_nothing_not_even_each_other() -> None:
+    known = torch.tensor([True, False, True, False, True])
+    polyp = identities(torch.tensor([0, 7, 0, 7, 3]), known)
+    assert polyp[known].tolist() == [0, 0, 3]
+    assert same_polyp(polyp).sum() == 5 + 2  # each itself, and the one pair
+
+
+def test_a_wrong_match_keeps_pulling_where_the_noise_aware_loss_lets_go() -> None:
+    # Three aligned views and one that truly is another polyp, all in one bag.
+    z = torch.eye(6, dtype=torch.float64)[[0, 0, 0, 1, 3, 4]] + 0.01 * batch(5, n=6)
+    z.requires_grad_()
+    bag = torch.tensor([0, 0, 0, 0, 1, 1])
+    (pull,) = torch.autograd.grad(supervised(z, bag, 0.07), z)
+    (slack,) = torch.autograd.grad(anchored_noise_aware(z, bag, torch.arange(6) % 4 == 0, 0.07), z)
+    assert pull[3].norm() > 0.5
+    assert slack[3].norm() < 0.01 * pull[3].norm()
+
 
 KINDS = get_args(get_args(AnyLoss)[0])
 LOSSES = [kind() for kind in KINDS] + [NoiseAwareLoss(form="anchored", within=1.0)]

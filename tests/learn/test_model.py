@@ -1,4 +1,4 @@
-"""A step of training."""
+"""The step of encoder and projector, and the learning rate."""
 
 import math
 from dataclasses import replace
@@ -9,13 +9,10 @@ import torch
 from torch import nn
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.learn.bags import pairs
+from polyplink.learn.bags import Batch, EpochBags, batches, pair_bags, rng_of
 from polyplink.learn.config import TrainConfig
-from polyplink.learn.drawn import Drawn
-from polyplink.learn.epoch import Batch, batches, rng_of
 from polyplink.learn.fragment_set import FragmentSet
-from polyplink.learn.model import Model, labelled
-from polyplink.learn.schedule import one_cycle
+from polyplink.learn.model import Model, labelled, one_cycle
 from polyplink.recipes import ntssl_demo, override
 from polyplink.tracklets import prepare
 from tests.learn.sets import bare_set
@@ -44,7 +41,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> FragmentSet:
     return FragmentSet(prepared, ["001-001", "001-002"], 4, CPU)
 
 
-def epoch_of(model: Model, data: FragmentSet) -> tuple[Drawn, list[Batch]]:
+def epoch_of(model: Model, data: FragmentSet) -> tuple[EpochBags, list[Batch]]:
     drawn = model.config.bags.draw(data, 0.0, 4, rng_of(0))
     return drawn, list(batches(drawn.bags, 4, CPU))
 
@@ -150,7 +147,7 @@ def test_views_carry_what_is_known_of_their_clips() -> None:
     data = bare_set([8, 8, 8], [0, 4, 4], known=[True, False, False])
     data.device, data.polyp_positions = CPU, np.linspace(0, 1, 24)
     clips = np.array([[0, 2], [3, 5], [8, 10], [16, 17]])
-    (batch,) = batches(pairs(np.ones(2, bool)), 2, CPU)
+    (batch,) = batches(pair_bags(np.ones(2, bool)), 2, CPU)
     views = labelled(data, clips, batch, torch.zeros(4, 3), torch.zeros(8, 3))
     assert views.polyp.tolist() == [0, 0, -3, -4]
     assert views.procedure.tolist() == [0, 0, 1, 1]
@@ -172,3 +169,22 @@ def test_the_rate_follows_its_schedule() -> None:
 def test_the_method_is_the_recipes() -> None:
     for name, kind in (("adam", torch.optim.Adam), ("adamw", torch.optim.AdamW)):
         assert type(Model(config(f"optim.method={name}"), CPU).optimizer) is kind
+
+
+@pytest.mark.parametrize("warm_up", [0.1, 0.3])
+def test_it_is_torchs(warm_up: float) -> None:
+    steps, top = 101, 2.0  # torch counts its phases in steps - 1
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1.0)
+    theirs = torch.optim.lr_scheduler.OneCycleLR(
+        optimizer, top, total_steps=steps, pct_start=warm_up, cycle_momentum=False
+    )
+    # Its rise ends at warm_up * steps - 1; ours at warm_up of the way.
+    peak = warm_up * steps - 1
+    for step in range(steps):
+        at = warm_up * step / peak if step < peak else None
+        at = at if at is not None else warm_up + (1 - warm_up) * (step - peak) / (steps - 1 - peak)
+        assert top * one_cycle(min(at, 1.0), warm_up) == pytest.approx(
+            theirs.get_last_lr()[0], rel=1e-6, abs=1e-9
+        )
+        optimizer.step()
+        theirs.step() if step < steps - 1 else None

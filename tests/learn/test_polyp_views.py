@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.learn.epoch import rng_of
+from polyplink.learn.bags import rng_of
 from polyplink.learn.polyp_views import PolypViews, dealt_bags, fragments_of_polyps
 from tests.learn.sets import bare_set
 
@@ -49,7 +49,7 @@ def test_a_batch_of_the_paper_holds_56(views: int, polyps: int) -> None:
 
 
 def test_polyps_are_drawn_in_proportion_to_what_they_have_left() -> None:
-    counts, draws = [60, 30, 10], 4000
+    counts, draws = [60, 30, 10], 1500
     first = np.bincount([dealt(counts, 5, 1, seed)[1][0][0] for seed in range(draws)])
     expected = np.array(counts) / 100 * draws
     statistic = ((first - expected) ** 2 / expected).sum()
@@ -76,6 +76,6 @@ def test_too_few_known_polyps_are_refused_in_training_only() -> None:
     with pytest.raises(PolyplinkError, match="1 known polyps have fragments"):
         PolypViews().draw(data, 0.0, 2, rng_of(0))
     nobody = bare_set([8, 8], [0, 1], known=[False, False])
-    assert len(PolypViews().watch(nobody, 3.0, 2, rng_of(0)).bags.members) == 0
+    assert len(PolypViews().draw_validation(nobody, 3.0, 2, rng_of(0)).bags.members) == 0
     with pytest.raises(PolyplinkError, match=r"bags\.views is 1"):
         PolypViews(views=1)

@@ -1,7 +1,7 @@
 """The small recipes compare methods at one budget."""
 
 from polyplink.learn import PolypViews, TemporalBags, TrainConfig
-from polyplink.learn.epoch import rng_of
+from polyplink.learn.bags import rng_of
 from polyplink.recipes import RECIPES, find_recipe, small_sibling
 from polyplink.recipes.small import FRAMES
 from tests.learn.sets import bare_set

@@ -16,7 +16,7 @@ from polyplink.evaluate import retrieve
 from polyplink.jobs import evaluate, train
 from polyplink.jobs.evaluation import samples_of
 from polyplink.learn import purity, sampled_bags
-from polyplink.learn.curriculum import cosine_tau
+from polyplink.learn.temporal_bags import cosine_tau
 from polyplink.recipes import ntssl_demo, override
 from polyplink.simulate import preset, simulate
 from polyplink.tracklets import Prepared, PrepareSettings, prepare

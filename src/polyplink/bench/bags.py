@@ -5,7 +5,8 @@ from collections.abc import Callable
 import numpy as np
 
 from polyplink.bench.harness import BenchResult, against, best_of, growth, most_memory
-from polyplink.learn.bags import Bags, sampled_bags
+from polyplink.learn.bags import Bags
+from polyplink.learn.temporal_bags import sampled_bags
 
 FRAGMENTS = 7_000  # of 27 procedures, as REAL-Colon's training part gives
 PROCEDURES = 27

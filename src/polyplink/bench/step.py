@@ -14,7 +14,7 @@ from polyplink.bench.crops import made_prepared
 from polyplink.bench.harness import BenchResult, against, best_of, growth
 from polyplink.encoders import EncoderConfig, pick_device
 from polyplink.learn import TrainConfig
-from polyplink.learn.epoch import Batch, batches, rng_of
+from polyplink.learn.bags import Batch, batches, rng_of
 from polyplink.learn.fragment_set import FragmentSet
 from polyplink.learn.model import Model
 from polyplink.recipes.ntssl import ntssl, ntssl_demo

@@ -20,8 +20,8 @@ from polyplink.jobs.embedding import kept, prepare_part
 from polyplink.jobs.evaluation import find_grid, samples_of
 from polyplink.jobs.progress import Progress, counter, silent
 from polyplink.jobs.variants import loaded_subject
-from polyplink.learn.bags import purity, sampled_bags
-from polyplink.learn.curriculum import cosine_tau
+from polyplink.learn.bags import purity
+from polyplink.learn.temporal_bags import cosine_tau, sampled_bags
 from polyplink.report.drawn import write_figure
 from polyplink.report.drawn_curriculum import draw_curriculum
 from polyplink.report.drawn_curves import draw_rates, draw_recall

@@ -1,32 +1,31 @@
 """Learning: bags and batches, losses, curricula, the training loop."""
 
 from polyplink.learn.augment import AugmentConfig, augment
-from polyplink.learn.bags import Bags, nearest_bags, purity, sampled_bags
-from polyplink.learn.config import OptimConfig, TrainConfig, ValidationConfig
-from polyplink.learn.curriculum import cosine_tau
-from polyplink.learn.drawn import BagSampler, Drawn
-from polyplink.learn.frame_pairs import FramePairs
-from polyplink.learn.intra_inter import IntraInterLoss, intra_inter
+from polyplink.learn.bags import Bags, BagSampler, EpochBags, purity
+from polyplink.learn.config import AnyBags, AnyLoss, OptimConfig, TrainConfig, ValidationConfig
+from polyplink.learn.contrastive import Views, cosine_logits, masked_logsumexp, mean_over
 from polyplink.learn.loop import Fitted, fit
-from polyplink.learn.losses import AnyLoss
-from polyplink.learn.masked import cosine_logits, masked_logsumexp, mean_over
+from polyplink.learn.model import one_cycle
 from polyplink.learn.noise_aware import (
     NoiseAwareLoss,
     anchored_noise_aware,
     multi_level_loss,
     symmetric_noise_aware,
 )
-from polyplink.learn.nt_xent import NtXentLoss, nt_xent
-from polyplink.learn.polyp_parts import PolypParts
+from polyplink.learn.pairs import FramePairs, PolypParts, TrackletParts
 from polyplink.learn.polyp_views import PolypViews
-from polyplink.learn.sampling import AnyBags
-from polyplink.learn.schedule import one_cycle
-from polyplink.learn.soft_targets import soft_target_loss
-from polyplink.learn.supervised import SupervisedLoss, supervised
-from polyplink.learn.temporal_bags import TemporalBags
-from polyplink.learn.temporally_aware import TemporallyAwareLoss, temporally_aware
-from polyplink.learn.tracklet_parts import TrackletParts
-from polyplink.learn.views import Views
+from polyplink.learn.supervised import (
+    IntraInterLoss,
+    NtXentLoss,
+    SupervisedLoss,
+    TemporallyAwareLoss,
+    intra_inter,
+    nt_xent,
+    soft_target_loss,
+    supervised,
+    temporally_aware,
+)
+from polyplink.learn.temporal_bags import TemporalBags, cosine_tau, nearest_bags, sampled_bags
 
 __all__ = [
     "AnyBags",
@@ -34,7 +33,7 @@ __all__ = [
     "AugmentConfig",
     "BagSampler",
     "Bags",
-    "Drawn",
+    "EpochBags",
     "Fitted",
     "FramePairs",
     "IntraInterLoss",

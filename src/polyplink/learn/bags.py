@@ -1,10 +1,14 @@
-"""Bags: which fragments are taken to show the anchor's polyp, from time alone (NTSSL 2.1)."""
+"""Bags (views taken to show one polyp), what draws the bags of an epoch, and its batches."""
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
 
 import numpy as np
+import torch
 
-from polyplink.learn.ranks import draw_ranks, neighbour_at
+from polyplink.core.errors import PolyplinkError
+from polyplink.learn.fragment_set import FragmentSet
 
 
 @dataclass(frozen=True)
@@ -21,56 +25,6 @@ class Bags:
     members: np.ndarray
     valid: np.ndarray
     ranks: np.ndarray
-
-
-def _with_ranks(
-    procedures: np.ndarray, positions: np.ndarray, ranks: np.ndarray, valid: np.ndarray
-) -> Bags:
-    """Bags from ranks given in the order of the fragments."""
-    n = len(positions)
-    order = np.lexsort((positions, procedures))
-    grouped = procedures[order]
-    start = np.searchsorted(grouped, grouped, side="left")
-    stop = np.searchsorted(grouped, grouped, side="right")
-    safe = np.where(valid, ranks, 1)[order]
-    # A lone fragment has no rank 1; it is its own stand-in and stays masked.
-    alone = (stop - start == 1)[:, None]
-    found = neighbour_at(positions[order], start, stop, np.where(alone, 0, safe))
-    members = np.empty((n, 1 + ranks.shape[1]), np.int64)
-    members[:, 0] = np.arange(n)
-    members[order, 1:] = order[found]
-    return Bags(members, np.column_stack([np.ones(n, bool), valid]), ranks)
-
-
-def _candidates(procedures: np.ndarray) -> np.ndarray:
-    _, inverse, counts = np.unique(procedures, return_inverse=True, return_counts=True)
-    return np.asarray(counts[inverse] - 1)
-
-
-def sampled_bags(
-    procedures: np.ndarray, positions: np.ndarray, k: int, tau: float, rng: np.random.Generator
-) -> Bags:
-    """Bags by exponential rank sampling (NTSSL 2.1), O(n K) in time and memory.
-
-    Args:
-        procedures: (n,) procedure of each fragment, integers or names.
-        positions: (n,) position in time, normalised to the procedure's annotated span.
-        k: Members beside the anchor.
-        tau: Temperature of the ranks (see `curriculum.cosine_tau`).
-        rng: Source of randomness.
-
-    Returns:
-        Bags; a procedure with fewer than K candidates gives masked bags of what there is.
-    """
-    ranks, valid = draw_ranks(_candidates(procedures), k, tau, rng)
-    return _with_ranks(procedures, positions, ranks, valid)
-
-
-def nearest_bags(procedures: np.ndarray, positions: np.ndarray, k: int) -> Bags:
-    """Bags of the K nearest in time (the ablation without sampling, NTSSL table 2)."""
-    candidates = _candidates(procedures)
-    ranks = np.broadcast_to(np.arange(1, k + 1), (len(positions), k)).copy()
-    return _with_ranks(procedures, positions, ranks, ranks <= candidates[:, None])
 
 
 def purity(bags: Bags, polyps: np.ndarray) -> float:
@@ -100,7 +54,7 @@ def chosen(bags: Bags, rows: np.ndarray) -> Bags:
     return Bags(bags.members[rows], bags.valid[rows], bags.ranks[rows])
 
 
-def pairs(second: np.ndarray) -> Bags:
+def pair_bags(second: np.ndarray) -> Bags:
     """Bags of two views that lie one after the other: of clips 2 i and 2 i + 1, for every i.
 
     Args:
@@ -109,3 +63,139 @@ def pairs(second: np.ndarray) -> Bags:
     members = np.arange(2 * len(second)).reshape(-1, 2)
     valid = np.column_stack([np.ones(len(second), bool), second])
     return Bags(members, valid, np.zeros((len(second), 1), np.int64))
+
+
+@dataclass(frozen=True)
+class EpochBags:
+    """The bags of an epoch, in the order in which they are learnt from.
+
+    Attributes:
+        clips: (c, s) int64, rows of the crops of every view that a bag may hold.
+        bags: Bags whose members are rows of `clips`.
+        figures: Columns that they add to the history (tau, alpha).
+    """
+
+    clips: np.ndarray
+    bags: Bags
+    figures: Mapping[str, float] = field(default_factory=dict)
+
+
+class BagSampler(Protocol):
+    """A way of drawing bags: configured by a recipe."""
+
+    def draw(
+        self, data: FragmentSet, progress: float, size: int, rng: np.random.Generator
+    ) -> EpochBags:
+        """The bags of an epoch.
+
+        Args:
+            data: What to draw from.
+            progress: Epoch over epochs, in [0, 1).
+            size: Bags that a batch will hold.
+            rng: Source of randomness; the same state gives the same epoch.
+        """
+        ...
+
+    def draw_validation(
+        self, data: FragmentSet, tau: float, size: int, rng: np.random.Generator
+    ) -> EpochBags:
+        """The bags that validate, as hard in the first epoch as in the last.
+
+        Args:
+            data: The held-out procedures.
+            tau: Temperature of their ranks, where the bags come from time.
+            size: Bags that a batch will hold.
+            rng: Source of randomness.
+        """
+        ...
+
+
+Piece = TypeVar("Piece")
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Bags of a step, flat: n views of b bags.
+
+    Attributes:
+        fragments: (n,) int64, which fragments (or other clips) of the epoch; anchor first in
+            each bag.
+        bag: (n,) int64 tensor, the bag of each.
+        anchor: (n,) bool tensor, True for each bag's anchor.
+    """
+
+    fragments: np.ndarray
+    bag: torch.Tensor
+    anchor: torch.Tensor
+
+
+def rng_of(*seeds: int) -> np.random.Generator:
+    """A generator of its own for (seed, epoch, purpose): nothing to save for a resume."""
+    return np.random.default_rng(seeds)
+
+
+def cut(order: np.ndarray, size: int) -> list[np.ndarray]:
+    """Cut an order of bags into batches of `size`; a last batch of one joins the one before.
+
+    A bag alone has no negatives. Every bag is in exactly one batch.
+    """
+    pieces = [order[i : i + size] for i in range(0, len(order), size)]
+    if len(pieces) > 1 and len(pieces[-1]) == 1:
+        pieces[-2:] = [np.concatenate(pieces[-2:])]
+    return pieces
+
+
+def to_batch(bags: Bags, chosen: np.ndarray, device: torch.device) -> Batch:
+    """Flatten some bags, leaving out the members that a short procedure could not give."""
+    valid = bags.valid[chosen]  # b 1+K
+    bag, column = np.nonzero(valid)
+    return Batch(
+        fragments=bags.members[chosen][valid],
+        bag=torch.from_numpy(bag).to(device),
+        anchor=torch.from_numpy(column == 0).to(device),
+    )
+
+
+def batches(bags: Bags, size: int, device: torch.device) -> Iterator[Batch]:
+    """All bags in their order, in batches of `size`."""
+    for chosen in cut(np.arange(len(bags.members)), size):
+        yield to_batch(bags, chosen, device)
+
+
+def shard(pieces: Sequence[Piece], rank: int, world: int) -> list[Piece]:
+    """The batches of one of `world` processes: every `world`-th, from `rank` on.
+
+    All processes draw the same epoch from the same seed; their shards have no batch in common
+    and together are all of it.
+
+    Raises:
+        PolyplinkError: If there is no such rank.
+    """
+    PolyplinkError.unless(
+        0 <= rank < world, f"shard {rank} of {world}", "give a rank from 0 to world - 1"
+    )
+    return list(pieces[rank::world])
+
+
+def view_bags(polyps: np.ndarray, known: np.ndarray, views: int, rng: np.random.Generator) -> Bags:
+    """Bags by true identity, for the published validation: `views` fragments of each polyp.
+
+    Args:
+        polyps: (n,) polyp code of each fragment.
+        known: (n,) whether it is known.
+        views: Fragments drawn per polyp, without replacement; polyps with fewer than two known
+            fragments give no bag.
+        rng: Source of randomness.
+
+    Returns:
+        One bag per polyp; its ranks are 0.
+    """
+    names, counts = np.unique(polyps[known], return_counts=True)
+    several = names[counts >= 2]
+    members = np.zeros((len(several), views), np.int64)
+    valid = np.zeros((len(several), views), bool)
+    for i, polyp in enumerate(several):
+        found = rng.permutation(np.flatnonzero(known & (polyps == polyp)))[:views]
+        members[i, : len(found)] = found
+        valid[i, : len(found)] = True
+    return Bags(members, valid, np.zeros((len(several), views - 1), np.int64))

@@ -3,16 +3,37 @@
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.encoders import AnyEncoderConfig, EncoderConfig, FineTune
 from polyplink.learn.augment import AugmentConfig
-from polyplink.learn.losses import AnyLoss
 from polyplink.learn.noise_aware import NoiseAwareLoss
-from polyplink.learn.sampling import AnyBags
+from polyplink.learn.pairs import FramePairs, PolypParts, TrackletParts
+from polyplink.learn.polyp_views import PolypViews
+from polyplink.learn.supervised import (
+    IntraInterLoss,
+    NtXentLoss,
+    SupervisedLoss,
+    TemporallyAwareLoss,
+)
 from polyplink.learn.temporal_bags import TemporalBags
 from polyplink.tracklets import PrepareSettings
+
+AnyLoss = Annotated[
+    NoiseAwareLoss | SupervisedLoss | TemporallyAwareLoss | IntraInterLoss | NtXentLoss,
+    Field(discriminator="kind"),
+]
+"""A loss: called with the `Views` of a batch, it gives a scalar."""
+
+
+AnyBags = Annotated[
+    TemporalBags | PolypViews | FramePairs | TrackletParts | PolypParts,
+    Field(discriminator="kind"),
+]
+"""A way of drawing bags: see `BagSampler` for what it can do."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +46,7 @@ class OptimConfig:
         rate: Learning rate, the top one of a schedule.
         weight_decay: Decoupled from the gradient with "adamw", added to it with "adam".
         method: The optimiser.
-        schedule: The rate over the training (see `schedule.one_cycle`).
+        schedule: The rate over the training (see `model.one_cycle`).
         accumulate: Batches whose gradients are averaged in a step. Each batch is compared
             within itself alone: this saves memory, and does not give the loss more negatives.
         checkpointing: Compute the backbone's activations again for the gradients instead of

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import distributed
 
-from polyplink.learn.views import Views
+from polyplink.learn.contrastive import Views, identities
 
 
 def _counts(rows: int, device: torch.device) -> list[int]:
@@ -90,5 +90,4 @@ def gather_views(views: Views) -> Views:
     values["bag"] = _apart(views.bag)
     gathered = {name: gather_rows(value) for name, value in values.items()}
     polyp = gathered["polyp"]
-    alone = -1 - torch.arange(len(polyp), device=polyp.device)
-    return Views(**(gathered | {"polyp": torch.where(polyp >= 0, polyp, alone)}))
+    return Views(**(gathered | {"polyp": identities(polyp, polyp >= 0)}))

@@ -18,12 +18,39 @@ from polyplink.encoders import (
     trainable,
 )
 from polyplink.learn.augment import augment
+from polyplink.learn.bags import Batch, EpochBags
 from polyplink.learn.config import TrainConfig
-from polyplink.learn.drawn import Drawn
-from polyplink.learn.epoch import Batch
+from polyplink.learn.contrastive import Views, identities
 from polyplink.learn.fragment_set import FragmentSet
-from polyplink.learn.schedule import one_cycle
-from polyplink.learn.views import Views, identities
+
+_FIRST, _LAST = 25.0, 1e4  # of the top rate: where it starts; and of that: where it ends
+
+
+def one_cycle(progress: float, warm_up: float = 0.3) -> float:
+    """Factor on the top rate under the one-cycle policy (Smith and Topin 2018).
+
+    From 1/25 of the top up to it in half a cosine, then down to 1/250,000 in another: the
+    defaults of torch's OneCycleLR. A function of the place in the training alone, so that a
+    resumed run needs no state. (torch also turns Adam's first momentum; this does not.)
+
+    Args:
+        progress: Steps done over all steps, in [0, 1].
+        warm_up: Share of the training that the rate rises in, in (0, 1).
+
+    Returns:
+        In (0, 1].
+
+    Example:
+        >>> round(one_cycle(0.0), 3), one_cycle(0.3)
+        (0.04, 1.0)
+    """
+    if progress < warm_up:
+        start, end, share = 1 / _FIRST, 1.0, progress / warm_up
+    else:
+        start, end = 1.0, 1 / _FIRST / _LAST
+        share = (progress - warm_up) / (1 - warm_up)
+    return end + (start - end) / 2 * (1 + math.cos(math.pi * share))
+
 
 _SMALLER_STEP = "lower optim.bags_per_batch or set optim.checkpointing=true, in another folder"
 _OPTIMIZERS = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam}
@@ -69,7 +96,7 @@ class Model:
     def views(
         self,
         data: FragmentSet,
-        drawn: Drawn,
+        drawn: EpochBags,
         batch: Batch,
         generator: torch.Generator | None = None,
     ) -> Views:
@@ -102,7 +129,7 @@ class Model:
     def learn(
         self,
         data: FragmentSet,
-        drawn: Drawn,
+        drawn: EpochBags,
         group: Sequence[Batch],
         generator: torch.Generator,
     ) -> list[float]:

@@ -14,13 +14,13 @@ from typing import Literal
 import torch
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.learn.masked import (
+from polyplink.learn.contrastive import (
+    Views,
     check_temperature,
     cosine_logits,
     masked_logsumexp,
     mean_over,
 )
-from polyplink.learn.views import Views
 
 
 def symmetric_noise_aware(
@@ -91,7 +91,7 @@ class NoiseAwareLoss:
     """Which of the noise-aware terms count, and how.
 
     Attributes:
-        kind: Tells this loss from the others in a recipe's plain values.
+        kind: Discriminates the losses in a recipe's JSON.
         form: "symmetric" (the reference) or "anchored" (the text's eq. 1).
         temperature: Divides the cosine.
         tracklet: Weight of the loss on tracklet (CLS) embeddings.

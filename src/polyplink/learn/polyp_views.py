@@ -6,8 +6,7 @@ from typing import Literal
 import numpy as np
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.learn.bags import Bags
-from polyplink.learn.drawn import Drawn
+from polyplink.learn.bags import Bags, EpochBags
 from polyplink.learn.fragment_set import FragmentSet
 
 
@@ -78,7 +77,7 @@ class PolypViews:
     Fragments of unknown polyps are left out.
 
     Attributes:
-        kind: Tells these bags from the others in a recipe's plain values.
+        kind: Discriminates the ways of drawing bags in a recipe's JSON.
         views: Fragments of each polyp in a batch.
     """
 
@@ -92,7 +91,7 @@ class PolypViews:
 
     def draw(
         self, data: FragmentSet, progress: float, size: int, rng: np.random.Generator
-    ) -> Drawn:
+    ) -> EpochBags:
         """The bags of an epoch (see `BagSampler`).
 
         Raises:
@@ -104,8 +103,10 @@ class PolypViews:
             f"{len(fragments)} known polyps have fragments to train on",
             "give a data set whose polyps are known, or a recipe that needs no labels",
         )
-        return Drawn(data.rows, dealt_bags(fragments, self.views, size, rng))
+        return EpochBags(data.rows, dealt_bags(fragments, self.views, size, rng))
 
-    def watch(self, data: FragmentSet, tau: float, size: int, rng: np.random.Generator) -> Drawn:
+    def draw_validation(
+        self, data: FragmentSet, tau: float, size: int, rng: np.random.Generator
+    ) -> EpochBags:
         """Bags drawn as in training, none where no polyp is known (see `BagSampler`)."""
-        return Drawn(data.rows, dealt_bags(fragments_of_polyps(data), self.views, size, rng))
+        return EpochBags(data.rows, dealt_bags(fragments_of_polyps(data), self.views, size, rng))

@@ -1,13 +1,46 @@
-"""The supervised contrastive loss: all views of the anchor's polyp match alike."""
+"""Losses against a target distribution: supervised, temporally aware, intra-inter, NT-Xent.
+
+Every sample is an anchor, all others of the batch are its candidates, and a target says how much
+each should match; the loss is the row-wise cross-entropy (temporally-aware counting,
+arXiv 2507.02493, eq. 1 to 3; thesis, 5.3.1).
+"""
 
 from dataclasses import dataclass
 from typing import Literal
 
 import torch
 
-from polyplink.learn.masked import check_temperature
-from polyplink.learn.soft_targets import soft_target_loss
-from polyplink.learn.views import Views
+from polyplink.learn.contrastive import (
+    Views,
+    check_temperature,
+    check_weight,
+    cosine_logits,
+    masked_logsumexp,
+    mean_over,
+)
+
+
+def soft_target_loss(
+    embeddings: torch.Tensor, weights: torch.Tensor, temperature: float
+) -> torch.Tensor:
+    """Mean over anchors of H(p, q), q the softmax over the other samples (eq. 1, 3).
+
+    Args:
+        embeddings: (n, d); normalised here.
+        weights: (n, n), at or above 0: the target p before each row is divided by its sum. The
+            diagonal does not count.
+        temperature: Divides the cosine.
+
+    Returns:
+        Scalar; a row of no weight gives no loss, and 0 where there is no other row.
+    """
+    others = ~torch.eye(len(weights), dtype=torch.bool, device=weights.device)  # n n
+    logits = cosine_logits(embeddings, embeddings, temperature)  # n n
+    wanted = torch.where(others, weights.to(logits.dtype), 0.0)  # n n
+    total = wanted.sum(dim=1)  # n
+    target = wanted / total.clamp(min=torch.finfo(logits.dtype).tiny)[:, None]  # n n
+    rows = masked_logsumexp(logits, others) - (target * logits).sum(dim=1)  # n
+    return mean_over(rows, total > 0)
 
 
 def same_polyp(polyp: torch.Tensor) -> torch.Tensor:
@@ -34,10 +67,10 @@ def supervised(embeddings: torch.Tensor, polyp: torch.Tensor, temperature: float
 
 @dataclass(frozen=True)
 class SupervisedLoss:
-    """The supervised loss as fields of a recipe.
+    """The supervised loss, configured by a recipe.
 
     Attributes:
-        kind: Tells this loss from the others in a recipe's plain values.
+        kind: Discriminates the losses in a recipe's JSON.
         temperature: Divides the cosine.
     """
 
@@ -50,3 +83,167 @@ class SupervisedLoss:
     def __call__(self, views: Views) -> torch.Tensor:
         """The loss of a batch, from its true polyps."""
         return supervised(views.tracklets, views.polyp, self.temperature)
+
+
+def fading(position: torch.Tensor, decay: float) -> torch.Tensor:
+    """(n, n) float64: exp(-decay |p_a - p_b|) of positions (n,)."""
+    at = position.double()
+    return torch.exp(-decay * (at[:, None] - at[None, :]).abs())
+
+
+def temporally_aware(
+    embeddings: torch.Tensor,
+    polyp: torch.Tensor,
+    position: torch.Tensor,
+    temperature: float,
+    *,
+    decay: float = 1.0,
+) -> torch.Tensor:
+    """Temporally-aware supervised contrastive loss (arXiv 2507.02493, eq. 2 and 3).
+
+    With two views of every polyp, or decay 0, it is the supervised loss.
+
+    Args:
+        embeddings: (n, d); normalised here.
+        polyp: (n,) int, the polyp of each view.
+        position: (n,) time of each view over the length of its polyp: positions in the polyp's
+            own span (`fragments` gives them as polyp_position).
+        temperature: Divides the cosine; 0.25 in the paper.
+        decay: lambda of eq. 2, at or above 0.
+
+    Returns:
+        Scalar; 0 where no polyp has two views.
+    """
+    return soft_target_loss(embeddings, same_polyp(polyp) * fading(position, decay), temperature)
+
+
+@dataclass(frozen=True)
+class TemporallyAwareLoss:
+    """The temporally-aware loss, configured by a recipe.
+
+    Attributes:
+        kind: Discriminates the losses in a recipe's JSON.
+        temperature: Divides the cosine.
+        decay: lambda of eq. 2; 0 gives the supervised loss.
+    """
+
+    kind: Literal["temporally_aware"] = "temporally_aware"
+    temperature: float = 0.25
+    decay: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_temperature(self.temperature)
+        check_weight("decay", self.decay)
+
+    def __call__(self, views: Views) -> torch.Tensor:
+        """The loss of a batch, from its true polyps and their times."""
+        return temporally_aware(
+            views.tracklets, views.polyp, views.position, self.temperature, decay=self.decay
+        )
+
+
+def intra_inter(
+    embeddings: torch.Tensor,
+    polyp: torch.Tensor,
+    procedure: torch.Tensor,
+    time: torch.Tensor,
+    temperature: float,
+    *,
+    decay: float = 1.0,
+    gamma: float = 0.2,
+) -> torch.Tensor:
+    """Intra-inter multi-positive contrastive loss (thesis, eq. 5.10).
+
+    The target is proportional to 1[same polyp] exp(-decay |t_i - t_j|) + gamma 1[same video];
+    gamma 0 gives the temporally-aware loss. The thesis does not say in which unit t is: give the
+    position in the polyp's own span to stay with the other losses.
+
+    Args:
+        embeddings: (n, d); normalised here.
+        polyp: (n,) int, the polyp of each view.
+        procedure: (n,) int, its procedure.
+        time: (n,) its time.
+        temperature: Divides the cosine; 0.25 in the thesis.
+        decay: lambda, at or above 0.
+        gamma: Weight of the other views of the same procedure, at or above 0.
+
+    Returns:
+        Scalar; 0 where no view has a match.
+    """
+    near = same_polyp(polyp) * fading(time, decay)  # n n
+    return soft_target_loss(embeddings, near + gamma * same_polyp(procedure), temperature)
+
+
+@dataclass(frozen=True)
+class IntraInterLoss:
+    """The intra-inter loss, configured by a recipe; time is the position in the polyp's span.
+
+    Attributes:
+        kind: Discriminates the losses in a recipe's JSON.
+        temperature: Divides the cosine.
+        decay: lambda of eq. 5.10.
+        gamma: Weight of the other views of the procedure; 0 gives the temporally-aware loss.
+    """
+
+    kind: Literal["intra_inter"] = "intra_inter"
+    temperature: float = 0.25
+    decay: float = 1.0
+    gamma: float = 0.2
+
+    def __post_init__(self) -> None:
+        check_temperature(self.temperature)
+        check_weight("decay", self.decay)
+        check_weight("gamma", self.gamma)
+
+    def __call__(self, views: Views) -> torch.Tensor:
+        """The loss of a batch, from its true polyps, their times and their procedures."""
+        return intra_inter(
+            views.tracklets,
+            views.polyp,
+            views.procedure,
+            views.position,
+            self.temperature,
+            decay=self.decay,
+            gamma=self.gamma,
+        )
+
+
+def nt_xent(first: torch.Tensor, second: torch.Tensor, temperature: float) -> torch.Tensor:
+    """Normalised temperature-scaled cross-entropy (Chen et al. 2020, eq. 1).
+
+    Source of its use here: Intrator et al. 2023 (SFE, MVE), temperature 0.07.
+
+    Args:
+        first: (n, d) one view of each of n samples; normalised here.
+        second: (n, d) the other view, in the same order.
+        temperature: Divides the cosine.
+
+    Returns:
+        Scalar: the mean over the 2 n views.
+    """
+    pair = torch.arange(len(first), device=first.device).repeat(2)  # 2n
+    return supervised(torch.cat([first, second]), pair, temperature)
+
+
+@dataclass(frozen=True)
+class NtXentLoss:
+    """NT-Xent, configured by a recipe: the two views of a bag are the pair.
+
+    Attributes:
+        kind: Discriminates the losses in a recipe's JSON.
+        temperature: Divides the cosine.
+    """
+
+    kind: Literal["nt_xent"] = "nt_xent"
+    temperature: float = 0.07
+
+    def __post_init__(self) -> None:
+        check_temperature(self.temperature)
+
+    def __call__(self, views: Views) -> torch.Tensor:
+        """The loss of a batch, from its bags alone.
+
+        A bag that a short tracklet left with one view gives no loss, but stands among the
+        others; one of more than two views matches them all alike, as the supervised loss does.
+        """
+        return supervised(views.tracklets, views.bag, self.temperature)

@@ -1,4 +1,4 @@
-"""Bags from time alone, as fields of a recipe (NTSSL 2.1)."""
+"""Bags from time alone (NTSSL 2.1): neighbours in time are taken to show the anchor's polyp."""
 
 import math
 from dataclasses import dataclass
@@ -7,10 +7,78 @@ from typing import Literal
 import numpy as np
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.learn.bags import Bags, nearest_bags, sampled_bags, shuffled
-from polyplink.learn.curriculum import cosine_tau
-from polyplink.learn.drawn import Drawn
+from polyplink.learn.bags import Bags, EpochBags, shuffled
 from polyplink.learn.fragment_set import FragmentSet
+from polyplink.learn.ranks import draw_ranks, neighbour_at
+
+
+def _with_ranks(
+    procedures: np.ndarray, positions: np.ndarray, ranks: np.ndarray, valid: np.ndarray
+) -> Bags:
+    """Bags from ranks given in the order of the fragments."""
+    n = len(positions)
+    order = np.lexsort((positions, procedures))
+    grouped = procedures[order]
+    start = np.searchsorted(grouped, grouped, side="left")
+    stop = np.searchsorted(grouped, grouped, side="right")
+    safe = np.where(valid, ranks, 1)[order]
+    # A lone fragment has no rank 1; it is its own stand-in and stays masked.
+    alone = (stop - start == 1)[:, None]
+    found = neighbour_at(positions[order], start, stop, np.where(alone, 0, safe))
+    members = np.empty((n, 1 + ranks.shape[1]), np.int64)
+    members[:, 0] = np.arange(n)
+    members[order, 1:] = order[found]
+    return Bags(members, np.column_stack([np.ones(n, bool), valid]), ranks)
+
+
+def _candidates(procedures: np.ndarray) -> np.ndarray:
+    _, inverse, counts = np.unique(procedures, return_inverse=True, return_counts=True)
+    return np.asarray(counts[inverse] - 1)
+
+
+def sampled_bags(
+    procedures: np.ndarray, positions: np.ndarray, k: int, tau: float, rng: np.random.Generator
+) -> Bags:
+    """Bags by exponential rank sampling (NTSSL 2.1), O(n K) in time and memory.
+
+    Args:
+        procedures: (n,) procedure of each fragment, integers or names.
+        positions: (n,) position in time, normalised to the procedure's annotated span.
+        k: Members beside the anchor.
+        tau: Temperature of the ranks (see `curriculum.cosine_tau`).
+        rng: Source of randomness.
+
+    Returns:
+        Bags; a procedure with fewer than K candidates gives masked bags of what there is.
+    """
+    ranks, valid = draw_ranks(_candidates(procedures), k, tau, rng)
+    return _with_ranks(procedures, positions, ranks, valid)
+
+
+def nearest_bags(procedures: np.ndarray, positions: np.ndarray, k: int) -> Bags:
+    """Bags of the K nearest in time (the ablation without sampling, NTSSL table 2)."""
+    candidates = _candidates(procedures)
+    ranks = np.broadcast_to(np.arange(1, k + 1), (len(positions), k)).copy()
+    return _with_ranks(procedures, positions, ranks, ranks <= candidates[:, None])
+
+
+def cosine_tau(progress: float, tau_min: float, tau_max: float) -> float:
+    """Temperature of the rank sampling at a point of the training (NTSSL 2.1, "Curriculum").
+
+    Args:
+        progress: c in [0, 1]: epoch / number of epochs, as in the reference, so that the last
+            epoch stays below 1.
+        tau_min: Temperature at c = 0, in ranks.
+        tau_max: Temperature at c = 1, in ranks.
+
+    Returns:
+        tau_min + (1 - cos(pi c)) / 2 (tau_max - tau_min).
+
+    Example:
+        >>> cosine_tau(0.0, 0.3, 12.0), cosine_tau(0.5, 0.3, 12.0), cosine_tau(1.0, 0.3, 12.0)
+        (0.3, 6.15, 12.0)
+    """
+    return tau_min + (1.0 - math.cos(math.pi * progress)) / 2.0 * (tau_max - tau_min)
 
 
 @dataclass(frozen=True)
@@ -20,7 +88,7 @@ class TemporalBags:
     An epoch: every fragment anchors one bag, once, in an order shuffled over the whole set.
 
     Attributes:
-        kind: Tells these bags from the others in a recipe's plain values.
+        kind: Discriminates the ways of drawing bags in a recipe's JSON.
         k: Members beside the anchor.
         sampling: "exponential" ranks, or the k "nearest" (an ablation).
         tau_min: Temperature in ranks at the start of the curriculum.
@@ -48,11 +116,13 @@ class TemporalBags:
 
     def draw(
         self, data: FragmentSet, progress: float, size: int, rng: np.random.Generator
-    ) -> Drawn:
+    ) -> EpochBags:
         """The bags of an epoch at the curriculum's temperature (see `BagSampler`)."""
         tau = cosine_tau(progress, self.tau_min, self.tau_max)
-        return Drawn(data.rows, shuffled(self._bags(data, tau, rng), rng), {"tau": tau})
+        return EpochBags(data.rows, shuffled(self._bags(data, tau, rng), rng), {"tau": tau})
 
-    def watch(self, data: FragmentSet, tau: float, size: int, rng: np.random.Generator) -> Drawn:
+    def draw_validation(
+        self, data: FragmentSet, tau: float, size: int, rng: np.random.Generator
+    ) -> EpochBags:
         """Bags at a fixed temperature (see `BagSampler`)."""
-        return Drawn(data.rows, self._bags(data, tau, rng))
+        return EpochBags(data.rows, self._bags(data, tau, rng))

@@ -1,11 +1,45 @@
-"""The masked log-sum-exp underneath every contrastive loss."""
+"""What every contrastive loss is made of: the views of a batch, and masked sums of cosines."""
 
 import math
+from dataclasses import dataclass
 
 import torch
 from torch.nn import functional
 
 from polyplink.core.errors import PolyplinkError
+
+
+@dataclass(frozen=True)
+class Views:
+    """The n views of a batch, s frames each, projected.
+
+    Attributes:
+        tracklets: (n, d), one embedding per view.
+        frames: (n s, d), one per frame, packed in the order of the views.
+        bag: (n,) int, the bag of each view: what the batch takes to show one polyp.
+        anchor: (n,) bool, True for each bag's anchor.
+        polyp: (n,) int, the true polyp; a view of an unknown one has a number of its own.
+        procedure: (n,) int, its procedure.
+        position: (n,) float in [0, 1], time of its first frame in the polyp's own span; 0 where
+            the polyp is unknown.
+    """
+
+    tracklets: torch.Tensor
+    frames: torch.Tensor
+    bag: torch.Tensor
+    anchor: torch.Tensor
+    polyp: torch.Tensor
+    procedure: torch.Tensor
+    position: torch.Tensor
+
+
+def identities(polyp: torch.Tensor, known: torch.Tensor) -> torch.Tensor:
+    """Polyps (n,) int at or above 0, where `known` (n,) is True; elsewhere -1, -2, ... each once.
+
+    Two unknown views are two polyps: no loss may take them for a match.
+    """
+    alone = -1 - torch.arange(len(polyp), device=polyp.device)
+    return torch.where(known, polyp, alone)
 
 
 def check_temperature(temperature: float) -> None:
@@ -50,7 +84,7 @@ def mean_over(rows: torch.Tensor, counted: torch.Tensor) -> torch.Tensor:
 
 
 def cosine_logits(a: torch.Tensor, b: torch.Tensor, temperature: float) -> torch.Tensor:
-    """Cosine similarities over a temperature, in float64 whatever comes in, also under autocast.
+    """Cosine similarities over a temperature, always computed in float64, also under autocast.
 
     A temperature of 0.07 multiplies the rounding of a cosine by 14: float32 would keep five
     digits of a loss. A batch has a few hundred rows, so that the step costs the same.

@@ -1,0 +1,355 @@
+"""Pairs of views of one tracklet or polyp: the batches of SFE, MVE and TPC."""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from polyplink.core.errors import PolyplinkError
+from polyplink.learn.bags import EpochBags, chosen, pair_bags
+from polyplink.learn.fragment_set import FragmentSet, Tracklets
+
+
+def gaussian_partner(
+    place: np.ndarray, count: np.ndarray, deviation: float, rng: np.random.Generator
+) -> np.ndarray:
+    """Another place of the same row, at a distance drawn from a rounded, truncated Gaussian.
+
+    P(j) is proportional to the Gaussian's mass on [j - i - 1/2, j - i + 1/2], over all j != i
+    within the row. EpochBags by the inverse of its cumulative sum, in closed form.
+
+    Args:
+        place: (b,) int i, from 0 to count - 1.
+        count: (b,) int, places of each row; 1 has no other, and gives i itself.
+        deviation: Standard deviation in places, above 0.
+        rng: Source of randomness.
+
+    Returns:
+        (b,) int64.
+    """
+    left, right = place, count - 1 - place  # how far one can go to either side
+    nearest = ndtr(-0.5 / deviation)
+    below, above = (
+        np.maximum(nearest - ndtr(-(side + 0.5) / deviation), 0.0) for side in (left, right)
+    )
+    # A deviation so small that no mass is left takes the neighbour there is.
+    below, above = (
+        np.where(below + above > 0, mass, (side > 0).astype(float))
+        for mass, side in ((below, left), (above, right))
+    )
+    goes_left = rng.random(len(place)) * (below + above) < below
+    most = np.where(goes_left, left, right)
+    tail = ndtr(-(most + 0.5) / deviation)
+    drawn = tail + rng.random(len(place)) * (nearest - tail)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        distance = np.rint(-ndtri(drawn) * deviation)
+    distance = np.where(np.isfinite(distance), distance, 1)
+    distance = np.minimum(np.maximum(distance, 1), most).astype(np.int64)
+    return np.asarray(np.where(goes_left, place - distance, place + distance))
+
+
+def uniform_partner(
+    place: np.ndarray, count: np.ndarray, reach: int, rng: np.random.Generator
+) -> np.ndarray:
+    """Another place of the same row, evenly among those at most `reach` away.
+
+    Args:
+        place: (b,) int i, from 0 to count - 1.
+        count: (b,) int, places of each row; 1 has no other, and gives i itself.
+        reach: Largest distance, at least 1.
+        rng: Source of randomness.
+
+    Returns:
+        (b,) int64.
+    """
+    low = np.maximum(place - reach, 0)
+    others = np.minimum(place + reach, count - 1) - low  # how many there are
+    drawn = low + np.floor(rng.random(len(place)) * others).astype(np.int64)
+    return np.asarray(np.where(others > 0, drawn + (drawn >= place), place))
+
+
+@dataclass(frozen=True)
+class FramePairs:
+    """Two frames of one tracklet are a pair.
+
+    An epoch: every fragment gives the first frame of one pair, once, in a shuffled order; with
+    `fragment_length` 1 every crop does. The other frame is drawn from the whole tracklet. Views
+    are single frames.
+
+    Attributes:
+        kind: Discriminates the ways of drawing bags in a recipe's JSON.
+        distance: "gaussian" or "uniform" distance in time between the two.
+        deviation: Standard deviation of the Gaussian, in frames.
+        window: Largest distance of the uniform draw, in frames.
+    """
+
+    kind: Literal["frame_pairs"] = "frame_pairs"
+    distance: Literal["gaussian", "uniform"] = "gaussian"
+    deviation: float = 30.0
+    window: int = 30
+
+    def __post_init__(self) -> None:
+        PolyplinkError.unless(
+            0.0 < self.deviation < math.inf,
+            f"bags.deviation is {self.deviation}",
+            "give one above 0",
+        )
+        PolyplinkError.unless(
+            self.window >= 1, f"bags.window is {self.window}", "give 1 or more frames"
+        )
+
+    def draw(
+        self, data: FragmentSet, progress: float, size: int, rng: np.random.Generator
+    ) -> EpochBags:
+        """The pairs of an epoch (see `BagSampler`)."""
+        n, length = data.rows.shape
+        first = data.rows[np.arange(n), rng.integers(length, size=n)]  # n
+        owner = data.tracklet_of[first]  # n
+        start, count = data.tracklets.first[owner], data.tracklets.count[owner]
+        place = first - start
+        if self.distance == "gaussian":
+            other = gaussian_partner(place, count, self.deviation / data.stride, rng)
+        else:
+            reach = max(self.window // data.stride, 1)
+            other = uniform_partner(place, count, reach, rng)
+        clips = np.stack([first, start + other], axis=1).reshape(-1, 1)  # 2n 1
+        return EpochBags(clips, chosen(pair_bags(count > 1), rng.permutation(n)))
+
+    def draw_validation(
+        self, data: FragmentSet, tau: float, size: int, rng: np.random.Generator
+    ) -> EpochBags:
+        """Pairs drawn as in training (see `BagSampler`)."""
+        return self.draw(data, 0.0, size, rng)
+
+
+def draw_strides(
+    count: np.ndarray, length: int, parts: int, longest: int, rng: np.random.Generator
+) -> np.ndarray:
+    """A stride for every draw, q with P(q) proportional to q among those that fit.
+
+    The papers say that longer strides are likelier, not by how much.
+
+    Args:
+        count: (b,) int, crops to cut `parts` parts from, one after the other.
+        length: Crops in a part.
+        parts: 1 or 2.
+        longest: Largest stride.
+        rng: Source of randomness.
+
+    Returns:
+        (b,) int64 from 1 to `longest`; 0 where not even stride 1 fits.
+    """
+    strides = np.arange(1, longest + 1)  # q
+    span = strides * (length - 1) + 1
+    fits = parts * span[None, :] <= count[:, None]  # b q
+    bound = np.cumsum(strides * fits, axis=1)  # b q
+    target = rng.random((len(count), 1)) * bound[:, -1:]
+    drawn = 1 + (bound <= target).sum(axis=1)
+    return np.asarray(np.where(fits[:, 0], drawn, 0))
+
+
+def one_part(count: np.ndarray, length: int, longest: int, rng: np.random.Generator) -> np.ndarray:
+    """One part of each tracklet: (b, length) int64, places from 0 to count - 1.
+
+    Where a tracklet is shorter than a part, all of it, its last crop repeated.
+    """
+    stride = draw_strides(count, length, 1, longest, rng)
+    step = np.maximum(stride, 1)
+    slack = np.maximum(count - (step * (length - 1) + 1), 0)
+    start = np.floor(rng.random(len(count)) * (slack + 1)).astype(np.int64)
+    places = start[:, None] + step[:, None] * np.arange(length)  # b s
+    return np.asarray(np.minimum(places, count[:, None] - 1))
+
+
+def two_parts(count: np.ndarray, length: int, longest: int, rng: np.random.Generator) -> np.ndarray:
+    """Two parts of each tracklet that share no crop, the earlier first.
+
+    Both have one stride and lie evenly among all ways to place them. Where a tracklet is shorter
+    than two parts at stride 1, they are its halves, the last crop of each repeated.
+
+    Args:
+        count: (b,) int, crops of each tracklet; at least 2, or both parts are its one crop.
+        length: Crops in a part.
+        longest: Largest stride, in crops.
+        rng: Source of randomness.
+
+    Returns:
+        (b, 2, length) int64, places from 0 to count - 1.
+    """
+    stride = draw_strides(count, length, 2, longest, rng)
+    whole = stride > 0
+    step = np.maximum(stride, 1)[:, None, None]
+    span = step[:, 0, 0] * (length - 1) + 1
+    slack = np.maximum(count - 2 * span, 0)
+    # Two cuts among slack + 1 places, in order: of slack + 2 places two different ones.
+    u = np.floor(rng.random(len(count)) * (slack + 2)).astype(np.int64)
+    v = np.floor(rng.random(len(count)) * (slack + 1)).astype(np.int64)
+    v = v + (v >= u)
+    low, high = np.minimum(u, v), np.maximum(u, v) - 1
+    half = count // 2
+    start = np.stack([np.where(whole, low, 0), np.where(whole, high + span, half)], axis=1)  # b 2
+    last = np.stack([np.where(whole, count, half), count], axis=1) - 1  # b 2
+    last = np.maximum(last, start)
+    places = start[:, :, None] + step * np.arange(length)  # b 2 s
+    return np.asarray(np.minimum(places, last[:, :, None]))
+
+
+def draw_tracklets(count: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
+    """Draw n tracklets in proportion to the square root of their length.
+
+    Systematically, from one random number: each comes as often as it should, rounded down or
+    up; the order is shuffled.
+
+    Args:
+        count: (t,) int, crops of each.
+        n: How many to draw.
+        rng: Source of randomness.
+
+    Returns:
+        (n,) int64.
+    """
+    bound = np.cumsum(np.sqrt(count))
+    target = (np.arange(n) + rng.random()) / max(n, 1) * bound[-1]
+    drawn = np.minimum(np.searchsorted(bound, target, side="right"), len(count) - 1)
+    return np.asarray(rng.permutation(drawn))
+
+
+def check_stride(longest: int) -> None:
+    """Refuse a largest stride below 1.
+
+    Raises:
+        PolyplinkError: Naming the field of the recipe.
+    """
+    PolyplinkError.unless(longest >= 1, f"bags.longest is {longest}", "give 1 or more crops")
+
+
+@dataclass(frozen=True)
+class TrackletParts:
+    """Two parts of one tracklet that share no frame are a pair.
+
+    An epoch: as many pairs as there are fragments, from tracklets drawn in proportion to the
+    square root of their length; each comes as often as it should, rounded down or up. A part is
+    `fragment_length` crops.
+
+    Attributes:
+        kind: Discriminates the ways of drawing bags in a recipe's JSON.
+        longest: Largest stride within a part, in crops (prepare with stride 1 for frames).
+    """
+
+    kind: Literal["tracklet_parts"] = "tracklet_parts"
+    longest: int = 4
+
+    def __post_init__(self) -> None:
+        check_stride(self.longest)
+
+    def draw(
+        self, data: FragmentSet, progress: float, size: int, rng: np.random.Generator
+    ) -> EpochBags:
+        """The pairs of an epoch (see `BagSampler`)."""
+        n, length = data.rows.shape
+        owner = draw_tracklets(data.tracklets.count, n, rng)  # n
+        count = data.tracklets.count[owner]
+        places = two_parts(count, length, self.longest, rng)  # n 2 s
+        clips = data.tracklets.first[owner][:, None, None] + places
+        return EpochBags(clips.reshape(-1, length), pair_bags(count > 1))
+
+    def draw_validation(
+        self, data: FragmentSet, tau: float, size: int, rng: np.random.Generator
+    ) -> EpochBags:
+        """Pairs drawn as in training (see `BagSampler`)."""
+        return self.draw(data, 0.0, size, rng)
+
+
+def linear_alpha(progress: float, first: float, last: float) -> float:
+    """Share of pairs from one tracklet at a point of the training: a straight line.
+
+    Args:
+        progress: Epoch over epochs, in [0, 1).
+        first: Share at 0.
+        last: Share at 1.
+    """
+    return first + (last - first) * progress
+
+
+def siblings(tracklets: Tracklets, owner: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Another tracklet of the same known polyp, evenly among them; itself where there is none.
+
+    Args:
+        tracklets: The t tracklets.
+        owner: (b,) int, rows of them.
+        rng: Source of randomness.
+
+    Returns:
+        (b,) int64, rows of them.
+    """
+    alone = -1 - np.arange(len(tracklets.known))
+    polyp = np.where(tracklets.known, tracklets.polyps, alone)  # t
+    order = np.argsort(polyp, kind="stable")  # t
+    start = np.searchsorted(polyp[order], polyp[owner], side="left")  # b
+    stop = np.searchsorted(polyp[order], polyp[owner], side="right")
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    others = stop - start - 1
+    drawn = start + np.floor(rng.random(len(owner)) * others).astype(np.int64)
+    drawn = drawn + (drawn >= place[owner])  # skips the tracklet itself
+    return np.asarray(np.where(others > 0, order[np.minimum(drawn, stop - 1)], owner))
+
+
+@dataclass(frozen=True)
+class PolypParts:
+    """As `TrackletParts`, but a growing share of pairs is of two tracklets of the polyp.
+
+    With probability alpha a pair comes from one tracklet, else one part from each of two
+    tracklets of its polyp; alpha falls in a straight line over the epochs. A tracklet whose
+    polyp is unknown or has no other gives both parts itself. An epoch is that of
+    `TrackletParts`.
+
+    Attributes:
+        kind: Discriminates the ways of drawing bags in a recipe's JSON.
+        longest: Largest stride within a part, in crops.
+        alpha_first: Share of pairs from one tracklet at the start.
+        alpha_last: Share at the end.
+    """
+
+    kind: Literal["polyp_parts"] = "polyp_parts"
+    longest: int = 4
+    alpha_first: float = 1.0
+    alpha_last: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_stride(self.longest)
+        for name in ("alpha_first", "alpha_last"):
+            value = getattr(self, name)
+            PolyplinkError.unless(
+                0.0 <= value <= 1.0, f"bags.{name} is {value}", "give one from 0 to 1"
+            )
+
+    def draw(
+        self, data: FragmentSet, progress: float, size: int, rng: np.random.Generator
+    ) -> EpochBags:
+        """The pairs of an epoch (see `BagSampler`)."""
+        return self._at(linear_alpha(progress, self.alpha_first, self.alpha_last), data, rng)
+
+    def _at(self, alpha: float, data: FragmentSet, rng: np.random.Generator) -> EpochBags:
+        n, length = data.rows.shape
+        tracklets = data.tracklets
+        owner = draw_tracklets(tracklets.count, n, rng)  # n
+        other = np.where(rng.random(n) < alpha, owner, siblings(tracklets, owner, rng))
+        both = two_parts(tracklets.count[owner], length, self.longest, rng)  # n 2 s
+        apart = np.stack(
+            [one_part(tracklets.count[t], length, self.longest, rng) for t in (owner, other)],
+            axis=1,
+        )  # n 2 s
+        same = owner == other
+        places = np.where(same[:, None, None], both, apart)
+        first = np.stack([tracklets.first[owner], tracklets.first[other]], axis=1)  # n 2
+        clips = (first[:, :, None] + places).reshape(-1, length)
+        return EpochBags(clips, pair_bags(~same | (tracklets.count[owner] > 1)), {"alpha": alpha})
+
+    def draw_validation(
+        self, data: FragmentSet, tau: float, size: int, rng: np.random.Generator
+    ) -> EpochBags:
+        """Half of the pairs from one tracklet, in every epoch (see `BagSampler`)."""
+        return self._at(0.5, data, rng)

@@ -1,0 +1,205 @@
+"""Pairs of SFE, MVE and TPC: distances, placements and shares are what the papers say."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import chisquare, norm
+
+from polyplink.core.errors import PolyplinkError
+from polyplink.learn.bags import rng_of
+from polyplink.learn.pairs import (
+    FramePairs,
+    PolypParts,
+    TrackletParts,
+    check_stride,
+    draw_strides,
+    draw_tracklets,
+    gaussian_partner,
+    linear_alpha,
+    one_part,
+    siblings,
+    two_parts,
+    uniform_partner,
+)
+from tests.learn.sets import bare_set
+
+
+@pytest.mark.parametrize(("place", "count"), [(0, 12), (5, 12), (11, 12)])
+@pytest.mark.parametrize("deviation", [0.7, 3.0, 30.0])
+def test_distances_follow_the_gaussian(place: int, count: int, deviation: float) -> None:
+    n = 20_000
+    drawn = gaussian_partner(np.full(n, place), np.full(n, count), deviation, rng_of(1))
+    steps = np.arange(count) - place
+    p = norm.cdf(steps + 0.5, scale=deviation) - norm.cdf(steps - 0.5, scale=deviation)
+    p[place] = 0
+    expected = n * p / p.sum()
+    observed = np.bincount(drawn, minlength=count).astype(float)
+    assert observed[place] == 0
+    many = expected >= 5
+    observed = np.append(observed[many], observed[~many].sum())
+    expected = np.append(expected[many], expected[~many].sum())
+    keep = expected > 1e-9
+    assert chisquare(observed[keep], expected[keep]).pvalue > 1e-3
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 40), st.integers(0, 39)), min_size=1, max_size=30),
+    st.sampled_from([1e-3, 0.5, 30.0, 1e6]),
+)
+def test_the_other_frame_is_another_of_the_same_tracklet(
+    rows: list[tuple[int, int]], deviation: float
+) -> None:
+    count = np.array([c for c, _ in rows])
+    place = np.array([i % c for c, i in rows])
+    for drawn in (
+        gaussian_partner(place, count, deviation, rng_of(2)),
+        uniform_partner(place, count, max(int(deviation), 1), rng_of(2)),
+    ):
+        assert ((drawn >= 0) & (drawn < count)).all()
+        assert ((drawn != place) == (count > 1)).all()
+
+
+def test_the_uniform_window_is_uniform() -> None:
+    drawn = uniform_partner(np.full(30_000, 2), np.full(30_000, 20), 5, rng_of(3))
+    observed = np.bincount(drawn, minlength=8)
+    assert observed[[0, 1, 3, 4, 5, 6, 7]].sum() == 30_000
+    assert chisquare(observed[[0, 1, 3, 4, 5, 6, 7]]).pvalue > 1e-3
+
+
+def test_every_fragment_gives_the_first_frame_of_one_pair() -> None:
+    data = bare_set([30, 9, 50, 1], [0, 0, 1, 2], fragment=1)
+    for sampler in (FramePairs(), FramePairs(distance="uniform", window=2)):
+        drawn = sampler.draw(data, 0.0, 8, rng_of(0))
+        assert drawn.clips.shape == (2 * 90, 1)
+        assert sorted(drawn.clips[drawn.bags.members[:, 0], 0]) == list(range(90))
+        alone = ~drawn.bags.valid[:, 1]
+        assert drawn.clips[drawn.bags.members[alone, 0], 0].tolist() == [89]
+
+
+def test_distances_are_in_frames_whatever_the_stride() -> None:
+    far = []
+    for stride in (1, 4):
+        data = bare_set([4000 // stride], [0], fragment=1, stride=stride)
+        clips = FramePairs().draw(data, 0.0, 8, rng_of(0)).clips.reshape(-1, 2)
+        far.append(np.std(np.diff(clips, axis=1) * stride))
+    assert far == pytest.approx([30, 30], rel=0.1)
+
+
+def test_fields_without_sense_are_refused() -> None:
+    with pytest.raises(PolyplinkError, match=r"bags\.deviation is 0"):
+        FramePairs(deviation=0.0)
+    with pytest.raises(PolyplinkError, match=r"bags\.window is 0"):
+        FramePairs(window=0)
+
+
+counts = st.lists(st.integers(1, 90), min_size=1, max_size=20).map(np.array)
+
+
+@given(counts, st.integers(1, 9), st.integers(1, 4))
+def test_parts_share_no_crop_and_keep_one_stride(count: np.ndarray, s: int, longest: int) -> None:
+    places = two_parts(count, s, longest, rng_of(0))
+    assert ((places >= 0) & (places < count[:, None, None])).all()
+    for m, (first, second) in zip(count, places, strict=True):
+        if m >= 2:
+            assert first.max() < second.min()
+        if m >= 2 * s and s > 1:
+            steps = {*np.diff(first), *np.diff(second)}
+            assert len(steps) == 1
+            assert 1 <= steps.pop() <= longest
+    single = one_part(count, s, longest, rng_of(0))
+    assert ((single >= 0) & (single < count[:, None])).all()
+
+
+def test_longer_strides_are_likelier_among_those_that_fit() -> None:
+    n = 20_000
+    drawn = draw_strides(np.full(n, 100), 8, 2, 4, rng_of(1))
+    assert chisquare(np.bincount(drawn)[1:], n * np.arange(1, 5) / 10).pvalue > 1e-3
+    short = draw_strides(np.full(n, 31), 8, 2, 4, rng_of(1))  # 2 x 15 crops at stride 2
+    assert chisquare(np.bincount(short)[1:], n * np.arange(1, 3) / 3).pvalue > 1e-3
+    assert set(draw_strides(np.array([15, 2]), 8, 2, 4, rng_of(1))) == {0}
+
+
+def test_all_placements_are_equally_likely() -> None:
+    places = two_parts(np.full(30_000, 8), 3, 1, rng_of(2))  # two parts of 3 in 8: 6 ways
+    ways, observed = np.unique(places[:, :, 0], axis=0, return_counts=True)
+    assert len(ways) == 6
+    assert chisquare(observed).pvalue > 1e-3
+
+
+def test_tracklets_come_in_proportion_to_the_root_of_their_length() -> None:
+    count = np.array([1, 4, 9, 100, 400])
+    expected = 1000 * np.sqrt(count) / np.sqrt(count).sum()
+    observed = np.bincount(draw_tracklets(count, 1000, rng_of(0)), minlength=5)
+    assert (np.abs(observed - expected) < 1).all()
+    mean = np.mean(
+        [np.bincount(draw_tracklets(count, 7, rng_of(s)), minlength=5) for s in range(3000)], 0
+    )
+    assert mean == pytest.approx(expected * 7 / 1000, rel=0.1)
+
+
+def test_an_epoch_has_as_many_pairs_as_fragments() -> None:
+    data = bare_set([30, 9, 50, 4], [0, 0, 1, 2])
+    drawn = TrackletParts().draw(data, 0.0, 8, rng_of(0))
+    assert drawn.bags.members.shape == (len(data), 2)
+    assert drawn.clips.shape == (2 * len(data), 4)
+    owner = data.tracklet_of[drawn.clips[:, 0]]
+    assert (owner[0::2] == owner[1::2]).all()
+    assert set(owner) == {0, 1, 2, 3}
+
+
+def test_a_stride_below_one_is_refused() -> None:
+    with pytest.raises(PolyplinkError, match=r"bags\.longest is 0"):
+        TrackletParts(longest=0)
+    check_stride(1)
+
+
+DATA = bare_set(
+    [40, 40, 40, 40, 40, 40], [0, 0, 0, 1, 2, 2], known=[True, True, True, True, False, False]
+)
+
+
+def from_one_tracklet(progress: float, sampler: PolypParts | None = None) -> np.ndarray:
+    """(pairs, 2) tracklets of both views, over many epochs."""
+    owners = []
+    for seed in range(60):
+        drawn = (sampler or PolypParts()).draw(DATA, progress, 8, rng_of(seed))
+        owners.append(DATA.tracklet_of[drawn.clips[:, 0]].reshape(-1, 2))
+    return np.concatenate(owners)
+
+
+def test_alpha_falls_in_a_straight_line() -> None:
+    assert [linear_alpha(p, 1.0, 0.0) for p in (0.0, 0.25, 1.0)] == [1.0, 0.75, 0.0]
+    assert PolypParts().draw(DATA, 0.4, 8, rng_of(0)).figures == pytest.approx({"alpha": 0.6})
+
+
+@pytest.mark.parametrize(("progress", "share"), [(0.0, 1.0), (0.3, 0.7), (0.9999, 0.0)])
+def test_so_many_pairs_come_from_one_tracklet(progress: float, share: float) -> None:
+    pairs = from_one_tracklet(progress)
+    several = pairs[pairs[:, 0] < 3]  # the polyp with three tracklets
+    same = (several[:, 0] == several[:, 1]).mean()
+    assert same == pytest.approx(share, abs=0.04)
+    lone = pairs[pairs[:, 0] >= 3]  # one tracklet, or unknown
+    assert (lone[:, 0] == lone[:, 1]).all()
+
+
+def test_siblings_are_the_others_evenly() -> None:
+    owner = np.zeros(9000, np.int64)
+    drawn = np.bincount(siblings(DATA.tracklets, owner, rng_of(0)), minlength=6)
+    assert drawn.tolist()[:1] + drawn.tolist()[3:] == [0, 0, 0, 0]
+    assert abs(drawn[1] - 4500) < 200
+    each = np.arange(6)
+    assert siblings(DATA.tracklets, each, rng_of(1))[3:].tolist() == [3, 4, 5]
+
+
+def test_validation_is_as_hard_in_every_epoch() -> None:
+    one, two = (PolypParts().draw_validation(DATA, 3.0, 8, rng_of(5)) for _ in range(2))
+    assert (one.clips == two.clips).all()
+    assert one.figures == {"alpha": 0.5}
+
+
+def test_shares_beyond_one_are_refused() -> None:
+    with pytest.raises(PolyplinkError, match=r"bags\.alpha_first is 2"):
+        PolypParts(alpha_first=2.0)
+    with pytest.raises(PolyplinkError, match=r"bags\.longest is 0"):
+        PolypParts(longest=0)
