@@ -5,33 +5,10 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 from polyplink.associate.clusterers import Threshold
 from polyplink.associate.similarity import unit_rows
 from polyplink.evaluate.counting import count_procedure
-from polyplink.evaluate.figures import counting_figures, reid_rows, retrieval_figures
-from polyplink.evaluate.retrieval import retrieve
-from polyplink.evaluate.samples import Samples
+from polyplink.evaluate.figures import counting_figures, reid_rows
 from tests.evaluate.made import made
 
 SETTINGS = (Threshold(0.1), Threshold(0.5), Threshold(0.9))
-
-
-def test_retrieval_rows_are_means_of_their_procedure() -> None:
-    vectors, samples, _ = made(unknown=3, noise=2.0)
-    found = retrieve(vectors, samples)
-    figures = retrieval_figures(found, samples)
-    for place, row in enumerate(figures.procedures):
-        own = found.valid & (samples.procedure == place)
-        assert row.procedure == samples.procedures[place]
-        assert row.queries == own.sum()
-        assert row.mean_ap == pytest.approx(found.ap[own].mean())
-        assert row.hr1 == pytest.approx(found.hit1[own].mean())
-        assert row.hr5 == pytest.approx(found.hit5[own].mean())
-    assert (figures.queries, figures.unlabelled) == (found.valid.sum(), 3)
-
-
-def test_a_procedure_without_a_query_has_no_figure() -> None:
-    samples = Samples.of(["a", "b", "c"], ["v", "v", "w"], ["p", "p", "q"], [0, 1, 0])
-    figures = retrieval_figures(retrieve(np.eye(3), samples), samples)
-    assert (figures.procedures[1].queries, figures.procedures[1].mean_ap) == (0, None)
-    assert figures.unmatched == 1
 
 
 def test_counting_figures_name_the_settings_that_were_chosen() -> None:

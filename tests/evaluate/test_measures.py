@@ -4,30 +4,10 @@ import pytest
 from polyplink.evaluate.choosing import leave_one_out, summarise
 from polyplink.evaluate.counting import count_procedure
 from polyplink.evaluate.intervals import draw_weights
-from polyplink.evaluate.measures import counting_measures, reid_measures, retrieval_measures
+from polyplink.evaluate.measures import counting_measures, reid_measures
 from polyplink.evaluate.reid import reidentify
-from polyplink.evaluate.retrieval import retrieve
 from polyplink.evaluate.samples import Samples
 from tests.evaluate.made import ends, made
-
-
-def test_retrieval_is_the_mean_over_all_queries() -> None:
-    vectors, samples, _ = made(unknown=3, noise=2.0)
-    found = retrieve(vectors, samples)
-    measures = retrieval_measures(found, samples, draw_weights(4, resamples=100))
-    assert measures["mAP"].value == pytest.approx(found.mean_ap)
-    assert measures["HR@1"].value == pytest.approx(found.hr1)
-    assert measures["HR@5"].value == pytest.approx(found.hr5)
-    low, high = ends(measures["mAP"].figure())
-    assert low < found.ap[found.valid].mean() < high
-
-
-def test_a_procedure_without_a_query_is_no_unit() -> None:
-    samples = Samples.of(["a", "b", "c"], ["v", "v", "w"], ["p", "p", "q"], [0, 1, 0])
-    found = retrieve(np.eye(3), samples)
-    interval = retrieval_measures(found, samples, draw_weights(2, resamples=10))["mAP"].figure()
-    assert interval.n == 1
-    assert interval.low is None
 
 
 def test_reid_is_exact_with_an_interval_around_it() -> None:

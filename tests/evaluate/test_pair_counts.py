@@ -4,8 +4,8 @@ import pytest
 import polyplink.evaluate.pair_counts as module
 from polyplink.associate.similarity import cosines, unit_rows
 from polyplink.evaluate.pair_counts import Grouped, count_others, pair_rows
-from polyplink.evaluate.placing import Levels
 from polyplink.evaluate.samples import Samples
+from polyplink.evaluate.score_bins import Levels
 from tests.evaluate.made import made
 
 

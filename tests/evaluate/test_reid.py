@@ -2,16 +2,25 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 import polyplink.evaluate.pair_counts as module
+from polyplink.associate.similarity import unit_rows
+from polyplink.core._torchvision import heal_torchvision
 from polyplink.core.errors import PolyplinkError
-from polyplink.evaluate.reid import auroc_aupr, bin_edges, reidentify
+from polyplink.evaluate.reid import auroc_aupr, bin_edges, published_reid, reidentify, squashed
 from polyplink.evaluate.samples import Samples
 from tests.evaluate.binned import binned_auroc_aupr
 from tests.evaluate.made import made
+
+heal_torchvision()
+from torchmetrics.functional.classification import (  # noqa: E402
+    binary_auroc,
+    binary_average_precision,
+)
 
 SCORES = st.lists(st.integers(-4, 4).map(float), min_size=1, max_size=20)
 
@@ -132,3 +141,33 @@ def test_vectors_must_match_the_samples() -> None:
     _, samples, _ = made()
     with pytest.raises(PolyplinkError, match="2 vectors for 30 tracklets"):
         reidentify(np.eye(2), samples)
+
+
+@settings(deadline=None, max_examples=15)
+@given(st.integers(0, 1000), st.integers(0, 4))
+def test_reid_as_published_is_that_of_torchmetrics(seed: int, unknown: int) -> None:
+    vectors, samples, _ = made(seed, unknown, 3.0)
+    known = np.flatnonzero(samples.known)
+    i, j = np.tril_indices(known.size, -1)
+    i, j = known[i], known[j]
+    unit = unit_rows(vectors)
+    scores = torch.from_numpy((unit[i] * unit[j]).sum(axis=1)).float().sigmoid()
+    same = torch.from_numpy(samples.polyp[i] == samples.polyp[j]).int()
+    found = published_reid(vectors, samples)
+    assert found is not None
+    assert found[0] == pytest.approx(float(binary_auroc(scores, same)), abs=1e-5)
+    assert found[1] == pytest.approx(float(binary_average_precision(scores, same)), abs=1e-5)
+
+
+def test_without_a_pair_of_each_kind_there_is_none() -> None:
+    one = Samples.of(["a", "b"], ["v", "v"], ["p", "p"], [0, 1])
+    two = Samples.of(["a", "b"], ["v", "v"], ["p", "q"], [0, 1])
+    assert published_reid(np.eye(2), one) is None
+    assert published_reid(np.eye(2), two) is None
+
+
+def test_the_sigmoid_is_single_precision() -> None:
+    scores = np.linspace(-1, 1, 9)
+    expected = torch.sigmoid(torch.from_numpy(scores).float()).numpy()
+    np.testing.assert_allclose(squashed(scores), expected, atol=1e-7)
+    assert squashed(np.array([0.5]))[0] == squashed(np.array([0.5 + 1e-9]))[0]

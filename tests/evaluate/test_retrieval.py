@@ -1,97 +1,231 @@
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from polyplink.associate.similarity import cosines, unit_rows
+from polyplink.core._torchvision import heal_torchvision
 from polyplink.core.errors import PolyplinkError
+from polyplink.evaluate.intervals import draw_weights
+from polyplink.evaluate.ranking import exact_cosine, rank_matches, tolerance
 from polyplink.evaluate.reid import reidentify
-from polyplink.evaluate.retrieval import average_precision, match_ranks, retrieve
+from polyplink.evaluate.retrieval import (
+    RETRIEVAL,
+    Retrieval,
+    query_table,
+    retrieval_figures,
+    retrieval_measures,
+    retrieve,
+)
 from polyplink.evaluate.samples import Samples
-from tests.evaluate.made import made
+from tests.evaluate.made import ends, made
 
-# Few different scores, so that ties are the rule.
-GALLERY = st.lists(st.tuples(st.integers(-3, 3), st.booleans()), min_size=1, max_size=15)
+heal_torchvision()
+from torchmetrics.retrieval import RetrievalHitRate, RetrievalMAP  # noqa: E402
 
 
-def naive_order(scores: list[float], match: list[bool]) -> list[bool]:
-    """Matches and non-matches, best first, non-matches first among equals."""
+def naive_ranks(scores: np.ndarray, match: np.ndarray) -> list[int]:
+    """Ranks of the matches after a sort, non-matches first among equals."""
     order = sorted(range(len(scores)), key=lambda i: (-scores[i], match[i]))
-    return [match[i] for i in order]
+    return [rank for rank, i in enumerate(order, start=1) if match[i]]
 
 
-def naive_ap(ordered: list[bool]) -> float:
-    found, total = 0, 0.0
-    for rank, is_match in enumerate(ordered, start=1):
-        if is_match:
-            found += 1
-            total += found / rank
-    return total / found
+def naive_precision(ranks: list[int]) -> float:
+    return float(np.mean([place / rank for place, rank in enumerate(ranks, start=1)]))
 
 
-@settings(deadline=None)
-@given(GALLERY)
-def test_ranks_and_precision_equal_a_naive_sort(gallery: list[tuple[int, bool]]) -> None:
-    scores = [float(score) for score, _ in gallery]
-    match = [is_match for _, is_match in gallery]
-    ordered = naive_order(scores, match)
-    ranks = match_ranks(np.array(scores), np.array(match))
-    assert ranks.tolist() == [rank for rank, hit in enumerate(ordered, start=1) if hit]
-    if any(match):
-        assert average_precision(ranks) == pytest.approx(naive_ap(ordered), abs=1e-12)
-
-
-@pytest.mark.parametrize("block", [1, 7, 512])
-def test_retrieval_equals_a_naive_double_loop(block: int) -> None:
-    vectors, samples, names = made(unknown=5, noise=2.0)
-    found = retrieve(vectors, samples, block=block)
-    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    valid = []
-    for i, name in enumerate(names):
-        others = [j for j in range(len(names)) if j != i and names[j] is not None]
-        match = [names[j] == name for j in others]
-        valid.append(name is not None and any(match))
-        if not valid[i]:
-            assert np.isnan(found.ap[i])
+def assert_naive(found: Retrieval, unit: np.ndarray, samples: Samples) -> None:
+    """Every field against one query at a time, all its scores in double precision."""
+    scores = cosines(unit, unit)
+    known = np.flatnonzero(samples.known)
+    for row in range(len(unit)):
+        others = known[known != row]
+        match = samples.polyp[others] == samples.polyp[row]
+        if not samples.known[row] or not others.size:
+            assert (found.nearest[row], found.best_rank[row]) == (-1, 0)
+            assert np.isnan(found.nearest_similarity[row])
             continue
-        ordered = naive_order([float(unit[i] @ unit[j]) for j in others], match)
-        assert found.ap[i] == pytest.approx(naive_ap(ordered), abs=1e-12)
-        assert found.hit1[i] == ordered[0]
-        assert found.hit5[i] == any(ordered[:5])
-    np.testing.assert_array_equal(found.valid, valid)
-    assert found.unlabelled == 5
-    assert found.mean_ap == pytest.approx(found.ap[valid].mean())
-    assert found.hr1 == pytest.approx(found.hit1[valid].mean())
-    assert found.hr5 == pytest.approx(found.hit5[valid].mean())
-    assert 0.2 < found.ap[valid].mean() < 0.95  # neither trivial nor hopeless
+        assert found.nearest[row] == others[scores[row, others].argmax()]
+        assert found.nearest_similarity[row] == pytest.approx(scores[row, others].max(), abs=2e-12)
+        assert found.matches[row] == match.sum()
+        if not match.any():
+            assert (found.best_rank[row], found.best_rank_without_own[row]) == (0, 0)
+            assert np.isnan([found.ap[row], found.published_ap[row]]).all()
+            continue
+        ranks = naive_ranks(scores[row, others], match)
+        assert found.best_rank[row] == ranks[0]
+        assert found.ap[row] == pytest.approx(naive_precision(ranks), abs=1e-12)
+        kept = ranks[: int((scores[row, others[match]] > 0).sum())]
+        published = naive_precision(kept) if kept else 0.0
+        assert found.published_ap[row] == pytest.approx(published, abs=1e-12)
+        elsewhere = match | (samples.procedure[others] != samples.procedure[row])
+        ranks = naive_ranks(scores[row, others[elsewhere]], match[elsewhere])
+        assert found.best_rank_without_own[row] == ranks[0]
+        assert found.ap_without_own[row] == pytest.approx(naive_precision(ranks), abs=1e-12)
 
 
-def test_scores_below_zero_count_too() -> None:
-    samples = Samples.of(["a", "b", "c"], ["v"] * 3, ["p", "p", "q"], [0, 0, 0])
-    found = retrieve([[1.0, 0.0], [-1.0, 0.1], [0.0, 1.0]], samples)
-    np.testing.assert_allclose(found.ap[:2], [0.5, 0.5])
-    assert found.unmatched == 1
+@settings(deadline=None, max_examples=30)
+@given(st.integers(0, 1000), st.integers(0, 5), st.integers(1, 40), st.integers(1, 3))
+def test_retrieval_equals_one_query_at_a_time(
+    seed: int, unknown: int, block: int, threads: int
+) -> None:
+    vectors, samples, _ = made(seed, unknown, 3.0)
+    found = retrieve(vectors, samples, block=block, threads=threads)
+    assert_naive(found, unit_rows(vectors), samples)
+    assert found.unlabelled == unknown
+    known = samples.known & ~found.valid
+    assert found.unmatched == known.sum()
+    assert found.mean_ap == pytest.approx(found.ap[found.valid].mean())
+    assert found.hit_rate(5) == pytest.approx((found.best_rank[found.valid] <= 5).mean())
 
 
-def test_without_any_match_there_is_no_figure() -> None:
+@settings(deadline=None, max_examples=30)
+@given(st.integers(0, 1000), st.integers(1, 6), st.integers(1, 50))
+def test_repeated_vectors_tie_whatever_their_block(seed: int, few: int, block: int) -> None:
+    """Products of equal rows differ in their last bits from block to block."""
+    rng = np.random.default_rng(seed)
+    vectors = rng.normal(size=(few, 33))[rng.integers(0, few, 40)]
+    polyp = rng.integers(0, 9, 40)
+    samples = Samples.of(
+        [f"t{i}" for i in range(40)],
+        [f"v{p % 3}" for p in polyp],
+        [str(p) for p in polyp],
+        np.linspace(0, 1, 40),
+    )
+    assert_naive(retrieve(vectors, samples, block=block, threads=2), unit_rows(vectors), samples)
+
+
+def test_collapsed_vectors_are_chance() -> None:
+    _, samples, _ = made()
+    collapsed = np.tile(np.random.default_rng(0).normal(size=33), (30, 1))
+    found = retrieve(collapsed, samples)
+    others = [30 - 1 - m for m in found.matches[found.valid]]
+    np.testing.assert_array_equal(found.best_rank[found.valid], np.array(others) + 1)
+    assert reidentify(collapsed, samples).auroc == 0.5
+
+
+def test_scores_nearer_than_float32_can_tell_are_told_apart() -> None:
+    """Directions that differ by 1e-9: in float32 all cosines are one."""
+    rng = np.random.default_rng(1)
+    unit = unit_rows(rng.normal(size=64) + 1e-4 * rng.normal(size=(30, 64)))
+    narrow = unit.astype(np.float32)
+    assert len(np.unique((narrow @ narrow.T).round(6))) == 1
+    _, samples, _ = made()
+    found = retrieve(unit, samples)
+    assert_naive(found, unit, samples)
+    assert len(np.unique(found.best_rank)) > 3
+
+
+@pytest.mark.parametrize("width", [3, 256, 2048])
+def test_float32_errs_less_than_the_tolerance(width: int) -> None:
+    unit = unit_rows(np.random.default_rng(2).normal(size=(200, width)))
+    narrow = unit.astype(np.float32)
+    assert np.abs(narrow @ narrow.T - unit @ unit.T).max() < tolerance(width)
+    found = [[exact_cosine(a, b) for b in unit[:20]] for a in unit[:20]]
+    np.testing.assert_allclose(found, cosines(unit[:20], unit[:20]), rtol=0, atol=1.1e-12)
+
+
+def test_nothing_has_no_match() -> None:
+    nothing = np.zeros(0, dtype=np.int64)
+    assert rank_matches(np.zeros((0, 3)), nothing, nothing).rank.size == 0
     samples = Samples.of(["a", "b"], ["v"] * 2, ["p", "q"], [0, 0])
     found = retrieve(np.eye(2), samples)
-    assert (found.mean_ap, found.hr1, found.hr5, found.unmatched) == (None, None, None, 2)
+    assert (found.mean_ap, found.hit_rate(1), found.unmatched) == (None, None, 2)
+    assert query_table(found, samples).height == 0
+    alone = retrieve(np.ones((1, 2)), samples.take(np.array([0])))
+    assert (alone.nearest.tolist(), alone.best_rank.tolist()) == ([-1], [0])
 
 
 def test_vectors_must_match_the_samples() -> None:
-    _, samples, _ = made()
     with pytest.raises(PolyplinkError, match="2 vectors for 30 tracklets"):
-        retrieve(np.eye(2), samples)
+        retrieve(np.eye(2), made()[1])
 
 
-def test_equal_vectors_tie_whatever_the_block() -> None:
-    """Repeated rows, whose products differ in their last bits by place, must tie exactly."""
-    rng = np.random.default_rng(0)
-    vectors = rng.normal(size=(5, 33))[rng.integers(0, 5, 40)]
-    polyps = [str(p) for p in rng.integers(0, 4, 40)]
-    samples = Samples.of([f"t{i}" for i in range(40)], ["v"] * 40, polyps, np.linspace(0, 1, 40))
-    found = [retrieve(vectors, samples, block=size).ap for size in (1, 7, 512)]
-    np.testing.assert_array_equal(found[0], found[1])
-    np.testing.assert_array_equal(found[0], found[2])
-    collapsed = np.tile(rng.normal(size=33), (40, 1))
-    assert reidentify(collapsed, samples).auroc == 0.5
+@settings(deadline=None, max_examples=15)
+@given(st.integers(0, 1000), st.integers(0, 4), st.floats(0.5, 6))
+def test_figures_as_published_are_those_of_torchmetrics(
+    seed: int, unknown: int, noise: float
+) -> None:
+    vectors, samples, _ = made(seed, unknown, noise)
+    unit = torch.from_numpy(unit_rows(vectors))
+    known = np.flatnonzero(samples.known)
+    same = torch.from_numpy(samples.polyp[:, None] == samples.polyp[None, :])
+    parts = []
+    for row in known:
+        others = torch.from_numpy(known[known != row])
+        if same[row, others].any():
+            scores = unit[others] @ unit[row]
+            parts.append((scores, same[row, others], torch.full((len(others),), int(row))))
+    preds, target, index = (torch.cat(part) for part in zip(*parts, strict=True))
+    theirs: dict[str, torch.nn.Module] = {"mAP (as published)": RetrievalMAP()}
+    theirs |= {f"HR@{k}": RetrievalHitRate(top_k=k) for k in (1, 5)}
+    weights = draw_weights(len(samples.procedures), resamples=5)
+    ours = retrieval_measures(retrieve(vectors, samples), samples, weights)
+    for name, metric in theirs.items():
+        expected = float(metric(preds, target, indexes=index))
+        assert ours[name].value == pytest.approx(expected, abs=1e-6)
+
+
+def test_matches_that_point_away_count_in_exact_figures_alone() -> None:
+    vectors, samples, _ = made(3, noise=6.0)
+    weights = draw_weights(4, resamples=5)
+    found = retrieval_measures(retrieve(vectors, samples), samples, weights)
+    exact, published = found["mAP"].value, found["mAP (as published)"].value
+    assert exact is not None
+    assert published is not None
+    assert published > exact + 0.01
+
+
+def test_measures_are_means_over_queries_and_procedures_are_drawn() -> None:
+    vectors, samples, _ = made(2, 3, noise=3.0)
+    found, weights = retrieve(vectors, samples), draw_weights(4, resamples=50)
+    names = [*RETRIEVAL, *(f"{name} (without own)" for name in RETRIEVAL)]
+    measures = retrieval_measures(found, samples, weights, names)
+    assert list(measures) == names
+    drawn = weights[7][samples.procedure][found.valid]  # times that each query is drawn
+    for name, values in (
+        ("mAP", found.ap),
+        ("HR@1", found.best_rank <= 1),
+        ("HR@5", found.best_rank <= 5),
+        ("mAP (without own)", found.ap_without_own),
+        ("HR@1 (without own)", found.best_rank_without_own <= 1),
+        ("HR@5 (without own)", found.best_rank_without_own <= 5),
+    ):
+        mine = values[found.valid]
+        assert measures[name].value == pytest.approx(mine.mean())
+        assert measures[name].resampled[7] == pytest.approx(np.average(mine, weights=drawn))
+        low, high = ends(measures[name].figure())
+        assert low <= mine.mean() <= high
+    rows = retrieval_figures(found, samples)
+    assert rows.queries == found.valid.sum()
+    own = found.valid & (samples.procedure == 2)
+    assert rows.procedures[2].queries == own.sum()
+    assert rows.procedures[2].mean_ap == pytest.approx(found.ap[own].mean())
+    assert rows.procedures[2].hr1 == pytest.approx((found.best_rank[own] <= 1).mean())
+
+
+def test_a_procedure_without_a_query_is_no_unit() -> None:
+    samples = Samples.of(["a", "b", "c"], ["v", "v", "w"], ["p", "p", "q"], [0, 1, 0])
+    found = retrieve(np.eye(3), samples)
+    figure = retrieval_measures(found, samples, draw_weights(2, resamples=10))["mAP"].figure()
+    assert (figure.n, figure.low) == (1, None)
+    rows = retrieval_figures(found, samples)
+    assert (rows.procedures[1].queries, rows.procedures[1].mean_ap, rows.unmatched) == (0, None, 1)
+
+
+def test_a_row_of_the_table_is_a_query() -> None:
+    vectors, samples, _ = made(unknown=3, noise=2.0)
+    found = retrieve(vectors, samples)
+    table = query_table(found, samples)
+    assert table.height == found.valid.sum()
+    assert table["average_precision"].mean() == pytest.approx(found.mean_ap)
+    assert (
+        table["average_precision_as_published"].to_list()
+        == found.published_ap[found.valid].tolist()
+    )
+    assert (table["hit_1"] == (table["best_match_rank"] <= 1)).all()
+    assert (table["hit_5"] == (table["best_match_rank"] <= 5)).all()
+    assert (table["nearest_is_match"] == table["hit_1"]).all()
+    assert set(table["nearest"]) <= set(samples.tracklet_ids)
+    assert set(table["procedure_id"]) <= set(samples.procedures)

@@ -8,7 +8,7 @@ from polyplink.associate import cosine
 from polyplink.bench.harness import BenchResult, against, best_of, growth
 from polyplink.bench.made import made_tracklets
 from polyplink.evaluate import Samples, draw_weights, reidentify, resample_reid, retrieve
-from polyplink.evaluate.measures import retrieval_measures
+from polyplink.evaluate.retrieval import retrieval_measures
 
 RESAMPLES = 10_000
 TRACKLETS = 736  # of 19 procedures, as in the evaluation part of REAL-Colon

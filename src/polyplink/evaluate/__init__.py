@@ -16,11 +16,8 @@ from polyplink.evaluate.counting import ProcedureCounts, count_procedure
 from polyplink.evaluate.figures import (
     CountingFigures,
     ReidRow,
-    RetrievalFigures,
-    RetrievalRow,
     counting_figures,
     reid_rows,
-    retrieval_figures,
 )
 from polyplink.evaluate.intervals import (
     Figure,
@@ -34,11 +31,17 @@ from polyplink.evaluate.measures import (
     Measures,
     counting_measures,
     reid_measures,
-    retrieval_measures,
 )
 from polyplink.evaluate.pair_counts import PairCounts
 from polyplink.evaluate.reid import Reid, auroc_aupr, reidentify
-from polyplink.evaluate.retrieval import Retrieval, retrieve
+from polyplink.evaluate.retrieval import (
+    Retrieval,
+    RetrievalFigures,
+    RetrievalRow,
+    retrieval_figures,
+    retrieval_measures,
+    retrieve,
+)
 from polyplink.evaluate.samples import Samples
 from polyplink.evaluate.tasks import (
     EncoderFigures,

@@ -20,46 +20,8 @@ from polyplink.evaluate.choosing import (
     summarise,
 )
 from polyplink.evaluate.counting import ProcedureCounts
-from polyplink.evaluate.measures import query_sums
 from polyplink.evaluate.reid import reidentify
-from polyplink.evaluate.retrieval import Retrieval
 from polyplink.evaluate.samples import Samples
-
-
-@dataclass(frozen=True)
-class RetrievalRow:
-    """Retrieval of one procedure's queries; None where it has no query with a match.
-
-    Attributes:
-        procedure: Its name.
-        queries: Its queries with a match.
-        mean_ap: Mean average precision of those.
-        hr1: Share with a match at rank 1.
-        hr5: Share with a match in the first 5 ranks.
-    """
-
-    procedure: str
-    queries: int
-    mean_ap: float | None
-    hr1: float | None
-    hr5: float | None
-
-
-@dataclass(frozen=True)
-class RetrievalFigures:
-    """What retrieval rests on; its figures are in `measures`.
-
-    Attributes:
-        queries: Queries with a match.
-        unmatched: Tracklets left out because nothing matches them.
-        unlabelled: Tracklets left out because their polyp is unknown.
-        procedures: One row per procedure.
-    """
-
-    queries: int
-    unmatched: int
-    unlabelled: int
-    procedures: tuple[RetrievalRow, ...]
 
 
 @dataclass(frozen=True)
@@ -101,24 +63,6 @@ class CountingFigures:
     chosen: Choice
     setting: Setting
     as_chosen: Summary
-
-
-def retrieval_figures(retrieval: Retrieval, samples: Samples) -> RetrievalFigures:
-    """Count queries, and average each procedure's own."""
-    values = (retrieval.ap, retrieval.hit1, retrieval.hit5)
-    sums = [query_sums(found, retrieval, samples) for found in values]
-    queries = query_sums(retrieval.valid, retrieval, samples)
-    rows = []
-    for place, name in enumerate(samples.procedures):
-        many = int(queries[place])
-        means = [float(s[place] / many) if many else None for s in sums]
-        rows.append(RetrievalRow(name, many, *means))
-    return RetrievalFigures(
-        queries=int(queries.sum()),
-        unmatched=retrieval.unmatched,
-        unlabelled=retrieval.unlabelled,
-        procedures=tuple(rows),
-    )
 
 
 def reid_rows(unit: Reals, samples: Samples) -> tuple[ReidRow, ...]:

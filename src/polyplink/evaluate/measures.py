@@ -15,7 +15,6 @@ from polyplink.evaluate.choosing import Fold
 from polyplink.evaluate.clinic import Clinic
 from polyplink.evaluate.intervals import Resampled, Weights, resample_reid, resampled_mean
 from polyplink.evaluate.reid import Reid
-from polyplink.evaluate.retrieval import Retrieval
 from polyplink.evaluate.samples import Samples
 
 Reals = npt.NDArray[np.float64]
@@ -23,33 +22,6 @@ Measures = dict[str, Resampled]
 
 PUBLISHED = "(as published)"
 OVER_ALL = ("FR", "count error", "exact")  # the rest is over procedures with two polyps or more
-
-
-def query_sums(values: npt.ArrayLike, retrieval: Retrieval, samples: Samples) -> Reals:
-    """Sum of the valid queries' values in every procedure (procedures,)."""
-    valid = retrieval.valid
-    sums = np.zeros(len(samples.procedures))
-    np.add.at(sums, samples.procedure[valid], np.asarray(values, dtype=np.float64)[valid])
-    return sums
-
-
-def retrieval_measures(retrieval: Retrieval, samples: Samples, weights: Weights) -> Measures:
-    """MAP, HR@1 and HR@5 over all queries, for draws (r, procedures)."""
-    queries = query_sums(retrieval.valid, retrieval, samples)
-    values = {"mAP": retrieval.ap, "HR@1": retrieval.hit1, "HR@5": retrieval.hit5}
-    return {
-        name: resampled_mean(query_sums(found, retrieval, samples), queries, weights)
-        for name, found in values.items()
-    }
-
-
-def published_measures(
-    retrieval: Retrieval, published: Reals, samples: Samples, weights: Weights
-) -> Measures:
-    """MAP as published, over the same queries as the exact one, for draws (r, procedures)."""
-    queries = query_sums(retrieval.valid, retrieval, samples)
-    sums = query_sums(published, retrieval, samples)
-    return {f"mAP {PUBLISHED}": resampled_mean(sums, queries, weights)}
 
 
 def reid_measures(reid: Reid, samples: Samples, weights: Weights) -> Measures:

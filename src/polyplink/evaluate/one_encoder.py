@@ -17,21 +17,23 @@ from polyplink.evaluate.counting_task import (
     counted_scenes,
     fold_rows,
 )
-from polyplink.evaluate.figures import reid_rows, retrieval_figures
+from polyplink.evaluate.figures import reid_rows
 from polyplink.evaluate.intervals import draw_weights
 from polyplink.evaluate.measures import (
     Measures,
     counting_measures,
-    published_measures,
     published_reid_measures,
     reid_measures,
-    retrieval_measures,
 )
 from polyplink.evaluate.operating_curve import curve_table, operating_curve
-from polyplink.evaluate.published import published_precision, published_reid
-from polyplink.evaluate.queries import nearest, query_table, retrieve_without_own
-from polyplink.evaluate.reid import reidentify
-from polyplink.evaluate.retrieval import retrieve
+from polyplink.evaluate.reid import published_reid, reidentify
+from polyplink.evaluate.retrieval import (
+    RETRIEVAL,
+    query_table,
+    retrieval_figures,
+    retrieval_measures,
+    retrieve,
+)
 from polyplink.evaluate.samples import Samples
 from polyplink.evaluate.tracking_table import TrackingTruth
 from polyplink.evaluate.tracking_task import (
@@ -75,17 +77,14 @@ class Done:
 
 
 def _retrieval(done: Done, unit: Reals, samples: Samples, settings: EvaluationSettings) -> None:
-    weights = _weights(len(samples.procedures), settings)
     found = retrieve(unit, samples)
-    published = published_precision(unit, samples, found)
-    done.measures |= retrieval_measures(found, samples, weights)
-    done.measures |= published_measures(found, published, samples, weights)
+    names = [*RETRIEVAL, "mAP (as published)"]
     if settings.without_own:
-        without = retrieval_measures(retrieve_without_own(unit, samples), samples, weights)
-        done.measures |= {f"{name} (without own)": value for name, value in without.items()}
+        names += [f"{name} (without own)" for name in RETRIEVAL]
+    weights = _weights(len(samples.procedures), settings)
+    done.measures |= retrieval_measures(found, samples, weights, names)
     done.parts["retrieval"] = retrieval_figures(found, samples)
-    table = query_table(samples, found, nearest(unit, samples), published)
-    done.tables["queries"] = [table]
+    done.tables["queries"] = [query_table(found, samples)]
 
 
 def _reid(done: Done, unit: Reals, samples: Samples, settings: EvaluationSettings) -> None:

@@ -12,10 +12,10 @@ import numpy.typing as npt
 
 from polyplink.associate.similarity import cosines
 from polyplink.core.compiled import njit
-from polyplink.evaluate.exact import own_cosines
-from polyplink.evaluate.placing import Levels, Table, tally
+from polyplink.evaluate.parallel import parallel
+from polyplink.evaluate.ranking import exact_cosine
 from polyplink.evaluate.samples import Samples
-from polyplink.evaluate.side_by_side import side_by_side
+from polyplink.evaluate.score_bins import Levels, Table, tally
 
 Reals = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
@@ -92,7 +92,27 @@ class Grouped:
 
         n, step = len(self.rows), PICKED * every
         columns = np.arange(n)
-        return np.concatenate(side_by_side(work, range(0, n, step), threads))
+        return np.concatenate(parallel(work, range(0, n, step), threads))
+
+
+@njit(error_model="numpy")
+def own_cosines(rows: Reals, stop: Counts) -> Reals:
+    """Cosines (p,) of every row with those after it in its group, row by row.
+
+    Args:
+        rows: Rows of length 1 (n, d), those of a group side by side.
+        stop: One past the last row of each row's group (n,).
+    """
+    pairs = 0
+    for i in range(len(rows)):
+        pairs += stop[i] - i - 1
+    found = np.empty(pairs)
+    place = 0
+    for i in range(len(rows)):
+        for j in range(i + 1, stop[i]):
+            found[place] = exact_cosine(rows[i], rows[j])
+            place += 1
+    return found
 
 
 def pair_rows(procedures: int) -> Counts:
@@ -146,7 +166,7 @@ def count_others(
                     _count(scores, (i, j), layout, levels.table, (records, bins))
         return records[:, 1:3]
 
-    counted = np.sum(side_by_side(work, _jobs(grouped), threads), axis=0).astype(np.int64)
+    counted = np.sum(parallel(work, _jobs(grouped), threads), axis=0).astype(np.int64)
     return counted[:, 0], counted[:, 1], bins.astype(np.int64)
 
 

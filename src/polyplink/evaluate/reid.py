@@ -6,21 +6,22 @@ no N x N matrix is ever held. Binned counts per procedure and pair of procedures
 the figures, so that a bootstrap over procedures needs no similarity again.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from polyplink.associate.similarity import unit_rows
+from polyplink.associate.similarity import cosines, unit_rows
 from polyplink.core.errors import PolyplinkError
 from polyplink.evaluate.pair_counts import Grouped, PairCounts, count_others
-from polyplink.evaluate.placing import Levels
 from polyplink.evaluate.samples import Samples
+from polyplink.evaluate.score_bins import Levels
 
 Reals = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
 
+ROWS = 1024  # rows of a block of similarities
 SAMPLED = 1_000_000  # negatives, about: enough to place the edges of bins
 
 
@@ -142,3 +143,35 @@ def reidentify(
     counts = PairCounts(edges, own, others, first, second)
     auroc, aupr = _figures(positive, levels.values, around, tied)
     return Reid(auroc, aupr, positive.size, negatives, samples.unlabelled, counts)
+
+
+def squashed(scores: Reals) -> Reals:
+    """Sigmoid in single precision, of any shape."""
+    narrow = scores.astype(np.float32)
+    return np.asarray(np.float32(1) / (np.float32(1) + np.exp(-narrow)), dtype=np.float64)
+
+
+def _pairs(unit: Reals, samples: Samples) -> Iterator[tuple[Reals, Reals]]:
+    """Squashed scores of the pairs i < j of one polyp and of two, block by block."""
+    known = np.flatnonzero(samples.known)
+    for start in range(0, known.size, ROWS):
+        rows = known[start : start + ROWS]
+        scores = squashed(cosines(unit[rows], unit[known]))
+        same = samples.polyp[rows][:, None] == samples.polyp[known][None, :]
+        later = rows[:, None] < known[None, :]
+        yield scores[same & later], scores[~same & later]
+
+
+def published_reid(vectors: npt.ArrayLike, samples: Samples) -> tuple[float, float] | None:
+    """AUROC and AUPR of similarities after the sigmoid, or None without pairs of both kinds.
+
+    Args:
+        vectors: Embeddings (n, d) of the samples.
+        samples: Whose they are.
+    """
+    blocks = list(_pairs(unit_rows(vectors), samples))
+    positive = np.concatenate([np.zeros(0), *(block[0] for block in blocks)])
+    negative = np.concatenate([np.zeros(0), *(block[1] for block in blocks)])
+    if not positive.size or not negative.size:
+        return None
+    return auroc_aupr(positive, [negative])

@@ -1,81 +1,77 @@
 """Retrieval: which other views look most like this one? mAP, HR@1 and HR@5, exact.
 
 Every tracklet of the test procedures queries all others; similarity is the cosine. Average
-precision is the mean over a query's matches of the precision at their ranks. Figures come from
-ranks, found by counting larger scores, a block of similarities at a time.
+precision is the mean over a query's matches of the precision at their ranks. All figures come from
+one ranking:
+
+- exact: all matches, whatever their similarity.
+- as published: torchmetrics (1.9) drops matches whose similarity is 0 or below, so that on raw
+  cosines, as the programs of NTSSL give them, a query's hardest matches do not count.
+- without own: the other polyps of the query's procedure are left out of its gallery, because views
+  of one procedure share light, camera and preparation, and look alike for that alone.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
 from polyplink.associate.similarity import unit_rows
 from polyplink.core.errors import PolyplinkError
-from polyplink.evaluate.overtaking import BLOCK, precision_and_best
+from polyplink.evaluate.intervals import Resampled, Weights, resampled_mean
+from polyplink.evaluate.ranking import BLOCK, rank_matches
 from polyplink.evaluate.samples import Samples
 
 Reals = npt.NDArray[np.float64]
+Codes = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
-
-
-def match_ranks(scores: Reals, match: Mask) -> npt.NDArray[np.int64]:
-    """Ranks of a query's matches in its gallery, from 1, rising.
-
-    Ties count against the query: a match ranks behind every non-match of the same score.
-
-    Args:
-        scores: Similarity of every gallery item to the query (g,).
-        match: Whether the item is a match (g,).
-
-    Returns:
-        Ranks (m,) of the m matches.
-    """
-    matches = np.sort(scores[match])[::-1]  # (m,) falling
-    others = np.sort(scores[~match])  # (g - m,) rising
-    ahead = others.size - np.searchsorted(others, matches, side="left")  # others with s >= match
-    return np.arange(1, matches.size + 1) + ahead
-
-
-def average_precision(ranks: npt.NDArray[np.int64]) -> float:
-    """Mean of the precision at the ranks (m,) of all m matches, m > 0."""
-    return float((np.arange(1, ranks.size + 1) / ranks).mean())
 
 
 @dataclass(frozen=True)
 class Retrieval:
-    """Retrieval figures per query; the rows are those of the samples.
+    """Retrieval figures per query; the rows are those of the n samples.
 
     Attributes:
-        ap: Average precision (n,), NaN where not valid.
-        hit1: Whether the best-ranked item is a match (n,).
-        hit5: Whether a match is among the best five (n,).
-        valid: Whether the tracklet is a query: its polyp is known and has another tracklet (n,).
+        ap: Average precision (n,), NaN where the tracklet is no valid query.
+        best_rank: Rank of the best match (n,), from 1, ties counting against it; 0: no match.
+        matches: Other tracklets of the same polyp (n,).
+        published_ap: Average precision without the matches of similarity 0 or below (n,); 0 where
+            a query has no other.
+        ap_without_own: Average precision without the other polyps of the procedure (n,).
+        best_rank_without_own: Rank of the best match there (n,).
+        nearest: The most similar other tracklet of known polyp (n,); -1 where there is none.
+        nearest_similarity: Its cosine (n,), NaN where there is none.
         unmatched: Tracklets of known polyp left out because nothing matches them.
         unlabelled: Tracklets left out, as query and gallery, because their polyp is unknown.
     """
 
     ap: Reals
-    hit1: Mask
-    hit5: Mask
-    valid: Mask
+    best_rank: Codes
+    matches: Codes
+    published_ap: Reals
+    ap_without_own: Reals
+    best_rank_without_own: Codes
+    nearest: Codes
+    nearest_similarity: Reals
     unmatched: int
     unlabelled: int
+
+    @property
+    def valid(self) -> Mask:
+        """Whether the tracklet is a query: its polyp is known and has another tracklet (n,)."""
+        return self.best_rank > 0
 
     @property
     def mean_ap(self) -> float | None:
         """MAP over the valid queries, or None if there is none."""
         return float(self.ap[self.valid].mean()) if self.valid.any() else None
 
-    @property
-    def hr1(self) -> float | None:
-        """HR@1 over the valid queries, or None if there is none."""
-        return float(self.hit1[self.valid].mean()) if self.valid.any() else None
-
-    @property
-    def hr5(self) -> float | None:
-        """HR@5 over the valid queries, or None if there is none."""
-        return float(self.hit5[self.valid].mean()) if self.valid.any() else None
+    def hit_rate(self, k: int) -> float | None:
+        """Share of the valid queries with a match in the first k ranks, or None without any."""
+        best = self.best_rank[self.valid]
+        return float((best <= k).mean()) if best.size else None
 
 
 def retrieve(
@@ -85,24 +81,190 @@ def retrieve(
 
     Args:
         vectors: Embeddings (n, d) of the samples.
-        samples: Whose they are.
+        samples: Whose they are; those of unknown polyp are no query and in no gallery.
         block: Rows and columns of the similarities that a thread holds in memory at a time.
         threads: How many; None for one a core. The result is the same.
 
     Raises:
         PolyplinkError: If there is not one vector per sample, or a vector is zero or not finite.
+
+    Example:
+        >>> samples = Samples.of("abc", ["v", "v", "w"], ["p", "p", "q"], [0, 0.5, 0])
+        >>> found = retrieve([[1, 0], [0.6, 0.8], [0.8, 0.6]], samples)
+        >>> found.mean_ap, found.hit_rate(1), found.hit_rate(5)
+        (0.5, 0.0, 1.0)
     """
     unit = unit_rows(vectors)  # (n, d)
     n = len(samples.tracklet_ids)
     if len(unit) != n:
         raise PolyplinkError(f"{len(unit)} vectors for {n} tracklets", "give one per tracklet")
-    ap = np.full(n, np.nan)
-    best = np.zeros(n, dtype=np.int64)
-    gallery = np.flatnonzero(samples.known)
-    ap[gallery], best[gallery] = precision_and_best(
-        unit[gallery], samples.polyp[gallery], block=block, threads=threads
+    known = np.flatnonzero(samples.known)
+    found = rank_matches(
+        unit[known],
+        samples.polyp[known],
+        samples.procedure[known],
+        block=block,
+        threads=threads,
     )
-    valid = best > 0
-    hit1, hit5 = valid & (best <= 1), valid & (best <= 5)
-    unmatched = int((samples.known & ~valid).sum())
-    return Retrieval(ap, hit1, hit5, valid, unmatched, samples.unlabelled)
+    query, first = known[found.query], found.place == 1  # m
+    matches = np.bincount(query, minlength=n)
+    rank, rank_without = found.rank, found.rank_without_own
+
+    def precision(ranks: Codes, kept: Mask | slice = slice(None)) -> Reals:
+        """Mean of place / rank over each query's matches, those alone that are kept (n,)."""
+        of = query[kept]
+        sums = np.bincount(of, (found.place / ranks)[kept], minlength=n)
+        mean = sums / np.maximum(np.bincount(of, minlength=n), 1)
+        return np.where(matches > 0, mean, np.nan)
+
+    def best(ranks: Codes) -> Codes:
+        ranked = np.zeros(n, dtype=np.int64)
+        ranked[query[first]] = ranks[first]
+        return ranked
+
+    nearest, similarity = np.full(n, -1), np.full(n, np.nan)
+    some = found.nearest >= 0
+    nearest[known[some]] = known[found.nearest[some]]
+    similarity[known] = found.nearest_similarity
+    return Retrieval(
+        ap=precision(rank),
+        best_rank=best(rank),
+        matches=matches,
+        published_ap=precision(rank, found.similarity > 0),
+        ap_without_own=precision(rank_without),
+        best_rank_without_own=best(rank_without),
+        nearest=nearest,
+        nearest_similarity=similarity,
+        unmatched=int((samples.known & (matches == 0)).sum()),
+        unlabelled=samples.unlabelled,
+    )
+
+
+def _sums(values: npt.ArrayLike, retrieval: Retrieval, samples: Samples) -> Reals:
+    """Sum of the valid queries' values in every procedure (procedures,)."""
+    valid = retrieval.valid
+    sums = np.zeros(len(samples.procedures))
+    np.add.at(sums, samples.procedure[valid], np.asarray(values, dtype=np.float64)[valid])
+    return sums
+
+
+RETRIEVAL = ("mAP", "HR@1", "HR@5")
+
+
+def retrieval_measures(
+    retrieval: Retrieval,
+    samples: Samples,
+    weights: Weights,
+    names: Iterable[str] = (*RETRIEVAL, "mAP (as published)"),
+) -> dict[str, Resampled]:
+    """Figures over all queries with their resamples over procedures.
+
+    Args:
+        retrieval: What `retrieve` found.
+        samples: The tracklets.
+        weights: Draws (r, procedures).
+        names: "mAP", "HR@1", "HR@5", "mAP (as published)", and the first three with
+            " (without own)".
+    """
+    queries = _sums(retrieval.valid, retrieval, samples)
+    values = {
+        "mAP": retrieval.ap,
+        "HR@1": retrieval.best_rank <= 1,
+        "HR@5": retrieval.best_rank <= 5,
+        "mAP (as published)": retrieval.published_ap,
+        "mAP (without own)": retrieval.ap_without_own,
+        "HR@1 (without own)": retrieval.best_rank_without_own <= 1,
+        "HR@5 (without own)": retrieval.best_rank_without_own <= 5,
+    }
+    return {
+        name: resampled_mean(_sums(values[name], retrieval, samples), queries, weights)
+        for name in names
+    }
+
+
+@dataclass(frozen=True)
+class RetrievalRow:
+    """Retrieval of one procedure's queries; None where it has no query with a match.
+
+    Attributes:
+        procedure: Its name.
+        queries: Its queries with a match.
+        mean_ap: Mean average precision of those.
+        hr1: Share with a match at rank 1.
+        hr5: Share with a match in the first 5 ranks.
+    """
+
+    procedure: str
+    queries: int
+    mean_ap: float | None
+    hr1: float | None
+    hr5: float | None
+
+
+@dataclass(frozen=True)
+class RetrievalFigures:
+    """What retrieval rests on.
+
+    Attributes:
+        queries: Queries with a match.
+        unmatched: Tracklets left out because nothing matches them.
+        unlabelled: Tracklets left out because their polyp is unknown.
+        procedures: One row per procedure.
+    """
+
+    queries: int
+    unmatched: int
+    unlabelled: int
+    procedures: tuple[RetrievalRow, ...]
+
+
+def retrieval_figures(retrieval: Retrieval, samples: Samples) -> RetrievalFigures:
+    """Count queries, and average each procedure's own."""
+    values = (retrieval.ap, retrieval.best_rank <= 1, retrieval.best_rank <= 5)
+    sums = [_sums(found, retrieval, samples) for found in values]
+    queries = _sums(retrieval.valid, retrieval, samples)
+    rows = []
+    for place, name in enumerate(samples.procedures):
+        many = int(queries[place])
+        means = [float(s[place] / many) if many else None for s in sums]
+        rows.append(RetrievalRow(name, many, *means))
+    return RetrievalFigures(
+        queries=int(queries.sum()),
+        unmatched=retrieval.unmatched,
+        unlabelled=retrieval.unlabelled,
+        procedures=tuple(rows),
+    )
+
+
+def query_table(retrieval: Retrieval, samples: Samples) -> pl.DataFrame:
+    """One row per query: its figures, its best match's rank, and what came first.
+
+    Args:
+        retrieval: What `retrieve` found.
+        samples: The tracklets.
+
+    Returns:
+        tracklet_id, procedure_id, matches, average_precision, average_precision_as_published,
+        hit_1, hit_5, best_match_rank, nearest, nearest_similarity, nearest_is_match; a row for
+        every tracklet with a match, in the order of the samples.
+    """
+    rows = np.flatnonzero(retrieval.valid)
+    nearest = retrieval.nearest[rows]
+    ids = pl.Series(samples.tracklet_ids, dtype=pl.String)
+    return pl.DataFrame(
+        {
+            "tracklet_id": ids.gather(rows),
+            "procedure_id": pl.Series(samples.procedures, dtype=pl.String).gather(
+                samples.procedure[rows]
+            ),
+            "matches": retrieval.matches[rows],
+            "average_precision": retrieval.ap[rows],
+            "average_precision_as_published": retrieval.published_ap[rows],
+            "hit_1": retrieval.best_rank[rows] <= 1,
+            "hit_5": retrieval.best_rank[rows] <= 5,
+            "best_match_rank": retrieval.best_rank[rows],
+            "nearest": ids.gather(nearest),
+            "nearest_similarity": retrieval.nearest_similarity[rows],
+            "nearest_is_match": samples.polyp[nearest] == samples.polyp[rows],
+        }
+    )

@@ -15,9 +15,10 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.evaluate.alike import no_different
 from polyplink.evaluate.asked import EvaluationSettings, Facts, check_tasks
 from polyplink.evaluate.clinic import Clinic
-from polyplink.evaluate.figures import CountingFigures, ReidRow, RetrievalFigures
+from polyplink.evaluate.figures import CountingFigures, ReidRow
 from polyplink.evaluate.intervals import Figure
 from polyplink.evaluate.one_encoder import Done, Work, evaluate_one
+from polyplink.evaluate.retrieval import RetrievalFigures
 from polyplink.evaluate.samples import Samples
 from polyplink.evaluate.tracking_task import TrackingFigures
 

@@ -14,8 +14,7 @@ from polyplink.associate.similarity import unit_rows
 from polyplink.core.artefacts import RunRecord
 from polyplink.core.errors import PolyplinkError, find_named
 from polyplink.encoders import read_record, weights_path
-from polyplink.evaluate import Samples, count_procedure
-from polyplink.evaluate.queries import nearest
+from polyplink.evaluate import Samples, count_procedure, retrieve
 from polyplink.jobs.embedding import kept, prepare_part
 from polyplink.jobs.evaluation import find_grid, samples_of
 from polyplink.jobs.progress import Progress, counter, silent
@@ -148,8 +147,8 @@ def recall_at(vectors: np.ndarray, samples: Samples, most: int = NEAREST) -> np.
     Raises:
         PolyplinkError: If no tracklet has a match.
     """
-    found = nearest(vectors, samples)
-    ranks = found.best_rank[found.best_rank > 0]
+    found = retrieve(vectors, samples)
+    ranks = found.best_rank[found.valid]
     PolyplinkError.unless(
         bool(ranks.size),
         "no tracklet has another of its polyp, so that recall is undefined",

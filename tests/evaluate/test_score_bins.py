@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from polyplink.evaluate.placing import Levels, tally
+from polyplink.evaluate.score_bins import Levels, tally
 
 SCORES = st.lists(st.integers(-9, 9).map(lambda v: round(v / 9, 12)), min_size=1, max_size=30)
 

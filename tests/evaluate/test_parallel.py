@@ -4,7 +4,7 @@ from collections.abc import Iterator
 import pytest
 from threadpoolctl import threadpool_info  # type: ignore[import-untyped]
 
-from polyplink.evaluate.side_by_side import side_by_side
+from polyplink.evaluate.parallel import parallel
 
 
 def blas_threads() -> set[int]:
@@ -13,7 +13,7 @@ def blas_threads() -> set[int]:
 
 @pytest.mark.parametrize("threads", [1, 2, 5, None])
 def test_every_job_is_done_once(threads: int | None) -> None:
-    parts = side_by_side(list, range(100), threads)
+    parts = parallel(list, range(100), threads)
     assert sorted(job for part in parts for job in part) == list(range(100))
     assert len(parts) >= 1
     assert threads is None or len(parts) == threads
@@ -25,21 +25,21 @@ def test_no_more_threads_than_jobs() -> None:
     def work(jobs: Iterator[int]) -> list[int]:
         return [job + both.wait(timeout=60) * 0 for job in jobs]
 
-    assert sorted(side_by_side(work, [3, 4], 8)) == [[3], [4]]
+    assert sorted(parallel(work, [3, 4], 8)) == [[3], [4]]
 
 
 def test_nothing_to_do_gives_one_result() -> None:
-    assert side_by_side(list, [], 4) == [[]]
+    assert parallel(list, [], 4) == [[]]
 
 
 def test_blas_has_one_thread_meanwhile() -> None:
     before = blas_threads()
-    assert side_by_side(lambda jobs: [blas_threads() for _ in jobs], [0], 1) == [[{1}]]
+    assert parallel(lambda jobs: [blas_threads() for _ in jobs], [0], 1) == [[{1}]]
     assert blas_threads() == before
 
 
 def test_what_goes_wrong_in_a_thread_is_raised() -> None:
     before = blas_threads()
     with pytest.raises(ZeroDivisionError):
-        side_by_side(lambda jobs: [1 / job for job in jobs], [1, 0, 2], 2)
+        parallel(lambda jobs: [1 / job for job in jobs], [1, 0, 2], 2)
     assert blas_threads() == before

@@ -32,7 +32,7 @@ def _drawn(waiting: "SimpleQueue[Job]") -> Iterator[Job]:
             return
 
 
-def side_by_side(
+def parallel(
     work: Callable[[Iterator[Job]], Result], jobs: Iterable[Job], threads: int | None = None
 ) -> list[Result]:
     """Call `work` once in every thread; which jobs a call draws is chance.
