@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from tests.app.calls import assert_refused, polyplink
-from tests.encoders.published import caformer_shapes, golden_state
+from tests.encoders.checkpoints import caformer_shapes, golden_state
 
 
 @pytest.fixture(autouse=True)

@@ -1,112 +1,210 @@
-"""Embedding whole tracklets of any length."""
+"""Embedding tracklets and fragments; devices and precision; the table of vectors."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import nn
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.encoders import (
-    EncoderConfig,
+    AnyEncoderConfig,
+    Embeddings,
     NetworkEmbedder,
-    TrackletEncoder,
     colour_histogram,
     embed,
+    embed_fragments,
+    fragment_table,
+    memory_suffices,
+    pick_device,
+    place,
+    precision,
+    read_embeddings,
+    write_embeddings,
 )
 from polyplink.encoders.embed import equal_groups, length_groups
-from polyplink.tracklets import PrepareSettings, prepare
-from tests.encoders.small import CLIPS, made
+from polyplink.tracklets import Prepared, PrepareSettings, prepare
+from tests.encoders.small import CLIPS, TRANSFORMER, crops, made
 from tests.samples import write_procedures
 
-SETTINGS = PrepareSettings(size=32, crop_factor=2.0)
+CPU = torch.device("cpu")
 
 
-def network() -> TrackletEncoder:
-    torch.manual_seed(0)
-    return TrackletEncoder(
-        EncoderConfig(frame_encoder="timm:test_resnet", width=16, layers=1, heads=2, feedforward=16)
-    )
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
+    settings = PrepareSettings(size=16, crop_factor=2.0, stride=1)
+    folder = write_procedures(tmp_path_factory.mktemp("embed"), procedures=2, length=37)
+    return prepare(folder, settings, workers=1)
 
 
-def random_crops(n: int) -> np.ndarray:
-    return np.random.default_rng(0).integers(0, 256, (n, 32, 32, 3), dtype=np.uint8)
+def broken(crops: np.ndarray, lengths: Sequence[int]) -> np.ndarray:
+    return np.full((len(lengths), 3), np.nan, np.float32)
 
 
 @given(st.lists(st.integers(1, 50), max_size=30), st.integers(2, 100))
-def test_groups_hold_everything_once_within_the_bound(lengths: list[int], most: int) -> None:
-    groups = length_groups(lengths, most)
-    assert sorted(i for group in groups for i in group) == list(range(len(lengths)))
-    for group in groups:
+def test_groups_hold_every_tracklet_once_within_the_bound(lengths: list[int], most: int) -> None:
+    padded, equal = length_groups(lengths, most), equal_groups(lengths, most)
+    for groups in (padded, equal):
+        assert sorted(i for group in groups for i in group) == list(range(len(lengths)))
+    for group in padded:
         assert len(group) == 1 or len(group) * (1 + max(lengths[i] for i in group)) <= most
-
-
-@given(st.lists(st.integers(1, 50), max_size=30), st.integers(1, 100))
-def test_clips_of_one_length_go_together_within_the_bound(lengths: list[int], most: int) -> None:
-    groups = equal_groups(lengths, most)
-    assert sorted(i for group in groups for i in group) == list(range(len(lengths)))
-    for group in groups:
+    for group in equal:
         assert len({lengths[i] for i in group}) == 1
         assert len(group) == 1 or sum(lengths[i] for i in group) <= most
 
 
-@pytest.mark.parametrize("per_pass", [1, 7, 1000])
-def test_vectors_of_clips_are_those_of_the_encoder(per_pass: int) -> None:
-    lengths, encoder = [3, 2, 3], made(CLIPS)
-    crops = random_crops(8)
-    vectors = NetworkEmbedder(encoder, frames_per_pass=per_pass)(crops, lengths)
-    with torch.no_grad():
-        wanted = encoder(torch.from_numpy(crops), lengths).tracklet.numpy()
-    assert np.allclose(vectors, wanted, atol=1e-5)
-
-
+@torch.no_grad()
+@pytest.mark.parametrize("config", [TRANSFORMER, CLIPS], ids=["frames", "clips"])
 @pytest.mark.parametrize(("per_pass", "most"), [(1, 2), (7, 30), (1000, 10_000)])
-def test_blocks_and_groups_change_nothing(per_pass: int, most: int) -> None:
-    lengths = [5, 1, 9, 3, 9]
-    crops = random_crops(sum(lengths))
-    encoder = network().eval()
-    vectors = NetworkEmbedder(encoder, frames_per_pass=per_pass, most_tokens=most)(crops, lengths)
-    with torch.no_grad():
-        start = 0
-        for row, length in enumerate(lengths):
-            alone = encoder(torch.from_numpy(crops[start : start + length]), [length]).tracklet
-            assert np.allclose(vectors[row], alone[0].numpy(), atol=1e-5)
-            start += length
+def test_blocks_and_groups_change_nothing(
+    config: AnyEncoderConfig, per_pass: int, most: int
+) -> None:
+    lengths, encoder = [5, 2, 9, 3, 9], made(config)
+    frames = crops(sum(lengths))
+    embedder = NetworkEmbedder(encoder, frames_per_pass=per_pass, most_tokens=most)
+    vectors = embedder(frames.numpy(), lengths)
+    for vector, part in zip(vectors, torch.split(frames, lengths), strict=True):
+        alone = encoder(part, [len(part)]).tracklet
+        assert np.allclose(vector, alone[0].numpy(), atol=1e-5)
 
 
 def test_histogram_equals_a_loop() -> None:
-    lengths, crops = [2, 3], random_crops(5)
-    found = colour_histogram(crops, lengths, bins=4)
-    start = 0
-    for row, length in enumerate(lengths):
+    lengths, frames = [2, 3], crops(5).numpy()
+    found = colour_histogram(frames, lengths, bins=4)
+    for row, (start, length) in enumerate(zip([0, 2], lengths, strict=True)):
         naive = np.zeros(64)
-        for pixel in crops[start : start + length].reshape(-1, 3):
+        for pixel in frames[start : start + length].reshape(-1, 3):
             r, g, b = (int(v) * 4 // 256 for v in pixel)
             naive[r * 16 + g * 4 + b] += 1
         assert np.allclose(found[row], naive / naive.sum(), atol=1e-7)
-        start += length
 
 
-def test_a_data_set_is_embedded_in_the_order_of_its_tracklets(tmp_path: Path) -> None:
-    prepared = prepare(write_procedures(tmp_path, procedures=2), SETTINGS)
+def test_a_data_set_is_embedded_in_the_order_of_its_tracklets(prepared: Prepared) -> None:
     seen: list[tuple[int, int]] = []
-    embeddings = embed(
-        prepared, colour_histogram, "histogram", progress=lambda a, b: seen.append((a, b))
-    )
-    assert embeddings.tracklet_ids == prepared.tracklets["tracklet_id"].to_list()
+    found = embed(prepared, colour_histogram, "x", progress=lambda a, b: seen.append((a, b)))
+    assert found.tracklet_ids == prepared.tracklets["tracklet_id"].to_list()
     assert seen == [(6, 12), (12, 12)]
     row = prepared.tracklets.row(7, named=True)
     own = prepared.crops(row["procedure_id"])[row["crop_first"] :][: row["n_crops"]]
-    assert np.allclose(embeddings.vectors[7], colour_histogram(own, [row["n_crops"]])[0])
-    assert embeddings.crops_id == prepared.key
-
-
-def test_nothing_to_embed_and_broken_vectors(tmp_path: Path) -> None:
-    folder = write_procedures(tmp_path, procedures=2, views=1)
-    short = prepare(folder, PrepareSettings(size=32, min_length=99))
-    assert embed(short, colour_histogram, "x").vectors.shape == (0, 1)  # no mistake: no polyps
-    whole = prepare(folder, SETTINGS)
+    assert np.allclose(found.vectors[7], colour_histogram(own, [row["n_crops"]])[0])
+    assert found.crops_id == prepared.key
+    assert embed(prepared.select([]), colour_histogram, "x").vectors.shape == (0, 1)
     with pytest.raises(PolyplinkError, match="vector of tracklet 001-001:00000 is not finite"):
-        embed(whole, lambda crops, lengths: np.full((len(lengths), 2), np.nan), "x")
+        embed(prepared, broken, "x")
+
+
+@pytest.mark.parametrize("at_once", [1, 5, 64])
+def test_each_fragment_is_embedded_alone(prepared: Prepared, at_once: int) -> None:
+    seen: list[tuple[int, int]] = []
+    ticks = lambda a, b: seen.append((a, b))  # noqa: E731
+    found = embed_fragments(prepared, colour_histogram, "x", 8, at_once=at_once, progress=ticks)
+    table = fragment_table(prepared, 8)
+    names = table["fragment_id"].to_list()
+    assert list(found.tracklet_ids) == names
+    assert [name.split(":")[1] for name in names[3:5]] == ["00000#3", "00001#0"]
+    assert len(set(names)) == table.height == 12 * 4  # 37 // 8 of each tracklet
+    for row, vector in zip(table.iter_rows(named=True), found.vectors, strict=True):
+        first = row["crop_first"]
+        own = prepared.crops(row["procedure_id"])[first : first + 8]
+        assert np.allclose(vector, colour_histogram(np.array(own), [8])[0])
+    assert seen[-1] == (table.height, table.height)
+
+
+def test_no_fragment_and_broken_vectors_of_fragments_are_refused(prepared: Prepared) -> None:
+    with pytest.raises(PolyplinkError, match="no tracklet has 50 crops"):
+        fragment_table(prepared, 50)
+    with pytest.raises(PolyplinkError, match=r"fragment 001-001:00000#0 is not finite"):
+        embed_fragments(prepared, broken, "broken", 8)
+
+
+@pytest.mark.parametrize("n", [0, 1, 5])
+def test_the_table_of_vectors_survives_the_disk(tmp_path: Path, n: int) -> None:
+    vectors = np.random.default_rng(0).normal(size=(n, 4)).astype(np.float32)
+    ids = [f"p:{i}" for i in range(n)]
+    write_embeddings(tmp_path / "e.parquet", Embeddings(ids, vectors, "w", "c"))
+    again = read_embeddings(tmp_path / "e.parquet")
+    assert list(again.tracklet_ids) == ids
+    assert np.array_equal(again.vectors, vectors)
+    assert (again.weights_id, again.crops_id) == (("w", "c") if n else ("", ""))
+
+
+def test_wrong_tables_of_vectors_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "e.parquet"
+    with pytest.raises(PolyplinkError, match="no embeddings at"):
+        read_embeddings(path)
+    path.write_bytes(b"junk")
+    with pytest.raises(PolyplinkError, match="cannot be read"):
+        read_embeddings(path)
+    good = pl.DataFrame(
+        {"tracklet_id": ["a", "b"], "vector": [[1.0], [2.0]], "weights_id": "w", "crops_id": "c"},
+        schema_overrides={"vector": pl.Array(pl.Float32, 1)},
+    )
+    for bad, says in (
+        (good.drop("vector"), "no column vector"),
+        (good.with_columns(tracklet_id=pl.lit("a")), "'a' occurs twice"),
+        (good.with_columns(weights_id=pl.Series(["w", "v"])), "mixes several weights_id"),
+    ):
+        bad.write_parquet(path)
+        with pytest.raises(PolyplinkError, match=says):
+            read_embeddings(path)
+
+
+def test_devices_by_name() -> None:
+    assert pick_device("auto").type == ("cuda" if torch.cuda.is_available() else "cpu")
+    assert pick_device("cpu") == CPU
+    for name in ("cuda:99", "abacus"):
+        with pytest.raises(PolyplinkError, match=f"no device '{name}'"):
+            pick_device(name)
+
+
+def test_convolutions_are_placed_channels_last() -> None:
+    module = nn.Sequential(nn.Conv2d(3, 8, 3), nn.Conv3d(3, 8, 3))  # those over time have no such
+    wanted = [tensor.detach().clone() for tensor in module.parameters()]
+    assert place(module, CPU) is module
+    placed = list(module.parameters())
+    assert placed[0].is_contiguous(memory_format=torch.channels_last)
+    assert all(torch.equal(a, b) for a, b in zip(placed, wanted, strict=True))
+
+
+@torch.no_grad()
+def test_the_precision_asked_for_is_the_precision_computed() -> None:
+    a, b = torch.randn(256, 256), torch.randn(256, 256)
+    exact = (a.double() @ b.double()).float()
+    torch.set_float32_matmul_precision("medium")  # lets oneDNN round to bf16
+    try:
+        with torch.autocast("cpu", dtype=torch.bfloat16), precision(CPU):
+            assert (a @ b).dtype == torch.float32
+            torch.testing.assert_close(a @ b, exact, atol=1e-3, rtol=0)
+        assert torch.get_float32_matmul_precision() == "medium"
+    finally:
+        torch.set_float32_matmul_precision("highest")
+    with precision(CPU, "bf16"):
+        assert (a @ b).dtype == torch.bfloat16
+    if torch.cuda.is_available():
+        with precision(torch.device("cuda")):
+            assert (a.cuda() @ b.cuda()).dtype == torch.bfloat16
+    with pytest.raises(PolyplinkError, match="no precision 'int8' here; give one of: float32, bf"):
+        NetworkEmbedder(made(TRANSFORMER), compute="int8")(crops(2).numpy(), [2])
+
+
+def test_bf16_keeps_the_direction_of_vectors() -> None:
+    encoder, frames = made(TRANSFORMER), crops(6).numpy()
+    wanted = NetworkEmbedder(encoder)(frames, [2, 4])
+    found = NetworkEmbedder(encoder, compute="bf16")(frames, [2, 4])
+    assert 1e-5 < np.abs(found - wanted).max() < 0.2
+    norms = np.linalg.norm(found, axis=1) * np.linalg.norm(wanted, axis=1)
+    assert ((found * wanted).sum(axis=1) > 0.99 * norms).all()
+
+
+def test_a_failed_allocation_is_one_line_and_other_errors_pass() -> None:
+    with pytest.raises(PolyplinkError, match="the memory of cpu does"), memory_suffices(CPU):
+        torch.empty(2**60, dtype=torch.uint8)
+    with pytest.raises(PolyplinkError, match="shorter clips"), memory_suffices(CPU):
+        raise torch.OutOfMemoryError("CUDA out of memory")
+    with pytest.raises(RuntimeError, match="shapes"), memory_suffices(CPU):
+        raise RuntimeError("shapes do not fit")

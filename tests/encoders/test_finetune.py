@@ -13,7 +13,7 @@ from polyplink.encoders import (
     trainable,
 )
 from polyplink.encoders.finetune import blocks_of
-from tests.encoders.published import State
+from tests.encoders.checkpoints import State
 from tests.encoders.small import CLIPS, FRAMES, TRANSFORMER, crops, made
 
 

@@ -1,19 +1,27 @@
-"""Published files are read without running their code."""
+"""Published files: read without running their code, recognised, and renamed."""
 
-import argparse
 import os
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.encoders.published import read_published, unwrap
-from tests.encoders.published import write_endofm
+from polyplink.encoders import FoundationConfig, build_encoder, build_frame_encoder
+from polyplink.encoders.published import (
+    REFERENCES,
+    fit_published,
+    is_resnet,
+    read_published,
+    recognise,
+    unwrap,
+)
+from tests.encoders.checkpoints import State, timesformer_shapes, vit_shapes, write_endofm
 
 TENSORS = {"a": torch.arange(3.0), "b": torch.ones(2, 2)}
+PATH = Path("given.pth")
+SHALLOW = FoundationConfig(depth=1)
 
 
 class Evil:
@@ -25,7 +33,7 @@ class Evil:
 
 
 @pytest.mark.parametrize("layout", ["safetensors", "zip", "legacy"])
-def test_all_containers_are_read(tmp_path: Path, layout: str) -> None:
+def test_all_containers_are_read_and_truncated_ones_refused(tmp_path: Path, layout: str) -> None:
     path = tmp_path / "file"
     if layout == "safetensors":
         save_file(TENSORS, path)
@@ -33,18 +41,20 @@ def test_all_containers_are_read(tmp_path: Path, layout: str) -> None:
         torch.save(TENSORS, path, _use_new_zipfile_serialization=layout == "zip")
     found = unwrap(read_published(path))
     assert all(torch.equal(found[name], value) for name, value in TENSORS.items())
+    del found
+    path.write_bytes(path.read_bytes()[: path.stat().st_size * 2 // 3])
+    with pytest.raises(PolyplinkError, match="copy or download it again") as caught:
+        read_published(path)
+    assert len(str(caught.value).splitlines()) == 1
 
 
 def test_harmless_values_pass(tmp_path: Path) -> None:
     found = read_published(write_endofm(tmp_path / "endo_fm.pth", TENSORS))
     assert found["args"].arch == "timesformer"
     assert found["optimizer"]["param_groups"][0]["lr"] == pytest.approx(1e-3)
-    values = {"n": argparse.Namespace(x=np.float32(2.0)), "t": torch.ones(1)}
-    torch.save(values, tmp_path / "b.pth")
-    assert read_published(tmp_path / "b.pth")["n"].x == 2.0
 
 
-def test_code_is_run_on_the_users_word_alone(tmp_path: Path) -> None:
+def test_code_runs_only_if_the_user_trusts_it(tmp_path: Path) -> None:
     torch.save({"a": torch.ones(1), "evil": Evil(tmp_path / "made")}, tmp_path / "e.pth")
     with pytest.raises(PolyplinkError, match=r"wants to run code .*mkdir.*--trust-pickle"):
         read_published(tmp_path / "e.pth")
@@ -53,7 +63,7 @@ def test_code_is_run_on_the_users_word_alone(tmp_path: Path) -> None:
     assert (tmp_path / "made").is_dir()
 
 
-def test_files_that_are_nothing_of_the_kind(tmp_path: Path) -> None:
+def test_files_of_another_type_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "f.pth"
     with pytest.raises(PolyplinkError, match="no file"):
         read_published(path)
@@ -65,25 +75,96 @@ def test_files_that_are_nothing_of_the_kind(tmp_path: Path) -> None:
         read_published(path)
 
 
-@pytest.mark.parametrize("layout", ["safetensors", "zip", "legacy"])
-def test_truncated_files_are_one_line(tmp_path: Path, layout: str) -> None:
-    path = tmp_path / "file"
-    if layout == "safetensors":
-        save_file(TENSORS, path)
-    else:
-        torch.save(TENSORS, path, _use_new_zipfile_serialization=layout == "zip")
-    path.write_bytes(path.read_bytes()[: path.stat().st_size * 2 // 3])
-    with pytest.raises(PolyplinkError, match="truncated or broken") as caught:
-        read_published(path)
-    assert len(str(caught.value).splitlines()) == 1
-
-
-def test_wrappings_and_prefixes_come_off() -> None:
+def test_wrappings_and_prefixes_are_removed() -> None:
     inner = {"module.backbone.x": torch.ones(1), "head.y": torch.ones(1), "epoch": 3}
-    for loaded in (
-        {"teacher": inner, "student": {}},
-        {"state_dict": inner},
-        {"model": inner},
-        inner,
-    ):
+    wrapped = ({"teacher": inner, "student": {}}, {"state_dict": inner}, {"model": inner}, inner)
+    for loaded in wrapped:
         assert set(unwrap(loaded)) == {"x", "head.y"}
+
+
+def zeros(shapes: dict[str, tuple[int, ...]]) -> State:
+    return {name: torch.zeros(shape) for name, shape in shapes.items()}
+
+
+def test_endofm_is_known_by_its_time_table_and_endovit_by_its_decoder() -> None:
+    for frames, name in ((8, "endofm"), (32, "endofm-lv"), (16, None)):
+        known = recognise(zeros(timesformer_shapes(frames, 1)))
+        assert getattr(known, "name", None) == name
+    encoder = zeros(vit_shapes(1))
+    assert recognise(encoder) is None  # any ViT-B/16 looks like this
+    known = recognise(encoder | {"decoder_embed.weight": torch.zeros(1)})
+    assert getattr(known, "name", None) == "endovit"
+
+
+def test_torchvisions_backbone() -> None:
+    with torch.device("meta"):
+        model, _ = build_frame_encoder("timm:resnet50")
+    assert is_resnet(model.state_dict())
+    assert not is_resnet(zeros(vit_shapes(1)))
+
+
+def test_missing_unknown_and_reshaped_tensors_are_refused() -> None:
+    state = zeros(timesformer_shapes(8, 1))
+    assert fit_published(PATH, state, SHALLOW).name == "endofm"
+    few = {k: v for k, v in state.items() if k != "norm.bias"}
+    for bad, says in (
+        (few, "1 tensors missing, 0 unknown"),
+        (state | {"stranger": torch.zeros(1)}, "0 tensors missing, 1 unknown"),
+        (state | {"norm.bias": torch.zeros(7)}, "1 of another shape"),
+        ({"what": torch.zeros(1), "ever": torch.zeros(1)}, "no encoder .*begins with what, ever"),
+        ({}, "no tensor at all"),
+    ):
+        with pytest.raises(PolyplinkError, match=says):
+            fit_published(PATH, bad, SHALLOW)
+    with pytest.raises(PolyplinkError, match="holds 27 tensors, and Endo-FM has 247"):
+        fit_published(PATH, state)
+
+
+def checkpoint(name: str) -> State:
+    """Random values under the names of a paper's program, from the names here."""
+    torch.manual_seed(0)
+    own = build_encoder(REFERENCES[name].encoder).state_dict()
+    nesting = {"hmve": "mve.sfe.backbone.", "ta": "sfe.backbone.resnet.",
+               "tpc": "sfe.backbone.backbone."}[name]  # fmt: skip
+    layers = "mve.encoder." if name == "hmve" else "transformer_encoder."
+    found: State = {}
+    for key, value in own.items():
+        new = key.replace("frame_head.", "sfe.head.") if key.startswith("frame_head.") else key
+        if key.startswith("backbone."):
+            new = key.replace("backbone.", nesting, 1)
+        elif key.startswith("transformer."):
+            new = key.replace("transformer.", layers, 1)
+        elif name == "hmve":
+            new = f"mve.{key}"
+        found[new] = value
+    heads = {
+        "hmve": ("projector.0", "projector.2"),
+        "ta": ("head.0", "head.2", "sfe.head.0", "sfe.head.2"),
+        "tpc": (),
+    }
+    for head in heads[name]:
+        found |= {f"{head}.weight": torch.zeros(2, 2), f"{head}.bias": torch.zeros(2)}
+    return found
+
+
+@pytest.mark.parametrize("name", REFERENCES)
+def test_checkpoints_of_the_papers_programs_become_encoders(name: str, tmp_path: Path) -> None:
+    state = checkpoint(name)
+    assert name != "hmve" or len(state) == 361
+    path = tmp_path / "last.ckpt"
+    torch.save({"state_dict": state, "hyper_parameters": {"dim": 256}, "epoch": 49}, path)
+    fitted = fit_published(path, unwrap(read_published(path)))
+    assert fitted.name == name
+    torch.manual_seed(0)
+    own = build_encoder(REFERENCES[name].encoder)
+    assert set(fitted.tensors) == set(own.state_dict())
+    assert all(torch.equal(fitted.tensors[key], v) for key, v in own.state_dict().items())
+
+
+def test_extra_tensors_of_the_papers_checkpoints_are_refused() -> None:
+    state = checkpoint("hmve") | {"mve.feature_norm.weight": torch.ones(2048)}
+    with pytest.raises(PolyplinkError, match=r"holds 362 tensors, and NTSSL's .* has 361"):
+        fit_published(PATH, state)
+    state = checkpoint("ta") | {"adapter.extra": torch.ones(1)}
+    with pytest.raises(PolyplinkError, match=r"1 unknown, .* first 'adapter.extra'"):
+        fit_published(PATH, state)

@@ -1,6 +1,6 @@
-"""Weights travel with their record, and only whole."""
+"""Weights: the store, the record, loading, and starting from other weights."""
 
-import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,96 +9,216 @@ from safetensors.torch import save_file
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.encoders import (
-    EncoderConfig,
+    AnyEncoderConfig,
+    Encoder,
+    FoundationConfig,
     Seen,
-    TrackletEncoder,
     WeightsRecord,
+    build_started,
+    check_state,
+    inherited,
     load_encoder,
     read_record,
     save_weights,
     weights_path,
+    write_tensors,
 )
+from polyplink.encoders.store import check_seal, seal, store_folder, stored, stored_path
 from polyplink.tracklets import PrepareSettings
+from tests.encoders.small import CLIPS, MVE, PROJECTED, SFE, TRANSFORMER, made
 
-SMALL = EncoderConfig(
-    frame_encoder="timm:test_resnet",
-    frame_weights=Path("elsewhere.safetensors"),
-    width=16,
-    layers=1,
-    heads=2,
-    feedforward=16,
-)
 CPU = torch.device("cpu")
-
-
-def record(config: EncoderConfig = SMALL) -> WeightsRecord:
-    return WeightsRecord(
-        encoder=config,
-        prepare=PrepareSettings(size=32, crop_factor=None),
-        recipe={"name": "x"},
-        seen=Seen("key", [("d", "001-001", "p")]),
-        origin={"epoch": 3},
-        operating={"alpha": 0.5},
-    )
+SEEN = Seen("key", trained=(("set", "001-001", "p"),), datasets=("SUN",))
 
 
 @pytest.fixture
-def encoder() -> TrackletEncoder:
-    torch.manual_seed(0)
-    return TrackletEncoder(
-        EncoderConfig(frame_encoder="timm:test_resnet", width=16, layers=1, heads=2, feedforward=16)
-    )
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("POLYPLINK_HOME", str(tmp_path / "home"))
+    folder = tmp_path / "home" / "weights"
+    folder.mkdir(parents=True)
+    return folder
 
 
-def test_round_trip(tmp_path: Path, encoder: TrackletEncoder) -> None:
-    path = tmp_path / "weights.safetensors"
-    save_weights(path, encoder, record())
-    loaded = load_encoder(tmp_path, CPU)  # the folder serves as well as the file
-    assert loaded.record.encoder.frame_weights is None  # they are inside now
+def written(path: Path, config: AnyEncoderConfig, built: AnyEncoderConfig | None = None) -> Encoder:
+    """Weights of another run, with values of their own; `built` where the record is wrong."""
+    encoder = made(built or config, seed=5)
+    prepare = PrepareSettings(size=32, crop_factor=None)
+    record = WeightsRecord(config, prepare, {"name": "x"}, SEEN, {"epoch": 3}, {"alpha": 0.5})
+    save_weights(path, encoder, record)
+    return encoder
+
+
+def test_the_store_follows_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    monkeypatch.delenv("POLYPLINK_HOME", raising=False)
+    assert store_folder() == tmp_path / "polyplink" / "weights"
+    monkeypatch.delenv("XDG_DATA_HOME")
+    assert store_folder() == Path.home() / ".local/share/polyplink/weights"
+    monkeypatch.setenv("POLYPLINK_HOME", str(tmp_path / "own"))
+    assert store_folder() == tmp_path / "own" / "weights"
+    assert stored() == []
+
+
+def test_weights_are_found_by_name_and_by_run_folder(store: Path, tmp_path: Path) -> None:
+    path = stored_path("endofm")
+    path.write_bytes(b"x")
+    assert weights_path(Path("endofm")) == path == store / "endofm.safetensors"
+    assert weights_path(Path("endofm.safetensors")) == path
+    assert stored() == [path]
+    run = tmp_path / "run"
+    run.mkdir()
+    with pytest.raises(PolyplinkError, match="no weights at"):
+        weights_path(run)
+    (run / "weights.safetensors").write_bytes(b"x")
+    assert weights_path(run) == run / "weights.safetensors"
+    for name in ("", "../x", "a/b", ".hidden"):
+        with pytest.raises(PolyplinkError, match="is no name for weights"):
+            stored_path(name)
+
+
+def test_missing_known_weights_say_where_to_get_them(store: Path) -> None:
+    with pytest.raises(PolyplinkError) as caught:
+        weights_path(Path("endofm"))
+    for part in ("Endo-FM", "1H7B91Ewm4QkZRsnUk1Bn0IQch5P8C7Xl", "Apache-2.0", "weights add"):
+        assert part in str(caught.value)
+    for nothing in (Path("nothing"), Path("some/where")):
+        with pytest.raises(PolyplinkError, match=f"no weights at {nothing}"):
+            weights_path(nothing)
+
+
+def test_a_changed_file_is_noticed(store: Path) -> None:
+    path = stored_path("x")
+    path.write_bytes(b"abc")
+    check_seal(path)  # no digest beside it: nothing to compare with
+    seal(path)
+    check_seal(path)
+    path.write_bytes(b"abd")
+    with pytest.raises(PolyplinkError, match="not the file that was added"):
+        check_seal(path)
+
+
+def test_only_exactly_the_wanted_tensors_pass() -> None:
+    wanted = {"a": torch.zeros(2), "b": torch.zeros(3, 1)}
+    check_state(Path("f"), dict(wanted), wanted)
+    for state, says in (
+        ({"a": torch.zeros(2)}, "1 tensors missing, 0 unknown, 0 of another shape, first 'b'"),
+        (wanted | {"c": torch.zeros(1)}, "0 tensors missing, 1 unknown, 0 of another shape"),
+        (wanted | {"a": torch.zeros(5)}, "0 unknown, 1 of another shape, first 'a'"),
+    ):
+        with pytest.raises(PolyplinkError, match=says):
+            check_state(Path("f"), state, wanted)
+
+
+def test_a_full_disk_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(self: Path, data: bytes) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(OSError, match="No space left"):
+        write_tensors(tmp_path / "w.safetensors", {"a": torch.zeros(2)}, {})
+    assert not list(tmp_path.iterdir())
+
+
+def test_round_trip(tmp_path: Path) -> None:
+    config = replace(TRANSFORMER, frame_weights=Path("elsewhere.safetensors"))
+    encoder = written(tmp_path / "weights.safetensors", config, TRANSFORMER)
+    loaded = load_encoder(tmp_path, CPU)  # the run folder will do
+    assert loaded.record.encoder.frame_weights is None  # they are in the file now
     assert loaded.record.prepare == PrepareSettings(size=32, crop_factor=None)
     assert loaded.record.operating == {"alpha": 0.5}
     assert not loaded.encoder.training
     for key, value in encoder.state_dict().items():
         assert torch.equal(loaded.encoder.state_dict()[key], value)
-    save_weights(tmp_path / "again.safetensors", encoder, record())
+    written(tmp_path / "again.safetensors", config, TRANSFORMER)
     assert load_encoder(tmp_path / "again.safetensors", CPU).weights_id == loaded.weights_id
 
 
-def test_weights_of_another_encoder_are_refused(tmp_path: Path, encoder: TrackletEncoder) -> None:
-    wider = EncoderConfig(
-        frame_encoder="timm:test_resnet", width=32, layers=1, heads=2, feedforward=16
-    )
-    save_weights(tmp_path / "w.safetensors", encoder, record(wider))
-    with pytest.raises(PolyplinkError, match="weights of another encoder: 0 tensors missing"):
+@pytest.mark.parametrize("values", [{"width": 32}, {"frame_encoder": "timm:test_convnext"}])
+def test_weights_of_another_encoder_are_refused(tmp_path: Path, values: dict[str, object]) -> None:
+    wrong = replace(TRANSFORMER, **values)  # type: ignore[arg-type]
+    written(tmp_path / "w.safetensors", wrong, TRANSFORMER)
+    with pytest.raises(PolyplinkError, match="weights of another encoder"):
         load_encoder(tmp_path / "w.safetensors", CPU)
-    other = EncoderConfig(
-        frame_encoder="timm:test_convnext", width=16, layers=1, heads=2, feedforward=16
-    )
-    save_weights(tmp_path / "v.safetensors", encoder, record(other))
-    with pytest.raises(PolyplinkError, match="tensors missing"):
-        load_encoder(tmp_path / "v.safetensors", CPU)
 
 
-def test_files_that_are_no_weights(tmp_path: Path) -> None:
-    with pytest.raises(PolyplinkError, match="no weights at"):
-        weights_path(tmp_path)
-    (tmp_path / "a.safetensors").write_bytes(b"junk")
+def test_foundation_weights_are_loaded_strictly(tmp_path: Path) -> None:
+    path = tmp_path / "w.safetensors"
+    save_file(made(CLIPS).state_dict(), path)
+    again = made(replace(CLIPS, frame_weights=path), seed=1)
+    for name, value in made(CLIPS).state_dict().items():
+        assert torch.equal(again.state_dict()[name], value)
+    with pytest.raises(PolyplinkError, match="weights of another encoder"):
+        made(FoundationConfig("dinov3-s", depth=1, size=32, frame_weights=path))
+    path.write_bytes(b"junk")
+    with pytest.raises(PolyplinkError, match=r"is not safetensors.*weights add"):
+        made(replace(CLIPS, frame_weights=path))
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (None, "holds no polyplink record"),
+        ('{"format": 99}', "has another format of record"),
+        ("no json", r"the record of .* is broken"),
+        ("[1]", r"the record of .* is broken"),
+        ('{"format": 1}', r"the record of .* is broken"),
+        ('{"format": 1, "seen": {"trained": 3}}', r"the record of .* is broken"),
+    ],
+)
+def test_a_missing_or_broken_record_is_one_line(
+    tmp_path: Path, text: str | None, says: str
+) -> None:
+    path = tmp_path / "a.safetensors"
+    path.write_bytes(b"junk")
     with pytest.raises(PolyplinkError, match="is not safetensors"):
-        read_record(tmp_path / "a.safetensors")
-    save_file({"x": torch.zeros(1)}, tmp_path / "b.safetensors")
-    with pytest.raises(PolyplinkError, match="holds no polyplink record"):
-        read_record(tmp_path / "b.safetensors")
-    for text, says in (({"format": 99}, "another format"), ({"format": 1}, "is broken")):
-        save_file(
-            {"x": torch.zeros(1)}, tmp_path / "c.safetensors", {"polyplink": json.dumps(text)}
-        )
-        with pytest.raises(PolyplinkError, match=says):
-            read_record(tmp_path / "c.safetensors")
-
-
-@pytest.mark.parametrize("text", ["no json", "[1]", '{"format": 1, "seen": {"trained": 3}}'])
-def test_a_broken_record_is_one_line(tmp_path: Path, text: str) -> None:
-    save_file({"x": torch.zeros(1)}, tmp_path / "a.safetensors", {"polyplink": text})
-    with pytest.raises(PolyplinkError, match=r"the record of .* is broken") as caught:
-        read_record(tmp_path / "a.safetensors")
+        read_record(path)
+    save_file({"x": torch.zeros(1)}, path, {"polyplink": text} if text else None)
+    with pytest.raises(PolyplinkError, match=says) as caught:
+        read_record(path)
     assert len(str(caught.value).splitlines()) == 1
+
+
+def test_the_same_encoder_starts_where_the_other_ended(tmp_path: Path) -> None:
+    other = written(tmp_path / "weights.safetensors", TRANSFORMER)
+    config = replace(TRANSFORMER, frame_weights=Path("not-read.safetensors"))
+    started = build_started(config, tmp_path)
+    for name, value in other.state_dict().items():
+        assert torch.equal(started.state_dict()[name], value)
+    seen, ids = inherited(TRANSFORMER, tmp_path)
+    assert [tuple(row) for row in seen.trained] == [("set", "001-001", "p")]
+    assert list(seen.datasets) == ["SUN"]
+    assert len(ids["init_from"]) >= 8
+
+
+def test_without_weights_values_are_random() -> None:
+    torch.manual_seed(0)
+    plain = build_started(TRANSFORMER).state_dict()
+    assert all(torch.equal(v, plain[name]) for name, v in made(TRANSFORMER).state_dict().items())
+    assert not torch.equal(plain["adapter.weight"], made(TRANSFORMER, 1).adapter.weight)  # type: ignore[arg-type, union-attr]
+    assert inherited(TRANSFORMER, None) == (Seen(), {})
+
+
+def test_the_multi_view_encoder_starts_from_a_single_frame_encoder(tmp_path: Path) -> None:
+    path = tmp_path / "sfe.safetensors"
+    sfe = written(path, replace(PROJECTED, projector_out=MVE.width)).state_dict()
+    torch.manual_seed(0)
+    state, fresh = build_started(MVE, path).state_dict(), made(MVE).state_dict()
+    assert torch.equal(state["frame_head.2.weight"], sfe["head.2.weight"])
+    assert all(torch.equal(state[k], v) for k, v in sfe.items() if k.startswith("backbone."))
+    rest = [k for k in state if not k.startswith(("backbone.", "frame_head."))]
+    assert {"cls_token", "head.weight"} <= set(rest)
+    assert all(torch.equal(state[k], fresh[k]) for k in rest)  # as random as without weights
+
+
+def test_starting_from_weights_that_do_not_fit_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "sfe.safetensors"
+    with pytest.raises(PolyplinkError, match="no weights at"):
+        build_started(MVE, path)
+    written(path, SFE)
+    with pytest.raises(PolyplinkError, match=r"without its head; .*encoder\.vector=projected"):
+        build_started(MVE, path)
+    with pytest.raises(PolyplinkError, match="holds weights of another encoder"):
+        build_started(TRANSFORMER, path)
+    written(path, PROJECTED)
+    with pytest.raises(PolyplinkError, match=r"of another shape, first 'frame_head\.2"):
+        build_started(MVE, path)

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from polyplink.encoders.foundation.catalogue import FOUNDATION
+from polyplink.encoders.foundation import FOUNDATION
 from polyplink.jobs.reproducible import list_tables, table_state
 from polyplink.jobs.subjects import Workspace
 from polyplink.recipes.published import published

@@ -18,7 +18,7 @@ from polyplink.jobs.weights import (
     list_weights,
     show_weights,
 )
-from tests.encoders.published import caformer_shapes, golden_state
+from tests.encoders.checkpoints import caformer_shapes, golden_state
 from tests.samples import write_procedures
 
 CPU = torch.device("cpu")

@@ -10,8 +10,7 @@ import torch
 
 from polyplink.bench.harness import BenchResult, against, best_of, growth
 from polyplink.encoders import Embedder, EncoderConfig, NetworkEmbedder, TrackletEncoder
-from polyplink.encoders.export import export_frames, quantise
-from polyplink.encoders.exported import ExportedEmbedder
+from polyplink.encoders.export import ExportedEmbedder, export_frames, quantise
 from polyplink.evaluate import Samples, retrieve
 
 TRACKLETS = 16

@@ -13,7 +13,7 @@ from PIL import Image
 from torch.nn.functional import interpolate
 
 from polyplink.bench.harness import BenchResult, against, best_of, growth
-from polyplink.encoders.frames import to_pixels
+from polyplink.encoders import to_pixels
 from polyplink.simulate.crops import one_thread
 from polyplink.tracklets.crops import FrameCrops, Unreadable, cut_frame, decode
 

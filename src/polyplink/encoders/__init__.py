@@ -1,6 +1,5 @@
 """Encoders: crops of a tracklet to one vector, and weights with their record."""
 
-from polyplink.encoders.build import build_encoder, build_projector
 from polyplink.encoders.config import (
     AnyEncoderConfig,
     EncoderConfig,
@@ -8,22 +7,42 @@ from polyplink.encoders.config import (
     MveConfig,
     SfeConfig,
 )
-from polyplink.encoders.device import memory_suffices, pick_device, place, precision
-from polyplink.encoders.embed import Embedder, NetworkEmbedder, colour_histogram, embed
-from polyplink.encoders.embeddings import Embeddings, read_embeddings, write_embeddings
-from polyplink.encoders.encoder import ClipWise, Encoder, FrameWise, Tokens
+from polyplink.encoders.device import (
+    Precision,
+    default_precision,
+    memory_suffices,
+    pick_device,
+    place,
+    precision,
+)
+from polyplink.encoders.embed import (
+    Embedder,
+    Embeddings,
+    NetworkEmbedder,
+    colour_histogram,
+    embed,
+    embed_fragments,
+    fragment_table,
+    read_embeddings,
+    write_embeddings,
+)
+from polyplink.encoders.encoder import ClipWise, Encoder, FrameWise, Tokens, to_pixels
 from polyplink.encoders.finetune import FineTune, merge_adapters, trainable
-from polyplink.encoders.frames import build_frame_encoder
-from polyplink.encoders.lookup import WEIGHTS_FILE, weights_path
-from polyplink.encoders.mve import MveEncoder
-from polyplink.encoders.sfe import SfeEncoder
-from polyplink.encoders.start import build_started, inherited
-from polyplink.encoders.state import check_state, write_tensors
-from polyplink.encoders.tracklet import Projector, TrackletEncoder
+from polyplink.encoders.store import WEIGHTS_FILE, check_state, weights_path, write_tensors
+from polyplink.encoders.tracklet import (
+    MveEncoder,
+    SfeEncoder,
+    TrackletEncoder,
+    build_frame_encoder,
+)
 from polyplink.encoders.weights import (
     LoadedEncoder,
     Seen,
     WeightsRecord,
+    build_encoder,
+    build_projector,
+    build_started,
+    inherited,
     load_encoder,
     read_record,
     save_weights,
@@ -44,7 +63,7 @@ __all__ = [
     "MveConfig",
     "MveEncoder",
     "NetworkEmbedder",
-    "Projector",
+    "Precision",
     "Seen",
     "SfeConfig",
     "SfeEncoder",
@@ -57,7 +76,10 @@ __all__ = [
     "build_started",
     "check_state",
     "colour_histogram",
+    "default_precision",
     "embed",
+    "embed_fragments",
+    "fragment_table",
     "inherited",
     "load_encoder",
     "memory_suffices",
@@ -68,6 +90,7 @@ __all__ = [
     "read_embeddings",
     "read_record",
     "save_weights",
+    "to_pixels",
     "trainable",
     "weights_path",
     "write_embeddings",

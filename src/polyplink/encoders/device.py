@@ -1,9 +1,9 @@
-"""Where tensors live and in which precision a device computes."""
+"""Devices, the precision they compute in, and their memory."""
 
 import re
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any, TypeVar
+from contextlib import contextmanager
+from typing import Literal, TypeVar, get_args
 
 import torch
 from torch import nn
@@ -11,6 +11,7 @@ from torch import nn
 from polyplink.core.errors import PolyplinkError
 
 Module = TypeVar("Module", bound=nn.Module)
+Precision = Literal["float32", "bf16", "int8"]
 _SMALLER = "take a smaller one, images of fewer pixels or shorter clips, or another --device"
 
 
@@ -36,29 +37,69 @@ def pick_device(name: str = "auto") -> torch.device:
 def place(module: Module, device: torch.device) -> Module:
     """Move a model to its device, convolutions in channels_last layout; the same model."""
     module.to(device=device)
-    for tensor in module.parameters():  # those over time (rank 5) know no such layout
+    for tensor in module.parameters():  # those over time (rank 5) have no such layout
         if tensor.dim() == 4:
             tensor.data = tensor.data.contiguous(memory_format=torch.channels_last)
     return module
 
 
-def precision(device: torch.device) -> AbstractContextManager[Any]:
-    """bf16 autocast on a GPU; plain float32 on the CPU, where it must repeat bit by bit."""
-    if device.type == "cuda":
-        return torch.autocast("cuda", dtype=torch.bfloat16)
-    return nullcontext()
+def default_precision(device: torch.device) -> Precision:
+    """The precision to compute in unless told otherwise: bf16 on a GPU, float32 on a CPU.
+
+    On a CPU float32 makes results repeat bit for bit.
+    """
+    return "bf16" if device.type == "cuda" else "float32"
+
+
+def check_precision(name: str, allowed: tuple[Precision, ...] = get_args(Precision)) -> None:
+    """Refuse a precision that is unknown or that its user does not support.
+
+    Raises:
+        PolyplinkError: Naming those there are.
+    """
+    PolyplinkError.unless(
+        name in allowed, f"no precision {name!r} here", f"give one of: {', '.join(allowed)}"
+    )
+
+
+@contextmanager
+def precision(device: torch.device, name: str | None = None) -> Iterator[None]:
+    """Make torch compute in a precision, whatever its global switches say.
+
+    float32 is float32: without autocast, TF32, or matrix products that a relaxed
+    `torch.set_float32_matmul_precision` lets oneDNN compute in bf16. bf16 is autocast.
+
+    Args:
+        device: Where it computes.
+        name: "float32" or "bf16"; None for `default_precision`.
+
+    Raises:
+        PolyplinkError: If torch does not compute in that precision.
+    """
+    name = name or default_precision(device)
+    check_precision(name, ("float32", "bf16"))
+    matmul, tf32 = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
+    if name == "float32":
+        torch.set_float32_matmul_precision("highest")
+        torch.backends.cudnn.allow_tf32 = False
+    try:
+        with torch.autocast(device.type, dtype=torch.bfloat16, enabled=name == "bf16"):
+            yield
+    finally:
+        torch.set_float32_matmul_precision(matmul)
+        torch.backends.cudnn.allow_tf32 = tf32
 
 
 @contextmanager
 def memory_suffices(device: torch.device, mend: str = _SMALLER) -> Iterator[None]:
-    """Tell a lack of memory in one line.
+    """Report a failed allocation in one line.
 
     Args:
-        device: Whose memory.
+        device: The device whose memory it is.
         mend: What to do about it.
 
     Raises:
-        PolyplinkError: If torch cannot have the memory that it asks for.
+        PolyplinkError: If torch cannot allocate memory.
     """
     try:
         yield

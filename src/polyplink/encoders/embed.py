@@ -1,23 +1,98 @@
-"""One vector per tracklet, for tracklets of any length."""
+"""Embedding: crops of tracklets or fragments to one vector each, and the table of vectors."""
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
+import polars as pl
 import torch
 
-from polyplink.core.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError, first_line
+from polyplink.data import write_table
 from polyplink.encoders.device import memory_suffices, precision
-from polyplink.encoders.embeddings import Embeddings
 from polyplink.encoders.encoder import Encoder, FrameWise
-from polyplink.tracklets import Prepared
+from polyplink.tracklets import Prepared, crop_rows
 
 Embedder = Callable[[np.ndarray, Sequence[int]], np.ndarray]
 """Crops uint8 (n, h, w, 3) of tracklets of the given lengths, packed, to vectors (b, d)."""
+Progress = Callable[[int, int], None]  # done, in all
+
+
+@dataclass(frozen=True)
+class Embeddings:
+    """Vectors of tracklets.
+
+    Attributes:
+        tracklet_ids: n names, unique.
+        vectors: (n, d) float32, as the encoder gave them (not normalised).
+        weights_id: Id of the weights they came from.
+        crops_id: Key of the prepared crops they came from.
+    """
+
+    tracklet_ids: Sequence[str]
+    vectors: np.ndarray
+    weights_id: str
+    crops_id: str
+
+
+def write_embeddings(path: Path, embeddings: Embeddings) -> None:
+    """Write a Parquet table (tracklet_id, vector, weights_id, crops_id), whole or not at all."""
+    vectors = np.ascontiguousarray(embeddings.vectors, dtype=np.float32)
+    d = vectors.shape[1]
+    table = pl.DataFrame(
+        {
+            "tracklet_id": list(embeddings.tracklet_ids),
+            "vector": pl.Series(vectors.reshape(-1)).reshape((-1, d)),
+            "weights_id": [embeddings.weights_id] * len(embeddings.tracklet_ids),
+            "crops_id": [embeddings.crops_id] * len(embeddings.tracklet_ids),
+        },
+        schema_overrides={
+            "tracklet_id": pl.String,
+            "vector": pl.Array(pl.Float32, d),
+            "weights_id": pl.String,
+            "crops_id": pl.String,
+        },
+    )
+    write_table(path, table)
+
+
+def read_embeddings(path: Path) -> Embeddings:
+    """Read a table of `write_embeddings`.
+
+    Raises:
+        PolyplinkError: If the file is missing or unreadable, lacks a column, repeats a tracklet,
+            or mixes vectors of several encoders or crops.
+    """
+    if not path.is_file():
+        raise PolyplinkError(f"no embeddings at {path}", "run `polyplink embed`")
+    try:
+        table = pl.read_parquet(path)
+    except pl.exceptions.PolarsError as error:
+        raise PolyplinkError(
+            f"{path} cannot be read ({first_line(error)})", f"remove {path} and embed again"
+        ) from None
+    for column in ("tracklet_id", "vector", "weights_id", "crops_id"):
+        if column not in table.columns:
+            raise PolyplinkError(f"{path} has no column {column}", "embed again")
+    twice = table["tracklet_id"].is_duplicated().arg_true()
+    if twice.len():
+        name = table["tracklet_id"][int(twice[0])]
+        raise PolyplinkError(f"{path}: tracklet {name!r} occurs twice", "keep one row of it")
+    for column in ("weights_id", "crops_id"):
+        if table[column].n_unique() > 1:
+            raise PolyplinkError(
+                f"{path} mixes several {column}", "vectors compare only within one: embed again"
+            )
+    vectors = table["vector"].to_numpy()  # n d
+    ids = table["tracklet_id"].to_list()
+    source = (table["weights_id"][0], table["crops_id"][0]) if ids else ("", "")
+    return Embeddings(ids, vectors.astype(np.float32), *source)
 
 
 def length_groups(lengths: Sequence[int], most_tokens: int) -> list[list[int]]:
-    """Group tracklets of like length, so that little of a padded batch is padding.
+    """Group tracklets of similar length, so that padded batches contain little padding.
 
     Args:
         lengths: Frames of each tracklet.
@@ -37,7 +112,7 @@ def length_groups(lengths: Sequence[int], most_tokens: int) -> list[list[int]]:
 
 
 def equal_groups(lengths: Sequence[int], most_frames: int) -> list[list[int]]:
-    """Group tracklets of one length.
+    """Group tracklets of equal length.
 
     Args:
         lengths: Frames of each tracklet.
@@ -57,21 +132,33 @@ def equal_groups(lengths: Sequence[int], most_frames: int) -> list[list[int]]:
 class NetworkEmbedder:
     """An encoder as an `Embedder`.
 
-    Frames of frame-wise encoders go through the backbone packed; clip-wise encoders take
-    tracklets of one length together.
+    Frames of frame-wise encoders pass the backbone packed; clip-wise encoders take batches of
+    tracklets of equal length.
+
+    Args:
+        encoder: The encoder; it is put into evaluation mode.
+        frames_per_pass: Frames that go through the backbone together.
+        most_tokens: Tokens, padding included, that are aggregated together.
+        compute: Precision, "float32" or "bf16"; None for the default of its device.
     """
 
     def __init__(
-        self, encoder: Encoder, *, frames_per_pass: int = 256, most_tokens: int = 8192
+        self,
+        encoder: Encoder,
+        *,
+        frames_per_pass: int = 256,
+        most_tokens: int = 8192,
+        compute: str | None = None,
     ) -> None:
         self.encoder = encoder.eval()
         self.frames_per_pass = frames_per_pass
         self.most_tokens = most_tokens
+        self.compute = compute
 
     @torch.inference_mode()
     def __call__(self, crops: np.ndarray, lengths: Sequence[int]) -> np.ndarray:
         """Crops uint8 (n, h, w, 3), packed, to vectors float32 (b, d)."""
-        with precision(self.encoder.device), memory_suffices(self.encoder.device):
+        with precision(self.encoder.device, self.compute), memory_suffices(self.encoder.device):
             if isinstance(self.encoder, FrameWise):
                 return self._packed(self.encoder, crops, lengths)
             return self._grouped(crops, lengths)
@@ -87,7 +174,7 @@ class NetworkEmbedder:
         return vectors
 
     def _features(self, encoder: FrameWise, crops: np.ndarray) -> torch.Tensor:
-        """Crops uint8 (n, h, w, 3) to frame features (n, f), some frames at a time."""
+        """Crops uint8 (n, h, w, 3) to frame features (n, f), in blocks of frames."""
         blocks = [encoder.encode_frames(self._tensor(block)) for block in self._blocks(crops)]
         return torch.cat(blocks)
 
@@ -101,7 +188,7 @@ class NetworkEmbedder:
         return vectors
 
     def _tensor(self, crops: np.ndarray) -> torch.Tensor:
-        # A copy: torch wants writable memory, and a memory map is read-only.
+        # A copy: torch needs writable memory, and the memory map is read-only.
         return torch.from_numpy(np.array(crops)).to(self.encoder.device)
 
     def _blocks(self, crops: np.ndarray) -> Iterator[np.ndarray]:
@@ -110,15 +197,19 @@ class NetworkEmbedder:
 
 
 def colour_histogram(crops: np.ndarray, lengths: Sequence[int], *, bins: int = 8) -> np.ndarray:
-    """The baseline without learning: the joint RGB histogram of all pixels of a tracklet.
+    """A baseline without learning: the joint RGB histogram of all pixels of a tracklet.
 
     Args:
         crops: uint8 (n, h, w, 3), packed.
         lengths: Frames of each of the b tracklets.
-        bins: Cells per channel.
+        bins: Bins per channel.
 
     Returns:
         float32 (b, bins^3); every row sums to 1.
+
+    Example:
+        >>> colour_histogram(np.zeros((3, 4, 4, 3), np.uint8), [2, 1], bins=2)[:, 0]
+        array([1., 1.], dtype=float32)
     """
     histograms = np.empty((len(lengths), bins**3), np.float32)
     starts = np.concatenate([[0], np.cumsum(lengths)])
@@ -130,37 +221,106 @@ def colour_histogram(crops: np.ndarray, lengths: Sequence[int], *, bins: int = 8
     return histograms
 
 
+def _finite(kind: str, names: pl.Series, parts: list[np.ndarray]) -> np.ndarray:
+    """Join vectors (n, d) and refuse those that are not finite."""
+    vectors = np.concatenate(parts)
+    broken = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
+    if len(broken):
+        raise PolyplinkError(
+            f"the vector of {kind} {names[int(broken[0])]} is not finite",
+            "the weights are broken: train again",
+        )
+    return vectors
+
+
 def embed(
     prepared: Prepared,
     embedder: Embedder,
     weights_id: str,
     *,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> Embeddings:
-    """Embed every prepared tracklet whole (every stride-th frame, any length).
+    """Embed every prepared tracklet as a whole (every stride-th frame, any length).
 
     Args:
         prepared: Tracklets and their crops.
-        embedder: What turns the packed crops of a procedure into vectors.
+        embedder: Turns the packed crops of a procedure into vectors.
         weights_id: Name of the embedder, kept with the vectors.
-        progress: Called with (tracklets done, tracklets in all) after each procedure.
+        progress: Callback after each procedure with (tracklets done, tracklets in all).
 
     Raises:
         PolyplinkError: If a vector is not finite.
     """
     table = prepared.tracklets
-    if table.is_empty():  # procedures without polyps: nothing to embed, and no mistake
+    names = table["tracklet_id"]
+    if table.is_empty():  # procedures without polyps are no error
         return Embeddings([], np.zeros((0, 1), np.float32), weights_id, prepared.key)
-    parts = []
+    parts: list[np.ndarray] = []
+    done = 0
     for (procedure_id,), rows in table.group_by("procedure_id", maintain_order=True):
         parts.append(embedder(prepared.crops(str(procedure_id)), rows["n_crops"].to_list()))
+        done += rows.height
         if progress is not None:
-            progress(sum(map(len, parts)), table.height)
-    vectors = np.concatenate(parts)  # n d
-    broken = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
-    if len(broken):
-        name = table["tracklet_id"][int(broken[0])]
+            progress(done, table.height)
+    return Embeddings(names.to_list(), _finite("tracklet", names, parts), weights_id, prepared.key)
+
+
+def fragment_table(prepared: Prepared, length: int) -> pl.DataFrame:
+    """Fragments of `length` crops, named by their tracklet, "#" and their number in it.
+
+    Raises:
+        PolyplinkError: If no tracklet is that long.
+    """
+    table = prepared.fragments(length)
+    if table.is_empty():
         raise PolyplinkError(
-            f"the vector of tracklet {name} is not finite", "the weights are broken: train again"
+            f"no tracklet has {length} crops, so there is no fragment of {length}",
+            "give shorter fragments, or procedures with longer tracklets",
         )
-    return Embeddings(table["tracklet_id"].to_list(), vectors, weights_id, prepared.key)
+    names = prepared.tracklets["tracklet_id"].gather(table["tracklet"])
+    number = pl.int_range(pl.len()).over("tracklet")
+    return table.with_columns(names, number=number).with_columns(
+        fragment_id=pl.format("{}#{}", "tracklet_id", "number")
+    )
+
+
+def embed_fragments(
+    prepared: Prepared,
+    embedder: Embedder,
+    weights_id: str,
+    length: int,
+    *,
+    at_once: int = 64,
+    progress: Progress | None = None,
+) -> Embeddings:
+    """Embed every fragment of a prepared part.
+
+    Args:
+        prepared: Tracklets and their crops.
+        embedder: Turns packed crops into vectors.
+        weights_id: Name of the embedder, kept with the vectors.
+        length: Crops in a fragment.
+        at_once: Fragments whose crops are in memory together: 64 x 8 of 232 pixels are 80 MB.
+        progress: Callback with (fragments done, fragments in all).
+
+    Returns:
+        Vectors in the order of `fragment_table`, under its names.
+
+    Raises:
+        PolyplinkError: If there is no fragment, or a vector is not finite.
+    """
+    table = fragment_table(prepared, length)
+    parts: list[np.ndarray] = []
+    done = 0
+    for (procedure_id,), rows in table.group_by("procedure_id", maintain_order=True):
+        crops = prepared.crops(str(procedure_id))
+        places = crop_rows(rows, length)  # fragments length
+        for start in range(0, len(places), at_once):
+            block = places[start : start + at_once]
+            packed = np.asarray(crops[block.reshape(-1)])  # (fragments length) h w 3
+            parts.append(embedder(packed, [length] * len(block)))
+            done += len(block)
+            if progress is not None:
+                progress(done, table.height)
+    names = table["fragment_id"]
+    return Embeddings(names.to_list(), _finite("fragment", names, parts), weights_id, prepared.key)

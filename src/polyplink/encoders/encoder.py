@@ -1,14 +1,16 @@
-"""What every encoder is: crops of tracklets in, tokens out.
+"""The interface of all encoders: crops of tracklets in, tokens out.
 
-There are two families. A `FrameWise` encoder looks at frames one by one and then gathers those of
-a tracklet; frames of all tracklets go through its backbone packed, without padding. A `ClipWise`
-encoder looks at a clip at once; tracklets of one length go together.
+There are two kinds. A `FrameWise` encoder encodes single frames and then aggregates those of a
+tracklet; the frames of all tracklets pass its backbone packed, without padding. A `ClipWise`
+encoder encodes whole clips; tracklets of equal length form a batch.
 """
 
+import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -16,14 +18,60 @@ from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.utils.checkpoint import checkpoint
 
+from polyplink.core._torchvision import heal_torchvision
 from polyplink.encoders.config import AnyEncoderConfig
 
-_compute_again = partial(checkpoint, use_reentrant=False)
+_checkpointed = partial(checkpoint, use_reentrant=False)
+
+
+def timm() -> ModuleType:
+    """The timm package, imported on first use: it takes seconds."""
+    heal_torchvision()
+    return importlib.import_module("timm")
+
+
+def to_pixels(frames: torch.Tensor, mean: torch.Tensor, std: torch.Tensor) -> torch.Tensor:
+    """Normalise crops for a backbone: scale to [0, 1], subtract the mean, divide by the std.
+
+    Args:
+        frames: uint8 (n, h, w, 3), or float (n, h, w, 3) already in [0, 1].
+        mean: (3, 1, 1).
+        std: (3, 1, 1).
+
+    Returns:
+        float32 (n, 3, h, w) in channels_last layout, which is how the crops lie in memory.
+
+    Example:
+        >>> grey = torch.full((3, 1, 1), 0.5)
+        >>> to_pixels(torch.full((1, 2, 2, 3), 255, dtype=torch.uint8), grey, grey).unique()
+        tensor([1.])
+    """
+    if frames.dtype != torch.uint8:
+        return (frames.permute(0, 3, 1, 2) - mean) / std  # n 3 h w
+    # Over whole rows: an inner loop of three channels is too short. In place: the time goes into
+    # memory traffic.
+    width = frames.shape[2]
+    rows = frames.flatten(2).float()  # n h 3w, a copy
+    rows = rows.div_(255.0).sub_(mean.flatten().repeat(width)).div_(std.flatten().repeat(width))
+    return rows.view(frames.shape).permute(0, 3, 1, 2)  # n 3 h w, a view
+
+
+def mean_over_frames(features: torch.Tensor, lengths: Sequence[int]) -> torch.Tensor:
+    """Mean over the frames of each tracklet.
+
+    Args:
+        features: (n, d), the frames of all tracklets one after the other.
+        lengths: Frames of each of the b tracklets, at least 1, summing to n.
+
+    Returns:
+        (b, d).
+    """
+    return torch.stack([part.mean(dim=0) for part in torch.split(features, list(lengths))])
 
 
 @dataclass(frozen=True)
 class Tokens:
-    """What an encoder gives for a batch of b tracklets with n frames together.
+    """The output of an encoder for b tracklets of n frames in total.
 
     Attributes:
         tracklet: (b, d), one vector per tracklet.
@@ -38,9 +86,9 @@ class Encoder(nn.Module, ABC):
     """Crops of tracklets to vectors.
 
     Attributes:
-        config: What it was built from.
+        config: The configuration it was built from.
         width: Width d of its vectors.
-        backbone: The network that looks at pixels.
+        backbone: The network that reads pixels.
     """
 
     config: AnyEncoderConfig
@@ -50,32 +98,36 @@ class Encoder(nn.Module, ABC):
     std: torch.Tensor
 
     def keep_pixel_scale(self, mean: Sequence[float], std: Sequence[float]) -> None:
-        """Hold the scale of pixels inside the model: nobody can feed it otherwise scaled ones."""
+        """Keep the normalisation of pixels inside the model, so that nobody can feed it another."""
         self.register_buffer("mean", torch.tensor(mean).view(3, 1, 1), persistent=False)
         self.register_buffer("std", torch.tensor(std).view(3, 1, 1), persistent=False)
 
+    def normalised(self, frames: torch.Tensor) -> torch.Tensor:
+        """Crops uint8 (n, h, w, 3) to normalised pixels (n, 3, h, w), see `to_pixels`."""
+        return to_pixels(frames, self.mean, self.std)
+
     @property
     def device(self) -> torch.device:
-        """Where it computes."""
+        """The device of its tensors."""
         return self.mean.device
 
     def checkpointing(self, on: bool) -> None:
-        """Keep no activations of the backbone's blocks and compute them again for gradients.
+        """Switch gradient checkpointing of the backbone's blocks: less memory, more time.
 
-        Gradients stay the same. BatchNorm layers that learn see each batch twice, so that their
-        running statistics follow faster.
+        Gradients are the same. Trainable BatchNorm layers see each batch twice, so that their
+        running statistics move faster.
         """
         switch: Any = getattr(self.backbone, "set_grad_checkpointing", None)
-        if switch is not None:  # timm's way
+        if switch is not None:  # timm
             switch(on)
         parts: list[Any] = list(self.backbone.modules())
         for part in parts:
-            if hasattr(part, "gradient_checkpointing"):  # that of transformers
+            if hasattr(part, "gradient_checkpointing"):  # transformers
                 part.gradient_checkpointing = on
-                part._gradient_checkpointing_func = _compute_again
+                part._gradient_checkpointing_func = _checkpointed
 
     def train(self, mode: bool = True) -> "Encoder":
-        """Switch dropout and BatchNorm; a BatchNorm that does not learn stays as it is."""
+        """Switch dropout and BatchNorm; a frozen BatchNorm stays in evaluation mode."""
         super().train(mode)
         for module in self.modules():
             frozen = not any(p.requires_grad for p in module.parameters(recurse=False))
@@ -89,7 +141,7 @@ class Encoder(nn.Module, ABC):
 
 
 class FrameWise(Encoder):
-    """An encoder that looks at frames one by one, then at the frames of a tracklet together."""
+    """An encoder of single frames, whose features it aggregates per tracklet."""
 
     @abstractmethod
     def encode_frames(self, frames: torch.Tensor) -> torch.Tensor:
@@ -113,7 +165,7 @@ class FrameWise(Encoder):
 
 
 class ClipWise(Encoder):
-    """An encoder that looks at a clip of a tracklet at once."""
+    """An encoder of whole clips."""
 
     @abstractmethod
     def encode_clips(self, clips: torch.Tensor) -> Tokens:

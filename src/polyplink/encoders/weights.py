@@ -1,39 +1,96 @@
-"""Weights with their record: what they are, how to feed them, what they have seen."""
+"""Encoders from a configuration or from weights, and the record that weights carry.
+
+`resume` continues a training run; `init_from` starts a new one from the weights of another.
+"""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from pydantic import TypeAdapter
 from safetensors import SafetensorError, safe_open
+from torch import nn
 
 from polyplink.core.artefacts import KEY_DIGITS, file_key, to_plain
 from polyplink.core.errors import PolyplinkError, first_line
-from polyplink.encoders.build import build_encoder
-from polyplink.encoders.config import AnyEncoderConfig, FoundationConfig
+from polyplink.encoders.config import (
+    AnyEncoderConfig,
+    EncoderConfig,
+    FoundationConfig,
+    MveConfig,
+    SfeConfig,
+)
 from polyplink.encoders.device import memory_suffices, place
 from polyplink.encoders.encoder import Encoder
-from polyplink.encoders.lookup import weights_path
-from polyplink.encoders.state import check_state, write_tensors
-from polyplink.encoders.store import check_seal
+from polyplink.encoders.foundation import find_spec
+from polyplink.encoders.store import (
+    check_seal,
+    check_state,
+    read_tensors,
+    weights_path,
+    write_tensors,
+)
+from polyplink.encoders.tracklet import MveEncoder, SfeEncoder, TrackletEncoder, two_layers
 from polyplink.tracklets import PrepareSettings
 
-RECORD = "polyplink"  # the one metadata entry of the file
+RECORD = "polyplink"  # the metadata entry of the file that holds the record
 _FORMAT = 1
+
+
+def build_encoder(config: AnyEncoderConfig) -> Encoder:
+    """Build an encoder and load its `frame_weights`, if any.
+
+    Raises:
+        PolyplinkError: If a backbone is unknown or cannot be built so, or its weights are missing
+            or do not fit.
+
+    Example:
+        >>> config = EncoderConfig(frame_encoder="timm:test_resnet", width=16, heads=2)
+        >>> build_encoder(config).width
+        16
+    """
+    match config:
+        case EncoderConfig():
+            return TrackletEncoder(config)
+        case SfeConfig():
+            return SfeEncoder(config)
+        case MveConfig():
+            return MveEncoder(config)
+        case FoundationConfig():
+            spec = find_spec(config.model)
+            encoder = spec.build(spec, config)
+            if config.frame_weights is not None:
+                path = weights_path(config.frame_weights)
+                state = read_tensors(path, "import published weights with `polyplink weights add`")
+                check_state(path, state, encoder.state_dict())
+                encoder.load_state_dict(state)
+            return encoder
+
+
+def build_projector(encoder: Encoder) -> nn.Module:
+    """Build the projector between an encoder's tokens and the loss; dropped after training.
+
+    The identity where the encoder contains its head (SFE "projected", MVE).
+    """
+    config = encoder.config
+    if isinstance(config, MveConfig) or getattr(config, "vector", "") == "projected":
+        return nn.Identity()
+    return two_layers(encoder.width, config.projector_hidden, config.projector_out)
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What an encoder was trained or validated on, by name.
+    """What an encoder was trained and validated on: the basis of the leakage check.
 
     Attributes:
         data: Key of the data set.
         trained: (data set, procedure, patient) of every procedure trained on.
-        validated: The same of every procedure validated on.
-        datasets: Data sets of which it saw nobody knows which part, in others' pre-training.
+        validated: The same for every procedure validated on.
+        datasets: Data sets used in its pre-training by others; which procedures is unknown.
     """
 
     data: str = ""
@@ -44,14 +101,14 @@ class Seen:
 
 @dataclass(frozen=True)
 class WeightsRecord:
-    """What travels with weights, so that they cannot be used otherwise than they were made.
+    """Everything needed to use weights as they were trained; part of the weights file.
 
     Attributes:
-        encoder: How to build the encoder; its `frame_weights` are None, being inside already.
+        encoder: Configuration of the encoder, without `frame_weights`: those are in the file.
         prepare: The crop rule and sampling that the encoder was trained with.
-        recipe: Every field of the recipe it was trained by.
-        seen: What it was trained or validated on.
-        origin: Where it came from: epoch, validation loss, and what chose it.
+        recipe: All fields of the recipe it was trained by.
+        seen: What it was trained and validated on.
+        origin: Epoch, validation loss and selection criterion; for published weights the source.
         operating: Clustering settings and link calibration for counting, or None.
     """
 
@@ -65,7 +122,7 @@ class WeightsRecord:
 
 @dataclass(frozen=True)
 class LoadedEncoder:
-    """An encoder ready to embed, its record, and the id of its file."""
+    """An encoder in evaluation mode, its record, and the id of its file."""
 
     encoder: Encoder
     record: WeightsRecord
@@ -85,7 +142,7 @@ def write_weights(path: Path, tensors: Mapping[str, torch.Tensor], record: Weigh
 
 
 def record_text(record: WeightsRecord) -> str:
-    """A record as it is written into a file; `parse_record` reads it."""
+    """Serialise a record; `parse_record` reads it."""
     plain = to_plain(replace(record, encoder=replace(record.encoder, frame_weights=None)))
     return json.dumps({"format": _FORMAT} | plain, sort_keys=True)
 
@@ -116,16 +173,19 @@ def read_record(path: Path) -> WeightsRecord:
 
 
 def parse_record(text: str, path: Path) -> WeightsRecord:
-    """The record that `record_text` wrote.
+    """Parse what `record_text` wrote.
 
     Raises:
-        PolyplinkError: If it is broken or of another format; `path` is what it was read from.
+        PolyplinkError: If it is broken or of another format; the message names `path`.
     """
     try:
         record = json.loads(text)
         if record.pop("format", None) != _FORMAT:
             raise PolyplinkError(f"{path} has another format of record", "update polyplink")
-        values = {f.name: _validated(f.type, record[f.name]) for f in fields(WeightsRecord)}
+        values = {
+            f.name: TypeAdapter(cast("Any", f.type)).validate_python(record[f.name])
+            for f in fields(WeightsRecord)
+        }
     except (KeyError, ValueError, TypeError, AttributeError) as error:
         raise PolyplinkError(
             f"the record of {path} is broken ({first_line(error)})", "train or copy again"
@@ -133,21 +193,11 @@ def parse_record(text: str, path: Path) -> WeightsRecord:
     return WeightsRecord(**values)
 
 
-def read_tensors(path: Path) -> dict[str, torch.Tensor]:
-    """All tensors of a safetensors file, on the CPU."""
-    with safe_open(path, framework="pt") as file:
-        return {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-
-
-def _validated(kind: Any, value: Any) -> Any:
-    return TypeAdapter(kind).validate_python(value)
-
-
 def load_encoder(given: Path, device: torch.device) -> LoadedEncoder:
     """Load an encoder and its record, strictly: every tensor, none besides.
 
     Raises:
-        PolyplinkError: If there is no such file or the tensors are another encoder's.
+        PolyplinkError: If there is no such file, or its tensors do not fit its record.
     """
     path = weights_path(given)
     record = read_record(path)
@@ -160,3 +210,48 @@ def load_encoder(given: Path, device: torch.device) -> LoadedEncoder:
     digest = file_key(path)
     check_seal(path, digest)
     return LoadedEncoder(placed, record, digest[:KEY_DIGITS])
+
+
+def build_started(config: AnyEncoderConfig, init_from: Path | None = None) -> Encoder:
+    """Build an encoder, initialised from other weights if given.
+
+    Weights of the same encoder initialise all tensors. Weights of a single-frame encoder (SFE)
+    initialise the backbone and frame head of a multi-view encoder (MVE), as in its paper (Intrator
+    et al. 2023); its transformer starts from random values.
+
+    Args:
+        config: The encoder; its `frame_weights` are ignored if `init_from` is given.
+        init_from: Weights file, run folder or name.
+
+    Raises:
+        PolyplinkError: If there are no such weights, or they are of another encoder.
+    """
+    if init_from is None:
+        return build_encoder(config)
+    path = weights_path(init_from)
+    check_seal(path)
+    source, state = read_record(path).encoder, read_tensors(path)
+    encoder = build_encoder(replace(config, frame_weights=None))
+    wanted = encoder.state_dict()
+    if isinstance(source, SfeConfig) and isinstance(config, MveConfig):
+        PolyplinkError.unless(
+            source.vector == "projected",
+            f"{path} holds a single-frame encoder without its head",
+            "train it with --set encoder.vector=projected, which keeps the head",
+        )
+        state = {re.sub("^head", "frame_head", name): value for name, value in state.items()}
+        wanted = {k: v for k, v in wanted.items() if k.startswith(("backbone.", "frame_head."))}
+    check_state(path, state, wanted)
+    encoder.load_state_dict(encoder.state_dict() | state)
+    return encoder
+
+
+def inherited(config: AnyEncoderConfig, init_from: Path | None) -> tuple[Seen, dict[str, str]]:
+    """What an encoder has seen before training, and the id of the weights it starts from."""
+    source = init_from
+    if source is None and isinstance(config, FoundationConfig):
+        source = config.frame_weights
+    if source is None:
+        return Seen(), {}
+    path = weights_path(source)
+    return read_record(path).seen, {"init_from": file_key(path)[:KEY_DIGITS]}

@@ -16,9 +16,8 @@ from polyplink.encoders import (
     build_projector,
 )
 from polyplink.encoders.cost import all_macs, module_macs, parameters
-from polyplink.encoders.foundation import FOUNDATION
-from polyplink.encoders.foundation.library import transformers
-from polyplink.encoders.reference import REFERENCES
+from polyplink.encoders.foundation import FOUNDATION, transformers
+from polyplink.encoders.published import REFERENCES
 from polyplink.recipes import RECIPES
 
 

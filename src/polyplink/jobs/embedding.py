@@ -24,7 +24,7 @@ from polyplink.encoders import (
     read_embeddings,
     write_embeddings,
 )
-from polyplink.encoders.exported import SUFFIX, load_exported
+from polyplink.encoders.export import SUFFIX, load_exported
 from polyplink.jobs.progress import Progress, counter, silent
 from polyplink.tracklets import Prepared, PrepareSettings, prepare
 

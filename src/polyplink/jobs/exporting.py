@@ -11,8 +11,7 @@ import torch
 from polyplink.core.artefacts import to_plain
 from polyplink.core.errors import PolyplinkError
 from polyplink.encoders import FrameWise, load_encoder
-from polyplink.encoders.export import export_frames, quantise
-from polyplink.encoders.exported import SUFFIX
+from polyplink.encoders.export import SUFFIX, export_frames, quantise
 from polyplink.jobs.embedding import prepare_part
 from polyplink.jobs.progress import Progress, silent
 from polyplink.tracklets import Prepared

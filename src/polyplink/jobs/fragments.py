@@ -4,8 +4,13 @@ from contextlib import suppress
 
 from polyplink.core.artefacts import content_key
 from polyplink.core.errors import PolyplinkError
-from polyplink.encoders import Embedder, Embeddings, read_embeddings, write_embeddings
-from polyplink.encoders.embed_fragments import embed_fragments
+from polyplink.encoders import (
+    Embedder,
+    Embeddings,
+    embed_fragments,
+    read_embeddings,
+    write_embeddings,
+)
 from polyplink.jobs.progress import Progress, counter, silent
 from polyplink.tracklets import Prepared
 

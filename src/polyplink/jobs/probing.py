@@ -21,7 +21,7 @@ from polyplink.encoders import (
     read_record,
     weights_path,
 )
-from polyplink.encoders.embed_fragments import fragment_table
+from polyplink.encoders.embed import fragment_table
 from polyplink.evaluate.histology import HISTOLOGY_PROBE, histology_labels
 from polyplink.evaluate.intervals import RESAMPLES, draw_weights
 from polyplink.evaluate.probe import ProbeSettings, fit_probe, probe_scores

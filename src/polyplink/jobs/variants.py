@@ -14,7 +14,7 @@ import torch
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.encoders import Embedder, NetworkEmbedder, load_encoder, pick_device
-from polyplink.encoders.embed_fragments import fragment_table
+from polyplink.encoders.embed import fragment_table
 from polyplink.evaluate import Samples
 from polyplink.evaluate.tracklet_boxes import TrackletBoxes
 from polyplink.jobs.embedding import kept, prepare_part

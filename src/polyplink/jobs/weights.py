@@ -18,9 +18,15 @@ from polyplink.encoders import (
     write_tensors,
 )
 from polyplink.encoders.foundation import FOUNDATION
-from polyplink.encoders.published import read_published, unwrap
-from polyplink.encoders.recognise import RESNET, Recognised, fit_published, is_resnet
-from polyplink.encoders.reference import HMVE
+from polyplink.encoders.published import (
+    HMVE,
+    RESNET,
+    Recognised,
+    fit_published,
+    is_resnet,
+    read_published,
+    unwrap,
+)
 from polyplink.encoders.store import check_seal, seal, stored, stored_path
 from polyplink.encoders.weights import write_weights
 

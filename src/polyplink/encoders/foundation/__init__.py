@@ -1,7 +1,6 @@
-"""Foundation encoders: pre-trained by others, one file per family."""
+"""Foundation encoders: pre-trained by others, one file a family."""
 
-from polyplink.encoders.foundation.build import build_foundation
+from polyplink.encoders.foundation.base import Foundation, Origin, Spec, transformers
 from polyplink.encoders.foundation.catalogue import FOUNDATION, find_spec
-from polyplink.encoders.foundation.spec import Origin, Spec
 
-__all__ = ["FOUNDATION", "Origin", "Spec", "build_foundation", "find_spec"]
+__all__ = ["FOUNDATION", "Foundation", "Origin", "Spec", "find_spec", "transformers"]

@@ -7,12 +7,17 @@ import torch
 from torch import nn
 
 from polyplink.encoders.config import REFERENCE_MEAN, REFERENCE_STD, FoundationConfig
-from polyplink.encoders.foundation.clip import ClipFoundation, ClipTokens
-from polyplink.encoders.foundation.library import transformers
-from polyplink.encoders.foundation.spec import Origin, Spec, State
+from polyplink.encoders.foundation.base import (
+    ClipFoundation,
+    ClipTokens,
+    Origin,
+    Spec,
+    State,
+    transformers,
+)
 
-# Published name and the library's, in this order: the temporal parts first, because what stands
-# for the spatial ones is found within them.
+# Published names and those of transformers. The temporal parts come first: the patterns of the
+# spatial parts match them too.
 _NAMES = (
     (r"^cls_token$", "embeddings.cls_token"),
     (r"^pos_embed$", "embeddings.position_embeddings"),
@@ -35,24 +40,24 @@ _BY_FRAMES = {8: "endofm", 32: "endofm-lv"}  # length of the time table
 
 
 def library_name(name: str) -> str:
-    """The library's name of a published tensor; shapes are the same."""
+    """Rename a published tensor to its name in transformers; shapes are the same."""
     for pattern, new in _NAMES:
         name = re.sub(pattern, new, name)
     return name
 
 
 class TimesformerEncoder(ClipFoundation):
-    """A TimeSformer for clips of any number of frames.
+    """A TimeSformer for clips of any length.
 
-    The time table is resampled by nearest neighbour to the frames that come, as in the original.
+    The time table is resampled to the clip's length by nearest neighbour, as in the original.
     """
 
     @staticmethod
     def network(spec: Spec, config: FoundationConfig) -> nn.Module:
-        """The library's TimeSformer with the time table of the pre-training."""
+        """The TimeSformer of transformers with the time table of the pre-training."""
         library = transformers()
         shape = library.TimesformerConfig(
-            image_size=224,  # of the position table; other images resample it
+            image_size=224,  # of the position table, which is resampled for other image sizes
             patch_size=spec.patch,
             num_frames=spec.shape["frames"],
             num_hidden_layers=config.depth or spec.depth,
@@ -71,13 +76,13 @@ class TimesformerEncoder(ClipFoundation):
 
     @staticmethod
     def library_names(spec: Spec, config: FoundationConfig, state: State) -> State:
-        """Renamed alone."""
+        """Names change, values do not."""
         return {library_name(name): tensor for name, tensor in state.items()}
 
     def tokens(self, pixels: torch.Tensor) -> ClipTokens:
-        """Scaled pixels (b, t, 3, h, w) to tokens."""
+        """Normalised pixels (b, t, 3, h, w) to tokens."""
         b, t, _, height, _ = pixels.shape
-        # All layers of the library share this object and reshape by it, not by what comes in
+        # All layers share this object and reshape by it, not by the shape of their input
         # (huggingface/transformers issue 38027).
         shape: Any = self.backbone.config
         shape.num_frames, shape.image_size = t, height

@@ -6,11 +6,18 @@ import torch
 from torch import nn
 
 from polyplink.encoders.config import FoundationConfig
-from polyplink.encoders.foundation.clip import ClipFoundation, ClipTokens
-from polyplink.encoders.foundation.library import from_published_names, renamed, transformers
-from polyplink.encoders.foundation.spec import Origin, Spec, State
+from polyplink.encoders.foundation.base import (
+    ClipFoundation,
+    ClipTokens,
+    Origin,
+    Spec,
+    State,
+    from_published_names,
+    renamed,
+    transformers,
+)
 
-_TUBELET = 2  # frames joined into one token
+_TUBELET = 2  # frames of one token
 _NAMES = (
     (r"^patch_embed\.proj\.", "encoder.embeddings.patch_embeddings.proj."),
     (r"^blocks\.", "encoder.layer."),
@@ -21,8 +28,8 @@ _QKV = tuple(f".attention.{part}." for part in ("query", "key", "value"))
 
 
 def hub_names(state: State) -> dict[str, torch.Tensor]:
-    """Tensors of Meta's encoder under the names of the Hub; those of the Hub as they are."""
-    # Without an unused table, and a part that only the pre-training needs.
+    """Rename the tensors of Meta's file to the Hub's names; the Hub's own stay."""
+    # The table is unused, and only the pre-training needs the predictor.
     kept = {
         name: tensor
         for name, tensor in state.items()
@@ -32,8 +39,8 @@ def hub_names(state: State) -> dict[str, torch.Tensor]:
 
 
 def _shape(spec: Spec, config: FoundationConfig) -> Any:
-    # The library works positions out of this number, not of the images: with 256 at other sizes
-    # they are wrong, and that is how the paper's program ran it.
+    # transformers computes positions from this number, not from the images. NTSSL's program left
+    # it at 256 for other sizes, where it is wrong: positions="paper" repeats that.
     grid = spec.size if config.positions == "paper" else config.size
     return transformers().VJEPA2Config(
         crop_size=grid, num_hidden_layers=config.depth or spec.depth, pred_num_hidden_layers=1
@@ -41,14 +48,14 @@ def _shape(spec: Spec, config: FoundationConfig) -> Any:
 
 
 class Vjepa2Encoder(ClipFoundation):
-    """The library's encoder without its predictor; two frames make a token.
+    """The encoder of V-JEPA 2 without its predictor; two frames make a token.
 
-    A last odd frame is not looked at, as in the published code.
+    The last frame of an odd number is ignored, as in the published code.
     """
 
     @staticmethod
     def network(spec: Spec, config: FoundationConfig) -> nn.Module:
-        """The library's encoder."""
+        """The encoder of transformers."""
         model: nn.Module = transformers().VJEPA2Model(_shape(spec, config)).encoder
         return model
 
@@ -62,7 +69,7 @@ class Vjepa2Encoder(ClipFoundation):
 
     @staticmethod
     def library_names(spec: Spec, config: FoundationConfig, state: State) -> State:
-        """From either published layout; the predictor is left out."""
+        """From Meta's or the Hub's names; the predictor is left out."""
         kind = transformers().VJEPA2Model
         found = from_published_names(kind, _shape(spec, config), hub_names(state))
         return {
@@ -72,7 +79,7 @@ class Vjepa2Encoder(ClipFoundation):
         }
 
     def tokens(self, pixels: torch.Tensor) -> ClipTokens:
-        """Scaled pixels (b, t, 3, h, w) to tokens; both frames of a pair have the same."""
+        """Normalised pixels (b, t, 3, h, w) to tokens; both frames of a pair get the same."""
         b, t, _, height, width = pixels.shape
         found = self.backbone(pixels).last_hidden_state  # b p*(t//2) d, time first
         patches = (height // self.spec.patch) * (width // self.spec.patch)
@@ -86,7 +93,6 @@ SPECS = (
         name="vjepa2-l",
         title="V-JEPA 2 ViT-L",
         build=Vjepa2Encoder,
-        shape={},
         width=1024,
         patch=16,
         depth=24,

@@ -1,0 +1,226 @@
+"""Encoders of every kind: configurations, packing, the papers' sizes, backbones and pixels."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from pydantic import TypeAdapter, ValidationError
+from safetensors.torch import save_file
+from torch import nn
+
+from polyplink.core.artefacts import to_plain
+from polyplink.core.errors import PolyplinkError
+from polyplink.encoders import (
+    AnyEncoderConfig,
+    ClipWise,
+    Encoder,
+    EncoderConfig,
+    FoundationConfig,
+    MveConfig,
+    MveEncoder,
+    SfeConfig,
+    SfeEncoder,
+    Tokens,
+    TrackletEncoder,
+    build_encoder,
+    build_frame_encoder,
+    build_projector,
+    to_pixels,
+)
+from polyplink.encoders.encoder import mean_over_frames
+from tests.encoders.small import BACKBONE, KINDS, MVE, PROJECTED, SFE, TRANSFORMER, crops, made
+
+ANY: TypeAdapter[Any] = TypeAdapter(AnyEncoderConfig)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_survives_its_record(kind: str) -> None:
+    assert ANY.validate_python(to_plain(KINDS[kind])) == KINDS[kind]
+    assert ANY.validate_python(KINDS[kind]) == KINDS[kind]
+
+
+def test_a_record_without_a_kind_is_a_transformer() -> None:
+    plain = to_plain(EncoderConfig(width=128))
+    del plain["kind"]
+    assert ANY.validate_python(plain) == EncoderConfig(width=128)
+    with pytest.raises(ValidationError, match="oracle"):
+        ANY.validate_python({"kind": "oracle"})
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: EncoderConfig(width=10), "width 10 is no multiple of encoder.heads 8"),
+        (lambda: EncoderConfig(layers=0), "encoder.layers is 0"),
+        (lambda: EncoderConfig(dropout=1.0), "encoder.dropout is 1.0"),
+        (lambda: EncoderConfig(std=(1, 0, 1)), "encoder.std is"),
+        (lambda: SfeConfig(projector_out=0), "encoder.projector_out is 0"),
+        (lambda: MveConfig(width=100), "no multiple of encoder.heads"),
+        (lambda: MveConfig(frame_hidden=0), "encoder.frame_hidden is 0"),
+        (lambda: FoundationConfig(size=0), "encoder.size is 0"),
+        (lambda: FoundationConfig(clip=-1), "encoder.clip is -1"),
+    ],
+)
+def test_invalid_values_are_refused(make: Any, says: str) -> None:
+    with pytest.raises(PolyplinkError, match=says):
+        make()
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def encoder(request: pytest.FixtureRequest) -> Encoder:
+    return made(KINDS[request.param])
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("lengths", [[1], [3, 8, 2, 3], [4, 4]])
+def test_packed_equals_one_at_a_time(encoder: Encoder, lengths: list[int]) -> None:
+    frames = crops(sum(lengths))
+    packed = encoder(frames, lengths)
+    assert packed.tracklet.shape == (len(lengths), encoder.width)
+    assert packed.frames.shape == (sum(lengths), encoder.width)
+    alone = [encoder(part, [len(part)]) for part in torch.split(frames, lengths)]
+    assert torch.allclose(packed.tracklet, torch.cat([t.tracklet for t in alone]), atol=1e-5)
+    assert torch.allclose(packed.frames, torch.cat([t.frames for t in alone]), atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["transformer", "sfe", "projected", "mve"])
+def test_gradients_reach_every_parameter(kind: str) -> None:
+    encoder = made(KINDS[kind]).train()
+    projector = build_projector(encoder)
+    tokens = encoder(crops(6), [2, 4])
+    found = projector(tokens.tracklet)
+    assert found.shape == (2, {"transformer": 128}.get(kind, 4))
+    assert isinstance(projector, nn.Identity) == (kind in {"projected", "mve"})
+    (found.square().sum() + projector(tokens.frames).square().sum()).backward()
+    for name, parameter in [*encoder.named_parameters(), *projector.named_parameters()]:
+        assert parameter.grad is not None, name
+
+
+@torch.no_grad()
+def test_the_tracklet_encoder_ignores_the_order_of_frames() -> None:
+    encoder, frames = made(TRANSFORMER), crops(9)
+    order = torch.randperm(9, generator=torch.Generator().manual_seed(1))
+    one, two = encoder(frames, [9]), encoder(frames[order], [9])
+    assert torch.allclose(one.tracklet, two.tracklet, atol=1e-5)
+    assert torch.allclose(one.frames[order], two.frames, atol=1e-5)
+
+
+@torch.no_grad()
+def test_mve_vectors_come_after_the_linear_layer() -> None:
+    encoder, frames = made(MVE), crops(5)
+    assert isinstance(encoder, MveEncoder)
+    features = encoder.encode_frames(frames)
+    tokens = encoder(frames, [5])
+    naive = encoder.transformer(torch.cat([encoder.cls_token, features[None]], dim=1))[0]
+    assert torch.allclose(tokens.tracklet[0], encoder.head(naive[0]), atol=1e-5)
+    assert torch.allclose(tokens.frames, encoder.head(naive[1:]), atol=1e-5)
+
+
+def test_means_over_frames_equal_a_loop() -> None:
+    features, lengths = torch.rand(6, 3), [1, 3, 2]
+    found = mean_over_frames(features, lengths)
+    for row, (start, length) in enumerate(zip([0, 1, 4], lengths, strict=True)):
+        for column in range(3):
+            naive = sum(features[start + i, column].item() for i in range(length)) / length
+            assert abs(found[row, column].item() - naive) < 1e-6
+    assert made(SFE).width > made(PROJECTED).width == 4
+
+
+def test_the_papers_encoders_have_the_papers_parameters() -> None:
+    def millions(*modules: nn.Module) -> float:
+        return round(sum(p.numel() for m in modules for p in m.parameters()) / 1e6, 2)
+
+    with torch.device("meta"):
+        ntssl = TrackletEncoder(EncoderConfig())
+        inside, outside = SfeEncoder(SfeConfig(vector="projected")), SfeEncoder(SfeConfig())
+        assert millions(ntssl) == 26.4
+        assert millions(ntssl, build_projector(ntssl)) == 26.5
+        assert millions(MveEncoder(MveConfig())) == 29.76
+        assert millions(inside) == millions(outside, build_projector(outside)) == 27.97
+    assert (inside.width, outside.width) == (128, 2048)
+
+
+def test_a_frozen_norm_does_not_adapt() -> None:
+    encoder = made(TRANSFORMER)
+    norms = [m for m in encoder.modules() if isinstance(m, nn.BatchNorm2d)]
+    for norm in norms[1:]:
+        norm.requires_grad_(False)
+    encoder.train()
+    assert norms[0].training
+    assert not any(norm.training for norm in norms[1:])
+
+
+class Sizes(ClipWise):
+    """Returns what it was given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.width = 1
+        self.keep_pixel_scale((0.0,) * 3, (1.0,) * 3)
+
+    def encode_clips(self, clips: torch.Tensor) -> Tokens:
+        b, t = clips.shape[:2]
+        first = clips[:, :, 0, 0, :1].float()  # b t 1
+        return Tokens(first.sum(dim=1), first.reshape(b * t, 1))
+
+
+def test_clips_come_back_in_the_order_of_their_tracklets() -> None:
+    frames = torch.arange(6, dtype=torch.uint8).view(6, 1, 1, 1).expand(6, 2, 2, 3)
+    tokens = Sizes()(frames, [2, 1, 3])
+    assert tokens.tracklet.tolist() == [[1.0], [2.0], [12.0]]
+    assert tokens.frames.flatten().tolist() == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
+    assert Sizes().device == torch.device("cpu")
+
+
+@pytest.mark.parametrize("name", [BACKBONE, "timm:mobilenetv3_small_050"])  # one widens in its head
+def test_a_backbone_gives_one_vector_per_frame(name: str) -> None:
+    model, width = build_frame_encoder(name)
+    assert model.eval()(torch.rand(1, 3, 32, 32)).shape == (1, width)
+
+
+def test_backbone_weights_are_loaded_strictly_except_the_classifier(tmp_path: Path) -> None:
+    model, width = build_frame_encoder(BACKBONE)
+    state = {k: v.clone() for k, v in model.state_dict().items()}
+    path = tmp_path / "w.safetensors"
+    with pytest.raises(PolyplinkError, match=r"no file .* with weights of the frame encoder"):
+        build_frame_encoder(BACKBONE, path)
+    save_file(state | {"fc.weight": torch.zeros(5, width)}, path)
+    again, _ = build_frame_encoder(BACKBONE, path)
+    assert all(torch.equal(v, state[k]) for k, v in again.state_dict().items())
+    first = next(k for k, v in state.items() if v.ndim == 4)
+    save_file(state | {first: torch.zeros(1, 1, 1, 1)}, path)
+    with pytest.raises(PolyplinkError, match=r"weights of another encoder.*1 of another shape"):
+        build_frame_encoder(BACKBONE, path)
+    path.write_bytes(b"123")
+    with pytest.raises(PolyplinkError, match="is not safetensors"):
+        build_frame_encoder(BACKBONE, path)
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("resnet50", "write timm:NAME"),
+        ("timm:resnet5o", "did you mean timm:resnet50"),
+        ("timm:zzzzzzzz", "timm knows no model 'zzzzzzzz'"),
+    ],
+)
+def test_unknown_backbones_are_refused(name: str, says: str) -> None:
+    with pytest.raises(PolyplinkError, match=says):
+        build_encoder(SfeConfig(frame_encoder=name))
+
+
+@pytest.mark.parametrize("shape", [(2, 5, 7, 3), (0, 5, 7, 3), (1, 1, 1, 3), (3, 24, 40, 3)])
+def test_pixels_equal_those_made_step_by_step(shape: tuple[int, ...]) -> None:
+    frames = torch.randint(0, 256, shape, dtype=torch.uint8)
+    before = frames.clone()
+    mean = torch.tensor([0.485, 0.456, 0.406]).reshape(3, 1, 1)
+    std = torch.tensor([0.229, 0.224, 0.225]).reshape(3, 1, 1)
+    plain = (frames.permute(0, 3, 1, 2).float() / 255.0 - mean) / std
+    found = to_pixels(frames, mean, std)
+    assert torch.equal(found, plain)
+    assert found.is_contiguous(memory_format=torch.channels_last)
+    transposed = frames.transpose(1, 2)  # not contiguous
+    assert torch.equal(to_pixels(transposed, mean, std), plain.transpose(2, 3))
+    assert torch.equal(frames, before)
+    assert torch.allclose(to_pixels(frames.float() / 255, mean, std), plain)

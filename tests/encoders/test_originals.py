@@ -1,0 +1,242 @@
+"""Foundation encoders equal the modules that their weights were published with."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from polyplink.encoders import Encoder, FoundationConfig
+from polyplink.encoders.foundation import FOUNDATION, dino, find_spec, timesformer, vjepa2
+from polyplink.encoders.foundation.base import ClipFoundation, FrameFoundation, transformers
+from polyplink.encoders.published import fit_published, read_published, unwrap
+from tests.encoders.checkpoints import (
+    State,
+    caformer_shapes,
+    golden_state,
+    timesformer_shapes,
+    vit_shapes,
+    write_endofm,
+    write_endovit,
+)
+from tests.encoders.small import made
+
+GOLDENS = json.loads((Path(__file__).parent / "goldens/encoders.json").read_text())
+
+
+def loaded(path: Path, config: FoundationConfig | None = None) -> Encoder:
+    """A published file, loaded as `polyplink weights add` does."""
+    fitted = fit_published(path, unwrap(read_published(path)), config)
+    assert config is None or fitted.name == config.model
+    encoder = made(fitted.config)
+    encoder.load_state_dict(dict(fitted.tensors))
+    return encoder
+
+
+def jiggled(model: Any) -> Any:
+    """Random values in every tensor: many are initialised as zeros and ones."""
+    generator = torch.Generator().manual_seed(3)
+    with torch.no_grad():
+        for value in model.parameters():
+            value.add_(torch.randn(value.shape, generator=generator) * 0.05)
+    return model.eval()
+
+
+def fused(hub: State, block: str, names: tuple[str, ...], part: str) -> torch.Tensor:
+    return torch.cat([hub[f"{block}.{name}.{part}"] for name in names])
+
+
+def meta_dinov2(hub: State, depth: int) -> State:
+    """The Hub's names back to those of dinov2_vits14_pretrain.pth, written out by hand."""
+    found: State = {}
+    for name, value in hub.items():
+        if ".attention.attention." in name:
+            continue
+        plain = {"embeddings.cls_token": "cls_token", "embeddings.mask_token": "mask_token",
+                 "embeddings.position_embeddings": "pos_embed"}.get(name, name)  # fmt: skip
+        plain = plain.replace("embeddings.patch_embeddings.projection", "patch_embed.proj")
+        plain = plain.replace("encoder.layer.", "blocks.").replace("layernorm.", "norm.")
+        plain = plain.replace("attention.output.dense", "attn.proj")
+        plain = plain.replace("mlp.weights_in", "mlp.w12").replace("mlp.weights_out", "mlp.w3")
+        found[re.sub(r"layer_scale(\d).lambda1", r"ls\1.gamma", plain)] = value
+    for i in range(depth):
+        for part in ("weight", "bias"):
+            block = f"encoder.layer.{i}.attention.attention"
+            rows = fused(hub, block, ("query", "key", "value"), part)
+            found[f"blocks.{i}.attn.qkv.{part}"] = rows
+    return found
+
+
+def meta_dinov3(hub: State) -> State:
+    """The Hub's names back to those of Meta's file, written out by hand."""
+    found: State = {"rope_embed.periods": torch.ones(16)}
+    for name, value in hub.items():
+        if re.search(r"\.[qkv]_proj\.", name):
+            continue
+        plain = {"embeddings.cls_token": "cls_token", "embeddings.mask_token": "mask_token",
+                 "embeddings.register_tokens": "storage_tokens"}.get(name, name)  # fmt: skip
+        plain = plain.replace("embeddings.patch_embeddings", "patch_embed.proj")
+        plain = re.sub(r"^layer\.", "blocks.", plain).replace("attention.o_proj", "attn.proj")
+        plain = plain.replace("mlp.up_proj", "mlp.fc1").replace("mlp.down_proj", "mlp.fc2")
+        plain = re.sub(r"layer_scale(\d).lambda1", r"ls\1.gamma", plain)
+        found[plain] = value[0] if plain == "mask_token" else value
+    for i in range(2):
+        block, qkv = f"layer.{i}.attention", ("q_proj", "k_proj", "v_proj")
+        query, value = (hub[f"{block}.{p}_proj.bias"] for p in "qv")
+        found[f"blocks.{i}.attn.qkv.weight"] = fused(hub, block, qkv, "weight")
+        found[f"blocks.{i}.attn.qkv.bias"] = torch.cat([query, query * 0, value])
+        found[f"blocks.{i}.attn.qkv.bias_mask"] = torch.ones(3 * 384)
+    return found
+
+
+def meta_vjepa2(hub: State) -> State:
+    """The Hub's names back to those of vitl.pt, written out by hand."""
+    found: State = {"pos_embed": torch.zeros(1, 4, 1024)}
+    for name, value in hub.items():
+        if name.startswith("predictor.") or re.search(r"attention\.(query|key|value)", name):
+            continue
+        plain = name.replace("encoder.embeddings.patch_embeddings.proj", "patch_embed.proj")
+        plain = plain.replace("encoder.layernorm.", "norm.").replace("attention.proj", "attn.proj")
+        found[plain.replace("encoder.layer.", "blocks.")] = value
+    for part in ("weight", "bias"):
+        rows = fused(hub, "encoder.layer.0.attention", ("query", "key", "value"), part)
+        found[f"blocks.0.attn.qkv.{part}"] = rows
+    return {f"module.backbone.{name}": value for name, value in found.items()}
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(("name", "depth"), [("dinov2-s", 2), ("dinov2-g", 1), ("dinov3-s", 2)])
+def test_dino_equals_transformers_from_either_layout(name: str, depth: int, tmp_path: Path) -> None:
+    spec = find_spec(name)
+    size = 2 * spec.patch
+    config = FoundationConfig(model=name, depth=depth, size=size)
+    model: Any
+    if name.startswith("dinov2"):
+        model = transformers().Dinov2Model(dino._v2_shape(spec, config))
+    else:
+        model = transformers().DINOv3ViTModel(dino._v3_shape(spec, config))
+    model = jiggled(model)
+    model.save_pretrained(tmp_path)
+    path, meta = tmp_path / "model.safetensors", tmp_path / "meta.pth"
+    hub = load_file(path)
+    torch.save(meta_dinov2(hub, depth) if "v2" in name else meta_dinov3(hub), meta)
+    pixels = torch.rand(2, 3, size, size)
+    wanted = model(pixels).last_hidden_state
+    for file in (path, meta):
+        encoder = loaded(file, config)
+        assert isinstance(encoder, FrameFoundation)
+        assert wanted.shape == (2, encoder.prefix + 4, spec.width)
+        assert torch.equal(encoder.tokens(pixels), wanted)
+        encoder.train()  # DINOv3 would augment its positions
+        assert torch.equal(encoder.tokens(pixels), wanted)
+
+
+VJEPA2 = FoundationConfig(model="vjepa2-l", depth=1, size=32)
+
+
+@torch.no_grad()
+def test_vjepa2_equals_transformers_from_either_layout(tmp_path: Path) -> None:
+    model = jiggled(transformers().VJEPA2Model(vjepa2._shape(find_spec("vjepa2-l"), VJEPA2)))
+    model.save_pretrained(tmp_path)
+    path = tmp_path / "model.safetensors"
+    torch.save({"encoder": meta_vjepa2(load_file(path)), "predictor": {}}, tmp_path / "vitl.pt")
+    clips = torch.rand(2, 4, 3, 32, 32)
+    wanted = model(clips, skip_predictor=True).last_hidden_state  # 2 2*4 1024
+    for file in (path, tmp_path / "vitl.pt"):
+        encoder = loaded(file, VJEPA2)
+        assert isinstance(encoder, ClipFoundation)
+        tokens = encoder.tokens(clips)
+        assert tokens.cls is None
+        assert torch.equal(tokens.patches[:, ::2].flatten(1, 2), wanted)
+        assert torch.equal(tokens.patches[:, 1], tokens.patches[:, 0])  # a pair is one token
+        assert torch.allclose(encoder.pooled(clips).tracklet, wanted.mean(dim=1), atol=1e-6)
+        assert encoder.tokens(clips[:, :3]).patches.shape[1] == 3
+
+
+@torch.no_grad()
+def test_positions_of_vjepa2_are_correct_or_as_in_the_paper() -> None:
+    correct = made(VJEPA2)
+    paper = made(FoundationConfig(model="vjepa2-l", depth=1, size=32, positions="paper"))
+    assert isinstance(correct, ClipFoundation)
+    assert isinstance(paper, ClipFoundation)
+    paper.load_state_dict(correct.state_dict())  # no weight depends on it
+    grids = [m.backbone.layer[0].attention.grid_size for m in (correct, paper)]  # type: ignore[union-attr, index]
+    assert grids == [2, 16]
+    clips = torch.rand(1, 4, 3, 32, 32)
+    assert not torch.allclose(correct.pooled(clips).tracklet, paper.pooled(clips).tracklet)
+
+
+@pytest.mark.parametrize("name", [n for n in FOUNDATION if n.startswith(("dino", "vjepa"))])
+def test_tensors_of_the_whole_models(name: str) -> None:
+    spec = find_spec(name)
+    with torch.device("meta"):
+        model = spec.build(spec, FoundationConfig(model=name))
+    assert len(model.state_dict()) == spec.tensors
+
+
+def pixels_of(case: dict[str, Any]) -> torch.Tensor:
+    shape = (1, case["frames"], 3, case["size"], case["size"])
+    return torch.rand(shape, generator=torch.Generator().manual_seed(0))
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", ["endofm", "endofm_lv"])
+@pytest.mark.parametrize("sizes", [{112}, pytest.param({112, 224}, marks=pytest.mark.study)])
+def test_endofm_equals_the_original(name: str, sizes: set[int], tmp_path: Path) -> None:
+    state = golden_state(timesformer_shapes(8 if name == "endofm" else 32))
+    assert len(state) == GOLDENS[name]["tensors"] == 247
+    encoder = loaded(write_endofm(tmp_path / "published.pth", state))
+    assert isinstance(encoder, ClipFoundation)
+    assert encoder.spec.name == name.replace("_", "-")
+    cases = [case for case in GOLDENS[name]["cases"] if case["size"] in sizes]
+    assert len(cases) == 2 * len(sizes) - 1
+    for case in cases:
+        tokens = encoder.tokens(pixels_of(case))
+        assert tokens.cls is not None
+        _, t, p, d = tokens.patches.shape
+        assert [1 + t * p, d] == case["tokens"]
+        assert torch.allclose(tokens.cls[0, :8], torch.tensor(case["cls8"]), atol=1e-3)
+        mean = tokens.patches.mean(dim=(1, 2))[0, :8]
+        assert torch.allclose(mean, torch.tensor(case["patchmean8"]), atol=1e-3)
+        norm = torch.cat([tokens.cls.flatten(), tokens.patches.flatten()]).norm().item()
+        assert norm == pytest.approx(case["norm"], rel=1e-4)
+
+
+def test_temporal_names_are_not_taken_for_spatial_ones() -> None:
+    name = timesformer.library_name
+    assert name("blocks.3.temporal_norm1.bias") == "encoder.layer.3.temporal_layernorm.bias"
+    assert name("blocks.3.norm1.bias") == "encoder.layer.3.layernorm_before.bias"
+    assert len({name(old) for old in timesformer_shapes(8)}) == 247
+
+
+@torch.no_grad()
+def test_endovit_equals_the_original(tmp_path: Path) -> None:
+    state = golden_state(vit_shapes())
+    assert len(state) == GOLDENS["endovit"]["tensors"] == 150
+    encoder = loaded(write_endovit(tmp_path / "pytorch_model.bin", state))
+    assert isinstance(encoder, FrameFoundation)
+    (case,) = GOLDENS["endovit"]["cases"]
+    tokens = encoder.tokens(pixels_of(case)[0])
+    assert torch.allclose(tokens.mean(dim=0)[0, :8], torch.tensor(case["cls8"]), atol=1e-3)
+    mean = tokens[:, 1:].mean(dim=(0, 1))[:8]
+    assert torch.allclose(mean, torch.tensor(case["patchmean8"]), atol=1e-3)
+
+
+@torch.no_grad()
+def test_surgenet_equals_the_original(tmp_path: Path) -> None:
+    state = golden_state(caformer_shapes())
+    assert len(state) == GOLDENS["surgenet"]["tensors"] == 152
+    path = tmp_path / "SurgeNetXL_checkpoint_epoch0050_teacher.pth"
+    torch.save(state | {"head.mlp.0.weight": torch.zeros(2, 2)}, path)
+    encoder = loaded(path)
+    assert isinstance(encoder, FrameFoundation)
+    for case in GOLDENS["surgenet"]["cases"]:
+        vectors = encoder.pooled(pixels_of(case)[0])
+        assert vectors.shape == (2, 512)
+        assert torch.allclose(vectors.mean(dim=0)[:8], torch.tensor(case["mean8"]), atol=1e-3)
+    torch.save({"teacher": {f"module.backbone.{k}": v for k, v in state.items()}}, path)
+    again = loaded(path).state_dict()  # prefixes and wrappings of other files of the same authors
+    assert all(torch.equal(again[k], v) for k, v in encoder.state_dict().items())
