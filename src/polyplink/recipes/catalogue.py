@@ -10,11 +10,6 @@ from polyplink.recipes.earlier import (
     sfe_uniform,
     tpc,
 )
-from polyplink.recipes.endofm import (
-    endofm_intra_inter,
-    endofm_supervised,
-    endofm_temporally_aware,
-)
 from polyplink.recipes.ntssl import (
     ntssl,
     ntssl_demo,
@@ -34,6 +29,9 @@ from polyplink.recipes.small import (
     tpc_small,
 )
 from polyplink.recipes.supervised import (
+    endofm_intra_inter,
+    endofm_supervised,
+    endofm_temporally_aware,
     intra_inter,
     supervised,
     temporally_aware,

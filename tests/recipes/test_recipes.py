@@ -1,0 +1,264 @@
+"""Recipes hold their papers' settings, and every one can be built by name."""
+
+import re
+from pathlib import Path
+
+import pytest
+from pydantic import TypeAdapter
+
+from polyplink.core.artefacts import to_plain
+from polyplink.core.errors import PolyplinkError
+from polyplink.encoders import EncoderConfig, FoundationConfig, MveConfig, SfeConfig
+from polyplink.learn import (
+    FramePairs,
+    IntraInterLoss,
+    NoiseAwareLoss,
+    NtXentLoss,
+    PolypParts,
+    PolypViews,
+    SupervisedLoss,
+    TemporalBags,
+    TemporallyAwareLoss,
+    TrackletParts,
+    TrainConfig,
+)
+from polyplink.learn.bags import rng_of
+from polyplink.recipes import RECIPES, find_recipe, ntssl, override, small_sibling
+from polyplink.recipes.earlier import mve, sfe, sfe_uniform, tpc
+from polyplink.recipes.ntssl import (
+    ntssl_fixed,
+    ntssl_frame,
+    ntssl_nearest,
+    ntssl_text,
+    ntssl_tracklet,
+)
+from polyplink.recipes.small import FRAMES
+from polyplink.recipes.supervised import (
+    endofm_intra_inter,
+    endofm_supervised,
+    endofm_temporally_aware,
+    endofm_with,
+    intra_inter,
+    polyps_in,
+    supervised,
+    temporally_aware,
+    temporally_aware_2x28,
+    temporally_aware_4x14,
+    temporally_aware_7x8,
+    temporally_aware_28x2,
+)
+from tests.learn.sets import bare_set
+
+
+def test_every_recipe_goes_by_its_own_name() -> None:
+    assert {"ntssl", "ntssl-demo", "sfe", "mve", "tpc", "supervised"} <= set(RECIPES)
+    for name, recipe in RECIPES.items():
+        assert recipe().name == name == find_recipe(name).name
+        assert recipe.__doc__
+        assert f"Command: polyplink train {name} DATA" in recipe.__doc__
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_record_of_a_recipe_is_the_recipe(name: str) -> None:
+    recipe = find_recipe(name)
+    assert TypeAdapter(TrainConfig).validate_python(to_plain(recipe)) == recipe
+    assert override(recipe, [f"optim.epochs={recipe.optim.epochs}"]) == recipe
+
+
+def test_the_how_to_lists_every_recipe() -> None:
+    text = (Path(__file__).parents[2] / "docs/how-to/recipes.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^\| `([a-z0-9-]+)` \|", text, re.M)
+    assert listed == list(RECIPES)
+
+
+def test_an_unknown_name_gets_the_nearest() -> None:
+    with pytest.raises(PolyplinkError, match="did you mean ntssl-demo"):
+        find_recipe("ntsl-demo")
+    with pytest.raises(PolyplinkError, match="choose one of: ntssl, ntssl-text"):
+        find_recipe("simclr")
+
+
+def test_the_papers_setting() -> None:
+    recipe = ntssl()
+    assert isinstance(recipe.bags, TemporalBags)
+    assert isinstance(recipe.encoder, EncoderConfig)
+    assert isinstance(recipe.loss, NoiseAwareLoss)
+    assert (recipe.bags.k, recipe.bags.tau_min, recipe.bags.tau_max) == (4, 0.3, 12.0)
+    assert (recipe.optim.epochs, recipe.optim.rate, recipe.optim.weight_decay) == (50, 1e-5, 1e-4)
+    assert recipe.optim.bags_per_batch * (1 + recipe.bags.k) == 60  # the paper's batch
+    encoder = recipe.encoder
+    assert (encoder.width, encoder.layers, encoder.heads, encoder.feedforward) == (256, 3, 8, 1024)
+    assert (encoder.projector_hidden, encoder.projector_out, encoder.dropout) == (256, 128, 0.1)
+    assert (encoder.mean, encoder.std) == ((0.45,) * 3, (0.225,) * 3)
+    prepare = recipe.prepare
+    assert (prepare.min_length, prepare.stride, prepare.size, prepare.crop_factor) == (
+        30,
+        4,
+        232,
+        5.0,
+    )
+    loss = recipe.loss
+    assert (loss.form, loss.temperature, loss.tracklet, loss.frame, loss.within) == (
+        "symmetric",
+        0.07,
+        1.0,
+        1.0,
+        0.0,
+    )
+    assert recipe.fragment_length == 8
+
+
+def test_the_ablations_change_one_thing_each() -> None:
+    plain = ntssl()
+    for recipe, changed in (
+        (ntssl_text(), "loss"),
+        (ntssl_frame(), "loss"),
+        (ntssl_tracklet(), "loss"),
+        (ntssl_nearest(), "bags"),
+        (ntssl_fixed(), "bags"),
+    ):
+        different = {
+            field for field in vars(plain) if getattr(plain, field) != getattr(recipe, field)
+        }
+        assert different == {"name", changed}
+
+
+def test_sfe_pairs_frames_at_thirty_frames() -> None:
+    recipe = sfe()
+    assert isinstance(recipe.encoder, SfeConfig)
+    assert (recipe.encoder.projector_hidden, recipe.encoder.projector_out) == (2048, 128)
+    assert recipe.bags == FramePairs(distance="gaussian", deviation=30.0)
+    assert recipe.loss == NtXentLoss(temperature=0.07)
+    assert recipe.prepare.stride == 1
+    assert (recipe.optim.method, recipe.optim.schedule) == ("adam", "one_cycle")
+    assert recipe.augment.moves
+    assert recipe.augment.recolours
+    assert sfe_uniform().bags == FramePairs(distance="uniform")
+
+
+def test_mve_pairs_parts_and_tpc_adds_its_curriculum() -> None:
+    recipe = mve()
+    assert isinstance(recipe.encoder, MveConfig)
+    assert (recipe.bags, recipe.fragment_length) == (TrackletParts(longest=4), 8)
+    assert recipe.validation.select == "bags"  # no label enters
+    assert tpc().bags == PolypParts(longest=4, alpha_first=1.0, alpha_last=0.0)
+    assert tpc().encoder == recipe.encoder
+
+
+def test_a_batch_is_56_views_however_it_is_shared() -> None:
+    for recipe in (
+        temporally_aware(),
+        temporally_aware_2x28(),
+        temporally_aware_4x14(),
+        temporally_aware_7x8(),
+        temporally_aware_28x2(),
+    ):
+        assert isinstance(recipe.bags, PolypViews)
+        assert recipe.bags.views * recipe.optim.bags_per_batch == 56
+        assert recipe.loss == TemporallyAwareLoss(temperature=0.25, decay=1.0)
+    assert temporally_aware().bags == PolypViews(views=14)
+
+
+def test_a_batch_that_does_not_divide_is_refused() -> None:
+    assert polyps_in(56, 14) == 4
+    with pytest.raises(PolyplinkError, match="5 views per polyp do not divide a batch of 56"):
+        polyps_in(56, 5)
+
+
+def test_the_others_differ_in_the_loss_alone() -> None:
+    assert supervised().loss == SupervisedLoss(temperature=0.25)
+    assert intra_inter().loss == IntraInterLoss(temperature=0.25, decay=1.0, gamma=0.2)
+    assert supervised().encoder == intra_inter().encoder == temporally_aware().encoder
+
+
+def test_the_thesis_setting() -> None:
+    losses = (SupervisedLoss(), TemporallyAwareLoss(), IntraInterLoss())
+    recipes = (endofm_supervised(), endofm_temporally_aware(), endofm_intra_inter())
+    for recipe, loss in zip(recipes, losses, strict=True):
+        assert recipe.loss == loss
+        assert loss.temperature == 0.25
+        assert isinstance(recipe.encoder, FoundationConfig)
+        assert recipe.encoder.model == "endofm"
+        assert recipe.bags == PolypViews(views=4)
+        assert recipe.optim.bags_per_batch * 4 == 8
+        assert (recipe.optim.epochs, recipe.optim.rate, recipe.optim.weight_decay) == (
+            50,
+            1e-5,
+            1e-4,
+        )
+        assert (recipe.prepare.size, recipe.prepare.stride, recipe.fragment_length) == (224, 4, 8)
+
+
+def test_two_views_make_four_polyps_and_three_do_not_divide() -> None:
+    assert endofm_with("x", SupervisedLoss(), views=2).optim.bags_per_batch == 4
+    with pytest.raises(PolyplinkError, match="3 views per polyp do not divide a batch of 8"):
+        endofm_with("x", SupervisedLoss(), views=3)
+
+
+SMALL = [recipe() for name, recipe in RECIPES.items() if name.endswith("-small")]
+# Crops of the first tracklets that `small` trains on, by polyp (seed 0), three times over.
+CROPS = 3 * [
+    [13, 11, 11, 8], [12, 11, 15, 15, 15], [8, 8, 8, 8], [12, 8, 13, 11, 14], [13, 8, 8, 8],
+    [11, 9, 9, 12, 13, 12], [12, 14, 13, 15], [15, 15, 15], [15, 12, 15, 14, 11], [12, 15, 15],
+    [8, 8, 8, 15, 8], [15, 12, 14, 12, 11], [14, 10, 15, 15], [12, 14, 15, 11, 8], [8, 9, 8],
+    [11, 9, 10, 12], [15, 11, 14], [15, 13, 15, 10], [8, 14, 9], [9, 11, 10, 10, 8],
+    [8, 12, 10], [12, 11, 12], [10, 12, 14, 15], [15, 9, 8], [13, 8, 8, 10, 8], [14, 15, 15, 15],
+]  # fmt: skip
+LENGTHS = [crops for polyp in CROPS for crops in polyp]
+POLYPS = [i for i, polyp in enumerate(CROPS) for _ in polyp]
+DATA = bare_set(LENGTHS, POLYPS, fragment=2)
+
+
+def frames_seen(config: TrainConfig) -> tuple[int, int]:
+    """Of a training, and of its fullest step."""
+    size, total, step = config.optim.bags_per_batch, 0, 0
+    for epoch in range(config.optim.epochs):
+        drawn = config.bags.draw(DATA, epoch / config.optim.epochs, size, rng_of(epoch))
+        total += int(drawn.bags.valid.sum()) * drawn.clips.shape[1]
+        step = max(step, int(drawn.bags.valid[:size].sum()) * drawn.clips.shape[1])
+    return total, step
+
+
+def test_all_share_backbone_crops_and_validation() -> None:
+    assert len(SMALL) == 7
+    for config in SMALL:
+        assert getattr(config.encoder, "frame_encoder", "") == "timm:test_resnet"
+        assert config.prepare == SMALL[0].prepare
+        assert config.validation == SMALL[0].validation
+        assert config.validation.select == "last"  # no label chooses a checkpoint
+
+
+def test_all_see_nearly_as_many_frames() -> None:
+    totals = {}
+    for config in SMALL:
+        totals[config.name], step = frames_seen(config)
+        assert step == FRAMES, config.name
+    assert min(totals.values()) > 0.9 * max(totals.values()), totals
+
+
+def test_they_are_the_methods() -> None:
+    by_name = {config.name: config for config in SMALL}
+    assert isinstance(by_name["ntssl-small"].bags, TemporalBags)
+    assert isinstance(by_name["temporally-aware-small"].bags, PolypViews)
+
+
+def test_a_variant_keeps_its_bags_and_loss() -> None:
+    for name in ("ntssl-frame", "ntssl-tracklet", "ntssl-nearest", "ntssl-fixed", "sfe-uniform"):
+        recipe, small = find_recipe(name), small_sibling(find_recipe(name))
+        assert small is not None
+        assert (small.name, small.bags, small.loss) == (f"{name}-small", recipe.bags, recipe.loss)
+        method = find_recipe(f"{name.split('-')[0]}-small")
+        assert (small.encoder, small.optim) == (method.encoder, method.optim)
+
+
+def test_views_of_a_variant_fill_the_same_step() -> None:
+    small = small_sibling(find_recipe("temporally-aware-4x14"))
+    assert small is not None
+    assert isinstance(small.bags, PolypViews)
+    assert small.optim.bags_per_batch * small.bags.views * 2 <= FRAMES
+    assert small.optim.bags_per_batch * (small.bags.views + 1) * 2 > FRAMES * 0.8
+
+
+def test_a_method_has_its_own_and_a_fine_tuned_encoder_none() -> None:
+    assert small_sibling(find_recipe("tpc")) == find_recipe("tpc-small")
+    assert small_sibling(find_recipe("endofm-supervised")) is None
