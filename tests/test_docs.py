@@ -40,6 +40,7 @@ def name(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", with_blocks("bash"), ids=name)
 def test_commands_run_as_written(page: Path, tmp_path: Path) -> None:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
@@ -59,6 +60,7 @@ def test_commands_run_as_written(page: Path, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", with_blocks("python"), ids=name)
 def test_python_runs_as_written(page: Path, tmp_path: Path) -> None:
     done = subprocess.run(
