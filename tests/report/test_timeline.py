@@ -2,11 +2,29 @@ from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from polyplink.report.matching import match
 from polyplink.report.model import Procedure, Tracklet
-from polyplink.report.timeline import LEFT, THINNEST, WIDTH, Timeline, describe, layout
+from polyplink.report.polyps import match
+from polyplink.report.timeline import (
+    DIGIT,
+    LABEL,
+    LEFT,
+    NARROWEST,
+    TICKS,
+    WIDTH,
+    Timeline,
+    assign_lanes,
+    describe,
+    layout,
+    place_labels,
+    ticks,
+)
 from tests.report.sample import procedure, procedures
+
+SPANS = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 20)), max_size=25).map(
+    lambda pairs: sorted((first, first + length) for first, length in pairs)
+)
 
 
 def drawn(made: Procedure) -> Timeline:
@@ -23,7 +41,7 @@ def test_every_tracklet_has_a_bar_in_each_row_within_the_axis(made: Procedure) -
         assert len(row.bars) == len(made.tracklets)
         for bar in row.bars:
             assert bar.x >= LEFT
-            assert bar.x + bar.width <= LEFT + WIDTH + THINNEST
+            assert bar.x + bar.width <= LEFT + WIDTH + NARROWEST
             assert bar.y + 15 <= drawing.axis
     assert len(drawing.crosses) == sum(match(made).is_wrong(t) for t in made.tracklets)
 
@@ -78,3 +96,41 @@ def test_nothing_to_draw_is_drawn_as_nothing() -> None:
     assert not drawing.rows[0].bars
     assert not drawing.crosses
     assert drawing.ticks
+
+
+@given(SPANS)
+def test_lanes_never_overlap_and_are_as_few_as_can_be(spans: list[tuple[int, int]]) -> None:
+    placed = assign_lanes(spans)
+    for i, (first, last) in enumerate(spans):
+        for j in range(i):
+            if placed[i] == placed[j]:
+                assert spans[j][1] < first or last < spans[j][0]
+    together = [sum(a <= at <= b for a, b in spans) for at in range(100)]
+    assert max(placed, default=-1) + 1 == max(together)
+
+
+@given(st.lists(st.tuples(st.floats(0, 300), st.sampled_from(["1", "12", "123"])), max_size=30))
+def test_labels_and_their_lines_never_touch(centres: list[tuple[float, str]]) -> None:
+    placed = place_labels(sorted(centres), 40.0)
+    boxes = [(p.x - DIGIT * len(p.text) / 2, p.x + DIGIT * len(p.text) / 2, p.y) for p in placed]
+    for i, (left, right, y) in enumerate(boxes):
+        for j, (other_left, other_right, other_y) in enumerate(boxes):
+            if i != j and y == other_y:
+                assert right < other_left or other_right < left
+            if placed[j].foot is not None and y > other_y:  # j's line passes this label's level
+                assert not left < placed[j].x < right
+
+
+def test_a_crowded_label_is_raised_and_then_left_out() -> None:
+    placed = place_labels([(100, "12"), (109, "13"), (112, "14")], 22.0)
+    assert [(p.text, p.foot) for p in placed] == [("12", None), ("13", 22.0)]
+    assert placed[1].y == placed[0].y - LABEL
+
+
+@given(st.integers(0, 10**8), st.sampled_from([None, 25.0, 59.94]))
+def test_ticks_are_few_and_inside(n_frames: int, fps: float | None) -> None:
+    found = [frame for frame, _ in ticks(Procedure("p", n_frames, (), fps))]
+    assert found[0] == 0
+    assert len(found) <= TICKS + 1
+    assert found[-1] <= max(n_frames, 1)
+    assert found == sorted(set(found))

@@ -21,11 +21,17 @@ from polyplink.jobs.progress import Progress, counter, silent
 from polyplink.jobs.variants import loaded_subject
 from polyplink.learn.bags import purity
 from polyplink.learn.temporal_bags import cosine_tau, sampled_bags
-from polyplink.report.drawn import write_figure
-from polyplink.report.drawn_curriculum import draw_curriculum
-from polyplink.report.drawn_curves import draw_rates, draw_recall
-from polyplink.report.drawn_map import FEWEST, Way, draw_map, flatten
-from polyplink.report.drawn_matrix import draw_matrices
+from polyplink.report.plots import (
+    FEWEST_FOR_TSNE,
+    Projection,
+    plot_curriculum,
+    plot_projection,
+    plot_rates,
+    plot_recall,
+    plot_similarities,
+    project,
+    write_figure,
+)
 from polyplink.tracklets import Prepared, prepare
 
 STEPS = 21  # points of the curriculum that bags are drawn at
@@ -92,7 +98,7 @@ def draw_bags(scene: Scene) -> Figure:
     words = (
         f"{table.height} fragments of {scene.fragments} crops, {len(whole.procedures)} procedures"
     )
-    return draw_curriculum(ranks, pure, words)
+    return plot_curriculum(ranks, pure, words)
 
 
 def draw_similarities(scene: Scene) -> Figure:
@@ -106,7 +112,7 @@ def draw_similarities(scene: Scene) -> Figure:
     part, rows = samples.of_procedure(place)
     vectors = {name: found[rows] for name, found in scene.vectors.items()}
     title = f"Procedure {part.procedures[0]}: {rows.size} tracklets of {polyps[place]} polyps"
-    return draw_matrices(vectors, part.polyp.tolist(), part.positions, title)
+    return plot_similarities(vectors, part.polyp.tolist(), part.positions, title)
 
 
 def draw_counting(scene: Scene) -> Figure:
@@ -133,7 +139,7 @@ def draw_counting(scene: Scene) -> Figure:
                 "no procedure has two polyps, so that FPR is undefined", "name another --part"
             )
         drawn[name] = (np.mean([fr for fr, _ in each], axis=0), np.mean(fprs, axis=0))
-    return draw_rates(drawn, f"{scene.first}; {scene.words}; grid: {scene.grid}")
+    return plot_rates(drawn, f"{scene.first}; {scene.words}; grid: {scene.grid}")
 
 
 def recall_at(vectors: np.ndarray, samples: Samples, most: int = NEAREST) -> np.ndarray:
@@ -161,16 +167,17 @@ def recall_at(vectors: np.ndarray, samples: Samples, most: int = NEAREST) -> np.
 def draw_nearest(scene: Scene) -> Figure:
     """Recall at k, encoder by encoder."""
     hits = {name: recall_at(found, scene.samples) for name, found in scene.vectors.items()}
-    return draw_recall(hits, scene.words)
+    return plot_recall(hits, scene.words)
 
 
-def draw_vectors(scene: Scene, way: Way = "tsne") -> Figure:
+def draw_vectors(scene: Scene, way: Projection = "tsne") -> Figure:
     """The first encoder's vectors in the plane, by polyp."""
     rows = [row for row, polyp in enumerate(scene.polyps) if polyp is not None]
-    points = flatten(scene.vectors[scene.first][rows], way)
-    how = "PCA" if way == "pca" or len(rows) < FEWEST else "t-SNE of cosines"
+    points = project(scene.vectors[scene.first][rows], way)
+    how = "PCA" if way == "pca" or len(rows) < FEWEST_FOR_TSNE else "t-SNE of cosines"
     names = [str(scene.polyps[row]) for row in rows]
-    return draw_map(points, names, f"Tracklets by polyp ({how})", f"{scene.first}; {scene.words}")
+    subtitle = f"{scene.first}; {scene.words}"
+    return plot_projection(points, names, f"Tracklets by polyp ({how})", subtitle)
 
 
 FIGURES: Mapping[str, Callable[[Scene], Figure]] = {

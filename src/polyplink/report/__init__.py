@@ -1,6 +1,5 @@
 """Reports: one HTML file for reading, tables for the terminal, CSV for a spreadsheet."""
 
-from polyplink.report.html import render, write_report
 from polyplink.report.model import (
     Comparison,
     Method,
@@ -13,6 +12,7 @@ from polyplink.report.model import (
     Training,
     UncertainLink,
 )
+from polyplink.report.page import render, write_report
 from polyplink.report.tables import comparison_table, count_table, write_csv
 
 __all__ = [

@@ -1,24 +1,30 @@
-"""The time line of a procedure: counted polyps above, true ones beneath."""
+"""The time line of a procedure: counted polyps in one row, true ones in a row below.
 
-from collections.abc import Callable
+Drawn by a template and not by matplotlib: each bar has a hover text, takes its colour, texture
+and outline from the page's style sheet (dark mode, print), and a procedure may have hundreds of
+them. Here they are placed; all lengths are in units of the drawing, pixels at its natural size.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from matplotlib.ticker import MaxNLocator
+
 from polyplink.report.formats import moment, number
-from polyplink.report.matching import Matching, Polyp
 from polyplink.report.model import Procedure, Tracklet
-from polyplink.report.packing import LABEL, LEVELS, Label, lanes, place_labels
-from polyplink.report.palette import Look
-from polyplink.report.ticks import clock_ticks, ticks
+from polyplink.report.polyps import Look, Matching, Polyp, in_time
 
-# All in units of the drawing, which are pixels at its natural size.
-LEFT, WIDTH, RIGHT = 62.0, 1020.0, 14.0  # gutter for row names; the axis; room for the last tick
-BAR, GAP = 15.0, 6.0
+LEFT, WIDTH, RIGHT = 62.0, 1020.0, 14.0  # row names; the axis; room for the last tick label
+LEVELS, LABEL, DIGIT = 2, 11.0, 7.5  # levels of labels above a lane; their height; a character
+BAR, GAP = 15.0, 6.0  # height of a bar; room below it
 LANE = LEVELS * LABEL + BAR + GAP
-MARKS = 14.0  # gutter between the rows, where disagreements are marked
+MARKS = 14.0  # room between the rows, where disagreements are marked
 AXIS = 24.0
-THINNEST = 3.0  # a tracklet of two seconds in an hour must still be seen
-APART = 26.0  # bars further from each other than this get a label each
-
+NARROWEST = 3.0  # a tracklet of two seconds in an hour must still be visible
+APART = 26.0  # bars further apart than this get a label each
+TICKS = 12  # intervals, at most
+CLOCK_STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 18000, 36000)  # s
 
 PolypOf = Callable[[Tracklet], Polyp | None]
 
@@ -36,8 +42,18 @@ class Bar:
 
 
 @dataclass(frozen=True)
+class Label:
+    """A polyp's number or letter; `foot` is where the line down from a raised one ends."""
+
+    x: float
+    y: float
+    text: str
+    foot: float | None
+
+
+@dataclass(frozen=True)
 class Row:
-    """Counted or true: a name, the bars and their labels."""
+    """Counted or true polyps: the row's name, its bars and their labels."""
 
     name: str
     y: float
@@ -47,18 +63,18 @@ class Row:
 
 @dataclass(frozen=True)
 class Timeline:
-    """A drawing ready for the template; lengths in drawing units (pixels at natural size).
+    """A time line ready for the template.
 
     Attributes:
         width: Of the drawing.
         height: Of the drawing.
         left: Where the axis begins.
         right: Where it ends.
-        axis: Height of the axis line, from the top.
+        axis: y of the axis.
         rows: Counted polyps and, where known, true ones.
         crosses: Centres (x, y) of the marks of disagreement.
-        ticks: Place and text of each tick.
-        summary: One sentence for those who cannot see it.
+        ticks: x and text of each tick.
+        summary: One sentence for screen readers.
     """
 
     width: float
@@ -72,131 +88,46 @@ class Timeline:
     summary: str
 
 
-def describe(tracklet: Tracklet, matching: Matching, fps: float | None) -> str:
-    """Hover text of a tracklet: frames, counted and true polyp, sureness."""
-    counted = matching.counted[tracklet.predicted]
-    lines = [
-        f"tracklet {tracklet.tracklet_id}",
-        f"frames {tracklet.first} to {tracklet.last}"
-        + (f" (from {moment(tracklet.first, fps)})" if fps else ""),
-        f"counted as {counted.label} ({counted.name})",
-    ]
-    if tracklet.polyp_id is not None:
-        true = matching.true[tracklet.polyp_id]
-        lines.append(f"true polyp {true.label} ({true.name})")
-    lines.append(f"sureness {number(tracklet.sureness, 2)}")
-    if matching.is_wrong(tracklet):
-        lines.append("disagrees with the truth")
-    return "\n".join(lines)
-
-
-@dataclass(frozen=True)
-class Item:
-    """A tracklet, where it lies in both rows, and what its bars say."""
-
-    tracklet: Tracklet
-    lane: int
-    x: float
-    width: float
-    wrong: bool
-    title: str
-
-
-def items(procedure: Procedure, matching: Matching, scale: float) -> list[Item]:
-    """Place the tracklets, in time; `scale` is in drawing units per frame."""
-    tracklets = sorted(procedure.tracklets, key=lambda t: (t.first, t.last, t.tracklet_id))
-    return [
-        Item(
-            tracklet,
-            lane,
-            LEFT + tracklet.first * scale,
-            max(THINNEST, (tracklet.last - tracklet.first + 1) * scale),
-            matching.is_wrong(tracklet),
-            describe(tracklet, matching, procedure.fps),
-        )
-        for tracklet, lane in zip(
-            tracklets, lanes([(t.first, t.last) for t in tracklets]), strict=True
-        )
-    ]
-
-
-def runs(lane: list[Item], polyp_of: PolypOf) -> list[list[Item]]:
-    """Cut a lane where the polyp changes or the next bar is far off; each run shares a label."""
-    cut: list[list[Item]] = []
-    for item in lane:
-        last = cut[-1][-1] if cut else None
-        if (
-            last is not None
-            and polyp_of(last.tracklet) == polyp_of(item.tracklet)
-            and item.x - last.x - last.width <= APART
-        ):
-            cut[-1].append(item)
-        else:
-            cut.append([item])
-    return cut
-
-
-def row(name: str, top: float, placed: list[Item], polyp_of: PolypOf) -> Row:
-    """Lay out one row: bars coloured by polyp, and one label for each run of the same polyp.
-
-    Args:
-        name: The row's name.
-        top: Its top, drawing units.
-        placed: Tracklets in time.
-        polyp_of: The polyp a tracklet shows in this row; None where unknown.
-    """
-    bars, labels = [], []
-    for lane in range(max((item.lane for item in placed), default=-1) + 1):
-        lane_top = top + lane * LANE
-        centres = []
-        for run in runs([item for item in placed if item.lane == lane], polyp_of):
-            polyp = polyp_of(run[0].tracklet)
-            look, y = polyp.look if polyp else None, lane_top + LEVELS * LABEL
-            bars += [Bar(i.x, y, i.width, look, i.wrong, i.title) for i in run]
-            middle = (run[0].x + run[-1].x + run[-1].width) / 2
-            centres.append((middle, polyp.label if polyp else "?"))
-        labels += place_labels(centres, lane_top)
-    return Row(name, top + LEVELS * LABEL + BAR / 2, bars, labels)
-
-
-def axis_ticks(procedure: Procedure, scale: float) -> list[tuple[float, str]]:
-    """Ticks in minutes and seconds where the frame rate is known, else in frames."""
-    if procedure.fps:
-        fps = procedure.fps
-        times = clock_ticks(procedure.n_frames / fps, 12)
-        return [(LEFT + time * fps * scale, moment(round(time * fps), fps)) for time in times]
-    frames = ticks(0, max(1, procedure.n_frames), 12)
-    return [(LEFT + frame * scale, f"{frame:.0f}") for frame in frames if frame.is_integer()]
-
-
-def summary(procedure: Procedure, matching: Matching) -> str:
-    """What the time line shows, in one sentence."""
-    text = f"Time line of {len(procedure.tracklets)} tracklets in {procedure.n_counted} polyps"
-    if matching.true:
-        wrong = sum(matching.is_wrong(tracklet) for tracklet in procedure.tracklets)
-        text += f"; truth: {len(matching.true)} polyps, {wrong} tracklets disagree"
-    return text
-
-
 def layout(procedure: Procedure, matching: Matching) -> Timeline:
-    """Lay out the time line of a procedure over its whole recording.
+    """Place the tracklets of a procedure on an axis over its whole recording.
 
     Args:
-        procedure: The procedure; tracklets that overlap in time get lanes of their own.
-        matching: Its polyps, from `matching.match`.
+        procedure: The procedure; tracklets that overlap in time get different lanes.
+        matching: Its polyps, from `polyps.match`.
     """
+    tracklets = in_time(procedure)
+    lanes = assign_lanes([(t.first, t.last) for t in tracklets])
     scale = WIDTH / max(1, procedure.n_frames)
-    placed = items(procedure, matching, scale)
-    depth = (max((item.lane for item in placed), default=0) + 1) * LANE
+    titles = [describe(t, matching, procedure.fps) for t in tracklets]
 
-    def true_polyp(tracklet: Tracklet) -> Polyp | None:
-        return None if tracklet.polyp_id is None else matching.true[tracklet.polyp_id]
+    def row(name: str, top: float, polyp_of: PolypOf) -> Row:
+        bars, labels = [], []
+        for lane in range(max(lanes, default=-1) + 1):
+            y = top + lane * LANE + LEVELS * LABEL
+            own = [
+                (
+                    Bar(
+                        LEFT + tracklet.first * scale,
+                        y,
+                        max(NARROWEST, (tracklet.last - tracklet.first + 1) * scale),
+                        polyp.look if (polyp := polyp_of(tracklet)) else None,
+                        matching.is_wrong(tracklet),
+                        title,
+                    ),
+                    polyp.label if polyp else "?",
+                )
+                for tracklet, title, at in zip(tracklets, titles, lanes, strict=True)
+                if at == lane
+            ]
+            bars += [bar for bar, _ in own]
+            labels += place_labels(_label_centres(own), y)
+        return Row(name, top + LEVELS * LABEL + BAR / 2, bars, labels)
 
-    rows = [row("counted", 0, placed, lambda t: matching.counted[t.predicted])]
+    depth = (max(lanes, default=0) + 1) * LANE
+    rows = [row("counted", 0, matching.counted_of)]
     if matching.true:
-        rows.append(row("true", depth + MARKS, placed, true_polyp))
+        rows.append(row("true", depth + MARKS, matching.true_of))
     axis = len(rows) * depth + (len(rows) - 1) * MARKS + 2
-    crosses = [(bar.x + bar.width / 2, depth + 4) for bar in rows[0].bars if bar.wrong]
     return Timeline(
         LEFT + WIDTH + RIGHT,
         axis + AXIS,
@@ -204,7 +135,100 @@ def layout(procedure: Procedure, matching: Matching) -> Timeline:
         LEFT + WIDTH,
         axis,
         rows,
-        crosses,
-        axis_ticks(procedure, scale),
-        summary(procedure, matching),
+        [(bar.x + bar.width / 2, depth + 4) for bar in rows[0].bars if bar.wrong],
+        [(LEFT + frame * scale, text) for frame, text in ticks(procedure)],
+        _summary(procedure, matching),
     )
+
+
+def describe(tracklet: Tracklet, matching: Matching, fps: float | None) -> str:
+    """Hover text of a tracklet: frames, counted and true polyp, sureness."""
+    counted, true = matching.counted_of(tracklet), matching.true_of(tracklet)
+    lines = [
+        f"tracklet {tracklet.tracklet_id}",
+        f"frames {tracklet.first} to {tracklet.last}"
+        + (f" (from {moment(tracklet.first, fps)})" if fps else ""),
+        f"counted as {counted.label} ({counted.name})",
+    ]
+    if true is not None:
+        lines.append(f"true polyp {true.label} ({true.name})")
+    lines.append(f"sureness {number(tracklet.sureness, 2)}")
+    if matching.is_wrong(tracklet):
+        lines.append("disagrees with the truth")
+    return "\n".join(lines)
+
+
+def assign_lanes(spans: Sequence[tuple[float, float]]) -> list[int]:
+    """Put spans into as few lanes as possible so that none overlap within a lane.
+
+    Args:
+        spans: (start, end) of each, both inclusive, sorted by start.
+
+    Returns:
+        Lane of each span, from 0.
+    """
+    ends: list[float] = []
+    lanes = []
+    for start, end in spans:
+        free = next((i for i, last in enumerate(ends) if last < start), len(ends))
+        ends[free : free + 1] = [end]
+        lanes.append(free)
+    return lanes
+
+
+def _label_centres(bars: list[tuple[Bar, str]]) -> list[tuple[float, str]]:
+    """Centre and text of each label: neighbouring bars of one polyp share one."""
+    runs: list[tuple[float, float, str]] = []  # start, end, text
+    for bar, text in bars:
+        end = bar.x + bar.width
+        if runs and runs[-1][2] == text and bar.x - runs[-1][1] <= APART:
+            runs[-1] = (runs[-1][0], end, text)
+        else:
+            runs.append((bar.x, end, text))
+    return [((start + end) / 2, text) for start, end, text in runs]
+
+
+def place_labels(centres: Iterable[tuple[float, str]], floor: float) -> list[Label]:
+    """Place labels above a lane so that none touch; one without room is left out.
+
+    Args:
+        centres: Centre and text of each, sorted by centre.
+        floor: Top of the bars that the lowest labels stand on.
+
+    Returns:
+        The labels that fit, each on the lowest level with room.
+    """
+    taken = [-math.inf] * LEVELS  # rightmost x in use, lowest level first
+    labels = []
+    for centre, text in centres:
+        half = DIGIT * len(text) / 2
+        for level in range(LEVELS):
+            # The line down from a raised label must not cross the labels below it.
+            clear = all(end < centre - 1 for end in taken[:level])
+            if clear and centre - half > taken[level]:
+                taken[: level + 1] = [centre + 1] * level + [centre + half]
+                y = floor - level * LABEL - 3
+                labels.append(Label(centre, y, text, floor if level else None))
+                break
+    return labels
+
+
+def ticks(procedure: Procedure) -> list[tuple[float, str]]:
+    """Frame and text of each tick: round times where the frame rate is known, else frames."""
+    fps, last = procedure.fps, max(1, procedure.n_frames)
+    if fps:
+        seconds = last / fps
+        steps = [step for step in CLOCK_STEPS if seconds / step <= TICKS]
+        step = steps[0] if steps else CLOCK_STEPS[-1] * math.ceil(seconds / 36000 / TICKS)
+        times = range(0, math.floor(seconds) + 1, step)
+        return [(time * fps, moment(round(time * fps), fps)) for time in times]
+    found = MaxNLocator(TICKS, integer=True, steps=[1, 2, 5, 10]).tick_values(0, last)
+    return [(float(frame), f"{frame:.0f}") for frame in found if 0 <= frame <= last]
+
+
+def _summary(procedure: Procedure, matching: Matching) -> str:
+    text = f"Time line of {len(procedure.tracklets)} tracklets in {procedure.n_counted} polyps"
+    if matching.true:
+        wrong = sum(matching.is_wrong(tracklet) for tracklet in procedure.tracklets)
+        text += f"; truth: {len(matching.true)} polyps, {wrong} tracklets disagree"
+    return text

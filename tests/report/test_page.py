@@ -7,6 +7,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+import simplejpeg
 from hypothesis import given, settings
 
 from polyplink.evaluate import Figure
@@ -24,7 +25,8 @@ from polyplink.report import (
     render,
     write_report,
 )
-from polyplink.report.html import px, totals
+from polyplink.report.page import VIEW, jpeg, most_doubtful
+from polyplink.report.polyps import match
 from tests.report.sample import RUDE, Page, comparison, procedure, procedures, report
 
 EMPTY = Report("Nothing", Provenance("none", "today", "a machine"))
@@ -108,19 +110,17 @@ def test_whatever_comes_from_data_is_inert() -> None:
     assert not [name for _, a in page.elements for name in a if name.startswith("on")]
 
 
-def test_drawings_have_one_mark_per_thing() -> None:
-    given_report = replace(report(), procedures=(procedure(),))
-    text = render(given_report)
+def test_every_tracklet_is_shown_and_can_be_read_aloud() -> None:
+    text = render(replace(report(), procedures=(procedure(),)))
     timeline = next(s for s in svgs(text) if s.get("class") == "timeline")
     tracklets = [g for g in timeline.iter("g") if g.get("class") == "tracklet"]
     assert len(tracklets) == 2 * 5  # counted and true
     assert all(g.find("title") is not None for g in tracklets)
     assert len([p for p in timeline.iter("path") if p.get("class") == "cross"]) == 1
     assert len([r for r in timeline.iter("rect") if r.get("class") == "wrong"]) == 2
-    matrix = next(s for s in svgs(text) if s.get("class") == "matrix")
-    assert len([r for r in matrix.iter("rect") if r.get("class") == "block"]) == 3
-    charts = [s for s in svgs(text) if s.get("class") == "chart"]
-    assert [len(list(c.iter("circle"))) for c in charts] == [3 + 2, 3, 3]
+    plots = [s for s in svgs(text) if s.get("class") == "plot"]
+    hovers = [[e for e in plot.iter() if e.tag.endswith("title")] for plot in plots]
+    assert [len(texts) for texts in hovers] == [0, 3 + 2, 3, 3]  # the matrix and the curves
     page = Page(text)
     assert len(page.with_class("strip")) == 3
     assert len(page.with_class("view")) == 5 + 3  # strips, and the uncertain link
@@ -129,6 +129,13 @@ def test_drawings_have_one_mark_per_thing() -> None:
     assert len([e for e in page.with_class("view") if "wrong" in e[1]["class"].split()]) == 2
     for svg in svgs(text):
         assert svg.get("aria-hidden") == "true" or svg.get("aria-label")
+
+
+def test_what_is_missing_is_left_out() -> None:
+    bare = replace(procedure(), similarity=None)
+    text = render(replace(EMPTY, procedures=(bare,), training=Training(loss=(1.0, None))))
+    assert "No similarities were given." in text
+    assert text.count('class="plot"') == 1  # of three curves one has values
 
 
 def test_header_says_what_it_is_and_is_not() -> None:
@@ -201,15 +208,47 @@ def test_any_procedure_makes_a_well_formed_page(made: Procedure) -> None:
     assert len(svgs(text)) == (2 if made.tracklets else 1)
 
 
-def test_totals_keep_known_and_unknown_truth_apart() -> None:
+def test_known_and_unknown_truth_are_kept_apart() -> None:
     known, unknown = procedure("p0"), replace(procedure("p1"), n_polyps=None, converged=False)
-    found = totals((known, unknown))
-    assert (found.counted, found.counted_where_known, found.true, found.known) == (6, 3, 2, 1)
-    assert (found.uncertain, found.failed) == (2, ["p1"])
+    words = Page(render(replace(EMPTY, procedures=(known, unknown)))).words
+    assert "6polyps counted in 2 procedures" in words
+    assert "2true polyps where known (1 of 2 procedures; 3 counted there)" in words
+    assert "2uncertain links" in words
 
 
-def test_lengths_are_short() -> None:
-    assert [px(v) for v in (3, 3.04, 3.06, 10.0)] == ["3", "3", "3.1", "10"]
+def test_crops_are_stored_small() -> None:
+    ramp = np.linspace(0, 255, 300, dtype=np.uint8)
+    image = np.repeat(np.repeat(ramp[None, :, None], 200, axis=0), 3, axis=2)
+    uri = jpeg(image)
+    assert uri.startswith("data:image/jpeg;base64,")
+    seen = simplejpeg.decode_jpeg(base64.b64decode(uri.partition(",")[2]))
+    assert seen.shape == (64, VIEW, 3)
+    assert np.abs(np.linspace(0, 255, VIEW)[None, :, None] - seen).mean() < 3
+
+
+def test_a_long_strip_keeps_the_wrong_and_the_least_sure() -> None:
+    members = [
+        Tracklet(f"t{i}", 100 * i, 100 * i + 50, "x", "a", 0.9 - 0.01 * i) for i in range(20)
+    ]
+    members[0] = replace(members[0], polyp_id="b", sureness=1.0)
+    members[1] = replace(members[1], sureness=None)
+    members[2] = replace(members[2], sureness=float("nan"))
+    made = Procedure("p", 3000, tuple(members))
+    shown = most_doubtful(members, match(made))
+    assert [t.tracklet_id for t in shown] == [f"t{i}" for i in (0, 1, 2, *range(11, 20))]
+    assert "12 least sure shown" in render(replace(EMPTY, procedures=(made,)))
+
+
+def test_least_sure_links_come_first_over_all_procedures() -> None:
+    made = []
+    for name, sureness in (("p0", (0.3, 0.1)), ("p1", (0.2, 0.45))):
+        links = tuple(UncertainLink(("t0", "t1", "t2"), ("t3",), True, s) for s in sureness)
+        made.append(replace(procedure(name), uncertain=links))
+    text = render(replace(EMPTY, procedures=tuple(made)))
+    listed = text[text.index('<ol class="pairs">') : text.index("</ol>")]
+    assert re.findall(r"</b> sureness (0\.\d+)", listed) == ["0.10", "0.20", "0.30", "0.45"]
+    assert listed.count("and 1 more") == 4  # two views of each side
+    assert listed.count("<figure") == 4 * 3
 
 
 def test_a_large_report_stays_small() -> None:

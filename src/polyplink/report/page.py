@@ -1,0 +1,183 @@
+"""The report as one HTML file that loads nothing from outside."""
+
+import base64
+import hashlib
+import io
+import math
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from polyplink.core.artefacts import write_text
+from polyplink.report.formats import data_uri, environment, moment, number
+from polyplink.report.model import Procedure, Report, Tracklet, Training, UncertainLink, Values
+from polyplink.report.plots import inline_svg, plot_epochs, plot_similarity
+from polyplink.report.polyps import HUES, Look, Matching, Polyp, match
+from polyplink.report.timeline import Timeline, describe, layout
+
+MOST_LINKS = 12  # uncertain links listed
+MOST_VIEWS = 12  # crops shown of a counted polyp
+MOST_OF_SIDE = 2  # crops shown of one side of an uncertain link
+VIEW = 96  # pixels stored of a crop; shown at 72, to be sharp on dense screens
+QUALITY = 82  # of their JPEG
+
+
+class Section(NamedTuple):
+    """What the page shows of one procedure."""
+
+    anchor: str
+    procedure: Procedure
+    matching: Matching
+    timeline: Timeline
+    strips: list[tuple[Polyp, list[Tracklet], list[Tracklet], int]]  # polyp, all, shown, n wrong
+    matrix: str | None  # SVG
+    n_wrong: int
+
+
+def write_report(path: Path, report: Report) -> None:
+    """Write the page to `path`, atomically."""
+    write_text(path, render(report))
+
+
+def render(report: Report) -> str:
+    """The report as a whole HTML document.
+
+    The page holds its own style, script and images. Its content security policy forbids every
+    request and every script but its own.
+    """
+    templates = environment()
+    templates.filters |= {"px": px, "look_class": look_class, "jpeg": jpeg, "describe": describe}
+    templates.filters["moment"] = moment
+    script = templates.get_template("script.js").render()
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    sections = [section(index, p) for index, p in enumerate(report.procedures)]
+    known = [p for p in report.procedures if p.n_polyps is not None]
+    return templates.get_template("report.html.j2").render(
+        report=report,
+        sections=sections,
+        links=least_sure(sections),
+        charts=[] if report.training is None else training_charts(report.training),
+        counted=sum(p.n_counted for p in report.procedures),
+        known=len(known),  # procedures whose true number of polyps is known
+        counted_where_known=sum(p.n_counted for p in known),
+        n_true=sum(p.n_polyps or 0 for p in known),
+        uncertain=sum(len(p.uncertain) for p in report.procedures),
+        failed=[p.procedure_id for p in report.procedures if p.converged is False],
+        hues=HUES,
+        most_of_side=MOST_OF_SIDE,
+        script_digest=digest,
+    )
+
+
+def section(index: int, procedure: Procedure) -> Section:
+    """Match, lay out and draw one procedure."""
+    matching = match(procedure)
+    strips = []
+    for name, polyp in matching.counted.items():
+        members = [t for t in procedure.tracklets if t.predicted == name]
+        n_wrong = sum(map(matching.is_wrong, members))
+        strips.append((polyp, members, most_doubtful(members, matching), n_wrong))
+    return Section(
+        f"procedure-{index + 1}",
+        procedure,
+        matching,
+        layout(procedure, matching),
+        strips,
+        similarity_svg(procedure, matching),
+        sum(map(matching.is_wrong, procedure.tracklets)),
+    )
+
+
+def most_doubtful(
+    members: list[Tracklet], matching: Matching, most: int = MOST_VIEWS
+) -> list[Tracklet]:
+    """At most 12 tracklets of a polyp, in time: first the wrong ones, then the least sure."""
+
+    def doubt(tracklet: Tracklet) -> tuple[bool, float]:
+        sureness = tracklet.sureness
+        known = sureness is not None and math.isfinite(sureness)
+        return (not matching.is_wrong(tracklet), sureness if sureness and known else 0.0)
+
+    return sorted(sorted(members, key=doubt)[:most], key=lambda t: (t.first, t.last))
+
+
+def least_sure(
+    sections: list[Section], most: int = MOST_LINKS
+) -> list[tuple[Section, UncertainLink, list[list[Tracklet]]]]:
+    """The least sure links of all procedures, with the tracklets of their two sides."""
+    links = [(s, link) for s in sections for link in s.procedure.uncertain]
+    links.sort(key=lambda entry: entry[1].sureness)
+    found = []
+    for s, link in links[:most]:
+        by_name = {tracklet.tracklet_id: tracklet for tracklet in s.procedure.tracklets}
+        sides = [[by_name[name] for name in side] for side in (link.members, link.others)]
+        found.append((s, link, sides))
+    return found
+
+
+def similarity_svg(procedure: Procedure, matching: Matching) -> str | None:
+    """The similarity matrix ordered by counted polyp, then time; None without similarities."""
+    similarity, members = procedure.similarity, procedure.tracklets
+    if similarity is None or not members:
+        return None
+    place = {name: index for index, name in enumerate(matching.counted)}
+    rows = np.array([place[tracklet.predicted] for tracklet in members])
+    order = np.lexsort((np.array([tracklet.first for tracklet in members]), rows))
+    polyps = list(matching.counted.values())
+    figure = plot_similarity(
+        np.asarray(similarity, dtype=np.float64)[np.ix_(order, order)],  # (n, n)
+        np.bincount(rows).tolist(),
+        [polyp.label for polyp in polyps],
+        [polyp.look for polyp in polyps],
+    )
+    name = procedure.procedure_id
+    return inline_svg(figure, f"{name}: similarities of {len(members)} tracklets, by polyp")
+
+
+def training_charts(training: Training) -> list[tuple[str, str, str]]:
+    """Title, caption and SVG of loss, bag temperature and purity, where there are values."""
+    loss = {"train": training.loss, "validation": training.validation_loss}
+    bags = "The larger tau, the further in time members of a bag are from its anchor."
+    pure = "A bag is pure when all its members show the anchor's polyp."
+    charts: list[tuple[str, str, str, dict[str, Values], tuple[float, float] | None]] = [
+        ("Loss", "loss (nats)", "Contrastive loss of the bags; lower is better.", loss, None),
+        ("Bag temperature", "tau (ranks)", bags, {"tau": training.tau}, None),
+        ("Bag purity", "pure bags (share)", pure, {"purity": training.purity}, (0.0, 1.02)),
+    ]
+    drawn = []
+    for title, y_label, caption, series, limits in charts:
+        titles = {
+            name: [
+                f"{name}, epoch {epoch}: {number(value, 4)}"
+                for epoch, value in enumerate(values)
+                if value is not None and math.isfinite(value)
+            ]
+            for name, values in series.items()
+        }
+        known = {name: series[name] for name, texts in titles.items() if texts}
+        if known:
+            figure = plot_epochs(known, y_label, best_epoch=training.best_epoch, limits=limits)
+            drawn.append((title, caption, inline_svg(figure, f"{title} over the epochs", titles)))
+    return drawn
+
+
+def jpeg(crop: NDArray[np.uint8]) -> str:
+    """A crop (height, width, 3) as a small JPEG data URI, neither side above 96 pixels."""
+    image = Image.fromarray(crop)
+    image.thumbnail((VIEW, VIEW), Image.Resampling.BOX)
+    buffer = io.BytesIO()
+    image.save(buffer, "JPEG", quality=QUALITY)
+    return data_uri("jpeg", buffer.getvalue())
+
+
+def px(value: float) -> str:
+    """A length in a drawing: one decimal, none where it is zero."""
+    return f"{value:.1f}".removesuffix(".0")
+
+
+def look_class(look: Look | None) -> str:
+    """The style class of a look's hue; one of its own where the polyp is unknown."""
+    return "unknown" if look is None else f"h{look.hue}"
