@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 from polyplink.data import DETECTIONS, POLYPS, PROCEDURES, DataSet, check, split_by_rule
 from polyplink.simulate import procedure_specs, real_colon_sim
 from polyplink.simulate.course.timeline import Look, draw_timeline
-from polyplink.simulate.specs import ProcedureSpec
-from polyplink.simulate.streams import stream
+from polyplink.simulate.procedure_specs import ProcedureSpec, stream
 
 COLUMNS = ("polyp", "frame", "x", "y", "w", "h")
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from polyplink.simulate.colon.projection import FIELD, LENS_CORNERS
 from polyplink.simulate.colon.surface import Lump, surface
-from polyplink.simulate.course.sight import MIN_AREA
+from polyplink.simulate.course.stage import MIN_AREA
 from polyplink.simulate.picture.march import FAR
 from polyplink.simulate.plan import Plan
 

@@ -4,7 +4,8 @@ import dataclasses
 import functools
 
 from polyplink.simulate.plan import Plan, plan_procedure
-from polyplink.simulate.specs import PairSpec, PolypSpec, Preset, ProcedureSpec
+from polyplink.simulate.presets import Preset
+from polyplink.simulate.procedure_specs import PairSpec, PolypSpec, ProcedureSpec
 
 MINI = Preset(
     "mini",

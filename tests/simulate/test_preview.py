@@ -1,3 +1,5 @@
+"""The contact sheet and the film."""
+
 import dataclasses
 from pathlib import Path
 
@@ -7,83 +9,94 @@ import polars as pl
 import pytest
 from PIL import Image
 
+from polyplink.core.errors import PolyplinkError
+from polyplink.simulate import SimulatedProcedure, procedure_specs, smoke
 from polyplink.simulate import preview as room
-from polyplink.simulate import smoke
-from polyplink.simulate.boxes import boxes_of
-from polyplink.simulate.cast import procedure_specs
-from polyplink.simulate.crops import SimulatedProcedure
-from polyplink.simulate.plan import plan_procedure
+from polyplink.simulate.plan import boxes_of, plan_procedure
 from polyplink.simulate.preview import (
-    Scene,
+    Shown,
     chosen,
     film_frames,
     film_pictures,
-    look_boxes,
     workflow,
+    write_film,
     write_preview,
 )
 
 
 @pytest.fixture(scope="module")
-def scene() -> Scene:
+def shown() -> Shown:
     spec = procedure_specs(smoke(), 0)[0]
     plan = plan_procedure(smoke(), 0, spec)
-    return Scene(plan, boxes_of(plan), SimulatedProcedure.of(plan, 0))
+    return Shown(plan, boxes_of(plan), SimulatedProcedure.of(plan, 0))
 
 
 def test_one_procedure_of_each_brand_is_shown() -> None:
     specs = procedure_specs(smoke(), 0)
-    shown = chosen(
-        [
-            dataclasses.replace(s, brand="Fujifilm" if k == 1 else "Olympus")
-            for k, s in enumerate(specs)
-        ]
-    )
-    assert sorted(spec.brand for spec in shown) == ["Fujifilm", "Olympus"]
+    brands = ["Fujifilm" if k == 1 else "Olympus" for k in range(len(specs))]
+    mixed = [dataclasses.replace(s, brand=b) for s, b in zip(specs, brands, strict=True)]
+    assert sorted(spec.brand for spec in chosen(mixed)) == ["Fujifilm", "Olympus"]
     paired = [spec for spec in specs if spec.pairs]
     assert not paired or any(spec.pairs for spec in chosen(specs))
 
 
-def test_moments_show_what_they_say(scene: Scene) -> None:
-    moments = workflow(scene)
-    conditions, boxed = scene.plan.conditions, set(scene.boxes["frame"])
-    assert moments["insertion"] < scene.plan.timeline.turn
+def test_moments_show_what_they_say(shown: Shown) -> None:
+    moments = workflow(shown)
+    conditions, boxed = shown.plan.conditions, set(shown.boxes["frame"])
+    assert moments["insertion"] < shown.plan.timeline.turn
     assert moments["insertion"] not in boxed
     assert moments["inspection"] in boxed
     assert not conditions.blink[moments["inspection"]]
     assert conditions.splash[moments["inspection"]] < 0.05
-    if "instrument" in moments:
-        assert conditions.instrument[moments["instrument"], 0] > 0
-    if "nothing seen" in moments:
-        assert conditions.blink[moments["nothing seen"]]
+    assert conditions.instrument[moments["instrument"], 0] > 0
+    assert conditions.blink[moments["nothing seen"]]
 
 
-def test_every_look_shown_has_its_box(scene: Scene) -> None:
-    for polyp in range(len(scene.plan.spec.polyps)):
-        own = look_boxes(scene, polyp)
-        assert not own.is_empty()
-        assert set(own["polyp"]) == {polyp}
-        assert own["frame"].is_unique().all()
-
-
-def test_a_film_runs_forward_and_marks_polyps(scene: Scene) -> None:
-    frames = film_frames(scene)
+def test_a_film_runs_forward_and_marks_polyps(shown: Shown) -> None:
+    frames = film_frames(shown)
     assert (np.diff(frames) > 0).all()
-    assert frames[0] >= 0
-    assert frames[-1] < scene.plan.spec.n_frames
-    boxed = scene.boxes.filter(pl.col("frame").is_in(frames.tolist()))["frame"].to_numpy()[:2]
-    plain = list(film_pictures(scene, boxed, marked=False))
-    marked = list(film_pictures(scene, boxed, marked=True))
-    assert all(p.shape == m.shape and (p != m).any() for p, m in zip(plain, marked, strict=True))
+    assert 0 <= frames[0] < frames[-1] < shown.plan.spec.n_frames
+    boxed = shown.boxes.filter(pl.col("frame").is_in(frames.tolist()))["frame"].to_numpy()[:2]
+    plain = shown.pictures.frames(boxed, shown.size)
+    for picture, before in zip(film_pictures(shown, boxed), plain, strict=True):
+        assert picture.shape == before.shape
+        assert 0.001 < (picture != before).mean() < 0.3
 
 
 def test_both_files_can_be_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(room, "film_frames", lambda scene: np.arange(10, 22))
+    monkeypatch.setattr(room, "film_frames", lambda shown: np.arange(10, 22))
     told: list[tuple[int, int]] = []
     sheet, film = write_preview(tmp_path, smoke(), 0, progress=lambda *step: told.append(step))
     with Image.open(sheet) as image:
         assert image.width > 300
+        assert len(image.getcolors(maxcolors=2**24) or ()) > 1000
     with av.open(str(film)) as container:
         assert container.streams.video[0].width == 240  # smoke's 64 pixels are nothing to look at
         assert sum(1 for _ in container.decode(video=0)) == 12
     assert told == [(done, 12) for done in range(13)]
+
+
+def grey(value: int) -> np.ndarray:
+    return np.full((32, 48, 3), value, np.uint8)
+
+
+def test_a_film_has_the_frames_in_order(tmp_path: Path) -> None:
+    values = list(range(20, 220, 10))
+    write_film(tmp_path / "a.mp4", map(grey, values), 29.97)
+    with av.open(str(tmp_path / "a.mp4")) as container:
+        assert float(container.streams.video[0].average_rate or 0) == pytest.approx(29.97)
+        seen = [frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)]
+    assert [frame.shape for frame in seen] == [(32, 48, 3)] * len(values)
+    assert [frame.mean() for frame in seen] == pytest.approx(values, abs=4)
+
+
+def test_a_film_is_whole_or_absent(tmp_path: Path) -> None:
+    def cut() -> object:
+        yield grey(0)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_film(tmp_path / "a.mp4", cut(), 25.0)  # type: ignore[arg-type]
+    with pytest.raises(PolyplinkError, match="no frames"):
+        write_film(tmp_path / "a.mp4", [], 25.0)
+    assert not list(tmp_path.iterdir())

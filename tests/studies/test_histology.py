@@ -17,9 +17,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from polyplink.simulate import SimulatedProcedure, procedure_specs, smoke
-from polyplink.simulate.boxes import boxes_of
 from polyplink.simulate.colon.histology import draw_tissue
-from polyplink.simulate.plan import plan_procedure
+from polyplink.simulate.plan import boxes_of, plan_procedure
 
 Floats = NDArray[np.float64]
 

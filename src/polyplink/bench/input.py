@@ -14,7 +14,7 @@ from torch.nn.functional import interpolate
 
 from polyplink.bench.harness import BenchResult, against, best_of, growth
 from polyplink.encoders import to_pixels
-from polyplink.simulate.crops import one_thread
+from polyplink.simulate.rendering import one_thread
 from polyplink.tracklets.crops import FrameCrops, Unreadable, cut_frame, decode
 
 FRAGMENTS = 8

@@ -13,16 +13,15 @@ from torch import Tensor
 from polyplink.bench.harness import BenchResult, against, best_of, growth
 from polyplink.core.workers import worker_pool
 from polyplink.encoders import pick_device
-from polyplink.simulate.boxes import boxes_of
-from polyplink.simulate.cast import procedure_specs
-from polyplink.simulate.crops import one_thread
 from polyplink.simulate.picture.appearance import draw_appearance
 from polyplink.simulate.picture.field import Scene
 from polyplink.simulate.picture.march import FAR, SETTLED, Eyes, beams_of, march_windows, tiles
 from polyplink.simulate.picture.render import March, Renderer
 from polyplink.simulate.picture.window import Windows
-from polyplink.simulate.plan import plan_procedure
+from polyplink.simulate.plan import boxes_of, plan_procedure
 from polyplink.simulate.presets import preset
+from polyplink.simulate.procedure_specs import procedure_specs
+from polyplink.simulate.rendering import one_thread
 
 CROPS = 32
 GPU_CROPS = 256  # a GPU draws so many at a time: with fewer, its calls and not its work are timed

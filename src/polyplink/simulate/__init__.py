@@ -1,40 +1,24 @@
-"""A colon, a camera, polyps: procedures with known identities, written as any data set is."""
+"""Simulated colonoscopy procedures with known identities, written as any data set is."""
 
-from polyplink.simulate.asked import WRITINGS, Simulated, simulate_data
-from polyplink.simulate.crops import SimulatedProcedure
-from polyplink.simulate.film import check_film
-from polyplink.simulate.origin import Origin, at_difficulty, is_simulation, read_origin
-from polyplink.simulate.presets import (
-    PRESETS,
-    Preset,
-    preset,
-    procedure_specs,
-    real_colon_sim,
-    small,
-    smoke,
-    tiny,
-)
-from polyplink.simulate.preview import write_preview
-from polyplink.simulate.suite import simulate
+from polyplink.simulate.data_set import WRITINGS, Simulated, simulate, simulate_data
+from polyplink.simulate.presets import PRESETS, Preset, preset, real_colon_sim, small, smoke, tiny
+from polyplink.simulate.procedure_specs import procedure_specs
+from polyplink.simulate.rendering import SimulatedProcedure
+from polyplink.simulate.settings import is_simulation
 
 __all__ = [
     "PRESETS",
     "WRITINGS",
-    "Origin",
     "Preset",
     "Simulated",
     "SimulatedProcedure",
-    "at_difficulty",
-    "check_film",
     "is_simulation",
     "preset",
     "procedure_specs",
-    "read_origin",
     "real_colon_sim",
     "simulate",
     "simulate_data",
     "small",
     "smoke",
     "tiny",
-    "write_preview",
 ]

@@ -1,44 +1,52 @@
-"""The plan of a procedure: what is where and when, before any picture is drawn."""
+"""The plan of a procedure: what is where and when, and all boxes, before any picture is rendered.
 
-from collections.abc import Sequence
+A box is the tight box of a polyp's mask: of the pixels that show a surface more than half of
+which is the polyp and whose centres the lens shows. Instruments, smoke, water and overlays do not
+cut it; there is none in a blink or after the polyp's removal.
+"""
+
 from dataclasses import dataclass, replace
 
 import numpy as np
+import polars as pl
 
 from polyplink.simulate.colon.outline import coarser, outline
 from polyplink.simulate.colon.polyp import Traits, draw_traits
-from polyplink.simulate.colon.projection import LENS_CORNERS, Lens, Outlines
+from polyplink.simulate.colon.projection import LENS_CORNERS, Lens, Outlines, project
 from polyplink.simulate.colon.surface import Colon, Lump, draw_colon
-from polyplink.simulate.course.camera import CameraPath, Index
+from polyplink.simulate.course.camera import Array, CameraPath, Index
 from polyplink.simulate.course.conditions import Conditions, draw_conditions
-from polyplink.simulate.course.placing import (
-    WAVE,
-    WAVE_RATE,
-    Place,
+from polyplink.simulate.course.route import draw_phase, follow_route
+from polyplink.simulate.course.stage import (
+    MIN_AREA,
+    Stage,
     calm_at,
     draw_places,
+    in_reach,
     set_lump,
+    shots_of,
 )
-from polyplink.simulate.course.route import draw_phase, follow_route
-from polyplink.simulate.course.sight import Stage
 from polyplink.simulate.course.timeline import Timeline, draw_timeline
-from polyplink.simulate.specs import Preset, ProcedureSpec
-from polyplink.simulate.streams import stream
+from polyplink.simulate.presets import Preset
+from polyplink.simulate.procedure_specs import ProcedureSpec, stream
+
+WAVE = (0.03, 0.06)  # size of the peristaltic wave
+WAVE_RATE = (0.9, 1.6)  # radians a unit
 
 
 @dataclass(frozen=True)
 class Plan:
-    """All that a procedure's boxes and pictures are computed from, textures and colours aside.
+    """Everything that boxes and pictures are computed from, except textures and colours.
 
     Attributes:
-        spec: What the tables say of it.
+        spec: The procedure as the tables describe it.
         timeline: What happens when.
         colon: The tube, with its folds faded around the polyps.
         traits: What each polyp is.
         lumps: The body of each.
         path: The camera in every frame.
         conditions: What else every frame shows.
-        bodies: The outlines of the polyps, see `colon.outline`.
+        bodies: The outlines of the polyps, see `course.outline`.
         looks: (s,) index of the look that a frame belongs to, -1 between looks.
         failed: Indices of looks that do not show what they should; none, as a rule.
     """
@@ -54,9 +62,13 @@ class Plan:
     looks: Index
     failed: tuple[int, ...]
 
+    @property
+    def lens(self) -> Lens:
+        """The lens of the procedure's endoscope."""
+        return _lens(self.spec)
 
-def lens_of(spec: ProcedureSpec) -> Lens:
-    """The lens of a procedure's endoscope."""
+
+def _lens(spec: ProcedureSpec) -> Lens:
     return Lens.of(LENS_CORNERS[spec.brand], spec.width, spec.height)
 
 
@@ -66,77 +78,106 @@ def gone_from(timeline: Timeline) -> Index:
     return np.array([never if r is None else r for r in timeline.removed], np.int64)
 
 
-def _draw_polyps(
-    seed: int, spec: ProcedureSpec, difficulty: float, colon: Colon, places: Sequence[Place]
-) -> tuple[tuple[Traits, ...], tuple[Lump, ...]]:
-    traits, lumps = [], []
-    for index, (polyp, place) in enumerate(zip(spec.polyps, places, strict=True)):
-        rng = stream(seed, spec.procedure_id, f"polyp {index}")
-        traits.append(draw_traits(rng, polyp, difficulty))
-        lumps.append(set_lump(rng, colon, place, traits[-1]))
-    return tuple(traits), tuple(lumps)
-
-
 def plan_procedure(preset: Preset, seed: int, spec: ProcedureSpec) -> Plan:
     """Plan a procedure.
 
     Args:
-        preset: By which laws, and how difficult.
+        preset: Which statistics to follow, and how difficult it is.
         seed: Seed of the data set.
-        spec: What the tables say of the procedure.
+        spec: The procedure as the tables describe it.
 
     Returns:
-        The plan; the same three give the same plan.
+        The plan; the same arguments give the same plan.
 
     Raises:
         PolyplinkError: If the looks do not fit into the procedure.
+
+    Example:
+        >>> from polyplink.simulate import procedure_specs, smoke
+        >>> plan = plan_procedure(smoke(), 0, procedure_specs(smoke(), seed=0)[0])
+        >>> boxes_of(plan).columns
+        ['frame', 'polyp', 'x', 'y', 'w', 'h']
     """
-    rngs = {
-        concern: stream(seed, spec.procedure_id, concern)
+    course, tube, where, camera, weather = (
+        stream(seed, spec.procedure_id, concern)
         for concern in ("course", "colon", "places", "camera", "conditions")
-    }
-    timeline = draw_timeline(rngs["course"], spec, preset)
-    places = draw_places(rngs["places"], [polyp.size_mm for polyp in spec.polyps], timeline.pairs)
+    )
+    timeline = draw_timeline(course, spec, preset)
+    places = draw_places(where, [polyp.size_mm for polyp in spec.polyps], timeline.pairs)
     colon = replace(
-        draw_colon(rngs["colon"]),
-        wave=float(rngs["colon"].uniform(*WAVE)),
-        wave_rate=float(rngs["colon"].uniform(*WAVE_RATE)),
+        draw_colon(tube), wave=float(tube.uniform(*WAVE)), wave_rate=float(tube.uniform(*WAVE_RATE))
     )
     colon = calm_at(colon, places)
-    traits, lumps = _draw_polyps(seed, spec, preset.difficulty, colon, places)
+    traits, lumps = [], []
+    for index, (polyp, place) in enumerate(zip(spec.polyps, places, strict=True)):
+        rng = stream(seed, spec.procedure_id, f"polyp {index}")
+        traits.append(draw_traits(rng, polyp, preset.difficulty))
+        lumps.append(set_lump(rng, colon, place, traits[-1]))
     outlines = [outline(colon, lump) for lump in lumps]
     stage = Stage(
         colon=colon,
-        lumps=lumps,
+        lumps=tuple(lumps),
         bodies=Outlines.of([coarser(body) for body in outlines]),
-        lens=lens_of(spec),
+        lens=_lens(spec),
         size=(spec.width, spec.height),
         removed=gone_from(timeline),
     )
-    phase = draw_phase(rngs["conditions"], timeline.n_frames, spec.fps)
+    phase = draw_phase(weather, timeline.n_frames, spec.fps)
     unrest = 0.5 + preset.difficulty
-    route = follow_route(
-        rngs["camera"], stage, places, timeline, phase, fps=spec.fps, unrest=unrest
-    )
-    conditions = draw_conditions(
-        rngs["conditions"],
-        spec,
-        timeline,
-        route.path,
-        route.goals,
-        phase=phase,
-        blink=route.blink,
-        unrest=unrest,
-    )
+    route = follow_route(camera, stage, places, timeline, phase, fps=spec.fps, unrest=unrest)
     return Plan(
         spec=spec,
         timeline=timeline,
         colon=colon,
-        traits=traits,
-        lumps=lumps,
+        traits=tuple(traits),
+        lumps=tuple(lumps),
         path=route.path,
-        conditions=conditions,
+        conditions=draw_conditions(weather, spec, timeline, route, phase=phase, unrest=unrest),
         bodies=Outlines.of(outlines),
         looks=route.look,
-        failed=tuple(route.failed.tolist()),
+        failed=route.failed,
     )
+
+
+def boxes_of(plan: Plan) -> pl.DataFrame:
+    """The boxes of all frames.
+
+    Args:
+        plan: The procedure.
+
+    Returns:
+        frame, polyp (index), x, y, w, h in pixels, by frame, then polyp: x and y are the first
+        visible pixel, x + w and y + h the last. A box whose w * h is below `MIN_AREA` of the
+        frame is left out.
+    """
+    width, height = plan.spec.width, plan.spec.height
+    frames = np.flatnonzero(~plan.conditions.blink)
+    path = plan.path.some(frames)
+    rows, polyps = in_reach(plan.bodies, gone_from(plan.timeline), path, frames)
+    cameras = shots_of(plan.colon, path, plan.conditions.phase[frames].astype(np.float64))
+    boxes = pixel_boxes(project(plan.bodies, cameras, plan.lens, rows, polyps), width, height)
+    w, h = boxes[:, 2], boxes[:, 3]
+    kept = (w > 0) & (h > 0) & (w * h >= MIN_AREA * width * height)
+    columns = {"frame": frames[rows[kept]], "polyp": polyps[kept]}
+    return pl.DataFrame(columns | dict(zip("xywh", boxes[kept].T, strict=True)))
+
+
+def pixel_boxes(boxes: Array, width: int, height: int) -> Index:
+    """Edges in shares of the frame to first and last pixels whose centres lie within.
+
+    Args:
+        boxes: (n, 4) left, top, right, bottom; NaN for none.
+        width: Of the frame, pixels.
+        height: Likewise.
+
+    Returns:
+        (n, 4) x, y, w, h, where x + w and y + h are the last pixels; w and h are -1 for none.
+    """
+    scale = np.array([width, height])
+    none = np.asarray(np.isnan(boxes).any(axis=1), np.bool_)
+    known = np.where(none[:, None], 0.0, boxes)
+    first = np.ceil(known[:, :2] * scale - 0.5).clip(0)
+    last = np.minimum(np.floor(known[:, 2:] * scale - 0.5), scale - 1)
+    out = np.concatenate([first, last - first], axis=1).astype(np.int64)
+    out[none, 2:] = -1
+    return out

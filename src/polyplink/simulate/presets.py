@@ -1,27 +1,115 @@
-"""Presets: the data sets that the simulator makes, by name."""
+"""Presets: what a simulated data set holds, and the four data sets that go by a name."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import polars as pl
 
-from polyplink.core.errors import find_named
-from polyplink.data import lesion_info, video_info
-from polyplink.simulate.cast import procedure_specs
-from polyplink.simulate.specs import PairSpec, PolypSpec, Preset, ProcedureSpec
+from polyplink.core.errors import PolyplinkError, find_named
+from polyplink.data import lesion_info, positive_frames, video_info
 
-__all__ = [
-    "PRESETS",
-    "PairSpec",
-    "PolypSpec",
-    "Preset",
-    "ProcedureSpec",
-    "preset",
-    "procedure_specs",
-    "real_colon_sim",
-    "small",
-    "smoke",
-    "tiny",
-]
+# Boxes beyond one per frame with a box in REAL-Colon: 351,264 boxes on 342,109 frames (Biffi et
+# al., Scientific Data 2024, 11:539).
+SURPLUS = 9155 / 342109
+
+
+@dataclass(frozen=True)
+class Preset:
+    """What a simulated data set holds; ranges are inclusive.
+
+    Attributes:
+        name: Name of the preset.
+        polyps: Procedure id and its number of polyps, in order.
+        width: Frame width in pixels, even; released procedures keep their own.
+        height: Frame height, likewise.
+        fps: Frames per second, likewise.
+        long_views: How many long views a polyp has, beside views that show two polyps.
+        long_frames: Frames of a long view.
+        short_views: How many short views a polyp has.
+        short_frames: Frames of a short view.
+        released: Use the procedures and polyps of REAL-Colon's released tables, by name;
+            otherwise sample them from the rows of these tables.
+        published_looks: Number and length of views follow published statistics, see
+            `course.timeline`; otherwise the four ranges above.
+        shorter: How many times shorter than released a procedure is.
+        fullest: Largest share of a procedure's frames with a box: the procedure is lengthened
+            until this holds, and a sampled one is exactly as long as this requires.
+        insertion: Share of a procedure before withdrawal begins.
+        pair_share: Share of the procedures with at least two polyps in which two polyps appear
+            in one view.
+        close_share: Share of them in which two polyps are viewed alternately within a minute.
+        return_share: Share of them in which the camera returns to an earlier polyp, and it is
+            removed only then, after another one was removed.
+        surplus: Boxes beyond one per frame with a box, of the whole set (published looks only).
+        difficulty: 0 (polyps look different, steady views) to 1 (look alike, changing views).
+        frames: Which frames are written: all, those with a box, or none.
+        annotations: Written as folders of XML files, as archives as released, or not at all.
+
+    Raises:
+        PolyplinkError: If a number is out of its range.
+    """
+
+    name: str
+    polyps: tuple[tuple[str, int], ...]
+    width: int = 1352
+    height: int = 1080
+    fps: float = 25.0
+    long_views: tuple[int, int] = (4, 7)
+    long_frames: tuple[int, int] = (30, 35)
+    short_views: tuple[int, int] = (0, 2)
+    short_frames: tuple[int, int] = (6, 20)
+    released: bool = False
+    published_looks: bool = False
+    shorter: float = 1.0
+    fullest: float = 0.72
+    insertion: tuple[float, float] = (1 / 3, 1 / 2)
+    pair_share: float = 0.4
+    close_share: float = 0.3
+    return_share: float = 0.3
+    surplus: float = SURPLUS
+    difficulty: float = 0.5
+    frames: Literal["all", "boxed", "none"] = "all"
+    annotations: Literal["folders", "archives", "none"] = "folders"
+
+    def __post_init__(self) -> None:
+        for name in ("width", "height"):
+            value = getattr(self, name)
+            even = value >= 16 and value % 2 == 0
+            self._require(even, f"{name} is {value}", "an even number from 16")
+        for name in ("long_views", "long_frames", "short_views", "short_frames"):
+            low, high = getattr(self, name)
+            least = 1 if name.endswith("frames") else 0
+            mend = "a range, the smaller number first"
+            self._require(least <= low <= high, f"{name} is {low} to {high}", mend)
+        low, high = self.insertion
+        self._require(
+            0 <= low <= high <= 0.6, f"insertion is {low} to {high}", "a range within 0 to 0.6"
+        )
+        self._require(
+            all(count >= 0 for _, count in self.polyps), "fewer than 0 polyps", "counts from 0"
+        )
+        for name in ("pair_share", "close_share", "return_share", "surplus", "difficulty"):
+            value = getattr(self, name)
+            self._require(0 <= value <= 1, f"{name} is {value}", "a value in [0, 1]")
+        self._require(
+            0 < self.fullest <= 1, f"fullest is {self.fullest}", "a share above 0, 1 at most"
+        )
+        self._require(self.shorter >= 1, f"shorter is {self.shorter}", "1 or more")
+        if self.released:
+            unknown = {name for name, _ in self.polyps} - set(positive_frames()["video_id"])
+            what = f"{min(unknown, default='')} is no procedure of REAL-Colon"
+            self._require(not unknown, what, "the names of released procedures")
+
+    def _require(self, holds: bool, what: str, mend: str) -> None:
+        PolyplinkError.unless(holds, f"preset {self.name}: {what}", f"give {mend}")
+
+    def at_difficulty(self, difficulty: float | None) -> "Preset":
+        """This preset at another difficulty, which becomes part of its name; None keeps its own."""
+        if difficulty is None or difficulty == self.difficulty:
+            return self
+        return replace(self, name=f"{self.name}@{difficulty:g}", difficulty=float(difficulty))
+
 
 # Four studies of ten, eight of each to train on. Most procedures have three polyps; 001-006 has
 # none and 002-010 a single one, as happens in life.
@@ -41,12 +129,12 @@ def _released_counts() -> tuple[tuple[str, int], ...]:
 
 
 def real_colon_sim() -> Preset:
-    """REAL-Colon as its tables tell it: 60 procedures, 132 polyps, 2.76 million frames.
+    """REAL-Colon at full size, from its tables: 60 procedures, 132 polyps, 2.76 million frames.
 
     Lengths, rates, brands, frame sizes, polyps and frames with a box are those of the release;
-    the seed draws the rest: how the frames with a box are shared by the polyps of a procedure,
+    the seed decides the rest: how a procedure's frames with a box are divided among its polyps,
     when each is seen, and what everything looks like. Frames are not written: crops are rendered
-    where a stage reads them.
+    on demand.
     """
     return Preset(
         "real-colon-sim",
@@ -61,9 +149,9 @@ def real_colon_sim() -> Preset:
 
 
 def small() -> Preset:
-    """The same 60 procedures and 132 polyps in miniature, to be trained on in minutes.
+    """The same 60 procedures and 132 polyps in miniature, for training within minutes.
 
-    Procedures are about 15 times shorter; a polyp is seen in about 4 looks of 30 to 60 frames
+    Procedures are about 15 times shorter; a polyp has about 4 views of 30 to 60 frames
     and some short ones. Frame sizes are those of the release.
     """
     return Preset(
@@ -119,6 +207,10 @@ def preset(name: str) -> Preset:
     """The preset of that name.
 
     Raises:
-        PolyplinkError: If there is none, naming the nearest.
+        PolyplinkError: If there is none; the message suggests the nearest name.
+
+    Example:
+        >>> preset("smoke").polyps[0]
+        ('001-001', 2)
     """
     return find_named("preset", name, PRESETS)()

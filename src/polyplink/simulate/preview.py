@@ -1,44 +1,55 @@
-"""What a person looks at first: a contact sheet of polyps and workflow, and a short film."""
+"""A preview for people: a contact sheet of the workflow and the polyps, and a short film."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from PIL import Image
+from PIL import Image, ImageDraw, ImageFont, ImageOps
 
 from polyplink.core.artefacts import whole_file
-from polyplink.simulate.boxes import boxes_of
-from polyplink.simulate.cast import procedure_specs
-from polyplink.simulate.crops import SimulatedProcedure
-from polyplink.simulate.drawing import Box, Picture, contact_sheet, mark
-from polyplink.simulate.film import write_film
-from polyplink.simulate.plan import Plan, plan_procedure
-from polyplink.simulate.specs import Preset, ProcedureSpec
-from polyplink.simulate.truth import polyp_id
+from polyplink.core.errors import PolyplinkError
+from polyplink.simulate.plan import Plan, boxes_of, plan_procedure
+from polyplink.simulate.presets import Preset
+from polyplink.simulate.procedure_specs import ProcedureSpec, procedure_specs
+from polyplink.simulate.rendering import SimulatedProcedure
 
-CELL = (180, 150)  # of the sheet, pixels
-LOOKS = 7  # columns of the sheet
+CELL = (180, 150)  # of the contact sheet, pixels
+GAP, MARGIN, LINE = 4, 150, 15  # pixels between pictures, for the names of rows, of a line of text
+PAPER, INK = (250, 250, 250), (30, 30, 30)
+COLUMNS = 7  # looks at a polyp, at most
 POLYPS = 5  # rows of polyps of one procedure, at most
 ENLARGE = 2.0  # window around a polyp, times its box's longer side
 FILM_WIDTH, LEAST_WIDTH = 480, 240  # pixels: smaller frames would hardly be seen
+FILM_BATCH = 8  # frames rendered at a time
+QUALITY = "20"  # x264's constant rate factor: small files without visible loss
 DRY = 0.05  # share of the view under water up to which a lens is dry
 SEEN, SCAR_FAR = 0.85, 2.0  # cosine from the view's middle and distance within which a scar shows
-FILM_BATCH = 8  # frames rendered at a time
+# Okabe and Ito's colours, which colour-blind people can tell apart, without black; one a polyp.
+COLOURS = ("#e69f00", "#56b4e9", "#009e73", "#f0e442", "#0072b2", "#d55e00", "#cc79a7")
 
+Picture = NDArray[np.uint8]  # (h, w, 3) RGB
 Frames = NDArray[np.int64]
-Progress = Callable[[int, int], None]
+SheetRow = tuple[str, Sequence[tuple[str, Picture]]]  # its name; caption and picture of each cell
 
 
 @dataclass(frozen=True)
-class Scene:
+class Shown:
     """A procedure to show: its plan, its boxes, and a renderer of its pictures."""
 
     plan: Plan
     boxes: pl.DataFrame
     pictures: SimulatedProcedure
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Width and height that whole frames are shown at: even, the frame's shape."""
+        spec = self.plan.spec
+        width = min(FILM_WIDTH, max(spec.width, LEAST_WIDTH)) // 2 * 2
+        return width, round(width * spec.height / spec.width / 2) * 2
 
 
 def write_preview(
@@ -47,8 +58,7 @@ def write_preview(
     seed: int,
     *,
     device: str = "cpu",
-    marked: bool = True,
-    progress: Progress | None = None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> tuple[Path, Path]:
     """Render a contact sheet of one procedure of each brand, and a film of the first.
 
@@ -56,40 +66,34 @@ def write_preview(
         folder: Gets `sheet.png` and `film.mp4`, each whole or not at all.
         preset: What is simulated.
         seed: Of the data set.
-        device: Where to render, as torch names it.
-        marked: Draw boxes and identities into the film.
-        progress: Called with (pictures done, pictures in all).
+        device: Where to render, a torch device.
+        progress: Callback (pictures done, pictures in all) of the film.
 
     Returns:
         The two files.
-
-    Raises:
-        PolyplinkError: If PyAV is not installed.
     """
-    scenes = []
+    shown = []
     for spec in chosen(procedure_specs(preset, seed)):
         plan = plan_procedure(preset, seed, spec)
-        pictures = SimulatedProcedure.of(plan, seed, device)
-        scenes.append(Scene(plan, boxes_of(plan), pictures))
-    tell = progress or (lambda done, total: None)
-    frames = film_frames(scenes[0])
-    tell(0, len(frames))
+        shown.append(Shown(plan, boxes_of(plan), SimulatedProcedure.of(plan, seed, device)))
+    frames = film_frames(shown[0])
+    progress(0, len(frames))
     sheet, film = folder / "sheet.png", folder / "film.mp4"
-    rows = [row for scene in scenes for row in sheet_rows(scene)]
+    rows = [row for one in shown for row in sheet_rows(one)]
     with whole_file(sheet) as temporary:
-        Image.fromarray(contact_sheet(rows, CELL)).save(temporary, format="PNG")
+        Image.fromarray(contact_sheet(rows)).save(temporary, format="PNG")
 
-    def shown() -> Iterator[Picture]:
-        for done, picture in enumerate(film_pictures(scenes[0], frames, marked=marked), start=1):
-            tell(done, len(frames))
+    def pictures() -> Iterator[Picture]:
+        for done, picture in enumerate(film_pictures(shown[0], frames), start=1):
+            progress(done, len(frames))
             yield picture
 
-    write_film(film, shown(), scenes[0].plan.spec.fps)
+    write_film(film, pictures(), shown[0].plan.spec.fps)
     return sheet, film
 
 
 def chosen(specs: Sequence[ProcedureSpec]) -> list[ProcedureSpec]:
-    """The procedure of each brand to show: two polyps in a view and a large one, if there are."""
+    """The procedure of each brand to show, preferably with two polyps in a view and a large one."""
     best: dict[str, ProcedureSpec] = {}
 
     def rank(spec: ProcedureSpec) -> tuple[bool, bool, float]:
@@ -101,83 +105,78 @@ def chosen(specs: Sequence[ProcedureSpec]) -> list[ProcedureSpec]:
     return list(best.values())
 
 
-def sheet_rows(scene: Scene) -> list[tuple[str, list[tuple[str, Picture]]]]:
+# --- The contact sheet ----------------------------------------------------------------------
+
+
+def sheet_rows(shown: Shown) -> list[SheetRow]:
     """The workflow of a procedure, then its polyps, each in several looks."""
-    spec = scene.plan.spec
-    moments = workflow(scene)
-    frames = np.array(list(moments.values()), np.int64)
-    size = _film_size(spec)
-    pictures = scene.pictures.frames(frames, size)
-    shown = list(zip(moments, pictures, strict=True))
-    rows = [(f"{spec.procedure_id}\n{spec.brand}\n{spec.width} x {spec.height}", shown)]
-    for polyp in range(min(len(spec.polyps), POLYPS)):
-        own = look_boxes(scene, polyp)
+    spec = shown.plan.spec
+    moments = workflow(shown)
+    pictures = shown.pictures.frames(list(moments.values()), shown.size)
+    title = f"{spec.procedure_id}\n{spec.brand}\n{spec.width} x {spec.height}"
+    rows: list[SheetRow] = [(title, list(zip(moments, pictures, strict=True)))]
+    for index, polyp in enumerate(spec.polyps[:POLYPS]):
+        # The box in the middle of some looks: long looks before short ones, in order of time.
+        looks = [look for look in shown.plan.timeline.looks if look.polyp == index]
+        kept = sorted(looks, key=lambda look: -look.frames)
+        picked = [look.first + look.frames // 2 for look in kept[: 2 * COLUMNS : 2] or kept]
+        own = shown.boxes.filter(pl.col("polyp") == index, pl.col("frame").is_in(picked))
+        own = own.sort("frame").head(COLUMNS)
         if own.is_empty():
             continue
-        windows = np.stack([_around(box, spec) for box in own.select("x", "y", "w", "h").rows()])
-        frames = own["frame"].to_numpy().astype(np.int64)
-        pictures = scene.pictures.windows(frames, windows, (CELL[0], CELL[0]))
-        captions = [f"frame {frame}" for frame in frames]
-        rows.append((_caption(scene.plan, polyp), list(zip(captions, pictures, strict=True))))
+        windows = [_window(box, spec) for box in own.select("x", "y", "w", "h").rows()]
+        pictures = shown.pictures.windows(own["frame"], windows, (CELL[0], CELL[0]))
+        captions = [f"frame {frame}" for frame in own["frame"]]
+        paris = shown.plan.traits[index].form.paris
+        name = f"{spec.procedure_id}_{index + 1}\n{polyp.size_mm:g} mm, {paris}"
+        title = f"{name}\n{polyp.histology_class}\n{polyp.site}"
+        rows.append((title, list(zip(captions, pictures, strict=True))))
     return rows
 
 
-def _caption(plan: Plan, polyp: int) -> str:
-    spec, traits = plan.spec.polyps[polyp], plan.traits[polyp]
-    name = polyp_id(plan.spec.procedure_id, polyp)
-    return f"{name}\n{spec.size_mm:g} mm, {traits.form.paris}\n{spec.histology_class}\n{spec.site}"
-
-
-def look_boxes(scene: Scene, polyp: int) -> pl.DataFrame:
-    """The box in the middle of some looks at a polyp, in order: long looks before short ones."""
-    looks = [look for look in scene.plan.timeline.looks if look.polyp == polyp]
-    kept = sorted(looks, key=lambda look: -look.frames)
-    picked = sorted(look.first + look.frames // 2 for look in kept[: 2 * LOOKS : 2] or kept)
-    own = scene.boxes.filter(pl.col("polyp") == polyp)
-    return own.filter(pl.col("frame").is_in(picked)).sort("frame").head(LOOKS)
-
-
-def _around(box: Box, spec: ProcedureSpec) -> NDArray[np.float64]:
+def _window(box: tuple[int, ...], spec: ProcedureSpec) -> tuple[float, ...]:
     """A square window around a box, moved into the frame: left, top, right, bottom."""
     x, y, w, h = box
     side = min(ENLARGE * max(w, h), spec.width, spec.height)
     left = min(max(x + w / 2 - side / 2, 0), spec.width - side)
     top = min(max(y + h / 2 - side / 2, 0), spec.height - side)
-    return np.array([left, top, left + side, top + side])
+    return left, top, left + side, top + side
 
 
-def workflow(scene: Scene) -> dict[str, int]:
+def workflow(shown: Shown) -> dict[str, int]:
     """Frames that show what happens in a procedure, by what they show."""
-    plan, conditions = scene.plan, scene.plan.conditions
-    boxes = np.bincount(scene.boxes["frame"].to_numpy(), minlength=plan.timeline.n_frames)
-    boxed = boxes > 0
-    clear, tool = ~conditions.blink, conditions.instrument[:, 0]
+    plan, conditions = shown.plan, shown.plan.conditions
+    n = plan.timeline.n_frames
+    numbers = shown.boxes["frame"].to_numpy()
+    boxes, area = np.bincount(numbers, minlength=n), np.zeros(n)
+    area[numbers] = (shown.boxes["w"] * shown.boxes["h"]).to_numpy()
+    boxed, clear, tool = boxes > 0, ~conditions.blink, conditions.instrument[:, 0]
     dry = clear & (conditions.splash < DRY)
-    before = np.arange(len(boxed)) < plan.timeline.turn
-    area = np.zeros(len(boxed))
-    area[scene.boxes["frame"].to_numpy()] = (scene.boxes["w"] * scene.boxes["h"]).to_numpy()
-    moments: dict[str, int] = {}
-
-    def add(name: str, score: NDArray[np.floating], where: NDArray[np.bool_]) -> None:
+    view = dry & boxed & (tool == 0)
+    steady = 1 / (1 + 100 * np.abs(conditions.motion).sum(1))
+    inserted = np.arange(n) < plan.timeline.turn
+    moments = {}
+    # What is shown, by which score the best frame is chosen, and among which frames.
+    candidates: tuple[tuple[str, NDArray[np.floating], NDArray[np.bool_]], ...] = (
+        ("insertion", steady, dry & inserted & ~boxed),
+        ("inspection", area, view & ~conditions.near),
+        ("near focus", area, view & conditions.near),
+        ("two in view", area, view & (boxes > 1)),
+        ("water", conditions.splash, clear & boxed),
+        ("instrument", tool * area, clear & boxed),
+        ("after removal", _scar_in_view(plan) * steady, clear & ~boxed),
+        ("smoke", conditions.haze, clear),
+        ("nothing seen", np.ones(n), ~clear),
+    )
+    for name, score, where in candidates:
         if where.any() and score[where].max() > 0:
             moments[name] = int(np.flatnonzero(where)[np.argmax(score[where])])
-
-    steady = 1 / (1 + 100 * np.abs(conditions.motion).sum(1))
-    add("insertion", steady, dry & before & ~boxed)
-    add("inspection", area, dry & boxed & (tool == 0) & ~conditions.near)
-    add("near focus", area, dry & boxed & (tool == 0) & conditions.near)
-    add("two in view", area, dry & (boxes > 1) & (tool == 0))
-    add("water", conditions.splash, clear & boxed)
-    add("instrument", tool * area, clear & boxed)
-    add("after removal", _scar_in_view(plan) * steady, clear & ~boxed)
-    add("smoke", conditions.haze, clear)
-    add("nothing seen", np.ones(len(boxed)), ~clear)
     return moments
 
 
 def _scar_in_view(plan: Plan) -> NDArray[np.float64]:
     """How well each frame shows the place of a removed polyp, 0 to 1."""
-    shown = np.zeros(plan.timeline.n_frames)
+    visible = np.zeros(plan.timeline.n_frames)
     for lump, gone in zip(plan.lumps, plan.timeline.removed, strict=True):
         if gone is None:
             continue
@@ -185,13 +184,33 @@ def _scar_in_view(plan: Plan) -> NDArray[np.float64]:
         far = np.linalg.norm(way, axis=1)
         cosine = (way * plan.path.rotations[gone:, :, 2]).sum(1) / far
         here = np.where((cosine > SEEN) & (far < SCAR_FAR), cosine / (1 + far), 0.0)
-        shown[gone:] = np.maximum(shown[gone:], here)
-    return shown
+        visible[gone:] = np.maximum(visible[gone:], here)
+    return visible
 
 
-def film_frames(scene: Scene) -> Frames:
+def contact_sheet(rows: Sequence[SheetRow]) -> Picture:
+    """Lay pictures out in rows, each with its name on the left and captions below its pictures."""
+    columns = max((len(pictures) for _, pictures in rows), default=0)
+    step = CELL[0] + GAP, CELL[1] + GAP + LINE
+    image = Image.new("RGB", (MARGIN + columns * step[0] + GAP, len(rows) * step[1] + GAP), PAPER)
+    draw = ImageDraw.Draw(image)
+    font = ImageFont.load_default(12)
+    for row, (name, pictures) in enumerate(rows):
+        top = GAP + row * step[1]
+        draw.multiline_text((GAP, top), name, fill=INK, font=font)
+        for column, (caption, picture) in enumerate(pictures):
+            left = MARGIN + column * step[0]
+            image.paste(ImageOps.pad(Image.fromarray(picture), CELL), (left, top))
+            draw.text((left, top + CELL[1]), caption, fill=INK, font=font)
+    return np.array(image)
+
+
+# --- The film -------------------------------------------------------------------------------
+
+
+def film_frames(shown: Shown) -> Frames:
     """Some 12 to 16 seconds: insertion, a polyp seen, lost, found and removed, the next one."""
-    timeline, fps = scene.plan.timeline, scene.plan.spec.fps
+    timeline, fps = shown.plan.timeline, shown.plan.spec.fps
     parts = [(timeline.turn // 2, 1.5)]
     looks = [look for look in timeline.looks if look.first >= timeline.turn] or timeline.looks
     if looks:
@@ -207,28 +226,46 @@ def film_frames(scene: Scene) -> Frames:
     return np.asarray(every[(every >= 0) & (every < timeline.n_frames)])
 
 
-def film_pictures(scene: Scene, frames: Frames, *, marked: bool) -> Iterator[Picture]:
-    """Whole frames at the film's size, boxes and identities drawn in if asked for."""
-    spec, size = scene.plan.spec, _film_size(scene.plan.spec)
-    scale = size[0] / spec.width
-    by_frame = scene.boxes.filter(pl.col("frame").is_in(frames.tolist())).partition_by(
-        "frame", as_dict=True
-    )
+def film_pictures(shown: Shown, frames: Frames) -> Iterator[Picture]:
+    """Whole frames at the film's size, with the boxes and names of polyps."""
+    spec, size = shown.plan.spec, shown.size
+    scale, font = size[0] / spec.width, ImageFont.load_default(12)
     for start in range(0, len(frames), FILM_BATCH):
         batch = frames[start : start + FILM_BATCH]
-        for frame, picture in zip(batch, scene.pictures.frames(batch, size), strict=True):
-            boxes = by_frame.get((int(frame),))
-            if not marked or boxes is None:
-                yield picture
-                continue
-            drawn = []
+        for frame, picture in zip(batch, shown.pictures.frames(batch, size), strict=True):
+            image = Image.fromarray(picture)
+            draw = ImageDraw.Draw(image)
+            boxes = shown.boxes.filter(pl.col("frame") == frame)
             for polyp, *box in boxes.select("polyp", "x", "y", "w", "h").iter_rows():
                 x, y, w, h = (round(value * scale) for value in box)
-                drawn.append((polyp_id(spec.procedure_id, polyp), (x, y, w, h)))
-            yield mark(picture, drawn)
+                colour, name = COLOURS[polyp % len(COLOURS)], f"{spec.procedure_id}_{polyp + 1}"
+                draw.text((x, max(y - LINE - 2, 0)), name, fill=colour, font=font)
+                draw.rectangle((x - 2, y - 2, x + w + 2, y + h + 2), outline=colour, width=2)
+            yield np.array(image)
 
 
-def _film_size(spec: ProcedureSpec) -> tuple[int, int]:
-    """Width and height that frames are shown at: even, the frame's shape."""
-    width = min(FILM_WIDTH, max(spec.width, LEAST_WIDTH)) // 2 * 2
-    return width, round(width * spec.height / spec.width / 2) * 2
+def write_film(path: Path, frames: Iterable[Picture], fps: float) -> None:
+    """Write an mp4 (H.264, 4:2:0), whole or not at all.
+
+    Args:
+        path: The file.
+        frames: (h, w, 3) RGB each, all of one size; h and w even.
+        fps: Frames per second.
+
+    Raises:
+        PolyplinkError: If there is no frame.
+    """
+    import av  # noqa: PLC0415 - 0.1 s to import, for videos alone
+
+    stream = None
+    with whole_file(path) as temporary, av.open(str(temporary), "w", format="mp4") as container:
+        for frame in frames:
+            if stream is None:
+                rate = Fraction(fps).limit_denominator(100_000)  # 29.97 stays 29.97
+                stream = container.add_stream("libx264", rate, options={"crf": QUALITY})
+                stream.height, stream.width = frame.shape[:2]
+                stream.pix_fmt = "yuv420p"
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(frame, format="rgb24")))
+        if stream is None:
+            raise PolyplinkError(f"{path}: no frames for a video", "give at least one")
+        container.mux(stream.encode())

@@ -9,8 +9,8 @@ from polyplink.simulate.colon.outline import AROUND, DOWN, coarser, outline
 from polyplink.simulate.colon.polyp import FORMS, draw_traits
 from polyplink.simulate.colon.projection import Outline
 from polyplink.simulate.colon.surface import Colon, Lump, draw_colon, surface
-from polyplink.simulate.course.placing import Place, calm_at, set_lump
-from polyplink.simulate.specs import PolypSpec
+from polyplink.simulate.course.stage import Place, calm_at, set_lump
+from polyplink.simulate.procedure_specs import PolypSpec
 
 
 def polyp(paris: str, size: float) -> tuple[Colon, Lump, Outline]:

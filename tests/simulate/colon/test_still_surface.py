@@ -7,8 +7,8 @@ import torch
 from polyplink.simulate.colon.polyp import FORMS, draw_traits
 from polyplink.simulate.colon.still_surface import StillSurface
 from polyplink.simulate.colon.surface import Colon, Lump, draw_colon, surface
-from polyplink.simulate.course.placing import Place, calm_at, set_lump
-from polyplink.simulate.specs import PolypSpec
+from polyplink.simulate.course.stage import Place, calm_at, set_lump
+from polyplink.simulate.procedure_specs import PolypSpec
 
 
 def polyp(seed: int, calm: int, paris: str) -> tuple[Colon, Lump]:

@@ -1,75 +1,108 @@
+"""When polyps are seen, treated and removed."""
+
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise, permutations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.simulate import PRESETS, Preset, preset, procedure_specs, real_colon_sim
-from polyplink.simulate.course.timeline import Look, Timeline, draw_timeline
-from polyplink.simulate.specs import ProcedureSpec
-from polyplink.simulate.streams import stream
+from polyplink.simulate.course.timeline import (
+    EXPONENT,
+    FACTOR,
+    LONG,
+    Look,
+    Timeline,
+    Visit,
+    compose,
+    draw_jets,
+    draw_lengths,
+    draw_long,
+    draw_smoke,
+    draw_timeline,
+    draw_treatment,
+    draw_visits,
+    look_lengths,
+    mean_gap,
+)
+from polyplink.simulate.procedure_specs import PairSpec, PolypSpec, ProcedureSpec, stream
+
+SEEDS = st.integers(0, 2**32)
 
 
-def courses(wanted: Preset, seed: int) -> Iterator[tuple[ProcedureSpec, Timeline]]:
+def timelines(wanted: Preset, seed: int) -> Iterator[tuple[ProcedureSpec, Timeline]]:
     for spec in procedure_specs(wanted, seed):
         yield spec, draw_timeline(stream(seed, spec.procedure_id, "course"), spec, wanted)
 
 
+# --- Whole timelines ------------------------------------------------------------------------
+
+
 @pytest.mark.parametrize("name", list(PRESETS))
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 def test_properties_hold_in_every_procedure(name: str, seed: int) -> None:
-    for spec, timeline in courses(preset(name), seed):
+    for spec, timeline in timelines(preset(name), seed):
         assert timeline.n_frames == spec.n_frames
         assert all(a.end < b.first for a, b in pairwise(timeline.looks))
         if timeline.looks:
             assert timeline.looks[0].first >= 0
             assert timeline.looks[-1].end <= spec.n_frames
-        check_polyps(spec, timeline)
-        check_events(spec, timeline)
-
-
-def check_polyps(spec: ProcedureSpec, timeline: Timeline) -> None:
-    assert timeline.pairs == tuple((pair.first, pair.second) for pair in spec.pairs)
-    for look in timeline.looks:
-        assert look.beside is None or (look.polyp, look.beside) in timeline.pairs
-    for index, polyp in enumerate(spec.polyps):
-        looks = [look for look in timeline.looks if index in (look.polyp, look.beside)]
-        assert sum(look.frames for look in looks) == polyp.visible_frames
-        gone = timeline.removed[index]
-        assert gone == looks[-1].end or (gone is None and polyp.histology_class == "NO POLYP")
-        assert sum(look.frames >= 30 for look in looks) >= 2
-
-
-def check_events(spec: ProcedureSpec, timeline: Timeline) -> None:
-    assert sorted(polyp for polyp, _, _ in timeline.treated) == list(range(len(spec.polyps)))
-    for polyp, first, last in timeline.treated:
-        assert 0 <= first <= last < spec.n_frames
-        for look in timeline.looks:
-            if look.first <= last and look.end > first:
-                assert polyp in (look.polyp, look.beside)
-    for first, last in (*timeline.jets, *timeline.smoke):
-        assert 0 <= first <= last < spec.n_frames
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_frames_with_a_box_are_as_asked(seed: int) -> None:
-    for spec, timeline in courses(real_colon_sim(), seed):
         assert sum(look.frames for look in timeline.looks) == spec.boxed_frames
+        assert timeline.pairs == tuple((pair.first, pair.second) for pair in spec.pairs)
+        for look in timeline.looks:
+            assert look.beside is None or (look.polyp, look.beside) in timeline.pairs
+        for index, polyp in enumerate(spec.polyps):
+            looks = [look for look in timeline.looks if index in (look.polyp, look.beside)]
+            assert sum(look.frames for look in looks) == polyp.visible_frames
+            gone = timeline.removed[index]
+            assert gone == looks[-1].end or (gone is None and polyp.histology_class == "NO POLYP")
+            assert sum(look.frames >= LONG for look in looks) >= 2
+        assert sorted(polyp for polyp, _, _ in timeline.treated) == list(range(len(spec.polyps)))
+        for own, first, last in timeline.treated:
+            for look in timeline.looks:
+                if look.first <= last and look.end > first:
+                    assert own in (look.polyp, look.beside)
+        spans = [span[-2:] for span in (*timeline.treated, *timeline.jets, *timeline.smoke)]
+        assert all(0 <= first <= last < spec.n_frames for first, last in spans)
 
 
 def test_insertion_takes_a_third_to_a_half_and_shows_little() -> None:
-    early = total = 0
-    for spec, timeline in courses(real_colon_sim(), 0):
+    early = total = empty = 0
+    for spec, timeline in timelines(real_colon_sim(), 0):
         assert 0.3 * spec.n_frames <= timeline.turn <= 0.5 * spec.n_frames
         early += sum(look.frames for look in timeline.looks if look.first < timeline.turn)
         total += sum(look.frames for look in timeline.looks)
+        if not spec.polyps:
+            empty += 1
+            shown = [*timeline.looks, *timeline.removed, *timeline.treated, *timeline.pairs]
+            assert not shown
+            assert timeline.jets
     assert 0 < early < 0.01 * total
+    assert empty == 14
+
+
+def test_gaps_are_flickers_seconds_and_minutes() -> None:
+    gaps, inner = [], []
+    for spec, timeline in timelines(real_colon_sim(), 0):
+        own = [(b.first - a.end) / spec.fps for a, b in pairwise(timeline.looks)]
+        gaps += own
+        inner += [gap / mean_gap(spec.fps) * spec.fps for gap in own if gap < 30]
+    flicker, seconds, minutes = (
+        np.mean([low <= gap < high for gap in gaps])
+        for low, high in ((0, 0.61), (0.61, 30), (30, 3000))
+    )
+    assert 0.7 < flicker < 0.9
+    assert 0.1 < seconds < 0.3
+    assert 0.005 < minutes < 0.05
+    assert np.mean(inner) == pytest.approx(1, rel=0.3)  # a few of them are pauses
 
 
 def interleaved(timeline: Timeline, fps: float) -> bool:
-    """Whether two polyps are looked at in turn, a b a or so, within a minute."""
+    """Whether two polyps are viewed alternately, a b a or so, within a minute."""
     looks = [look for look in timeline.looks if look.first >= timeline.turn]
     for place, look in enumerate(looks):
         near = [n.polyp for n in looks[place:] if n.first - look.end < 60 * fps]
@@ -79,7 +112,7 @@ def interleaved(timeline: Timeline, fps: float) -> bool:
     return False
 
 
-def gone_back_to(timeline: Timeline) -> bool:
+def returned_to(timeline: Timeline) -> bool:
     """Whether a polyp is seen after the last look at another one that was first seen later."""
     later = [look for look in timeline.looks if look.first >= timeline.turn]
     firsts = [
@@ -89,40 +122,18 @@ def gone_back_to(timeline: Timeline) -> bool:
     return any(own[0] < other[0] and other[-1] < own[-1] for own, other in permutations(firsts, 2))
 
 
-def test_the_rule_is_broken_in_the_share_asked_for() -> None:
+def test_the_order_is_broken_in_the_share_asked_for() -> None:
     wanted = replace(real_colon_sim(), pair_share=0.0, close_share=0.0, return_share=0.0)
-    several = [(s, t) for s, t in courses(wanted, 0) if len(s.polyps) > 1]
-    assert not any(gone_back_to(t) or interleaved(t, s.fps) for s, t in several)
-    for name, broken in (("close_share", interleaved), ("return_share", None)):
+    several = [(s, t) for s, t in timelines(wanted, 0) if len(s.polyps) > 1]
+    assert not any(returned_to(t) or interleaved(t, s.fps) for s, t in several)
+    for name in ("close_share", "return_share"):
         some = [
-            broken(t, s.fps) if broken else gone_back_to(t)
+            interleaved(t, s.fps) if name == "close_share" else returned_to(t)
             for seed in range(3)
-            for s, t in courses(replace(wanted, **{name: 0.4}), seed)  # type: ignore[arg-type]
+            for s, t in timelines(replace(wanted, **{name: 0.4}), seed)  # type: ignore[arg-type]
             if len(s.polyps) > 1
         ]
         assert np.mean(some) == pytest.approx(0.4, abs=0.15)
-
-
-def test_a_procedure_without_polyps_has_no_looks() -> None:
-    empty = [t for s, t in courses(real_colon_sim(), 0) if not s.polyps]
-    assert len(empty) == 14
-    assert not any(t.looks or t.removed or t.treated or t.pairs for t in empty)
-    assert all(t.turn > 0 and t.jets for t in empty)
-
-
-def test_gaps_are_flickers_seconds_and_minutes() -> None:
-    gaps = [
-        (b.first - a.end) / s.fps
-        for s, t in courses(real_colon_sim(), 0)
-        for a, b in pairwise(t.looks)
-    ]
-    flicker, seconds, minutes = (
-        np.mean([low <= gap < high for gap in gaps])
-        for low, high in ((0, 0.61), (0.61, 30), (30, 3000))
-    )
-    assert 0.7 < flicker < 0.9
-    assert 0.1 < seconds < 0.3
-    assert 0.005 < minutes < 0.05
 
 
 def test_too_little_room_is_named() -> None:
@@ -132,5 +143,169 @@ def test_too_little_room_is_named() -> None:
         draw_timeline(np.random.default_rng(0), spec, wanted)
 
 
-def test_a_look_ends_after_its_last_frame() -> None:
-    assert Look(0, 10, 5).end == 15
+# --- Lengths --------------------------------------------------------------------------------
+
+
+def test_long_tracklets_follow_the_power_law_with_a_noise_that_shrinks() -> None:
+    rng = np.random.default_rng(0)
+    spread = {}
+    for frames in (2000, 23_201):
+        draws = np.array([draw_long(rng, frames) for _ in range(4000)])
+        assert draws.mean() == pytest.approx(FACTOR * frames**EXPONENT, rel=0.02)
+        spread[frames] = draws.std() / draws.mean()
+    assert spread[23_201] < 0.03 < 0.1 < spread[2000] < 0.3
+
+
+@given(SEEDS, st.integers(0, 25_000))
+def test_a_polyp_has_two_long_tracklets_or_more(seed: int, frames: int) -> None:
+    long = draw_long(np.random.default_rng(seed), frames)
+    assert min(2, frames // LONG) <= long <= frames / LONG
+
+
+@given(SEEDS, st.integers(0, 25_000), st.integers(0, 120))
+def test_looks_sum_up_to_the_frames(seed: int, frames: int, long: int) -> None:
+    lengths = look_lengths(np.random.default_rng(seed), frames, long)
+    assert lengths.sum() == frames
+    assert np.all(lengths >= 1)
+    if long:
+        assert (lengths >= LONG).sum() == min(long, frames // LONG)
+
+
+def test_long_looks_are_log_normal_and_short_ones_are_five_times_as_many() -> None:
+    lengths = look_lengths(np.random.default_rng(0), 200 * 5000, 5000)
+    long, short = lengths[lengths >= LONG], lengths[lengths < LONG]
+    assert 0.7 < np.log(long).std() < 1.1
+    assert len(short) == pytest.approx(4.95 * len(long), rel=0.05)
+    assert np.median(short) == 5
+
+
+@pytest.mark.parametrize("name", list(PRESETS))
+def test_looks_sum_up_to_the_visible_frames_within_the_ranges_of_the_preset(name: str) -> None:
+    wanted = preset(name)
+    for spec in procedure_specs(wanted, 1):
+        lengths, pairs = draw_lengths(np.random.default_rng(0), spec, wanted)
+        frames = [int(own.sum()) for own in lengths]
+        for pair, both in zip(spec.pairs, pairs, strict=True):
+            assert both.sum() == pair.frames
+            assert (both >= LONG).any()
+            frames[pair.first] += int(both.sum())
+            frames[pair.second] += int(both.sum())
+        assert frames == [polyp.visible_frames for polyp in spec.polyps]
+        for own in lengths if not wanted.published_looks else ():
+            long, short = own[own >= wanted.long_frames[0]], own[own < wanted.long_frames[0]]
+            assert wanted.long_views[0] <= len(long) <= wanted.long_views[1]
+            assert long.max() <= wanted.long_frames[1]
+            assert len(short) <= wanted.short_views[1]
+            assert np.all((short >= wanted.short_frames[0]) & (short <= wanted.short_frames[1]))
+
+
+@given(SEEDS, st.integers(0, 3000))
+def test_any_total_is_split(seed: int, total: int) -> None:
+    lengths = compose(np.random.default_rng(seed), total, ((2, 3), (30, 31)), ((0, 0), (6, 7)))
+    assert lengths.sum() == total
+    assert np.all(lengths >= 1)
+
+
+# --- Order ----------------------------------------------------------------------------------
+
+NEVER = Preset("own", (("001-001", 3),), pair_share=0.0, close_share=0.0, return_share=0.0)
+LENGTHS = [np.array([40, 5, 60, 7, 90, 50, 8, 45, 6]) + polyp for polyp in range(3)]
+BOTH = np.array([33, 9, 70])
+
+
+def order(wanted: Preset, *, pair: bool = False, seed: int = 0) -> list[Visit]:
+    polyp = PolypSpec(4.0, "sigma", "HP", "HP", 311)
+    pairs = (PairSpec(0, 1, 112),) if pair else ()
+    own = ("Olympus", 60, "male", 9.0, (polyp,) * 3, pairs)
+    spec = ProcedureSpec("001-001", 9000, 25.0, 64, 56, *own)
+    rng = np.random.default_rng(seed)
+    return draw_visits(rng, spec, wanted, LENGTHS, [BOTH] if pair else [])
+
+
+def sequence(visits: list[Visit]) -> list[int]:
+    """Polyps in the order in which they are viewed, repetitions left out."""
+    polyps = [item.polyp for visit in visits for item in visit]
+    return [p for index, p in enumerate(polyps) if index == 0 or polyps[index - 1] != p]
+
+
+def test_one_polyp_comes_after_the_other() -> None:
+    visits = order(NEVER)
+    assert sequence(visits) == [0, 1, 2]
+    assert [len(visit) for visit in visits] == [9, 9, 9]
+    assert all(visit[-1].frames >= LONG for visit in visits)
+    assert not any(item.quick for visit in visits for item in visit)
+
+
+@pytest.mark.parametrize("pair", [False, True])
+@pytest.mark.parametrize("shares", [(0, 0), (1, 0), (0, 1), (1, 1)])
+def test_no_look_is_lost_or_invented(pair: bool, shares: tuple[float, float]) -> None:
+    wanted = replace(NEVER, close_share=shares[0], return_share=shares[1])
+    for seed in range(5):
+        items = [item for visit in order(wanted, pair=pair, seed=seed) for item in visit]
+        for polyp in range(3):
+            own = sorted(i.frames for i in items if i.polyp == polyp and i.beside is None)
+            assert own == sorted(LENGTHS[polyp].tolist())
+        both = [(i.polyp, i.frames) for i in items if i.beside == 1]
+        assert sorted(both) == [(0, n) for n in sorted(BOTH.tolist())] * pair
+
+
+def test_two_in_one_view_are_viewed_together_then_treated_one_by_one() -> None:
+    visits = order(NEVER, pair=True)
+    assert [{item.polyp for item in visit} for visit in visits] == [{0, 1}, {2}]
+    both = [index for index, item in enumerate(visits[0]) if item.beside == 1]
+    first = [index for index, i in enumerate(visits[0]) if i.polyp == 0 and i.beside is None]
+    second = [index for index, item in enumerate(visits[0]) if item.polyp == 1]
+    assert first[0] == 0
+    assert max(both) < first[-1] < second[-1] == len(visits[0]) - 1
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_order_is_broken_in_two_ways(seed: int) -> None:
+    visits = order(replace(NEVER, close_share=1.0), seed=seed)
+    assert len(visits) == 2
+    mixed = [item for visit in visits for item in visit if item.quick]
+    assert len({item.polyp for item in mixed}) == 2
+    assert sum(item.frames for item in mixed) <= 2 * 15 * 25
+    assert len(mixed) <= 6
+    assert len(sequence(visits)) >= 4
+    visits = order(replace(NEVER, return_share=1.0), seed=seed)
+    assert sequence(visits) in ([0, 1, 0, 2], [0, 1, 2, 1])
+    assert len(visits) == 4
+
+
+# --- Events ---------------------------------------------------------------------------------
+
+POLYPS = (PolypSpec(9.0, "sigma", "AD", "AD", 4000), PolypSpec(2.0, "sigma", "HP", "HP", 400))
+SPEC = ProcedureSpec("001-001", 30_000, 25.0, 64, 56, "Olympus", 60, "male", 9.0, POLYPS)
+LOOKS = [Look(0, 9000, 3000), Look(1, 12_010, 190), Look(0, 12_300, 700), Look(1, 13_005, 200)]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_treatment_covers_the_end_of_the_last_looks(seed: int) -> None:
+    first, second = draw_treatment(np.random.default_rng(seed), SPEC, LOOKS, [13_000, 13_205])
+    assert first[0] == 0
+    assert 12_300 <= first[1] < 13_000
+    assert 12_999 <= first[2] < 13_005  # the next look is at the other one
+    assert second[0] == 1
+    assert second[1] >= 13_205 - 100  # a quarter of its frames
+    assert 13_204 <= second[2] <= 13_205 + 25
+    assert draw_treatment(np.random.default_rng(seed), SPEC, [], [None, None]) == ()
+
+
+def test_jets_are_short_and_apart() -> None:
+    drawn = [draw_jets(np.random.default_rng(seed), SPEC) for seed in range(20)]
+    jets = [jet for own in drawn for jet in own]
+    assert len(jets) == pytest.approx(20 * 30_000 / 25 / 40, rel=0.15)
+    assert all(15 <= last - first + 1 <= 75 or last == 29_999 for first, last in jets)
+    assert all(b[0] > a[1] + 1 for own in drawn for a, b in pairwise(own))
+
+
+def test_large_polyps_smoke_when_they_go() -> None:
+    smoke = [draw_smoke(np.random.default_rng(seed), SPEC, [20_000, 500]) for seed in range(50)]
+    assert all(any(a < 20_000 <= b for a, b in spans) for spans in smoke)
+    assert sum(len(spans) == 2 for spans in smoke) < 20
+    assert draw_smoke(np.random.default_rng(0), SPEC, [None, None]) == ()
+    short = replace(SPEC, n_frames=500)  # events are short in short procedures
+    spans = draw_smoke(np.random.default_rng(0), short, [250, None])
+    assert spans
+    assert all(last - first <= 20 for first, last in spans)

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import torch
 
-from polyplink.simulate.boxes import boxes_of
 from polyplink.simulate.picture import march
 from polyplink.simulate.picture.appearance import draw_appearance
 from polyplink.simulate.picture.field import Touch
 from polyplink.simulate.picture.march import FAR
 from polyplink.simulate.picture.render import Renderer, body_radius, polyp_pixels
+from polyplink.simulate.plan import boxes_of
 from tests.simulate.picture.test_march import Waits
 from tests.simulate.plans import mini_plan
 

@@ -8,23 +8,22 @@ from numpy.typing import NDArray
 
 from polyplink.simulate.colon.projection import FOCAL
 from polyplink.simulate.colon.surface import MM_PER_UNIT
-from polyplink.simulate.course.camera import CameraPath, wander
+from polyplink.simulate.course.camera import Array, CameraPath, Mask, wander
+from polyplink.simulate.course.route import Route
 from polyplink.simulate.course.timeline import Timeline
-from polyplink.simulate.specs import ProcedureSpec
+from polyplink.simulate.procedure_specs import ProcedureSpec
 
-Array = NDArray[np.float64]
 Array32 = NDArray[np.float32]
-Mask = NDArray[np.bool_]
 
-NEAR_MM = 5.0  # nearer than this near focus is switched on
-SHARP_NEAR = (0.10, 0.45)  # units in which the picture is sharp with near focus on,
-SHARP_FAR = 0.30  # and from where on without
+NEAR_MM = 5.0  # below this distance near focus is switched on
+SHARP_NEAR = (0.10, 0.45)  # range of distances, units, that is sharp with near focus on
+SHARP_FAR = 0.30  # distance from which everything is sharp with near focus off
 DEFOCUS = 0.0012  # blur per difference of inverse distances, share of the frame's width
-HUNT = 0.003  # blur of a focus that is lost for a moment
-SHUTTER = 0.5  # share of a frame's time that is exposed
+HUNT = 0.003  # blur of autofocus while it searches
+SHUTTER = 0.5  # share of the time between frames in which the sensor is exposed
 MOST_MOTION = 0.06  # share of the frame's width
 BLINK_BLUR = (0.03, 0.06)
-BLINK_WATER = 0.3  # share of the blinks that are water on the lens
+BLINK_WATER = 0.3  # share of the blinks with water on the lens
 SNARE_MM = 3.0  # larger polyps are taken with a snare, smaller ones with a forceps
 SNARE, FORCEPS = 0.0, 1.0
 ENTRY = 0.5 * math.pi  # where the working channel is: 6 o'clock (0 is right, down is positive)
@@ -56,6 +55,45 @@ class Conditions:
     blink: Mask
     instrument: Array32
     near: Mask
+
+
+def draw_conditions(
+    rng: np.random.Generator,
+    spec: ProcedureSpec,
+    timeline: Timeline,
+    route: Route,
+    *,
+    phase: Array,
+    unrest: float,
+) -> Conditions:
+    """Sample the conditions of all frames.
+
+    Args:
+        rng: The stream "conditions".
+        spec: The procedure.
+        timeline: What happens when.
+        route: Where the camera is, and what it looks at.
+        phase: (s,) of the peristaltic wave.
+        unrest: Factor on what is out of focus.
+    """
+    n = timeline.n_frames
+    distance = np.linalg.norm(route.goals - route.path.positions, axis=1)
+    near = distance < NEAR_MM / MM_PER_UNIT
+    hunt = wander(0.13 * np.arange(n) / spec.fps, rng.uniform(0, 6, 2))
+    focus = defocus(distance, near) + unrest * HUNT * (hunt - 0.75).clip(0)
+    blur, water = _blink_kinds(rng, route.blink)
+    motion = (SHUTTER * picture_motion(route.path, route.goals)).clip(-MOST_MOTION, MOST_MOTION)
+    splash = np.maximum(draw_splash(rng, spec.fps, timeline), water)
+    return Conditions(
+        phase=np.remainder(phase, 2 * math.pi).astype(np.float32),
+        focus=np.maximum(focus, blur).astype(np.float32),
+        motion=motion.astype(np.float32),
+        haze=draw_haze(rng, spec.fps, timeline).astype(np.float32),
+        splash=splash.clip(0, 1).astype(np.float32),
+        blink=route.blink,
+        instrument=draw_instruments(rng, spec, timeline).astype(np.float32),
+        near=near,
+    )
 
 
 def picture_motion(path: CameraPath, goals: Array) -> Array:
@@ -104,7 +142,7 @@ def draw_instruments(rng: np.random.Generator, spec: ProcedureSpec, timeline: Ti
 
 
 def draw_haze(rng: np.random.Generator, fps: float, timeline: Timeline) -> Array:
-    """Smoke (s,): quick to come, slow to go."""
+    """Smoke (s,): it comes quickly and goes slowly."""
     haze = np.zeros(timeline.n_frames)
     for first, last in timeline.smoke:
         time = np.arange(last + 1 - first)
@@ -137,46 +175,3 @@ def _blink_kinds(rng: np.random.Generator, blink: Mask) -> tuple[Array, Array]:
     blur = rng.uniform(*BLINK_BLUR, count)[run] * blink
     water = (rng.random(count) < BLINK_WATER)[run] * blink
     return np.asarray(blur), np.asarray(water, np.float64)
-
-
-def draw_conditions(
-    rng: np.random.Generator,
-    spec: ProcedureSpec,
-    timeline: Timeline,
-    path: CameraPath,
-    goals: Array,
-    *,
-    phase: Array,
-    blink: Mask,
-    unrest: float,
-) -> Conditions:
-    """Draw the conditions of all frames.
-
-    Args:
-        rng: The stream "conditions".
-        spec: The procedure.
-        timeline: What happens when.
-        path: The camera.
-        goals: (s, 3) what it looks at.
-        phase: (s,) of the wave.
-        blink: (s,) frames in which nothing can be recognised.
-        unrest: Factor on what is out of focus.
-    """
-    n = timeline.n_frames
-    distance = np.linalg.norm(goals - path.positions, axis=1)
-    near = distance < NEAR_MM / MM_PER_UNIT
-    hunt = wander(0.13 * np.arange(n) / spec.fps, rng.uniform(0, 6, 2))
-    focus = defocus(distance, near) + unrest * HUNT * (hunt - 0.75).clip(0)
-    blur, water = _blink_kinds(rng, blink)
-    motion = (SHUTTER * picture_motion(path, goals)).clip(-MOST_MOTION, MOST_MOTION)
-    splash = np.maximum(draw_splash(rng, spec.fps, timeline), water)
-    return Conditions(
-        phase=np.remainder(phase, 2 * math.pi).astype(np.float32),
-        focus=np.maximum(focus, blur).astype(np.float32),
-        motion=motion.astype(np.float32),
-        haze=draw_haze(rng, spec.fps, timeline).astype(np.float32),
-        splash=splash.clip(0, 1).astype(np.float32),
-        blink=blink,
-        instrument=draw_instruments(rng, spec, timeline).astype(np.float32),
-        near=near,
-    )

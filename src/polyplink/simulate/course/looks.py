@@ -6,10 +6,9 @@ patient's breath. All looks of a procedure are drawn and followed at once.
 """
 
 import math
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from polyplink.simulate.colon.projection import FOCAL
 from polyplink.simulate.colon.surface import Colon
@@ -18,10 +17,13 @@ from polyplink.simulate.course.camera import (
     Array,
     CameraPath,
     Index,
+    Mask,
+    Rows,
     carry,
+    look_down,
+    turn_own,
     wander,
 )
-from polyplink.simulate.course.rotations import look_down, turn_own
 
 WIDTH = (0.335, 0.46)  # median and log sd over looks of the share of the frame a polyp is wide
 PAIR_WIDTH = (0.6, 0.9)  # share that two polyps in one view take together
@@ -40,7 +42,7 @@ MOVES = 6  # things that wander: distance, azimuth, elevation, roll, aim right a
 
 
 @dataclass(frozen=True)
-class Targets:
+class Targets(Rows):
     """What k looks are directed at, at rest.
 
     Attributes:
@@ -53,15 +55,11 @@ class Targets:
     centres: Array
     axes: Array
     reaches: Array
-    pair: NDArray[np.bool_]
-
-    def some(self, which: Index) -> "Targets":
-        """Those of some looks."""
-        return Targets(self.centres[which], self.axes[which], self.reaches[which], self.pair[which])
+    pair: Mask
 
 
 @dataclass(frozen=True)
-class Poses:
+class Poses(Rows):
     """How k looks are taken; a middle and a swing in the last dimension of 2.
 
     Attributes:
@@ -95,18 +93,6 @@ class Poses:
     breath: Array
     exposure: Array
     white: Array
-
-    def some(self, which: Index) -> "Poses":
-        """Those of some looks."""
-        return Poses(**{f.name: getattr(self, f.name)[which] for f in fields(self)})
-
-    def put(self, which: Index, other: "Poses") -> "Poses":
-        """These with the looks `which` from another."""
-        merged = {}
-        for f in fields(self):
-            merged[f.name] = getattr(self, f.name).copy()
-            merged[f.name][which] = getattr(other, f.name)
-        return Poses(**merged)
 
 
 def _log_normal(rng: np.random.Generator, law: tuple[float, float], k: int) -> Array:
@@ -192,7 +178,7 @@ def draw_poses(
     )
 
 
-def link_poses(rng: np.random.Generator, poses: Poses, linked: NDArray[np.bool_]) -> Poses:
+def link_poses(rng: np.random.Generator, poses: Poses, linked: Mask) -> Poses:
     """Let looks begin about where the one before ended, where a gap is too short to go elsewhere.
 
     Args:

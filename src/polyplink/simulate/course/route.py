@@ -1,32 +1,34 @@
-"""The camera of a whole procedure: its looks, drawn until each shows what it should, and between.
+"""The camera of a whole procedure: its looks, sampled until each shows what it should, and between.
 
-A look is drawn again, ever calmer, until its polyp has a box in every frame that holds together
-from one frame to the next, nothing hides the polyp, and no other polyp can be seen.
+A look is sampled again, ever calmer, until its polyp has a box in every frame, nothing hides it
+and no other polyp can be seen (see `stage`). Between two looks at a polyp the camera turns away
+and back; a gap of a few frames is a blink. What lies far from the last polyp and the next happens
+in a stretch of the tube without polyps: the camera always looks up the lumen, away from all of
+them, and a blink hides the jump to that stretch.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from polyplink.simulate.colon.surface import Colon
 from polyplink.simulate.course.camera import (
     Array,
     CameraPath,
     Index,
+    Mask,
+    Rows,
     carry,
-    empty_path,
+    from_tube,
+    look_along,
+    smooth,
+    to_tube,
+    turn_between,
+    turn_own,
+    unit,
     wander,
-)
-from polyplink.simulate.course.gaps import (
-    BLINK_GAP,
-    FREE,
-    JOINT,
-    TURN_GAP,
-    Ends,
-    lost_rotations,
-    travel,
-    turn_away,
 )
 from polyplink.simulate.course.looks import (
     Poses,
@@ -36,11 +38,8 @@ from polyplink.simulate.course.looks import (
     link_poses,
     look_times,
 )
-from polyplink.simulate.course.placing import Place, wall_axes
-from polyplink.simulate.course.sight import Stage, hidden, misses, strays
+from polyplink.simulate.course.stage import Place, Stage, Views, hidden, misses, strays, wall_axes
 from polyplink.simulate.course.timeline import Look, Timeline
-
-Mask = NDArray[np.bool_]
 
 # Unrest of a look and how much nearer it is taken, try after try.
 TRIES = (
@@ -50,13 +49,23 @@ TRIES = (
     *((0.2, 1.5),) * 8,
     *((0.05, 1.8),) * 10,
 )
-LINKED = 15  # frames: after a shorter gap a polyp is seen again about as it was
-BLINK_SHARE = 0.004  # of the frames on the way begin a blink
+LINKED = 15  # frames: after a shorter gap a polyp is seen again much as it was
+BLINK_SHARE = 0.004  # of the frames on the way through the tube begin a blink
 BLINK_FRAMES = (2, 12)
+BLINK_GAP = 5  # frames: a shorter gap is a blink as a whole
+TURN_GAP = 240  # frames: a longer one is spent elsewhere in the tube
+LEAVE = 7  # frames in which the camera turns away, and back
+JOINT = 6  # frames of a blink that hides a cut
+SPEED = (0.004, 0.012)  # units a frame through the tube
+FREE = 5.0  # units from the first polyp up the tube where the stretch without polyps begins
+OFF_LINE = 0.28  # units that the camera sways off the centre line
+AHEAD = 1.3  # units up the tube that it looks at
+
+Pose = tuple[Array, Array]  # positions (k, 3) and rotations (k, 3, 3) of cameras
 
 
 @dataclass(frozen=True)
-class Course:
+class Course(Rows):
     """The looks of a procedure as arrays over k looks.
 
     Attributes:
@@ -64,33 +73,18 @@ class Course:
         beside: (k,) the other polyp in view, -1 for none.
         first: (k,) first frames.
         frames: (k,) lengths.
-        slot: (k,) the place along the tube, the same for polyps side by side.
     """
 
     polyp: Index
     beside: Index
     first: Index
     frames: Index
-    slot: Index
 
     @staticmethod
-    def of(looks: Sequence[Look], pairs: Sequence[tuple[int, int]]) -> "Course":
-        """From a timeline's looks and pairs."""
+    def of(looks: Sequence[Look]) -> "Course":
+        """From a timeline's looks."""
         rows = [(k.polyp, -1 if k.beside is None else k.beside, k.first, k.frames) for k in looks]
-        polyp, beside, first, frames = np.array(rows, np.int64).reshape(-1, 4).T
-        partner = {max(pair): min(pair) for pair in pairs}
-        slot = np.array([partner.get(p, p) for p in polyp.tolist()], np.int64)
-        return Course(polyp, beside, first, frames, slot)
-
-    def some(self, which: Index) -> "Course":
-        """Those of some looks."""
-        return Course(
-            self.polyp[which],
-            self.beside[which],
-            self.first[which],
-            self.frames[which],
-            self.slot[which],
-        )
+        return Course(*np.array(rows, np.int64).reshape(-1, 4).T)
 
     @property
     def times(self) -> tuple[Index, Index]:
@@ -108,14 +102,14 @@ class Route:
         blink: (s,) frames in which nothing may be recognised.
         look: (s,) index of the look, -1 between looks.
         goals: (s, 3) what the camera looks at.
-        failed: (k,) looks for which no pose was found that shows what it should.
+        failed: Looks for which no pose was found that shows what it should.
     """
 
     path: CameraPath
     blink: Mask
     look: Index
     goals: Array
-    failed: Index
+    failed: tuple[int, ...]
 
 
 def draw_phase(rng: np.random.Generator, n: int, fps: float) -> Array:
@@ -123,6 +117,91 @@ def draw_phase(rng: np.random.Generator, n: int, fps: float) -> Array:
     second = np.arange(n) / fps
     pace, start = 2 * np.pi * rng.uniform(0.05, 0.1), rng.uniform(0, 2 * np.pi)
     return np.asarray(start + pace * second + 0.6 * wander(0.04 * second, rng.uniform(0, 6, 2)))
+
+
+def follow_route(
+    rng: np.random.Generator,
+    stage: Stage,
+    places: Sequence[Place],
+    timeline: Timeline,
+    phase: Array,
+    *,
+    fps: float,
+    unrest: float,
+) -> Route:
+    """The camera of a procedure.
+
+    Args:
+        rng: The stream "camera".
+        stage: What is there.
+        places: Of the polyps.
+        timeline: What happens when.
+        phase: (s,) of the peristaltic wave.
+        fps: Frames per second.
+        unrest: Factor on all change within a look.
+    """
+    n = timeline.n_frames
+    course = Course.of(timeline.looks)
+    path = CameraPath.of(np.zeros((n, 3)), np.zeros((n, 3, 3)))
+    goals, look, failed = np.zeros((n, 3)), np.full(n, -1), np.zeros(0, np.int64)
+    blink, on_way = np.zeros(n, np.bool_), np.ones(n, np.bool_)
+
+    def put_pose(rows: Index, pose: Pose) -> None:
+        path.positions[rows], path.rotations[rows] = pose
+        goals[rows] = pose[0] + pose[1][:, :, 2]
+
+    if len(course.frames):
+        targets = aim_at(stage, places, course)
+        seen, failed = draw_looks(rng, stage, course, targets, phase, fps=fps, unrest=unrest)
+        which, frames = course.times
+        path.put(frames, seen)
+        look[frames], on_way[frames] = which, False
+        goals[frames] = carry(stage.colon, targets.centres[which], phase[frames])
+        # The gaps before, between and after looks; those to turn away in are at the same place.
+        starts = np.append(0, course.first + course.frames)  # (k + 1,)
+        lengths = np.append(course.first, n) - starts
+        beside = {max(pair): min(pair) for pair in timeline.pairs}
+        place = np.array([beside.get(polyp, polyp) for polyp in course.polyp.tolist()])
+        same = np.append(False, place[1:] == place[:-1])
+        turns = np.flatnonzero(same & (lengths[:-1] <= TURN_GAP))
+        if len(turns):
+            before, after = starts[turns] - 1, starts[turns] + lengths[turns]
+            ends = tuple((path.positions[rows], path.rotations[rows]) for rows in (before, after))
+            axes = targets.axes[turns - 1], targets.axes[turns]
+            gap, time = look_times(lengths[turns])
+            rows = starts[turns][gap] + time
+            put_pose(rows, turn_away(rng, stage.colon, ends, axes, lengths[turns]))
+            on_way[rows] = False
+            blink[rows] = (lengths[turns] <= BLINK_GAP)[gap]
+        # Exposure and white balance change from one look's to the next one's.
+        rows = np.flatnonzero(look >= 0)
+        for values in (path.exposures, *path.whites.T):
+            values[:] = np.interp(np.arange(n), rows, values[rows])
+    rows = np.flatnonzero(on_way)
+    put_pose(rows, travel(rng, stage.colon, rows < timeline.turn, fps, FREE))
+    # Blinks where the way through the tube is joined to looks, and some by chance.
+    joints = np.flatnonzero(on_way[1:] != on_way[:-1])[:, None] + np.arange(1 - JOINT, 1 + JOINT)
+    joined = np.zeros(n, np.bool_)
+    joined[joints.clip(0, n - 1)] = True
+    blink[rows] = joined[rows] | _chance_blinks(rng, len(rows))
+    # Other frames between looks that show a polyp, or lie in the wall, blink, too.
+    rows = np.flatnonzero((look < 0) & ~on_way & ~blink)
+    views = Views(path.some(rows), phase[rows], rows, np.zeros(len(rows), np.int64))
+    blink[rows] = strays(stage, views, np.full((1, 2), -1))
+    return Route(path, blink, look, goals, tuple(failed.tolist()))
+
+
+def _chance_blinks(rng: np.random.Generator, n: int) -> Mask:
+    """Blinks (n,) at random on the way through the tube."""
+    starts = np.flatnonzero(rng.random(n) < BLINK_SHARE)
+    lengths = rng.integers(*BLINK_FRAMES, len(starts))
+    edges = np.zeros(n + 1, np.int64)
+    np.add.at(edges, starts, 1)
+    np.add.at(edges, np.minimum(starts + lengths, n), -1)
+    return np.asarray(np.cumsum(edges)[:n] > 0)
+
+
+# --- Looks ----------------------------------------------------------------------------------
 
 
 def aim_at(stage: Stage, places: Sequence[Place], course: Course) -> Targets:
@@ -144,25 +223,6 @@ def aim_at(stage: Stage, places: Sequence[Place], course: Course) -> Targets:
     return Targets(centres, axes, reach, pair)
 
 
-def _faulty(stage: Stage, course: Course, path: CameraPath, phase: Array) -> Mask:
-    """Looks (k,) that do not show what they should."""
-    which, frames = course.times
-    args = (stage, path, phase[frames], frames, which)
-    bad = misses(*args, course.polyp)
-    if (course.beside >= 0).any():
-        bad |= misses(*args, course.beside)
-    stray = strays(*args, np.stack([course.polyp, course.beside], axis=1))
-    bad |= np.bincount(which, stray, len(bad)) > 0
-    bad |= hidden(stage, path, phase[frames], which, course.polyp, course.beside)
-    pair = np.flatnonzero((course.beside >= 0) & ~bad)
-    if len(pair):
-        rows = np.isin(which, pair)
-        again = np.searchsorted(pair, which[rows])
-        some = path.some(rows), phase[frames[rows]], again
-        bad[pair] |= hidden(stage, *some, course.beside[pair], course.polyp[pair])
-    return np.asarray(bad)
-
-
 def draw_looks(
     rng: np.random.Generator,
     stage: Stage,
@@ -173,10 +233,10 @@ def draw_looks(
     fps: float,
     unrest: float,
 ) -> tuple[CameraPath, Index]:
-    """Draw and follow the looks until every one shows what it should.
+    """Sample looks until every one shows what it should.
 
     Args:
-        rng: Where they come from.
+        rng: Random generator.
         stage: What is there.
         course: The looks.
         targets: What they are directed at.
@@ -187,150 +247,138 @@ def draw_looks(
     Returns:
         The camera in the frames of the looks, one after the other, and the looks that failed.
     """
-    k = len(course.frames)
-    todo = np.arange(k)
+    todo = np.arange(len(course.frames))
     poses: Poses | None = None
     for calmer, nearer in TRIES:
-        part = course.some(todo)
-        drawn = draw_poses(
-            rng, targets.some(todo), part.frames, fps=fps, unrest=unrest * calmer, nearer=nearer
-        )
+        part, goal = course.some(todo), targets.some(todo)
+        drawn = draw_poses(rng, goal, part.frames, fps=fps, unrest=unrest * calmer, nearer=nearer)
         if poses is None:
-            drawn = link_poses(rng, drawn, _linked(course))
-        poses = drawn if poses is None else poses.put(todo, drawn)
-        path = follow_looks(stage.colon, targets.some(todo), drawn, phase[part.times[1]])
-        todo = todo[_faulty(stage, part, path, phase)]
+            # A look at the same polyps after a short gap begins about where the last one ended.
+            gap = course.first[1:] - course.first[:-1] - course.frames[:-1]
+            same = (course.polyp[1:] == course.polyp[:-1]) & (
+                course.beside[1:] == course.beside[:-1]
+            )
+            poses = drawn = link_poses(rng, drawn, np.append(False, same & (gap < LINKED)))
+        else:
+            poses.put(todo, drawn)
+        which, frames = part.times
+        path = follow_looks(stage.colon, goal, drawn, phase[frames])
+        todo = todo[_faulty(stage, part, Views(path, phase[frames], frames, which))]
         if not len(todo):
             break
     assert poses is not None
     return follow_looks(stage.colon, targets, poses, phase[course.times[1]]), todo
 
 
-def _linked(course: Course) -> Mask:
-    """Looks (k,) that follow another at the same polyps after a short gap."""
-    gap = course.first[1:] - course.first[:-1] - course.frames[:-1]
-    same = (course.polyp[1:] == course.polyp[:-1]) & (course.beside[1:] == course.beside[:-1])
-    return np.append(False, same & (gap < LINKED))
+def _faulty(stage: Stage, course: Course, views: Views) -> Mask:
+    """Looks (k,) that do not show what they should."""
+    polyp, beside = course.polyp, course.beside
+    bad = misses(stage, views, polyp)
+    if (beside >= 0).any():
+        bad |= misses(stage, views, beside)
+    stray = strays(stage, views, np.stack([polyp, beside], axis=1))
+    bad |= np.bincount(views.look, stray, len(bad)) > 0
+    bad |= hidden(stage, views, polyp, beside)
+    pair = np.flatnonzero((beside >= 0) & ~bad)
+    if len(pair):  # the other polyp of a pair must not be hidden either
+        some = views.some(np.isin(views.look, pair))
+        again = Views(some.path, some.phase, some.frames, np.searchsorted(pair, some.look))
+        bad[pair] |= hidden(stage, again, beside[pair], polyp[pair])
+    return np.asarray(bad)
 
 
-def _gap_spans(course: Course, n: int) -> tuple[Index, Index]:
-    """First frames (k + 1,) and lengths (k + 1,) of what lies before, between, after looks."""
-    starts = np.append(0, course.first + course.frames)
-    return starts, np.append(course.first, n) - starts
+# --- Between looks --------------------------------------------------------------------------
 
 
-def _runs(rng: np.random.Generator, n: int) -> Mask:
-    """Blinks (n,) that come by chance on the way."""
-    starts = np.flatnonzero(rng.random(n) < BLINK_SHARE)
-    lengths = rng.integers(*BLINK_FRAMES, len(starts))
-    edges = np.zeros(n + 1, np.int64)
-    np.add.at(edges, starts, 1)
-    np.add.at(edges, np.minimum(starts + lengths, n), -1)
-    return np.asarray(np.cumsum(edges)[:n] > 0)
-
-
-def _fill_turns(  # noqa: PLR0917
-    rng: np.random.Generator,
-    colon_axes: Array,
-    stage: Stage,
-    route: Route,
-    spans: tuple[Index, Index],
-    turns: Index,
-) -> None:
-    """The frames of gaps `turns` in which the camera turns away and back."""
-    starts, lengths = spans
-    which, time = look_times(lengths[turns])
-    rows = starts[turns][which] + time
-    ends = Ends(route.path.positions, route.path.rotations)
-    before, after = ends.some(starts[turns] - 1), ends.some(starts[turns] + lengths[turns])
-    lost = (
-        lost_rotations(rng, colon_axes[turns - 1], before.rotations),
-        lost_rotations(rng, colon_axes[turns], after.rotations),
-    )
-    phases = rng.uniform(0, 2 * np.pi, (len(turns), 2, 2))
-    seen = turn_away(stage.colon, (before, after), lost, which, time, lengths[turns], phases)
-    route.path.positions[rows], route.path.rotations[rows] = seen.positions, seen.rotations
-    route.goals[rows] = seen.positions + seen.rotations[:, :, 2]
-
-
-def follow_route(
-    rng: np.random.Generator,
-    stage: Stage,
-    places: Sequence[Place],
-    timeline: Timeline,
-    phase: Array,
-    *,
-    fps: float,
-    unrest: float,
-) -> Route:
-    """The camera of a procedure.
+def _lost_rotations(rng: np.random.Generator, axes: Array, rotations: Array) -> Array:
+    """Turn cameras (k, 3, 3) away from polyps: to the wall across, somewhat up or down the tube.
 
     Args:
-        rng: The stream "camera".
-        stage: What is there.
-        places: Of the polyps.
-        timeline: What happens when.
-        phase: (s,) of the wave.
-        fps: Frames per second.
-        unrest: Factor on all change within a look.
+        rng: Random generator of the lean.
+        axes: (k, 3, 3) of the wall at the polyps.
+        rotations: (k, 3, 3) of the cameras that look at them.
     """
-    n = timeline.n_frames
-    course = Course.of(timeline.looks, timeline.pairs)
-    path, look = empty_path(n), np.full(n, -1)
-    on_way = np.ones(n, np.bool_)
-    failed = np.zeros(0, np.int64)
-    route = Route(path, np.zeros(n, np.bool_), look, np.zeros((n, 3)), failed)
-    if len(course.frames):
-        targets = aim_at(stage, places, course)
-        seen, failed = draw_looks(rng, stage, course, targets, phase, fps=fps, unrest=unrest)
-        which, frames = course.times
-        path.put(frames, seen)
-        look[frames], on_way[frames] = which, False
-        route.goals[frames] = carry(stage.colon, targets.centres[which], phase[frames])
-        spans = _gap_spans(course, n)
-        inner = np.append(False, course.slot[1:] == course.slot[:-1])
-        inner &= spans[1][:-1] <= TURN_GAP
-        turns = np.flatnonzero(inner)
-        if len(turns):
-            _fill_turns(rng, targets.axes, stage, route, spans, turns)
-            which, time = look_times(spans[1][turns])
-            rows = spans[0][turns][which] + time
-            on_way[rows] = False
-            route.blink[rows] = (spans[1][turns] <= BLINK_GAP)[which]
-    _fill_way(rng, stage, route, on_way, timeline.turn, fps)
-    _blend_exposures(path, look >= 0)
-    strange = (look < 0) & ~on_way & ~route.blink
-    route.blink[strange] = _recognised(stage, path, phase, np.flatnonzero(strange))
-    return Route(path, route.blink, look, route.goals, failed)
+    k = len(axes)
+    lean = rng.choice((-1.0, 1.0), k) * rng.uniform(0.2, 0.7, k)
+    away = unit(axes[:, :, 2] + lean[:, None] * axes[:, :, 0])
+    # The way that keeps the picture as upright as possible: the same right side, made square.
+    right = unit(np.cross(rotations[:, :, 1], away) + 1e-9)
+    return np.stack([right, np.cross(away, right), away], axis=-1)
 
 
-def _fill_way(  # noqa: PLR0917
-    rng: np.random.Generator, stage: Stage, route: Route, on_way: Mask, turn: int, fps: float
-) -> None:
-    """The frames on the way through the tube, with blinks where they are joined to looks."""
-    rows = np.flatnonzero(on_way)
-    seen = travel(rng, stage.colon, rows < turn, fps, FREE)
-    route.path.positions[rows], route.path.rotations[rows] = seen.positions, seen.rotations
-    route.goals[rows] = seen.positions + seen.rotations[:, :, 2]
-    near = ~on_way
-    edge = np.zeros(len(near), np.int64)
-    for row in np.flatnonzero(near[1:] != near[:-1]):
-        edge[max(row + 1 - JOINT, 0) : row + 1 + JOINT] = 1
-    route.blink[on_way] = (edge > 0)[on_way] | _runs(rng, len(rows))
+def turn_away(
+    rng: np.random.Generator,
+    colon: Colon,
+    ends: tuple[Pose, ...],
+    axes: tuple[Array, Array],
+    lengths: Index,
+) -> Pose:
+    """The camera in k gaps in which it turns away from a polyp and back to one near by.
+
+    Args:
+        rng: Random generator.
+        colon: The tube.
+        ends: The camera (k,) in the last frame of the look before, and the first of that after.
+        axes: (k, 3, 3) of the wall at the polyp before, and after.
+        lengths: (k,) frames of the gaps.
+
+    Returns:
+        The camera in the frames of all gaps, one gap after the other.
+    """
+    (start, before), (stop, after) = ends
+    lost = [
+        _lost_rotations(rng, wall, seen) for wall, seen in zip(axes, (before, after), strict=True)
+    ]
+    k = len(lengths)
+    phases = rng.uniform(0, 2 * np.pi, (k, 2, 2))
+    gap, time = look_times(lengths)
+    length = lengths[gap]
+    leave = np.minimum(LEAVE, np.maximum(1, length // 3))
+    # Three turns after one another: away, from one lost view to the other, back.
+    rest = np.maximum(length - 2 * leave, 1)
+    part = np.where(time < leave, 0, np.where(time >= length - leave, 2, 1))
+    t = np.choose(
+        part, [(time + 1) / (leave + 1), (time - leave) / rest, (time - length + leave) / leave]
+    )
+    first, last = np.concatenate([before, *lost]), np.concatenate([*lost, after])
+    turned = turn_between(first, last, smooth(np.clip(t, 0, 1)), part * k + gap)
+    sway = 0.12 * np.where(part == 1, np.sin(np.pi * np.clip(t, 0, 1)), 0)
+    turned = turn_own(turned, 1, sway * wander(length / 150 * t, phases[gap, 0]))
+    turned = turn_own(turned, 0, sway * wander(length / 150 * t, phases[gap, 1]))
+    # Meanwhile it moves from one place to the other, nearer to the centre line.
+    s = (time + 1) / (length + 1)
+    begin, end = to_tube(colon, start)[gap], to_tube(colon, stop)[gap]
+    places = begin + (end - begin) * smooth(s)[:, None]
+    inwards = 1 - 0.5 * np.sin(np.pi * s)
+    places[:, :2] *= inwards[:, None]
+    return from_tube(colon, places), turned
 
 
-def _blend_exposures(path: CameraPath, known: Mask) -> None:
-    """Exposure and white balance between looks: from one look's to the next one's."""
-    rows, every = np.flatnonzero(known), np.arange(len(known))
-    if len(rows):
-        path.exposures[:] = np.interp(every, rows, path.exposures[rows])
-        for channel in range(3):
-            path.whites[:, channel] = np.interp(every, rows, path.whites[rows, channel])
+def travel(rng: np.random.Generator, colon: Colon, forward: Mask, fps: float, start: float) -> Pose:
+    """The camera on its way through the stretch without polyps, looking up the lumen.
 
-
-def _recognised(stage: Stage, path: CameraPath, phase: Array, rows: Index) -> Mask:
-    """Which of some frames (n,) between looks show a polyp, or lie in the wall."""
-    some = path.some(rows)
-    none = np.full((1, 2), -1)
-    same = np.zeros(len(rows), np.int64)
-    return strays(stage, some, phase[rows], rows, same, none)
+    Args:
+        rng: Random generator of its unrest.
+        colon: The tube.
+        forward: (n,) whether it is pushed up the tube, frame by frame, or withdrawn.
+        fps: Frames per second.
+        start: z that it never falls below.
+    """
+    n = len(forward)
+    second = np.arange(n) / fps
+    phases = rng.uniform(0, 2 * math.pi, (6, 2))
+    rates = rng.uniform([0.03, 0.08, 0.08, 0.04, 0.04, 0.03], [0.07, 0.2, 0.2, 0.12, 0.12, 0.08])
+    pace, x, y, heading, nod, roll = (
+        wander(rate * second, phase) for rate, phase in zip(rates, phases, strict=True)
+    )
+    step = rng.uniform(*SPEED) * (30 / fps) * (1 + 0.75 * pace) * np.where(forward, 1, -1)
+    z = np.cumsum(step)
+    z += start - z.min(initial=0.0)
+    places = np.stack([OFF_LINE * x, OFF_LINE * y, z], axis=1)
+    ahead = np.stack([-0.3 * places[:, 0], -0.3 * places[:, 1], z + AHEAD], axis=1)
+    positions = from_tube(colon, places)
+    up = np.broadcast_to(np.array([0.0, 1.0, 0.0]), (n, 3))
+    turned = look_along(from_tube(colon, ahead) - positions, up)
+    turned = turn_own(turned, 2, 0.6 * roll + phases[0, 0])
+    turned = turn_own(turned, 1, 0.22 * heading)
+    return positions, turn_own(turned, 0, 0.22 * nod)

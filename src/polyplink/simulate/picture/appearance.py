@@ -18,7 +18,7 @@ from polyplink.simulate.picture.patient import Patient, draw_patient
 from polyplink.simulate.picture.scar import Scar, draw_scar
 from polyplink.simulate.picture.veil import draw_clouds
 from polyplink.simulate.plan import Plan
-from polyplink.simulate.streams import stream
+from polyplink.simulate.procedure_specs import stream
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
-"""Pictures of simulated procedures, rendered when they are read: no frame lies on disk.
+"""Rendering the pictures of simulated procedures on demand: no frame is stored on disk.
 
-A crop is rendered at the size it is wanted in, which costs a small part of its whole frame. It
-goes through JPEG at that size, as a released frame went at its own.
+A crop is rendered at its final size, which costs a small part of its whole frame. It is compressed
+as JPEG at that size, as a released frame was at its own.
 """
 
 import re
@@ -18,11 +18,11 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.simulate.cast import procedure_specs
-from polyplink.simulate.origin import read_origin
 from polyplink.simulate.picture.appearance import draw_appearance
 from polyplink.simulate.picture.render import Renderer
 from polyplink.simulate.plan import Plan, plan_procedure
+from polyplink.simulate.procedure_specs import procedure_specs
+from polyplink.simulate.settings import read_settings
 
 Pixels = NDArray[np.uint8]
 
@@ -30,24 +30,23 @@ QUALITY = 92  # of JPEG: the release is near lossless
 
 
 def check_device(device: str) -> None:
-    """Make sure that there is such a device.
+    """Check that a device exists.
 
     Raises:
-        PolyplinkError: If its name is none, or the machine has none.
+        PolyplinkError: If its name is not one of a device, or this machine has none such.
     """
-    mend = "use cpu, cuda or cuda:N"
-    PolyplinkError.unless(
-        re.fullmatch(r"cpu|cuda(:\d+)?", device) is not None, f"no device {device!r} here", mend
-    )
+    error = PolyplinkError(f"no device {device!r} here", "use cpu, cuda or cuda:N")
+    if not re.fullmatch(r"cpu|cuda(:\d+)?", device):
+        raise error
     try:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError):
-        raise PolyplinkError(f"no device {device!r} here", mend) from None
+        raise error from None
 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Give torch one thread: processes share the cores, and no sum depends on their number."""
+    """Limit torch to one thread: processes share the cores, and sums do not depend on threads."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -57,13 +56,13 @@ def one_thread() -> Iterator[None]:
 
 
 def to_jpeg(picture: Pixels) -> bytes:
-    """A picture (h, w, 3) as the simulator writes it."""
+    """A picture (h, w, 3) compressed as the simulator writes it."""
     data: bytes = simplejpeg.encode_jpeg(np.ascontiguousarray(picture), quality=QUALITY)
     return data
 
 
 def through_jpeg(picture: Pixels) -> Pixels:
-    """A picture (h, w, 3) with the traces that writing it leaves."""
+    """A picture (h, w, 3) after JPEG compression."""
     decoded: Pixels = simplejpeg.decode_jpeg(to_jpeg(picture))
     return decoded
 
@@ -74,7 +73,14 @@ class SimulatedProcedure:
 
     Attributes:
         plan: What happens in it.
-        renderer: Draws it.
+        renderer: Of its pictures.
+
+    Example:
+        >>> from polyplink.simulate import smoke
+        >>> plan = plan_procedure(smoke(), 0, procedure_specs(smoke(), seed=0)[0])
+        >>> procedure = SimulatedProcedure.of(plan, seed=0)
+        >>> procedure.crops([40, 41], [[0, 0, 32, 32], [4, 8, 44, 48]], size=24).shape
+        (2, 24, 24, 3)
     """
 
     plan: Plan
@@ -82,7 +88,7 @@ class SimulatedProcedure:
 
     @classmethod
     def of(cls, plan: Plan, seed: int, device: str = "cpu") -> Self:
-        """Dress a planned procedure: colours and textures, seconds of work."""
+        """Add colours and textures to a planned procedure: takes seconds."""
         check_device(device)
         with one_thread():
             return cls(plan, Renderer(plan, draw_appearance(plan, seed), torch.device(device)))
@@ -94,20 +100,21 @@ class SimulatedProcedure:
         Args:
             source: Folder that `polyplink simulate` wrote.
             procedure_id: Which procedure.
-            device: Where to render, as torch names it.
+            device: Where to render, a torch device.
 
         Raises:
             PolyplinkError: If the folder is no simulation, another version made it, or there is
                 no such procedure.
         """
-        origin = read_origin(source)
-        specs = {spec.procedure_id: spec for spec in procedure_specs(origin.preset, origin.seed)}
+        settings = read_settings(source)
+        preset, seed = settings.preset, settings.seed
+        specs = {spec.procedure_id: spec for spec in procedure_specs(preset, seed)}
         if procedure_id not in specs:
             raise PolyplinkError(
                 f"no procedure {procedure_id!r} in the simulation {source}", "import it again"
             )
-        plan = plan_procedure(origin.preset, origin.seed, specs[procedure_id])
-        return cls.of(plan, origin.seed, device)
+        plan = plan_procedure(preset, seed, specs[procedure_id])
+        return cls.of(plan, seed, device)
 
     def windows(self, frames: ArrayLike, windows: ArrayLike, size: tuple[int, int]) -> Pixels:
         """Render parts of frames, before JPEG.
@@ -132,13 +139,13 @@ class SimulatedProcedure:
         return self.windows(frames, whole, size or (width, height))
 
     def crops(self, frames: ArrayLike, windows: ArrayLike, size: int, threads: int = 1) -> Pixels:
-        """Square crops as they are stored (s, size, size, 3), JPEG's traces included.
+        """Square crops as they are stored (s, size, size, 3), JPEG compression included.
 
         Args:
             frames: (s,) which frames.
             windows: (s, 4) as `windows` takes them.
             size: Width and height of a crop.
-            threads: For JPEG, which a GPU would wait for.
+            threads: For JPEG, so that a GPU does not wait for it.
         """
         images = self.windows(frames, windows, (size, size))
         if threads == 1:

@@ -1,4 +1,7 @@
+"""Presets, and the procedures that they specify."""
+
 import dataclasses
+import itertools
 
 import numpy as np
 import polars as pl
@@ -6,9 +9,79 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data import lesion_info, positive_frames, published_splits, video_info
-from polyplink.simulate import PRESETS, preset, real_colon_sim, small, smoke, tiny
-from polyplink.simulate.cast import PAIR_LIMIT, SITES, fill, procedure_specs, share_frames
+from polyplink.simulate import PRESETS, Preset, preset, real_colon_sim, small, smoke, tiny
+from polyplink.simulate.procedure_specs import (
+    PAIR_LIMIT,
+    SITES,
+    fill,
+    procedure_specs,
+    share_frames,
+    stream,
+)
+
+
+def test_tiny_has_four_studies_of_ten_procedures() -> None:
+    counts = dict(tiny().polyps)
+    assert list(counts) == [f"00{s}-{v:03d}" for s in range(1, 5) for v in range(1, 11)]
+    values = sorted(counts.values())
+    assert (values[:3], values[20], values[-1]) == ([0, 1, 2], 3, 4)
+
+
+@pytest.mark.parametrize("make", [real_colon_sim, small])
+def test_the_released_procedures_are_all_there(make: object) -> None:
+    counts = dict(make().polyps)  # type: ignore[operator]
+    assert sorted(counts) == sorted(positive_frames()["video_id"])
+    assert sum(counts.values()) == lesion_info().height == 132
+    assert counts["003-012"] == 3
+    empty = positive_frames().filter(pl.col("n_polyp_frames") == 0)["video_id"]
+    assert {name for name, polyps in counts.items() if polyps == 0} == set(empty)
+
+
+def test_presets_go_by_name() -> None:
+    assert all(preset(name) == make() and make().name == name for name, make in PRESETS.items())
+    with pytest.raises(PolyplinkError, match=r"no preset 'tinny'; did you mean tiny\?"):
+        preset("tinny")
+
+
+def test_another_difficulty_is_part_of_the_name() -> None:
+    assert smoke().at_difficulty(None) == smoke().at_difficulty(0.5) == smoke()
+    harder = smoke().at_difficulty(0.8)
+    assert (harder.name, harder.difficulty) == ("smoke@0.8", 0.8)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("width", 15, "width is 15; give an even number from 16"),
+        ("height", 129, "height is 129; give an even number from 16"),
+        ("long_views", (3, 2), "long_views is 3 to 2; give a range"),
+        ("short_frames", (0, 4), "short_frames is 0 to 4; give a range"),
+        ("short_views", (-1, 2), "short_views is -1 to 2; give a range"),
+        ("polyps", (("001-001", -1),), "fewer than 0 polyps; give counts from 0"),
+        ("pair_share", 1.5, r"pair_share is 1.5; give a value in \[0, 1\]"),
+        ("difficulty", -0.1, r"difficulty is -0.1; give a value in \[0, 1\]"),
+        ("fullest", 0.0, "fullest is 0.0; give a share above 0"),
+        ("shorter", 0.5, "shorter is 0.5; give 1 or more"),
+        ("insertion", (0.5, 0.3), "insertion is 0.5 to 0.3; give a range within"),
+    ],
+)
+def test_values_out_of_range_are_refused(name: str, value: object, message: str) -> None:
+    with pytest.raises(PolyplinkError, match=f"preset smoke: {message}"):
+        dataclasses.replace(smoke(), **{name: value})  # type: ignore[arg-type]
+
+
+def test_released_procedures_are_known_by_name() -> None:
+    with pytest.raises(PolyplinkError, match="005-001 is no procedure of REAL-Colon; give"):
+        Preset("own", (("005-001", 1),), released=True)
+
+
+def test_random_streams_depend_on_seed_procedure_and_concern_alone() -> None:
+    names = list(itertools.product((0, 1), ("001-001", "001-010"), ("course", "camera")))
+    draws = {name: stream(*name).random() for name in names}
+    assert len(set(draws.values())) == 8
+    assert all(stream(*name).random() == draws[name] for name in reversed(names))
 
 
 @pytest.mark.parametrize("name", list(PRESETS))
@@ -34,32 +107,25 @@ def test_released_figures_hold_exactly(seed: int) -> None:
     assert [spec.n_frames for spec in specs] == videos["num_frames"].to_list()
     assert [spec.brand for spec in specs] == videos["endoscope_brand"].to_list()
     assert sum(p.visible_frames for spec in specs for p in spec.polyps) == 351_264
-    assert sum(len(spec.polyps) for spec in specs if spec.procedure_id in eval19()) == 47
+    evaluation = set(published_splits()["rc19"])
+    assert sum(len(spec.polyps) for spec in specs if spec.procedure_id in evaluation) == 47
 
 
-def eval19() -> set[str]:
-    return set(published_splits()["rc19"])
-
-
-def test_polyps_are_the_released_ones_by_number() -> None:
+def test_small_is_the_release_in_miniature() -> None:
     lesions = lesion_info()
-    for spec in procedure_specs(small(), 0):
+    specs, full = procedure_specs(small(), 0), procedure_specs(real_colon_sim(), 0)
+    for spec in specs:
         for index, polyp in enumerate(spec.polyps, start=1):
             row = lesions.filter(pl.col("unique_object_id") == f"{spec.procedure_id}_{index}")
             assert row["size [mm]"][0] == polyp.size_mm
             assert row["histology_class"][0] == polyp.histology_class
             assert polyp.site in SITES
-
-
-def test_small_is_the_release_in_miniature() -> None:
-    specs = procedure_specs(small(), 0)
-    full = procedure_specs(real_colon_sim(), 0)
     assert [(s.width, s.height, s.fps) for s in specs] == [(s.width, s.height, s.fps) for s in full]
     assert sum(s.n_frames for s in specs) < 200_000
     assert all(s.boxed_frames <= 0.4 * s.n_frames for s in specs)
 
 
-def test_drawn_polyps_come_from_the_released_tables() -> None:
+def test_sampled_polyps_come_from_the_released_tables() -> None:
     specs = procedure_specs(tiny(), 0)
     polyps = [polyp for spec in specs for polyp in spec.polyps]
     assert {p.size_mm for p in polyps} <= set(lesion_info()["size [mm]"])
@@ -69,12 +135,8 @@ def test_drawn_polyps_come_from_the_released_tables() -> None:
         sites = [SITES.index(polyp.site) for polyp in spec.polyps]
         assert sites == sorted(sites)
         assert (spec.width, spec.height, spec.fps) == (96, 84, 25.0)
-    boxes = sum(p.visible_frames for p in polyps)
-    assert 19_000 < boxes < 23_000
+    assert 19_000 < sum(p.visible_frames for p in polyps) < 23_000
     assert sum(spec.n_frames for spec in specs) < 32_000
-
-
-def test_smoke_is_about_a_thousand_frames() -> None:
     assert 700 < sum(spec.n_frames for spec in procedure_specs(smoke(), 0)) < 1300
 
 
@@ -86,6 +148,8 @@ def test_pairs_are_neighbours_and_leave_each_frames_of_its_own(name: str, seed: 
     several = sum(count > 1 for _, count in wanted.polyps)
     assert sum(bool(spec.pairs) for spec in specs) == round(wanted.pair_share * several)
     for spec in specs:
+        boxes = sum(polyp.visible_frames for polyp in spec.polyps)
+        assert spec.boxed_frames == boxes - sum(pair.frames for pair in spec.pairs)
         for pair in spec.pairs:
             assert pair.second == pair.first + 1 < len(spec.polyps)
             assert pair.frames > 0

@@ -1,4 +1,5 @@
-import dataclasses
+"""Pictures rendered on demand."""
+
 from pathlib import Path
 
 import numpy as np
@@ -7,14 +8,8 @@ import pytest
 import torch
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.simulate import simulate, smoke
-from polyplink.simulate.crops import (
-    SimulatedProcedure,
-    check_device,
-    one_thread,
-    through_jpeg,
-    to_jpeg,
-)
+from polyplink.simulate import SimulatedProcedure, smoke
+from polyplink.simulate.rendering import check_device, one_thread, through_jpeg, to_jpeg
 from tests.simulate.conftest import Made
 
 WIDTH, HEIGHT = smoke().width, smoke().height
@@ -25,7 +20,7 @@ def procedure(made: Made) -> SimulatedProcedure:
     return SimulatedProcedure.open(made.out, "001-009")
 
 
-def test_one_thread_is_given_back() -> None:
+def test_the_limit_of_threads_is_lifted_again() -> None:
     before = torch.get_num_threads()
     with pytest.raises(KeyboardInterrupt), one_thread():
         assert torch.get_num_threads() == 1
@@ -47,17 +42,18 @@ def test_a_crop_is_cut_from_its_frame(made: Made, procedure: SimulatedProcedure)
         assert np.quantile(np.abs(parts - cut), 0.99) < 16
 
 
-def test_crops_have_the_traces_of_jpeg(procedure: SimulatedProcedure) -> None:
+def test_crops_are_compressed(procedure: SimulatedProcedure) -> None:
     frames, edges = np.array([40, 41]), np.array([[0, 0, 32, 32], [4, 8, 44, 48]])
     plain = procedure.windows(frames, edges, (24, 24))
     crops = procedure.crops(frames, edges, 24)
     assert crops.dtype == np.uint8
+    assert np.array_equal(crops, procedure.crops(frames, edges, 24, threads=2))
     for one, other in zip(crops, plain, strict=True):
         assert np.array_equal(one, through_jpeg(other))
         assert not np.array_equal(one, other)
 
 
-def test_pictures_do_not_depend_on_their_company(procedure: SimulatedProcedure) -> None:
+def test_pictures_do_not_depend_on_their_batch(procedure: SimulatedProcedure) -> None:
     frames = np.array([5, 60, 61, 90])
     edges = np.tile(np.array([8, 8, 40, 40]), (4, 1))
     together = procedure.crops(frames, edges, 24)
@@ -69,7 +65,7 @@ def test_the_frames_on_disk_are_those_rendered_again(
     made: Made, procedure: SimulatedProcedure
 ) -> None:
     path = made.out / "001-009_frames" / "001-009_77.jpg"
-    assert path.read_bytes() == to_jpeg(procedure.frames(np.array([77]))[0])
+    assert path.read_bytes() == to_jpeg(procedure.frames([77])[0])
 
 
 def test_devices_that_are_not_there_are_named() -> None:
@@ -84,11 +80,3 @@ def test_what_cannot_be_opened_is_named(made: Made, tmp_path: Path) -> None:
         SimulatedProcedure.open(made.out, "009-001")
     with pytest.raises(PolyplinkError, match=r"key\.json is missing"):
         SimulatedProcedure.open(tmp_path, "001-001")
-
-
-def test_tables_alone_are_enough(made: Made, procedure: SimulatedProcedure, tmp_path: Path) -> None:
-    tables = dataclasses.replace(smoke(), frames="none", annotations="none")
-    simulate(tmp_path / "set", tables, 0, workers=1)
-    again = SimulatedProcedure.open(tmp_path / "set", "001-009")
-    frames = np.array([77])
-    assert np.array_equal(again.frames(frames), procedure.frames(frames))

@@ -1,0 +1,342 @@
+"""A whole simulated data set: with frames as REAL-Colon is released, its archives, or tables.
+
+Procedures are made by worker processes, each written whole or not at all; a run that was
+interrupted continues with the procedures that are missing.
+"""
+
+import contextlib
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import torch
+
+from polyplink import __version__
+from polyplink.core.artefacts import RunRecord, to_plain, whole_folder, write_json, write_text
+from polyplink.core.errors import PolyplinkError, find_named
+from polyplink.core.workers import HEAVY, as_done
+from polyplink.data import (
+    DataSet,
+    frame_stem,
+    frames_folder,
+    simulated_name,
+    split_by_rule,
+    write_data,
+    write_real_colon,
+    write_table,
+    write_tables,
+)
+from polyplink.simulate.archives import write_archives
+from polyplink.simulate.plan import Plan, boxes_of, plan_procedure
+from polyplink.simulate.presets import Preset, preset
+from polyplink.simulate.preview import write_preview
+from polyplink.simulate.procedure_specs import ProcedureSpec, procedure_specs
+from polyplink.simulate.rendering import SimulatedProcedure, check_device, one_thread, to_jpeg
+from polyplink.simulate.settings import FOLDER, SimulationSettings
+
+BATCH = 16  # frames held in memory at a time
+PREVIEW = "preview"  # folder of the contact sheet and the film
+
+# What a data set is written as: a folder of tables, the released archives, or the released layout
+# with frames.
+WRITINGS: Mapping[str, Callable[[Preset], Preset]] = {
+    "tables": lambda p: replace(p, frames="none", annotations="none"),
+    "archives": lambda p: replace(p, frames="none", annotations="archives"),
+    "frames": lambda p: replace(
+        p, frames="boxed" if p.frames == "none" else p.frames, annotations="folders"
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """A simulated data set, its folder, and the files of its preview if one was asked for."""
+
+    out: Path
+    data: DataSet
+    preview: Mapping[str, Path]
+
+    def as_dict(self) -> dict[str, object]:
+        """Its numbers, JSON-ready."""
+        return {
+            "out": str(self.out),
+            "procedures": self.data.procedures.height,
+            "polyps": self.data.polyps.height,
+            "frames": int(self.data.procedures["n_frames"].sum()),
+            "boxes": self.data.detections.height,
+            "preview": {name: str(path) for name, path in self.preview.items()},
+        }
+
+
+def simulate_data(
+    name: str,
+    out: Path,
+    *,
+    seed: int = 0,
+    difficulty: float | None = None,
+    write: str | None = None,
+    with_preview: bool = False,
+    device: str = "cpu",
+    workers: int = 2,
+    progress: Callable[[str, int, int], None] = lambda stage, done, total: None,
+) -> Simulated:
+    """Make the data set of a named preset.
+
+    Args:
+        name: Of the preset.
+        out: Folder to write.
+        seed: Same seed, same bytes.
+        difficulty: From 0 to 1; None for the preset's own.
+        write: A key of `WRITINGS`; None for the preset's own.
+        with_preview: Also render a contact sheet and a short film into `out`/preview.
+        device: Where pictures are rendered, a torch device.
+        workers: Worker processes.
+        progress: Callback (stage, done, total), for procedures and pictures.
+
+    Raises:
+        PolyplinkError: If a name is unknown, a value out of range, or `out` holds something else.
+    """
+    chosen = preset(name).at_difficulty(difficulty)
+    if write is not None:
+        chosen = find_named("way to write", write, WRITINGS)(chosen)
+    stage = partial(progress, "procedures")
+    data = simulate(out, chosen, seed, device=device, workers=workers, progress=stage)
+    files: dict[str, Path] = {}
+    if with_preview:
+        stage = partial(progress, "preview")
+        sheet, film = write_preview(out / PREVIEW, chosen, seed, device=device, progress=stage)
+        files = {"sheet": sheet, "film": film}
+    return Simulated(out, data, files)
+
+
+def simulate(
+    out: Path,
+    preset: Preset,
+    seed: int,
+    *,
+    device: str = "cpu",
+    workers: int = 2,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> DataSet:
+    """Make a data set of procedures with known identities.
+
+    The preset says what `out` gets: with annotations as folders or archives it is laid out as
+    REAL-Colon's release (with two tables and a description); without, it is a data folder as
+    `polyplink import` writes. Frames are rendered where the preset asks for them; all others can
+    be rendered later, see `SimulatedProcedure`. In addition, `simulation/` holds all that is known
+    of every procedure, and run.json the run. The same preset and seed give the same bytes,
+    however many workers there are.
+
+    Args:
+        out: Folder to write; made if absent. One that an earlier run with the same preset, seed
+            and version left unfinished is finished.
+        preset: What to make, see `presets`.
+        seed: Seed, from 0.
+        device: Where frames are rendered, a torch device. A GPU gives other bytes than a CPU;
+            boxes and tables are the same.
+        workers: Worker processes; 1 works in this process.
+        progress: Callback (procedures done, procedures in all).
+
+    Returns:
+        The data set, with true identities.
+
+    Raises:
+        PolyplinkError: If the seed or the workers are out of range, there is no such device, or
+            `out` holds something else.
+
+    Example:
+        >>> from tempfile import mkdtemp
+        >>> from polyplink.simulate import smoke
+        >>> tables = replace(smoke(), frames="none", annotations="none")
+        >>> data = simulate(Path(mkdtemp()), tables, seed=0, workers=1)
+        >>> data.procedures.height, data.polyps.height
+        (4, 8)
+    """
+    PolyplinkError.unless(seed >= 0, f"seed {seed} is below 0", "give a whole number from 0")
+    PolyplinkError.unless(workers >= 1, f"{workers} workers cannot render", "give 1 or more")
+    check_device(device)
+    record = RunRecord("simulate", settings=preset, seed=seed)
+    renders = preset.frames != "none"
+    settings = SimulationSettings(preset, seed, torch.device(device).type if renders else None)
+    settings.claim(out)
+    specs = procedure_specs(preset, seed)
+    jobs = [Job(out, preset, seed, spec, device) for spec in specs]
+    missing = [job for job in jobs if not job.done]
+    finished = not missing and (out / "run.json").is_file()
+    with record.stage("procedures"):
+        done = len(jobs) - len(missing)
+        progress(done, len(jobs))
+        with contextlib.closing(as_done(write_procedure, missing, workers, HEAVY)) as written:
+            for count, _ in enumerate(written, start=done + 1):
+                progress(count, len(jobs))
+    data = read_boxes(out, settings, specs)
+    if finished:
+        return data
+    with record.stage("tables"):
+        if preset.annotations == "none":
+            write_data(out, data)
+        elif preset.annotations == "folders":
+            write_real_colon(data, out, keep=True)
+        else:
+            write_archives(data, out, workers=workers)
+            write_tables(data, out)
+    write_text(out / "dataset_description.md", _description(preset, seed))
+    record.write(out)
+    return data
+
+
+@dataclass(frozen=True)
+class Job:
+    """One procedure to make, for a worker process.
+
+    Attributes:
+        out: Folder of the data set.
+        preset: What to make; its `frames` says which are written.
+        seed: Seed of the data set.
+        spec: Which procedure.
+        device: Where to render, a torch device.
+    """
+
+    out: Path
+    preset: Preset
+    seed: int
+    spec: ProcedureSpec
+    device: str
+
+    @property
+    def frames(self) -> Path:
+        """The folder of its frames."""
+        return self.out / frames_folder(self.spec.procedure_id)
+
+    @property
+    def truth(self) -> Path:
+        """The file with what it was made from, written last."""
+        return self.out / FOLDER / f"{self.spec.procedure_id}.json"
+
+    @property
+    def done(self) -> bool:
+        """Whether it has been made already."""
+        whole = self.truth.is_file() and _boxes_path(self.out, self.spec).is_file()
+        return whole and (self.preset.frames == "none" or self.frames.is_dir())
+
+
+def _boxes_path(out: Path, spec: ProcedureSpec) -> Path:
+    """The table of one procedure's boxes."""
+    return out / FOLDER / f"{spec.procedure_id}.parquet"
+
+
+def write_procedure(job: Job) -> None:
+    """Plan a procedure; write its frames (if asked for), its boxes, and what it was made from."""
+    with one_thread():  # processes share the cores: more threads would only compete
+        plan = plan_procedure(job.preset, job.seed, job.spec)
+        boxes = boxes_of(plan)
+    if job.preset.frames != "none":
+        _write_frames(job, plan, boxes)
+    write_table(_boxes_path(job.out, job.spec), boxes)
+    parts = {"procedure": plan.spec, "timeline": plan.timeline, "traits": plan.traits}
+    write_json(job.truth, {name: to_plain(part) for name, part in parts.items()})
+
+
+def _write_frames(job: Job, plan: Plan, boxes: pl.DataFrame) -> None:
+    """Write frames as JPEG, the folder whole or not at all."""
+    # What a killed run left: frames without their boxes, or a part of the frames.
+    for stale in [job.frames, *job.out.glob(f".{job.frames.name}.*.part")]:
+        shutil.rmtree(stale, ignore_errors=True)
+    every = np.arange(job.spec.n_frames)
+    wanted = every if job.preset.frames == "all" else boxes["frame"].unique().sort().to_numpy()
+    procedure = SimulatedProcedure.of(plan, job.seed, job.device)
+    with whole_folder(job.frames) as folder:
+        for start in range(0, len(wanted), BATCH):
+            frames = wanted[start : start + BATCH].astype(np.int64)
+            for frame, image in zip(frames, procedure.frames(frames), strict=True):
+                name = f"{frame_stem(job.spec.procedure_id, int(frame))}.jpg"
+                (folder / name).write_bytes(to_jpeg(image))
+
+
+def read_boxes(out: Path, settings: SimulationSettings, specs: Sequence[ProcedureSpec]) -> DataSet:
+    """Read the boxes of all procedures of a simulation, as a data set.
+
+    Args:
+        out: Folder that they were written to.
+        settings: What they were made from.
+        specs: Of every procedure.
+
+    Returns:
+        The data set, equal to what importing the written folder gives; its parts are those of
+        `data.split_by_rule`. Polyps count from 1 in their names, as in REAL-Colon.
+
+    Raises:
+        PolyplinkError: If a procedure's boxes are missing.
+    """
+    tables = []
+    for spec in specs:
+        path = _boxes_path(out, spec)
+        if not path.is_file():
+            raise PolyplinkError(f"{path} is missing", "give the same `polyplink simulate` again")
+        tables.append(pl.read_parquet(path).with_columns(procedure_id=pl.lit(spec.procedure_id)))
+    procedure, frame = pl.col("procedure_id"), pl.col("frame")
+    folder, stem = frames_folder("{}"), frame_stem("{}", 0).replace("0", "{}")
+    image = pl.format(f"{folder}/{stem}.jpg", procedure, procedure, frame)
+    detections = pl.concat(tables).with_columns(
+        polyp_id=pl.format("{}_{}", procedure, pl.col("polyp") + 1),
+        image=image if settings.preset.frames != "none" else pl.lit(None, pl.String),
+    )
+    fields = ("procedure_id", "n_frames", "fps", "width", "height", "brand", "age", "sex", "bbps")
+    procedures = pl.DataFrame([{name: getattr(s, name) for name in fields} for s in specs])
+    # Tables alone are a data folder themselves, which may be moved.
+    source = "." if settings.preset.annotations == "none" else str(out.resolve())
+    polyps = [
+        {
+            "polyp_id": f"{spec.procedure_id}_{number}",
+            "procedure_id": spec.procedure_id,
+            "size_mm": polyp.size_mm,
+            "histology": polyp.histology,
+            "histology_class": polyp.histology_class,
+            "location": polyp.site,
+        }
+        for spec in specs
+        for number, polyp in enumerate(spec.polyps, start=1)
+    ]
+    names = [spec.procedure_id for spec in specs]
+    return DataSet.of(
+        detections.drop("polyp"),
+        procedures.with_columns(
+            dataset=pl.lit(simulated_name(settings.preset.name, settings.seed)),
+            patient=procedure,
+            source=pl.lit(source),
+        ),
+        pl.DataFrame(polyps, schema=None if polyps else ["polyp_id", "procedure_id"]),
+        split_by_rule(names, {spec.procedure_id for spec in specs if spec.polyps}),
+    )
+
+
+_FRAMES = {
+    "all": "- `SSS-VVV_frames/`: the frames, JPEG.\n",
+    "boxed": "- `SSS-VVV_frames/`: the frames with a box, JPEG.\n",
+    "none": "",
+}
+_LISTS = "- `video_info.csv`, `lesion_info.csv`: procedures and polyps.\n"
+_ANNOTATIONS = {
+    "folders": "- `SSS-VVV_annotations/`: one XML for every frame, with the true identities.\n"
+    + _LISTS,
+    "archives": "- `SSS-VVV_annotations.tar.gz`: an XML for every frame, with true identities.\n"
+    + _LISTS,
+    "none": "- `detections`, `procedures`, `polyps` (Parquet), `splits.json`: the tables.\n",
+}
+
+
+def _description(preset: Preset, seed: int) -> str:
+    return (
+        "# Simulated colonoscopy procedures\n\n"
+        f"Every frame, box and table here was made by polyplink {__version__} (preset "
+        f"{preset.name}, seed {seed}, difficulty {preset.difficulty:g}). No patient was filmed. "
+        "Sizes, histologies, ages and sexes are drawn from, or are, those of REAL-Colon's "
+        "released tables (Biffi et al., Scientific Data 2024, 11:539), whose layout this is.\n\n"
+        + _FRAMES[preset.frames]
+        + _ANNOTATIONS[preset.annotations]
+        + f"- `{FOLDER}/`: what each procedure was made from.\n"
+    )

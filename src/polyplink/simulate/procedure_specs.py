@@ -1,0 +1,317 @@
+"""The procedures of a preset: patients and polyps, as released or sampled from the released tables.
+
+Published sums hold exactly: in a preset with published looks every procedure has the frames with
+a box that were counted in the release, and the whole set its surplus of boxes (frames that show
+two polyps).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from polyplink.data import lesion_info, normalise_location, positive_frames, video_info
+from polyplink.simulate.presets import Preset
+
+EMPTY_FRAMES = 300  # length of a sampled procedure without polyps
+SIGMA = 0.73  # of the log of frames per polyp in the 17 procedures with a single lesion
+FEWEST_FRAMES = 300  # with a box, of a polyp that shares its procedure with others
+PAIR_LIMIT = 0.6  # share of the frames of the less visible of two polyps that show both, at most
+
+# From caecum to rectum, as the camera passes them on withdrawal.
+SITES = (
+    "cecum",
+    "ascending",
+    "hepatic_flexure",
+    "transverse",
+    "splenic_flexure",
+    "descending",
+    "sigma",
+    "rectum",
+)
+
+Row = dict[str, Any]
+Counts = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class PolypSpec:
+    """One polyp as the tables describe it.
+
+    Attributes:
+        size_mm: Largest diameter.
+        site: Segment of the colon, normalised.
+        histology: The data set's own word.
+        histology_class: AD, HP, SSL, TSA, OTHER or NO POLYP.
+        visible_frames: Frames with a box of it.
+    """
+
+    size_mm: float
+    site: str
+    histology: str
+    histology_class: str
+    visible_frames: int
+
+
+@dataclass(frozen=True)
+class PairSpec:
+    """Two polyps, by index, that lie side by side, and how many frames show both."""
+
+    first: int
+    second: int
+    frames: int
+
+
+@dataclass(frozen=True)
+class ProcedureSpec:
+    """One procedure as the tables describe it; polyps in the order in which they are visited.
+
+    Attributes:
+        procedure_id: Its name.
+        n_frames: Number of frames.
+        fps: Frames per second.
+        width: Frame width, pixels.
+        height: Frame height, pixels.
+        brand: Of the endoscope: "Olympus" or "Fujifilm".
+        age: Of the patient, years.
+        sex: "female" or "male".
+        bbps: Boston bowel preparation scale, 0 to 9.
+        polyps: Its polyps.
+        pairs: Those of them that appear in one view.
+    """
+
+    procedure_id: str
+    n_frames: int
+    fps: float
+    width: int
+    height: int
+    brand: str
+    age: int
+    sex: str
+    bbps: float
+    polyps: tuple[PolypSpec, ...]
+    pairs: tuple[PairSpec, ...] = ()
+
+    @property
+    def boxed_frames(self) -> int:
+        """Frames with at least one box."""
+        boxes = sum(polyp.visible_frames for polyp in self.polyps)
+        return boxes - sum(pair.frames for pair in self.pairs)
+
+
+def stream(seed: int, procedure_id: str, concern: str) -> np.random.Generator:
+    """The random generator of one concern of one procedure.
+
+    Every concern has its own, so that a change of what one part draws leaves all others alone: a
+    box never depends on a texture.
+
+    Args:
+        seed: Seed of the data set, from 0.
+        procedure_id: Which procedure, by name: its place in a list has no influence.
+        concern: What is drawn, for example "course", "camera" or "polyp 0".
+
+    Returns:
+        A fresh generator; the same arguments give the same numbers.
+    """
+    name = f"{procedure_id}/{concern}".encode()
+    return np.random.default_rng(np.random.SeedSequence([seed, *name]))
+
+
+def procedure_specs(preset: Preset, seed: int) -> tuple[ProcedureSpec, ...]:
+    """The procedures of a preset, in its order.
+
+    Args:
+        preset: What to make.
+        seed: Of the data set. Released figures do not depend on it.
+
+    Example:
+        >>> from polyplink.simulate import smoke
+        >>> [spec.procedure_id for spec in procedure_specs(smoke(), seed=0)]
+        ['001-001', '001-002', '001-009', '001-010']
+    """
+    visible: dict[str, Counts] = {}
+    rows = _released_rows(preset) if preset.released else _sampled_rows(preset, seed)
+    for video, lesions in rows:
+        name = video["procedure_id"]
+        rng = stream(seed, name, "frames")
+        if preset.published_looks:
+            visible[name] = share_frames(rng, video["boxed"], len(lesions))
+        else:
+            visible[name] = np.array([_ranged_frames(rng, preset) for _ in lesions], np.int64)
+    pairs = _pairs(preset, seed, visible)
+    return tuple(
+        _spec(preset, video, lesions, visible[name], pairs.get(name))
+        for video, lesions in rows
+        for name in [video["procedure_id"]]
+    )
+
+
+def _tables() -> tuple[list[Row], list[Row]]:
+    """Rows of the released procedures (`boxed`: frames with a box) and lesions, by number."""
+    videos = (
+        video_info()
+        .join(positive_frames(), left_on="unique_video_name", right_on="video_id")
+        .rename(
+            {
+                "unique_video_name": "procedure_id",
+                "num_frames": "n_frames",
+                "n_polyp_frames": "boxed",
+                "endoscope_brand": "brand",
+            }
+        )
+    )
+    released = lesion_info()
+    number = pl.col("unique_object_id").str.split("_").list.last().cast(pl.Int32)
+    lesions = (
+        released.with_columns(normalise_location(released["site"]))
+        .sort("unique_video_name", number)
+        .select(
+            pl.col("unique_video_name").alias("procedure_id"),
+            pl.col("size [mm]").cast(pl.Float64).alias("size_mm"),
+            "site",
+            pl.col("histology_extended").alias("histology"),
+            "histology_class",
+        )
+    )
+    return videos.rows(named=True), lesions.rows(named=True)
+
+
+def _released_rows(preset: Preset) -> list[tuple[Row, list[Row]]]:
+    """The released row of every procedure, and those of its lesions."""
+    videos, lesions = _tables()
+    by_name = {video["procedure_id"]: video for video in videos}
+    return [
+        (by_name[name], [lesion for lesion in lesions if lesion["procedure_id"] == name])
+        for name, _ in preset.polyps
+    ]
+
+
+def _sampled_rows(preset: Preset, seed: int) -> list[tuple[Row, list[Row]]]:
+    """Patients and polyps sampled, with replacement, from the released rows."""
+    videos, lesions = _tables()
+    rows: list[tuple[Row, list[Row]]] = []
+    for name, polyps in preset.polyps:
+        rng = stream(seed, name, "cast")
+        own = {"procedure_id": name, "n_frames": 0, "fps": preset.fps}
+        size = {"width": preset.width, "height": preset.height}
+        found = [lesions[index] for index in rng.integers(0, len(lesions), polyps)]
+        found.sort(key=lambda row: SITES.index(row["site"]))
+        rows.append((videos[rng.integers(len(videos))] | own | size, found))
+    return rows
+
+
+def share_frames(rng: np.random.Generator, total: int, polyps: int) -> Counts:
+    """Divide a procedure's frames with a box among its polyps, log-normally.
+
+    Args:
+        rng: Random generator.
+        total: Frames to divide.
+        polyps: Number of polyps, n.
+
+    Returns:
+        (n,) frames that sum up to the total; each at least `FEWEST_FRAMES` where the total is
+        at least twice as many for every polyp.
+    """
+    weights = rng.lognormal(0, SIGMA, polyps)
+    low = min(FEWEST_FRAMES, total // (2 * max(polyps, 1)))
+    ends = np.round((total - low * polyps) * np.cumsum(weights) / weights.sum())
+    return np.asarray(low + np.diff(ends, prepend=0.0), np.int64)
+
+
+def _ranged_frames(rng: np.random.Generator, preset: Preset) -> int:
+    """Frames of one polyp, as a sum of looks within the preset's ranges."""
+    frames = 0
+    for views, length in (
+        (preset.long_views, preset.long_frames),
+        (preset.short_views, preset.short_frames),
+    ):
+        count = rng.integers(*views, endpoint=True)
+        frames += int(rng.integers(*length, count, endpoint=True).sum())
+    return frames
+
+
+def _pairs(preset: Preset, seed: int, visible: Mapping[str, Counts]) -> dict[str, PairSpec]:
+    """The pair of every procedure that shows two polyps in one view.
+
+    A share of the procedures with several polyps is chosen. In each, the pair is the two
+    neighbours whose less visible polyp is visible longest. With published looks the frames of all
+    pairs sum up to the whole set's surplus; otherwise they are one or two long looks.
+    """
+    several = [name for name, polyps in preset.polyps if polyps > 1]
+    count = round(preset.pair_share * len(several))
+    chosen = stream(seed, preset.name, "pairs").permutation(len(several))[:count]
+    names = [several[index] for index in sorted(chosen)]
+    least = [np.minimum(visible[name][:-1], visible[name][1:]) for name in names]
+    rngs = [stream(seed, name, "pairs") for name in names]
+    if preset.published_looks:
+        caps = np.array([int(PAIR_LIMIT * both.max()) for both in least])
+        weights = np.array([rng.lognormal(0, 0.4) for rng in rngs])
+        total = round(preset.surplus * sum(int(v.sum()) for v in visible.values()))
+        frames = fill(caps * weights, caps, total).tolist()
+    else:
+        most = 3 if preset.long_views[0] > 3 else 2
+        looks = [int(rng.integers(1, most)) for rng in rngs]
+        frames = [
+            int(rng.integers(*preset.long_frames, number, endpoint=True).sum())
+            for rng, number in zip(rngs, looks, strict=True)
+        ]
+    firsts = [int(both.argmax()) for both in least]
+    return {
+        name: PairSpec(first, first + 1, shown)
+        for name, first, shown in zip(names, firsts, frames, strict=True)
+    }
+
+
+def fill(weights: NDArray[np.float64], caps: Counts, total: int) -> Counts:
+    """Divide a total in proportion to weights, none above its cap.
+
+    Args:
+        weights: (n,) above 0.
+        caps: (n,) largest shares.
+        total: What to divide; where the caps sum up to less, each gets its cap.
+
+    Returns:
+        (n,) shares that sum up to the total.
+    """
+    low, high = 0.0, float((caps / weights).max(initial=0.0))
+    for _ in range(60):
+        scale = (low + high) / 2
+        if np.minimum(caps, scale * weights).sum() < total:
+            low = scale
+        else:
+            high = scale
+    ends = np.round(np.cumsum(np.minimum(caps, high * weights)))
+    return np.diff(ends, prepend=0.0).astype(np.int64)
+
+
+def _spec(
+    preset: Preset, video: Row, lesions: Sequence[Row], visible: Counts, pair: PairSpec | None
+) -> ProcedureSpec:
+    """The specification of one procedure, given the frames of its polyps and of its pair."""
+    if pair is not None:
+        # With published looks the frames with a box are given, and half of the pair's are taken
+        # from either polyp; otherwise a view of two comes on top of a polyp's own.
+        part = pair.frames // 2 if preset.published_looks else pair.frames
+        visible = visible.copy()
+        visible[pair.first] += part
+        visible[pair.second] += max(part, pair.frames - part)
+    boxed = int(visible.sum()) - (pair.frames if pair else 0)
+    n_frames = max(
+        round(video["n_frames"] / preset.shorter),
+        int(np.ceil(boxed / preset.fullest)),
+        EMPTY_FRAMES if boxed == 0 else 0,
+    )
+    fields = ("procedure_id", "fps", "width", "height", "brand", "age", "sex", "bbps")
+    polyp_fields = ("size_mm", "site", "histology", "histology_class")
+    return ProcedureSpec(
+        n_frames=n_frames,
+        polyps=tuple(
+            PolypSpec(visible_frames=int(frames), **{name: lesion[name] for name in polyp_fields})
+            for lesion, frames in zip(lesions, visible, strict=True)
+        ),
+        pairs=(pair,) if pair else (),
+        **{name: video[name] for name in fields},
+    )

@@ -1,0 +1,170 @@
+"""Where polyps stand, and whether a camera sees what it should."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from polyplink.simulate.colon.outline import coarser, outline
+from polyplink.simulate.colon.projection import FOCAL, Outlines
+from polyplink.simulate.colon.surface import draw_colon, wall_distance
+from polyplink.simulate.course.camera import CameraPath
+from polyplink.simulate.course.stage import (
+    SPACING,
+    SPECK,
+    USUAL,
+    Place,
+    Stage,
+    Views,
+    box_areas,
+    calm_at,
+    distance_between,
+    draw_places,
+    hidden,
+    misses,
+    overlaps,
+    strays,
+    wall_axes,
+)
+from polyplink.simulate.plan import gone_from
+from tests.simulate.plans import mini_plan
+
+BOXES: st.SearchStrategy[np.ndarray] = (
+    st.tuples(*[st.floats(0, 1)] * 4)
+    .filter(lambda b: abs(b[0] - b[2]) > 0.05 and abs(b[1] - b[3]) > 0.05)
+    .map(lambda b: np.array([[min(b[0], b[2]), min(b[1], b[3]), max(b[0], b[2]), max(b[1], b[3])]]))
+)
+
+
+# --- Places ---------------------------------------------------------------------------------
+
+
+@given(st.lists(st.floats(1, 17), min_size=2, max_size=9), st.integers(0, 99))
+def test_polyps_lie_one_after_the_other_and_pairs_side_by_side(
+    sizes: list[float], seed: int
+) -> None:
+    places = draw_places(np.random.default_rng(seed), sizes, [(0, 1)])
+    alone = [place.z for index, place in enumerate(places) if index != 1]
+    assert np.all(-np.diff(alone) >= SPACING[0])
+    radii = [size / 36 for size in sizes[:2]]
+    way = math.hypot(places[1].z - places[0].z, places[1].angle - places[0].angle)
+    assert way == pytest.approx(distance_between(*radii))
+    assert way > sum(radii)
+
+
+@given(st.floats(0.02, 0.5), st.floats(0.02, 0.5))
+def test_a_polyp_can_be_viewed_without_its_neighbour(own: float, other: float) -> None:
+    usual = USUAL * own
+    half_view = 0.5 / FOCAL * usual
+    visible = 2 * other * FOCAL / usual > SPECK
+    assert not visible or distance_between(own, other) - other >= half_view
+    assert distance_between(own, other) == distance_between(other, own)
+
+
+def test_folds_fade_at_calm_places_alone() -> None:
+    colon = draw_colon(np.random.default_rng(0))
+    places = (Place(-2.0, 1.0), Place(-9.0, 4.0))
+    calm = calm_at(colon, places)
+    for place in (*places, Place(-5.5, 2.0)):
+        z = torch.linspace(place.z - 0.6, place.z + 0.6, 41)
+        x = colon.bend[0] * torch.sin(colon.bend_rate[0] * z + colon.bend_phase[0])
+        y = colon.bend[1] * torch.sin(colon.bend_rate[1] * z + colon.bend_phase[1])
+        points = torch.stack([x + 0.5 * math.cos(place.angle), y + 0.5 * math.sin(place.angle), z])
+        before, after = (float(wall_distance(c, points).std()) for c in (colon, calm))
+        assert (after < 0.6 * before) if place in places else (after == pytest.approx(before))
+
+
+def test_wall_axes_stand_on_the_wall() -> None:
+    still = dataclasses.replace(mini_plan().colon, wave=0.0)
+    point, axes = wall_axes(mini_plan().colon, Place(-3.0, 2.0))
+    there = torch.from_numpy(np.stack([point, point + 0.05 * axes[:, 2]], axis=1))
+    wall = wall_distance(still, there)
+    assert abs(float(wall[0])) < 1e-3
+    assert float(wall[1]) > 0.02
+    np.testing.assert_allclose(axes.T @ axes, np.eye(3), atol=1e-5)
+
+
+# --- What a camera sees ---------------------------------------------------------------------
+
+
+@given(BOXES, BOXES)
+def test_overlaps_are_the_shares_of_a_fine_grid(first: np.ndarray, second: np.ndarray) -> None:
+    x, y = np.meshgrid((np.arange(200) + 0.5) / 200, (np.arange(200) + 0.5) / 200)
+    a, b = (
+        (x >= c[0, 0]) & (x <= c[0, 2]) & (y >= c[0, 1]) & (y <= c[0, 3]) for c in (first, second)
+    )
+    assert abs(overlaps(first, second)[0] - (a & b).sum() / (a | b).sum()) < 0.12
+
+
+def test_a_missing_box_has_no_area_and_no_overlap() -> None:
+    none, some = np.full((1, 4), np.nan), np.array([[0.1, 0.1, 0.6, 0.5]])
+    assert box_areas(none, (10, 10)).tolist() == [0]
+    assert overlaps(none, some).tolist() == [0]
+    np.testing.assert_allclose(box_areas(some, (10, 10)), 0.4 * 0.3)
+
+
+@pytest.fixture(scope="module")
+def stage() -> Stage:
+    plan = mini_plan()
+    return Stage(
+        plan.colon,
+        plan.lumps,
+        Outlines.of([coarser(outline(plan.colon, lump)) for lump in plan.lumps]),
+        plan.lens,
+        (plan.spec.width, plan.spec.height),
+        gone_from(plan.timeline),
+    )
+
+
+@pytest.fixture(scope="module")
+def views() -> Views:
+    """The frames of the first planned look."""
+    plan = mini_plan()
+    look = plan.timeline.looks[0]
+    frames = np.arange(look.first, look.end)
+    phase = plan.conditions.phase[frames].astype(np.float64)
+    return Views(plan.path.some(frames), phase, frames, np.zeros(len(frames), np.int64))
+
+
+OWN = np.array([mini_plan().timeline.looks[0].polyp])
+NONE = np.array([-1])
+
+
+def test_a_planned_look_misses_nothing_and_another_polyp_is_missed(
+    stage: Stage, views: Views
+) -> None:
+    assert not misses(stage, views, OWN).any()
+    assert not misses(stage, views, NONE).any()
+    assert misses(stage, views, np.array([2])).all()
+    late = dataclasses.replace(views, frames=views.frames + mini_plan().spec.n_frames)
+    assert misses(stage, late, OWN).all()
+
+
+def test_a_polyp_that_may_not_be_seen_is_a_stray(stage: Stage, views: Views) -> None:
+    assert not strays(stage, views, np.array([[OWN[0], -1]])).any()
+    assert strays(stage, views, np.array([[-1, -1]])).all()
+
+
+def at(views: Views, place: np.ndarray, rotations: np.ndarray) -> Views:
+    """The same frames with the camera elsewhere."""
+    path = CameraPath.of(np.tile(place, (len(views.frames), 1)), rotations)
+    return dataclasses.replace(views, path=path)
+
+
+def test_a_camera_in_the_wall_sees_nothing(stage: Stage, views: Views) -> None:
+    assert not hidden(stage, views, OWN, NONE).any()
+    lump = stage.lumps[OWN[0]]
+    outside = lump.centre.double().numpy() - 0.3 * lump.axes.double().numpy()[:, 2]
+    assert hidden(stage, at(views, outside, views.path.rotations), OWN, NONE).all()
+
+
+def test_a_polyp_behind_another_is_hidden(stage: Stage, views: Views) -> None:
+    first, second = (lump.centre.double().numpy() for lump in stage.lumps[:2])
+    inwards = stage.lumps[0].axes.double().numpy()[:, 2]
+    line = first + (first - second) * 0.6 + 0.03 * inwards
+    behind = at(views, line, np.tile(np.eye(3), (len(views.frames), 1, 1)))
+    assert hidden(stage, behind, np.array([1]), np.array([0])).all()

@@ -1,0 +1,341 @@
+"""A simulated data set on disk: layouts, resumption, and what is refused."""
+
+import dataclasses
+import hashlib
+import multiprocessing
+import tarfile
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+import simplejpeg
+
+from polyplink.core.artefacts import read_json, write_json
+from polyplink.core.errors import PolyplinkError
+from polyplink.data import DataSet, import_real_colon, parse_voc, read_data
+from polyplink.simulate import (
+    WRITINGS,
+    SimulatedProcedure,
+    is_simulation,
+    preset,
+    simulate,
+    simulate_data,
+    smoke,
+)
+from polyplink.simulate.archives import write_archive
+from polyplink.simulate.data_set import Job, write_procedure
+from polyplink.simulate.plan import boxes_of, plan_procedure
+from polyplink.simulate.procedure_specs import procedure_specs
+from polyplink.simulate.settings import SimulationSettings, key_path, read_settings
+from tests.simulate.conftest import Made
+
+QUICK = dataclasses.replace(
+    smoke(),
+    polyps=(("001-001", 1), ("001-002", 0), ("001-009", 1), ("001-010", 0)),
+    width=16,
+    height=16,
+    long_views=(1, 1),
+    short_views=(0, 0),
+    long_frames=(5, 5),
+)
+ONE = dataclasses.replace(QUICK, polyps=(("001-001", 1),))
+TABLES = dataclasses.replace(QUICK, frames="none", annotations="none")
+SETTINGS = SimulationSettings(smoke(), 3, "cpu")
+
+
+def contents(out: Path) -> dict[str, str]:
+    """Digest of every file but run.json, which holds times."""
+    return {
+        str(path.relative_to(out)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(out.rglob("*"))
+        if path.is_file() and path.name != "run.json"
+    }
+
+
+def test_the_folder_is_laid_out_as_real_colon(made: Made) -> None:
+    assert {path.name for path in made.out.iterdir()} == {
+        *(f"{name}_{kind}" for name, _ in smoke().polyps for kind in ("frames", "annotations")),
+        "video_info.csv",
+        "lesion_info.csv",
+        "dataset_description.md",
+        "run.json",
+        "simulation",
+    }
+    for name, frames in made.data.procedures.select("procedure_id", "n_frames").rows():
+        for kind, ending in (("frames", "jpg"), ("annotations", "xml")):
+            names = {path.name for path in (made.out / f"{name}_{kind}").iterdir()}
+            assert names == {f"{name}_{frame}.{ending}" for frame in range(frames)}
+    assert "preset smoke, seed 0" in (made.out / "dataset_description.md").read_text()
+    assert read_json(made.out / "run.json")["seed"] == 0
+    assert made.told == [(done, 4) for done in range(5)]
+
+
+def test_importing_the_folder_gives_the_same_data_set(made: Made) -> None:
+    imported = import_real_colon(made.out)
+    assert imported.warnings == []
+    assert imported.data.key == made.data.key
+    assert imported.data.splits == made.data.splits
+    assert set(made.data.procedures["dataset"]) == {"simulated smoke 0"}
+
+
+def test_identities_are_true_and_kept_with_what_procedures_were_made_from(made: Made) -> None:
+    for spec in procedure_specs(smoke(), 0):
+        own = made.data.detections.filter(pl.col("procedure_id") == spec.procedure_id)
+        names = [f"{spec.procedure_id}_{k}" for k in range(1, len(spec.polyps) + 1)]
+        assert set(own["polyp_id"]) == set(names)
+        polyps = made.data.polyps.filter(pl.col("procedure_id") == spec.procedure_id)
+        assert polyps["size_mm"].to_list() == [polyp.size_mm for polyp in spec.polyps]
+        truth = read_json(made.out / "simulation" / f"{spec.procedure_id}.json")
+        assert truth["procedure"]["n_frames"] == spec.n_frames
+        assert [t["size_mm"] for t in truth["traits"]] == polyps["size_mm"].to_list()
+        for name, gone in zip(names, truth["timeline"]["removed"], strict=True):
+            frames = own.filter(pl.col("polyp_id") == name)["frame"]
+            assert gone is None or max(frames) < gone
+
+
+def runs(made: Made) -> list[list[pl.DataFrame]]:
+    """Series of consecutive boxes, polyp by polyp."""
+    found = []
+    for _, boxes in made.data.detections.group_by("polyp_id", maintain_order=True):
+        gap = (boxes["frame"].diff().fill_null(1) > 1).cum_sum().alias("run")
+        found.append(boxes.with_columns(gap).partition_by("run"))
+    return found
+
+
+def test_looks_differ_from_each_other(made: Made) -> None:
+    """Between looks at one polyp the mean colour changes more than inside a look."""
+    inside, between = [], []
+    for own in runs(made):
+        long = [run for run in own if len(run) >= 30]
+        assert len(long) >= 3  # lost and found again
+        means = []
+        for run in long:
+            colours = []
+            for row in run[5:25:5].iter_rows(named=True):
+                image = simplejpeg.decode_jpeg((made.out / row["image"]).read_bytes())
+                assert image.shape == (smoke().height, smoke().width, 3)
+                x, y, w, h = (int(row[k]) for k in "xywh")
+                colours.append(image[y : y + h, x : x + w].mean((0, 1)))
+            inside.append(np.std(colours, axis=0).mean())
+            means.append(np.mean(colours, axis=0))
+        between.append(np.std(means, axis=0).mean())
+    assert np.mean(between) > max(1.5 * np.mean(inside), 5)
+
+
+def test_boxes_move_smoothly_in_a_long_look(made: Made) -> None:
+    steps = []
+    for run in (run for own in runs(made) for run in own if len(run) >= 30):
+        low = run.select("x", "y").to_numpy()
+        high = low + run.select("w", "h").to_numpy()
+        both = (np.minimum(high[1:], high[:-1]) - np.maximum(low[1:], low[:-1])).clip(0).prod(1)
+        area = (high - low).prod(1)
+        steps += (both / (area[1:] + area[:-1] - both))[3:-3].tolist()
+    assert min(steps) >= 0.1
+    assert np.quantile(steps, 0.05) > 0.6
+
+
+# --- Other layouts --------------------------------------------------------------------------
+
+
+def test_tables_are_a_data_folder(tmp_path: Path) -> None:
+    made = simulate_data("smoke", tmp_path / "a", write="tables", difficulty=0.75, workers=1)
+    assert read_data(tmp_path / "a").key == made.data.key
+    assert made.data.detections["image"].null_count() == made.data.detections.height > 0
+    assert set(made.data.procedures["dataset"]) == {"simulated smoke@0.75 0"}
+    assert set(made.data.procedures["source"]) == {"."}
+    assert made.as_dict()["procedures"] == 4
+    assert made.as_dict()["preview"] == {}
+    assert not list((tmp_path / "a").glob("*_frames"))
+    assert read_settings(tmp_path / "a").preset.difficulty == 0.75
+    with pytest.raises(PolyplinkError, match=r"holds preset smoke@0\.75"):
+        simulate_data("smoke", tmp_path / "a", write="tables", workers=1)
+
+
+def test_archives_are_a_release_whose_members_are_those_of_the_folders(
+    tmp_path: Path, made: Made
+) -> None:
+    archives = dataclasses.replace(smoke(), frames="none", annotations="archives")
+    written = simulate(tmp_path / "archives", archives, 0, workers=1)
+    imported = import_real_colon(tmp_path / "archives")
+    assert imported.data.key == written.key
+    assert not list((tmp_path / "archives").glob("*_frames"))
+    path = tmp_path / "archives" / "001-002_annotations.tar.gz"
+    with tarfile.open(path) as archive:
+        names = archive.getnames()
+        frame = archive.extractfile(names[7]).read()  # type: ignore[union-attr]
+    folder = made.out / "001-002_annotations"
+    assert names == [f"{folder.name}/001-002_{k}.xml" for k in range(len(names))]
+    assert len(names) == len(list(folder.iterdir()))
+    assert frame == (folder / "001-002_7.xml").read_bytes()
+    before = path.read_bytes()  # an archive that is there is kept; the same set, the same bytes
+    path.unlink()
+    (tmp_path / "archives" / "run.json").unlink()
+    (tmp_path / "archives" / "001-001_annotations.tar.gz").write_bytes(b"kept")
+    simulate(tmp_path / "archives", archives, 0, workers=1)
+    assert path.read_bytes() == before
+    assert (tmp_path / "archives" / "001-001_annotations.tar.gz").read_bytes() == b"kept"
+
+
+def test_one_released_procedure_has_a_point_in_its_names(tmp_path: Path, made: Made) -> None:
+    boxes = made.data.detections.filter(pl.col("procedure_id") == "001-001").head(3)
+    path, last = tmp_path / "a.tar.gz", max(boxes["frame"].to_list())
+    write_archive((path, ("001-012", last + 2, 64, 56), boxes))
+    with tarfile.open(path) as archive:
+        assert archive.getnames()[0] == "001-012_annotations/001-012_0.0.xml"
+        member = archive.extractfile(f"001-012_annotations/001-012_{last}.0.xml")
+        frame = parse_voc(member.read().decode(), "last")  # type: ignore[union-attr]
+    assert frame.filename == f"001-012_{last}.0.jpg"
+    assert len(frame.objects) == boxes.filter(pl.col("frame") == last).height
+
+
+def test_a_way_to_write_changes_nothing_but_what_is_written() -> None:
+    for change in WRITINGS.values():
+        for name in ("smoke", "small", "real-colon-sim"):
+            own, changed = preset(name), change(preset(name))
+            same = dataclasses.replace(changed, frames=own.frames, annotations=own.annotations)
+            assert same == own
+    assert WRITINGS["frames"](preset("small")).frames == "boxed"
+    assert WRITINGS["frames"](preset("smoke")).frames == "all"
+
+
+def test_frames_with_a_box_alone(tmp_path: Path) -> None:
+    boxed = dataclasses.replace(ONE, frames="boxed")
+    job = Job(tmp_path, boxed, 0, procedure_specs(boxed, 0)[0], "cpu")
+    before = job.done
+    write_procedure(job)
+    assert (before, job.done) == (False, True)
+    boxes = pl.read_parquet(tmp_path / "simulation" / "001-001.parquet")
+    assert boxes.equals(boxes_of(plan_procedure(boxed, 0, job.spec)))
+    assert boxes.height == 5
+    names = {path.name for path in job.frames.iterdir()}
+    assert names == {f"001-001_{frame}.jpg" for frame in boxes["frame"]}
+
+
+def test_a_set_without_any_polyp_is_a_set(tmp_path: Path) -> None:
+    empty = dataclasses.replace(TABLES, polyps=(("001-002", 0),))
+    data = simulate(tmp_path, empty, 0, workers=1)
+    assert data.detections.is_empty()
+    assert data.polyps.is_empty()
+    assert data.splits == {"negative": ["001-002"]}
+
+
+# --- Runs that are interrupted, continued or refused ----------------------------------------
+
+
+def interrupt_at_two(done: int, total: int) -> None:
+    if done == 2:
+        raise KeyboardInterrupt
+
+
+def test_neither_workers_nor_an_interruption_change_a_byte(tmp_path: Path) -> None:
+    out = tmp_path / "two"
+    with pytest.raises(KeyboardInterrupt):
+        simulate(out, QUICK, 0, workers=2, progress=interrupt_at_two)
+    assert not multiprocessing.active_children()
+    assert not list(out.glob(".*"))
+    told: list[tuple[int, int]] = []
+    data = simulate(out, QUICK, 0, workers=1, progress=lambda *step: told.append(step))
+    assert told[0][0] >= 2
+    assert data.key == simulate(tmp_path / "one", QUICK, 0, workers=1).key
+    assert contents(out) == contents(tmp_path / "one")
+
+
+def test_an_interruption_leaves_nothing_of_a_procedure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cut(self: SimulatedProcedure, frames: np.ndarray) -> np.ndarray:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(SimulatedProcedure, "frames", cut)
+    with pytest.raises(KeyboardInterrupt):
+        write_procedure(Job(tmp_path, ONE, 0, procedure_specs(ONE, 0)[0], "cpu"))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_killed_run_left_is_made_again(tmp_path: Path) -> None:
+    job = Job(tmp_path, ONE, 0, procedure_specs(ONE, 0)[0], "cpu")
+    job.frames.mkdir()  # frames without their truth
+    (job.frames / "old.jpg").touch()
+    (tmp_path / ".001-001_frames.123.part").mkdir()
+    write_procedure(job)
+    assert not list(tmp_path.glob(".*"))
+    names = {path.name for path in job.frames.iterdir()}
+    assert names == {f"001-001_{frame}.jpg" for frame in range(job.spec.n_frames)}
+
+
+def test_a_finished_set_is_kept(made: Made) -> None:
+    before = {path: path.stat().st_mtime_ns for path in made.out.rglob("*") if path.is_file()}
+    again = simulate(made.out, smoke(), 0)
+    assert again.key == made.data.key
+    after = {path: path.stat().st_mtime_ns for path in made.out.rglob("*") if path.is_file()}
+    assert before == after
+
+
+def test_seeds_differ(tmp_path: Path) -> None:
+    one = dataclasses.replace(TABLES, polyps=(("001-001", 1),))
+    sets: list[DataSet] = [simulate(tmp_path / str(k), one, k, workers=1) for k in range(2)]
+    assert sets[0].key != sets[1].key
+
+
+def test_the_same_simulation_continues_and_others_are_refused(tmp_path: Path) -> None:
+    assert not is_simulation(tmp_path)
+    SETTINGS.claim(tmp_path)
+    SETTINGS.claim(tmp_path)
+    assert is_simulation(tmp_path)
+    assert read_settings(tmp_path) == SETTINGS
+    for changes in ({"seed": 4}, {"device": "cuda"}, {"preset": smoke().at_difficulty(0.75)}):
+        other = dataclasses.replace(SETTINGS, **changes)
+        with pytest.raises(
+            PolyplinkError, match=r"holds preset smoke, seed 3, difficulty 0.5, .*device cpu"
+        ):
+            other.claim(tmp_path)
+
+
+def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").touch()
+    with pytest.raises(PolyplinkError, match="holds something else; choose an empty folder"):
+        simulate(tmp_path, smoke(), 0)
+    with pytest.raises(PolyplinkError, match="holds something else"):
+        SETTINGS.claim(tmp_path / "mine.txt")
+
+
+def test_settings_of_another_version_or_broken_ones_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(PolyplinkError, match=r"key\.json is missing"):
+        read_settings(tmp_path)
+    SETTINGS.claim(tmp_path)
+    key = read_json(key_path(tmp_path))
+    for broken, message in (
+        (key | {"polyplink": "0.0.1"}, r"by polyplink 0\.0\.1, .*; install polyplink 0"),
+        (key | {"seed": "often"}, r"key\.json is broken .*; simulate again"),
+        (key | {"preset": key["preset"] | {"difficulty": 7}}, "difficulty is 7"),
+        ([1], "by polyplink None"),
+    ):
+        write_json(key_path(tmp_path), broken)
+        with pytest.raises(PolyplinkError, match=message):
+            read_settings(tmp_path)
+    with pytest.raises(PolyplinkError, match="holds a simulation whose key is broken"):
+        SETTINGS.claim(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"seed": -1}, "seed -1 is below 0; give a whole number from 0"),
+        ({"workers": 0}, "0 workers cannot render; give 1 or more"),
+        ({"device": "abacus"}, "no device 'abacus' here"),
+        ({"write": "table"}, "no way to write 'table'; did you mean tables"),
+        ({"difficulty": 2.0}, "difficulty is 2"),
+    ],
+)
+def test_bad_settings_are_named(tmp_path: Path, asked: dict[str, object], message: str) -> None:
+    with pytest.raises(PolyplinkError, match=message):
+        simulate_data("smoke", tmp_path / "a", **asked)  # type: ignore[arg-type]
+    assert not (tmp_path / "a").exists()
+
+
+def test_a_procedure_whose_boxes_are_gone_is_made_again(tmp_path: Path) -> None:
+    preset = dataclasses.replace(TABLES, polyps=(("001-001", 1),))
+    data = simulate(tmp_path, preset, 0, workers=1)
+    (tmp_path / "simulation" / "001-001.parquet").unlink()
+    assert simulate(tmp_path, preset, 0, workers=1).key == data.key
