@@ -4,16 +4,11 @@ from polyplink.data.adenoma_maps import find_maps, label_polyps, read_adenoma_ma
 from polyplink.data.checks.doctor import diagnose
 from polyplink.data.checks.findings import Finding, Severity
 from polyplink.data.common_classes import adenoma_labels, common_histology, common_location
-from polyplink.data.formats.coco import import_coco
-from polyplink.data.formats.csv_boxes import import_csv
-from polyplink.data.formats.cvat import import_cvat
-from polyplink.data.formats.mot import import_mot
-from polyplink.data.formats.write_coco import write_coco
-from polyplink.data.formats.write_csv import write_csv
-from polyplink.data.formats.write_cvat import write_cvat
-from polyplink.data.formats.write_mot import write_mot
-from polyplink.data.formats.write_yolo import write_yolo
-from polyplink.data.formats.yolo import import_yolo
+from polyplink.data.formats.coco import import_coco, write_coco
+from polyplink.data.formats.csv import import_csv, write_csv
+from polyplink.data.formats.cvat import import_cvat, write_cvat
+from polyplink.data.formats.mot import import_mot, write_mot
+from polyplink.data.formats.yolo import import_yolo, write_yolo
 from polyplink.data.imported import Imported
 from polyplink.data.merged import merge, overlaps
 from polyplink.data.released import lesion_info, positive_frames, published_splits, video_info

@@ -166,10 +166,8 @@ def fit_boxes(
     boxes = apply_rules(boxes, rules, faults, show=_SIDES)
     edges = [_X, _Y, _RIGHT, _BOTTOM]
     if border == "clip":
-        clipped = boxes.filter(OVER_THE_EDGE)
-        if clipped.height:
-            kind = "box that reaches beyond the image, clipped to it"
-            faults.warn(kind, clipped["at"][0], clipped.height)
+        kind = "box that reaches beyond the image, clipped to it"
+        faults.warn_rows(kind, boxes.filter(OVER_THE_EDGE))
         edges = [_clamp(e, size) for e, size in zip(edges, _SIZES, strict=True)]
     elif border == "pixels":
         rounded = (edge.round(mode="half_to_even") for edge in edges)

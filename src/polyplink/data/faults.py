@@ -49,6 +49,11 @@ class Faults:
         before, first = self.counts.get(kind, (0, name))
         self.counts[kind] = (before + count, first)
 
+    def warn_rows(self, kind: str, rows: pl.DataFrame, column: str = "at") -> None:
+        """Count one warning for each row of a table, named by the first row's value of a column."""
+        if rows.height:
+            self.warn(kind, str(rows[column][0]), rows.height)
+
     def add(self, other: "Faults") -> None:
         """Add the counts of another reader."""
         for kind, (count, name) in other.counts.items():

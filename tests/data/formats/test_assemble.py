@@ -1,29 +1,27 @@
+"""From a format's boxes to the three tables."""
+
 from pathlib import Path
 
 import polars as pl
 import pytest
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.data.boxes import BOXES, box_table
+from polyplink.data.boxes import box_table
 from polyplink.data.faults import Faults
 from polyplink.data.formats.assemble import Found, Options, assemble
 
-
-def boxes(**more: object) -> pl.DataFrame:
-    row = {"at": "line 1", "procedure_id": "v", "frame": 3, "x": 1, "y": 2, "w": 3, "h": 4}
-    return box_table(pl.DataFrame([row | more]))
+SIZE = Options(size=(64, 48))
 
 
-def test_columns_that_are_absent_are_null() -> None:
-    table = boxes()
-    assert table.schema == dict(BOXES)
-    assert table["polyp_id"].null_count() == 1
+def boxes(*rows: dict[str, object]) -> pl.DataFrame:
+    plain = {"at": "line 1", "procedure_id": "v", "frame": 3, "x": 1, "y": 2, "w": 3, "h": 4}
+    return box_table(pl.DataFrame([plain | row for row in rows or ({},)]))
 
 
-def test_a_size_that_is_said_is_before_all(tmp_path: Path) -> None:
+def test_a_given_size_and_name_come_before_those_of_the_source(tmp_path: Path) -> None:
     procedures = pl.DataFrame({"procedure_id": ["v"], "width": [9], "height": [9]})
-    found = Found(boxes(track="5"), procedures, splits={"a": ["v"], "b": ["v"]})
-    imported = assemble(found, tmp_path, "set", Options(size=(64, 48)), Faults())
+    found = Found(boxes({"track": "5"}), procedures, splits={"a": ["v"], "b": ["v"]})
+    imported = assemble(found, tmp_path, "set", SIZE, Faults())
     row = imported.data.procedures.row(0, named=True)
     assert (row["width"], row["height"], row["dataset"]) == (64, 48, "set")
     assert imported.data.polyps["polyp_id"].to_list() == ["v_5"]
@@ -31,28 +29,91 @@ def test_a_size_that_is_said_is_before_all(tmp_path: Path) -> None:
     named = assemble(found, tmp_path, "set", Options(dataset="mine", identity="none"), Faults())
     assert named.data.procedures["dataset"].to_list() == ["mine"]
     assert named.data.polyps.is_empty()
-
-
-def test_facts_are_not_used_without_identities(tmp_path: Path) -> None:
-    facts = pl.DataFrame({"procedure_id": ["v"], "polyp_id": ["p"], "size_mm": [3.0]})
-    found = Found(boxes(polyp_id="p"), polyps=facts)
-    assert assemble(found, tmp_path, "s", Options(size=(9, 9)), Faults()).data.polyps.height == 1
-    none = Options(size=(9, 9), identity="none")
-    assert assemble(found, tmp_path, "s", none, Faults()).data.polyps.is_empty()
-
-
-def test_numbers_that_begin_elsewhere(tmp_path: Path) -> None:
-    options = Options(size=(9, 9), first_frame=3)
-    data = assemble(Found(boxes()), tmp_path, "s", options, Faults()).data
-    assert data.detections["frame"].to_list() == [0]
     with pytest.raises(PolyplinkError, match="no identity 'x'; choose one of: track, none"):
         Options(identity="x")
 
 
-def test_boxes_none_of_which_can_be_used(tmp_path: Path) -> None:
+def test_side_tables_come_before_the_format_and_gaps_are_filled_with_a_warning(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "procedures.csv").write_text("procedure_id,width,n_frames\na,70,7\n")
+    (tmp_path / "polyps.csv").write_text("procedure_id,polyp_id,track,size_mm\nb,known,1,3\n")
+    found = Found(
+        boxes(
+            {"procedure_id": "b", "frame": 4, "track": "1"},
+            {"procedure_id": "b", "polyp_id": "p", "track": "1"},
+            {"procedure_id": "c", "track": "2"},
+        ),
+        pl.DataFrame(
+            {"procedure_id": ["b", "a", "c"], "width": [64, 3, 64], "height": [48, 50, 48]}
+        ),
+    )
+    imported = assemble(found, tmp_path, "set", Options(), Faults())
+    columns = ("procedure_id", "width", "height", "n_frames", "patient", "dataset")
+    assert imported.data.procedures.select(columns).rows() == [
+        ("a", 70, 50, 7, "a", "set"),
+        ("b", 64, 48, 5, "b", "set"),
+        ("c", 64, 48, 4, "c", "set"),
+    ]
+    assert imported.data.detections["polyp_id"].to_list() == ["p", "known", "c_2"]
+    assert imported.data.polyps.select("polyp_id", "size_mm").rows() == [
+        ("known", 3),
+        ("p", None),
+        ("c_2", None),
+    ]
+    assert imported.warnings == [
+        "1 x track taken as a polyp of its own (first: c_2)",
+        "2 x procedure without a number of frames, taken as its last box's frame + 1 (first: b)",
+        "3 x procedure of an unknown patient, taken as a patient of its own (first: a)",
+    ]
+    bare = Found(boxes(), pl.DataFrame({"procedure_id": ["x"], "width": [64], "height": [48]}))
+    with pytest.raises(PolyplinkError, match="procedure v: width and height of its frames are not"):
+        assemble(bare, tmp_path / "other", "set", Options(), Faults())
+    with pytest.raises(PolyplinkError, match="procedure x has no box and no number of frames"):
+        assemble(bare, tmp_path / "other", "set", SIZE, Faults())
+
+
+def test_a_polyp_id_of_two_procedures_is_split_and_the_first_fact_counts(tmp_path: Path) -> None:
+    facts = pl.DataFrame(
+        {
+            "procedure_id": ["w", "w", "w"],
+            "polyp_id": ["1", "1", "1"],
+            "size_mm": [None, 3.0, 4.0],
+            "location": [None, "Trasnverse", None],
+        }
+    )
+    found = Found(
+        boxes(
+            {"polyp_id": "1"},
+            {"procedure_id": "w", "polyp_id": "1"},
+            {"procedure_id": "w", "polyp_id": "2"},
+        ),
+        polyps=facts,
+    )
+    faults = Faults()
+    data = assemble(found, tmp_path, "set", SIZE, faults).data
+    assert data.detections["polyp_id"].to_list() == ["v_1", "w_1", "2"]
+    assert data.polyps.select("polyp_id", "size_mm", "location").rows() == [
+        ("w_1", 3.0, "transverse"),
+        ("v_1", None, None),
+        ("2", None, None),
+    ]
+    kinds = list(faults.counts)
+    assert kinds[-2:] == [
+        "polyp id in several procedures, changed to <procedure>_<id>",
+        "polyp with several values for one fact, the first used",
+    ]
+    none = Options(size=(64, 48), identity="none")
+    assert assemble(found, tmp_path, "s", none, Faults()).data.polyps.is_empty()
+
+
+def test_frame_numbers_and_sources_without_a_usable_box(tmp_path: Path) -> None:
+    options = Options(size=(9, 9), first_frame=3)
+    data = assemble(Found(boxes()), tmp_path, "s", options, Faults()).data
+    assert data.detections["frame"].to_list() == [0]
     message = r"none of 1 boxes can be used: 1 x box of no area, left out \(first: line 1 .*; mend"
     with pytest.raises(PolyplinkError, match=message):
-        assemble(Found(boxes(w=0)), tmp_path, "s", Options(size=(9, 9)), Faults())
+        assemble(Found(boxes({"w": 0})), tmp_path, "s", SIZE, Faults())
     empty = Found(boxes().clear(), pl.DataFrame({"procedure_id": ["v"], "n_frames": [3]}))
-    data = assemble(empty, tmp_path, "s", Options(size=(9, 9)), Faults()).data
+    data = assemble(empty, tmp_path, "s", SIZE, Faults()).data
     assert (data.detections.height, data.procedures.height) == (0, 1)

@@ -1,27 +1,14 @@
 import zipfile
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from xml.etree import ElementTree as ET
 
+import polars as pl
 import pytest
-from hypothesis import given, settings
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.data import DataSet
-from polyplink.data.formats.cvat import import_cvat
-from polyplink.data.formats.write_cvat import write_cvat
-from tests.data.box_sets import box_sets, seen_set, sorted_boxes
-
-
-@settings(max_examples=15, deadline=None)
-@given(box_sets())
-def test_import_undoes_write(data: DataSet) -> None:
-    with TemporaryDirectory() as folder:
-        write_cvat(data, Path(folder))
-        again = import_cvat(Path(folder)).data
-    assert sorted_boxes(again).equals(sorted_boxes(data))
-    assert again.procedures.equals(data.procedures)
-    assert again.polyps.equals(data.polyps)
-
+from polyplink.data.formats.cvat import import_cvat, write_cvat
+from tests.data.box_sets import seen_set
 
 TASK = """<task><id>7</id><name>clip</name><size>9</size><mode>interpolation</mode>
 <start_frame>0</start_frame><stop_frame>8</stop_frame><frame_filter></frame_filter>
@@ -145,7 +132,7 @@ def test_labels_and_turned_boxes_are_told(tmp_path: Path) -> None:
     tool = track(box(0, more='rotation="12.5"'), number=5).replace('"polyp"', '"tool"')
     warnings = import_cvat(write(tmp_path, track(box(0)), tool)).warnings
     assert "2 x label of tracks, all taken as polyps (first: polyp, tool)" in warnings
-    turned = "1 x box that is turned, taken upright (first: annotations.xml, track 5, frame 0)"
+    turned = "1 x rotated box, read as upright (first: annotations.xml, track 5, frame 0)"
     assert turned in warnings
 
 
@@ -178,19 +165,49 @@ def test_broken_files(tmp_path: Path) -> None:
         import_cvat(tmp_path / "empty")
 
 
+def test_a_member_that_is_damaged(tmp_path: Path) -> None:
+    path = tmp_path / "c.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("annotations.xml", document(track(box(0))))
+    path.write_bytes(path.read_bytes().replace(b"occluded", b"excluded", 1))
+    with pytest.raises(PolyplinkError, match=r"c\.zip, member annotations\.xml, is damaged"):
+        import_cvat(path)
+
+
 def test_a_bomb_and_a_foreign_file_are_refused(tmp_path: Path) -> None:
     bomb = '<!DOCTYPE annotations [<!ENTITY a "ha"><!ENTITY b "&a;&a;">]>'
     foreign = f'<!DOCTYPE annotations [<!ENTITY a SYSTEM "file://{tmp_path}/secret">]>'
     for kind in (bomb, foreign):
         path = write(tmp_path, track(box(0, inner=named("&a;"))))
-        path.write_text(path.read_text().replace("<annotations>", f"{kind}<annotations>"))
+        text = path.read_text().replace("<annotations>", f"{kind}<annotations>")
+        path.write_text(text)
         with pytest.raises(PolyplinkError, match="has a document type, which is not read"):
             import_cvat(path)
 
 
-def test_more_workers_read_the_same(tmp_path: Path) -> None:
+def test_a_track_ends_where_its_polyp_is_not_seen(tmp_path: Path) -> None:
     write_cvat(seen_set(), tmp_path)
-    seen: list[tuple[int, int]] = []
-    one = import_cvat(tmp_path, progress=lambda done, total: seen.append((done, total)))
-    assert seen == [(1, 2), (2, 2)]
-    assert import_cvat(tmp_path, workers=2).data.key == one.data.key == seen_set().key
+    root = ET.parse(tmp_path / "001-001.xml").getroot()
+    assert root.findtext("meta/task/name") == "001-001"
+    assert root.findtext("meta/task/original_size/width") == "64"
+    tracks = [
+        [(box.get("frame"), box.get("outside")) for box in track] for track in root.iter("track")
+    ]
+    assert tracks == [[("0", "0"), ("1", "0"), ("2", "1")], [("1", "0"), ("2", "1")]]
+    first = next(root.iter("box"))
+    assert [first.get(edge) for edge in ("xtl", "ytl", "xbr", "ybr")] == [
+        "10.5",
+        "8.0",
+        "30.5",
+        "24.0",
+    ]
+    assert [(a.get("name"), a.text) for a in first] == [("polyp_id", "001-001_1"), ("score", "0.5")]
+
+
+def test_a_name_with_a_slash_is_a_file_all_the_same(tmp_path: Path) -> None:
+    seen = seen_set()
+    names = pl.Series("procedure_id", ["a/b", "a_b"])
+    data = DataSet.of(seen.detections.clear(), seen.procedures.with_columns(names),
+                      seen.polyps.clear())  # fmt: skip
+    write_cvat(data, tmp_path)
+    assert sorted(path.name for path in tmp_path.glob("*.xml")) == ["a%2Fb.xml", "a_b.xml"]

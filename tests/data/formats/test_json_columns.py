@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.data.formats.json_columns import Records, boxes, load_json, numbers, texts
+from polyplink.data.formats.json_columns import Records, load_json
 
 values = st.none() | st.integers() | st.floats(allow_nan=False) | st.text("a1.", max_size=3)
 
@@ -58,14 +58,17 @@ def test_texts_and_numbers_equal_the_plain_way(column: list[object]) -> None:
         except (TypeError, ValueError, OverflowError):
             return None
 
-    assert texts(column).to_list() == [text(value) for value in column]
-    assert numbers(column).to_list() == [number(value) for value in column]
+    rows = Records([{"a": value} for value in column], "rows")
+    assert rows.texts("a").to_list() == [text(value) for value in column]
+    assert rows.numbers("a").to_list() == [number(value) for value in column]
 
 
 def test_boxes_of_any_kind() -> None:
-    whole = boxes([[1, 2, 3, 4.5], [5, 6, 7, 8]])
-    assert whole.rows() == [(1, 2, 3, 4.5), (5, 6, 7, 8)]
-    odd = boxes([[1, 2, 3, 4.5], [1, 2], None, "text", [1, "2", "wide", None]])
+    def boxes(*values: object) -> pl.DataFrame:
+        return Records([{"bbox": value} for value in values], "rows").boxes("bbox")
+
+    assert boxes([1, 2, 3, 4.5], [5, 6, 7, 8]).rows() == [(1, 2, 3, 4.5), (5, 6, 7, 8)]
+    odd = boxes([1, 2, 3, 4.5], [1, 2], None, "text", [1, "2", "wide", None])
     none = (None,) * 4
     assert odd.rows() == [(1, 2, 3, 4.5), none, none, none, (1, 2, None, None)]
-    assert boxes([]).schema == dict.fromkeys("xywh", pl.Float64)
+    assert boxes().schema == dict.fromkeys("xywh", pl.Float64)

@@ -1,27 +1,16 @@
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import polars as pl
 import pytest
 from hypothesis import given, settings
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.data import TABLES, DataSet
-from polyplink.data.formats.mot import import_mot
-from polyplink.data.formats.write_mot import write_mot
+from polyplink.data.formats.mot import import_mot, write_mot
 from tests.data.box_sets import box_sets, seen_set
 
 INFO = "[Sequence]\nname=s\nimDir=img1\nframeRate=25\nseqLength=9\nimWidth=64\nimHeight=48\n"
-
-
-@settings(max_examples=15, deadline=None)
-@given(box_sets())
-def test_import_undoes_write(data: DataSet) -> None:
-    with TemporaryDirectory() as folder:
-        write_mot(data, Path(folder))
-        again = import_mot(Path(folder)).data
-    assert again.detections.equals(data.detections)
-    assert again.procedures.equals(data.procedures)
-    assert again.polyps.equals(data.polyps)
 
 
 @settings(max_examples=10, deadline=None)
@@ -34,8 +23,8 @@ def test_ground_truth_as_well(data: DataSet) -> None:
         assert getattr(again, name).equals(getattr(data, name))
 
 
-def sequence(root: Path, lines: str, kind: str = "gt", info: str = INFO) -> Path:
-    folder = root / "s"
+def sequence(root: Path, lines: str, kind: str = "gt", info: str = INFO, name: str = "s") -> Path:
+    folder = root / name
     (folder / kind).mkdir(parents=True, exist_ok=True)
     (folder / kind / f"{kind}.txt").write_text(lines)
     (folder / "seqinfo.ini").write_text(info)
@@ -81,6 +70,8 @@ def test_ground_truth_is_before_detections_and_parts_are_splits(tmp_path: Path) 
     assert imported.data.detections["x"].to_list() == [1]
     assert "detections beside ground truth, not read (first: s)" in imported.warnings[0]
     assert import_mot(tmp_path, kind="det").data.detections["x"].to_list() == [9]
+    sequence(tmp_path / "test", "1,-1,5,2,3,4,0.5\n", "det", name="c")
+    assert import_mot(tmp_path).data.splits == {"train": ["s"], "test": ["c"]}
     with pytest.raises(PolyplinkError, match="no kind 'x'; choose one of: gt, det"):
         import_mot(tmp_path, kind="x")
 
@@ -156,9 +147,28 @@ def test_mistakes_of_files(tmp_path: Path) -> None:
         import_mot(root)
 
 
-def test_more_workers_read_the_same(tmp_path: Path) -> None:
+def test_frames_from_one_and_numbers_for_polyps(tmp_path: Path) -> None:
     write_mot(seen_set(), tmp_path)
-    seen: list[tuple[int, int]] = []
-    one = import_mot(tmp_path, progress=lambda done, total: seen.append((done, total)))
-    assert seen == [(1, 2), (2, 2)]
-    assert import_mot(tmp_path, workers=2).data.key == one.data.key == seen_set().key
+    lines = (tmp_path / "001-001" / "det" / "det.txt").read_text().splitlines()
+    assert lines == [
+        "1,1,10.5,8.0,20.0,16.0,0.5,-1,-1",
+        "2,1,11.0,8.25,20.0,16.0,0.75,-1,-1",
+        "2,2,40.0,30.0,10.0,10.0,-1.0,-1,-1",
+    ]
+    info = (tmp_path / "001-009" / "seqinfo.ini").read_text()
+    assert "frameRate=25.0\nseqLength=4\nimWidth=64\nimHeight=48\n" in info
+    write_mot(seen_set(), tmp_path, kind="gt")
+    lines = (tmp_path / "001-009" / "gt" / "gt.txt").read_text().splitlines()
+    assert lines == ["3,-1,5.0,5.0,9.0,9.0,1,1,1"]
+
+
+def test_a_name_that_is_no_folder(tmp_path: Path) -> None:
+    seen = seen_set()
+    slash = pl.lit("a/b").alias("procedure_id")
+    data = DataSet.of(
+        seen.detections.clear(),
+        seen.procedures.head(1).with_columns(slash),
+        seen.polyps.clear(),
+    )
+    with pytest.raises(PolyplinkError, match="'a/b' cannot be the name of a folder"):
+        write_mot(data, tmp_path)

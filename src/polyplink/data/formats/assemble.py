@@ -1,4 +1,4 @@
-"""From boxes that any format gave to the three tables."""
+"""From the boxes of a format's files to the three tables: names, sizes, images, side tables."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,15 +10,16 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.data.boxes import check_boxes, fit_boxes
 from polyplink.data.faults import Faults, leave_out
 from polyplink.data.files.folders import present
-from polyplink.data.formats.polyp_rows import IDENTITIES, name_polyps, part_polyps, polyp_rows
-from polyplink.data.formats.procedure_rows import (
-    Size,
-    complete_procedures,
-    procedure_rows,
-)
-from polyplink.data.formats.side_tables import SideTables, read_side_tables
+from polyplink.data.formats.text import read_side_tables
 from polyplink.data.imported import Imported
-from polyplink.data.tables import DataSet
+from polyplink.data.tables import POLYPS, PROCEDURES, DataSet
+from polyplink.data.vocabulary import normalise_location
+
+Size = tuple[int, int]  # width, height in pixels
+
+IDENTITIES = ("track", "none")  # what the number of a track means
+_KEYS = ["procedure_id", "polyp_id"]
+_FACTS = [name for name in POLYPS if name not in _KEYS]
 
 
 @dataclass(frozen=True)
@@ -37,19 +38,17 @@ class Found:
         default_factory=lambda: pl.DataFrame(schema={"procedure_id": pl.String})
     )
     polyps: pl.DataFrame = field(
-        default_factory=lambda: pl.DataFrame(
-            schema={"procedure_id": pl.String, "polyp_id": pl.String}
-        )
+        default_factory=lambda: pl.DataFrame(schema=dict.fromkeys(_KEYS, pl.String))
     )
     splits: Mapping[str, list[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Options:
-    """What a caller says to every general format.
+    """The caller's options that all general formats take.
 
     Attributes:
-        images: Name each box's image, where it is there.
+        images: Keep the image of each box, where the file exists.
         dataset: Name of the data set where its files have none; None: the source's own name.
         size: Width and height of every frame, pixels; None: as the source says.
         identity: "track": a track is a polyp; "none": identities are not known.
@@ -70,6 +69,11 @@ class Options:
         )
 
 
+def source_folder(source: Path) -> Path:
+    """The folder that a source's image paths and side tables are relative to."""
+    return source if source.is_dir() else source.parent
+
+
 def assemble(found: Found, folder: Path, name: str, options: Options, faults: Faults) -> Imported:
     """Check boxes, complete procedures and polyps, and join the tables.
 
@@ -78,96 +82,171 @@ def assemble(found: Found, folder: Path, name: str, options: Options, faults: Fa
         folder: Folder that image paths are relative to, and of the side tables.
         name: The source's name, for the data set where nobody names it.
         options: The caller's.
-        faults: What is known by now to be odd.
+        faults: What is known so far.
 
     Raises:
         PolyplinkError: If no box can be used, or a procedure's frames have no size; if strict,
             at the first fault.
     """
-    side = read_side_tables(folder, faults)
+    side_procedures, side_polyps = read_side_tables(folder, faults)
     boxes = found.boxes.with_columns(pl.col("frame") - options.first_frame)
-    _tell_of_a_first_frame(boxes, options, faults)
-    boxes = check_boxes(boxes, faults)
-    _require_a_box(found.boxes, boxes, faults)
-    boxes = _name_polyps(boxes, side, options, faults)
-    defaults = {"dataset": options.dataset or name, "source": str(folder.resolve())}
-    rows = procedure_rows(_sized(found.procedures, options), side.procedures, boxes, defaults)
-    if options.size is not None:
-        width, height = options.size
-        rows = rows.with_columns(
-            width=pl.lit(width, dtype=pl.Int32), height=pl.lit(height, dtype=pl.Int32)
+    if options.first_frame == 0 and boxes["frame"].min() == 1:
+        kind = "lowest frame number is 1, read as the second frame (--first-frame 1 if it is not)"
+        faults.warn(kind, boxes.filter(pl.col("frame") == 1)["at"][0])
+    checked = check_boxes(boxes, faults)
+    if boxes.height and checked.is_empty():
+        left_out = next(line for line in faults.lines() if "left out" in line)
+        raise PolyplinkError(
+            f"none of {boxes.height} boxes can be used: {left_out}", "mend them at the source"
         )
-    procedures = complete_procedures(rows, boxes, faults)
+    facts = [side_polyps.drop("track")]
+    if options.identity == "none":
+        boxes = checked.drop("track").with_columns(polyp_id=pl.lit(None, dtype=pl.String))
+    else:
+        boxes = _name_polyps(checked, side_polyps, faults)
+        facts.append(found.polyps)
+    defaults = {"dataset": options.dataset or name, "source": str(folder.resolve())}
+    procedures = _procedures([side_procedures, found.procedures], boxes, defaults, options, faults)
     boxes = fit_boxes(boxes, procedures, faults)
     boxes = _with_images(boxes, procedures, options.images, faults)
-    told = found.polyps if options.identity != "none" else found.polyps.clear()
-    facts = pl.concat([side.polyps.drop("track"), told], how="diagonal_relaxed")
-    boxes, facts = part_polyps(boxes, facts, faults)
-    polyps = polyp_rows(boxes, facts, faults)
-    _tell_of_split_procedures(found.splits, faults)
+    boxes, polyps = _polyps(boxes, pl.concat(facts, how="diagonal_relaxed"), faults)
+    ids = [i for part in found.splits.values() for i in part]
+    for twice in sorted({i for i in ids if ids.count(i) > 1}):
+        faults.warn("procedure in more than one part", twice)
     return Imported(DataSet.of(boxes, procedures, polyps, found.splits), faults.lines())
 
 
-def _sized(procedures: pl.DataFrame, options: Options) -> pl.DataFrame:
-    return procedures if options.size is None else procedures.drop("width", "height", strict=False)
-
-
-def _name_polyps(
-    boxes: pl.DataFrame, side: SideTables, options: Options, faults: Faults
+def _procedures(
+    told: list[pl.DataFrame],
+    boxes: pl.DataFrame,
+    defaults: Mapping[str, object],
+    options: Options,
+    faults: Faults,
 ) -> pl.DataFrame:
-    if options.identity == "none":
-        return boxes.drop("track").with_columns(polyp_id=pl.lit(None, dtype=pl.String))
-    return name_polyps(boxes, side.polyps, faults)
+    """One row for every procedure; the first table of `told` that has a value counts.
+
+    Without a number of frames a procedure ends at its last box; without a patient it is one.
+    """
+    ids = pl.concat(table.select("procedure_id") for table in (*told, boxes)).drop_nulls()
+    rows = ids.unique(maintain_order=True)
+    for i, table in enumerate(told):
+        once = table.unique("procedure_id", keep="first")
+        once = once.rename({c: f"{c} {i}" for c in once.columns if c != "procedure_id"})
+        rows = rows.join(once, on="procedure_id", how="left", maintain_order="left")
+    last = boxes.group_by("procedure_id").agg(last=pl.col("frame").max() + 1)
+    rows = rows.join(last, on="procedure_id", how="left", maintain_order="left")
+    rows = rows.select(
+        pl.coalesce(
+            *(
+                pl.col(c).cast(column.dtype, strict=False)
+                for c in (name, *(f"{name} {i}" for i in range(len(told))))
+                if c in rows.columns
+            ),
+            pl.lit(defaults.get(name), dtype=column.dtype),
+        ).alias(name)
+        for name, column in {**PROCEDURES, "last": PROCEDURES["n_frames"]}.items()
+    )
+    if options.size is not None:
+        width, height = (pl.lit(side, dtype=pl.Int32) for side in options.size)
+        rows = rows.with_columns(width=width, height=height)
+    bare = rows.filter(pl.min_horizontal(pl.col("width", "height").fill_null(0)) <= 0)
+    if bare.height:
+        raise PolyplinkError(
+            f"procedure {bare['procedure_id'][0]}: width and height of its frames are not known",
+            "say the size of the frames with --size WxH, or write them into procedures.csv beside "
+            "the source",
+        )
+    no_length = rows.filter(pl.col("n_frames").is_null())
+    empty = no_length.filter(pl.col("last").is_null())
+    if empty.height:
+        raise PolyplinkError(
+            f"procedure {empty['procedure_id'][0]} has no box and no number of frames",
+            "write its n_frames into procedures.csv beside the source",
+        )
+    kind = "procedure without a number of frames, taken as its last box's frame + 1"
+    faults.warn_rows(kind, no_length, "procedure_id")
+    kind = "procedure of an unknown patient, taken as a patient of its own"
+    faults.warn_rows(kind, rows.filter(pl.col("patient").is_null()), "procedure_id")
+    return rows.with_columns(
+        n_frames=pl.coalesce("n_frames", "last"), patient=pl.coalesce("patient", "procedure_id")
+    ).drop("last")
+
+
+def _name_polyps(boxes: pl.DataFrame, side: pl.DataFrame, faults: Faults) -> pl.DataFrame:
+    """Turn numbers of tracks into polyp ids.
+
+    A box that has a polyp_id keeps it. One that has only a track gets the polyp that `polyps.csv`
+    names for it, else `<procedure>_<track>` with a warning, since a track need not be a polyp.
+    """
+    keys = ["procedure_id", "track"]
+    known = side.drop_nulls("track").select(*keys, known="polyp_id")
+    known = known.unique(keys, keep="first", maintain_order=True)
+    boxes = boxes.join(known, on=keys, how="left", maintain_order="left")
+    made = pl.concat_str("procedure_id", "track", separator="_")
+    unnamed = pl.col("polyp_id").is_null() & pl.col("known").is_null()
+    names = boxes.filter(unnamed).select(name=made).drop_nulls().unique(maintain_order=True)
+    faults.warn_rows("track taken as a polyp of its own", names, "name")
+    return boxes.with_columns(polyp_id=pl.coalesce("polyp_id", "known", made)).drop(
+        "track", "known"
+    )
+
+
+def _polyps(
+    boxes: pl.DataFrame, facts: pl.DataFrame, faults: Faults
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The boxes and a row of `POLYPS` for every polyp: those of `facts`, then others in boxes.
+
+    A polyp id that occurs in several procedures becomes `<procedure>_<id>` in each. Of several
+    rows for a polyp the first value that is not null counts; locations are normalised.
+    """
+    pairs = pl.concat([boxes.select(_KEYS), facts.select(_KEYS)]).drop_nulls().unique()
+    shared = pairs.filter(pl.col("polyp_id").is_duplicated()).select("polyp_id").unique()
+    shared = shared.sort("polyp_id")
+    faults.warn_rows(
+        "polyp id in several procedures, changed to <procedure>_<id>", shared, "polyp_id"
+    )
+    name = (
+        pl.when(pl.col("polyp_id").is_in(shared["polyp_id"].implode()))
+        .then(pl.concat_str("procedure_id", "polyp_id", separator="_"))
+        .otherwise("polyp_id")
+        .alias("polyp_id")
+    )
+    boxes, facts = boxes.with_columns(name), facts.with_columns(name)
+    named = boxes.select(_KEYS).drop_nulls().unique(maintain_order=True)
+    rows = pl.concat([facts, named], how="diagonal_relaxed")
+    grouped = rows.group_by(_KEYS, maintain_order=True)
+    values = pl.col(_FACTS).drop_nulls()
+    differ = grouped.agg(values.n_unique()).filter(pl.any_horizontal(pl.col(_FACTS) > 1))
+    kind = "polyp with several values for one fact, the first used"
+    faults.warn_rows(kind, differ, "polyp_id")
+    polyps = grouped.agg(values.first()).select(list(POLYPS))
+    location = normalise_location(polyps["location"].cast(pl.String))
+    return boxes, polyps.with_columns(location)
 
 
 def _with_images(
     boxes: pl.DataFrame, procedures: pl.DataFrame, wanted: bool, faults: Faults
 ) -> pl.DataFrame:
-    """Images that are there; a procedure without any has none, one that lacks some loses boxes."""
+    """Keep images that exist: a procedure without any has none, one that lacks some loses boxes."""
     if not wanted:
         return boxes.with_columns(image=pl.lit(None, dtype=pl.String))
     source = procedures.select("procedure_id", "source")
     boxes = boxes.join(source, on="procedure_id", how="left", maintain_order="left")
-    boxes = boxes.with_columns(there=present(boxes["image"], boxes["source"]))
-    some = pl.col("there").fill_null(False).any().over("procedure_id")
+    boxes = boxes.with_columns(exists=present(boxes["image"], boxes["source"]))
+    some = pl.col("exists").fill_null(False).any().over("procedure_id")
     bare = boxes.filter(~some & pl.col("image").is_not_null())
-    if bare.height:
-        faults.warn(
-            "procedure of which no image is there",
-            bare["image"][0],
-            bare["procedure_id"].n_unique(),
-        )
+    faults.warn_rows(
+        "procedure none of whose images exists",
+        bare.unique("procedure_id", keep="first", maintain_order=True),
+        "image",
+    )
     boxes = boxes.with_columns(image=pl.when(some).then("image"))
-    missing = pl.col("image").is_not_null() & ~pl.col("there")
-    at = pl.when(missing).then("image").otherwise("at").alias("at")
+    missing = pl.col("image").is_not_null() & ~pl.col("exists")
     boxes = leave_out(
-        boxes.with_columns(at),
+        boxes.with_columns(at=pl.when(missing).then("image").otherwise("at")),
         missing,
         "frame with a box without an image",
         "put the image there, or import without images",
         faults,
     )
-    return boxes.drop("there", "source")
-
-
-def _require_a_box(before: pl.DataFrame, after: pl.DataFrame, faults: Faults) -> None:
-    if before.height and after.is_empty():
-        left_out = next(line for line in faults.lines() if "left out" in line)
-        raise PolyplinkError(
-            f"none of {before.height} boxes can be used: {left_out}", "mend them at the source"
-        )
-
-
-def _tell_of_a_first_frame(boxes: pl.DataFrame, options: Options, faults: Faults) -> None:
-    if options.first_frame == 0 and boxes["frame"].min() == 1:
-        faults.warn(
-            "source whose lowest frame number is 1, taken as the second frame "
-            "(say so if its numbers begin there)",
-            boxes.filter(pl.col("frame") == 1)["at"][0],
-        )
-
-
-def _tell_of_split_procedures(splits: Mapping[str, list[str]], faults: Faults) -> None:
-    ids = [i for part in splits.values() for i in part]
-    for twice in sorted({i for i in ids if ids.count(i) > 1}):
-        faults.warn("procedure in more than one part", twice)
+    return boxes.drop("exists", "source")

@@ -1,22 +1,81 @@
-"""Read COCO annotations: images, videos, and the extras of the papers."""
+"""COCO annotations of instances, with videos and the extra keys of the papers.
 
+Sources: cocodataset.org (format), its extensions for videos (`videos`, `video_id`, `frame_index`
+or `frame_id`), and the extra keys of NTSSL (arXiv 2605.12320; github lparolari/ntssl, README):
+`sequence_id` (the video), `frame_id` (place in it) and `dataset_id` of images, `identity_id`,
+`histology`, `size` (mm), `morphology`, `location` of annotations.
+"""
+
+import json
+import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
+from polyplink.core.artefacts import write_text
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.boxes import box_table
 from polyplink.data.faults import Faults, leave_out
-from polyplink.data.files.folders import read_each
-from polyplink.data.formats.assemble import Found, Options, assemble
-from polyplink.data.formats.coco_files import coco_files
-from polyplink.data.formats.coco_read import CocoRead, read_coco
-from polyplink.data.formats.procedure_rows import Size
+from polyplink.data.files.folders import files_in, read_each
+from polyplink.data.formats.assemble import Found, Options, Size, assemble
+from polyplink.data.formats.json_columns import Records, load_json
+from polyplink.data.formats.text import PARTS, name_frames
 from polyplink.data.imported import Imported
+from polyplink.data.tables import PROCEDURES, DataSet
 
-_FACTS = ("size_mm", "histology", "histology_class", "location", "morphology")
+_PREFIX = "instances"
+_CATEGORY = 1  # the one that is written
+_NAMES = ("identity_id", "polyp_id")  # of a polyp, unique in the data set
+_TRACKS = ("track_id", "instance_id")  # a number may be unique in its video only
+_FRAMES = ("frame_index", "frame_id", "frame_number")
+_SIZES = ("size", "size_mm")
+# `dataset3_004-005_1` is of the video `dataset3_004-005`; other identities are videos themselves.
+_IDENTITY = r"^(.*\d+-\d+)_\d+$"
+# Column of ours -> key of the papers.
+_FACTS = {
+    "histology": "histology",
+    "size_mm": "size",
+    "morphology": "morphology",
+    "location": "location",
+}
+
+
+@dataclass(frozen=True)
+class _File:
+    """One annotation file.
+
+    Attributes:
+        path: The file.
+        root: Folder of the data set, which holds `images`.
+        part: Part that the file's name gives ("train"); None: none.
+    """
+
+    path: Path
+    root: Path
+    part: str | None
+
+
+@dataclass(frozen=True)
+class _Read:
+    """What one file holds.
+
+    Attributes:
+        images: at, id, procedure_id, frame, image, width, height, dataset, part.
+        boxes: at, image_id, x, y, w, h, score, polyp_id, track, and facts of the polyp.
+        videos: procedure_id and columns of `PROCEDURES`.
+        categories: Names of the categories that have boxes.
+        faults: What was left out.
+    """
+
+    images: pl.DataFrame
+    boxes: pl.DataFrame
+    videos: pl.DataFrame
+    categories: list[str]
+    faults: Faults
 
 
 def import_coco(
@@ -36,25 +95,25 @@ def import_coco(
     """Read COCO annotations of instances.
 
     The procedure of an image is its video's name, else its `sequence_id`, else its boxes'
-    `identity_id` (without the last `_k` where `<digits>-<digits>` stands before it), else what its
-    file name tells (see `frame_names`); the frame is `frame_index` or `frame_id`, else
+    `identity_id` (without the last `_k` if `<digits>-<digits>` precedes it), else what its
+    file name gives (see `name_frames`); the frame is `frame_index` or `frame_id`, else
     the number in the file name. The polyp is `identity_id` or `polyp_id`, else `track_id` or
-    `instance_id`, of which a number is `<procedure>_<number>`. Splits are from
+    `instance_id`, of which a number becomes `<procedure>_<number>`. Splits are from
     `instances_<part>.json`.
 
     Args:
         source: A file, or a folder with `annotations/instances_<part>.json` and `images`.
-        images: Name each box's image, where it is there.
+        images: Keep the image of each box, where the file exists.
         strict: Raise at the first thing that cannot be used, instead of leaving it out.
         progress: Called after every file with how many are read and how many there are.
         workers: Processes that read files.
         dataset: Name of the data set, where images have no `dataset_id`; None: the source's name.
-        datasets: `dataset_id` to the data set it stands for; its number means nothing by itself.
+        datasets: `dataset_id` to the name of its data set.
         size: Width and height of every frame, where the file has none.
         identity: "track", or "none": identities are not used.
         first_frame: The number the file gives to a video's first frame.
         boxes: A detector's results (a list of image_id, category_id, bbox, score) for the images
-            of one file, which take the place of its own boxes.
+            of one file, used instead of its own boxes.
 
     Returns:
         The data set and its warnings.
@@ -62,136 +121,352 @@ def import_coco(
     Raises:
         PolyplinkError: If a file is missing, truncated or no COCO; if strict, at the first fault.
     """
-    # Numbers are brought to 0 here: images tell of frames as boxes do.
+    # Frames are shifted to 0 here and not in `assemble`, because images have frame numbers too.
     options = Options(images, dataset, size, identity)
-    files = coco_files(source)
+    files = _find_files(source)
     PolyplinkError.unless(
         boxes is None or len(files) == 1,
         f"{source} has {len(files)} annotation files, results are of the images of one",
         "name the file",
     )
-    reader = partial(read_coco, strict=strict, results=boxes)
+    reader = partial(_read, strict=strict, results=boxes)
     read = read_each(reader, files, workers=workers, progress=progress)
     faults = Faults(strict)
     for each in read:
         faults.add(each.faults)
-    _tell_of_categories(read, faults)
-    frames = _frames(read, first_frame, faults)
-    placed = _placed(read, frames)
-    found = Found(
-        box_table(placed),
-        _procedures(read, frames, datasets or {}, faults),
-        _polyps(placed),
-        _splits(frames),
-    )
-    return assemble(found, files[0].root, source.stem, options, faults)
-
-
-def _tell_of_categories(read: Sequence[CocoRead], faults: Faults) -> None:
     names = sorted({name for each in read for name in each.categories})
     if len(names) > 1:
         faults.warn("category of boxes, all taken as polyps", ", ".join(names), len(names))
-
-
-def _frames(read: Sequence[CocoRead], first_frame: int, faults: Faults) -> pl.DataFrame:
-    """The images of all files, a frame once."""
-    frames = pl.concat(
-        each.images.with_columns(
-            pl.col("frame") - first_frame,
-            file=pl.lit(i, dtype=pl.Int32),
-            part=pl.lit(each.part, dtype=pl.String),
-        )
-        for i, each in enumerate(read)
-    )
-    placed = pl.col("procedure_id").is_not_null() & pl.col("frame").is_not_null()
-    return leave_out(
-        frames,
-        placed & ~pl.struct("procedure_id", "frame").is_first_distinct(),
+    of_file = [pl.lit(i, dtype=pl.Int32).alias("file") for i in range(len(read))]
+    frames = pl.concat(r.images.with_columns(f) for r, f in zip(read, of_file, strict=True))
+    frames = leave_out(
+        frames.with_columns(pl.col("frame") - first_frame),
+        pl.col("procedure_id").is_not_null()
+        & pl.col("frame").is_not_null()
+        & ~pl.struct("procedure_id", "frame").is_first_distinct(),
         "further image of the same frame",
         "keep one image (and one file) for each frame",
         faults,
     )
-
-
-def _placed(read: Sequence[CocoRead], frames: pl.DataFrame) -> pl.DataFrame:
-    """The boxes of all files with the procedure, frame and image of their image."""
-    boxes = pl.concat(
-        each.boxes.with_columns(file=pl.lit(i, dtype=pl.Int32)) for i, each in enumerate(read)
+    placed = pl.concat(r.boxes.with_columns(f) for r, f in zip(read, of_file, strict=True)).join(
+        frames.select("file", "procedure_id", "frame", "image", image_id="id"),
+        on=["file", "image_id"],
+        how="inner",
+        maintain_order="left",
     )
-    places = frames.select("file", "procedure_id", "frame", "image", image_id="id")
-    return boxes.join(places, on=["file", "image_id"], how="inner", maintain_order="left")
+    facts = ["procedure_id", "polyp_id", "histology_class", *_FACTS]
+    polyps = placed.select(facts).drop_nulls(["procedure_id", "polyp_id"])
+    parts = frames.drop_nulls(["part", "procedure_id"]).group_by("part", maintain_order=True)
+    found = Found(
+        box_table(placed),
+        _procedures(pl.concat(each.videos for each in read), frames, datasets or {}, faults),
+        polyps.unique(maintain_order=True),
+        dict(parts.agg(pl.col("procedure_id").unique(maintain_order=True)).iter_rows()),
+    )
+    return assemble(found, files[0].root, source.stem, options, faults)
+
+
+def _find_files(source: Path) -> list[_File]:
+    """The annotation files of a data set.
+
+    Of several files in a folder those called `instances_<part>.json` (or `instances.json`) count,
+    and where there are none, all.
+    """
+
+    def part(path: Path) -> str | None:
+        name = path.stem.removeprefix(f"{_PREFIX}_")
+        return name if name != path.stem or name in PARTS else None
+
+    if source.is_file():
+        parent = source.parent
+        root = parent.parent if parent.name == "annotations" else parent
+        return [_File(source, root, part(source))]
+    if not source.is_dir():
+        raise PolyplinkError(f"no file or folder {source}", "check the path")
+    folder = source / "annotations" if (source / "annotations").is_dir() else source
+    paths = [path for path in files_in(folder, ".json") if path.name != "run.json"]
+    paths = [p for p in paths if re.match(rf"{_PREFIX}(_|$)", p.stem)] or paths
+    if not paths:
+        raise PolyplinkError(f"{folder} has no annotation file (*.json)", "check the path")
+    return [_File(path, source, part(path)) for path in paths]
+
+
+def _read(file: _File, strict: bool, results: Path | None) -> _Read:
+    """Read one annotation file, or its images and the boxes of a detector's results."""
+    content = load_json(file.path)
+    name = file.path.name
+    if not isinstance(content, dict) or not {"images", "annotations"} <= set(content):
+        raise PolyplinkError(
+            f"{file.path} has no lists `images` and `annotations`",
+            "give COCO annotations of instances (results have no images: give them with --boxes)",
+        )
+    faults = Faults(strict)
+    videos = _videos(Records(content.get("videos"), f"{name}: videos"))
+    boxes_name = name if results is None else results.name
+    annotations = content["annotations"] if results is None else load_json(results)
+    boxes = _boxes(Records(annotations, f"{boxes_name}: annotations"), boxes_name)
+    images = _images(Records(content["images"], f"{name}: images"), videos, file, faults)
+    listed = Records(content.get("categories"), f"{name}: categories")
+    categories = dict(zip(listed.texts("id"), listed.texts("name"), strict=True))
+    boxes = leave_out(
+        boxes,
+        ~pl.col("category").is_in([i for i in categories if i is not None]).fill_null(False)
+        & pl.lit(bool(categories)),
+        "box of a category that is not listed",
+        "add the category to `categories`",
+        faults,
+    )
+    boxes = leave_out(
+        boxes,
+        pl.col("crowd") == 1,
+        "box of a crowd (iscrowd), not of one polyp",
+        "write a box for each polyp",
+        faults,
+    )
+    used = boxes["category"].drop_nulls().unique().sort()
+    boxes = leave_out(
+        boxes.drop("category", "crowd"),
+        ~pl.col("image_id").is_in(images["id"].implode()).fill_null(False),
+        "box of an image that is not listed",
+        "add the image to `images`",
+        faults,
+    )
+    images = _procedure_by_identity(images, boxes, faults)
+    names = [categories.get(i) or i for i in used]
+    return _Read(images, boxes, videos.drop("id"), names, faults)
+
+
+def _videos(rows: Records) -> pl.DataFrame:
+    """Videos under their name, or their id where they have none."""
+    columns = {
+        name: rows.numbers(name) if column.dtype.is_numeric() else rows.texts(name)
+        for name, column in PROCEDURES.items()
+    }
+    columns |= {"id": rows.texts("id"), "name": rows.texts("name"), "len": rows.numbers("length")}
+    videos = pl.DataFrame(columns).with_columns(
+        procedure_id=pl.coalesce("name", "id"), n_frames=pl.coalesce("n_frames", "len")
+    )
+    return videos.drop("name", "len").unique("id", keep="first", maintain_order=True)
+
+
+def _images(rows: Records, videos: pl.DataFrame, file: _File, faults: Faults) -> pl.DataFrame:
+    table = pl.DataFrame(
+        {
+            "id": rows.texts("id"),
+            "file_name": rows.texts("file_name"),
+            "video": rows.texts("video_id"),
+            "sequence": rows.texts("sequence_id"),
+            "number": rows.numbers(*_FRAMES),
+            "width": rows.numbers("width"),
+            "height": rows.numbers("height"),
+            "dataset": rows.texts("dataset_id"),
+        }
+    )
+    table = table.with_columns(at=pl.format("{}, image {}", pl.lit(file.path.name), "id"))
+    kind, mend = "image without an id", "give every image an id"
+    table = leave_out(table, pl.col("id").is_null(), kind, mend, faults)
+    kind, mend = "further image of the same id", "give every image its own id"
+    table = leave_out(table, ~pl.col("id").is_first_distinct(), kind, mend, faults)
+    names = table["file_name"]
+    by_name = name_frames(names).select(by_name="procedure_id", number_by_name="frame")
+    of_video = videos.select(video="id", by_video="procedure_id")
+    table = table.hstack(by_name).join(of_video, on="video", how="left", maintain_order="left")
+    prefix = _image_prefix(file, names.drop_nulls())
+    return table.select(
+        "at",
+        "id",
+        "by_name",
+        "width",
+        "height",
+        "dataset",
+        part=pl.lit(file.part, dtype=pl.String),
+        procedure_id=pl.coalesce("by_video", "sequence"),
+        frame=pl.coalesce(pl.col("number"), pl.col("number_by_name").cast(pl.Float64)),
+        image=pl.lit(prefix) + pl.col("file_name"),
+    )
+
+
+def _image_prefix(file: _File, names: pl.Series) -> str:
+    """The folder, relative to the data set's, where the first of the images is found."""
+    parts = [f"images/{file.part}/", f"{file.part}/"] if file.part else []
+    for prefix in ("images/", "", *parts) if names.len() else ():
+        if (file.root / prefix / names[0]).is_file():
+            return prefix
+    return "images/" if names.len() and (file.root / "images").is_dir() else ""
+
+
+def _boxes(rows: Records, name: str) -> pl.DataFrame:
+    # Where a file has one word only, it is the data set's class.
+    classes = "histology_class" if "histology_class" in rows.keys else "histology"
+    track = pl.col("track")
+    is_number = track.str.contains(r"^-?\d+$")
+    entry = pl.format("{}, entry {}", pl.lit(name), pl.int_range(1, pl.len() + 1))
+    table = rows.boxes("bbox").with_columns(
+        id=rows.texts("id"),
+        image_id=rows.texts("image_id"),
+        category=rows.texts("category_id"),
+        crowd=rows.numbers("iscrowd"),
+        score=rows.numbers("score"),
+        polyp_id=rows.texts(*_NAMES),
+        track=rows.texts(*_TRACKS),
+        size_mm=rows.numbers(*_SIZES),
+        histology_class=rows.texts(classes),
+        **{key: rows.texts(key) for key in ("morphology", "location", "histology")},
+    )
+    return table.with_columns(
+        at=pl.coalesce(pl.format("{}, annotation {}", pl.lit(name), "id"), entry),
+        polyp_id=pl.coalesce("polyp_id", pl.when(~is_number).then(track)),
+        track=pl.when(is_number & ~track.str.starts_with("-")).then(track),
+    ).drop("id")
+
+
+def _procedure_by_identity(
+    images: pl.DataFrame, boxes: pl.DataFrame, faults: Faults
+) -> pl.DataFrame:
+    """Fill the procedure of images without video: from their boxes' identity, else their name."""
+    identities = boxes.filter(pl.col("polyp_id").is_not_null())
+    if images["procedure_id"].null_count() and identities.height:
+        of_identity = pl.coalesce(pl.col("polyp_id").str.extract(_IDENTITY), "polyp_id")
+        videos = identities.unique("image_id", keep="first", maintain_order=True)
+        videos = videos.select(id="image_id", of_identity=of_identity)
+        images = images.join(videos, on="id", how="left", maintain_order="left")
+        nameless = (
+            pl.col("procedure_id").is_null()
+            & pl.col("of_identity").is_null()
+            & ~pl.col("id").is_in(boxes["image_id"].implode())
+        )
+        kind = "image without box and sequence_id, not counted"
+        faults.warn_rows(kind, images.filter(nameless))
+        images = images.filter(~nameless)
+        procedure = pl.coalesce("procedure_id", "of_identity")
+        images = images.with_columns(procedure_id=procedure).drop("of_identity")
+    return images.with_columns(procedure_id=pl.coalesce("procedure_id", "by_name")).drop("by_name")
 
 
 def _procedures(
-    read: Sequence[CocoRead], frames: pl.DataFrame, datasets: Mapping[str, str], faults: Faults
+    videos: pl.DataFrame, frames: pl.DataFrame, datasets: Mapping[str, str], faults: Faults
 ) -> pl.DataFrame:
-    """What videos, and then images, tell of procedures."""
-    videos = pl.concat(each.videos for each in read).unique(
-        "procedure_id", keep="first", maintain_order=True
-    )
-    joined = videos.join(
-        _told_by_images(frames, faults),
-        on="procedure_id",
-        how="full",
-        coalesce=True,
-        maintain_order="left",
-    )
-    joined = joined.with_columns(
-        pl.coalesce(pl.col(name), pl.col(f"{name}_right")).alias(name)
-        for name in ("width", "height", "dataset")
-    )
-    bare = joined.filter(pl.col("n_frames").is_null())
-    if bare.height:
-        faults.warn(
-            "procedure without a number of frames, taken as its last image's frame + 1",
-            bare["procedure_id"][0],
-            bare.height,
-        )
-    empty = joined.filter(pl.col("n_frames").is_null() & pl.col("last").is_null())
-    if empty.height:
-        faults.warn("video without an image, not counted", empty["procedure_id"][0], empty.height)
-    n_frames = pl.coalesce(pl.col("n_frames"), pl.col("last") + 1)
-    return (
-        joined.with_columns(n_frames, pl.col("dataset").replace(dict(datasets)))
-        .drop_nulls("n_frames")
-        .select(videos.columns)
-    )
-
-
-def _told_by_images(frames: pl.DataFrame, faults: Faults) -> pl.DataFrame:
-    """Size, data set and last frame of each procedure that has an image."""
+    """What videos, and then images, say of procedures."""
     sized = pl.col("width").is_not_null() & pl.col("height").is_not_null()
     seen = frames.drop_nulls(["procedure_id", "frame"])
-    told = seen.group_by("procedure_id", maintain_order=True).agg(
+    by_images = seen.group_by("procedure_id", maintain_order=True).agg(
         pl.col("width", "height").filter(sized).first(),
         pl.col("dataset").drop_nulls().first(),
         sizes=pl.struct("width", "height").filter(sized).n_unique(),
         datasets=pl.col("dataset").n_unique(),
         last=pl.col("frame").max(),
     )
-    odd = told.filter(pl.col("sizes") > 1)
-    if odd.height:
-        faults.warn(
-            "procedure with frames of several sizes, the first taken",
-            odd["procedure_id"][0],
-            odd.height,
-        )
-    mixed = told.filter(pl.col("datasets") > 1)
+    kind = "procedure with frames of several sizes, the first taken"
+    faults.warn_rows(kind, by_images.filter(pl.col("sizes") > 1), "procedure_id")
+    mixed = by_images.filter(pl.col("datasets") > 1)
     if mixed.height:
         raise PolyplinkError(
             f"procedure {mixed['procedure_id'][0]} is of two data sets (dataset_id)",
             "give procedures of different data sets different names",
         )
-    return told.drop("sizes", "datasets")
+    once = videos.unique("procedure_id", keep="first", maintain_order=True)
+    joined = once.join(
+        by_images, on="procedure_id", how="full", coalesce=True, maintain_order="left"
+    )
+    bare = joined.filter(pl.col("n_frames").is_null())
+    kind = "procedure without a number of frames, taken as its last image's frame + 1"
+    faults.warn_rows(kind, bare, "procedure_id")
+    kind = "video without an image, not counted"
+    faults.warn_rows(kind, bare.filter(pl.col("last").is_null()), "procedure_id")
+    dataset = pl.coalesce("dataset", "dataset_right").replace(dict(datasets))
+    joined = joined.with_columns(
+        width=pl.coalesce("width", "width_right"),
+        height=pl.coalesce("height", "height_right"),
+        dataset=dataset,
+        n_frames=pl.coalesce(pl.col("n_frames"), pl.col("last") + 1),
+    )
+    return joined.drop_nulls("n_frames").select(videos.columns)
 
 
-def _polyps(boxes: pl.DataFrame) -> pl.DataFrame:
-    """What boxes tell of the polyp that they name."""
-    facts = ["procedure_id", "polyp_id", *_FACTS]
-    return boxes.select(facts).drop_nulls(["procedure_id", "polyp_id"]).unique(maintain_order=True)
+def write_coco(data: DataSet, root: Path) -> None:
+    """Write `annotations/instances_<part>.json`, one for each part; `import_coco` reads them.
+
+    Procedures in no part go into `instances.json`. Images are listed for frames with a box;
+    the file name is the box's image, or `<procedure>_<frame>.jpg` where it has none. Facts of a
+    polyp stand in each of its boxes. Not carried: polyps without a box, parts without a procedure
+    and folders of images.
+
+    Args:
+        data: The data set.
+        root: Folder to write into; created if absent.
+
+    Raises:
+        PolyplinkError: If a procedure is in two parts.
+    """
+    parts: dict[str | None, Sequence[str]] = {part: ids for part, ids in data.splits.items() if ids}
+    placed: set[str] = set()
+    for ids in parts.values():
+        for name in ids:
+            if name in placed:
+                raise PolyplinkError(
+                    f"procedure {name!r} is in two parts", "write a data set whose parts are apart"
+                )
+            placed.add(name)
+    rest = [i for i in data.procedures["procedure_id"] if i not in placed]
+    if rest or not parts:
+        parts[None] = rest
+    for part, ids in parts.items():
+        stem = _PREFIX if part is None else f"{_PREFIX}_{part}"
+        text = json.dumps(_content(data, ids), separators=(",", ":"), ensure_ascii=False)
+        write_text(root / "annotations" / f"{stem}.json", text)
 
 
-def _splits(frames: pl.DataFrame) -> dict[str, list[str]]:
-    parts = frames.drop_nulls(["part", "procedure_id"]).select("part", "procedure_id")
-    grouped = parts.unique(maintain_order=True).group_by("part", maintain_order=True)
-    return dict(grouped.agg("procedure_id").iter_rows())
+def _content(data: DataSet, ids: Sequence[str]) -> dict[str, Any]:
+    of_part = pl.col("procedure_id").is_in(list(ids))
+    # Float32 to the shortest Float64 that gives the same back, so that JSON is short.
+    plain = pl.col(pl.Float32).cast(pl.String).cast(pl.Float64)
+    videos = data.procedures.filter(of_part).with_columns(plain).with_row_index("id", 1)
+    boxes = data.detections.filter(of_part).with_columns(plain)
+    of_video = videos.select("procedure_id", "width", "height", video_id="id")
+    key = ["procedure_id", "frame"]
+    images = boxes.unique(key, keep="first", maintain_order=True).with_row_index("id", 1)
+    images = images.join(of_video, on="procedure_id", how="left", maintain_order="left").select(
+        "id",
+        "width",
+        "height",
+        "video_id",
+        file_name=pl.coalesce("image", pl.format("{}_{}.jpg", *key)),
+        frame_id="frame",
+        sequence_id="procedure_id",
+    )
+    of_image = images.select("frame_id", "sequence_id", image_id="id")
+    polyps = data.polyps.with_columns(plain).drop("procedure_id").rename(_FACTS)
+    boxes = (
+        boxes.join(
+            of_image,
+            left_on=["frame", "procedure_id"],
+            right_on=["frame_id", "sequence_id"],
+            how="left",
+            maintain_order="left",
+        )
+        .join(polyps, on="polyp_id", how="left", maintain_order="left")
+        .select(
+            "image_id",
+            category_id=_CATEGORY,
+            bbox=pl.concat_list("x", "y", "w", "h"),
+            area=pl.col("w") * pl.col("h"),
+            iscrowd=0,
+            score="score",
+            identity_id="polyp_id",
+            histology_class="histology_class",
+            **{key: pl.col(key) for key in _FACTS.values()},
+        )
+        .with_row_index("id", 1)
+    )
+    annotations = []
+    for row in boxes.iter_rows(named=True):
+        # A null class stays in the file: without the key `histology` would be read as the class.
+        keep = "histology_class" if row["identity_id"] is not None else None
+        annotations.append({k: v for k, v in row.items() if v is not None or k == keep})
+    named = videos.rename({"procedure_id": "name"}).with_columns(length="n_frames").drop("source")
+    return {
+        "videos": named.to_dicts(),
+        "images": images.to_dicts(),
+        "categories": [{"id": _CATEGORY, "name": "polyp"}],
+        "annotations": annotations,
+    }

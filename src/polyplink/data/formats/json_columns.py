@@ -1,4 +1,8 @@
-"""JSON records to columns, without an object for each row."""
+"""Large lists of JSON records as columns, tolerant of values of mixed types.
+
+Values keep their type until a column is asked for, so that a malformed value is null in its row
+instead of an error for the file (a typed decoder such as that of msgspec would refuse the file).
+"""
 
 import gc
 import json
@@ -16,7 +20,7 @@ def load_json(path: Path) -> Any:
     """Read a large JSON file.
 
     Args:
-        path: The file; a byte order mark is understood.
+        path: The file; a byte order mark is skipped.
 
     Raises:
         PolyplinkError: If it is missing, unreadable, truncated, not UTF-8 or not JSON.
@@ -70,26 +74,33 @@ class Records:
         ]
 
     def texts(self, *keys: str) -> pl.Series:
-        """`texts` of `values`."""
-        return texts(self.values(*keys))
+        """Names and ids as text: 7, 7.0 and "7" are equal; null for other types."""
+        column = self.values(*keys)
+        first = next((value for value in column if value is not None), None)
+        if first is None:
+            return pl.repeat(None, len(column), dtype=pl.String, eager=True)
+        if isinstance(first, str | int) and not isinstance(first, bool):
+            kind = pl.String() if isinstance(first, str) else pl.Int64()
+            try:  # a column of one type, as most are
+                return pl.Series(column, dtype=kind, strict=True).cast(pl.String)
+            except (TypeError, OverflowError, pl.exceptions.PolarsError):
+                pass
+        return pl.Series([_text(value) for value in column], dtype=pl.String)
 
     def numbers(self, *keys: str) -> pl.Series:
-        """`numbers` of `values`."""
-        return numbers(self.values(*keys))
+        """Numbers as Float64, numbers written as text included; null for anything else."""
+        return _numbers(self.values(*keys))
 
-
-def texts(column: Sequence[Any]) -> pl.Series:
-    """Names and ids as texts: 7, 7.0 and "7" are one; null for anything but texts and numbers."""
-    first = next((value for value in column if value is not None), None)
-    if first is None:
-        return pl.repeat(None, len(column), dtype=pl.String, eager=True)
-    if isinstance(first, str | int) and not isinstance(first, bool):
-        kind = pl.String() if isinstance(first, str) else pl.Int64()
-        try:  # a column of one kind, as most are
-            return pl.Series(column, dtype=kind, strict=True).cast(pl.String)
-        except (TypeError, OverflowError, pl.exceptions.PolarsError):
-            pass
-    return pl.Series([_text(value) for value in column], dtype=pl.String)
+    def boxes(self, key: str) -> pl.DataFrame:
+        """N rows of x, y, w, h (Float64); null where the value is not a list of four numbers."""
+        column = self.values(key)
+        try:
+            table = np.array(column, dtype=np.float64).reshape(len(column), 4)  # n x 4
+        except (TypeError, ValueError, OverflowError):
+            rows = [v if isinstance(v, list) and len(v) == 4 else [None] * 4 for v in column]
+            sides = {side: _numbers([r[i] for r in rows]) for i, side in enumerate("xywh")}
+            return pl.DataFrame(sides)
+        return pl.DataFrame({side: table[:, i] for i, side in enumerate("xywh")})
 
 
 def _text(value: Any) -> str | None:
@@ -100,8 +111,7 @@ def _text(value: Any) -> str | None:
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def numbers(column: Sequence[Any]) -> pl.Series:
-    """Numbers as Float64, texts that hold one included; null for anything else."""
+def _numbers(column: Sequence[Any]) -> pl.Series:
     try:
         return pl.Series(column, dtype=pl.Float64, strict=True)
     except (TypeError, pl.exceptions.PolarsError):
@@ -113,13 +123,3 @@ def _number(value: Any) -> float | None:
         return float(value)
     except (TypeError, ValueError, OverflowError):
         return None
-
-
-def boxes(column: Sequence[Any]) -> pl.DataFrame:
-    """The column `bbox`: n rows of x, y, w, h (Float64); null where it is not four numbers."""
-    try:
-        table = np.array(column, dtype=np.float64).reshape(len(column), 4)  # n x 4
-    except (TypeError, ValueError, OverflowError):
-        rows = [v if isinstance(v, list) and len(v) == 4 else [None] * 4 for v in column]
-        return pl.DataFrame({side: numbers([r[i] for r in rows]) for i, side in enumerate("xywh")})
-    return pl.DataFrame({side: table[:, i] for i, side in enumerate("xywh")})

@@ -1,8 +1,8 @@
-"""Read MOTChallenge text: ground truth, detections and trackers' results.
+"""MOTChallenge text: ground truth, detections and trackers' results.
 
 Source: motchallenge.net. A line is `frame, id, left, top, width, height, confidence, class,
 visibility` (ground truth) or ends in three coordinates that are not used; frames count from 1.
-Left and top are taken as they are.
+Left and top are used as they are.
 """
 
 from collections.abc import Callable
@@ -14,19 +14,62 @@ from pathlib import Path
 
 import polars as pl
 
+from polyplink.core.artefacts import write_text
 from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.data.boxes import box_table
 from polyplink.data.faults import Faults, leave_out
-from polyplink.data.files.folders import IMAGE_ENDINGS, numbered, read_each, video_beside
-from polyplink.data.formats.assemble import Found, Options, assemble
-from polyplink.data.formats.mot_files import Sequence, mot_sequences
-from polyplink.data.formats.procedure_rows import Size, source_folder
-from polyplink.data.formats.text_table import number
+from polyplink.data.files.folders import (
+    IMAGE_ENDINGS,
+    files_in,
+    numbered,
+    read_each,
+    video_beside,
+)
+from polyplink.data.formats.assemble import Found, Options, Size, assemble, source_folder
+from polyplink.data.formats.text import (
+    PARTS,
+    no_number,
+    number,
+    number_polyps,
+    write_side_tables,
+)
 from polyplink.data.imported import Imported
+from polyplink.data.tables import PROCEDURES, DataSet
 
+FIRST = 1  # frames count from 1
+KINDS = ("gt", "det")
 _COLUMNS = ("frame", "id", "x", "y", "w", "h", "confidence", "class", "visibility", "more")
 _NEEDED = 6
-FIRST = 1  # frames count from 1
+_MEND = "write it as MOTChallenge does"
+
+
+@dataclass(frozen=True)
+class _Sequence:
+    """One sequence: its name, which becomes the procedure's, and where its files are.
+
+    Attributes:
+        name: Its name.
+        path: The file with its boxes.
+        folder: The sequence's folder; for a file of results, the one of its name beside it,
+            which may not exist.
+        truth: Whether the boxes are ground truth.
+        part: `train` or `test`, from the folder around it; None: none.
+    """
+
+    name: str
+    path: Path
+    folder: Path
+    truth: bool
+    part: str | None
+
+
+@dataclass(frozen=True)
+class _Read:
+    """One sequence as read: boxes with their class, a row of procedures, and faults."""
+
+    boxes: pl.DataFrame
+    procedure: pl.DataFrame
+    faults: Faults
 
 
 def import_mot(
@@ -46,13 +89,13 @@ def import_mot(
     Args:
         source: A folder of `<sequence>/gt/gt.txt`, `<sequence>/det/det.txt` or `<sequence>.txt`
             (below `train` or `test`, which become splits, or not), one sequence, or one file.
-        images: Name each box's image (`<sequence>/<imDir>/<number>.jpg`, or the frame of a video
-            `<sequence>.mp4` beside it), where it is there.
+        images: Keep the image of each box (`<sequence>/<imDir>/<number>.jpg`, or the frame of a
+            video `<sequence>.mp4` beside it), where the file exists.
         strict: Raise at the first line that cannot be used, instead of leaving it out.
         progress: Called after every sequence with how many are read and how many there are.
         workers: Processes that read sequences.
-        kind: "gt", "det", or None: ground truth where it is there. Of ground truth, lines of
-            confidence 0 are marked as ignored and left out, and there are no scores; of
+        kind: "gt", "det", or None: ground truth if there is any. In ground truth, lines of
+            confidence 0 are marked as ignored and left out, and there are no scores; in
             detections the confidence is the score (-1: none).
         dataset: Name of the data set; None: the source's name.
         size: Width and height of every frame, where there is no seqinfo.ini.
@@ -66,15 +109,21 @@ def import_mot(
         PolyplinkError: If there is no sequence, or no size of its frames; if strict, at the first
             fault.
     """
+    PolyplinkError.unless(
+        kind is None or kind in KINDS, f"no kind {kind!r}", f"choose one of: {', '.join(KINDS)}"
+    )
     options = Options(images, dataset, size, identity, FIRST)
     faults = Faults(strict)
-    sequences = mot_sequences(source, kind, faults)
+    sequences = _find_sequences(source, kind, faults)
     read = partial(_read, root=source_folder(source), strict=strict)
     parts = read_each(read, sequences, workers=workers, progress=progress)
     for part in parts:
         faults.add(part.faults)
     boxes = pl.concat([part.boxes for part in parts])
-    _tell_of_classes(boxes, faults)
+    classes = boxes["class"].filter(boxes["class"] >= 0).unique().sort()
+    if classes.len() > 1:
+        names = ", ".join(f"{value:g}" for value in classes)
+        faults.warn("class of boxes, all taken as polyps", names, classes.len())
     splits: dict[str, list[str]] = {}
     for sequence in sequences:
         if sequence.part is not None:
@@ -83,73 +132,88 @@ def import_mot(
     return assemble(found, source_folder(source), source.stem, options, faults)
 
 
-@dataclass(frozen=True)
-class _Read:
-    """One sequence: boxes with their class, its row of procedures, and its faults."""
+def _find_sequences(source: Path, kind: str | None, faults: Faults) -> list[_Sequence]:
+    """The sequences of a source, each name once; see `import_mot`."""
+    if source.is_file():
+        return [_sequence(source, kind)]
+    if not source.is_dir():
+        raise PolyplinkError(f"no file or folder {source}", "check the path")
+    folders = [source]
+    for folder in sorted(p for p in source.iterdir() if p.is_dir() and p.name[0] != "."):
+        if folder.name in PARTS:
+            folders += sorted(p for p in folder.iterdir() if p.is_dir())
+        folders.append(folder)
+    found = []
+    for folder in folders:
+        files = [folder / each / f"{each}.txt" for each in KINDS]
+        there = [path for path in files if path.is_file()]
+        wanted = [path for path in there if kind is None or path.stem == kind]
+        if kind is None and len(there) > 1:
+            faults.warn("sequence with detections beside ground truth, not read", folder.name)
+        found += [_sequence(path, kind) for path in wanted[:1]]
+    found = found or [_sequence(path, kind) for path in files_in(source, ".txt")]
+    if not found:
+        raise PolyplinkError(
+            f"{source} has no <sequence>/gt/gt.txt, <sequence>/det/det.txt or <sequence>.txt",
+            "check the path",
+        )
+    paths: dict[str, Path] = {}
+    for sequence in found:
+        if sequence.name in paths:
+            raise PolyplinkError(
+                f"{sequence.path} and {paths[sequence.name]} are of one sequence name",
+                "give every sequence its own name",
+            )
+        paths[sequence.name] = sequence.path
+    return found
 
-    boxes: pl.DataFrame
-    procedure: pl.DataFrame
-    faults: Faults
+
+def _sequence(path: Path, kind: str | None) -> _Sequence:
+    if path.stem in KINDS and path.parent.name == path.stem:
+        folder = path.parent.parent
+        part = folder.parent.name if folder.parent.name in PARTS else None
+        return _Sequence(folder.resolve().name, path, folder, path.stem == "gt", part)
+    return _Sequence(path.stem, path, path.parent / path.stem, kind == "gt", None)
 
 
-def _read(sequence: Sequence, root: Path, strict: bool) -> _Read:
+def _read(sequence: _Sequence, root: Path, strict: bool) -> _Read:
     faults = Faults(strict)
     info = _seqinfo(sequence.folder / "seqinfo.ini")
     boxes = _boxes(sequence, faults)
-    boxes = boxes.with_columns(
-        procedure_id=pl.lit(sequence.name), image=_images(boxes["frame"], sequence, info, root)
-    )
-    procedure = pl.DataFrame(
-        {
-            "procedure_id": sequence.name,
-            "n_frames": _whole(info, "seqlength"),
-            "fps": _real(info, "framerate"),
-            "width": _whole(info, "imwidth"),
-            "height": _whole(info, "imheight"),
-        },
-        schema={
-            "procedure_id": pl.String,
-            "n_frames": pl.Int32,
-            "fps": pl.Float32,
-            "width": pl.Int32,
-            "height": pl.Int32,
-        },
-    )
+    images = _images(boxes["frame"], sequence, info.get("imdir", "img1"), root)
+    boxes = boxes.with_columns(procedure_id=pl.lit(sequence.name), image=images)
+    row: dict[str, object] = {"procedure_id": sequence.name, "fps": _above_0(info, "framerate")}
+    for column, key in (("n_frames", "seqlength"), ("width", "imwidth"), ("height", "imheight")):
+        value = _above_0(info, key)
+        row[column] = None if value is None else round(value)
+    procedure = pl.DataFrame([row], schema={name: PROCEDURES[name].dtype for name in row})
     return _Read(boxes, procedure, faults)
 
 
-def _boxes(sequence: Sequence, faults: Faults) -> pl.DataFrame:
-    table = _lines(sequence.path)
+def _boxes(sequence: _Sequence, faults: Faults) -> pl.DataFrame:
     at = pl.format("{}, line {}", pl.lit(f"{sequence.name}/{sequence.path.name}"), "line")
-    table = table.with_columns(at=at)
+    table = _lines(sequence.path).with_columns(at=at)
     for column in ("id", "confidence"):
         table = leave_out(
             table,
-            pl.col(column).str.strip_chars().str.len_bytes().gt(0) & number(column).is_null(),
+            no_number(column),
             f"line with text instead of a number ({column})",
             "write a number (-1: not known)",
             faults,
         )
     table = table.with_columns(number(column) for column in _COLUMNS)
+    score: pl.Expr = pl.when(pl.col("confidence") != -1).then("confidence")
     if sequence.truth:
-        marked = pl.col("confidence") == 0
-        ignored = table.filter(marked)
-        if ignored.height:
-            faults.warn("line marked as ignored (confidence 0)", ignored["at"][0], ignored.height)
-        table = table.filter(~marked.fill_null(False))
-    confidence = None if sequence.truth else pl.when(pl.col("confidence") != -1).then("confidence")
-    return table.select(
-        "at",
-        *_COLUMNS[:1],
-        *_COLUMNS[2:6],
-        "class",
-        score=pl.lit(None, dtype=pl.Float64) if confidence is None else confidence,
-        track=pl.when(pl.col("id") >= 0).then(pl.col("id").cast(pl.Int64).cast(pl.String)),
-    )
+        ignored = (pl.col("confidence") == 0).fill_null(False)
+        faults.warn_rows("line marked as ignored (confidence 0)", table.filter(ignored))
+        table = table.filter(~ignored)
+        score = pl.lit(None, dtype=pl.Float64)
+    track = pl.when(pl.col("id") >= 0).then(pl.col("id").cast(pl.Int64).cast(pl.String))
+    return table.select("at", "frame", "x", "y", "w", "h", "class", score=score, track=track)
 
 
 def _lines(path: Path) -> pl.DataFrame:
-    """The lines of a file as ten columns of text; what a line lacks is null."""
+    """The lines of a file as ten columns of text, null where a line has fewer values."""
     data = path.read_bytes().removeprefix(b"\xef\xbb\xbf")
     if not data.strip():
         return pl.DataFrame(schema={"line": pl.UInt32, **dict.fromkeys(_COLUMNS, pl.String)})
@@ -162,14 +226,11 @@ def _lines(path: Path) -> pl.DataFrame:
             truncate_ragged_lines=True,
         )
     except pl.exceptions.PolarsError as error:
-        raise PolyplinkError(
-            f"{path} is no table of numbers ({first_line(error)})", "write it as MOTChallenge does"
-        ) from None
+        what = f"{path} is no table of numbers ({first_line(error)})"
+        raise PolyplinkError(what, _MEND) from None
     if table["x"].is_null().all():
-        raise PolyplinkError(
-            f"{path} has no lines of {_NEEDED} values with commas", "write it as MOTChallenge does"
-        )
-    # Counted after blank lines are gone: near enough to find the line.
+        raise PolyplinkError(f"{path} has no lines of {_NEEDED} values with commas", _MEND)
+    # Counted after blank lines are removed: near enough to find the line.
     return table.with_row_index("line", 1)
 
 
@@ -180,13 +241,11 @@ def _seqinfo(path: Path) -> dict[str, str]:
     try:
         parser.read_string(path.read_text(encoding="utf-8-sig"))
     except (IniError, UnicodeDecodeError) as error:
-        raise PolyplinkError(
-            f"{path} cannot be read ({first_line(error)})", "write it as MOTChallenge does"
-        ) from None
+        raise PolyplinkError(f"{path} cannot be read ({first_line(error)})", _MEND) from None
     return dict(parser["Sequence"]) if parser.has_section("Sequence") else {}
 
 
-def _real(info: dict[str, str], key: str) -> float | None:
+def _above_0(info: dict[str, str], key: str) -> float | None:
     if key not in info:
         return None
     try:
@@ -199,35 +258,65 @@ def _real(info: dict[str, str], key: str) -> float | None:
     return value
 
 
-def _whole(info: dict[str, str], key: str) -> int | None:
-    value = _real(info, key)
-    return None if value is None else round(value)
-
-
-def _images(frames: pl.Series, sequence: Sequence, info: dict[str, str], root: Path) -> pl.Series:
+def _images(frames: pl.Series, sequence: _Sequence, folder_name: str, root: Path) -> pl.Series:
     """The image of every box by its frame's number; null where there are no images."""
-    nothing = pl.repeat(None, frames.len(), dtype=pl.String, eager=True)
-    folder = sequence.folder / info.get("imdir", "img1")
+    folder = sequence.folder / folder_name
     files = numbered(folder, IMAGE_ENDINGS)
+    wanted = frames.cast(pl.Int64, strict=False)
     if files:
         prefix = f"{folder.relative_to(root)}/"
-        have = pl.DataFrame({"frame": list(files), "name": list(files.values())})
-        wanted = frames.to_frame("frame").with_columns(pl.col("frame").cast(pl.Int64, strict=False))
-        names = wanted.join(have, on="frame", how="left", maintain_order="left")["name"]
-        lacking = f"{prefix}(frame without an image)"
-        return (prefix + names).fill_null(lacking)
+        names = wanted.replace_strict(files, default=None, return_dtype=pl.String)
+        return (prefix + names).fill_null(f"{prefix}(frame without an image)")
     for place in (sequence.folder, sequence.folder.parent):
         video = video_beside(place, sequence.name)
         if video is not None:
-            path = (place / video).relative_to(root)
-            return pl.select(
-                pl.format("{}#{}", pl.lit(str(path)), frames.cast(pl.Int64, strict=False) - FIRST)
-            ).to_series()
-    return nothing
+            path = str((place / video).relative_to(root))
+            return pl.select(pl.format("{}#{}", pl.lit(path), wanted - FIRST)).to_series()
+    return pl.repeat(None, frames.len(), dtype=pl.String, eager=True)
 
 
-def _tell_of_classes(boxes: pl.DataFrame, faults: Faults) -> None:
-    classes = boxes["class"].drop_nulls().filter(boxes["class"].drop_nulls() >= 0).unique().sort()
-    if classes.len() > 1:
-        names = ", ".join(f"{value:g}" for value in classes)
-        faults.warn("class of boxes, all taken as polyps", names, classes.len())
+def write_mot(data: DataSet, root: Path, *, kind: str = "det") -> None:
+    """Write `<procedure>/det/det.txt` (or `gt/gt.txt`) and `seqinfo.ini`; `import_mot` reads them.
+
+    A polyp is its number in its procedure (see `number_polyps`), -1 where unknown; its name and
+    facts, and those of the procedure, go into `polyps.csv` and `procedures.csv` beside the
+    sequences. Not carried: images and splits; by "gt", scores.
+
+    Args:
+        data: The data set.
+        root: Folder to write into; created if absent.
+        kind: "det": with scores (-1: none), "gt": as ground truth (confidence 1).
+
+    Raises:
+        PolyplinkError: If a procedure's name has a slash.
+    """
+    tracks = number_polyps(data)
+    boxes = data.detections.join(
+        tracks, on=["procedure_id", "polyp_id"], how="left", maintain_order="left"
+    )
+    truth = kind == "gt"
+    lines = boxes.select(
+        "procedure_id",
+        pl.col("frame") + FIRST,
+        pl.col("track").fill_null(-1),
+        *("x", "y", "w", "h"),
+        (pl.lit(1) if truth else pl.col("score").fill_null(-1)).alias("confidence"),
+        *(pl.lit(1 if truth else -1).alias(name) for name in ("class", "visibility")),
+    ).partition_by("procedure_id", as_dict=True, include_key=False)
+    for row in data.procedures.iter_rows(named=True):
+        name = row["procedure_id"]
+        PolyplinkError.unless(
+            "/" not in name,
+            f"procedure {name!r} cannot be the name of a folder",
+            "give it a name without a slash",
+        )
+        table = lines.get((name,))
+        text = "" if table is None else table.write_csv(include_header=False)
+        write_text(root / name / kind / f"{kind}.txt", text)
+        rate = "" if row["fps"] is None else f"frameRate={row['fps']}\n"
+        info = (
+            f"[Sequence]\nname={name}\nimDir=img1\n{rate}seqLength={row['n_frames']}\n"
+            f"imWidth={row['width']}\nimHeight={row['height']}\nimExt=.jpg\n"
+        )
+        write_text(root / name / "seqinfo.ini", info)
+    write_side_tables(data, root, tracks)

@@ -1,29 +1,71 @@
-"""Read YOLO text labels, annotated or written by a detector or tracker.
+"""YOLO text labels, annotated or written by a detector or tracker.
 
 Source: docs.ultralytics.com (detection data sets; `save_txt`, `save_conf` and tracking). A line is
-`class cx cy w h [score] [track]`; cx, cy, w, h are shares of the image's width and height.
+`class cx cy w h [score] [track]`; cx, cy, w, h are fractions of the image's width and height.
 """
 
+import os
+import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import polars as pl
+from PIL import Image, UnidentifiedImageError
 
+from polyplink.core.artefacts import whole_folder, write_text
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.boxes import box_table
 from polyplink.data.faults import Faults, leave_out
-from polyplink.data.files.folders import read_each, video_beside
-from polyplink.data.formats.assemble import Found, Options, assemble
-from polyplink.data.formats.frame_names import name_frames
-from polyplink.data.formats.procedure_rows import Size
-from polyplink.data.formats.side_tables import read_side_tables
-from polyplink.data.formats.yolo_files import LabelFile, label_files, yaml_size
-from polyplink.data.formats.yolo_read import YoloRead, read_labels
+from polyplink.data.files.folders import IMAGE_ENDINGS, read_each, refuse, video_beside
+from polyplink.data.formats.assemble import Found, Options, Size, assemble
+from polyplink.data.formats.text import (
+    PARTS,
+    name_frames,
+    number_polyps,
+    read_side_tables,
+    write_side_tables,
+)
 from polyplink.data.imported import Imported
+from polyplink.data.tables import DataSet
 
-CHUNK = 2000  # files that a worker reads at a time
 SIXTH = ("score", "track")
+_CHUNK = 2000  # files that a worker reads at a time
+_NOT_LABELS = {"classes.txt", "train.txt", "val.txt", "test.txt", "README.txt"}
+_SIDE = re.compile(r"^(width|height)\s*:\s*(.*?)\s*(?:#.*)?$")
+_VALUES = ("class", "cx", "cy", "w", "h", "sixth", "seventh")
+
+
+@dataclass(frozen=True)
+class _LabelFile:
+    """One file of labels.
+
+    Attributes:
+        path: The file.
+        name: What its procedure and frame are read from: below `labels`, part first.
+        image: The frame's image, relative to the source; None where there is none.
+    """
+
+    path: str
+    name: str
+    image: str | None
+
+
+@dataclass(frozen=True)
+class _Read:
+    """What some files hold.
+
+    Attributes:
+        boxes: at, file (its number), class, cx, cy, w, h (fractions of the image's size), sixth,
+            seventh; null where a line has fewer values.
+        sizes: file, width, height: of the images that were opened.
+        faults: What was left out.
+    """
+
+    boxes: pl.DataFrame
+    sizes: pl.DataFrame
+    faults: Faults
 
 
 def import_yolo(
@@ -39,15 +81,16 @@ def import_yolo(
     first_frame: int = 0,
     sixth: str | None = None,
 ) -> Imported:
-    """Read YOLO labels; procedure and frame are told by a file's name.
+    """Read YOLO labels; procedure and frame come from a file's name.
 
-    Names are `<procedure>_<frame>.txt` or `<procedure>/<frame>.txt`, below a part or not
-    (`polyplink.data.formats.frame_names`). The size of a frame is that of `size`, else of
+    Names are `<procedure>_<frame>.txt` or `<procedure>/<frame>.txt`, below a part or not (see
+    `polyplink.data.formats.text.name_frames`). The size of a frame is that of `size`, else of
     `procedures.csv`, else of the keys width and height in `data.yaml`, else of the frame's image.
 
     Args:
         source: A folder with `labels/` and, where there are any, `images/` (or `<part>/labels/`).
-        images: Name each box's image, or the frame of a video `<procedure>.mp4` in the folder.
+        images: Keep the image of each box, or the frame of a video `<procedure>.mp4` in the
+            folder.
         strict: Raise at the first line that cannot be used, instead of leaving it out.
         progress: Called with how many thousands of files are read and how many there are.
         workers: Processes that read.
@@ -56,45 +99,164 @@ def import_yolo(
         identity: "track": a track is a polyp, `<procedure>_<track>`; "none": it is not.
         first_frame: The number of a video's first frame; a tracker that names its files
             `<video>_<frame>` counts from 1.
-        sixth: What the sixth of six values is, "score" or "track"; None: a score where lines of
-            seven values are, or where it is no whole number; a track where it is beyond 1.
+        sixth: What the sixth of six values is, "score" or "track"; None: a score where there are
+            lines of seven values, or where it is no whole number; a track where it is above 1.
 
     Returns:
         The data set and its warnings.
 
     Raises:
-        PolyplinkError: If there are no labels, the size of a frame is not known, or nothing says
-            what the sixth value is; if strict, at the first fault.
+        PolyplinkError: If there are no labels, the size of a frame is not known, or it is
+            ambiguous what the sixth value is; if strict, at the first fault.
     """
     PolyplinkError.unless(
         sixth is None or sixth in SIXTH, f"no sixth {sixth!r}", f"choose one of: {', '.join(SIXTH)}"
     )
     options = Options(images, dataset, size, identity, first_frame)
     faults = Faults(strict)
-    files = label_files(source)
-    side = read_side_tables(source, Faults()).procedures
-    known = size or yaml_size(source)
+    files = _label_files(source)
+    side, _ = read_side_tables(source, Faults())
+    known = size or _yaml_size(source)
     read = partial(
-        read_labels, root=source, open_images=known is None and side.is_empty(), strict=strict
+        _read_labels, root=source, open_images=known is None and side.is_empty(), strict=strict
     )
-    jobs = [(i, files[i : i + CHUNK]) for i in range(0, len(files), CHUNK)]
-    parts = read_each(read, jobs, workers=workers, progress=progress)
+    chunks = [(i, files[i : i + _CHUNK]) for i in range(0, len(files), _CHUNK)]
+    parts = read_each(read, chunks, workers=workers, progress=progress)
     for part in parts:
         faults.add(part.faults)
     frames = _frames(files, source, first_frame, faults)
+    sizes = pl.concat([part.sizes for part in parts])
     boxes = pl.concat([part.boxes for part in parts]).join(
         frames, on="file", how="inner", maintain_order="left"
     )
-    procedures = _procedures(parts, frames, known, faults)
-    boxes = _in_pixels(boxes, parts, pl.concat([side, procedures], how="diagonal_relaxed"), known)
-    _tell_of_classes(boxes, faults)
+    procedures = _procedures(sizes, frames, known, faults)
+    sized = pl.concat([side, procedures], how="diagonal_relaxed")
+    boxes = _in_pixels(boxes, sizes, sized, known)
+    classes = boxes["class"].unique().sort()
+    if classes.len() > 1:
+        names = ", ".join(f"{value:g}" for value in classes)
+        faults.warn("class of boxes, all taken as polyps", names, classes.len())
     boxes = _score_and_track(boxes, sixth)
-    found = Found(box_table(boxes), procedures, splits=_splits(frames))
+    grouped = frames.drop_nulls("part").group_by("part", maintain_order=True)
+    splits = dict(grouped.agg(pl.col("procedure_id").unique(maintain_order=True)).iter_rows())
+    found = Found(box_table(boxes), procedures, splits=splits)
     return assemble(found, source, source.stem, options, faults)
 
 
+def _label_files(source: Path) -> list[_LabelFile]:
+    """The label files of a source and their images, with one listing for each folder."""
+    if not source.is_dir():
+        raise PolyplinkError(f"no folder {source}", "check the path")
+    homes = [(source / part / "labels", source / part / "images", part) for part in ("", *PARTS)]
+    homes = [home for home in homes if home[0].is_dir()]
+    if not homes:  # the source is the folder of labels itself
+        beside = source.parent / "images" if source.name == "labels" else source
+        homes = [(source, beside, "")]
+    files = []
+    for labels, images, part in homes:
+        for folder, below, names in os.walk(labels, onerror=refuse):
+            below.sort()
+            inside = Path(folder).relative_to(labels)
+            image_folder = images / inside
+            there = os.listdir(image_folder) if image_folder.is_dir() else []  # noqa: PTH208 - names alone
+            image_of = {
+                n.rpartition(".")[0]: n for n in sorted(there) if n.lower().endswith(IMAGE_ENDINGS)
+            }
+            home, prefix = os.path.relpath(image_folder, source), str(Path(part, inside))
+            prefix = "" if prefix == "." else f"{prefix}/"
+            for name in sorted(set(names) - _NOT_LABELS):
+                if name.lower().endswith(".txt") and name[0] != ".":
+                    image = image_of.get(name[:-4])
+                    image = None if image is None else os.path.normpath(f"{home}/{image}")
+                    files.append(_LabelFile(f"{folder}/{name}", prefix + name, image))
+    if not files:
+        raise PolyplinkError(f"{source} has no labels (labels/*.txt)", "check the path")
+    return files
+
+
+def _yaml_size(source: Path) -> Size | None:
+    """The keys `width` and `height` at the top level of `data.yaml`; None where one is missing."""
+    path = source / "data.yaml"
+    if not path.is_file():
+        return None
+    found: dict[str, int] = {}
+    for line in path.read_text(encoding="utf-8-sig").splitlines():
+        side = _SIDE.match(line)
+        if side is None:
+            continue
+        text = side.group(2)
+        if not text.isdecimal() or int(text) < 1:
+            raise PolyplinkError(
+                f"{path}: {side.group(1)} is {text!r}", "write a whole number of pixels"
+            )
+        found[side.group(1)] = int(text)
+    return (found["width"], found["height"]) if len(found) == 2 else None
+
+
+def _read_labels(
+    chunk: tuple[int, Sequence[_LabelFile]], root: Path, open_images: bool, strict: bool
+) -> _Read:
+    """Read label files: the number of the first, and the files."""
+    first, files = chunk
+    faults = Faults(strict)
+    rows: list[tuple[int, str, int, str]] = []
+    sizes: list[tuple[int, int, int]] = []
+    for i, file in enumerate(files, first):
+        try:
+            text = Path(file.path).read_bytes().decode("utf-8-sig")
+        except UnicodeDecodeError:
+            faults.fault("label file that is not UTF-8 text", file.name, "write it again")
+            continue
+        rows += [
+            (i, file.name, number, line)
+            for number, line in enumerate(text.splitlines(), 1)
+            if line and not line.isspace()
+        ]
+    for i, file in enumerate(files if open_images else (), first):
+        if file.image is not None:
+            try:
+                with Image.open(root / file.image) as image:
+                    sizes.append((i, *image.size))
+            except (OSError, UnidentifiedImageError, Image.DecompressionBombError):
+                mend = "replace it, or say the size"
+                faults.fault("image that cannot be opened", file.image, mend)
+    schema = {"file": pl.Int64, "name": pl.String, "line": pl.Int64, "text": pl.String}
+    lines = pl.DataFrame(rows, schema=schema, orient="row")
+    opened = dict.fromkeys(("file", "width", "height"), pl.Int64)
+    return _Read(_boxes(lines, faults), pl.DataFrame(sizes, schema=opened, orient="row"), faults)
+
+
+def _boxes(lines: pl.DataFrame, faults: Faults) -> pl.DataFrame:
+    lines = lines.with_columns(
+        at=pl.format("{}, line {}", "name", "line"),
+        values=pl.col("text").str.extract_all(r"\S+"),
+    )
+    count = pl.col("values").list.len()
+    lines = leave_out(
+        lines,
+        (count < 5) | (count > 7),
+        "line that is no box (class, 4 numbers, score, track)",
+        "write 5 to 7 values; outlines are not read",
+        faults,
+    )
+    values = [
+        pl.col("values").list.get(i, null_on_oob=True).cast(pl.Float64, strict=False).alias(name)
+        for i, name in enumerate(_VALUES)
+    ]
+    table = lines.select("at", "file", *values, given=count)
+    # A side that is no number is left to the check of all formats.
+    others = ((0, "class"), (5, "sixth"), (6, "seventh"))
+    return leave_out(
+        table,
+        pl.any_horizontal(pl.col(name).is_null() & (pl.col("given") > i) for i, name in others),
+        "line with text instead of a number",
+        "write numbers",
+        faults,
+    ).drop("given")
+
+
 def _frames(
-    files: Sequence[LabelFile], source: Path, first_frame: int, faults: Faults
+    files: Sequence[_LabelFile], source: Path, first_frame: int, faults: Faults
 ) -> pl.DataFrame:
     """File number, procedure, frame, part and image of every label file."""
     names = pl.Series("at", [file.name for file in files], dtype=pl.String)
@@ -117,48 +279,40 @@ def _frames(
     ).drop("at")
     if images.null_count() < images.len():
         return frames
-    ids = frames["procedure_id"].unique()
-    videos = {i: video_beside(source, i) for i in ids}
+    videos = {i: video_beside(source, i) for i in frames["procedure_id"].unique()}
     video = pl.col("procedure_id").replace_strict(videos, return_dtype=pl.String)
     return frames.with_columns(image=pl.format("{}#{}", video, pl.col("frame") - first_frame))
 
 
 def _procedures(
-    parts: Sequence[YoloRead], frames: pl.DataFrame, known: Size | None, faults: Faults
+    sizes: pl.DataFrame, frames: pl.DataFrame, known: Size | None, faults: Faults
 ) -> pl.DataFrame:
     """The size of every procedure's frames, where it is known."""
     ids = frames.select("procedure_id").unique(maintain_order=True)
     if known is not None:
         return ids.with_columns(width=pl.lit(known[0]), height=pl.lit(known[1]))
-    sizes = pl.concat([part.sizes for part in parts]).join(frames, on="file", maintain_order="left")
-    grouped = sizes.group_by("procedure_id", maintain_order=True).agg(
+    placed = sizes.join(frames, on="file", maintain_order="left")
+    grouped = placed.group_by("procedure_id", maintain_order=True).agg(
         pl.col("width", "height").first(), n=pl.struct("width", "height").n_unique()
     )
-    odd = grouped.filter(pl.col("n") > 1)
-    if odd.height:
-        faults.warn(
-            "procedure with frames of several sizes, the first taken",
-            odd["procedure_id"][0],
-            odd.height,
-        )
+    kind = "procedure with frames of several sizes, the first taken"
+    faults.warn_rows(kind, grouped.filter(pl.col("n") > 1), "procedure_id")
     return ids.join(grouped.drop("n"), on="procedure_id", how="left", maintain_order="left")
 
 
 def _in_pixels(
-    boxes: pl.DataFrame, parts: Sequence[YoloRead], procedures: pl.DataFrame, known: Size | None
+    boxes: pl.DataFrame, sizes: pl.DataFrame, procedures: pl.DataFrame, known: Size | None
 ) -> pl.DataFrame:
-    """Shares to pixels, by the size of the frame's own image where it was opened."""
-    sizes = pl.concat([part.sizes for part in parts]).rename({"width": "W", "height": "H"})
-    told = procedures.drop_nulls(["width", "height"]).unique("procedure_id", keep="first")
-    boxes = boxes.join(sizes, on="file", how="left", maintain_order="left").join(
-        told.select("procedure_id", "width", "height"),
-        on="procedure_id",
-        how="left",
-        maintain_order="left",
-    )
-    width = pl.coalesce("W", "width") if known is None else pl.lit(known[0])
-    height = pl.coalesce("H", "height") if known is None else pl.lit(known[1])
-    unknown = boxes.filter(width.is_null()) if known is None else boxes.clear()
+    """Fractions to pixels, by the size of the frame's own image where it was opened."""
+    own = sizes.rename({"width": "own_width", "height": "own_height"})
+    sized = procedures.drop_nulls(["width", "height"]).unique("procedure_id", keep="first")
+    sized = sized.select("procedure_id", of_width="width", of_height="height")
+    boxes = boxes.join(own, on="file", how="left", maintain_order="left")
+    boxes = boxes.join(sized, on="procedure_id", how="left", maintain_order="left")
+    width, height = (pl.lit(side) for side in known or (None, None))
+    width = pl.coalesce(width, "own_width", "of_width")
+    height = pl.coalesce(height, "own_height", "of_height")
+    unknown = boxes.filter(width.is_null())
     if unknown.height:
         raise PolyplinkError(
             f"{unknown['at'][0]}: the size of its frame is not known",
@@ -172,15 +326,8 @@ def _in_pixels(
     )
 
 
-def _tell_of_classes(boxes: pl.DataFrame, faults: Faults) -> None:
-    classes = boxes["class"].unique().sort()
-    if classes.len() > 1:
-        names = ", ".join(f"{value:g}" for value in classes)
-        faults.warn("class of boxes, all taken as polyps", names, classes.len())
-
-
 def _score_and_track(boxes: pl.DataFrame, sixth: str | None) -> pl.DataFrame:
-    """Say what the sixth value of six is, and name both; -1 stands for none."""
+    """Decide what the sixth value of six is, and add score and track; -1 means none."""
     value = boxes["sixth"].drop_nulls()
     if sixth is None and value.len() and boxes["seventh"].null_count() == boxes.height:
         whole = value == value.floor()
@@ -200,7 +347,59 @@ def _score_and_track(boxes: pl.DataFrame, sixth: str | None) -> pl.DataFrame:
     return boxes.with_columns(score=score, track=named)
 
 
-def _splits(frames: pl.DataFrame) -> dict[str, list[str]]:
-    parts = frames.drop_nulls("part").select("part", "procedure_id").unique(maintain_order=True)
-    grouped = parts.group_by("part", maintain_order=True).agg("procedure_id")
-    return dict(grouped.iter_rows())
+def write_yolo(data: DataSet, root: Path) -> None:
+    """Write `labels/<procedure>/<frame>.txt` and `data.yaml`; `import_yolo` reads them.
+
+    A line is `0 cx cy w h`, with score and track where any box has one (-1: none). A procedure in
+    the part train, val or test lies below it. Names and facts of polyps and procedures go into
+    `polyps.csv` and `procedures.csv`; `data.yaml` has width and height where all procedures have
+    the same. Boxes come back to a thousandth of a pixel. Not carried: images and other splits.
+
+    Args:
+        data: The data set.
+        root: Folder to write into; created if absent.
+
+    Raises:
+        PolyplinkError: If there are labels already, or a procedure is called as a part is.
+    """
+    tracks = number_polyps(data)
+    have = [part for part in PARTS if data.splits.get(part)]
+    part_of = {i: part for part in have for i in data.splits[part]}
+    with whole_folder(root / "labels") as labels:
+        homes: dict[str, str] = {}
+        for procedure_id, frame, text in _lines(data, tracks).iter_rows():
+            if procedure_id not in homes:
+                PolyplinkError.unless(
+                    procedure_id.split("/", maxsplit=1)[0] not in PARTS,
+                    f"procedure {procedure_id!r} is called as a part is",
+                    "give it another name",
+                )
+                home = labels / part_of.get(procedure_id, "") / procedure_id
+                home.mkdir(parents=True)
+                homes[procedure_id] = str(home)
+            with open(f"{homes[procedure_id]}/{frame:06d}.txt", "w", encoding="utf-8") as file:  # noqa: PTH123 - no path object for each frame
+                file.write(text)
+    sizes = data.procedures.select("width", "height").unique().rows()
+    size = "width: {}\nheight: {}\n".format(*sizes[0]) if len(sizes) == 1 else ""
+    parts = "".join(f"{part}: images/{part}\n" for part in have) or "train: images\nval: images\n"
+    write_text(root / "data.yaml", f"path: .\n{parts}nc: 1\nnames: [polyp]\n{size}")
+    write_side_tables(data, root, tracks)
+
+
+def _lines(data: DataSet, tracks: pl.DataFrame) -> pl.DataFrame:
+    """procedure_id, frame, and the text of its file."""
+    size = data.procedures.select("procedure_id", "width", "height")
+    boxes = data.detections.join(size, on="procedure_id", how="left", maintain_order="left").join(
+        tracks, on=["procedure_id", "polyp_id"], how="left", maintain_order="left"
+    )
+    x, y, w, h = (pl.col(side).cast(pl.Float64) for side in "xywh")
+    width, height = pl.col("width"), pl.col("height")
+    values = [(x + w / 2) / width, (y + h / 2) / height, w / width, h / height]
+    if boxes["score"].null_count() + boxes["track"].null_count() < 2 * boxes.height:
+        values += [pl.col("score").fill_null(-1), pl.col("track").fill_null(-1)]
+    line = pl.concat_str(pl.lit("0"), *(v.cast(pl.String) for v in values), separator=" ")
+    return (
+        boxes.select("procedure_id", "frame", line=line + "\n")
+        .group_by("procedure_id", "frame", maintain_order=True)
+        .agg(pl.col("line").str.join(""))
+    )

@@ -8,7 +8,7 @@ import polars as pl
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.faults import Faults, leave_out
 from polyplink.data.files.folders import LARGEST
-from polyplink.data.formats.text_table import number, read_text_table
+from polyplink.data.formats.text import number, read_text_table
 from polyplink.data.sets.polyp_size_labels import VIDEO
 
 _SIDES = ("x", "y", "w", "h")

@@ -16,7 +16,7 @@ import polars as pl
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.faults import Faults
-from polyplink.data.formats.text_table import read_text_table
+from polyplink.data.formats.text import read_text_table
 from polyplink.data.vocabulary import normalise_location
 
 COLUMNS = ("case", "patient", "shape", "size", "location", "pathology")

@@ -1,0 +1,103 @@
+"""Plain CSV with our own column names: `detections.csv` and its side tables.
+
+`detections.csv`: procedure_id, frame (from 0), x, y, w, h (pixels) and, where known, score,
+polyp_id, image (relative to the folder; a video's frame is `video.mp4#12`). Beside it, optionally,
+`procedures.csv` and `polyps.csv` (see `polyplink.data.formats.text`).
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import polars as pl
+
+from polyplink.core.artefacts import write_text
+from polyplink.core.errors import PolyplinkError
+from polyplink.data.boxes import box_table
+from polyplink.data.faults import Faults, leave_out
+from polyplink.data.formats.assemble import Found, Options, Size, assemble, source_folder
+from polyplink.data.formats.text import no_number, number, read_text_table, write_side_tables
+from polyplink.data.imported import Imported
+from polyplink.data.tables import DataSet
+
+_NAMES = ("detections.csv", "boxes.csv")
+_NEEDED = ("procedure_id", "frame", "x", "y", "w", "h")
+
+
+def import_csv(
+    source: Path,
+    *,
+    images: bool = True,
+    strict: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+    workers: int = 1,
+    dataset: str | None = None,
+    size: Size | None = None,
+    first_frame: int = 0,
+) -> Imported:
+    """Read `detections.csv` and its side tables.
+
+    Args:
+        source: The file, or a folder with `detections.csv` or `boxes.csv`.
+        images: Keep the image of each box, where the file exists.
+        strict: Raise at the first row that cannot be used, instead of leaving it out.
+        progress: Called once the file is read.
+        workers: Ignored: polars reads one file with its own threads.
+        dataset: Name of the data set, where `procedures.csv` has none; None: the source's name.
+        size: Width and height of every frame, where `procedures.csv` has none.
+        first_frame: The number the file gives to a video's first frame.
+
+    Returns:
+        The data set and its warnings. Without a number of frames a procedure ends at its last
+        box, with a warning.
+
+    Raises:
+        PolyplinkError: If there is no such file, a column is missing, or the size of a
+            procedure's frames is not known; if strict, at the first fault.
+    """
+    del workers
+    path = source
+    if source.is_dir():
+        there = [source / name for name in _NAMES if (source / name).is_file()]
+        if not there:
+            raise PolyplinkError(f"{source} has no {_NAMES[0]}", "check the path, or name the file")
+        path = there[0]
+    table = read_text_table(path)
+    missing = [name for name in _NEEDED if name not in table.columns]
+    if missing:
+        raise PolyplinkError(
+            f"{path} has no column {missing[0]!r}", f"write the columns {', '.join(_NEEDED)}"
+        )
+    faults = Faults(strict)
+    table = table.with_row_index("line", 2).with_columns(
+        pl.lit(None, dtype=pl.String).alias(name)
+        for name in {"score", "polyp_id", "image"} - set(table.columns)
+    )
+    table = leave_out(
+        table.with_columns(at=pl.format("{}, line {}", pl.lit(path.name), "line")),
+        no_number("score"),
+        "box with a score that is no number",
+        "write a number, or nothing",
+        faults,
+    )
+    boxes = table.with_columns(
+        *(number(column) for column in (*_NEEDED[1:], "score")),
+        pl.when(pl.col("procedure_id") != "").then("procedure_id"),
+    )
+    if progress is not None:
+        progress(1, 1)
+    options = Options(images=images, dataset=dataset, size=size, first_frame=first_frame)
+    return assemble(Found(box_table(boxes)), source_folder(source), source.stem, options, faults)
+
+
+def write_csv(data: DataSet, root: Path) -> None:
+    """Write the three tables with our column names; `import_csv` reads them.
+
+    Floats are written with as many digits as give the same float32 back; an empty text becomes
+    null. Not carried: splits.
+
+    Args:
+        data: The data set.
+        root: Folder to write into; created if absent. Files of the same names are replaced.
+    """
+    write_text(root / "detections.csv", data.detections.write_csv())
+    write_side_tables(data, root)

@@ -1,0 +1,123 @@
+"""CSV tables as text, frame numbers in file names, and the side tables."""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from polyplink.core.errors import PolyplinkError
+from polyplink.data import DataSet
+from polyplink.data.faults import Faults
+from polyplink.data.formats.text import (
+    name_frames,
+    no_number,
+    number,
+    number_polyps,
+    read_side_tables,
+    read_text_table,
+    write_side_tables,
+)
+from tests.data.box_sets import box_sets
+
+
+def test_texts_stay_texts(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    for text in ("id, x\n001,1.50\n", "id;x\n001;1.50\n", "id\tx\r\n001\t1.50\r\n"):
+        path.write_bytes(b"\xef\xbb\xbf" + text.encode())
+        table = read_text_table(path)
+        assert table.columns == ["id", "x"]
+        assert table.row(0) == ("001", "1.50")
+    path.write_text('id,x\n"two\nlines, and ""more""",é\n')
+    assert read_text_table(path).row(0) == ('two\nlines, and "more"', "é")
+
+
+def test_files_that_are_no_table(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    with pytest.raises(PolyplinkError, match=r"a\.csv is missing; check the path"):
+        read_text_table(path)
+    for content, message in (
+        (b"", "is not a table"),
+        (b"a,b\n1,2,3\n", "is not a table"),
+        ("é,b\n".encode("latin-1"), "is not UTF-8 text"),
+        (b"a,b\n" + "é,1\n".encode("latin-1"), "is not"),
+    ):
+        path.write_bytes(content)
+        with pytest.raises(PolyplinkError, match=message):
+            read_text_table(path)
+
+
+def test_numbers_and_what_is_written() -> None:
+    table = pl.DataFrame({"v": [" 1.5 ", "1e2", "x", "", " ", None]})
+    assert table.select(number("v"))["v"].to_list() == [1.5, 100, None, None, None, None]
+    odd = table.select(no_number("v").fill_null(False))["v"].to_list()
+    assert odd == [False, False, True, False, False, False]
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [
+        ("001-001_12.jpg", ("001-001", 12, None)),
+        ("001-012_40104.0.txt", ("001-012", 40104, None)),
+        ("a_b_3_000012.txt", ("a_b_3", 12, None)),
+        ("Video01_frame0000.jpg", ("Video01", 0, None)),
+        ("case7/0001.jpg", ("case7", 1, None)),
+        ("case7/frame_000012.PNG", ("case7", 12, None)),
+        ("case7/image-12.png", ("case7", 12, None)),
+        ("centre/case7/12.png", ("centre/case7", 12, None)),
+        ("train/case7/12.txt", ("case7", 12, "train")),
+        ("val/001-001_12.txt", ("001-001", 12, "val")),
+        ("folder/001-001_12", ("001-001", 12, None)),
+        ("12.jpg", (None, 12, None)),
+        ("train/12.jpg", (None, 12, "train")),
+        ("polyp.jpg", (None, None, None)),
+        ("case7/polyp.jpg", (None, None, None)),
+        ("training/12.jpg", ("training", 12, None)),
+        ("v_99999999999.jpg", (None, None, None)),
+        (None, (None, None, None)),
+    ],
+)
+def test_names(name: str | None, wanted: tuple[str | None, int | None, str | None]) -> None:
+    assert name_frames(pl.Series([name], dtype=pl.String)).row(0) == wanted
+
+
+@settings(deadline=None)
+@given(
+    st.text("ab_-0123 é", min_size=1, max_size=8).filter(lambda s: s == s.strip()),
+    st.integers(0, 10**9),
+)
+def test_folder_and_number_are_read_as_they_are(procedure_id: str, frame: int) -> None:
+    names = pl.Series([f"{procedure_id}/{frame}.jpg", f"{procedure_id}/{frame:06d}.txt"])
+    assert name_frames(names).rows() == [(procedure_id, frame, None)] * 2
+
+
+@settings(max_examples=15, deadline=None)
+@given(box_sets())
+def test_reading_undoes_writing_and_tracks_are_unique(data: DataSet) -> None:
+    tracks = number_polyps(data)
+    assert not tracks.select("procedure_id", "track").is_duplicated().any()
+    assert set(data.polyps["polyp_id"]) <= set(tracks["polyp_id"])
+    with TemporaryDirectory() as folder:
+        write_side_tables(data, Path(folder), tracks)
+        procedures, polyps = read_side_tables(Path(folder), Faults())
+    assert procedures.equals(data.procedures)
+    assert polyps.drop("track").equals(data.polyps)
+    assert polyps["track"].to_list() == [str(t) for t in tracks["track"]]
+    own = tracks.filter(tracks["polyp_id"] == tracks["procedure_id"] + "_2")
+    assert own["track"].is_in([2]).all()
+
+
+def test_no_files_and_odd_files(tmp_path: Path) -> None:
+    assert all(table.is_empty() for table in read_side_tables(tmp_path, Faults()))
+    (tmp_path / "procedures.csv").write_text("procedure_id,width,widht\nv,64,1\n")
+    faults = Faults()
+    assert read_side_tables(tmp_path, faults)[0]["width"].to_list() == [64]
+    assert faults.lines() == ["1 x unknown column of procedures.csv, not read (first: widht)"]
+    (tmp_path / "procedures.csv").write_text("procedure_id,width\nv,wide\n")
+    with pytest.raises(PolyplinkError, match=r"procedures\.csv: column width, row 0: 'wide'"):
+        read_side_tables(tmp_path, Faults())
+    (tmp_path / "procedures.csv").write_text("width\n64\n")
+    with pytest.raises(PolyplinkError, match="column procedure_id is missing"):
+        read_side_tables(tmp_path, Faults())
