@@ -17,7 +17,7 @@ from polyplink.bench.sweep import (
     same_partitions,
     synthetic_procedure,
 )
-from polyplink.evaluate.tracking_table import look_at
+from polyplink.evaluate.tracking import TrackingTruth
 
 
 @pytest.fixture(autouse=True)
@@ -54,7 +54,7 @@ def test_every_setting_is_counted_and_tracked(grid: Grid) -> None:
 
 
 def test_boxes_are_ground_truth_in_the_table_form() -> None:
-    truth = look_at("v", boxes_of(synthetic_procedure(48)[2]))
+    truth = TrackingTruth.of("v", boxes_of(synthetic_procedure(48)[2]))
     assert truth.table
     assert truth.met.together.any()
 

@@ -1,7 +1,8 @@
+import numpy as np
 import pytest
 
 from polyplink.bench.tracking import agree, run, run_general, synthetic_tracklets, trackeval_figures
-from polyplink.evaluate.tracking_table import look_at, true_and_found
+from polyplink.evaluate.tracking import TrackingTruth, true_and_found
 
 
 @pytest.mark.parametrize("bench", [run, run_general])
@@ -13,8 +14,8 @@ def test_tracking_is_measured_and_equal(bench: object) -> None:
 
 def test_the_rival_is_not_agreed_with_by_default() -> None:
     tracklets, labels = synthetic_tracklets(600, touching=True)
-    truth = look_at("v", tracklets)
-    scene = true_and_found(tracklets, truth.tracks(labels).track)
-    figures = trackeval_figures(scene)
-    assert agree(truth.score(labels).counts, figures)
-    assert not agree(truth.score(labels * 0).counts, figures)
+    truth = TrackingTruth.of("v", tracklets)
+    found = truth.score(np.stack([labels, labels * 0]))
+    figures = trackeval_figures(true_and_found(tracklets, found.track[0]))
+    assert agree(found.counts.take(0), figures)
+    assert not agree(found.counts.take(1), figures)

@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from polyplink.evaluate.boxes import TrackletBoxes
 from polyplink.evaluate.intervals import Figure
 from polyplink.evaluate.samples import Samples
-from polyplink.evaluate.tracklet_boxes import TrackletBoxes
 
 POLYPS = (2, 1, 3, 2)  # polyps of each procedure
 TRACKLETS = (9, 4, 11, 6)

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from polyplink.evaluate.box_tracks import BoxTracks
-from polyplink.evaluate.tracklet_boxes import TrackletBoxes
+from polyplink.evaluate.boxes import BoxTracks, TrackletBoxes
 
 
 def scene(seed: int, *, frames: int = 40, crowd: int = 4) -> tuple[BoxTracks, BoxTracks]:

@@ -11,8 +11,8 @@ from trackeval.metrics import CLEAR, HOTA, Identity
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.evaluate import TrackletBoxes
-from polyplink.evaluate.tracking_scores import FIGURES, tracking_figures
-from polyplink.evaluate.tracking_table import look_at
+from polyplink.evaluate.hota import FIGURES, tracking_figures
+from polyplink.evaluate.tracking import TrackingTruth
 from polyplink.jobs.track_files import score_files, tracklet_boxes, write_trackeval
 from polyplink.tracklets import Prepared, PrepareSettings, prepare
 from tests.samples import write_procedures
@@ -76,7 +76,7 @@ def test_trackeval_reads_the_folders_and_agrees(tmp_path: Path) -> None:
         rows["frame"].to_numpy().astype(np.int64),
         rows.select("x", "y", "w", "h").to_numpy().astype(np.float64),
     )
-    scored = look_at("001-001", own).score(np.array([0, 0, 1, 1, 1, 2])).counts
+    scored = TrackingTruth.of("001-001", own).score([[0, 0, 1, 1, 1, 2]]).counts.take(0)
     for name, value in tracking_figures(scored).items():
         assert float(value) == pytest.approx(float(tracking_figures(counts["001-001"])[name]))
 

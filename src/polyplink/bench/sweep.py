@@ -16,10 +16,9 @@ from polyplink.bench.harness import BenchResult, against, best_of, growth
 from polyplink.bench.tracking import LONG
 from polyplink.evaluate import ProcedureCounts, TrackletBoxes
 from polyplink.evaluate.counting import count_partitions
+from polyplink.evaluate.hota import TrackingCounts, tracking_figures
 from polyplink.evaluate.partitions import partitions
-from polyplink.evaluate.tracking_scores import TrackingCounts, tracking_figures
-from polyplink.evaluate.tracking_sweep import TrackedSettings
-from polyplink.evaluate.tracking_table import look_at
+from polyplink.evaluate.tracking import TrackingTruth
 
 TRACKLETS = 480  # of the largest procedure
 SIZES = (3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 15, 17, 20, 24, 30, 42, 84, 480)  # of 19 procedures
@@ -72,11 +71,11 @@ def boxes_of(polyps: list[int]) -> TrackletBoxes:
     return TrackletBoxes(polyp, LONG * np.arange(n + 1), frame, box)
 
 
-def answered(labels: np.ndarray, polyps: list[int]) -> tuple[ProcedureCounts, TrackedSettings]:
+def answered(labels: np.ndarray, polyps: list[int]) -> tuple[ProcedureCounts, TrackingCounts]:
     """Counts and tracks of a procedure under every setting, from its labels (s, n)."""
     cut = partitions(labels)
-    truth = look_at("bench", boxes_of(polyps))
-    return count_partitions(cut, polyps), truth.score_settings(cut)
+    tracked = TrackingTruth.of("bench", boxes_of(polyps)).score(cut.labels)
+    return count_partitions(cut, polyps), tracked.counts.take(cut.of)
 
 
 def ours(made: list[Procedure], threads: int) -> tuple[dict[str, np.ndarray], list[np.ndarray]]:
@@ -87,17 +86,17 @@ def ours(made: list[Procedure], threads: int) -> tuple[dict[str, np.ndarray], li
         answers.append(answered(labels, polyps))
         kept.append(labels[sampled()])
     means = {"FR": np.mean([counts.fr for counts, _ in answers], axis=0)}
-    tracked = TrackingCounts.total(tracks.settings() for _, tracks in answers)
+    tracked = TrackingCounts.total(tracks for _, tracks in answers)
     return means | tracking_figures(tracked), kept
 
 
 def as_alone(made: list[Procedure], labels: list[np.ndarray], found: dict[str, np.ndarray]) -> bool:
     """Whether tracking figures (s,) are those of labels (s, n) scored alone, to the bit."""
-    truths = [look_at("bench", boxes_of(polyps)) for _, _, polyps in made]
+    truths = [TrackingTruth.of("bench", boxes_of(polyps)) for _, _, polyps in made]
     every = [
         tracking_figures(
             TrackingCounts.total(
-                t.score(own[row]).counts for t, own in zip(truths, labels, strict=True)
+                t.score(own[[row]]).counts.take(0) for t, own in zip(truths, labels, strict=True)
             )
         )
         for row in range(len(labels[0]))

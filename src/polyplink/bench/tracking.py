@@ -7,11 +7,9 @@ from typing import Any
 import numpy as np
 
 from polyplink.bench.harness import BenchResult, against, best_of, growth
-from polyplink.evaluate.box_tracks import BoxTracks, Ints
-from polyplink.evaluate.tracking import score_tracks
-from polyplink.evaluate.tracking_scores import TrackingCounts, tracking_figures
-from polyplink.evaluate.tracking_table import look_at, true_and_found
-from polyplink.evaluate.tracklet_boxes import TrackletBoxes
+from polyplink.evaluate.boxes import BoxTracks, Ints, TrackletBoxes
+from polyplink.evaluate.hota import TrackingCounts, score_tracks, tracking_figures
+from polyplink.evaluate.tracking import TrackingTruth, true_and_found
 
 FRAMES = 46_000  # a procedure of 30 minutes at 25 frames a second
 LONG = 60  # boxes of a tracklet
@@ -87,11 +85,11 @@ def agree(ours: TrackingCounts, theirs: dict[str, float]) -> bool:
 def _measure(name: str, size: int, touching: bool) -> BenchResult:
     def prepare(frames: int) -> Callable[[], TrackingCounts]:
         tracklets, labels = synthetic_tracklets(frames, touching=touching)
-        return lambda: look_at("bench", tracklets).score(labels).counts
+        return lambda: TrackingTruth.of("bench", tracklets).score(labels[None]).counts.take(0)
 
     tracklets, labels = synthetic_tracklets(size, touching=touching)
-    truth = look_at("bench", tracklets)
-    scene = true_and_found(tracklets, truth.tracks(labels).track)
+    truth = TrackingTruth.of("bench", tracklets)
+    scene = true_and_found(tracklets, truth.score(labels[None]).track[0])
     score_tracks(*scene)  # compiles, once per machine
     theirs: list[dict[str, float]] = []
     rival_s = best_of(lambda: theirs.append(trackeval_figures(scene)), 1)

@@ -1,6 +1,7 @@
 """Retrieval, re-identification and counting, with intervals over procedures."""
 
 from polyplink.evaluate.asked import TASKS, EvaluationSettings, Facts
+from polyplink.evaluate.boxes import BoxTracks, TrackletBoxes
 from polyplink.evaluate.choosing import (
     Choice,
     Fold,
@@ -51,10 +52,10 @@ from polyplink.evaluate.tasks import (
     evaluate_with_tables,
     nothing_evaluated,
 )
-from polyplink.evaluate.tracklet_boxes import TrackletBoxes
 
 __all__ = [
     "TASKS",
+    "BoxTracks",
     "Choice",
     "Clinic",
     "ClinicRow",

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from polyplink.associate.search import Grid, paper_grid
 from polyplink.associate.similarity import VisualForm
 from polyplink.core.errors import PolyplinkError, find_named
+from polyplink.evaluate.boxes import TrackletBoxes
 from polyplink.evaluate.intervals import RESAMPLES
 from polyplink.evaluate.samples import Samples
-from polyplink.evaluate.tracklet_boxes import TrackletBoxes
 
 TASKS = ("retrieval", "reid", "counting", "tracking")
 

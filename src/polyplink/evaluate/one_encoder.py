@@ -35,14 +35,12 @@ from polyplink.evaluate.retrieval import (
     retrieve,
 )
 from polyplink.evaluate.samples import Samples
-from polyplink.evaluate.tracking_table import TrackingTruth
-from polyplink.evaluate.tracking_task import (
-    track_rows,
-    track_settings,
-    track_task,
+from polyplink.evaluate.tracking import (
+    ProcedureTracking,
+    TrackingTruth,
     tracking_curve,
     tracking_measures,
-    truths,
+    tracking_rows,
 )
 
 
@@ -114,19 +112,34 @@ def _counting(done: Done, unit: Reals, samples: Samples, work: Work) -> None:
         threads=settings.threads,
     )
     if "tracking" in settings.tasks and facts.boxes is not None and not seen:
-        seen |= truths(scenes, facts.boxes)
-    tracking, tables = {}, []
+        for scene in scenes:
+            own = facts.boxes.take(scene.rows[scene.known])
+            seen[scene.procedure] = TrackingTruth.of(scene.procedure, own)
+    tracking, tables, curves = {}, [], []
     for name, one in counted.items():
         weights = _weights(len(one.figures.folds) or len(scenes), settings)
         if "counting" in settings.tasks:
             done.measures |= counting_measures(
                 name, one.figures.folds, weights.shape[1], weights, one.clinic
             )
+        curve: dict[str, Reals] = {}
+        if "counting" in settings.tasks:
+            curve |= vars(operating_curve(one.counts, one.converged))
+        folds: list[ProcedureTracking] = []
         if seen:
-            scored = track_task(one, scenes, seen)
-            done.measures |= tracking_measures(name, scored, weights)
-            tracking[name] = track_rows(scored, seen)
-        tables.append(_assignment(name, one, scenes, samples, seen))
+            tracked = {
+                scene.procedure: (seen[scene.procedure].score(cut.labels), cut.of)
+                for scene, cut in zip(scenes, one.cuts, strict=True)
+            }
+            curve |= tracking_curve(*zip(*tracked.values(), strict=True))
+            for fold in one.figures.folds:
+                every, of = tracked[fold.procedure]
+                folds.append(every.take(of[fold.choice.row]))
+            done.measures |= tracking_measures(name, folds, weights)
+            tracking[name] = tracking_rows(folds, seen)
+        table = curve_table(one.settings, curve)
+        curves.append(table.select(pl.lit(name).alias("clusterer"), pl.all()))
+        tables.append(_assignment(name, one, scenes, samples, folds))
     kept = counted if "counting" in settings.tasks else {}
     done.parts |= {
         "counting": {name: one.figures for name, one in kept.items()},
@@ -136,26 +149,7 @@ def _counting(done: Done, unit: Reals, samples: Samples, work: Work) -> None:
         "not_converged": counted["temporal_ap"].not_converged if "temporal_ap" in counted else 0.0,
         "not_counted": without,
     }
-    curves = [
-        _curve(one, scenes, settings.tasks, seen).select(pl.lit(name).alias("clusterer"), pl.all())
-        for name, one in counted.items()
-    ]
     done.tables |= {"curve": curves, "assignment": tables}
-
-
-def _curve(
-    counted: Counted,
-    scenes: Sequence[CountedScene],
-    tasks: Sequence[str],
-    seen: dict[str, TrackingTruth],
-) -> pl.DataFrame:
-    """Figures of the tasks asked for under every setting, over all procedures."""
-    figures: dict[str, Reals] = {}
-    if "counting" in tasks:
-        figures |= vars(operating_curve(counted.counts, counted.converged))
-    if seen:
-        figures |= tracking_curve(track_settings(counted, scenes, seen))
-    return curve_table(counted.settings, figures)
 
 
 def _assignment(
@@ -163,14 +157,12 @@ def _assignment(
     counted: Counted,
     scenes: Sequence[CountedScene],
     samples: Samples,
-    seen: dict[str, TrackingTruth],
+    folds: Sequence[ProcedureTracking],
 ) -> pl.DataFrame:
     """Cluster and track of every tracklet of known polyp under its fold's setting."""
     parts = []
-    for scene, found in fold_rows(counted, scenes):
-        track = None
-        if scene.procedure in seen:
-            track = pl.Series(seen[scene.procedure].tracks(found.labels).track, dtype=pl.Int64)
+    for place, (scene, found) in enumerate(fold_rows(counted, scenes)):
+        track = pl.Series(folds[place].track, dtype=pl.Int64) if folds else None
         parts.append(
             pl.DataFrame(
                 {

@@ -20,7 +20,7 @@ from polyplink.evaluate.intervals import Figure
 from polyplink.evaluate.one_encoder import Done, Work, evaluate_one
 from polyplink.evaluate.retrieval import RetrievalFigures
 from polyplink.evaluate.samples import Samples
-from polyplink.evaluate.tracking_task import TrackingFigures
+from polyplink.evaluate.tracking import TrackingFigures
 
 
 @dataclass(frozen=True)

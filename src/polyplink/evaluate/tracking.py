@@ -1,179 +1,315 @@
-"""Tracking, general form: true and found boxes are matched frame by frame.
+"""Tracking: a box's track is its tracklet's cluster, under the settings chosen for counting.
 
-HOTA, identity and CLEAR measures with TrackEval 1.3.0's results (`trackeval/metrics`). What is
-different is the order of the work: a pair of boxes that overlap each other and no other box is
-matched whatever the scores are, so that the Hungarian algorithm is asked only about the frames in
-which boxes compete.
+Source: the thesis on foundation models (5.1.4): the best setting of counting is used for tracking.
+Its tables give means and standard deviations over procedures; TrackEval adds the counts of
+sequences up. Both are here: the second is the figure's plain name, the first is called a mean.
 """
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import linear_sum_assignment
 
 from polyplink.core.compiled import njit
-from polyplink.evaluate.box_tracks import BoxTracks, Ints, Overlaps, Reals, overlaps
-from polyplink.evaluate.tracking_scores import (
-    ALPHAS,
-    EPS,
-    THRESHOLD,
+from polyplink.evaluate.boxes import BoxTracks, Ints, Meetings, Reals, TrackletBoxes, meetings
+from polyplink.evaluate.hota import (
+    FIGURES,
+    Codes,
+    Form,
     TrackingCounts,
-    association_sums,
+    score_boxes,
+    score_table,
+    tracking_figures,
 )
+from polyplink.evaluate.intervals import Figure, Resampled, Weights, resampled_mean
+from polyplink.evaluate.partitions import renumber
+
+MEANS = ("HOTA", "AssA", "AssPr", "AssRe", "IDF1")  # that the thesis prints, and HOTA
 
 
-def _contested(pairs: Overlaps, use: npt.NDArray[np.bool_]) -> Ints:
-    """Frames in which some box has two partners among the pairs in use (c,), rising."""
-    true, found = pairs.true[use], pairs.found[use]
-    if not true.size:
-        return np.zeros(0, dtype=np.int64)
-    busy = (np.bincount(true)[true] > 1) | (np.bincount(found)[found] > 1)  # (u,)
-    at = np.searchsorted(pairs.starts, np.flatnonzero(use)[busy], side="right") - 1
-    return np.unique(at).astype(np.int64)
+def make_tracks(labels: npt.ArrayLike, met: Meetings) -> tuple[Codes, Ints, Ints]:
+    """Turn clusters into tracks: a track is in one place at a time.
 
-
-def _solve(pairs: Overlaps, frame: int, rows: Ints, scores: Reals) -> Ints:
-    """The Hungarian algorithm in one frame.
+    Two polyps that are seen in one frame are two, whatever the clusterer says. Where a cluster
+    holds tracklets of one time, the later one, in the order of first frames, moves to the first
+    further track of the cluster that is free.
 
     Args:
-        pairs: All pairs.
-        frame: Which of the common frames.
-        rows: The frame's pairs in use (k,).
-        scores: Their scores (k,), above 0.
+        labels: Cluster of every tracklet under p clusterings (p, n), 0 or more.
+        met: The tracklets of one time.
 
     Returns:
-        The pairs chosen (m,).
+        Tracks (p, n), numbered from 0 in the order of first tracklets; how many (p,); tracklets
+        that were given a track of their own (p,).
     """
-    (i, i_end), (j, j_end) = pairs.true_rows[frame], pairs.found_rows[frame]
-    shape = (i_end - i, j_end - j)
-    table, row_of = np.zeros(shape), np.full(shape, -1, dtype=np.int64)
-    place = (pairs.true[rows] - i, pairs.found[rows] - j)
-    table[place], row_of[place] = scores, rows
-    chosen = linear_sum_assignment(-table)
-    taken = row_of[chosen]
-    chosen_rows: Ints = taken[taken >= 0]
-    return chosen_rows
-
-
-def _hota_pairs(true: BoxTracks, found: BoxTracks, pairs: Overlaps) -> Ints:
-    """The pairs that HOTA matches at threshold 0 (m,): one matching serves all thresholds."""
-    s = pairs.similarity
-    by_true = np.bincount(pairs.true, weights=s, minlength=true.frame.size)
-    by_found = np.bincount(pairs.found, weights=s, minlength=found.frame.size)
-    share = s / (by_true[pairs.true] + by_found[pairs.found] - s)  # (p,)
-    cell = true.track[pairs.true] * found.tracks + found.track[pairs.found]  # (p,)
-    possible = np.bincount(cell, weights=share, minlength=true.tracks * found.tracks)
-    either = np.add.outer(np.bincount(true.track), np.bincount(found.track)).ravel() - possible
-    scores = (possible / either)[cell] * s  # (p,)
-    contested = _contested(pairs, np.ones(s.size, dtype=np.bool_))
-    kept = np.ones(s.size, dtype=np.bool_)
-    for frame in contested.tolist():
-        rows = np.arange(pairs.starts[frame], pairs.starts[frame + 1])
-        kept[rows] = False
-        kept[_solve(pairs, frame, rows, scores[rows])] = True
-    return np.flatnonzero(kept)
-
-
-def _hota_sums(true: BoxTracks, found: BoxTracks, pairs: Overlaps) -> tuple[Reals, ...]:
-    """Matches, sums of association accuracy, precision, recall, and of IoU: five (19,)."""
-    taken = _hota_pairs(true, found, pairs)
-    s = pairs.similarity[taken]  # (m,)
-    level = np.searchsorted(ALPHAS - EPS, s, side="right")  # thresholds that the pair passes
-    cell = true.track[pairs.true[taken]] * found.tracks + found.track[pairs.found[taken]]
-    cells = true.tracks * found.tracks
-    size = (ALPHAS.size + 1) * cells
-    counts = np.bincount(level * cells + cell, minlength=size).reshape(-1, cells)
-    # A pair that passes five thresholds is a match at the first five.
-    tables = counts[::-1].cumsum(axis=0)[::-1][1:].astype(np.float64)  # (19, cells)
-    sums = association_sums(
-        tables.reshape(-1, true.tracks, found.tracks),
-        np.bincount(true.track).astype(np.float64),
-        np.bincount(found.track).astype(np.float64),
-    )
-    iou = np.bincount(level, weights=s, minlength=ALPHAS.size + 1)[::-1].cumsum()[::-1][1:]
-    return tables.sum(axis=1), *sums, iou
-
-
-def _identity(true: BoxTracks, found: BoxTracks, pairs: Overlaps) -> int:
-    """Boxes matched under the best one-to-one matching of whole tracks."""
-    use = pairs.similarity >= THRESHOLD
-    cell = true.track[pairs.true[use]] * found.tracks + found.track[pairs.found[use]]
-    table = np.bincount(cell, minlength=true.tracks * found.tracks)
-    return best_matching(table.reshape(true.tracks, found.tracks))
-
-
-def best_matching(table: npt.NDArray[np.integer]) -> int:
-    """Largest sum of cells (g, t) with at most one in a row and in a column."""
-    return int(table[linear_sum_assignment(-table)].sum())
+    clusters = np.ascontiguousarray(labels, dtype=np.int32)
+    pairs = met.pairs[met.together]  # i < j, j rising in the order of first frames
+    most = int(np.bincount(pairs[:, 1], minlength=1).max()) + 1  # tracks that a cluster may need
+    tracks = np.empty(clusters.shape, dtype=np.int32)
+    counts = np.empty((2, len(clusters)), dtype=np.int64)
+    if clusters.size:
+        _split_clusters(clusters, pairs, most, tracks, counts)
+    return tracks, counts[0], counts[1]
 
 
 @njit()
-def _follow(first: int, last: int, bounds: Ints, tracks: Ints, state: Ints) -> int:
-    """Follow the tracks through frames first to last, in which no two boxes compete.
+def _split_clusters(clusters: Codes, pairs: Ints, most: int, tracks: Codes, counts: Ints) -> None:
+    """Fill tracks (p, n), and how many there are and how many tracklets moved (2, p).
 
     Args:
-        first: First of the common frames.
-        last: The one after the last.
-        bounds: First pair of every frame, and the end (f + 1,).
-        tracks: True and found track of every pair (2, u).
-        state: Of every true track (2, g) the track at its last match and, in the second row, in
-            the frame before alone; -1: none; changed.
+        clusters: Clusters (p, n).
+        pairs: Tracklets i < j of one frame in the order of first frames (m, 2).
+        most: Tracks that a cluster may need.
+        tracks: Written.
+        counts: Written.
+    """
+    n = clusters.shape[1]
+    place, key = np.zeros(n, np.int64), np.empty(n, np.int64)  # place among the cluster's tracks
+    taken, new = np.zeros(most, np.bool_), np.full((clusters.max() + 1) * most, -1, np.int32)
+    for p in range(clusters.shape[0]):
+        own, first = clusters[p], 0
+        while first < pairs.shape[0]:  # one tracklet j with all its rivals i after the other
+            j, last = pairs[first, 1], first
+            while last < pairs.shape[0] and pairs[last, 1] == j:
+                last += 1
+            for i in pairs[first:last, 0]:
+                if own[i] == own[j]:
+                    taken[place[i]] = True
+            place[j] = 0
+            while taken[place[j]]:
+                place[j] += 1
+            taken[:] = False
+            first = last
+        for i in range(n):
+            key[i] = own[i] * most + place[i]
+        counts[0, p] = renumber(key, tracks[p], new)
+        counts[1, p] = (place > 0).sum()
+
+
+@dataclass(frozen=True)
+class ProcedureTracking:
+    """Tracking of one procedure under p clusterings.
+
+    Attributes:
+        procedure: Its name.
+        form: "table" where boxes are apart, "general" where some overlap.
+        counts: What the figures come from (p, ...).
+        track: Track of every tracklet (p, n).
+        tracks: How many (p,).
+        split: Tracklets that could not stay in their cluster's track, being in one frame with it
+            (p,).
+        doubled: Boxes left out, because their polyp has another box in the frame.
+    """
+
+    procedure: str
+    form: Form
+    counts: TrackingCounts
+    track: Codes
+    tracks: Ints
+    split: Ints
+    doubled: int
+
+    def take(self, rows: npt.ArrayLike) -> Self:
+        """The same under one or some of the clusterings."""
+        at = np.asarray(rows)
+        counts, names = self.counts.take(at), ("track", "tracks", "split")
+        return replace(self, counts=counts, **{name: getattr(self, name)[at] for name in names})
+
+
+@dataclass(frozen=True)
+class TrackingTruth:
+    """A procedure's tracklets and who meets whom, to score any number of clusterings.
+
+    Attributes:
+        procedure: Its name.
+        tracklets: The tracklets, of known polyp.
+        met: Which are seen at one time.
+        table: Whether the table form is right: no two boxes of a frame overlap, and the tracklets
+            of a polyp come one after the other.
+    """
+
+    procedure: str
+    tracklets: TrackletBoxes
+    met: Meetings
+    table: bool
+
+    @classmethod
+    def of(cls, procedure: str, tracklets: TrackletBoxes) -> Self:
+        """Look at a procedure once."""
+        met = meetings(tracklets)
+        polyp = tracklets.polyp[met.pairs]  # (m, 2)
+        apart = not met.touching.any() and not (polyp[:, 0] == polyp[:, 1]).any()
+        return cls(procedure, tracklets, met, apart)
+
+    def score(self, labels: npt.ArrayLike) -> ProcedureTracking:
+        """Score clusterings (p, n) in whichever form is right.
+
+        Example:
+            >>> boxes = np.tile([0.0, 0.0, 9.0, 9.0], (20, 1))
+            >>> offset = np.array([0, 6, 10, 20])
+            >>> tracklets = TrackletBoxes(np.array([0, 0, 1]), offset, np.arange(20), boxes)
+            >>> found = TrackingTruth.of("v", tracklets).score([[0, 0, 1], [0, 1, 1]])
+            >>> tracking_figures(found.counts)["IDF1"].tolist()
+            [1.0, 0.8]
+        """
+        tracks, made, split = make_tracks(labels, self.met)
+        if self.table:
+            counts = score_table(self.tracklets, tracks, made)
+            return ProcedureTracking(self.procedure, "table", counts, tracks, made, split, 0)
+        left, rows = without_doubles(self.tracklets, self.met)
+        scene = true_and_found(left, np.arange(rows.size))
+        counts = score_boxes(*scene, np.ascontiguousarray(tracks[:, rows]))
+        doubled = int(self.tracklets.frame.size - left.frame.size)
+        return ProcedureTracking(self.procedure, "general", counts, tracks, made, split, doubled)
+
+
+def without_doubles(tracklets: TrackletBoxes, met: Meetings) -> tuple[TrackletBoxes, Ints]:
+    """Leave out boxes of a polyp that has another in the same frame, in a tracklet before it.
 
     Returns:
-        Switches of track.
+        The tracklets that are left, and their rows in those given (m,).
     """
-    switches = 0
-    for f in range(first, last):
-        state[1] = -1
-        for p in range(bounds[f], bounds[f + 1]):
-            g, t = tracks[0, p], tracks[1, p]
-            if state[0, g] >= 0 and state[0, g] != t:
-                switches += 1
-            state[0, g] = t
-            state[1, g] = t
-    return switches
+    polyp = tracklets.polyp[met.pairs]
+    if not ((polyp[:, 0] == polyp[:, 1]) & met.together).any():
+        return tracklets, np.arange(tracklets.polyp.size)
+    owner = tracklets.owner()
+    rank = np.argsort(np.argsort(tracklets.first, kind="stable"))
+    order = np.lexsort((rank[owner], tracklets.frame, tracklets.polyp[owner]))
+    key = np.stack([tracklets.polyp[owner], tracklets.frame])[:, order]
+    first = np.ones(order.size, dtype=np.bool_)
+    first[1:] = (key[:, 1:] != key[:, :-1]).any(axis=0)
+    kept = np.sort(order[first])
+    rows, counts = np.unique(owner[kept], return_counts=True)
+    offset = np.concatenate([[0], np.cumsum(counts)])
+    left = TrackletBoxes(tracklets.polyp[rows], offset, tracklets.frame[kept], tracklets.box[kept])
+    return left, rows
 
 
-def _clear(true: BoxTracks, found: BoxTracks, pairs: Overlaps) -> tuple[int, int]:
-    """Matches and switches at IoU 0.5; a match of the frame before is kept where it can be."""
-    use = pairs.similarity >= THRESHOLD - EPS
-    rows = np.flatnonzero(use)
-    bounds = np.searchsorted(rows, pairs.starts).astype(np.int64)  # (f + 1,) into rows
-    tracks = np.stack([true.track[pairs.true], found.track[pairs.found]])  # (2, p)
-    mine = np.ascontiguousarray(tracks[:, rows])  # (2, u)
-    state = np.full((2, true.tracks), -1, dtype=np.int64)
-    matches, switches, at = rows.size, 0, 0
-    for frame in _contested(pairs, use).tolist():
-        switches += _follow(at, frame, bounds, mine, state)
-        own = rows[bounds[frame] : bounds[frame + 1]]
-        kept = state[1, tracks[0, own]] == tracks[1, own]
-        taken = _solve(pairs, frame, own, 1000.0 * kept + pairs.similarity[own])
-        g, t = tracks[:, taken]
-        switches += int(((state[0, g] >= 0) & (state[0, g] != t)).sum())
-        state[1] = -1
-        state[:, g] = t
-        matches += taken.size - own.size
-        at = frame + 1
-    switches += _follow(at, pairs.starts.size - 1, bounds, mine, state)
-    return int(matches), int(switches)
+def true_and_found(
+    tracklets: TrackletBoxes, track: npt.NDArray[np.integer]
+) -> tuple[BoxTracks, BoxTracks]:
+    """Both sides of the general form: the same boxes, once by polyp and once by track (n,)."""
+    order = np.argsort(tracklets.frame, kind="stable")
+    frame, box, owner = tracklets.frame[order], tracklets.box[order], tracklets.owner()[order]
+    sides = []
+    for code in (tracklets.polyp, track):
+        names, codes = np.unique(code, return_inverse=True)
+        sides.append(BoxTracks(frame, codes[owner].astype(np.int64), box, names.size))
+    return sides[0], sides[1]
 
 
-def score_tracks(true: BoxTracks, found: BoxTracks) -> TrackingCounts:
-    """Score the tracks of one procedure against the true ones.
+@dataclass(frozen=True)
+class TrackingRow:
+    """Tracking of one procedure.
+
+    Attributes:
+        procedure: Its name.
+        form: "table" where boxes are apart, "general" where some overlap.
+        boxes: Boxes tracked.
+        polyps: Polyps.
+        tracks: Tracks.
+        split: Tracklets that could not stay in their cluster's track, being in one frame with it.
+        doubled: Boxes left out, because their polyp has another box in the frame.
+        figures: HOTA and the rest.
+    """
+
+    procedure: str
+    form: Form
+    boxes: int
+    polyps: int
+    tracks: int
+    split: int
+    doubled: int
+    figures: dict[str, float]
+
+
+@dataclass(frozen=True)
+class TrackingFigures:
+    """Tracking with one clusterer.
+
+    Attributes:
+        procedures: One row per procedure.
+        spreads: Mean and standard deviation over procedures, by figure, as the thesis gives them.
+    """
+
+    procedures: tuple[TrackingRow, ...]
+    spreads: dict[str, Figure]
+
+
+def tracking_rows(
+    folds: Sequence[ProcedureTracking], truths: dict[str, TrackingTruth]
+) -> TrackingFigures:
+    """What each procedure's tracks scored, and their spread.
 
     Args:
-        true: True boxes, tracks being polyps.
-        found: A tracker's boxes.
+        folds: One per procedure, under one clustering each (`ProcedureTracking.take` of a row).
+        truths: By procedure.
     """
-    pairs = overlaps(true, found)
-    if pairs.true.size:
-        sums = _hota_sums(true, found, pairs)
-        single = (_identity(true, found, pairs), *_clear(true, found, pairs))
-    else:  # as where one side is empty
-        sums, single = (np.zeros(ALPHAS.size),) * 5, (0, 0, 0)
-    names = ("tp", "ass_a", "ass_pr", "ass_re", "loc", "idtp", "clear_tp", "switches")
-    values = [np.asarray(value, dtype=np.float64) for value in (*sums, *single)]
-    return TrackingCounts(
-        true=np.array(true.frame.size, dtype=np.float64),
-        found=np.array(found.frame.size, dtype=np.float64),
-        **dict(zip(names, values, strict=True)),
-    )
+    rows = [
+        TrackingRow(
+            one.procedure,
+            one.form,
+            int(one.counts.true),
+            int(np.unique(truths[one.procedure].tracklets.polyp).size),
+            int(one.tracks),
+            int(one.split),
+            one.doubled,
+            {name: float(value) for name, value in tracking_figures(one.counts).items()},
+        )
+        for one in folds
+    ]
+    spreads = {name: Figure.mean_of([row.figures[name] for row in rows]) for name in FIGURES}
+    return TrackingFigures(tuple(rows), spreads)
+
+
+def tracking_measures(
+    name: str, folds: Sequence[ProcedureTracking], weights: Weights
+) -> dict[str, Resampled]:
+    """The figures with their resamples over procedures.
+
+    Args:
+        name: The clusterer; figures are called "tracking/NAME/HOTA" and so on, and
+            "tracking/NAME/HOTA mean" where procedures weigh the same.
+        folds: One per procedure, see `tracking_rows`; none: figures are undefined.
+        weights: Draws (r, procedures).
+    """
+    units = weights.shape[1]
+    if not folds:
+        nothing = Resampled(None, np.full(len(weights), np.nan), np.zeros(units, dtype=np.bool_))
+        names = [*FIGURES, *(f"{figure} mean" for figure in MEANS)]
+        return {f"tracking/{name}/{figure}": nothing for figure in names}
+    counts = [one.counts for one in folds]
+    total = tracking_figures(TrackingCounts.total(counts))
+    drawn = tracking_figures(TrackingCounts.weighted(counts, weights))
+    part = np.ones(units, dtype=np.bool_)
+    measures = {
+        f"tracking/{name}/{figure}": Resampled(float(total[figure]), drawn[figure], part)
+        for figure in FIGURES
+    }
+    each = [tracking_figures(one) for one in counts]
+    for figure in MEANS:
+        values: Reals = np.array([float(one[figure]) for one in each])
+        measures[f"tracking/{name}/{figure} mean"] = resampled_mean(values, part, weights)
+    return measures
+
+
+def tracking_curve(tracked: Sequence[ProcedureTracking], rows: Sequence[Ints]) -> dict[str, Reals]:
+    """Every setting's figures over all procedures (s,).
+
+    Args:
+        tracked: One per procedure, at least one, under its distinct clusterings.
+        rows: Which of them each of s settings gives, (s,) per procedure.
+
+    Returns:
+        "HOTA" and so on with the procedures' boxes added up, and "HOTA mean" and so on where
+        procedures weigh the same.
+    """
+    settings = list(zip(tracked, rows, strict=True))
+    total = TrackingCounts.total(one.counts.take(of) for one, of in settings)
+    figures = tracking_figures(total)
+    each = [(tracking_figures(one.counts), of) for one, of in settings]
+    for name in MEANS:
+        figures[f"{name} mean"] = np.mean([own[name][of] for own, of in each], axis=0)
+    return figures

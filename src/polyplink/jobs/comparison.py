@@ -6,7 +6,7 @@ from typing import Any
 import polars as pl
 
 from polyplink.evaluate import Clinic, EncoderFigures, Evaluation, Figure
-from polyplink.evaluate.tracking_task import MEANS
+from polyplink.evaluate.tracking import MEANS
 from polyplink.report import Comparison, Method, Metric
 from polyplink.report.formats import CLUSTERERS
 from polyplink.report.model import Style

@@ -20,11 +20,11 @@ from polyplink.evaluate import (
     retrieve,
     summarise,
 )
+from polyplink.evaluate.boxes import TrackletBoxes
 from polyplink.evaluate.counting_task import Counted, count_task, counted_scenes
+from polyplink.evaluate.hota import tracking_figures
 from polyplink.evaluate.intervals import Figure
-from polyplink.evaluate.tracking_scores import tracking_figures
-from polyplink.evaluate.tracking_table import look_at
-from polyplink.evaluate.tracklet_boxes import TrackletBoxes
+from polyplink.evaluate.tracking import TrackingTruth
 
 RETRIEVAL = ("mAP", "HR@1", "HR@5")
 REID = ("AUROC", "AUPR")
@@ -169,9 +169,9 @@ def _tracked(
     pairs = zip(counted.figures.folds, counted.clusterings, strict=True)
     per_procedure = [
         tracking_figures(
-            look_at(fold.procedure, boxes(samples.procedures.index(fold.procedure)))
-            .score(found.labels)
-            .counts
+            TrackingTruth.of(fold.procedure, boxes(samples.procedures.index(fold.procedure)))
+            .score(found.labels[None])
+            .counts.take(0)
         )
         for fold, found in pairs
     ]

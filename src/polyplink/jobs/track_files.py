@@ -9,9 +9,8 @@ from polyplink.core.artefacts import write_text
 from polyplink.core.errors import PolyplinkError
 from polyplink.data import DataSet, import_mot, write_mot
 from polyplink.data.formats.mot import FIRST
-from polyplink.evaluate.box_tracks import BoxTracks
-from polyplink.evaluate.tracking import score_tracks
-from polyplink.evaluate.tracking_scores import TrackingCounts
+from polyplink.evaluate.boxes import BoxTracks
+from polyplink.evaluate.hota import TrackingCounts, score_tracks
 from polyplink.tracklets import Prepared
 
 BENCHMARK = "polyplink"  # TrackEval: --BENCHMARK polyplink --SPLIT_TO_EVAL PART

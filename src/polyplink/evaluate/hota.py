@@ -1,0 +1,501 @@
+"""HOTA, identity and CLEAR of tracks: the sums they come from, in two forms, and the figures.
+
+Source: HOTA (Luiten et al., IJCV 2021), IDF1 (Ristani et al. 2016), MOTA (CLEAR, Bernardin and
+Stiefelhagen 2008), with the results of TrackEval 1.3.0: HOTA's parts are means over 19 thresholds
+of IoU, 0.05 to 0.95; sequences are combined by adding counts, not by averaging.
+
+- General form (`score_boxes`): true and found boxes are matched frame by frame. Two boxes that
+  overlap each other and no other box are matched whatever the scores are, so that the Hungarian
+  algorithm runs only on the frames in which boxes compete.
+- Table form (`score_table`): where the found boxes are the true ones and none overlaps another in
+  its frame, every box is matched with itself at every threshold, and all figures follow from how
+  many boxes each track has of each polyp.
+
+Both score many assignments of the same boxes to tracks in one call: a grid search cuts a procedure
+in thousands of ways.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+from typing import Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from polyplink.core.compiled import njit
+from polyplink.evaluate.boxes import BoxTracks, Ints, Overlaps, Reals, TrackletBoxes, overlaps
+
+Codes = npt.NDArray[np.int32]
+Flags = npt.NDArray[np.bool_]
+Form = Literal["table", "general"]
+
+ALPHAS = np.arange(0.05, 0.99, 0.05)  # 19
+THRESHOLD = 0.5  # IoU from which identity and CLEAR call two boxes one
+EPS = float(np.finfo("float").eps)
+LEVELS = ALPHAS.size + 1
+FIGURES = (
+    "HOTA",
+    "DetA",
+    "AssA",
+    "AssPr",
+    "AssRe",
+    "LocA",
+    "IDF1",
+    "IDP",
+    "IDR",
+    "IDSW",
+    "MOTA",
+)
+
+
+@dataclass(frozen=True)
+class TrackingCounts:
+    """Sums over the boxes of one procedure or of several.
+
+    A leading axis may hold resamples, or assignments of the boxes to tracks.
+
+    Attributes:
+        true: True boxes (...,).
+        found: Found boxes (...,).
+        tp: Matched pairs at every threshold (..., 19).
+        ass_a: Sum over matched pairs of their tracks' association score (..., 19).
+        ass_pr: Sum of their association precision (..., 19).
+        ass_re: Sum of their association recall (..., 19).
+        loc: Sum of their IoU (..., 19).
+        idtp: Boxes matched under the best one-to-one matching of whole tracks (...,).
+        clear_tp: Boxes matched frame by frame at IoU 0.5 (...,).
+        switches: Matched boxes of a polyp whose track is another than at its last match (...,).
+    """
+
+    true: Reals
+    found: Reals
+    tp: Reals
+    ass_a: Reals
+    ass_pr: Reals
+    ass_re: Reals
+    loc: Reals
+    idtp: Reals
+    clear_tp: Reals
+    switches: Reals
+
+    @classmethod
+    def weighted(cls, counts: Sequence[Self], weights: npt.ArrayLike) -> Self:
+        """Add procedures up, each as often as it was drawn.
+
+        Args:
+            counts: One per procedure (p of them).
+            weights: How often each is taken, (p,) or (r, p).
+        """
+        w = np.asarray(weights, dtype=np.float64)
+        names = [field.name for field in fields(cls)]
+        return cls(**{n: w @ np.stack([np.asarray(getattr(c, n)) for c in counts]) for n in names})
+
+    @classmethod
+    def total(cls, counts: Iterable[Self]) -> Self:
+        """Add procedures up, as TrackEval combines sequences."""
+        sums: dict[str, Reals] = {}
+        for one in counts:
+            for field in fields(cls):
+                value = getattr(one, field.name)
+                sums[field.name] = sums[field.name] + value if field.name in sums else value
+        return cls(**sums)
+
+    def take(self, rows: npt.ArrayLike) -> Self:
+        """One or some entries of the leading axis."""
+        at = np.asarray(rows)
+        return type(self)(**{field.name: getattr(self, field.name)[at] for field in fields(self)})
+
+
+def tracking_figures(counts: TrackingCounts) -> dict[str, Reals]:
+    """The figures from the sums; NaN where there is no true box (TrackEval says 0 there).
+
+    Returns:
+        `FIGURES`, each (...,).
+    """
+    c = counts
+    true, found = np.asarray(c.true)[..., None], np.asarray(c.found)[..., None]
+    det = c.tp / np.maximum(1, true + found - c.tp)  # (..., 19)
+    matched = np.maximum(1, c.tp)
+    ass = c.ass_a / matched
+    figures = {
+        "HOTA": np.sqrt(det * ass).mean(axis=-1),
+        "DetA": det.mean(axis=-1),
+        "AssA": ass.mean(axis=-1),
+        "AssPr": (c.ass_pr / matched).mean(axis=-1),
+        "AssRe": (c.ass_re / matched).mean(axis=-1),
+        "LocA": (np.maximum(1e-10, c.loc) / np.maximum(1e-10, c.tp)).mean(axis=-1),
+        "IDF1": c.idtp / np.maximum(1, (c.true + c.found) / 2),
+        "IDP": c.idtp / np.maximum(1, c.found),
+        "IDR": c.idtp / np.maximum(1, c.true),
+        "IDSW": np.asarray(c.switches, dtype=np.float64),
+        "MOTA": (2 * c.clear_tp - c.found - c.switches) / np.maximum(1, c.true),
+    }
+    return {name: np.where(np.asarray(c.true) > 0, v, np.nan) for name, v in figures.items()}
+
+
+@njit()
+def assign(cost: Reals) -> Ints:
+    """Column of every row (r,) in the cheapest one-to-one assignment of costs (r, c), r <= c.
+
+    Source: Crouse, On implementing 2D rectangular assignment algorithms, IEEE TAES 2016, as scipy
+    1.17's `linear_sum_assignment` has it, step by step, so that of several best assignments the
+    same is chosen. Compiled code cannot call scipy, and on small tables the call costs more than
+    the solution.
+    """
+    rows, columns = cost.shape
+    row_dual, column_dual = np.zeros(rows), np.zeros(columns)
+    row_of, column_of = np.full(columns, -1), np.full(rows, -1)
+    last, length = np.full(columns, -1), np.empty(columns)
+    row_on, column_on = np.zeros(rows, np.bool_), np.zeros(columns, np.bool_)
+    for row in range(rows):
+        # The shortest path from the row to a free column, by Dijkstra's algorithm.
+        left = np.arange(columns - 1, -1, -1)  # backwards: equal costs shall give the diagonal
+        length[:] = np.inf
+        row_on[:] = False
+        column_on[:] = False
+        distance, i, j, many = 0.0, row, -1, columns
+        while True:
+            row_on[i] = True
+            best, lowest = -1, np.inf
+            for k in range(many):
+                j = left[k]
+                here = distance + cost[i, j] - row_dual[i] - column_dual[j]
+                if here < length[j]:
+                    last[j], length[j] = i, here
+                if length[j] < lowest or (length[j] == lowest and row_of[j] == -1):
+                    best, lowest = k, length[j]
+            distance, j = lowest, left[best]
+            column_on[j] = True
+            if row_of[j] == -1:
+                break
+            many -= 1
+            i, left[best] = row_of[j], left[many]
+        # The duals keep every other path no shorter.
+        row_dual[row] += distance
+        for k in range(rows):
+            if row_on[k] and k != row:
+                row_dual[k] += distance - length[column_of[k]]
+        for k in range(columns):
+            if column_on[k]:
+                column_dual[k] -= distance - length[k]
+        # Flip the assignments along the path.
+        i = -1
+        while i != row:
+            i = last[j]
+            row_of[j] = i
+            j, column_of[i] = column_of[i], j
+    return column_of
+
+
+@njit()
+def best_matching(table: Ints) -> int:
+    """Largest sum of cells (g, t) with at most one in a row and in a column."""
+    cost = -table.astype(np.float64)  # whole numbers: the sum is exact
+    if cost.shape[0] > cost.shape[1]:
+        cost = np.ascontiguousarray(cost.T)
+    column = assign(cost)
+    total = 0.0
+    for row in range(column.size):
+        total -= cost[row, column[row]]
+    return int(total)
+
+
+def score_table(tracklets: TrackletBoxes, tracks: Codes, made: Ints) -> TrackingCounts:
+    """Score assignments of tracklets to tracks, the boxes being true and apart from each other.
+
+    Args:
+        tracklets: The n tracklets of a procedure, at least one, their boxes being ground truth.
+        tracks: Track of every tracklet under p assignments (p, n), from 0 without gaps.
+        made: How many tracks (p,).
+
+    Returns:
+        Sums with a leading axis (p, ...); right only where no two boxes of a frame overlap, and
+        no polyp is in a frame twice.
+    """
+    _, polyp = np.unique(tracklets.polyp, return_inverse=True)
+    order = np.lexsort((tracklets.first, polyp))
+    sums, single = np.zeros((3, len(tracks))), np.zeros((2, len(tracks)), dtype=np.int64)
+    _count_table(tracks, made, (polyp, tracklets.sizes, order), sums, single)
+    boxes = np.full(len(tracks), float(tracklets.sizes.sum()))
+
+    def at_every_threshold(values: Reals) -> Reals:
+        return np.broadcast_to(values[:, None], (values.size, ALPHAS.size))  # a view, no copies
+
+    accuracy, precision, recall = (at_every_threshold(one) for one in sums)
+    return TrackingCounts(
+        true=boxes,
+        found=boxes,
+        tp=at_every_threshold(boxes),
+        ass_a=accuracy,
+        ass_pr=precision,
+        ass_re=recall,
+        loc=at_every_threshold(boxes),
+        idtp=single[0].astype(np.float64),
+        clear_tp=boxes,
+        switches=single[1].astype(np.float64),
+    )
+
+
+@njit()
+def _count_table(
+    tracks: Codes, made: Ints, tracklets: tuple[Ints, Ints, Ints], sums: Reals, single: Ints
+) -> None:
+    """Fill and read the table of polyps and tracks of every assignment.
+
+    Args:
+        tracks: Track of every tracklet (p, n).
+        made: How many (p,).
+        tracklets: Polyp of every tracklet, from 0; its boxes; the tracklets polyp by polyp, in
+            the order of first frames: three (n,).
+        sums: Association accuracy, precision and recall (3, p), zeros at first.
+        single: Boxes under the best matching, and switches (2, p), zeros at first.
+    """
+    polyp, sizes, order = tracklets
+    n, g = polyp.size, polyp.max() + 1
+    found, true = np.empty(n, np.int64), np.zeros(g, np.int64)
+    for i in range(n):
+        true[polyp[i]] += sizes[i]
+    for p in range(tracks.shape[0]):
+        table = np.zeros((g, made[p]), np.int64)
+        found[:] = 0
+        for i in range(n):
+            table[polyp[i], tracks[p, i]] += sizes[i]
+            found[tracks[p, i]] += sizes[i]
+        for row in range(g):
+            for t in range(made[p]):
+                c = table[row, t]
+                if c:
+                    sums[0, p] += c * c / (true[row] + found[t] - c)
+                    sums[1, p] += c * c / found[t]
+                    sums[2, p] += c * c / true[row]
+        single[0, p] = best_matching(table)
+        for k in range(1, n):
+            a, b = order[k - 1], order[k]
+            single[1, p] += polyp[a] == polyp[b] and tracks[p, a] != tracks[p, b]
+
+
+def score_tracks(true: BoxTracks, found: BoxTracks) -> TrackingCounts:
+    """Score the tracks of one procedure against the true ones, in the general form.
+
+    Args:
+        true: True boxes, tracks being polyps.
+        found: A tracker's boxes.
+
+    Example:
+        >>> boxes = [[0, 0, 10, 10]] * 10
+        >>> true = BoxTracks.of(range(10), ["p"] * 10, boxes)
+        >>> found = BoxTracks.of(range(10), ["a"] * 5 + ["b"] * 5, boxes)
+        >>> figures = tracking_figures(score_tracks(true, found))
+        >>> float(figures["AssA"]), float(figures["IDSW"])
+        (0.5, 1.0)
+    """
+    same = np.arange(found.tracks, dtype=np.int32)[None]
+    return score_boxes(true, found, same).take(0)
+
+
+def score_boxes(true: BoxTracks, found: BoxTracks, tracks: Codes) -> TrackingCounts:
+    """Score assignments of found boxes to tracks, in the general form.
+
+    Args:
+        true: True boxes, tracks being polyps.
+        found: Found boxes; its tracks are the n parts that assignments put together.
+        tracks: Track of every part under p assignments (p, n), no track twice in a frame.
+
+    Returns:
+        Sums with a leading axis (p, ...).
+    """
+    pairs = overlaps(true, found)
+    s = pairs.similarity
+    sums = np.zeros((len(tracks), 5, ALPHAS.size))
+    single = np.zeros((len(tracks), 3), dtype=np.int64)
+    if s.size and len(tracks):
+        by_true = np.bincount(pairs.true, s, minlength=true.frame.size)
+        by_found = np.bincount(pairs.found, s, minlength=found.frame.size)
+        # What each pair adds to the similarity of its tracks, and how many thresholds it passes.
+        share = s / (by_true[pairs.true] + by_found[pairs.found] - s)
+        level = np.searchsorted(ALPHAS - EPS, s, side="right")
+        contested = (_contested(pairs, s > 0), _contested(pairs, s >= THRESHOLD - EPS))
+        rows = (pairs.starts, pairs.true_rows, pairs.found_rows, pairs.true, pairs.found)
+        _score_frames(
+            tracks,
+            (true.track, np.bincount(true.track, minlength=true.tracks), found.track),
+            rows,
+            (s, share, level, *contested),
+            (sums, single),
+        )
+    tp, accuracy, precision, recall, loc = np.moveaxis(sums, 1, 0)
+    idtp, clear_tp, switches = single.T.astype(np.float64)
+    return TrackingCounts(
+        true=np.full(len(tracks), float(true.frame.size)),
+        found=np.full(len(tracks), float(found.frame.size)),
+        tp=tp,
+        ass_a=accuracy,
+        ass_pr=precision,
+        ass_re=recall,
+        loc=loc,
+        idtp=idtp,
+        clear_tp=clear_tp,
+        switches=switches,
+    )
+
+
+def _contested(pairs: Overlaps, use: Flags) -> Flags:
+    """Whether some box of a frame has two partners among the pairs in use (f,)."""
+    true, found = pairs.true[use], pairs.found[use]
+    flags = np.zeros(pairs.starts.size - 1, dtype=np.bool_)
+    if true.size:
+        busy = (np.bincount(true)[true] > 1) | (np.bincount(found)[found] > 1)  # (u,)
+        flags[np.searchsorted(pairs.starts, np.flatnonzero(use)[busy], side="right") - 1] = True
+    return flags
+
+
+Rows = tuple[Ints, Ints, Ints, Ints, Ints]
+"""First pair of every common frame, and the end (f + 1,); first true box of every frame and one
+past its last (f, 2), the same of the found boxes; true box and found box of every pair (p,)."""
+
+
+@njit()
+def _score_frames(
+    tracks: Codes,
+    who: tuple[Ints, Ints, Ints],
+    rows: Rows,
+    values: tuple[Reals, Reals, Ints, Flags, Flags],
+    out: tuple[Reals, Ints],
+) -> None:
+    """Score every assignment.
+
+    Args:
+        tracks: Track of every part (q, n).
+        who: Polyp of every true box (d,); boxes of every polyp (g,); part of every found box.
+        rows: All pairs of overlapping boxes, frame by frame.
+        values: IoU, share and level of every pair (p,); contested frames for HOTA and CLEAR (f,).
+        out: Zeros for the sums (q, 5, 19), and for boxes under the best matching, matches and
+            switches of CLEAR (q, 3).
+    """
+    polyp, true, part = who
+    similarity, share, level, for_hota, for_clear = values
+    sums, single = out
+    pairs = similarity.size
+    of_pair = polyp[rows[3]]  # (p,)
+    cell, track = np.empty(pairs, np.int64), np.empty(pairs, np.int64)
+    # Matched pairs by cell of the table of polyps and tracks, and by how many thresholds they pass.
+    counts = np.zeros((true.size * (tracks.max() + 1), LEVELS), np.int64)
+    for q in range(tracks.shape[0]):
+        found = np.zeros(tracks[q].max() + 1, np.int64)
+        for box in range(part.size):
+            found[tracks[q, part[box]]] += 1
+        for p in range(pairs):
+            track[p] = tracks[q, part[rows[4][p]]]
+            cell[p] = of_pair[p] * found.size + track[p]
+        kept = _match_hota(rows, cell, (true, found), (similarity, share, for_hota))
+        table = np.zeros((true.size, found.size), np.int64)  # pairs of IoU 0.5
+        filled, loc = np.zeros(true.size * found.size, np.bool_), np.zeros(LEVELS)
+        for p in range(pairs):
+            table[of_pair[p], track[p]] += similarity[p] >= THRESHOLD
+            if kept[p]:
+                counts[cell[p], level[p]] += 1
+                filled[cell[p]] = True
+                loc[level[p]] += similarity[p]
+        for c in np.flatnonzero(filled):
+            matched, g, t = 0, c // found.size, c % found.size
+            for a in range(LEVELS - 2, -1, -1):  # a pair that passes five is one at the first five
+                matched += counts[c, a + 1]
+                if matched:
+                    sums[q, 0, a] += matched
+                    sums[q, 1, a] += matched * matched / (true[g] + found[t] - matched)
+                    sums[q, 2, a] += matched * matched / found[t]
+                    sums[q, 3, a] += matched * matched / true[g]
+            counts[c] = 0
+        total = 0.0
+        for a in range(LEVELS - 2, -1, -1):
+            total += loc[a + 1]
+            sums[q, 4, a] = total
+        single[q, 0] = best_matching(table)
+        single[q, 1:] = _match_clear(rows, of_pair, track, similarity, for_clear)
+
+
+@njit()
+def _match_hota(
+    rows: Rows, cell: Ints, boxes: tuple[Ints, Ints], values: tuple[Reals, Reals, Flags]
+) -> Flags:
+    """Whether HOTA matches each pair at threshold 0 (p,): one matching serves all thresholds.
+
+    Args:
+        rows: All pairs.
+        cell: Their cells in the table of polyps and tracks (p,).
+        boxes: Boxes of every polyp (g,) and of every track (t,).
+        values: IoU and share of every pair (p,), (p,); contested frames (f,).
+    """
+    true, found = boxes
+    similarity, share, contested = values
+    kept = np.ones(cell.size, np.bool_)
+    if not contested.any():
+        return kept
+    possible, score = np.zeros(true.size * found.size), np.zeros(cell.size)
+    for p in range(cell.size):
+        possible[cell[p]] += share[p]
+    for frame in range(contested.size):
+        if contested[frame]:
+            for p in range(rows[0][frame], rows[0][frame + 1]):
+                c = cell[p]
+                either = true[c // found.size] + found[c % found.size] - possible[c]
+                score[p] = possible[c] / either * similarity[p]
+            _settle_frame(frame, rows, score, kept)
+    return kept
+
+
+@njit()
+def _match_clear(
+    rows: Rows, polyp: Ints, track: Ints, similarity: Reals, contested: Flags
+) -> tuple[int, int]:
+    """Matches and switches at IoU 0.5; a match of the frame before is kept where it can be.
+
+    Args:
+        rows: All pairs.
+        polyp: Polyp of each (p,).
+        track: Track of each (p,).
+        similarity: IoU of each (p,).
+        contested: Frames in which boxes compete (f,).
+    """
+    starts, limit = rows[0], THRESHOLD - EPS
+    last, seen = np.full(polyp.max() + 1, -1), np.full(polyp.max() + 1, -2)
+    score, kept = np.zeros(polyp.size), similarity >= limit
+    matches = switches = 0
+    for frame in range(contested.size):
+        if contested[frame]:
+            for p in range(starts[frame], starts[frame + 1]):
+                stays = seen[polyp[p]] == frame - 1 and last[polyp[p]] == track[p]
+                score[p] = 1000.0 * stays + similarity[p] if similarity[p] >= limit else 0.0
+            _settle_frame(frame, rows, score, kept)
+        for p in range(starts[frame], starts[frame + 1]):
+            g = polyp[p]
+            if kept[p]:
+                matches += 1
+                switches += last[g] >= 0 and last[g] != track[p]
+                last[g], seen[g] = track[p], frame
+    return matches, switches
+
+
+@njit()
+def _settle_frame(frame: int, rows: Rows, score: Reals, kept: Flags) -> None:
+    """Keep those of a frame's pairs that the Hungarian algorithm chooses.
+
+    Args:
+        frame: The frame.
+        rows: All pairs.
+        score: Their scores (p,), 0: not in use.
+        kept: Whether a pair is kept (p,), written for those of the frame.
+    """
+    starts, true_rows, found_rows, true, found = rows
+    i, j = true_rows[frame, 0], found_rows[frame, 0]
+    cost = np.zeros((true_rows[frame, 1] - i, found_rows[frame, 1] - j))
+    for p in range(starts[frame], starts[frame + 1]):
+        cost[true[p] - i, found[p] - j] = -score[p]
+    if cost.shape[0] <= cost.shape[1]:
+        column = assign(cost)
+        for p in range(starts[frame], starts[frame + 1]):
+            kept[p] = score[p] > 0 and column[true[p] - i] == found[p] - j
+    else:
+        row = assign(np.ascontiguousarray(cost.T))
+        for p in range(starts[frame], starts[frame + 1]):
+            kept[p] = score[p] > 0 and row[found[p] - j] == true[p] - i

@@ -1,0 +1,145 @@
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import linear_sum_assignment
+from trackeval.datasets import MotChallenge2DBox
+
+from polyplink.bench.tracking import agree, trackeval_figures
+from polyplink.core.errors import PolyplinkError
+from polyplink.evaluate.boxes import BoxTracks, overlaps
+from polyplink.evaluate.hota import (
+    FIGURES,
+    TrackingCounts,
+    assign,
+    best_matching,
+    score_tracks,
+    tracking_figures,
+)
+from tests.evaluate.scenes import scene
+
+
+def figures(true: BoxTracks, found: BoxTracks) -> dict[str, float]:
+    return {name: float(v) for name, v in tracking_figures(score_tracks(true, found)).items()}
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.integers(0, 10_000), st.integers(2, 60), st.integers(1, 7))
+def test_figures_equal_trackeval_on_random_scenes(seed: int, frames: int, crowd: int) -> None:
+    true, found = scene(seed, frames=frames, crowd=crowd)
+    if true.frame.size:
+        assert agree(score_tracks(true, found), trackeval_figures((true, found)))
+
+
+def test_identical_boxes_that_compete_are_matched_as_trackeval_does() -> None:
+    rng = np.random.default_rng(3)
+    frame = np.repeat(np.arange(30), 3)
+    box = np.tile([0.0, 0.0, 8.0, 8.0], (90, 1)) + np.repeat(rng.integers(0, 3, (30, 1)), 3, axis=0)
+    true = BoxTracks.of(frame, np.tile([0, 1, 2], 30), box)
+    tracks = np.concatenate([rng.permutation(3) for _ in range(30)])
+    found = BoxTracks.of(frame, tracks, box)
+    assert agree(score_tracks(true, found), trackeval_figures((true, found)))
+    two = frame[np.arange(90) % 3 < 2]  # fewer boxes on one side: tables that are not square
+    fewer = BoxTracks.of(two, tracks[np.arange(90) % 3 < 2], box[:60])
+    assert agree(score_tracks(true, fewer), trackeval_figures((true, fewer)))
+    assert agree(score_tracks(fewer, true), trackeval_figures((fewer, true)))
+
+
+def test_a_track_cut_in_two_halves() -> None:
+    box = np.tile([0.0, 0.0, 10.0, 10.0], (10, 1))
+    true = BoxTracks.of(range(10), [0] * 10, box)
+    found = figures(true, BoxTracks.of(range(10), [1] * 5 + [2] * 5, box))
+    # Every pair: 5 frames in common, 10 true, 5 found. AssA = 5 / 10; IDF1 = 2 x 5 / (10 + 10).
+    expected = {"DetA": 1.0, "AssA": 0.5, "AssPr": 1.0, "AssRe": 0.5, "HOTA": np.sqrt(0.5)}
+    expected |= {"IDF1": 0.5, "IDP": 0.5, "IDR": 0.5, "IDSW": 1.0, "MOTA": 0.9, "LocA": 1.0}
+    assert found == pytest.approx(expected)
+
+
+def test_two_polyps_in_one_track_and_a_shifted_box() -> None:
+    # Two polyps one after the other under one track; boxes shifted to an IoU of 6 / 14.
+    true = BoxTracks.of(range(4), [0, 0, 1, 1], np.tile([0.0, 0.0, 10.0, 1.0], (4, 1)))
+    found = figures(true, BoxTracks.of(range(4), [0] * 4, np.tile([4.0, 0.0, 10.0, 1.0], (4, 1))))
+    passed = 8 / 19  # of the thresholds 0.05 ... 0.95, those up to 0.40
+    assert found["DetA"] == pytest.approx(passed)
+    assert found["AssA"] == pytest.approx(passed * 0.5)
+    assert found["AssPr"] == pytest.approx(passed * 0.5)
+    assert found["AssRe"] == pytest.approx(passed * 1.0)
+    assert (found["IDF1"], found["IDSW"]) == (0.0, 0.0)  # nothing at IoU 0.5
+    assert found["MOTA"] == pytest.approx(-1.0)
+
+
+@settings(deadline=None, max_examples=300)
+@given(
+    st.integers(1, 8),
+    st.integers(1, 8),
+    st.sampled_from([1, 2, 4, 1000]),
+    st.integers(0, 10_000),
+)
+def test_assignments_are_scipys_choice_among_equals_too(
+    rows: int, columns: int, values: int, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    shape = min(rows, columns), max(rows, columns)
+    cost = -np.round(rng.integers(0, values, shape) / 7, rng.integers(1, 17))
+    np.testing.assert_array_equal(assign(cost), linear_sum_assignment(cost)[1])
+    table = rng.integers(0, values, (rows, columns))
+    assert best_matching(table) == table[linear_sum_assignment(-table)].sum()
+
+
+def test_procedures_are_combined_as_trackeval_combines_sequences() -> None:
+    scenes = [scene(seed) for seed in range(4)]
+    counts = [score_tracks(*one) for one in scenes]
+    assert agree(TrackingCounts.total(counts), trackeval_figures(*scenes))
+
+
+def test_weights_are_copies_of_procedures() -> None:
+    counts = [score_tracks(*scene(seed)) for seed in range(3)]
+    drawn = TrackingCounts.weighted(counts, [[2, 0, 1], [0, 1, 0]])
+    copies = tracking_figures(TrackingCounts.total([counts[0], counts[0], counts[2]]))
+    alone = tracking_figures(counts[1])
+    found = tracking_figures(drawn)
+    assert set(found) == set(FIGURES)
+    for name in FIGURES:
+        np.testing.assert_allclose(found[name], [copies[name], alone[name]], atol=1e-12)
+
+
+def test_without_a_true_box_nothing_is_known() -> None:
+    true, found = scene(0)
+    empty = BoxTracks.of([], [], [])
+    assert all(np.isnan(value) for value in figures(empty, found).values())
+    nobody = figures(true, empty)
+    assert nobody["HOTA"] == nobody["IDF1"] == nobody["MOTA"] == 0.0
+
+
+def test_boxes_come_in_the_order_of_frames() -> None:
+    made = BoxTracks.of([3, 1, 1], ["b", "a", "b"], [[0, 0, 1, 1], [1, 0, 1, 1], [2, 0, 1, 1]])
+    assert made.frame.tolist() == [1, 1, 3]
+    assert made.track.tolist() == [0, 1, 1]
+    assert made.box[:, 0].tolist() == [1, 2, 0]
+    assert made.tracks == 2
+
+
+def test_bad_boxes_are_refused() -> None:
+    box = [0, 0, 1, 1]
+    cases: list[tuple[tuple[Any, Any, Any], str]] = [
+        (([1], ["a"], [box, box]), "1 frames, 1 tracks and 2 boxes"),
+        (([1, 1], ["a", "a"], [box, box]), "track 'a' is in frame 1 twice"),
+        (([7], ["a"], [[0, 0, 0, 1]]), "of frame 7 has no area"),
+        (([7], ["a"], [[0, np.nan, 1, 1]]), "of frame 7 has no area"),
+    ]
+    for columns, says in cases:
+        with pytest.raises(PolyplinkError, match=says):
+            BoxTracks.of(*columns)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_overlaps_are_those_of_trackeval_frame_by_frame(seed: int) -> None:
+    true, found = scene(seed)
+    pairs = overlaps(true, found)
+    table = np.zeros((true.frame.size, found.frame.size))
+    table[pairs.true, pairs.found] = pairs.similarity
+    every = MotChallenge2DBox._calculate_box_ious(true.box, found.box)
+    same = true.frame[:, None] == found.frame[None, :]
+    np.testing.assert_allclose(table, np.where(same, every, 0.0), atol=1e-12)
