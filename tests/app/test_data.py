@@ -5,9 +5,9 @@ import pytest
 
 from polyplink import simulate
 from polyplink.app.simulate import PRESETS, WRITINGS
+from polyplink.app.tolerance_checks import Row
 from polyplink.bench.startup import imported
 from polyplink.data import read_data
-from polyplink.jobs.agreement import Row
 from tests.app.calls import assert_refused, polyplink
 from tests.samples import write_procedures
 
@@ -134,7 +134,7 @@ def test_the_check_ends_with_0_only_if_all_holds(
         Row("polyps", (132.0,), (132.0,), "exact", True, "a table"),
         Row("boxes", (10.0,), (9.0,), "1 %", holds, "a table"),
     ]
-    monkeypatch.setattr("polyplink.jobs.checking.check_simulation", lambda *_, **__: rows)
+    monkeypatch.setattr("polyplink.app.tolerance_checks.check_simulation", lambda *_, **__: rows)
     result = polyplink("simulate", "--check")
     assert result.exit_code == (0 if holds else 1)
     assert "published" in result.stdout

@@ -10,7 +10,7 @@ from polyplink.app.request import Progress, Result, Workers, silent
 from polyplink.core.errors import PolyplinkError, find_named
 
 if TYPE_CHECKING:
-    from polyplink.jobs.agreement import Row
+    from polyplink.app.tolerance_checks import Row
     from polyplink.simulate import Simulated
 
 # Names of `simulate.PRESETS` and `simulate.WRITINGS`, known here before that room is imported.
@@ -78,7 +78,7 @@ class Checked(Result):
 
     def print_text(self) -> None:
         """Print one line per figure."""
-        from polyplink.jobs.agreement import rows_text
+        from polyplink.app.tolerance_checks import rows_text
 
         echo(rows_text(self.rows))
 
@@ -108,7 +108,7 @@ def simulate(request: SimulateRequest, progress: Progress = silent) -> Simulated
     if workers > 1 and seed >= 0 and 0 <= (request.difficulty or 0) <= 1:
         start_server(HEAVY)  # in parallel with the imports of this process, which take as long
     if out is None:
-        from polyplink.jobs.checking import check_simulation
+        from polyplink.app.tolerance_checks import check_simulation
         from polyplink.simulate import real_colon_sim
 
         return Checked(check_simulation(real_colon_sim(), seed, workers=workers, progress=progress))

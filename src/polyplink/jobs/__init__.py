@@ -1,8 +1,6 @@
 """Jobs: what a user asks for, made of stages."""
 
 from polyplink.evaluate import TASKS
-from polyplink.jobs.agreement import Row, rows_text
-from polyplink.jobs.checking import check_simulation
 from polyplink.jobs.counting import Counted, count
 from polyplink.jobs.demo import demo
 from polyplink.jobs.embedding import Embedded, embed_data
@@ -24,17 +22,14 @@ __all__ = [
     "Evaluated",
     "Exported",
     "Progress",
-    "Row",
     "Simulated",
     "Trained",
-    "check_simulation",
     "count",
     "demo",
     "embed_data",
     "evaluate",
     "export_encoder",
     "import_data",
-    "rows_text",
     "simulate_data",
     "train",
 ]

@@ -1,0 +1,368 @@
+"""Published figures of REAL-Colon beside those of a simulated set (`polyplink simulate --check`).
+
+Every simulated value is measured on the simulated tables, even where the simulator takes it from
+a released one: a table that was changed on its way makes its row fail. There is no tolerance where
+the release is copied, that of rounding where a figure was printed rounded, and a wider one, each
+for a reason given beside it, where the published figure is an estimate or of other patients.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from polyplink.app.request import Progress, counter, silent
+from polyplink.data import DataSet
+from polyplink.simulate import Preset, simulate
+from polyplink.tracklets import build_tracklets
+
+Floats = NDArray[np.float64]
+Values = Sequence[float]
+Fits = Callable[[Floats, Floats], NDArray[np.bool_]]  # (published, simulated) -> which agree
+
+TABLES = "Biffi et al., Sci Data 2024, released tables"
+COUNTED = "third-party count of frames with a box"
+TA = "arXiv 2507.02493"
+NTSSL = "arXiv 2605.12320"
+TPC = "arXiv 2502.10054, program"
+CVC = "CVC-ClinicDB, 612 frames, measured"
+
+LONG = 30  # frames from which evaluation keeps a tracklet
+SEVEN = (0, 0.1, 0.25, 0.5, 0.75, 0.9, 1)  # quantiles
+FIVE = (0.1, 0.25, 0.5, 0.75, 0.9)
+AT_SEVEN, AT_FIVE = "0, 10, 25, 50, 75, 90, 100 %", "10, 25, 50, 75, 90 %"
+CLASSES = ("AD", "HP", "NO POLYP", "SSL", "TSA", "OTHER")
+
+
+class Tolerance(NamedTuple):
+    """How far simulated values may differ from published ones: in words, and as a function."""
+
+    words: str
+    fits: Fits
+
+
+class Figure(NamedTuple):
+    """A published figure: its name with its unit, who published it, its values."""
+
+    name: str
+    source: str
+    tolerance: Tolerance
+    published: Values
+
+
+def within(share: float) -> Tolerance:
+    """Values may differ by a share of the published ones."""
+    return Tolerance(f"{100 * share:g}%", lambda p, v: abs(v - p) <= share * abs(p))
+
+
+def nearer_than(distance: float) -> Tolerance:
+    """Values may differ by so much in their own unit."""
+    return Tolerance(f"+- {distance:g}", lambda p, v: abs(v - p) <= distance)
+
+
+EXACT = Tolerance("exact", lambda p, v: p == v)
+AT_MOST = Tolerance("at most", lambda p, v: v <= p)
+AT_LEAST = Tolerance("at least", lambda p, v: v >= p)
+ABOVE = Tolerance("above", lambda p, v: v > p)
+
+# Copied by the simulator from the released tables: there is nothing to tolerate.
+LENGTHS = (20_915, 24_006, 29_108, 39_611, 52_719, 75_918, 123_610)
+PROCEDURES = (
+    Figure("procedures, patients", TABLES, EXACT, (60, 60)),
+    Figure("procedures: train, eval, without a polyp", TPC, EXACT, (27, 19, 14)),
+    Figure("polyps: train, eval, without", TPC, EXACT, (85, 47, 0)),
+    Figure(
+        "procedures with 0, 1 .. 9, more polyps",
+        TABLES,
+        EXACT,
+        (14, 17, 5, 11, 5, 2, 3, 1, 1, 1, 0),
+    ),
+    Figure("procedures at 25, 29.97, 60, other fps", TABLES, EXACT, (23, 36, 1, 0)),
+    Figure("procedures: Olympus, Fujifilm, other", TABLES, EXACT, (53, 7, 0)),
+    Figure("patients: male, female, other", TABLES, EXACT, (33, 27, 0)),
+    Figure("frame sizes; procedures of 1352 x 1080", COUNTED, EXACT, (11, 29)),
+    Figure("frames in all", TABLES, EXACT, (2_757_723,)),
+    Figure(f"frames of a procedure: {AT_SEVEN}", TABLES, EXACT, LENGTHS),
+)
+SIZES = (27, 34, 29, 16, 11, 7, 1, 3, 1, 2, 1, 0)
+POLYPS = (
+    Figure("polyps of 1 .. 10, 17, other mm", TABLES, EXACT, SIZES),
+    # 89 % was printed without a decimal.
+    Figure("share of polyps of 5 mm or less", TABLES, nearer_than(0.005), (0.89,)),
+    Figure("polyps to 5 mm and above, train", TABLES, EXACT, (77, 8)),
+    Figure("polyps to 5 mm and above, eval", TABLES, EXACT, (40, 7)),
+    Figure("AD HP NO-POLYP SSL TSA OTHER unknown", TABLES, EXACT, (55, 54, 19, 2, 1, 1, 0)),
+    Figure("the same, train", TABLES, EXACT, (38, 34, 13, 0, 0, 0, 0)),
+    Figure("the same, eval", TABLES, EXACT, (17, 20, 6, 2, 1, 1, 0)),
+)
+# Frames with a box; 1 %, because a look may lose or gain single frames at its ends.
+MEANS = (1106, 1355, 1823, 2661, 3401, 4499, 23_201)
+SINGLE = (1170, 1255, 2781, 3401, 4317, 7889, 23_201)
+FRAMES = (
+    Figure("share of frames with a box, %", COUNTED, within(0.01), (12.41,)),
+    # Printed with one decimal, which is 1 % of its least.
+    Figure("the same, studies 001 to 004, %", COUNTED, within(0.015), (9.4, 16.4, 10.7, 15.3)),
+    Figure("boxes", TABLES, within(0.01), (351_264,)),
+    # 10 %: a polyp at the edge of a view of two may be seen some frames less or more.
+    Figure("boxes beyond one per frame with a box", TABLES, within(0.1), (9_155,)),
+    Figure("frames with a box in procedures without a polyp", COUNTED, EXACT, (0,)),
+    Figure(f"frames with a box per polyp, 46 procedures: {AT_SEVEN}", COUNTED, within(0.01), MEANS),
+    Figure(f"frames of a polyp alone: {AT_SEVEN}", COUNTED, within(0.01), SINGLE),
+    # Median and sigma of the fit were given with three and two digits.
+    Figure("the same, log-normal fit: median, sigma", COUNTED, within(0.02), (3534, 0.73)),
+    Figure("frames of a polyp, most", COUNTED, within(0.01), (23_201,)),
+)
+# Fragmentation: the fit behind it is uncertain by 10 %, see `simulate.course.timeline`.
+TRACKLETS = (
+    Figure("long tracklets per polyp, eval, pooled", NTSSL, within(0.1), (15.7,)),
+    Figure("FR without clustering, eval: mean, sd", TA, within(0.1), (20.74, 20.78)),
+    Figure("long tracklets of an eval polyp, fewest", NTSSL, AT_LEAST, (2,)),
+    Figure("frames of a long tracklet, eval, mean", NTSSL, AT_MOST, (194,)),
+    Figure("tracklets of 003-013, short ones included", TPC, ABOVE, (400,)),
+)
+# Box sizes, of other patients and cameras: about a standard error of them is allowed. They are of
+# 29 sequences. With the published spread (a standard deviation of 0.54 of the log) a quantile of
+# so few is uncertain by 12 % in the middle and 17 % at 10 and 90 %: sqrt(p (1 - p) / 29) over the
+# density there. The spread within a tracklet is the natural logarithm's of the area; its own log
+# has a standard deviation of 0.42 by the range of the 29, so that their median is uncertain by
+# 10 % and their extremes, for which 5 % and 95 % of thousands of tracklets stand, by 20 %.
+BOXES = (
+    Figure(f"box width / W: {AT_FIVE}", CVC, within(0.15), (0.15, 0.20, 0.28, 0.41, 0.59)),
+    Figure(f"box height / H: {AT_FIVE}", CVC, within(0.15), (0.17, 0.25, 0.35, 0.52, 0.67)),
+    Figure("sd of log area in a tracklet, median", CVC, within(0.1), (0.49,)),
+    Figure("the same, range", CVC, within(0.2), (0.19, 1.05)),
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A published figure beside a simulated one.
+
+    Attributes:
+        name: What it is, with its unit.
+        published: The published values; for a limit, the limit.
+        simulated: Those of the simulated tables, in the same order.
+        tolerance: How far they may differ, in words.
+        holds: Whether they differ no further.
+        source: Who published it.
+    """
+
+    name: str
+    published: tuple[float, ...]
+    simulated: tuple[float, ...]
+    tolerance: str
+    holds: bool
+    source: str
+
+
+def compare(figure: Figure, simulated: Values) -> Row:
+    """Compare simulated values with published ones; missing values and NaN never hold.
+
+    Example:
+        >>> compare(Figure("polyps", "somebody", within(0.05), (100, 10)), [104, 9.7]).holds
+        True
+    """
+    name, source, tolerance, published = figure
+    p, v = np.asarray(published, np.float64), np.asarray(simulated, np.float64)
+    same = p.shape == v.shape and bool(np.isfinite(v).all())
+    holds = same and bool(tolerance.fits(p, v).all())
+    return Row(name, tuple(published), tuple(v.tolist()), tolerance.words, holds, source)
+
+
+def rows_text(rows: Sequence[Row]) -> str:
+    """The rows as a table of plain text, one line each, a newline at the end."""
+    lines = [("", "published", "simulated", "tolerance", "holds")]
+    for row in rows:
+        published, simulated = (
+            " ".join(map(_value, values)) for values in (row.published, row.simulated)
+        )
+        lines.append((row.name, published, simulated, row.tolerance, "yes" if row.holds else "NO"))
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    padded = (map(str.ljust, line, widths) for line in lines)
+    return "".join("  ".join(line).rstrip() + "\n" for line in padded)
+
+
+def _value(value: float) -> str:
+    if math.isfinite(value) and value == round(value):
+        return f"{value:,.0f}"
+    return f"{value:,.2f}" if abs(value) >= 1 else f"{value:.3f}"
+
+
+def check_simulation(
+    preset: Preset, seed: int, *, workers: int = 2, progress: Progress = silent
+) -> list[Row]:
+    """Simulate the tables of a preset and compare them with what is published of REAL-Colon.
+
+    Args:
+        preset: `real_colon_sim()`, or one that is meant to agree with the release as it does.
+        seed: Of the simulation.
+        workers: Worker processes.
+        progress: Callback, for procedures.
+
+    Returns:
+        One row for each figure; the simulation agrees if all hold.
+    """
+    tables = replace(preset, frames="none", annotations="none")
+    stage = counter(progress, "procedures")
+    with TemporaryDirectory() as folder:
+        out = Path(folder) / "tables"
+        return check_tables(simulate(out, tables, seed, workers=workers, progress=stage))
+
+
+def check_tables(data: DataSet) -> list[Row]:
+    """Compare a data set with what is published of REAL-Colon.
+
+    Args:
+        data: Tables of a simulated set with the release's 60 procedures.
+
+    Returns:
+        One row for each figure.
+    """
+    ordered, tracklets = build_tracklets(data.detections)
+    lesions = data.polyps.group_by("procedure_id").len(name="lesions")
+    frames = data.detections.group_by("procedure_id").agg(boxed=pl.col("frame").n_unique())
+    procedures = (  # with the number of polyps and of frames with a box
+        data.procedures.join(lesions, on="procedure_id", how="left", maintain_order="left")
+        .join(frames, on="procedure_id", how="left", maintain_order="left")
+        .with_columns(pl.col("lesions", "boxed").fill_null(0).cast(pl.Int64))
+    )
+    measured = (
+        (PROCEDURES, _of_procedures(data, procedures)),
+        (POLYPS, _of_polyps(data)),
+        (FRAMES, _of_frames(data, procedures)),
+        (TRACKLETS, _of_tracklets(data, procedures, tracklets)),
+        (BOXES, _of_boxes(data, ordered, tracklets)),
+    )
+    return [
+        compare(figure, values)
+        for figures, simulated in measured
+        for figure, values in zip(figures, simulated, strict=True)
+    ]
+
+
+def quantiles(values: Floats, at: Values) -> tuple[float, ...]:
+    """Quantiles that are values themselves, the lower of two; none of no values.
+
+    So were those of REAL-Colon's tables taken: all seven of each agree to the frame.
+    """
+    return tuple(float(q) for q in np.quantile(values, at, method="lower")) if len(values) else ()
+
+
+def _counts(values: pl.Series, wanted: Sequence[object]) -> list[int]:
+    """How often each wanted value occurs, and last, how often any other does."""
+    found = [int((values == value).sum()) for value in wanted]
+    return [*found, len(values) - sum(found)]
+
+
+def _of_procedures(data: DataSet, procedures: pl.DataFrame) -> list[Values]:
+    """The values of `PROCEDURES`."""
+    parts = [data.splits.get(part, []) for part in ("train", "eval", "negative")]
+    name = pl.col("procedure_id")
+    sizes = procedures.group_by("width", "height").len()
+    largest = sizes.filter(pl.col("width") == 1352, pl.col("height") == 1080)["len"].sum()
+    lengths = procedures["n_frames"].cast(pl.Float64).to_numpy()
+    fps = procedures["fps"].round(2).cast(pl.String)
+    return [
+        (procedures.height, procedures["patient"].n_unique()),
+        [len(names) for names in parts],
+        [int(procedures.filter(name.is_in(names))["lesions"].sum()) for names in parts],
+        _counts(procedures["lesions"], range(10)),
+        _counts(fps, ("25.0", "29.97", "60.0")),
+        _counts(procedures["brand"], ("Olympus", "Fujifilm")),
+        _counts(procedures["sex"], ("male", "female")),
+        (sizes.height, int(largest)),
+        (int(lengths.sum()),),
+        quantiles(lengths, SEVEN),
+    ]
+
+
+def _of_polyps(data: DataSet) -> list[Values]:
+    """The values of `POLYPS`."""
+    polyps = data.polyps
+    part = {name: key for key, names in data.splits.items() for name in names}
+    parts = polyps["procedure_id"].replace_strict(part, default="none", return_dtype=pl.String)
+    sets = [polyps, polyps.filter(parts == "train"), polyps.filter(parts == "eval")]
+    small = [int((some["size_mm"] <= 5).sum()) for some in sets]
+    return [
+        _counts(polyps["size_mm"], (*range(1, 11), 17)),
+        (small[0] / max(polyps.height, 1),),
+        *((n, some.height - n) for n, some in zip(small[1:], sets[1:], strict=True)),
+        *(_counts(some["histology_class"], CLASSES) for some in sets),
+    ]
+
+
+def _of_frames(data: DataSet, procedures: pl.DataFrame) -> list[Values]:
+    """The values of `FRAMES`."""
+
+    def share(some: pl.DataFrame) -> float:
+        return 100 * int(some["boxed"].sum()) / max(int(some["n_frames"].sum()), 1)
+
+    name, lesions = pl.col("procedure_id"), pl.col("lesions")
+    seen, boxes = procedures.filter(lesions > 0), data.detections.height
+    # The 17 procedures with a single polyp, whose frames are known exactly.
+    single = procedures.filter(lesions == 1)["boxed"].cast(pl.Float64).to_numpy()
+    logs = np.log(np.maximum(single, 1))
+    own = data.detections.group_by("polyp_id").agg(frames=pl.col("frame").n_unique())
+    return [
+        (share(procedures),),
+        [share(procedures.filter(name.str.starts_with(f"00{k}-"))) for k in range(1, 5)],
+        (boxes,),
+        (boxes - int(procedures["boxed"].sum()),),
+        (int(procedures.filter(lesions == 0)["boxed"].sum()),),
+        quantiles((seen["boxed"] / seen["lesions"]).to_numpy(), SEVEN),
+        quantiles(single, SEVEN),
+        (float(np.exp(logs.mean())), float(logs.std(ddof=1))) if len(logs) > 1 else (),
+        (own["frames"].to_numpy().max(initial=0),),
+    ]
+
+
+def _of_tracklets(data: DataSet, procedures: pl.DataFrame, tracklets: pl.DataFrame) -> list[Values]:
+    """The values of `TRACKLETS`."""
+    own = pl.col("procedure_id").is_in(data.splits.get("eval", []))
+    some = tracklets.filter(own, pl.col("n") >= LONG)
+    long = some.group_by("procedure_id").len(name="long")
+    joined = procedures.filter(own).join(long, on="procedure_id", how="left")
+    rates = (joined["long"].fill_null(0) / joined["lesions"]).to_numpy()
+    polyps = data.polyps.filter(own).select("polyp_id")
+    each = polyps.join(some.group_by("polyp_id").len(), on="polyp_id", how="left")
+    fewest = each["len"].fill_null(0).to_numpy()
+    return [
+        (some.height / max(polyps.height, 1),),
+        (float(rates.mean()), float(rates.std())) if len(rates) else (),
+        (int(fewest.min()) if len(fewest) else 0,),
+        (float(some["n"].to_numpy().mean()) if some.height else math.nan,),
+        (tracklets.filter(pl.col("procedure_id") == "003-013").height,),
+    ]
+
+
+def _of_boxes(data: DataSet, ordered: pl.DataFrame, tracklets: pl.DataFrame) -> list[Values]:
+    """The values of `BOXES`."""
+    sizes = data.procedures.select("procedure_id", pl.col("width", "height").cast(pl.Float64))
+    boxes = ordered.join(sizes, on="procedure_id", how="left", maintain_order="left")
+    spread = log_area_spread(ordered, tracklets.filter(pl.col("n") >= LONG))
+    return [
+        quantiles((boxes["w"] / boxes["width"]).to_numpy(), FIVE),
+        quantiles((boxes["h"] / boxes["height"]).to_numpy(), FIVE),
+        quantiles(spread, (0.5,)),
+        quantiles(spread, (0.05, 0.95)),
+    ]
+
+
+def log_area_spread(ordered: pl.DataFrame, tracklets: pl.DataFrame) -> Floats:
+    """Standard deviation (n,) of the log of the box area within each tracklet.
+
+    Args:
+        ordered: Detections as `build_tracklets` orders them.
+        tracklets: n of its tracklets, in their order.
+    """
+    logs = (ordered["w"] * ordered["h"]).cast(pl.Float64).log().to_numpy()
+    sums = np.concatenate([[[0.0, 0.0]], np.cumsum(np.stack([logs, logs**2], axis=1), axis=0)])
+    first, n = tracklets["offset"].to_numpy(), tracklets["n"].to_numpy()
+    mean, square = ((sums[first + n] - sums[first]) / n[:, None]).T
+    return np.asarray(np.sqrt(np.maximum(square - mean**2, 0.0)))
