@@ -8,7 +8,7 @@ import pytest
 
 from polyplink.app.import_data import MergeRequest, merge_data
 from polyplink.core.errors import PolyplinkError
-from polyplink.data import DataSet, adenoma_labels, read_data, write_data
+from polyplink.data import DataSet, read_data, write_data
 from tests.app.calls import assert_refused, polyplink
 from tests.data.made_sets import data_set, small_set
 from tests.data.public_sets import unlabelled_row
@@ -132,7 +132,7 @@ def test_the_map_of_adenoma_goes_with_the_tables(tmp_path: Path) -> None:
     for given, labels in (("tsa-adenoma", [1, 0, None, None]), ("map.json", [1, 1, None, None])):
         name = given if given in ("tsa-adenoma",) else str(tmp_path / given)
         merge_data(MergeRequest(tmp_path / "out", [a, b], histology_map=name))
-        assert adenoma_labels(read_data(tmp_path / "out")).to_list() == labels
+        assert read_data(tmp_path / "out").adenoma_labels().to_list() == labels
     with pytest.raises(PolyplinkError, match=r"disagree on which words.*--histology-map"):
         write_data(b, DataSet.of(*_tables(other_set()), adenoma={"colon-bench": {}}))
         merge_data(MergeRequest(tmp_path / "out", [a, b]))

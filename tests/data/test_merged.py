@@ -1,4 +1,4 @@
-"""Tables below one another; see tests/jobs/test_merging.py for the way through the commands."""
+"""Tables below one another; see tests/app/test_merging.py for the way through the commands."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.data import DataSet, merge, overlaps
+from polyplink.data import DataSet, known_overlap, merge, overlaps
 from tests.data.made_sets import data_sets, small_set
 
 
@@ -42,3 +42,9 @@ def test_a_set_beside_itself_is_refused_and_overlaps_nothing() -> None:
     with pytest.raises(PolyplinkError, match="procedure_id '001-001' is in a and in b"):
         merge([(Path("a"), data), (Path("b"), data)])
     assert overlaps(data) == []
+
+
+def test_known_overlaps_go_both_ways_whatever_the_spelling() -> None:
+    assert known_overlap("SUN", "sun_seg") == known_overlap("SUN-SEG", "sun") is not None
+    assert known_overlap("sun", "real-colon") is None
+    assert known_overlap("sun", "sun") is None

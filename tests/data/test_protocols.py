@@ -1,9 +1,25 @@
+"""The tables of REAL-Colon, the splits made of them, and the parts that papers name."""
+
+from collections import Counter
+from itertools import chain
+
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.data import ADENOMA, DataSet, lesion_info, published_splits, video_info
-from polyplink.data.protocols import PROTOCOLS, leave_one_out, protocol_part
+from polyplink.data import (
+    ADENOMA,
+    DataSet,
+    lesion_info,
+    positive_frames,
+    published_splits,
+    split_by_patient,
+    split_by_rule,
+    video_info,
+)
+from polyplink.data.protocols import PROTOCOLS, protocol_part
 
 OTHERS = {"ldpolyp": 160, "sun": 100, "polypsset": 39, "polyp-size": 42}
 
@@ -112,14 +128,6 @@ def test_folds_of_loo19() -> None:
     assert protocol_part("rc19:001-009", procedures, polyps) is None
 
 
-def test_leave_one_out() -> None:
-    assert leave_one_out(["a", "b", "c"]) == [
-        (["b", "c"], "a"),
-        (["a", "c"], "b"),
-        (["a", "b"], "c"),
-    ]
-
-
 def test_a_data_set_finds_them_as_parts() -> None:
     procedures, polyps = tables({})
     full = procedures.with_columns(n_frames=1, width=9, height=9, source=pl.lit("/"))
@@ -129,3 +137,80 @@ def test_a_data_set_finds_them_as_parts() -> None:
     with pytest.raises(PolyplinkError, match=r"choose one of: .*rc27.*rspp-test.*loo19-train:PROC"):
         data.part("none")
     assert set(PROTOCOLS) >= {"rc27", "rc19", "rc14neg", "ta384"}
+
+
+def test_sixty_procedures_and_132_lesions() -> None:
+    videos, lesions = video_info(), lesion_info()
+    assert videos["unique_video_name"].n_unique() == videos.height == 60
+    assert lesions["unique_object_id"].n_unique() == lesions.height == 132
+    assert Counter(lesions["histology_class"]) == {
+        "AD": 55,
+        "HP": 54,
+        "NO POLYP": 19,
+        "SSL": 2,
+        "OTHER": 1,
+        "TSA": 1,
+    }
+    assert (lesions["size [mm]"] <= 5).sum() == 117
+
+
+def test_003_012_claims_two_lesions_and_lists_three() -> None:
+    listed = Counter(lesion_info()["unique_video_name"])
+    claimed = dict(video_info().select("unique_video_name", "num_lesions").iter_rows())
+    wrong = {name for name, count in claimed.items() if listed[name] != count}
+    assert wrong == {"003-012"}
+    assert (claimed["003-012"], listed["003-012"]) == (2, 3)
+
+
+def test_third_party_counts_sum_to_the_published_totals() -> None:
+    counts = positive_frames()
+    assert counts["num_frames"].sum() == video_info()["num_frames"].sum() == 2_757_723
+    assert counts["n_polyp_frames"].sum() == 342_109
+    with_lesion = set(lesion_info()["unique_video_name"])
+    assert set(counts.filter(pl.col("n_polyp_frames") > 0)["video_id"]) == with_lesion
+
+
+def test_published_splits_cover_every_procedure_once() -> None:
+    splits = published_splits()
+    parts = [splits[name] for name in ("rc27", "rc19", "rc14neg")]
+    assert [len(part) for part in parts] == [27, 19, 14]
+    assert sorted(chain(*parts)) == sorted(video_info()["unique_video_name"])
+    lesions = Counter(lesion_info()["unique_video_name"])
+    assert [sum(lesions[name] for name in part) for part in parts] == [85, 47, 0]
+    several = [name for name in splits["rc19"] if lesions[name] >= 2]
+    assert splits["eval19_with_2_or_more"] == several
+    assert len(several) == 10
+
+
+def test_the_rule_gives_the_published_lists() -> None:
+    published = published_splits()
+    with_lesion = set(lesion_info()["unique_video_name"])
+    assert split_by_rule(video_info()["unique_video_name"], with_lesion) == {
+        "train": published["rc27"],
+        "eval": published["rc19"],
+        "negative": published["rc14neg"],
+    }
+
+
+def test_parts_without_procedures_are_absent_and_other_names_are_in_no_part() -> None:
+    assert split_by_rule(["001-009", "my video"], {"001-009", "my video"}) == {"eval": ["001-009"]}
+    assert split_by_rule(["001-009"], set()) == {"negative": ["001-009"]}
+    assert split_by_rule([], set()) == {}
+
+
+@given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 4)), max_size=12), st.integers(0, 9))
+def test_no_patient_is_on_both_sides(rows: list[tuple[int, int]], seed: int) -> None:
+    names = [f"p{k}" for k in range(len(rows))]
+    patients = [str(patient) for patient, _ in rows]
+    schema = ["procedure_id", "dataset", "patient"]
+    procedures = pl.DataFrame(
+        list(zip(names, ["a"] * len(rows), patients, strict=True)), schema=schema, orient="row"
+    ).cast(pl.String)
+    owners = [name for name, (_, n) in zip(names, rows, strict=True) for _ in range(n)]
+    polyps = pl.DataFrame({"procedure_id": pl.Series(owners, dtype=pl.String)})
+    train, test = split_by_patient(procedures, polyps, share=0.5, seed=seed)
+    assert sorted(train + test) == sorted(names)
+    patient_of = dict(zip(names, patients, strict=True))
+    assert not {patient_of[p] for p in train} & {patient_of[p] for p in test}
+    assert sum(owners.count(p) for p in train) <= round(0.5 * len(owners))
+    assert split_by_patient(procedures, polyps, share=0.5, seed=seed) == (train, test)

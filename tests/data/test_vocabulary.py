@@ -1,64 +1,126 @@
+"""The data sets' words: adenoma maps, sizes, common classes, locations."""
+
+import json
+from pathlib import Path
+
 import polars as pl
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.data import (
     ADENOMA,
-    adenoma_label,
+    DataSet,
+    common_histology,
+    common_location,
+    find_maps,
+    label_polyps,
     lesion_info,
     normalise_location,
     published_splits,
+    read_adenoma_maps,
+    read_data,
     size_label,
+    write_data,
 )
+from polyplink.data.vocabulary import HISTOLOGY
+from tests.data.made_sets import small_set
 
 
-def test_adenoma_labels_of_the_released_table() -> None:
-    lesions = lesion_info()
-    labels = adenoma_label(lesions["histology_class"], ADENOMA["real-colon"])
+def labels_of(words: list[str | None], dataset: str) -> list[int | None]:
+    """Labels of polyps of one data set with these words, by the papers' maps."""
+    procedures = pl.DataFrame({"procedure_id": ["p"], "dataset": [dataset]})
+    polyps = pl.DataFrame({"histology_class": pl.Series(words, dtype=pl.String)})
+    return label_polyps(
+        procedures, polyps.with_columns(procedure_id=pl.lit("p")), ADENOMA
+    ).to_list()
+
+
+def test_labels_and_sizes_of_the_released_table() -> None:
+    lesions = lesion_info().rename({"unique_video_name": "procedure_id"})
+    procedures = lesions.select("procedure_id").unique().with_columns(dataset=pl.lit("real-colon"))
+    labels = label_polyps(procedures, lesions, ADENOMA)
     assert labels.dtype == pl.Int8
     assert ((labels == 1).sum(), (labels == 0).sum(), labels.null_count()) == (55, 57, 20)
-    rc19 = lesions["unique_video_name"].is_in(published_splits()["rc19"])
+    parts = published_splits()
+    rc19, rc27 = (lesions["procedure_id"].is_in(parts[name]) for name in ("rc19", "rc27"))
     assert labels.filter(rc19).sum() == 17
+    assert label_polyps(procedures, lesions, find_maps("tsa-adenoma")).sum() == 56
+    large = size_label(lesions["size [mm]"])
+    assert (large.sum(), large.filter(rc27).sum()) == (15, 8)
+    assert size_label(pl.Series([4.9, 5.0, 5.01, None])).to_list() == [0, 0, 1, None]
 
 
 @pytest.mark.parametrize("name", list(ADENOMA))
 def test_labels_are_the_map_word_by_word(name: str) -> None:
     words = ADENOMA[name]
-    labels = adenoma_label(pl.Series([*words, None], dtype=pl.String), words)
-    naive = [None if words[w] is None else int(bool(words[w])) for w in words]
-    assert labels.to_list() == [*naive, None]
-    assert {0, 1} <= set(labels)
+    naive = [None if label is None else int(label) for label in words.values()]
+    assert labels_of([*words, None], name.upper()) == [*naive, None]
+    assert {0, 1} <= set(naive)
 
 
-def test_a_word_that_no_map_has() -> None:
+def test_named_maps_and_files(tmp_path: Path) -> None:
+    assert find_maps("papers") == ADENOMA
+    other = find_maps("tsa-adenoma")
+    differ = [(n, w) for n, words in ADENOMA.items() for w in words if other[n][w] != words[w]]
+    assert differ == [("real-colon", "TSA"), ("sun", "TSA")]
+    with pytest.raises(PolyplinkError, match="no histology map 'paper'; did you mean papers"):
+        find_maps("paper")
+    path = tmp_path / "map.json"
+    path.write_text(json.dumps({"Real_Colon": {"HP": True}, "mine": {"adenoma": True}}))
+    maps = find_maps(str(path))
+    assert maps["sun"] == ADENOMA["sun"]
+    assert maps["real-colon"] == {**ADENOMA["real-colon"], "HP": True}
+    assert maps["mine"] == {"adenoma": True}
+    for text, says in (
+        ('{"real-colon": {"TSA": "yes"}}', "is no adenoma map"),
+        ('{"real-colon": {"tsa": true}}', "no class 'tsa'; did you mean 'TSA'"),
+        ("{", "is not JSON"),
+    ):
+        path.write_text(text)
+        with pytest.raises(PolyplinkError, match=says):
+            read_adenoma_maps(path)
+
+
+def test_sets_without_a_map_and_words_without_a_label() -> None:
+    assert labels_of(["AD", "HP"], "simulated tiny 0") == [1, 0]  # the words of REAL-Colon
+    with pytest.raises(PolyplinkError, match="no adenoma map for the data set 'mine'"):
+        labels_of(["AD"], "mine")
+    assert labels_of([None], "mine") == [None]
     with pytest.raises(PolyplinkError, match=r"histology class 'XX' is in no row .*: AD, HP, SSL"):
-        adenoma_label(pl.Series(["AD", "XX"]), ADENOMA["real-colon"])
+        labels_of(["AD", "XX"], "real-colon")
 
 
-@settings(deadline=None)
-@given(st.lists(st.none() | st.floats(0, 50, width=32) | st.just(5.0)))
-def test_size_label_is_above_five(sizes: list[float | None]) -> None:
-    labels = size_label(pl.Series(sizes, dtype=pl.Float32))
-    assert labels.to_list() == [None if s is None else int(s > 5.0) for s in sizes]
+def test_a_data_set_keeps_its_own_map(tmp_path: Path) -> None:
+    data = small_set()
+    assert data.adenoma_labels().to_list() == [1, 0, None]
+    maps = {**ADENOMA, "real-colon": {**ADENOMA["real-colon"], "HP": True, "NO POLYP": False}}
+    assert data.adenoma_labels(maps).to_list() == [1, 1, 0]
+    other = DataSet.of(data.detections, data.procedures, data.polyps, adenoma=maps)
+    assert other.key == data.key
+    write_data(tmp_path, other)
+    assert read_data(tmp_path).adenoma_labels().to_list() == [1, 1, 0]
+    write_data(tmp_path, data)
+    assert read_data(tmp_path).adenoma_labels().to_list() == [1, 0, None]
 
 
-def test_released_sizes() -> None:
-    lesions = lesion_info()
-    rc27 = lesions["unique_video_name"].is_in(published_splits()["rc27"])
-    labels = size_label(lesions["size [mm]"])
-    assert (labels.sum(), labels.filter(rc27).sum()) == (15, 8)
+def test_common_classes_cover_every_map_and_the_released_table() -> None:
+    for words in ADENOMA.values():
+        classes = common_histology(pl.Series(list(words)))
+        for word, kind, adenoma in zip(words, classes, words.values(), strict=True):
+            assert kind == HISTOLOGY[word]
+            assert not adenoma or kind == "adenoma"
+    sites = common_location(lesion_info()["site"])
+    assert set(sites.drop_nulls()) == {
+        "ascending", "transverse", "descending", "sigmoid", "rectum", "cecum",
+        "hepatic flexure", "splenic flexure",
+    }  # fmt: skip
+    with pytest.raises(PolyplinkError, match="histology class 'x' has no common class"):
+        common_histology(pl.Series(["AD", "x", None]))
+    with pytest.raises(PolyplinkError, match="location 'elbow' has no common class"):
+        common_location(pl.Series(["Sigma", "elbow"]))
 
 
 def test_locations_are_brought_to_one_spelling() -> None:
-    sites = pl.Series(["trasnverse", "caecum", "cecum", " Hepatic Flexure", "sigma", "ileum", None])
-    assert normalise_location(sites).to_list() == [
-        "transverse",
-        "cecum",
-        "cecum",
-        "hepatic_flexure",
-        "sigma",
-        "ileum",
-        None,
-    ]
+    sites = pl.Series(["trasnverse", "caecum", " Hepatic Flexure", "ileum", None])
+    plain = ["transverse", "cecum", "hepatic_flexure", "ileum", None]
+    assert normalise_location(sites).to_list() == plain

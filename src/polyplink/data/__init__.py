@@ -1,17 +1,21 @@
 """The three tables, the data sets that are read into them, their splits and their doctor."""
 
-from polyplink.data.adenoma_maps import find_maps, label_polyps, read_adenoma_maps
 from polyplink.data.checks.doctor import diagnose
 from polyplink.data.checks.findings import Finding, Severity
-from polyplink.data.common_classes import adenoma_labels, common_histology, common_location
 from polyplink.data.formats.coco import import_coco, write_coco
 from polyplink.data.formats.csv import import_csv, write_csv
 from polyplink.data.formats.cvat import import_cvat, write_cvat
 from polyplink.data.formats.mot import import_mot, write_mot
 from polyplink.data.formats.yolo import import_yolo, write_yolo
-from polyplink.data.imported import Imported
-from polyplink.data.merged import merge, overlaps
-from polyplink.data.released import lesion_info, positive_frames, published_splits, video_info
+from polyplink.data.merged import known_overlap, merge, overlaps
+from polyplink.data.protocols import (
+    lesion_info,
+    positive_frames,
+    published_splits,
+    split_by_patient,
+    split_by_rule,
+    video_info,
+)
 from polyplink.data.sets.ldpolyp import import_ldpolyp
 from polyplink.data.sets.polyp_size import import_polyp_size
 from polyplink.data.sets.polypsset import import_polypsset
@@ -30,7 +34,6 @@ from polyplink.data.sets.write_real_colon import (
     write_tables,
 )
 from polyplink.data.sets.write_sun import write_sun
-from polyplink.data.splits import split_by_rule
 from polyplink.data.tables import (
     DETECTIONS,
     POLYPS,
@@ -38,6 +41,7 @@ from polyplink.data.tables import (
     TABLES,
     Column,
     DataSet,
+    Imported,
     Schema,
     check,
     read_data,
@@ -48,8 +52,12 @@ from polyplink.data.vocabulary import (
     ADENOMA,
     SIMULATED,
     AdenomaMap,
-    adenoma_label,
+    common_histology,
+    common_location,
+    find_maps,
+    label_polyps,
     normalise_location,
+    read_adenoma_maps,
     size_label,
 )
 
@@ -69,8 +77,6 @@ __all__ = [
     "Severity",
     "VocFrame",
     "VocObject",
-    "adenoma_label",
-    "adenoma_labels",
     "annotations_folder",
     "check",
     "common_histology",
@@ -90,6 +96,7 @@ __all__ = [
     "import_real_colon",
     "import_sun",
     "import_yolo",
+    "known_overlap",
     "label_polyps",
     "lesion_info",
     "merge",
@@ -102,6 +109,7 @@ __all__ = [
     "read_data",
     "simulated_name",
     "size_label",
+    "split_by_patient",
     "split_by_rule",
     "video_info",
     "write_annotations",

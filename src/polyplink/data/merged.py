@@ -1,7 +1,11 @@
-"""Several data sets made one: tables below one another, nothing renamed, nothing copied.
+"""Several data sets merged into one by concatenation; nothing is renamed and no image copied.
 
 Ids are never changed, not even to tell two apart: the published parts, the leakage guard and the
-renderer know procedures by them.
+renderer identify procedures by them.
+
+Sources of the known overlaps: github.com/GewelsJI/VPS (SUN-SEG is cut from SUN);
+cosmoimd/temporal_segmentation and arXiv 2603.25645 (made on REAL-Colon's videos); Li et al., PLOS
+ONE 2021 (what PolypsSet is made of). PolypGen and the others are not known to overlap with any.
 """
 
 from collections.abc import Sequence
@@ -11,38 +15,29 @@ from pathlib import Path
 import polars as pl
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.data.adenoma_maps import Maps
-from polyplink.data.overlaps import known_overlap
 from polyplink.data.tables import DataSet
+from polyplink.data.vocabulary import Maps, plain_name
+
+# Two sets, and what they share.
+_KNOWN = (
+    ("sun", "sun-seg", "SUN-SEG is cut from SUN's videos"),
+    ("real-colon", "colon-bench", "Colon-Bench is made of REAL-Colon's videos"),
+    ("real-colon", "temporal-segmentation", "its phases are labelled on REAL-Colon's videos"),
+    ("polypsset", "cvc-colondb", "PolypsSet holds CVC-ColonDB"),
+    ("polypsset", "miccai-2017", "PolypsSet holds the videos of MICCAI 2017"),
+    ("polypsset", "glrc", "PolypsSet holds the videos of GLRC"),
+)
 
 
-def merge(sets: Sequence[tuple[Path, DataSet]], adenoma: Maps | None = None) -> DataSet:
-    """Put data sets below one another, in the order given.
+def known_overlap(dataset: str, other: str) -> str | None:
+    """What two sets of different names share; None if nothing is known.
 
-    Sources become absolute, so that images stay where they are and are found from anywhere.
-    Parts of one name (`train`) become one part.
-
-    Args:
-        sets: At least one: the folder, which relative sources are relative to, and its data set.
-        adenoma: Which words of histology are adenoma; None for what the sets say.
-
-    Raises:
-        PolyplinkError: If two hold a procedure or polyp of the same id, naming it and both
-            folders, or their maps differ.
+    Example:
+        >>> known_overlap("SUN", "sun_seg")
+        "SUN-SEG is cut from SUN's videos"
     """
-    for key in ("procedure_id", "polyp_id"):
-        _refuse_clash(sets, key)
-    splits: dict[str, list[str]] = {}
-    for _, data in sets:
-        for part, ids in data.splits.items():
-            splits[part] = splits.get(part, []) + list(ids)
-    return DataSet.of(
-        pl.concat(data.detections for _, data in sets),
-        pl.concat(_absolute(folder, data.procedures) for folder, data in sets),
-        pl.concat(data.polyps for _, data in sets),
-        splits,
-        adenoma=_joined(sets) if adenoma is None else adenoma,
-    )
+    names = {plain_name(dataset), plain_name(other)}
+    return next((why for a, b, why in _KNOWN if names == {plain_name(a), plain_name(b)}), None)
 
 
 def overlaps(data: DataSet) -> list[str]:
@@ -55,31 +50,47 @@ def overlaps(data: DataSet) -> list[str]:
     ]
 
 
-def _refuse_clash(sets: Sequence[tuple[Path, DataSet]], key: str) -> None:
-    owners: dict[str, Path] = {}
-    for folder, data in sets:
-        table = data.procedures if key == "procedure_id" else data.polyps
-        for name in table[key]:
-            if name in owners:
-                raise PolyplinkError(
-                    f"{key} {name!r} is in {owners[name]} and in {folder}",
-                    "leave one of the folders out, or import one under other ids",
-                )
-        owners |= dict.fromkeys(table[key], folder)
+def merge(sets: Sequence[tuple[Path, DataSet]], adenoma: Maps | None = None) -> DataSet:
+    """Concatenate data sets, in the order given.
 
+    Sources become absolute, so that images stay where they are and are found from anywhere.
+    Parts of one name (`train`) become one part.
 
-def _absolute(folder: Path, procedures: pl.DataFrame) -> pl.DataFrame:
-    """Sources as seen from anywhere; an absolute one stays as it is."""
-    sources = [str((folder / source).resolve()) for source in procedures["source"]]
-    return procedures.with_columns(source=pl.Series(sources, dtype=pl.String))
+    Args:
+        sets: At least one: the folder, which relative sources are relative to, and its data set.
+        adenoma: Which words of histology are adenoma; None: as the sets say.
 
-
-def _joined(sets: Sequence[tuple[Path, DataSet]]) -> Maps:
-    """The one map that all sets have."""
-    for (first, before), (folder, data) in pairwise(sets):
-        if data.adenoma != before.adenoma:
+    Raises:
+        PolyplinkError: If two hold a procedure or polyp of the same id, naming it and both
+            folders, or their maps differ.
+    """
+    for table, key in (("procedures", "procedure_id"), ("polyps", "polyp_id")):
+        owners: dict[str, Path] = {}
+        for folder, data in sets:
+            for name in getattr(data, table)[key]:
+                if name in owners:
+                    raise PolyplinkError(
+                        f"{key} {name!r} is in {owners[name]} and in {folder}",
+                        "leave one of the folders out, or import one under other ids",
+                    )
+            owners |= dict.fromkeys(getattr(data, table)[key], folder)
+    for (folder, data), (other, after) in pairwise(sets):
+        if adenoma is None and data.adenoma != after.adenoma:
             raise PolyplinkError(
-                f"{first} and {folder} disagree on which words of histology are adenoma",
+                f"{folder} and {other} disagree on which words of histology are adenoma",
                 "say it for all with --histology-map",
             )
-    return sets[0][1].adenoma
+    splits: dict[str, list[str]] = {}
+    procedures = []
+    for folder, data in sets:
+        for part, ids in data.splits.items():
+            splits.setdefault(part, []).extend(ids)
+        sources = [str((folder / source).resolve()) for source in data.procedures["source"]]
+        procedures.append(data.procedures.with_columns(source=pl.Series(sources, dtype=pl.String)))
+    return DataSet.of(
+        pl.concat(data.detections for _, data in sets),
+        pl.concat(procedures),
+        pl.concat(data.polyps for _, data in sets),
+        splits,
+        adenoma=sets[0][1].adenoma if adenoma is None else adenoma,
+    )

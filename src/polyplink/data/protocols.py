@@ -1,7 +1,9 @@
-"""Splits that papers name: which procedures, checked to be all there.
+"""Splits: the parts that papers name, the rule and the draw behind them, REAL-Colon's own tables.
 
-Sources: thesis and TA (arXiv 2507.02493) for rc27, rc19, rc14neg, loo19 and ta384; NTSSL (arXiv
-2605.12320) for rsp and rspp, whose own division was not published: ours is drawn anew, by patient.
+Sources: Biffi et al., Scientific Data 2024, 11:539, for the tables of REAL-Colon that are included
+in this package (no images, no boxes; terms in `released/real_colon/README.md`); thesis and TA
+(arXiv 2507.02493) for rc27, rc19, rc14neg, loo19 and ta384; NTSSL (arXiv 2605.12320) for rsp and
+rspp, whose own division was not published: ours is drawn anew, by patient.
 
 NTSSL counts 161 procedures and 189 polyps in rsp, as here, and 195 and 210 in rspp after leaving
 out what has no label. Under its map 7 polyps of rc19 (2 procedures) and 1 of SUN have none: of 200
@@ -9,125 +11,134 @@ and 228 that leaves 197 - k and 220 - k, k videos of Polyp-Size without patholog
 of its numbers (2 the one, 10 the other), so that they cannot be matched.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import hashlib
+import json
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from importlib.resources import files
 
 import polars as pl
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.data.adenoma_maps import Maps, label_polyps
-from polyplink.data.released import published_splits
-from polyplink.data.splits import split_by_patient
-from polyplink.data.vocabulary import ADENOMA
+from polyplink.data.vocabulary import ADENOMA, Maps, label_polyps
 
 TA_IDENTITIES = {"real-colon": 85, "ldpolyp": 160, "sun": 100, "polypsset": 39}  # 384
 RSP_IDENTITIES = {"real-colon": 47, "sun": 100, "polyp-size": 42}  # 189
 RSPP_IDENTITIES = {**RSP_IDENTITIES, "polypsset": 39}  # 228, of which some have no label
 SHARE = 0.7  # of the polyps of rsp and rspp are trained on
 
-Part = Callable[[pl.DataFrame, pl.DataFrame, Maps], list[str]]
-
-
-def _published(name: str) -> Part:
-    def part(procedures: pl.DataFrame, polyps: pl.DataFrame, maps: Maps) -> list[str]:
-        del polyps, maps
-        wanted = published_splits()[name]
-        missing = sorted(set(wanted) - set(procedures["procedure_id"]))
-        if missing:
-            raise PolyplinkError(
-                f"{name} is of {len(wanted)} procedures of REAL-Colon, of which {len(missing)} are "
-                f"not here ({missing[0]}, ...)",
-                "import all of them, or use a part of splits.json",
-            )
-        return wanted
-
-    return part
-
-
-def _with_polyp(
-    procedures: pl.DataFrame, polyps: pl.DataFrame, datasets: Sequence[str]
-) -> list[str]:
-    """Procedures of some data sets that have a polyp; of REAL-Colon none."""
-    own = procedures.filter(pl.col("dataset").is_in(list(datasets)))
-    missing = [name for name in datasets if name not in set(own["dataset"])]
-    if missing:
-        raise PolyplinkError(
-            f"no procedure of {missing[0]} is here, which the part is made of",
-            f"bring {', '.join(datasets)} into one data folder with `polyplink merge`",
-        )
-    kept = own.filter(pl.col("procedure_id").is_in(polyps["procedure_id"].implode()))
-    return kept["procedure_id"].to_list()
-
-
-def _whole(name: str, real_colon: str, identities: Mapping[str, int]) -> Part:
-    """A part of REAL-Colon and all that others have, refused unless its polyps are all there."""
-
-    def part(procedures: pl.DataFrame, polyps: pl.DataFrame, maps: Maps) -> list[str]:
-        others = [dataset for dataset in identities if dataset != "real-colon"]
-        first = _published(real_colon)(procedures, polyps, maps)
-        ids = first + _with_polyp(procedures, polyps, others)
-        # REAL-Colon is known by its ids, under whatever name it is here.
-        sets = dict(procedures.select("procedure_id", "dataset").rows())
-        sets |= dict.fromkeys(first, "real-colon")
-        mine = polyps.filter(pl.col("procedure_id").is_in(ids))
-        found = [sets[procedure] for procedure in mine["procedure_id"]]
-        for dataset, count in identities.items():
-            if found.count(dataset) != count:
-                raise PolyplinkError(
-                    f"{name} has {count} identities of {dataset}; here are {found.count(dataset)}",
-                    "import all of it (LDPolypVideo with --identity video)",
-                )
-        return ids
-
-    return part
-
-
-def _probe(name: str, identities: Mapping[str, int], side: int) -> Part:
-    """A side of the division by patient, 70 to 30 by those polyps that have a label."""
-
-    def part(procedures: pl.DataFrame, polyps: pl.DataFrame, maps: Maps) -> list[str]:
-        ids = _whole(name, "rc19", identities)(procedures, polyps, maps)
-        rows = procedures.filter(pl.col("procedure_id").is_in(ids))
-        mine = polyps.filter(pl.col("procedure_id").is_in(ids))
-        labelled = mine.filter(_has_label(name, rows, mine, maps))
-        rows = rows.filter(pl.col("procedure_id").is_in(labelled["procedure_id"].implode()))
-        return split_by_patient(rows, labelled, share=SHARE)[side]
-
-    return part
-
-
-def _has_label(name: str, procedures: pl.DataFrame, polyps: pl.DataFrame, maps: Maps) -> pl.Series:
-    """Which polyps have what is probed: a size in rsp, adenoma or not in rspp.
-
-    Raises:
-        PolyplinkError: If none of a data set has, as its table of cases was not given.
-    """
-    column = "size_mm" if name == "rsp" else "histology_class"
-    label = polyps["size_mm"] if name == "rsp" else label_polyps(procedures, polyps, maps)
-    has = label.is_not_null()
-    sets = dict(procedures.select("procedure_id", "dataset").rows())
-    owners = pl.Series([sets[p] for p in polyps["procedure_id"]], dtype=pl.String)
-    bare = [s for s in owners.unique(maintain_order=True) if not has.filter(owners == s).any()]
-    if bare:
-        raise PolyplinkError(
-            f"no polyp of {bare[0]} has a {column} that {name} could use",
-            "import it again with --cases TABLE",
-        )
-    return has
-
-
-PROTOCOLS: Mapping[str, Part] = {
-    "rc27": _published("rc27"),
-    "rc19": _published("rc19"),
-    "rc14neg": _published("rc14neg"),
-    "loo19": _published("rc19"),
-    "ta384": _whole("ta384", "rc27", TA_IDENTITIES),
-    "rsp-train": _probe("rsp", RSP_IDENTITIES, 0),
-    "rsp-test": _probe("rsp", RSP_IDENTITIES, 1),
-    "rspp-train": _probe("rspp", RSPP_IDENTITIES, 0),
-    "rspp-test": _probe("rspp", RSPP_IDENTITIES, 1),
-}
+_LAST_TRAIN = 8  # the highest number inside a study that is training
+_NAME = re.compile(r"\d{3}-(\d{3})")
+_PUBLISHED = {"rc27": "rc27", "rc19": "rc19", "rc14neg": "rc14neg", "loo19": "rc19"}
+_PROBED = {"rsp": RSP_IDENTITIES, "rspp": RSPP_IDENTITIES}
 _FOLDS = ("loo19", "loo19-train")  # followed by `:` and the procedure that is left out
+PROTOCOLS = (
+    *_PUBLISHED,
+    "ta384",
+    *(f"{name}-{side}" for name in _PROBED for side in ("train", "test")),
+)
 NAMES = (*PROTOCOLS, *(f"{name}:PROCEDURE" for name in _FOLDS))
+
+
+def _released(name: str) -> str:
+    path = files("polyplink.data") / "released" / "real_colon" / name
+    return path.read_text(encoding="utf-8")
+
+
+def video_info() -> pl.DataFrame:
+    """One row for each of the 60 procedures of REAL-Colon, columns as released."""
+    return pl.read_csv(_released("video_info.csv").encode())
+
+
+def lesion_info() -> pl.DataFrame:
+    """One row for each of its 132 lesions, columns as released (`size [mm]`, `trasnverse`)."""
+    return pl.read_csv(_released("lesion_info.csv").encode())
+
+
+def positive_frames() -> pl.DataFrame:
+    """For each procedure of REAL-Colon its frames, frames with a box, and frame size in pixels.
+
+    Columns: video_id, num_frames, n_polyp_frames, width, height. Counted by a third party; the
+    sums are the published totals.
+    """
+    return pl.read_csv(_released("positive_frames_per_video.csv").encode())
+
+
+def published_splits() -> dict[str, list[str]]:
+    """The parts of REAL-Colon that the papers use.
+
+    Returns:
+        Procedure ids of `rc27` (training), `rc19` (evaluation, leave one out), `rc14neg` (no
+        lesion) and `eval19_with_2_or_more` (those of `rc19` with two lesions or more).
+
+    Example:
+        >>> [len(published_splits()[part]) for part in ("rc27", "rc19", "rc14neg")]
+        [27, 19, 14]
+    """
+    splits: dict[str, list[str]] = json.loads(_released("splits.json"))
+    return splits
+
+
+def split_by_rule(
+    procedure_ids: Iterable[str], with_lesion: Collection[str]
+) -> dict[str, list[str]]:
+    """Split procedures named `SSS-VVV` (study, number) as the counting papers split REAL-Colon.
+
+    Args:
+        procedure_ids: Names of the procedures.
+        with_lesion: Those of them that have a lesion.
+
+    Returns:
+        `train` (a lesion, VVV up to 008), `eval` (a lesion, VVV from 009) and `negative` (no
+        lesion), in the given order; a part without procedures is absent. A name that is not
+        `SSS-VVV` has no number and is in no part.
+
+    Example:
+        >>> split_by_rule(["001-001", "001-009", "001-010"], {"001-001", "001-009"})
+        {'train': ['001-001'], 'eval': ['001-009'], 'negative': ['001-010']}
+    """
+    parts: dict[str, list[str]] = {"train": [], "eval": [], "negative": []}
+    for procedure_id in procedure_ids:
+        if name := _NAME.fullmatch(procedure_id):
+            seen = "train" if int(name.group(1)) <= _LAST_TRAIN else "eval"
+            parts[seen if procedure_id in with_lesion else "negative"].append(procedure_id)
+    return {part: ids for part, ids in parts.items() if ids}
+
+
+def split_by_patient(
+    procedures: pl.DataFrame, polyps: pl.DataFrame, *, share: float = SHARE, seed: int = 0
+) -> tuple[list[str], list[str]]:
+    """Split procedures in two by their number of polyps; no patient is in both.
+
+    Patients come in an order given by a hash of the seed and their names, and go to the first side
+    as long as it stays within its share.
+
+    Args:
+        procedures: The table.
+        polyps: The table; polyps of other procedures do not count.
+        share: Of the polyps, for the first side.
+        seed: Another one, another split.
+
+    Returns:
+        Procedure ids of the two sides, in the table's order.
+    """
+    counts = dict(polyps.group_by("procedure_id").len().iter_rows())
+    weights: dict[str, int] = {}
+    rows = procedures.select("procedure_id", "dataset", "patient").rows()
+    for procedure, dataset, patient in rows:
+        key = f"{dataset}/{patient}"
+        weights[key] = weights.get(key, 0) + counts.get(procedure, 0)
+    order = sorted(weights, key=lambda key: hashlib.sha256(f"{seed} {key}".encode()).digest())
+    room = round(share * sum(weights.values()))
+    first = set()
+    for patient in order:
+        if weights[patient] <= room:
+            first.add(patient)
+            room -= weights[patient]
+    sides: tuple[list[str], list[str]] = ([], [])
+    for procedure, dataset, patient in rows:
+        sides[f"{dataset}/{patient}" not in first].append(procedure)
+    return sides
 
 
 def protocol_part(
@@ -151,30 +162,96 @@ def protocol_part(
         maps: Which words of histology are adenoma, for rspp.
 
     Returns:
-        Procedure ids; None where there is no such part.
+        Procedure ids; None if there is no such part.
 
     Raises:
-        PolyplinkError: If procedures, data sets, identities or labels of it are not there.
+        PolyplinkError: If procedures, data sets, identities or labels of it are missing.
     """
-    protocol, mark, held = name.partition(":")
+    protocol, mark, held_out = name.partition(":")
     if mark and protocol in _FOLDS:
-        return _fold(protocol, held, procedures, polyps, maps)
-    part = PROTOCOLS.get(name)
-    return None if part is None else part(procedures, polyps, maps)
+        nineteen = _of_real_colon("rc19", procedures)
+        if held_out not in nineteen:
+            raise PolyplinkError(
+                f"{held_out!r} is none of the 19 procedures of loo19",
+                f"choose among {', '.join(nineteen)}",
+            )
+        rest = [procedure for procedure in nineteen if procedure != held_out]
+        return [held_out] if protocol == "loo19" else rest
+    if name not in PROTOCOLS:
+        return None
+    if name in _PUBLISHED:
+        return _of_real_colon(_PUBLISHED[name], procedures)
+    if name == "ta384":
+        return _with_others(name, "rc27", TA_IDENTITIES, procedures, polyps)
+    protocol, _, side = name.partition("-")
+    ids = _with_others(protocol, "rc19", _PROBED[protocol], procedures, polyps)
+    rows = procedures.filter(pl.col("procedure_id").is_in(ids))
+    mine = polyps.filter(pl.col("procedure_id").is_in(ids))
+    labelled = mine.filter(_has_label(protocol, rows, mine, maps))
+    rows = rows.filter(pl.col("procedure_id").is_in(labelled["procedure_id"].implode()))
+    return split_by_patient(rows, labelled, share=SHARE)[side == "test"]
 
 
-def _fold(
-    protocol: str, held: str, procedures: pl.DataFrame, polyps: pl.DataFrame, maps: Maps
-) -> list[str]:
-    nineteen = _published("rc19")(procedures, polyps, maps)
-    if held not in nineteen:
+def _of_real_colon(name: str, procedures: pl.DataFrame) -> list[str]:
+    wanted = published_splits()[name]
+    missing = sorted(set(wanted) - set(procedures["procedure_id"]))
+    if missing:
         raise PolyplinkError(
-            f"{held!r} is none of the 19 procedures of loo19", f"choose among {', '.join(nineteen)}"
+            f"{name} is of {len(wanted)} procedures of REAL-Colon, of which {len(missing)} are "
+            f"not here ({missing[0]}, ...)",
+            "import all of them, or use a part of splits.json",
         )
-    rest = next(rest for rest, left_out in leave_one_out(nineteen) if left_out == held)
-    return [held] if protocol == "loo19" else rest
+    return wanted
 
 
-def leave_one_out(procedures: Sequence[str]) -> list[tuple[list[str], str]]:
-    """Each procedure once as the one left out: (all others, it). `loo19` is this of `rc19`."""
-    return [([p for p in procedures if p != held], held) for held in procedures]
+def _with_others(
+    name: str,
+    real_colon: str,
+    identities: Mapping[str, int],
+    procedures: pl.DataFrame,
+    polyps: pl.DataFrame,
+) -> list[str]:
+    """A part of REAL-Colon, and of other sets all procedures with a polyp; counts are checked."""
+    first = _of_real_colon(real_colon, procedures)
+    others: Sequence[str] = [dataset for dataset in identities if dataset != "real-colon"]
+    own = procedures.filter(pl.col("dataset").is_in(others))
+    missing = [dataset for dataset in others if dataset not in set(own["dataset"])]
+    if missing:
+        raise PolyplinkError(
+            f"no procedure of {missing[0]} is here, which the part is made of",
+            f"bring {', '.join(others)} into one data folder with `polyplink merge`",
+        )
+    with_polyp = own.filter(pl.col("procedure_id").is_in(polyps["procedure_id"].implode()))
+    ids = first + with_polyp["procedure_id"].to_list()
+    # REAL-Colon is known by its ids, under whatever name it is here.
+    sets = dict(procedures.select("procedure_id", "dataset").rows())
+    sets |= dict.fromkeys(first, "real-colon")
+    mine = polyps.filter(pl.col("procedure_id").is_in(ids))
+    found = [sets[procedure] for procedure in mine["procedure_id"]]
+    for dataset, count in identities.items():
+        if found.count(dataset) != count:
+            raise PolyplinkError(
+                f"{name} has {count} identities of {dataset}; here are {found.count(dataset)}",
+                "import all of it (LDPolypVideo with --identity video)",
+            )
+    return ids
+
+
+def _has_label(name: str, procedures: pl.DataFrame, polyps: pl.DataFrame, maps: Maps) -> pl.Series:
+    """Which polyps have what is probed: a size in rsp, adenoma or not in rspp.
+
+    Raises:
+        PolyplinkError: If none of a data set has, because its table of cases was not given.
+    """
+    column = "size_mm" if name == "rsp" else "histology_class"
+    label = polyps["size_mm"] if name == "rsp" else label_polyps(procedures, polyps, maps)
+    has = label.is_not_null()
+    sets = dict(procedures.select("procedure_id", "dataset").rows())
+    owners = pl.Series([sets[p] for p in polyps["procedure_id"]], dtype=pl.String)
+    bare = [s for s in owners.unique(maintain_order=True) if not has.filter(owners == s).any()]
+    if bare:
+        raise PolyplinkError(
+            f"no polyp of {bare[0]} has a {column} that {name} could use",
+            "import it again with --cases TABLE",
+        )
+    return has

@@ -17,9 +17,8 @@ import polars as pl
 
 from polyplink.core.artefacts import content_key, read_json, whole_file, write_json
 from polyplink.core.errors import PolyplinkError, first_line
-from polyplink.data.adenoma_maps import Maps, read_adenoma_maps
 from polyplink.data.protocols import NAMES, protocol_part
-from polyplink.data.vocabulary import ADENOMA
+from polyplink.data.vocabulary import ADENOMA, Maps, label_polyps, read_adenoma_maps
 
 
 @dataclass(frozen=True)
@@ -263,6 +262,34 @@ class DataSet:
                 f"splits.json: procedure {twice[0]!r} occurs twice in {name!r}", "keep one"
             )
         return ids
+
+    def adenoma_labels(self, maps: Maps | None = None) -> pl.Series:
+        """Label every polyp as adenoma (1) or not (0); see `label_polyps`.
+
+        Args:
+            maps: Name of a data set -> its map; None for the data set's own, which are those of
+                the papers unless it was imported with others.
+
+        Returns:
+            Int8, one for each row of the table polyps; null where unknown or left out.
+
+        Raises:
+            PolyplinkError: If a set with histology has no map, or a word is not in it.
+        """
+        return label_polyps(self.procedures, self.polyps, self.adenoma if maps is None else maps)
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What every importer returns.
+
+    Attributes:
+        data: The data set.
+        warnings: From `Faults.lines`: what was left out or is odd, how often, and the first name.
+    """
+
+    data: DataSet
+    warnings: list[str]
 
 
 TABLES = ("detections", "procedures", "polyps")

@@ -1,81 +1,254 @@
-"""Words of the data sets brought to labels: adenoma or not, size class, location.
+"""The data sets' words brought to labels: adenoma or not, size class, histology, location.
 
-The adenoma maps are those of NTSSL (arXiv 2605.12320); another one groups TSA with adenoma, so
-the map is an argument wherever a label is made (see `adenoma_maps`).
+The adenoma maps are those of NTSSL (arXiv 2605.12320), which does not count a traditional serrated
+adenoma (TSA) as adenoma; the map `tsa-adenoma` does, as the scripts of cosmoimd do. Sources
+disagree, so the maps are an argument wherever a label is made.
 """
 
+import re
 from collections.abc import Mapping
+from pathlib import Path
 
 import polars as pl
 
-from polyplink.core.errors import PolyplinkError
+from polyplink.core.artefacts import read_json
+from polyplink.core.errors import PolyplinkError, find_named
 
-SIMULATED = "simulated"  # begins the name of what the simulator wrote; never called real
+SIMULATED = "simulated"  # prefix of the names of simulated data sets; never called real
+DIMINUTIVE_MM = 5.0  # a polyp of exactly 5 mm is still diminutive
 
 # True: adenoma; False: not; None: left out of the task.
 AdenomaMap = Mapping[str, bool | None]
+Maps = Mapping[str, AdenomaMap]  # name of a data set (column `dataset` of procedures) -> its map
 
-REAL_COLON_ADENOMA: AdenomaMap = {
-    "AD": True,
-    "HP": False,
-    "SSL": False,
-    "TSA": False,
-    "NO POLYP": None,
-    "OTHER": None,
+ADENOMA: Maps = {
+    "real-colon": {
+        "AD": True,
+        "HP": False,
+        "SSL": False,
+        "TSA": False,
+        "NO POLYP": None,
+        "OTHER": None,
+    },
+    "sun": {
+        "Low-grade adenoma": True,
+        "High-grade adenoma": True,
+        "Hyperplastic polyp": False,
+        "SSL": False,
+        "TSA": False,
+        "Invasive cancer (T1b)": None,
+    },
+    "polyp-size": {
+        "Tubular Adenoma": True,
+        "Tubular Adenoma With High-Grade Dysplasia (HGD)": True,
+        "Tubulovillous Adenoma": True,
+        "Sessile Serrated Lesion (SSL)": False,
+        "Hyperplastic Polyp": False,
+        "Inflammatory Polyp": False,
+        "Pathology Not Available": None,
+    },
+    "polypsset": {"adenomatous": True, "hyperplastic": False},
 }
-SUN_ADENOMA: AdenomaMap = {
-    "Low-grade adenoma": True,
-    "High-grade adenoma": True,
-    "Hyperplastic polyp": False,
-    "SSL": False,
-    "TSA": False,
-    "Invasive cancer (T1b)": None,
+
+NAMED: Mapping[str, Maps] = {
+    "papers": ADENOMA,
+    "tsa-adenoma": {
+        name: {word: True if word == "TSA" else label for word, label in words.items()}
+        for name, words in ADENOMA.items()
+    },
 }
-POLYP_SIZE_ADENOMA: AdenomaMap = {
-    "Tubular Adenoma": True,
-    "Tubular Adenoma With High-Grade Dysplasia (HGD)": True,
-    "Tubulovillous Adenoma": True,
-    "Sessile Serrated Lesion (SSL)": False,
-    "Hyperplastic Polyp": False,
-    "Inflammatory Polyp": False,
+
+# Words of the releases -> a class or segment common to all; None: unknown.
+HISTOLOGY: Mapping[str, str | None] = {
+    "AD": "adenoma",
+    "Low-grade adenoma": "adenoma",
+    "High-grade adenoma": "adenoma",
+    "Tubular Adenoma": "adenoma",
+    "Tubular Adenoma With High-Grade Dysplasia (HGD)": "adenoma",
+    "Tubulovillous Adenoma": "adenoma",
+    "adenomatous": "adenoma",
+    "HP": "hyperplastic",
+    "Hyperplastic polyp": "hyperplastic",
+    "Hyperplastic Polyp": "hyperplastic",
+    "hyperplastic": "hyperplastic",
+    "SSL": "sessile serrated lesion",
+    "Sessile Serrated Lesion (SSL)": "sessile serrated lesion",
+    "TSA": "traditional serrated adenoma",
+    "Inflammatory Polyp": "inflammatory",
+    "Invasive cancer (T1b)": "cancer",
+    "NO POLYP": "no polyp",
+    "OTHER": "other",
     "Pathology Not Available": None,
 }
-POLYPSSET_ADENOMA: AdenomaMap = {"adenomatous": True, "hyperplastic": False}
-
-# By the name in the column `dataset` of the table procedures.
-ADENOMA: Mapping[str, AdenomaMap] = {
-    "real-colon": REAL_COLON_ADENOMA,
-    "sun": SUN_ADENOMA,
-    "polyp-size": POLYP_SIZE_ADENOMA,
-    "polypsset": POLYPSSET_ADENOMA,
+SEGMENTS: Mapping[str, str | None] = {
+    "cecum": "cecum",
+    "ascending": "ascending",
+    "ascending_colon": "ascending",
+    "hepatic_flexure": "hepatic flexure",
+    "transverse": "transverse",
+    "transverse_colon": "transverse",
+    "splenic_flexure": "splenic flexure",
+    "descending": "descending",
+    "descending_colon": "descending",
+    "sigma": "sigmoid",
+    "sigmoid": "sigmoid",
+    "sigmoid_colon": "sigmoid",
+    "rectum": "rectum",
 }
-
-DIMINUTIVE_MM = 5.0  # a polyp of exactly 5 mm is still diminutive
-
-_LOCATIONS = {"trasnverse": "transverse", "caecum": "cecum"}
+_SPELLINGS = {"trasnverse": "transverse", "caecum": "cecum"}
 
 
-def adenoma_label(classes: pl.Series, words: AdenomaMap) -> pl.Series:
-    """Label polyps as adenoma (1) or not (0).
+def plain_name(dataset: str) -> str:
+    """A data set's name in lower case without blanks, `-` and `_`, for comparison.
+
+    Example:
+        >>> plain_name("REAL_Colon ") == plain_name("real-colon")
+        True
+    """
+    return re.sub(r"[\s_-]+", "", dataset.casefold())
+
+
+def find_maps(name_or_file: str) -> Maps:
+    """Adenoma maps by name ("papers", "tsa-adenoma"), or from a file.
 
     Args:
-        classes: Text, the data set's histology class of n polyps; null where unknown.
-        words: What each word stands for, for example `ADENOMA["real-colon"]`.
+        name_or_file: A key of `NAMED`, or the path of a file (with a dot or a slash in it).
 
     Returns:
-        Int8, n; null where the class is null or left out of the task.
+        Name of a data set -> its map.
 
     Raises:
-        PolyplinkError: If a word is not in the map.
+        PolyplinkError: If there is no map of that name, or the file is none (see
+            `read_adenoma_maps`).
+
+    Example:
+        >>> find_maps("tsa-adenoma")["real-colon"]["TSA"]
+        True
     """
-    strange = classes.drop_nulls().filter(~classes.drop_nulls().is_in(list(words)))
-    if strange.len():
-        raise PolyplinkError(
-            f"histology class {strange[0]!r} is in no row of the adenoma map",
-            f"add it to the map, which has: {', '.join(words)}",
-        )
-    labels = {word: None if adenoma is None else int(adenoma) for word, adenoma in words.items()}
-    return classes.replace_strict(labels, default=None, return_dtype=pl.Int8)
+    if name_or_file not in NAMED and ("/" in name_or_file or "." in name_or_file):
+        return read_adenoma_maps(Path(name_or_file))
+    return find_named("histology map", name_or_file, NAMED)
+
+
+def read_adenoma_maps(path: Path) -> dict[str, AdenomaMap]:
+    """Read maps from JSON, `{"real-colon": {"TSA": true, ...}}`, on top of the default ones.
+
+    Args:
+        path: The file; true is adenoma, false is not, null leaves the word out of the task.
+
+    Returns:
+        The default maps, changed and extended by those of the file.
+
+    Raises:
+        PolyplinkError: If the file is missing or is no such mapping, or a word differs from a
+            known one in case only (`tsa` for `TSA`), which would silently have no effect.
+    """
+    given = read_json(path)
+    fits = isinstance(given, dict) and all(
+        isinstance(words, dict) and all(v is None or isinstance(v, bool) for v in words.values())
+        for words in given.values()
+    )
+    if not fits:
+        raise PolyplinkError(f"{path} is no adenoma map", 'write {"real-colon": {"TSA": true}}')
+    known = {plain_name(name): name for name in ADENOMA}
+    maps: dict[str, AdenomaMap] = dict(ADENOMA)
+    for name, words in given.items():
+        own = known.get(plain_name(name), name)
+        by_case = {word.casefold(): word for word in ADENOMA.get(own, {})}
+        for word in words:
+            right = by_case.get(word.casefold(), word)
+            if right != word:
+                what = f"{path}, {name}: no class {word!r}"
+                raise PolyplinkError(what, f"did you mean {right!r}?")
+        maps[own] = {**maps.get(own, {}), **words}
+    return maps
+
+
+def label_polyps(procedures: pl.DataFrame, polyps: pl.DataFrame, maps: Maps) -> pl.Series:
+    """Label every polyp as adenoma (1) or not (0), each by the map of its own data set.
+
+    Names of data sets are compared by `plain_name`. A simulated set has REAL-Colon's words and,
+    unless it has a map of its own, REAL-Colon's map.
+
+    Args:
+        procedures: The table.
+        polyps: The table.
+        maps: Name of a data set -> its map.
+
+    Returns:
+        Int8, one for each row of `polyps`; null where unknown or left out.
+
+    Raises:
+        PolyplinkError: If a set with histology has no map, or a word is not in it.
+    """
+    by_name = {plain_name(name): words for name, words in maps.items()}
+    sets = procedures.select("procedure_id", "dataset")
+    rows = polyps.select("procedure_id", "histology_class").join(
+        sets, on="procedure_id", how="left", maintain_order="left"
+    )
+    labels = pl.Series([None] * rows.height, dtype=pl.Int8)
+    for dataset in rows.drop_nulls("histology_class")["dataset"].unique(maintain_order=True):
+        words = by_name.get(plain_name(dataset))
+        if words is None and dataset.startswith(SIMULATED):
+            words = by_name.get("realcolon")
+        if words is None:
+            raise PolyplinkError(
+                f"no adenoma map for the data set {dataset!r}",
+                f"give one with --histology-map FILE; there are: {', '.join(maps)}",
+            )
+        mine = rows["dataset"] == dataset
+        classes = rows["histology_class"].filter(mine)
+        found = {word: None if label is None else int(label) for word, label in words.items()}
+        mend = f"add it to the map, which has: {', '.join(words)}"
+        what = "is in no row of the adenoma map"
+        coded = _translate(classes, found, "histology class", what, mend)
+        labels = labels.scatter(mine.arg_true(), coded.cast(pl.Int8))
+    return labels
+
+
+def common_histology(classes: pl.Series) -> pl.Series:
+    """One histology class for the data sets' different words (see `HISTOLOGY`).
+
+    Args:
+        classes: Text, the column histology_class of n polyps; null where unknown.
+
+    Returns:
+        Text, n; null where unknown.
+
+    Raises:
+        PolyplinkError: If a word has no class here.
+
+    Example:
+        >>> common_histology(pl.Series(["AD", "Tubular Adenoma", "HP"])).to_list()
+        ['adenoma', 'adenoma', 'hyperplastic']
+    """
+    mend = f"write it as one of these: {', '.join(HISTOLOGY)}"
+    return _translate(classes, HISTOLOGY, "histology class", "has no common class", mend)
+
+
+def common_location(sites: pl.Series) -> pl.Series:
+    """One segment of the colon for the data sets' different words (see `SEGMENTS`).
+
+    Args:
+        sites: Text, the column location of n polyps, in any spelling; null where unknown.
+
+    Returns:
+        Text, n; null where unknown.
+
+    Raises:
+        PolyplinkError: If a word has no segment here.
+    """
+    mend = f"write it as one of these: {', '.join(SEGMENTS)}"
+    return _translate(normalise_location(sites), SEGMENTS, "location", "has no common class", mend)
+
+
+def _translate(
+    words: pl.Series, known: Mapping[str, str | int | None], name: str, what: str, mend: str
+) -> pl.Series:
+    unknown = words.filter(words.is_not_null() & ~words.is_in(list(known)))
+    if unknown.len():
+        raise PolyplinkError(f"{name} {unknown[0]!r} {what}", mend)
+    return words.replace_strict(dict(known), default=None)
 
 
 def size_label(size_mm: pl.Series) -> pl.Series:
@@ -86,12 +259,16 @@ def size_label(size_mm: pl.Series) -> pl.Series:
 
     Returns:
         Int8, n; null where the size is null.
+
+    Example:
+        >>> size_label(pl.Series([5.0, 5.5, None])).to_list()
+        [0, 1, None]
     """
     return (size_mm > DIMINUTIVE_MM).cast(pl.Int8)
 
 
 def normalise_location(sites: pl.Series) -> pl.Series:
-    """Bring the spellings of a colon segment to one.
+    """Normalise the spelling of a colon segment.
 
     Args:
         sites: Text, the data sets' words for n polyps; null where unknown.
@@ -99,6 +276,10 @@ def normalise_location(sites: pl.Series) -> pl.Series:
     Returns:
         Text, n: lower case, `_` for blanks, `cecum` and `transverse` for their variants; any
         other word is kept.
+
+    Example:
+        >>> normalise_location(pl.Series(["Caecum", "Sigmoid colon"])).to_list()
+        ['cecum', 'sigmoid_colon']
     """
     plain = sites.str.strip_chars().str.to_lowercase().str.replace_all(r"\s+", "_")
-    return plain.replace(_LOCATIONS)
+    return plain.replace(_SPELLINGS)

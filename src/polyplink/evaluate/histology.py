@@ -8,7 +8,6 @@ import polars as pl
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.data import DataSet
-from polyplink.data.common_classes import adenoma_labels
 from polyplink.evaluate.probe import ProbeSettings
 
 HISTOLOGY_PROBE = ProbeSettings(rate=1e-5)
@@ -26,7 +25,7 @@ def histology_labels(data: DataSet) -> pl.DataFrame:
     Raises:
         PolyplinkError: If no polyp's class is known, or a word has no label.
     """
-    labels = adenoma_labels(data)
+    labels = data.adenoma_labels()
     table = data.polyps.select("procedure_id", "polyp_id", labels.alias("label"))
     table = table.drop_nulls("label")
     if table.is_empty():

@@ -11,7 +11,7 @@ import polars as pl
 from polyplink.associate import CLUSTERERS, Grid, demo_grid, paper_grid
 from polyplink.core.artefacts import RunRecord, to_plain, write_json, write_text
 from polyplink.core.errors import PolyplinkError, find_named
-from polyplink.data import DataSet, adenoma_labels, read_data, write_table
+from polyplink.data import DataSet, read_data, write_table
 from polyplink.encoders import Embeddings, NetworkEmbedder, pick_device, read_record, weights_path
 from polyplink.evaluate import (
     TASKS,
@@ -129,7 +129,7 @@ def facts_of(prepared: Prepared, samples: Samples) -> tuple[Facts, tuple[str, ..
         found.select("x", "y", "w", "h").to_numpy().astype(np.float64),
     )
     try:
-        labels = adenoma_labels(prepared.data)
+        labels = prepared.data.adenoma_labels()
     except PolyplinkError as error:  # counting does without
         return Facts(boxes), (f"No adenoma detection rate: {error}.",)
     by_polyp = dict(zip(prepared.data.polyps["polyp_id"], labels, strict=True))

@@ -9,7 +9,8 @@ import polars as pl
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.data import DataSet
-from polyplink.data.overlaps import known_overlap, plain_name
+from polyplink.data.merged import known_overlap
+from polyplink.data.vocabulary import plain_name
 from polyplink.encoders import Seen
 
 

@@ -11,8 +11,7 @@ import polars as pl
 from polyplink.core.artefacts import RunRecord, to_plain, write_json, write_text
 from polyplink.core.errors import PolyplinkError, find_named
 from polyplink.data import DataSet, read_data
-from polyplink.data.protocols import SHARE
-from polyplink.data.splits import split_by_patient
+from polyplink.data.protocols import SHARE, split_by_patient
 from polyplink.encoders import (
     Embedder,
     NetworkEmbedder,

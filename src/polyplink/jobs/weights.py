@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from polyplink.core.artefacts import file_key, to_plain
 from polyplink.core.errors import PolyplinkError
-from polyplink.data.released import published_splits
+from polyplink.data.protocols import published_splits
 from polyplink.encoders import (
     FoundationConfig,
     Seen,

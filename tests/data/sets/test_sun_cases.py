@@ -5,7 +5,7 @@ import pytest
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.faults import Faults
 from polyplink.data.sets.sun_cases import SunCase, read_cases
-from polyplink.data.vocabulary import SUN_ADENOMA
+from polyplink.data.vocabulary import ADENOMA
 
 
 def read(folder: Path, text: str) -> tuple[dict[int, SunCase], list[str]]:
@@ -34,7 +34,7 @@ def test_words_and_abbreviations(tmp_path: Path) -> None:
         "(first: cases.csv, case case007 (15mm-))"
     ]
     classes = {case.histology_class for case in cases.values()}
-    assert classes <= set(SUN_ADENOMA)
+    assert classes <= set(ADENOMA["sun"])
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,7 @@ from polyplink.data.boxes import check_boxes, fit_boxes
 from polyplink.data.faults import Faults, leave_out
 from polyplink.data.files.folders import present
 from polyplink.data.formats.text import read_side_tables
-from polyplink.data.imported import Imported
-from polyplink.data.tables import POLYPS, PROCEDURES, DataSet
+from polyplink.data.tables import POLYPS, PROCEDURES, DataSet, Imported
 from polyplink.data.vocabulary import normalise_location
 
 Size = tuple[int, int]  # width, height in pixels

@@ -24,8 +24,7 @@ from polyplink.data.files.folders import files_in, read_each
 from polyplink.data.formats.assemble import Found, Options, Size, assemble
 from polyplink.data.formats.json_columns import Records, load_json
 from polyplink.data.formats.text import PARTS, name_frames
-from polyplink.data.imported import Imported
-from polyplink.data.tables import PROCEDURES, DataSet
+from polyplink.data.tables import PROCEDURES, DataSet, Imported
 
 _PREFIX = "instances"
 _CATEGORY = 1  # the one that is written

@@ -16,8 +16,7 @@ from polyplink.data.boxes import box_table
 from polyplink.data.faults import Faults, leave_out
 from polyplink.data.formats.assemble import Found, Options, Size, assemble, source_folder
 from polyplink.data.formats.text import no_number, number, read_text_table, write_side_tables
-from polyplink.data.imported import Imported
-from polyplink.data.tables import DataSet
+from polyplink.data.tables import DataSet, Imported
 
 _NAMES = ("detections.csv", "boxes.csv")
 _NEEDED = ("procedure_id", "frame", "x", "y", "w", "h")

@@ -25,8 +25,7 @@ from polyplink.data.files.archives import ZipArchive
 from polyplink.data.files.folders import files_below, read_each, video_beside
 from polyplink.data.formats.assemble import Found, Options, Size, assemble, source_folder
 from polyplink.data.formats.text import no_number, number, write_side_tables
-from polyplink.data.imported import Imported
-from polyplink.data.tables import PROCEDURES, DataSet
+from polyplink.data.tables import PROCEDURES, DataSet, Imported
 
 POLYP, SCORE, LABEL = "polyp_id", "score", "polyp"  # attributes of a box, and its label
 _MEMBER = "annotations.xml"

@@ -33,8 +33,7 @@ from polyplink.data.formats.text import (
     number_polyps,
     write_side_tables,
 )
-from polyplink.data.imported import Imported
-from polyplink.data.tables import PROCEDURES, DataSet
+from polyplink.data.tables import PROCEDURES, DataSet, Imported
 
 FIRST = 1  # frames count from 1
 KINDS = ("gt", "det")

@@ -27,8 +27,7 @@ from polyplink.data.formats.text import (
     read_side_tables,
     write_side_tables,
 )
-from polyplink.data.imported import Imported
-from polyplink.data.tables import DataSet
+from polyplink.data.tables import DataSet, Imported
 
 SIXTH = ("score", "track")
 _CHUNK = 2000  # files that a worker reads at a time

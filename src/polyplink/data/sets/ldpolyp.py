@@ -17,11 +17,11 @@ from polyplink.data.faults import Faults
 from polyplink.data.files.folders import IMAGE_ENDINGS, LARGEST
 from polyplink.data.files.trees import Member, Tree, open_tree
 from polyplink.data.formats.edge_boxes import EdgeBox, Edges, PolypRow, ProcedureRow, join_edges
-from polyplink.data.imported import Imported
 from polyplink.data.sets.ldpolyp_text import parse_boxes
 from polyplink.data.sets.ldpolyp_videos import PART, negative_videos
 from polyplink.data.sets.origin import Origin, read_origin
 from polyplink.data.sets.recognise import nothing_found
+from polyplink.data.tables import Imported
 
 DATASET = "ldpolyp"
 SIZE = (560, 480)  # of every frame, by the paper

@@ -15,7 +15,6 @@ from polyplink.data.files.archives import INSIDE
 from polyplink.data.files.trees import Member, Tree, open_tree
 from polyplink.data.files.video import frame_name, is_video, open_video
 from polyplink.data.formats.edge_boxes import EdgeBox, PolypRow, ProcedureRow, join_edges
-from polyplink.data.imported import Imported
 from polyplink.data.sets.origin import Origin, read_origin
 from polyplink.data.sets.polyp_size_boxes import SideBox, read_side_boxes
 from polyplink.data.sets.polyp_size_labels import (
@@ -26,6 +25,7 @@ from polyplink.data.sets.polyp_size_labels import (
     read_rows,
 )
 from polyplink.data.sets.recognise import nothing_found
+from polyplink.data.tables import Imported
 
 DATASET = "polyp-size"
 

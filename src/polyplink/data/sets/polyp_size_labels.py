@@ -15,7 +15,7 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.data.faults import Faults
 from polyplink.data.files.trees import decode_text
 from polyplink.data.files.xlsx import read_xlsx
-from polyplink.data.vocabulary import POLYP_SIZE_ADENOMA
+from polyplink.data.vocabulary import ADENOMA
 
 VIDEO = re.compile(
     r"(?:video)?[ _-]?0*(\d{1,6})(?:\.0)?(?:\.\w*[a-z]\w*)?", re.I
@@ -31,7 +31,7 @@ _COLUMNS: Mapping[str, re.Pattern[str]] = {
     "model": re.compile(r"endoscope.*"),
     "pathology": re.compile(r".*(path|hist).*"),
 }
-_CLASSES = {word.lower(): word for word in POLYP_SIZE_ADENOMA}
+_CLASSES = {word.lower(): word for word in ADENOMA["polyp-size"]}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:mm)?", re.I)
 
 

@@ -11,12 +11,12 @@ from pathlib import Path
 from polyplink.data.faults import Faults
 from polyplink.data.files.trees import Tree, open_tree
 from polyplink.data.formats.edge_boxes import EdgeBox, PolypRow, ProcedureRow, join_edges
-from polyplink.data.imported import Imported
 from polyplink.data.sets.origin import Origin, read_origin
 from polyplink.data.sets.plain_voc import parse_plain_voc
 from polyplink.data.sets.polypsset_files import PARTS, VideoFiles, find_videos
 from polyplink.data.sets.recognise import nothing_found
-from polyplink.data.vocabulary import POLYPSSET_ADENOMA
+from polyplink.data.tables import Imported
+from polyplink.data.vocabulary import ADENOMA
 
 DATASET = "polypsset"
 TRAIN_STEP = 2  # between two images of training: they are shuffled, and must not be linked
@@ -178,7 +178,7 @@ def _polyp(video: VideoFiles, faults: Faults) -> PolypRow:
         faults.warn("polyp with boxes of several classes, histology not taken", video.name)
         return PolypRow(video.name, video.name)
     word = words[0] or None
-    known = word if word in POLYPSSET_ADENOMA else None
+    known = word if word in ADENOMA["polypsset"] else None
     if known is None:
         faults.warn(
             "class of a box that is not known, no histology class", f"{video.name} ({word})"

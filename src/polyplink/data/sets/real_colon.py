@@ -15,15 +15,14 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.core.workers import worker_pool
 from polyplink.data.faults import Faults
 from polyplink.data.files.trees import open_tree
-from polyplink.data.imported import Imported
+from polyplink.data.protocols import split_by_rule
 from polyplink.data.sets.origin import named_origin
 from polyplink.data.sets.real_colon_boxes import ProcedureBoxes, ProcedureSource, read_boxes
 from polyplink.data.sets.real_colon_files import frames_place, place_of
 from polyplink.data.sets.real_colon_tables import read_lesion_info, read_video_info
 from polyplink.data.sets.recognise import nothing_found
 from polyplink.data.sets.write_real_colon import frames_folder
-from polyplink.data.splits import split_by_rule
-from polyplink.data.tables import DataSet
+from polyplink.data.tables import DataSet, Imported
 from polyplink.data.vocabulary import SIMULATED
 
 DATASET = "real-colon"

@@ -13,12 +13,12 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.data.faults import Faults
 from polyplink.data.files.trees import Tree, open_tree
 from polyplink.data.formats.edge_boxes import EdgeBox, PolypRow, ProcedureRow, join_edges
-from polyplink.data.imported import Imported
 from polyplink.data.sets.origin import Origin, read_origin
 from polyplink.data.sets.recognise import nothing_found
 from polyplink.data.sets.sun_cases import SunCase, read_cases
 from polyplink.data.sets.sun_files import CaseFiles, find_cases, read_case_boxes
 from polyplink.data.sets.sun_names import SunName, number_frames
+from polyplink.data.tables import Imported
 
 DATASET = "sun"
 FPS = 30.0  # of every video, by the site

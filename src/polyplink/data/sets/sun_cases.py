@@ -30,7 +30,7 @@ LOCATIONS: Mapping[str, str] = {
     "s": "sigma",
     "r": "rectum",
 }
-# Word or abbreviation, in lower case -> class of the papers' adenoma map (`SUN_ADENOMA`).
+# Word or abbreviation, in lower case -> class of the papers' adenoma map (`ADENOMA["sun"]`).
 CLASSES: Mapping[str, str] = {
     "la": "Low-grade adenoma",
     "low-grade adenoma": "Low-grade adenoma",
