@@ -1,3 +1,5 @@
+"""Tracklets and links against naive loops."""
+
 from itertools import pairwise
 from typing import Any
 
@@ -10,9 +12,8 @@ from polars.testing import assert_frame_equal
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.tracklets.boxes import iou
-from polyplink.tracklets.build import build_tracklets
+from polyplink.tracklets.build import _owners, build_tracklets, chains, link
 from tests.tracklets.sample import detections, random_rows
-from tests.tracklets.test_unlabelled import naive_link
 
 Row = dict[str, Any]
 Key = tuple[str, int, float, float, float, float, str | None]
@@ -150,11 +151,6 @@ def test_a_gap_is_bridged_up_to_max_gap() -> None:
     assert build_tracklets(rows, max_gap=3)[1]["n"].to_list() == [3]
 
 
-def test_no_detections_make_no_tracklets() -> None:
-    ordered, tracklets = build_tracklets(detections([]))
-    assert len(ordered) == len(tracklets) == 0
-
-
 def test_settings_out_of_range_are_refused() -> None:
     with pytest.raises(PolyplinkError, match="max_gap is 0; give 1 or more frames"):
         build_tracklets(detections([]), max_gap=0)
@@ -167,3 +163,80 @@ def test_tables_in_pieces_give_the_same() -> None:
     pieces = pl.concat([rows[:2], rows[2:]], rechunk=False)
     for expected, found in zip(build_tracklets(rows), build_tracklets(pieces), strict=True):
         assert_frame_equal(found, expected)
+
+
+def naive_link(frames: np.ndarray, boxes: np.ndarray, max_gap: int, min_iou: float) -> list[int]:
+    """Every box against every box of the next frame; the first of equals is the best."""
+    previous = list(range(len(frames)))
+    times = sorted(set(frames.tolist()))
+    for now, after in pairwise(times):
+        left = [i for i in range(len(frames)) if frames[i] == now]
+        right = [i for i in range(len(frames)) if frames[i] == after]
+        if after - now > max_gap:
+            continue
+        overlap = {(i, j): iou(boxes[[i]], boxes[[j]])[0] for i in left for j in right}
+        for i in left:
+            j = max(right, key=lambda j: overlap[i, j])
+            if max(left, key=lambda k: overlap[k, j]) == i and overlap[i, j] >= min_iou:
+                previous[j] = i
+    return previous
+
+
+def of(rows: list[Row]) -> tuple[np.ndarray, np.ndarray]:
+    rows = sorted(rows, key=lambda row: row["frame"])
+    frames = np.array([row["frame"] for row in rows], dtype=np.int64)
+    boxes = np.array([[row[k] for k in "xywh"] for row in rows], dtype=np.float32)
+    return frames, boxes.reshape(-1, 4)
+
+
+@settings(deadline=None)
+@given(random_rows(labelled=False), st.integers(1, 3), st.sampled_from([0.0, 0.1, 0.5, 1.0]))
+def test_link_equals_a_naive_loop(rows: list[Row], max_gap: int, min_iou: float) -> None:
+    frames, boxes = of(rows)
+    linked = link(frames, boxes, max_gap=max_gap, min_iou=min_iou)
+    assert linked.tolist() == naive_link(frames, boxes, max_gap, min_iou)
+
+
+@settings(deadline=None)
+@given(random_rows(labelled=False))
+def test_a_box_has_at_most_one_box_after_it(rows: list[Row]) -> None:
+    linked = link(*of(rows))
+    after = linked[linked != np.arange(len(linked))]
+    assert len(set(after.tolist())) == len(after)
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(0, 10**6), max_size=40))
+def test_chains_equal_a_walk_along_the_links(draws: list[int]) -> None:
+    previous = np.array([draw % (i + 1) for i, draw in enumerate(draws)], dtype=np.int64)
+    expected = []
+    for row in range(len(previous)):
+        at = row
+        while previous[at] != at:
+            at = int(previous[at])
+        expected.append(at)
+    assert chains(previous).tolist() == expected
+
+
+NAMES = st.text("ab\0é", max_size=3)
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(NAMES, st.none() | NAMES), max_size=40), st.booleans())
+def test_owners_are_told_apart_even_if_hashes_collide(
+    pairs: list[tuple[str, str | None]], collide: bool
+) -> None:
+    schema = {"procedure_id": pl.String, "polyp_id": pl.String}
+    table = pl.DataFrame(pairs, schema=schema, orient="row")
+    with pytest.MonkeyPatch.context() as patch:
+        if collide:
+            patch.setattr(pl.Expr, "hash", lambda self: self.is_null().cast(pl.UInt64) * 0)
+        assert _owners(table).tolist() == [pairs.index(pair) for pair in pairs]
+
+
+def test_what_has_no_partner_is_not_linked() -> None:
+    crossing = [[0, 0, 10, 10], [8, 0, 10, 10], [9, 0, 10, 10], [1, 0, 10, 10]]
+    assert link(np.array([0, 0, 1, 1]), np.array(crossing, float)).tolist() == [0, 1, 1, 0]
+    assert link(np.array([0, 0, 1]), np.ones((3, 4))).tolist() == [0, 1, 0]  # first of equals
+    assert link(np.empty(0, np.int64), np.empty((0, 4))).tolist() == []
+    assert len(build_tracklets(detections([]))[1]) == 0

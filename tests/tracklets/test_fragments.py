@@ -1,3 +1,5 @@
+"""Fragments and positions in time against naive loops."""
+
 from typing import Any
 
 import numpy as np
@@ -7,11 +9,16 @@ from hypothesis import strategies as st
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.tracklets.build import build_tracklets
-from polyplink.tracklets.fragments import crop_rows, fragments
+from polyplink.tracklets.fragments import (
+    crop_rows,
+    fragments,
+    polyp_positions,
+    procedure_positions,
+    spans_of,
+)
 from polyplink.tracklets.prepare import sampled
 from polyplink.tracklets.prepared import PrepareSettings
-from polyplink.tracklets.spans import spans_of
-from tests.tracklets.sample import detections
+from tests.tracklets.sample import detections, random_rows
 
 Row = dict[str, Any]
 
@@ -94,3 +101,25 @@ def test_a_length_of_zero_is_refused() -> None:
     table, tracklets = build_tracklets(detections([]))
     with pytest.raises(PolyplinkError, match="fragments of 0 crops; give a length of 1 or more"):
         fragments(tracklets, spans_of(table), np.empty(0, np.int32), length=0)
+
+
+def naive_position(frame: int, frames: list[int]) -> float:
+    first, last = min(frames), max(frames)
+    return (frame - first) / (last - first) if last > first else 0.0
+
+
+@settings(deadline=None)
+@given(random_rows(labelled=False))
+def test_positions_equal_a_naive_loop(rows: list[Row]) -> None:
+    table, tracklets = build_tracklets(detections(rows))
+    spans = spans_of(table)
+    of_procedure, of_polyp = [], []
+    for tracklet in tracklets.iter_rows(named=True):
+        same = [r for r in rows if r["procedure_id"] == tracklet["procedure_id"]]
+        frames = [r["frame"] for r in same]
+        of_procedure.append(naive_position(tracklet["first_frame"], frames))
+        frames = [r["frame"] for r in same if r["polyp_id"] == tracklet["polyp_id"]]
+        known = tracklet["polyp_id"] is not None
+        of_polyp.append(naive_position(tracklet["first_frame"], frames) if known else None)
+    assert procedure_positions(tracklets, spans).to_list() == of_procedure
+    assert polyp_positions(tracklets, spans).to_list() == of_polyp

@@ -1,3 +1,5 @@
+"""Preparing a data set, opening it again, and broken frames."""
+
 import errno
 import json
 from pathlib import Path
@@ -6,15 +8,25 @@ import numpy as np
 import polars as pl
 import pytest
 import simplejpeg
+from hypothesis import given
+from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.tables import DataSet, read_data, write_data
-from polyplink.tracklets import image_folder
+from polyplink.tracklets import sources
 from polyplink.tracklets.boxes import enlarge
-from polyplink.tracklets.crops import Pixels, Unreadable, cut
+from polyplink.tracklets.crops import Broken, Pixels, Unreadable, cut
+from polyplink.tracklets.fragments import crop_rows
 from polyplink.tracklets.prepare import prepare
-from polyplink.tracklets.prepared import PrepareSettings, open_prepared
+from polyplink.tracklets.prepared import (
+    Prepared,
+    PrepareSettings,
+    crops_path,
+    cut_tracklets,
+    open_prepared,
+    prepared_folder,
+)
 from tests.data.films import number_of, write_film
 from tests.tracklets.sample import HEIGHT, WIDTH, write_sample
 
@@ -68,13 +80,13 @@ def test_position_is_the_first_frame_in_the_annotated_span(tmp_path: Path) -> No
 def test_each_frame_is_decoded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_sample(tmp_path)
     decoded: list[Path] = []
-    read_image = image_folder.read_image
+    read_image = sources.read_image
 
     def counting(path: Path) -> Pixels | Unreadable:
         decoded.append(path)
         return read_image(path)
 
-    monkeypatch.setattr(image_folder, "read_image", counting)
+    monkeypatch.setattr(sources, "read_image", counting)
     prepare(tmp_path, SETTINGS, workers=2)
     assert len(decoded) == len(set(decoded)) == 18
 
@@ -111,14 +123,14 @@ def test_the_run_is_recorded(tmp_path: Path) -> None:
 
 
 def failing_at(monkeypatch: pytest.MonkeyPatch, name: str, error: BaseException) -> None:
-    read_image = image_folder.read_image
+    read_image = sources.read_image
 
     def failing(path: Path) -> Pixels | Unreadable:
         if path.match(name):
             raise error
         return read_image(path)
 
-    monkeypatch.setattr(image_folder, "read_image", failing)
+    monkeypatch.setattr(sources, "read_image", failing)
 
 
 def test_a_killed_run_goes_on_at_the_first_procedure_not_done(
@@ -180,13 +192,6 @@ def test_without_images_there_are_tracklets_but_no_crops(tmp_path: Path) -> None
         prepare(tmp_path, SETTINGS)
 
 
-def test_a_missing_image_is_named(tmp_path: Path) -> None:
-    write_sample(tmp_path)
-    (tmp_path / "images" / "p0" / "12.jpg").unlink()
-    with pytest.raises(PolyplinkError, match=r"image .*p0/12\.jpg is missing"):
-        prepare(tmp_path, SETTINGS)
-
-
 def test_a_data_set_without_detections_is_prepared(tmp_path: Path) -> None:
     data = write_sample(tmp_path)
     write_data(tmp_path, DataSet.of(data.detections[:0], data.procedures, data.polyps))
@@ -202,11 +207,6 @@ def test_a_moved_data_folder_keeps_what_was_prepared(tmp_path: Path) -> None:
     (tmp_path / "a").rename(tmp_path / "b")
     assert open_prepared(tmp_path / "b", SETTINGS).crops("p1").shape == (9, 8, 8, 3)
     assert read_data(tmp_path / "b").key
-
-
-def test_no_workers_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(PolyplinkError, match="0 workers; give 1 or more"):
-        prepare(tmp_path, workers=0)
 
 
 def test_a_frame_that_does_not_decode_cuts_its_tracklet(tmp_path: Path) -> None:
@@ -240,3 +240,185 @@ def test_crops_come_straight_from_a_video(tmp_path: Path) -> None:
     numbers = [number_of(np.asarray(crop)) for crop in prepared.crops("p1")]
     assert numbers == list(range(0, 34, 4))
     assert sorted(path.name for path in (tmp_path / "images").iterdir()) == ["a.mp4"]
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
+    folder = tmp_path_factory.mktemp("data")
+    write_sample(folder)
+    return prepare(folder, SETTINGS)
+
+
+def test_a_prepared_folder_opens_as_it_was_made(prepared: Prepared) -> None:
+    again = open_prepared(prepared.folder.parent.parent, SETTINGS)
+    assert (again.key, again.procedures) == (prepared.key, prepared.procedures)
+    assert_frame_equal(again.tracklets, prepared.tracklets)
+    assert_frame_equal(again.detections, prepared.detections)
+    assert_frame_equal(again.spans.polyps, prepared.spans.polyps)
+
+
+def test_what_was_not_prepared_says_how(prepared: Prepared) -> None:
+    with pytest.raises(PolyplinkError, match="under these settings; run `polyplink prepare`"):
+        open_prepared(prepared.folder.parent.parent, PrepareSettings(size=9))
+
+
+def test_a_part_holds_its_procedures_alone(prepared: Prepared) -> None:
+    train, rest = prepared.part("train"), prepared.part("eval")
+    assert train.procedures == ("p0", "none")
+    assert train.tracklets["procedure_id"].to_list() == ["p0", "p0"]
+    assert rest.tracklets["tracklet_id"].to_list() == ["p1:00000"]
+    assert rest.fragments(4)["tracklet"].unique().to_list() == [0]
+    assert prepared.part(None).procedures == ("p0", "p1", "none")
+    assert rest.crops("p1").shape == (9, 8, 8, 3)
+
+
+def test_unknown_parts_and_procedures_are_refused(prepared: Prepared) -> None:
+    with pytest.raises(PolyplinkError, match=r"no part 'test' .*; choose one of: eval, train"):
+        prepared.part("test")
+    with pytest.raises(PolyplinkError, match="no procedure 'p9'; choose among: p0, p1, none"):
+        prepared.select(["p9"])
+
+
+def test_fragments_index_the_crops(prepared: Prepared) -> None:
+    fragments = prepared.fragments(4)
+    assert fragments.select("procedure_id", "crop_first", "first_frame").rows() == [
+        ("p0", 0, 0),
+        ("p0", 4, 16),
+        ("p0", 9, 0),
+        ("p0", 13, 16),
+        ("p1", 0, 0),
+        ("p1", 4, 16),
+    ]
+    padded = prepared.part("eval").fragments(4, pad=True)
+    assert padded["n"].to_list() == [4, 4, 1]
+    rows = crop_rows(padded, 4)
+    assert rows.tolist() == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 8, 8, 8]]
+    assert prepared.crops("p1")[rows].shape == (3, 4, 8, 8, 3)
+
+
+def test_crops_cannot_be_written_to(prepared: Prepared) -> None:
+    with pytest.raises(ValueError, match="read-only"):
+        prepared.crops("p0")[0] = 0
+
+
+def test_a_procedure_without_polyps_has_no_crops(prepared: Prepared) -> None:
+    assert prepared.crops("none").shape == (0, 8, 8, 3)
+    assert len(prepared.select(["none"]).fragments(pad=True)) == 0
+
+
+def test_missing_and_broken_crops_say_how_to_mend_them(tmp_path: Path) -> None:
+    write_sample(tmp_path)
+    prepared = prepare(tmp_path, SETTINGS, procedures=["p0"])
+    with pytest.raises(PolyplinkError, match=r"no crops of procedure 'p1' in .*; run `polyplink"):
+        open_prepared(tmp_path, SETTINGS).crops("p1")
+    path = crops_path(prepared.folder, "p0")
+    path.write_bytes(path.read_bytes()[:500])
+    with pytest.raises(PolyplinkError, match=r"p0\.npy cannot be read .*; remove it and run"):
+        prepared.crops("p0")
+
+
+def test_broken_tables_say_how_to_mend_them(tmp_path: Path) -> None:
+    write_sample(tmp_path)
+    folder = prepare(tmp_path, SETTINGS, with_crops=False).folder
+    (folder / "detections.parquet").write_bytes(b"no table")
+    with pytest.raises(PolyplinkError, match=r"detections\.parquet cannot be read .*; remove"):
+        open_prepared(tmp_path, SETTINGS)
+
+
+def test_each_setting_and_each_data_set_has_its_key(tmp_path: Path) -> None:
+    data = write_sample(tmp_path)
+    variants = [
+        PrepareSettings(),
+        PrepareSettings(min_length=20),
+        PrepareSettings(stride=2),
+        PrepareSettings(max_gap=2),
+        PrepareSettings(min_iou=0.2),
+        PrepareSettings(crop_factor=None),
+        PrepareSettings(size=224),
+    ]
+    assert len({prepared_folder(tmp_path, data, s) for s in variants}) == len(variants)
+    whole = PrepareSettings(crop_factor=5, min_iou=0.1)
+    assert prepared_folder(tmp_path, data, whole) == prepared_folder(tmp_path, data, variants[0])
+
+
+def test_a_procedure_of_any_name_has_a_file_inside_the_folder(tmp_path: Path) -> None:
+    for name in ("../../a", "a/b", "..", "001-002", "a b"):
+        assert crops_path(tmp_path, name).resolve().parent == (tmp_path / "crops").resolve()
+    assert crops_path(tmp_path, "001-002").name == "001-002.npy"
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"stride": 0}, "stride is 0; give 1 or more"),
+        ({"min_length": 0}, "min_length is 0; give 1 or more"),
+        ({"min_iou": 2.0}, "min_iou is 2.0; give a value in"),
+        ({"crop_factor": 0.0}, "crop_factor is 0.0; give one above 0, or None"),
+        ({"crop_factor": np.nan}, "crop_factor is nan; give one above 0, or None"),
+    ],
+)
+def test_settings_out_of_range_are_refused(setting: dict[str, float], message: str) -> None:
+    with pytest.raises(PolyplinkError, match=message):
+        PrepareSettings(**setting)  # type: ignore[arg-type]
+
+
+STRIDE = 4
+
+
+def table(lengths: list[int]) -> tuple[pl.DataFrame, pl.Series]:
+    """Tracklets of these lengths, one after the other in one procedure, and all frame numbers."""
+    rows, offset, crop = [], 0, 0
+    for k, n in enumerate(lengths):
+        crops = -(-n // STRIDE)
+        rows.append(("p", f"p:{k:05}", offset, offset + n - 1, n, offset, crop, crops))
+        offset, crop = offset + n, crop + crops
+    columns = ("procedure_id", "tracklet_id", "first_frame", "last_frame", "n", "offset")
+    schema = [*columns, "crop_first", "n_crops"]
+    return pl.DataFrame(rows, schema=schema, orient="row"), pl.Series(range(offset))
+
+
+@given(
+    st.lists(st.integers(1, 40), min_size=1, max_size=4),
+    st.sets(st.integers(0, 120), max_size=8),
+    st.integers(1, 12),
+)
+def test_parts_against_a_loop_over_the_crops(
+    lengths: list[int], bad: set[int], min_length: int
+) -> None:
+    tracklets, frames = table(lengths)
+    tracklets = tracklets.filter(pl.col("n") >= min_length)
+    broken = {"p": [Broken(frame, "x", "why") for frame in sorted(bad)]}
+    got = cut_tracklets(tracklets, frames, broken, stride=STRIDE, min_length=min_length)
+    expected = []
+    for row in tracklets.iter_rows(named=True):
+        part: list[int] = []  # crops
+        shown = [row["offset"] + STRIDE * k for k in range(row["n_crops"])]
+        for k, frame in enumerate([*shown, None]):
+            if frame is not None and frame not in bad:
+                part.append(k)
+                continue
+            if part:
+                end = row["offset"] + row["n"] if frame is None else frame
+                first = shown[part[0]]
+                if end - first >= min_length:
+                    expected.append((first, end - 1, row["crop_first"] + part[0], len(part)))
+            part = []
+    assert got.select("first_frame", "last_frame", "crop_first", "n_crops").rows() == expected
+    assert got["tracklet_id"].is_unique().all()
+    assert (got["last_frame"] - got["first_frame"] + 1 == got["n"]).all()
+    crops = [
+        frames[row["offset"] + STRIDE * k]
+        for row in got.iter_rows(named=True)
+        for k in range(row["n_crops"])
+    ]
+    assert not set(crops) & bad
+
+
+def test_names_of_parts_and_procedures_without_broken_frames() -> None:
+    tracklets, frames = table([40, 10])
+    broken = {"p": [Broken(8, "x", "why"), Broken(20, "x", "why")]}
+    got = cut_tracklets(tracklets, frames, broken, stride=STRIDE, min_length=1)
+    assert got["tracklet_id"].to_list() == ["p:00000", "p:00000.1", "p:00000.2", "p:00001"]
+    other = {"q": broken["p"]}
+    assert cut_tracklets(tracklets, frames, other, stride=4, min_length=1).equals(tracklets)
+    assert cut_tracklets(tracklets, frames, {}, stride=4, min_length=1) is tracklets

@@ -1,47 +1,212 @@
+"""Crops from image files, archives and videos, and the file they are written to."""
+
+import io
 import tarfile
-from collections.abc import Iterator, Sequence
+import threading
+import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import pytest
 from PIL import Image
 
-from polyplink.tracklets.ahead import Threads, threads
-from polyplink.tracklets.crops import FrameCrops, Pixels, Unreadable
-from polyplink.tracklets.sources import CropSource, crop_sources, cut_crops, without_source
-from tests.data.films import frame_of, write_film
-from tests.tracklets.frames import whole_frame
+from polyplink.core.errors import PolyplinkError
+from polyplink.tracklets.crops import Broken, FrameCrops, Pixels, Unreadable, broken_path
+from polyplink.tracklets.crops import read_broken as listed
+from polyplink.tracklets.sources import cut_crops, prefetch, write_crops
+from tests.data.films import HEIGHT, WIDTH, frame_of, number_of, spoil, write_film
 
 
-class Drawn:
-    """A source that draws frames that have no image, as a simulation may."""
-
-    def takes(self, frame: FrameCrops) -> bool:
-        return frame.image is None
-
-    def crops(
-        self, frames: Sequence[FrameCrops], size: int, threads: Threads
-    ) -> Iterator[tuple[FrameCrops, Pixels | Unreadable]]:
-        for frame in frames:
-            yield frame, np.full((1, size, size, 3), frame.frame, np.uint8)
+def whole_frame(image: str | None, row: int, width: int = WIDTH) -> FrameCrops:
+    """One crop, of the whole frame."""
+    box = np.array([[0, 0, width, HEIGHT]])
+    return FrameCrops(image, row, width, HEIGHT, np.array([row]), box)
 
 
-def test_files_archives_videos_and_a_drawing_in_one_procedure(tmp_path: Path) -> None:
-    for number in (0, 1):
-        Image.fromarray(frame_of(number)).save(tmp_path / f"{number}.png")
-    with tarfile.open(tmp_path / "p.tar.gz", "w:gz") as archive:
-        archive.add(tmp_path / "1.png", "p/1.png")
+def cut_all(folder: Path, names: dict[int, str]) -> dict[int, Pixels | Unreadable]:
+    """Frame number -> its one crop (WIDTH, WIDTH, 3), or why there is none."""
+    frames = [whole_frame(name, k) for k, name in names.items()]
+    with prefetch(2) as pool:
+        cuts = list(cut_crops(folder, frames, WIDTH, pool))
+    assert sorted(frame.frame for frame, _ in cuts) == sorted(names)
+    return {f.frame: p if isinstance(p, Unreadable) else p[0] for f, p in cuts}
+
+
+def numbers(found: dict[int, Pixels | Unreadable]) -> dict[int, int | None]:
+    """The number that each frame shows; None for those that cannot be decoded."""
+    return {k: None if isinstance(p, Unreadable) else number_of(p) for k, p in found.items()}
+
+
+def png(number: int) -> bytes:
+    buffer = io.BytesIO()
+    Image.fromarray(frame_of(number)).save(buffer, "png")
+    return buffer.getvalue()
+
+
+def pack(path: Path, members: dict[str, bytes]) -> Path:
+    if path.suffix == ".zip":
+        with zipfile.ZipFile(path, "w") as zipped:
+            for name, data in members.items():
+                zipped.writestr(name, data)
+        return path
+    with tarfile.open(path, "w:" if path.suffix == ".tar" else "w:gz") as archive:
+        for name, data in members.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            archive.addfile(info, io.BytesIO(data))
+    return path
+
+
+def test_image_files(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    names = {0: "a/0.png", 1: "a/1.tif", 2: "a/2.png"}
+    for number, name in names.items():
+        Image.fromarray(frame_of(number)).save(tmp_path / name)
+    (tmp_path / names[2]).write_bytes(b"half")
+    assert numbers(cut_all(tmp_path, names)) == {0: 0, 1: 1, 2: None}
+    for name in ("none.jpg", "a"):
+        with pytest.raises(PolyplinkError, match=rf"image .*{name}"):
+            cut_all(tmp_path, {0: name})
+
+
+@pytest.mark.parametrize("kind", ["zip", "tar", "tar.gz", "tgz"])
+@pytest.mark.parametrize("prefix", ["", "p_frames/"])
+def test_members_of_archives(tmp_path: Path, kind: str, prefix: str) -> None:
+    members = {f"p_frames/{k}.png": png(k) for k in (2, 0, 1, 3)} | {"p_frames/1.png": b"half"}
+    path = pack(tmp_path / f"p.{kind}", members)
+    names = {k: f"p.{kind}!/{prefix}{k}.png" for k in (0, 1, 2, 9)}
+    found = cut_all(tmp_path, names)
+    assert numbers(found) == {0: 0, 1: None, 2: 2, 9: None}
+    assert found[9] == Unreadable("not in the archive")
+    with pytest.raises(PolyplinkError, match=r"has no member other\.png; give the archive"):
+        cut_all(tmp_path, {0: f"p.{kind}!/other.png"})
+    path.write_bytes(path.read_bytes()[: -200 if kind != "tar" else 700])
+    with pytest.raises(PolyplinkError, match="download it again"):
+        cut_all(tmp_path, names)
+    path.unlink()
+    with pytest.raises(PolyplinkError, match="is missing; restore it"):
+        cut_all(tmp_path, names)
+
+
+def test_a_damaged_member_of_a_zip_is_unreadable(tmp_path: Path) -> None:
+    path = pack(tmp_path / "p.zip", {"0.png": png(0), "1.png": png(1)})
+    data = bytearray(path.read_bytes())
+    data[60] ^= 255
+    path.write_bytes(data)
+    assert numbers(cut_all(tmp_path, {k: f"p.zip!/{k}.png" for k in (0, 1)})) == {0: None, 1: 1}
+
+
+@pytest.mark.parametrize("suffix", ["mp4", "avi"])
+def test_frames_of_videos(tmp_path: Path, suffix: str) -> None:
+    write_film(tmp_path / f"a.{suffix}", 60)
+    found = cut_all(tmp_path, {k: f"a.{suffix}#{k}" for k in (3, 4, 17, 58, 60)})
+    assert numbers(found) == {3: 3, 4: 4, 17: 17, 58: 58, 60: None}
+
+
+def test_broken_and_missing_videos(tmp_path: Path) -> None:
+    spoil(write_film(tmp_path / "a.mp4", 40), 20)
+    found = numbers(cut_all(tmp_path, {k: f"a.mp4#{k}" for k in range(0, 40, 4)}))
+    assert (found[4], found[20]) == (4, None)
+    with pytest.raises(PolyplinkError, match=r"video .*none\.MKV is missing"):
+        cut_all(tmp_path, {0: "none.MKV#0"})
+
+
+def test_a_procedure_of_files_archives_and_videos(tmp_path: Path) -> None:
+    (tmp_path / "0.png").write_bytes(png(0))
+    (tmp_path / "d!").mkdir()
+    (tmp_path / "d!" / "3.png").write_bytes(png(3))  # no archive
+    pack(tmp_path / "p.tar.gz", {"p/1.png": png(1)})
     write_film(tmp_path / "a.mp4", 10)
-    names = ["0.png", "p.tar.gz!/p/1.png", "a.mp4#2", None]
-    frames = [whole_frame(name, k, 64, 48) for k, name in enumerate(names)]
-    plain = crop_sources(tmp_path, "p")
-    sources: list[CropSource] = [*plain, Drawn()]
-    assert without_source(sources, frames) is None
-    assert without_source(plain, frames) is frames[3]
-    with threads(1) as pool:
-        got = {frame.frame: pixels for frame, pixels in cut_crops(sources, frames, 8, pool)}
-    assert sorted(got) == [0, 1, 2, 3]
-    means = {k: np.asarray(p)[0].mean(axis=(0, 2)) for k, p in got.items()}
-    for k in (0, 1, 2):
-        expected = frame_of(k)[0, :, 0].reshape(8, 8).mean(axis=1)
-        assert ((means[k] > 128) == (expected > 128)).all()
-    assert means[3].tolist() == [3.0] * 8
+    names = {0: "0.png", 1: "p.tar.gz!/p/1.png", 2: "a.mp4#2", 3: "d!/3.png"}
+    assert numbers(cut_all(tmp_path, names)) == {k: k for k in range(4)}
+
+
+def test_results_come_in_order_and_few_are_in_flight() -> None:
+    taken: list[int] = []
+
+    def items() -> Iterator[int]:
+        for item in range(40):
+            taken.append(item)
+            yield item
+
+    with prefetch(2) as pool:
+        results = pool.map(lambda item: item * 2, items(), ahead=3)
+        assert next(results) == 0
+        assert len(taken) == 6
+        assert [0, *results] == [2 * item for item in range(40)]
+
+
+def test_an_error_is_raised_and_waiting_items_are_dropped() -> None:
+    begun: list[int] = []
+    first = threading.Event()
+
+    def work(item: int) -> int:
+        begun.append(item)
+        if item == 0:
+            first.wait(5)
+            raise ValueError("broken")
+        return item
+
+    with pytest.raises(ValueError, match="broken"), prefetch(1) as pool:
+        results = pool.map(work, range(100), ahead=50)
+        first.set()
+        next(results)
+    assert len(begun) < 100
+
+
+@pytest.fixture
+def frames(tmp_path: Path) -> list[FrameCrops]:
+    """Three files, and crops of them whose rows are not in their order."""
+    found = []
+    for number, rows in enumerate(([4, 0], [2], [1, 3, 5])):
+        (tmp_path / f"{number}.png").write_bytes(png(number))
+        boxes = np.array([[0, 0, WIDTH, row + 20] for row in rows])
+        crops = FrameCrops(f"{number}.png", number, WIDTH, HEIGHT, np.array(rows), boxes)
+        found.append(crops)
+    return found
+
+
+def write(folder: Path, frames: list[FrameCrops], ticks: list[int] | None = None) -> list[Broken]:
+    tick = (ticks if ticks is not None else []).append
+    with prefetch(2) as pool:
+        return write_crops(folder / "out/c.npy", frames, folder, WIDTH, pool=pool, tick=tick)
+
+
+def test_crops_are_written_to_their_rows(tmp_path: Path, frames: list[FrameCrops]) -> None:
+    ticks: list[int] = []
+    assert write(tmp_path, frames, ticks) == []
+    found = np.load(tmp_path / "out/c.npy", mmap_mode="r")
+    assert (found.shape, found.dtype) == ((6, WIDTH, WIDTH, 3), np.uint8)
+    assert [number_of(crop) for crop in found] == [0, 2, 1, 2, 0, 2]
+    assert ticks == [2, 1, 3]
+    write(tmp_path, [])
+    assert np.load(tmp_path / "out/c.npy").shape == (0, WIDTH, WIDTH, 3)
+
+
+def test_a_broken_frame_stays_black_and_is_listed(tmp_path: Path, frames: list[FrameCrops]) -> None:
+    (tmp_path / "2.png").write_bytes(b"half")
+    (broken,) = write(tmp_path, frames)
+    assert (broken.frame, broken.image) == (2, "2.png")
+    path = tmp_path / "out/c.npy"
+    assert listed(path) == [broken]
+    assert not np.load(path)[[1, 3, 5]].any()
+    path.unlink()
+    assert listed(path) == []  # a killed run: the crops are still to come
+    (tmp_path / "2.png").write_bytes(png(2))
+    assert write(tmp_path, frames) == []
+    assert not broken_path(path).exists()
+
+
+@pytest.mark.parametrize("missing", [True, False])
+def test_nothing_is_left_of_a_file_that_failed(
+    tmp_path: Path, frames: list[FrameCrops], missing: bool
+) -> None:
+    for k in range(3):
+        (tmp_path / f"{k}.png").write_bytes(b"half")
+    if missing:
+        (tmp_path / "1.png").unlink()
+    says = "is missing" if missing else r"image 0\.png cannot be decoded .*, nor any other"
+    with pytest.raises(PolyplinkError, match=says):
+        write(tmp_path, frames)
+    assert list((tmp_path / "out").iterdir()) == []

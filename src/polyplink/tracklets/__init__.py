@@ -2,10 +2,9 @@
 
 from polyplink.tracklets.boxes import enlarge, iou
 from polyplink.tracklets.build import build_tracklets
-from polyplink.tracklets.fragments import crop_rows, fragments
+from polyplink.tracklets.fragments import Spans, crop_rows, fragments, spans_of
 from polyplink.tracklets.prepare import prepare
 from polyplink.tracklets.prepared import Prepared, PrepareSettings, open_prepared
-from polyplink.tracklets.spans import Spans, spans_of
 
 __all__ = [
     "PrepareSettings",

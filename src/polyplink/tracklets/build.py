@@ -1,7 +1,11 @@
-"""From detections to tracklets: runs of boxes that show one polyp without a break."""
+"""From detections to tracklets: runs of boxes that show one polyp without a break.
+
+Every box belongs to a track: that of its polyp if the polyp is known, else a chain of linked
+boxes. A compiled loop then cuts the tracks wherever a box does not continue the one before it.
+"""
 
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -9,28 +13,29 @@ import polars as pl
 
 from polyplink.core.compiled import njit
 from polyplink.core.errors import PolyplinkError
-from polyplink.tracklets.boxes import overlap
-from polyplink.tracklets.owners import Numbers, Owners, column_of, owners_of
-from polyplink.tracklets.unlabelled import Ints, chains, link
+from polyplink.tracklets.boxes import Floats, iou, overlap
 
+Ints = npt.NDArray[np.int64]
+Rows = npt.NDArray[np.uint32]  # polars' own type of row numbers, which needs no cast there
 Columns = tuple[npt.NDArray[np.float32], ...]  # x, y, w, h: d each
-Least = tuple[int, float]  # largest gap in frames, smallest IoU
+Limits = tuple[int, float]  # largest gap in frames, smallest IoU
 
 BOX = ("x", "y", "w", "h")
+OWNER = ("procedure_id", "polyp_id")  # boxes of one procedure without a polyp have one owner too
 
 
 class Cuts(NamedTuple):
-    """Tracklets, numbered by their first boxes; t of d boxes.
+    """Tracklets, numbered by their first boxes; t tracklets of d boxes.
 
     Attributes:
-        tracklet: (d,) whose each box is.
+        tracklet: (d,) tracklet of each box.
         first: (t,) row of the first box of each.
         n: (t,) boxes of each.
     """
 
-    tracklet: Numbers
-    first: Numbers
-    n: Numbers
+    tracklet: Rows
+    first: Rows
+    n: Rows
 
 
 def build_tracklets(
@@ -62,66 +67,81 @@ def build_tracklets(
     if not 0.0 <= min_iou <= 1.0:
         raise PolyplinkError(f"min_iou is {min_iou}", "give a value in [0, 1]")
     detections = detections.rechunk()  # rows of many pieces are gathered several times slower
-    frames = column_of(detections, "frame")  # d
-    boxes = tuple(column_of(detections, name) for name in BOX)  # x, y, w, h: d each
-    owners = owners_of(detections)
-    lanes = _lanes(detections["polyp_id"], owners, frames, boxes, (max_gap, min_iou))  # d
-    cuts = _cut(lanes, frames, boxes, (max_gap, min_iou))
-    if cuts is None:
+    frames = _column(detections, "frame")  # d
+    boxes = tuple(_column(detections, name) for name in BOX)  # x, y, w, h: d each
+    owner = _owners(detections.select(OWNER))  # d
+    tracks = _tracks(detections["polyp_id"], owner, frames, boxes, (max_gap, min_iou))  # d
+    found = Cuts(*(np.empty(len(tracks), dtype=np.uint32) for _ in range(3)))
+    count = _walk(tracks, frames, boxes, (max_gap, min_iou), found)
+    if count < 0:  # a track is not in the order of time
         in_time = detections[np.argsort(frames, kind="stable")]
         return build_tracklets(in_time, max_gap=max_gap, min_iou=min_iou)
-    return _tables(detections, owners, frames, cuts)
+    return _tables(
+        detections, owner, frames, Cuts(found.tracklet, found.first[:count], found.n[:count])
+    )
 
 
-def _lanes(
-    polyps: pl.Series, owners: Owners, frames: Numbers, boxes: Columns, least: Least
-) -> Numbers:
-    """Whose each box is (d,): an owner's or, where no polyp is known, a chain's of linked boxes."""
-    rows = np.flatnonzero(polyps.is_null().to_numpy()) if polyps.null_count() else np.arange(0)
-    lanes = owners.number.copy()
-    rows = rows[np.lexsort((frames[rows], lanes[rows]))]
+def _column(table: pl.DataFrame, name: str) -> npt.NDArray[Any]:
+    """A column of numbers (d,), not copied where it lies in one piece.
+
+    Read-only in any case, so that loops are compiled for one type of array.
+    """
+    values = table[name].to_numpy()
+    values.flags.writeable = False
+    return values
+
+
+def _owners(names: pl.DataFrame) -> Rows:
+    """The row in which the procedure and polyp of each row occur first (d,)."""
+    first, counted = pl.col("row").first(), names.with_row_index("row")
+    # Grouping by one 64-bit hash takes half the time of grouping by two columns of text.
+    key = pl.col(OWNER[0]).hash() + 3 * pl.col(OWNER[1]).hash()
+    owner = counted.select(first.over(key)).to_series().to_numpy()
+    if not names[owner].equals(names):  # different names have the same hash
+        owner = counted.select(first.over(OWNER)).to_series().to_numpy()
+    return owner
+
+
+def _tracks(polyps: pl.Series, owner: Rows, frames: Rows, boxes: Columns, limits: Limits) -> Rows:
+    """The track of each box (d,): its owner's or, if its polyp is unknown, its chain's."""
+    tracks = owner.copy()
+    if not polyps.null_count():
+        return tracks
+    rows = np.flatnonzero(polyps.is_null().to_numpy())
+    rows = rows[np.lexsort((frames[rows], tracks[rows]))]  # by procedure, in time
     times = frames[rows].astype(np.int64)
     places = np.stack([column[rows] for column in boxes], axis=1)  # unknown 4
-    edges = np.flatnonzero(np.diff(lanes[rows], prepend=-1, append=-1))
+    edges = np.flatnonzero(np.diff(tracks[rows], prepend=-1, append=-1))
     for start, stop in pairwise(edges):
-        max_gap, min_iou = least
+        max_gap, min_iou = limits
         linked = link(times[start:stop], places[start:stop], max_gap=max_gap, min_iou=min_iou)
-        lanes[rows[start:stop]] = len(owners.names) + start + chains(linked)
-    return lanes
-
-
-def _cut(lanes: Numbers, frames: Numbers, boxes: Columns, least: Least) -> Cuts | None:
-    """Cut lanes into tracklets; None where a lane's boxes are not in time."""
-    found = Cuts(*(np.empty(len(lanes), dtype=np.uint32) for _ in range(3)))
-    tracklets = _walk(lanes, frames, boxes, least, found)
-    if tracklets < 0:
-        return None
-    return Cuts(found.tracklet, found.first[:tracklets], found.n[:tracklets])
+        tracks[rows[start:stop]] = len(owner) + start + chains(linked)
+    return tracks
 
 
 @njit(error_model="numpy")
-def _walk(lanes: Numbers, frames: Numbers, boxes: Columns, least: Least, found: Cuts) -> int:
-    """Follow all lanes at once, box by box, and fill in `found`.
+def _walk(tracks: Rows, frames: Rows, boxes: Columns, limits: Limits, found: Cuts) -> int:
+    """Follow all tracks at once, box by box, and fill `found`.
 
-    Returns how many tracklets there are, or -1 where a lane is not in time.
+    Returns the number of tracklets, or -1 if a track's boxes are not in the order of time.
     """
-    if not lanes.size:
+    if not tracks.size:
         return 0
-    last = np.full(lanes.max() + np.uint32(1), -1, dtype=np.int32)  # its row; -1: none yet
+    last = np.full(tracks.max() + np.uint32(1), -1, dtype=np.int32)  # its row; -1: none yet
     held = np.empty((last.size, 4))  # its box
     # Taken apart once: each look into a tuple of arrays would count references.
     x, y, w, h = boxes
-    max_gap, min_iou = least
+    max_gap, min_iou = limits
     tracklet, first, n = found
     count = 0
-    for k in range(lanes.size):
-        lane = lanes[k]
-        before = last[lane]
+    for k in range(tracks.size):
+        track = tracks[k]
+        before = last[track]
         gap = frames[k] - frames[before]
         if before >= 0 and gap < 0:
             return -1
         box = (np.float64(x[k]), np.float64(y[k]), np.float64(w[k]), np.float64(h[k]))
-        other = (held[lane, 0], held[lane, 1], held[lane, 2], held[lane, 3])
+        other = (held[track, 0], held[track, 1], held[track, 2], held[track, 3])
         if before >= 0 and 1 <= gap <= max_gap and overlap(box, other) >= min_iou:
             tracklet[k] = tracklet[before]
         else:
@@ -129,38 +149,42 @@ def _walk(lanes: Numbers, frames: Numbers, boxes: Columns, least: Least, found: 
             first[count], n[count] = k, 0
             count += 1
         n[tracklet[k]] += 1
-        last[lane] = k
-        held[lane, 0], held[lane, 1], held[lane, 2], held[lane, 3] = box
+        last[track] = k
+        held[track, 0], held[track, 1], held[track, 2], held[track, 3] = box
     return count
 
 
 @njit()
-def _gather(tracklet: Numbers, begin: Ints, rows: Numbers) -> None:
-    """Put the rows of each tracklet in a run, in `rows` (d,); `begin` (t,) becomes their ends."""
+def _gather(tracklet: Rows, begin: Ints, rows: Rows) -> None:
+    """Group `rows` (d,) by tracklet, from `begin` (t,) on, which becomes the end of each."""
     for k in range(tracklet.size):
         rows[begin[tracklet[k]]] = k
         begin[tracklet[k]] += 1
 
 
 def _tables(
-    given: pl.DataFrame, owners: Owners, frames: Numbers, cuts: Cuts
+    given: pl.DataFrame, owner: Rows, frames: Rows, cuts: Cuts
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Bring each tracklet's boxes together, tracklets in order, and describe them."""
-    owner = owners.number[cuts.first]  # t
-    order = (owners.place[owner], frames[cuts.first], owners.procedure[owner])
-    ranked = np.lexsort(order)  # t
-    first, n, owner = cuts.first[ranked], cuts.n[ranked].astype(np.int64), owner[ranked]
+    # The owners' places in the order of their names, null last: text is sorted once an owner.
+    owners, which = np.unique(owner[cuts.first], return_inverse=True)  # o, t
+    names = given.select(OWNER)[owners]
+    order = names.select(pl.arg_sort_by(*OWNER, nulls_last=True)).to_series().to_numpy()  # o
+    place = np.empty(len(names), dtype=np.int64)
+    place[order] = np.arange(len(names))
+    procedures = names["procedure_id"].rank("dense").to_numpy().astype(np.int64)  # o
+    ranked = np.lexsort((place[which], frames[cuts.first], procedures[which]))  # t
+    first, n, which = cuts.first[ranked], cuts.n[ranked].astype(np.int64), which[ranked]
     offset = np.cumsum(n) - n  # t
     begin = np.empty_like(offset)
     begin[ranked] = offset
     rows = np.empty(len(frames), dtype=np.uint32)
     _gather(cuts.tracklet, begin, rows)
-    procedure = owners.procedure[owner]  # t
+    procedure = procedures[which]  # t
     number = np.arange(len(n)) - np.searchsorted(procedure, procedure)  # within its procedure
-    tracklets = owners.names[owner].select(
+    tracklets = names[which].select(
         pl.concat_str("procedure_id", pl.lit(":"), _padded(number)).alias("tracklet_id"),
-        "procedure_id",
-        "polyp_id",
+        *OWNER,
         pl.Series("first_frame", frames[first], dtype=pl.Int32),
         pl.Series("last_frame", frames[rows[offset + n - 1]], dtype=pl.Int32),
         pl.Series("n", n, dtype=pl.Int32),
@@ -170,6 +194,80 @@ def _tables(
 
 
 def _padded(number: Ints) -> pl.Series:
-    """Numbers (n,) as text of five digits or more; each that occurs is written once."""
+    """Rows (n,) as text of five digits or more; each that occurs is written once."""
     written = pl.Series(np.arange(number.max(initial=-1) + 1)).cast(pl.String).str.zfill(5)
     return written.gather(number)
+
+
+def link(frames: Ints, boxes: Floats, *, max_gap: int = 1, min_iou: float = 0.1) -> Ints:
+    """Link each box to the box before it, where each is the other's best.
+
+    Boxes of two frames that follow one another in `frames` and are at most `max_gap` apart are
+    compared all with all. Two boxes are linked when each has its largest IoU with the other and
+    it is at least `min_iou`; among equals the earlier row is the best. This is the plainest
+    tracker there is: it never bridges a missed detection beyond `max_gap`.
+
+    Args:
+        frames: (d,) frame numbers of one procedure's boxes, sorted.
+        boxes: (d, 4), x, y, w, h in pixels.
+        max_gap: Largest step between linked frames.
+        min_iou: Smallest IoU of linked boxes.
+
+    Returns:
+        (d,) row of the box each was linked to; its own row where a tracklet begins.
+    """
+    previous = np.arange(len(frames))
+    left, right = _pairs(frames, max_gap)
+    if not len(left):
+        return previous
+    overlap = iou(boxes[left], boxes[right])  # pairs
+    best_right = _best(left, right, overlap, len(frames))
+    best_left = _best(right, left, overlap, len(frames))
+    mutual = (best_right[left] == right) & (best_left[right] == left) & (overlap >= min_iou)
+    previous[right[mutual]] = left[mutual]
+    return previous
+
+
+def chains(previous: Ints) -> Ints:
+    """First row of the chain each row belongs to.
+
+    Args:
+        previous: (d,) from `link`; a row points to an earlier one or to itself.
+
+    Returns:
+        (d,) the row each chain begins with, found by doubling the step: log2(longest) passes.
+    """
+    root = previous
+    while True:
+        further = root[root]
+        if np.array_equal(further, root):
+            return root
+        root = further
+
+
+def _pairs(frames: Ints, max_gap: int) -> tuple[Ints, Ints]:
+    """Rows of all pairs of boxes in neighbouring frames, left row then right row ascending."""
+    values, first, count = np.unique(frames, return_index=True, return_counts=True)  # frames
+    near = np.diff(values) <= max_gap
+    first_left, count_left = first[:-1][near], count[:-1][near]
+    first_right, count_right = first[1:][near], count[1:][near]
+    # One run per left box: the boxes of the next frame.
+    left = np.repeat(first_left, count_left) + _within(count_left)
+    run, start = np.repeat(count_right, count_left), np.repeat(first_right, count_left)
+    return np.repeat(left, run), np.repeat(start, run) + _within(run)
+
+
+def _within(counts: Ints) -> Ints:
+    """0 .. count - 1 for each count, in a row."""
+    ends = np.cumsum(counts)
+    total = int(ends[-1]) if len(ends) else 0
+    return np.arange(total) - np.repeat(ends - counts, counts)
+
+
+def _best(keys: Ints, partners: Ints, overlap: npt.NDArray[np.float64], n: int) -> Ints:
+    """For each key its partner of largest overlap, the lowest row among equals."""
+    order = np.lexsort((partners, -overlap, keys))
+    found, first = np.unique(keys[order], return_index=True)
+    best = np.arange(n)
+    best[found] = partners[order][first]
+    return best

@@ -1,4 +1,4 @@
-"""Prepare a data set: tracklets and crops, made once and gone on with after a kill."""
+"""Prepare a data set: tracklets and crops, made once; a killed run is continued."""
 
 import errno
 import os
@@ -13,11 +13,10 @@ import polars as pl
 from polyplink.core.artefacts import RunRecord
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.tables import DataSet, read_data, write_table
-from polyplink.tracklets.ahead import threads
 from polyplink.tracklets.boxes import enlarge
 from polyplink.tracklets.build import BOX, build_tracklets
-from polyplink.tracklets.crops import FrameCrops
-from polyplink.tracklets.cutter import refuse_broken, write_crops
+from polyplink.tracklets.crops import FrameCrops, refuse_broken
+from polyplink.tracklets.fragments import procedure_positions, spans_of
 from polyplink.tracklets.prepared import (
     Prepared,
     PrepareSettings,
@@ -27,8 +26,7 @@ from polyplink.tracklets.prepared import (
     prepared_folder,
 )
 from polyplink.tracklets.rendered import can_render, render_all, rendering_of
-from polyplink.tracklets.sources import CropSource, crop_sources, without_source
-from polyplink.tracklets.spans import procedure_positions, spans_of
+from polyplink.tracklets.sources import prefetch, write_crops
 
 Progress = Callable[[int, int], None]  # crops written so far, crops in all
 
@@ -46,21 +44,21 @@ def prepare(
 ) -> Prepared:
     """Make the tracklets and crops of a data folder, under prepared/key.
 
-    The tables are of the whole data set; crops are made procedure by procedure, each file whole
-    or absent. Called again, it goes on with what is missing, and returns at once if nothing is.
-    A frame that does not decode is written down and its tracklet cut there (see `broken`).
-    The key is of the tables and the settings: image files that change under the same names are
-    not noticed.
+    The tables cover the whole data set; crops are made procedure by procedure, each file whole
+    or absent. Called again, it makes what is missing, and returns at once if nothing is. A frame
+    that cannot be decoded is listed, and its tracklet cut there (see `prepared.cut_tracklets`).
+    The key hashes the tables and the settings: image files that change under the same names go
+    unnoticed.
 
     Args:
         folder: A data folder (see `polyplink.data.tables.read_data`).
         settings: None for the defaults.
         procedures: Crop these alone, and return them alone; None for all.
         with_crops: False for the tables alone, which need no images.
-        strict: Raise at a frame that does not decode, one found by an earlier run included.
+        strict: Raise at a frame that cannot be decoded, one found by an earlier run included.
         workers: Threads, or processes that render; None for one per core.
-        device: Where crops of a simulated set are rendered whose frames were not written.
-        progress: Called with crops written (earlier runs' included) and crops in all.
+        device: Renders the crops of a simulated set whose frames were not written.
+        progress: Callback with crops written (earlier runs' included) and crops in all.
 
     Raises:
         PolyplinkError: If the folder is no data folder, a procedure is unknown, an image is
@@ -126,7 +124,7 @@ def _write_tables(target: Path, data: DataSet, settings: PrepareSettings) -> Non
 
 
 def sampled(tracklets: pl.DataFrame, settings: PrepareSettings) -> pl.DataFrame:
-    """Keep tracklets that are long enough and say where their crops lie.
+    """Keep tracklets that are long enough and number their crops.
 
     Args:
         tracklets: From `build_tracklets`.
@@ -172,7 +170,7 @@ def _write_crops(
 
     renderings = []
     size = prepared.settings.size
-    with threads(workers) as pool:
+    with prefetch(workers) as pool:
         for procedure_id in missing:
             row = rows[procedure_id]
             part = prepared.select([procedure_id])
@@ -184,25 +182,18 @@ def _write_crops(
                     rendering_of(path, source, procedure_id, frames, size=size, device=device)
                 )
                 continue
-            sources = crop_sources(source, procedure_id)
-            _refuse_without_source(sources, frames, procedure_id)
-            write_crops(path, frames, sources, size, threads=pool, tick=tick, strict=strict)
+            if lost := next((frame for frame in frames if frame.image is None), None):
+                raise PolyplinkError(
+                    f"procedure {procedure_id!r}, frame {lost.frame}: no image",
+                    "import the data with its images; `polyplink prepare --no-crops` gives "
+                    "tracklets alone",
+                )
+            write_crops(path, frames, source, size, pool=pool, tick=tick, strict=strict)
     render_all(renderings, workers, tick)
 
 
-def _refuse_without_source(
-    sources: Sequence[CropSource], frames: Sequence[FrameCrops], procedure_id: str
-) -> None:
-    """Refuse boxes whose image nothing can give."""
-    if lost := without_source(sources, frames):
-        raise PolyplinkError(
-            f"procedure {procedure_id!r}, frame {lost.frame}: no image",
-            "import the data with its images; `polyplink prepare --no-crops` gives tracklets alone",
-        )
-
-
 def frame_crops(part: Prepared, procedure: dict[str, Any]) -> list[FrameCrops]:
-    """What to cut from each frame of one procedure, frame by frame.
+    """The crops of each frame of one procedure.
 
     Args:
         part: One procedure's part.

@@ -1,8 +1,9 @@
 """A prepared data set: its tracklets, and their crops as arrays on disk."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from urllib.parse import quote
 
@@ -12,10 +13,8 @@ import polars as pl
 from polyplink.core.artefacts import content_key
 from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.data.tables import DataSet, read_data
-from polyplink.tracklets.broken import Broken, cut_tracklets, read_broken
-from polyplink.tracklets.crops import Pixels
-from polyplink.tracklets.fragments import fragments
-from polyplink.tracklets.spans import Spans, procedure_positions, spans_of
+from polyplink.tracklets.crops import Broken, Pixels, read_broken
+from polyplink.tracklets.fragments import Spans, fragments, procedure_positions, spans_of
 
 FORMAT = 1  # of the folder; a new one makes new keys
 
@@ -26,7 +25,7 @@ class PrepareSettings:
 
     Attributes:
         min_length: Boxes a tracklet must have to be kept.
-        stride: Every how many boxes of a tracklet one is cropped, from the first.
+        stride: Boxes from one crop of a tracklet to the next.
         max_gap: Largest step in frames within a tracklet.
         min_iou: Smallest IoU of neighbouring boxes of a tracklet.
         crop_factor: psi, times the box's width and height; None for the full frame.
@@ -102,7 +101,7 @@ class Prepared:
         return crops
 
     def broken(self) -> dict[str, list[Broken]]:
-        """Procedure -> its frames that did not decode when its crops were made; others absent."""
+        """Procedure -> its broken frames, for procedures that have any."""
         found = {name: read_broken(crops_path(self.folder, name)) for name in self.procedures}
         return {name: frames for name, frames in found.items() if frames}
 
@@ -179,7 +178,6 @@ def load_prepared(target: Path, data: DataSet, settings: PrepareSettings) -> Pre
                 f"{path} cannot be read ({first_line(error)})",
                 f"remove {target} and run `polyplink prepare`",
             ) from None
-    spans = spans_of(tables["detections"])
     prepared = Prepared(
         data=data,
         settings=settings,
@@ -188,13 +186,8 @@ def load_prepared(target: Path, data: DataSet, settings: PrepareSettings) -> Pre
         procedures=tuple(data.part(None)),
         detections=tables["detections"],
         tracklets=tables["tracklets"],
-        spans=spans,
+        spans=spans_of(tables["detections"]),
     )
-    return _cut_at_broken_frames(prepared)
-
-
-def _cut_at_broken_frames(prepared: Prepared) -> Prepared:
-    """Cut tracklets where a frame did not decode when the crops were made."""
     broken = prepared.broken()
     if not broken:
         return prepared
@@ -202,8 +195,8 @@ def _cut_at_broken_frames(prepared: Prepared) -> Prepared:
         prepared.tracklets,
         prepared.detections["frame"],
         broken,
-        stride=prepared.settings.stride,
-        min_length=prepared.settings.min_length,
+        stride=settings.stride,
+        min_length=settings.min_length,
     )
     tracklets = tracklets.with_columns(procedure_positions(tracklets, prepared.spans))
     return dataclasses.replace(prepared, tracklets=tracklets)
@@ -222,3 +215,59 @@ def open_prepared(folder: Path, settings: PrepareSettings | None = None) -> Prep
     settings = settings or PrepareSettings()
     data = read_data(folder)
     return load_prepared(prepared_folder(folder, data, settings), data, settings)
+
+
+def cut_tracklets(
+    tracklets: pl.DataFrame,
+    frames: pl.Series,
+    broken: Mapping[str, Sequence[Broken]],
+    *,
+    stride: int,
+    min_length: int,
+) -> pl.DataFrame:
+    """Cut tracklets at broken frames.
+
+    A part begins at a crop and ends before the broken one, so that the other crops keep their
+    rows; boxes between a broken crop and the next are lost. Only frames that should have been
+    cropped can be known to be broken.
+
+    Args:
+        tracklets: From `prepare.sampled`.
+        frames: Frame number of each detection, in the order that `offset` counts in.
+        broken: Procedure -> its broken frames.
+        stride: Boxes from one crop to the next.
+        min_length: Boxes that a part must have to be kept.
+
+    Returns:
+        The same table; the parts after the first are named `ID.1`, `ID.2`, ...
+    """
+    bad = {procedure: {row.frame for row in rows} for procedure, rows in broken.items() if rows}
+    if not bad:
+        return tracklets
+    rows: list[dict[str, object]] = []
+    for row in tracklets.iter_rows(named=True):
+        offset, n = row["offset"], row["n"]
+        mine = bad.get(row["procedure_id"], set())
+        shown = frames[offset : offset + n : stride].to_list() if mine else []
+        cuts = [k for k, frame in enumerate(shown) if frame in mine]
+        if not cuts:
+            rows.append(row)
+            continue
+        edges = [-1, *cuts, row["n_crops"]]
+        for number, (before, after) in enumerate(pairwise(edges)):
+            start, stop = (before + 1) * stride, min(after * stride, n)
+            if stop - start < max(min_length, 1):
+                continue
+            rows.append(
+                row
+                | {
+                    "tracklet_id": row["tracklet_id"] + (f".{number}" if number else ""),
+                    "first_frame": frames[offset + start],
+                    "last_frame": frames[offset + stop - 1],
+                    "n": stop - start,
+                    "offset": offset + start,
+                    "crop_first": row["crop_first"] + before + 1,
+                    "n_crops": after - before - 1,
+                }
+            )
+    return pl.DataFrame(rows, schema=tracklets.schema)

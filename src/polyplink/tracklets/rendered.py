@@ -1,7 +1,7 @@
-"""Crops of simulated procedures, rendered where no frame lies on disk.
+"""Crops of simulated procedures, rendered if their frames were not written.
 
-In processes, a procedure each: rendering is a great many small steps, and threads would wait for
-one another.
+In processes, a procedure each: rendering consists of many small steps, and threads would compete
+for the interpreter's lock.
 """
 
 import contextlib
@@ -9,15 +9,13 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from polyplink.core.artefacts import whole_file
 from polyplink.core.workers import as_done
 from polyplink.simulate import SimulatedProcedure, is_simulation
-from polyplink.tracklets.crops import FrameCrops
+from polyplink.tracklets.crops import FrameCrops, crops_file
 
 BATCH = 32  # crops held in memory at a time
 GPU_BATCH = 512
@@ -47,7 +45,7 @@ class Rendering:
 
 
 def can_render(source: Path, frames: Sequence[FrameCrops]) -> bool:
-    """Whether a procedure was simulated and none of its frames is to be read from a file."""
+    """Whether a procedure was simulated and none of its frames names an image."""
     return is_simulation(source) and all(frame.image is None for frame in frames)
 
 
@@ -60,7 +58,7 @@ def rendering_of(
     size: int,
     device: str = "cpu",
 ) -> Rendering:
-    """What to render, in the order of the rows that the crops have in their file."""
+    """A rendering, its crops in the order of their rows in the file."""
     count = sum(len(frame.rows) for frame in frames)
     which, windows = np.zeros(count, np.int64), np.zeros((count, 4), np.int64)
     for frame in frames:
@@ -73,8 +71,8 @@ def render_all(renderings: Sequence[Rendering], workers: int, tick: Callable[[in
 
     Args:
         renderings: What to write.
-        workers: Processes; a GPU is used by this one alone.
-        tick: Called with the number of crops that have just been written.
+        workers: Processes; on a GPU this process renders alone.
+        tick: Callback with the number of crops that have just been written.
 
     Raises:
         PolyplinkError: If a source was simulated by another version, or lacks the procedure.
@@ -88,21 +86,15 @@ def render_all(renderings: Sequence[Rendering], workers: int, tick: Callable[[in
 
 
 def render(rendering: Rendering) -> int:
-    """Write one procedure's crops: (crops, size, size, 3) uint8 as .npy.
+    """Write one procedure's crops as .npy: (crops, size, size, 3) uint8.
 
     Returns:
-        How many there are.
+        Their number.
     """
     count, size = len(rendering.frames), rendering.size
-    header: dict[str, Any] = {
-        "descr": "|u1",
-        "fortran_order": False,
-        "shape": (count, size, size, 3),
-    }
     on_cpu = rendering.device == "cpu"
     batch, threads = (BATCH, 1) if on_cpu else (GPU_BATCH, os.cpu_count() or 1)
-    with whole_file(rendering.path) as temporary, temporary.open("wb") as file:
-        np.lib.format.write_array_header_1_0(file, header)
+    with crops_file(rendering.path, count, size) as file:
         if count:
             made = SimulatedProcedure.open(
                 rendering.source, rendering.procedure_id, rendering.device

@@ -1,76 +1,215 @@
-"""Where frames come from: files, archives, videos, a simulation.
+"""Crops cut from where a procedure's frames are: image files, archives, videos.
 
-A procedure's boxes name their images (`tables.DETECTIONS`), and each kind of name has a source
-that takes it:
+The column `image` of the detections names a frame in one of three ways, relative to the folder
+that is the procedure's source:
 
-- `rel/path.jpg`, `.png`, `.tif`: a file below the procedure's source;
-- `ARCHIVE.zip!/member`, `.tar`, `.tar.gz`, `.tgz`: a member of an archive there;
-- `video.mp4#17`: frame 17, from 0 in the order in which frames are shown, of a video there;
-- no name at all: nothing, unless what lies in the source can draw the frame itself.
+- `rel/path.jpg`, `.png`, `.tif`: an image file;
+- `ARCHIVE.zip!/member`, `.tar`, `.tar.gz`, `.tgz`: a member of an archive;
+- `video.mp4#17`: frame 17 of a video, counted from 0 in presentation order.
+
+Every archive and video is read once, forward, and nothing is unpacked. Threads decode and cut.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import TypeVar
 
-from polyplink.tracklets.ahead import Threads
-from polyplink.tracklets.archived_images import ArchivedImages
-from polyplink.tracklets.crops import FrameCrops, Pixels, Unreadable
-from polyplink.tracklets.image_folder import ImageFolder
-from polyplink.tracklets.video_frames import VideoFrames
+from polyplink.core.errors import PolyplinkError
+from polyplink.data.files.archives import INSIDE, is_archive, read_archived
+from polyplink.data.files.video import open_video, split_frame_name
+from polyplink.tracklets.crops import (
+    Broken,
+    FrameCrops,
+    Pixels,
+    Unreadable,
+    crops_file,
+    cut_frame,
+    decode,
+    refuse_broken,
+    write_broken,
+)
 
-CutFrame = tuple[FrameCrops, Pixels | Unreadable]
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+Load = Callable[[], Pixels | Unreadable]  # decodes a frame, in whatever thread calls it
+
+AHEAD = 32  # results in flight per thread: bounds memory, and what Ctrl-C waits for
+VIDEO_AHEAD = 4  # a decoded frame takes megabytes
 
 
-class CropSource(Protocol):
-    """Something that crops of a procedure's frames can be cut from."""
+class Prefetch:
+    """A thread pool whose results come in order, with a bounded number of them in flight."""
 
-    def takes(self, frame: FrameCrops) -> bool:
-        """Whether this frame is to be had here."""
+    def __init__(self, pool: ThreadPoolExecutor, workers: int) -> None:
+        self._pool = pool
+        self._workers = workers
 
-    def crops(
-        self, frames: Sequence[FrameCrops], size: int, threads: Threads
-    ) -> Iterator[CutFrame]:
-        """Cut crops.
+    def map(
+        self, function: Callable[[Item], Result], items: Iterable[Item], ahead: int = AHEAD
+    ) -> Iterator[Result]:
+        """Apply a function to items; an item is taken when there is room for its result.
 
         Args:
-            frames: What to cut, in the order of the frames; all of them are such as it takes.
-            size: Width and height of a crop, pixels.
-            threads: Where decoding and cutting may run.
+            function: Called in the threads.
+            items: May be generated, and be large.
+            ahead: Items in flight per thread.
 
         Yields:
-            Each frame once, in whatever order is quickest, with its crops (k, size, size, 3) or
-            why it cannot be decoded.
-
-        Raises:
-            PolyplinkError: If a file is missing, or frames are not of the procedure's size.
+            The results, in the order of the items.
         """
+        running: deque[Future[Result]] = deque()
+        for item in items:
+            running.append(self._pool.submit(function, item))
+            if len(running) >= ahead * self._workers:
+                yield running.popleft().result()
+        while running:
+            yield running.popleft().result()
 
 
-def crop_sources(source: Path, procedure_id: str) -> list[CropSource]:
-    """The sources of a procedure's frames; the first that takes a frame gets it.
-
-    Args:
-        source: The procedure's source, as an absolute path or one from here.
-        procedure_id: The procedure.
-    """
-    return [VideoFrames(source), ArchivedImages(source), ImageFolder(source)]
+@contextmanager
+def prefetch(workers: int) -> Iterator[Prefetch]:
+    """Open a `Prefetch` pool; on an error or Ctrl-C waiting items are dropped."""
+    pool = ThreadPoolExecutor(workers, thread_name_prefix="crops")
+    try:
+        yield Prefetch(pool, workers)
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def cut_crops(
-    sources: Iterable[CropSource], frames: Sequence[FrameCrops], size: int, threads: Threads
-) -> Iterator[CutFrame]:
-    """Cut every frame at the first source that takes it; a frame that none takes does not come."""
-    rest = list(frames)
-    for source in sources:
-        mine = [frame for frame in rest if source.takes(frame)]
-        if mine:
-            rest = [frame for frame in rest if not source.takes(frame)]
-            yield from source.crops(mine, size, threads)
+    source: Path, frames: Sequence[FrameCrops], size: int, pool: Prefetch
+) -> Iterator[tuple[FrameCrops, Pixels | Unreadable]]:
+    """Cut the crops of frames, each file read once.
+
+    Args:
+        source: The procedure's source.
+        frames: The frames, each with an image.
+        size: Width and height of a crop, pixels.
+        pool: Threads that decode and cut.
+
+    Yields:
+        Each frame once, those of videos first, then of archives, then of files, with its crops
+        (k, size, size, 3) or why it cannot be decoded.
+
+    Raises:
+        PolyplinkError: If a file is missing, or frames are not of the procedure's size.
+    """
+    videos: dict[str, dict[int, list[FrameCrops]]] = {}
+    archives: dict[str, dict[str, FrameCrops]] = {}
+    files: list[FrameCrops] = []
+    for frame in frames:
+        image = str(frame.image)
+        archive, mark, member = image.partition(INSIDE)
+        if place := split_frame_name(image):
+            videos.setdefault(place[0], {}).setdefault(place[1], []).append(frame)
+        elif mark and is_archive(archive):
+            archives.setdefault(archive, {})[member] = frame
+        else:
+            files.append(frame)
+
+    def work(item: tuple[FrameCrops, Load]) -> tuple[FrameCrops, Pixels | Unreadable]:
+        frame, load = item
+        return frame, cut_frame(load(), frame, str(source / str(frame.image)), size)
+
+    for name, wanted in videos.items():
+        yield from pool.map(work, _of_video(source / name, wanted), VIDEO_AHEAD)
+    for name, members in archives.items():
+        yield from pool.map(work, _of_archive(source / name, members))
+    yield from pool.map(work, ((f, partial(read_image, source / str(f.image))) for f in files))
 
 
-def without_source(
-    sources: Sequence[CropSource], frames: Iterable[FrameCrops]
-) -> FrameCrops | None:
-    """The first frame that no source takes; None where all are taken."""
-    return next((f for f in frames if not any(source.takes(f) for source in sources)), None)
+def _of_video(path: Path, wanted: dict[int, list[FrameCrops]]) -> Iterator[tuple[FrameCrops, Load]]:
+    """Frames of a video, decoded here and converted to RGB by the threads."""
+    with open_video(path) as video:
+        for index, shown in video.frames(sorted(wanted)):
+            for frame in wanted[index]:
+                yield frame, shown.rgb if shown else partial(Unreadable, "does not decode")
+
+
+def _of_archive(path: Path, members: dict[str, FrameCrops]) -> Iterator[tuple[FrameCrops, Load]]:
+    """Members of an archive, read here and decoded by the threads."""
+    for name, data in read_archived(path, members):
+        load: Load = partial(Unreadable if isinstance(data, str) else decode, data)  # type: ignore[arg-type]
+        yield members[name], load
+
+
+def read_image(path: Path) -> Pixels | Unreadable:
+    """Decode an image file: (height, width, 3) RGB, or why it cannot be decoded.
+
+    Raises:
+        PolyplinkError: If the file is missing or may not be read.
+    """
+    try:
+        data = path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        raise PolyplinkError(
+            f"image {path} is missing", "mend `source` in procedures, or import again"
+        ) from None
+    except OSError as error:
+        raise PolyplinkError(
+            f"image {path}: {error.strerror or error}", "check its permissions"
+        ) from None
+    return decode(data)
+
+
+def write_crops(
+    path: Path,
+    frames: Sequence[FrameCrops],
+    source: Path,
+    size: int,
+    *,
+    pool: Prefetch,
+    tick: Callable[[int], None],
+    strict: bool = False,
+) -> list[Broken]:
+    """Write one procedure's crops as a .npy file, whole or not at all.
+
+    The crops of a broken frame stay black, and the frame is listed beside the file (see
+    `crops.broken_path`) before the file is renamed into place.
+
+    Args:
+        path: The file; its array is (crops, size, size, 3) uint8.
+        frames: The frames, each with an image; their rows are 0 .. crops - 1, each once.
+        source: Folder of the images, archives and videos.
+        size: Width and height of a crop, pixels.
+        pool: Threads that decode and cut.
+        tick: Callback with the number of crops that have just been written.
+        strict: Raise the first broken frame.
+
+    Returns:
+        The broken frames, in order.
+
+    Raises:
+        PolyplinkError: If a file is missing, an image is not of the procedure's size, all frames
+            are broken, or, if strict, one is.
+        OSError: If the disk is full.
+    """
+    count = sum(len(frame.rows) for frame in frames)
+    broken: list[Broken] = []
+    with crops_file(path, count, size) as file:
+        start = file.tell()
+        file.truncate(start + count * size * size * 3)
+        for frame, pixels in cut_crops(source, frames, size, pool):
+            if isinstance(pixels, Unreadable):
+                broken.append(Broken(frame.frame, str(frame.image), pixels.why))
+                if strict:
+                    refuse_broken(broken[0])
+            else:
+                for row, crop in zip(frame.rows, pixels, strict=True):
+                    file.seek(start + int(row) * crop.nbytes)
+                    file.write(crop.data)
+            tick(len(frame.rows))
+        broken.sort(key=lambda frame: frame.frame)
+        if frames and len(broken) == len(frames):
+            first = broken[0]
+            raise PolyplinkError(
+                f"image {first.image} cannot be decoded ({first.why}), nor any other of its "
+                "procedure",
+                "restore the images, or leave the procedure out",
+            )
+        write_broken(path, broken)
+    return broken
