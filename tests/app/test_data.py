@@ -122,7 +122,7 @@ with contextlib.redirect_stdout(io.StringIO()):
 def test_simulate_writes_tables(tmp_path: Path) -> None:
     options = ("--preset", "smoke", "--write", "tables", "--workers", "1", "--json")
     counts = json.loads(polyplink("simulate", tmp_path / "a", *options).stdout)
-    assert (counts["procedures"], counts["polyps"]) == (4, 8)
+    assert (counts["procedures"], counts["polyps"], counts["preview"]) == (4, 8, {})
     assert (tmp_path / "a" / "detections.parquet").is_file()
 
 

@@ -5,6 +5,7 @@ import hashlib
 import multiprocessing
 import tarfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -20,7 +21,6 @@ from polyplink.simulate import (
     is_simulation,
     preset,
     simulate,
-    simulate_data,
     smoke,
 )
 from polyplink.simulate.archives import write_archive
@@ -139,17 +139,16 @@ def test_boxes_move_smoothly_in_a_long_look(made: Made) -> None:
 
 
 def test_tables_are_a_data_folder(tmp_path: Path) -> None:
-    made = simulate_data("smoke", tmp_path / "a", write="tables", difficulty=0.75, workers=1)
-    assert read_data(tmp_path / "a").key == made.data.key
-    assert made.data.detections["image"].null_count() == made.data.detections.height > 0
-    assert set(made.data.procedures["dataset"]) == {"simulated smoke@0.75 0"}
-    assert set(made.data.procedures["source"]) == {"."}
-    assert made.as_dict()["procedures"] == 4
-    assert made.as_dict()["preview"] == {}
+    harder = WRITINGS["tables"](smoke()).at_difficulty(0.75)
+    data = simulate(tmp_path / "a", harder, 0, workers=1)
+    assert read_data(tmp_path / "a").key == data.key
+    assert data.detections["image"].null_count() == data.detections.height > 0
+    assert set(data.procedures["dataset"]) == {"simulated smoke@0.75 0"}
+    assert set(data.procedures["source"]) == {"."}
     assert not list((tmp_path / "a").glob("*_frames"))
-    assert read_settings(tmp_path / "a").preset.difficulty == 0.75
+    assert read_settings(tmp_path / "a").preset == harder
     with pytest.raises(PolyplinkError, match=r"holds preset smoke@0\.75"):
-        simulate_data("smoke", tmp_path / "a", write="tables", workers=1)
+        simulate(tmp_path / "a", smoke(), 0)
 
 
 def test_archives_are_a_release_whose_members_are_those_of_the_folders(
@@ -324,13 +323,11 @@ def test_settings_of_another_version_or_broken_ones_are_refused(tmp_path: Path) 
         ({"seed": -1}, "seed -1 is below 0; give a whole number from 0"),
         ({"workers": 0}, "0 workers cannot render; give 1 or more"),
         ({"device": "abacus"}, "no device 'abacus' here"),
-        ({"write": "table"}, "no way to write 'table'; did you mean tables"),
-        ({"difficulty": 2.0}, "difficulty is 2"),
     ],
 )
-def test_bad_settings_are_named(tmp_path: Path, asked: dict[str, object], message: str) -> None:
+def test_bad_settings_are_named(tmp_path: Path, asked: dict[str, Any], message: str) -> None:
     with pytest.raises(PolyplinkError, match=message):
-        simulate_data("smoke", tmp_path / "a", **asked)  # type: ignore[arg-type]
+        simulate(tmp_path / "a", smoke(), **({"seed": 0} | asked))
     assert not (tmp_path / "a").exists()
 
 

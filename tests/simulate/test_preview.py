@@ -66,11 +66,11 @@ def test_a_film_runs_forward_and_marks_polyps(shown: Shown) -> None:
 def test_both_files_can_be_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(room, "film_frames", lambda shown: np.arange(10, 22))
     told: list[tuple[int, int]] = []
-    sheet, film = write_preview(tmp_path, smoke(), 0, progress=lambda *step: told.append(step))
-    with Image.open(sheet) as image:
+    files = write_preview(tmp_path, smoke(), 0, progress=lambda *step: told.append(step))
+    with Image.open(files["sheet"]) as image:
         assert image.width > 300
         assert len(image.getcolors(maxcolors=2**24) or ()) > 1000
-    with av.open(str(film)) as container:
+    with av.open(str(files["film"])) as container:
         assert container.streams.video[0].width == 240  # smoke's 64 pixels are nothing to look at
         assert sum(1 for _ in container.decode(video=0)) == 12
     assert told == [(done, 12) for done in range(13)]

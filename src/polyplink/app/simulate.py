@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option, echo
 
-from polyplink.app.request import Progress, Result, Workers, silent
+from polyplink.app.request import Progress, Result, Workers, counter, silent
 from polyplink.core.errors import PolyplinkError, find_named
 
 if TYPE_CHECKING:
     from polyplink.app.tolerance_checks import Row
-    from polyplink.simulate import Simulated
+    from polyplink.data import DataSet
 
 # Names of `simulate.PRESETS` and `simulate.WRITINGS`, known here before that room is imported.
 PRESETS = dict.fromkeys(("tiny", "smoke", "small", "real-colon-sim"))
@@ -47,19 +47,28 @@ class SimulateRequest:
 
 @dataclass(frozen=True)
 class SimulatedData(Result):
-    """A simulated data set that was written."""
+    """A simulated data set, its folder, and the files of its preview if one was asked for."""
 
-    made: "Simulated"
+    out: Path
+    data: "DataSet"
+    preview: dict[str, Path]
 
     def as_dict(self) -> dict[str, Any]:
         """The folder, the numbers of rows and the files of the preview."""
-        return dict(self.made.as_dict())
+        return {
+            "out": str(self.out),
+            "procedures": self.data.procedures.height,
+            "polyps": self.data.polyps.height,
+            "frames": int(self.data.procedures["n_frames"].sum()),
+            "boxes": self.data.detections.height,
+            "preview": {name: str(path) for name, path in self.preview.items()},
+        }
 
     def print_text(self) -> None:
         """Print the numbers, and the files of the preview."""
         text = "{out}: {procedures} procedures, {polyps} polyps, {frames} frames, {boxes} boxes"
         echo(text.format(**self.as_dict()))
-        for name, path in self.made.preview.items():
+        for name, path in self.preview.items():
             echo(f"{name}: {path}")
 
 
@@ -112,20 +121,19 @@ def simulate(request: SimulateRequest, progress: Progress = silent) -> Simulated
         from polyplink.simulate import real_colon_sim
 
         return Checked(check_simulation(real_colon_sim(), seed, workers=workers, progress=progress))
-    from polyplink.simulate import simulate_data
+    from polyplink import simulate as room
 
-    made = simulate_data(
-        preset,
-        out,
-        seed=seed,
-        difficulty=request.difficulty,
-        write=request.write,
-        with_preview=request.preview,
-        device=request.device or "cpu",
-        workers=workers,
-        progress=progress,
-    )
-    return SimulatedData(made)
+    chosen = room.preset(preset).at_difficulty(request.difficulty)
+    if request.write is not None:
+        chosen = room.WRITINGS[request.write](chosen)
+    device = request.device or "cpu"
+    stage = counter(progress, "procedures")
+    data = room.simulate(out, chosen, seed, device=device, workers=workers, progress=stage)
+    files: dict[str, Path] = {}
+    if request.preview:
+        stage = counter(progress, "preview")
+        files = room.write_preview(out / "preview", chosen, seed, device=device, progress=stage)
+    return SimulatedData(out, data, files)
 
 
 def _refuse_unread(request: SimulateRequest) -> None:

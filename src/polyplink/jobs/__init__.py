@@ -9,20 +9,17 @@ from polyplink.jobs.exporting import Exported, export_encoder
 from polyplink.jobs.importing import IMPORTERS, import_data
 from polyplink.jobs.progress import Progress
 from polyplink.jobs.training import Trained, train
-from polyplink.simulate import WRITINGS, Simulated, simulate_data
 
 __all__ = [
     "ALL_TASKS",
     "DEFAULT_CLUSTERERS",
     "IMPORTERS",
     "TASKS",
-    "WRITINGS",
     "Counted",
     "Embedded",
     "Evaluated",
     "Exported",
     "Progress",
-    "Simulated",
     "Trained",
     "count",
     "demo",
@@ -30,6 +27,5 @@ __all__ = [
     "evaluate",
     "export_encoder",
     "import_data",
-    "simulate_data",
     "train",
 ]

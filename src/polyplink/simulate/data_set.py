@@ -8,7 +8,6 @@ import contextlib
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +16,7 @@ import torch
 
 from polyplink import __version__
 from polyplink.core.artefacts import RunRecord, to_plain, whole_folder, write_json, write_text
-from polyplink.core.errors import PolyplinkError, find_named
+from polyplink.core.errors import PolyplinkError
 from polyplink.core.workers import HEAVY, as_done
 from polyplink.data import (
     DataSet,
@@ -32,14 +31,12 @@ from polyplink.data import (
 )
 from polyplink.simulate.archives import write_archives
 from polyplink.simulate.plan import Plan, boxes_of, plan_procedure
-from polyplink.simulate.presets import Preset, preset
-from polyplink.simulate.preview import write_preview
+from polyplink.simulate.presets import Preset
 from polyplink.simulate.procedure_specs import ProcedureSpec, procedure_specs
 from polyplink.simulate.rendering import SimulatedProcedure, check_device, one_thread, to_jpeg
 from polyplink.simulate.settings import FOLDER, SimulationSettings
 
 BATCH = 16  # frames held in memory at a time
-PREVIEW = "preview"  # folder of the contact sheet and the film
 
 # What a data set is written as: a folder of tables, the released archives, or the released layout
 # with frames.
@@ -50,67 +47,6 @@ WRITINGS: Mapping[str, Callable[[Preset], Preset]] = {
         p, frames="boxed" if p.frames == "none" else p.frames, annotations="folders"
     ),
 }
-
-
-@dataclass(frozen=True)
-class Simulated:
-    """A simulated data set, its folder, and the files of its preview if one was asked for."""
-
-    out: Path
-    data: DataSet
-    preview: Mapping[str, Path]
-
-    def as_dict(self) -> dict[str, object]:
-        """Its numbers, JSON-ready."""
-        return {
-            "out": str(self.out),
-            "procedures": self.data.procedures.height,
-            "polyps": self.data.polyps.height,
-            "frames": int(self.data.procedures["n_frames"].sum()),
-            "boxes": self.data.detections.height,
-            "preview": {name: str(path) for name, path in self.preview.items()},
-        }
-
-
-def simulate_data(
-    name: str,
-    out: Path,
-    *,
-    seed: int = 0,
-    difficulty: float | None = None,
-    write: str | None = None,
-    with_preview: bool = False,
-    device: str = "cpu",
-    workers: int = 2,
-    progress: Callable[[str, int, int], None] = lambda stage, done, total: None,
-) -> Simulated:
-    """Make the data set of a named preset.
-
-    Args:
-        name: Of the preset.
-        out: Folder to write.
-        seed: Same seed, same bytes.
-        difficulty: From 0 to 1; None for the preset's own.
-        write: A key of `WRITINGS`; None for the preset's own.
-        with_preview: Also render a contact sheet and a short film into `out`/preview.
-        device: Where pictures are rendered, a torch device.
-        workers: Worker processes.
-        progress: Callback (stage, done, total), for procedures and pictures.
-
-    Raises:
-        PolyplinkError: If a name is unknown, a value out of range, or `out` holds something else.
-    """
-    chosen = preset(name).at_difficulty(difficulty)
-    if write is not None:
-        chosen = find_named("way to write", write, WRITINGS)(chosen)
-    stage = partial(progress, "procedures")
-    data = simulate(out, chosen, seed, device=device, workers=workers, progress=stage)
-    files: dict[str, Path] = {}
-    if with_preview:
-        stage = partial(progress, "preview")
-        sheet, film = write_preview(out / PREVIEW, chosen, seed, device=device, progress=stage)
-        files = {"sheet": sheet, "film": film}
-    return Simulated(out, data, files)
 
 
 def simulate(

@@ -59,7 +59,7 @@ def write_preview(
     *,
     device: str = "cpu",
     progress: Callable[[int, int], None] = lambda done, total: None,
-) -> tuple[Path, Path]:
+) -> dict[str, Path]:
     """Render a contact sheet of one procedure of each brand, and a film of the first.
 
     Args:
@@ -70,7 +70,7 @@ def write_preview(
         progress: Callback (pictures done, pictures in all) of the film.
 
     Returns:
-        The two files.
+        The files by what they are: "sheet" and "film".
     """
     shown = []
     for spec in chosen(procedure_specs(preset, seed)):
@@ -89,7 +89,7 @@ def write_preview(
             yield picture
 
     write_film(film, pictures(), shown[0].plan.spec.fps)
-    return sheet, film
+    return {"sheet": sheet, "film": film}
 
 
 def chosen(specs: Sequence[ProcedureSpec]) -> list[ProcedureSpec]:

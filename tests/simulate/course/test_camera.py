@@ -27,6 +27,7 @@ from polyplink.simulate.course.camera import (
 )
 from polyplink.simulate.course.looks import (
     AIM_LIMIT,
+    AZIMUTH,
     FARTHEST,
     GAP,
     Poses,
@@ -204,9 +205,12 @@ def test_linked_looks_are_alike() -> None:
     linked = np.array([False, True, True, False, True, False])
     joined = link_poses(np.random.default_rng(1), drawn, linked)
     assert joined.distance.tolist() == drawn.distance[[0, 0, 0, 3, 3, 5]].tolist()
-    assert np.abs(joined.azimuth[:, 0] - drawn.azimuth[[0, 0, 0, 3, 3, 5], 0]).max() < 0.6
-    np.testing.assert_array_equal(joined.roll[~linked], drawn.roll[~linked])
-    np.testing.assert_array_equal(joined.azimuth[:, 1], drawn.azimuth[:, 1])
+    assert (
+        np.abs(joined.angles[:, AZIMUTH, 0] - drawn.angles[[0, 0, 0, 3, 3, 5], AZIMUTH, 0]).max()
+        < 0.6
+    )
+    np.testing.assert_array_equal(joined.angles[~linked], drawn.angles[~linked])
+    np.testing.assert_array_equal(joined.angles[..., 1], drawn.angles[..., 1])
 
 
 def test_a_polyp_takes_about_the_published_share_of_the_frame() -> None:
@@ -219,5 +223,5 @@ def test_a_polyp_takes_about_the_published_share_of_the_frame() -> None:
 
 def test_the_camera_is_not_drawn_from_one_number() -> None:
     drawn = poses(0, [40] * 50)
-    for first, second in itertools.combinations((drawn.distance, drawn.azimuth[:, 0]), 2):
+    for first, second in itertools.combinations((drawn.distance, drawn.angles[:, AZIMUTH, 0]), 2):
         assert abs(np.corrcoef(first, second)[0, 1]) < 0.4

@@ -235,15 +235,6 @@ def draw_looks(
 ) -> tuple[CameraPath, Index]:
     """Sample looks until every one shows what it should.
 
-    Args:
-        rng: Random generator.
-        stage: What is there.
-        course: The looks.
-        targets: What they are directed at.
-        phase: (s,) of the wave in all frames of the procedure.
-        fps: Frames per second.
-        unrest: Factor on changes within looks.
-
     Returns:
         The camera in the frames of the looks, one after the other, and the looks that failed.
     """
@@ -293,10 +284,7 @@ def _faulty(stage: Stage, course: Course, views: Views) -> Mask:
 def _lost_rotations(rng: np.random.Generator, axes: Array, rotations: Array) -> Array:
     """Turn cameras (k, 3, 3) away from polyps: to the wall across, somewhat up or down the tube.
 
-    Args:
-        rng: Random generator of the lean.
-        axes: (k, 3, 3) of the wall at the polyps.
-        rotations: (k, 3, 3) of the cameras that look at them.
+    `axes` (k, 3, 3) are those of the wall at the polyps.
     """
     k = len(axes)
     lean = rng.choice((-1.0, 1.0), k) * rng.uniform(0.2, 0.7, k)
@@ -357,12 +345,8 @@ def turn_away(
 def travel(rng: np.random.Generator, colon: Colon, forward: Mask, fps: float, start: float) -> Pose:
     """The camera on its way through the stretch without polyps, looking up the lumen.
 
-    Args:
-        rng: Random generator of its unrest.
-        colon: The tube.
-        forward: (n,) whether it is pushed up the tube, frame by frame, or withdrawn.
-        fps: Frames per second.
-        start: z that it never falls below.
+    `forward` (n,) says whether it is pushed up the tube, frame by frame, or withdrawn; `start` is
+    the lowest z.
     """
     n = len(forward)
     second = np.arange(n) / fps

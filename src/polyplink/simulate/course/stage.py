@@ -48,12 +48,7 @@ class Place(NamedTuple):
 
 
 def distance_between(first: float, second: float) -> float:
-    """How far two polyps of one view are apart: near, but each can be viewed alone.
-
-    Args:
-        first: Radius of one, units.
-        second: Radius of the other.
-    """
+    """How far two polyps of these radii (units) are apart: near, but each can be viewed alone."""
     away = 1.5 * (first + second) + 0.05
     for own, other in ((first, second), (second, first)):
         usual = USUAL * own
@@ -65,15 +60,9 @@ def distance_between(first: float, second: float) -> float:
 def draw_places(
     rng: np.random.Generator, sizes: Sequence[float], pairs: Sequence[tuple[int, int]]
 ) -> tuple[Place, ...]:
-    """Sample where polyps are.
+    """Sample a place for polyps of these diameters in mm, in the order of their first visit.
 
-    Args:
-        rng: Random generator.
-        sizes: Their diameters in millimetres, in the order of their first visit.
-        pairs: Those that lie side by side.
-
-    Returns:
-        A place for each.
+    Those of a pair lie side by side.
     """
     partner = {max(pair): min(pair) for pair in pairs}
     radii = [0.5 * size / MM_PER_UNIT for size in sizes]
@@ -169,14 +158,8 @@ def in_reach(
 ) -> tuple[Index, Index]:
     """All pairs of a frame and a polyp that is there and near enough along the tube.
 
-    Args:
-        bodies: Outlines of the k polyps.
-        removed: (k,) frame from which each is gone.
-        path: The camera in s frames.
-        frames: (s,) numbers of these frames in the procedure.
-
-    Returns:
-        Rows of the path (n,) and polyps (n,), by row, then polyp.
+    `removed` (k,) holds the frame from which each polyp is gone, `frames` (s,) the numbers of the
+    path's frames. Returns rows of the path (n,) and polyps (n,), by row, then polyp.
     """
     near = np.abs(path.positions[:, 2, None] - bodies.balls[:, 4]) < IN_SIGHT  # (s, k)
     rows, polyps = np.nonzero(near & (frames[:, None] < removed))
@@ -205,13 +188,7 @@ def _any_by_look(flags: Mask, look: Index, k: int) -> Mask:
 
 
 def misses(stage: Stage, views: Views, polyp: Index) -> Mask:
-    """Looks (k,) that do not show their polyp well in every frame.
-
-    Args:
-        stage: What is there.
-        views: The frames of k looks.
-        polyp: (k,) the polyp that each look must show; -1 for none.
-    """
+    """Looks (k,) that do not show the polyp (k,) they must, -1 for none, well in every frame."""
     views = views.some(polyp[views.look] >= 0)
     look, shown = views.look, polyp[views.look]
     cameras = shots_of(stage.colon, views.path, views.phase)
@@ -224,13 +201,7 @@ def misses(stage: Stage, views: Views, polyp: Index) -> Mask:
 
 
 def strays(stage: Stage, views: Views, polyps: Index) -> Mask:
-    """Frames (n,) that show a polyp that they should not.
-
-    Args:
-        stage: What is there.
-        views: The frames of k looks.
-        polyps: (k, 2) the polyps that may be shown, -1 for none.
-    """
+    """Frames (n,) that show a polyp other than the two (k, 2) that their look may, -1 for none."""
     rows, polyp = in_reach(stage.bodies, stage.removed, views.path, views.frames)
     other = (polyps[views.look[rows]] != polyp[:, None]).all(1)
     rows, polyp = rows[other], polyp[other]
@@ -242,15 +213,10 @@ def strays(stage: Stage, views: Views, polyps: Index) -> Mask:
 
 
 def hidden(stage: Stage, views: Views, polyp: Index, before: Index) -> Mask:
-    """Looks (k,) whose camera is too near the wall, or whose view of the polyp is blocked.
+    """Looks (k,) whose camera is too near the wall, or whose view of the polyp (k,) is blocked.
 
-    The first and last frame of every look are checked, and some between.
-
-    Args:
-        stage: What is there.
-        views: The frames of k looks.
-        polyp: (k,) the polyp viewed.
-        before: (k,) a polyp that must not stand before it, -1 for none.
+    By the wall, or by another polyp `before` it (k,), -1 for none. The first and last frame of
+    every look are checked, and some between.
     """
     first = np.append(True, views.look[1:] != views.look[:-1])
     regular = np.arange(len(first)) % KEY_FRAMES == 0

@@ -212,13 +212,10 @@ def draw_lengths(
 
 
 def draw_long(rng: np.random.Generator, frames: int) -> int:
-    """Sample the number of long tracklets of a polyp that has so many frames with a box.
+    """Sample the number of long tracklets of a polyp with so many frames: `FEWEST` if they fit.
 
     The noise shrinks with the number, so that the sum over a data set is steady although one
     procedure (004-013) makes most of its spread.
-
-    Returns:
-        At least `FEWEST`, unless there are too few frames for that many.
     """
     expected = FACTOR * math.exp(EXPONENT * math.log(frames)) if frames else 0.0
     sigma = NOISE * min(1.0, STEADY / max(expected, 1.0))
@@ -227,15 +224,9 @@ def draw_long(rng: np.random.Generator, frames: int) -> int:
 
 
 def look_lengths(rng: np.random.Generator, frames: int, long: int) -> Counts:
-    """Split the frames in which a polyp is seen into looks, in random order.
+    """Split the frames in which a polyp is seen into looks (n,), in random order.
 
-    Args:
-        rng: Random generator.
-        frames: Frames with a box.
-        long: Number of looks of `LONG` frames or more; fewer where the frames do not suffice.
-
-    Returns:
-        (n,) frames of each look, that sum up to `frames`; empty for 0 frames.
+    `long` of them have `LONG` frames or more, fewer where the frames do not suffice.
     """
     long = min(long, frames // LONG)
     if not long:
@@ -254,17 +245,10 @@ def look_lengths(rng: np.random.Generator, frames: int, long: int) -> Counts:
 def compose(
     rng: np.random.Generator, total: int, long: tuple[Span, Span], short: tuple[Span, Span]
 ) -> Counts:
-    """Split frames into looks, long and short ones, whose numbers and lengths lie in ranges.
+    """Split frames into long and short looks (n,), in random order.
 
-    Args:
-        rng: Random generator.
-        total: Frames to split.
-        long: Ranges of the number of long looks and of the frames of one.
-        short: The same of short looks.
-
-    Returns:
-        (n,) frames of each look in random order, that sum up to the total. A total that cannot
-        be reached within the ranges is split evenly into looks of about the right length.
+    `long` and `short` are ranges of the number of looks and of the frames of one. A total that
+    cannot be reached within them is split evenly into looks of about the right length.
     """
     (least, most), (short_least, short_most) = long[1], short[1]
     counts = (range(low, high + 1) for low, high in (long[0], short[0]))
@@ -297,17 +281,9 @@ def draw_visits(
     own: Sequence[Counts],
     pairs: Sequence[Counts],
 ) -> list[Visit]:
-    """Put the looks of a procedure into an order.
+    """Put the looks of a procedure into an order; the lengths are those of `draw_lengths`.
 
-    Args:
-        rng: Random generator.
-        spec: The procedure; its polyps are visited by index.
-        preset: How often the order is broken.
-        own: Frames of the looks that show each polyp alone, see `draw_lengths`.
-        pairs: Frames of the looks that show each pair.
-
-    Returns:
-        Visits of one polyp or two.
+    Polyps are visited by index, except as often as the preset breaks this order.
     """
     visits: list[Visit] = []
     for polyp, frames in enumerate(own):
@@ -321,12 +297,8 @@ def draw_visits(
         head, rest = math.ceil(HEAD_SHARE * len(first)), max(len(first) - 1, 0)
         third = len(second) // 3
         middle = _alternate(rng, first[head:rest], both, second[:third])
-        visits[pair.first] = [
-            *first[: min(head, rest)],
-            *middle,
-            *first[rest:],
-            *second[third:],
-        ]
+        ends = [*first[rest:], *second[third:]]
+        visits[pair.first] = [*first[: min(head, rest)], *middle, *ends]
         visits[pair.second] = []
     visits = [visit for visit in visits if visit]
     several = len(spec.polyps) > 1
@@ -483,15 +455,8 @@ def draw_treatment(
 ) -> tuple[tuple[int, int, int], ...]:
     """When an instrument is in view: over the end of each polyp's last looks.
 
-    Args:
-        rng: Random generator.
-        spec: The procedure.
-        looks: In order.
-        ends: For each polyp the frame after its last look; None: it is never seen.
-
-    Returns:
-        Polyp, first and last frame, by first frame. No treatment overlaps a look at another
-        polyp alone.
+    `ends` holds the frame after each polyp's last look. Returns polyp, first and last frame, by
+    first frame. No treatment overlaps a look at another polyp alone.
     """
     treated = []
     for polyp, (own, end) in enumerate(zip(spec.polyps, ends, strict=True)):
