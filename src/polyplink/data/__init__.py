@@ -1,7 +1,6 @@
 """The three tables, the data sets that are read into them, their splits and their doctor."""
 
-from polyplink.data.checks.doctor import diagnose
-from polyplink.data.checks.findings import Finding, Severity
+from polyplink.data.doctor import Finding, Severity, diagnose
 from polyplink.data.formats.coco import import_coco, write_coco
 from polyplink.data.formats.csv import import_csv, write_csv
 from polyplink.data.formats.cvat import import_cvat, write_cvat

@@ -1,1 +1,0 @@
-"""What may be wrong with a data set, one check a file."""

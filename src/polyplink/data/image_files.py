@@ -1,0 +1,181 @@
+"""Which images of a data set exist, and whether they decode; for the doctor."""
+
+import io
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import simplejpeg
+from PIL import Image
+
+from polyplink.core.errors import PolyplinkError, first_line
+from polyplink.data.files.archives import INSIDE, ZipArchive, read_archived
+from polyplink.data.files.video import open_video, split_frame_name
+from polyplink.data.tables import DataSet
+
+SAMPLE = 64  # images opened where not all are
+_AT_A_TIME = 256  # images in flight: bounds memory
+
+Opened = tuple[int, int] | str  # width and height in pixels, or why it does not decode
+_Key = tuple[str, str]  # source and image
+
+
+def missing_images(data: DataSet, root: Path) -> pl.DataFrame:
+    """Boxes whose image does not exist, one for each image, from one listing of each folder.
+
+    Of an image in an archive the archive must exist and, for a .zip, list the image; of a frame of
+    a video the video.
+
+    Args:
+        data: The data set.
+        root: Folder that relative sources are relative to.
+
+    Returns:
+        Columns procedure_id, frame, image, source.
+    """
+    source = data.procedures.select("procedure_id", "source")
+    boxes = data.detections.select("procedure_id", "frame", "image").drop_nulls("image")
+    images = boxes.join(source, on="procedure_id", how="left", maintain_order="left")
+    images = images.unique(["source", "image"], keep="first", maintain_order=True)
+    # "p.zip!/b/c.jpg" -> "p.zip" and "b/c.jpg"; "a.mp4#3" -> "a.mp4".
+    archive = pl.col("image").str.extract(r"(?i)^(.*?\.(?:zip|tar|tar\.gz|tgz))!/")
+    video = pl.col("image").str.extract(r"^(.+\.[A-Za-z0-9]+)#\d+$")
+    file = pl.coalesce(archive, video, "image")
+    # "a/b/c.jpg" -> "a/b" and "c.jpg"; a bare name lies in the source itself.
+    images = images.with_columns(
+        archive=archive,
+        folder=file.str.extract(r"^(.*)/[^/]*$").fill_null(""),
+        name=file.str.extract(r"([^/]*)$"),
+    )
+    names: dict[_Key, set[str]] = {}
+    for place, folder in images.select("source", "folder").unique().iter_rows():
+        path = root / place / folder
+        names[place, folder] = set(os.listdir(path)) if path.is_dir() else set()  # noqa: PTH208 - names are enough
+    rows = images.select("source", "folder", "name").iter_rows()
+    exists = pl.Series([n in names[place, folder] for place, folder, n in rows], dtype=pl.Boolean)
+    zipped = images["archive"].str.to_lowercase().str.ends_with(".zip").fill_null(False)
+    inside = images.filter(exists & zipped)
+    parts = [images.filter(~exists)]
+    for (place, packed), part in inside.group_by("source", "archive", maintain_order=True):
+        try:
+            members = ZipArchive(root / str(place) / str(packed)).names()
+        except PolyplinkError:
+            members = []  # an archive that cannot be listed has none
+        known = {*members, *(member.rpartition("/")[2] for member in members)}
+        inner = part["image"].str.slice(len(str(packed)) + len(INSIDE))
+        parts.append(part.filter(~inner.is_in(list(known))))
+    return pl.concat(parts).select("procedure_id", "frame", "image", "source")
+
+
+def open_images(
+    data: DataSet, root: Path, *, deep: bool, progress: Callable[[int, int], None] | None = None
+) -> pl.DataFrame:
+    """Decode images: a sample of those that are files of their own, or all that exist.
+
+    Args:
+        data: The data set.
+        root: Folder that relative sources are relative to.
+        deep: All images, those in archives and frames of videos included.
+        progress: Callback with the number of images opened and to open.
+
+    Returns:
+        Columns procedure_id, frame, image, width and height (of the procedure), is_width and
+        is_height (of the image), and why (it does not decode; null if it does). One row for each
+        image that was looked for; all null where there is no such file.
+    """
+    places = data.procedures.select("procedure_id", "source", "width", "height")
+    images = (
+        data.detections.drop_nulls("image")
+        .unique(["procedure_id", "image"], keep="first", maintain_order=True)
+        .select("procedure_id", "frame", "image")
+        .join(places, on="procedure_id", how="left", maintain_order="left")
+    )
+    if not deep:
+        plain = [INSIDE not in i and split_frame_name(i) is None for i in images["image"]]
+        images = images.filter(pl.Series(plain, dtype=pl.Boolean))
+        rows = np.unique(np.linspace(0, max(images.height - 1, 0), SAMPLE).astype(int))
+        images = images[rows] if images.height else images
+    keys = list(zip(images["source"], images["image"], strict=True))
+    opened: dict[_Key, Opened] = {}
+    for key, size in _open_each(dict.fromkeys(keys), root):
+        opened[key] = size
+        if progress is not None:
+            progress(len(opened), images.height)
+    found = [opened.get(key) for key in keys]
+    sizes = [one if isinstance(one, tuple) else (None, None) for one in found]
+    return images.with_columns(
+        why=pl.Series([one if isinstance(one, str) else None for one in found], dtype=pl.String),
+        is_width=pl.Series([width for width, _ in sizes], dtype=pl.Int32),
+        is_height=pl.Series([height for _, height in sizes], dtype=pl.Int32),
+    )
+
+
+def decode_size(data: bytes) -> Opened:
+    """Decode an image: its width and height, or why it does not decode."""
+    try:
+        if simplejpeg.is_jpeg(data):
+            height, width = simplejpeg.decode_jpeg(data).shape[:2]
+            return int(width), int(height)
+        with Image.open(io.BytesIO(data)) as image:
+            image.load()
+            return image.size
+    except (ValueError, SyntaxError, OSError, Image.DecompressionBombError) as error:
+        return first_line(error)
+
+
+def _open_each(keys: dict[_Key, None], root: Path) -> Iterator[tuple[_Key, Opened]]:
+    """Every image that exists, in whatever order is quickest: each archive and video once."""
+    plain: list[_Key] = []
+    packed: dict[_Key, dict[str, str]] = {}
+    films: dict[_Key, dict[int, str]] = {}
+    for source, image in keys:
+        film = split_frame_name(image)
+        archive, mark, member = image.partition(INSIDE)
+        if film is not None:
+            films.setdefault((source, film[0]), {})[film[1]] = image
+        elif mark:
+            packed.setdefault((source, archive), {})[member] = image
+        else:
+            plain.append((source, image))
+
+    def open_file(key: _Key) -> Opened | None:
+        try:
+            return decode_size((root / key[0] / key[1]).read_bytes())
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            return error.strerror or str(error)
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for start in range(0, len(plain), _AT_A_TIME):
+            part = plain[start : start + _AT_A_TIME]
+            for key, size in zip(part, pool.map(open_file, part), strict=True):
+                if size is not None:
+                    yield key, size
+    for (source, name), members in packed.items():
+        left = dict(members)
+        try:
+            for member, read in read_archived(root / source / name, members):
+                size = read if isinstance(read, str) else decode_size(read)
+                yield (source, left.pop(member)), size
+        except PolyplinkError as error:  # the rest of an archive that breaks off
+            yield from (((source, image), error.what) for image in left.values())
+    for (source, name), frames in films.items():
+        for image, size in _open_film(root / source / name, frames):
+            yield (source, image), size
+
+
+def _open_film(path: Path, frames: dict[int, str]) -> Iterator[tuple[str, Opened]]:
+    try:
+        with open_video(path) as video:
+            for number, shown in video.frames(sorted(frames)):
+                size: Opened = (video.width, video.height)
+                if shown is None:
+                    beyond = f"the video has {video.n_frames} frames"
+                    size = "damaged" if number < video.n_frames else beyond
+                yield frames[number], size
+    except PolyplinkError as error:
+        yield from ((image, error.what) for image in frames.values())

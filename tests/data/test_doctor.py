@@ -1,0 +1,346 @@
+"""Every check of the doctor: counts against loops, messages, images."""
+
+import io
+import tarfile
+import zipfile
+from collections import Counter, defaultdict
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from polyplink.data import DataSet, Finding, diagnose
+from polyplink.data.doctor import LICENCES, SEVERITIES, near_names
+from polyplink.data.image_files import decode_size
+from tests.data.films import write_film
+from tests.data.made_sets import HEIGHT, WIDTH, data_set, data_sets, procedure_row, small_set
+
+N_FRAMES = 6
+side = st.integers(-80, 160)
+box_rows = st.lists(
+    st.tuples(
+        st.sampled_from(["a", "b"]),
+        st.integers(-1, 7),
+        side,
+        side,
+        st.integers(1, 90),
+        st.integers(1, 90),
+        st.sampled_from([None, "a_1", "a_2", "b_1", "c_1"]),
+    ),
+    max_size=12,
+)
+
+
+OF_BOXES = (
+    "frame number",
+    "box outside",
+    "box over the edge",
+    "tiny box",
+    "box without polyp",
+    "unknown polyp",
+    "polyp of another procedure",
+    "polyp twice in a frame",
+    "gap",
+)
+
+
+def two_procedures(rows: list[tuple[Any, ...]]) -> DataSet:
+    polyps = [(f"{p}_{k}", p, None, None, None, None) for p, k in (("a", 1), ("a", 2), ("b", 1))]
+    return data_set(rows, polyps, [procedure_row(p, N_FRAMES) for p in "ab"])
+
+
+def found_in(data: DataSet, *checks: str) -> list[Finding]:
+    return [f for f in diagnose(data, images=False) if f.check in checks or not checks]
+
+
+def counts(findings: list[Finding]) -> dict[str, int]:
+    return {finding.check: finding.count for finding in findings}
+
+
+@settings(deadline=None)
+@given(box_rows)
+def test_counts_of_boxes_identities_and_gaps_against_a_loop(rows: list[tuple[Any, ...]]) -> None:
+    naive: Counter[str] = Counter()
+    seen = set()
+    frames = defaultdict(set)
+    for procedure_id, frame, x, y, w, h, polyp_id in rows:
+        naive["frame number"] += not 0 <= frame < N_FRAMES
+        outside = x + w <= 0 or y + h <= 0 or x >= WIDTH or y >= HEIGHT
+        naive["box outside"] += outside
+        inside = x >= 0 and y >= 0 and x + w <= WIDTH and y + h <= HEIGHT
+        naive["box over the edge"] += not inside and not outside
+        naive["tiny box"] += min(w, h) < 8
+        if polyp_id is None:
+            naive["box without polyp"] += 1
+            continue
+        naive["unknown polyp"] += polyp_id == "c_1"
+        naive["polyp of another procedure"] += polyp_id != "c_1" and polyp_id[0] != procedure_id
+        naive["polyp twice in a frame"] += (procedure_id, frame, polyp_id) in seen
+        seen.add((procedure_id, frame, polyp_id))
+        frames[procedure_id, polyp_id].add(frame)
+    for numbers in frames.values():
+        naive["gap"] += sum(b - a > 1 for a, b in pairwise(sorted(numbers)))
+    told = counts(found_in(two_procedures(rows), *OF_BOXES))
+    assert told == {check: n for check, n in naive.items() if n}
+
+
+@pytest.mark.parametrize(
+    ("row", "severity", "message"),
+    [
+        (("a", 6, 1, 1, 9, 9, "a_1"), "error", "procedure a: a box in frame 6 of 6"),
+        (
+            ("a", 0, 64, 1, 9, 9, "a_1"),
+            "error",
+            "procedure a, frame 0: box (64, 1, 9, 9) is wholly outside the image of 64 x 48",
+        ),
+        (
+            ("a", 0, 60, 1, 9, 9.5, "a_1"),
+            "warning",
+            "procedure a, frame 0: box (60, 1, 9, 9.5) reaches beyond the image of 64 x 48",
+        ),
+        (
+            ("a", 0, 1, 1, 7, 9, "a_1"),
+            "warning",
+            "procedure a, frame 0: box (1, 1, 7, 9) has a side below 8 pixels",
+        ),
+        (
+            ("a", 3, 1, 1, 9, 9, "c_1"),
+            "error",
+            "procedure a, frame 3: a box of c_1, which is in no row of polyps",
+        ),
+        (
+            ("a", 3, 1, 1, 9, 9, "b_1"),
+            "error",
+            "procedure a, frame 3: a box of b_1, which belongs to b",
+        ),
+        (("a", 3, 1, 1, 9, 9, None), "note", "procedure a, frame 3: a box without a polyp id"),
+    ],
+)
+def test_messages_name_the_first_place(row: tuple[Any, ...], severity: str, message: str) -> None:
+    told = [(f.severity, f.what, f.count) for f in found_in(two_procedures([row]))]
+    assert (severity, message, 1) in told
+
+
+def test_annotation_of_every_second_frame_and_a_box_that_is_there_twice() -> None:
+    rows = [("a", frame, 1, 1, 9, 9, "a_1") for frame in (0, 2, 4, 4)]
+    twice, skipped, gap = sorted(
+        found_in(two_procedures(rows), "frames skipped", "gap", "box twice"), key=lambda f: f.check
+    )
+    assert (skipped.severity, gap.severity, twice.count) == ("warning", "note", 1)
+    assert skipped.what == "procedure a: boxes of a polyp are usually 2 frames apart"
+    assert gap.what == "procedure a: a_1 is away for 2 frames before frame 2"
+    assert gap.count == 2
+
+
+def test_names_that_almost_match() -> None:
+    names = ["001-001", "1-001", "001_001", "001-010", "Case 1", "case1 ", "CASE-1", "a"]
+    assert near_names(names).rows() == [
+        ("001-001", "1-001"),
+        ("001-001", "001_001"),
+        ("Case 1", "CASE-1"),
+    ]
+    data = small_set()
+    procedures = data.procedures.with_columns(patient=pl.Series(["A", "a", "b"]))
+    near = DataSet.of(data.detections, procedures, data.polyps)
+    (finding,) = found_in(near, "near names of patient")
+    assert finding.what == "table procedures, column patient: A and a are almost one name"
+
+
+def test_contents() -> None:
+    data = small_set()
+    notes = [(f.severity, f.check, f.what) for f in found_in(data)]
+    assert notes == [
+        ("note", "procedure without box", "procedure 001-010 has no box and 0 polyps"),
+        ("note", "procedure without polyp", "procedure 001-010 has no polyp"),
+        ("note", "procedure with one polyp", "procedure 001-009 has one polyp"),
+        ("note", "licence", f"real-colon: {'; '.join(LICENCES['real-colon'][:2])}"),
+    ]
+    fewer = replace(data, detections=data.detections.filter(pl.col("frame") == 0))
+    (lost,) = found_in(fewer, "polyp without box")
+    assert (lost.severity, lost.count) == ("warning", 2)
+    assert lost.what == "procedure 001-001: no box of 001-001_2"
+
+
+def split_set(patients: dict[str, str], splits: dict[str, list[str]]) -> DataSet:
+    rows = [procedure_row(name, patient=patient) for name, patient in patients.items()]
+    return data_set([], [], rows, splits)
+
+
+SPLITS = (
+    "procedure in two parts",
+    "patient in two parts",
+    "unknown procedure in a part",
+    "procedure in no part",
+)
+
+
+def test_messages_of_splits() -> None:
+    patients = {"a": "p", "b": "p", "c": "q", "d": "r"}
+    data = split_set(patients, {"train": ["a", "c"], "eval": ["b", "c"], "test": ["b", "z"]})
+    assert [(f.severity, f.count, f.what) for f in found_in(data, *SPLITS)] == [
+        ("error", 2, "splits.json: procedure c is in train and eval"),
+        ("error", 1, "splits.json: part test names z, which is in no row of procedures"),
+        ("note", 1, "splits.json: procedure d is in no part"),
+    ]
+    data = split_set(patients, {"train": ["a", "c"], "eval": ["b", "d"]})
+    (finding,) = found_in(data, *SPLITS)
+    assert finding.what == "splits.json: patient p is in train and eval"
+    # Patients of one name in two data sets are two.
+    rows = [procedure_row("a", patient="1"), procedure_row("b", patient="1", dataset="sun")]
+    assert found_in(data_set([], [], rows, {"train": ["a"], "eval": ["b"]}), *SPLITS) == []
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.sampled_from("pqr"), min_size=4, max_size=4),
+    st.dictionaries(
+        st.sampled_from(["train", "eval", "test"]),
+        st.lists(st.sampled_from("abcdz"), unique=True, max_size=5),
+    ),
+)
+def test_leakage_against_a_loop(groups: list[str], splits: dict[str, list[str]]) -> None:
+    patients = dict(zip("abcd", groups, strict=True))
+    parts_of = {name: {p for p, names in splits.items() if name in names} for name in "abcdz"}
+    twice = {name for name, parts in parts_of.items() if len(parts) > 1}
+    leaks = set()
+    for one in set(patients) - twice:
+        for other in set(patients) - twice - {one}:
+            if patients[one] == patients[other] and len(parts_of[one] | parts_of[other]) > 1:
+                leaks.add(patients[one])
+    unsplit = sum(not parts_of[n] for n in patients) if splits else 0
+    naive = dict(zip(SPLITS, (len(twice), len(leaks), len(parts_of["z"]), unsplit), strict=True))
+    told = counts(found_in(split_set(patients, splits), *SPLITS))
+    assert told == {check: count for check, count in naive.items() if count}
+
+
+def test_data_sets_that_overlap_and_their_licences() -> None:
+    rows = [procedure_row("a"), procedure_row("b", dataset="Colon-Bench")]
+    overlapping, unknown = found_in(
+        data_set([], [], rows), "overlapping data sets", "licence not known"
+    )
+    assert overlapping.severity == "warning"
+    assert "overlap: Colon-Bench is made of REAL-Colon's videos" in overlapping.what
+    assert unknown.what == "Colon-Bench: its terms are not known here"
+    simulated = data_set([], [], [procedure_row("a", dataset="simulated tiny 0")])
+    assert found_in(simulated, "licence not known", "licence") == []
+
+
+@settings(max_examples=40, deadline=None)
+@given(data_sets())
+def test_what_an_importer_writes_has_no_error_and_the_worst_comes_first(data: DataSet) -> None:
+    findings = diagnose(data, images=True)
+    assert "error" not in {f.severity for f in findings}
+    ranks = [SEVERITIES.index(f.severity) for f in findings]
+    assert ranks == sorted(ranks)
+    assert all(f.count > 0 and f.what and f.mend for f in findings)
+
+
+# Images: which exist, and which decode.
+
+
+def png(width: int = WIDTH) -> bytes:
+    buffer = io.BytesIO()
+    Image.new("RGB", (width, HEIGHT), (9, 99, 200)).save(buffer, "png")
+    return buffer.getvalue()
+
+
+def with_images(source: Path | str, images: list[str | None]) -> DataSet:
+    rows = [("a", k, 1, 1, 20, 20, None) for k in range(len(images))]
+    data = data_set(rows, [], [procedure_row("a", len(images), source=str(source))])
+    boxes = data.detections.with_columns(image=pl.Series(images, dtype=pl.String))
+    return DataSet.of(boxes, data.procedures, data.polyps)
+
+
+def of_images(data: DataSet, folder: Path = Path(), deep: bool = False) -> list[tuple[str, int]]:
+    checks = ("missing image", "box without image", "unreadable image", "image of another size")
+    found = diagnose(data, images=True, deep=deep, folder=folder)
+    return [(f.check, f.count) for f in found if f.check in checks]
+
+
+def test_missing_images_are_counted_once_each(tmp_path: Path) -> None:
+    data = with_images(tmp_path, ["a/b/0.png", "a/b/1.png", "a/b/1.png", "2.png"])
+    assert of_images(data) == [("missing image", 3)]
+    finding = diagnose(data, images=True)[0]
+    assert finding.what == f"procedure a, frame 0: no file a/b/0.png in {tmp_path}"
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    for name in ("a/b/0.png", "a/b/1.png", "2.png"):
+        (tmp_path / name).write_bytes(png())
+    assert of_images(data) == []
+    relative = with_images(tmp_path.name, ["2.png"])  # a source relative to the data folder
+    assert of_images(relative, tmp_path.parent) == []
+    assert of_images(relative, tmp_path) == [("missing image", 1)]
+    none = with_images(tmp_path, [None, None])
+    assert of_images(none) == [("box without image", 2)]
+    simulated = none.procedures.with_columns(dataset=pl.lit("simulated small 0"))
+    assert of_images(DataSet.of(none.detections, simulated, none.polyps)) == []
+
+
+def test_archives_and_videos_are_looked_for(tmp_path: Path) -> None:
+    names: list[str | None] = ["a/p.zip!/x/0.jpg", "a/p.zip!/x/1.jpg", "b.tar.gz!/2.jpg", "c.mp4#3"]
+    data = with_images(tmp_path, names)
+    assert of_images(data) == [("missing image", 4)]
+    (tmp_path / "a").mkdir()
+    with zipfile.ZipFile(tmp_path / "a" / "p.zip", "w") as archive:
+        archive.writestr("x/0.jpg", b"")
+    (tmp_path / "b.tar.gz").touch()
+    (tmp_path / "c.mp4").touch()
+    assert of_images(data) == [("missing image", 1)]
+    assert "no file a/p.zip!/x/1.jpg" in diagnose(data, images=True)[0].what
+
+
+CONTENTS = {"0.png": png(), "1.png": b"half", "2.png": png(32), "3.png": png()}
+EXPECTED = [("unreadable image", 1), ("image of another size", 1)]
+
+
+def test_files_are_opened_as_a_sample_or_all(tmp_path: Path) -> None:
+    (tmp_path / "images").mkdir()
+    for name, content in CONTENTS.items():
+        (tmp_path / "images" / name).write_bytes(content)
+    data = with_images("images", [*CONTENTS, "not there.png"])
+    steps: list[tuple[int, int]] = []
+    for deep in (False, True):
+        assert of_images(data, tmp_path, deep) == [("missing image", 1), *EXPECTED]
+        told = diagnose(
+            data, images=True, deep=deep, folder=tmp_path, progress=lambda *s: steps.append(s)
+        )
+        assert any("frame 1: 1.png does not decode" in f.what for f in told)
+        assert any("2.png is 32 x 48, the procedure 64 x 48" in f.what for f in told)
+    assert steps[-1] == (4, 5)
+    assert decode_size(png()) == (WIDTH, HEIGHT)
+    assert isinstance(decode_size(b"half"), str)
+
+
+@pytest.mark.parametrize("kind", ["zip", "tar.gz"])
+def test_archives_are_opened_only_deep(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / f"p.{kind}"
+    if kind == "zip":
+        with zipfile.ZipFile(path, "w") as zipped:
+            for name, content in CONTENTS.items():
+                zipped.writestr(f"p/{name}", content)
+    else:
+        with tarfile.open(path, "w:gz") as archive:
+            for name, content in CONTENTS.items():
+                info = tarfile.TarInfo(f"p/{name}")
+                info.size = len(content)
+                archive.addfile(info, io.BytesIO(content))
+    data = with_images(tmp_path, [*(f"p.{kind}!/{name}" for name in CONTENTS), f"p.{kind}!/x.png"])
+    opened = {check: n for check, n in of_images(data, deep=True) if check != "missing image"}
+    assert opened == {"unreadable image": 2, "image of another size": 1}
+    assert not dict(of_images(data)).keys() - {"missing image"}
+    path.write_bytes(path.read_bytes()[:-40])
+    assert "unreadable image" in dict(of_images(data, deep=True))
+
+
+def test_videos(tmp_path: Path) -> None:
+    write_film(tmp_path / "a.mp4", 4)
+    data = with_images(tmp_path, [f"a.mp4#{k}" for k in range(5)])
+    assert of_images(data, deep=True) == [("unreadable image", 1)]
+    assert "a.mp4#4 does not decode: the video has 4 frames" in (
+        diagnose(data, images=True, deep=True)[0].what
+    )
