@@ -5,7 +5,7 @@ from typing import Any
 import polars as pl
 from hypothesis import strategies as st
 
-from polyplink.data import DataSet
+from polyplink.data import DataSet, split_by_rule
 
 WIDTH, HEIGHT = 64, 48
 
@@ -122,4 +122,5 @@ def data_sets(draw: st.DrawFn) -> DataSet:
             polyps.append((polyp_id, name, size, site, *words))
         boxes += draw(_rows(procedure, ids))
         procedures.append(procedure)
-    return data_set(boxes, polyps, procedures)
+    splits = split_by_rule(pl.Series(names), {owner for _, owner, *_ in polyps})
+    return data_set(boxes, polyps, procedures, splits)

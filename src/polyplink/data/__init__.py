@@ -15,24 +15,24 @@ from polyplink.data.protocols import (
     split_by_rule,
     video_info,
 )
-from polyplink.data.sets.ldpolyp import import_ldpolyp
-from polyplink.data.sets.polyp_size import import_polyp_size
-from polyplink.data.sets.polypsset import import_polypsset
+from polyplink.data.sets.ldpolyp import import_ldpolyp, write_ldpolyp
+from polyplink.data.sets.polyp_size import import_polyp_size, write_polyp_size
+from polyplink.data.sets.polypsset import import_polypsset, write_polypsset
 from polyplink.data.sets.real_colon import import_real_colon, simulated_name
-from polyplink.data.sets.sun import import_sun
-from polyplink.data.sets.voc import VocFrame, VocObject, format_voc, parse_voc
-from polyplink.data.sets.write_ldpolyp import write_ldpolyp
-from polyplink.data.sets.write_polyp_size import write_polyp_size
-from polyplink.data.sets.write_polypsset import write_polypsset
-from polyplink.data.sets.write_real_colon import (
+from polyplink.data.sets.real_colon_layout import (
+    VocFrame,
+    VocObject,
     annotations_folder,
+    boxes_by_frame,
+    format_voc,
     frame_stem,
     frames_folder,
+    parse_voc,
     write_annotations,
     write_real_colon,
     write_tables,
 )
-from polyplink.data.sets.write_sun import write_sun
+from polyplink.data.sets.sun import import_sun, write_sun
 from polyplink.data.tables import (
     DETECTIONS,
     POLYPS,
@@ -77,6 +77,7 @@ __all__ = [
     "VocFrame",
     "VocObject",
     "annotations_folder",
+    "boxes_by_frame",
     "check",
     "common_histology",
     "common_location",

@@ -40,7 +40,11 @@ _X, _Y, _W, _H, _RIGHT, _BOTTOM = (pl.col(name) for name in (*_SIDES, "right", "
 _WIDTH, _HEIGHT = pl.col("width"), pl.col("height")
 _SIZES = _WIDTH, _HEIGHT, _WIDTH, _HEIGHT  # what bounds left, top, right, bottom
 _CORRECT = "correct the box or take it out"
-_NO_AREA = ("box of no area", _CORRECT, (_W <= 0) | (_H <= 0))
+_NO_AREA = (  # in float32, as the table holds it
+    "box of no area",
+    _CORRECT,
+    (_W.cast(pl.Float32) <= 0) | (_H.cast(pl.Float32) <= 0),
+)
 
 # Boxes in their frame: what an import leaves out or clips, and the doctor reports. The columns
 # are those of a box, `right` and `bottom` too, and n_frames, width and height of its procedure.

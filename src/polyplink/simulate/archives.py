@@ -13,11 +13,11 @@ from polyplink.data import (
     DataSet,
     VocFrame,
     annotations_folder,
+    boxes_by_frame,
     format_voc,
     frame_stem,
     frames_folder,
 )
-from polyplink.data.sets.write_real_colon import boxes_by_frame
 
 RELEASED_AT = 1_677_542_400  # 2023-02-28, the date in the release's name: the same in every run
 WITH_POINT = frozenset({"001-012"})  # the release writes the frames of this one as `_0.0`

@@ -1,67 +1,44 @@
 import zipfile
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.data import DataSet
-from polyplink.data.files.write_frames import write_image
-from polyplink.data.sets.ldpolyp import import_ldpolyp
-from polyplink.data.sets.write_ldpolyp import write_ldpolyp
-from tests.data.films import write_film
-from tests.data.made_sets import data_set
-from tests.data.public_sets import assert_same, ldpolyp_sets, picture, unlabelled_row
+from polyplink.data import import_ldpolyp, write_ldpolyp
+from polyplink.data.sets.layout import write_image
+from polyplink.data.sets.ldpolyp import parse_boxes
+from tests.data.films import HEIGHT, WIDTH, write_film
+from tests.data.made_sets import data_set, procedure_row
+from tests.data.public_sets import assert_same, picture, small_ldpolyp
 
 PATIENT = "video whose patient is not published, taken as its own patient"
 
 
-def small() -> DataSet:
-    """Two videos of training, the second with two polyps, and one of test without any."""
-    rows = [unlabelled_row(n, 4, "ldpolyp", width=560, height=480)
-            for n in ("TrainValid_2", "TrainValid_10", "Test_101")]  # fmt: skip
-    boxes = [
-        ("TrainValid_2", 0, 10, 20, 30, 40, "TrainValid_2"),
-        ("TrainValid_2", 3, 12, 20, 30, 40, "TrainValid_2"),
-        ("TrainValid_10", 1, 1, 2, 3, 4, "TrainValid_10"),
-        ("TrainValid_10", 2, 1, 2, 3, 4, "TrainValid_10"),
-        ("TrainValid_10", 2, 100, 200, 30, 40, "TrainValid_10"),
-    ]
-    polyps = [(n, n, None, None, None, None) for n in ("TrainValid_2", "TrainValid_10")]
-    splits = {"train": ["TrainValid_2", "TrainValid_10"], "test": ["Test_101"]}
-    return data_set(boxes, polyps, rows, splits)
-
-
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    write_ldpolyp(small(), tmp_path, frames=picture(small()))
+    write_ldpolyp(small_ldpolyp(), tmp_path, frames=picture(small_ldpolyp()))
     return tmp_path
 
 
-@settings(max_examples=30, deadline=None)
-@given(ldpolyp_sets())
-def test_import_undoes_write(data: DataSet) -> None:
-    with TemporaryDirectory() as folder:
-        write_ldpolyp(data, Path(folder))
-        assert_same(import_ldpolyp(Path(folder)).data, data)
+def test_every_frame_has_its_file(tmp_path: Path) -> None:
+    data = data_set([("Test_7", 1, 1, 2, 3, 4, None), ("Test_7", 1, 5, 5, 1, 1, None)], [],
+                    [procedure_row("Test_7", 3)])  # fmt: skip
+    write_ldpolyp(data, tmp_path)
+    texts = {p.name: p.read_text() for p in (tmp_path / "Test" / "Annotations" / "7").iterdir()}
+    assert texts == {
+        "0001.txt": "0\n",
+        "0002.txt": "2\n1 2 4 6\n5 5 6 6\n",
+        "0003.txt": "0\n",
+    }
 
 
-def test_images_are_named_and_warnings_count(root: Path) -> None:
-    imported = import_ldpolyp(root)
-    assert_same(imported.data, small())
-    images = imported.data.detections["image"].to_list()
-    assert images[:2] == ["TrainValid/Images/10/0002.jpg", "TrainValid/Images/10/0003.jpg"]
-    assert all((root / image).is_file() for image in images)
-    assert imported.warnings == [
+def test_one_identity_a_video_or_none_where_there_are_several_polyps(root: Path) -> None:
+    assert import_ldpolyp(root).warnings == [
         "1 x frame with several boxes that share the video's one identity "
         "(first: TrainValid/Annotations/10/0003.txt)",
         f"3 x {PATIENT} (first: TrainValid_2)",
     ]
-    without = import_ldpolyp(root, images=False).data.detections["image"]
-    assert without.null_count() == 5
-    # Several boxes are the only loss of the safe identity: no pair of two polyps is left.
     safe = import_ldpolyp(root, identity="tracklet-safe")
     named = safe.data.detections.select("procedure_id", "frame", "polyp_id").rows()
     assert named == [
@@ -70,37 +47,22 @@ def test_images_are_named_and_warnings_count(root: Path) -> None:
         ("TrainValid_2", 3, "TrainValid_2"),
     ]
     assert safe.data.polyps["polyp_id"].to_list() == ["TrainValid_2"]
-    assert (
-        "1 x video of several polyps, its boxes name none (first: TrainValid_10)" in safe.warnings
-    )
+    line = "1 x video of several polyps, its boxes name none (first: TrainValid_10)"
+    assert line in safe.warnings
+    with pytest.raises(PolyplinkError, match="no identity 'polyp'; choose: video, tracklet-safe"):
+        import_ldpolyp(root, identity="polyp")  # type: ignore[arg-type]
 
 
-def test_siblings_of_one_download_and_archives_are_the_same_set(root: Path) -> None:
-    """Parts of a Drive download nest the tree one deeper, and the files of a video are spread."""
+def test_a_download_in_parts_is_one_set_and_ids_in_both_parts_are_two_videos(root: Path) -> None:
     files = sorted(path for path in root.rglob("*") if path.is_file())
-    drive = root / "drive"
-    for i, path in enumerate(files):
-        place = f"LDPolypVideo-20240101T000000Z-00{i % 2 + 1}/LDPolypVideo"
-        new = drive / place / path.relative_to(root)
-        new.parent.mkdir(parents=True, exist_ok=True)
-        path.rename(new)
-    assert_same(import_ldpolyp(drive).data, small())
-    packed = root / "packed"
-    packed.mkdir()
-    for part in sorted(drive.iterdir()):
-        with zipfile.ZipFile(packed / f"{part.name}.zip", "w") as archive:
-            for path in sorted(part.rglob("*.*")):
-                archive.write(path, path.relative_to(part))
-    imported = import_ldpolyp(packed)
-    assert_same(imported.data, small())
-    name = imported.data.detections["image"][0]
-    assert ".zip!/LDPolypVideo/TrainValid/Images/10/0002.jpg" in name
-
-
-def test_one_id_in_both_parts_is_two_videos(root: Path) -> None:
-    (root / "Test" / "Annotations" / "101").rename(root / "Test" / "Annotations" / "2")
-    (root / "Test" / "Images" / "101").rename(root / "Test" / "Images" / "2")
-    ids = import_ldpolyp(root).data.procedures["procedure_id"].to_list()
+    for i, path in enumerate(files):  # a Drive download nests the tree and spreads its files
+        place = root / f"drive/LDPolypVideo-00{i % 2 + 1}/LDPolypVideo" / path.relative_to(root)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        path.rename(place)
+    assert_same(import_ldpolyp(root / "drive").data, small_ldpolyp())
+    for folder in sorted((root / "drive").glob("*/*/Test/*/101")):
+        folder.rename(folder.with_name("2"))
+    ids = import_ldpolyp(root / "drive").data.procedures["procedure_id"].to_list()
     assert ids == ["TrainValid_2", "TrainValid_10", "Test_2"]
 
 
@@ -113,11 +75,11 @@ def test_upper_case_windows_and_blank_lines(root: Path) -> None:
     (texts / "._0001.txt").write_bytes(b"\x00\x05")
     (texts / "classes.txt").write_text("polyp\n")
     imported = import_ldpolyp(root)
-    assert_same(imported.data, small())
+    assert_same(imported.data, small_ldpolyp())
     assert "1 x file whose name is no number from 1, left out" in " ".join(imported.warnings)
 
 
-def test_size_is_of_the_image_else_as_published(root: Path) -> None:
+def test_size_is_that_of_the_image_else_as_published(root: Path) -> None:
     for path in (root / "TrainValid" / "Images" / "2").iterdir():
         write_image(path, np.zeros((50, 60, 3), np.uint8))
     for path in (root / "Test" / "Images" / "101").iterdir():
@@ -125,69 +87,91 @@ def test_size_is_of_the_image_else_as_published(root: Path) -> None:
     imported = import_ldpolyp(root)
     sizes = imported.data.procedures.select("width", "height").rows()
     assert sizes == [(60, 50), (560, 480), (560, 480)]
-    assert "560 x 480 as published (first: Test_101)" in " ".join(imported.warnings)
-    # A box that does not fit is cut at the border, and that is told.
-    assert imported.data.detections.filter(frame=0).select("x", "y", "w", "h").rows() == [
-        (10, 20, 30, 30)
-    ]
-    assert (
-        "2 x box that reaches beyond the image, cut at its border "
-        "(first: TrainValid/Annotations/2/0001.txt (10, 20, 40, 60))"
-    ) in imported.warnings
+    lines = " ".join(imported.warnings)
+    assert "560 x 480 as published (first: Test_101)" in lines
+    boxes = imported.data.detections.filter(frame=0)  # a box that does not fit is clipped
+    assert boxes.select("x", "y", "w", "h").rows() == [(10, 20, 30, 30)]
+    assert "2 x box that reaches beyond the image" in lines
 
 
-FAULTS = [
-    ("0001.txt", b"2\n10 20 40 60\n", "annotation file that cannot be read, left out", "says 2"),
-    ("0001.txt", b"-3\n", "annotation file that cannot be read, left out", "'-3', not a number"),
-    ("0001.txt", b"1\n10 20 10 60\n", "box of no area, left out", "of no area; correct"),
-    ("0001.txt", b"1\n600 20 700 60\n", "box wholly outside the image, left out", "outside"),
-    ("0001.txt", b"1\nnan 20 700 60\n", "box with an edge that is not finite", "not finite"),
-    ("1.txt", b"0\n", "second file of a frame, left out", "second file of a frame; remove"),
-    ("0000.txt", b"0\n", "file whose name is no number from 1, left out", "no number from 1"),
-    ("0009.txt", b"1\n1 2 3 4\n", "frame with a box without an image, left out", "unpack the"),
-]
-
-
-@pytest.mark.parametrize(("name", "text", "kind", "message"), FAULTS)
-def test_faults_are_counted_or_raised(
-    root: Path, name: str, text: bytes, kind: str, message: str
-) -> None:
+@pytest.mark.parametrize(
+    ("name", "text", "kind"),
+    [
+        ("0001.txt", b"2\n10 20 40 60\n", "annotation file that cannot be read"),
+        ("0001.txt", b"1\n10 20 10 60\n", "box of no area"),
+        ("0001.txt", b"1\n600 20 700 60\n", "box wholly outside the image"),
+        ("0001.txt", b"1\nnan 20 700 60\n", "box with a side that is not finite"),
+        ("1.txt", b"0\n", "second file of a frame"),
+        ("0000.txt", b"0\n", "file whose name is no number from 1"),
+        ("0009.txt", b"1\n1 2 3 4\n", "frame with a box without an image"),
+    ],
+)
+def test_faults_are_counted_or_raised(root: Path, name: str, text: bytes, kind: str) -> None:
     (root / "TrainValid" / "Annotations" / "2" / name).write_bytes(text)
     imported = import_ldpolyp(root)
-    assert any(line.startswith(f"1 x {kind}") for line in imported.warnings)
-    with pytest.raises(PolyplinkError, match=message):
+    assert any(line.startswith(f"1 x {kind}, left out") for line in imported.warnings)
+    with pytest.raises(PolyplinkError, match=name):
         import_ldpolyp(root, strict=True)
 
 
-def test_strict_takes_what_is_whole(root: Path) -> None:
-    seen: list[tuple[int, int]] = []
-    imported = import_ldpolyp(
-        root, strict=True, workers=2, progress=lambda done, total: seen.append((done, total))
-    )
-    assert_same(imported.data, small())
-    assert seen == [(1, 3), (2, 3), (3, 3)]
-
-
-def test_an_unknown_identity(root: Path) -> None:
-    with pytest.raises(PolyplinkError, match="no identity 'polyp'; choose: video, tracklet-safe"):
-        import_ldpolyp(root, identity="polyp")  # type: ignore[arg-type]
-
-
-def test_wrong_folders(root: Path, tmp_path: Path) -> None:
-    with pytest.raises(PolyplinkError, match=r"no folder .*nowhere; check the path"):
-        import_ldpolyp(tmp_path / "nowhere")
-    other = root / "other" / "val2019" / "Image" / "1"
-    other.mkdir(parents=True)
-    (other / "1.jpg").touch()
-    with pytest.raises(PolyplinkError, match=r"other has no files TrainValid/.*like polypsset"):
-        import_ldpolyp(root / "other")
-
-
-def test_videos_without_polyps_are_procedures_without_boxes(root: Path) -> None:
-    (root / "videos without polyps").mkdir()
-    write_film(root / "videos without polyps" / "1.avi", 5, codec="mpeg4")
+def test_only_videos_without_polyps_are_procedures_without_boxes(root: Path) -> None:
+    folder = root / "LDPolypVideo" / "Videos without polyps"
+    folder.mkdir(parents=True)
+    for name in ("10.avi", "2.avi"):
+        write_film(folder / name, 3, codec="mpeg4")
+    (folder / "3.avi").write_bytes(b"no video")
+    (folder / "sub").mkdir()
+    (folder / "sub" / "2.AVI").touch()
+    (root / "videos with polyps").mkdir()
+    (root / "videos with polyps" / "1.avi").touch()
+    with zipfile.ZipFile(root / "more.zip", "w") as archive:
+        archive.writestr("videos without polyps/4.avi", b"")
     imported = import_ldpolyp(root)
-    assert imported.data.splits == {**small().splits, "negative": ["negative_1"]}
-    row = imported.data.procedures.row(3, named=True)
-    assert (row["procedure_id"], row["n_frames"], row["fps"]) == ("negative_1", 5, 25.0)
-    assert imported.data.detections.height == small().detections.height
+    negative = ["negative_2", "negative_10"]
+    assert imported.data.splits == {**small_ldpolyp().splits, "negative": negative}
+    rows = imported.data.procedures.tail(2)
+    columns = ("procedure_id", "n_frames", "width", "height", "fps")
+    assert rows.select(columns).rows() == [(name, 3, WIDTH, HEIGHT, 25.0) for name in negative]
+    assert imported.data.detections.height == small_ldpolyp().detections.height
+    for kind in (
+        "1 x second video of a name, left out",
+        "1 x video inside an archive, left out",
+        "1 x video that cannot be read, left out",
+        "1 x video with a label for the whole of it and no boxes, left out",
+    ):
+        assert any(line.startswith(kind) for line in imported.warnings)
+    with pytest.raises(PolyplinkError, match="remove or rename one of them"):
+        import_ldpolyp(root, strict=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "boxes"),
+    [
+        (b"0", []),
+        (b"1\n10 20 30 40\n", [(10, 20, 30, 40)]),
+        (b"\xef\xbb\xbf2\r\n1 2 3 4\r\n  5\t6 7 8 \r\n\r\n\n", [(1, 2, 3, 4), (5, 6, 7, 8)]),
+        (b"1\n1.5 2 3 -4\n", [(1.5, 2, 3, -4)]),
+    ],
+)
+def test_annotations(text: bytes, boxes: list[tuple[float, ...]]) -> None:
+    assert parse_boxes(text, "x.txt") == boxes
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (b"", "x.txt begins with '', not a number of boxes; download"),
+        (b"-1\n", "begins with '-1', not a number"),
+        (b"1 2 3 4\n", "begins with '1 2 3 4', not a number"),
+        ("²\n".encode(), "not a number of boxes"),
+        (b"2\n1 2 3 4\n", "has 1 boxes and says 2"),
+        (b"0\n1 2 3 4\n", "has 1 boxes and says 0"),
+        (b"1\n1 2 3\n", "'1 2 3' is not four numbers"),
+        (b"1\n1 2 3 four\n", "'1 2 3 four' is not four numbers"),
+        (b"\xff\xfe1\x00", "is not UTF-8 text"),
+    ],
+)
+def test_broken_annotations(text: bytes, message: str) -> None:
+    with pytest.raises(PolyplinkError) as error:
+        parse_boxes(text, "x.txt")
+    assert message in str(error.value)

@@ -1,49 +1,43 @@
 import zipfile
+from io import BytesIO
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.data import DataSet
+from polyplink.data import import_polyp_size, write_polyp_size
+from polyplink.data.faults import Faults
 from polyplink.data.files.video import open_video, split_frame_name
-from polyplink.data.sets.polyp_size import import_polyp_size
-from polyplink.data.sets.write_polyp_size import write_polyp_size
-from tests.data.made_sets import data_set
-from tests.data.public_sets import assert_same, picture, polyp_size_sets, unlabelled_row
+from polyplink.data.sets.polyp_size import Labels, parse_labels, read_rows, read_side_boxes
+from tests.data.made_sets import data_set, procedure_row
+from tests.data.public_sets import assert_same, picture, small_polyp_size
 
 WHOLE = "whole frame taken as a box, no file of boxes given"
 
 
-def small() -> DataSet:
-    """Two videos of four frames."""
-    procedures = [unlabelled_row(n, 4, "polyp-size", fps=30.0, age=60) for n in ("01", "07")]
-    boxes = [
-        ("01", 0, 1, 2, 3, 4, "01"),
-        ("01", 2, 1.5, 2, 3, 4.25, "01"),
-        ("07", 3, 1, 1, 9, 9, "07"),
-    ]
-    word = "Tubulovillous Adenoma"
-    polyps = [("01", "01", 5.01, None, word, word), ("07", "07", 2.8, None, None, None)]
-    return data_set(boxes, polyps, procedures)
-
-
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    write_polyp_size(small(), tmp_path / "set", frames=picture(small()))
+    write_polyp_size(small_polyp_size(), tmp_path / "set", frames=picture(small_polyp_size()))
     return tmp_path / "set"
 
 
-@settings(max_examples=15, deadline=None)
-@given(polyp_size_sets(), st.booleans())
-def test_import_undoes_write(data: DataSet, spreadsheet: bool) -> None:
-    with TemporaryDirectory() as folder:
-        root = Path(folder)
-        write_polyp_size(data, root, frames=picture(data), table="xlsx" if spreadsheet else "csv")
-        again = import_polyp_size(root, boxes=root / "boxes.csv").data
-    assert_same(again, data)
+def test_table_and_boxes_are_written_without_videos(tmp_path: Path) -> None:
+    word = "Tubular Adenoma"
+    polyps = [("01", "01", 11.74, None, word, word)]
+    row = procedure_row("01", 2, dataset="polyp-size")
+    write_polyp_size(data_set([("01", 0, 1, 2.5, 3, 4, "01")], polyps, [row]), tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["boxes.csv", "labels.csv"]
+    line = (tmp_path / "labels.csv").read_text().splitlines()[1]
+    assert line == "Video01,11.74mm,,60,male,Olympus,Tubular Adenoma"
+    lines = (tmp_path / "boxes.csv").read_text().splitlines()
+    assert lines == ["procedure_id,frame,x,y,w,h", "01,0,1.0,2.5,3.0,4.0"]
+    odd = data_set([], [], [procedure_row("01", 1, width=63)])
+    with pytest.raises(PolyplinkError, match="63 x 48 cannot be a video; give it even sides"):
+        write_polyp_size(odd, tmp_path, frames=lambda *_: None)
+    even = data_set([], [], [procedure_row("01", 1)])
+    with pytest.raises(PolyplinkError, match="01, frame 0: no image; give every frame"):
+        write_polyp_size(even, tmp_path, frames=lambda *_: None)
 
 
 def test_a_box_names_its_frame_in_the_video(root: Path) -> None:
@@ -54,11 +48,9 @@ def test_a_box_names_its_frame_in_the_video(root: Path) -> None:
     video, frame = split_frame_name(images[1]) or ("", -1)
     with open_video(root / video) as film:
         assert film.frame(frame) is not None
-    without = import_polyp_size(root, boxes=root / "boxes.csv", images=False)
-    assert without.data.detections["image"].null_count() == 3
 
 
-def test_without_boxes_a_frame_is_its_own_box_and_that_is_told(root: Path) -> None:
+def test_without_boxes_a_frame_is_its_own_box(root: Path) -> None:
     (root / "Video01.mp4").rename(root / "01.MP4")
     imported = import_polyp_size(root, strict=True)
     boxes = imported.data.detections
@@ -78,15 +70,14 @@ def test_official_lists_become_parts(root: Path) -> None:
     assert line in imported.warnings
 
 
-def test_label_tables(root: Path) -> None:
-    labels = root / "labels.xlsx"
-    (root / "other").mkdir()
-    moved = labels.rename(root.parent / "labels.xlsx")
+def test_label_tables_are_found_or_given(root: Path) -> None:
+    moved = (root / "labels.csv").rename(root.parent / "labels.csv")
     imported = import_polyp_size(root, boxes=root / "boxes.csv")
     assert imported.data.polyps["size_mm"].null_count() == 2
     assert imported.warnings[0].startswith("1 x no label table: sizes, shapes and histology are")
     assert imported.warnings[1] == "2 x video without a row in the label table (first: 01)"
-    assert_same(import_polyp_size(root, cases=moved, boxes=root / "boxes.csv").data, small())
+    read = import_polyp_size(root, cases=moved, boxes=root / "boxes.csv").data
+    assert_same(read, small_polyp_size())
     for name in ("a.csv", "b.csv"):
         (root / name).write_text("video_id,size\n1,5mm\n")
     with pytest.raises(PolyplinkError, match=r"several label tables: a\.csv, b\.csv; say which"):
@@ -95,7 +86,7 @@ def test_label_tables(root: Path) -> None:
         import_polyp_size(root, cases=root / "none.csv")
 
 
-def test_videos_that_cannot_be_taken_are_counted(root: Path) -> None:
+def test_videos_and_boxes_that_cannot_be_taken_are_counted(root: Path) -> None:
     (root / "09.mp4").write_bytes(b"no video")
     (root / "intro.mp4").touch()
     (root / "a").mkdir()
@@ -105,30 +96,151 @@ def test_videos_that_cannot_be_taken_are_counted(root: Path) -> None:
     boxes = root / "boxes.csv"
     boxes.write_text(boxes.read_text() + "05,0,1,1,1,1\n01,4,1,1,1,1\n01,0,70,1,1,1\n")
     imported = import_polyp_size(root, boxes=boxes)
-    assert_same(imported.data, small())
-    assert [line.split(" (first")[0] for line in imported.warnings] == [
-        "1 x second video of a number, left out",
-        "1 x video whose name is no number, left out",
-        "1 x video inside an archive, left out",
-        "1 x video that cannot be read, left out",
-        "1 x box beyond the video's 4 frames, left out",
+    assert sorted(line.split(" (first")[0] for line in imported.warnings) == [
+        "1 x box beyond the last frame of its procedure, left out",
         "1 x box of a video that is not there, left out",
         "1 x box wholly outside the image, left out",
+        "1 x second video of a name, left out",
+        "1 x video inside an archive, left out",
+        "1 x video that cannot be read, left out",
+        "1 x video whose name is no number, left out",
     ]
-    with pytest.raises(PolyplinkError, match=r"a/7\.mp4|09\.mp4|Video07\.mp4"):
+    with pytest.raises(PolyplinkError, match="or import without --strict"):
         import_polyp_size(root, boxes=boxes, strict=True)
-
-
-def test_progress_and_wrong_folders(root: Path) -> None:
-    seen: list[tuple[int, int]] = []
-    import_polyp_size(root, workers=2, progress=lambda *step: seen.append(step))
-    assert seen == [(1, 2), (2, 2)]
     for path in root.glob("*.mp4"):
         path.write_bytes(b"")
     with pytest.raises(PolyplinkError, match="has no video that can be read; download them"):
         import_polyp_size(root)
-    with pytest.raises(PolyplinkError, match=r"no folder .*nowhere"):
-        import_polyp_size(root / "nowhere")
-    (root / "empty").mkdir()
-    with pytest.raises(PolyplinkError, match=r"empty has no video 01\.mp4 or Video01\.mp4; check"):
-        import_polyp_size(root / "empty")
+
+
+HEADER = "Video_ID,Polyp_Size,Paris_Classification,Age,Gender,Endoscope_Model,Pathological type"
+ROWS = "01,11.74mm,Is,61,Male,CF-HQ290I,Tubular adenoma\r\nVideo02, 2.8 mm ,,,,,\r\n\r\n"
+
+
+def labels(text: str, strict: bool = False) -> tuple[Labels, list[str]]:
+    faults = Faults(strict)
+    rows = read_rows(text.encode("utf-8-sig"), "labels.csv")
+    return parse_labels(rows, "labels.csv", faults), faults.lines()
+
+
+def facts(size: float | None, **changes: Any) -> dict[str, dict[str, Any]]:
+    """What a row says; null where nothing is given."""
+    procedure = {name: changes.get(name) for name in ("age", "sex", "brand")}
+    polyp = {name: changes.get(name) for name in ("morphology", "histology", "histology_class")}
+    return {"procedure": procedure, "polyp": {"size_mm": size, **polyp}}
+
+
+def test_labels_by_the_words_of_their_header() -> None:
+    read, warnings = labels(f"{HEADER}\r\n{ROWS}")
+    assert warnings == []
+    word = {"histology": "Tubular adenoma", "histology_class": "Tubular Adenoma"}
+    first = facts(11.74, morphology="Is", age=61, sex="Male", brand="CF-HQ290I", **word)
+    assert read == {"01": first, "02": facts(2.8)}
+    assert labels(f"{HEADER}\n{ROWS}".replace(",", ";"))[0] == read
+    read, warnings = labels("video id;polyp size (mm);HISTOLOGY;sex\n3.0;4;Hyperplastic Polyp;F\n")
+    word = dict.fromkeys(("histology", "histology_class"), "Hyperplastic Polyp")
+    assert read == {"03": facts(4, sex="F", **word)}
+    assert warnings == [
+        "3 x column of the label table that is missing, its values null (first: shape)"
+    ]
+    with pytest.raises(PolyplinkError, match=r"labels\.csv has no column Video_ID; take the table"):
+        labels("imgdir\n01_0.27_.png\n")
+
+
+@pytest.mark.parametrize(
+    ("row", "kind"),
+    [
+        ("video,4,Is,60,F,X,Hyperplastic Polyp", "row of no video"),
+        ("1,4,Is,60,F,X,Hyperplastic Polyp", "second row of a video"),
+        ("3,small,Is,60,F,X,Hyperplastic Polyp", "size that is no number"),
+        ("3,4,Is,old,F,X,Hyperplastic Polyp", "age that is no number"),
+        ("3,4,Is,60,F,X,Odd", "pathology of no known class, histology class null"),
+    ],
+)
+def test_values_that_cannot_be_read_are_counted(row: str, kind: str) -> None:
+    read, warnings = labels(f"{HEADER}\n{ROWS}{row}\n")
+    assert "01" in read
+    assert [line.split(", left out")[0].split(" (first")[0] for line in warnings] == [f"1 x {kind}"]
+    if row.endswith("Odd"):
+        assert read["03"]["polyp"]["histology"] == "Odd"
+        return
+    with pytest.raises(PolyplinkError, match=kind):
+        labels(f"{HEADER}\n{ROWS}{row}\n", strict=True)
+
+
+MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+RELATIONS = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+PACKAGE = "http://schemas.openxmlformats.org/package/2006/relationships"
+
+# As spreadsheet programs write it: shared strings, one with formats, numbers, an absolute target.
+PARTS = {
+    "_rels/.rels": f'<Relationships xmlns="{PACKAGE}"><Relationship Id="rId1" '
+    f'Target="xl/workbook.xml" Type="{RELATIONS}/officeDocument"/></Relationships>',
+    "xl/workbook.xml": f'<workbook xmlns="{MAIN}" xmlns:r="{RELATIONS}"><sheets>'
+    '<sheet name="Labels" sheetId="4" r:id="rId9"/></sheets></workbook>',
+    "xl/_rels/workbook.xml.rels": f'<Relationships xmlns="{PACKAGE}"><Relationship Id="rId9" '
+    f'Target="/xl/worksheets/sheet2.xml" Type="{RELATIONS}/worksheet"/></Relationships>',
+    "xl/sharedStrings.xml": f'<sst xmlns="{MAIN}"><si><t>Video_ID</t></si><si><r><t>Polyp_</t></r>'
+    "<r><t>Size</t></r></si></sst>",
+    "xl/worksheets/sheet2.xml": f'<worksheet xmlns="{MAIN}"><sheetData>'
+    '<row r="1"><c r="A1" t="s"><v>0</v></c><c r="C1" t="s"><v>1</v></c></row>'
+    '<row r="3"><c r="A3"><v>7</v></c><c r="C3" t="inlineStr"><is><t>5.5 mm</t></is></c></row>'
+    '<row r="4"><c r="A4" t="str"><v>08</v></c><c r="C4"><v>11.74</v></c></row>'
+    "</sheetData></worksheet>",
+}
+
+
+def test_a_spreadsheet_is_read_as_texts_or_refused() -> None:
+    packed = BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        for name, text in PARTS.items():
+            archive.writestr(name, text)
+    rows = read_rows(packed.getvalue(), "X.XLSX")
+    assert rows[0] == ["Video_ID", "", "Polyp_Size"]
+    read = parse_labels(rows, "x.xlsx", Faults())
+    assert read == {"07": facts(5.5), "08": facts(11.74)}
+    for data in (b"", b"PK", packed.getvalue()[:400], b"a,b\n1,2\n"):
+        with pytest.raises(PolyplinkError, match=r"x\.xlsx is no whole \.xlsx file .*as CSV"):
+            read_rows(data, "x.xlsx")
+
+
+def test_boxes_of_the_side_file_by_video(tmp_path: Path) -> None:
+    path = tmp_path / "boxes.csv"
+    path.write_bytes(
+        b"\xef\xbb\xbfvideo_id,frame,x,y,w,h,score\r\nVideo01,0,1,2,3,4.5,0.5\r\n1,2,1,2,3,4,\r\n"
+        b"02.mp4,5.0,0,0,1,1,\r\n"
+    )
+    assert read_side_boxes(path, Faults(strict=True)) == {
+        "01": [
+            (0, (1, 2, 4, 6.5), "boxes.csv, line 2"),
+            (2, (1, 2, 4, 6), "boxes.csv, line 3"),
+        ],
+        "02": [(5, (0, 0, 1, 1), "boxes.csv, line 4")],
+    }
+    with pytest.raises(PolyplinkError, match=r"none\.csv is missing"):
+        read_side_boxes(tmp_path / "none.csv", Faults())
+    path.write_text("procedure_id,frame,x,y,w\n")
+    with pytest.raises(PolyplinkError, match="has no column 'h'; its columns: procedure_id, frame"):
+        read_side_boxes(path, Faults())
+
+
+@pytest.mark.parametrize(
+    ("row", "kind"),
+    [
+        ("1,,1,2,3,4", "box without a frame number"),
+        ("1,0.5,1,2,3,4", "box without a frame number"),
+        ("1,-1,1,2,3,4", "box without a frame number"),
+        ("1,0,1,b,3,4", "box with a side that is no number"),
+        ("polyp,0,1,2,3,4", "box of no video"),
+        (",0,1,2,3,4", "box of no video"),
+    ],
+)
+def test_rows_of_the_side_file_that_cannot_be_read(tmp_path: Path, row: str, kind: str) -> None:
+    path = tmp_path / "boxes.csv"
+    path.write_text(f"procedure_id,frame,x,y,w,h\n{row}\n7,0,1,2,3,4\n")
+    faults = Faults()
+    assert list(read_side_boxes(path, faults)) == ["07"]
+    (line,) = faults.lines()
+    assert line.startswith(f"1 x {kind}, left out (first: boxes.csv, line 2")
+    with pytest.raises(PolyplinkError, match=rf"line 2.*: {kind}"):
+        read_side_boxes(path, Faults(strict=True))

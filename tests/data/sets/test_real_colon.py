@@ -1,15 +1,36 @@
+import io
 import shutil
 import tarfile
+import zipfile
+from collections.abc import Callable
+from importlib.resources import as_file, files
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.data import TABLES, DataSet, import_real_colon, write_real_colon
-from tests.data.made_sets import data_sets, small_set
+from polyplink.data import (
+    DataSet,
+    VocFrame,
+    VocObject,
+    format_voc,
+    import_real_colon,
+    write_real_colon,
+)
+from polyplink.data.sets.real_colon import (
+    ProcedureSource,
+    annotation_texts,
+    read_boxes,
+    read_tables,
+)
+from tests.data.made_sets import small_set
+
+W, H = 64, 48
+Edges = tuple[float, float, float, float]
 
 
 @pytest.fixture
@@ -18,17 +39,8 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@settings(max_examples=40, deadline=None)
-@given(data_sets())
-def test_import_undoes_write(data: DataSet) -> None:
-    with TemporaryDirectory() as folder:
-        write_real_colon(data, Path(folder))
-        again = import_real_colon(Path(folder)).data
-    for name in TABLES:
-        # Where the files lie is the one thing that changes.
-        before, after = (getattr(d, name).drop("source", strict=False) for d in (data, again))
-        assert after.equals(before)
-    assert again.key == data.key
+def rewrite(path: Path, change: Callable[[str], str]) -> None:
+    path.write_text(change(path.read_text()))
 
 
 def test_procedures_splits_and_no_warning(root: Path) -> None:
@@ -36,32 +48,20 @@ def test_procedures_splits_and_no_warning(root: Path) -> None:
     assert imported.warnings == []
     assert imported.data.splits == small_set().splits
     procedures = imported.data.procedures
-    assert procedures["dataset"].unique().to_list() == ["real-colon"]
     assert procedures["patient"].equals(procedures["procedure_id"].alias("patient"))
     assert procedures["source"].unique().to_list() == [str(root.resolve())]
     assert imported.data.detections["image"].null_count() == 4
+    assert import_real_colon(root, workers=2).data.key == imported.data.key
 
 
-def test_more_workers_read_the_same(root: Path) -> None:
-    assert import_real_colon(root, workers=2).data.key == import_real_colon(root).data.key
+def test_a_fault_in_a_worker_is_the_same_error_and_an_interrupt_passes(root: Path) -> None:
+    def interrupt(done: int, total: int) -> None:
+        raise KeyboardInterrupt
 
-
-def test_a_fault_in_a_worker_is_the_same_error(root: Path) -> None:
     (root / "001-009_annotations" / "001-009_2.xml").write_text("<annotation>")
     for workers in (1, 2):
         with pytest.raises(PolyplinkError, match=r"001-009_2\.xml is not whole XML"):
             import_real_colon(root, strict=True, workers=workers)
-
-
-def test_progress_counts_procedures_and_an_interrupt_passes(root: Path) -> None:
-    seen: list[tuple[int, int]] = []
-    import_real_colon(root, progress=lambda done, total: seen.append((done, total)))
-    assert seen == [(1, 3), (2, 3), (3, 3)]
-
-    def interrupt(done: int, total: int) -> None:
-        raise KeyboardInterrupt
-
-    for workers in (1, 2):
         with pytest.raises(KeyboardInterrupt):
             import_real_colon(root, progress=interrupt, workers=workers)
 
@@ -72,37 +72,36 @@ def test_quirks_of_the_release(root: Path) -> None:
     (root / "001-001_annotations").rename(root / "001-001_annotation")
     for path in (root / "001-009_annotations").iterdir():
         path.rename(path.with_name(f"{path.stem}.0.xml"))
-    lesions = root / "lesion_info.csv"
-    lesions.write_text(
-        lesions.read_text().replace("transverse", "trasnverse").replace("cecum", "caecum")
+    rewrite(
+        root / "lesion_info.csv",
+        lambda text: text.replace("transverse", "trasnverse").replace("cecum", "caecum"),
     )
-    videos = root / "video_info.csv"
-    videos.write_text(videos.read_text().replace(",25,6,2,", ",25,6,1,"))
+    rewrite(root / "video_info.csv", lambda text: text.replace(",25,6,2,", ",25,6,1,"))
+    (root / "001-010_annotations" / "001-010_1.xml").unlink()
     imported = import_real_colon(root)
     assert imported.data.key == before.key
     assert imported.warnings == [
         "1 x num_lesions of video_info.csv is not the number of rows of lesion_info.csv, "
-        "which counts (first: 001-001: 1 and 2)"
+        "which counts (first: 001-001: 1 and 2)",
+        "1 x num_frames of video_info.csv is not the number of annotation files "
+        "(first: 001-010: 3 and 2)",
     ]
 
 
-def test_images_where_they_are_there_and_wanted(root: Path) -> None:
+def test_images_of_a_folder_of_an_archive_and_missing_ones(root: Path) -> None:
+    (root / "001-001_frames.tar.gz").write_bytes(b"tens of gigabytes")  # named without a look
+    images = import_real_colon(root).data.detections["image"].to_list()
+    start = "001-001_frames.tar.gz!/001-001_"
+    assert images == [*(f"{start}{i}.jpg" for i in (0, 1, 1)), None]
     frames = root / "001-001_frames"
     frames.mkdir()
     for i in range(6):
         (frames / f"001-001_{i}.jpg").touch()
     images = import_real_colon(root).data.detections["image"].to_list()
-    names = [f"001-001_frames/001-001_{i}.jpg" for i in (0, 1, 1)]
-    assert images == [*names, None]
-    for path in images[:3]:
-        assert path is not None
-        assert (root / path).is_file()
-    without = import_real_colon(root, images=False).data
-    assert without.detections["image"].null_count() == 4
+    assert images == [*(f"001-001_frames/001-001_{i}.jpg" for i in (0, 1, 1)), None]
+    assert import_real_colon(root, images=False).data.detections["image"].null_count() == 4
     (frames / "001-001_0.jpg").unlink()
-    with pytest.raises(
-        PolyplinkError, match="frame with a box without an image; unpack the frames"
-    ):
+    with pytest.raises(PolyplinkError, match=r"001-001_0\.jpg: frame with a box without an image"):
         import_real_colon(root, strict=True)
     counted = import_real_colon(root)
     assert counted.data.detections["frame"].to_list() == [1, 1, 2]
@@ -117,82 +116,50 @@ def test_only_procedures_that_are_present(root: Path) -> None:
     assert data.splits == {"eval": ["001-009"], "negative": ["001-010"]}
 
 
-def test_number_of_frames_is_that_of_the_table_and_a_difference_is_told(root: Path) -> None:
-    (root / "001-010_annotations" / "001-010_1.xml").unlink()
-    imported = import_real_colon(root)
-    assert imported.data.procedures["n_frames"].to_list() == [6, 4, 3]
-    assert imported.warnings == [
-        "1 x num_frames of video_info.csv is not the number of annotation files "
-        "(first: 001-010: 3 and 2)"
-    ]
-
-
 def test_faults_are_counted_over_procedures(root: Path) -> None:
-    for path in (root / "001-001_annotations").glob("*_1.xml"):
-        path.write_text(path.read_text().replace("<xmax>31<", "<xmax>11<"))
-    for path in (root / "001-009_annotations").glob("*_2.xml"):
-        path.write_text(path.read_text().replace("<xmax>14<", "<xmax>5<"))
+    rewrite(
+        root / "001-001_annotations" / "001-001_1.xml",
+        lambda text: text.replace("<xmax>31<", "<xmax>11<"),
+    )
+    rewrite(
+        root / "001-009_annotations" / "001-009_2.xml",
+        lambda text: text.replace("<xmax>14<", "<xmax>5<"),
+    )
     imported = import_real_colon(root)
-    assert imported.warnings == [
-        "2 x box of no area, left out (first: 001-001_1.xml (11, 8, 11, 24))"
-    ]
+    (line,) = imported.warnings
+    assert line.startswith("2 x box of no area, left out (first: 001-001_1.xml")
     assert imported.data.detections.height == 2
-
-
-def pack(root: Path, procedure_id: str, *, kind: str = "annotations", prefix: str = "./x/") -> Path:
-    """Replace a folder by the archive that it came from."""
-    folder = root / f"{procedure_id}_{kind}"
-    with tarfile.open(root / f"{folder.name}.tar.gz", "w:gz") as archive:
-        for path in sorted(folder.iterdir(), reverse=True):
-            archive.add(path, f"{prefix}{path.name}")
-    shutil.rmtree(folder)
-    return root / f"{folder.name}.tar.gz"
 
 
 def test_archives_read_as_their_folders_do(root: Path) -> None:
     before = import_real_colon(root)
-    for procedure_id, prefix in (("001-001", ""), ("001-009", "001-009_annotations/")):
-        pack(root, procedure_id, prefix=prefix)
+    for procedure_id, prefix in (("001-001", ""), ("001-009", "./001-009_annotations/")):
+        folder = root / f"{procedure_id}_annotations"
+        with tarfile.open(root / f"{folder.name}.tar.gz", "w:gz") as archive:
+            for path in sorted(folder.iterdir(), reverse=True):
+                archive.add(path, f"{prefix}{path.name}")
+        shutil.rmtree(folder)
     for workers in (1, 2):
         again = import_real_colon(root, workers=workers)
         assert again.data.key == before.data.key
         assert again.warnings == []
-    (root / "001-009_annotations").mkdir()
+    packed = root / "001-001_annotations.tar.gz"
+    whole = packed.read_bytes()
+    packed.write_bytes(whole[:-20])
+    with pytest.raises(PolyplinkError, match=r"001-001_annotations\.tar\.gz is cut short"):
+        import_real_colon(root)
+    packed.write_bytes(whole)
+    (root / "001-009_annotations").mkdir()  # the folder is preferred to its archive
     (root / "001-009_annotations" / "001-009_0.xml").write_text("half unpacked")
     with pytest.raises(PolyplinkError, match="has no annotation that can be read"):
         import_real_colon(root)
 
 
-def test_images_in_an_archive_are_named_without_a_look_into_it(root: Path) -> None:
-    (root / "001-001_frames.tar.gz").write_bytes(b"tens of gigabytes")
-    images = import_real_colon(root).data.detections["image"].to_list()
-    start = "001-001_frames.tar.gz!/001-001_"
-    assert images == [*(f"{start}{i}.jpg" for i in (0, 1, 1)), None]
-
-
-def test_an_archive_that_is_cut_short_is_named(root: Path) -> None:
-    path = pack(root, "001-001")
-    path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(PolyplinkError, match=r"001-001_annotations\.tar\.gz is cut short"):
-        import_real_colon(root)
-
-
-def test_the_folder_of_another_set_is_recognised(tmp_path: Path) -> None:
-    place = tmp_path / "TrainValid" / "Images" / "1"
-    place.mkdir(parents=True)
-    (place / "0001.jpg").touch()
-    with pytest.raises(PolyplinkError, match="this looks like ldpolyp: import it as that"):
-        import_real_colon(tmp_path)
-
-
 def test_mistakes_of_folders_and_tables(root: Path) -> None:
-    with pytest.raises(PolyplinkError, match=r"no folder .*nowhere; check the path"):
-        import_real_colon(root / "nowhere")
     extra = root / "009-001_annotations"
     extra.mkdir()
-    with pytest.raises(
-        PolyplinkError, match=r"video_info\.csv has no row for 009-001; add the row"
-    ):
+    message = r"video_info\.csv has no row for 009-001; add the row"
+    with pytest.raises(PolyplinkError, match=message):
         import_real_colon(root)
     extra.rmdir()
     (root / "001-001_annotation").mkdir()
@@ -205,10 +172,6 @@ def test_mistakes_of_folders_and_tables(root: Path) -> None:
         import_real_colon(root)
     (root / "lesion_info.csv").unlink()
     with pytest.raises(PolyplinkError, match=r"lesion_info\.csv is missing"):
-        import_real_colon(root)
-    for folder in root.glob("*_annotations"):
-        shutil.rmtree(folder)
-    with pytest.raises(PolyplinkError, match=r"has no <procedure>_annotations\.tar\.gz, nor"):
         import_real_colon(root)
 
 
@@ -223,7 +186,206 @@ def test_set_without_any_box_or_polyp(tmp_path: Path) -> None:
 
 def test_what_the_simulator_wrote_is_never_called_real(root: Path) -> None:
     assert set(import_real_colon(root).data.procedures["dataset"]) == {"real-colon"}
-    (root / "run.json").write_text(
-        '{"command": "simulate", "settings": {"name": "tiny"}, "seed": 3}'
-    )
+    record = '{"command": "simulate", "settings": {"name": "tiny"}, "seed": 3}'
+    (root / "run.json").write_text(record)
     assert set(import_real_colon(root).data.procedures["dataset"]) == {"simulated tiny 3"}
+
+
+def source_of(folder: Path, *frames: list[Edges], polyp: str | None = "p_1") -> ProcedureSource:
+    """Write one XML for every list of boxes (left, top, right, bottom)."""
+    place = folder / "p_annotations"
+    place.mkdir()
+    for i, boxes in enumerate(frames):
+        objects = [VocObject(polyp, k + 1, *edges) for k, edges in enumerate(boxes)]
+        text = format_voc(VocFrame("p_frames", f"p_{i}.jpg", W, H, objects))
+        (place / f"p_{i}.xml").write_text(text)
+    return ProcedureSource("p", place, None, frozenset({"p_1"}))
+
+
+edge = st.floats(-200, 200)
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.lists(st.tuples(edge, edge, edge, edge), max_size=6))
+def test_rounding_and_clamping_against_a_loop(
+    tmp_path_factory: pytest.TempPathFactory, boxes: list[Edges]
+) -> None:
+    naive = []
+    for left, top, right, bottom in boxes:
+        l, r = (min(max(round(v), 0), W - 1) for v in (left, right))  # noqa: E741
+        t, b = (min(max(round(v), 0), H - 1) for v in (top, bottom))
+        if r > l and b > t:
+            naive.append((l, t, r - l, b - t))
+    read = read_boxes(source_of(tmp_path_factory.mktemp("x"), boxes), strict=False)
+    assert read.boxes.select("x", "y", "w", "h").rows() == naive
+
+
+def test_boxes_come_in_the_order_of_the_frames(tmp_path: Path) -> None:
+    frames: list[list[Edges]] = [[] for _ in range(12)]
+    frames[10], frames[9] = [(1, 2, 11, 22)], [(-3, 40.6, 20.4, 90)]
+    read = read_boxes(source_of(tmp_path, *frames), strict=True)
+    assert (read.width, read.height, read.n_files) == (W, H, 12)
+    assert read.boxes.select("frame", "x", "y", "w", "h", "polyp_id", "image").rows() == [
+        (9, 0, 41, 20, 6, "p_1", None),
+        (10, 1, 2, 10, 20, "p_1", None),
+    ]
+    assert read.faults.lines() == []
+
+
+@pytest.mark.parametrize(
+    ("box", "kind"),
+    [
+        ((5, 5, 5, 20), "box of no area"),
+        ((20, 5, 10, 20), "box of no area"),
+        ((70, 5, 80, 20), "box wholly outside the image"),
+        ((5, -20, 10, -1), "box wholly outside the image"),
+        ((1, 2, 3, float("nan")), "box with a side that is not finite"),
+        ((1, 2, float("inf"), 9), "box with a side that is not finite"),
+    ],
+)
+def test_boxes_that_cannot_be_used(tmp_path: Path, box: Edges, kind: str) -> None:
+    source = source_of(tmp_path, [(1, 1, 9, 9)], [(11, 12, 13, 14)], [(1, 1, 9, 9)])
+    path = source.annotations / "p_1.xml"
+    for tag, old, new in zip(("xmin", "ymin", "xmax", "ymax"), (11, 12, 13, 14), box, strict=True):
+        rewrite(path, lambda text: text.replace(f"<{tag}>{old}<", f"<{tag}>{new}<"))  # noqa: B023
+    with pytest.raises(PolyplinkError, match=rf"p_1\.xml.*: {kind}; correct the box"):
+        read_boxes(source, strict=True)
+    read = read_boxes(source, strict=False)
+    assert read.boxes["frame"].to_list() == [0, 2]
+    (line,) = read.faults.lines()
+    assert line.startswith(f"1 x {kind}, left out (first: p_1.xml")
+
+
+def test_unknown_polyps_boxes_without_one_and_two_of_one(tmp_path: Path) -> None:
+    box, other = (1, 1, 9, 9), (20, 20, 30, 30)
+    source = source_of(tmp_path, [box], [box, other], [box, other, other])
+    read = read_boxes(source, strict=True)
+    assert read.boxes["frame"].to_list() == [0, 1, 1, 2, 2, 2]
+    assert read.faults.lines() == [
+        "3 x further box of a polyp in one frame, both kept (first: p_1.xml)"
+    ]
+    unknown = ProcedureSource("p", source.annotations, None, frozenset({"p_2"}))
+    with pytest.raises(PolyplinkError, match=r"p_0\.xml, p_1: box of a polyp that lesion_info"):
+        read_boxes(unknown, strict=True)
+    assert read_boxes(unknown, strict=False).boxes.is_empty()
+    (tmp_path / "unnamed").mkdir()
+    read = read_boxes(source_of(tmp_path / "unnamed", [box], polyp=None), strict=True)
+    assert read.boxes["polyp_id"].to_list() == [None]
+    assert read.faults.lines() == ["1 x box without unique_id (first: p_0.xml)"]
+
+
+def test_broken_files_and_frames_of_another_size(tmp_path: Path) -> None:
+    source = source_of(tmp_path, [(1, 1, 9, 9)], [(1, 1, 9, 9)], [])
+    wide = VocFrame("p_frames", "p_2.jpg", 100, H, [VocObject("p_1", 1, 1, 1, 90, 9)])
+    (source.annotations / "p_2.xml").write_text(format_voc(wide))
+    rewrite(source.annotations / "p_1.xml", lambda text: text[:200])
+    with pytest.raises(PolyplinkError, match=r"p_1\.xml is not whole XML .*; download or unpack"):
+        read_boxes(source, strict=True)
+    read = read_boxes(source, strict=False)
+    assert read.boxes["w"].to_list() == [8, 89]  # clamped to the frame's own size
+    assert "1 x annotation file that cannot be read, left out" in read.faults.lines()[0]
+    assert "1 x frame of another size" in read.faults.lines()[1]
+
+
+TEXTS = {"p_10.xml": "ten", "p_2.xml": "two", "p_3.0.xml": "three"}
+ENDS = ("", ".tar.gz", ".tar", ".zip")
+
+
+def pack(root: Path, end: str, texts: dict[str, str], prefix: str = "p_annotations/") -> Path:
+    place = root / f"p_annotations{end}"
+    if end == "":
+        place.mkdir()
+        for name, text in texts.items():
+            (place / name).write_text(text)
+    elif end == ".zip":
+        with zipfile.ZipFile(place, "w") as zipped:
+            for name, text in texts.items():
+                zipped.writestr(prefix + name, text)
+    else:
+        with tarfile.open(place, "w:gz" if end == ".tar.gz" else "w:") as archive:
+            for name, text in texts.items():
+                info = tarfile.TarInfo(prefix + name)
+                info.size = len(text)
+                archive.addfile(info, io.BytesIO(text.encode()))
+    return place
+
+
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("prefix", ["", "p_annotations/", "./a/b/"])
+def test_numbers_names_and_texts(tmp_path: Path, end: str, prefix: str) -> None:
+    others = {"._p_2.xml": "left by a Mac", "p_2.jpg": "an image", "read.me": ""}
+    place = pack(tmp_path, end, TEXTS | others, prefix)
+    expected = [(2, "p_2.xml", "two"), (3, "p_3.0.xml", "three"), (10, "p_10.xml", "ten")]
+    assert sorted(annotation_texts(place)) == expected
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_names_that_cannot_be_placed(tmp_path: Path, end: str) -> None:
+    with pytest.raises(PolyplinkError, match=r"two files for frame 3"):
+        list(annotation_texts(pack(tmp_path, end, {"p_3.xml": "", "p_3.0.xml": ""})))
+    (tmp_path / "other").mkdir()
+    with pytest.raises(PolyplinkError, match=r"x\.xml has no frame number"):
+        list(annotation_texts(pack(tmp_path / "other", end, {"x.xml": ""})))
+
+
+@pytest.mark.parametrize("length", [0, 65535, 65536, 65537, 200000])
+def test_files_of_any_length_are_read_whole(tmp_path: Path, length: int) -> None:
+    place = pack(tmp_path, "", {"p_1.xml": "x" * length})
+    assert list(annotation_texts(place)) == [(1, "p_1.xml", "x" * length)]
+
+
+def test_files_that_are_no_text_and_damaged_archives_are_named(tmp_path: Path) -> None:
+    place = pack(tmp_path, "", {})
+    (place / "p_1.xml").write_bytes(b"\xff\xfe<")
+    with pytest.raises(PolyplinkError, match=r"p_1\.xml is not UTF-8 text; unpack the archive"):
+        list(annotation_texts(place))
+    (place / "p_1.xml").unlink()
+    (place / "p_1.xml").mkdir()
+    with pytest.raises(PolyplinkError, match=r"p_1\.xml: Is a directory; unpack the archive again"):
+        list(annotation_texts(place))
+    packed = pack(tmp_path, ".zip", TEXTS)
+    packed.write_bytes(packed.read_bytes()[:-30])
+    with pytest.raises(PolyplinkError, match=r"p_annotations\.zip is not a whole zip archive "):
+        list(annotation_texts(packed))
+
+
+def test_released_tables() -> None:
+    with as_file(files("polyplink.data") / "released" / "real_colon") as folder:
+        videos, lesions = read_tables(folder)
+    assert (videos.height, lesions.height) == (60, 132)
+    assert videos["n_frames"].sum() == 2_757_723
+    assert videos["num_lesions"].sum() == 131
+    # One misspelling and four of one spelling against two of the other: eight segments remain.
+    assert set(lesions["location"]) == {
+        "ascending", "cecum", "descending", "hepatic_flexure", "rectum", "sigma",
+        "splenic_flexure", "transverse",
+    }  # fmt: skip
+    assert (lesions["location"] == "cecum").sum() == 6
+    assert np.nanmax(lesions["size_mm"].to_numpy()) == 17
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("lesion_info.csv", "unique_object_id,unique_video_name\n", r"has no column 'size \[mm\]'"),
+        (
+            "lesion_info.csv",
+            "unique_object_id,unique_video_name,size [mm],site,histology_extended,histology_class"
+            "\n001-001_1,001-001,five,sigma,HP,HP\n",
+            r"table lesion_info\.csv: column size .* 'five'",
+        ),
+        ("video_info.csv", "", r"video_info\.csv is not a table"),
+    ],
+)
+def test_tables_that_cannot_be_read(root: Path, name: str, text: str, message: str) -> None:
+    (root / name).write_text(text)
+    with pytest.raises(PolyplinkError, match=message):
+        read_tables(root)
+
+
+def test_names_that_look_like_numbers_stay_names(root: Path) -> None:
+    head = "unique_video_name,age,sex,endoscope_brand,fps,num_frames,num_lesions,bbps\n"
+    (root / "video_info.csv").write_text(f"{head}007,,,,,10,0,\n")
+    row = read_tables(root)[0].row(0, named=True)
+    assert row["procedure_id"] == "007"
+    assert row["age"] is row["sex"] is row["fps"] is None

@@ -1,79 +1,91 @@
 import shutil
-import zipfile
+from itertools import pairwise
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.data import DataSet
-from polyplink.data.sets.sun import import_sun
-from polyplink.data.sets.write_sun import Packaging, write_sun
-from tests.data.made_sets import data_set
-from tests.data.public_sets import assert_same, picture, sun_sets, unlabelled_row
+from polyplink.data import import_sun, write_sun
+from polyplink.data.faults import Faults
+from polyplink.data.sets.sun import (
+    ImageName,
+    number_frames,
+    parse_case,
+    parse_name,
+    read_cases,
+)
+from polyplink.data.vocabulary import ADENOMA
+from tests.data.made_sets import data_set, procedure_row
+from tests.data.public_sets import assert_same, picture, small_sun
 
-SIZE = (60, 50)
-
-
-def small() -> DataSet:
-    """Two cases, the first in two segments, and a video without polyp."""
-    row = {"width": 60, "height": 50, "fps": 30.0}
-    procedures = [
-        unlabelled_row("case2", 5, "sun", **row),
-        unlabelled_row("case10", 1, "sun", **row, patient="p"),
-        unlabelled_row("negative2", 2, "sun", **row),
-    ]
-    boxes = [("case2", f, 1 + f, 2, 10, 12, "case2") for f in (0, 1, 3, 4)]
-    boxes += [("case10", 0, 5, 6, 7, 8, "case10"), ("case10", 0, 20, 6, 7, 8, "case10")]
-    polyps = [
-        ("case2", "case2", 15.0, "cecum", "SSL", "SSL"),
-        ("case10", "case10", None, None, None, None),
-    ]
-    parts = {"positive": ["case2", "case10"], "negative": ["negative2"]}
-    return data_set(boxes, polyps, procedures, parts)
+POSITIVE = "sundatabase_positive_part1"
+RELEASED = "case_M_20181001100941_0U62372100109341_1_005_001-1_a10_ayy_image0001"
 
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    write_sun(small(), tmp_path / "sun", frames=picture(small()))
+    write_sun(small_sun(), tmp_path / "sun", frames=picture(small_sun()))
     return tmp_path / "sun"
 
 
-@settings(max_examples=30, deadline=None)
-@given(sun_sets(), st.sampled_from(["text", "xml"]))
-def test_import_undoes_write(data: DataSet, packaging: Packaging) -> None:
-    with TemporaryDirectory() as folder:
-        root = Path(folder)
-        write_sun(data, root, packaging=packaging)
-        again = import_sun(root, size=(1240, 1080), cases=root / "cases.csv").data
-    assert_same(again, data)
+def to_xml_packaging(root: Path) -> None:
+    """Turn `caseN/*.jpg` and `annotation_txt` into `imgs/caseN/*.jpg` and `annotation_xml`."""
+    folder = root / POSITIVE
+    for text in (folder / "annotation_txt").iterdir():
+        target = root / "annotation_xml" / text.stem
+        target.mkdir(parents=True)
+        for line in text.read_text().splitlines():
+            name, *boxes = line.split() or [""]
+            objects = ""
+            for box in boxes:
+                sides = zip(("xmin", "ymin", "xmax", "ymax"), box.split(","), strict=False)
+                inner = "".join(f"<{tag}>{side}</{tag}>" for tag, side in sides)
+                objects += f"<object><name>polyp</name><bndbox>{inner}</bndbox></object>"
+            if name:
+                path = target / name.replace(".jpg", ".xml")
+                path.write_text(f"<annotation><filename>{name}</filename>{objects}</annotation>")
+    shutil.rmtree(folder / "annotation_txt")
+    folder.rename(root / "imgs")
 
 
-def test_both_packagings_with_images(root: Path, tmp_path: Path) -> None:
-    write_sun(small(), tmp_path / "xml", frames=picture(small()), packaging="xml")
-    for source in (root, tmp_path / "xml"):
-        imported = import_sun(source, cases=source / "cases.csv")
-        assert_same(imported.data, small())
-        images = imported.data.detections["image"].to_list()
-        assert all((source / image).is_file() for image in images)
-        assert len(set(images)) == 5
-        (bound,) = imported.warnings
-        assert bound.endswith(
-            "a lower bound, taken as the number (first: cases.csv, case 2 (15mm-))"
-        )
-        assert import_sun(source, images=False).data.detections["image"].null_count() == 6
+def test_lines_restart_after_a_gap_and_cases_have_the_sites_words(tmp_path: Path) -> None:
+    boxes = [("case7", f, 1, 2, 3, 4, "case7") for f in (0, 1, 1, 4)]
+    polyps = [("case7", "case7", 15.0, "cecum", "SSL", "SSL")]
+    write_sun(data_set(boxes, polyps, [procedure_row("case7", 9, patient="p")]), tmp_path)
+    text = (tmp_path / POSITIVE / "annotation_txt" / "case7.txt").read_text()
+    lines = [line.partition("_001-1_")[2] for line in text.splitlines()]
+    assert lines == [
+        "a1_ayy_image0001.jpg 1,2,4,6,0",
+        "a1_ayy_image0002.jpg 1,2,4,6,0 1,2,4,6,0",
+        "a2_ayy_image0002.jpg 1,2,4,6,0",  # frame 3 is left out and frame 4 is number 2 after it
+        "",
+    ]
+    assert (tmp_path / "cases.csv").read_text().splitlines() == [
+        "case,patient,shape,size,location,pathology",
+        "7,p,,15mm-,cecum,SSL",
+    ]
+
+
+@pytest.mark.parametrize("packaging", ["text", "xml"])
+def test_both_packagings_with_images(root: Path, packaging: str) -> None:
+    if packaging == "xml":
+        to_xml_packaging(root)
+    imported = import_sun(root, cases=root / "cases.csv")
+    assert_same(imported.data, small_sun())
+    images = imported.data.detections["image"].to_list()
+    assert all((root / image).is_file() for image in images)
+    (bound,) = imported.warnings
+    assert bound.endswith("a lower bound, taken as the number (first: cases.csv, case 2 (15mm-))")
 
 
 def test_a_segment_is_a_tracklet_of_its_own(root: Path) -> None:
-    frames = import_sun(root).data.detections.filter(procedure_id="case2")
-    assert frames["frame"].to_list() == [0, 1, 3, 4]
     # The numbers in the names restart, and segment 10 comes after segment 2.
-    folder = root / "sundatabase_positive_part1"
-    text = folder / "annotation_txt" / "case2.txt"
+    text = root / POSITIVE / "annotation_txt" / "case2.txt"
     text.write_text(text.read_text().replace("_a1_", "_a10_"))
-    for path in (folder / "case2").iterdir():
+    for path in (root / POSITIVE / "case2").iterdir():
         path.rename(path.with_name(path.name.replace("_a1_", "_a10_")))
     moved = import_sun(root).data.detections.filter(procedure_id="case2")
     assert moved["frame"].to_list() == [0, 1, 3, 4]
@@ -91,31 +103,19 @@ def test_without_a_table_of_cases_nothing_is_made_up(root: Path) -> None:
         "2 x case whose patient is not known, taken as its own patient (first: case2)",
     ]
     (root / "cases.csv").write_text("case,size\n2,5mm\n77,5mm\n")
-    warnings = import_sun(root, cases=root / "cases.csv").warnings
-    assert warnings[1].endswith("no row in cases.csv (first: case10)")
-    assert warnings[-1] == "1 x row of the table of cases without a case (first: case77)"
-
-
-def test_archives_as_downloaded(root: Path) -> None:
-    packed = root.parent / "packed"
-    packed.mkdir()
-    for part in ("sundatabase_positive_part1", "sundatabase_negative_part1"):
-        with zipfile.ZipFile(packed / f"{part}.zip", "w") as archive:
-            for path in sorted((root / part).rglob("*.*")):
-                archive.write(path, path.relative_to(root / part))
-    imported = import_sun(packed, cases=root / "cases.csv")
-    assert_same(imported.data, small())
-    first = imported.data.detections["image"][0]
-    assert first.startswith("sundatabase_positive_part1.zip!/case10/case_M_")
+    lines = import_sun(root, cases=root / "cases.csv").warnings
+    assert any(line.endswith("no row in cases.csv (first: case10)") for line in lines)
+    assert "1 x row of the table of cases without a case (first: case77)" in lines
 
 
 def test_size_is_given_where_there_is_no_image(root: Path) -> None:
-    shutil.rmtree(root / "sundatabase_positive_part1" / "case10")
+    shutil.rmtree(root / POSITIVE / "case10")
     imported = import_sun(root)
     assert imported.data.procedures["procedure_id"].to_list() == ["case2", "negative2"]
     kind = "1 x case without an image to take its size from, left out (first: case10)"
     assert kind in imported.warnings
-    assert_same(import_sun(root, size=SIZE, cases=root / "cases.csv").data, small())
+    given = import_sun(root, size=(60, 50), cases=root / "cases.csv")
+    assert_same(given.data, small_sun())
     with pytest.raises(PolyplinkError, match=r"case10: .*; give the frames' width and height"):
         import_sun(root, strict=True)
     for path in root.rglob("*.jpg"):
@@ -125,8 +125,7 @@ def test_size_is_given_where_there_is_no_image(root: Path) -> None:
 
 
 def test_faults_are_counted_or_raised(root: Path) -> None:
-    folder = root / "sundatabase_positive_part1"
-    text = folder / "annotation_txt" / "case10.txt"
+    text = root / POSITIVE / "annotation_txt" / "case10.txt"
     lines = text.read_text()
     name = lines.split(".jpg")[0]
     for more, kind in [
@@ -144,14 +143,16 @@ def test_faults_are_counted_or_raised(root: Path) -> None:
             import_sun(root, strict=True)
     text.write_bytes(b"\xff\xff\xff")
     imported = import_sun(root)
-    assert "1 x annotation file that cannot be read, left out" in " ".join(imported.warnings)
-    kind = "image of a case without an annotation, taken as without polyp"
-    assert any(line.startswith(f"1 x {kind}") for line in imported.warnings)
+    for kind in (
+        "annotation file that cannot be read, left out",
+        "image without an annotation, taken as without polyp",
+    ):
+        assert any(line.startswith(f"1 x {kind}") for line in imported.warnings)
     assert imported.data.polyps["polyp_id"].to_list() == ["case2"]
 
 
 def test_an_image_named_twice_keeps_its_boxes(root: Path) -> None:
-    text = root / "sundatabase_positive_part1" / "annotation_txt" / "case10.txt"
+    text = root / POSITIVE / "annotation_txt" / "case10.txt"
     name = text.read_text().split()[0]
     text.write_text(f"{name} 1,2,3,4,0\n{name} 5,6,7,8,0\n")
     imported = import_sun(root)
@@ -166,10 +167,161 @@ def test_an_image_named_twice_keeps_its_boxes(root: Path) -> None:
     assert "1 x box of class 1 (no polyp), not taken" in lines
 
 
-def test_progress_strict_and_wrong_folders(root: Path) -> None:
-    seen: list[tuple[int, int]] = []
-    import_sun(root, strict=True, workers=2, progress=lambda *step: seen.append(step))
-    assert seen == [(1, 3), (2, 3), (3, 3)]
-    (root.parent / "other").mkdir()
-    with pytest.raises(PolyplinkError, match=r"other has no folders case1, case2, .*; check the"):
-        import_sun(root.parent / "other")
+def test_files_are_sorted_into_cases_or_counted(root: Path) -> None:
+    name = "case_M_1_a9_ayy_image0001"
+    for path in (
+        f"imgs/{name}.jpg",
+        f"annotation_xml/{name}.xml",
+        "imgs/case2/0001.jpg",
+        f"part1/negative_02/{name}.jpg",
+        f"part2/negative2/{name}.jpg",
+        f"SUN-SEG/Frame/case2_1/{name}.jpg",  # clips made on top of the set
+        "part1/readme.txt",
+    ):
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(next((root / POSITIVE / "case2").iterdir()), root / path)
+    imported = import_sun(root, cases=root / "cases.csv")
+    negative = imported.data.procedures.row(2, named=True)
+    assert (negative["procedure_id"], negative["n_frames"]) == ("negative2", 4)
+    assert imported.data.splits == small_sun().splits
+    assert imported.warnings[:3] == [
+        f"2 x file outside of a case folder, left out (first: annotation_xml/{name}.xml)",
+        "1 x file whose name has no segment and number, left out (first: imgs/case2/0001.jpg)",
+        f"1 x second file of an image, left out (first: part2/negative2/{name}.jpg)",
+    ]
+
+
+def test_names_of_images() -> None:
+    assert parse_name(RELEASED) == ImageName(10, RELEASED[:-4], 1)
+    assert parse_name(RELEASED.upper()) == ImageName(10, RELEASED[:-4].upper(), 1)
+    assert parse_name("a_a2_image_12") == ImageName(2, "a_a2_image_", 12)
+    for stem in ("image0001", "a_a2_ayy", "x_a1_image", "_a1_image0001b", "12", ""):
+        assert parse_name(stem) is None
+
+
+def test_segments_sort_as_numbers_and_are_cut() -> None:
+    keys = [("p_a10_", 10, 1), ("p_a10_", 10, 2), ("p_a2_", 2, 1), ("p_a2_", 2, 3)]
+    keys += [("p_a2_", 2, 10), ("q_a2_", 2, 1)]
+    names = [ImageName(segment, prefix, number) for prefix, segment, number in keys]
+    frames = number_frames(reversed(names))
+    assert [frames[name] for name in names] == [13, 14, 0, 2, 9, 11]
+    zero, late = ImageName(1, "a", 0), ImageName(2, "b", 5)
+    assert number_frames([late, zero]) == {zero: 0, late: 6}
+
+
+@given(st.sets(st.tuples(st.integers(1, 3), st.sampled_from("ab"), st.integers(0, 9))))
+def test_frames_rise_by_steps_inside_a_segment_and_by_gaps_between(
+    keys: set[tuple[int, str, int]],
+) -> None:
+    frames = number_frames(ImageName(*key) for key in keys)
+    assert list(frames) == sorted(frames)
+    for before, after in pairwise(frames):
+        step = frames[after] - frames[before]
+        if before[:2] == after[:2]:
+            assert step == after.number - before.number
+        else:
+            assert step > 1  # a tracklet ends here
+
+
+def test_lines_of_a_case() -> None:
+    faults = Faults()
+    text = (
+        "a b.jpg 1,2,3,4,0\r\nfolder/c.JPG 1,2,3,4,0 5,6.5,7,8,0\r\n\r\nd.jpg\ne 1,2,3,4,0\n\n"
+        "f.jpg 1,2,3,4,1\ng.jpg 1,2,3,4,0 1,2,3,4,1\n"
+    )
+    assert parse_case(text.encode("utf-8-sig"), "case1.txt", faults) == [
+        ("a b", [(1, 2, 3, 4)]),
+        ("c", [(1, 2, 3, 4), (5, 6.5, 7, 8)]),
+        ("d", []),
+        ("e", [(1, 2, 3, 4)]),
+        ("f", []),
+        ("g", [(1, 2, 3, 4)]),
+    ]
+    kind = "2 x box of class 1 (no polyp), not taken (first: case1.txt, line 7)"
+    assert faults.lines() == [kind]
+
+
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [
+        ("a.jpg 1,2,3,0", "line that cannot be read"),
+        ("a.jpg 1,2,x,4,0", "line that cannot be read"),
+        ("a.jpg 1,2,3,4,5,0", "line that cannot be read"),
+        ("1,2,3,4,0", "line that cannot be read"),
+        ("a.jpg 1 2 3 4 0", "line that cannot be read"),
+        ("a.jpg 1,2,3,4,0 end", "line that cannot be read"),
+        ("a.jpg 1,2,3,4,7", "box of an unknown class"),
+        ("a.jpg 1,2,3,4,-1", "box of an unknown class"),
+    ],
+)
+def test_broken_lines_are_counted_and_the_others_read(line: str, kind: str) -> None:
+    faults = Faults()
+    lines = parse_case(f"{line}\nz.jpg 1,2,3,4,0\n".encode(), "case1.txt", faults)
+    assert lines[-1:] == [("z", [(1, 2, 3, 4)])]
+    assert not any(edges for _, edges in lines[:-1])
+    (warning,) = faults.lines()
+    assert warning.startswith(f"1 x {kind}, left out (first: case1.txt, line 1")
+    with pytest.raises(PolyplinkError, match=f"line 1.*: {kind}; write"):
+        parse_case(line.encode(), "case1.txt", Faults(strict=True))
+
+
+def cases(folder: Path, text: str) -> tuple[dict[int, dict[str, Any]], list[str]]:
+    (folder / "cases.csv").write_text(text, encoding="utf-8-sig")
+    faults = Faults()
+    return read_cases(folder / "cases.csv", faults), faults.lines()
+
+
+def row(**facts: Any) -> dict[str, Any]:
+    """What the table says of a case; null where nothing is given."""
+    names = ("patient", "morphology", "size_mm", "location", "histology", "histology_class")
+    return dict.fromkeys(names) | facts
+
+
+def test_cases_in_words_and_abbreviations(tmp_path: Path) -> None:
+    read, warnings = cases(
+        tmp_path,
+        "Case,Shape,SIZE,location,pathology,patient,frames\r\n"
+        "1,Is,6mm,Cecum,Low-grade adenoma,p1,\r\n"
+        "case007,IIa(LST-NG), 15mm- ,A,SSL,,\r\n"
+        "8,,2.5,,Sessile serrated lesion,p1,\r\n"
+        "9,,,Sigma,IC,,\r\n",
+    )
+    low, cancer = "Low-grade adenoma", "Invasive cancer (T1b)"
+    adenoma = {"histology": low, "histology_class": low}
+    serrated = {"morphology": "IIa(LST-NG)", "histology": "SSL", "histology_class": "SSL"}
+    lesion = {"histology": "Sessile serrated lesion", "histology_class": "SSL"}
+    assert read == {
+        1: row(patient="p1", morphology="Is", size_mm=6, location="cecum", **adenoma),
+        7: row(size_mm=15, location="ascending", **serrated),
+        8: row(patient="p1", size_mm=2.5, **lesion),
+        9: row(location="sigma", histology="IC", histology_class=cancer),
+    }
+    assert warnings == [
+        "1 x column of the table of cases that is not known, not read (first: frames)",
+        "1 x size that is a lower bound, taken as the number "
+        "(first: cases.csv, case case007 (15mm-))",
+    ]
+    assert {case["histology_class"] for case in read.values()} <= set(ADENOMA["sun"])
+    with pytest.raises(PolyplinkError, match="has no column 'case'; its columns: case, patient"):
+        cases(tmp_path, "number,size\n1,2\n")
+    with pytest.raises(PolyplinkError, match=r"none\.csv is missing"):
+        read_cases(tmp_path / "none.csv", Faults())
+
+
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [
+        ("x,5mm,HP", "row of no case"),
+        (",5mm,HP", "row of no case"),
+        ("1,5mm,HP", "second row of a case"),
+        ("2,large,HP", "size that is no number"),
+        ("2,-5mm,HP", "size that is no number"),
+        ("2,5mm,Adenoma?", "pathology of no known class"),
+    ],
+)
+def test_cases_that_cannot_be_read_are_counted(tmp_path: Path, line: str, kind: str) -> None:
+    read, warnings = cases(tmp_path, f"case,size,pathology\n1,5mm,HP\n{line}\n")
+    assert read[1] == row(size_mm=5, histology="HP", histology_class="Hyperplastic polyp")
+    assert [line.split(", left out")[0] for line in warnings] == [f"1 x {kind}"]
+    with pytest.raises(PolyplinkError, match=kind):
+        read_cases(tmp_path / "cases.csv", Faults(strict=True))

@@ -1,46 +1,51 @@
-"""Read LDPolypVideo as it is released: 160 annotated videos, no identities.
+"""LDPolypVideo as it is released: 160 annotated videos, no identities. Reader and writer.
 
 Source: Ma et al., MICCAI 2021; github.com/dashishi/LDPolypVideo-Benchmark. Layout, as the scripts
 of cosmoimd/yolov7 and sing-group/public-datasets-to-voc read it:
-`TrainValid/Images/<id>/0001.jpg`, `TrainValid/Annotations/<id>/0001.txt`, and the same under
-`Test`. A download in several parts unpacks into siblings that each hold some of it.
+`TrainValid/Images/<id>/0001.jpg`, `TrainValid/Annotations/<id>/0001.txt` (the number of boxes, then
+`xmin ymin xmax ymax` for each), and the same under `Test`. A download in several parts unpacks
+into siblings that each hold some of it.
+
+103 further videos come with a label for the whole video. Those in a folder such as `videos without
+polyps` show no polyp in any frame: they are procedures without a box. Of the others it is only
+known that there is a polyp somewhere.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Literal, get_args
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.faults import Faults
 from polyplink.data.files.folders import IMAGE_ENDINGS, LARGEST
-from polyplink.data.files.trees import Member, Tree, open_tree
-from polyplink.data.formats.edge_boxes import EdgeBox, Edges, PolypRow, ProcedureRow, join_edges
-from polyplink.data.sets.ldpolyp_text import parse_boxes
-from polyplink.data.sets.ldpolyp_videos import PART, negative_videos
-from polyplink.data.sets.origin import Origin, read_origin
-from polyplink.data.sets.recognise import nothing_found
-from polyplink.data.tables import Imported
+from polyplink.data.files.trees import Member, Tree, decode_text, open_tree
+from polyplink.data.files.video import is_video
+from polyplink.data.sets.layout import (
+    Edges,
+    FrameSource,
+    Recording,
+    first_image_sizes,
+    join_recordings,
+    natural,
+    nothing_found,
+    video_recordings,
+    whole_edges,
+    write_image,
+    write_origin,
+)
+from polyplink.data.tables import DataSet, Imported
 
 DATASET = "ldpolyp"
 SIZE = (560, 480)  # of every frame, by the paper
 PARTS: Mapping[str, str] = {"TrainValid": "train", "Test": "test"}  # folder -> our part
+NEGATIVE = "negative"  # the part of the videos without polyp
 
 Identity = Literal["video", "tracklet-safe"]
 
 _FILE = re.compile(r"(?:^|/)(TrainValid|Test)/(Images|Annotations)/([^/]+)/([^/]+)\.(\w+)$", re.I)
-
-
-@dataclass
-class _Video:
-    """The files of one video, by frame number from 0."""
-
-    procedure_id: str
-    part: str
-    images: dict[int, Member] = field(default_factory=dict)
-    texts: dict[int, Member] = field(default_factory=dict)
-    boxes: dict[int, list[Edges]] = field(default_factory=dict)
+_WITHOUT = re.compile(r"(?:^|/)[^/]*without[^/]*/", re.I)
+_AGAIN = "download or unpack this file again"
 
 
 def import_ldpolyp(
@@ -63,7 +68,7 @@ def import_ldpolyp(
         images: Name each box's image, where the procedure has any.
         strict: Raise at the first fault instead of leaving it out and counting it.
         progress: Called after every procedure with how many are read and how many there are.
-        workers: Taken so that all importers are called alike; one process reads this set.
+        workers: Ignored; every importer has it, and this set is read by one process.
         identity: `video`: all boxes of a video are one polyp, as in the papers (160 identities,
             although 200 polyps are labelled). `tracklet-safe`: frames with two boxes or more are
             left out, and the boxes of a video that has such a frame, and so more than one polyp,
@@ -83,122 +88,146 @@ def import_ldpolyp(
         )
     faults = Faults(strict)
     tree = open_tree(source, faults)
-    videos = _videos(tree, faults)
+    videos = _find_videos(tree, faults)
     if not videos:
         wanted = "files TrainValid/Annotations/<id>/0001.txt or Test/Annotations/<id>/0001.txt"
-        raise nothing_found(tree, str(source), wanted, DATASET)
-    _read_boxes(tree, videos, faults)
-    sizes = _sizes(tree, videos, faults)
-    origin = read_origin(tree, DATASET)
-    procedures, polyps, boxes = [], [], []
-    for done, video in enumerate(videos, 1):
-        procedures.append(_procedure(video, origin, sizes[video.procedure_id]))
-        named = _apply_identity(video, identity, faults)
-        polyps += [PolypRow(named, video.procedure_id)] if named else []
-        boxes += list(_boxes(video, named, images, faults))
-        if progress is not None:
-            progress(done, len(videos))
-    splits = {
-        ours: [video.procedure_id for video in videos if video.part == part]
-        for part, ours in PARTS.items()
-    }
-    negative = negative_videos(tree, origin, faults)
-    splits[PART] = [row.procedure_id for row in negative]
-    procedures += negative
+        raise nothing_found(tree, source, wanted, DATASET)
+    first_image_sizes(tree, videos, faults)
+    for video in videos:
+        if video.size == (0, 0):
+            video.size = SIZE
+            kind = "video without an image to take the size from, {} x {} as published"
+            faults.warn(kind.format(*SIZE), video.name)
+        video.n_frames = max([*video.images, *video.where]) + 1
+        _apply_identity(video, identity, faults)
+    videos += _negative_videos(tree, faults)
     kind = "video whose patient is not published, taken as its own patient"
-    faults.warn(kind, procedures[0].procedure_id, len(procedures))
-    return Imported(join_edges(boxes, procedures, polyps, splits, faults), faults.lines())
+    faults.warn(kind, videos[0].name, len(videos))
+    return join_recordings(videos, tree, DATASET, faults, images=images, progress=progress)
 
 
-def _videos(tree: Tree, faults: Faults) -> list[_Video]:
-    """The videos of both parts, in the order of part and number."""
-    videos: dict[tuple[str, str], _Video] = {}
+def _find_videos(tree: Tree, faults: Faults) -> list[Recording]:
+    """The videos of both parts, in the order of part and number, with their boxes."""
+    videos: dict[tuple[str, str], Recording] = {}
+    texts: dict[Member, tuple[Recording, int]] = {}
     for member in tree.members:
         match = _FILE.search(member.path)
         if match is None:
             continue
         part = next(name for name in PARTS if name.lower() == match[1].lower())
-        kind, folder, stem = match[2].lower(), match[3], match[4]
-        if member.suffix not in (IMAGE_ENDINGS if kind == "images" else (".txt",)):
+        is_image, folder, stem = match[2].lower() == "images", match[3], match[4]
+        if member.suffix not in (IMAGE_ENDINGS if is_image else (".txt",)):
             continue
-        number = int(stem) if stem.isdecimal() else 0
-        if not 1 <= number <= LARGEST:
+        frame = int(stem) - 1 if stem.isdecimal() else -1
+        if not 0 <= frame < LARGEST:
             faults.fault("file whose name is no number from 1", member.image, "rename it")
             continue
-        name = f"{part}_{folder}"
-        video = videos.setdefault((part, folder), _Video(name, part))
-        files = video.images if kind == "images" else video.texts
-        if number - 1 in files:
+        video = videos.setdefault((part, folder), Recording(f"{part}_{folder}", PARTS[part]))
+        if frame in (video.images if is_image else video.where):
             faults.fault("second file of a frame", member.image, "remove one of them")
-            continue
-        files[number - 1] = member
-    order = sorted(videos, key=lambda key: (list(PARTS).index(key[0]), *_natural(key[1])))
+        elif is_image:
+            video.images[frame] = member
+        else:
+            video.where[frame] = member.image
+            texts[member] = video, frame
+    for member, boxes in tree.parse_each(texts, parse_boxes, faults).items():
+        video, frame = texts[member]
+        video.boxes[frame] = boxes
+    order = sorted(videos, key=lambda key: (list(PARTS).index(key[0]), *natural(key[1])))
     return [videos[key] for key in order]
 
 
-def _natural(name: str) -> tuple[int, str]:
-    return (int(name) if name.isdecimal() else LARGEST, name)
+def parse_boxes(data: bytes, name: str) -> list[Edges]:
+    """Read one annotation; blank lines are skipped.
+
+    Args:
+        data: The file's bytes.
+        name: The file's name, for messages.
+
+    Returns:
+        The edges of its boxes; none where the frame shows no polyp.
+
+    Raises:
+        PolyplinkError: If the number of boxes is missing, negative or not that of the lines, or a
+            line is not four numbers.
+    """
+    lines = [line.split() for line in decode_text(data, name).splitlines() if line.strip()]
+    if not lines or len(lines[0]) != 1 or not lines[0][0].isdecimal():
+        first = " ".join(lines[0]) if lines else ""
+        raise PolyplinkError(f"{name} begins with {first!r}, not a number of boxes", _AGAIN)
+    count = int(lines[0][0])
+    if count != len(lines) - 1:
+        raise PolyplinkError(f"{name} has {len(lines) - 1} boxes and says {count}", _AGAIN)
+    boxes = []
+    for words in lines[1:]:
+        try:
+            left, top, right, bottom = map(float, words)
+        except ValueError:
+            line = " ".join(words)
+            raise PolyplinkError(f"{name}: {line!r} is not four numbers", _AGAIN) from None
+        boxes.append((left, top, right, bottom))
+    return boxes
 
 
-def _read_boxes(tree: Tree, videos: list[_Video], faults: Faults) -> None:
-    place = {member: (video, i) for video in videos for i, member in video.texts.items()}
-    for member, boxes in tree.parse_each(place, parse_boxes, faults).items():
-        video, frame = place[member]
-        video.boxes[frame] = boxes
-
-
-def _sizes(tree: Tree, videos: list[_Video], faults: Faults) -> dict[str, tuple[int, int]]:
-    """Size of each video's frames, from its first image that can be read."""
-    first = {min(v.images.items())[1]: v.procedure_id for v in videos if v.images}
-    sizes = {first[m]: size for m, size in tree.image_sizes(list(first), faults).items()}
-    for video in videos:
-        if video.procedure_id not in sizes:
-            faults.warn(
-                f"video without an image to take the size from, {SIZE[0]} x {SIZE[1]} as published",
-                video.procedure_id,
-            )
-    return {v.procedure_id: sizes.get(v.procedure_id, SIZE) for v in videos}
-
-
-def _procedure(video: _Video, origin: Origin, size: tuple[int, int]) -> ProcedureRow:
-    return ProcedureRow(
-        procedure_id=video.procedure_id,
-        dataset=origin.dataset,
-        patient=video.procedure_id,
-        n_frames=max([*video.images, *video.texts]) + 1,
-        width=size[0],
-        height=size[1],
-        source=origin.source,
-    )
-
-
-def _apply_identity(video: _Video, identity: Identity, faults: Faults) -> str | None:
-    """The one polyp of a video; None where it has no box or more polyps than one."""
+def _apply_identity(video: Recording, identity: Identity, faults: Faults) -> None:
+    """Give a video its one polyp; none where it has no box, or several polyps are kept apart."""
     several = [frame for frame, boxes in sorted(video.boxes.items()) if len(boxes) > 1]
     for frame in several:
-        where = video.texts[frame].image
         if identity == "video":
-            faults.warn("frame with several boxes that share the video's one identity", where)
+            kind = "frame with several boxes that share the video's one identity"
+            faults.warn(kind, video.where[frame])
         else:
-            faults.warn("frame with several boxes, left out", where)
+            faults.warn("frame with several boxes, left out", video.where[frame])
             del video.boxes[frame]
     if several and identity != "video":
-        faults.warn("video of several polyps, its boxes name none", video.procedure_id)
-        return None
-    return video.procedure_id if any(video.boxes.values()) else None
+        faults.warn("video of several polyps, its boxes name none", video.name)
+    elif any(video.boxes.values()):
+        video.polyp = {}
 
 
-def _boxes(video: _Video, named: str | None, images: bool, faults: Faults) -> Iterator[EdgeBox]:
-    for frame in sorted(video.boxes):
-        image = video.images.get(frame)
-        where = video.texts[frame].image
-        if video.boxes[frame] and images and video.images and image is None:
-            mend = "unpack the images again, import without images"
-            faults.fault("frame with a box without an image", where, mend)
-            continue
-        for edges in video.boxes[frame]:
-            name = image.image if images and image is not None else None
-            yield EdgeBox(video.procedure_id, frame, named, name, where, *edges)
-    for frame in sorted(set(video.images) - set(video.texts)):
-        where = video.images[frame].image
-        faults.warn("image without an annotation, taken as without polyp", where)
+def _negative_videos(tree: Tree, faults: Faults) -> list[Recording]:
+    """The videos without polyp, `negative_<name>`, in the order of their numbers or names."""
+    names = {}
+    for member in tree.members:
+        if is_video(member.name) and _WITHOUT.search(member.path):
+            names[member] = f"{NEGATIVE}_{member.name.rpartition('.')[0]}"
+        elif is_video(member.name):
+            kind = "video with a label for the whole of it and no boxes, left out"
+            faults.warn(kind, member.image)
+    found = video_recordings(tree, names, faults, part=NEGATIVE)
+    return [found[name][0] for name in sorted(found, key=lambda name: (len(name), name))]
+
+
+def write_ldpolyp(data: DataSet, root: Path, *, frames: FrameSource | None = None) -> None:
+    """Write a data set as LDPolypVideo is released: a text for every frame, images where given.
+
+    The layout holds boxes of whole pixels. It has no place for polyps (whose number, identity,
+    size and histology are lost), patients, frame rates, scores, image sizes (without images), and
+    procedures that are in neither part.
+
+    Args:
+        data: Procedures named `TrainValid_<id>` or `Test_<id>`.
+        root: Folder to write into; made if absent.
+        frames: Gives the image of a frame.
+
+    Raises:
+        PolyplinkError: If a procedure is named otherwise, or a box is not of whole pixels.
+    """
+    boxes = whole_edges(data, "LDPolypVideo")
+    write_origin(data, root, DATASET)
+    for procedure_id, n_frames in data.procedures.select("procedure_id", "n_frames").iter_rows():
+        part, _, folder = procedure_id.partition("_")
+        if part not in PARTS or not folder:
+            raise PolyplinkError(
+                f"procedure {procedure_id!r} is in no part of LDPolypVideo",
+                "name it TrainValid_<id> or Test_<id>",
+            )
+        texts = root / part / "Annotations" / folder
+        texts.mkdir(parents=True, exist_ok=True)
+        for frame in range(n_frames):
+            found = boxes.get(procedure_id, {}).get(frame, [])
+            lines = [str(len(found)), *(" ".join(map(str, box)) for box in found)]
+            (texts / f"{frame + 1:04d}.txt").write_text("\n".join(lines) + "\n")
+            if frames is not None:
+                image = root / part / "Images" / folder / f"{frame + 1:04d}.jpg"
+                write_image(image, frames(procedure_id, frame))

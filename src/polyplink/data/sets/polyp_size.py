@@ -1,36 +1,77 @@
-"""Read Polyp-Size: 42 short videos of one polyp each, sizes measured against a reference.
+"""Polyp-Size: 42 short videos of one polyp each, sizes measured against a reference.
 
 Source: Song et al., Scientific Data 2025, 12:918 (figshare 28030115). Frames are read from the
 videos themselves, `01.mp4` or `Video01.mp4`; whether boxes come with the set is not confirmed, so
-they are read from a side file, or the whole frame is the box.
+they are read from a side file, or the whole frame is the box. Reader and writer.
 """
 
+import csv
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from io import BytesIO, StringIO
 from pathlib import Path
+from typing import Any
 
-from polyplink.core.errors import PolyplinkError
-from polyplink.data.faults import Faults
-from polyplink.data.files.archives import INSIDE
-from polyplink.data.files.trees import Member, Tree, open_tree
-from polyplink.data.files.video import frame_name, is_video, open_video
-from polyplink.data.formats.edge_boxes import EdgeBox, PolypRow, ProcedureRow, join_edges
-from polyplink.data.sets.origin import Origin, read_origin
-from polyplink.data.sets.polyp_size_boxes import SideBox, read_side_boxes
-from polyplink.data.sets.polyp_size_labels import (
-    VIDEO,
-    VideoLabel,
-    is_label_table,
-    parse_labels,
-    read_rows,
+import polars as pl
+from python_calamine import CalamineError, CalamineWorkbook
+
+from polyplink.core.artefacts import write_text
+from polyplink.core.errors import PolyplinkError, first_line
+from polyplink.data.faults import Faults, apply_rules
+from polyplink.data.files.folders import LARGEST
+from polyplink.data.files.trees import Member, Tree, decode_text, open_tree
+from polyplink.data.files.video import frame_name, is_video
+from polyplink.data.formats.text import number, read_text_table
+from polyplink.data.sets.layout import (
+    Edges,
+    FrameSource,
+    Recording,
+    join_recordings,
+    nothing_found,
+    short_number,
+    video_recordings,
+    write_origin,
 )
-from polyplink.data.sets.recognise import nothing_found
-from polyplink.data.tables import Imported
+from polyplink.data.tables import DataSet, Imported
+from polyplink.data.vocabulary import ADENOMA
 
 DATASET = "polyp-size"
+FPS = 30  # of a video that is written, where the data set names no frame rate
+HEADER = (
+    "Video_ID",
+    "Polyp_Size",
+    "Paris_Classification",
+    "Age",
+    "Gender",
+    "Endoscope_Model",
+    "Pathology",
+)
 
+# Header of the label table, in lower case and with `_` for blanks -> our column. The first that
+# matches is taken. Users of the set read Video_ID, Polyp_Size ("11.74mm"), Paris_Classification,
+# Age, Gender and Endoscope_Model; the name of the pathology's column is not confirmed.
+_COLUMNS: Mapping[str, re.Pattern[str]] = {
+    "video": re.compile(r"video(_?(id|name|number|no))?|id"),
+    "size": re.compile(r"(polyp_)?size.*"),
+    "shape": re.compile(r"paris.*"),
+    "age": re.compile(r"(patient_)?age.*"),
+    "sex": re.compile(r"gender|sex"),
+    "model": re.compile(r"endoscope.*"),
+    "pathology": re.compile(r".*(path|hist).*"),
+}
+_CLASSES = {word.lower(): word for word in ADENOMA["polyp-size"]}
+_VIDEO = re.compile(  # 01, Video01.mp4
+    r"(?:video)?[ _-]?0*(\d{1,6})(?:\.0)?(?:\.\w*[a-z]\w*)?", re.I
+)
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:mm)?", re.I)
+_AGE = re.compile(r"(\d{1,3})(?:\.0+)?")
 _FOLD = re.compile(r"(?:^|/)((?:train|val)_\d+)\.csv$")
 _FRAME = re.compile(r"(?:video)?0*(\d+)_", re.I)  # 01_0.27_.png, as the official lists name it
+_SIDES = ("x", "y", "w", "h")
+
+Labels = dict[str, dict[str, Any]]  # video -> columns of `PROCEDURES` and of `POLYPS`
+SideBoxes = dict[str, list[tuple[int, Edges, str]]]  # video -> frame, box and place in the file
 
 
 def import_polyp_size(
@@ -46,17 +87,17 @@ def import_polyp_size(
     """Read Polyp-Size into the three tables.
 
     Procedures and polyps are `01` .. `42`, one patient each. The five official lists
-    (`split/train_1.csv`, `val_1.csv`, ...) become parts of the same names where they are there.
+    (`split/train_1.csv`, `val_1.csv`, ...) become parts of the same names if they are there.
 
     Args:
         source: Folder with the videos, at any depth.
         images: Name each box's frame, `01.mp4#17`.
         strict: Raise at the first fault instead of leaving it out and counting it.
         progress: Called after every video with how many are read and how many there are.
-        workers: Taken so that all importers are called alike; one process reads this set.
+        workers: Ignored; every importer has it, and this set is read by one process.
         cases: The label table, .xlsx or .csv; None: the one in the folder.
         boxes: CSV file with procedure_id (or video_id), frame, x, y, w, h in pixels; None: each
-            box is the whole frame, which is told.
+            box is the whole frame, with a warning.
 
     Returns:
         The data set and its warnings.
@@ -68,52 +109,146 @@ def import_polyp_size(
     del workers
     faults = Faults(strict)
     tree = open_tree(source, faults)
-    videos = _videos(tree, faults)
-    if not videos:
-        raise nothing_found(tree, str(source), "video 01.mp4 or Video01.mp4", DATASET)
+    names = {}
+    for member in (member for member in tree.members if is_video(member.name)):
+        if match := _VIDEO.fullmatch(member.name):
+            names[member] = f"{int(match[1]):02d}"
+        else:
+            faults.warn("video whose name is no number, left out", member.image)
+    if not names:
+        raise nothing_found(tree, source, "video 01.mp4 or Video01.mp4", DATASET)
     labels = _labels(tree, cases, faults)
     given = None if boxes is None else read_side_boxes(boxes, faults)
-    origin = read_origin(tree, DATASET)
-    procedures: dict[int, ProcedureRow] = {}
-    for done, (number, member) in enumerate(videos.items(), 1):
-        row = _procedure(origin, number, member, labels.get(number), faults)
-        if row is not None:
-            procedures[number] = row
-        if progress is not None:
-            progress(done, len(videos))
-    if not procedures:
+    names = dict(sorted(names.items(), key=lambda item: int(item[1])))
+    videos = video_recordings(tree, names, faults, progress=progress)
+    if not videos:
         raise PolyplinkError(f"{source} has no video that can be read", "download them again")
-    rows = []
-    for number, row in procedures.items():
-        name = videos[number].image if images else None
-        rows += _boxes(row, name, None if given is None else given.pop(number, []), faults)
-    for number, rest in (given or {}).items():
-        kind = "box of a video that is not there"
-        faults.fault(kind, f"{rest[0].where} ({number:02d})", "restore the video")
-    polyps = [_polyp(row, labels.get(number)) for number, row in procedures.items()]
-    splits = _splits(tree, procedures, faults)
-    data = join_edges(rows, list(procedures.values()), polyps, splits, faults)
-    return Imported(data, faults.lines())
+    recordings = []
+    for name, (recording, member) in videos.items():
+        if name not in labels:
+            faults.warn("video without a row in the label table", name)
+        facts = labels.get(name, {})
+        recording.procedure |= facts.get("procedure", {})
+        recording.polyp = facts.get("polyp", {})
+        _add_boxes(recording, member, None if given is None else given.get(name, []), faults)
+        recordings.append(recording)
+    for name, rest in (given or {}).items():
+        if name not in videos:
+            kind = "box of a video that is not there"
+            faults.fault(kind, f"{rest[0][2]} ({name})", "restore the video")
+    splits = _splits(tree, list(videos), faults)
+    return join_recordings(recordings, tree, DATASET, faults, images=images, splits=splits)
 
 
-def _videos(tree: Tree, faults: Faults) -> dict[int, Member]:
-    videos: dict[int, Member] = {}
-    for member in tree.members:
-        if not is_video(member.name):
-            continue
-        match = VIDEO.fullmatch(member.name)
+def _add_boxes(
+    recording: Recording,
+    video: Member,
+    given: list[tuple[int, Edges, str]] | None,
+    faults: Faults,
+) -> None:
+    """Add the boxes of the side file, or every frame as a whole."""
+    if given is None:
+        kind = "whole frame taken as a box, no file of boxes given"
+        faults.warn(kind, recording.name, recording.n_frames)
+        whole: Edges = (0, 0, *recording.size)
+        given = [(frame, whole, recording.name) for frame in range(recording.n_frames)]
+    elif not given:
+        faults.warn("video without a box in the file of boxes", recording.name)
+    for frame, edges, where in given:
+        recording.boxes.setdefault(frame, []).append(edges)
+        recording.where.setdefault(frame, where)
+        recording.images[frame] = Member(video.path, frame_name(video.image, frame))
+
+
+def read_side_boxes(path: Path, faults: Faults) -> SideBoxes:
+    """Read a CSV file of boxes.
+
+    Args:
+        path: The file; columns procedure_id or video_id (`01`, `Video01`, `01.mp4`), frame (from
+            0), x, y, w, h (pixels). Others are ignored: identity is the video.
+        faults: Counts rows that cannot be read.
+
+    Returns:
+        Video -> its boxes in the file's order.
+
+    Raises:
+        PolyplinkError: If the file is missing or no table, or lacks a column; if strict, at the
+            first row that cannot be read.
+    """
+    table = read_text_table(path)
+    table = table.rename({"video_id": "procedure_id"} if "video_id" in table.columns else {})
+    for name in ("procedure_id", "frame", *_SIDES):
+        if name not in table.columns:
+            raise PolyplinkError(
+                f"{path} has no column {name!r}", "its columns: procedure_id, frame, x, y, w, h"
+            )
+    table = table.with_row_index("row", offset=2).select(
+        pl.col("procedure_id").fill_null(""),
+        *(number(name) for name in ("frame", *_SIDES)),
+        at=pl.lit(f"{path.name}, line ") + pl.col("row").cast(pl.String),
+    )
+    frame = pl.col("frame")
+    sound = frame.is_between(0, LARGEST) & (frame == frame.floor())
+    numbers = pl.all_horizontal(pl.col(side).is_not_null() for side in _SIDES)
+    rules = [
+        (
+            "box without a frame number",
+            "write the frame's number, from 0",
+            ~sound.fill_null(False),
+        ),
+        ("box with a side that is no number", "write four numbers, in pixels", ~numbers),
+    ]
+    boxes: SideBoxes = {}
+    for video, frame_number, x, y, w, h, at in apply_rules(table, rules, faults).iter_rows():
+        match = _VIDEO.fullmatch(video.strip())
         if match is None:
-            faults.warn("video whose name is no number, left out", member.image)
-        elif INSIDE in member.image:
-            faults.fault("video inside an archive", member.image, "unpack it")
-        elif int(match[1]) in videos:
-            faults.fault("second video of a number", member.image, "remove one of them")
-        else:
-            videos[int(match[1])] = member
-    return dict(sorted(videos.items()))
+            faults.fault("box of no video", f"{at} ({video})", "write the video's number")
+            continue
+        box = int(frame_number), (x, y, x + w, y + h), at
+        boxes.setdefault(f"{int(match[1]):02d}", []).append(box)
+    return boxes
 
 
-def _labels(tree: Tree, path: Path | None, faults: Faults) -> dict[int, VideoLabel]:
+def _splits(tree: Tree, names: Sequence[str], faults: Faults) -> dict[str, list[str]]:
+    """The official folds, by the videos of the frames they list."""
+    splits: dict[str, list[str]] = {}
+    for member in tree.members:
+        if match := _FOLD.search(member.path):
+            words = [cell for row in read_rows(tree.read(member), member.image) for cell in row]
+            listed = {int(found[1]) for word in words if (found := _FRAME.match(word))}
+            splits[match[1]] = [name for name in names if int(name) in listed]
+    for part in sorted(splits):
+        other = part.replace("train_", "val_")
+        both = set(splits[part]) & set(splits.get(other, [])) if other != part else set()
+        for shared in sorted(both):
+            faults.warn("video in both parts of an official fold", f"{shared}, {part}")
+    return splits
+
+
+def read_rows(data: bytes, name: str) -> list[list[str]]:
+    """The rows of a table, .xlsx (its first sheet) or CSV, as stripped texts without empty rows.
+
+    Raises:
+        PolyplinkError: If it is neither a whole .xlsx file nor text.
+    """
+    if name.lower().endswith(".xlsx"):
+        try:
+            sheet = CalamineWorkbook.from_filelike(BytesIO(data)).get_sheet_by_index(0)
+            rows = [[str(cell) for cell in row] for row in sheet.to_python()]
+        except (CalamineError, OSError, ValueError, IndexError) as error:
+            raise PolyplinkError(
+                f"{name} is no whole .xlsx file ({first_line(error)})",
+                "download it again, or save it as CSV",
+            ) from None
+    else:
+        text = decode_text(data, name)
+        separator = max(",;\t", key=text.partition("\n")[0].count)
+        rows = list(csv.reader(StringIO(text, newline=""), delimiter=separator))
+    stripped = [[cell.strip() for cell in row] for row in rows]
+    return [row for row in stripped if any(row)]
+
+
+def _labels(tree: Tree, path: Path | None, faults: Faults) -> Labels:
     """The label table that was given, or the only one in the folder."""
     if path is not None:
         if not path.is_file():
@@ -124,7 +259,7 @@ def _labels(tree: Tree, path: Path | None, faults: Faults) -> dict[int, VideoLab
         # `~$name.xlsx` is what a spreadsheet program leaves while a file is open in it.
         if member.suffix in (".xlsx", ".csv") and not member.name.startswith("~$"):
             rows = read_rows(tree.read(member), member.image)
-            if is_label_table(rows):
+            if rows and {"video", "size"} <= _find_columns(rows[0]).keys():
                 tables[member.image] = rows
     if len(tables) > 1:
         raise PolyplinkError(
@@ -137,88 +272,137 @@ def _labels(tree: Tree, path: Path | None, faults: Faults) -> dict[int, VideoLab
     return parse_labels(rows, name, faults)
 
 
-def _procedure(
-    origin: Origin,
-    number: int,
-    member: Member,
-    label: VideoLabel | None,
-    faults: Faults,
-) -> ProcedureRow | None:
-    try:
-        with open_video(Path(origin.source) / member.image) as video:
-            n_frames, width, height, fps = video.n_frames, video.width, video.height, video.fps
-    except PolyplinkError as error:
-        if faults.strict:
-            raise
-        faults.warn("video that cannot be read, left out", error.what)
-        return None
-    if label is None:
-        faults.warn("video without a row in the label table", f"{number:02d}")
-        label = VideoLabel()
-    return ProcedureRow(
-        procedure_id=f"{number:02d}",
-        dataset=origin.dataset,
-        patient=f"{number:02d}",
-        n_frames=n_frames,
-        width=width,
-        height=height,
-        source=origin.source,
-        fps=fps,
-        age=label.age,
-        sex=label.sex,
-        brand=label.model,
-    )
+def _find_columns(header: Sequence[str]) -> dict[str, int]:
+    names = [re.sub(r"\W+", "_", text.lower()).strip("_") for text in header]
+    return {
+        ours: next(i for i, name in enumerate(names) if pattern.fullmatch(name))
+        for ours, pattern in _COLUMNS.items()
+        if any(pattern.fullmatch(name) for name in names)
+    }
 
 
-def _polyp(row: ProcedureRow, label: VideoLabel | None) -> PolypRow:
-    label = label or VideoLabel()
-    return PolypRow(
-        polyp_id=row.procedure_id,
-        procedure_id=row.procedure_id,
-        size_mm=label.size_mm,
-        histology=label.pathology,
-        histology_class=label.histology_class,
-        morphology=label.shape,
-    )
+def parse_labels(rows: Sequence[Sequence[str]], name: str, faults: Faults) -> Labels:
+    """Read the rows of a label table.
 
+    Args:
+        rows: Header and rows, from `read_rows`.
+        name: The file's name, for messages.
+        faults: Counts columns that are missing and values that cannot be read.
 
-def _boxes(
-    row: ProcedureRow, video: str | None, given: list[SideBox] | None, faults: Faults
-) -> list[EdgeBox]:
-    """The boxes of one video: those of the side file, or every frame as a whole."""
-    name = row.procedure_id
-    if given is None:
-        faults.warn("whole frame taken as a box, no file of boxes given", name, row.n_frames)
-        given = [SideBox(i, 0, 0, row.width, row.height, name) for i in range(row.n_frames)]
-    elif not given:
-        faults.warn("video without a box in the file of boxes", name)
-    found = []
-    for box in given:
-        if not 0 <= box.frame < row.n_frames:
-            mend = "number the frames from 0"
-            faults.fault(f"box beyond the video's {row.n_frames} frames", box.where, mend)
-            continue
-        image = None if video is None else frame_name(video, box.frame)
-        edges = (box.x, box.y, box.x + box.w, box.y + box.h)
-        found.append(EdgeBox(name, box.frame, name, image, box.where, *edges))
-    return found
+    Returns:
+        For each video the columns of its procedure and polyp.
 
-
-def _splits(
-    tree: Tree, procedures: dict[int, ProcedureRow], faults: Faults
-) -> dict[str, list[str]]:
-    """The official folds, by the videos of the frames they list."""
-    splits: dict[str, list[str]] = {}
-    for member in tree.members:
-        match = _FOLD.search(member.path)
+    Raises:
+        PolyplinkError: If no column names the videos; if strict, at the first value that cannot
+            be read.
+    """
+    columns = _find_columns(rows[0]) if rows else {}
+    if "video" not in columns:
+        raise PolyplinkError(f"{name} has no column Video_ID", "take the table as released")
+    for ours in _COLUMNS:
+        if ours not in columns:
+            faults.warn("column of the label table that is missing, its values null", ours)
+    labels: Labels = {}
+    for row in rows[1:]:
+        words = {ours: row[i] if i < len(row) else "" for ours, i in columns.items()}
+        match = _VIDEO.fullmatch(words["video"])
+        where = f"{name}, video {words['video']}"
         if match is None:
-            continue
-        words = [cell for row in read_rows(tree.read(member), member.image) for cell in row]
-        numbers = {int(found[1]) for word in words if (found := _FRAME.match(word))}
-        splits[match[1]] = [f"{number:02d}" for number in procedures if number in numbers]
-    for name in sorted(splits):
-        other = name.replace("train_", "val_")
-        both = set(splits[name]) & set(splits.get(other, [])) if other != name else set()
-        for shared in sorted(both):
-            faults.warn("video in both parts of an official fold", f"{shared}, {name}")
-    return splits
+            faults.fault("row of no video", where, "write the video's number")
+        elif f"{int(match[1]):02d}" in labels:
+            faults.fault("second row of a video", where, "remove one of them")
+        else:
+            labels[f"{int(match[1]):02d}"] = _label(words, where, faults)
+    return labels
+
+
+def _label(words: Mapping[str, str], where: str, faults: Faults) -> dict[str, Any]:
+    pathology = words.get("pathology") or None
+    known = _CLASSES.get((pathology or "").lower())
+    if pathology is not None and known is None:
+        faults.warn("pathology of no known class, histology class null", f"{where} ({pathology})")
+    size = _SIZE.fullmatch(words.get("size", ""))
+    if size is None and words.get("size"):
+        faults.fault("size that is no number", f"{where} ({words['size']})", "write it as 4.5mm")
+    age = _AGE.fullmatch(words.get("age", ""))
+    if age is None and words.get("age"):
+        faults.fault("age that is no number", f"{where} ({words['age']})", "write whole years")
+    return {
+        "procedure": {
+            "age": int(age[1]) if age else None,
+            "sex": words.get("sex") or None,
+            "brand": words.get("model") or None,
+        },
+        "polyp": {
+            "size_mm": float(size[1]) if size else None,
+            "morphology": words.get("shape") or None,
+            "histology": pathology,
+            "histology_class": known,
+        },
+    }
+
+
+def write_polyp_size(data: DataSet, root: Path, *, frames: FrameSource | None = None) -> None:
+    """Write a data set as Polyp-Size is released: `labels.csv`, `boxes.csv`, and the videos.
+
+    The layout has no place for polyp ids (one polyp a video), patients, scores, histology classes,
+    locations, and splits. Without the videos nothing gives frames and their size.
+
+    Args:
+        data: Procedures named by two digits (`01`).
+        root: Folder to write into; made if absent.
+        frames: Gives every image of a procedure that is written as a video; sides must be even.
+
+    Raises:
+        PolyplinkError: If a procedure is named otherwise, or an image is missing or odd-sided.
+    """
+    write_origin(data, root, DATASET)
+    polyps = {row["procedure_id"]: row for row in data.polyps.iter_rows(named=True)}
+    rows = []
+    for procedure in data.procedures.iter_rows(named=True):
+        name, polyp = procedure["procedure_id"], polyps.get(procedure["procedure_id"], {})
+        if not name.isdecimal() or f"{int(name):02d}" != name:
+            raise PolyplinkError(
+                f"procedure {name!r} is no video of Polyp-Size", "name it by two digits, 01"
+            )
+        size = polyp.get("size_mm")
+        rows.append(
+            {
+                "Video_ID": f"Video{name}",
+                "Polyp_Size": None if size is None else f"{short_number(size)}mm",
+                "Paris_Classification": polyp.get("morphology"),
+                "Age": procedure["age"],
+                "Gender": procedure["sex"],
+                "Endoscope_Model": procedure["brand"],
+                "Pathology": polyp.get("histology"),
+            }
+        )
+        if frames is not None:
+            _write_video(root / f"Video{name}.mp4", procedure, frames)
+    labels = pl.DataFrame(rows, schema=dict.fromkeys(HEADER, pl.String), strict=False)
+    write_text(root / "labels.csv", labels.write_csv())
+    boxes = data.detections.select("procedure_id", "frame", *_SIDES)
+    write_text(root / "boxes.csv", boxes.write_csv())
+
+
+def _write_video(path: Path, procedure: dict[str, Any], frames: FrameSource) -> None:
+    import av  # noqa: PLC0415 - heavy, and only videos need it
+
+    name, width, height = procedure["procedure_id"], procedure["width"], procedure["height"]
+    if width % 2 or height % 2:
+        raise PolyplinkError(
+            f"procedure {name}: {width} x {height} cannot be a video", "give it even sides"
+        )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    rate = Fraction(procedure["fps"] or FPS).limit_denominator(1001)
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("mpeg4", rate=rate)
+        stream.width, stream.height = width, height
+        stream.pix_fmt = "yuv420p"
+        for frame in range(procedure["n_frames"]):
+            pixels = frames(name, frame)
+            if pixels is None:
+                what = f"procedure {name}, frame {frame}: no image"
+                raise PolyplinkError(what, "give every frame of a video")
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(pixels, format="rgb24")))
+        container.mux(stream.encode())

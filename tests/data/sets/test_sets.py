@@ -1,0 +1,199 @@
+"""What all public sets have in common: read, write, images, archives, progress, names."""
+
+import shutil
+import zipfile
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from polyplink.core.errors import PolyplinkError
+from polyplink.data import DataSet
+from polyplink.data.faults import Faults
+from polyplink.data.files.trees import open_tree
+from polyplink.data.sets.layout import (
+    PlainFrame,
+    nothing_found,
+    parse_plain_voc,
+    short_number,
+    whole_edges,
+    write_origin,
+)
+from tests.data.made_sets import data_set, procedure_row, small_set
+from tests.data.public_sets import SETS, assert_same, picture
+
+IMAGES = [name for name in SETS if name != "polyp-size"]  # the others are images in folders
+
+
+@pytest.mark.parametrize("name", SETS)
+@settings(max_examples=20, deadline=None)
+@given(draw=st.data())
+def test_import_undoes_write(name: str, draw: st.DataObject) -> None:
+    data = draw.draw(SETS[name].any())
+    with TemporaryDirectory() as folder:
+        root = Path(folder)
+        frames = picture(data) if name == "polyp-size" else None
+        SETS[name].write(data, root, frames=frames)
+        size = {"size": (1240, 1080)} if name == "sun" else {}
+        assert_same(SETS[name].read(root, **size).data, data)
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_images_are_named_where_they_are_wanted(name: str, tmp_path: Path) -> None:
+    data = SETS[name].small()
+    SETS[name].write(data, tmp_path, frames=picture(data))
+    seen: list[tuple[int, int]] = []
+    imported = SETS[name].read(tmp_path, strict=True, workers=2, progress=lambda *s: seen.append(s))
+    n = data.procedures.height
+    assert seen == [(i + 1, n) for i in range(n)]
+    assert_same(imported.data, data)
+    images = imported.data.detections["image"]
+    assert all((tmp_path / image.partition("#")[0]).is_file() for image in images)
+    frames = data.detections.unique(["procedure_id", "frame"]).height
+    assert images.n_unique() == frames
+    bare = SETS[name].read(tmp_path, images=False).data.detections["image"]
+    assert bare.null_count() == images.len()
+
+
+@pytest.mark.parametrize("name", [name for name in IMAGES if name != "real-colon"])
+def test_an_archive_is_the_same_set(name: str, tmp_path: Path) -> None:
+    data = SETS[name].small()
+    SETS[name].write(data, tmp_path / "plain", frames=picture(data))
+    with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
+        for path in sorted((tmp_path / "plain").rglob("*.*")):
+            archive.write(path, Path("a") / path.relative_to(tmp_path / "plain"))
+    if name == "sun":
+        shutil.copy(tmp_path / "plain" / "cases.csv", tmp_path / "cases.csv")
+    shutil.rmtree(tmp_path / "plain")
+    imported = SETS[name].read(tmp_path)
+    assert_same(imported.data, data)
+    assert imported.data.detections["image"][0].startswith("x.zip!/a/")
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_what_is_simulated_is_never_called_real(name: str, tmp_path: Path) -> None:
+    made = SETS[name].small()
+    renamed = made.procedures.with_columns(dataset=pl.lit("simulated tiny 3"))
+    data = DataSet.of(made.detections, renamed, made.polyps)
+    SETS[name].write(data, tmp_path, frames=picture(data))
+    assert (tmp_path / "dataset.txt").read_text() == "simulated tiny 3\n"
+    assert set(SETS[name].read(tmp_path).data.procedures["dataset"]) == {"simulated tiny 3"}
+    (tmp_path / "dataset.txt").write_text("")
+    assert set(SETS[name].read(tmp_path).data.procedures["dataset"]) == {name}
+    (tmp_path / "dataset.txt").write_bytes(b"\xff")
+    with pytest.raises(PolyplinkError, match=r"dataset\.txt is not UTF-8 text"):
+        SETS[name].read(tmp_path)
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_what_a_layout_cannot_hold_and_wrong_folders(name: str, tmp_path: Path) -> None:
+    write, read = SETS[name].write, SETS[name].read
+    if name != "real-colon":
+        with pytest.raises(PolyplinkError, match=r"'001-001' is (in )?no .*; name it"):
+            write(small_set(), tmp_path)
+        assert not list(tmp_path.rglob("*.jpg"))
+    with pytest.raises(PolyplinkError, match=r"no folder .*nowhere; check the path"):
+        read(tmp_path / "nowhere")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(PolyplinkError, match=r"empty has no .*; check the path"):
+        read(tmp_path / "empty")
+    other = "ldpolyp" if name == "polypsset" else "polypsset"
+    SETS[other].write(SETS[other].small(), tmp_path / "other")
+    with pytest.raises(PolyplinkError, match=f"other has no .*this looks like {other}: import it"):
+        read(tmp_path / "other")
+
+
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        ("real-colon", "lesion_info.csv"),
+        ("real-colon", "001-001_annotations.tar.gz"),
+        ("ldpolyp", "LDPolypVideo/Test/Images/101/0001.jpg"),
+        ("polypsset", "PolypsSet/val2019/Annotation/1/1.xml"),
+        ("sun", "sundatabase_positive_part1.zip"),
+        ("sun", "imgs/case1/a.jpg"),
+        ("coco", "annotations/instances_train.json"),
+        ("mot", "MOT/a/gt/gt.txt"),
+        ("polyp-size", "Video07.mp4"),
+    ],
+)
+def test_a_set_is_recognised_by_its_files(name: str, path: str, tmp_path: Path) -> None:
+    (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(tmp_path / path, "w"):
+        pass
+    if path.endswith(".tar.gz"):
+        (tmp_path / path).unlink()
+        (tmp_path / path.removesuffix(".tar.gz")).mkdir()
+        (tmp_path / path.removesuffix(".tar.gz") / "a.xml").touch()
+    error = nothing_found(open_tree(tmp_path, Faults()), tmp_path, "file", "csv")
+    assert error.mend == f"this looks like {name}: import it as that"
+
+
+def test_several_sets_and_edges_between_pixels_are_refused(tmp_path: Path) -> None:
+    mixed = small_set().procedures.with_columns(dataset=pl.Series(["a", "b", "a"]))
+    data = DataSet.of(small_set().detections, mixed, small_set().polyps)
+    with pytest.raises(PolyplinkError, match=r"several data sets \(a, b\); write each into"):
+        write_origin(data, tmp_path, "sun")
+    assert whole_edges(small_set(), "it")["001-001"] == {
+        0: [(10, 8, 30, 24)],
+        1: [(11, 8, 31, 24), (40, 30, 50, 40)],
+    }
+    data = data_set([("a", 0, 1, 2, 3.5, 4, None)], [], [procedure_row("a", 1)])
+    with pytest.raises(PolyplinkError, match=r"a, frame 0: box \(1, 2, 3\.5, 4\) is not of whole"):
+        whole_edges(data, "it")
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False, width=32))
+def test_short_numbers_come_back(value: float) -> None:
+    text = short_number(value)
+    assert np.float32(text) == np.float32(value)
+    assert "e" not in text
+    assert short_number(float(np.float32(11.74))) == "11.74"
+
+
+BOX = (
+    "<object><name> Adenomatous </name><bndbox><xmax> 30 </xmax><ymin>\n2</ymin><xmin>10 </xmin>"
+    "<ymax>4.5</ymax></bndbox></object>"
+)
+SIZE = "<size><width> 384</width><height>288 </height><depth>3</depth></size>"
+
+
+def xml(*parts: str) -> bytes:
+    return f"<annotation>{''.join(parts)}</annotation>".encode()
+
+
+def test_plain_voc_is_read_by_its_tags() -> None:
+    box = ("Adenomatous", (10, 2, 30, 4.5))
+    assert parse_plain_voc(xml(BOX, SIZE, BOX), "x") == PlainFrame((384, 288), (box, box))
+    text = b"\xef\xbb\xbf<?xml version='1.0'?>\r\n" + xml(SIZE)
+    assert parse_plain_voc(text, "x") == PlainFrame((384, 288), ())
+    for size in ("", "<size/>", SIZE.replace("384", "0"), "<size>a</size>"):
+        assert parse_plain_voc(xml(size), "x").size is None
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "x is not whole XML"),
+        (xml(SIZE)[:-3], "x is not whole XML"),
+        (b"<!DOCTYPE a [<!ENTITY b 'c'>]><a/>", "has a document type, which is not read"),
+        (xml("<object><name>a</name></object>"), "<xmin> holds None, not a number"),
+        (xml(BOX.replace("4.5", "four")), "<ymax> holds 'four', not a number; download"),
+        (b"\xff\xfe<\x00", "is not UTF-8 text"),
+    ],
+)
+def test_broken_xml_is_refused_by_name(data: bytes, message: str) -> None:
+    with pytest.raises(PolyplinkError) as error:
+        parse_plain_voc(data, "x")
+    assert message in str(error.value)
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_are_read_or_refused(data: bytes) -> None:
+    with suppress(PolyplinkError):  # no other error comes out
+        assert isinstance(parse_plain_voc(data, "x"), PlainFrame)
