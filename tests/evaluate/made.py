@@ -2,9 +2,8 @@
 
 import numpy as np
 
-from polyplink.evaluate.boxes import TrackletBoxes
 from polyplink.evaluate.intervals import Figure
-from polyplink.evaluate.samples import Samples
+from polyplink.evaluate.samples import Samples, TrackletBoxes
 
 POLYPS = (2, 1, 3, 2)  # polyps of each procedure
 TRACKLETS = (9, 4, 11, 6)

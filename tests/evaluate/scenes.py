@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from polyplink.evaluate.boxes import BoxTracks, TrackletBoxes
+from polyplink.evaluate.samples import BoxTracks, TrackletBoxes
 
 
 def scene(seed: int, *, frames: int = 40, crowd: int = 4) -> tuple[BoxTracks, BoxTracks]:

@@ -6,13 +6,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from polyplink.associate.clusterers import Threshold
 from polyplink.core.errors import PolyplinkError
 from polyplink.evaluate.choosing import (
+    RATES,
     Fold,
     apply_choice,
     choose,
     choose_elsewhere,
+    counting_figures,
+    curve_table,
     leave_one_out,
+    operating_curve,
     summarise,
 )
 from polyplink.evaluate.counting import ProcedureCounts, count_procedure
@@ -146,3 +151,66 @@ def test_a_setting_chosen_elsewhere_is_the_same_for_all() -> None:
     for names in ([], ["v0", "v1", "v2", "v3", "v4"], ["w"]):
         with pytest.raises(PolyplinkError, match="labelled procedures to choose a setting on"):
             choose_elsewhere(counts, names)
+
+
+SETTINGS = (Threshold(0.1), Threshold(0.5), Threshold(0.9))
+
+
+def test_counting_figures_name_the_settings_that_were_chosen() -> None:
+    labels = [[0, 0, 0, 0], [0, 0, 1, 1], [0, 1, 2, 3]]
+    counts = [
+        count_procedure(labels, polyps, name)
+        for name, polyps in [("v", "aabb"), ("w", "abbb"), ("x", "aaaa")]
+    ]
+    figures = counting_figures(counts, SETTINGS)
+    assert figures.settings == tuple(SETTINGS[fold.choice.row] for fold in figures.folds)
+    assert figures.setting == SETTINGS[figures.chosen.row]
+    assert figures.summary is not None
+    assert figures.as_chosen.fr.value == pytest.approx(figures.chosen.fr)
+
+
+def test_one_procedure_has_an_operating_point_but_no_folds() -> None:
+    counts = [count_procedure([[0, 0], [0, 1], [0, 1]], ["a", "b"])]
+    figures = counting_figures(counts, SETTINGS)
+    assert figures.folds == ()
+    assert figures.summary is None
+    assert figures.setting == SETTINGS[0]
+
+
+LABELS = [[0, 0, 0, 0], [0, 0, 1, 1], [0, 1, 2, 3]]
+COUNTS = [
+    count_procedure(LABELS, polyps, name)
+    for name, polyps in [("v", "aabb"), ("w", "abbb"), ("x", "aaaa")]
+]
+SETTLED = [np.array([True, True, False]), np.array([True, False, False]), np.array([True] * 3)]
+
+
+def test_a_row_is_the_summary_under_its_setting() -> None:
+    curve = operating_curve(COUNTS, SETTLED)
+    for row in range(3):
+        alone = [c.under(slice(row, row + 1)) for c in COUNTS]
+        folds = [apply_choice(c, choose([c])) for c in alone]
+        summary = summarise(folds)
+        for name in RATES.values():
+            mean = getattr(summary, name).value
+            value = curve[name][row]
+            assert np.isnan(value) if mean is None else value == pytest.approx(mean)
+        assert curve["exact"][row] == pytest.approx(summary.exact)
+    assert curve["converged"].tolist() == pytest.approx([1.0, 2 / 3, 1 / 3])
+    chosen = choose(COUNTS)
+    assert curve["fpr"][chosen.row] == pytest.approx(chosen.fpr)
+
+
+def test_the_table_has_a_row_per_setting_and_nulls_where_undefined() -> None:
+    settings = (Threshold(0.1), Threshold(0.5), Threshold(0.9))
+    table = curve_table(settings, operating_curve(COUNTS, SETTLED))
+    assert table.columns == ["value", *RATES.values(), "converged", "exact"]
+    assert table["value"].to_list() == [0.1, 0.5, 0.9]
+    assert table["precision"][2] is None  # nothing was linked
+    single = operating_curve(COUNTS[2:], SETTLED[2:])
+    assert curve_table(settings, single)["fpr"].null_count() == 3  # one polyp only
+
+
+def test_no_procedure_is_refused() -> None:
+    with pytest.raises(PolyplinkError, match="no procedure to average over"):
+        operating_curve([], [])

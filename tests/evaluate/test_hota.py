@@ -9,7 +9,6 @@ from trackeval.datasets import MotChallenge2DBox
 
 from polyplink.bench.tracking import agree, trackeval_figures
 from polyplink.core.errors import PolyplinkError
-from polyplink.evaluate.boxes import BoxTracks, overlaps
 from polyplink.evaluate.hota import (
     FIGURES,
     TrackingCounts,
@@ -18,6 +17,7 @@ from polyplink.evaluate.hota import (
     score_tracks,
     tracking_figures,
 )
+from polyplink.evaluate.samples import BoxTracks, overlaps
 from tests.evaluate.scenes import scene
 
 

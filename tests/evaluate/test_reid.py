@@ -11,10 +11,19 @@ import polyplink.evaluate.pair_counts as module
 from polyplink.associate.similarity import unit_rows
 from polyplink.core._torchvision import heal_torchvision
 from polyplink.core.errors import PolyplinkError
-from polyplink.evaluate.reid import auroc_aupr, bin_edges, published_reid, reidentify, squashed
+from polyplink.evaluate.intervals import draw_weights
+from polyplink.evaluate.reid import (
+    auroc_aupr,
+    bin_edges,
+    published_reid,
+    reid_measures,
+    reid_rows,
+    reidentify,
+    squashed,
+)
 from polyplink.evaluate.samples import Samples
 from tests.evaluate.binned import binned_auroc_aupr
-from tests.evaluate.made import made
+from tests.evaluate.made import ends, made
 
 heal_torchvision()
 from torchmetrics.functional.classification import (  # noqa: E402
@@ -171,3 +180,40 @@ def test_the_sigmoid_is_single_precision() -> None:
     expected = torch.sigmoid(torch.from_numpy(scores).float()).numpy()
     np.testing.assert_allclose(squashed(scores), expected, atol=1e-7)
     assert squashed(np.array([0.5]))[0] == squashed(np.array([0.5 + 1e-9]))[0]
+
+
+def test_reid_rows_are_over_each_procedures_own_pairs() -> None:
+    vectors, samples, _ = made(unknown=2, noise=2.0)
+    unit = unit_rows(vectors)
+    rows = reid_rows(unit, samples)
+    assert [row.procedure for row in rows] == list(samples.procedures)
+    for place, row in enumerate(rows):
+        own = np.flatnonzero((samples.procedure == place) & samples.known)
+        pairs = [(i, j) for k, i in enumerate(own) for j in own[k + 1 :]]
+        same = [bool(samples.polyp[i] == samples.polyp[j]) for i, j in pairs]
+        assert (row.positives, row.negatives) == (sum(same), len(same) - sum(same))
+        if row.positives and row.negatives:
+            scores = [float(unit[i] @ unit[j]) for i, j in pairs]
+            assert row.auroc == pytest.approx(roc_auc_score(same, scores))
+            assert row.aupr == pytest.approx(average_precision_score(same, scores))
+        else:
+            assert row.auroc is None
+
+
+def test_reid_is_exact_with_an_interval_around_it() -> None:
+    vectors, samples, _ = made(noise=2.0)
+    found = reidentify(vectors, samples)
+    measures = reid_measures(found, samples, draw_weights(4, resamples=200))
+    assert (measures["AUROC"].value, measures["AUPR"].value) == (found.auroc, found.aupr)
+    for measure in measures.values():
+        interval = measure.figure()
+        low, high = ends(interval)
+        assert interval.value is not None
+        assert low <= interval.value <= high
+        assert interval.n == 4
+
+
+def test_reid_without_a_positive_pair_is_none() -> None:
+    samples = Samples.of(["a", "b"], ["v", "w"], ["p", "q"], [0, 0])
+    measures = reid_measures(reidentify(np.eye(2), samples), samples, draw_weights(2, resamples=9))
+    assert (measures["AUROC"].value, measures["AUROC"].figure().low) == (None, None)

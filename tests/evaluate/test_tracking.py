@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from polyplink.bench.tracking import agree, trackeval_figures
 from polyplink.core.errors import PolyplinkError
-from polyplink.evaluate.boxes import TrackletBoxes, meetings
 from polyplink.evaluate.hota import (
     FIGURES,
     TrackingCounts,
@@ -16,6 +15,7 @@ from polyplink.evaluate.hota import (
     tracking_figures,
 )
 from polyplink.evaluate.intervals import draw_weights
+from polyplink.evaluate.samples import TrackletBoxes, meetings
 from polyplink.evaluate.tracking import (
     MEANS,
     TrackingTruth,

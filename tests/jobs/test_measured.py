@@ -4,8 +4,7 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 
 from polyplink.associate import Grid, demo_grid
 from polyplink.core.errors import PolyplinkError
-from polyplink.evaluate import Samples
-from polyplink.evaluate.boxes import TrackletBoxes
+from polyplink.evaluate import Samples, TrackletBoxes
 from polyplink.jobs.measured import Asked, measure
 
 QUICK = Asked(demo_grid(), resamples=200)

@@ -15,9 +15,8 @@ from polyplink.associate.similarity import Reals, visual
 from polyplink.bench.harness import BenchResult, against, best_of, growth
 from polyplink.bench.tracking import LONG
 from polyplink.evaluate import ProcedureCounts, TrackletBoxes
-from polyplink.evaluate.counting import count_partitions
+from polyplink.evaluate.counting import count_partitions, partitions
 from polyplink.evaluate.hota import TrackingCounts, tracking_figures
-from polyplink.evaluate.partitions import partitions
 from polyplink.evaluate.tracking import TrackingTruth
 
 TRACKLETS = 480  # of the largest procedure

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from polyplink.bench.harness import BenchResult, against, best_of, growth
-from polyplink.evaluate.boxes import BoxTracks, Ints, TrackletBoxes
 from polyplink.evaluate.hota import TrackingCounts, score_tracks, tracking_figures
+from polyplink.evaluate.samples import BoxTracks, Ints, TrackletBoxes
 from polyplink.evaluate.tracking import TrackingTruth, true_and_found
 
 FRAMES = 46_000  # a procedure of 30 minutes at 25 frames a second

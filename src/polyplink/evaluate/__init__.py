@@ -1,9 +1,8 @@
-"""Retrieval, re-identification and counting, with intervals over procedures."""
+"""Evaluation of vectors: retrieval, re-identification, counting and tracking, with intervals."""
 
-from polyplink.evaluate.asked import TASKS, EvaluationSettings, Facts
-from polyplink.evaluate.boxes import BoxTracks, TrackletBoxes
 from polyplink.evaluate.choosing import (
     Choice,
+    CountingFigures,
     Fold,
     Summary,
     apply_choice,
@@ -12,46 +11,45 @@ from polyplink.evaluate.choosing import (
     leave_one_out,
     summarise,
 )
-from polyplink.evaluate.clinic import Clinic, ClinicRow
 from polyplink.evaluate.counting import ProcedureCounts, count_procedure
-from polyplink.evaluate.figures import (
-    CountingFigures,
-    ReidRow,
-    counting_figures,
-    reid_rows,
-)
-from polyplink.evaluate.intervals import (
-    Figure,
-    Resampled,
-    draw_weights,
-    percentile_interval,
-    resample_reid,
-    resampled_mean,
-)
-from polyplink.evaluate.measures import (
-    Measures,
-    counting_measures,
-    reid_measures,
-)
-from polyplink.evaluate.pair_counts import PairCounts
-from polyplink.evaluate.reid import Reid, auroc_aupr, reidentify
-from polyplink.evaluate.retrieval import (
-    Retrieval,
-    RetrievalFigures,
-    RetrievalRow,
-    retrieval_figures,
-    retrieval_measures,
-    retrieve,
-)
-from polyplink.evaluate.samples import Samples
-from polyplink.evaluate.tasks import (
+from polyplink.evaluate.counting_task import Clinic, ClinicRow
+from polyplink.evaluate.evaluation import (
+    TASKS,
     EncoderFigures,
     Evaluation,
+    EvaluationSettings,
     EvaluationTables,
+    Facts,
     evaluate_embeddings,
     evaluate_with_tables,
     nothing_evaluated,
 )
+from polyplink.evaluate.hota import TrackingCounts, score_tracks, tracking_figures
+from polyplink.evaluate.intervals import (
+    Figure,
+    Resampled,
+    draw_weights,
+    no_different,
+    percentile_interval,
+    resampled_mean,
+)
+from polyplink.evaluate.reid import (
+    Reid,
+    ReidRow,
+    auroc_aupr,
+    reid_measures,
+    reidentify,
+    resample_reid,
+)
+from polyplink.evaluate.retrieval import (
+    Retrieval,
+    RetrievalFigures,
+    RetrievalRow,
+    retrieval_measures,
+    retrieve,
+)
+from polyplink.evaluate.samples import BoxTracks, Samples, TrackletBoxes
+from polyplink.evaluate.tracking import TrackingTruth
 
 __all__ = [
     "TASKS",
@@ -67,8 +65,6 @@ __all__ = [
     "Facts",
     "Figure",
     "Fold",
-    "Measures",
-    "PairCounts",
     "ProcedureCounts",
     "Reid",
     "ReidRow",
@@ -78,27 +74,28 @@ __all__ = [
     "RetrievalRow",
     "Samples",
     "Summary",
+    "TrackingCounts",
+    "TrackingTruth",
     "TrackletBoxes",
     "apply_choice",
     "auroc_aupr",
     "choose",
     "choose_elsewhere",
     "count_procedure",
-    "counting_figures",
-    "counting_measures",
     "draw_weights",
     "evaluate_embeddings",
     "evaluate_with_tables",
     "leave_one_out",
+    "no_different",
     "nothing_evaluated",
     "percentile_interval",
     "reid_measures",
-    "reid_rows",
     "reidentify",
     "resample_reid",
     "resampled_mean",
-    "retrieval_figures",
     "retrieval_measures",
     "retrieve",
+    "score_tracks",
     "summarise",
+    "tracking_figures",
 ]

@@ -3,13 +3,16 @@
 Source: Parolari et al., temporally-aware polyp counting, section 3, and its program.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
+from polyplink.associate.clusterers import Setting
 from polyplink.core.errors import PolyplinkError
 from polyplink.evaluate.counting import ProcedureCounts
 from polyplink.evaluate.intervals import Figure
@@ -224,3 +227,115 @@ def leave_one_out(
         apply_choice(left, choose([*counts[:place], *counts[place + 1 :]], target=target))
         for place, left in enumerate(counts)
     )
+
+
+@dataclass(frozen=True)
+class CountingFigures:
+    """Counting with one clusterer.
+
+    Attributes:
+        folds: One per procedure, its setting chosen on the others, or on those named for it;
+            empty with one procedure.
+        settings: The setting of each fold.
+        summary: Means over the folds; None with one procedure.
+        chosen: The choice on all procedures: the operating point to use elsewhere.
+        setting: Its setting.
+        as_chosen: Means under the operating point, on the procedures it was chosen on: optimistic.
+    """
+
+    folds: tuple[Fold, ...]
+    settings: tuple[Setting, ...]
+    summary: Summary | None
+    chosen: Choice
+    setting: Setting
+    as_chosen: Summary
+
+
+def counting_figures(
+    counts: Sequence[ProcedureCounts],
+    settings: Sequence[Setting],
+    chosen_on: Sequence[str] = (),
+) -> CountingFigures:
+    """Counting by leave-one-out or with a setting chosen elsewhere, and the operating point.
+
+    Args:
+        counts: One per procedure, under the settings.
+        settings: The settings, in the order of the counts.
+        chosen_on: Procedures to choose on, the others being counted; none: leave one out.
+
+    Raises:
+        PolyplinkError: If there is no procedure or no setting.
+    """
+    if chosen_on:
+        counts_for_choice = [c for c in counts if c.procedure in chosen_on]
+        folds = choose_elsewhere(counts, chosen_on)
+    else:
+        counts_for_choice = list(counts)
+        folds = leave_one_out(counts) if len(counts) > 1 else ()
+    chosen = choose(counts_for_choice)
+    return CountingFigures(
+        folds=folds,
+        settings=tuple(settings[fold.choice.row] for fold in folds),
+        summary=summarise(folds) if folds else None,
+        chosen=chosen,
+        setting=settings[chosen.row],
+        as_chosen=summarise([apply_choice(c, chosen) for c in counts_for_choice]),
+    )
+
+
+RATES = {
+    "FR": "fr",
+    "FPR": "fpr",
+    "precision": "precision",
+    "recall": "recall",
+    "precision with self": "precision_with_self",
+    "recall with self": "recall_with_self",
+}  # by a figure's name, the attribute of `ProcedureCounts`, `Fold` and `Summary`
+
+
+def operating_curve(
+    counts: Sequence[ProcedureCounts], converged: Sequence[npt.NDArray[np.bool_]]
+) -> dict[str, Reals]:
+    """Means over procedures under every setting.
+
+    Args:
+        counts: One per procedure, under the same s settings.
+        converged: Whether each clustering converged, one (s,) per procedure.
+
+    Returns:
+        fr, fpr, precision, recall, precision_with_self and recall_with_self; converged and exact,
+        the shares of the procedures whose clustering converged and that are counted exactly; each
+        (s,), NaN where undefined. As in `choose`, FR is over all procedures, and the rest of the
+        rates over those with two polyps or more.
+
+    Raises:
+        PolyplinkError: If there is no procedure.
+    """
+    if not counts:
+        raise PolyplinkError("no procedure to average over", "count at least one procedure")
+    several = [c for c in counts if c.polyps > 1]
+    nothing = np.full(counts[0].clusters.size, np.nan)
+    means = {}
+    for name in RATES.values():
+        taken = counts if name == "fr" else several
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # a mean of nothing is NaN: meant
+            rows = [getattr(c, name) for c in taken]
+            means[name] = np.nanmean(rows, axis=0) if rows else nothing
+    exact = np.mean([c.count_error == 0 for c in counts], axis=0)
+    return means | {"converged": np.mean(converged, axis=0), "exact": exact}
+
+
+def curve_table(settings: Sequence[Setting], figures: Mapping[str, Reals]) -> pl.DataFrame:
+    """One row per setting: its parameters, then its figures; undefined is null.
+
+    Args:
+        settings: The settings of one clusterer.
+        figures: By name, in their order (s,): those of `operating_curve`, of `tracking_curve`.
+    """
+    parameters = pl.DataFrame([asdict(setting) for setting in settings])  # type: ignore[call-overload]
+    values = {
+        name: pl.Series(np.asarray(value), dtype=pl.Float64).fill_nan(None)
+        for name, value in figures.items()
+    }
+    return parameters.hstack(pl.DataFrame(values))

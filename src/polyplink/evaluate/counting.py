@@ -4,7 +4,7 @@ Source: Parolari et al., temporally-aware polyp counting, section 3 (FR), and it
 precision, recall over pairs of tracklets). A pair is positive when its tracklets show one polyp,
 and called positive when they share a cluster. Tracklets enter the contingency table of clusters and
 polyps one after another, each pairing with those before it: settings take time linear in tracklets,
-and those that cut alike are counted once.
+and those that give the same partition, as most settings of a grid do, are counted once.
 """
 
 from collections.abc import Sequence
@@ -16,10 +16,85 @@ import numpy.typing as npt
 
 from polyplink.core.compiled import njit
 from polyplink.core.errors import PolyplinkError
-from polyplink.evaluate.partitions import Codes, Partitions, partitions
 
 Reals = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
+Labels = npt.NDArray[np.integer]
+Codes = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class Partitions:
+    """s clusterings of the same n tracklets, p of them distinct.
+
+    Attributes:
+        labels: The distinct ones (p, n), in the order in which they come first; clusters are
+            numbered from 0 in the order of their first tracklets.
+        of: Which of them each clustering is (s,).
+    """
+
+    labels: Codes
+    of: Counts
+
+
+@njit()
+def renumber(labels: Labels, codes: Codes, new: Codes) -> int:
+    """Number clusters by their first tracklets: labels (n,) to codes (n,); return how many.
+
+    new (m,) must be -1 for every label, and is left so.
+    """
+    count = 0
+    for i in range(labels.size):
+        if new[labels[i]] < 0:
+            new[labels[i]] = count
+            count += 1
+        codes[i] = new[labels[i]]
+    for i in range(labels.size):
+        new[labels[i]] = -1
+    return count
+
+
+@njit()
+def _place(codes: Codes, table: Counts, kept: Codes) -> int:
+    """Where codes (n,) belong in a hash table of rows of kept (p, n); -1 there: not kept yet."""
+    key = np.uint64(1469598103934665603)
+    for i in range(codes.size):
+        key = (key ^ np.uint64(codes[i])) * np.uint64(1099511628211)
+        key ^= key >> np.uint64(29)
+    at = int(np.int64(key % np.uint64(table.size)))
+    while table[at] >= 0:
+        row, i = table[at], 0
+        while i < codes.size and kept[row, i] == codes[i]:
+            i += 1
+        if i == codes.size:
+            break
+        at = at + 1 if at + 1 < table.size else 0
+    return at
+
+
+@njit()
+def _sort_out(labels: Labels, most: int, kept: Codes, of: Counts) -> int:
+    """Fill kept (s, n) from its start and of (s,); return how many are kept."""
+    table = np.full(2 * of.size + 1, -1)
+    new = np.full(most, -1, np.int32)
+    count = 0
+    for s in range(of.size):
+        renumber(labels[s], kept[count], new)
+        at = _place(kept[count], table, kept)
+        if table[at] < 0:
+            table[at] = count
+            count += 1
+        of[s] = table[at]
+    return count
+
+
+def partitions(labels: Labels) -> Partitions:
+    """Find the distinct ones of clusterings (s, n), labels being 0 or more."""
+    every = np.ascontiguousarray(labels)
+    kept = np.empty(every.shape, dtype=np.int32)
+    of = np.empty(len(every), dtype=np.int64)
+    count = _sort_out(every, int(every.max(initial=0)) + 1, kept, of)
+    return Partitions(kept[:count].copy(), of)
 
 
 def _ratio(part: Counts, whole: Counts) -> Reals:

@@ -1,26 +1,32 @@
-"""Counting as a task: every clusterer of a grid on every procedure, and the settings chosen."""
+"""Counting as a task: cluster every procedure under a whole grid, choose settings, report figures.
+
+What a clinic asks of a count is here too: polyps per colonoscopy (PPC), adenomas per colonoscopy
+(APC) and the share of colonoscopies with an adenoma (ADR). Each is given as it is, from the polyps
+with a tracklet, and as counted, from the clusters. A cluster is an adenoma if at least half of its
+tracklets of known histology show one: this counts histologists' findings, not a classifier's.
+"""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
-from polyplink.associate.clusterers import Clustering, Setting
-from polyplink.associate.search import Clusterings, Grid, search
+from polyplink.associate.clusterers import Setting
+from polyplink.associate.search import Grid, search
 from polyplink.associate.similarity import Reals, VisualForm, visual
 from polyplink.core.errors import PolyplinkError
-from polyplink.evaluate.clinic import Clinic, clinic_figures, clinic_row
-from polyplink.evaluate.counting import ProcedureCounts, count_partitions
-from polyplink.evaluate.figures import CountingFigures, counting_figures
-from polyplink.evaluate.partitions import Partitions, partitions
-from polyplink.evaluate.samples import Samples
+from polyplink.evaluate.choosing import RATES, CountingFigures, counting_figures
+from polyplink.evaluate.counting import Partitions, ProcedureCounts, count_partitions, partitions
+from polyplink.evaluate.intervals import Resampled, Weights, resampled_mean
+from polyplink.evaluate.samples import Ints, Samples
 
-Ints = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class CountedScene:
+class Scene:
     """One procedure as the clusterers see it.
 
     Attributes:
@@ -35,40 +41,17 @@ class CountedScene:
     rows: Ints
     V: Reals
     positions: Reals
-    known: npt.NDArray[np.bool_]
-
-
-@dataclass(frozen=True)
-class Counted:
-    """One clusterer on all procedures with labels.
-
-    Attributes:
-        settings: Its settings.
-        counts: One per procedure, under all settings.
-        cuts: Of each procedure's tracklets of known polyp, the partitions under all settings.
-        converged: Whether each clustering settled, (settings,) per procedure.
-        figures: What came of it.
-        clusterings: Each fold's procedure under the setting chosen for it.
-        clinic: What a clinic asks, over the folds; None without folds.
-    """
-
-    settings: tuple[Setting, ...]
-    counts: tuple[ProcedureCounts, ...]
-    cuts: tuple[Partitions, ...]
-    converged: tuple[npt.NDArray[np.bool_], ...]
-    figures: CountingFigures
-    clusterings: tuple[Clustering, ...]
-    clinic: Clinic | None
+    known: Flags
 
     @property
-    def not_converged(self) -> float:
-        """Share of the clusterings of the search that did not settle."""
-        return float(1 - np.concatenate(self.converged).mean())
+    def labelled(self) -> Ints:
+        """Rows of the samples of known polyp."""
+        return self.rows[self.known]
 
 
 def counted_scenes(
     unit: Reals, samples: Samples, form: VisualForm
-) -> tuple[list[CountedScene], tuple[str, ...]]:
+) -> tuple[list[Scene], tuple[str, ...]]:
     """Procedures with a known polyp, and the names of those without.
 
     Args:
@@ -84,17 +67,135 @@ def counted_scenes(
             without.append(name)
             continue
         V = visual(unit[rows], form)
-        scenes.append(CountedScene(name, rows, V, samples.positions[rows], known))
+        scenes.append(Scene(name, rows, V, samples.positions[rows], known))
     return scenes, tuple(without)
 
 
-def _count(scene: CountedScene, cut: Partitions, samples: Samples) -> ProcedureCounts:
-    polyps = [int(samples.polyp[row]) if samples.known[row] else None for row in scene.rows]
-    return count_partitions(cut, polyps, scene.procedure)
+@dataclass(frozen=True)
+class ClinicRow:
+    """One procedure as a clinic counts it.
+
+    Attributes:
+        procedure: Its name.
+        polyps: Polyps that have a tracklet.
+        counted: Clusters.
+        adenomas: Polyps that are adenomas; None where no histology is known.
+        adenomas_counted: Clusters called adenoma; None likewise.
+    """
+
+    procedure: str
+    polyps: int
+    counted: int
+    adenomas: int | None
+    adenomas_counted: int | None
+
+
+@dataclass(frozen=True)
+class Clinic:
+    """Rates over procedures; those of adenomas over the procedures of known histology.
+
+    Attributes:
+        procedures: Procedures counted.
+        ppc: Polyps per colonoscopy.
+        ppc_counted: Clusters per colonoscopy.
+        with_histology: Procedures of which some polyp's histology is known.
+        apc: Adenomas per colonoscopy; None without histology, as are the next three.
+        apc_counted: Clusters called adenoma per colonoscopy.
+        adr: Share of colonoscopies with an adenoma.
+        adr_counted: Share with a cluster called adenoma.
+        rows: One per procedure.
+    """
+
+    procedures: int
+    ppc: float
+    ppc_counted: float
+    with_histology: int
+    apc: float | None
+    apc_counted: float | None
+    adr: float | None
+    adr_counted: float | None
+    rows: tuple[ClinicRow, ...]
+
+
+def clinic_row(
+    procedure: str, labels: npt.ArrayLike, polyps: Sequence[int], adenoma: Sequence[bool | None]
+) -> ClinicRow:
+    """Count one procedure.
+
+    Args:
+        procedure: Its name.
+        labels: Cluster of every tracklet of known polyp (n,).
+        polyps: Its polyp (n,).
+        adenoma: Whether that is an adenoma (n,); None where unknown.
+    """
+    clusters, of = np.unique(np.asarray(labels), return_inverse=True)
+    known = np.array([kind is not None for kind in adenoma], dtype=np.bool_)
+    yes = np.array([bool(kind) for kind in adenoma], dtype=np.bool_)
+    votes = np.bincount(of, weights=yes, minlength=clusters.size)
+    against = np.bincount(of, weights=known & ~yes, minlength=clusters.size)
+    called = int(((votes > 0) & (votes >= against)).sum())  # a tie is called adenoma: it is one
+    true = np.unique(np.asarray(polyps)[yes]).size
+    found = (true, called) if known.any() else (None, None)
+    return ClinicRow(procedure, len(set(polyps)), int(clusters.size), *found)
+
+
+def clinic_figures(rows: Sequence[ClinicRow]) -> Clinic | None:
+    """The rates over procedures; None where nothing was counted."""
+    if not rows:
+        return None
+    true = [row.adenomas for row in rows if row.adenomas is not None]
+    called = [row.adenomas_counted for row in rows if row.adenomas_counted is not None]
+
+    def mean(values: Sequence[int] | Sequence[bool]) -> float | None:
+        return float(np.mean(values)) if values else None
+
+    return Clinic(
+        procedures=len(rows),
+        ppc=float(np.mean([row.polyps for row in rows])),
+        ppc_counted=float(np.mean([row.counted for row in rows])),
+        with_histology=len(true),
+        apc=mean(true),
+        apc_counted=mean(called),
+        adr=mean([adenomas > 0 for adenomas in true]),
+        adr_counted=mean([adenomas > 0 for adenomas in called]),
+        rows=tuple(rows),
+    )
+
+
+@dataclass(frozen=True)
+class Counted:
+    """One clusterer on all procedures with labels.
+
+    Attributes:
+        settings: Its s settings.
+        counts: One per procedure, under all settings.
+        cuts: Of each procedure's tracklets of known polyp, the partitions under all settings.
+        converged: Whether each clustering converged, (s,) per procedure.
+        figures: The folds: each procedure under the setting chosen for it.
+        rows: Of each fold, its tracklets of known polyp: rows of the samples.
+        labels: Their clusters.
+        settled: Whether the fold's clustering converged.
+        clinic: What a clinic asks, over the folds; None without folds.
+    """
+
+    settings: tuple[Setting, ...]
+    counts: tuple[ProcedureCounts, ...]
+    cuts: tuple[Partitions, ...]
+    converged: tuple[Flags, ...]
+    figures: CountingFigures
+    rows: tuple[Ints, ...]
+    labels: tuple[Ints, ...]
+    settled: tuple[bool, ...]
+    clinic: Clinic | None
+
+    @property
+    def not_converged(self) -> float:
+        """Share of the clusterings of the search that did not converge."""
+        return float(1 - np.concatenate(self.converged).mean())
 
 
 def count_task(
-    scenes: Sequence[CountedScene],
+    scenes: Sequence[Scene],
     samples: Samples,
     grid: Grid,
     *,
@@ -122,69 +223,101 @@ def count_task(
     kinds = grid.by_clusterer()
     if not kinds:
         raise PolyplinkError("the grid has no setting", "give it parameters, or use paper_grid()")
+    if not scenes:
+        return {}
     swept = [search(s.V, s.positions, grid, threads=threads) for s in scenes]
+    places = {scene.procedure: place for place, scene in enumerate(scenes)}
     done = {}
     for name in clusterers or kinds:
-        if not scenes:
-            break
-        cuts = [
-            partitions(found[name].labels[:, scene.known])
-            for scene, found in zip(scenes, swept, strict=True)
-        ]
-        counts = [_count(scene, cut, samples) for scene, cut in zip(scenes, cuts, strict=True)]
+        cuts, counts = [], []
+        for scene, found in zip(scenes, swept, strict=True):
+            cuts.append(partitions(found[name].labels[:, scene.known]))
+            polyps = [
+                int(samples.polyp[row]) if known else None
+                for row, known in zip(scene.rows, scene.known, strict=True)
+            ]
+            counts.append(count_partitions(cuts[-1], polyps, scene.procedure))
         figures = counting_figures(counts, kinds[name], chosen_on)
-        clusterings = _chosen(scenes, figures, [found[name] for found in swept])
+        rows, labels, settled, clinic = [], [], [], []
+        for fold in figures.folds:
+            place, setting = places[fold.procedure], fold.choice.row
+            scene, under = scenes[place], swept[place][name]
+            rows.append(scene.labelled)
+            labels.append(under.labels[setting][scene.known])
+            settled.append(bool(under.converged[setting]))
+            own = [None if adenoma is None else adenoma[row] for row in scene.labelled]
+            polyp = samples.polyp[scene.labelled].tolist()
+            clinic.append(clinic_row(fold.procedure, labels[-1], polyp, own))
         done[name] = Counted(
             kinds[name],
             tuple(counts),
             tuple(cuts),
             tuple(found[name].converged for found in swept),
             figures,
-            clusterings,
-            _clinic(scenes, figures, clusterings, samples, adenoma),
+            tuple(rows),
+            tuple(labels),
+            tuple(settled),
+            clinic_figures(clinic),
         )
     return done
 
 
-def _of_folds(scenes: Sequence[CountedScene], figures: CountingFigures) -> list[CountedScene]:
-    by_name = {scene.procedure: scene for scene in scenes}
-    return [by_name[fold.procedure] for fold in figures.folds]
+def counting_measures(name: str, counted: Counted, weights: Weights) -> dict[str, Resampled]:
+    """Figures of a clusterer over the folds, each under the setting chosen for it.
+
+    Args:
+        name: The clusterer; the figures are called "NAME/FR" and so on.
+        counted: What it counted; without folds figures are undefined, not zero.
+        weights: Draws (r, procedures).
+    """
+    folds = counted.figures.folds
+    columns: dict[str, list[float | None]] = {
+        key: [
+            # FR is over all procedures, the rest over those with two polyps or more.
+            getattr(fold, attribute) if key == "FR" or fold.polyps > 1 else None
+            for fold in folds
+        ]
+        for key, attribute in RATES.items()
+    }
+    columns["count error"] = [float(abs(fold.clusters - fold.polyps)) for fold in folds]
+    columns["exact"] = [float(fold.clusters == fold.polyps) for fold in folds]
+    rows = counted.clinic.rows if counted.clinic is not None else ()
+    columns["PPC"] = [float(row.counted) for row in rows]
+    columns["ADR"] = [
+        None if row.adenomas_counted is None else float(row.adenomas_counted > 0) for row in rows
+    ]
+    measures = {}
+    for key, column in columns.items():
+        values = column or [None] * weights.shape[1]
+        defined = [float(value is not None) for value in values]
+        sums = [value or 0.0 for value in values]
+        measures[f"{name}/{key}"] = resampled_mean(sums, defined, weights)
+    return measures
 
 
-def _chosen(
-    scenes: Sequence[CountedScene], figures: CountingFigures, swept: Sequence[Clusterings]
-) -> tuple[Clustering, ...]:
-    """Each fold's procedure as the search clustered it under the setting chosen for it."""
-    by_name = {scene.procedure: found for scene, found in zip(scenes, swept, strict=True)}
-    rows = [(by_name[fold.procedure], fold.choice.row) for fold in figures.folds]
-    return tuple(Clustering(found.labels[i], bool(found.converged[i])) for found, i in rows)
+def assignment_table(
+    name: str, counted: Counted, samples: Samples, tracks: Sequence[npt.NDArray[np.integer]] = ()
+) -> pl.DataFrame:
+    """Cluster and track of every tracklet of known polyp under its fold's setting.
 
-
-def _clinic(
-    scenes: Sequence[CountedScene],
-    figures: CountingFigures,
-    clusterings: Sequence[Clustering],
-    samples: Samples,
-    adenoma: Sequence[bool | None] | None,
-) -> Clinic | None:
-    rows = []
-    for scene, found in zip(_of_folds(scenes, figures), clusterings, strict=True):
-        kept = scene.rows[scene.known]
-        kinds = [None if adenoma is None else adenoma[row] for row in kept]
-        polyps = samples.polyp[kept].tolist()
-        rows.append(clinic_row(scene.procedure, found.labels[scene.known], polyps, kinds))
-    return clinic_figures(rows)
-
-
-def fold_rows(
-    counted: Counted, scenes: Sequence[CountedScene]
-) -> list[tuple[CountedScene, Clustering]]:
-    """Each fold's procedure with its clustering; those of unknown polyp are left out of both."""
-    found = []
-    for scene, clustering in zip(
-        _of_folds(scenes, counted.figures), counted.clusterings, strict=True
-    ):
-        part = replace(scene, rows=scene.rows[scene.known], known=scene.known[scene.known])
-        labels = clustering.labels[scene.known]
-        found.append((part, Clustering(labels, clustering.converged)))
-    return found
+    Args:
+        name: The clusterer.
+        counted: What it counted.
+        samples: All tracklets.
+        tracks: Of each fold, the tracks of its tracklets; none without tracking.
+    """
+    parts = [
+        pl.DataFrame(
+            {
+                "clusterer": name,
+                "procedure_id": fold.procedure,
+                "tracklet_id": [samples.tracklet_ids[row] for row in counted.rows[place]],
+                "cluster": pl.Series(counted.labels[place], dtype=pl.Int64),
+                "track": pl.Series(tracks[place], dtype=pl.Int64) if len(tracks) else None,
+                "converged": counted.settled[place],
+            },
+            schema_overrides={"track": pl.Int64},
+        )
+        for place, fold in enumerate(counted.figures.folds)
+    ]
+    return pl.concat(parts) if parts else pl.DataFrame()

@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from polyplink.core.compiled import njit
-from polyplink.evaluate.boxes import BoxTracks, Ints, Overlaps, Reals, TrackletBoxes, overlaps
+from polyplink.evaluate.samples import BoxTracks, Ints, Overlaps, Reals, TrackletBoxes, overlaps
 
 Codes = npt.NDArray[np.int32]
 Flags = npt.NDArray[np.bool_]

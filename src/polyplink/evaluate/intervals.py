@@ -5,7 +5,7 @@ Procedures are drawn with replacement; every figure is recomputed from counts st
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Self
 
@@ -13,14 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.evaluate.pair_counts import PairCounts
 
 Reals = npt.NDArray[np.float64]
 Weights = npt.NDArray[np.int64]
 
 RESAMPLES = 10_000
 PERCENTILES = (2.5, 97.5)
-CHUNK = 256  # resamples whose binned pairs are held at a time
 
 
 @dataclass(frozen=True)
@@ -164,46 +162,58 @@ def resampled_mean(sums: npt.ArrayLike, counts: npt.ArrayLike, weights: Weights)
     return Resampled(value, _resampled_ratio(s, c, weights), c > 0)
 
 
-def resample_reid(counts: PairCounts, weights: Weights) -> tuple[Reals, Reals]:
-    """AUROC and AUPR in every resample, from binned pairs.
+IDEALS: Mapping[str, float] = {
+    "FR": 1.0,
+    "FPR": 0.0,
+    "count error": 0.0,
+    "IDSW": 0.0,
+}  # of every other figure, by the last part of its name, the largest value is the best
 
-    A procedure drawn w times gives its own pairs w times, and a pair of procedures drawn v and w
-    times gives theirs v w times. Copies of one procedure are not paired with each other: their
-    tracklets are the same, and every such pair would be a false match with itself.
 
-    AUROC is a form in the draws alone, so that its sum over bins is taken once. Average precision
-    has a ratio in every bin, but bins without a positive pair add nothing to it.
+def distance_to_best(name: str, value: float, ideals: Mapping[str, float] | None = None) -> float:
+    """How far a figure is from its ideal; smaller is better.
 
     Args:
-        counts: Binned pairs, see `reidentify`.
-        weights: Draws (r, procedures).
+        name: The figure's name ("mAP", "threshold/FR").
+        value: What it is.
+        ideals: By whole name, ideals that depend on the data ("threshold/PPC").
+    """
+    ideal = (ideals or {}).get(name, IDEALS.get(name.rsplit("/", 1)[-1]))
+    return -value if ideal is None else abs(value - ideal)
+
+
+def no_different(
+    name: str, measures: Mapping[str, Resampled], ideals: Mapping[str, float] | None = None
+) -> tuple[str, ...]:
+    """The methods to mark: the best one first, then those no different from it.
+
+    The papers print in bold the best result and those with p > 0.05 against it, without naming the
+    test. Here it is the paired bootstrap: a method stands with the best if the 95 % interval of
+    its difference to the best includes 0.
+
+    Args:
+        name: The figure.
+        measures: By method, the figure with its resamples, all on the same draws.
+        ideals: By whole name, ideals that depend on the data, see `distance_to_best`.
 
     Returns:
-        AUROC (r,) and AUPR (r,); NaN where no positive or no negative pair was drawn.
+        Names of methods. Empty where fewer than two methods have the figure, or no difference to
+        the best has an interval: then nothing is known, and nothing is marked.
     """
-    auroc, aupr = np.empty((2, len(weights)))
-    positives = counts.positives.astype(np.float64)  # (procedures, bins)
-    negatives = counts.negatives.astype(np.float64)  # (pairs, bins)
-    within = counts.first == counts.second
-    kept = positives.any(axis=0)
-    hits, alarms = _or_above(positives)[:, kept], _or_above(negatives)
-    below = alarms[:, :1] - alarms + negatives / 2  # negatives under a positive of the bin
-    wins = below @ positives.T  # (pairs, procedures)
-    own, alarms = positives[:, kept], alarms[:, kept]
-    many = positives.sum(axis=1), negatives.sum(axis=1)
-    for start in range(0, len(weights), CHUNK):
-        w = weights[start : start + CHUNK].astype(np.float64)  # (chunk, procedures)
-        pair = w[:, counts.first] * np.where(within, 1.0, w[:, counts.second])  # (chunk, pairs)
-        part = slice(start, start + len(w))
-        p, n = w @ many[0], pair @ many[1]  # (chunk,)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            auroc[part] = ((pair @ wins) * w).sum(axis=1) / (p * n)
-            h = w @ hits  # (chunk, bins kept)
-            share = h / np.maximum(h + pair @ alarms, 1.0)
-            aupr[part] = np.where(n > 0, np.einsum("rb,rb->r", w @ own, share) / p, np.nan)
-    return auroc, aupr
-
-
-def _or_above(counts: Reals) -> Reals:
-    """How many are in each bin or in a higher one (rows, bins)."""
-    return np.asarray(counts[:, ::-1].cumsum(axis=1)[:, ::-1])
+    known = {
+        method: distance_to_best(name, measure.value, ideals)
+        for method, measure in measures.items()
+        if measure.value is not None
+    }
+    if len(known) < 2:
+        return ()
+    best = min(known, key=lambda method: known[method])
+    alike, told = [], False
+    for method in known:
+        if method == best:
+            continue
+        gap = measures[method].minus(measures[best])
+        told |= gap.low is not None
+        if gap.low is not None and gap.high is not None and gap.low <= 0 <= gap.high:
+            alike.append(method)
+    return (best, *alike) if told else ()

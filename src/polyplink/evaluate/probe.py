@@ -1,19 +1,30 @@
-"""The probe of NTSSL: how much a frozen encoder tells of a polyp beyond its identity.
+"""The probe of NTSSL: how well a frozen encoder's vectors predict a polyp's size and histology.
 
-Source: NTSSL (arXiv 2605.12320), 3 "Datasets and Downstream Setup" and "Implementation Details";
-the LayerNorm in front, the schedule and the weight decay are those of the released program.
+Source: NTSSL (arXiv 2605.12320), 3 "Datasets and Downstream Setup", "Size estimation", "Histology
+classification" and "Implementation Details"; the LayerNorm in front, the schedule and the weight
+decay are those of the released program.
+
+A polyp has many fragments, which are not independent: in the F1 score every polyp weighs 1 (a
+fragment weighs 1 / its polyp's fragments), and the bootstrap draws polyps.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 import torch
 from torch import nn
 
 from polyplink.core.errors import PolyplinkError
+from polyplink.data import DataSet
+from polyplink.data.vocabulary import size_label
+from polyplink.evaluate.intervals import Figure, Resampled, Weights
 
 Reals = npt.NDArray[np.float32]
+Doubles = npt.NDArray[np.float64]
+Codes = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -46,6 +57,59 @@ class ProbeSettings:
         PolyplinkError.unless(
             0.0 < self.warm_up < 1.0, f"probe.warm_up is {self.warm_up}", "give one in (0, 1)"
         )
+
+
+SIZE_PROBE = ProbeSettings(rate=1e-4)
+HISTOLOGY_PROBE = ProbeSettings(rate=1e-5)
+
+
+def size_labels(data: DataSet) -> pl.DataFrame:
+    """Polyps whose size is known: diminutive (5 mm or less) against the rest.
+
+    Args:
+        data: The data set.
+
+    Returns:
+        procedure_id, polyp_id and label (bool): larger than 5 mm.
+
+    Raises:
+        PolyplinkError: If no polyp's size is known.
+    """
+    table = data.polyps.select(
+        "procedure_id", "polyp_id", size_label(data.polyps["size_mm"]).alias("label")
+    ).drop_nulls("label")
+    if table.is_empty():
+        raise PolyplinkError(
+            "table polyps: column size_mm is empty, and the size task needs it",
+            "import a data set that tells sizes",
+        )
+    return table.with_columns(pl.col("label").cast(pl.Boolean))
+
+
+def histology_labels(data: DataSet) -> pl.DataFrame:
+    """Polyps whose class is known and part of the task: adenoma, or not.
+
+    What counts as adenoma depends on each data set's words; unknown classes and invasive cancer are
+    left out.
+
+    Args:
+        data: The data set.
+
+    Returns:
+        procedure_id, polyp_id and label (bool): adenoma.
+
+    Raises:
+        PolyplinkError: If no polyp's class is known, or a word has no label.
+    """
+    labels = data.adenoma_labels()
+    table = data.polyps.select("procedure_id", "polyp_id", labels.alias("label"))
+    table = table.drop_nulls("label")
+    if table.is_empty():
+        raise PolyplinkError(
+            "table polyps: column histology_class is empty or left out of the task",
+            "import a data set that tells histology, or with another map",
+        )
+    return table.with_columns(pl.col("label").cast(pl.Boolean))
 
 
 def build_probe(width: int, settings: ProbeSettings) -> nn.Sequential:
@@ -125,3 +189,151 @@ def probe_scores(probe: nn.Sequential, features: Reals) -> npt.NDArray[np.float6
     x = torch.from_numpy(np.ascontiguousarray(features, dtype=np.float32))  # n d
     found: npt.NDArray[np.float64] = probe(x).squeeze(1).sigmoid().double().numpy()
     return found
+
+
+FIGURES = ("F1", "accuracy", "majority", "AUROC")
+
+
+@dataclass(frozen=True)
+class PolypCounts:
+    """What a probe said of each of p polyps.
+
+    Attributes:
+        label: Class of the polyp (p,), bool.
+        fragments: Its fragments (p,).
+        said: Those of them that were called positive (p,).
+        score: Mean probability over them (p,).
+    """
+
+    label: npt.NDArray[np.bool_]
+    fragments: Codes
+    said: Codes
+    score: Doubles
+
+
+def polyp_counts(scores: Doubles, polyp: Codes, label: npt.NDArray[np.bool_]) -> PolypCounts:
+    """Sum what was said of fragments over their polyps.
+
+    Args:
+        scores: Probability of the positive class of n fragments (n,).
+        polyp: Row of each fragment's polyp (n,), 0 to p - 1; each occurs.
+        label: Class of each polyp (p,).
+    """
+    p = len(label)
+    fragments = np.bincount(polyp, minlength=p)
+    said = np.bincount(polyp, weights=scores > 0.5, minlength=p).astype(np.int64)
+    return PolypCounts(
+        label, fragments, said, np.bincount(polyp, weights=scores, minlength=p) / fragments
+    )
+
+
+def _ratio(above: Doubles, below: Doubles) -> Doubles:
+    nothing = np.full(np.shape(below), np.nan)
+    return np.asarray(np.divide(above, below, out=nothing, where=np.asarray(below) > 0))
+
+
+def macro_f1(counts: PolypCounts, weights: Doubles) -> Doubles:
+    """Identity-weighted macro F1: the mean of both classes' F1, every polyp weighing 1.
+
+    Args:
+        counts: Of p polyps.
+        weights: How often each polyp was drawn (r, p).
+
+    Returns:
+        (r,); NaN where a class was not drawn.
+    """
+    share = counts.said / counts.fragments  # p: what of the polyp's weight was called positive
+    positive, negative = weights @ counts.label, weights @ ~counts.label  # r
+    tp = weights @ (share * counts.label)
+    fp = weights @ (share * ~counts.label)
+    f_positive = _ratio(2 * tp, positive + tp + fp)
+    f_negative = _ratio(2 * (negative - fp), 2 * negative - fp + (positive - tp))
+    both = (positive > 0) & (negative > 0)
+    return np.where(both, (f_positive + f_negative) / 2, np.nan)
+
+
+def accuracy(counts: PolypCounts, weights: Doubles) -> Doubles:
+    """Share of fragments called rightly (r,), every fragment weighing the same."""
+    right = np.where(counts.label, counts.said, counts.fragments - counts.said)
+    return _ratio(weights @ right, weights @ counts.fragments)
+
+
+def majority(counts: PolypCounts, weights: Doubles) -> Doubles:
+    """Share of polyps whose fragments vote rightly (r,); a tied vote is half right."""
+    twice = 2 * counts.said
+    vote = np.where(twice > counts.fragments, 1.0, np.where(twice == counts.fragments, 0.5, 0.0))
+    right = np.where(counts.label, vote, 1.0 - vote)
+    return _ratio(weights @ right, weights.sum(axis=1))
+
+
+def auroc(counts: PolypCounts, weights: Doubles) -> Doubles:
+    """Chance that an adenoma (a large polyp) scores above another, ties half (r,)."""
+    order = np.argsort(counts.score, kind="stable")
+    _, group = np.unique(counts.score[order], return_inverse=True)
+    w = weights[:, order]
+    label = counts.label[order]
+    groups = int(group.max()) + 1
+    table = np.zeros((2, len(w), groups))
+    for side, mine in enumerate((label, ~label)):
+        np.add.at(table[side].T, group[mine], w[:, mine].T)
+    positives, negatives = table
+    below = np.cumsum(negatives, axis=1) - negatives
+    wins = (positives * (below + 0.5 * negatives)).sum(axis=1)
+    return _ratio(wins, positives.sum(axis=1) * negatives.sum(axis=1))
+
+
+_CALLS = {"F1": macro_f1, "accuracy": accuracy, "majority": majority, "AUROC": auroc}
+
+
+@dataclass(frozen=True)
+class ProbeFigures:
+    """Figures over several seeds.
+
+    Attributes:
+        figures: Name to the mean over seeds, with its 95 % interval over polyps.
+        per_seed: Name to the value of every seed.
+        polyps: Test polyps of each class: (negative, positive).
+        fragments: Test fragments.
+        measures: The figures with their resamples, to compare encoders in pairs; in no record.
+    """
+
+    figures: dict[str, Figure]
+    per_seed: dict[str, tuple[float, ...]]
+    polyps: tuple[int, int]
+    fragments: int
+    measures: dict[str, Resampled] = field(default_factory=dict, repr=False, compare=False)
+
+
+def probe_figures(runs: Sequence[PolypCounts], weights: Weights) -> ProbeFigures:
+    """All figures, each the mean over seeds; the seeds share the draws of polyps.
+
+    Args:
+        runs: One per seed, of the same test polyps.
+        weights: Draws (r, p).
+
+    Raises:
+        PolyplinkError: If there is no run, or the test polyps are of one class.
+    """
+    label = runs[0].label if runs else np.zeros(0, np.bool_)
+    if not label.any() or label.all():
+        raise PolyplinkError(
+            f"the {len(label)} polyps to test the probe on are of one class",
+            "give a part with polyps of both, or another split seed",
+        )
+    whole = np.ones((1, len(label)))
+    draws = weights.astype(np.float64)
+    every = np.ones(len(label), np.bool_)
+    measures, per_seed = {}, {}
+    for name, call in _CALLS.items():
+        values = [float(call(run, whole)[0]) for run in runs]
+        spread = np.mean([call(run, draws) for run in runs], axis=0)
+        measures[name] = Resampled(float(np.mean(values)), spread, every)
+        per_seed[name] = tuple(values)
+    positive = int(label.sum())
+    return ProbeFigures(
+        {name: found.figure() for name, found in measures.items()},
+        per_seed,
+        (len(label) - positive, positive),
+        int(runs[0].fragments.sum()),
+        measures,
+    )

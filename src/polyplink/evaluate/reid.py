@@ -14,14 +14,15 @@ import numpy.typing as npt
 
 from polyplink.associate.similarity import cosines, unit_rows
 from polyplink.core.errors import PolyplinkError
-from polyplink.evaluate.pair_counts import Grouped, PairCounts, count_others
+from polyplink.evaluate.intervals import Resampled, Weights
+from polyplink.evaluate.pair_counts import Grouped, Levels, PairCounts, count_others
 from polyplink.evaluate.samples import Samples
-from polyplink.evaluate.score_bins import Levels
 
 Reals = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
 
 ROWS = 1024  # rows of a block of similarities
+CHUNK = 256  # resamples whose binned pairs are held at a time
 SAMPLED = 1_000_000  # negatives, about: enough to place the edges of bins
 
 
@@ -175,3 +176,113 @@ def published_reid(vectors: npt.ArrayLike, samples: Samples) -> tuple[float, flo
     if not positive.size or not negative.size:
         return None
     return auroc_aupr(positive, [negative])
+
+
+def resample_reid(counts: PairCounts, weights: Weights) -> tuple[Reals, Reals]:
+    """AUROC and AUPR in every resample, from binned pairs.
+
+    A procedure drawn w times gives its own pairs w times, and a pair of procedures drawn v and w
+    times gives theirs v w times. Copies of one procedure are not paired with each other: their
+    tracklets are the same, and every such pair would be a false match with itself.
+
+    AUROC is a form in the draws alone, so that its sum over bins is taken once. Average precision
+    has a ratio in every bin, but bins without a positive pair add nothing to it.
+
+    Args:
+        counts: Binned pairs, see `reidentify`.
+        weights: Draws (r, procedures).
+
+    Returns:
+        AUROC (r,) and AUPR (r,); NaN where no positive or no negative pair was drawn.
+    """
+    auroc, aupr = np.empty((2, len(weights)))
+    positives = counts.positives.astype(np.float64)  # (procedures, bins)
+    negatives = counts.negatives.astype(np.float64)  # (pairs, bins)
+    within = counts.first == counts.second
+    kept = positives.any(axis=0)
+    hits, alarms = _or_above(positives)[:, kept], _or_above(negatives)
+    below = alarms[:, :1] - alarms + negatives / 2  # negatives under a positive of the bin
+    wins = below @ positives.T  # (pairs, procedures)
+    own, alarms = positives[:, kept], alarms[:, kept]
+    many = positives.sum(axis=1), negatives.sum(axis=1)
+    for start in range(0, len(weights), CHUNK):
+        w = weights[start : start + CHUNK].astype(np.float64)  # (chunk, procedures)
+        pair = w[:, counts.first] * np.where(within, 1.0, w[:, counts.second])  # (chunk, pairs)
+        part = slice(start, start + len(w))
+        p, n = w @ many[0], pair @ many[1]  # (chunk,)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            auroc[part] = ((pair @ wins) * w).sum(axis=1) / (p * n)
+            h = w @ hits  # (chunk, bins kept)
+            share = h / np.maximum(h + pair @ alarms, 1.0)
+            aupr[part] = np.where(n > 0, np.einsum("rb,rb->r", w @ own, share) / p, np.nan)
+    return auroc, aupr
+
+
+def _or_above(counts: Reals) -> Reals:
+    """How many are in each bin or in a higher one (rows, bins)."""
+    return np.asarray(counts[:, ::-1].cumsum(axis=1)[:, ::-1])
+
+
+def reid_measures(reid: Reid, samples: Samples, weights: Weights) -> dict[str, Resampled]:
+    """AUROC and AUPR over all pairs, for draws (r, procedures)."""
+    units = _labelled(samples)
+    nothing = np.full(len(weights), np.nan)
+    auroc, aupr = resample_reid(reid.counts, weights) if reid.counts else (nothing, nothing)
+    return {
+        "AUROC": Resampled(reid.auroc, auroc, units),
+        "AUPR": Resampled(reid.aupr, aupr, units),
+    }
+
+
+def _labelled(samples: Samples) -> npt.NDArray[np.bool_]:
+    """Whether each procedure has a tracklet of known polyp (procedures,)."""
+    return np.isin(np.arange(len(samples.procedures)), samples.procedure[samples.known])
+
+
+def published_reid_measures(
+    published: tuple[float, float] | None, samples: Samples, weights: Weights
+) -> dict[str, Resampled]:
+    """AUROC and AUPR as published, for draws (r, procedures).
+
+    They have no interval of their own: they differ from the exact ones by rounding alone.
+    """
+    nothing, units = np.full(len(weights), np.nan), _labelled(samples)
+    auroc, aupr = published or (None, None)
+    return {
+        "AUROC (as published)": Resampled(auroc, nothing, units),
+        "AUPR (as published)": Resampled(aupr, nothing, units),
+    }
+
+
+@dataclass(frozen=True)
+class ReidRow:
+    """Re-identification among one procedure's pairs; None without pairs of both kinds.
+
+    Attributes:
+        procedure: Its name.
+        positives: Its pairs of one polyp.
+        negatives: Its pairs of two polyps.
+        auroc: Over those pairs.
+        aupr: Over those pairs.
+    """
+
+    procedure: str
+    positives: int
+    negatives: int
+    auroc: float | None
+    aupr: float | None
+
+
+def reid_rows(unit: Reals, samples: Samples) -> tuple[ReidRow, ...]:
+    """Re-identification within each procedure, which is what counting rests on.
+
+    Args:
+        unit: Embeddings (n, d) of length 1.
+        samples: Whose they are.
+    """
+    rows = []
+    for place, name in enumerate(samples.procedures):
+        part, own = samples.of_procedure(place)
+        found = reidentify(unit[own], part)
+        rows.append(ReidRow(name, found.positives, found.negatives, found.auroc, found.aupr))
+    return tuple(rows)

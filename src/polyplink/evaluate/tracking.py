@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from polyplink.core.compiled import njit
-from polyplink.evaluate.boxes import BoxTracks, Ints, Meetings, Reals, TrackletBoxes, meetings
+from polyplink.evaluate.counting import renumber
 from polyplink.evaluate.hota import (
     FIGURES,
     Codes,
@@ -24,7 +24,7 @@ from polyplink.evaluate.hota import (
     tracking_figures,
 )
 from polyplink.evaluate.intervals import Figure, Resampled, Weights, resampled_mean
-from polyplink.evaluate.partitions import renumber
+from polyplink.evaluate.samples import BoxTracks, Ints, Meetings, Reals, TrackletBoxes, meetings
 
 MEANS = ("HOTA", "AssA", "AssPr", "AssRe", "IDF1")  # that the thesis prints, and HOTA
 

@@ -20,10 +20,10 @@ from polyplink.evaluate import (
     retrieve,
     summarise,
 )
-from polyplink.evaluate.boxes import TrackletBoxes
 from polyplink.evaluate.counting_task import Counted, count_task, counted_scenes
 from polyplink.evaluate.hota import tracking_figures
 from polyplink.evaluate.intervals import Figure
+from polyplink.evaluate.samples import TrackletBoxes
 from polyplink.evaluate.tracking import TrackingTruth
 
 RETRIEVAL = ("mAP", "HR@1", "HR@5")
@@ -166,15 +166,12 @@ def _tracked(
     if boxes is None:
         why = "tracking is of whole tracklets"
         return {f"{name}/{figure}": Measured(None, why=why) for figure in TRACKING}
-    pairs = zip(counted.figures.folds, counted.clusterings, strict=True)
-    per_procedure = [
-        tracking_figures(
-            TrackingTruth.of(fold.procedure, boxes(samples.procedures.index(fold.procedure)))
-            .score(found.labels[None])
-            .counts.take(0)
-        )
-        for fold, found in pairs
-    ]
+    per_procedure = []
+    for fold, labels in zip(counted.figures.folds, counted.labels, strict=True):
+        place = samples.procedures.index(fold.procedure)
+        own = boxes(place).take(np.flatnonzero(samples.known[samples.procedure == place]))
+        counts = TrackingTruth.of(fold.procedure, own).score(labels[None]).counts
+        per_procedure.append(tracking_figures(counts.take(0)))
     return {
         f"{name}/{figure}": of_spread(
             Figure.mean_of([float(found[figure]) for found in per_procedure])

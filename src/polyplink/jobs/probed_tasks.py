@@ -9,7 +9,7 @@ import polars as pl
 from polyplink.core.errors import PolyplinkError
 from polyplink.data import DataSet
 from polyplink.encoders import Embedder
-from polyplink.evaluate.alike import no_different
+from polyplink.evaluate import no_different
 from polyplink.jobs.probing import PROBES, ProbeChoice, Probed, ProbeTask, probe_embedder, sides
 from polyplink.jobs.progress import Progress, silent
 from polyplink.report import Comparison, Method, Metric

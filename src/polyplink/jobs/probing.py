@@ -21,16 +21,20 @@ from polyplink.encoders import (
     weights_path,
 )
 from polyplink.encoders.embed import fragment_table
-from polyplink.evaluate.histology import HISTOLOGY_PROBE, histology_labels
 from polyplink.evaluate.intervals import RESAMPLES, draw_weights
-from polyplink.evaluate.probe import ProbeSettings, fit_probe, probe_scores
-from polyplink.evaluate.probe_figures import (
+from polyplink.evaluate.probe import (
+    HISTOLOGY_PROBE,
+    SIZE_PROBE,
     PolypCounts,
     ProbeFigures,
+    ProbeSettings,
+    fit_probe,
+    histology_labels,
     polyp_counts,
     probe_figures,
+    probe_scores,
+    size_labels,
 )
-from polyplink.evaluate.size import SIZE_PROBE, size_labels
 from polyplink.jobs.fragments import kept_fragments
 from polyplink.jobs.leakage import guard
 from polyplink.jobs.progress import Progress, counter, silent

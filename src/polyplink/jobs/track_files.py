@@ -9,8 +9,7 @@ from polyplink.core.artefacts import write_text
 from polyplink.core.errors import PolyplinkError
 from polyplink.data import DataSet, import_mot, write_mot
 from polyplink.data.formats.mot import FIRST
-from polyplink.evaluate.boxes import BoxTracks
-from polyplink.evaluate.hota import TrackingCounts, score_tracks
+from polyplink.evaluate import BoxTracks, TrackingCounts, score_tracks
 from polyplink.tracklets import Prepared
 
 BENCHMARK = "polyplink"  # TrackEval: --BENCHMARK polyplink --SPLIT_TO_EVAL PART

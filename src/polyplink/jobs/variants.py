@@ -15,8 +15,7 @@ import torch
 from polyplink.core.errors import PolyplinkError
 from polyplink.encoders import Embedder, NetworkEmbedder, load_encoder, pick_device
 from polyplink.encoders.embed import fragment_table
-from polyplink.evaluate import Samples
-from polyplink.evaluate.boxes import TrackletBoxes
+from polyplink.evaluate import Samples, TrackletBoxes
 from polyplink.jobs.embedding import kept, prepare_part
 from polyplink.jobs.evaluation import samples_of
 from polyplink.jobs.fragments import kept_fragments

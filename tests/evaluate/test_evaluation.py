@@ -7,14 +7,19 @@ from polyplink.associate.search import Grid
 from polyplink.associate.similarity import visual
 from polyplink.core.artefacts import to_plain
 from polyplink.core.errors import PolyplinkError
-from polyplink.evaluate.asked import TASKS, EvaluationSettings, Facts
 from polyplink.evaluate.choosing import leave_one_out
 from polyplink.evaluate.counting import count_procedure
+from polyplink.evaluate.evaluation import (
+    TASKS,
+    EvaluationSettings,
+    Facts,
+    evaluate_embeddings,
+    evaluate_with_tables,
+)
 from polyplink.evaluate.intervals import draw_weights
 from polyplink.evaluate.reid import reidentify
 from polyplink.evaluate.retrieval import retrieve
 from polyplink.evaluate.samples import Samples
-from polyplink.evaluate.tasks import evaluate_embeddings, evaluate_with_tables
 from tests.evaluate.made import boxes_of, ends, made
 
 GRID = Grid(
@@ -150,3 +155,66 @@ def test_one_class_and_no_pair_are_undefined_and_counted() -> None:
     assert result.encoders["x"].retrieval is not None
     assert result.encoders["x"].retrieval.unmatched == 2
     assert figures["tracking/threshold/HOTA"].value == 1.0
+
+
+VECTORS, SAMPLES, _ = made(unknown=2)
+FEW = Grid(thresholds=(0.3, 0.6, 0.9))
+
+
+@pytest.mark.parametrize(
+    ("task", "figure"),
+    [
+        ("retrieval", "mAP"),
+        ("reid", "AUROC"),
+        ("counting", "threshold/FR"),
+        ("tracking", "tracking/threshold/HOTA"),
+    ],
+)
+def test_only_what_is_asked_for_is_done(task: str, figure: str) -> None:
+    asked, facts = EvaluationSettings(FEW, resamples=50, tasks=(task,)), Facts(boxes_of(SAMPLES))
+    result, tables = evaluate_with_tables({"x": VECTORS}, SAMPLES, asked, facts=facts)
+    figures = result.encoders["x"].figures
+    kinds = {"mAP", "AUROC", "threshold/FR", "tracking/threshold/HOTA"}
+    assert kinds & set(figures) == {figure}
+    counted = task in ("counting", "tracking")
+    found = [bool(each.width) for each in (tables.queries, tables.curve, tables.assignment)]
+    assert found == [task == "retrieval", counted, counted]
+    if counted:
+        assert ("fr" in tables.curve.columns) == (task == "counting")
+        assert ("HOTA" in tables.curve.columns) == (task == "tracking")
+
+
+def test_procedures_to_choose_on_are_not_evaluated() -> None:
+    tasks, on = ("retrieval", "counting", "tracking"), SAMPLES.procedures[:1]
+    asked = EvaluationSettings(FEW, resamples=50, tasks=tasks, chosen_on=on)
+    facts = Facts(boxes_of(SAMPLES))
+    result, tables = evaluate_with_tables({"x": VECTORS}, SAMPLES, asked, facts=facts)
+    figures = result.encoders["x"].figures
+    left = np.flatnonzero(SAMPLES.procedure != 0)
+    exact = retrieve(VECTORS[left], SAMPLES.take(left))
+    assert figures["mAP"].value == pytest.approx(exact.mean_ap)
+    assert figures["threshold/FR"].n == result.procedures == 3
+    assert set(tables.assignment["procedure_id"]) == set(SAMPLES.procedures[1:])
+    assert tables.assignment["track"].null_count() == 0
+    assert (tables.curve["clusterer"][0], tables.curve.height) == ("threshold", 3)
+    assert {"value", "fr", "fpr", "HOTA", "IDF1 mean", "MOTA"} < set(tables.curve.columns)
+
+
+@pytest.mark.parametrize(
+    ("settings", "facts", "says"),
+    [
+        (EvaluationSettings(tasks=("trackin",)), Facts(), "no task 'trackin'; did you mean track"),
+        (EvaluationSettings(tasks=()), Facts(), "no task; name some of: retrieval"),
+        (EvaluationSettings(tasks=("tracking",)), Facts(), "tracking needs boxes"),
+        (EvaluationSettings(), Facts(adenoma=[None]), "histology of 1 tracklets for 30 samples"),
+        (EvaluationSettings(chosen_on=("w",)), Facts(), r"procedure \['w'\] to choose settings on"),
+        (
+            EvaluationSettings(chosen_on=("v0", "v1", "v2", "v3")),
+            Facts(),
+            "none is left to evaluate",
+        ),
+    ],
+)
+def test_what_is_missing_is_named(settings: EvaluationSettings, facts: Facts, says: str) -> None:
+    with pytest.raises(PolyplinkError, match=says):
+        evaluate_embeddings({"x": VECTORS}, SAMPLES, settings, facts=facts)
