@@ -208,3 +208,16 @@ def test_a_failed_allocation_is_one_line_and_other_errors_pass() -> None:
         raise torch.OutOfMemoryError("CUDA out of memory")
     with pytest.raises(RuntimeError, match="shapes"), memory_suffices(CPU):
         raise RuntimeError("shapes do not fit")
+
+
+def test_crops_of_broken_frames_belong_to_no_vector(tmp_path: Path) -> None:
+    folder = write_procedures(tmp_path, procedures=1, views=1, length=37)
+    first = prepare(folder, PrepareSettings(size=16, min_length=8, stride=1), with_crops=False)
+    image = first.detections["image"][10]
+    (folder / first.data.procedures["source"][0] / image).write_bytes(b"half")
+    part = prepare(folder, PrepareSettings(size=16, min_length=8, stride=1))
+    found = embed(part, colour_histogram, "x")
+    assert part.tracklets["crop_first"].to_list()[:2] == [0, 11]
+    for row, vector in zip(part.tracklets.iter_rows(named=True), found.vectors, strict=True):
+        own = part.crops(row["procedure_id"])[row["crop_first"] :][: row["n_crops"]]
+        assert np.allclose(vector, colour_histogram(own, [row["n_crops"]])[0])

@@ -1,6 +1,6 @@
-"""What an encoder is made of, as plain values that travel with its weights.
+"""Configurations of encoders: plain values, stored with the weights.
 
-Each kind of encoder has its own class; `kind` tells them apart in a record. A record without it
+Each kind of encoder has its own class, discriminated by `kind` in a record. A record without it
 was written when there was only one kind, the transformer.
 """
 
@@ -64,7 +64,7 @@ class EncoderConfig:
             encoder; training and evaluation here use the same.
         projector_hidden: Hidden width of the projector (used by the loss alone).
         projector_out: Output width of the projector.
-        kind: Tells it from other encoders.
+        kind: Discriminates the classes of encoders.
     """
 
     frame_encoder: str = RESNET
@@ -99,7 +99,7 @@ class SfeConfig:
         std: Per channel, divides what is left.
         projector_hidden: Hidden width of the head.
         projector_out: Output width of the head.
-        kind: Tells it from other encoders.
+        kind: Discriminates the classes of encoders.
     """
 
     frame_encoder: str = RESNET
@@ -135,7 +135,7 @@ class MveConfig:
         mean: Per channel, subtracted from pixels in [0, 1].
         std: Per channel, divides what is left.
         projector_out: Output width of the linear layer: width of the tracklet's vector.
-        kind: Tells it from other encoders.
+        kind: Discriminates the classes of encoders.
     """
 
     frame_encoder: str = RESNET
@@ -159,9 +159,9 @@ class MveConfig:
 
 @dataclass(frozen=True)
 class FoundationConfig:
-    """A pre-trained encoder of others (docs/how-to/encoders.md).
+    """A published pre-trained encoder (docs/how-to/encoders.md).
 
-    What is None is the preset's; weights that are written carry the value.
+    None stands for the value of the preset, which is stored with the weights.
 
     Attributes:
         model: Its name, e.g. "endofm"; `polyplink weights list` shows all.
@@ -170,17 +170,17 @@ class FoundationConfig:
         frame_weights: Name in the store or file that `polyplink weights add` wrote, or None to
             start from random values.
         pooling: What of the tokens becomes the vector: the "cls" token, the "mean" of all, the
-            "patchmean" of patches alone, or "cat", cls and patchmean side by side.
+            "patchmean" of patches alone, or "cat", the concatenation of cls and patchmean.
         size: Width and height of the images it is fed, pixels.
         mean: Per channel, subtracted from pixels in [0, 1].
         std: Per channel, divides what is left.
-        clip: Frames looked at together; longer tracklets are cut into clips that are averaged.
-            0 for the whole tracklet at once. Models of single frames ignore it.
+        clip: Frames of a clip; longer tracklets are split into clips that are averaged.
+            0 for the whole tracklet. Image models ignore it.
         positions: Of V-JEPA 2 at other sizes than 256: "correct", or as the "paper" ran it.
         depth: Blocks to keep, from the first; None for all (a smaller one is for tests).
         projector_hidden: Hidden width of the projector (used by the loss alone).
         projector_out: Output width of the projector.
-        kind: Tells it from other encoders.
+        kind: Discriminates the classes of encoders.
     """
 
     model: str = "endofm"

@@ -13,7 +13,7 @@ from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.data import write_table
 from polyplink.encoders.device import memory_suffices, precision
 from polyplink.encoders.encoder import Encoder, FrameWise
-from polyplink.tracklets import Prepared, crop_rows
+from polyplink.tracklets import Prepared
 
 Embedder = Callable[[np.ndarray, Sequence[int]], np.ndarray]
 """Crops uint8 (n, h, w, 3) of tracklets of the given lengths, packed, to vectors (b, d)."""
@@ -221,13 +221,39 @@ def colour_histogram(crops: np.ndarray, lengths: Sequence[int], *, bins: int = 8
     return histograms
 
 
-def _finite(kind: str, names: pl.Series, parts: list[np.ndarray]) -> np.ndarray:
-    """Join vectors (n, d) and refuse those that are not finite."""
+def _vectors(
+    prepared: Prepared,
+    samples: pl.DataFrame,
+    embedder: Embedder,
+    *,
+    name: str,
+    progress: Progress | None,
+    at_once: int | None = None,
+) -> np.ndarray:
+    """Vectors (n, d) of samples: runs of `n` crops from `crop_first` on in their procedures.
+
+    Raises:
+        PolyplinkError: If a vector is not finite; `name` is the column that names its sample.
+    """
+    parts: list[np.ndarray] = []
+    done = 0
+    for (procedure_id,), rows in samples.group_by("procedure_id", maintain_order=True):
+        crops = prepared.crops(str(procedure_id))
+        for block in rows.iter_slices(at_once or rows.height):
+            runs = block.select("crop_first", "n").rows()
+            places = np.concatenate([np.arange(first, first + n) for first, n in runs])
+            # The crops of broken frames belong to no sample; without any, nothing is copied.
+            every = np.array_equal(places, np.arange(len(crops)))
+            parts.append(embedder(crops if every else crops[places], [n for _, n in runs]))
+            done += block.height
+            if progress is not None:
+                progress(done, samples.height)
     vectors = np.concatenate(parts)
-    broken = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
-    if len(broken):
+    wrong = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
+    if len(wrong):
+        which = samples[name][int(wrong[0])]
         raise PolyplinkError(
-            f"the vector of {kind} {names[int(broken[0])]} is not finite",
+            f"the vector of {name.removesuffix('_id')} {which} is not finite",
             "the weights are broken: train again",
         )
     return vectors
@@ -251,18 +277,12 @@ def embed(
     Raises:
         PolyplinkError: If a vector is not finite.
     """
-    table = prepared.tracklets
-    names = table["tracklet_id"]
-    if table.is_empty():  # procedures without polyps are no error
+    names = prepared.tracklets["tracklet_id"].to_list()
+    if not names:  # procedures without polyps are no error
         return Embeddings([], np.zeros((0, 1), np.float32), weights_id, prepared.key)
-    parts: list[np.ndarray] = []
-    done = 0
-    for (procedure_id,), rows in table.group_by("procedure_id", maintain_order=True):
-        parts.append(embedder(prepared.crops(str(procedure_id)), rows["n_crops"].to_list()))
-        done += rows.height
-        if progress is not None:
-            progress(done, table.height)
-    return Embeddings(names.to_list(), _finite("tracklet", names, parts), weights_id, prepared.key)
+    samples = prepared.tracklets.with_columns(n="n_crops")
+    vectors = _vectors(prepared, samples, embedder, name="tracklet_id", progress=progress)
+    return Embeddings(names, vectors, weights_id, prepared.key)
 
 
 def fragment_table(prepared: Prepared, length: int) -> pl.DataFrame:
@@ -293,7 +313,7 @@ def embed_fragments(
     at_once: int = 64,
     progress: Progress | None = None,
 ) -> Embeddings:
-    """Embed every fragment of a prepared part.
+    """Embed every fragment of `length` crops, under the names and in the order of `fragment_table`.
 
     Args:
         prepared: Tracklets and their crops.
@@ -303,24 +323,11 @@ def embed_fragments(
         at_once: Fragments whose crops are in memory together: 64 x 8 of 232 pixels are 80 MB.
         progress: Callback with (fragments done, fragments in all).
 
-    Returns:
-        Vectors in the order of `fragment_table`, under its names.
-
     Raises:
         PolyplinkError: If there is no fragment, or a vector is not finite.
     """
     table = fragment_table(prepared, length)
-    parts: list[np.ndarray] = []
-    done = 0
-    for (procedure_id,), rows in table.group_by("procedure_id", maintain_order=True):
-        crops = prepared.crops(str(procedure_id))
-        places = crop_rows(rows, length)  # fragments length
-        for start in range(0, len(places), at_once):
-            block = places[start : start + at_once]
-            packed = np.asarray(crops[block.reshape(-1)])  # (fragments length) h w 3
-            parts.append(embedder(packed, [length] * len(block)))
-            done += len(block)
-            if progress is not None:
-                progress(done, table.height)
-    names = table["fragment_id"]
-    return Embeddings(names.to_list(), _finite("fragment", names, parts), weights_id, prepared.key)
+    vectors = _vectors(
+        prepared, table, embedder, name="fragment_id", progress=progress, at_once=at_once
+    )
+    return Embeddings(table["fragment_id"].to_list(), vectors, weights_id, prepared.key)

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -159,6 +160,8 @@ def quantise(path: Path, out: Path, crops: np.ndarray, *, source: Path | None = 
         from onnxruntime.quantization.shape_inference import (  # noqa: PLC0415
             quant_pre_process,
         )
+    parts = np.array_split(crops, max(len(crops) // 8, 1))
+    batches = ({INPUT: np.ascontiguousarray(part)} for part in parts)
     model = onnx.load(str(path))
     kinds = [node.op_type for node in model.graph.node]
     PolyplinkError.unless(
@@ -172,7 +175,7 @@ def quantise(path: Path, out: Path, crops: np.ndarray, *, source: Path | None = 
         quantize_static(
             str(folded),
             str(temporary),
-            _reader(crops),
+            SimpleNamespace(get_next=lambda: next(batches, None)),
             quant_format=QuantFormat.QDQ,
             per_channel=True,
             activation_type=QuantType.QUInt8,
@@ -185,21 +188,6 @@ def quantise(path: Path, out: Path, crops: np.ndarray, *, source: Path | None = 
         onnx.helper.set_model_props(model, props | {PRECISION: "int8"})
         onnx.save(model, str(temporary))
     return out
-
-
-def _reader(crops: np.ndarray) -> Any:
-    """The calibration crops as onnxruntime wants them, in batches."""
-    from onnxruntime.quantization import CalibrationDataReader  # noqa: PLC0415  an extra
-
-    class Reader(CalibrationDataReader):  # type: ignore[misc]
-        def __init__(self) -> None:
-            self.rest = iter(np.array_split(crops, max(len(crops) // 8, 1)))
-
-        def get_next(self) -> dict[str, np.ndarray] | None:
-            part = next(self.rest, None)
-            return None if part is None else {INPUT: np.ascontiguousarray(part)}
-
-    return Reader()
 
 
 class ExportedEmbedder(NetworkEmbedder):
