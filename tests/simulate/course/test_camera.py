@@ -1,7 +1,6 @@
 """The camera's rotations, its motion, and its looks at polyps."""
 
 import dataclasses
-import itertools
 import math
 
 import numpy as np
@@ -219,9 +218,3 @@ def test_a_polyp_takes_about_the_published_share_of_the_frame() -> None:
     low, middle, high = np.quantile(share, [0.25, 0.5, 0.75])
     assert 0.15 < low < middle < high < 0.6
     assert middle == pytest.approx(0.32, abs=0.04)
-
-
-def test_the_camera_is_not_drawn_from_one_number() -> None:
-    drawn = poses(0, [40] * 50)
-    for first, second in itertools.combinations((drawn.distance, drawn.angles[:, AZIMUTH, 0]), 2):
-        assert abs(np.corrcoef(first, second)[0, 1]) < 0.4
