@@ -23,11 +23,10 @@ from polyplink.simulate import (
     simulate,
     smoke,
 )
-from polyplink.simulate.archives import write_archive
-from polyplink.simulate.data_set import Job, write_procedure
+from polyplink.simulate.data_set import Job, write_archive, write_procedure
 from polyplink.simulate.plan import boxes_of, plan_procedure
+from polyplink.simulate.presets import SimulationSettings, key_path, read_settings
 from polyplink.simulate.procedure_specs import procedure_specs
-from polyplink.simulate.settings import SimulationSettings, key_path, read_settings
 from tests.simulate.conftest import Made
 
 QUICK = dataclasses.replace(

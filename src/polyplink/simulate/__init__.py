@@ -1,11 +1,19 @@
 """Simulated colonoscopy procedures with known identities, written as any data set is."""
 
 from polyplink.simulate.data_set import WRITINGS, simulate
-from polyplink.simulate.presets import PRESETS, Preset, preset, real_colon_sim, small, smoke, tiny
+from polyplink.simulate.presets import (
+    PRESETS,
+    Preset,
+    is_simulation,
+    preset,
+    real_colon_sim,
+    small,
+    smoke,
+    tiny,
+)
 from polyplink.simulate.preview import write_preview
 from polyplink.simulate.procedure_specs import procedure_specs
 from polyplink.simulate.rendering import SimulatedProcedure
-from polyplink.simulate.settings import is_simulation
 
 __all__ = [
     "PRESETS",

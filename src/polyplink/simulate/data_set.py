@@ -5,7 +5,10 @@ interrupted continues with the procedures that are missing.
 """
 
 import contextlib
+import gzip
+import io
 import shutil
+import tarfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,11 +18,22 @@ import polars as pl
 import torch
 
 from polyplink import __version__
-from polyplink.core.artefacts import RunRecord, to_plain, whole_folder, write_json, write_text
+from polyplink.core.artefacts import (
+    RunRecord,
+    to_plain,
+    whole_file,
+    whole_folder,
+    write_json,
+    write_text,
+)
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.workers import HEAVY, as_done
 from polyplink.data import (
     DataSet,
+    VocFrame,
+    annotations_folder,
+    boxes_by_frame,
+    format_voc,
     frame_stem,
     frames_folder,
     simulated_name,
@@ -29,14 +43,17 @@ from polyplink.data import (
     write_table,
     write_tables,
 )
-from polyplink.simulate.archives import write_archives
 from polyplink.simulate.plan import Plan, boxes_of, plan_procedure
-from polyplink.simulate.presets import Preset
+from polyplink.simulate.presets import FOLDER, Preset, SimulationSettings
 from polyplink.simulate.procedure_specs import ProcedureSpec, procedure_specs
 from polyplink.simulate.rendering import SimulatedProcedure, check_device, one_thread, to_jpeg
-from polyplink.simulate.settings import FOLDER, SimulationSettings
 
 BATCH = 16  # frames held in memory at a time
+RELEASED_AT = 1_677_542_400  # 2023-02-28, the date in the release's name: the same in every run
+WITH_POINT = frozenset({"001-012"})  # the release writes the frames of this one as `_0.0`
+
+ArchiveJob = tuple[Path, tuple[str, int, int, int], pl.DataFrame]
+"""The file; procedure_id, number of frames, width and height; the procedure's boxes."""
 
 # What a data set is written as: a folder of tables, the released archives, or the released layout
 # with frames.
@@ -276,3 +293,55 @@ def _description(preset: Preset, seed: int) -> str:
         + _ANNOTATIONS[preset.annotations]
         + f"- `{FOLDER}/`: what each procedure was made from.\n"
     )
+
+
+def write_archives(data: DataSet, root: Path, *, workers: int = 1) -> None:
+    """Write the annotation archives of a data set, each whole or not at all.
+
+    The same data set gives the same bytes (with the same zlib). Archives that exist already are
+    kept, so that an interrupted run can be resumed.
+
+    Args:
+        data: The data set; scores and image paths have no place in the release.
+        root: Folder to write into; made if absent.
+        workers: Processes that write.
+    """
+    boxes = data.detections.partition_by("procedure_id", as_dict=True)
+    # The longest first, so that no worker is left with it at the end.
+    rows = data.procedures.sort("n_frames", descending=True, maintain_order=True)
+    jobs: list[ArchiveJob] = []
+    for row in rows.select("procedure_id", "n_frames", "width", "height").iter_rows():
+        path = root / f"{annotations_folder(row[0])}.tar.gz"
+        if not path.exists():
+            jobs.append((path, row, boxes.get(row[:1], data.detections.clear())))
+    for _ in as_done(write_archive, jobs, workers, HEAVY):
+        pass
+
+
+def write_archive(job: ArchiveJob) -> None:
+    """Write one archive, members in the order of the frames."""
+    path, (name, n_frames, width, height), detections = job
+    boxes = boxes_by_frame(detections)
+    point = ".0" if name in WITH_POINT else ""
+    # Level 1: the text repeats itself, and higher levels save another tenth only. Without a name
+    # or a time in it, so that equal annotations give equal bytes.
+    with (
+        whole_file(path) as temporary,
+        temporary.open("wb") as file,
+        gzip.GzipFile("", "wb", compresslevel=1, fileobj=file, mtime=0) as packed,
+        tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as archive,
+    ):
+        for frame in range(n_frames):
+            stem = frame_stem(name, frame) + point
+            text = format_voc(
+                VocFrame(
+                    folder=frames_folder(name),
+                    filename=f"{stem}.jpg",
+                    width=width,
+                    height=height,
+                    objects=boxes.get(frame, ()),
+                )
+            ).encode()
+            member = tarfile.TarInfo(f"{annotations_folder(name)}/{stem}.xml")
+            member.size, member.mtime = len(text), RELEASED_AT
+            archive.addfile(member, io.BytesIO(text))

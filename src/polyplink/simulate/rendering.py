@@ -21,8 +21,8 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.simulate.picture.appearance import draw_appearance
 from polyplink.simulate.picture.render import Renderer
 from polyplink.simulate.plan import Plan, plan_procedure
+from polyplink.simulate.presets import read_settings
 from polyplink.simulate.procedure_specs import procedure_specs
-from polyplink.simulate.settings import read_settings
 
 Pixels = NDArray[np.uint8]
 
