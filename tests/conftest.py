@@ -1,11 +1,11 @@
-"""One small training run that the tests of the jobs share."""
+"""One small training run that tests of the verbs share."""
 
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from polyplink.jobs import train
+from polyplink.app.train import TrainRequest, train
 from polyplink.learn import TrainConfig
 from polyplink.recipes import ntssl_demo, override
 from tests.samples import write_procedures
@@ -40,5 +40,5 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     """Five procedures: three trained on, one validated on, one left for evaluation."""
     root = tmp_path_factory.mktemp("made")
     data = write_procedures(root, procedures=5)
-    train(recipe(), data, root / "run", device="cpu", workers=1)
+    train(TrainRequest(recipe(), data, root / "run", device="cpu", workers=1))
     return Made(root, data, root / "run")

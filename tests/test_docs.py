@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from polyplink.cli import app
+from polyplink.app.command_line import app
 from polyplink.data import DETECTIONS, POLYPS, PROCEDURES
 
 ROOT = Path(__file__).parents[1]

@@ -12,7 +12,7 @@ def main() -> None:
         sys.argv.append("--help")
     try:
         # Imported inside, so that Ctrl-C during the import is no traceback either.
-        from polyplink.cli import app  # noqa: PLC0415
+        from polyplink.app.command_line import app  # noqa: PLC0415
 
         code = app(standalone_mode=False)
         sys.stdout.flush()  # here, where a full or closed output can still be said in one line

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from typer.testing import CliRunner, Result
 
-from polyplink.cli import app
+from polyplink.app.command_line import app
 
 
 def polyplink(*arguments: str | Path) -> Result:

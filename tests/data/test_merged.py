@@ -1,4 +1,4 @@
-"""Tables below one another; see tests/app/test_merging.py for the way through the commands."""
+"""Tables below one another; see tests/app/test_import.py for the way through the commands."""
 
 from pathlib import Path
 

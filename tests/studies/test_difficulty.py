@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 import torch
 
+from polyplink.app.encoded import samples_of
+from polyplink.app.evaluate import EvaluateRequest, evaluate
+from polyplink.app.train import TrainRequest, train
 from polyplink.encoders import Embedder, build_frame_encoder, colour_histogram, embed
 from polyplink.evaluate import retrieve
-from polyplink.jobs import evaluate, train
-from polyplink.jobs.evaluation import samples_of
 from polyplink.learn import purity, sampled_bags
 from polyplink.learn.temporal_bags import cosine_tau
 from polyplink.recipes import ntssl_demo, override
@@ -85,8 +86,8 @@ def test_bags_begin_pure_and_do_not_stay_so(small: Path) -> None:
 @pytest.mark.study
 def test_ntssl_learns_what_the_others_cannot_see(small: Path, tmp_path: Path) -> None:
     recipe = override(ntssl_demo(), ("prepare.crop_factor=2.0", "prepare.size=64"))
-    train(recipe, small, tmp_path / "run", device="cpu", workers=2)
-    done = evaluate(tmp_path / "run", small, tmp_path / "evaluation", grid="demo")
+    train(TrainRequest(recipe, small, tmp_path / "run", device="cpu", workers=2))
+    done = evaluate(EvaluateRequest(tmp_path / "run", small, tmp_path / "evaluation", grid="demo"))
     auroc = {name: found.figures["AUROC"].value for name, found in done.evaluation.encoders.items()}
     print("AUROC:", auroc)
     trained = auroc.pop("ntssl-demo")

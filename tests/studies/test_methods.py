@@ -10,9 +10,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from polyplink.jobs.study import run_study
 from polyplink.recipes import RECIPES
 from polyplink.simulate import preset, simulate
+from tests.studies.study import run_study
 
 METHODS = ("ntssl", "sfe", "mve", "tpc", "supervised", "temporally-aware", "intra-inter")
 

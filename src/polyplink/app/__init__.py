@@ -1,1 +1,70 @@
-"""What a user asks for: one module per verb, and the command line built from their requests."""
+"""What a user asks for: one module per verb, and the command line built from their requests.
+
+Every verb is a function that takes its request, from Python as from the command line:
+
+Example:
+    >>> from pathlib import Path
+    >>> from polyplink.app import SimulateRequest, simulate
+    >>> simulate(SimulateRequest(Path("made"), preset="smoke", write="tables"))  # doctest: +SKIP
+"""
+
+from polyplink.app.bench import BenchRequest, bench
+from polyplink.app.count import Counted, CountRequest, count
+from polyplink.app.demo import DemoRequest, demo
+from polyplink.app.doctor import DoctorRequest, doctor
+from polyplink.app.embed import Embedded, EmbedRequest, embed_data
+from polyplink.app.evaluate import Evaluated, EvaluateRequest, evaluate
+from polyplink.app.export import Exported, ExportRequest, export
+from polyplink.app.figures import FiguresRequest, draw
+from polyplink.app.import_data import ImportRequest, MergeRequest, import_data, merge_data
+from polyplink.app.prepare import PrepareRequest, prepare_data
+from polyplink.app.probe import ProbeRequest, probe
+from polyplink.app.reproduce import ReproduceRequest, reproduce
+from polyplink.app.request import Progress, Result
+from polyplink.app.simulate import SimulateRequest, simulate
+from polyplink.app.train import Trained, TrainRequest, train
+from polyplink.app.weights import AddRequest, add_weights, list_weights, show_weights
+
+__all__ = [
+    "AddRequest",
+    "BenchRequest",
+    "CountRequest",
+    "Counted",
+    "DemoRequest",
+    "DoctorRequest",
+    "EmbedRequest",
+    "Embedded",
+    "EvaluateRequest",
+    "Evaluated",
+    "ExportRequest",
+    "Exported",
+    "FiguresRequest",
+    "ImportRequest",
+    "MergeRequest",
+    "PrepareRequest",
+    "ProbeRequest",
+    "Progress",
+    "ReproduceRequest",
+    "Result",
+    "SimulateRequest",
+    "TrainRequest",
+    "Trained",
+    "add_weights",
+    "bench",
+    "count",
+    "demo",
+    "doctor",
+    "draw",
+    "embed_data",
+    "evaluate",
+    "export",
+    "import_data",
+    "list_weights",
+    "merge_data",
+    "prepare_data",
+    "probe",
+    "reproduce",
+    "show_weights",
+    "simulate",
+    "train",
+]

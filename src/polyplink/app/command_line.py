@@ -1,62 +1,73 @@
 """The command line, built from the requests of the verbs.
 
-For every verb in `VERBS` the fields of its request become arguments and options, the first line of
-its docstring the short help, and `--json` is added. Verb modules import the heavy rooms inside
-their functions, so that `polyplink VERB --help` does not import torch.
+For every verb in `VERBS` the annotated fields of its request become arguments and options, the
+first line of its docstring becomes the help, and `--json` is added. Fields without such an
+annotation are for Python alone. Verb modules import the heavy rooms inside their functions, so that
+`polyplink VERB --help` does not import torch.
 """
 
 import errno
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Annotated, Any, NoReturn, get_args, get_origin
+from typing import Annotated, Any, ForwardRef, NoReturn, get_args, get_origin
 
 import typer
 from typer.core import TyperGroup
 
 from polyplink import __version__
 from polyplink.app.bench import bench
+from polyplink.app.count import count
+from polyplink.app.demo import demo
 from polyplink.app.doctor import doctor
+from polyplink.app.embed import embed_data
+from polyplink.app.evaluate import evaluate
+from polyplink.app.export import export
+from polyplink.app.figures import draw
 from polyplink.app.import_data import import_data, merge_data
 from polyplink.app.prepare import prepare_data
+from polyplink.app.probe import probe
+from polyplink.app.reproduce import reproduce
 from polyplink.app.request import Progress, Result
 from polyplink.app.simulate import simulate
+from polyplink.app.train import train
+from polyplink.app.weights import add_weights, cost_weights, list_weights, show_weights
 from polyplink.core.errors import INTERRUPTED, MISTAKE, PolyplinkError
 
 VERBS: Mapping[str, Callable[..., Result]] = {
+    "demo": demo,
     "simulate": simulate,
     "import": import_data,
     "merge": merge_data,
     "doctor": doctor,
     "prepare": prepare_data,
+    "train": train,
+    "export": export,
+    "embed": embed_data,
+    "count": count,
+    "evaluate": evaluate,
+    "probe": probe,
+    "figures": draw,
+    "reproduce": reproduce,
+    "weights add": add_weights,
+    "weights list": list_weights,
+    "weights show": show_weights,
+    "weights cost": cost_weights,
     "bench": bench,
 }
 """Verbs by name, in the order of `--help`; "weights add" is the verb `add` of the group weights."""
 
 GROUPS = {"weights": "Encoders of others: add, list, show, cost."}
-
-ORDER = (
-    "demo",
-    "simulate",
-    "import",
-    "merge",
-    "doctor",
-    "prepare",
-    "train",
-    "export",
-    "embed",
-    "count",
-    "evaluate",
-)
+_KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
 
-class Verbs(TyperGroup):
-    """The verbs in the order in which they are used."""
+class InOrder(TyperGroup):
+    """Lists verbs in the order of `VERBS`, groups included."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Names of the verbs."""
-        rest = [name for name in self.commands if name not in ORDER]
-        return [*(name for name in ORDER if name in self.commands), *rest]
+        order = list(dict.fromkeys(name.partition(" ")[0] for name in VERBS))
+        return sorted(self.commands, key=order.index)
 
 
 def command(verb: Callable[..., Result]) -> Callable[..., None]:
@@ -66,8 +77,11 @@ def command(verb: Callable[..., Result]) -> Callable[..., None]:
         verb: Called with (request, progress); the annotation of `request` is its dataclass.
     """
     request = inspect.signature(verb).parameters["request"].annotation
-    fields = inspect.signature(request).parameters
-    several = [name for name, field in fields.items() if _item(field.annotation) is not None]
+    fields = inspect.signature(request).parameters.values()
+    parameters = [
+        _parameter(field) for field in fields if get_origin(field.annotation) is Annotated
+    ]
+    several = [field.name for field in fields if _item(field.annotation) is not None]
 
     def run(as_json: bool, **given: Any) -> None:
         with one_line_errors():
@@ -80,36 +94,35 @@ def command(verb: Callable[..., Result]) -> Callable[..., None]:
             if code := result.exit_code():
                 raise typer.Exit(code)
 
-    as_json = inspect.Parameter(
-        "as_json",
-        inspect.Parameter.KEYWORD_ONLY,
-        default=False,
-        annotation=Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")],
-    )
-    parameters = [_parameter(field) for field in fields.values()]
-    run.__signature__ = inspect.Signature([*parameters, as_json])  # type: ignore[attr-defined]
-    run.__annotations__ = {p.name: p.annotation for p in [*parameters, as_json]}
+    json_option = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
+    parameters.append(inspect.Parameter("as_json", _KEYWORD, default=False, annotation=json_option))
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {p.name: p.annotation for p in parameters}
     return run
 
 
-def _item(annotation: Any) -> type | None:
+def _item(annotation: Any) -> Any:
     """The item type of `Annotated[Sequence[item], ...]`; None for any other annotation."""
-    plain = get_args(annotation)[0]
+    plain = get_args(annotation)[0] if get_origin(annotation) is Annotated else None
     return get_args(plain)[0] if get_origin(plain) is Sequence else None
 
 
 def _parameter(field: inspect.Parameter) -> inspect.Parameter:
-    """A field as typer knows it: a sequence is a list that may be left out."""
-    item = _item(field.annotation)
-    if item is None:
-        return field.replace(kind=inspect.Parameter.KEYWORD_ONLY)
-    required = field.default is inspect.Parameter.empty
-    several: Any = list[item] if required else list[item] | None  # type: ignore[valid-type]
-    return field.replace(
-        kind=inspect.Parameter.KEYWORD_ONLY,
-        default=field.default if required else None,
-        annotation=Annotated[several, *field.annotation.__metadata__],
-    )
+    """A field as typer takes it.
+
+    A sequence becomes a list, None if it is not given. A quoted type, which takes more from
+    Python than can be typed, is text on the command line.
+    """
+    plain, *details = get_args(field.annotation)
+    item: Any = _item(field.annotation)
+    default = field.default
+    if item is not None:
+        required = default is inspect.Parameter.empty
+        plain, default = (list[item], default) if required else (list[item] | None, None)
+    elif isinstance(plain, ForwardRef):
+        plain = str
+    annotation: Any = Annotated[plain, *details]
+    return inspect.Parameter(field.name, _KEYWORD, default=default, annotation=annotation)
 
 
 @contextmanager
@@ -190,7 +203,7 @@ def _root(
 def build(verbs: Mapping[str, Callable[..., Result]]) -> typer.Typer:
     """The application with a command for every verb."""
     application = typer.Typer(
-        cls=Verbs,
+        cls=InOrder,
         help="One identity for every polyp of a colonoscopy. Not a medical device.",
         no_args_is_help=True,
         add_completion=False,

@@ -1,0 +1,199 @@
+"""Figures of an encoder by name, also on other crops and clips than it was trained with.
+
+Source: thesis (Bongiovanni 2025), 5.2: crop factors 1, 2, 3, 5, 10 and the full frame; fragments
+of 8 and 32 crops, and whole tracklets. Figures have the names of `recipes.published`: "mAP",
+"AUROC", "temporal_ap/FR", "dbscan/AssA", ...
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from polyplink.app.encoded import NamedEncoder, encode
+from polyplink.app.request import Progress, silent
+from polyplink.associate import CLUSTERERS
+from polyplink.core.errors import PolyplinkError
+from polyplink.evaluate import (
+    EncoderFigures,
+    EvaluationSettings,
+    Facts,
+    Figure,
+    Samples,
+    TrackletBoxes,
+    evaluate_embeddings,
+)
+
+RETRIEVAL = ("mAP", "HR@1", "HR@5")
+REID = ("AUROC", "AUPR")
+TRACKING = ("HOTA", "AssA", "AssPr", "AssRe", "DetA", "IDF1")
+COUNTING = ("FR", "FPR", "precision", "recall", "precision with self", "recall with self")
+
+
+@dataclass(frozen=True)
+class Variant:
+    """What is seen of a tracklet.
+
+    Attributes:
+        crop: Crop factor psi; None for the full frame.
+        clip: Crops of a sample; None for the whole tracklet.
+    """
+
+    crop: float | None
+    clip: int | None
+
+    @property
+    def words(self) -> str:
+        """For people: "psi 2, whole tracklets"."""
+        crop = "full frame" if self.crop is None else f"psi {self.crop:g}"
+        return f"{crop}, {'whole tracklets' if self.clip is None else f'fragments of {self.clip}'}"
+
+
+def measure_variant(
+    encoder: NamedEncoder,
+    folder: Path,
+    part: str,
+    variant: Variant,
+    wanted: Iterable[str],
+    *,
+    settings: EvaluationSettings | None = None,
+    workers: int = 2,
+    progress: Progress = silent,
+) -> dict[str, Figure]:
+    """Prepare, embed and measure an encoder on one variant; crops and vectors are cached.
+
+    Args:
+        encoder: The encoder.
+        folder: The data folder.
+        part: Part of the data set.
+        variant: Crop factor and clip length.
+        wanted: Names of figures.
+        settings: Grid, form of the similarity, threads and resamples.
+        workers: Threads that cut crops.
+        progress: Called for crops, tracklets or fragments.
+
+    Returns:
+        By name; unknown names are left out.
+
+    Raises:
+        PolyplinkError: If data, crops, fragments or vectors are at fault.
+    """
+    own = replace(encoder, prepare=replace(encoder.prepare, crop_factor=variant.crop))
+    encoded = encode([own], folder, part, clip=variant.clip, workers=workers, progress=progress)
+    boxes = encoded.boxes() if variant.clip is None else None
+    vectors = encoded.vectors[encoder.name]
+    return named_figures(wanted, vectors, encoded.samples, boxes, settings)
+
+
+def compare_variants(
+    encoder: NamedEncoder,
+    folder: Path,
+    part: str,
+    variants: Sequence[Variant],
+    wanted: Sequence[str],
+    *,
+    settings: EvaluationSettings | None = None,
+    workers: int = 2,
+    progress: Progress = silent,
+) -> list[tuple[Variant, dict[str, Figure]]]:
+    """One encoder on several variants; one that cannot be measured says why in every figure.
+
+    Raises:
+        PolyplinkError: If none of them can be.
+    """
+    rows: list[tuple[Variant, dict[str, Figure]]] = []
+    failed: list[PolyplinkError] = []
+    for variant in variants:
+        try:
+            found = measure_variant(
+                encoder,
+                folder,
+                part,
+                variant,
+                wanted,
+                settings=settings,
+                workers=workers,
+                progress=progress,
+            )
+        except PolyplinkError as error:
+            failed.append(error)
+            found = {name: Figure(None, why=str(error)) for name in wanted}
+        rows.append((variant, found))
+    if failed and len(failed) == len(variants):
+        raise failed[0]
+    return rows
+
+
+def named_figures(
+    wanted: Iterable[str],
+    vectors: np.ndarray,
+    samples: Samples,
+    boxes: TrackletBoxes | None = None,
+    settings: EvaluationSettings | None = None,
+) -> dict[str, Figure]:
+    """Figures of vectors by name, from an evaluation of only those tasks that they need.
+
+    Retrieval and re-identification have intervals; counting and tracking are means over
+    procedures with standard deviations, as the papers print them.
+
+    Args:
+        wanted: Names of figures.
+        vectors: Embeddings (n, d) in the order of the samples.
+        samples: Whose they are.
+        boxes: Boxes of the samples, for tracking; None where samples are no whole tracklets.
+        settings: Grid, form of the similarity, threads and resamples; its tasks are not used.
+
+    Returns:
+        By name; unknown names are left out.
+
+    Raises:
+        PolyplinkError: If a vector is zero or not finite.
+    """
+    names = list(dict.fromkeys(wanted))
+    clusterers = tuple(c for c in CLUSTERERS if any(name.startswith(f"{c}/") for name in names))
+    tracked = any(name.partition("/")[2] in TRACKING for name in names) and boxes is not None
+    asked = {
+        "retrieval": bool(set(names) & set(RETRIEVAL)),
+        "reid": bool(set(names) & set(REID)),
+        "counting": bool(clusterers),
+        "tracking": bool(clusterers) and tracked,
+    }
+    tasks = tuple(task for task, needed in asked.items() if needed)
+    found: dict[str, Figure] = {}
+    if tasks:
+        own = replace(settings or EvaluationSettings(), tasks=tasks, clusterers=clusterers)
+        facts = Facts(boxes if tracked else None)
+        done = evaluate_embeddings({"it": vectors}, samples, own, facts=facts).encoders["it"]
+        found |= {name: done.figures[name] for name in (*RETRIEVAL, *REID) if name in done.figures}
+        for clusterer in clusterers:
+            found |= _clustered(done, clusterer)
+    if any(name.startswith("none/") for name in names):
+        found |= _unclustered(samples)
+    return {name: found[name] for name in names if name in found}
+
+
+def _clustered(done: EncoderFigures, clusterer: str) -> dict[str, Figure]:
+    """Counting and tracking, the setting of each procedure chosen on the others."""
+    summary = done.counting[clusterer].summary
+    tracking = done.tracking[clusterer].spreads if clusterer in done.tracking else {}
+    if summary is None:
+        alone = Figure(None, why="one labelled procedure: none to choose a setting on")
+        return {f"{clusterer}/{name}": alone for name in (*COUNTING, *TRACKING)}
+    found = {name: getattr(summary, name.replace(" ", "_").lower()) for name in COUNTING}
+    no_boxes = Figure(None, why="tracking is of whole tracklets")
+    found |= {name: tracking.get(name, no_boxes) for name in TRACKING}
+    return {f"{clusterer}/{name}": figure for name, figure in found.items()}
+
+
+def _unclustered(samples: Samples) -> dict[str, Figure]:
+    """Every tracklet as a polyp of its own: FR is tracklets over polyps, and no pair is linked."""
+    rates: list[float | None] = []
+    several = 0
+    for place in range(len(samples.procedures)):
+        mine = samples.known & (samples.procedure == place)
+        polyps = len(np.unique(samples.polyp[mine]))
+        rates.append(float(mine.sum() / polyps) if polyps else None)
+        several += polyps > 1
+    no_pair = Figure(0.0 if several else None, n=several, sd=0.0)
+    return {"none/FR": Figure.mean_of(rates), "none/FPR": no_pair}

@@ -1,0 +1,109 @@
+"""The verb `demo`: the whole way on simulated procedures, with a small report within a minute."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from typer import Argument, Option, echo
+
+from polyplink.app.count import CountRequest, count
+from polyplink.app.evaluate import Evaluated, EvaluateRequest, evaluate
+from polyplink.app.import_data import ImportRequest, import_data
+from polyplink.app.request import Progress, Workers, counter, silent
+from polyplink.app.train import TrainRequest, train
+from polyplink.core.artefacts import content_key, read_json, write_json
+from polyplink.core.errors import PolyplinkError
+
+if TYPE_CHECKING:
+    from polyplink.learn import TrainConfig
+    from polyplink.simulate import Preset
+
+FIRST = "first"  # folder of the small report
+FIRST_SETS = ("optim.epochs=2", "validation.every=2")  # of its recipe
+_MARK = "demo.json"  # says which demo a folder holds
+
+
+@dataclass(frozen=True)
+class DemoRequest:
+    """Where to write, and from which seed; preset and fields of the recipe are for Python alone."""
+
+    out: Annotated[Path, Argument(help="Folder to write.")] = Path("demo-out")
+    seed: Annotated[int, Option(help="Seed of the simulated procedures.")] = 0
+    workers: Workers = 2
+    preset: "Preset | None" = None
+    sets: tuple[str, ...] = ()
+
+
+def demo(request: DemoRequest, progress: Progress = silent) -> Evaluated:
+    """The whole way on simulated procedures; ends in a table and a report.
+
+    First a few small procedures are counted with an encoder that is trained on them for seconds, so
+    that there is a report to look at (`OUT/first/report.html`) while the rest runs: simulate,
+    import, prepare, train, count and evaluate. A demo that was stopped continues where it was.
+
+    Args:
+        request: The output folder gets first, raw, data, run, count, and the evaluation itself.
+        progress: Called for every stage.
+
+    Raises:
+        PolyplinkError: If `out` holds something else.
+    """
+    from polyplink.recipes import ntssl_demo, override
+    from polyplink.simulate import smoke, tiny
+
+    out, seed, workers = request.out, request.seed, request.workers
+    preset = request.preset or tiny()
+    recipe = override(ntssl_demo(), request.sets)
+    PolyplinkError.unless(seed >= 0, f"seed {seed} is below 0", "give a whole number from 0")
+    _claim(out, content_key("demo", preset, seed, recipe))
+
+    first = out / FIRST
+    if not (first / "report.html").is_file():
+        quick = override(recipe, [*FIRST_SETS, *request.sets])
+        _make(first, smoke(), quick, replace(request, seed=seed), silent)
+        page = count(
+            CountRequest(first / "run", first / "data", first, device="cpu", workers=workers)
+        )
+        echo(
+            f"first report: {page.report} (4 simulated procedures; the encoder was trained on two "
+            "of them for a few seconds, so that its links are poor)",
+            err=True,
+        )
+    _make(out, preset, recipe, request, progress)
+    run, data = out / "run", out / "data"
+    count(CountRequest(run, data, out / "count", part="eval", workers=workers), progress)
+    return evaluate(EvaluateRequest(run, data, out, workers=workers), progress)
+
+
+def _claim(out: Path, key: str) -> None:
+    """Take a new folder, or continue in one of the same demo.
+
+    Raises:
+        PolyplinkError: If the folder holds something else.
+    """
+    mark = out / _MARK
+    if mark.is_file() and read_json(mark).get("key") == key:
+        return
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise PolyplinkError(f"{out} holds something else", "name another folder, or remove it")
+    write_json(mark, {"key": key})
+
+
+def _make(
+    out: Path, preset: "Preset", recipe: "TrainConfig", request: DemoRequest, progress: Progress
+) -> None:
+    """Simulate, import, prepare and train into `out`/raw, data and run."""
+    from polyplink.learn.loop import LAST
+    from polyplink.simulate import simulate
+    from polyplink.tracklets import prepare
+
+    raw, data, run, workers = out / "raw", out / "data", out / "run", request.workers
+    # As released, but without frames: crops are rendered where they are cut, a tenth of the work.
+    archives = replace(preset, frames="none", annotations="archives")
+    simulate(
+        raw, archives, request.seed, workers=workers, progress=counter(progress, "procedures made")
+    )
+    import_data(ImportRequest("real-colon", raw, data, workers=1), progress)
+    prepare(data, recipe.prepare, workers=workers, progress=counter(progress, "crops"))
+    resume = (run / LAST).is_file()
+    train(TrainRequest(recipe, data, run, resume=resume, workers=workers), progress)

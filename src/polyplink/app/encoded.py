@@ -1,0 +1,319 @@
+"""Encoders on a part of a data folder: prepared, embedded, cached, checked.
+
+Every verb that needs vectors gets them here: `load_named` reads weights, `encode` cuts crops,
+embeds them and keeps the vectors in files beside the crops, where the next call finds them.
+"""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import torch
+
+from polyplink.app.request import Progress, counter, silent
+from polyplink.core.artefacts import content_key
+from polyplink.core.errors import PolyplinkError
+from polyplink.data import read_data
+from polyplink.encoders import (
+    AnyEncoderConfig,
+    Embedder,
+    Embeddings,
+    NetworkEmbedder,
+    WeightsRecord,
+    build_encoder,
+    colour_histogram,
+    embed,
+    embed_fragments,
+    fragment_table,
+    load_encoder,
+    pick_device,
+    place,
+    read_embeddings,
+    write_embeddings,
+)
+from polyplink.encoders.export import SUFFIX, load_exported
+from polyplink.evaluate import Samples, TrackletBoxes
+from polyplink.tracklets import Prepared, PrepareSettings, prepare
+
+
+@dataclass(frozen=True)
+class NamedEncoder:
+    """What turns crops into vectors, with all that is needed to use it.
+
+    Attributes:
+        name: For tables and figures.
+        key: Identifies the weights; names the files of cached vectors.
+        embedder: Turns packed crops into vectors.
+        device: Where it computes.
+        prepare: Crop rule and sampling of its input.
+        record: The record of its weights; None for what carries none.
+    """
+
+    name: str
+    key: str
+    embedder: Embedder
+    device: torch.device
+    prepare: PrepareSettings
+    record: WeightsRecord | None = None
+
+
+def load_named(weights: Path, device: str = "auto", name: str | None = None) -> NamedEncoder:
+    """Load a weights file, the folder of a training run, added weights, or an exported encoder.
+
+    Args:
+        weights: File, folder or name.
+        device: "auto", "cpu", "cuda" or "cuda:N"; exported encoders compute on the CPU.
+        name: What to call it; by default the name of the recipe that trained it.
+
+    Raises:
+        PolyplinkError: If the weights are missing or broken, or there is no such device.
+    """
+    if weights.suffix == SUFFIX:
+        PolyplinkError.unless(
+            device in ("auto", "cpu"),
+            f"{weights} is an exported encoder, which computes on the CPU",
+            "give the weights it was exported from, or --device cpu",
+        )
+        where = torch.device("cpu")
+        loaded, exported = load_exported(weights)
+        embedder: Embedder = exported
+    else:
+        where = pick_device(device)
+        loaded = load_encoder(weights, where)
+        embedder = NetworkEmbedder(loaded.encoder)
+    record = loaded.record
+    name = name or str(record.recipe.get("name", weights.stem))
+    return NamedEncoder(name, loaded.weights_id, embedder, where, record.prepare, record)
+
+
+def untrained(config: AnyEncoderConfig, device: torch.device, seed: int = 0) -> NetworkEmbedder:
+    """An encoder with random weights."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        encoder = build_encoder(config)
+    return NetworkEmbedder(place(encoder, device))
+
+
+def baselines(encoder: NamedEncoder) -> list[NamedEncoder]:
+    """Methods that learned nothing: the same network with random weights, a colour histogram."""
+    assert encoder.record is not None
+    config, where = encoder.record.encoder, encoder.device
+    network = untrained(config, where)
+    key = f"untrained-{content_key(config)}"
+    return [
+        NamedEncoder("untrained encoder", key, network, where, encoder.prepare),
+        histogram("colour histogram", where, encoder.prepare),
+    ]
+
+
+def histogram(name: str, device: torch.device, settings: PrepareSettings) -> NamedEncoder:
+    """The colour histogram as an encoder."""
+    return NamedEncoder(name, "histogram-8x8x8", colour_histogram, device, settings)
+
+
+def prepare_part(
+    folder: Path,
+    settings: PrepareSettings,
+    part: str | Sequence[str] | None,
+    workers: int,
+    progress: Progress = silent,
+) -> Prepared:
+    """Prepare a part of a data folder, or find it prepared.
+
+    Args:
+        folder: The data folder.
+        settings: Crop rule and sampling.
+        part: Name of a part, ids of procedures, or None for the whole data set.
+        workers: Threads that cut crops.
+        progress: Called for crops.
+    """
+    procedures = read_data(folder).part(part) if isinstance(part, str) else part
+    stage = counter(progress, "crops")
+    return prepare(folder, settings, procedures=procedures, workers=workers, progress=stage)
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """Encoders on the same tracklets, or on fragments of them.
+
+    Attributes:
+        folder: The data folder.
+        part: The part of it, as it was asked for.
+        prepared: Tracklets and their crops, as the first encoder wants them.
+        clip: Crops of a fragment; None where whole tracklets were embedded.
+        encoders: The encoders, by name; the first is the one that others are compared with.
+        embeddings: Vectors by the encoder's name, rows as in `table`.
+        files: The file of each encoder's vectors.
+    """
+
+    folder: Path
+    part: str | Sequence[str] | None
+    prepared: Prepared
+    clip: int | None
+    encoders: Mapping[str, NamedEncoder]
+    embeddings: Mapping[str, Embeddings]
+    files: Mapping[str, Path]
+
+    @property
+    def first(self) -> NamedEncoder:
+        """The encoder that was given first."""
+        return next(iter(self.encoders.values()))
+
+    @property
+    def vectors(self) -> dict[str, np.ndarray]:
+        """Vectors (n, d) by the encoder's name."""
+        return {name: found.vectors for name, found in self.embeddings.items()}
+
+    @cached_property
+    def table(self) -> pl.DataFrame:
+        """The n rows: tracklets, or fragments under `fragment_id`."""
+        if self.clip is None:
+            return self.prepared.tracklets
+        return fragment_table(self.prepared, self.clip)
+
+    @cached_property
+    def samples(self) -> Samples:
+        """The rows as the tasks of `evaluate` want them.
+
+        Raises:
+            PolyplinkError: If there is no row, or no polyp is known.
+        """
+        return samples_of(self.prepared, self.clip)
+
+    def boxes(self) -> TrackletBoxes:
+        """All boxes of all tracklets, in the order of the rows; for whole tracklets alone."""
+        assert self.clip is None
+        table = self.prepared.tracklets
+        sizes = table["n"].to_numpy().astype(np.int64)
+        offset = np.concatenate([[0], np.cumsum(sizes)])
+        # Rows of the detections: each tracklet's run of n rows starts at its own offset.
+        rows = np.repeat(table["offset"].to_numpy() - offset[:-1], sizes) + np.arange(offset[-1])
+        found = self.prepared.detections.select("frame", "x", "y", "w", "h")[rows]
+        return TrackletBoxes(
+            self.samples.polyp,
+            offset,
+            found["frame"].to_numpy().astype(np.int64),
+            found.select("x", "y", "w", "h").to_numpy().astype(np.float64),
+        )
+
+    def add(
+        self, encoders: Sequence[NamedEncoder], workers: int = 2, progress: Progress = silent
+    ) -> "Encoded":
+        """The same with further encoders, embedded now.
+
+        Raises:
+            PolyplinkError: If an encoder is made for other tracklets, or a vector is not finite.
+        """
+        ids = self.prepared.tracklets["tracklet_id"].to_list()
+        found, files = dict(self.embeddings), dict(self.files)
+        for encoder in encoders:
+            own = self.prepared
+            if encoder.prepare != own.settings:
+                own = prepare_part(self.folder, encoder.prepare, self.part, workers, progress)
+                PolyplinkError.unless(
+                    own.tracklets["tracklet_id"].to_list() == ids,
+                    f"{encoder.name} is made for tracklets of another kind (length or IoU)",
+                    "use it alone",
+                )
+            found[encoder.name], files[encoder.name] = _cached(encoder, own, self.clip, progress)
+        named = {**self.encoders, **{encoder.name: encoder for encoder in encoders}}
+        return replace(self, encoders=named, embeddings=found, files=files)
+
+
+def encode(
+    encoders: Sequence[NamedEncoder],
+    folder: Path,
+    part: str | Sequence[str] | None = None,
+    *,
+    clip: int | None = None,
+    workers: int = 2,
+    progress: Progress = silent,
+) -> Encoded:
+    """Turn every tracklet, or every fragment, of a part into a vector by each encoder.
+
+    Vectors are kept beside the crops, in files named by weights, device and procedures.
+
+    Args:
+        encoders: At least one.
+        folder: The data folder.
+        part: Name of a part, ids of procedures, or None for the whole data set.
+        clip: Crops of a fragment; None to embed whole tracklets.
+        workers: Threads that cut crops.
+        progress: Called for crops, and for tracklets or fragments.
+
+    Raises:
+        PolyplinkError: If the data folder, an image or a vector is at fault, no tracklet has
+            `clip` crops, or the encoders are made for different tracklets.
+    """
+    prepared = prepare_part(folder, encoders[0].prepare, part, workers, progress)
+    return Encoded(folder, part, prepared, clip, {}, {}, {}).add(encoders, workers, progress)
+
+
+def _cached(
+    encoder: NamedEncoder, prepared: Prepared, clip: int | None, progress: Progress
+) -> tuple[Embeddings, Path]:
+    """Read an encoder's vectors from their file, or embed and write it."""
+    # A GPU (bf16) and a CPU (float32) give other last digits: each keeps its own vectors.
+    key = f"{encoder.key}-{encoder.device.type}"
+    name = f"{key}-{content_key(prepared.procedures)}.parquet"
+    name = name if clip is None else f"fragments{clip}-{name}"
+    path = prepared.folder / "embeddings" / name
+    if path.is_file():
+        with suppress(PolyplinkError):  # a broken file is written again
+            return _aligned(read_embeddings(path), prepared, clip), path
+    if clip is None:
+        stage = counter(progress, f"embed {encoder.key}")
+        found = embed(prepared, encoder.embedder, encoder.key, progress=stage)
+    else:
+        stage = counter(progress, f"embed fragments of {clip}")
+        found = embed_fragments(prepared, encoder.embedder, key, clip, progress=stage)
+    write_embeddings(path, found)
+    return found, path
+
+
+def _aligned(found: Embeddings, prepared: Prepared, clip: int | None) -> Embeddings:
+    """Refuse vectors of other crops or of other rows.
+
+    Raises:
+        PolyplinkError: If they are not those of these tracklets or fragments.
+    """
+    names = (
+        prepared.tracklets["tracklet_id"]
+        if clip is None
+        else fragment_table(prepared, clip)["fragment_id"]
+    )
+    PolyplinkError.unless(
+        found.crops_id == prepared.key and list(found.tracklet_ids) == names.to_list(),
+        f"vectors of {len(found.tracklet_ids)} other tracklets or crops",
+        f"remove {prepared.folder / 'embeddings'}",
+    )
+    return found
+
+
+def samples_of(prepared: Prepared, clip: int | None = None) -> Samples:
+    """Tracklets, or fragments of `clip` crops, as the tasks of `evaluate` want them.
+
+    Raises:
+        PolyplinkError: If there is none, or no polyp is known.
+    """
+    table = prepared.tracklets if clip is None else fragment_table(prepared, clip)
+    if table.is_empty():
+        raise PolyplinkError(
+            f"no tracklet of {prepared.settings.min_length} frames or more to evaluate on",
+            "name a --part with longer tracklets",
+        )
+    if table["polyp_id"].is_null().all():
+        raise PolyplinkError(
+            "table detections: column polyp_id is empty, and evaluation needs true polyps",
+            "give labelled procedures, or use `polyplink count`",
+        )
+    return Samples.of(
+        table["tracklet_id" if clip is None else "fragment_id"].to_list(),
+        table["procedure_id"].to_list(),
+        table["polyp_id"].to_list(),
+        table["position"].to_numpy(),
+    )

@@ -1,0 +1,234 @@
+"""The encoders in published tables: loaded, trained by their recipe, or reported as missing.
+
+A workspace folder keeps every recipe's run on a data set under a name made from both, so that one
+table finds what another one trained.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from zlib import crc32
+
+from polyplink.app.encoded import NamedEncoder, histogram, load_named, untrained
+from polyplink.app.leakage import guard
+from polyplink.app.request import Progress, silent
+from polyplink.app.train import TrainRequest, train
+from polyplink.core.artefacts import content_key
+from polyplink.core.errors import PolyplinkError
+from polyplink.data import read_data
+from polyplink.encoders import WEIGHTS_FILE, pick_device, weights_path
+from polyplink.learn import TrainConfig
+from polyplink.learn.loop import LAST
+from polyplink.recipes import RECIPES, find_recipe, override, small_sibling
+from polyplink.recipes.published import PublishedTable, published
+
+NO_ENCODER = "none"  # the row of a table without any encoder
+OTHER_PART = "ta384-"  # prefix of the name of a recipe trained on that part
+STAND_IN = "ntssl-demo"  # its network, untrained, replaces those that are not trained here
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """Where encoders come from.
+
+    Attributes:
+        folder: Runs lie in its `runs`.
+        data: The data folder that recipes train on.
+        given: Weights by the encoder's name, used instead of looking for them.
+        stand_in: Small encoders in place of all.
+        sets: Fields of every recipe to change, as `--set` takes them.
+        may_train: Whether to train what is not there.
+        device: Where to compute.
+        workers: Threads and processes.
+    """
+
+    folder: Path
+    data: Path
+    given: Mapping[str, Path] = field(default_factory=dict)
+    stand_in: bool = False
+    sets: tuple[str, ...] = ()
+    may_train: bool = True
+    device: str = "auto"
+    workers: int = 2
+
+
+def find_encoder(
+    name: str, workspace: Workspace, part: str, progress: Progress = silent
+) -> NamedEncoder:
+    """An encoder, trained first where a recipe makes it.
+
+    Args:
+        name: The encoder's name in tables.
+        workspace: Where encoders come from.
+        part: Part it will be measured on, which it must not have seen.
+        progress: Callback of the training.
+
+    Raises:
+        PolyplinkError: If it is missing, or has seen the part.
+    """
+    if name == NO_ENCODER:  # its figures rest on tracklets alone, so that any vectors will do
+        return histogram(name, pick_device("cpu"), find_recipe(STAND_IN).prepare)
+    if workspace.stand_in and name not in workspace.given:
+        small = stand_in_recipe(name)
+        if small is None:
+            return untrained_stand_in(name, workspace)
+        path = _trained(override(small, workspace.sets), workspace, progress)
+    elif missing := what_is_missing(name, workspace):
+        raise PolyplinkError(missing, f"or give --weights {name}=FILE")
+    elif name in workspace.given:
+        path = workspace.given[name]
+    else:
+        try:
+            path = weights_path(Path(name))
+        except PolyplinkError:
+            path = _trained(recipe_of(name, workspace.sets), workspace, progress)
+    encoder = load_named(path, workspace.device, name)
+    assert encoder.record is not None
+    guard(encoder.record.seen, read_data(workspace.data), part)
+    return encoder
+
+
+def what_is_missing(name: str, workspace: Workspace | None = None) -> str:
+    """Why an encoder is not available now; "" if it is.
+
+    Args:
+        name: The encoder's name in tables.
+        workspace: Where encoders come from; None for the store of added weights alone.
+    """
+    if name == NO_ENCODER or (workspace and (workspace.stand_in or name in workspace.given)):
+        return ""
+    try:
+        weights_path(Path(name))
+    except PolyplinkError as error:
+        if not has_recipe(name):
+            return str(error)
+    else:
+        return ""
+    recipe = recipe_of(name, workspace.sets if workspace else ())
+    if workspace and (run_folder(workspace, recipe) / WEIGHTS_FILE).is_file():
+        return ""
+    if workspace and not workspace.may_train:
+        return f"{name} is not trained in {workspace.folder}; let it train"
+    return _missing_backbone(recipe)
+
+
+def _missing_backbone(recipe: TrainConfig) -> str:
+    """Why a recipe cannot start from its backbone's weights; "" if it can."""
+    backbone = recipe.encoder.frame_weights
+    try:
+        if backbone is not None:
+            weights_path(backbone)
+    except PolyplinkError as error:
+        return (
+            f"the backbone of {recipe.name}: {error}, or --set encoder.frame_weights=FILE "
+            "(docs/how-to/backbone-weights.md)"
+        )
+    return ""
+
+
+def run_folder(workspace: Workspace, recipe: TrainConfig) -> Path:
+    """Where a recipe's run on the workspace's data lies."""
+    key = content_key(recipe, read_data(workspace.data).key)
+    return workspace.folder / "runs" / f"{recipe.name}-{key}"
+
+
+def recipe_of(name: str, sets: Sequence[str] = ()) -> TrainConfig:
+    """The recipe of an encoder; "ta384-NAME" is NAME trained on the part ta384.
+
+    Raises:
+        PolyplinkError: If there is none, or a field to set is unknown.
+    """
+    plain = name.removeprefix(OTHER_PART)
+    recipe = override(find_recipe(plain), sets)
+    return recipe if plain == name else replace(recipe, name=name, part=OTHER_PART.rstrip("-"))
+
+
+def has_recipe(name: str) -> bool:
+    """Whether a recipe trains an encoder."""
+    return name.removeprefix(OTHER_PART) in RECIPES
+
+
+def stand_in_recipe(name: str) -> TrainConfig | None:
+    """The recipe at CPU size in an encoder's place; None where it is not trained at all.
+
+    A variant of a method keeps its own bags and loss: it is that variant, at another size.
+    """
+    plain = name.removeprefix(OTHER_PART)
+    return small_sibling(find_recipe(plain)) if plain in RECIPES else None
+
+
+def untrained_stand_in(name: str, workspace: Workspace) -> NamedEncoder:
+    """A small network in a foundation encoder's place, with random weights seeded by its name."""
+    recipe = find_recipe(STAND_IN)
+    where = pick_device(workspace.device)
+    network = untrained(recipe.encoder, where, crc32(name.encode()))
+    key = f"standin-{content_key(recipe.encoder, name)}"
+    return NamedEncoder(name, key, network, where, recipe.prepare)
+
+
+def _trained(recipe: TrainConfig, workspace: Workspace, progress: Progress) -> Path:
+    """The folder of a recipe's run, trained or resumed if it is not finished."""
+    run = run_folder(workspace, recipe)
+    if not (run / WEIGHTS_FILE).is_file():
+        PolyplinkError.unless(
+            workspace.may_train, f"no run of {recipe.name} at {run}", "let it train"
+        )
+        request = TrainRequest(
+            recipe,
+            workspace.data,
+            run,
+            resume=(run / LAST).is_file(),
+            device=workspace.device,
+            workers=workspace.workers,
+        )
+        train(request, progress)
+    return run
+
+
+@dataclass(frozen=True)
+class TableState:
+    """A published table and what it needs.
+
+    Attributes:
+        name: "ntssl/1".
+        caption: What it shows.
+        source: Paper and table.
+        data: What it was measured on.
+        cells: How many numbers it has.
+        recipes: Encoders that a recipe trains.
+        weights: Encoders whose weights come from elsewhere.
+        missing: Encoders that are not available now, and how to mend it.
+        runs: "whole", "in part" or "not": what can be run now, given the data.
+    """
+
+    name: str
+    caption: str
+    source: str
+    data: str
+    cells: int
+    recipes: tuple[str, ...]
+    weights: tuple[str, ...]
+    missing: dict[str, str]
+    runs: str
+
+
+def table_state(table: PublishedTable, workspace: Workspace | None = None) -> TableState:
+    """What a table needs, and what of it is missing."""
+    missing = {name: why for name in table.subjects if (why := what_is_missing(name, workspace))}
+    runs = "whole" if not missing else "not" if len(missing) == len(table.subjects) else "in part"
+    return TableState(
+        table.name,
+        table.caption,
+        table.source,
+        table.data,
+        len(table.cells),
+        tuple(name for name in table.subjects if has_recipe(name)),
+        tuple(name for name in table.subjects if not has_recipe(name) and name != NO_ENCODER),
+        missing,
+        runs,
+    )
+
+
+def list_tables(workspace: Workspace | None = None) -> list[TableState]:
+    """The state of every published table, in the papers' order."""
+    return [table_state(table, workspace) for table in published().values()]

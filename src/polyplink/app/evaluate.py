@@ -1,0 +1,325 @@
+"""The verb `evaluate`: all tasks on a labelled part of a data set, with intervals and a report."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from typer import Option, echo
+
+from polyplink.app.request import Data, Device, Out, Progress, Result, Weights, Workers, silent
+from polyplink.core.artefacts import RunRecord, to_plain, write_json, write_text
+from polyplink.core.errors import PolyplinkError, find_named
+
+if TYPE_CHECKING:
+    from polyplink.app.encoded import Encoded
+    from polyplink.app.probing import Probed
+    from polyplink.associate import Grid
+    from polyplink.data import DataSet
+    from polyplink.evaluate import Evaluation, EvaluationSettings, EvaluationTables, Facts
+    from polyplink.report import Comparison
+
+CLUSTERERS = ("temporal_ap", "threshold")  # by default
+
+
+@dataclass(frozen=True)
+class EvaluateRequest:
+    """What to evaluate, on which tasks, with which clusterers."""
+
+    weights: Weights
+    data: Data
+    out: Out = Path("evaluation")
+    part: Annotated[str, Option(help="Part of the data set.")] = "eval"
+    tasks: Annotated[
+        Sequence[str],
+        Option(
+            "--task",
+            help="retrieval, reid, counting, tracking (these by default), size, histology or all; "
+            "may be repeated.",
+        ),
+    ] = ()
+    clusterers: Annotated[
+        Sequence[str],
+        Option(
+            "--clusterer",
+            help="temporal_ap, ap, threshold, dbscan, hdbscan, agglomerative or all; may be "
+            "repeated; temporal_ap and threshold by default.",
+        ),
+    ] = ()
+    grid: Annotated[str, Option(help="Settings searched for counting: paper or demo.")] = "paper"
+    choose_on: Annotated[
+        str | None,
+        Option(help="Part to choose settings on; by default on the other procedures."),
+    ] = None
+    without_own: Annotated[
+        bool,
+        Option(
+            "--without-own", help="Also retrieval without other polyps of the query's procedure."
+        ),
+    ] = False
+    curve_csv: Annotated[
+        bool, Option("--curve-csv", help="Also curve.csv: all figures of every setting.")
+    ] = False
+    baselines: Annotated[bool, Option(help="Also an untrained encoder and a colour histogram.")] = (
+        True
+    )
+    device: Device = "auto"
+    workers: Workers = 2
+
+
+@dataclass(frozen=True)
+class Evaluated(Result):
+    """A finished evaluation.
+
+    Attributes:
+        report: The report's file.
+        evaluation: All figures but those of probes.
+        comparison: The table of methods by figures.
+        notes: What a reader of the table must know.
+        probed: Size and histology, by task and method, where they were asked for.
+    """
+
+    report: Path
+    evaluation: "Evaluation"
+    comparison: "Comparison"
+    notes: tuple[str, ...]
+    probed: "dict[str, dict[str, Probed]]"
+
+    def as_dict(self) -> dict[str, Any]:
+        """What evaluation.json holds."""
+        plain: dict[str, Any] = to_plain(self.evaluation)
+        plain["probes"] = {
+            task: {name: one.as_dict() for name, one in found.items()}
+            for task, found in self.probed.items()
+        }
+        return plain
+
+    def print_text(self) -> None:
+        """Print the table and the notes, and where the report is."""
+        from rich.console import Console
+
+        from polyplink.report import comparison_table
+
+        Console().print(comparison_table(self.comparison))
+        for note in self.notes:
+            echo(f"note: {note}")
+        echo(f"report: {self.report}")
+
+
+def evaluate(request: EvaluateRequest, progress: Progress = silent) -> Evaluated:
+    """All tasks, or those named, with intervals; writes tables and a report.
+
+    Args:
+        request: Weights, data folder, tasks, and the output folder, which gets evaluation.json,
+            figures.csv, procedures.csv, queries.parquet (one row per query), curve.parquet (one
+            per setting), assignment.parquet, trackeval (MOTChallenge files), report.html and
+            run.json; files of tasks that were not asked for are left out.
+        progress: Called for crops, tracklets and methods.
+
+    Raises:
+        PolyplinkError: If procedures were seen in training, or what is asked for is not there.
+    """
+    from polyplink.app.build_report import build_report
+    from polyplink.app.encoded import baselines, encode, load_named
+    from polyplink.app.evaluation_table import comparison, notes, probe_notes, with_probes
+    from polyplink.app.operating_point import from_record, link_all
+    from polyplink.app.probing import PROBES, ProbeChoice, probe_encoders
+    from polyplink.report import write_report
+
+    weights, folder, out, workers = request.weights, request.data, request.out, request.workers
+    settings, probes = _settings(request)
+    asked = {
+        "tasks": [*settings.tasks, *probes],
+        "clusterers": settings.clusterers,
+        "without_own": settings.without_own,
+    }
+    named = ("weights", "part", "choose_on", "grid")
+    record = RunRecord(
+        "evaluate", settings=asked | {name: getattr(request, name) for name in named}
+    )
+    record.claim(out)
+    names, chosen_on = _procedures(_checked_data(request, probes), request)
+
+    with record.stage("embed"):
+        ours = load_named(weights, request.device)
+        encoded = encode([ours], folder, names, workers=workers, progress=progress)
+        samples = encoded.samples  # unknown polyps are refused before the baselines are embedded
+        encoders = [ours, *(baselines(ours) if request.baselines else [])]
+        encoded = encoded.add(encoders[1:], workers, progress)
+    assert ours.record is not None
+    record.inputs |= {"weights": ours.key, "crops": encoded.prepared.key}
+
+    with record.stage("probe"):
+        choice = ProbeChoice(request.part)
+        probed = {
+            task: probe_encoders(
+                PROBES[task], encoders, folder, choice, workers=workers, progress=progress
+            )
+            for task in probes
+        }
+    with record.stage("evaluate"):
+        there = tuple(name for name in chosen_on if name in samples.procedures)
+        PolyplinkError.unless(
+            bool(there) or not chosen_on,
+            f"none of the {len(chosen_on)} procedures to choose settings on has a tracklet",
+            "choose on another part",
+        )
+        evaluation, tables, missing = _evaluated(encoded, replace(settings, chosen_on=there))
+    said = (*notes(evaluation), *missing, *probe_notes(probed))
+    table = with_probes(comparison(evaluation), probed)
+    found = Evaluated(out / "report.html", evaluation, table, said, probed)
+
+    with record.stage("report"):
+        _write(request, found, tables, encoded)
+        point = from_record(ours.record.operating)
+        choices = (
+            "The table chooses each procedure's setting on the others; the time lines below are at "
+            "the operating point that travels with the weights."
+        )
+        page = build_report(
+            "Evaluation",
+            weights,
+            encoded,
+            point,
+            link_all(encoded.prepared, encoded.embeddings[ours.name], point),
+            seconds=record.seconds,
+            comparison=table,
+            notes=(*said, choices),
+        )
+        write_report(found.report, page)
+    record.write(out)
+    return found
+
+
+def _settings(request: EvaluateRequest) -> "tuple[EvaluationSettings, list[str]]":
+    """Settings of the evaluation, and the probes asked for.
+
+    Raises:
+        PolyplinkError: If a grid, task or clusterer is unknown, or a curve is asked of no task.
+    """
+    from polyplink.app.probing import PROBES
+    from polyplink.associate import CLUSTERERS as ALL_CLUSTERERS
+    from polyplink.evaluate import TASKS, EvaluationSettings
+
+    every = (*TASKS, *PROBES)
+    tasks = every if tuple(request.tasks) == ("all",) else request.tasks or TASKS
+    for task in tasks:
+        find_named("task", task, dict.fromkeys(every))
+    named = request.clusterers or CLUSTERERS
+    clusterers = tuple(ALL_CLUSTERERS) if tuple(named) == ("all",) else tuple(dict.fromkeys(named))
+    for clusterer in clusterers:
+        find_named("clusterer", clusterer, dict.fromkeys(ALL_CLUSTERERS))
+    settings = EvaluationSettings(
+        grid=find_grid(request.grid),
+        threads=request.workers,
+        tasks=tuple(task for task in TASKS if task in tasks),
+        clusterers=clusterers,
+        without_own=request.without_own,
+    )
+    PolyplinkError.unless(
+        not request.curve_csv or bool({"counting", "tracking"} & set(settings.tasks)),
+        "--curve-csv is for counting and tracking, and neither is among the tasks",
+        "add --task counting, or leave --curve-csv out",
+    )
+    return settings, [task for task in PROBES if task in tasks]
+
+
+def find_grid(name: str) -> "Grid":
+    """A grid of settings by name: "paper" or "demo".
+
+    Raises:
+        PolyplinkError: If there is none.
+    """
+    from polyplink.associate import demo_grid, paper_grid
+
+    return find_named("grid", name, {"paper": paper_grid, "demo": demo_grid})()
+
+
+def _checked_data(request: EvaluateRequest, probes: Sequence[str]) -> "DataSet":
+    """The data set, unless its labels or what the encoder has seen forbid to evaluate on it.
+
+    Checked before anything is cut or embedded, which may take a night.
+    """
+    from polyplink.app.leakage import guard
+    from polyplink.app.probing import check_labels
+    from polyplink.data import read_data
+    from polyplink.encoders import read_record, weights_path
+
+    data = read_data(request.data)
+    guard(read_record(weights_path(request.weights)).seen, data, request.part)
+    check_labels(probes, data, request.part)
+    return data
+
+
+def _procedures(data: "DataSet", request: EvaluateRequest) -> tuple[list[str], tuple[str, ...]]:
+    """Procedures to embed, and those of them to choose settings on.
+
+    Raises:
+        PolyplinkError: If a part is unknown, or the two overlap.
+    """
+    own = data.part(request.part)
+    if request.choose_on is None:
+        return own, ()
+    other = data.part(request.choose_on)
+    both = [name for name in other if name in own]
+    PolyplinkError.unless(
+        not both,
+        f"procedure {both[:1]} is in {request.part!r} and in {request.choose_on!r}",
+        "choose settings on procedures that are not evaluated",
+    )
+    return [*other, *own], tuple(other)
+
+
+def _evaluated(
+    encoded: "Encoded", settings: "EvaluationSettings"
+) -> "tuple[Evaluation, EvaluationTables, tuple[str, ...]]":
+    """Figures and tables of all tasks but the probes, and what is to be said about them."""
+    import polars as pl
+
+    from polyplink.evaluate import EvaluationTables, evaluate_with_tables, nothing_evaluated
+
+    if not settings.tasks:
+        empty = EvaluationTables(*(pl.DataFrame() for _ in range(3)))
+        return nothing_evaluated(list(encoded.encoders), encoded.samples), empty, ()
+    facts, missing = _facts(encoded)
+    found, tables = evaluate_with_tables(encoded.vectors, encoded.samples, settings, facts=facts)
+    return found, tables, missing if "counting" in settings.tasks else ()
+
+
+def _facts(encoded: "Encoded") -> "tuple[Facts, tuple[str, ...]]":
+    """Boxes and histology of the tracklets, and what is to be said about them."""
+    from polyplink.evaluate import Facts
+
+    boxes, data = encoded.boxes(), encoded.prepared.data
+    try:
+        labels = data.adenoma_labels()
+    except PolyplinkError as error:  # the other figures of counting need no histology
+        return Facts(boxes), (f"No adenoma detection rate: {error}.",)
+    by_polyp = dict(zip(data.polyps["polyp_id"], labels, strict=True))
+    kinds = [by_polyp.get(polyp) for polyp in encoded.table["polyp_id"]]
+    return Facts(boxes, [None if kind is None else bool(kind) for kind in kinds]), ()
+
+
+def _write(
+    request: EvaluateRequest, found: Evaluated, tables: "EvaluationTables", encoded: "Encoded"
+) -> None:
+    """Write every file but the report; a table without columns is left out."""
+    from polyplink.app.evaluation_table import by_procedure
+    from polyplink.app.track_files import write_trackeval
+    from polyplink.data import write_table
+    from polyplink.report import write_csv
+
+    out = request.out
+    write_json(out / "evaluation.json", found.as_dict())
+    write_csv(out / "figures.csv", found.comparison)
+    by_name = by_procedure(found.evaluation)
+    if by_name.width:
+        write_text(out / "procedures.csv", by_name.write_csv())
+    for name in ("queries", "curve", "assignment"):
+        table = getattr(tables, name)
+        if table.width:
+            write_table(out / f"{name}.parquet", table)
+    if request.curve_csv and tables.curve.width:
+        write_text(out / "curve.csv", tables.curve.write_csv())
+    if tables.assignment.width and "tracking" in found.evaluation.tasks:
+        write_trackeval(out / "trackeval", encoded.prepared, tables.assignment, request.part)

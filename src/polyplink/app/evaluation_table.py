@@ -1,0 +1,353 @@
+"""From an evaluation to a table of methods by figures, its notes, and a table of procedures."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import polars as pl
+
+from polyplink.app.probing import PROBES, Probed
+from polyplink.evaluate import Clinic, EncoderFigures, Evaluation, Figure, no_different
+from polyplink.evaluate.tracking import MEANS
+from polyplink.report import Comparison, Method, Metric
+from polyplink.report.formats import CLUSTERERS
+from polyplink.report.model import Style
+from polyplink.report.tables import PROBE_MEANINGS
+
+ProbedByTask = Mapping[str, Mapping[str, Probed]]  # by task, by method, the reference first
+
+_LOO = "setting chosen on other procedures at FPR nearest to 0.05"
+_FOLD_COLUMNS = ("clusters", "fr", "fpr", "precision", "recall")
+
+_RETRIEVAL = {
+    "mAP": "mean average precision over all queries",
+    "HR@1": "share of queries whose nearest is a match",
+    "HR@5": "share with a match among the five nearest",
+}
+_REID = {
+    "AUROC": "over all pairs of tracklets",
+    "AUPR": "average precision over all pairs",
+}
+_PUBLISHED = {
+    "mAP (as published)": "matches of similarity 0 or below dropped, as torchmetrics does",
+    "AUROC (as published)": "after a sigmoid in single precision",
+    "AUPR (as published)": "after a sigmoid in single precision",
+}
+_TRACKING = {
+    "HOTA": "detection and association in one",
+    "DetA": "boxes found",
+    "AssA": "association accuracy",
+    "AssPr": "association precision: of the boxes of a track, those of its polyp",
+    "AssRe": "association recall: of the boxes of a polyp, those of its track",
+    "LocA": "IoU of matched boxes",
+    "IDF1": "boxes under the best one-to-one matching of tracks and polyps",
+    "IDP": "of the boxes found",
+    "IDR": "of the true boxes",
+    "IDSW": "changes of a polyp's track",
+    "MOTA": "misses, false alarms and changes of track",
+}
+
+
+def _named(group: str, names: Mapping[str, str], style: Style = "honest") -> tuple[Metric, ...]:
+    return tuple(Metric(name, name, group, 1.0, says, style=style) for name, says in names.items())
+
+
+def _retrieval(figures: EncoderFigures) -> tuple[Metric, ...]:
+    """Retrieval and re-identification, exact and as published, as far as they were asked for."""
+    without = {
+        f"{name} (without own)": f"{says}; other polyps of the query's procedure left out"
+        for name, says in _RETRIEVAL.items()
+    }
+    every = (
+        *_named("Retrieval", _RETRIEVAL),
+        *_named("Re-identification", _REID),
+        *_named("Retrieval, own procedure left out", without),
+        *_named("Retrieval and re-identification, as published", _PUBLISHED, "published"),
+    )
+    return tuple(metric for metric in every if metric.key in figures.figures)
+
+
+def _tracking(name: str, spreads: Mapping[str, Figure]) -> tuple[Metric, ...]:
+    group = f"Tracking, {CLUSTERERS[name]}"
+    added = tuple(
+        Metric(
+            f"tracking/{name}/{key}",
+            key,
+            group,
+            0.0 if key == "IDSW" else 1.0,
+            f"{says}; boxes of all procedures together; {_LOO}",
+        )
+        for key, says in _TRACKING.items()
+    )
+    means = tuple(
+        Metric(
+            f"tracking/{name}/{key} mean",
+            key,
+            f"{group}, mean over procedures",
+            1.0,
+            f"{_TRACKING[key]}; standard deviation {_sd(spreads[key])}",
+        )
+        for key in MEANS
+    )
+    return (*added, *means)
+
+
+def _sd(spread: Figure) -> str:
+    return "undefined" if spread.sd is None else f"{spread.sd:.3f}"
+
+
+def _clinic(name: str, group: str, clinic: Clinic | None) -> tuple[Metric, ...]:
+    """Polyps per colonoscopy and adenoma detection rate; the ideal is the true one."""
+    ppc = 0.0 if clinic is None else clinic.ppc
+    adr = 1.0 if clinic is None or clinic.adr is None else clinic.adr
+    says = "the ideal is the true value"
+    return (
+        Metric(f"{name}/PPC", "PPC", group, ppc, f"polyps per colonoscopy as counted; {says}"),
+        Metric(
+            f"{name}/ADR",
+            "ADR",
+            group,
+            adr,
+            f"share of colonoscopies with a cluster called adenoma; {says}",
+        ),
+    )
+
+
+def _counting(name: str, clinic: Clinic | None) -> tuple[Metric, ...]:
+    group = f"Counting, {CLUSTERERS[name]}"
+    published = f"{group}, as published"
+    return (
+        Metric(f"{name}/FR", "FR", group, 1.0, f"clusters over polyps; {_LOO}"),
+        Metric(f"{name}/FPR", "FPR", group, 0.0, f"pairs of two polyps in one cluster; {_LOO}"),
+        Metric(f"{name}/precision", "precision", group, 1.0, "of linked pairs"),
+        Metric(f"{name}/recall", "recall", group, 1.0, "of pairs of one polyp"),
+        Metric(
+            f"{name}/count error", "count error", group, 0.0, "mean |clusters - polyps|; " + _LOO
+        ),
+        Metric(f"{name}/exact", "exact", group, 1.0, "share of procedures counted exactly"),
+        *_clinic(name, group, clinic),
+        Metric(
+            f"{name}/precision with self",
+            "precision",
+            published,
+            1.0,
+            "as published: every tracklet's pair with itself counts as a true positive",
+            style="reference",
+        ),
+        Metric(
+            f"{name}/recall with self",
+            "recall",
+            published,
+            1.0,
+            "as published: every tracklet's pair with itself counts as a true positive",
+            style="reference",
+        ),
+    )
+
+
+def comparison(evaluation: Evaluation) -> Comparison:
+    """Methods in rows, the reference first, and every figure in a column."""
+    names = [evaluation.reference]
+    names += [name for name in evaluation.encoders if name != evaluation.reference]
+    first = evaluation.encoders[names[0]]
+    metrics = _retrieval(first)
+    for name in CLUSTERERS:
+        metrics += _counting(name, first.clinic.get(name)) if name in first.counting else ()
+    for name in CLUSTERERS:
+        metrics += _tracking(name, first.tracking[name].spreads) if name in first.tracking else ()
+    return Comparison(
+        metrics,
+        tuple(
+            Method(
+                name,
+                {m.key: evaluation.encoders[name].figures[m.key] for m in metrics},
+                {
+                    m.key: difference[m.key]
+                    for difference in (evaluation.minus_reference.get(name),)
+                    if difference is not None
+                    for m in metrics
+                },
+            )
+            for name in names
+        ),
+        {m.key: evaluation.no_different[m.key] for m in metrics} if len(names) > 1 else {},
+    )
+
+
+def notes(evaluation: Evaluation) -> tuple[str, ...]:
+    """What a reader of the table must know, one sentence each."""
+    first = evaluation.encoders[evaluation.reference]
+    said = [f"The independent units are the {evaluation.procedures} procedures."]
+    if first.retrieval is not None:
+        found = first.retrieval
+        said.append(
+            f"{found.queries} queries; {found.unmatched} tracklets without a match and "
+            f"{found.unlabelled} of unknown polyp left out."
+        )
+    if first.pairs is not None:
+        said.append(f"{first.pairs[0]} pairs of one polyp and {first.pairs[1]} of two.")
+    if any(not counting.folds for counting in first.counting.values()):
+        said.append(
+            "No setting can be chosen on other procedures than the one there is: counting and "
+            "tracking are undefined; choose it on another part (--choose-on)."
+        )
+    for name, figures in evaluation.encoders.items():
+        said += _counting_notes(name, figures)
+    said += _clinic_notes(first) + _tracking_notes(first)
+    if first.not_counted:
+        said.append(f"Not counted, no polyp known: {', '.join(first.not_counted)}.")
+    return tuple(said)
+
+
+def _counting_notes(name: str, figures: EncoderFigures) -> list[str]:
+    said = []
+    if figures.not_converged > 0:
+        said.append(
+            f"{name}: one in {round(1 / figures.not_converged):,} clusterings of the search "
+            "did not converge."
+        )
+    for clusterer, counting in figures.counting.items():
+        odd = [fold.choice.rule for fold in counting.folds if fold.choice.rule != "nearest"]
+        if odd:
+            said.append(
+                f"{name}, {clusterer}: in {len(odd)} of {len(counting.folds)} folds no setting "
+                f"near FPR 0.05 could be chosen ({', '.join(sorted(set(odd)))})."
+            )
+        settled = figures.converged[clusterer]
+        lost = [f.procedure for f, ok in zip(counting.folds, settled, strict=True) if not ok]
+        if lost:
+            said.append(
+                f"{name}, {clusterer}: under the setting chosen for it, the clustering of "
+                f"{', '.join(lost)} did not converge."
+            )
+    return said
+
+
+def _clinic_notes(figures: EncoderFigures) -> list[str]:
+    clinic = next(iter(figures.clinic.values()), None)
+    if clinic is None:
+        return []
+    said = f"True polyps per colonoscopy (with a tracklet): {clinic.ppc:.2f}."
+    if clinic.adr is None:
+        return [f"{said} No adenoma detection rate: no histology is known."]
+    return [
+        f"{said} True adenoma detection rate: {clinic.adr:.2f}, adenomas per colonoscopy "
+        f"{clinic.apc:.2f}, over {clinic.with_histology} procedures of known histology."
+    ]
+
+
+def _tracking_notes(figures: EncoderFigures) -> list[str]:
+    said = []
+    for name, found in figures.tracking.items():
+        rows = found.procedures
+        if not rows:
+            continue
+        general = sum(row.form == "general" for row in rows)
+        split, doubled = sum(r.split for r in rows), sum(r.doubled for r in rows)
+        said.append(
+            f"Tracking, {name}: {sum(row.boxes for row in rows):,} boxes of tracklets; {general} "
+            f"of {len(rows)} procedures needed boxes matched one by one; {split} tracklets were "
+            "split off a track that was elsewhere in the same frame; "
+            f"{doubled} second boxes of a polyp in one frame left out."
+        )
+    return said
+
+
+def by_procedure(evaluation: Evaluation) -> pl.DataFrame:
+    """One row per method and procedure; empty where a figure is undefined there.
+
+    Returns:
+        method, procedure, queries, mAP, HR@1, HR@5 (its tracklets as queries among all),
+        AUROC, AUPR (its own pairs), polyps, tracklets, adenomas, and for each clusterer its
+        clusters, FR, FPR, precision and recall under the setting chosen for the procedure,
+        whether that settled, and its tracking figures.
+    """
+    rows = []
+    for method, figures in evaluation.encoders.items():
+        for name, row in _procedure_rows(figures).items():
+            rows.append({"method": method, "procedure": name, **row})
+    return pl.DataFrame(rows, infer_schema_length=None)
+
+
+def _procedure_rows(figures: EncoderFigures) -> dict[str, dict[str, Any]]:
+    """By procedure, its columns; every procedure has all of them."""
+    rows: dict[str, dict[str, Any]] = {}
+    for own in figures.retrieval.procedures if figures.retrieval is not None else ():
+        found = {"queries": own.queries, "mAP": own.mean_ap, "HR@1": own.hr1, "HR@5": own.hr5}
+        rows.setdefault(own.procedure, {}).update(found)
+    for pairs in figures.reid:
+        rows.setdefault(pairs.procedure, {}).update(AUROC=pairs.auroc, AUPR=pairs.aupr)
+    for name, counting in figures.counting.items():
+        for fold, settled in zip(counting.folds, figures.converged[name], strict=True):
+            row = rows.setdefault(fold.procedure, {})
+            row |= {"polyps": fold.polyps, "tracklets": fold.tracklets}
+            row |= {f"{name} {c}": getattr(fold, c) for c in _FOLD_COLUMNS}
+            row[f"{name} converged"] = settled
+        clinic = figures.clinic.get(name)
+        for patient in clinic.rows if clinic is not None else ():
+            row = rows[patient.procedure]
+            row |= {"adenomas": patient.adenomas, f"{name} adenomas": patient.adenomas_counted}
+    for name, tracking in figures.tracking.items():
+        for track in tracking.procedures:
+            row = rows.setdefault(track.procedure, {})
+            row |= {f"{name} {figure}": value for figure, value in track.figures.items()}
+            row |= {f"{name} form": track.form, f"{name} tracks": track.tracks}
+    columns = dict.fromkeys(column for row in rows.values() for column in row)
+    return {name: dict.fromkeys(columns) | row for name, row in rows.items()}
+
+
+def with_probes(table: Comparison, probed: ProbedByTask) -> Comparison:
+    """The table of methods with the figures of probes as further columns.
+
+    Args:
+        table: All methods.
+        probed: By task and method, from `probing.probe_encoders`.
+    """
+    metrics = [metric for task in probed for metric in _metrics(task)]
+    bold = {}
+    for task, found in probed.items():
+        by_figure = {name: one.result.measures for name, one in found.items()}
+        for key in PROBE_MEANINGS:
+            own = {name: measures[key] for name, measures in by_figure.items()}
+            bold[f"{task}/{key}"] = no_different(key, own)
+    return replace(
+        table,
+        metrics=(*table.metrics, *metrics),
+        methods=tuple(
+            _with_figures(method, table.methods[0].name, probed) for method in table.methods
+        ),
+        bold={**table.bold, **bold} if len(table.methods) > 1 else table.bold,
+    )
+
+
+def _metrics(task: str) -> list[Metric]:
+    group = f"{task.capitalize()}, probe: {PROBES[task].positive}"
+    named = {name: f"{says}; mean over seeds" for name, says in PROBE_MEANINGS.items()}
+    named[PROBES[task].figure] += "; the paper's figure"
+    return [Metric(f"{task}/{k}", k, group, 1.0, says, "polyps") for k, says in named.items()]
+
+
+def _with_figures(method: Method, reference: str, probed: ProbedByTask) -> Method:
+    figures, differences = dict(method.figures), dict(method.differences)
+    for task, found in probed.items():
+        own, base = found[method.name].result, found[reference].result
+        for key in PROBE_MEANINGS:
+            figures[f"{task}/{key}"] = own.figures[key]
+            if method.name != reference:
+                gap = own.measures[key].minus(base.measures[key])
+                differences[f"{task}/{key}"] = gap
+    return replace(method, figures=figures, differences=differences)
+
+
+def probe_notes(probed: ProbedByTask) -> tuple[str, ...]:
+    """What a reader of the probes' figures must know, one sentence per task."""
+    said = []
+    for task, found in probed.items():
+        one = next(iter(found.values()))
+        said.append(
+            f"{task.capitalize()}: probes trained on {sum(one.trained_polyps)} polyps and tested "
+            f"on {sum(one.result.polyps)} of other patients, {one.result.polyps[1]} of them "
+            f"{PROBES[task].positive}; {one.left_out} labelled polyps without a whole fragment "
+            "left out; the independent units are the test polyps."
+        )
+    return tuple(said)

@@ -1,0 +1,87 @@
+"""Which procedures an encoder has seen, and the refusal to evaluate on them.
+
+Procedures are compared by name and not by content: a corrected table or another import is still
+the same procedure.
+"""
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from polyplink.core.errors import PolyplinkError
+from polyplink.data import DataSet
+from polyplink.data.merged import known_overlap
+from polyplink.data.vocabulary import plain_name
+from polyplink.encoders import Seen
+
+
+def _named(data: DataSet, procedures: Sequence[str]) -> list[tuple[str, str, str]]:
+    """(data set, procedure, patient) of some procedures, in their order."""
+    table = data.procedures.filter(pl.col("procedure_id").is_in(list(procedures)))
+    return table.select("dataset", "procedure_id", "patient").rows()
+
+
+def seen_by(data: DataSet, trained: Sequence[str], validated: Sequence[str]) -> Seen:
+    """The record of what an encoder has seen, to travel with its weights."""
+    return Seen(data.key, _named(data, trained), _named(data, validated))
+
+
+def with_start(seen: Seen, before: Seen) -> Seen:
+    """What an encoder has seen, together with what the weights it started from had seen."""
+    return Seen(
+        data=seen.data,
+        trained=list(dict.fromkeys([*seen.trained, *before.trained])),
+        validated=list(dict.fromkeys([*seen.validated, *before.validated])),
+        datasets=list(dict.fromkeys([*seen.datasets, *before.datasets])),
+    )
+
+
+def seen_procedures(seen: Seen, data: DataSet, procedures: Sequence[str]) -> list[tuple[str, str]]:
+    """Procedures of a part that an encoder has seen before, and how.
+
+    Names of data sets are compared without case and separators. A data set that is known to share
+    videos with one that was trained on counts as seen as a whole, because its own names do not
+    tell which videos these are.
+
+    Args:
+        seen: From `seen_by`.
+        data: The data set.
+        procedures: The part.
+
+    Returns:
+        Procedure id and what was seen of it, in the data set's order.
+    """
+    rows = [*seen.trained, *seen.validated]
+    known = [(plain_name(d), d, procedure, patient) for d, procedure, patient in rows]
+    met = {(plain, procedure) for plain, _, procedure, _ in known}
+    patients = {(plain, patient) for plain, _, _, patient in known}
+    sets = sorted({d for _, d, _, _ in known} | set(seen.datasets))
+    found = []
+    pretrained = {plain_name(name) for name in seen.datasets}
+    for dataset, procedure, patient in _named(data, procedures):
+        plain = plain_name(dataset)
+        shared = [why for d in sets if (why := known_overlap(dataset, d))]
+        if (plain, procedure) in met:
+            found.append((procedure, "the procedure itself"))
+        elif (plain, patient) in patients:
+            found.append((procedure, f"its patient {patient}"))
+        elif plain in pretrained:
+            found.append((procedure, f"{dataset} was in its pre-training"))
+        elif shared:
+            found.append((procedure, shared[0]))
+    return found
+
+
+def guard(seen: Seen, data: DataSet, part: str) -> None:
+    """Refuse to evaluate on procedures that an encoder has seen.
+
+    Raises:
+        PolyplinkError: Naming them.
+    """
+    met = seen_procedures(seen, data, data.part(part))
+    if met:
+        raise PolyplinkError(
+            f"the encoder was trained or validated on {len(met)} of these procedures, or saw "
+            f"their patients: {', '.join(f'{name} ({why})' for name, why in met[:5])}",
+            "evaluate on another --part",
+        )

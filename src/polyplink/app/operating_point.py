@@ -1,0 +1,210 @@
+"""From vectors to identities: the operating point, and every procedure linked at it.
+
+The operating point is the setting of temporal affinity propagation that a count uses, and the
+calibration of its links. It is chosen once, on procedures that validated a training and were not
+trained on, and is stored in the weights.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+from pydantic import TypeAdapter, ValidationError
+
+from polyplink.associate import (
+    Calibration,
+    Clustering,
+    Doubt,
+    TemporalAP,
+    VisualForm,
+    fit_calibration,
+    labelled_pairs,
+    link_scores,
+    paper_grid,
+    search,
+    time_gaps,
+    uncertain,
+    visual,
+)
+from polyplink.core.errors import PolyplinkError
+from polyplink.encoders import Embeddings
+from polyplink.evaluate import choose, count_procedure
+from polyplink.tracklets import Prepared
+
+UNTUNED = TemporalAP(alpha=0.5, gamma=1.0, preference=0.0)  # near the middle of the papers' grid
+MOST_DOUBTS = 5  # links listed for review, per procedure
+
+
+@dataclass(frozen=True)
+class ProcedureTracklets:
+    """One procedure's tracklets, ready to be linked.
+
+    Attributes:
+        procedure_id: Its name.
+        table: Its n rows of the tracklets table.
+        V: Visual similarity (n, n), in [0, 1].
+        positions: First frames relative to the procedure's annotated span (n,), in [0, 1].
+    """
+
+    procedure_id: str
+    table: pl.DataFrame
+    V: np.ndarray
+    positions: np.ndarray
+
+    @property
+    def polyps(self) -> list[str | None]:
+        """True polyp of every tracklet, None where unknown."""
+        return self.table["polyp_id"].to_list()
+
+
+def by_procedure(
+    prepared: Prepared, embeddings: Embeddings, form: VisualForm
+) -> list[ProcedureTracklets]:
+    """Join tracklets and vectors, and group them by procedure; empty procedures are left out.
+
+    Args:
+        prepared: The tracklets.
+        embeddings: Vectors of (at least) these tracklets, in any order.
+        form: Form of the visual similarity.
+
+    Raises:
+        PolyplinkError: If a tracklet has no vector.
+    """
+    row = {name: i for i, name in enumerate(embeddings.tracklet_ids)}
+    found = []
+    for procedure_id in prepared.procedures:
+        table = prepared.tracklets.filter(pl.col("procedure_id") == procedure_id)
+        if table.is_empty():
+            continue
+        missing = [name for name in table["tracklet_id"] if name not in row]
+        if missing:
+            raise PolyplinkError(f"tracklet {missing[0]} has no vector", "embed the data set again")
+        vectors = embeddings.vectors[[row[name] for name in table["tracklet_id"]]]  # n d
+        V, positions = visual(vectors, form), table["position"].to_numpy()
+        found.append(ProcedureTracklets(procedure_id, table, V, positions))
+    return found
+
+
+@dataclass(frozen=True)
+class OperatingPoint:
+    """The setting to count with, and how probable a link is.
+
+    Attributes:
+        setting: Of temporal affinity propagation.
+        calibration: Turns similarities into probabilities; None where there were no labels.
+        origin: Where both came from, as a sentence for reports.
+        form: Form of the visual similarity that the setting was chosen for.
+    """
+
+    setting: TemporalAP
+    calibration: Calibration | None
+    origin: str
+    form: VisualForm = "l2"
+
+    def as_record(self) -> dict[str, Any]:
+        """Plain values, as stored in weights."""
+        return asdict(self)
+
+
+def untuned(why: str) -> OperatingPoint:
+    """The operating point without labels: a fixed setting and no probabilities."""
+    return OperatingPoint(UNTUNED, None, f"not tuned: {why}")
+
+
+def from_record(record: Mapping[str, Any] | None) -> OperatingPoint:
+    """The operating point stored in weights.
+
+    Raises:
+        PolyplinkError: If it is broken.
+    """
+    if record is None:
+        return untuned("the weights carry no operating point")
+    try:
+        return TypeAdapter(OperatingPoint).validate_python(dict(record))
+    except ValidationError as error:
+        reason = error.errors()[0]["msg"]
+        raise PolyplinkError(f"broken operating point ({reason})", "train again") from None
+
+
+def find_operating_point(
+    held_out: Sequence[ProcedureTracklets], form: VisualForm = "l2", threads: int = 1
+) -> OperatingPoint:
+    """Choose the setting by the papers' rule and calibrate the links, on labelled procedures.
+
+    Chosen is the setting whose FPR (mean over the procedures with two polyps or more) is nearest
+    to 0.05, among equals the one with the lowest FR (Temporally-Aware Polyp Counting, section 3).
+
+    Args:
+        held_out: Procedures that were not trained on; those without labels are left out.
+        form: Form of the visual similarity.
+        threads: Threads of the search.
+    """
+    labelled = [one for one in held_out if any(polyp is not None for polyp in one.polyps)]
+    if not labelled:
+        return untuned("no held-out procedure has known polyps")
+    grid = paper_grid().only(["temporal_ap"])
+    counts = [
+        count_procedure(
+            search(one.V, one.positions, grid, threads=threads)["temporal_ap"].labels,
+            one.polyps,
+            one.procedure_id,
+        )
+        for one in labelled
+    ]
+    choice = choose(counts)
+    names = ", ".join(one.procedure_id for one in labelled)
+    if choice.rule == "one_polyp_each":
+        return untuned(f"no held-out procedure ({names}) has two polyps or more")
+    pairs = [labelled_pairs(one.V, time_gaps(one.positions), one.polyps) for one in labelled]
+    fit = fit_calibration(pairs)
+    origin = (
+        f"chosen on the held-out procedures {names}: FPR {choice.fpr:.3f} (nearest to 0.05), "
+        f"FR {choice.fr:.2f}"
+    )
+    if fit.calibration is None:
+        origin += f"; links are not calibrated, because {fit.reason}"
+    return OperatingPoint(grid.temporal_ap()[choice.row], fit.calibration, origin, form)
+
+
+@dataclass(frozen=True)
+class Linked:
+    """One procedure's tracklets with their identities.
+
+    Attributes:
+        tracklets: What was linked.
+        clustering: Identity of every tracklet, numbered by first appearance in time.
+        names: Name of every identity ("P1").
+        scores: Probability that a tracklet is where it belongs (n,); NaN where not calibrated.
+        doubts: The decisions most worth a review.
+    """
+
+    tracklets: ProcedureTracklets
+    clustering: Clustering
+    names: list[str]
+    scores: np.ndarray
+    doubts: list[Doubt]
+
+
+def link(tracklets: ProcedureTracklets, point: OperatingPoint) -> Linked:
+    """Cluster a procedure at the operating point."""
+    V, positions = tracklets.V, tracklets.positions
+    found = point.setting.cluster(V, positions)
+    order = np.lexsort((np.arange(len(found.labels)), positions))
+    places = {label: i for i, label in enumerate(dict.fromkeys(found.labels[order].tolist()))}
+    labels = np.array([places[label] for label in found.labels.tolist()], dtype=np.int32)
+    calibration = point.calibration
+    P = None if calibration is None else calibration.probability(V, time_gaps(positions))
+    return Linked(
+        tracklets,
+        Clustering(labels, found.converged),
+        [f"P{i + 1}" for i in range(len(places))],
+        link_scores(labels, P),
+        uncertain(labels, P, MOST_DOUBTS),
+    )
+
+
+def link_all(prepared: Prepared, embeddings: Embeddings, point: OperatingPoint) -> list[Linked]:
+    """Link every procedure that has tracklets."""
+    return [link(one, point) for one in by_procedure(prepared, embeddings, point.form)]

@@ -1,0 +1,132 @@
+"""The verb `probe`: size or histology of polyps from frozen vectors."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from typer import Argument, Option, echo
+
+from polyplink.app.request import Data, Device, Out, Progress, Result, Weights, Workers, silent
+from polyplink.core.artefacts import RunRecord, write_json, write_text
+from polyplink.core.errors import find_named
+
+if TYPE_CHECKING:
+    from polyplink.app.probing import Probed
+
+
+@dataclass(frozen=True)
+class ProbeRequest:
+    """What to probe, and how often."""
+
+    task: Annotated[str, Argument(help="size or histology.")]
+    weights: Weights
+    data: Data
+    out: Out = Path("probe")
+    part: Annotated[
+        str, Option(help="Part divided 70 to 30 by patient; rsp and rspp are the papers'.")
+    ] = "eval"
+    length: Annotated[int, Option(min=1, help="Crops of a fragment.")] = 8
+    seeds: Annotated[int, Option(min=1, help="Trainings of the probe, averaged.")] = 3
+    split_seed: Annotated[int, Option(help="Another one, another division.")] = 0
+    rate: Annotated[float | None, Option(help="Learning rate; the paper's if left.")] = None
+    epochs: Annotated[int | None, Option(help="The paper's 20 if left out.")] = None
+    device: Device = "auto"
+    workers: Workers = 2
+
+
+@dataclass(frozen=True)
+class ProbeResult(Result):
+    """Figures of a probe, with intervals over polyps."""
+
+    probed: "Probed"
+
+    def as_dict(self) -> dict[str, Any]:
+        """What probe.json holds."""
+        return self.probed.as_dict()
+
+    def print_text(self) -> None:
+        """Print the figures, and on how many polyps they rest."""
+        from rich.console import Console
+
+        from polyplink.report.tables import probe_table
+
+        probed, result = self.probed, self.probed.result
+        Console().print(probe_table(probed.task, result.figures))
+        echo(
+            f"trained on {sum(probed.trained_polyps)} polyps {probed.trained_polyps}, tested on "
+            f"{sum(result.polyps)} {result.polyps}: (negative, positive); {probed.left_out} "
+            "labelled polyps without a whole fragment left out"
+        )
+
+
+def probe(request: ProbeRequest, progress: Progress = silent) -> ProbeResult:
+    """Probe frozen vectors for the size or the histology of polyps; writes figures.
+
+    Args:
+        request: Task, weights, data folder, and the output folder, which gets probe.json,
+            figures.csv and run.json.
+        progress: Called for crops, fragments and seeds.
+
+    Raises:
+        PolyplinkError: If the task is unknown, labels are missing, the encoder has seen these
+            procedures, or a side has one class alone.
+    """
+    from polyplink.app.encoded import load_named
+    from polyplink.app.leakage import guard
+    from polyplink.app.probing import PROBES, ProbeChoice, probe_encoders
+    from polyplink.data import read_data
+    from polyplink.encoders import read_record, weights_path
+
+    task = find_named("probe", request.task, PROBES)
+    choice = ProbeChoice(
+        request.part,
+        request.length,
+        request.seeds,
+        request.split_seed,
+        request.rate,
+        request.epochs,
+    )
+    asked = {
+        "task": task.name,
+        "weights": request.weights,
+        "choice": choice,
+        "probe": choice.settings(task),
+    }
+    record = RunRecord("probe", settings=asked, seed=choice.split_seed)
+    record.claim(request.out)
+    data = read_data(request.data)
+    task.labels(data)  # missing labels are refused before anything is cut or embedded
+    seen = read_record(weights_path(request.weights)).seen
+    for part in choice.parts:
+        guard(seen, data, part)
+    with record.stage("probe"):
+        encoder = load_named(request.weights, request.device)
+        (found,) = probe_encoders(
+            task, [encoder], request.data, choice, workers=request.workers, progress=progress
+        ).values()
+    record.inputs |= {"weights": encoder.key, "data": data.key}
+    found = replace(found, out=request.out)
+    write_json(request.out / "probe.json", found.as_dict())
+    write_text(request.out / "figures.csv", figures_csv(found, task.figure))
+    record.write(request.out)
+    return ProbeResult(found)
+
+
+def figures_csv(probed: "Probed", published_figure: str) -> str:
+    """One row per figure: its mean over seeds, its interval over polyps, their number."""
+    import polars as pl
+
+    rows = [
+        {
+            "task": probed.task,
+            "figure": name,
+            "value": found.value,
+            "low": found.low,
+            "high": found.high,
+            "polyps": found.n,
+            "published_figure": name == published_figure,
+        }
+        for name, found in probed.result.figures.items()
+    ]
+    text: str = pl.DataFrame(rows).write_csv()
+    return text

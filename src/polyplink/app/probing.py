@@ -1,0 +1,299 @@
+"""Size and histology from frozen vectors: fragments are embedded once and probed with seeds.
+
+Source: NTSSL (arXiv 2605.12320), section 3.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from polyplink.app.encoded import NamedEncoder, encode
+from polyplink.app.request import Progress, counter, silent
+from polyplink.core.artefacts import to_plain
+from polyplink.core.errors import PolyplinkError
+from polyplink.data import DataSet, read_data
+from polyplink.data.protocols import SHARE, split_by_patient
+from polyplink.evaluate.intervals import RESAMPLES, draw_weights
+from polyplink.evaluate.probe import (
+    HISTOLOGY_PROBE,
+    SIZE_PROBE,
+    PolypCounts,
+    ProbeFigures,
+    ProbeSettings,
+    fit_probe,
+    histology_labels,
+    polyp_counts,
+    probe_figures,
+    probe_scores,
+    size_labels,
+)
+
+
+@dataclass(frozen=True)
+class ProbeTask:
+    """A question that a probe answers.
+
+    Attributes:
+        name: "size" or "histology".
+        positive: The positive class, in words.
+        labels: From a data set, procedure_id, polyp_id and label of the polyps that have one.
+        settings: Of the paper.
+        figure: The paper's figure.
+        column: The column of the polyps table that labels come from.
+    """
+
+    name: str
+    positive: str
+    labels: Callable[[DataSet], pl.DataFrame]
+    settings: ProbeSettings
+    figure: str
+    column: str
+
+
+PROBES: Mapping[str, ProbeTask] = {
+    "size": ProbeTask("size", "larger than 5 mm", size_labels, SIZE_PROBE, "F1", "size_mm"),
+    "histology": ProbeTask(
+        "histology", "adenoma", histology_labels, HISTOLOGY_PROBE, "accuracy", "histology_class"
+    ),
+}
+PAIRS = ("rsp", "rspp")  # parts of the papers that come as a training and a test side
+
+
+@dataclass(frozen=True)
+class ProbeChoice:
+    """What is probed, and how often.
+
+    Attributes:
+        part: Part to divide 70 to 30; "rsp" and "rspp" are the papers'.
+        length: Crops of a fragment.
+        seeds: Trainings of the probe, averaged.
+        split_seed: Seed of the division.
+        rate: Learning rate; None for the paper's.
+        epochs: Of the probe; None for the paper's 20.
+    """
+
+    part: str = "eval"
+    length: int = 8
+    seeds: int = 3
+    split_seed: int = 0
+    rate: float | None = None
+    epochs: int | None = None
+
+    def __post_init__(self) -> None:
+        PolyplinkError.unless(self.seeds >= 1, f"{self.seeds} seeds", "give 1 or more")
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The parts of the data set that are used."""
+        two = (f"{self.part}-train", f"{self.part}-test")
+        return two if self.part in PAIRS else (self.part,)
+
+    def settings(self, task: ProbeTask) -> ProbeSettings:
+        """The task's settings with what was changed."""
+        changed = {"rate": self.rate, "epochs": self.epochs}
+        own: dict[str, Any] = {k: v for k, v in changed.items() if v is not None}
+        return replace(task.settings, **own)
+
+
+@dataclass(frozen=True)
+class Probed:
+    """What a probe found.
+
+    Attributes:
+        task: Its name.
+        result: Figures over the seeds, on the test polyps.
+        trained_polyps: Polyps trained on: (negative, positive).
+        left_out: Labelled polyps without any fragment.
+        out: The folder written, or None.
+    """
+
+    task: str
+    result: ProbeFigures
+    trained_polyps: tuple[int, int]
+    left_out: int
+    out: Path | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """What probe.json holds."""
+        plain: dict[str, Any] = to_plain(self)
+        del plain["result"]["measures"]
+        return plain
+
+
+def check_labels(tasks: Sequence[str], data: DataSet, part: str) -> None:
+    """Refuse a probe that has no labels, before anything is cut or embedded.
+
+    Args:
+        tasks: Some of `PROBES`.
+        data: The data set.
+        part: Its part that is evaluated.
+
+    Raises:
+        PolyplinkError: Naming the column that is empty, or the side that has one class alone.
+    """
+    for task in map(PROBES.__getitem__, tasks):
+        labels = task.labels(data)
+        PolyplinkError.unless(
+            bool(labels["procedure_id"].is_in(data.part(part)).any()),
+            f"table polyps: column {task.column} is empty in the part {part!r}, and the "
+            f"{task.name} task needs it",
+            "name another --part, or leave the task out",
+        )
+        for side, names in zip(("train", "test"), sides(data, labels, part, 0), strict=True):
+            found = labels.filter(pl.col("procedure_id").is_in(names))["label"]
+            PolyplinkError.unless(
+                found.n_unique() == 2,
+                f"{task.name}: the {len(found)} polyps of part {part!r} to {side} the probe on are "
+                "not of both classes",
+                f"give a part with more polyps whose {task.column} is known, or leave "
+                f"{task.name} out",
+            )
+
+
+def sides(
+    data: DataSet, labels: pl.DataFrame, part: str, split_seed: int
+) -> tuple[list[str], list[str]]:
+    """Procedures to train and to test a probe on, 70 to 30 by labelled polyps; no patient in both.
+
+    Args:
+        data: The data set.
+        labels: Polyps with a label.
+        part: A part to divide; "rsp" and "rspp" are divided as `data.protocols` does.
+        split_seed: Seed of the division, which "rsp" and "rspp" do not use.
+    """
+    if part in PAIRS:
+        return data.part(f"{part}-train"), data.part(f"{part}-test")
+    own = labels.filter(pl.col("procedure_id").is_in(data.part(part)))
+    rows = data.procedures.filter(pl.col("procedure_id").is_in(own["procedure_id"].implode()))
+    return split_by_patient(rows, own, share=SHARE, seed=split_seed)
+
+
+def check_apart(data: DataSet, train: Sequence[str], test: Sequence[str]) -> None:
+    """Refuse sides that share a procedure or a patient.
+
+    Raises:
+        PolyplinkError: Naming one.
+    """
+    rows = data.procedures.select("procedure_id", "dataset", "patient").rows()
+    patients = {procedure: f"{dataset}/{patient}" for procedure, dataset, patient in rows}
+    shared = sorted({patients[p] for p in train} & {patients[p] for p in test})
+    if shared:
+        raise PolyplinkError(
+            f"patient {shared[0]} would be on both sides of the probe", "divide by patient"
+        )
+
+
+def probe_encoders(
+    task: ProbeTask,
+    encoders: Sequence[NamedEncoder],
+    folder: Path,
+    choice: ProbeChoice,
+    *,
+    workers: int = 2,
+    progress: Progress = silent,
+) -> dict[str, Probed]:
+    """Probe encoders on the same division of polyps, without asking what they have seen.
+
+    Args:
+        task: What is asked.
+        encoders: At least one.
+        folder: The data folder.
+        choice: Of part, fragments and seeds.
+        workers: Threads that cut crops.
+        progress: Called for crops, fragments and seeds.
+
+    Returns:
+        By the encoder's name.
+
+    Raises:
+        PolyplinkError: If labels are missing, or a side has no fragment or one class alone.
+    """
+    data = read_data(folder)
+    labels = task.labels(data)
+    train, test = sides(data, labels, choice.part, choice.split_seed)
+    check_apart(data, train, test)
+    both = [p for p in data.part(None) if p in {*train, *test}]
+    encoded = encode(encoders, folder, both, clip=choice.length, workers=workers, progress=progress)
+    labelled = labels.filter(pl.col("procedure_id").is_in(both)).height
+    found = {}
+    for name, vectors in encoded.vectors.items():
+        result, trained = probe_vectors(
+            encoded.table,
+            vectors,
+            labels,
+            train,
+            test,
+            settings=choice.settings(task),
+            seeds=range(choice.seeds),
+            progress=counter(progress, f"probe {task.name}"),
+        )
+        left_out = labelled - sum(trained) - sum(result.polyps)
+        found[name] = Probed(task.name, result, trained, left_out)
+    return found
+
+
+def probe_vectors(
+    fragments: pl.DataFrame,
+    vectors: np.ndarray,
+    labels: pl.DataFrame,
+    train: Sequence[str],
+    test: Sequence[str],
+    *,
+    settings: ProbeSettings,
+    seeds: Sequence[int] = (0, 1, 2),
+    resamples: int = RESAMPLES,
+    progress: Callable[[int, int], None] | None = None,
+) -> tuple[ProbeFigures, tuple[int, int]]:
+    """Train and test a probe on given vectors, once for each seed.
+
+    Args:
+        fragments: n of them, with procedure_id and polyp_id.
+        vectors: (n, d) float32.
+        labels: procedure_id, polyp_id and label.
+        train: Procedures to train on.
+        test: Procedures to test on.
+        settings: Of the probe.
+        seeds: Of the training.
+        resamples: Of the bootstrap over test polyps.
+        progress: Called with (seeds done, seeds in all).
+
+    Returns:
+        The figures, and the numbers of polyps trained on: (negative, positive).
+
+    Raises:
+        PolyplinkError: If a side has no fragment of a labelled polyp, or one class.
+    """
+    rows, polyp, label = _labelled(fragments, labels, train)
+    test_rows, test_polyp, test_label = _labelled(fragments, labels, test)
+    for side, found in (("train", rows), ("test", test_rows)):
+        if not len(found):
+            raise PolyplinkError(
+                f"no labelled polyp to {side} the probe on has a whole fragment",
+                "give a part with more polyps, or shorter fragments",
+            )
+    runs: list[PolypCounts] = []
+    for done, seed in enumerate(seeds, start=1):
+        fitted = fit_probe(vectors[rows], label[polyp], settings, seed)
+        runs.append(polyp_counts(probe_scores(fitted, vectors[test_rows]), test_polyp, test_label))
+        if progress is not None:
+            progress(done, len(seeds))
+    weights = draw_weights(len(test_label), resamples=resamples)
+    positive = int(label.sum())
+    return probe_figures(runs, weights), (len(label) - positive, positive)
+
+
+def _labelled(
+    fragments: pl.DataFrame, labels: pl.DataFrame, procedures: Sequence[str]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows of the fragments with a label (m,), codes of their polyps (m,), labels of these (p,)."""
+    mine = fragments.with_row_index("row").join(labels, on=["procedure_id", "polyp_id"])
+    mine = mine.filter(pl.col("procedure_id").is_in(list(procedures))).sort("row")
+    code = mine.select(pl.struct("procedure_id", "polyp_id").rank("dense").cast(pl.Int64) - 1)
+    polyp = code.to_series().to_numpy()
+    label = np.zeros(int(polyp.max()) + 1 if len(polyp) else 0, dtype=np.bool_)
+    label[polyp] = mine["label"].to_numpy()
+    return mine["row"].to_numpy(), polyp, label

@@ -1,0 +1,377 @@
+"""The verb `reproduce`: a published table beside ours; cells that cannot be computed say why."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from typer import Argument, Option, echo
+
+from polyplink.app.evaluate import find_grid
+from polyplink.app.request import Device, Progress, Result, Sets, Workers, named_files, silent
+from polyplink.core.artefacts import RunRecord, to_plain, write_json
+from polyplink.core.errors import PolyplinkError
+
+if TYPE_CHECKING:
+    from polyplink.app.crop_variants import Variant
+    from polyplink.app.encoded import NamedEncoder
+    from polyplink.app.encoders_under_test import TableState, Workspace
+    from polyplink.data import DataSet
+    from polyplink.evaluate import Figure
+    from polyplink.recipes.published import Cell, PublishedTable
+    from polyplink.report.reproduced import ReproducedCell, ReproducedTable
+
+COSTS = "cost/"
+PARTS_UNKNOWN = ("val/", "test/")  # measured on parts that were never published
+SCALE = {"%": 100.0, "1": 1.0, "M": 1e-6, "G": 1e-9}  # from ours to the unit of the table
+PROBE_PARTS = {"size": "rsp", "histology": "rspp"}
+
+
+@dataclass(frozen=True)
+class ReproduceRequest:
+    """Which table to reproduce, on which data, with which encoders."""
+
+    table: Annotated[str, Argument(help="A table (ntssl/1, ta/2, thesis/5.4), or list.")]
+    data: Annotated[Path | None, Argument(help="Data folder; none for list.")] = None
+    out: Annotated[
+        Path | None, Option("--out", "-o", help="Folder to write; WORKSPACE/TABLE if left.")
+    ] = None
+    workspace: Annotated[Path, Option(help="Folder where runs are kept.")] = Path("reproduced")
+    part: Annotated[str | None, Option(help="Part; rc19 where it is, else eval.")] = None
+    only: Annotated[Sequence[str], Option(help="Only this encoder or method.")] = ()
+    weights: Annotated[
+        Sequence[str], Option(help="NAME=FILE: weights of an encoder or method.")
+    ] = ()
+    stand_in: Annotated[bool, Option("--stand-in", help="Small encoders in every one's place.")] = (
+        False
+    )
+    sets: Sets = ()
+    train: Annotated[bool, Option(help="Train what a recipe makes.")] = True
+    anyway: Annotated[
+        bool, Option("--anyway", help="Differences even of what is not comparable.")
+    ] = False
+    grid: Annotated[str, Option(help="Settings searched: paper or demo.")] = "paper"
+    seeds: Annotated[int, Option(min=1, help="Trainings of each probe.")] = 3
+    device: Device = "auto"
+    workers: Workers = 2
+
+    def encoders(self) -> "Workspace":
+        """Where the encoders of the table come from.
+
+        Raises:
+            PolyplinkError: If a value of `weights` names no file.
+        """
+        from polyplink.app.encoders_under_test import Workspace
+
+        assert self.data is not None
+        given = named_files("--weights", self.weights)
+        return Workspace(
+            self.workspace,
+            self.data,
+            given,
+            self.stand_in,
+            tuple(self.sets),
+            self.train,
+            self.device,
+            self.workers,
+        )
+
+
+@dataclass(frozen=True)
+class Reproduced(Result):
+    """A published table beside ours, and the folder it was written to."""
+
+    table: "ReproducedTable"
+    out: Path
+
+    def as_dict(self) -> dict[str, Any]:
+        """What table.json holds."""
+        plain: dict[str, Any] = to_plain(self.table)
+        return plain
+
+    def print_text(self) -> None:
+        """Print the table, and why cells are missing."""
+        from rich.console import Console
+
+        from polyplink.report.reproduced import places, reproduced_table
+
+        table = self.table
+        if table.banner:
+            echo(table.banner)
+        Console().print(reproduced_table(table))
+        echo(f"{table.computed} of {len(table.cells)} cells computed on the part {table.part}")
+        for why, cells in table.reasons.items():
+            echo(f"not computed: {places(cells)}: {why}")
+        for remark, cells in table.remarks.items():
+            echo(f"* {places(cells)}: {remark}")
+        echo(f"files: {self.out}/table.html, .csv, .tex")
+
+
+@dataclass(frozen=True)
+class TableList(Result):
+    """All published tables, what each needs and whether it can be run now."""
+
+    states: "list[TableState]"
+
+    def as_dict(self) -> list[Any]:
+        """One object per table."""
+        plain: list[Any] = to_plain(self.states)
+        return plain
+
+    def print_text(self) -> None:
+        """Print one row per table."""
+        from rich.console import Console
+
+        from polyplink.report.reproduced import states_table
+
+        Console().print(states_table(self.as_dict()))
+
+
+def reproduce(request: ReproduceRequest, progress: Progress = silent) -> Reproduced | TableList:
+    """Set a published table beside ours; writes HTML, CSV and LaTeX. `list` shows all tables.
+
+    What is trained, cut and embedded is kept in the workspace and beside the data, and used again.
+
+    Raises:
+        PolyplinkError: If there is no such table, part or data folder, or `only` names no row.
+    """
+    from polyplink.app.crop_variants import Variant
+    from polyplink.app.encoders_under_test import list_tables
+    from polyplink.data import read_data
+    from polyplink.evaluate import Figure
+    from polyplink.recipes.published import published_table
+    from polyplink.report.reproduced import ReproducedTable, write_reproduced
+
+    name = request.table
+    if name == "list":
+        return TableList(list_tables())
+    if request.data is None:
+        raise PolyplinkError(f"no data folder to reproduce {name} on", "give TABLE and DATA")
+    workspace, table = request.encoders(), published_table(name)
+    for wanted in request.only:
+        PolyplinkError.unless(
+            wanted in table.subjects,
+            f"{name} has no row of {wanted!r}",
+            f"choose among {', '.join(table.subjects)}",
+        )
+    find_grid(request.grid)
+    out = request.out or request.workspace / name
+    choices = {
+        "part": request.part,
+        "grid": request.grid,
+        "anyway": request.anyway,
+        "seeds": request.seeds,
+        "only": list(request.only) or None,
+    }
+    asked = {"table": name, "workspace": workspace, "choices": choices}
+    record = RunRecord("reproduce", settings=asked)
+    record.claim(out)
+    data = read_data(request.data)
+    job = _Job(request, table, workspace, data, find_part(data, request.part), progress)
+    found: dict[tuple[str, Variant, str], Figure] = {}
+    for encoder in table.subjects:
+        if not request.only or encoder in request.only:
+            with record.stage(encoder):
+                found |= {(encoder, *key): value for key, value in job.measure(encoder).items()}
+    why_not = incomparable(data, job.part, stand_in=request.stand_in)
+    left_out = Figure(None, why="left out by --only")
+    cells = tuple(
+        _beside(
+            cell,
+            found.get((cell.subject, Variant(cell.crop, cell.clip), cell.measure), left_out),
+            # What an encoder costs does not depend on data.
+            request.anyway or not why_not or cell.measure.startswith(COSTS),
+        )
+        for cell in table.cells
+    )
+    result = ReproducedTable(
+        name, table.source, table.caption, job.part, why_not, request.anyway, cells
+    )
+    record.inputs["data"] = data.key
+    write_json(out / "table.json", result)
+    write_reproduced(out, result)
+    record.write(out)
+    return Reproduced(result, out)
+
+
+def find_part(data: "DataSet", part: str | None) -> str:
+    """The part to measure on: the one named, or rc19 where its procedures are there, else "eval".
+
+    Raises:
+        PolyplinkError: If there is no such part.
+    """
+    wanted = part
+    if wanted is None:
+        try:
+            data.part("rc19")
+            wanted = "rc19"
+        except PolyplinkError:
+            wanted = "eval"
+    data.part(wanted)
+    return wanted
+
+
+def is_simulated(data: "DataSet") -> bool:
+    """Whether any procedure comes from the simulator."""
+    from polyplink.data import SIMULATED
+
+    return any(name.startswith(SIMULATED) for name in data.procedures["dataset"].unique())
+
+
+def incomparable(data: "DataSet", part: str, *, stand_in: bool) -> str:
+    """Why differences to the published values would be meaningless; "" if they are not."""
+    why = []
+    if is_simulated(data):
+        why.append("SIMULATED data")
+    elif part != "rc19":
+        why.append(f"the part {part}, not rc19")
+    if stand_in:
+        why.append("stand-in encoders")
+    return ", ".join(why)
+
+
+@dataclass(frozen=True)
+class _Job:
+    """A table on a data set."""
+
+    request: ReproduceRequest
+    table: "PublishedTable"
+    workspace: "Workspace"
+    data: "DataSet"
+    part: str
+    progress: Progress
+
+    def measure(self, name: str) -> "dict[tuple[Variant, str], Figure]":
+        """All that the table asks of one encoder; what fails says why."""
+        from polyplink.app.crop_variants import Variant
+        from polyplink.app.encoders_under_test import find_encoder
+        from polyplink.app.probing import PROBES
+        from polyplink.evaluate import Figure
+
+        found: dict[tuple[Variant, str], Figure] = {}
+        of_vectors: dict[Variant, list[str]] = {}
+        probes: list[tuple[Variant, str]] = []
+        for cell in (cell for cell in self.table.cells if cell.subject == name):
+            key = Variant(cell.crop, cell.clip), cell.measure
+            task = cell.measure.partition("/")[0]
+            if cell.measure.startswith(COSTS):
+                found[key] = _cost(name, cell.measure)
+            elif task in PROBES:
+                probes.append(key)
+            elif cell.measure.startswith(PARTS_UNKNOWN):
+                why = "the parts that the paper measured on were not published"
+                found[key] = Figure(None, why=why)
+            else:
+                of_vectors.setdefault(key[0], []).append(cell.measure)
+        try:
+            encoder = find_encoder(name, self.workspace, self.part, self.progress)
+        except PolyplinkError as error:
+            missing = Figure(None, why=str(error))
+            every = [(variant, name) for variant, names in of_vectors.items() for name in names]
+            unknown = [key for key in found if not key[1].startswith(COSTS)]
+            return found | dict.fromkeys([*every, *probes, *unknown], missing)
+        for variant, wanted in of_vectors.items():
+            ours = self._on_variant(encoder, variant, wanted)
+            found |= {(variant, name): figure for name, figure in ours.items()}
+        return found | {key: self._probed(encoder, *key) for key in probes}
+
+    def _crop(self, encoder: "NamedEncoder", crop: float | None) -> float | None:
+        """The crop factor of a cell; stand-ins keep theirs unless the table is about crops."""
+        crops = {cell.crop for cell in self.table.cells if not cell.measure.startswith(COSTS)}
+        keeps = self.workspace.stand_in and len(crops) == 1
+        return encoder.prepare.crop_factor if keeps else crop
+
+    def _on_variant(
+        self, encoder: "NamedEncoder", variant: "Variant", wanted: Sequence[str]
+    ) -> "dict[str, Figure]":
+        """Figures of vectors."""
+        from polyplink.app.crop_variants import measure_variant
+        from polyplink.evaluate import EvaluationSettings, Figure
+
+        settings = EvaluationSettings(
+            grid=find_grid(self.request.grid),
+            form="cosine" if self.table.name.startswith("thesis/") else "l2",
+            threads=self.workspace.workers,
+        )
+        try:
+            ours = measure_variant(
+                encoder,
+                self.workspace.data,
+                self.part,
+                replace(variant, crop=self._crop(encoder, variant.crop)),
+                wanted,
+                settings=settings,
+                workers=self.workspace.workers,
+                progress=self.progress,
+            )
+        except PolyplinkError as error:
+            return {name: Figure(None, why=str(error)) for name in wanted}
+        return {name: ours.get(name, Figure(None, why="no such figure")) for name in wanted}
+
+    def _probed(self, encoder: "NamedEncoder", variant: "Variant", measure: str) -> "Figure":
+        """A figure of a probe: "size/F1"."""
+        from polyplink.app.probing import PROBES, ProbeChoice, probe_encoders
+        from polyplink.evaluate import Figure
+
+        task, _, figure = measure.partition("/")
+        part = self.part
+        if part == "rc19" and not is_simulated(self.data):
+            part = PROBE_PARTS[task]
+        crop = self._crop(encoder, variant.crop)
+        own = replace(encoder, prepare=replace(encoder.prepare, crop_factor=crop))
+        try:
+            (probed,) = probe_encoders(
+                PROBES[task],
+                [own],
+                self.workspace.data,
+                ProbeChoice(part, variant.clip or 8, self.request.seeds),
+                workers=self.workspace.workers,
+                progress=self.progress,
+            ).values()
+        except PolyplinkError as error:
+            return Figure(None, why=str(error))
+        return probed.result.figures[figure]
+
+
+def _cost(name: str, measure: str) -> "Figure":
+    """What an encoder costs, counted as the paper does; no weights are needed."""
+    from polyplink.app.weights import cost_of
+    from polyplink.evaluate import Figure
+
+    try:
+        cost = cost_of(name)
+    except PolyplinkError as error:
+        return Figure(None, why=str(error))
+    values = {
+        f"{COSTS}parameters": cost["published_params_m"] * 1e6,
+        f"{COSTS}macs": cost["published_macs_g"] * 1e9,
+    }
+    return Figure(values[measure], n=1)
+
+
+def _beside(cell: "Cell", ours: "Figure", comparable: bool) -> "ReproducedCell":
+    """A published number and ours in its unit."""
+    from polyplink.report.reproduced import ReproducedCell
+
+    scale = SCALE[cell.unit]
+    names = ("value", "low", "high", "sd")
+    known = {name: getattr(ours, name) for name in names if getattr(ours, name) is not None}
+    scaled = replace(ours, **{name: value * scale for name, value in known.items()})
+    if scaled.value is None and not scaled.why:
+        scaled = replace(scaled, why="undefined on these data")
+    kind = cell.measure.partition("/")[0]
+    return ReproducedCell(
+        group=cell.group,
+        row=cell.row,
+        column=cell.column,
+        unit=cell.unit,
+        published=cell.value,
+        published_text=cell.text,
+        published_spread=cell.spread,
+        ours=scaled,
+        units_of={"cost": "encoder", "size": "polyps", "histology": "polyps"}.get(
+            kind, "procedures"
+        ),
+        difference=scaled.value - cell.value if comparable and scaled.value is not None else None,
+        remark=cell.remark,
+    )

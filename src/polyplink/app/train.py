@@ -1,0 +1,185 @@
+"""The verb `train`: train by a recipe, down to weights that know how they were made."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from typer import Argument, Option, echo
+
+from polyplink.app.request import Data, Device, Out, Progress, Result, Sets, Workers, silent
+from polyplink.core.artefacts import RunRecord, to_plain
+from polyplink.core.errors import PolyplinkError
+
+if TYPE_CHECKING:
+    from polyplink.app.operating_point import OperatingPoint
+    from polyplink.encoders import Seen, WeightsRecord
+    from polyplink.learn import Fitted, TrainConfig
+    from polyplink.tracklets import Prepared
+
+
+@dataclass(frozen=True)
+class TrainRequest:
+    """What to train, and on which data; from Python the recipe may be a `TrainConfig`."""
+
+    recipe: Annotated["str | TrainConfig", Argument(help="Its name: ntssl, sfe, tpc, ...")]
+    data: Data
+    out: Out = Path("run")
+    sets: Sets = ()
+    resume: Annotated[bool, Option("--resume", help="Go on with the run in --out.")] = False
+    init_from: Annotated[
+        Path | None,
+        Option(help="Start anew from weights of another run: file, folder or name."),
+    ] = None
+    log: Annotated[
+        Sequence[str], Option("--log", help="tensorboard or wandb (offline), beside history.csv.")
+    ] = ()
+    device: Device = "auto"
+    workers: Workers = 2
+
+
+@dataclass(frozen=True)
+class Trained(Result):
+    """A finished training run.
+
+    Attributes:
+        weights: The weights file.
+        epoch: Epoch whose weights were kept, from 0.
+        epochs: Epochs trained.
+        loss: Training loss of that epoch.
+        operating: Where the operating point came from, as a sentence.
+        warnings: What the user should know.
+    """
+
+    weights: Path
+    epoch: int
+    epochs: int
+    loss: float
+    operating: str
+    warnings: tuple[str, ...]
+
+    def print_text(self) -> None:
+        """Print the file, the epoch kept, and where the operating point came from."""
+        echo(
+            f"{self.weights}: epoch {self.epoch + 1} of {self.epochs}, "
+            f"loss {self.loss:.3f}; operating point: {self.operating}"
+        )
+
+    def warned(self) -> Sequence[str]:
+        """The warnings."""
+        return self.warnings
+
+
+def train(request: TrainRequest, progress: Progress = silent) -> Trained:
+    """Train an encoder by a recipe; --resume goes on with a run that was stopped.
+
+    Args:
+        request: Recipe, data and output folder, which gets weights.safetensors.
+        progress: Called for crops and epochs.
+
+    Raises:
+        PolyplinkError: If `out` holds a run already (or none, to resume), or data or recipe are
+            at fault.
+    """
+    from polyplink.app.encoded import prepare_part
+    from polyplink.encoders import (
+        WEIGHTS_FILE,
+        build_started,
+        inherited,
+        pick_device,
+        save_weights,
+    )
+    from polyplink.learn import fit
+    from polyplink.learn.loggers import Loggers
+    from polyplink.learn.loop import LAST
+
+    config, out = recipe_of(request), request.out
+    if (out / LAST).is_file() and not request.resume:
+        raise PolyplinkError(
+            f"{out} holds a training run already", "go on with --resume, or name another --out"
+        )
+    device = pick_device(request.device)
+    # A missing backbone or weights file is found before crops are cut, which may take a night.
+    build_started(config.encoder, config.init_from)
+    seen, started = inherited(config.encoder, config.init_from)
+    record = RunRecord("train", settings=config, seed=config.seed)
+    record.claim(out)
+    with record.stage("prepare"):
+        prepared = prepare_part(
+            request.data, config.prepare, config.part, request.workers, progress
+        )
+    record.inputs |= {"crops": prepared.key} | started
+
+    with record.stage("train"), Loggers(request.log, out, config) as loggers:
+
+        def tick(done: int, total: int, row: Mapping[str, float]) -> None:
+            loggers.log(row)
+            progress("epochs", done, total)
+
+        fitted = fit(config, prepared, out, device=device, resume=request.resume, progress=tick)
+    with record.stage("operating point"):
+        point = _operating_point(fitted, prepared, request.workers)
+    weights = out / WEIGHTS_FILE
+    save_weights(weights, fitted.encoder, _record(config, fitted, prepared, point, seen))
+    record.write(out)
+    return Trained(
+        weights=weights,
+        epoch=int(fitted.chosen["epoch"]),
+        epochs=len(fitted.history),
+        loss=fitted.chosen["loss"],
+        operating=point.origin,
+        warnings=() if point.calibration else (f"operating point: {point.origin}",),
+    )
+
+
+def recipe_of(request: TrainRequest) -> "TrainConfig":
+    """The recipe of a request, with the fields that it sets.
+
+    Raises:
+        PolyplinkError: If there is no such recipe or field.
+    """
+    from polyplink.recipes import find_recipe, override
+
+    recipe = request.recipe
+    start = [] if request.init_from is None else [f"init_from={request.init_from}"]
+    return override(
+        find_recipe(recipe) if isinstance(recipe, str) else recipe, [*start, *request.sets]
+    )
+
+
+def _operating_point(fitted: "Fitted", prepared: "Prepared", workers: int) -> "OperatingPoint":
+    """Chosen on the procedures that were held out of the training."""
+    from polyplink.app.operating_point import by_procedure, find_operating_point, untuned
+    from polyplink.encoders import NetworkEmbedder, embed
+
+    if not fitted.held:
+        return untuned("no procedure was held out")
+    held = prepared.select(fitted.held)
+    if held.tracklets.is_empty():
+        return untuned("the held-out procedures have no tracklets")
+    embeddings = embed(held, NetworkEmbedder(fitted.encoder), "in training")
+    return find_operating_point(by_procedure(held, embeddings, "l2"), threads=workers)
+
+
+def _record(
+    config: "TrainConfig",
+    fitted: "Fitted",
+    prepared: "Prepared",
+    point: "OperatingPoint",
+    before: "Seen",
+) -> "WeightsRecord":
+    """What travels with the weights; `before` is what the weights started from had seen."""
+    from polyplink.app.leakage import seen_by, with_start
+    from polyplink.encoders import WeightsRecord
+
+    # Without the seconds: equal trainings must give equal files.
+    chosen = {k: v for k, v in fitted.chosen.items() if k != "seconds" and not math.isnan(v)}
+    return WeightsRecord(
+        encoder=config.encoder,
+        prepare=config.prepare,
+        recipe=to_plain(config),
+        seen=with_start(seen_by(prepared.data, fitted.train, fitted.held), before),
+        origin={"selected_by": config.validation.select} | chosen,
+        operating=point.as_record(),
+    )

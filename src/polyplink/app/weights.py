@@ -1,0 +1,395 @@
+"""The verbs `weights add`, `list`, `show` and `cost`: encoders of others, kept by name."""
+
+import json
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from typer import Argument, Option, echo
+
+from polyplink.app.request import Progress, Result, silent
+from polyplink.core.artefacts import file_key, to_plain
+from polyplink.core.errors import PolyplinkError, find_named
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from polyplink.encoders import AnyEncoderConfig, Seen
+    from polyplink.encoders.published import Recognised
+
+BACKBONE = "resnet50.tv2_in1k"  # timm's name of torchvision's second weights
+_HUB_NAME = re.compile(r"-([0-9a-f]{8})\.pth$")  # a file named after its own digest
+
+
+@dataclass(frozen=True)
+class AddRequest:
+    """Which file to import, and how the encoder is fed."""
+
+    file: Annotated[Path, Argument(help="The file as it was published.")]
+    name: Annotated[str | None, Option("--as", help="What to call the weights.")] = None
+    preset: Annotated[
+        Literal["own", "reference"], Option(help="As pre-trained, or as NTSSL's program.")
+    ] = "own"
+    size: Annotated[int | None, Option(help="Image size, pixels.")] = None
+    pooling: Annotated[
+        Literal["cls", "mean", "patchmean", "cat"] | None, Option(help="Other than usual.")
+    ] = None
+    trust_pickle: Annotated[
+        bool, Option("--trust-pickle", help="Run what the file wants to run.")
+    ] = False
+    unverified: Annotated[
+        bool, Option("--unverified", help="Take a file with another SHA-256.")
+    ] = False
+
+
+@dataclass(frozen=True)
+class Added(Result):
+    """Weights in the store.
+
+    Attributes:
+        name: What they are called from now on.
+        path: Where they lie.
+        title: What they are.
+        tensors: How many.
+        sha256: Of the published file.
+        licence: Of the weights.
+    """
+
+    name: str
+    path: Path
+    title: str
+    tensors: int
+    sha256: str
+    licence: str
+
+    def print_text(self) -> None:
+        """Print what was added and where it lies."""
+        echo(f"{self.name}: {self.title}, {self.tensors} tensors, licence {self.licence}")
+        echo(self.path)
+
+
+def add_weights(request: AddRequest, progress: Progress = silent) -> Added:
+    """Import published weights; from then on their name serves wherever WEIGHTS is asked for.
+
+    Takes safetensors, .pth, .bin, .pt and .ckpt files.
+
+    Raises:
+        PolyplinkError: If the file is missing, broken, of no known encoder, not the published
+            one, or wants to run code.
+    """
+    from polyplink.encoders import FoundationConfig, WeightsRecord
+    from polyplink.encoders.published import fit_published, is_resnet, read_published, unwrap
+    from polyplink.encoders.store import seal, stored_path
+    from polyplink.encoders.weights import write_weights
+
+    file = request.file
+    loaded = read_published(file, trust_pickle=request.trust_pickle)
+    state, digest = unwrap(loaded), file_key(file)
+    if is_resnet(state):
+        return _add_backbone(request, state, digest)
+    config = FoundationConfig(preset=request.preset, size=request.size, pooling=request.pooling)
+    fitted = fit_published(file, state, config)
+    if not request.unverified:
+        check_published(file, digest, fitted.origin.sha256)
+    path = stored_path(request.name or fitted.name)
+    origin = {"title": fitted.title, "file": file.name, "sha256": digest}
+    origin |= {"source": fitted.origin.source, "licence": fitted.origin.licence}
+    record = WeightsRecord(
+        encoder=fitted.config,
+        prepare=fitted.prepare,
+        recipe={"name": path.stem},
+        seen=_seen(fitted),
+        origin=origin | {"verified": bool(fitted.origin.sha256) and not request.unverified},
+    )
+    write_weights(path, fitted.tensors, record)
+    seal(path)
+    return Added(path.stem, path, fitted.title, len(fitted.tensors), digest, fitted.origin.licence)
+
+
+def check_published(path: Path, digest: str, wanted: str) -> None:
+    """Refuse a file that is not the published one, where its SHA-256 is known.
+
+    Args:
+        path: The file; files of torch's hub carry eight digits of theirs in their names.
+        digest: Its SHA-256.
+        wanted: The published SHA-256, or "" where none is known.
+
+    Raises:
+        PolyplinkError: If they differ.
+    """
+    named = _HUB_NAME.search(path.name)
+    for known in (wanted, named.group(1) if named else ""):
+        PolyplinkError.unless(
+            digest.startswith(known),
+            f"{path} is not the published file: its SHA-256 begins with {digest[:8]}, not "
+            f"{known[:8]}",
+            "download it again, or give --unverified if you know why",
+        )
+
+
+def _seen(fitted: "Recognised") -> "Seen":
+    """What is known of the data that others trained on."""
+    from polyplink.data.protocols import published_splits
+    from polyplink.encoders import Seen
+    from polyplink.encoders.published import HMVE
+
+    if fitted.name == HMVE.name:
+        rows = [("real-colon", name, name) for name in published_splits()["rc27"]]
+        return Seen(trained=rows)
+    return Seen(datasets=fitted.origin.saw)
+
+
+def _add_backbone(request: AddRequest, state: dict[str, Any], digest: str) -> Added:
+    """Keep a ResNet-50, which is no encoder by itself, for the recipes that start from it."""
+    from polyplink.encoders import write_tensors
+    from polyplink.encoders.published import RESNET
+    from polyplink.encoders.store import seal, stored_path
+
+    if not request.unverified:
+        check_published(request.file, digest, "")
+    path = stored_path(request.name or BACKBONE)
+    licence = "BSD-3-Clause (torchvision)"
+    origin = {
+        "title": RESNET,
+        "file": request.file.name,
+        "sha256": digest,
+        "licence": licence,
+    }
+    write_tensors(path, state, {"backbone": json.dumps(origin)})
+    seal(path)
+    return Added(path.name.removesuffix(".safetensors"), path, RESNET, len(state), digest, licence)
+
+
+@dataclass(frozen=True)
+class ListRequest:
+    """Nothing to choose."""
+
+
+@dataclass(frozen=True)
+class WeightsList(Result):
+    """Known encoders and added files: name, title, licence, path ("" if not here), source."""
+
+    rows: list[dict[str, str]]
+
+    def as_dict(self) -> list[dict[str, str]]:
+        """One object per encoder or file."""
+        return self.rows
+
+    def print_text(self) -> None:
+        """Print two lines each."""
+        for row in self.rows:
+            where = row["path"] or f"not here; from {row['source']}"
+            echo(f"{row['name']:14}{row['title']:20}{row['licence']}\n{'':14}{where}")
+
+
+def list_weights(request: ListRequest, progress: Progress = silent) -> WeightsList:
+    """List the encoders that are known, and those that were added."""
+    from polyplink.encoders import read_record
+    from polyplink.encoders.foundation import FOUNDATION
+    from polyplink.encoders.store import stored
+
+    rows = {
+        spec.name: {
+            "name": spec.name,
+            "title": spec.title,
+            "licence": spec.origin.licence,
+            "path": "",
+            "source": spec.origin.source,
+        }
+        for spec in FOUNDATION.values()
+    }
+    for path in stored():
+        name = path.name.removesuffix(".safetensors")
+        try:
+            origin = dict(read_record(path).origin)
+        except PolyplinkError:  # a backbone carries no record of an encoder
+            origin = {}
+        rows[name] = {
+            "name": name,
+            "title": str(origin.get("title", "a backbone")),
+            "licence": str(origin.get("licence", "unknown")),
+            "path": str(path),
+            "source": str(origin.get("source", "")),
+        }
+    return WeightsList(list(rows.values()))
+
+
+@dataclass(frozen=True)
+class ShowRequest:
+    """Which weights to show."""
+
+    weights: Annotated[Path, Argument(help="Weights file, run folder, or a name.")]
+
+
+@dataclass(frozen=True)
+class ShownWeights(Result):
+    """The record of weights, their file and its SHA-256."""
+
+    record: dict[str, Any]
+
+    def as_dict(self) -> dict[str, Any]:
+        """The record."""
+        return self.record
+
+    def print_text(self) -> None:
+        """Print it as JSON for people."""
+        echo(json.dumps(self.record, indent=1))
+
+
+def show_weights(request: ShowRequest, progress: Progress = silent) -> ShownWeights:
+    """Print the record of weights as JSON: encoder, crops, origin, what they have seen.
+
+    Raises:
+        PolyplinkError: If there are none, or they were changed since they were added.
+    """
+    from polyplink.encoders import read_record, weights_path
+    from polyplink.encoders.store import check_seal
+
+    path = weights_path(request.weights)
+    digest = file_key(path)
+    check_seal(path, digest)
+    plain: dict[str, Any] = to_plain(read_record(path))
+    return ShownWeights({"path": str(path), "sha256": digest} | plain)
+
+
+@dataclass(frozen=True)
+class CostRequest:
+    """Which encoder to count, for which clip."""
+
+    name: Annotated[str, Argument(help="An encoder or a recipe.")]
+    size: Annotated[int | None, Option(min=1, help="Image size, pixels.")] = None
+    frames: Annotated[int, Option(min=1, help="Frames of the clip.")] = 8
+
+
+@dataclass(frozen=True)
+class Cost(Result):
+    """Parameters and multiply-accumulates of an encoder, see `cost_of`."""
+
+    figures: dict[str, Any]
+
+    def as_dict(self) -> dict[str, Any]:
+        """The figures by name."""
+        return self.figures
+
+    def print_text(self) -> None:
+        """Print one line."""
+        text = (
+            "{name} at {frames} x {size} x {size}: {params_m:.2f} M parameters "
+            "({published_params_m:.2f} M with unused heads; projector {projector_m:.2f} M), "
+            "{published_macs_g:.2f} G multiply-accumulates as the paper counts, "
+            "{all_macs_g:.2f} G with attention and without norms"
+        )
+        echo(text.format(**self.figures))
+
+
+def cost_weights(request: CostRequest, progress: Progress = silent) -> Cost:
+    """Count parameters and multiply-accumulates of an encoder.
+
+    Raises:
+        PolyplinkError: If there is no such encoder, or it refuses the size.
+    """
+    return Cost(cost_of(request.name, request.size, request.frames))
+
+
+def cost_of(name: str, size: int | None = None, frames: int = 8) -> dict[str, Any]:
+    """Parameters and multiply-accumulates of an encoder for one clip (NTSSL, table 1).
+
+    Args:
+        name: A foundation encoder, an encoder of the papers or a recipe.
+        size: Image size, pixels; 224, at which the paper counted, by default.
+        frames: Frames of the clip.
+
+    Returns:
+        Millions of parameters of the encoder (`params_m`) and of all that the paper counts with
+        it (`published_params_m`: unused heads, V-JEPA's predictor); billions of
+        multiply-accumulates counted as the paper does (`macs_g`; `published_macs_g` with the
+        predictor), and with attention but without norms (`all_macs_g`); `projector_m`.
+
+    Raises:
+        PolyplinkError: If there is no such encoder, or it refuses the size.
+    """
+    import torch
+
+    from polyplink.encoders import Encoder, FoundationConfig, build_encoder, build_projector
+    from polyplink.encoders.cost import all_macs, module_macs, parameters
+
+    config = find_named("encoder or recipe", name, known_encoders())
+    pixels = size or 224
+    if isinstance(config, FoundationConfig):
+        config = replace(config, size=pixels)
+    with torch.device("meta"):  # no memory, no arithmetic
+        encoder: Encoder = build_encoder(config).eval()
+        projector, unused = build_projector(encoder), _unused(name)
+        crops = torch.empty(frames, pixels, pixels, 3, dtype=torch.uint8)
+        own = module_macs(encoder, lambda: encoder(crops, [frames]))
+        every = all_macs(lambda: encoder(crops, [frames]))
+    published = own + (_predictor_macs(frames, pixels) if name == "vjepa2-l" else 0)
+    beside = () if unused is None else (unused,)
+    return {
+        "name": name,
+        "frames": frames,
+        "size": pixels,
+        "params_m": parameters(encoder) / 1e6,
+        "published_params_m": parameters(encoder, *beside) / 1e6,
+        "projector_m": parameters(projector) / 1e6,
+        "macs_g": own / 1e9,
+        "published_macs_g": published / 1e9,
+        "all_macs_g": every / 1e9,
+    }
+
+
+def known_encoders() -> "dict[str, AnyEncoderConfig]":
+    """Encoders by the names that `cost_of` takes: foundation, papers, recipes."""
+    from polyplink.encoders import FoundationConfig, SfeConfig
+    from polyplink.encoders.foundation import FOUNDATION
+    from polyplink.encoders.published import REFERENCES
+    from polyplink.recipes import RECIPES
+
+    known: dict[str, AnyEncoderConfig] = {
+        name: FoundationConfig(model=name, preset="reference") for name in FOUNDATION
+    }
+    known |= {name: reference.encoder for name, reference in REFERENCES.items()}
+    known |= {"sfe": SfeConfig()}
+    for name, recipe in RECIPES.items():
+        known[name] = replace(recipe().encoder, frame_weights=None)
+    return known
+
+
+def _unused(name: str) -> "nn.Module | None":
+    """Modules that NTSSL's program builds and does not use, but the paper's parameters include."""
+    from torch import nn
+
+    from polyplink.encoders.foundation import transformers
+
+    if name == "endovit":
+        return nn.Linear(768, 1000)
+    if name == "surgenet":
+        return nn.Sequential(nn.Linear(512, 2048), nn.LayerNorm(2048), nn.Linear(2048, 1))
+    if name == "vjepa2-l":
+        library = transformers()
+        model: Any = library.VJEPA2Model(library.VJEPA2Config(num_hidden_layers=1))
+        predictor: nn.Module = model.predictor
+        return predictor
+    return None
+
+
+def _predictor_macs(frames: int, size: int) -> int:
+    """V-JEPA 2's predictor, which NTSSL's program runs and does not use.
+
+    It reads values of tensors, so that it cannot run on the meta device: it is run on few tokens,
+    in whose number this way of counting is linear.
+    """
+    import torch
+
+    from polyplink.encoders.cost import module_macs
+
+    few, tokens = 4, max(frames // 2, 1) * (size // 16) ** 2
+    with torch.device("cpu"):
+        predictor = _unused("vjepa2-l")
+        assert predictor is not None
+        places = [torch.arange(few)[None]]
+        counted = module_macs(
+            predictor, lambda: predictor(torch.zeros(1, few, 1024), places, places)
+        )
+    return counted * tokens // few

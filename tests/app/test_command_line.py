@@ -1,0 +1,188 @@
+"""The command line: built from requests, one line for a mistake, quick to help."""
+
+import errno
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import pytest
+from typer import Argument, Option
+from typer.testing import CliRunner
+
+from polyplink import __version__
+from polyplink.app.command_line import build
+from polyplink.app.request import Progress, Result, silent
+from polyplink.bench.startup import imported
+from tests.app.calls import assert_refused, polyplink
+
+
+def test_version_and_help() -> None:
+    assert polyplink("--version").stdout == f"polyplink {__version__}\n"
+    text = polyplink("--help").stdout
+    for verb in ("demo", "simulate", "import", "doctor", "prepare", "train", "embed", "count"):
+        assert verb in text
+    assert polyplink("no-such-verb").exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("import", "real-colon", "nowhere", "out"), "nowhere"),
+        (("import", "vgg", "nowhere", "out"), "no format 'vgg'"),
+        (("doctor", "nowhere"), "no folder nowhere"),
+        (("prepare", "nowhere"), "no folder nowhere"),
+        (("prepare", "nowhere", "--recipe", "ntsll"), "did you mean ntssl"),
+        (("train", "ntssl-demo", "nowhere"), "no folder nowhere"),
+        (("train", "simclr", "nowhere"), "no recipe 'simclr'"),
+        (("train", "ntssl", "nowhere", "--set", "los.form=x"), "did you mean loss.form"),
+        (("train", "ntssl", "nowhere", "--device", "cuda:77"), "no device 'cuda:77'"),
+        (("embed", "nowhere", "nowhere"), "no weights at nowhere"),
+        (("count", "nowhere", "nowhere"), "no weights at nowhere"),
+        (("evaluate", "nowhere", "nowhere", "--grid", "x"), "no grid 'x'"),
+        (("simulate", "out", "--preset", "tinny"), "did you mean tiny?"),
+        (("bench", "trackles"), "did you mean tracklets"),
+    ],
+)
+def test_mistakes_are_one_line(
+    arguments: tuple[str, ...], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert_refused(polyplink(*arguments), says)
+    assert not list(tmp_path.iterdir())  # nothing half-written
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "says"),
+    [
+        (KeyboardInterrupt(), 130, "interrupted"),
+        (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "x.npy"), 2, "the disk is full at x.npy"),
+        (PermissionError(errno.EACCES, "Permission denied", "y"), 2, "Permission denied at y"),
+    ],
+)
+def test_interrupts_and_full_disks(
+    error: BaseException, code: int, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    replaced: Callable[..., None] = fail
+    monkeypatch.setattr("polyplink.app.encoded.load_named", replaced)
+    result = polyplink("embed", "run", "data")
+    assert result.exit_code == code
+    assert says in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_a_command_is_made_from_a_request(tmp_path: Path) -> None:
+    @dataclass(frozen=True)
+    class Request:
+        word: Annotated["str | Path", Argument(help="A word.")]
+        several: Annotated[Sequence[str], Option("--one", help="Some.")] = ()
+        many: Annotated[int, Option(min=1, help="A number.")] = 2
+        hidden: int = 5
+
+    @dataclass(frozen=True)
+    class Told(Result):
+        request: Request
+
+        def print_text(self) -> None:
+            print(self.request)
+
+        def warned(self) -> list[str]:
+            return ["beware"]
+
+        def exit_code(self) -> int:
+            return 1
+
+    def verb(request: Request, progress: Progress = silent) -> Told:
+        """Say what was asked.
+
+        At length.
+        """
+        return Told(request)
+
+    def other(request: Request, progress: Progress = silent) -> Told:
+        """Another."""
+        return Told(request)
+
+    application = build({"verb": verb, "weights other": other})
+    result = CliRunner().invoke(application, ["verb", "x", "--one", "a", "--one", "b", "--json"])
+    assert json.loads(result.stdout)["request"] == {
+        "word": "x", "several": ["a", "b"], "many": 2, "hidden": 5,
+    }  # fmt: skip
+    assert (result.stderr, result.exit_code) == ("warning: beware\n", 1)
+    plain = CliRunner().invoke(application, ["weights", "other", "x"])
+    assert "Request(word='x', several=(), many=2, hidden=5)" in plain.stdout
+    assert CliRunner().invoke(application, ["verb", "x", "--many", "0"]).exit_code == 2
+    text = CliRunner().invoke(application, ["verb", "--help"]).stdout
+    assert "Say what was asked." in text
+    assert "A number." in text
+    assert "hidden" not in text
+    assert "At length" not in text
+
+
+def test_help_imports_no_heavy_library() -> None:
+    code = """
+import contextlib, io
+from polyplink.app.command_line import VERBS, app
+with contextlib.redirect_stdout(io.StringIO()):
+    for name in VERBS:
+        app([*name.split(), "--help"], standalone_mode=False)
+"""
+    heavy = ("torch", "numpy", "polars", "polyplink.data", "polyplink.encoders", "matplotlib")
+    assert imported(code, heavy) == []
+
+
+def spawned(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "polyplink", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("improt",), "No such command 'improt'"),
+        (("simulate", "x", "--workers", "0"), "--workers"),
+        (("train",), "recipe"),
+        (("doctor", "nowhere"), "no folder nowhere"),
+    ],
+)
+def test_one_line_and_exit_code_2(arguments: tuple[str, ...], says: str) -> None:
+    done = spawned(*arguments)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("polyplink: ")
+    assert says in line
+
+
+def test_no_arguments_are_a_question() -> None:
+    done = spawned()
+    assert done.returncode == 0
+    assert "Commands:" in done.stdout
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_full_output_is_one_line() -> None:
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-m", "polyplink", "--help"]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("polyplink: No space left")
+
+
+def test_a_reader_that_has_gone_is_no_traceback() -> None:
+    command = [sys.executable, "-m", "polyplink", "bench", "startup", "--json"]
+    run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert run.stdout is not None
+    assert run.stderr is not None
+    run.stdout.close()
+    assert run.stderr.read() == ""
+    run.stderr.close()
+    assert run.wait() == 0

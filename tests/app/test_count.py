@@ -1,0 +1,119 @@
+"""The count, its tables and its report."""
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from polyplink.app.build_report import build_report, link_warnings
+from polyplink.app.count import CountRequest, count
+from polyplink.app.encoded import encode, load_named
+from polyplink.app.operating_point import from_record, link_all, untuned
+from polyplink.associate import Clustering
+from polyplink.core.errors import PolyplinkError
+from polyplink.data import DataSet, read_data, write_data
+from tests.app.calls import polyplink
+from tests.conftest import Made
+
+
+@pytest.fixture(scope="module")
+def counted(made: Made, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("count")
+    count(CountRequest(made.run, made.data, out, device="cpu"))
+    return out
+
+
+def test_every_tracklet_is_in_one_group_of_its_procedure(counted: Path, made: Made) -> None:
+    summary = json.loads((counted / "count.json").read_text())
+    assert [p["procedure_id"] for p in summary["procedures"]] == [f"001-00{i}" for i in range(1, 6)]
+    for procedure in summary["procedures"]:
+        ids = [t["tracklet_id"] for g in procedure["groups"] for t in g["tracklets"]]
+        assert len(ids) == len(set(ids)) == procedure["tracklets"] == 6
+        assert len(procedure["groups"]) == procedure["polyps"]
+        assert all(t["sureness"] is not None for g in procedure["groups"] for t in g["tracklets"])
+        firsts = [g["tracklets"][0]["first_frame"] for g in procedure["groups"]]
+        assert firsts == sorted(firsts)  # polyps are numbered as they appear
+    assert summary["polyps"] == sum(p["polyps"] for p in summary["procedures"])
+
+
+def test_tables_agree_with_the_summary(counted: Path) -> None:
+    summary = json.loads((counted / "count.json").read_text())
+    counts = pl.read_csv(counted / "counts.csv")
+    assert counts["polyps"].to_list() == [p["polyps"] for p in summary["procedures"]]
+    assignment = pl.read_parquet(counted / "assignment.parquet")
+    assert assignment.columns == ["procedure_id", "tracklet_id", "label", "score", "converged"]
+    assert assignment.height == 30
+    per_procedure = assignment.group_by("procedure_id", maintain_order=True).agg(
+        pl.col("label").n_unique()
+    )
+    assert per_procedure["label"].to_list() == counts["polyps"].to_list()
+
+
+def test_the_report_warns_of_procedures_that_were_trained_on(counted: Path) -> None:
+    text = (counted / "report.html").read_text()
+    assert "trained or validated on 4 of these procedures" in text
+    assert "001-005" in text
+
+
+def test_counting_again_gives_the_same(counted: Path, made: Made, tmp_path: Path) -> None:
+    again = count(CountRequest(made.run / "weights.safetensors", made.data, tmp_path, device="cpu"))
+    assert again.as_dict() == json.loads((counted / "count.json").read_text())
+
+
+def test_a_part_without_any_tracklet_counts_nothing(made: Made, tmp_path: Path) -> None:
+    data = read_data(made.data)
+    none = data.detections.filter(pl.col("procedure_id") != "001-005")
+    write_data(tmp_path / "d", DataSet.of(none, data.procedures, data.polyps, data.splits))
+    counted = count(
+        CountRequest(made.run, tmp_path / "d", tmp_path / "c", part="eval", device="cpu")
+    )
+    assert counted.as_dict()["procedures"][0]["polyps"] == 0
+    assert "001-005" in counted.report.read_text()
+
+
+def test_another_commands_folder_and_a_broken_history_are_refused(
+    made: Made, tmp_path: Path
+) -> None:
+    with pytest.raises(PolyplinkError, match="holds a run of `train`"):
+        count(CountRequest(made.run, made.data, made.run, device="cpu"))
+    shutil.copytree(made.run, tmp_path / "run")
+    (tmp_path / "run" / "history.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(PolyplinkError, match="is no history of a training run"):
+        count(CountRequest(tmp_path / "run", made.data, tmp_path / "c", device="cpu"))
+
+
+def test_the_page_holds_every_procedure_and_says_what_to_doubt(made: Made) -> None:
+    encoded = encode([load_named(made.run, "cpu")], made.data)
+    assert encoded.first.record is not None
+    point = from_record(encoded.first.record.operating)
+    linked = link_all(encoded.prepared, encoded.embeddings[encoded.first.name], point)
+    assert link_warnings(point, linked) == ()
+    page = build_report("T", made.run, encoded, point, linked, seconds={}, warnings=("mine",))
+    assert [p.procedure_id for p in page.procedures] == list(encoded.prepared.procedures)
+    assert page.training is not None
+    assert page.warnings == ("mine",)
+    first = page.procedures[0]
+    assert first.n_polyps == 2
+    assert first.similarity is not None
+    assert first.similarity.shape == (6, 6)
+    assert first.tracklets[0].crop is not None
+    assert first.tracklets[0].crop.shape == (32, 32, 3)
+    assert all(0 <= doubt.sureness <= 1 for doubt in first.uncertain)
+    stuck = replace(linked[0], clustering=Clustering(linked[0].clustering.labels, False))
+    assert link_warnings(untuned("no labels"), [stuck, *linked[1:]]) == (
+        "Links carry no sureness (not tuned: no labels).",
+        "Affinity propagation did not converge in 001-001.",
+    )
+
+
+def test_json_alone_is_printed(made: Made, tmp_path: Path) -> None:
+    given = ("count", made.run, made.data, "--part", "eval", "-o", tmp_path)
+    result = polyplink(*given, "--json")
+    assert result.exit_code == 0, result.stderr
+    assert json.loads(result.stdout)["procedures"][0]["procedure_id"] == "001-005"
+    text = polyplink(*given).stdout
+    assert "001-005" in text
+    assert f"report: {tmp_path / 'report.html'}" in text

@@ -1,0 +1,125 @@
+"""Figures by name, of any vectors and on other crops and clips."""
+
+import numpy as np
+import pytest
+from sklearn.metrics import average_precision_score, roc_auc_score
+
+from polyplink.app.crop_variants import Variant, compare_variants, named_figures
+from polyplink.app.encoded import load_named
+from polyplink.associate import Grid, demo_grid
+from polyplink.core.errors import PolyplinkError
+from polyplink.evaluate import EvaluationSettings, Samples, TrackletBoxes
+from tests.conftest import Made
+
+QUICK = EvaluationSettings(grid=demo_grid(), resamples=200)
+
+
+def two_procedures(noise: float) -> tuple[np.ndarray, Samples]:
+    """Two procedures of two polyps, four tracklets each, one after the other in time."""
+    rng = np.random.default_rng(0)
+    polyp = np.repeat(np.arange(4), 4)
+    vectors = np.eye(4)[polyp] + noise * rng.normal(size=(16, 4))
+    samples = Samples.of(
+        [f"t{i}" for i in range(16)],
+        [f"v{p // 2}" for p in polyp],
+        [f"p{p}" for p in polyp],
+        np.tile(np.linspace(0, 0.9, 8), 2),
+    )
+    return vectors, samples
+
+
+BOXES = TrackletBoxes(  # ten of each tracklet, one tracklet after the other
+    np.repeat(np.arange(4), 4),
+    np.arange(0, 161, 10),
+    np.tile(np.arange(80), 2),
+    np.tile([5.0, 5.0, 10.0, 10.0], (160, 1)),
+)
+
+
+def test_perfect_vectors_score_perfectly() -> None:
+    vectors, samples = two_procedures(0.0)
+    wanted = ["AUPR", "mAP", "HR@1", "AUROC"]
+    found = named_figures(wanted, vectors, samples, BOXES, QUICK)
+    assert list(found) == wanted
+    assert all(found[name].value == pytest.approx(1.0) for name in wanted)
+    assert found["mAP"].n == 2
+
+
+def test_clusters_are_counted_and_tracked_by_hand() -> None:
+    """Similarities are 0 or 1: by the papers' rule, FPR above 0, all is one cluster."""
+    vectors, samples = two_procedures(0.0)
+    wanted = ["threshold/FR", "threshold/FPR", "threshold/recall", "threshold/precision with self"]
+    wanted += ["threshold/IDF1", "threshold/AssA", "threshold/AssRe"]
+    found = named_figures(wanted, vectors, samples, BOXES, QUICK)
+    values = {name: found[name].value for name in wanted}
+    assert values == pytest.approx(
+        {
+            "threshold/FR": 0.5,  # one cluster for two polyps
+            "threshold/FPR": 1.0,
+            "threshold/recall": 1.0,
+            # (12 pairs of one polyp + 8 self-pairs) / (28 pairs + 8 self-pairs)
+            "threshold/precision with self": 20 / 36,
+            "threshold/IDF1": 0.5,  # 40 of 80 boxes by one track
+            "threshold/AssA": 0.5,
+            "threshold/AssRe": 1.0,
+        }
+    )
+    assert found["threshold/FR"].sd == 0.0
+    assert found["threshold/FR"].n == 2
+
+
+def test_pairs_are_scored_as_scikit_learn_does() -> None:
+    vectors, samples = two_procedures(0.6)
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    i, j = np.triu_indices(16, 1)
+    same, score = samples.polyp[i] == samples.polyp[j], (unit @ unit.T)[i, j]
+    found = named_figures(["AUPR", "AUROC"], vectors, samples, settings=QUICK)
+    assert found["AUROC"].value == pytest.approx(roc_auc_score(same, score))
+    assert found["AUPR"].value == pytest.approx(average_precision_score(same, score))
+
+
+def test_without_clustering_every_tracklet_is_a_polyp() -> None:
+    vectors, samples = two_procedures(0.0)
+    found = named_figures(["none/FR", "none/FPR"], vectors, samples, settings=QUICK)
+    assert (found["none/FR"].value, found["none/FR"].sd) == (4.0, 0.0)
+    assert found["none/FPR"].value == 0.0
+
+
+def test_what_cannot_be_measured_says_why() -> None:
+    vectors, samples = two_procedures(0.0)
+    found = named_figures(["ap/AssA", "ap/FR", "no/such"], vectors, samples, None, QUICK)
+    assert found["ap/AssA"].why == "tracking is of whole tracklets"
+    assert found["ap/FR"].value is not None
+    assert "no/such" not in found
+    alone, _ = samples.of_procedure(0)
+    one = named_figures(["ap/FR"], vectors[:8], alone, settings=QUICK)
+    assert one["ap/FR"].value is None
+    assert "none to choose a setting on" in one["ap/FR"].why
+    with pytest.raises(PolyplinkError):
+        named_figures(["mAP"], np.zeros((16, 4)), samples, settings=QUICK)
+    with pytest.raises(PolyplinkError, match="ap"):
+        named_figures(
+            ["ap/FR"], vectors, samples, settings=EvaluationSettings(Grid(thresholds=(0.5,)))
+        )
+
+
+def test_crops_and_clips_are_measured_side_by_side(made: Made) -> None:
+    encoder = load_named(made.run, "cpu")
+    variants = [Variant(1.0, None), Variant(None, 4), Variant(2.0, 90)]
+    rows = compare_variants(
+        encoder, made.data, "eval", variants, ["mAP", "AUROC"], settings=QUICK, workers=1
+    )
+    assert [variant for variant, _ in rows] == variants
+    for _, found in rows[:2]:
+        assert found["mAP"].value is not None
+        assert 0.0 <= found["mAP"].value <= 1.0
+    assert "no tracklet has 90 crops" in rows[2][1]["AUROC"].why
+    with pytest.raises(PolyplinkError, match="no tracklet has 90 crops"):
+        compare_variants(
+            encoder, made.data, "eval", variants[2:], ["mAP"], settings=QUICK, workers=1
+        )
+
+
+def test_words_say_what_is_seen() -> None:
+    assert Variant(None, None).words == "full frame, whole tracklets"
+    assert Variant(5.0, 8).words == "psi 5, fragments of 8"

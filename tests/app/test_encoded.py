@@ -1,0 +1,86 @@
+"""Prepared, embedded, cached: what every verb that needs vectors stands on."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from polyplink.app.embed import EmbedRequest, embed_data
+from polyplink.app.encoded import NamedEncoder, baselines, encode, load_named
+from polyplink.core.errors import PolyplinkError
+from polyplink.encoders import read_embeddings
+from tests.conftest import Made, recipe
+
+
+def mean_colour(crops: np.ndarray, lengths: Sequence[int]) -> np.ndarray:
+    starts = np.cumsum([0, *lengths])
+    means = [crops[a:b].mean(axis=(0, 1, 2)) for a, b in pairwise(starts)]
+    return np.stack(means).astype(np.float32)
+
+
+def never(crops: np.ndarray, lengths: Sequence[int]) -> np.ndarray:
+    raise AssertionError("embedded twice")
+
+
+COLOUR = NamedEncoder("colour", "colour-once", mean_colour, torch.device("cpu"), recipe().prepare)
+
+
+def test_vectors_are_kept_and_found_again(made: Made, tmp_path: Path) -> None:
+    request = EmbedRequest(made.run, made.data, tmp_path / "v.parquet", "eval", device="cpu")
+    first = embed_data(request)
+    told: list[str] = []
+    again = embed_data(replace(request, out=None), lambda stage, done, total: told.append(stage))
+    assert not [stage for stage in told if stage.startswith("embed")]
+    assert np.array_equal(first.embeddings.vectors, again.embeddings.vectors)
+    assert np.array_equal(read_embeddings(tmp_path / "v.parquet").vectors, first.embeddings.vectors)
+    assert first.embeddings.crops_id == first.encoded.prepared.key
+    again.path.write_bytes(b"junk")  # a broken file is written again
+    assert np.array_equal(
+        embed_data(replace(request, out=None)).embeddings.vectors, first.embeddings.vectors
+    )
+
+
+@pytest.mark.parametrize("clip", [None, 4])
+def test_rows_are_embedded_once_by_key_and_length(made: Made, clip: int | None) -> None:
+    first = encode([COLOUR], made.data, "eval", clip=clip)
+    cached = replace(COLOUR, embedder=never)
+    again = encode([cached], made.data, "eval", clip=clip)
+    assert np.array_equal(first.vectors["colour"], again.vectors["colour"])
+    # Vectors of other rows under this name are not believed.
+    other = encode([COLOUR], made.data, "train", clip=clip)
+    first.files["colour"].write_bytes(other.files["colour"].read_bytes())
+    with pytest.raises(AssertionError, match="embedded twice"):
+        encode([cached], made.data, "eval", clip=clip)
+    assert len(encode([COLOUR], made.data, "eval", clip=clip).vectors["colour"]) == len(first.table)
+
+
+def test_fragments_are_of_their_tracklets_polyps_and_boxes_are_the_tracklets(made: Made) -> None:
+    whole, parts = encode([COLOUR], made.data, "eval"), encode([COLOUR], made.data, "eval", clip=4)
+    assert len(parts.samples.tracklet_ids) == 2 * len(whole.samples.tracklet_ids)
+    assert np.bincount(whole.samples.polyp).tolist() == [3, 3]
+    assert np.bincount(parts.samples.polyp).tolist() == [6, 6]
+    boxes = whole.boxes()
+    assert boxes.sizes.tolist() == whole.table["n"].to_list()
+    assert boxes.box[0].tolist() == [10.0, 8.0, 16.0, 12.0]
+
+
+def test_baselines_stand_on_the_same_rows_and_other_tracklets_are_refused(made: Made) -> None:
+    ours = load_named(made.run, "cpu")
+    found = encode([ours], made.data, "eval").add(baselines(ours))
+    assert list(found.vectors) == ["ntssl-demo", "untrained encoder", "colour histogram"]
+    assert {len(vectors) for vectors in found.vectors.values()} == {6}
+    assert not np.allclose(found.vectors["ntssl-demo"], found.vectors["untrained encoder"])
+    short = replace(COLOUR, name="short", prepare=replace(COLOUR.prepare, min_length=40))
+    with pytest.raises(PolyplinkError, match="short is made for tracklets of another kind"):
+        found.add([short])
+
+
+def test_parts_and_weights_that_are_not_there(made: Made, tmp_path: Path) -> None:
+    with pytest.raises(PolyplinkError, match="no part 'nowhere'"):
+        encode([COLOUR], made.data, "nowhere")
+    with pytest.raises(PolyplinkError, match="no weights at"):
+        load_named(tmp_path, "cpu")

@@ -1,0 +1,226 @@
+"""All tasks beside methods that learned nothing."""
+
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from polyplink.app.evaluate import EvaluateRequest, evaluate
+from polyplink.app.probing import check_labels
+from polyplink.core.artefacts import read_json
+from polyplink.core.errors import PolyplinkError
+from polyplink.data import DataSet, read_data, write_data
+from polyplink.report import comparison_table
+from tests.app.calls import assert_refused, polyplink
+from tests.app.probed import write_labelled
+from tests.conftest import Made
+
+
+def with_eval(made: Made, root: Path, parts: dict[str, list[str]], drop: bool = False) -> Path:
+    """The same data with other parts, and without labels if asked."""
+    data = read_data(made.data)
+    detections = data.detections
+    if drop:
+        detections = detections.with_columns(polyp_id=pl.lit(None, dtype=pl.String))
+    write_data(root, DataSet.of(detections, data.procedures, data.polyps, parts))
+    return root
+
+
+def test_figures_of_three_methods_with_intervals(made: Made, tmp_path: Path) -> None:
+    # Called another data set, so that all five procedures may be evaluated on.
+    data = read_data(made.data)
+    other = data.procedures.with_columns(dataset=pl.lit("another"))
+    parts = {"eval": [f"001-00{i}" for i in range(1, 6)]}
+    write_data(tmp_path / "data", DataSet.of(data.detections, other, data.polyps, parts))
+    done = evaluate(
+        EvaluateRequest(
+            made.run, tmp_path / "data", tmp_path / "out", grid="demo", curve_csv=True, device="cpu"
+        )
+    )
+    figures = done.as_dict()
+    assert set(figures["encoders"]) == {"ntssl-demo", "untrained encoder", "colour histogram"}
+    # Plain colours: the histogram finds every polyp again.
+    histogram = figures["encoders"]["colour histogram"]["figures"]
+    assert histogram["mAP"]["value"] == pytest.approx(1.0)
+    assert histogram["mAP"]["n"] == 5
+    table = pl.read_csv(tmp_path / "out" / "figures.csv")
+    assert set(table["method"]) == set(figures["encoders"])
+    assert json.loads((tmp_path / "out" / "evaluation.json").read_text()) == figures
+    assert pl.read_csv(tmp_path / "out" / "procedures.csv").height == 15
+    assert "colour histogram" in (tmp_path / "out" / "report.html").read_text()
+    # Every clip is tracked and scored: the histogram finds every polyp, and loses none.
+    tracked = figures["encoders"]["colour histogram"]["figures"]["tracking/threshold/HOTA"]
+    assert 0 < tracked["value"] <= 1
+    assert tracked["n"] == 5
+    queries = pl.read_parquet(tmp_path / "out" / "queries.parquet")
+    assert queries.height == 3 * 30
+    assert pl.read_parquet(tmp_path / "out" / "assignment.parquet").height == 3 * 2 * 30
+    curve = pl.read_parquet(tmp_path / "out" / "curve.parquet")
+    assert curve.group_by("method", "clusterer").len()["len"].sort().unique().to_list() == [51, 325]
+    # Every setting has its counting and its tracking figures.
+    written = pl.read_csv(tmp_path / "out" / "curve.csv", infer_schema_length=None)
+    assert (written.columns, written.height) == (curve.columns, curve.height)
+    assert {"alpha", "gamma", "preference", "value", "fr", "fpr", "recall"} < set(curve.columns)
+    assert {"HOTA", "AssA", "IDF1", "IDSW", "MOTA", "HOTA mean"} < set(curve.columns)
+    assert curve["HOTA"].null_count() == 0
+    assert curve["HOTA"].is_between(0, 1).all()
+    assert (tmp_path / "out/trackeval/gt/mot_challenge/polyplink-eval/001-005/gt/gt.txt").is_file()
+    assert "no adenoma map" in " ".join(done.notes) or "no histology" in " ".join(done.notes)
+
+
+def test_settings_chosen_on_another_part_and_tasks_by_name(made: Made, tmp_path: Path) -> None:
+    data = read_data(made.data)
+    other = data.procedures.with_columns(dataset=pl.lit("another"))
+    names = [f"001-00{i}" for i in range(1, 6)]
+    parts = {"val": names[:2], "test": names[2:]}
+    write_data(tmp_path / "data", DataSet.of(data.detections, other, data.polyps, parts))
+    done = evaluate(
+        EvaluateRequest(
+            made.run,
+            tmp_path / "data",
+            tmp_path / "out",
+            part="test",
+            choose_on="val",
+            grid="demo",
+            tasks=["counting"],
+            clusterers=["dbscan", "hdbscan", "agglomerative", "ap"],
+            baselines=False,
+            device="cpu",
+        )
+    )
+    ours = done.evaluation.encoders["ntssl-demo"]
+    assert list(ours.counting) == ["dbscan", "hdbscan", "agglomerative", "ap"]
+    for name, found in ours.counting.items():
+        assert [fold.procedure for fold in found.folds] == names[2:], name
+        assert len(set(found.settings)) == 1
+    assert ours.retrieval is None
+    assert not (tmp_path / "out" / "trackeval").exists()
+    assert not (tmp_path / "out" / "queries.parquet").exists()
+    assert not (tmp_path / "out" / "curve.csv").exists()
+    assert "HOTA" not in pl.read_parquet(tmp_path / "out" / "curve.parquet").columns
+    with pytest.raises(PolyplinkError, match="is in 'test' and in 'test'"):
+        evaluate(
+            EvaluateRequest(
+                made.run, tmp_path / "data", tmp_path / "o", part="test", choose_on="test"
+            )
+        )
+
+
+def test_unknown_tasks_and_clusterers_are_named(made: Made, tmp_path: Path) -> None:
+    with pytest.raises(PolyplinkError, match="no task 'reidd'; did you mean reid"):
+        evaluate(EvaluateRequest(made.run, made.data, tmp_path / "a", tasks=["reidd"]))
+    with pytest.raises(PolyplinkError, match="no clusterer 'kmeans'; choose one of: temporal_ap"):
+        evaluate(EvaluateRequest(made.run, made.data, tmp_path / "b", clusterers=["kmeans"]))
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_curve_is_of_counting_or_tracking(made: Made, tmp_path: Path) -> None:
+    with pytest.raises(PolyplinkError, match=r"--curve-csv is for counting .*; add --task count"):
+        evaluate(
+            EvaluateRequest(made.run, made.data, tmp_path / "out", tasks=["reid"], curve_csv=True)
+        )
+
+
+def test_procedures_that_were_trained_on_are_refused(made: Made, tmp_path: Path) -> None:
+    says = "trained or validated on 4 of these procedures"
+    assert_refused(polyplink("evaluate", made.run, made.data, "--part", "train"), says)
+    with pytest.raises(PolyplinkError, match="trained or validated on 4 of these procedures"):
+        evaluate(EvaluateRequest(made.run, made.data, tmp_path, part="train", device="cpu"))
+    # A corrected table is another key, but the same procedures.
+    data = read_data(made.data)
+    corrected = data.polyps.with_columns(size_mm=pl.lit(3.0))
+    write_data(
+        tmp_path / "data", DataSet.of(data.detections, data.procedures, corrected, data.splits)
+    )
+    with pytest.raises(PolyplinkError, match="trained or validated on 4 of these procedures"):
+        evaluate(EvaluateRequest(made.run, tmp_path / "data", tmp_path, part="train", device="cpu"))
+    assert not (tmp_path / "data" / "prepared").exists()  # told before anything is cut
+
+
+def test_what_is_missing_is_named(made: Made, tmp_path: Path) -> None:
+    with pytest.raises(PolyplinkError, match=r"no part 'test' in splits\.json"):
+        evaluate(EvaluateRequest(made.run, made.data, tmp_path, part="test", device="cpu"))
+    with pytest.raises(PolyplinkError, match="no grid 'papr'; did you mean paper"):
+        evaluate(EvaluateRequest(made.run, made.data, tmp_path, grid="papr"))
+    unlabelled = with_eval(made, tmp_path / "none", {"eval": ["001-005"]}, drop=True)
+    with pytest.raises(PolyplinkError, match="column polyp_id is empty"):
+        evaluate(EvaluateRequest(made.run, unlabelled, tmp_path, device="cpu"))
+
+
+def test_one_procedure_says_that_no_setting_can_be_chosen(made: Made, tmp_path: Path) -> None:
+    options = {"grid": "demo", "clusterers": ["threshold"], "baselines": False}
+    done = evaluate(EvaluateRequest(made.run, made.data, tmp_path / "out", device="cpu", **options))  # type: ignore[arg-type]
+    figures = done.evaluation.encoders["ntssl-demo"].figures
+    assert figures["threshold/FR"].value is None
+    assert figures["tracking/threshold/HOTA"].value is None
+    assert any(note.startswith("No setting can be chosen") for note in done.notes)
+    assert not (tmp_path / "out" / "trackeval").exists()
+    assert (tmp_path / "out" / "report.html").is_file()
+
+
+@pytest.fixture(scope="module")
+def labelled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_labelled(tmp_path_factory.mktemp("probed_tasks"))
+
+
+def test_size_and_histology_stand_in_the_table_of_all_methods(
+    made: Made, labelled: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    tasks = ["size", "retrieval", "histology"]
+    done = evaluate(EvaluateRequest(made.run, labelled, out, tasks=tasks, device="cpu", workers=1))
+    table = pl.read_csv(out / "figures.csv")
+    probes = table.filter(pl.col("unit") == "polyps")
+    assert set(table["method"]) == {"ntssl-demo", "untrained encoder", "colour histogram"}
+    assert probes.height == 3 * 2 * 4
+    # Eight patients of two polyps: five train, three are tested on.
+    assert probes["units"].unique().to_list() == [6]
+    assert table.filter(pl.col("metric") == "mAP")["units"].unique().to_list() == [8]
+    others = probes.filter(pl.col("method") != "ntssl-demo")
+    gap = others["value"] - pl.Series([*_values(probes, "ntssl-demo")] * 2)
+    assert gap.to_list() == pytest.approx(others["difference"].to_list())
+    record = read_json(out / "evaluation.json")
+    assert record == done.as_dict()
+    assert record["probes"]["size"]["colour histogram"]["result"]["polyps"] == [3, 3]
+    assert read_json(out / "run.json")["settings"]["tasks"] == ["retrieval", "size", "histology"]
+    assert any(note.startswith("Histology: probes trained on 10 polyps") for note in done.notes)
+    assert "6 polyps" in comparison_table(done.comparison).columns[-1]._cells
+    assert "of the polyps&#39; mean probability" in (out / "report.html").read_text()
+
+
+def _values(probes: pl.DataFrame, method: str) -> list[float]:
+    return probes.filter(pl.col("method") == method)["value"].to_list()
+
+
+def test_probes_alone_write_no_other_table(made: Made, labelled: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    options = {"baselines": False, "device": "cpu", "workers": 1}
+    done = evaluate(EvaluateRequest(made.run, labelled, out, tasks=["size"], **options))  # type: ignore[arg-type]
+    assert {metric.group for metric in done.comparison.metrics} == {"Size, probe: larger than 5 mm"}
+    assert not (out / "queries.parquet").exists()
+    assert not (out / "procedures.csv").exists()
+    assert (out / "report.html").is_file()
+
+
+def test_a_missing_column_and_one_class_are_told_before_anything_is_cut(
+    made: Made, labelled: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(PolyplinkError, match="column size_mm is empty, and the size task"):
+        evaluate(EvaluateRequest(made.run, made.data, tmp_path / "a", tasks=["size"], device="cpu"))
+    data = read_data(labelled)
+    part = {"eval": data.part("eval"), "test": data.part("eval")[:1]}
+    first = pl.col("procedure_id") == part["test"][0]
+    sizes = data.polyps.with_columns(size_mm=pl.when(first).then(None).otherwise("size_mm"))
+    folder = tmp_path / "data"
+    write_data(folder, DataSet.of(data.detections, data.procedures, sizes, part))
+    with pytest.raises(PolyplinkError, match="column size_mm is empty in the part 'test'"):
+        evaluate(
+            EvaluateRequest(
+                made.run, folder, tmp_path / "b", part="test", tasks=["size"], device="cpu"
+            )
+        )
+    with pytest.raises(PolyplinkError, match="histology: the 0 polyps of part 'test' to train"):
+        check_labels(["histology"], read_data(folder), "test")
+    assert not (folder / "prepared").exists()
+    check_labels(["size", "histology"], data, "eval")  # both are there

@@ -1,0 +1,103 @@
+"""Exporting an encoder, and embedding with it."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from polyplink.app.embed import EmbedRequest, embed_data
+from polyplink.app.export import ExportRequest, export, typical_crops
+from polyplink.core.errors import PolyplinkError
+from polyplink.encoders import WeightsRecord, build_encoder, save_weights
+from polyplink.encoders.weights import Seen
+from polyplink.tracklets import PrepareSettings
+from tests.app.calls import assert_refused, polyplink
+from tests.conftest import Made
+from tests.encoders.small import CLIPS, FRAMES
+
+pytest.importorskip("openvino")
+pytest.importorskip("onnxruntime")
+
+
+def test_a_file_embeds_as_its_weights_do(made: Made, tmp_path: Path) -> None:
+    done = export(ExportRequest(made.run, tmp_path / "wide.onnx"))
+    assert (done.bits, done.size, done.path.stat().st_size) == (32, 32, done.bytes)
+    expected = embed_data(EmbedRequest(made.run, made.data, part="eval", device="cpu")).embeddings
+    found = embed_data(EmbedRequest(done.path, made.data, part="eval")).embeddings
+    assert list(found.tracklet_ids) == list(expected.tracklet_ids)
+    np.testing.assert_allclose(found.vectors, expected.vectors, atol=1e-4)
+    assert found.weights_id != expected.weights_id == done.weights
+
+
+def test_eight_bits_are_scaled_by_crops_of_a_part(made: Made, tmp_path: Path) -> None:
+    done = export(ExportRequest(made.run, tmp_path / "int8.onnx", int8=made.data, part="train"))
+    assert done.as_dict()["bits"] == 8
+    expected = embed_data(
+        EmbedRequest(made.run, made.data, part="eval", device="cpu")
+    ).embeddings.vectors
+    found = embed_data(EmbedRequest(done.path, made.data, part="eval")).embeddings.vectors
+    norms = np.linalg.norm(found, axis=1) * np.linalg.norm(expected, axis=1)
+    assert ((found * expected).sum(1) / norms > 0.98).all()
+
+
+def test_typical_crops_are_spread_over_all(made: Made) -> None:
+    prepared = embed_data(EmbedRequest(made.run, made.data, device="cpu")).encoded.prepared
+    names = prepared.tracklets["procedure_id"].unique(maintain_order=True).to_list()
+    last = prepared.crops(names[-1])
+    few = typical_crops(prepared, 3)
+    assert few.shape == (3, 32, 32, 3)
+    assert np.array_equal(few[0], prepared.crops(names[0])[0])
+    assert np.array_equal(few[-1], last[-1])
+    total = sum(len(prepared.crops(name)) for name in names)
+    assert len(typical_crops(prepared, 10**6)) == total
+
+
+def test_what_cannot_be_exported_is_told(made: Made, tmp_path: Path) -> None:
+    with pytest.raises(PolyplinkError, match=r"is no .onnx file; name one"):
+        export(ExportRequest(made.run, tmp_path / "encoder.pt"))
+    (tmp_path / "folder.onnx").mkdir()
+    with pytest.raises(PolyplinkError, match=r"folder.onnx is a folder; name a file"):
+        export(ExportRequest(made.run, tmp_path / "folder.onnx"))
+    with pytest.raises(PolyplinkError, match="part 'train' is of no data; give --int8 DATA too"):
+        export(ExportRequest(made.run, tmp_path / "encoder.onnx", part="train"))
+    clips = tmp_path / "clips.safetensors"
+    record = WeightsRecord(CLIPS, PrepareSettings(size=32), {"name": "clips"}, Seen(), {})
+    save_weights(clips, build_encoder(CLIPS), record)
+    with pytest.raises(PolyplinkError, match="looks at whole clips"):
+        export(ExportRequest(clips, tmp_path / "encoder.onnx"))
+    with pytest.raises(PolyplinkError, match=r"no tracklets in .* to scale 8-bit numbers by"):
+        empty = embed_data(EmbedRequest(made.run, made.data, device="cpu")).encoded.prepared.select(
+            []
+        )
+        typical_crops(empty, 3)
+    with pytest.raises(PolyplinkError, match="computes on the CPU; give the weights"):
+        embed_data(EmbedRequest(tmp_path / "encoder.onnx", made.data, device="cuda"))
+
+
+def test_a_refusal_of_eight_bits_names_the_weights(made: Made, tmp_path: Path) -> None:
+    weights = tmp_path / "matrices.safetensors"
+    record = WeightsRecord(FRAMES, PrepareSettings(size=32), {"name": "frames"}, Seen(), {})
+    save_weights(weights, build_encoder(FRAMES), record)
+    with pytest.raises(PolyplinkError, match=r"^\S*/matrices.safetensors is no network of conv"):
+        export(ExportRequest(weights, tmp_path / "int8.onnx", int8=made.data))
+
+
+def test_an_exported_encoder_embeds_and_counts(made: Made, tmp_path: Path) -> None:
+    file = tmp_path / "encoder.onnx"
+    done = polyplink("export", made.run, file, "--int8", made.data, "--part", "train", "--json")
+    assert done.exit_code == 0, done.stderr
+    assert json.loads(done.stdout)["bits"] == 8
+    embedded = polyplink("embed", file, made.data, "--part", "eval", "--json")
+    assert embedded.exit_code == 0, embedded.stderr
+    assert json.loads(embedded.stdout)["tracklets"] > 0
+    counted = polyplink("count", file, made.data, "--out", tmp_path / "count", "--json")
+    assert counted.exit_code == 0, counted.stderr
+
+
+def test_exports_that_cannot_be_are_refused(made: Made, tmp_path: Path) -> None:
+    assert_refused(polyplink("export", made.run, tmp_path / "e.pt"), "e.pt is no .onnx file")
+    assert_refused(polyplink("embed", tmp_path / "e.onnx", made.data), "no exported encoder")
+    file = tmp_path / "e.onnx"
+    file.write_bytes(b"")
+    assert_refused(polyplink("evaluate", file, made.data), "serves `polyplink embed` and `count`")

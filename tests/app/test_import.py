@@ -1,0 +1,298 @@
+"""The verbs import and merge: released sets, boxes of any source, several sets in one folder."""
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from polyplink.app.import_data import (
+    ImportRequest,
+    MergeRequest,
+    import_data,
+    importers,
+    merge_data,
+)
+from polyplink.core.errors import PolyplinkError
+from polyplink.data import DataSet, read_data, write_data, write_real_colon
+from tests.app.calls import assert_refused, polyplink
+from tests.data.corrupted import write_every_format
+from tests.data.made_sets import data_set, small_set
+from tests.data.public_sets import unlabelled_row
+from tests.data.whole_sets import write_whole_sets
+from tests.samples import write_procedures
+
+
+def test_tables_and_run_record_are_written(tmp_path: Path) -> None:
+    data = read_data(write_procedures(tmp_path, procedures=2, images=False))
+    write_real_colon(data, tmp_path / "raw")
+    told: list[tuple[str, int, int]] = []
+    imported = import_data(
+        ImportRequest("real-colon", tmp_path / "raw", tmp_path / "out"),
+        lambda *step: told.append(step),
+    )
+    assert read_data(tmp_path / "out").key == imported.data.key
+    assert told[-1] == ("procedures", 2, 2)
+    assert json.loads((tmp_path / "out" / "run.json").read_text())["command"] == "import"
+
+
+def test_an_unknown_format_gets_the_nearest(tmp_path: Path) -> None:
+    with pytest.raises(PolyplinkError, match="no format 'realcolon'; did you mean real-colon"):
+        import_data(ImportRequest("realcolon", tmp_path, tmp_path))
+    with pytest.raises(PolyplinkError, match="choose one of: real-colon"):
+        import_data(ImportRequest("xyz", tmp_path, tmp_path))
+
+
+def test_tables_do_not_go_into_the_data_set_itself(tmp_path: Path) -> None:
+    data = read_data(write_procedures(tmp_path, procedures=2, images=False))
+    write_real_colon(data, tmp_path / "raw")
+    for out in (tmp_path / "raw", tmp_path / "raw" / "tables"):
+        with pytest.raises(PolyplinkError, match="in which nothing is changed"):
+            import_data(ImportRequest("real-colon", tmp_path / "raw", out))
+
+
+def test_a_link_to_itself_is_no_data_set(tmp_path: Path) -> None:
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    for name in importers():
+        with pytest.raises(PolyplinkError, match="loop"):
+            import_data(ImportRequest(name, loop, tmp_path / "out"))
+
+
+def test_an_option_that_a_format_does_not_take_names_those_that_do(tmp_path: Path) -> None:
+    with pytest.raises(
+        PolyplinkError, match=r"real-colon takes no --cases; .* take it: sun, polyp-size"
+    ):
+        import_data(ImportRequest("real-colon", tmp_path, tmp_path / "out", cases=tmp_path))
+    with pytest.raises(PolyplinkError, match=r"coco takes no --attribute; .* take it: cvat"):
+        import_data(ImportRequest("coco", tmp_path, tmp_path / "out", attribute="x"))
+
+
+def test_what_was_left_out_is_written_down(tmp_path: Path) -> None:
+    (tmp_path / "boxes.csv").write_text(
+        "procedure_id,frame,x,y,w,h\na,0,1,1,5,5\na,1,1,1,0,5\n", encoding="utf-8"
+    )
+    out = tmp_path / "out"
+    imported = import_data(
+        ImportRequest("csv", tmp_path / "boxes.csv", out, size="64x48", dataset="mine")
+    )
+    assert json.loads((out / "warnings.json").read_text()) == imported.warnings
+    assert len(imported.warnings) >= 1
+    assert imported.data.procedures.select("dataset", "width").rows() == [("mine", 64)]
+    with pytest.raises(PolyplinkError, match="without --strict"):
+        import_data(ImportRequest("csv", tmp_path / "boxes.csv", out, size="64x48", strict=True))
+
+
+@contextmanager
+def nobody() -> Iterator[None]:
+    """Act as one who is not root, whom no permission stops."""
+    root = os.geteuid() == 0
+    if root:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        if root:
+            os.seteuid(0)
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that others may enter, which pytest's own is not."""
+    folder = Path(tempfile.mkdtemp(dir="/tmp"))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
+
+
+def _needed(name: str, folder: Path) -> dict[str, Any]:
+    """What an importer of `write_every_format` must be given."""
+    own: dict[str, dict[str, Any]] = {
+        "yolo": {"size": "64x48"},
+        "sun": {"cases": folder / "cases.csv"},
+    }
+    return {"workers": 1} | own.get(name, {})
+
+
+@pytest.mark.parametrize("what", ["file", "folder"])
+def test_what_may_not_be_read_is_named_in_one_line(open_folder: Path, what: str) -> None:
+    readers = write_every_format(open_folder)
+    for name in readers:
+        folder = open_folder / name
+        own = _needed(name, folder)
+        # Once before anything is closed, so that all modules are imported.
+        import_data(ImportRequest(name, folder, open_folder / f"{name} tables", **own))
+        texts = {".xml", ".txt", ".json", ".csv", ".xlsx"}
+        files = sorted(p for p in folder.rglob("*") if p.suffix in texts)
+        closed = files[0] if what == "file" else folder
+        closed.chmod(0)
+        with nobody(), pytest.raises(PolyplinkError, match="Permission denied") as caught:
+            import_data(ImportRequest(name, folder, open_folder / "out", **own))
+        closed.chmod(0o755)
+        assert str(closed) in str(caught.value)
+        assert "\n" not in str(caught.value)
+
+
+def test_import_of_boxes_with_their_options(tmp_path: Path) -> None:
+    boxes = tmp_path / "boxes.csv"
+    boxes.write_text("procedure_id,frame,x,y,w,h\na,1,1,1,5,5\n", encoding="utf-8")
+    given = ("import", "csv", boxes, tmp_path / "out", "--first-frame", "1", "--json")
+    result = polyplink(*given, "--size", "64x48")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["boxes"] == 1
+    assert_refused(polyplink(*given, "--size", "64"), "--size 64 is no size")
+    assert_refused(polyplink(*given, "--cases", boxes), "csv takes no --cases")
+    assert_refused(polyplink(*given, "--datasets", "x"), "--datasets x is no pair")
+
+
+def test_a_map_of_adenoma_is_kept_with_the_tables(tmp_path: Path) -> None:
+    boxes = tmp_path / "boxes.csv"
+    boxes.write_text("procedure_id,frame,x,y,w,h\na,1,1,1,5,5\n", encoding="utf-8")
+    given = ("import", "csv", boxes, tmp_path / "out", "--size", "64x48", "--histology-map")
+    assert polyplink(*given, "tsa-adenoma").exit_code == 0
+    assert read_data(tmp_path / "out").adenoma["real-colon"]["TSA"] is True
+    assert_refused(polyplink(*given, tmp_path / "map.json"), "map.json is missing")
+
+
+def test_a_mistake_is_one_line_with_no_blank_one_before_it(tmp_path: Path) -> None:
+    result = polyplink("import", "csv", tmp_path / "none.csv", tmp_path / "out")
+    assert_refused(result, "none.csv")
+    assert result.stderr.count("\n") == 1
+
+
+CHEAP = ("--set", "prepare.size=8", "--set", "prepare.min_length=1", "--workers", "1", "--json")
+
+
+@pytest.fixture(scope="module")
+def merged(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """All five sets, written as released, imported, and merged by their commands."""
+    root = tmp_path_factory.mktemp("merged")
+    folders = []
+    for name, (source, *options) in write_whole_sets(root / "raw").items():
+        folders.append(root / f"{name} tables")
+        done = polyplink("import", name, source, folders[-1], "--workers", "1", *options)
+        assert done.exit_code == 0, done.output
+    done = polyplink("merge", root / "all", *folders, "--json")
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.stdout)
+    assert (told["procedures"], told["polyps"]) == (46 + 160 + 100 + 39 + 42, 132 + 341)
+    return root / "all"
+
+
+# Polyps in sum; of rspp's 228, 7 of rc19 and 2 of Polyp-Size have no label here.
+PARTS = [
+    ("ta384", 27 + 160 + 100 + 39),
+    ("rc19", 19),
+    ("loo19", 19),
+    ("loo19:003-010", 1),
+    ("loo19-train:003-010", 18),
+]
+
+
+@pytest.mark.parametrize(("part", "count"), PARTS)
+def test_parts_of_the_papers_are_prepared_by_their_names(
+    merged: Path, part: str, count: int
+) -> None:
+    done = polyplink("prepare", merged, "--part", part, "--no-crops", *CHEAP)
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["procedures"] == count
+    polyps = read_data(merged).polyps
+    if part == "ta384":
+        ids = read_data(merged).part(part)
+        assert polyps.filter(pl.col("procedure_id").is_in(ids)).height == 384
+
+
+@pytest.mark.parametrize(("part", "videos"), [("rsp", 161), ("rspp", 200 - 2 - 2)])
+def test_both_sides_of_a_probe_are_cut_from_each_set_s_own_place(
+    merged: Path, part: str, videos: int
+) -> None:
+    told = []
+    for side in ("train", "test"):
+        done = polyplink("prepare", merged, "--part", f"{part}-{side}", *CHEAP)
+        assert done.exit_code == 0, done.output
+        told.append(json.loads(done.stdout))
+        assert told[-1]["crops"] >= told[-1]["procedures"]  # each has one at least
+        assert told[-1]["broken_frames"] == {}
+    assert sum(each["procedures"] for each in told) == videos
+    data = read_data(merged)
+    sides = [set(data.part(f"{part}-{side}")) for side in ("train", "test")]
+    assert not sides[0] & sides[1]
+    assert set(data.procedures["dataset"]) == {
+        "real-colon", "ldpolyp", "sun", "polypsset", "polyp-size",
+    }  # fmt: skip
+
+
+def test_the_doctor_and_the_parts_know_a_merged_set(merged: Path) -> None:
+    done = polyplink("doctor", merged, "--json")
+    assert done.exit_code == 0, done.output  # no error: images are found, no patient is split
+    licences = [f["what"] for f in json.loads(done.stdout) if f["check"] == "licence"]
+    assert len(licences) == 5
+    assert_refused(polyplink("prepare", merged, "--part", "ta"), "no part 'ta'")
+    assert_refused(polyplink("prepare", merged, "--part", "loo19:001-001"), "none of the 19")
+
+
+def other_set(**changes: str) -> DataSet:
+    names = {"procedure": "a", "polyp": "a_1", "dataset": "colon-bench"} | changes
+    row = unlabelled_row(names["procedure"], 3, names["dataset"], source=".", patient="001-001")
+    polyp = (names["polyp"], names["procedure"], 2.0, None, None, None)
+    splits = {"train": [names["procedure"]]}
+    return data_set([(names["procedure"], 0, 1, 1, 9, 9, names["polyp"])], [polyp], [row], splits)
+
+
+def test_nothing_is_renamed_and_sources_stay_where_they_are(tmp_path: Path) -> None:
+    write_data(tmp_path / "a", small_set())
+    write_data(tmp_path / "b", other_set())
+    both = merge_data(MergeRequest(tmp_path / "out", [tmp_path / "a", tmp_path / "b"]))
+    data = read_data(tmp_path / "out")
+    assert data.key == both.data.key
+    assert data.procedures["source"].to_list() == ["/nowhere"] * 3 + [str(tmp_path / "b")]
+    assert data.splits["train"] == ["001-001", "a"]
+    assert data.detections.height == small_set().detections.height + 1
+    assert both.warnings == json.loads((tmp_path / "out" / "warnings.json").read_text())
+    assert "Colon-Bench is made of REAL-Colon's videos" in both.warnings[0]
+    done = polyplink("merge", tmp_path / "out", tmp_path / "a", tmp_path / "b")
+    assert done.exit_code == 0, done.output  # again: the same tables in their place
+    assert "warning: real-colon and colon-bench overlap" in done.stderr
+
+
+def test_clashes_are_refused_with_the_name_and_both_folders(tmp_path: Path) -> None:
+    a, b, out = tmp_path / "a", tmp_path / "b", tmp_path / "out"
+    write_data(a, small_set())
+    for changes, says in (
+        ({"procedure": "001-009"}, f"procedure_id '001-009' is in {a} and in {b}; leave one"),
+        ({"polyp": "001-009_1"}, f"polyp_id '001-009_1' is in {a} and in {b}; leave one"),
+    ):
+        write_data(b, other_set(**changes))
+        assert_refused(polyplink("merge", out, a, b), says)
+    assert_refused(polyplink("merge", out, a, tmp_path / "x" / ".." / "a"), "is named twice")
+    assert_refused(polyplink("merge", b, a, b), "is one of the folders to merge")
+    assert_refused(polyplink("merge", out, a, tmp_path / "none"), "no folder")
+    assert not out.exists()
+
+
+def test_the_map_of_adenoma_goes_with_the_tables(tmp_path: Path) -> None:
+    a, b = tmp_path / "a", tmp_path / "b"
+    write_data(a, small_set())
+    write_data(b, other_set())
+    (tmp_path / "map.json").write_text('{"real-colon": {"HP": true}}')
+    for given, labels in (("tsa-adenoma", [1, 0, None, None]), ("map.json", [1, 1, None, None])):
+        name = given if given in ("tsa-adenoma",) else str(tmp_path / given)
+        merge_data(MergeRequest(tmp_path / "out", [a, b], histology_map=name))
+        assert read_data(tmp_path / "out").adenoma_labels().to_list() == labels
+    with pytest.raises(PolyplinkError, match=r"disagree on which words.*--histology-map"):
+        write_data(b, DataSet.of(*_tables(other_set()), adenoma={"colon-bench": {}}))
+        merge_data(MergeRequest(tmp_path / "out", [a, b]))
+    assert_refused(
+        polyplink("merge", tmp_path / "out", a, b, "--histology-map", "paper"),
+        "no histology map 'paper'; did you mean papers?",
+    )
+
+
+def _tables(data: DataSet) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+    return data.detections, data.procedures, data.polyps

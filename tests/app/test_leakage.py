@@ -1,0 +1,69 @@
+"""What an encoder has seen, and whether it meets it again."""
+
+from pathlib import Path
+
+import polars as pl
+
+from polyplink.app.leakage import seen_by, seen_procedures, with_start
+from polyplink.data import DataSet, read_data
+from polyplink.encoders import Seen
+from tests.samples import write_procedures
+
+
+def names(seen: Seen, data: DataSet, procedures: list[str]) -> list[str]:
+    return [name for name, _ in seen_procedures(seen, data, procedures)]
+
+
+def test_procedures_and_patients_are_known_again_whatever_the_key(tmp_path: Path) -> None:
+    folder = write_procedures(tmp_path, procedures=4, images=False)
+    data = read_data(folder)
+    every = data.part(None)
+    seen = seen_by(data, ["001-001"], ["001-002"])
+    assert names(seen, data, every) == ["001-001", "001-002"]
+    assert names(seen, data, ["001-003"]) == []
+    assert names(Seen(), data, every) == []
+    for columns, expected in (
+        ({"age": pl.lit(50, dtype=pl.Int32)}, ["001-001", "001-002"]),  # another key
+        ({"dataset": pl.lit("another")}, []),
+        ({"patient": pl.lit("001-001")}, ["001-001", "001-002", "001-003", "001-004"]),
+    ):
+        table = data.procedures.with_columns(**columns)
+        other = DataSet.of(data.detections, table, data.polyps)
+        assert names(seen, other, every) == expected
+
+
+def test_how_a_procedure_was_met_is_told(tmp_path: Path) -> None:
+    data = read_data(write_procedures(tmp_path, procedures=3, images=False))
+    table = data.procedures.with_columns(dataset=pl.lit("SUN"), patient=pl.Series(["p", "p", "q"]))
+    sun = DataSet.of(data.detections, table, data.polyps)
+    seen = Seen("", [("sun", "001-001", "p")], [])
+    assert seen_procedures(seen, sun, sun.part(None)) == [
+        ("001-001", "the procedure itself"),
+        ("001-002", "its patient p"),
+    ]
+    cut = Seen("", [("sun_seg", "case1_1", "case1")], [])
+    assert seen_procedures(cut, sun, ["001-003"]) == [
+        ("001-003", "SUN-SEG is cut from SUN's videos")
+    ]
+
+
+def test_a_set_of_anothers_pre_training_is_met_whole(tmp_path: Path) -> None:
+    data = read_data(write_procedures(tmp_path, procedures=2, images=False))
+    sun = DataSet.of(
+        data.detections, data.procedures.with_columns(dataset=pl.lit("sun")), data.polyps
+    )
+    seen = Seen(datasets=("SUN", "Kvasir-Capsule"))
+    assert seen_procedures(seen, sun, ["001-001"]) == [("001-001", "sun was in its pre-training")]
+    cut = Seen(datasets=("SUN-SEG",))
+    assert seen_procedures(cut, sun, ["001-001"]) == [
+        ("001-001", "SUN-SEG is cut from SUN's videos")
+    ]
+    assert seen_procedures(seen, data, ["001-001"]) == []
+
+
+def test_what_the_start_had_seen_counts_too() -> None:
+    own = Seen("key", [("a", "1", "p")], [("a", "2", "p")])
+    before = Seen("other", [("b", "9", "q"), ("a", "1", "p")], [], ["SUN"])
+    both = with_start(own, before)
+    assert both == Seen("key", [("a", "1", "p"), ("b", "9", "q")], [("a", "2", "p")], ["SUN"])
+    assert with_start(own, Seen()) == Seen("key", [("a", "1", "p")], [("a", "2", "p")], [])

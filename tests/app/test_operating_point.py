@@ -1,0 +1,98 @@
+"""The operating point, and what is linked at it."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from polyplink.app.operating_point import (
+    UNTUNED,
+    OperatingPoint,
+    ProcedureTracklets,
+    by_procedure,
+    find_operating_point,
+    from_record,
+    link,
+)
+from polyplink.associate import Calibration, TemporalAP
+from polyplink.core.artefacts import to_plain
+from polyplink.core.errors import PolyplinkError
+from polyplink.encoders import Embeddings, colour_histogram, embed
+from polyplink.tracklets import PrepareSettings, prepare
+from tests.samples import write_procedures
+
+
+def tracklets(name: str, polyps: list[str | None]) -> ProcedureTracklets:
+    """Tracklets whose similarity is high within a polyp."""
+    n = len(polyps)
+    same = np.array([[a == b for b in polyps] for a in polyps])
+    V = np.where(same, 0.9, 0.2) + 0.02 * np.random.default_rng(n).random((n, n))
+    V = (V + V.T) / 2
+    np.fill_diagonal(V, 1.0)
+    table = pl.DataFrame({"polyp_id": polyps}, schema={"polyp_id": pl.String})
+    return ProcedureTracklets(name, table, V, np.linspace(0, 1, n))
+
+
+def test_it_separates_what_is_separate() -> None:
+    polyps: list[str | None] = ["a", "a", "a", "b", "b", "c", "c", "c"]
+    found = find_operating_point([tracklets("v", polyps), tracklets("w", polyps[:5])])
+    assert "chosen on the held-out procedures v, w" in found.origin
+    assert found.calibration is not None
+    P = found.calibration.probability(np.array([0.9, 0.2]), np.array([0.1, 0.1]))
+    assert P[0] > P[1]
+    assert from_record(to_plain(found.as_record())) == found
+
+
+def test_without_labels_or_with_one_polyp_it_is_not_tuned() -> None:
+    for held, says in (
+        ([tracklets("v", [None, None])], "no held-out procedure has known polyps"),
+        ([tracklets("v", ["a", "a", "a"])], "no held-out procedure (v) has two polyps"),
+    ):
+        found = find_operating_point(held)
+        assert found.setting == UNTUNED
+        assert found.calibration is None
+        assert says in found.origin
+
+
+def test_weights_without_one_and_broken_ones() -> None:
+    assert from_record(None).setting == UNTUNED
+    with pytest.raises(PolyplinkError, match="broken operating point"):
+        from_record({"setting": 3})
+
+
+def test_polyps_are_numbered_as_they_appear() -> None:
+    point = OperatingPoint(
+        TemporalAP(alpha=1.0, gamma=1.0, preference=0.5),
+        Calibration(-4.0, 8.0, 0.0, pairs=10, positives=4),
+        "made up",
+    )
+    mine = tracklets("v", ["a", "a", "a", "b", "b", "b"])
+    late_first = replace(mine, positions=mine.positions[::-1].copy())
+    for one, labels in ((mine, [0, 0, 0, 1, 1, 1]), (late_first, [1, 1, 1, 0, 0, 0])):
+        found = link(one, point)
+        assert found.names == ["P1", "P2"]
+        assert found.clustering.labels.tolist() == labels
+        assert np.isfinite(found.scores).all()
+
+
+def test_rows_of_each_procedure_stay_together(tmp_path: Path) -> None:
+    prepared = prepare(
+        write_procedures(tmp_path, procedures=3), PrepareSettings(size=32, crop_factor=2.0)
+    )
+    embeddings = embed(prepared, colour_histogram, "h")
+    # The vectors may lie in any order.
+    order = np.random.default_rng(0).permutation(len(embeddings.tracklet_ids))
+    ids = [embeddings.tracklet_ids[i] for i in order]
+    shuffled = Embeddings(ids, embeddings.vectors[order], "h", "c")
+    found = by_procedure(prepared, shuffled, "l2")
+    assert [one.procedure_id for one in found] == ["001-001", "001-002", "001-003"]
+    for one in found:
+        assert one.V.shape == (6, 6)
+        polyps = np.array(one.polyps)
+        same = polyps[:, None] == polyps[None, :]
+        assert one.V[same].min() > one.V[~same].max()  # plain colours
+    short = Embeddings(embeddings.tracklet_ids[1:], embeddings.vectors[1:], "h", "c")
+    with pytest.raises(PolyplinkError, match="tracklet 001-001:00000 has no vector"):
+        by_procedure(prepared, short, "l2")

@@ -1,0 +1,164 @@
+"""Published tables beside ours."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from polyplink.app.encoders_under_test import Workspace, list_tables, table_state
+from polyplink.app.reproduce import Reproduced, ReproduceRequest, find_part, incomparable, reproduce
+from polyplink.core.artefacts import read_json
+from polyplink.core.errors import PolyplinkError
+from polyplink.data import read_data, write_data
+from polyplink.encoders.foundation import FOUNDATION
+from polyplink.recipes.published import published
+from polyplink.report.reproduced import ReproducedTable
+from tests.app.calls import assert_refused, polyplink
+from tests.app.probed import write_labelled
+from tests.conftest import Made
+
+Run = Callable[..., ReproducedTable]
+
+
+@pytest.fixture(autouse=True)
+def _empty_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("POLYPLINK_HOME", str(tmp_path / "home"))
+
+
+@pytest.fixture(scope="module")
+def labelled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_labelled(tmp_path_factory.mktemp("reproduced"), procedures=6)
+
+
+@pytest.fixture
+def run(labelled: Path, tmp_path: Path) -> Run:
+    """Reproduce on small labelled data, quickly."""
+
+    def call(table: str, **changes: Any) -> ReproducedTable:
+        usual: dict[str, Any] = {
+            "data": labelled,
+            "out": tmp_path / "out",
+            "workspace": tmp_path,
+            "part": "eval",
+            "grid": "demo",
+            "seeds": 1,
+            "train": False,
+            "device": "cpu",
+            "workers": 1,
+        }
+        found = reproduce(ReproduceRequest(table, **(usual | changes)))
+        assert isinstance(found, Reproduced)
+        return found.table
+
+    return call
+
+
+def test_ours_stands_beside_the_published_and_the_rest_says_why(
+    made: Made, run: Run, tmp_path: Path
+) -> None:
+    result = run("ntssl/1", only=["ntssl", "endovit"], weights=[f"ntssl={made.run}"])
+    cells = {(c.row, c.column): c for c in result.cells}
+    ours = cells["Ours", "mAP"]
+    assert ours.published == 63.13
+    assert ours.ours.value is not None
+    assert 0.0 < ours.ours.value <= 100.0
+    assert ours.ours.low is not None
+    assert ours.ours.n == 6
+    assert cells["Ours", "F1-Score"].units_of == "polyps"
+    # Costs need no weights, and are comparable on any data.
+    params, macs = cells["Ours", "Params"], cells["Ours", "FLOPs"]
+    assert params.ours.value == pytest.approx(26.4, abs=0.05)
+    assert macs.ours.value == pytest.approx(33.1, abs=0.05)
+    assert macs.difference == pytest.approx(0.0, abs=0.05)
+    assert cells["EndoViT", "Params"].ours.value == pytest.approx(86.6, abs=0.05)
+    assert ours.difference is None
+    assert cells["EndoViT", "mAP"].ours.value is None
+    assert "weights" in cells["EndoViT", "mAP"].ours.why
+    assert cells["SFE", "mAP"].ours.why == "left out by --only"
+    written = sorted(path.name for path in (tmp_path / "out").iterdir())
+    assert written == ["run.json", "table.csv", "table.html", "table.json", "table.tex"]
+    assert read_json(tmp_path / "out" / "table.json")["name"] == "ntssl/1"
+
+
+def test_no_difference_is_shown_of_what_is_not_comparable(run: Run) -> None:
+    plain = run("ta/1", only=["none"])
+    assert plain.incomparable == "the part eval, not rc19"
+    assert all(cell.difference is None for cell in plain.cells)
+    fr = plain.cells[0]
+    assert (fr.row, fr.ours.value) == ("No clustering", 2.0)  # two tracklets of each polyp
+    anyway = run("ta/1", only=["none"], anyway=True)
+    assert anyway.cells[0].difference == pytest.approx(2.0 - 20.74)
+    assert "all the same" in anyway.banner
+
+
+def test_simulated_data_are_named(labelled: Path) -> None:
+    data = read_data(labelled)
+    made_up = data.procedures.with_columns(dataset=pl.lit("simulated smoke 0"))
+    assert incomparable(replace(data, procedures=made_up), "rc19", stand_in=True) == (
+        "SIMULATED data, stand-in encoders"
+    )
+    assert incomparable(data, "rc19", stand_in=False) == ""
+    assert find_part(data, None) == "eval"
+
+
+def test_stand_ins_fill_a_table_of_crops(run: Run, labelled: Path) -> None:
+    result = run("thesis/5.3", stand_in=True, train=True, seeds=3)
+    assert result.computed == len(result.cells) == 12
+    cut = [
+        read_json(path)["settings"]["crop_factor"] for path in labelled.glob("prepared/*/run.json")
+    ]
+    assert {1.0, 2.0, 3.0, 5.0, 10.0, None} <= set(cut)  # every crop factor was looked at
+    unknown = run("thesis/5.11", stand_in=True, train=True)
+    assert unknown.computed == 0
+    assert list(unknown.reasons) == ["the parts that the paper measured on were not published"]
+
+
+def test_bad_input_is_refused(run: Run, labelled: Path, tmp_path: Path) -> None:
+    write_data(tmp_path / "d", replace(read_data(labelled), splits={}))
+    for table, changes, says in (
+        ("ntssl/11", {}, "did you mean ntssl/1"),
+        ("ntssl/1", {"only": ["sam"]}, "no row of 'sam'"),
+        ("ntssl/1", {"part": "night"}, "no part 'night'"),
+        ("ntssl/1", {"grid": "fine"}, "no grid"),
+        ("ntssl/1", {"data": tmp_path / "d", "part": None}, "no part 'eval'"),
+        ("ntssl/1", {"data": None}, "no data folder"),
+        ("ntssl/1", {"weights": ["ntssl"]}, "names no file"),
+    ):
+        with pytest.raises(PolyplinkError, match=says):
+            run(table, **changes)
+
+
+def test_a_table_is_printed_or_json(made: Made, tmp_path: Path) -> None:
+    usual = ("--workspace", tmp_path, "--part", "eval", "--grid", "demo", "--workers", "1")
+    given = ("reproduce", "ta/1", made.data, *usual, "--only", "none", "--device", "cpu")
+    result = polyplink(*given)
+    assert result.exit_code == 0, result.stderr
+    assert "not comparable with the paper" in result.stdout
+    assert (tmp_path / "ta" / "1" / "table.html").is_file()
+    assert json.loads(polyplink(*given, "--json").stdout)["name"] == "ta/1"
+    assert_refused(polyplink("reproduce", "ntssl/1"), "no data folder")
+
+
+def test_every_table_says_what_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("POLYPLINK_HOME", str(tmp_path))
+    states = {state.name: state for state in list_tables()}
+    assert list(states) == list(published())
+    one = states["ntssl/1"]
+    assert one.cells == 162
+    assert one.runs == "not"  # neither weights nor the backbone's
+    assert "backbone" in one.missing["ntssl"]
+    assert "ntssl" in one.recipes
+    assert "dinov2-s" in one.weights
+    assert "; " in one.missing["dinov2-s"]  # what is missing, and the mend
+    assert states["ta/1"].runs == "in part"  # a row without any encoder
+    assert "ta384-tpc" in states["ta/1"].recipes
+    every = [name for state in states.values() for name in state.weights]
+    assert set(every) <= set(FOUNDATION)  # whatever is no recipe can be added by name
+    place = Workspace(tmp_path, tmp_path, stand_in=True)
+    assert table_state(published()["thesis/5.3"], place).runs == "whole"
+    assert len(json.loads(polyplink("reproduce", "list", "--json").stdout)) == len(states) == 48
+    assert "thesis/A.20" in polyplink("reproduce", "list").stdout

@@ -1,0 +1,85 @@
+"""The verb simulate."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from polyplink import simulate
+from polyplink.app.simulate import PRESETS, WRITINGS
+from polyplink.app.tolerance_checks import Row
+from polyplink.bench.startup import imported
+from tests.app.calls import assert_refused, polyplink
+
+
+def test_simulate_asks_for_a_folder_and_check_for_none(tmp_path: Path) -> None:
+    assert_refused(polyplink("simulate"), "no folder to write to; name one")
+    assert_refused(polyplink("simulate", tmp_path / "a", "--check"), "--check writes nothing")
+    assert not (tmp_path / "a").exists()
+
+
+@pytest.mark.parametrize(
+    "given",
+    [("--preset", "smoke"), ("--difficulty", "0.2"), ("--write", "tables"), ("--preview",)],
+)
+def test_check_leaves_no_option_unread(given: tuple[str, ...]) -> None:
+    says = f"does not read {given[0]}; leave {given[0]} out"
+    assert_refused(polyplink("simulate", "--check", *given), says)
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (("--preset", "tinny"), "no preset 'tinny'; did you mean tiny"),
+        (("--write", "table"), "no way to write 'table'; did you mean tables"),
+        (("--difficulty", "2"), "difficulty is 2"),
+        (("--seed", "-1"), "seed -1 is below 0"),
+    ],
+)
+def test_simulate_refuses_before_it_starts_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: tuple[str, ...], says: str
+) -> None:
+    started: list[object] = []
+    monkeypatch.setattr("polyplink.core.workers.start_server", started.append)
+    assert_refused(polyplink("simulate", tmp_path / "a", *given), says)
+    assert (started, list(tmp_path.iterdir())) == ([], [])
+
+
+def test_names_that_simulate_knows_are_those_there_are() -> None:
+    assert set(PRESETS) == set(simulate.PRESETS)
+    assert set(WRITINGS) == set(simulate.WRITINGS)
+
+
+def test_simulate_imports_no_other_room_than_its_own(tmp_path: Path) -> None:
+    code = f"""
+import contextlib, io
+from polyplink.app.command_line import app
+with contextlib.redirect_stdout(io.StringIO()):
+    app(["simulate", {str(tmp_path / "a")!r}, "--preset", "smoke", "--write", "tables",
+         "--workers", "1"], standalone_mode=False)
+"""
+    heavy = ("polyplink.learn", "polyplink.associate", "polyplink.report", "matplotlib", "sklearn")
+    assert imported(code, heavy) == []
+
+
+def test_simulate_writes_tables(tmp_path: Path) -> None:
+    options = ("--preset", "smoke", "--write", "tables", "--workers", "1", "--json")
+    counts = json.loads(polyplink("simulate", tmp_path / "a", *options).stdout)
+    assert (counts["procedures"], counts["polyps"], counts["preview"]) == (4, 8, {})
+    assert (tmp_path / "a" / "detections.parquet").is_file()
+
+
+@pytest.mark.parametrize("holds", [True, False])
+def test_the_check_ends_with_0_only_if_all_holds(
+    monkeypatch: pytest.MonkeyPatch, holds: bool
+) -> None:
+    rows = [
+        Row("polyps", (132.0,), (132.0,), "exact", True, "a table"),
+        Row("boxes", (10.0,), (9.0,), "1 %", holds, "a table"),
+    ]
+    monkeypatch.setattr("polyplink.app.tolerance_checks.check_simulation", lambda *_, **__: rows)
+    result = polyplink("simulate", "--check")
+    assert result.exit_code == (0 if holds else 1)
+    assert "published" in result.stdout
+    told = json.loads(polyplink("simulate", "--check", "--json").stdout)
+    assert [row["holds"] for row in told] == [True, holds]

@@ -1,0 +1,76 @@
+"""Training down to weights that know how they were made."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from polyplink.app.train import TrainRequest, train
+from polyplink.core.errors import PolyplinkError
+from polyplink.encoders import load_encoder, pick_device, read_record
+from polyplink.recipes import override
+from tests.app.calls import assert_refused, polyplink
+from tests.conftest import Made, recipe
+from tests.samples import write_procedures
+
+
+def test_weights_carry_recipe_procedures_and_operating_point(made: Made) -> None:
+    record = read_record(made.run / "weights.safetensors")
+    assert record.prepare == recipe().prepare
+    trained, validated = record.seen.trained, record.seen.validated
+    assert [row[1] for row in trained] == ["001-001", "001-002", "001-004"]
+    assert list(validated) == [("sample", "001-003", "001-003")]  # data set, procedure, patient
+    assert "seconds" not in record.origin  # equal trainings give equal files
+    assert record.operating is not None
+    assert "chosen on the held-out procedures 001-003" in record.operating["origin"]
+    assert record.operating["calibration"] is not None
+    run = json.loads((made.run / "run.json").read_text())
+    assert run["command"] == "train"
+    assert {"prepare", "train", "operating point"} == run["seconds"].keys()
+
+
+def test_a_run_is_not_overwritten(made: Made) -> None:
+    with pytest.raises(PolyplinkError, match="holds a training run already; go on with --resume"):
+        train(TrainRequest(recipe(), made.data, made.run, device="cpu"))
+
+
+def test_a_finished_run_resumes_to_the_same_weights(made: Made) -> None:
+    before = (made.run / "weights.safetensors").read_bytes()
+    done = train(TrainRequest(recipe(), made.data, made.run, device="cpu", resume=True))
+    assert done.epochs == 2
+    assert (made.run / "weights.safetensors").read_bytes() == before
+
+
+def test_without_labels_it_says_so_and_trains_all_the_same(tmp_path: Path) -> None:
+    data = write_procedures(tmp_path, procedures=4, labelled=False)
+    config = override(recipe(), ["validation.select=bags"])
+    done = train(TrainRequest(config, data, tmp_path / "run", device="cpu"))
+    assert "no held-out procedure has known polyps" in done.warnings[0]
+    with pytest.raises(PolyplinkError, match=r"set validation\.select=bags, which needs no label"):
+        labels = override(recipe(), ["validation.select=labels"])
+        train(TrainRequest(labels, data, tmp_path / "other", device="cpu"))
+
+
+def test_another_run_starts_from_its_weights_and_has_seen_what_they_saw(
+    made: Made, tmp_path: Path
+) -> None:
+    data = write_procedures(tmp_path, procedures=2, images=True)
+    changes = ["validation.every=0", "validation.select=last", "optim.epochs=1"]
+    config = override(recipe(), [*changes, f"init_from={made.run}"])
+    done = train(TrainRequest(config, data, tmp_path / "run", device="cpu"))
+    first, then = read_record(made.run / "weights.safetensors"), read_record(done.weights)
+    assert {row[1] for row in first.seen.trained} <= {row[1] for row in then.seen.trained}
+    assert list(first.seen.validated) == list(then.seen.validated)
+    run = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert run["inputs"]["init_from"] == load_encoder(made.run, pick_device("cpu")).weights_id
+    fresh = override(config, ["init_from=none"])
+    assert train(TrainRequest(fresh, data, tmp_path / "other", device="cpu")).loss != done.loss
+
+
+def test_paper_recipe_asks_for_its_backbone(tmp_path: Path) -> None:
+    data = write_procedures(tmp_path, procedures=2)
+    result = polyplink("train", "ntssl", data, "--out", tmp_path / "run", "--device", "cpu")
+    assert_refused(
+        result, "no file resnet50.tv2_in1k.safetensors with weights of the frame encoder"
+    )
+    assert not (data / "prepared").exists()  # told before anything is cut
