@@ -1,20 +1,90 @@
+import json
 import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from polyplink.bench.harness import against, best_of, fitted_exponent, growth, most_memory
+from polyplink.bench import BenchResult, Case, complaint, read_recorded, record
+from polyplink.bench.harness import Work, fitted_exponent, growth, measure, most_memory, timed
+from polyplink.core.artefacts import to_plain
 from polyplink.core.errors import PolyplinkError
 
+CPU = torch.device("cpu")
 
-def test_best_of_takes_the_fastest_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = iter([0.0, 5.0, 10.0, 12.0, 20.0, 29.0])
-    monkeypatch.setattr(time, "perf_counter", lambda: next(clock))
-    calls: list[int] = []
-    assert best_of(lambda: calls.append(1), 3) == 2.0
-    assert len(calls) == 3
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """A clock that only the timed calls move."""
+    now = [0.0]
+    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
+    return now
+
+
+def sorting(clock: list[float], **changed: Any) -> Case:
+    """A case whose path takes size seconds, and whose rival takes its square for a half of it."""
+
+    def prepare(size: int, device: torch.device, folder: Path) -> Work:
+        assert folder.is_dir()
+
+        def ours() -> list[int]:
+            clock[0] += size
+            return list(range(size))
+
+        def rival() -> list[int]:
+            clock[0] += size**2
+            return sorted(range(size), reverse=True)[::-1]
+
+        made: dict[str, Any] = {"ours": ours, "rival": rival, "equal": lambda a, b: a == b}
+        return Work(**made | {"scale": 2.0} | changed)
+
+    return Case("sort", prepare, "bubble sort on {device}", size=16, unit="items")
+
+
+def test_a_case_is_timed_against_its_rival(clock: list[float]) -> None:
+    found = measure(sorting(clock), 16, CPU)
+    assert (found.ours_s, found.rival_s, found.ratio) == (16.0, 512.0, 32.0)
+    assert found.exponent == pytest.approx(1.0)
+    line = found.line()
+    for words in ("16 items", "32.0 x faster than bubble sort on cpu (512.000 s)", "size^1.00"):
+        assert words in line
+    assert line.endswith(", equal")
+    assert list(to_plain(found))[:8] == [
+        *("name", "rival", "size", "ours_s", "rival_s", "ratio", "exponent", "equal"),
+    ]
+
+
+def test_what_a_work_changes_is_in_the_result(clock: list[float]) -> None:
+    different = measure(sorting(clock, equal=lambda a, b: a != b), 8, CPU)
+    assert not different.equal
+    assert different.line().endswith("NOT EQUAL")
+    alone = replace(sorting(clock, rival=None), rival="-", repeats=(5, 0, 0), memory=True)
+    found = measure(alone, 8, CPU)
+    assert (found.rival_s, found.ratio, found.exponent) == (None, None, None)
+    assert found.peak_mb is not None
+    more = sorting(clock, more=lambda out, s: {"rate": len(out) / s, "also": {"items": len(out)}})
+    assert "1.0 a second, items: 8" in measure(more, 8, CPU).line()
+    part = measure(sorting(clock, seconds=lambda out: 3.0), 8, CPU)
+    assert (part.ours_s, part.rival_s) == (3.0, 6.0)
+    square = sorting(clock, at=lambda n: lambda: clock.__setitem__(0, clock[0] + n**2))
+    assert measure(square, 8, CPU).exponent == pytest.approx(2.0)
+
+
+def test_the_fastest_call_counts(clock: list[float]) -> None:
+    seconds = iter([5.0, 2.0, 9.0])
+
+    def call() -> str:
+        clock[0] += next(seconds)
+        return "done"
+
+    assert timed(call, 3) == ("done", 2.0)
+    with pytest.raises(PolyplinkError, match="0 repeats; give 1 or more"):
+        timed(call, 0)
 
 
 @settings(deadline=None)
@@ -32,45 +102,55 @@ def test_the_exponent_equals_numpys_fit(points: list[tuple[float, float]]) -> No
     assert fitted_exponent(sizes, seconds) == pytest.approx(expected, rel=1e-4, abs=1e-6)
 
 
-def test_a_square_has_the_exponent_two() -> None:
-    assert fitted_exponent([1, 2, 4], [3, 12, 48]) == pytest.approx(2.0)
+def test_growth_is_from_an_eighth_to_the_whole(clock: list[float]) -> None:
+    sizes = []
 
-
-def test_growth_times_an_eighth_to_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    now, sizes = [0.0], []
-    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
-
-    def of(size: int) -> object:
+    def at(size: int) -> Any:
         sizes.append(size)
+        return lambda: clock.__setitem__(0, clock[0] + size**1.5)
 
-        def call() -> None:
-            now[0] += size**1.5
-
-        return call
-
-    assert growth(of, 800) == pytest.approx(1.5)  # type: ignore[arg-type]
+    assert growth(at, 800) == pytest.approx(1.5)
     assert sizes == [100, 200, 400, 800]
-
-
-def test_the_ratio_is_how_many_times_faster_ours_is() -> None:
-    result = against("x", "loop", 8, ours_s=2.0, rival_s=6.0, exponent=None, equal=True)
-    assert (result.ratio, result.rival, result.equal) == (3.0, "loop", True)
-
-
-def test_what_cannot_be_measured_is_refused() -> None:
-    with pytest.raises(PolyplinkError, match="0 repeats; give 1 or more"):
-        best_of(lambda: None, 0)
-    with pytest.raises(PolyplinkError, match="at least two different sizes"):
-        fitted_exponent([4, 4], [1.0, 2.0])
-    with pytest.raises(PolyplinkError, match="values above 0"):
-        fitted_exponent([1, 2], [0.0, 2.0])
     with pytest.raises(PolyplinkError, match="size 7 has no eighth; give 8 or more"):
-        growth(lambda size: lambda: size, 7)
+        growth(at, 7)
 
 
-def test_the_most_memory_is_that_of_what_is_held_at_once() -> None:
+def test_the_peak_is_of_what_is_held_at_once() -> None:
     def call() -> None:
         for _ in range(3):
-            np.zeros(1_000_000)  # 8 MB, given back each time
+            np.zeros(1_000_000)  # 8 MB, freed each time
 
     assert 8.0 <= most_memory(call) < 10.0
+
+
+def result(ratio: float | None, *, equal: bool = True, size: int = 8) -> BenchResult:
+    return BenchResult("x", "loop", size, 1.0, ratio, ratio, None, equal)
+
+
+def test_what_fell_by_more_than_a_quarter_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "recorded.json"
+    record([result(100.0)], path)
+    last = read_recorded(path)
+    assert complaint(result(76.0), last) is None
+    assert complaint(result(74.0), last) == "x: fell from 100 to 74 times the rival's speed"
+    assert complaint(result(10.0, size=9), last) is None
+    assert complaint(result(100.0, equal=False), last) == "x: outputs are not equal"
+
+
+def test_other_ratios_are_kept_and_what_has_no_rival_is_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "recorded.json"
+    path.write_text('{"y": {"size": 1, "ratio": 2.0}}')
+    record([result(3.0), replace(result(None), name="startup")], path)
+    assert json.loads(path.read_text()) == {
+        "x": {"size": 8, "ratio": 3.0},
+        "y": {"size": 1, "ratio": 2.0},
+    }
+
+
+def test_a_broken_record_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "recorded.json"
+    assert read_recorded(path) == {}
+    for text in ("{", "[]"):
+        path.write_text(text)
+        with pytest.raises(PolyplinkError, match="record again with --record"):
+            read_recorded(path)

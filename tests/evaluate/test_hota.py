@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 from trackeval.datasets import MotChallenge2DBox
 
-from polyplink.bench.tracking import agree, trackeval_figures
+from polyplink.bench.evaluation import agree, trackeval_figures
 from polyplink.core.errors import PolyplinkError
 from polyplink.evaluate.hota import (
     FIGURES,

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from polyplink.bench.tracking import agree, trackeval_figures
+from polyplink.bench.evaluation import agree, trackeval_figures
 from polyplink.core.errors import PolyplinkError
 from polyplink.evaluate.hota import (
     FIGURES,

@@ -13,7 +13,7 @@ from polyplink.core.artefacts import to_plain, write_text
 from polyplink.core.errors import PolyplinkError
 
 if TYPE_CHECKING:
-    from polyplink.bench.harness import BenchResult
+    from polyplink.bench import BenchResult
 
 
 @dataclass(frozen=True)
@@ -83,8 +83,14 @@ def bench(request: BenchRequest, progress: Progress = silent) -> Benched:
 
 
 def _measured(request: BenchRequest, behind: list[str]) -> "Iterator[BenchResult]":
-    from polyplink.bench import complaint, read_recorded, record, run_benches, step
-    from polyplink.bench.run import bench_device
+    from polyplink.bench import (
+        CASES,
+        complaint,
+        profile_step,
+        read_recorded,
+        record,
+        run_benches,
+    )
 
     recorded = read_recorded()
     for result in run_benches(request.names, request.size, request.device):
@@ -95,5 +101,5 @@ def _measured(request: BenchRequest, behind: list[str]) -> "Iterator[BenchResult
         if request.record:
             record([result])
     if request.profile is not None:
-        size = request.size or step.BAGS
-        write_text(request.profile, step.profile(size, bench_device(request.device)))
+        size = request.size or CASES["step"].size
+        write_text(request.profile, profile_step(size, request.device))

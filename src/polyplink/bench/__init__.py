@@ -1,19 +1,15 @@
 """Benchmarks: the hot paths, each against a stated rival."""
 
-from polyplink.bench.catalogue import CATALOGUE, Bench
-from polyplink.bench.harness import BenchResult, against, best_of, fitted_exponent, growth
-from polyplink.bench.recorded import complaint, read_recorded, record
-from polyplink.bench.run import run_benches
+from polyplink.bench.cases import CASES, run_benches
+from polyplink.bench.harness import BenchResult, Case, complaint, read_recorded, record
+from polyplink.bench.training import profile_step
 
 __all__ = [
-    "CATALOGUE",
-    "Bench",
+    "CASES",
     "BenchResult",
-    "against",
-    "best_of",
+    "Case",
     "complaint",
-    "fitted_exponent",
-    "growth",
+    "profile_step",
     "read_recorded",
     "record",
     "run_benches",

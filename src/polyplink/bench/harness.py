@@ -1,36 +1,100 @@
-"""What a benchmark measures, and the clock it measures with."""
+"""Measuring one case: the clock, the comparison with the rival, the result and the record."""
 
+import json
+import tempfile
 import time
 import tracemalloc
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import torch
 
-from polyplink.core.errors import PolyplinkError
+from polyplink.core.artefacts import write_json
+from polyplink.core.errors import PolyplinkError, first_line
 
 EIGHTHS = (8, 4, 2, 1)  # growth is measured from an eighth of the size to the whole
+RECORDED = Path(__file__).with_name("recorded.json")
+KEPT = 0.75  # of a recorded ratio; a path below it fell behind
+
+Call = Callable[[], Any]
+Ratios = Mapping[str, Mapping[str, float]]
+"""Name of a case -> "size" and "ratio"."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """A case at one size: inputs are made and libraries imported, only the calls are timed.
+
+    Attributes:
+        ours: The path; its output is compared with the rival's.
+        rival: What it is compared with; None for a case without a rival.
+        equal: Whether the outputs of ours and of the rival are equal.
+        scale: The rival does one part in `scale` of the work, and its seconds are multiplied.
+        seconds: Seconds that an output reports, where only a part of the call counts.
+        at: The call whose growth is measured, at any size; None: `ours` at that size.
+        more: Further fields of the result ("rate", "peak_mb", "also"), from the output and the
+            seconds of ours.
+    """
+
+    ours: Call
+    rival: Call | None
+    equal: Callable[[Any, Any], bool]
+    scale: float = 1.0
+    seconds: Callable[[Any], float] | None = None
+    at: Callable[[int], Call] | None = None
+    more: Callable[[Any, float], dict[str, Any]] | None = None
+
+
+@dataclass(frozen=True)
+class Case:
+    """A row of the table of benchmarks, see `cases`.
+
+    Attributes:
+        name: On the command line and in the record.
+        prepare: Makes the work of a size, on a device, in an empty folder; its docstring says what
+            is timed and what is compared.
+        rival: What it is timed against; "{device}" is filled in. "-" without a rival.
+        size: Of the input, unless told otherwise.
+        unit: What is counted by `size`.
+        least: Smallest size that can be measured.
+        repeats: Calls, of which the fastest counts, of ours, of the rival, and of ours at each
+            size of the growth; 0: not measured.
+        memory: Whether the peak of allocated memory is measured.
+        gpu: Whether it uses a GPU.
+    """
+
+    name: str
+    prepare: Callable[[int, torch.device, Path], Work]
+    rival: str
+    size: int
+    unit: str
+    least: int = 8
+    repeats: tuple[int, int, int] = (5, 1, 2)
+    memory: bool = False
+    gpu: bool = False
 
 
 @dataclass(frozen=True)
 class BenchResult:
-    """One hot path against its rival.
+    """One case, measured.
 
     Attributes:
-        name: Of the benchmark.
-        rival: What it is compared with, in words; "-" where there is nothing.
-        size: Of the input, in the unit the benchmark's docstring names.
+        name: Of the case.
+        rival: What it is compared with; "-" where there is nothing.
+        size: Of the input, in the case's unit.
         ours_s: Seconds, the best of several runs.
         rival_s: Seconds of the rival; null without one.
         ratio: rival_s / ours_s: how many times faster ours is; null without a rival.
-        exponent: Of ours_s as a power of size; 1 is linear. Null where size does not vary.
-        equal: Whether outputs were compared in this very run and were equal. A benchmark without
-            a rival compares with what its docstring promises.
-        rate: Of size a second with all that ours may use, several processes perhaps; null where
-            nobody asks for it.
-        peak_mb: Most memory that ours took in the measured path, in millions of bytes; null where
-            nobody asks for it.
+        exponent: Of ours_s as a power of size; 1 is linear. Null where it was not measured.
+        equal: Whether the outputs of this run were equal; without a rival, whether the output is
+            what the case promises.
+        rate: Units of work a second with all that ours may use (several processes, a whole GPU).
+        peak_mb: Most memory that ours held at a time, in millions of bytes.
         also: Other figures, by what they are.
+        unit: What `size` counts.
     """
 
     name: str
@@ -44,55 +108,66 @@ class BenchResult:
     rate: float | None = None
     peak_mb: float | None = None
     also: Mapping[str, float] = field(default_factory=dict)
+    unit: str = ""
 
     def line(self) -> str:
         """The result on one line, for reading."""
-        said = [f"{self.name:<12} size {self.size:<9} {self.ours_s:9.4f} s"]
+        parts = [f"{self.name:<16} {self.size:>7} {self.unit} {self.ours_s:9.4f} s"]
         if self.rival_s is not None and self.ratio is not None:
-            said.append(f"{self.ratio:8.1f} x faster than {self.rival} ({self.rival_s:.3f} s)")
+            parts.append(f"{self.ratio:8.1f} x faster than {self.rival} ({self.rival_s:.3f} s)")
         if self.exponent is not None:
-            said.append(f"grows as size^{self.exponent:.2f}")
+            parts.append(f"grows as size^{self.exponent:.2f}")
         if self.rate is not None:
-            said.append(f"{self.rate:.1f} a second")
+            parts.append(f"{self.rate:.1f} a second")
         if self.peak_mb is not None:
-            said.append(f"{self.peak_mb:.0f} MB at most")
-        said.extend(f"{what}: {value:.4g}" for what, value in self.also.items())
-        said.append("equal" if self.equal else "NOT EQUAL")
-        return ", ".join(said)
+            parts.append(f"{self.peak_mb:.0f} MB at most")
+        parts.extend(f"{what}: {value:.4g}" for what, value in self.also.items())
+        parts.append("equal" if self.equal else "NOT EQUAL")
+        return ", ".join(parts)
 
 
-def against(
-    name: str,
-    rival: str,
-    size: int,
-    *,
-    ours_s: float,
-    rival_s: float,
-    exponent: float | None,
-    equal: bool,
-    rate: float | None = None,
-    peak_mb: float | None = None,
-    also: Mapping[str, float] | None = None,
-) -> BenchResult:
-    """A result with its ratio filled in."""
-    ratio = rival_s / ours_s
-    return BenchResult(
-        name, rival, size, ours_s, rival_s, ratio, exponent, equal, rate, peak_mb, also or {}
-    )
+def measure(case: Case, size: int, device: torch.device) -> BenchResult:
+    """Time a case against its rival at a size, and compare their outputs."""
+    repeats, rival_repeats, growth_repeats = case.repeats
+    with tempfile.TemporaryDirectory(prefix="polyplink-bench-") as folder:
+        work = case.prepare(size, device, Path(folder))
+        if repeats > 1:
+            work.ours()  # compiles what it needs, once per machine
+        expected, rival_s = None, None
+        if work.rival is not None:
+            expected, rival_s = timed(work.rival, rival_repeats)
+            rival_s = work.scale * (work.seconds(expected) if work.seconds else rival_s)
+        output, ours_s = timed(work.ours, repeats)
+        ours_s = work.seconds(output) if work.seconds else ours_s
+        exponent = None
+        if growth_repeats:
+            at = work.at or (lambda n: case.prepare(n, device, _subfolder(folder, n)).ours)
+            exponent = growth(at, size, growth_repeats)
+        more = work.more(output, ours_s) if work.more else {}
+        if case.memory:
+            more["peak_mb"] = most_memory(work.ours)
+        return BenchResult(
+            case.name,
+            case.rival.format(device=device.type),
+            size,
+            ours_s,
+            rival_s,
+            None if rival_s is None else rival_s / ours_s,
+            exponent,
+            bool(work.equal(output, expected)),
+            unit=case.unit,
+            **more,
+        )
 
 
-def most_memory(fn: Callable[[], object]) -> float:
-    """Most memory that a call holds at a time, in millions of bytes, as Python and numpy tell."""
-    tracemalloc.start()
-    try:
-        fn()
-        return tracemalloc.get_traced_memory()[1] / 1e6
-    finally:
-        tracemalloc.stop()
+def _subfolder(folder: str, size: int) -> Path:
+    path = Path(folder) / f"size-{size}"
+    path.mkdir()
+    return path
 
 
-def best_of(fn: Callable[[], object], repeats: int = 3) -> float:
-    """Seconds of the fastest of several calls: the one that the machine disturbed least.
+def timed(call: Call, repeats: int = 3) -> tuple[Any, float]:
+    """Output and seconds of the fastest of several calls, the one that was disturbed least.
 
     Raises:
         PolyplinkError: If `repeats` is below 1.
@@ -102,39 +177,16 @@ def best_of(fn: Callable[[], object], repeats: int = 3) -> float:
     seconds = []
     for _ in range(repeats):
         start = time.perf_counter()
-        fn()
+        output = call()
         seconds.append(time.perf_counter() - start)
-    return min(seconds)
+    return output, min(seconds)
 
 
-def fitted_exponent(sizes: Sequence[float], seconds: Sequence[float]) -> float:
-    """Slope of log seconds over log size, by least squares.
-
-    Args:
-        sizes: Two different ones or more, above 0.
-        seconds: One for each, above 0.
-
-    Returns:
-        1 for what grows linearly, 2 for what grows with the square.
-
-    Raises:
-        PolyplinkError: If there are not two different sizes, or a value is not above 0.
-    """
-    if len(sizes) != len(seconds) or len(set(sizes)) < 2 or min(*sizes, *seconds) <= 0:
-        raise PolyplinkError(
-            f"no exponent from sizes {list(sizes)} and seconds {list(seconds)}",
-            "give at least two different sizes, and values above 0",
-        )
-    x, y = np.log(np.asarray(sizes, float)), np.log(np.asarray(seconds, float))
-    x, y = x - x.mean(), y - y.mean()
-    return float((x @ y) / (x @ x))
-
-
-def growth(prepare: Callable[[int], Callable[[], object]], size: int, repeats: int = 3) -> float:
-    """Exponent of a path's time, from an eighth of `size` to the whole.
+def growth(at: Callable[[int], Call], size: int, repeats: int = 3) -> float:
+    """Exponent of a path's time as a power of the size, from an eighth of `size` to the whole.
 
     Args:
-        prepare: Makes the input of a size, and returns the call to be timed.
+        at: Makes the input of a size, and returns the call to be timed.
         size: The largest, at least 8.
         repeats: Calls per size, of which the fastest counts.
 
@@ -144,4 +196,80 @@ def growth(prepare: Callable[[int], Callable[[], object]], size: int, repeats: i
     if size < max(EIGHTHS):
         raise PolyplinkError(f"size {size} has no eighth", "give 8 or more")
     sizes = [size // part for part in EIGHTHS]
-    return fitted_exponent(sizes, [best_of(prepare(n), repeats) for n in sizes])
+    return fitted_exponent(sizes, [timed(at(n), repeats)[1] for n in sizes])
+
+
+def fitted_exponent(sizes: Sequence[float], seconds: Sequence[float]) -> float:
+    """Slope of log seconds over log size, by least squares: 1 is linear, 2 quadratic.
+
+    Example:
+        >>> round(fitted_exponent([1, 2, 4], [3, 12, 48]), 3)
+        2.0
+    """
+    x, y = np.log(np.asarray(sizes, float)), np.log(np.asarray(seconds, float))
+    x, y = x - x.mean(), y - y.mean()
+    return float((x @ y) / (x @ x))
+
+
+def most_memory(call: Call) -> float:
+    """Most memory that a call holds at a time, in millions of bytes, as Python and numpy report."""
+    tracemalloc.start()
+    try:
+        call()
+        return tracemalloc.get_traced_memory()[1] / 1e6
+    finally:
+        tracemalloc.stop()
+
+
+def read_recorded(path: Path = RECORDED) -> Ratios:
+    """The recorded ratios; none where nothing was recorded.
+
+    Raises:
+        PolyplinkError: If the file is not a JSON object.
+    """
+    if not path.is_file():
+        return {}
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise PolyplinkError(
+            f"{path} cannot be read ({first_line(error)})", "record again with --record"
+        ) from None
+    if not isinstance(found, dict):
+        raise PolyplinkError(f"{path} holds no ratios", "record again with --record")
+    return found
+
+
+def record(results: Iterable[BenchResult], path: Path = RECORDED) -> None:
+    """Write the ratios of results over those of the same cases; the others are kept."""
+    ratios = {
+        result.name: {
+            "size": result.size,
+            "ratio": round(result.ratio, 1 if result.ratio > 9 else 3),
+        }
+        for result in results
+        if result.ratio is not None
+    }
+    write_json(path, dict(read_recorded(path)) | ratios)
+
+
+def complaint(result: BenchResult, recorded: Ratios) -> str | None:
+    """What is wrong with a result: outputs differ, or the ratio fell by more than a quarter.
+
+    Args:
+        result: As measured now.
+        recorded: The last ratios; those of another size are not compared.
+
+    Returns:
+        One line, or None.
+    """
+    if not result.equal:
+        return f"{result.name}: outputs are not equal"
+    last = recorded.get(result.name)
+    if last is None or result.ratio is None or last["size"] != result.size:
+        return None
+    if result.ratio >= KEPT * last["ratio"]:
+        return None
+    return (
+        f"{result.name}: fell from {last['ratio']:g} to {result.ratio:.3g} times the rival's speed"
+    )

@@ -3,12 +3,16 @@
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
+from pathlib import Path
 
-from polyplink.bench.harness import BenchResult, best_of
+import torch
+
+from polyplink.bench.harness import Work
 from polyplink.core.errors import PolyplinkError
 
 HEAVY = ("torch", "numpy", "polars", "sklearn", "matplotlib", "numba")
-LIGHT_ENOUGH = ("torch", "sklearn", "matplotlib", "numba")  # for the help page
+HEAVY_FOR_HELP = ("torch", "sklearn", "matplotlib", "numba")
 
 IMPORT = "import polyplink"
 HELP = """
@@ -20,8 +24,26 @@ with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):
 """
 
 
+def startup(size: int, device: torch.device, folder: Path) -> Work:
+    """`polyplink --help` in a fresh Python, the start of Python included; 0.3 s or less.
+
+    `equal` is whether nothing heavy was imported: neither torch and the like by the help page,
+    nor numpy by `import polyplink`.
+
+    Raises:
+        PolyplinkError: If `size` is not 1: nothing grows here.
+    """
+    if size != 1:
+        raise PolyplinkError(f"start-up of size {size}", "leave the size out")
+
+    def light(output: object, expected: object) -> bool:
+        return not imported(IMPORT, HEAVY) and not imported(HELP, HEAVY_FOR_HELP)
+
+    return Work(ours=lambda: python(HELP), rival=None, equal=light)
+
+
 def python(code: str) -> str:
-    """Run code in a fresh Python, as a user's first call would; what it prints.
+    """What code prints in a fresh Python.
 
     Raises:
         PolyplinkError: If it fails, with the last line of its error.
@@ -35,24 +57,8 @@ def python(code: str) -> str:
     return done.stdout
 
 
-def imported(code: str, modules: tuple[str, ...]) -> list[str]:
+def imported(code: str, modules: Sequence[str]) -> list[str]:
     """Which of `modules` are imported once `code` has run in a fresh Python."""
     ask = f"import json, sys; print(json.dumps([m for m in {modules!r} if m in sys.modules]))"
     found: list[str] = json.loads(python(f"{code}\n{ask}"))
     return found
-
-
-def run(size: int = 1) -> BenchResult:
-    """Time `polyplink --help` in a fresh Python, the start of Python included; 0.3 s or less.
-
-    `import polyplink` is part of it. `equal` is whether neither imported what is heavy: torch and
-    the like by the help page, numpy besides by the import.
-
-    Raises:
-        PolyplinkError: If `size` is not 1: nothing grows here.
-    """
-    if size != 1:
-        raise PolyplinkError(f"start-up of size {size}", "leave the size out")
-    light = not imported(IMPORT, HEAVY) and not imported(HELP, LIGHT_ENOUGH)
-    seconds = best_of(lambda: python(HELP), 5)
-    return BenchResult("startup", "-", 1, seconds, None, None, None, light)

@@ -1,0 +1,410 @@
+"""Cases of learning: bags, a training step, its precision; and embedding by an export."""
+
+import itertools
+import math
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+import torch
+
+from polyplink.bench.harness import Call, Work
+from polyplink.bench.images import smooth_pictures
+from polyplink.core.artefacts import whole_file
+from polyplink.data import DataSet, write_data
+from polyplink.encoders import (
+    EncoderConfig,
+    NetworkEmbedder,
+    TrackletEncoder,
+    pick_device,
+)
+from polyplink.encoders import embed as embed_prepared
+from polyplink.encoders.export import ExportedEmbedder, export_frames, quantise
+from polyplink.evaluate import Samples, retrieve
+from polyplink.learn import TrainConfig
+from polyplink.learn.bags import Bags, Batch, batches, rng_of
+from polyplink.learn.fragment_set import FragmentSet
+from polyplink.learn.model import Model
+from polyplink.learn.temporal_bags import sampled_bags
+from polyplink.recipes.ntssl import ntssl, ntssl_demo
+from polyplink.tracklets import Prepared, PrepareSettings, prepare
+from polyplink.tracklets.prepared import crops_path
+
+K, TAU = 4, 6.0  # members of a bag, and its temperature
+
+
+def synthetic_fragments(size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Procedure (n,) and position (n,) of fragments, spread evenly over 27 procedures."""
+    return np.arange(size) % 27, np.random.default_rng(0).random(size)
+
+
+def matrix_bags(procedures: np.ndarray, positions: np.ndarray) -> np.ndarray:
+    """The rival: all distances, sorted row by row, and Gumbel top-k over all ranks.
+
+    Returns:
+        (n, n) int, every row's others of its procedure by distance, then the rest.
+    """
+    distance = np.abs(positions[:, None] - positions[None, :])  # n n
+    distance[procedures[:, None] != procedures[None, :]] = np.inf
+    np.fill_diagonal(distance, np.inf)
+    order = np.argsort(distance, axis=1, kind="stable")  # n n
+    ranks = np.arange(1, len(positions) + 1)
+    noise = np.random.default_rng(0).gumbel(size=distance.shape)
+    score = np.where(np.isfinite(distance), noise - ranks[None, :] / TAU, -np.inf)
+    np.argpartition(-score, K, axis=1)[:, :K]
+    return order
+
+
+def bags(size: int, device: torch.device, folder: Path) -> Work:
+    """Drawing the bags of an epoch of `size` fragments.
+
+    The rival works as the papers' program does. Draws are random in both: `equal` is who holds
+    each rank that ours drew.
+    """
+    procedures, positions = synthetic_fragments(size)
+
+    def equal(ours: Bags, order: np.ndarray) -> bool:
+        drawn = ours.valid[:, 1:]
+        expected = np.take_along_axis(order, np.where(drawn, ours.ranks, 1) - 1, axis=1)
+        return bool((ours.members[:, 1:][drawn] == expected[drawn]).all())
+
+    return Work(
+        lambda: sampled_bags(procedures, positions, K, TAU, np.random.default_rng(0)),
+        lambda: matrix_bags(procedures, positions),
+        equal,
+    )
+
+
+PROCEDURES, POLYPS, VIEWS = 8, 3, 10  # procedures, polyps of each, tracklets of a polyp
+LONG, PAUSE = 32, 10  # boxes of a tracklet (8 crops at every fourth box), frames between two
+
+
+def synthetic_prepared(folder: Path, settings: PrepareSettings) -> Prepared:
+    """Write 8 procedures of 30 tracklets of 8 crops each, and prepare them.
+
+    Args:
+        folder: An empty folder.
+        settings: Crops of any size; every fourth box, and at most 32 boxes for a tracklet.
+
+    Returns:
+        240 tracklets of 24 polyps, all in the part "train".
+    """
+    names = [f"p{number}" for number in range(PROCEDURES)]
+    steps = np.arange(POLYPS * VIEWS * LONG)
+    view = steps // LONG
+    boxes = pl.DataFrame(
+        {
+            "frame": view * (LONG + PAUSE) + steps % LONG,
+            "x": 10.0 + steps % 5,
+            "y": 8.0,
+            "w": 16.0,
+            "h": 12.0,
+            "polyp": view // VIEWS,
+        }
+    )
+    detections = pl.concat(
+        boxes.select(
+            pl.lit(name).alias("procedure_id"),
+            pl.exclude("polyp"),
+            pl.format("{}_{}", pl.lit(name), pl.col("polyp")).alias("polyp_id"),
+            pl.lit(None, pl.String).alias("image"),
+        )
+        for name in names
+    )
+    procedures = pl.DataFrame({"procedure_id": names}).with_columns(
+        pl.lit("bench").alias("dataset"),
+        pl.col("procedure_id").alias("patient"),
+        pl.lit(POLYPS * VIEWS * (LONG + PAUSE)).alias("n_frames"),
+        pl.lit(25.0).alias("fps"),
+        pl.lit(48).alias("width"),
+        pl.lit(40).alias("height"),
+        pl.lit("made").alias("source"),
+    )
+    polyps = detections.select("polyp_id", "procedure_id").unique(maintain_order=True)
+    write_data(folder, DataSet.of(detections, procedures, polyps, {"train": names}))
+    prepared = prepare(folder, settings, with_crops=False)
+    rng = np.random.default_rng(0)
+    for name in names:
+        rows = prepared.tracklets.filter(pl.col("procedure_id") == name).sort("crop_first")
+        code = np.unique(rows["polyp_id"].to_numpy(), return_inverse=True)[1]
+        polyp = np.repeat(code, rows["n_crops"].to_numpy())
+        with whole_file(crops_path(prepared.folder, name)) as path, path.open("wb") as file:
+            np.save(file, synthetic_crops(polyp, settings.size, rng))
+    return prepared
+
+
+def synthetic_crops(polyp: np.ndarray, side: int, rng: np.random.Generator) -> np.ndarray:
+    """Crops (n, side, side, 3) uint8 of polyps (n,): a smooth picture for each polyp.
+
+    Every 8 crops (a tracklet) have a light of their own, and every crop its own noise.
+    """
+    plain = smooth_pictures(polyp.max() + 1, side, side, rng)
+    crops = np.empty((len(polyp), side, side, 3), np.uint8)
+    light = np.repeat(rng.normal(0, 60, (len(polyp) // 8 + 1, 3)), 8, axis=0)
+    for row, owner in enumerate(polyp):
+        noisy = plain[owner] + light[row] + rng.normal(0, 20, (side, side, 1))
+        crops[row] = np.clip(noisy, 0, 255).astype(np.uint8)
+    return crops
+
+
+EPOCHS, FRAGMENTS = 50, 7_000  # of the paper's training on 27 procedures; each anchors a bag
+SAME_LOSS = {"cuda": 0.05, "cpu": 1e-4}  # bf16 against float32, and float32 against itself
+
+
+def recipe(device: torch.device) -> TrainConfig:
+    """The paper's recipe from random weights on a GPU; on a CPU its small sibling at 32 pixels."""
+    if device.type == "cuda":
+        return replace(ntssl(), encoder=EncoderConfig())
+    demo = ntssl_demo()
+    return replace(demo, prepare=replace(demo.prepare, size=32), fragment_length=8)
+
+
+class ConstantPixels(FragmentSet):
+    """A fragment set that returns the same tensor whatever is asked for."""
+
+    def __init__(self, data: FragmentSet, crops: torch.Tensor) -> None:
+        self.__dict__.update(vars(data))
+        self._crops = crops  # m*s h w 3
+
+    def pixels(self, clips: object) -> torch.Tensor:
+        """The tensor."""
+        return self._crops
+
+
+class Stepper:
+    """The training loop's own model, fragments and bags, a step at a time.
+
+    Attributes:
+        model: Encoder, projector and optimiser.
+        data: The fragments, with their crops on the device.
+        batches: Batches of an epoch in the middle of the training.
+    """
+
+    def __init__(
+        self, config: TrainConfig, prepared: Prepared, device: torch.device, bags: int
+    ) -> None:
+        self.model = Model(config, device)
+        self.data = FragmentSet(prepared, prepared.procedures, config.fragment_length, device)
+        self.drawn = config.bags.draw(self.data, 0.5, bags, rng_of(config.seed))
+        self.batches = list(batches(self.drawn.bags, bags, device))
+        self._next = itertools.cycle(self.batches)
+        self._generator = torch.Generator().manual_seed(config.seed)
+
+    @property
+    def frames(self) -> int:
+        """Frames of a step."""
+        return len(self.batches[0].fragments) * int(self.drawn.clips.shape[1])
+
+    def constant(self, batch: Batch) -> ConstantPixels:
+        """The fragments with the crops of one batch, read beforehand one by one."""
+        rows = self.drawn.clips[batch.fragments].reshape(-1)
+        crops = [self.data.pixels(rows[i : i + 1]) for i in range(len(rows))]
+        return ConstantPixels(self.data, torch.cat(crops))
+
+    def step(self, data: FragmentSet | None = None) -> None:
+        """Crops, augmentation, forward, loss, backward, AdamW, and the wait for all of it.
+
+        With `data` given, the first batch, its crops read from there.
+        """
+        self.model.mode(training=True)
+        batch = next(self._next) if data is None else self.batches[0]
+        self.model.learn(data or self.data, self.drawn, [batch], self._generator)
+        if self.data.device.type == "cuda":
+            torch.cuda.synchronize(self.data.device)
+
+    def loss(self, data: FragmentSet, *, exact: bool) -> float:
+        """The loss of the first batch without dropout and augmentation; `exact` in float32."""
+        self.model.mode(training=False)
+        self.model.exact = exact
+        with torch.no_grad():
+            found = self.model.config.loss(self.model.views(data, self.drawn, self.batches[0]))
+        self.model.exact = False
+        return float(found)
+
+    def loss_error(self) -> float:
+        """Relative difference of the loss to that of a float32 pass over crops read one by one."""
+        expected = self.loss(self.constant(self.batches[0]), exact=True)
+        return abs(self.loss(self.data, exact=False) - expected) / abs(expected)
+
+
+def step(size: int, device: torch.device, folder: Path) -> Work:
+    """A step of `polyplink train ntssl` of `size` bags, with the loop's own objects.
+
+    Bags of 5 fragments of 8 frames, crops on the device, augmentation, encoder, loss and AdamW.
+    On a GPU the paper's recipe (ResNet-50, three transformer layers, 232 pixels, bf16); on a CPU
+    `ntssl-demo` at 32 pixels in float32, so that the command works. The rival's crops are ready
+    on the device: a ratio of 1 says that the loader costs nothing. `equal` compares the loss with
+    that of a float32 pass over crops read one by one. The rate is frames a second.
+    """
+    config, cuda = recipe(device), device.type == "cuda"
+    prepared = synthetic_prepared(folder, config.prepare)
+    stepper = Stepper(config, prepared, device, size)
+    error, ready = stepper.loss_error(), stepper.constant(stepper.batches[0])
+    stepper.step(ready)  # the first one allocates and chooses kernels
+
+    def at(bags: int) -> Call:
+        other = Stepper(config, prepared, device, max(bags, 2))
+        other.step()
+        return other.step
+
+    def more(output: object, seconds: float) -> dict[str, Any]:
+        steps = EPOCHS * math.ceil(FRAGMENTS / size)
+        what = f"seconds of {steps} steps ({EPOCHS} epochs of {FRAGMENTS} bags)"
+        peak = torch.cuda.max_memory_allocated(device) / 1e6 if cuda else None
+        rate = stepper.frames / seconds
+        return {"rate": rate, "peak_mb": peak, "also": {what: steps * seconds}}
+
+    return Work(
+        stepper.step,
+        lambda: stepper.step(ready),
+        lambda *_: error <= SAME_LOSS[device.type],
+        at=at,
+        more=more,
+    )
+
+
+def profile_step(size: int, device: str = "auto", steps: int = 3) -> str:
+    """Where the time of training steps goes: torch's table by operation, the slowest first."""
+    where = pick_device(device)
+    activities = [torch.profiler.ProfilerActivity.CPU]
+    if where.type == "cuda":
+        activities.append(torch.profiler.ProfilerActivity.CUDA)
+    config = recipe(where)
+    with tempfile.TemporaryDirectory(prefix="polyplink-bench-") as folder:
+        prepared = synthetic_prepared(Path(folder), config.prepare)
+        stepper = Stepper(config, prepared, where, size)
+        stepper.step()  # allocates and chooses kernels
+        with torch.profiler.profile(activities=activities) as profiler:
+            for _ in range(steps):
+                stepper.step()
+    key = f"self_{where.type}_time_total"
+    return str(profiler.key_averages().table(sort_by=key, row_limit=30))
+
+
+SEEDS = (0, 1, 2)
+T_QUANTILE = 4.303  # of Student's t with two degrees of freedom: 95 % of three differences
+NEGLIGIBLE = 0.005  # of mAP
+
+
+class Trained(NamedTuple):
+    """Seconds of the steps of a training, and retrieval mAP of its own tracklets afterwards."""
+
+    seconds: float
+    mean_ap: float
+
+
+def trained(
+    prepared: Prepared, device: torch.device, seed: int, steps: int, *, exact: bool
+) -> Trained:
+    """Train for some steps, in float32 if `exact`, and embed as `polyplink embed` does."""
+    stepper = Stepper(replace(recipe(device), seed=seed), prepared, device, 12)
+    stepper.model.exact = exact
+    start = time.perf_counter()
+    for _ in range(steps):
+        stepper.step()
+    seconds = time.perf_counter() - start
+    embedder = NetworkEmbedder(stepper.model.encoder)
+    vectors = embed_prepared(prepared, embedder, "bench").vectors
+    table = prepared.tracklets
+    samples = Samples.of(
+        table["tracklet_id"].to_list(),
+        table["procedure_id"].to_list(),
+        table["polyp_id"].to_list(),
+        np.zeros(table.height),
+    )
+    return Trained(seconds, retrieve(vectors, samples).mean_ap or 0.0)
+
+
+def same_mean(ours: Sequence[float], theirs: Sequence[float]) -> bool:
+    """Whether the mean difference of three pairs is negligible or its 95 % interval holds 0."""
+    apart = np.subtract(ours, theirs)
+    half = T_QUANTILE * apart.std(ddof=1) / math.sqrt(len(apart))
+    return bool(abs(apart.mean()) <= max(half, NEGLIGIBLE))
+
+
+def precision(size: int, device: torch.device, folder: Path) -> Work:
+    """`size` steps of `polyplink train ntssl` in bf16 against float32, three seeds.
+
+    `equal` is retrieval mAP within the 95 % interval of the three differences. On a CPU both are
+    float32 and nothing is compared: the command only works there.
+    """
+    prepared = synthetic_prepared(folder, recipe(device).prepare)
+    kind = "bf16" if device.type == "cuda" else "float32 again"
+    found: dict[str, float] = {}
+
+    def train(name: str, *, exact: bool) -> list[Trained]:
+        runs = [trained(prepared, device, seed, size, exact=exact) for seed in SEEDS]
+        found.update({f"mAP {name}, seed {s}": r.mean_ap for s, r in zip(SEEDS, runs, strict=True)})
+        return runs
+
+    return Work(
+        lambda: train(kind, exact=False),
+        lambda: train("float32", exact=True),
+        lambda ours, theirs: same_mean([r.mean_ap for r in ours], [r.mean_ap for r in theirs]),
+        seconds=lambda runs: min(run.seconds for run in runs),
+        more=lambda output, seconds: {"also": found},
+    )
+
+
+CROPS = 4  # of a tracklet
+CALIBRATION = 16  # crops that scale the activations of the export
+BRANCH = 0.3  # weight of a residual branch, beside the 1 of its shortcut
+HALF_A_POINT = 0.005  # of mAP
+
+
+def synthetic_views(tracklets: int, side: int) -> tuple[np.ndarray, Samples]:
+    """Crops (n * 4, side, side, 3) of tracklets, two of each polyp, and whose they are."""
+    rng = np.random.default_rng(0)
+    pictures = smooth_pictures((tracklets + 1) // 2, side, side, rng)
+    frames = pictures[np.arange(tracklets * CROPS) // CROPS // 2]
+    noisy = frames + rng.normal(0, 20, frames.shape)
+    polyps = [f"p{k // 2}" for k in range(tracklets)]
+    samples = Samples.of([f"t{k}" for k in range(tracklets)], polyps, polyps, np.zeros(tracklets))
+    return np.clip(noisy, 0, 255).astype(np.uint8), samples
+
+
+def with_residual_branches(encoder: TrackletEncoder) -> TrackletEncoder:
+    """Give residual branches weight, as training does; fresh ones are 0, whatever the precision."""
+    for module in encoder.modules():
+        if isinstance(module, torch.nn.BatchNorm2d) and not module.weight.any():
+            torch.nn.init.constant_(module.weight, BRANCH)
+    return encoder
+
+
+def embed(
+    size: int,
+    device: torch.device,
+    folder: Path,
+    config: EncoderConfig | None = None,
+    side: int = 232,
+) -> Work:
+    """Embedding `size` tracklets of 4 crops of 232 pixels on a CPU by an 8-bit export of ResNet-50.
+
+    The rival is torch, one tracklet at a time, in float32. Weights are random, as none are
+    shipped. `equal` is retrieval mAP within half a point.
+    """
+    torch.manual_seed(0)
+    encoder = with_residual_branches(TrackletEncoder(config or EncoderConfig()).eval())
+    crops, samples = synthetic_views(size, side)
+    plain = export_frames(encoder, folder / "encoder.onnx", side)
+    narrow = quantise(plain, folder / "encoder-int8.onnx", crops[:CALIBRATION])
+    exported, eager = ExportedEmbedder(encoder, narrow), NetworkEmbedder(encoder)
+
+    def at(tracklets: int) -> Call:
+        some = synthetic_views(tracklets, side)[0]
+        return lambda: exported(some, [CROPS] * tracklets)
+
+    def rival() -> np.ndarray:
+        each = (crops[k * CROPS : (k + 1) * CROPS] for k in range(size))
+        return np.concatenate([eager(tracklet, [CROPS]) for tracklet in each])
+
+    def equal(ours: np.ndarray, theirs: np.ndarray) -> bool:
+        found = [retrieve(each, samples).mean_ap or math.nan for each in (ours, theirs)]
+        return abs(found[0] - found[1]) <= HALF_A_POINT
+
+    return Work(lambda: exported(crops, [CROPS] * size), rival, equal, at=at)

@@ -1,0 +1,234 @@
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+from polars.testing import assert_frame_equal
+
+from polyplink.associate import Grid, paper_grid
+from polyplink.bench import CASES, evaluation, read_recorded, run_benches, startup, training
+from polyplink.bench.cases import chosen_cases
+from polyplink.bench.harness import Work, most_memory
+from polyplink.bench.images import LENGTH, draw, simulated_crops
+from polyplink.bench.training import Stepper, profile_step, recipe, same_mean, synthetic_prepared
+from polyplink.core._torchvision import heal_torchvision
+from polyplink.core.errors import PolyplinkError
+from polyplink.encoders import EncoderConfig
+from polyplink.evaluate import retrieve
+from polyplink.learn.fragment_set import FragmentSet
+from polyplink.tracklets import PrepareSettings
+
+heal_torchvision()
+CPU = torch.device("cpu")
+TINY = EncoderConfig(frame_encoder="timm:test_resnet", width=32, layers=1, heads=4, feedforward=64)
+SMALL_GRID = Grid(alphas=(0.25, 0.75), gammas=(0.5, 4.0), preferences=tuple(range(-15, 5)))
+
+
+def small_sweep(size: int, device: torch.device, folder: Path) -> Work:
+    return evaluation.sweep(size, device, folder, grid=SMALL_GRID, every=3)
+
+
+def small_bootstrap(size: int, device: torch.device, folder: Path) -> Work:
+    return evaluation.bootstrap(size, device, folder, tracklets=240)
+
+
+def small_embed(size: int, device: torch.device, folder: Path) -> Work:
+    pytest.importorskip("openvino")
+    pytest.importorskip("onnxruntime")
+    return training.embed(size, device, folder, TINY, 64)
+
+
+def small_simulate(size: int, device: torch.device, folder: Path) -> Work:
+    return simulated_crops(size, device, folder, side=24)
+
+
+SMALL: list[tuple[str, int, Callable[..., Work] | None, Callable[[Any], Any]]] = [
+    # Name, a small size, a smaller form of the case, and what makes the rival's output wrong.
+    ("tracklets", 2_000, None, lambda found: found[1:]),
+    ("bags", 300, None, lambda order: order[:, ::-1]),
+    ("input", 1, None, lambda pixels: pixels.flip(0)),
+    ("first-pass", 1, None, lambda pixels: pixels.flip(0)),
+    ("retrieval", 64, None, lambda figures: [0.5, *figures[1:]]),
+    ("reid", 80, None, lambda areas: [areas[0], 0.5]),
+    ("bootstrap", 16, small_bootstrap, lambda figures: figures + 0.01),
+    ("tracking", 1_200, None, lambda figures: figures | {"IDF1": 0.5}),
+    ("tracking-general", 1_200, None, lambda figures: figures | {"IDF1": 0.5}),
+    ("sweep", 24, small_sweep, lambda labels: [labels[-1], *labels[1:]]),
+    ("embed", 8, small_embed, lambda vectors: vectors[np.random.default_rng(0).permutation(8)]),
+    ("simulate", 8, small_simulate, lambda drawn: (drawn[0], -1 - drawn[1])),
+]
+
+
+@pytest.mark.parametrize(("name", "size", "small", "spoilt"), SMALL, ids=[s[0] for s in SMALL])
+def test_outputs_are_equal_and_a_difference_is_noticed(
+    name: str,
+    size: int,
+    small: Callable[..., Work] | None,
+    spoilt: Callable[[Any], Any],
+    tmp_path: Path,
+) -> None:
+    if name in ("retrieval", "reid"):
+        pytest.importorskip("torchmetrics")
+    work = (small or CASES[name].prepare)(size, CPU, tmp_path)
+    assert work.rival is not None
+    ours, theirs = work.ours(), work.rival()
+    assert work.equal(ours, theirs)
+    if name == "sweep":
+        first = {key: value + 1e-9 for key, value in ours[0].items()}
+        assert not work.equal((first, ours[1]), theirs)
+        theirs[0][0] = 1 - np.arange(3) // 2  # another partition of the smallest procedure
+        assert not work.equal(ours, theirs)
+    else:
+        assert not work.equal(ours, spoilt(theirs))
+
+
+def test_cases_without_a_plain_comparison_are_measured() -> None:
+    found = {r.name: r for r in run_benches(["startup"], 1)}
+    found |= {r.name: r for r in run_benches(["step"], 8, "cpu")}
+    assert found["startup"].equal
+    assert (found["startup"].rival, found["startup"].ratio) == ("-", None)
+    step = found["step"]
+    assert step.equal
+    assert step.rate is not None
+    assert "on cpu" in step.rival
+    assert list(step.also.values()) == [pytest.approx(50 * 875 * step.ours_s)]
+    (precision,) = run_benches(["precision"], 1, "cpu")
+    values = list(precision.also.values())
+    assert precision.equal
+    assert values[:3] == values[3:]  # on a CPU both are float32
+    assert all(0 < value <= 1 for value in values)
+
+
+def test_what_is_recorded_has_a_case_and_every_case_says_what_it_measures() -> None:
+    assert set(read_recorded()) == set(CASES) - {"startup"}
+    assert all(case.prepare.__doc__ for case in CASES.values())
+
+
+def test_an_unknown_name_gets_the_nearest_or_all() -> None:
+    with pytest.raises(PolyplinkError, match="did you mean tracklets"):
+        next(run_benches(["trackets"]))
+    with pytest.raises(PolyplinkError, match="choose one of: " + ", ".join(CASES)):
+        next(run_benches(["xyz"]))
+
+
+def test_a_size_that_is_too_small_is_refused_before_anything_is_measured() -> None:
+    for name, case in CASES.items():
+        words = f"{name} cannot be measured at size {case.least - 1}; give {case.least} or more"
+        with pytest.raises(PolyplinkError, match=words):
+            next(run_benches([name], case.least - 1))
+    with pytest.raises(PolyplinkError, match="sweep cannot be measured at size 23; give 24"):
+        next(run_benches(["step", "sweep"], 23))
+    with pytest.raises(PolyplinkError, match="start-up of size 3; leave the size out"):
+        next(run_benches(["startup"], 3))
+
+
+def test_a_gpu_is_for_those_that_use_one() -> None:
+    able = [CASES[name] for name in ("step", "precision", "simulate")]
+    assert chosen_cases([], "cuda") == able
+    assert len(chosen_cases([], "auto")) == len(CASES)
+    with pytest.raises(PolyplinkError, match="no GPU is used for bags, reid; leave --device out"):
+        chosen_cases(["bags", "step", "reid"], "cuda")
+    with pytest.raises(PolyplinkError, match="no device 'tpu' here"):
+        next(run_benches(["step"], 8, "tpu"))
+
+
+def test_importing_polyplink_imports_nothing_heavy() -> None:
+    assert startup.imported(startup.IMPORT, startup.HEAVY) == []
+    assert startup.imported("import json, csv", ("csv", "wave", "json")) == ["csv", "json"]
+    with pytest.raises(PolyplinkError, match="ended with 'ValueError: no'; install polyplink"):
+        startup.python("raise ValueError('no')")
+
+
+def test_detections_have_gaps_and_jumps_and_are_as_many_as_in_real_colon() -> None:
+    table = evaluation.synthetic_detections(6_000)
+    assert_frame_equal(table, evaluation.synthetic_detections(6_000))
+    assert len(table) == 6_000
+    assert table.select("polyp_id", "frame").is_unique().all()
+    own = table.sort("polyp_id", "frame").with_columns(
+        step=pl.col("frame").diff().over("polyp_id"),
+        shift=pl.col("x").diff().abs().over("polyp_id"),
+    )
+    assert own.filter(pl.col("step") > 1).height > 10
+    assert own.filter((pl.col("step") == 1) & (pl.col("shift") > 110)).height > 10
+    quarter = evaluation.synthetic_detections(evaluation.BOXES // 4)
+    assert quarter["polyp_id"].n_unique() == evaluation.POLYPS // 4
+    assert quarter["procedure_id"].n_unique() == evaluation.PROCEDURES // 4
+
+
+def test_polyps_of_vectors_keep_to_a_procedure_and_can_be_found_but_not_always() -> None:
+    vectors, samples = evaluation.synthetic_vectors(400)
+    for polyp in np.unique(samples.polyp):
+        assert len(set(samples.procedure[samples.polyp == polyp])) == 1
+    assert 0.05 < (retrieve(vectors, samples).mean_ap or 0) < 0.95
+
+
+def test_the_sweep_s_rival_gets_a_fair_sample_of_the_paper_s_grid() -> None:
+    """Each preference as often: those above every similarity, 16 of 41, cost nothing."""
+    grid = paper_grid().temporal_ap()
+    rows = range(0, len(grid), evaluation.EVERY)
+    assert (len(grid), len(rows)) == (29_274, 164)
+    assert set(Counter(grid[row].preference for row in rows).values()) == {4}
+    assert {grid[row].alpha for row in rows} == set(paper_grid().alphas)
+    assert {grid[row].gamma for row in rows} == set(paper_grid().gammas)
+
+
+def test_the_bags_of_28000_fragments_take_less_than_100_mb(tmp_path: Path) -> None:
+    assert most_memory(CASES["bags"].prepare(28_000, CPU, tmp_path).ours) < 100.0
+
+
+def test_crops_are_drawn_about_polyps() -> None:
+    _, masks = draw("cpu", 5, 16)
+    assert ((masks >= 0).mean((1, 2)) > 0.1).all()
+
+
+def test_crops_of_a_polyp_are_alike(tmp_path: Path) -> None:
+    prepared = synthetic_prepared(tmp_path, PrepareSettings(size=16))
+    assert prepared.tracklets.height == len(prepared.fragments(LENGTH)) == 240
+    crops = training.synthetic_crops(np.repeat([0, 1, 0], 8), 16, np.random.default_rng(0))
+    found = crops.astype(float)
+    assert np.abs(found[0] - found[1]).mean() < np.abs(found[0] - found[8]).mean()
+
+
+def test_a_gpu_gets_the_paper_s_recipe() -> None:
+    paper = recipe(torch.device("cuda"))
+    assert (paper.prepare.size, paper.fragment_length, paper.bags.k) == (232, 8, 4)  # type: ignore[union-attr]
+    assert paper.optim.bags_per_batch == CASES["step"].size
+
+
+def test_a_step_trains_and_notices_a_wrong_loader(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = recipe(CPU)
+    stepper = Stepper(config, synthetic_prepared(tmp_path, config.prepare), CPU, 3)
+    batch = stepper.batches[0]
+    clips = stepper.drawn.clips[batch.fragments]
+    assert clips.shape == (15, 8)
+    assert torch.equal(stepper.constant(batch).pixels(clips), stepper.data.pixels(clips))
+    first = next(iter(stepper.model.encoder.parameters()))
+    before = first.detach().clone()
+    assert stepper.loss_error() < 1e-4
+    stepper.step()
+    assert not torch.equal(before, first)
+    pixels = FragmentSet.pixels
+
+    def wrong(data: FragmentSet, clips: np.ndarray) -> torch.Tensor:
+        found = pixels(data, clips)
+        return found if clips.ndim == 1 else found.roll(8, 0)
+
+    monkeypatch.setattr(FragmentSet, "pixels", wrong)
+    assert stepper.loss_error() > 1e-4
+
+
+def test_a_profile_names_operations() -> None:
+    table = profile_step(2, "cpu", steps=1)
+    assert "aten::" in table
+    assert "Self CPU" in table
+
+
+def test_differences_are_compared_with_their_own_spread() -> None:
+    assert same_mean([0.60, 0.62, 0.61], [0.61, 0.60, 0.62])
+    assert not same_mean([0.60, 0.62, 0.61], [0.70, 0.721, 0.711])
