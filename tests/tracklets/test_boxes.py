@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.tracklets.boxes import enlarge, iou, overlap
@@ -31,22 +30,6 @@ def test_iou_equals_a_naive_loop(pairs: list[tuple[tuple[float, ...], ...]]) -> 
     np.testing.assert_array_equal(one_by_one, iou(a, b))
 
 
-@settings(deadline=None)
-@given(BOXES)
-def test_iou_of_a_box_with_itself_is_one_and_order_does_not_matter(boxes: np.ndarray) -> None:
-    np.testing.assert_allclose(iou(boxes, boxes), 1.0, atol=1e-6)
-    np.testing.assert_array_equal(iou(boxes, boxes[::-1]), iou(boxes[::-1], boxes))
-
-
-def test_iou_counts_pixels() -> None:
-    canvas = np.zeros((2, 20, 20), dtype=bool)
-    boxes = np.array([[2.0, 3.0, 6.0, 5.0], [4.0, 1.0, 7.0, 4.0]])
-    for plane, (x, y, w, h) in zip(canvas, boxes.astype(int), strict=True):
-        plane[y : y + h, x : x + w] = True
-    expected = (canvas[0] & canvas[1]).sum() / (canvas[0] | canvas[1]).sum()
-    np.testing.assert_allclose(iou(boxes[:1], boxes[1:]), [expected])
-
-
 def test_iou_refuses_what_cannot_be_paired() -> None:
     with pytest.raises(PolyplinkError, match=r"shape \(2, 4\) and \(1, 4\) cannot be paired"):
         iou(np.ones((2, 4)), np.ones((1, 4)))
@@ -67,28 +50,6 @@ def naive_crop(box: np.ndarray, factor: float, width: int, height: int) -> list[
 def test_enlarge_equals_a_naive_loop(boxes: np.ndarray, factor: float, w: int, h: int) -> None:
     expected = [naive_crop(box, factor, w, h) for box in boxes]
     np.testing.assert_array_equal(enlarge(boxes, factor, w, h), expected)
-
-
-@settings(deadline=None)
-@given(BOXES, FACTOR, st.integers(1, 700), st.integers(1, 700))
-def test_a_crop_lies_in_the_frame_and_has_a_pixel(
-    boxes: np.ndarray, factor: float | None, w: int, h: int
-) -> None:
-    left, top, right, bottom = enlarge(boxes, factor, w, h).T
-    assert (left >= 0).all()
-    assert (top >= 0).all()
-    assert (right <= w).all()
-    assert (bottom <= h).all()
-    assert (right - left >= 1).all()
-    assert (bottom - top >= 1).all()
-
-
-@settings(deadline=None)
-@given(arrays(np.float32, (3, 4), elements=st.floats(1, 50, width=32)), st.floats(1, 10))
-def test_a_larger_factor_never_shows_less(boxes: np.ndarray, factor: float) -> None:
-    small, large = enlarge(boxes, factor, 90, 80), enlarge(boxes, 2 * factor, 90, 80)
-    assert (large[:, :2] <= small[:, :2]).all()
-    assert (large[:, 2:] >= small[:, 2:]).all()
 
 
 def test_a_factor_of_one_is_the_box_and_none_the_frame() -> None:

@@ -2,12 +2,9 @@
 
 from typing import Any
 
-import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from polyplink.core.errors import PolyplinkError
 from polyplink.tracklets.build import build_tracklets
 from polyplink.tracklets.fragments import (
     crop_rows,
@@ -86,21 +83,6 @@ def test_an_unknown_polyp_has_no_position_of_its_own() -> None:
     got = fragments(tracklets, spans_of(table), table["frame"].to_numpy())
     assert got["polyp_position"].to_list() == [None]
     assert got["position"].to_list() == [0.0]
-
-
-def test_no_tracklets_make_no_fragments() -> None:
-    table, tracklets = build_tracklets(detections([]))
-    got = fragments(
-        sampled(tracklets, PrepareSettings()), spans_of(table), np.empty(0, np.int32), pad=True
-    )
-    assert len(got) == 0
-    assert crop_rows(got, 8).shape == (0, 8)
-
-
-def test_a_length_of_zero_is_refused() -> None:
-    table, tracklets = build_tracklets(detections([]))
-    with pytest.raises(PolyplinkError, match="fragments of 0 crops; give a length of 1 or more"):
-        fragments(tracklets, spans_of(table), np.empty(0, np.int32), length=0)
 
 
 def naive_position(frame: int, frames: list[int]) -> float:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.data.tables import DataSet, read_data, write_data
+from polyplink.data.tables import DataSet, write_data
 from polyplink.tracklets import sources
 from polyplink.tracklets.boxes import enlarge
 from polyplink.tracklets.crops import Broken, Pixels, Unreadable, cut
@@ -52,18 +52,32 @@ def test_crops_equal_a_naive_loop_over_the_boxes(tmp_path: Path) -> None:
         np.testing.assert_array_equal(prepared.crops(f"p{procedure}"), np.stack(expected))
 
 
-def test_tables_say_where_crops_lie(tmp_path: Path) -> None:
-    write_sample(tmp_path)
+def test_tables_without_images_and_some_procedures_alone(tmp_path: Path) -> None:
+    write_sample(tmp_path, images=False)
     tracklets = prepare(tmp_path, SETTINGS, with_crops=False).tracklets
     assert tracklets.select("tracklet_id", "polyp_id", "n", "crop_first", "n_crops").rows() == [
         ("p0:00000", "p0_a", 34, 0, 9),
         ("p0:00001", None, 34, 9, 9),
         ("p1:00000", "p1_a", 34, 0, 9),
     ]
-    assert tracklets["position"].to_list() == [0.0, 0.0, 0.0]
     none = prepare(tmp_path, PrepareSettings(min_length=35), with_crops=False)
-    assert len(none.tracklets) == 0
-    assert len(none.detections) == 102
+    assert (len(none.tracklets), len(none.detections), len(none.fragments())) == (0, 102, 0)
+    with pytest.raises(PolyplinkError, match="procedure 'p0', frame 0: no image; import the data"):
+        prepare(tmp_path, SETTINGS)
+    write_sample(tmp_path)
+    prepared = prepare(tmp_path, SETTINGS, procedures=["p1", "none"], workers=1)
+    assert prepared.procedures == ("p1", "none")
+    assert {path.name for path in (prepared.folder / "crops").iterdir()} == {"p1.npy", "none.npy"}
+    assert prepared.crops("none").shape == (0, 8, 8, 3)
+    with pytest.raises(ValueError, match="read-only"):
+        prepared.crops("p1")[0] = 0
+    for call, says in (
+        (lambda: prepare(tmp_path, SETTINGS, procedures=["p7"]), "no procedure 'p7'; choose among"),
+        (lambda: prepare(tmp_path, workers=0), "0 workers; give 1 or more"),
+        (lambda: prepared.fragments(0), "fragments of 0 crops; give a length of 1 or more"),
+    ):
+        with pytest.raises(PolyplinkError, match=says):
+            call()
 
 
 def test_position_is_the_first_frame_in_the_annotated_span(tmp_path: Path) -> None:
@@ -110,16 +124,13 @@ def test_a_second_run_changes_nothing_and_reads_no_image(tmp_path: Path) -> None
         "run.json",
         "tracklets.parquet",
     }
-
-
-def test_the_run_is_recorded(tmp_path: Path) -> None:
-    data = write_sample(tmp_path)
-    prepared = prepare(tmp_path, SETTINGS)
-    record = json.loads((prepared.folder / "run.json").read_text())
-    assert record["command"] == "prepare"
-    assert record["settings"]["size"] == 8
-    assert record["inputs"] == {"data": data.key}
+    record = json.loads((first.folder / "run.json").read_text())
+    assert (record["command"], record["settings"]["size"]) == ("prepare", 8)
+    assert record["inputs"] == {"data": first.data.key}
     assert set(record["seconds"]) == {"tracklets", "crops"}
+    tmp_path.rename(tmp_path.with_name("moved"))
+    moved = open_prepared(tmp_path.with_name("moved"), SETTINGS)
+    assert moved.crops("p1").shape == (9, 8, 8, 3)
 
 
 def failing_at(monkeypatch: pytest.MonkeyPatch, name: str, error: BaseException) -> None:
@@ -160,53 +171,6 @@ def test_a_full_disk_is_a_clear_error_and_leaves_nothing_half_written(
         prepare(tmp_path, SETTINGS)
     folder = open_prepared(tmp_path, SETTINGS).folder
     assert list((folder / "crops").iterdir()) == []
-
-
-def test_a_disk_too_full_for_the_tables_is_a_clear_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_sample(tmp_path)
-
-    def full(path: Path, data: bytes) -> int:
-        raise OSError(errno.ENOSPC, "No space left on device", str(path))
-
-    monkeypatch.setattr(Path, "write_bytes", full)
-    with pytest.raises(PolyplinkError, match="is full; make room and run it again"):
-        prepare(tmp_path, SETTINGS)
-    assert [path for path in (tmp_path / "prepared").rglob("*") if path.is_file()] == []
-
-
-def test_some_procedures_alone(tmp_path: Path) -> None:
-    write_sample(tmp_path)
-    prepared = prepare(tmp_path, SETTINGS, procedures=["p1"], workers=1)
-    assert prepared.procedures == ("p1",)
-    assert [path.name for path in (prepared.folder / "crops").iterdir()] == ["p1.npy"]
-    with pytest.raises(PolyplinkError, match="no procedure 'p7'; choose among"):
-        prepare(tmp_path, SETTINGS, procedures=["p7"])
-
-
-def test_without_images_there_are_tracklets_but_no_crops(tmp_path: Path) -> None:
-    write_sample(tmp_path, images=False)
-    assert len(prepare(tmp_path, SETTINGS, with_crops=False).tracklets) == 3
-    with pytest.raises(PolyplinkError, match="procedure 'p0', frame 0: no image; import the data"):
-        prepare(tmp_path, SETTINGS)
-
-
-def test_a_data_set_without_detections_is_prepared(tmp_path: Path) -> None:
-    data = write_sample(tmp_path)
-    write_data(tmp_path, DataSet.of(data.detections[:0], data.procedures, data.polyps))
-    prepared = prepare(tmp_path, SETTINGS)
-    assert len(prepared.tracklets) == 0
-    assert prepared.crops("p0").shape == (0, 8, 8, 3)
-    assert len(prepared.fragments()) == 0
-
-
-def test_a_moved_data_folder_keeps_what_was_prepared(tmp_path: Path) -> None:
-    write_sample(tmp_path / "a")
-    prepare(tmp_path / "a", SETTINGS)
-    (tmp_path / "a").rename(tmp_path / "b")
-    assert open_prepared(tmp_path / "b", SETTINGS).crops("p1").shape == (9, 8, 8, 3)
-    assert read_data(tmp_path / "b").key
 
 
 def test_a_frame_that_does_not_decode_cuts_its_tracklet(tmp_path: Path) -> None:
@@ -296,17 +260,7 @@ def test_fragments_index_the_crops(prepared: Prepared) -> None:
     assert prepared.crops("p1")[rows].shape == (3, 4, 8, 8, 3)
 
 
-def test_crops_cannot_be_written_to(prepared: Prepared) -> None:
-    with pytest.raises(ValueError, match="read-only"):
-        prepared.crops("p0")[0] = 0
-
-
-def test_a_procedure_without_polyps_has_no_crops(prepared: Prepared) -> None:
-    assert prepared.crops("none").shape == (0, 8, 8, 3)
-    assert len(prepared.select(["none"]).fragments(pad=True)) == 0
-
-
-def test_missing_and_broken_crops_say_how_to_mend_them(tmp_path: Path) -> None:
+def test_missing_and_broken_files_say_how_to_mend_them(tmp_path: Path) -> None:
     write_sample(tmp_path)
     prepared = prepare(tmp_path, SETTINGS, procedures=["p0"])
     with pytest.raises(PolyplinkError, match=r"no crops of procedure 'p1' in .*; run `polyplink"):
@@ -315,12 +269,7 @@ def test_missing_and_broken_crops_say_how_to_mend_them(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:500])
     with pytest.raises(PolyplinkError, match=r"p0\.npy cannot be read .*; remove it and run"):
         prepared.crops("p0")
-
-
-def test_broken_tables_say_how_to_mend_them(tmp_path: Path) -> None:
-    write_sample(tmp_path)
-    folder = prepare(tmp_path, SETTINGS, with_crops=False).folder
-    (folder / "detections.parquet").write_bytes(b"no table")
+    (prepared.folder / "detections.parquet").write_bytes(b"no table")
     with pytest.raises(PolyplinkError, match=r"detections\.parquet cannot be read .*; remove"):
         open_prepared(tmp_path, SETTINGS)
 
@@ -412,13 +361,3 @@ def test_parts_against_a_loop_over_the_crops(
         for k in range(row["n_crops"])
     ]
     assert not set(crops) & bad
-
-
-def test_names_of_parts_and_procedures_without_broken_frames() -> None:
-    tracklets, frames = table([40, 10])
-    broken = {"p": [Broken(8, "x", "why"), Broken(20, "x", "why")]}
-    got = cut_tracklets(tracklets, frames, broken, stride=STRIDE, min_length=1)
-    assert got["tracklet_id"].to_list() == ["p:00000", "p:00000.1", "p:00000.2", "p:00001"]
-    other = {"q": broken["p"]}
-    assert cut_tracklets(tracklets, frames, other, stride=4, min_length=1).equals(tracklets)
-    assert cut_tracklets(tracklets, frames, {}, stride=4, min_length=1) is tracklets

@@ -9,13 +9,7 @@ from polyplink.data import read_data
 from polyplink.simulate import SimulatedProcedure, simulate, smoke
 from polyplink.tracklets import PrepareSettings, prepare
 from polyplink.tracklets.crops import FrameCrops
-from polyplink.tracklets.rendered import (
-    Rendering,
-    can_render,
-    render,
-    render_all,
-    rendering_of,
-)
+from polyplink.tracklets.rendered import Rendering, render, render_all
 
 TABLES = dataclasses.replace(
     smoke(), polyps=(("001-001", 1), ("001-009", 1)), frames="none", annotations="none"
@@ -35,17 +29,17 @@ def frame(number: int, rows: list[int], image: str | None = None) -> FrameCrops:
     return FrameCrops(image, number, 64, 56, np.array(rows), crops)
 
 
-def test_crops_come_in_the_order_of_their_rows(tmp_path: Path) -> None:
-    frames = [frame(4, [2]), frame(9, [0, 1])]
-    one = rendering_of(tmp_path / "a.npy", tmp_path, "001-001", frames, size=24)
+def test_only_crops_without_images_are_rendered_in_the_order_of_their_rows(
+    folder: Path, tmp_path: Path
+) -> None:
+    path, frames = tmp_path / "a.npy", [frame(4, [2]), frame(9, [0, 1])]
+    one = Rendering.of(path, folder, "001-001", frames, size=24)
+    assert one is not None
     assert one.frames.tolist() == [9, 9, 4]
     assert one.windows[:, 0].tolist() == [0, 1, 2]
-
-
-def test_only_what_no_file_holds_is_rendered(folder: Path, tmp_path: Path) -> None:
-    assert can_render(folder, [frame(4, [0])])
-    assert not can_render(folder, [frame(4, [0]), frame(5, [1], "a.jpg")])
-    assert not can_render(tmp_path, [frame(4, [0])])
+    named = [*frames, frame(5, [3], "a.jpg")]
+    assert Rendering.of(path, folder, "001-001", named, size=24) is None
+    assert Rendering.of(path, tmp_path, "001-001", frames, size=24) is None
 
 
 def test_prepare_renders_and_goes_on_where_it_stopped(folder: Path) -> None:

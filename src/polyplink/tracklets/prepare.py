@@ -25,7 +25,7 @@ from polyplink.tracklets.prepared import (
     load_prepared,
     prepared_folder,
 )
-from polyplink.tracklets.rendered import can_render, render_all, rendering_of
+from polyplink.tracklets.rendered import Rendering, render_all
 from polyplink.tracklets.sources import prefetch, write_crops
 
 Progress = Callable[[int, int], None]  # crops written so far, crops in all
@@ -177,10 +177,8 @@ def _write_crops(
             source = folder / row["source"]
             frames = frame_crops(part, row)
             path = crops_path(prepared.folder, procedure_id)
-            if can_render(source, frames):
-                renderings.append(
-                    rendering_of(path, source, procedure_id, frames, size=size, device=device)
-                )
+            if one := Rendering.of(path, source, procedure_id, frames, size=size, device=device):
+                renderings.append(one)
                 continue
             if lost := next((frame for frame in frames if frame.image is None), None):
                 raise PolyplinkError(

@@ -23,16 +23,16 @@ GPU_BATCH = 512
 
 @dataclass(frozen=True)
 class Rendering:
-    """The crops of one procedure.
+    """The crops of one procedure to render, in the order of their rows in the file.
 
     Attributes:
         path: The .npy file to write.
         source: Folder that the procedure was simulated in.
-        procedure_id: Which procedure.
+        procedure_id: The procedure.
         frames: (crops,) frame of each.
         windows: (crops, 4) left, top, right, bottom in it, pixels (see `boxes.enlarge`).
         size: Width and height of a crop, pixels.
-        device: Where to render, as torch names it.
+        device: Where to render, by torch's name.
     """
 
     path: Path
@@ -43,27 +43,25 @@ class Rendering:
     size: int
     device: str = "cpu"
 
-
-def can_render(source: Path, frames: Sequence[FrameCrops]) -> bool:
-    """Whether a procedure was simulated and none of its frames names an image."""
-    return is_simulation(source) and all(frame.image is None for frame in frames)
-
-
-def rendering_of(
-    path: Path,
-    source: Path,
-    procedure_id: str,
-    frames: Sequence[FrameCrops],
-    *,
-    size: int,
-    device: str = "cpu",
-) -> Rendering:
-    """A rendering, its crops in the order of their rows in the file."""
-    count = sum(len(frame.rows) for frame in frames)
-    which, windows = np.zeros(count, np.int64), np.zeros((count, 4), np.int64)
-    for frame in frames:
-        which[frame.rows], windows[frame.rows] = frame.frame, frame.crops
-    return Rendering(path, source, procedure_id, which, windows, size, device)
+    @classmethod
+    def of(
+        cls,
+        path: Path,
+        source: Path,
+        procedure_id: str,
+        frames: Sequence[FrameCrops],
+        *,
+        size: int,
+        device: str = "cpu",
+    ) -> "Rendering | None":
+        """The rendering of a procedure's crops; None unless it was simulated without its frames."""
+        if not is_simulation(source) or any(frame.image is not None for frame in frames):
+            return None
+        count = sum(len(frame.rows) for frame in frames)
+        which, windows = np.zeros(count, np.int64), np.zeros((count, 4), np.int64)
+        for frame in frames:
+            which[frame.rows], windows[frame.rows] = frame.frame, frame.crops
+        return cls(path, source, procedure_id, which, windows, size, device)
 
 
 def render_all(renderings: Sequence[Rendering], workers: int, tick: Callable[[int], None]) -> None:
@@ -86,11 +84,7 @@ def render_all(renderings: Sequence[Rendering], workers: int, tick: Callable[[in
 
 
 def render(rendering: Rendering) -> int:
-    """Write one procedure's crops as .npy: (crops, size, size, 3) uint8.
-
-    Returns:
-        Their number.
-    """
+    """Write one procedure's crops as .npy, (crops, size, size, 3) uint8; return their number."""
     count, size = len(rendering.frames), rendering.size
     on_cpu = rendering.device == "cpu"
     batch, threads = (BATCH, 1) if on_cpu else (GPU_BATCH, os.cpu_count() or 1)
