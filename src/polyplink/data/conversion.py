@@ -1,0 +1,139 @@
+"""A data set in the layout of another tool or of a released data set: what `convert` writes.
+
+A format has no place for some of what a data set holds. What is lost is counted from the tables
+and returned as warnings; a data set that a format cannot express at all is refused by its writer.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from polyplink.core.errors import find_named
+from polyplink.data.formats.coco import write_coco
+from polyplink.data.formats.csv import write_csv
+from polyplink.data.formats.cvat import write_cvat
+from polyplink.data.formats.mot import write_mot
+from polyplink.data.formats.text import PARTS
+from polyplink.data.formats.yolo import write_yolo
+from polyplink.data.sets.ldpolyp import write_ldpolyp
+from polyplink.data.sets.polyp_size import write_polyp_size
+from polyplink.data.sets.polypsset import write_polypsset
+from polyplink.data.sets.real_colon import write_real_colon
+from polyplink.data.sets.sun import write_sun
+from polyplink.data.tables import DataSet
+
+
+@dataclass(frozen=True)
+class Format:
+    """A format that data sets can be written in.
+
+    Attributes:
+        write: Called with the data set and the folder.
+        loses: Keys of `LOSSES`: what the format has no place for.
+    """
+
+    write: Callable[[DataSet, Path], None]
+    loses: Sequence[str]
+
+
+_RELEASED = ("images", "scores", "splits", "patients")
+_ONE_A_VIDEO = (*_RELEASED, "unnamed boxes", "several polyps", "fps", "brand and preparation")
+
+FORMATS: Mapping[str, Format] = {
+    "coco": Format(write_coco, ("images", "empty polyps")),
+    "mot": Format(write_mot, ("images", "splits")),
+    "yolo": Format(write_yolo, ("images", "other splits")),
+    "cvat": Format(write_cvat, ("images", "splits")),
+    "csv": Format(write_csv, ("splits",)),
+    "real-colon": Format(write_real_colon, (*_RELEASED, "morphology")),
+    "sun": Format(write_sun, _ONE_A_VIDEO),
+    "ldpolyp": Format(write_ldpolyp, (*_ONE_A_VIDEO, "sizes", "histology", "morphology")),
+    "polypsset": Format(write_polypsset, (*_ONE_A_VIDEO, "sizes", "morphology")),
+    "polyp-size": Format(write_polyp_size, (*_ONE_A_VIDEO, "locations")),
+}
+
+
+def _known(table: pl.DataFrame, *columns: str) -> int:
+    """Rows of which any of some columns is known."""
+    return table.filter(pl.any_horizontal(pl.col(columns).is_not_null())).height
+
+
+# What may be lost, and how often it occurs in a data set.
+LOSSES: Mapping[str, tuple[str, Callable[[DataSet], int]]] = {
+    "images": ("box whose image is not written", lambda d: _known(d.detections, "image")),
+    "scores": ("box whose score is not written", lambda d: _known(d.detections, "score")),
+    "unnamed boxes": (
+        "box of no known polyp, which may be read as a polyp",
+        lambda d: d.detections["polyp_id"].null_count(),
+    ),
+    "splits": ("part of the split that is not written", lambda d: len(d.splits)),
+    "other splits": (
+        "part of the split that is not train, val or test, not written",
+        lambda d: len(set(d.splits) - set(PARTS)),
+    ),
+    "patients": (
+        "procedure whose patient is not written",
+        lambda d: d.procedures.filter(pl.col("patient") != pl.col("procedure_id")).height,
+    ),
+    "fps": ("procedure whose frame rate is not written", lambda d: _known(d.procedures, "fps")),
+    "brand and preparation": (
+        "procedure whose age, sex, brand or preparation is not written",
+        lambda d: _known(d.procedures, "age", "sex", "brand", "bbps"),
+    ),
+    "empty polyps": (
+        "polyp without a box, not written",
+        lambda d: d.polyps.join(d.detections, on="polyp_id", how="anti").height,
+    ),
+    "several polyps": (
+        "polyp whose procedure has others, read as one with them",
+        lambda d: d.polyps.filter(pl.col("procedure_id").is_duplicated()).height,
+    ),
+    "sizes": ("polyp whose size is not written", lambda d: _known(d.polyps, "size_mm")),
+    "histology": (
+        "polyp whose histology is not written",
+        lambda d: _known(d.polyps, "histology", "histology_class"),
+    ),
+    "locations": ("polyp whose location is not written", lambda d: _known(d.polyps, "location")),
+    "morphology": ("polyp whose Paris class is not written", lambda d: _known(d.polyps, "morphology")),
+}
+
+
+def convert(data: DataSet, name: str, root: Path) -> list[str]:
+    """Write a data set in another format; the importer of the same name reads it.
+
+    Images stay where they are. Facts that a general format has no field for go into
+    `procedures.csv` and `polyps.csv` beside it.
+
+    Args:
+        data: The data set.
+        name: A key of `FORMATS`: coco, mot, yolo, cvat, csv, or the layout of a released set,
+            real-colon, sun, ldpolyp, polypsset or polyp-size.
+        root: Folder to write into; created if absent.
+
+    Returns:
+        One warning for each kind of thing that the format has no place for.
+
+    Raises:
+        PolyplinkError: If there is no such format, or it cannot express the data set: a released
+            layout needs its own names of procedures, most of them boxes of whole pixels.
+
+    Example:
+        >>> import tempfile
+        >>> from polyplink.data import import_mot
+        >>> frame = {"procedure_id": "p", "frame": 0, "x": 1, "y": 2, "w": 9, "h": 9}
+        >>> row = {"procedure_id": "p", "dataset": "mine", "patient": "p", "n_frames": 1}
+        >>> row |= {"width": 64, "height": 48, "source": "."}
+        >>> polyps = pl.DataFrame(schema={"polyp_id": str, "procedure_id": str})
+        >>> data = DataSet.of(pl.DataFrame([frame]), pl.DataFrame([row]), polyps, {"test": ["p"]})
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     print(convert(data, "mot", Path(folder)))
+        ...     print(import_mot(Path(folder)).data.key == data.key)
+        ['1 x part of the split that is not written']
+        True
+    """
+    form = find_named("format", name, FORMATS)
+    form.write(data, root)
+    lost = [(what, count(data)) for what, count in (LOSSES[key] for key in form.loses)]
+    return [f"{n} x {what}" for what, n in lost if n]
