@@ -17,6 +17,7 @@ from typer.core import TyperGroup
 
 from polyplink import __version__
 from polyplink.app.bench import bench
+from polyplink.app.convert import convert_data
 from polyplink.app.count import count
 from polyplink.app.demo import demo
 from polyplink.app.doctor import doctor
@@ -40,6 +41,7 @@ VERBS: Mapping[str, Callable[..., Result]] = {
     "import": import_data,
     "merge": merge_data,
     "doctor": doctor,
+    "convert": convert_data,
     "prepare": prepare_data,
     "train": train,
     "export": export,

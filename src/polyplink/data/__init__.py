@@ -1,5 +1,6 @@
 """The three tables, the data sets that are read into them, their splits and their doctor."""
 
+from polyplink.data.conversion import FORMATS, convert
 from polyplink.data.doctor import Finding, Severity, diagnose
 from polyplink.data.formats.coco import import_coco, write_coco
 from polyplink.data.formats.csv import import_csv, write_csv
@@ -63,6 +64,7 @@ from polyplink.data.vocabulary import (
 __all__ = [
     "ADENOMA",
     "DETECTIONS",
+    "FORMATS",
     "POLYPS",
     "PROCEDURES",
     "SIMULATED",
@@ -81,6 +83,7 @@ __all__ = [
     "check",
     "common_histology",
     "common_location",
+    "convert",
     "diagnose",
     "find_maps",
     "format_voc",

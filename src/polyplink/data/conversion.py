@@ -20,7 +20,7 @@ from polyplink.data.formats.yolo import write_yolo
 from polyplink.data.sets.ldpolyp import write_ldpolyp
 from polyplink.data.sets.polyp_size import write_polyp_size
 from polyplink.data.sets.polypsset import write_polypsset
-from polyplink.data.sets.real_colon import write_real_colon
+from polyplink.data.sets.real_colon_layout import write_real_colon
 from polyplink.data.sets.sun import write_sun
 from polyplink.data.tables import DataSet
 
@@ -96,7 +96,10 @@ LOSSES: Mapping[str, tuple[str, Callable[[DataSet], int]]] = {
         lambda d: _known(d.polyps, "histology", "histology_class"),
     ),
     "locations": ("polyp whose location is not written", lambda d: _known(d.polyps, "location")),
-    "morphology": ("polyp whose Paris class is not written", lambda d: _known(d.polyps, "morphology")),
+    "morphology": (
+        "polyp whose Paris class is not written",
+        lambda d: _known(d.polyps, "morphology"),
+    ),
 }
 
 

@@ -1,0 +1,116 @@
+"""Every format holds what it was given: importing a conversion gives the data set back."""
+
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+
+from polyplink.core.errors import PolyplinkError
+from polyplink.data import (
+    DataSet,
+    Imported,
+    convert,
+    import_coco,
+    import_csv,
+    import_cvat,
+    import_mot,
+    import_yolo,
+)
+from tests.data.box_sets import box_sets, named_polyps, seen_set, sorted_boxes
+from tests.data.public_sets import SETS, assert_same
+
+IMPORTERS: dict[str, Callable[..., Imported]] = {
+    "coco": import_coco,
+    "mot": import_mot,
+    "yolo": import_yolo,
+    "cvat": import_cvat,
+    "csv": import_csv,
+}
+
+
+def split_in_two(data: DataSet) -> DataSet:
+    """The same with its procedures in the parts train and val."""
+    ids = data.procedures["procedure_id"].to_list()
+    parts = {"train": ids[::2], "val": ids[1::2]}
+    splits = {part: names for part, names in parts.items() if names}
+    return DataSet.of(data.detections, data.procedures, data.polyps, splits)
+
+
+@pytest.mark.parametrize("name", IMPORTERS)
+@settings(max_examples=15, deadline=None)
+@given(box_sets())
+def test_import_undoes_convert(name: str, data: DataSet) -> None:
+    if name == "yolo" and data.detections.is_empty():
+        return
+    with TemporaryDirectory() as folder:
+        warnings = convert(data, name, Path(folder))
+        again = IMPORTERS[name](Path(folder)).data
+    drop = "source" if name == "coco" else ()
+    assert again.procedures.drop(drop).equals(data.procedures.drop(drop))
+    if name == "coco":  # a polyp is known by its boxes alone
+        empty = data.polyps.height - named_polyps(data).height
+        assert warnings == ([f"{empty} x polyp without a box, not written"] if empty else [])
+        assert again.polyps.sort("polyp_id").equals(named_polyps(data))
+    else:
+        assert again.polyps.equals(data.polyps)
+        assert warnings == []
+    if name == "yolo":  # shares of the image's size are rounded
+        sides = [d.detections.select("x", "y", "w", "h").to_numpy() for d in (data, again)]
+        assert np.abs(sides[0] - sides[1]).max() < 1e-3
+        rest = [d.detections.drop("x", "y", "w", "h") for d in (data, again)]
+        assert rest[0].equals(rest[1])
+    elif name == "cvat":  # boxes of a frame are in the order of their tracks
+        assert sorted_boxes(again).equals(sorted_boxes(data))
+    else:
+        assert again.key == data.key or name == "coco"
+        assert again.detections.equals(data.detections)
+
+
+@pytest.mark.parametrize("name", ["coco", "mot", "yolo", "cvat"])
+def test_more_workers_read_the_same_and_progress_is_reported(name: str, tmp_path: Path) -> None:
+    data = split_in_two(seen_set())
+    lost = convert(data, name, tmp_path)
+    keeps_splits = name in ("coco", "yolo")
+    assert lost == ([] if keeps_splits else ["2 x part of the split that is not written"])
+    steps: list[tuple[int, int]] = []
+    one = IMPORTERS[name](tmp_path, progress=lambda *step: steps.append(step)).data
+    assert steps[-1][0] == steps[-1][1] > 0
+    assert IMPORTERS[name](tmp_path, workers=2).data.key == one.key
+    assert one.splits == (data.splits if keeps_splits else {})
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_released_layouts_are_read_back(name: str, tmp_path: Path) -> None:
+    data = SETS[name].small()
+    assert not any("image" in line for line in convert(data, name, tmp_path))
+    if name == "polyp-size":  # importing needs the videos, which `convert` does not write
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["boxes.csv", "labels.csv"]
+        return
+    again = SETS[name].read(tmp_path, **({"size": (60, 50)} if name == "sun" else {})).data
+    box = ["procedure_id", "polyp_id", "x", "y", "w", "h"]
+    assert again.detections.select(box).equals(data.detections.select(box))
+    if name == "real-colon":
+        assert_same(again, data)
+
+
+def test_what_a_format_has_no_place_for_is_counted(tmp_path: Path) -> None:
+    data = split_in_two(seen_set("real-colon"))
+    with_image = pl.Series(["a.jpg", None, None, None])
+    data = DataSet.of(
+        data.detections.with_columns(image=with_image), data.procedures, data.polyps, data.splits
+    )
+    assert convert(data, "real-colon", tmp_path / "real-colon") == [
+        "1 x box whose image is not written",
+        "3 x box whose score is not written",
+        "2 x part of the split that is not written",
+    ]
+    assert convert(data, "yolo", tmp_path / "yolo") == ["1 x box whose image is not written"]
+    for name in ("ldpolyp", "sun", "polypsset", "polyp-size"):
+        with pytest.raises(PolyplinkError, match=r"not of whole pixels|is no|is in no part"):
+            convert(data, name, tmp_path / name)
+    with pytest.raises(PolyplinkError, match="no format 'coc'; did you mean coco"):
+        convert(data, "coc", tmp_path / "coc")
