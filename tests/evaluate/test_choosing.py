@@ -13,10 +13,9 @@ from polyplink.evaluate.choosing import (
     Fold,
     apply_choice,
     choose,
-    choose_elsewhere,
     counting_figures,
     curve_table,
-    leave_one_out,
+    make_folds,
     operating_curve,
     summarise,
 )
@@ -55,7 +54,7 @@ def naive_choice(counts: list[ProcedureCounts]) -> int:
 @given(st.lists(st.integers(1, 3), min_size=2, max_size=6), st.integers(0, 10_000))
 def test_leave_one_out_equals_a_naive_loop(polyps: list[int], seed: int) -> None:
     counts = procedures(polyps, seed)
-    folds = leave_one_out(counts)
+    folds = make_folds(counts)
     for place, fold in enumerate(folds):
         others = [c for i, c in enumerate(counts) if i != place]
         row = naive_choice(others)
@@ -114,7 +113,7 @@ def test_with_one_polyp_each_the_rule_says_so() -> None:
     choice = choose([single, single])
     assert (choice.row, choice.rule, choice.fpr) == (1, "one_polyp_each", None)
     double = count_procedure([[0, 1], [0, 0]], ["a", "b"], "two")
-    folds = leave_one_out([double, single, single])
+    folds = make_folds([double, single, single])
     assert [fold.choice.rule for fold in folds] == ["one_polyp_each", "nearest", "nearest"]
     assert folds[0].fpr == 1.0
     assert folds[1].fpr is None
@@ -131,8 +130,7 @@ def test_undefined_figures_are_left_out_of_means() -> None:
 
 def test_too_few_or_unequal_procedures_are_refused() -> None:
     one = count_procedure([[0]], ["a"])
-    with pytest.raises(PolyplinkError, match="leaving one procedure out of 1"):
-        leave_one_out([one])
+    assert make_folds([one]) == ()
     with pytest.raises(PolyplinkError, match="0 procedures"):
         choose([])
     with pytest.raises(PolyplinkError, match=r"2 procedures with \[1, 2\] settings"):
@@ -143,14 +141,14 @@ def test_too_few_or_unequal_procedures_are_refused() -> None:
 
 def test_a_setting_chosen_elsewhere_is_the_same_for_all() -> None:
     counts = procedures([2, 3, 2, 1, 3], 7)
-    folds = choose_elsewhere(counts, ["v1", "v2"])
+    folds = make_folds(counts, ["v1", "v2"])
     choice = choose(counts[1:3])
     assert [fold.procedure for fold in folds] == ["v0", "v3", "v4"]
     assert {fold.choice for fold in folds} == {choice}
     assert folds[2].clusters == counts[4].clusters[choice.row]
-    for names in ([], ["v0", "v1", "v2", "v3", "v4"], ["w"]):
+    for names in (["v0", "v1", "v2", "v3", "v4"], ["w"]):
         with pytest.raises(PolyplinkError, match="labelled procedures to choose a setting on"):
-            choose_elsewhere(counts, names)
+            make_folds(counts, names)
 
 
 SETTINGS = (Threshold(0.1), Threshold(0.5), Threshold(0.9))

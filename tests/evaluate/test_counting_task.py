@@ -5,7 +5,7 @@ from polyplink.associate.clusterers import Agglomerative, Dbscan, Hdbscan
 from polyplink.associate.search import Grid
 from polyplink.associate.similarity import unit_rows
 from polyplink.core.errors import PolyplinkError
-from polyplink.evaluate.choosing import RATES, choose_elsewhere, leave_one_out, summarise
+from polyplink.evaluate.choosing import RATES, make_folds, summarise
 from polyplink.evaluate.counting import count_procedure
 from polyplink.evaluate.counting_task import (
     assignment_table,
@@ -43,7 +43,7 @@ def test_every_clusterer_is_counted_as_its_settings_alone() -> None:
             counts.append(
                 count_procedure(labels, [names[row] for row in scene.rows], scene.procedure)
             )
-        assert found[name].figures.folds == leave_one_out(counts)
+        assert found[name].figures.folds == make_folds(counts)
         one = found[name]
         for rows, own, fold in zip(one.rows, one.labels, one.figures.folds, strict=True):
             assert samples.known[rows].all()
@@ -61,7 +61,7 @@ def test_settings_may_be_chosen_on_other_procedures() -> None:
     found = count_task(scenes, samples, GRID, clusterers=["threshold"], chosen_on=on)
     assert list(found) == ["threshold"]
     one = found["threshold"]
-    assert one.figures.folds == choose_elsewhere(one.counts, on)
+    assert one.figures.folds == make_folds(one.counts, on)
     assert len(one.labels) == len(one.figures.folds) == 2
     assert one.not_converged == 0.0
 

@@ -7,7 +7,7 @@ from polyplink.associate.search import Grid
 from polyplink.associate.similarity import visual
 from polyplink.core.artefacts import to_plain
 from polyplink.core.errors import PolyplinkError
-from polyplink.evaluate.choosing import leave_one_out
+from polyplink.evaluate.choosing import make_folds
 from polyplink.evaluate.counting import count_procedure
 from polyplink.evaluate.evaluation import (
     TASKS,
@@ -44,7 +44,7 @@ def test_figures_are_those_of_the_tasks() -> None:
             V, positions = visual(vectors[rows]), samples.positions[rows]
             labels = [setting.cluster(V, positions).labels for setting in settings]
             counts.append(count_procedure(labels, [names[row] for row in rows], name))
-        assert ours.counting[clusterer].folds == leave_one_out(counts)
+        assert ours.counting[clusterer].folds == make_folds(counts)
     assert ours.not_converged == 0
     assert (result.tracklets, result.procedures, result.reference) == (30, 4, "ours")
 

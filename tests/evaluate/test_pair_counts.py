@@ -5,7 +5,15 @@ from hypothesis import strategies as st
 
 import polyplink.evaluate.pair_counts as module
 from polyplink.associate.similarity import cosines, unit_rows
-from polyplink.evaluate.pair_counts import Grouped, Levels, count_others, pair_rows, tally
+from polyplink.evaluate.pair_counts import (
+    Levels,
+    count_others,
+    own_scores,
+    pair_rows,
+    some_other_scores,
+    tally,
+)
+from polyplink.evaluate.ranking import Grouped
 from polyplink.evaluate.samples import Samples
 from tests.evaluate.made import made
 
@@ -24,7 +32,7 @@ def test_rows_are_sorted_and_the_unknown_left_out() -> None:
     known = [name for name in names if name is not None]
     i, _, same = pairs(grouped)
     assert same.sum() == sum(known.count(n) * (known.count(n) - 1) // 2 for n in set(known))
-    assert i.size - same.sum() == grouped.some_others(1).size
+    assert i.size - same.sum() == some_other_scores(grouped, 1).size
 
 
 def test_scores_are_those_of_the_matrix() -> None:
@@ -32,10 +40,10 @@ def test_scores_are_those_of_the_matrix() -> None:
     grouped = Grouped.of(unit_rows(vectors), samples)
     i, j, same = pairs(grouped)
     scores = cosines(grouped.rows, grouped.rows)[i, j]
-    own, procedure = grouped.own()
+    own, procedure = own_scores(grouped)
     np.testing.assert_allclose(own, scores[same], rtol=0, atol=1.1e-12)
     np.testing.assert_array_equal(procedure, grouped.procedure[i[same]])
-    others = np.sort(grouped.some_others(1))
+    others = np.sort(some_other_scores(grouped, 1))
     np.testing.assert_allclose(others, np.sort(scores[~same]), rtol=0, atol=1.1e-12)
 
 
@@ -50,7 +58,7 @@ def test_some_others_are_those_of_each_so_many(
     i, j, same = pairs(grouped)
     kept = ~same & (i % every == 0)
     expected = np.sort(cosines(grouped.rows, grouped.rows)[i[kept], j[kept]])
-    found = np.sort(grouped.some_others(every, threads=3))
+    found = np.sort(some_other_scores(grouped, every, threads=3))
     np.testing.assert_allclose(found, expected, rtol=0, atol=1.1e-12)
 
 
@@ -79,7 +87,7 @@ def test_counts_equal_a_search_of_every_score(
         [0] * 60,
     )
     grouped = Grouped.of(unit_rows(vectors), samples)
-    levels = np.unique(grouped.own()[0])
+    levels = np.unique(own_scores(grouped)[0])
     edges = levels[::3]
     around, tied, bins = count_others(grouped, Levels.of(levels, edges), threads=threads)
     i, j, same = pairs(grouped)

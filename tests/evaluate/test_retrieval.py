@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -8,7 +10,7 @@ from polyplink.associate.similarity import cosines, unit_rows
 from polyplink.core._torchvision import heal_torchvision
 from polyplink.core.errors import PolyplinkError
 from polyplink.evaluate.intervals import draw_weights
-from polyplink.evaluate.ranking import exact_cosine, rank_matches, tolerance
+from polyplink.evaluate.ranking import exact_cosine, tolerance
 from polyplink.evaluate.reid import reidentify
 from polyplink.evaluate.retrieval import (
     RETRIEVAL,
@@ -127,8 +129,8 @@ def test_float32_errs_less_than_the_tolerance(width: int) -> None:
 
 
 def test_nothing_has_no_match() -> None:
-    nothing = np.zeros(0, dtype=np.int64)
-    assert rank_matches(np.zeros((0, 3)), nothing, nothing).rank.size == 0
+    unknown = replace(made()[1], known=np.zeros(30, dtype=np.bool_))
+    assert not retrieve(made()[0], unknown).valid.any()
     samples = Samples.of(["a", "b"], ["v"] * 2, ["p", "q"], [0, 0])
     found = retrieve(np.eye(2), samples)
     assert (found.mean_ap, found.hit_rate(1), found.unmatched) == (None, None, 2)

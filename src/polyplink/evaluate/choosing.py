@@ -176,22 +176,33 @@ def summarise(folds: Sequence[Fold]) -> Summary:
     )
 
 
-def choose_elsewhere(
-    counts: Sequence[ProcedureCounts], chosen_on: Sequence[str], *, target: float = TARGET_FPR
+def make_folds(
+    counts: Sequence[ProcedureCounts],
+    chosen_on: Sequence[str] = (),
+    *,
+    target: float = TARGET_FPR,
 ) -> tuple[Fold, ...]:
-    """Choose one setting on some procedures and apply it to all others.
+    """Apply to each procedure a setting that was chosen without it.
 
     Args:
-        counts: One per procedure, all under the same settings.
-        chosen_on: Names of the procedures to choose on, such as those of a validation part.
+        counts: One per procedure, all under the same settings; nothing is clustered again.
+        chosen_on: Names of procedures, such as those of a validation part, to choose one setting
+            on for all others. None: leave one out, each procedure's setting is chosen on the rest.
         target: The false positive rate to come near.
 
     Returns:
-        One fold per procedure that was not chosen on, in their order.
+        One fold per procedure that was not chosen on, in their order; see `summarise`. None where
+        a single procedure leaves none to choose on.
 
     Raises:
-        PolyplinkError: If none is there to choose on, or none is left.
+        PolyplinkError: If none of those to choose on is there, or none is left.
     """
+    if not chosen_on:
+        places = range(len(counts)) if len(counts) > 1 else ()
+        return tuple(
+            apply_choice(counts[k], choose([*counts[:k], *counts[k + 1 :]], target=target))
+            for k in places
+        )
     known = [c for c in counts if c.procedure in chosen_on]
     others = [c for c in counts if c.procedure not in chosen_on]
     if not known or not others:
@@ -201,32 +212,6 @@ def choose_elsewhere(
         )
     choice = choose(known, target=target)
     return tuple(apply_choice(left, choice) for left in others)
-
-
-def leave_one_out(
-    counts: Sequence[ProcedureCounts], *, target: float = TARGET_FPR
-) -> tuple[Fold, ...]:
-    """For each procedure, choose the setting on all others and apply it to this one.
-
-    Args:
-        counts: One per procedure, all under the same settings; nothing is clustered again.
-        target: The false positive rate to come near.
-
-    Returns:
-        One fold per procedure, in their order; see `summarise`.
-
-    Raises:
-        PolyplinkError: If there are fewer than two procedures.
-    """
-    if len(counts) < 2:
-        raise PolyplinkError(
-            f"leaving one procedure out of {len(counts)} leaves none to choose a setting on",
-            "give two procedures or more, or use `choose` and say so",
-        )
-    return tuple(
-        apply_choice(left, choose([*counts[:place], *counts[place + 1 :]], target=target))
-        for place, left in enumerate(counts)
-    )
 
 
 @dataclass(frozen=True)
@@ -266,12 +251,8 @@ def counting_figures(
     Raises:
         PolyplinkError: If there is no procedure or no setting.
     """
-    if chosen_on:
-        counts_for_choice = [c for c in counts if c.procedure in chosen_on]
-        folds = choose_elsewhere(counts, chosen_on)
-    else:
-        counts_for_choice = list(counts)
-        folds = leave_one_out(counts) if len(counts) > 1 else ()
+    folds = make_folds(counts, chosen_on)
+    counts_for_choice = [c for c in counts if not chosen_on or c.procedure in chosen_on]
     chosen = choose(counts_for_choice)
     return CountingFigures(
         folds=folds,

@@ -18,8 +18,7 @@ import numpy.typing as npt
 from polyplink.associate.similarity import cosines
 from polyplink.core.compiled import njit
 from polyplink.evaluate.parallel import parallel
-from polyplink.evaluate.ranking import SCALE, exact_cosine
-from polyplink.evaluate.samples import Samples
+from polyplink.evaluate.ranking import SCALE, Grouped, exact_cosine
 
 Reals = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
@@ -131,52 +130,26 @@ class PairCounts:
     second: Counts
 
 
-@dataclass(frozen=True)
-class Grouped:
-    """The n tracklets of known polyp, sorted by procedure and polyp.
+def own_scores(grouped: Grouped) -> tuple[Reals, Counts]:
+    """Scores of all pairs of one polyp (p,), and the procedure of each (p,)."""
+    later = grouped.stop - np.arange(len(grouped.rows)) - 1  # (n,) partners after each row
+    return own_cosines(grouped.rows, grouped.stop), np.repeat(grouped.procedure, later)
 
-    Attributes:
-        rows: Their rows of length 1 (n, d).
-        procedure: Procedure of each (n,), rising.
-        stop: One past the last row of each row's polyp (n,).
-        procedures: How many there are, those without a row included.
-    """
 
-    rows: Reals
-    procedure: Counts
-    stop: Counts
-    procedures: int
+def some_other_scores(grouped: Grouped, every: int, *, threads: int | None = None) -> Reals:
+    """Scores of the pairs of two polyps whose first is each `every`-th row, in any order."""
 
-    @classmethod
-    def of(cls, unit: Reals, samples: Samples) -> "Grouped":
-        """Sort the rows (n, d) of samples; those of unknown polyp are left out."""
-        known = np.flatnonzero(samples.known)
-        order = known[np.lexsort((samples.polyp[known], samples.procedure[known]))]
-        polyp = samples.polyp[order]
-        ends = np.append(np.flatnonzero(np.diff(polyp)) + 1, len(order))
-        stop = ends[np.searchsorted(ends, np.arange(len(order)), side="right")]
-        rows = np.ascontiguousarray(unit[order])
-        return cls(rows, samples.procedure[order], stop, len(samples.procedures))
+    def work(starts: Iterator[int]) -> Reals:
+        found = [np.zeros(0)]
+        for start in starts:
+            picked = np.arange(start, min(start + step, n), every)
+            scores = cosines(grouped.rows[picked], grouped.rows[start:])  # (picked, n - start)
+            found.append(scores[columns[start:] >= grouped.stop[picked, None]])
+        return np.concatenate(found)
 
-    def own(self) -> tuple[Reals, Counts]:
-        """Scores of all pairs of one polyp (p,), and the procedure of each (p,)."""
-        later = self.stop - np.arange(len(self.rows)) - 1  # (n,) partners after each row
-        return own_cosines(self.rows, self.stop), np.repeat(self.procedure, later)
-
-    def some_others(self, every: int, *, threads: int | None = None) -> Reals:
-        """Scores of the pairs of two polyps whose first is each `every`-th row, in any order."""
-
-        def work(starts: Iterator[int]) -> Reals:
-            found = [np.zeros(0)]
-            for start in starts:
-                picked = np.arange(start, min(start + step, n), every)
-                scores = cosines(self.rows[picked], self.rows[start:])  # (picked, n - start)
-                found.append(scores[columns[start:] >= self.stop[picked, None]])
-            return np.concatenate(found)
-
-        n, step = len(self.rows), PICKED * every
-        columns = np.arange(n)
-        return np.concatenate(parallel(work, range(0, n, step), threads))
+    n, step = len(grouped.rows), PICKED * every
+    columns = np.arange(n)
+    return np.concatenate(parallel(work, range(0, n, step), threads))
 
 
 @njit(error_model="numpy")

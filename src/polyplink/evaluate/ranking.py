@@ -10,6 +10,7 @@ that float32 cannot tell from a match's exact similarity is computed again in do
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,7 @@ import numpy.typing as npt
 from polyplink.associate.similarity import DIGITS
 from polyplink.core.compiled import njit
 from polyplink.evaluate.parallel import parallel
+from polyplink.evaluate.samples import Samples
 
 Reals = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
@@ -54,18 +56,56 @@ def tolerance(width: int) -> float:
 
 
 @dataclass(frozen=True)
+class Grouped:
+    """The n tracklets of known polyp, sorted by procedure and polyp.
+
+    Attributes:
+        rows: Their rows of length 1 (n, d).
+        order: Their rows of the samples (n,).
+        procedure: Procedure of each (n,), rising.
+        start: First row of each row's polyp (n,).
+        stop: One past its last row (n,).
+        procedures: How many there are, those without a row included.
+    """
+
+    rows: Reals
+    order: Codes
+    procedure: Codes
+    start: Codes
+    stop: Codes
+    procedures: int
+
+    @classmethod
+    def of(cls, unit: Reals, samples: Samples) -> Self:
+        """Sort the rows (n, d) of samples; those of unknown polyp are left out."""
+        known = np.flatnonzero(samples.known)
+        order = known[np.lexsort((samples.polyp[known], samples.procedure[known]))]
+        rows, procedure = np.ascontiguousarray(unit[order]), samples.procedure[order]
+        return cls(rows, order, procedure, *_bounds(samples.polyp[order]), len(samples.procedures))
+
+
+def _bounds(grouped: Codes) -> tuple[Codes, Codes]:
+    """First row of every row's group (n,) and one past its last (n,), groups being in one piece."""
+    ends = np.append(np.flatnonzero(np.diff(grouped)) + 1, grouped.size)
+    place = np.searchsorted(ends, np.arange(grouped.size), side="right")
+    return np.append(0, ends)[place], ends[place]
+
+
+@dataclass(frozen=True)
 class Ranking:
     """The m matches of n queries, and what is nearest to each query.
 
     Ties count against the query: a row of another polyp that is as similar as a match is before it.
 
     Attributes:
-        query: Row of the query (m,). The matches of a query are in one piece, the best one first.
+        query: Row of the query in the samples (m,). The matches of a query are in one piece, the
+            best one first.
         similarity: Cosine of the match to the query (m,).
         place: Place of the match among the query's matches (m,), from 1.
         before_elsewhere: Rows of other procedures before the match (m,).
         before_own: Rows of other polyps of the query's procedure before the match (m,).
-        nearest: The most similar other row (n,), the first among equals; -1 where there is none.
+        nearest: Of each grouped row, the row of the samples that is most similar to it (n,), the
+            first among equals; -1 where there is none.
         nearest_similarity: Its cosine (n,), NaN where there is none.
     """
 
@@ -88,58 +128,31 @@ class Ranking:
         return self.place + self.before_elsewhere
 
 
-def rank_matches(
-    unit: Reals,
-    polyp: Codes,
-    procedure: Codes,
-    *,
-    block: int = BLOCK,
-    threads: int | None = None,
-) -> Ranking:
-    """Let every row query all others.
+def rank_matches(grouped: Grouped, *, block: int = BLOCK, threads: int | None = None) -> Ranking:
+    """Let every row query all others; rows of the samples are named in the result.
 
     Args:
-        unit: Rows of length 1 (n, d).
-        polyp: Polyp of every row (n,).
-        procedure: Procedure of every row (n,); a polyp is in one alone.
+        grouped: The tracklets of known polyp.
         block: Rows and columns of a block of similarities, in float32; a thread holds two.
         threads: How many; None for one a core. The result is the same.
-
-    Example:
-        >>> unit = np.array([[1.0, 0.0], [0.8, 0.6], [0.6, 0.8]])
-        >>> found = rank_matches(unit, np.array([0, 1, 0]), np.array([0, 1, 0]))
-        >>> found.query, found.rank, found.nearest
-        (array([0, 2]), array([2, 2]), array([1, 2, 1]))
     """
-    n = len(unit)
-    order = np.lexsort((polyp, procedure))  # rows of a polyp side by side, and of a procedure
-    rows = np.ascontiguousarray(unit[order])
-    start, stop = _bounds(polyp[order])  # n
-    many = stop - start - 1  # n, matches of each row
+    n = len(grouped.rows)
+    many = grouped.stop - grouped.start - 1  # n, matches of each row
     first = np.concatenate([[0], np.cumsum(many)])  # n + 1, where each row's matches begin
-    similarity = _match_similarities(rows, start, stop, first)  # m
-    matches = (rows, similarity, first, start, stop, *_bounds(procedure[order]), order)
+    similarity = _match_similarities(grouped.rows, grouped.start, grouped.stop, first)  # m
+    whole = _bounds(grouped.procedure)
+    matches = (grouped.rows, similarity, first, grouped.start, grouped.stop, *whole, grouped.order)
     before, nearest, cosine = _in_blocks(matches, block, threads)
     row = np.repeat(np.arange(n), many)  # m
-    to_row, similarities = np.full(n, -1), np.full(n, np.nan)
-    some = nearest >= 0
-    to_row[order[some]], similarities[order[some]] = order[nearest[some]], cosine[some]
     return Ranking(
-        query=order[row],
+        query=grouped.order[row],
         similarity=similarity,
         place=1 + np.arange(row.size) - first[row],
         before_elsewhere=before[:, 0],
         before_own=before[:, 1],
-        nearest=to_row,
-        nearest_similarity=similarities,
+        nearest=np.where(nearest >= 0, grouped.order[nearest], -1) if n else nearest,
+        nearest_similarity=np.where(nearest >= 0, cosine, np.nan),
     )
-
-
-def _bounds(grouped: Codes) -> tuple[Codes, Codes]:
-    """First row of every row's group (n,) and one past its last (n,), groups being in one piece."""
-    ends = np.append(np.flatnonzero(np.diff(grouped)) + 1, grouped.size)
-    place = np.searchsorted(ends, np.arange(grouped.size), side="right")
-    return np.append(0, ends)[place], ends[place]
 
 
 @njit(error_model="numpy")

@@ -6,22 +6,28 @@ no N x N matrix is ever held. Binned counts per procedure and pair of procedures
 the figures, so that a bootstrap over procedures needs no similarity again.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from polyplink.associate.similarity import cosines, unit_rows
+from polyplink.associate.similarity import unit_rows
 from polyplink.core.errors import PolyplinkError
 from polyplink.evaluate.intervals import Resampled, Weights
-from polyplink.evaluate.pair_counts import Grouped, Levels, PairCounts, count_others
+from polyplink.evaluate.pair_counts import (
+    Levels,
+    PairCounts,
+    count_others,
+    own_scores,
+    some_other_scores,
+)
+from polyplink.evaluate.ranking import Grouped
 from polyplink.evaluate.samples import Samples
 
 Reals = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
 
-ROWS = 1024  # rows of a block of similarities
 CHUNK = 256  # resamples whose binned pairs are held at a time
 SAMPLED = 1_000_000  # negatives, about: enough to place the edges of bins
 
@@ -130,12 +136,12 @@ def reidentify(
     if len(unit) != n:
         raise PolyplinkError(f"{len(unit)} vectors for {n} tracklets", "give one per tracklet")
     grouped = Grouped.of(unit, samples)
-    positive, procedure = grouped.own()  # (p,)
+    positive, procedure = own_scores(grouped)  # (p,)
     known = len(grouped.rows)
     negatives = known * (known - 1) // 2 - positive.size
     if not positive.size or not negatives:
         return Reid(None, None, positive.size, negatives, samples.unlabelled, None)
-    sample = grouped.some_others(1 + n * n // (2 * SAMPLED), threads=threads)
+    sample = some_other_scores(grouped, 1 + n * n // (2 * SAMPLED), threads=threads)
     edges = bin_edges(positive, sample, bins)
     levels = Levels.of(np.union1d(positive, edges), edges)
     around, tied, others = count_others(grouped, levels, threads=threads)
@@ -152,30 +158,21 @@ def squashed(scores: Reals) -> Reals:
     return np.asarray(np.float32(1) / (np.float32(1) + np.exp(-narrow)), dtype=np.float64)
 
 
-def _pairs(unit: Reals, samples: Samples) -> Iterator[tuple[Reals, Reals]]:
-    """Squashed scores of the pairs i < j of one polyp and of two, block by block."""
-    known = np.flatnonzero(samples.known)
-    for start in range(0, known.size, ROWS):
-        rows = known[start : start + ROWS]
-        scores = squashed(cosines(unit[rows], unit[known]))
-        same = samples.polyp[rows][:, None] == samples.polyp[known][None, :]
-        later = rows[:, None] < known[None, :]
-        yield scores[same & later], scores[~same & later]
-
-
 def published_reid(vectors: npt.ArrayLike, samples: Samples) -> tuple[float, float] | None:
     """AUROC and AUPR of similarities after the sigmoid, or None without pairs of both kinds.
+
+    The thesis on foundation models sends similarities through a sigmoid in single precision first.
+    That keeps their order but for rounding, which makes ties.
 
     Args:
         vectors: Embeddings (n, d) of the samples.
         samples: Whose they are.
     """
-    blocks = list(_pairs(unit_rows(vectors), samples))
-    positive = np.concatenate([np.zeros(0), *(block[0] for block in blocks)])
-    negative = np.concatenate([np.zeros(0), *(block[1] for block in blocks)])
+    grouped = Grouped.of(unit_rows(vectors), samples)
+    positive, negative = own_scores(grouped)[0], some_other_scores(grouped, 1)
     if not positive.size or not negative.size:
         return None
-    return auroc_aupr(positive, [negative])
+    return auroc_aupr(squashed(positive), [squashed(negative)])
 
 
 def resample_reid(counts: PairCounts, weights: Weights) -> tuple[Reals, Reals]:

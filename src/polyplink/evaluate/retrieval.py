@@ -21,7 +21,7 @@ import polars as pl
 from polyplink.associate.similarity import unit_rows
 from polyplink.core.errors import PolyplinkError
 from polyplink.evaluate.intervals import Resampled, Weights, resampled_mean
-from polyplink.evaluate.ranking import BLOCK, rank_matches
+from polyplink.evaluate.ranking import BLOCK, Grouped, rank_matches
 from polyplink.evaluate.samples import Samples
 
 Reals = npt.NDArray[np.float64]
@@ -98,15 +98,9 @@ def retrieve(
     n = len(samples.tracklet_ids)
     if len(unit) != n:
         raise PolyplinkError(f"{len(unit)} vectors for {n} tracklets", "give one per tracklet")
-    known = np.flatnonzero(samples.known)
-    found = rank_matches(
-        unit[known],
-        samples.polyp[known],
-        samples.procedure[known],
-        block=block,
-        threads=threads,
-    )
-    query, first = known[found.query], found.place == 1  # m
+    grouped = Grouped.of(unit, samples)
+    found = rank_matches(grouped, block=block, threads=threads)
+    query, first = found.query, found.place == 1  # m
     matches = np.bincount(query, minlength=n)
     rank, rank_without = found.rank, found.rank_without_own
 
@@ -123,9 +117,7 @@ def retrieve(
         return ranked
 
     nearest, similarity = np.full(n, -1), np.full(n, np.nan)
-    some = found.nearest >= 0
-    nearest[known[some]] = known[found.nearest[some]]
-    similarity[known] = found.nearest_similarity
+    nearest[grouped.order], similarity[grouped.order] = found.nearest, found.nearest_similarity
     return Retrieval(
         ap=precision(rank),
         best_rank=best(rank),
