@@ -16,7 +16,7 @@ from polyplink.evaluate.evaluation import (
 )
 from polyplink.evaluate.hota import TrackingCounts, score_tracks, tracking_figures
 from polyplink.evaluate.intervals import Figure, draw_weights, no_different
-from polyplink.evaluate.reid import reid_measures, reidentify, resample_reid
+from polyplink.evaluate.reid import Reid, reid_measures, reidentify, resample_reid
 from polyplink.evaluate.retrieval import Retrieval, retrieval_measures, retrieve
 from polyplink.evaluate.samples import BoxTracks, Samples, TrackletBoxes
 from polyplink.evaluate.tracking import TrackingTruth
@@ -32,6 +32,7 @@ __all__ = [
     "Facts",
     "Figure",
     "ProcedureCounts",
+    "Reid",
     "Retrieval",
     "Samples",
     "TrackingCounts",
