@@ -1,13 +1,42 @@
-"""A small scene that several tests look at."""
+"""A piece of colon with two polyps that several tests look at, and its surface written out."""
 
+import dataclasses
+import functools
+import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+import torch
+from torch import Tensor
 
-from polyplink.simulate.colon.polyp import draw_traits, place_lump, surface_maps, wall_frame
-from polyplink.simulate.picture.body import Skin
-from polyplink.simulate.picture.paint import paint_map
-from polyplink.simulate.picture.patient import Patient, draw_patient
+from polyplink.simulate.colon.batch_surface import BatchSurface, stack_maps
+from polyplink.simulate.colon.surface import (
+    Colon,
+    Lump,
+    centre_line,
+    join,
+    lump_distance,
+    to_material,
+    wall_distance,
+    wave_factor,
+)
+
+COLON = Colon(
+    bend=(0.9, 0.7),
+    bend_rate=(0.5, 0.6),
+    bend_phase=(0.4, 1.0),
+    fold_rate=5.0,
+    fold_phase=0.3,
+    fold_depth=0.25,
+    fold_tilt=0.6,
+    corner_depth=0.06,
+    corner_phase=0.5,
+    wave=0.05,
+    wave_rate=2.0,
+)
+PLACES = ((0.2, 0.9), (0.9, 1.6))  # z, angle
+PHASES = np.array([0.3, 2.0])
 
 
 class Kind(NamedTuple):
@@ -17,12 +46,53 @@ class Kind(NamedTuple):
     histology_class: str
 
 
-def small_scene(seed: int = 0) -> tuple[Patient, Skin]:
-    """A patient with one polyp at z = 0."""
-    rng = np.random.default_rng(seed)
-    patient = draw_patient(rng)
-    traits = draw_traits(rng, Kind(7.0, "AD"), 0.5)
-    point, axes = wall_frame(patient.colon, 0.0, 1.0)
-    maps = surface_maps(rng, traits)
-    lump = place_lump(traits, maps, point, axes)
-    return patient, Skin(lump, paint_map(traits, maps, patient.tissue))
+def wall_point(z: float, angle: float) -> tuple[float, float, float]:
+    x, y = (float(line) for line in centre_line(COLON, torch.tensor(z)))
+    return x + math.cos(angle), y + math.sin(angle), z
+
+
+CALM = dataclasses.replace(COLON, calm=tuple(wall_point(*place) for place in PLACES))
+
+
+def lump(z: float, angle: float, stalk: tuple[float, float] = (0.0, 0.0)) -> Lump:
+    """A polyp on the wall whose radius and colours change smoothly over its maps (4, 65, 65)."""
+    edge = torch.linspace(-1.7, 1.7, 65)
+    rows, columns = torch.meshgrid(edge, edge, indexing="ij")
+    inside = (1 - rows**2 / 2.9).clamp_min(0) * (1 - columns**2 / 2.9).clamp_min(0)
+    radius = 1 + 0.2 * inside * torch.sin(2 * columns + rows)
+    maps = [radius, *(0.5 + 0.2 * torch.sin(k + rows - columns) for k in range(3))]
+    inward = torch.tensor([-math.cos(angle), -math.sin(angle), 0.0])
+    along = torch.tensor([0.0, 0.0, 1.0])
+    axes = torch.stack([along, torch.linalg.cross(inward, along), inward], dim=1)
+    centre = torch.tensor(wall_point(z, angle)) + 0.15 * inward
+    return Lump(centre, axes, torch.tensor([0.3, 0.2, 0.25]), 0.08, torch.stack(maps), stalk)
+
+
+LUMPS = (lump(*PLACES[0]), lump(*PLACES[1], stalk=(0.08, 0.3)))
+
+
+@functools.cache
+def batch(shown: tuple[tuple[bool, bool], ...] = ((True, True), (True, True))) -> BatchSurface:
+    """The surface in frames that show some of the two polyps."""
+    polyps = np.array(shown, np.bool_)
+    stack = stack_maps([own.maps for own in LUMPS])
+    return BatchSurface(CALM, LUMPS, stack, (polyps, polyps), np.resize(PHASES, len(polyps)))
+
+
+def points(n: int = 120) -> Tensor:
+    """Points (3, 2, n) about the two polyps."""
+    around = np.random.default_rng(0).normal(0, 0.25, (3, 2, n)).astype(np.float32)
+    return torch.from_numpy(around) + torch.stack([own.centre for own in LUMPS], 1)[:, :, None]
+
+
+def surface(
+    colon: Colon, lumps: Sequence[Lump], at: Tensor, phase: Tensor | float = 0.0
+) -> tuple[Tensor, Tensor]:
+    """Distances (n,) of points (3, n) and the polyps' shares (k, n), joined one after the other."""
+    rest, wider = to_material(colon, at, phase), wave_factor(colon, at[2], phase)
+    distance = wall_distance(dataclasses.replace(colon, wave=0.0), rest)
+    shares = []
+    for own in lumps:
+        distance, share = join(distance, lump_distance(own, rest), own.blend)
+        shares.append(share)
+    return distance * wider, torch.stack(shares) if shares else at.new_zeros(0, at.shape[1])

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from polyplink.simulate.course.stage import MIN_AREA
-from polyplink.simulate.picture.appearance import draw_appearance
-from polyplink.simulate.picture.render import Renderer
-from polyplink.simulate.picture.window import Windows
+from polyplink.simulate.picture.render import Renderer, draw_appearance
+from polyplink.simulate.picture.windows import Windows
 from polyplink.simulate.plan import Plan, boxes_of, pixel_boxes, plan_procedure
 from tests.simulate.plans import MINI, enlarged, mini_plan, mini_spec
 

@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from polyplink.simulate import SimulatedProcedure, procedure_specs, smoke
-from polyplink.simulate.colon.histology import draw_tissue
+from polyplink.simulate.colon.tissue import draw_tissue
 from polyplink.simulate.plan import boxes_of, plan_procedure
 
 Floats = NDArray[np.float64]

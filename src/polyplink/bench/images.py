@@ -19,11 +19,10 @@ from torch.nn.functional import interpolate
 from polyplink.bench.harness import Call, Work, timed
 from polyplink.core.workers import worker_pool
 from polyplink.encoders import to_pixels
-from polyplink.simulate.picture.appearance import draw_appearance
-from polyplink.simulate.picture.field import Scene
-from polyplink.simulate.picture.march import FAR, SETTLED, Eyes, beams_of, march_windows, tiles
-from polyplink.simulate.picture.render import March, Renderer
-from polyplink.simulate.picture.window import Windows
+from polyplink.simulate.colon.batch_surface import BatchSurface
+from polyplink.simulate.picture.march import SETTLED, Eyes, beams_of, march_windows, tiles
+from polyplink.simulate.picture.render import March, Renderer, draw_appearance
+from polyplink.simulate.picture.windows import FAR, Windows
 from polyplink.simulate.plan import boxes_of, plan_procedure
 from polyplink.simulate.presets import preset
 from polyplink.simulate.procedure_specs import procedure_specs
@@ -168,14 +167,14 @@ MARGIN = 1.5  # of a crop about its box
 STEPS = 400  # of a plain march, at most
 
 
-def plain_march(field: Scene, eyes: Eyes, windows: Windows, most: int) -> Tensor:
+def plain_march(surface: BatchSurface, eyes: Eyes, windows: Windows, most: int) -> Tensor:
     """The rival: every ray steps from the camera until all rays of its tile have arrived."""
     beams = beams_of(eyes, windows)
     depth = torch.zeros_like(beams.directions[0])
     for frames, pixels in tiles(len(depth), depth.shape[1], most):
         tile, part = beams.tile(frames, pixels), depth[frames, pixels]
         for _ in range(STEPS):
-            free = field.distance(tile.at(part), tile.phases)
+            free = surface.distance(tile.at(part), tile.frame)
             part = (part + free).clamp_max(FAR)
             if not ((free.abs() > SETTLED * part * tile.width) & (part < FAR)).any():
                 break

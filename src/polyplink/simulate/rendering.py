@@ -18,8 +18,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.simulate.picture.appearance import draw_appearance
-from polyplink.simulate.picture.render import Renderer
+from polyplink.simulate.picture.render import Renderer, draw_appearance
 from polyplink.simulate.plan import Plan, plan_procedure
 from polyplink.simulate.presets import read_settings
 from polyplink.simulate.procedure_specs import procedure_specs

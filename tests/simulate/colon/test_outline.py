@@ -7,10 +7,11 @@ import torch
 
 from polyplink.simulate.colon.outline import AROUND, DOWN, coarser, outline
 from polyplink.simulate.colon.polyp import FORMS, draw_traits
-from polyplink.simulate.colon.projection import Outline
-from polyplink.simulate.colon.surface import Colon, Lump, draw_colon, surface
+from polyplink.simulate.colon.projection import Outline, rest_of
+from polyplink.simulate.colon.surface import Colon, Lump, draw_colon
 from polyplink.simulate.course.stage import Place, calm_at, set_lump
 from polyplink.simulate.procedure_specs import PolypSpec
+from tests.simulate.scenes import surface
 
 
 def polyp(paris: str, size: float) -> tuple[Colon, Lump, Outline]:
@@ -25,8 +26,7 @@ def polyp(paris: str, size: float) -> tuple[Colon, Lump, Outline]:
 
 
 def rest(body: Outline) -> np.ndarray:
-    points = body.points
-    return np.stack([points[:, 0] + points[:, 2], points[:, 1] + points[:, 3], points[:, 4]], 1)
+    return rest_of(body.grid.reshape(-1, 7))
 
 
 def at_rest(colon: Colon, lump: Lump, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -78,7 +78,7 @@ def test_the_ball_is_around_it_at_every_phase() -> None:
     colon, _, body = polyp("Is", 6.0)
     for phase in np.linspace(0, 2 * math.pi, 7):
         moved = []
-        for points in (body.points, body.ball[None, :7]):
+        for points in (body.grid.reshape(-1, 7), body.ball[None, :7]):
             g = 1 + colon.wave * (points[:, 5] * math.cos(phase) - points[:, 6] * math.sin(phase))
             x, y = points[:, 0] + points[:, 2] * g, points[:, 1] + points[:, 3] * g
             moved.append(np.stack([x, y, points[:, 4]], axis=1))
@@ -88,21 +88,7 @@ def test_the_ball_is_around_it_at_every_phase() -> None:
 def test_a_coarse_outline_is_about_as_large_with_few_points() -> None:
     _, _, body = polyp("Is", 6.0)
     few = coarser(body)
-    assert len(few.points) * 10 < len(body.points)
-    assert few.triangles.max() == len(few.points) - 1
+    assert few.grid.size * 10 < body.grid.size
+    assert few.hull.max() < few.grid[..., 0].size
     extent = np.ptp(rest(body), axis=0)
     assert np.all(np.ptp(rest(few), axis=0) > 0.9 * extent)
-
-
-def test_triangles_close_around_and_reach_from_top_to_rim() -> None:
-    _, _, body = polyp("Is", 3.0)
-    assert body.triangles.shape == (2 * (DOWN - 1) * AROUND, 3)
-    edges = np.sort(
-        np.concatenate(
-            [body.triangles[:, [0, 1]], body.triangles[:, [1, 2]], body.triangles[:, [2, 0]]]
-        ),
-        axis=1,
-    )
-    _, counts = np.unique(edges, axis=0, return_counts=True)
-    assert counts.max() == 2
-    assert (counts == 1).sum() == 2 * AROUND  # the first ring, which is one point, and the rim

@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.simulate.colon.histology import HABITS
 from polyplink.simulate.colon.polyp import (
     FORMS,
     Traits,
@@ -24,6 +23,7 @@ from polyplink.simulate.colon.surface import (
     lump_distance,
     wall_distance,
 )
+from polyplink.simulate.colon.tissue import HABITS
 from tests.simulate.scenes import Kind
 
 SEEDS = st.integers(0, 2**32 - 1)

@@ -1,128 +1,187 @@
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.spatial import ConvexHull
 from scipy.spatial.transform import Rotation
 
-from polyplink.simulate.colon.projection import FOCAL, Lens, Outline, Outlines, project, shots
-
-SQUARE = ((0.0, 0.0), (1.0, 0.0), (1.0, 1.0), (0.0, 1.0))
-CUT = (
-    (0.2, 0.0),
-    (0.8, 0.0),
-    (1.0, 0.3),
-    (1.0, 0.7),
-    (0.8, 1.0),
-    (0.2, 1.0),
-    (0.0, 0.7),
-    (0.0, 0.3),
+from polyplink.simulate.colon.projection import (
+    FOCAL,
+    LENS_CORNERS,
+    Lens,
+    Outline,
+    Outlines,
+    project,
+    shots,
 )
 
-
-def body_of(points: np.ndarray, offset: np.ndarray) -> Outline:
-    """A convex body that no wave moves, at an offset."""
-    hull = ConvexHull(points)
-    zeros = np.zeros((len(points), 1))
-    at = points + offset
-    seven = np.concatenate([zeros, zeros, at, zeros, zeros + 1], axis=1)
-    ball = np.concatenate([[0, 0], offset, [0, 1, np.linalg.norm(points, axis=1).max()]])
-    return Outline(seven, hull.simplices.astype(np.int64), hull.vertices.astype(np.int64), ball)
-
-
-def dense(points: np.ndarray, body: Outline) -> np.ndarray:
-    """Many points of a body's surface."""
-    share = np.linspace(0, 1, 40)
-    a, b = (part.ravel() for part in np.meshgrid(share, share))
-    a, b = a[a + b <= 1], b[a + b <= 1]
-    corners = points[body.triangles]  # (m, 3, 3)
-    return np.asarray(
-        np.einsum("k,md->mkd", 1 - a - b, corners[:, 0])
-        + np.einsum("k,md->mkd", a, corners[:, 1])
-        + np.einsum("k,md->mkd", b, corners[:, 2])
-    ).reshape(-1, 3)
+LENSES = {
+    "whole": ((0.0, 0.0), (1.0, 0.0), (1.0, 1.0), (0.0, 1.0)),
+    "cut": (
+        (0.2, 0.05),
+        (0.8, 0.05),
+        (0.95, 0.3),
+        (0.95, 0.7),
+        (0.8, 0.95),
+        (0.2, 0.95),
+        (0.05, 0.7),
+        (0.05, 0.3),
+    ),
+    **LENS_CORNERS,
+}
+WAVE, RATE, LINE = 0.06, 1.3, np.array([0.1, -0.05])
+ONE = np.array([0])
 
 
-def naive(points: np.ndarray, corners: tuple[tuple[float, float], ...]) -> np.ndarray | None:
-    """The box of those of many points in camera coordinates that a lens shows."""
-    points = points[points[:, 2] > 1e-6]
-    u, v = 0.5 + FOCAL * (points[:, :2] / points[:, 2:]).T * np.array([[1], [1.25]])
-    inside = np.ones(len(u), bool)
-    for (x0, y0), (x1, y1) in zip(corners, (*corners[1:], corners[0]), strict=True):
-        inside &= (x1 - x0) * (v - y0) - (y1 - y0) * (u - x0) >= 0
-    u, v = u[inside], v[inside]
-    return np.array([u.min(), v.min(), u.max(), v.max()]) if len(u) else None
+def carried(at: np.ndarray) -> np.ndarray:
+    """Points (n, 3) at rest as an outline keeps them, about a straight centre line."""
+    angle = RATE * at[:, 2]
+    line = np.tile(LINE, (len(at), 1))
+    return np.column_stack([line, at[:, :2] - LINE, at[:, 2], np.sin(angle), np.cos(angle)])
+
+
+def moved(outline: Outline, phase: float) -> np.ndarray:
+    """Where a wave carries the points (n, 3) of an outline."""
+    points = outline.grid.reshape(-1, 7)
+    at = np.column_stack([points[:, :2] + points[:, 2:4], points[:, 4]])
+    g = 1 + WAVE * np.sin(RATE * at[:, 2] - phase)
+    at[:, :2] = LINE + (at[:, :2] - LINE) * g[:, None]
+    return at
+
+
+def cap(rng: np.random.Generator, offset: np.ndarray, rings: int = 20, around: int = 36) -> Outline:
+    """A lumpy cap; every point counts as one of its hull."""
+    tilt = np.linspace(0, 2.6, rings)[:, None]
+    turn = np.linspace(0, 2 * np.pi, around, endpoint=False)
+    radius = 0.3 * (1 + 0.2 * np.sin(3 * turn + rng.uniform(0, 6)) * np.sin(2 * tilt))
+    ways = [np.sin(tilt) * np.cos(turn), np.sin(tilt) * np.sin(turn), np.cos(tilt) + 0 * turn]
+    points = (radius * np.stack(ways)).reshape(3, -1).T @ Rotation.random(rng=rng).as_matrix()
+    reach = 1.3 * np.linalg.norm(points, axis=1).max()
+    ball = np.append(carried(offset[None])[0], reach)
+    grid = carried(points + offset).reshape(rings, around, 7)
+    return Outline(grid, np.arange(rings * around), ball)
+
+
+def triangles(rings: int, around: int) -> np.ndarray:
+    """Corners (m, 3) of a grid's cells, two triangles each, that closes around."""
+    found = []
+    for ring, turn in itertools.product(range(rings - 1), range(around)):
+        a, b = ring * around + turn, ring * around + (turn + 1) % around
+        found += [(a, a + around, b), (b, a + around, b + around)]
+    return np.array(found)
+
+
+def clipped(corners: np.ndarray, planes: np.ndarray) -> np.ndarray:
+    """What is left of a triangle inside of all planes, corner by corner."""
+    polygon = list(corners)
+    for plane in planes:
+        kept = []
+        for first, second in zip(polygon, [*polygon[1:], *polygon[:1]], strict=True):
+            a, b = first @ plane, second @ plane
+            if a >= 0:
+                kept.append(first)
+            if (a >= 0) != (b >= 0):
+                kept.append(first + (second - first) * a / (a - b))
+        polygon = kept
+    return np.array(polygon).reshape(-1, 3)
+
+
+def naive(outline: Outline, lens: Lens, phase: float) -> np.ndarray | None:
+    """The box of all triangles, each clipped by all sides of the lens."""
+    seen = moved(outline, phase)
+    corners = triangles(*outline.grid.shape[:2])
+    left = np.concatenate([clipped(seen[corner], lens.planes) for corner in corners])
+    left = left[left[:, 2] > 1e-9]
+    if not len(left):
+        return None
+    u, v = left[:, 0] / left[:, 2] * lens.across + 0.5, left[:, 1] / left[:, 2] * lens.down + 0.5
+    return np.array([u.min(), v.min(), u.max(), v.max()])
+
+
+def found(outline: Outline, lens: Lens, phase: float) -> np.ndarray:
+    cameras = shots(np.zeros((1, 3)), np.eye(3)[None], WAVE, np.array([phase]))
+    return np.asarray(project(Outlines.of([outline]), cameras, lens, ONE, ONE)[0])
 
 
 @settings(deadline=None, max_examples=40)
 @given(
     st.integers(0, 2**31),
-    st.sampled_from([SQUARE, CUT]),
-    st.floats(-1.6, 1.6),
-    st.floats(-1.2, 1.2),
-    st.floats(-0.5, 3),
+    st.sampled_from(sorted(LENSES)),
+    st.tuples(st.floats(-1.2, 1.2), st.floats(-1.0, 1.0), st.floats(-0.3, 2)),
+    st.floats(0, 6.3),
+    st.sampled_from([(20, 36), (10, 24), (8, 15)]),
 )
-def test_boxes_are_those_of_many_surface_points(
-    seed: int, corners: tuple[tuple[float, float], ...], x: float, y: float, z: float
+def test_boxes_are_those_of_all_triangles_clipped(
+    seed: int,
+    name: str,
+    offset: tuple[float, float, float],
+    phase: float,
+    size: tuple[int, int],
 ) -> None:
-    points = np.random.default_rng(seed).normal(0, 0.25, (12, 3))
-    body = body_of(points, np.array([x, y, z]))
-    cameras = shots(np.zeros((1, 3)), np.eye(3)[None], 0.0, np.zeros(1))
-    found = project(
-        Outlines.of([body]), cameras, Lens.of(corners, 125, 100), np.array([0]), np.array([0])
-    )[0]
-    expected = naive(dense(points + np.array([x, y, z]), body), corners)
+    """However much the lens shows, and whatever the camera stands in."""
+    outline = cap(np.random.default_rng(seed), np.array(offset), *size)
+    lens = Lens.of(LENSES[name], 125, 100)
+    box, expected = found(outline, lens, phase), naive(outline, lens, phase)
     if expected is None:
-        assert np.isnan(found).any() or np.prod(found[2:] - found[:2]) < 0.01
+        assert np.isnan(box).all()
     else:
-        # A thin corner that no point fell on is all that may be missing.
-        assert np.all(found[:2] <= expected[:2] + 1e-9)
-        assert np.all(found[2:] >= expected[2:] - 1e-9)
-        depth = dense(points + np.array([x, y, z]), body)[:, 2].min()
-        if depth > 0.3:
-            np.testing.assert_allclose(found, expected, atol=0.06)
+        np.testing.assert_allclose(box, expected, atol=1e-8, rtol=0)
+
+
+def test_a_polyp_that_the_lens_cuts_has_the_box_of_its_triangles() -> None:
+    """Every block that is passed over would not have widened the box."""
+    lens, cuts = Lens.of(LENSES["cut"], 125, 100), 0
+    for seed in range(15):
+        rng = np.random.default_rng(seed)
+        z = rng.uniform(0.5, 1.5)
+        outline = cap(rng, np.array([*rng.uniform(-0.9, 0.9, 2) * z, z]))
+        expected = naive(outline, lens, 1.0)
+        if expected is not None and (expected[:2].min() < 0.06 or expected[2:].max() > 0.94):
+            cuts += 1
+            np.testing.assert_allclose(found(outline, lens, 1.0), expected, atol=1e-8, rtol=0)
+    assert cuts > 5
 
 
 def test_cameras_turn_and_waves_move() -> None:
-    """A point off the axis is where a camera and a wave worked out by hand show it."""
+    """Points are where a camera and a wave worked out by hand show them."""
     turn = Rotation.from_rotvec([0.1, -0.2, 0.3]).as_matrix()
-    position, phase, wave, rate = np.array([0.1, 0.2, -1.0]), 0.7, 0.1, 1.3
-    corners = np.array([[0.0, 0, 0], [0.1, 0, 0], [0, 0.1, 0], [0, 0, 0.1]])
-    corners += np.array([0.2, 0.3, 0.5])
-    body = body_of(corners, np.zeros(3))
-    angle = rate * corners[:, 2]
-    line = np.array([0.05, -0.02])
-    seven = np.column_stack(
-        [np.tile(line, (4, 1)), corners[:, :2] - line, corners[:, 2], np.sin(angle), np.cos(angle)]
+    position, phase = np.array([0.1, 0.2, -1.5]), 0.7
+    outline = cap(np.random.default_rng(0), np.array([0.2, 0.1, 0.5]))
+    cameras = shots(position[None], turn[None], WAVE, np.array([phase]))
+    lens = Lens.of(LENSES["whole"], 125, 100)
+    seen = (moved(outline, phase) - position) @ turn
+    u, v = 0.5 + FOCAL * (seen[:, :2] / seen[:, 2:]).T * np.array([[1], [1.25]])
+    expected = np.array([u.min(), v.min(), u.max(), v.max()])
+    assert ((expected > 0) & (expected < 1)).all()
+    np.testing.assert_allclose(
+        project(Outlines.of([outline]), cameras, lens, ONE, ONE)[0], expected, atol=1e-9
     )
-    moved = corners.copy()
-    g = 1 + wave * np.sin(angle - phase)
-    moved[:, :2] = line + (corners[:, :2] - line) * g[:, None]
-    body = Outline(seven, body.triangles, body.hull, np.append(seven[0], 1.0))
-    cameras = shots(position[None], turn[None], wave, np.array([phase]))
-    found = project(
-        Outlines.of([body]), cameras, Lens.of(SQUARE, 125, 100), np.array([0]), np.array([0])
-    )[0]
-    expected = naive((moved - position) @ turn, SQUARE)
-    assert expected is not None
-    np.testing.assert_allclose(found, expected, atol=1e-9)
 
 
 @pytest.mark.parametrize("z", [-2.0, -0.6])
 def test_nothing_is_seen_behind_the_camera(z: float) -> None:
-    points = np.random.default_rng(0).normal(0, 0.1, (12, 3))
-    body = body_of(points, np.array([0.0, 0.0, z]))
-    cameras = shots(np.zeros((1, 3)), np.eye(3)[None], 0.0, np.zeros(1))
-    lens = Lens.of(CUT, 125, 100)
-    assert np.isnan(project(Outlines.of([body]), cameras, lens, np.array([0]), np.array([0]))).all()
+    outline = cap(np.random.default_rng(0), np.array([0.0, 0.0, z]))
+    assert np.isnan(found(outline, Lens.of(LENSES["cut"], 125, 100), 0.0)).all()
 
 
-def test_bodies_are_told_apart() -> None:
+def test_polyps_are_told_apart() -> None:
     rng = np.random.default_rng(0)
-    bodies = [body_of(rng.normal(0, 0.1, (12, 3)), np.array([x, 0.0, 2.0])) for x in (-0.5, 0.6)]
-    cameras = shots(np.zeros((1, 3)), np.eye(3)[None], 0.0, np.zeros(1))
-    lens, ask = Lens.of(SQUARE, 125, 100), np.array([0, 0])
-    both = project(Outlines.of(bodies), cameras, lens, ask, np.array([1, 0]))
-    alone = [project(Outlines.of([b]), cameras, lens, ask[:1], ask[:1])[0] for b in bodies]
+    outlines = [cap(rng, np.array([x, 0.0, 2.0])) for x in (-0.5, 0.6)]
+    cameras = shots(np.zeros((1, 3)), np.eye(3)[None], WAVE, np.zeros(1))
+    lens, ask = Lens.of(LENSES["whole"], 125, 100), np.array([0, 0])
+    both = project(Outlines.of(outlines), cameras, lens, ask, np.array([1, 0]))
+    alone = [found(outline, lens, 0.0) for outline in outlines]
     np.testing.assert_array_equal(both, alone[::-1])
     assert both[1, 2] < both[0, 0]
+    assert project(Outlines.of([]), cameras, lens, ask[:0], ask[:0]).shape == (0, 4)
+
+
+@pytest.mark.parametrize("brand", sorted(LENS_CORNERS))
+def test_a_lens_is_a_convex_polygon_inside_the_frame(brand: str) -> None:
+    corners = np.array(LENS_CORNERS[brand])
+    sides = np.roll(corners, -1, 0) - corners
+    after = np.roll(sides, -1, 0)
+    assert (sides[:, 0] * after[:, 1] - sides[:, 1] * after[:, 0] > 0).all()
+    assert corners.min(0).tolist() == [0, 0]
+    assert corners.max(0).tolist() == [1, 1]

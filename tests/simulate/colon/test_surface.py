@@ -1,3 +1,5 @@
+"""The surface's plain form against points worked out by hand, and the compiled one against it."""
+
 import dataclasses
 import math
 
@@ -7,6 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from polyplink.simulate.colon.batch_surface import BatchSurface, _sine, in_places, stack_maps
 from polyplink.simulate.colon.surface import (
     CALM_DEPTH,
     CALM_RADIUS,
@@ -17,23 +20,21 @@ from polyplink.simulate.colon.surface import (
     Colon,
     Lump,
     centre_line,
+    draw_colon,
     fold_share,
     join,
-    lengths,
     lump_distance,
-    normals,
-    read_maps,
-    scene_distance,
-    surface,
-    to_lump,
+    slopes,
     to_material,
     to_world,
     wall_distance,
     wall_radius,
 )
-from tests.simulate.scenes import small_scene
+from tests.simulate.scenes import CALM, COLON, LUMPS, PHASES, PLACES, batch, points, surface
 
-PATIENT, SKIN = small_scene()
+LUMP = LUMPS[0]
+STILL = dataclasses.replace(COLON, wave=0.0)
+FRAME = torch.arange(2)[:, None]
 
 
 def naive_wall(colon: Colon, x: float, y: float, z: float) -> float:
@@ -70,76 +71,39 @@ def naive_read(values: torch.Tensor, a: float, b: float) -> float:
     return (1 - v) * top + v * below
 
 
-def points_near(lump: Lump, n: int = 60) -> torch.Tensor:
-    noise = torch.from_numpy(np.random.default_rng(3).normal(0, 0.25, (3, n)).astype(np.float32))
-    return lump.centre[:, None] + noise
+def near(n: int = 60) -> torch.Tensor:
+    return points(n)[:, 0]
 
 
-def test_wall_distance_is_the_naive_one() -> None:
-    points = points_near(SKIN.lump)
-    expected = [naive_wall(PATIENT.colon, *point.tolist()) for point in points.T]
-    np.testing.assert_allclose(wall_distance(PATIENT.colon, points), expected, atol=2e-5)
+def test_distances_are_the_naive_ones() -> None:
+    at = near()
+    walls = [naive_wall(STILL, *point.tolist()) for point in at.T]
+    np.testing.assert_allclose(wall_distance(STILL, at), walls, atol=2e-5)
+    lumps = [naive_lump(LUMP, point) for point in at.T]
+    np.testing.assert_allclose(lump_distance(LUMP, at), lumps, atol=2e-5)
 
 
-def test_lump_distance_is_the_naive_one() -> None:
-    points = points_near(SKIN.lump)
-    expected = [naive_lump(SKIN.lump, point) for point in points.T]
-    np.testing.assert_allclose(lump_distance(SKIN.lump, points), expected, atol=2e-5)
-
-
-def test_a_round_lump_is_a_sphere() -> None:
-    lump = Lump(torch.ones(3), torch.eye(3), torch.full((3,), 0.5), 0.1, torch.ones(3, 8, 8))
-    points = torch.from_numpy(np.random.default_rng(0).normal(0, 1, (3, 50)).astype(np.float32))
-    expected = (points - 1).square().sum(0).sqrt() - 0.5
-    np.testing.assert_allclose(lump_distance(lump, points) / LUMP_BOUND, expected, atol=1e-5)
-
-
-def test_a_stalk_is_a_capsule_below_the_head() -> None:
-    maps = torch.ones(1, 8, 8)
-    bare = Lump(torch.zeros(3), torch.eye(3), torch.full((3,), 0.2), 0.1, maps)
+def test_a_round_lump_is_a_sphere_and_a_stalk_a_capsule_below_it() -> None:
+    bare = Lump(torch.ones(3), torch.eye(3), torch.full((3,), 0.2), 0.1, torch.ones(1, 8, 8))
+    at = torch.from_numpy(np.random.default_rng(0).normal(0, 1, (3, 50)).astype(np.float32))
+    expected = (at - 1).square().sum(0).sqrt() - 0.2
+    np.testing.assert_allclose(lump_distance(bare, at) / LUMP_BOUND, expected, atol=1e-5)
     stalked = dataclasses.replace(bare, stalk=(0.08, 0.6))
-    points = torch.tensor([[0.0, 0.0, -0.5], [0.12, 0.0, -0.5], [0.0, 0.0, -0.7], [0.0, 0.0, 0.3]])
-    away = lump_distance(stalked, points.T) / LUMP_BOUND
+    at = 1 + torch.tensor([[0.0, 0, -0.5], [0.12, 0, -0.5], [0, 0, -0.7], [0, 0, 0.3]]).T
+    away = lump_distance(stalked, at) / LUMP_BOUND
     assert away.tolist() == pytest.approx([-0.08, 0.04, 0.02, 0.1], abs=1e-3)
-    assert (lump_distance(stalked, points.T) <= lump_distance(bare, points.T) + 1e-6).all()
 
 
 def test_a_stalked_lump_is_star_shaped_about_its_centre() -> None:
-    lump = dataclasses.replace(SKIN.lump, stalk=(0.4 * float(SKIN.lump.radii[0]), 0.5))
     rng = np.random.default_rng(0)
-    ways = torch.from_numpy(rng.normal(size=(3, 400)).astype(np.float32))
-    ways /= lengths(ways)
-    depths = torch.linspace(0, 1, 200)
-    points = lump.centre[:, None, None] + ways[:, :, None] * depths  # (3, 400, 200)
-    inside = (lump_distance(lump, points.reshape(3, -1)) < 0).view(400, 200).int()
+    ways = torch.nn.functional.normalize(torch.from_numpy(rng.normal(size=(3, 400))).float(), dim=0)
+    at = LUMPS[1].centre[:, None, None] + ways[:, :, None] * torch.linspace(0, 1, 200)
+    inside = (lump_distance(LUMPS[1], at) < 0).int()
     assert (inside.diff(dim=1) == 1).sum() == 0  # once outside, outside for good
 
 
-def test_maps_are_read_by_direction_alone() -> None:
-    local = points_near(SKIN.lump) - SKIN.lump.centre[:, None]
-    near = read_maps(SKIN.lump.maps, local, lengths(local))
-    far = read_maps(SKIN.lump.maps, 3 * local, lengths(3 * local))
-    np.testing.assert_allclose(near, far, atol=1e-4)
-
-
-def test_top_of_a_lump_is_the_middle_of_its_maps() -> None:
-    maps = torch.zeros(1, 9, 9)
-    maps[0, 4, 4] = 1.0
-    up = torch.tensor([[0.0], [0.0], [2.0]])
-    assert read_maps(maps, up, lengths(up)).item() == 1.0
-
-
-def test_to_lump_undoes_axes_and_radii() -> None:
-    local = torch.tensor([[0.3, -1.0], [0.5, 0.2], [1.0, 0.4]])
-    lump = SKIN.lump
-    points = lump.centre[:, None] + lump.axes @ (lump.radii[:, None] * local)
-    np.testing.assert_allclose(to_lump(lump, points), local, atol=1e-5)
-
-
 @pytest.mark.parametrize(("wall", "lump"), [(0.5, 0.1), (0.1, 0.5), (0.2, 0.2), (0.2, 0.25)])
-def test_join_never_exceeds_the_minimum_and_is_it_far_from_the_joint(
-    wall: float, lump: float
-) -> None:
+def test_join_is_the_minimum_but_for_a_rounded_joint(wall: float, lump: float) -> None:
     distance, share = join(torch.tensor(wall), torch.tensor(lump), 0.1)
     assert min(wall, lump) - 0.1 / 4 - 1e-6 <= distance.item() <= min(wall, lump) + 1e-6
     assert share.item() == pytest.approx(min(max(0.5 + 5 * (wall - lump), 0), 1))
@@ -147,41 +111,25 @@ def test_join_never_exceeds_the_minimum_and_is_it_far_from_the_joint(
         assert distance.item() == pytest.approx(min(wall, lump))
 
 
-def test_surface_and_scene_distance_agree() -> None:
-    points = points_near(SKIN.lump)
-    distance, shares = surface(PATIENT.colon, [SKIN.lump], points)
-    assert torch.equal(distance, scene_distance(PATIENT.colon, [SKIN.lump], points))
-    lump, wall = lump_distance(SKIN.lump, points), wall_distance(PATIENT.colon, points)
-    assert torch.equal(shares[0] > 0.5, lump < wall)
-    assert surface(PATIENT.colon, [], points)[1].shape == (0, points.shape[1])
-
-
-def test_normals_are_the_gradient() -> None:
-    points = points_near(SKIN.lump, 20).double()
-    old = SKIN.lump
-    lump = Lump(old.centre.double(), old.axes.double(), old.radii.double(), 0.1, old.maps.double())
-    here = scene_distance(PATIENT.colon, [lump], points)
-    result = normals(PATIENT.colon, [lump], points, here, 1e-4)
-    leaf = points.clone().requires_grad_()
-    (gradient,) = torch.autograd.grad(scene_distance(PATIENT.colon, [lump], leaf).sum(), leaf)
-    expected = gradient / gradient.norm(dim=0)
-    np.testing.assert_allclose(result, expected, atol=1e-3)  # 3.8e-4 at this step
-
-
 def test_distances_are_bounds() -> None:
     """No step of the size of the distance crosses the surface by more than a little."""
     rng = np.random.default_rng(1)
-    points = points_near(SKIN.lump, 500)  # 28 % of them in the lumen
-    here = scene_distance(PATIENT.colon, [SKIN.lump], points)
-    ways = rng.normal(size=(3, 500)).astype(np.float32)
-    ways /= np.linalg.norm(ways, axis=0)
-    after = scene_distance(PATIENT.colon, [SKIN.lump], points + torch.from_numpy(ways) * here)
-    inside = here > 0
-    assert inside.sum() > 100
-    assert (after[inside] < -0.02).float().mean() < 0.02
+    at = near(500)
+    here = surface(CALM, LUMPS, at)[0]
+    ways = torch.nn.functional.normalize(torch.from_numpy(rng.normal(size=(3, 500))).float(), dim=0)
+    after = surface(CALM, LUMPS, at + ways * here)[0]
+    assert (here > 0).sum() > 100
+    assert (after[here > 0] < -0.02).float().mean() < 0.02
 
 
-WAVY = dataclasses.replace(PATIENT.colon, wave=0.05, wave_rate=2.0)
+def test_slopes_are_the_gradient() -> None:
+    leaf = near(40).double().requires_grad_()
+    here = surface(CALM, LUMPS, leaf)[0]
+    (gradient,) = torch.autograd.grad(here.sum(), leaf)
+    found = slopes(lambda at: surface(CALM, LUMPS, at)[0], leaf.detach(), here.detach(), 1e-6)
+    assert ((found / 1e-6 - gradient).abs() < 1e-3).float().mean() > 0.95  # but at texels' edges
+
+
 REACHES = st.floats(-3, 3, allow_nan=False, width=32)
 
 
@@ -189,49 +137,123 @@ REACHES = st.floats(-3, 3, allow_nan=False, width=32)
 @given(st.tuples(REACHES, REACHES, REACHES), st.floats(0, 7, width=32))
 def test_to_world_undoes_to_material(place: tuple[float, float, float], phase: float) -> None:
     point = torch.tensor(place, dtype=torch.float64)[:, None]
-    there = to_world(WAVY, to_material(WAVY, point, phase), phase)
+    there = to_world(COLON, to_material(COLON, point, phase), phase)
     torch.testing.assert_close(there, point, atol=1e-12, rtol=1e-12)
-
-
-def test_the_wave_is_the_naive_one() -> None:
-    point, phase = torch.tensor([[0.4], [-0.2], [0.7]], dtype=torch.float64), 1.3
-    g = 1 + 0.05 * math.sin(2.0 * 0.7 - phase)
-    x, y = (float(line) for line in centre_line(WAVY, point[2]))
-    expected = [x + (0.4 - x) / g, y + (-0.2 - y) / g, 0.7]
-    assert to_material(WAVY, point, phase)[:, 0].tolist() == pytest.approx(expected)
 
 
 def test_the_wave_carries_the_wall_and_the_polyps_with_it() -> None:
     """A point on the surface at rest is on the surface wherever the wave takes it."""
-    points = points_near(SKIN.lump).double()
-    old = SKIN.lump
-    lump = Lump(old.centre.double(), old.axes.double(), old.radii.double(), 0.1, old.maps.double())
-    phases = torch.linspace(0, 6, points.shape[1], dtype=torch.float64)
-    moved = to_world(WAVY, points, phases)
-    rest, shares = surface(PATIENT.colon, [lump], points)
-    distance, same = surface(WAVY, [lump], moved, phases)
-    g = 1 + 0.05 * torch.sin(2.0 * points[2] - phases)
+    at = near().double()
+    phases = torch.linspace(0, 6, at.shape[1], dtype=torch.float64)
+    rest, shares = surface(STILL, LUMPS, at)
+    distance, same = surface(COLON, LUMPS, to_world(COLON, at, phases), phases)
+    g = 1 + COLON.wave * torch.sin(COLON.wave_rate * at[2] - phases)
     torch.testing.assert_close(distance, rest * g)
     torch.testing.assert_close(same, shares)
 
 
 def test_folds_fade_at_a_calm_place_and_nowhere_else() -> None:
-    z0, angle = 0.3, 1.1
-    x, y = (float(line) for line in centre_line(PATIENT.colon, torch.tensor(z0)))
-    place = (x + math.cos(angle), y + math.sin(angle), z0)
-    calm = dataclasses.replace(PATIENT.colon, calm=(place,))
+    z0, angle = PLACES[0]
+    place = (math.cos(angle), math.sin(angle), z0)
     z = torch.linspace(-3, 3, 200)
-    c, s = torch.full_like(z, math.cos(angle)), torch.full_like(z, math.sin(angle))
-    share = fold_share(calm, z, c, s)
+    c, s = torch.full_like(z, place[0]), torch.full_like(z, place[1])
+    share, across = fold_share([place], z, c, s), fold_share([place], z, -c, -s)
     assert share is not None
+    assert across is not None
     bell = (1 - (z - z0) ** 2 / CALM_RADIUS**2).clamp_min(0) ** 2
     torch.testing.assert_close(share, 1 - CALM_DEPTH * bell, atol=1e-5, rtol=0)
-    across = fold_share(calm, z, -c, -s)
-    assert across is not None
     assert (across == 1).all()
-    middle, _ = centre_line(PATIENT.colon, z)
-    flat = dataclasses.replace(PATIENT.colon, fold_depth=0.0)
-    bare, before, after = (
-        wall_radius(tube, z, middle, c, s) for tube in (flat, PATIENT.colon, calm)
-    )
+    middle, _ = centre_line(COLON, z)
+    flat = dataclasses.replace(COLON, fold_depth=0.0)
+    one = dataclasses.replace(COLON, calm=CALM.calm[:1])
+    bare, before, after = (wall_radius(tube, z, middle, c, s) for tube in (flat, COLON, one))
     torch.testing.assert_close(bare - after, (bare - before) * share, atol=1e-5, rtol=0)
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_every_lumen_leaves_room_for_the_camera(seed: int) -> None:
+    colon = draw_colon(np.random.default_rng(seed))
+    angle, z = torch.meshgrid(
+        torch.linspace(0, 2 * math.pi, 60), torch.linspace(-8, 8, 200), indexing="ij"
+    )
+    radius = wall_radius(colon, z, centre_line(colon, z)[0], angle.cos(), angle.sin())
+    assert radius.min() > 0.55  # units: a camera may sway about the middle
+    assert radius.max() < 1.1
+
+
+def test_the_compiled_sine_is_the_sine() -> None:
+    x = np.linspace(-50, 50, 9001).astype(np.float32)
+    assert max(abs(_sine(one) - math.sin(one)) for one in x) < 5e-6
+
+
+SHOWN = (((True, True), (True, True)), ((True, False), (False, True)), ((False, False),) * 2)
+
+
+@pytest.mark.parametrize("shown", SHOWN)
+def test_compiled_plain_and_naive_surface_are_one(shown: tuple[tuple[bool, bool], ...]) -> None:
+    """In frames that show all, one or none of the polyps."""
+    scene, at = batch(shown), points()
+    fast, shares = scene.fast(at, FRAME, with_shares=True)
+    plain, plain_shares = scene.plain(at, FRAME)
+    torch.testing.assert_close(fast, plain, atol=3e-6, rtol=0)
+    if len(shares):
+        torch.testing.assert_close(shares, torch.stack(plain_shares), atol=2e-5, rtol=0)
+    for k, some in enumerate(shown):
+        lumps = [lump for lump, is_there in zip(LUMPS, some, strict=True) if is_there]
+        colon = dataclasses.replace(
+            CALM, calm=tuple(p for p, is_there in zip(CALM.calm, some, strict=True) if is_there)
+        )
+        distance, own = surface(colon, lumps, at[:, k].double(), float(PHASES[k]))
+        torch.testing.assert_close(fast[k].double(), distance, atol=3e-6, rtol=0)
+        torch.testing.assert_close(shares[: len(own), k].double(), own, atol=2e-5, rtol=0)
+
+
+def test_compiled_distances_far_along_the_tube() -> None:
+    at = points() + torch.tensor([0.0, 0.0, -120.0])[:, None, None]
+    torch.testing.assert_close(
+        batch().fast(at, FRAME)[0], batch().plain(at, FRAME)[0], atol=2e-4, rtol=0
+    )
+
+
+def test_a_distance_does_not_depend_on_what_is_computed_with_it() -> None:
+    """To the last bit: whether a point comes in a frame's grid or as a single ray."""
+    at = points(1500)
+    whole = batch().distance(at, FRAME)
+    which = torch.from_numpy(np.sort(np.random.default_rng(0).choice(3000, 700, replace=False)))
+    single = batch().distance(at.flatten(1)[:, which], which // 1500)
+    assert torch.equal(single, whole.flatten()[which])
+
+
+def test_a_touch_tells_slope_shares_colours_and_rest() -> None:
+    at = points()
+    touch = batch().touch(at, FRAME)
+    _, shares = batch().plain(at, FRAME)
+    assert all(torch.equal(a, b) for a, b in zip(touch.shares, shares, strict=True))
+    leaf = at.clone().requires_grad_()
+    (gradient,) = torch.autograd.grad(batch().plain(leaf, FRAME)[0].sum(), leaf)
+    cosine = torch.nn.functional.cosine_similarity(touch.slope, gradient, dim=0)
+    assert cosine.median() > 0.9999
+    assert (cosine < 0.99).float().mean() < 0.05  # where a fold or a joint turns sharply
+    phases = torch.from_numpy(PHASES).float()[:, None]
+    torch.testing.assert_close(touch.material, to_material(COLON, at, phases))
+    for k, lump in enumerate(LUMPS):
+        local = (touch.material[:, 1, 5] - lump.centre) @ lump.axes / lump.radii
+        a, b = (float(q / (local.norm() + local[2])) for q in local[:2])
+        expected = [naive_read(lump.maps[channel], a, b) for channel in (1, 2, 3)]
+        assert touch.colours[k][:, 1, 5].tolist() == pytest.approx(expected, abs=1e-4)
+
+
+def test_a_procedure_without_polyps_has_a_surface() -> None:
+    none = np.zeros((1, 0), np.bool_)
+    bare = BatchSurface(COLON, (), stack_maps([]), (none, none), PHASES[:1])
+    at = points()[:, :1]
+    torch.testing.assert_close(
+        bare.distance(at, FRAME[:1])[0], surface(COLON, [], at[:, 0], 0.3)[0], atol=3e-6, rtol=0
+    )
+    assert bare.touch(at, FRAME[:1]).shares == ()
+
+
+def test_places_are_filled_from_the_left() -> None:
+    shown = np.array([[True, False, True], [False, False, True], [False, False, False]])
+    assert in_places(shown).tolist() == [[0, 2], [2, 3], [3, 3]]
+    assert in_places(shown[2:]).shape == (1, 0)

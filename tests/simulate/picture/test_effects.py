@@ -1,101 +1,257 @@
-import dataclasses
+import itertools
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+from torch.nn import functional
 
-from polyplink.simulate.course.conditions import Conditions
-from polyplink.simulate.picture.effects import apply_effects, write_overlays
-from polyplink.simulate.picture.window import Windows
-from tests.simulate.picture.test_appearance import SCENERY
-
-N = 20
-FRAME = (160, 128)
-CLEAR = Conditions(
-    phase=np.zeros(N, np.float32),
-    focus=np.zeros(N, np.float32),
-    motion=np.zeros((N, 2), np.float32),
-    haze=np.zeros(N, np.float32),
-    splash=np.zeros(N, np.float32),
-    blink=np.zeros(N, np.bool_),
-    instrument=np.zeros((N, 3), np.float32),
-    near=np.zeros(N, np.bool_),
+from polyplink.simulate.picture.effects import (
+    BLINKS,
+    DROP_ZOOM,
+    SHIFT,
+    Drops,
+    _grow,
+    _shrink,
+    blinded,
+    defocus,
+    draw_blinks,
+    draw_clouds,
+    draw_drops,
+    pad_edges,
+    read_clouds,
+    smear,
+    smoke,
+    water,
 )
-FULL = np.full(N, 0.6, np.float32)
-TROUBLES = {
-    "focus": FULL / 30,
-    "motion": np.repeat(FULL[:, None], 2, 1) / 10,
-    "haze": FULL,
-    "splash": FULL,
-    "blink": SCENERY.blinks >= 0,
-    "instrument": np.stack([FULL, FULL + 1, 0 * FULL], axis=1),
-}
-FRAMES = np.array([1, 6, 11])  # of which 1 and 11 blink where frames do
+from polyplink.simulate.picture.windows import Windows
 
 
-def scene() -> torch.Tensor:
-    y, x = torch.meshgrid(torch.linspace(0, 9, 128), torch.linspace(0, 9, 160), indexing="ij")
-    wavy = 0.5 + 0.2 * torch.stack([(x + y).sin(), (x - y).cos(), x.sin() * y.cos()])
-    return wavy[:, None].repeat(1, 3, 1, 1)
+def pictures(s: int, h: int = 40, w: int = 52) -> Tensor:
+    noise = torch.from_numpy(
+        np.random.default_rng(0).uniform(0, 1, (3, s, h, w)).astype(np.float32)
+    )
+    return functional.avg_pool2d(noise, 3, stride=1, padding=1)
 
 
-def whole(n: int = 3) -> Windows:
-    return Windows(torch.tensor([[0.0, 0.0, 160.0, 128.0]]).repeat(n, 1), FRAME, FRAME)
+def naive_gaussian(image: Tensor, sigma: float) -> np.ndarray:
+    """Every pixel by itself: the weighted mean of all pixels around it."""
+    reach = 14
+    padded = np.pad(image.numpy(), ((0, 0), (reach, reach), (reach, reach)), mode="edge")
+    offsets = np.arange(-reach, reach + 1)
+    weights = np.exp(-0.5 * (offsets[:, None] ** 2 + offsets**2) / sigma**2)
+    weights /= weights.sum()
+    h, w = image.shape[1:]
+    blurred = np.zeros(image.shape)
+    for y in range(h):
+        for x in range(w):
+            around = padded[:, y : y + 2 * reach + 1, x : x + 2 * reach + 1]
+            blurred[:, y, x] = (around * weights).sum(axis=(1, 2))
+    return blurred
 
 
-def with_trouble(name: str) -> Conditions:
-    return Conditions(**(vars(CLEAR) | {name: TROUBLES[name]}))
+def test_padding_repeats_the_edges() -> None:
+    images = pictures(2, 5, 7)
+    expected = functional.pad(images, (3, 3, 3, 3), mode="replicate")
+    assert torch.equal(pad_edges(images, 3), expected)
 
 
-def test_clear_frames_stay_as_they_are() -> None:
-    assert torch.equal(apply_effects(scene(), FRAMES, whole(), CLEAR, SCENERY), scene())
+@pytest.mark.parametrize("factor", [2, 4, 8])
+def test_smaller_and_back_are_torchs_own_means_and_bilinear_way(factor: int) -> None:
+    images = pictures(2, 32, 40)
+    small = _shrink(images, factor)
+    torch.testing.assert_close(small, functional.avg_pool2d(images, factor))
+    expected = functional.interpolate(small, scale_factor=float(factor), mode="bilinear")
+    torch.testing.assert_close(_grow(small, factor), expected)
+    assert _shrink(images[..., :31, :33], factor).shape[2:] == (32 // factor, -(-33 // factor))
 
 
-@pytest.mark.parametrize("name", sorted(TROUBLES))
-def test_every_trouble_changes_its_frames(name: str) -> None:
-    images = apply_effects(scene(), FRAMES, whole(), with_trouble(name), SCENERY)
-    changed = (images - scene()).abs().amax(dim=(0, 2, 3)) > 0.004
-    assert changed.tolist() == [True, name != "blink", True]
+@pytest.mark.parametrize(("sigma", "tolerance"), [(0.7, 2e-3), (1.9, 6e-3), (3.5, 0.02)])
+def test_defocus_is_the_naive_gaussian(sigma: float, tolerance: float) -> None:
+    images = pictures(1, 32, 34)
+    result = defocus(images, np.array([sigma], np.float32))[:, 0]
+    apart = np.abs(result.numpy() - naive_gaussian(images[:, 0], sigma))
+    assert apart[:, 8:-8, 8:-8].max() < tolerance  # at edges the wide one differs a little more
+    assert apart.max() < 0.12
+
+
+def test_no_blur_is_the_identity() -> None:
+    images = pictures(2)
+    assert torch.equal(defocus(images, np.zeros(2, np.float32)), images)
+    torch.testing.assert_close(smear(images, np.zeros((2, 2), np.float32)), images)
+
+
+def test_every_picture_is_blurred_by_its_own() -> None:
+    """Whatever it is computed together with."""
+    images, sigma = pictures(4), np.array([0.0, 1.0, 5.0, 1.4], np.float32)
+    motion = np.array([[0, 0], [6, 1], [-3, 9], [30, 0]], np.float32)
+    together = defocus(images, sigma), smear(images, motion)
+    for k in range(4):
+        one = slice(k, k + 1)
+        assert torch.equal(together[0][:, one], defocus(images[:, one], sigma[one]))
+        assert torch.equal(together[1][:, one], smear(images[:, one], motion[one]))
+
+
+def test_movement_blurs_along_its_way_alone() -> None:
+    image = torch.zeros(3, 1, 21, 31)
+    image[:, :, 10, 15] = 1.0
+    moved = smear(image, np.array([[8, 0]], np.float32))[0, 0]
+    assert moved.sum().item() == pytest.approx(1)
+    assert (moved[10] > 0).sum() == 9
+    assert moved[:10].sum() == moved[11:].sum() == 0
+
+
+WATER = draw_drops(np.random.default_rng(0))
+WET_FRAME = (320, 256)
+WET = Windows(torch.tensor([[0.0, 0.0, *WET_FRAME]]), WET_FRAME, WET_FRAME)
+STILL = torch.zeros(1, 2)
+
+
+def through(
+    splash: float, image: torch.Tensor, drift: torch.Tensor = STILL, drops: Drops = WATER
+) -> torch.Tensor:
+    return water(image, np.array([splash], np.float32), drops, drift, WET)
+
+
+def fine_lines() -> torch.Tensor:
+    """A picture that water blurs wherever it is."""
+    x = torch.arange(WET_FRAME[0]) % 2
+    return (0.3 + 0.3 * x).expand(3, 1, WET_FRAME[1], WET_FRAME[0]).clone()
+
+
+def wet(splash: float, drift: torch.Tensor = STILL) -> torch.Tensor:
+    """Which pixels (h, w) are under water."""
+    return (through(splash, fine_lines(), drift) - fine_lines()).abs().amax((0, 1)) > 0.05
+
+
+def test_the_tile_repeats() -> None:
+    assert torch.equal(WATER.tile[:, 0], WATER.tile[:, -1])
+    assert torch.equal(WATER.tile[..., 0], WATER.tile[..., -1])
+    assert (np.diff(WATER.levels) >= 0).all()
+
+
+def test_slopes_are_those_of_the_heights() -> None:
+    height, right, down = WATER.tile[:, :-1, :-1].double().numpy()
+    step = DROP_ZOOM / len(height) / 0.032
+    for slope, axis in ((right, 1), (down, 0)):
+        inner = np.gradient(height, step, axis=axis)
+        assert np.abs(inner - slope)[1:-1, 1:-1].max() < 1e-4
+
+
+def test_a_dry_lens_changes_nothing() -> None:
+    assert torch.equal(through(0.0, fine_lines()), fine_lines())
+
+
+@pytest.mark.parametrize("splash", [0.3, 0.5, 0.8])
+def test_water_covers_the_share_that_it_should(splash: float) -> None:
+    """Over a whole tile, for which the view is moved about."""
+    steps = torch.linspace(0, DROP_ZOOM, 4)[:-1]
+    shares = [wet(splash, torch.stack([x, y])[None]).float().mean() for x in steps for y in steps]
+    assert float(np.mean(shares)) == pytest.approx(splash, abs=0.12)
+
+
+def test_what_is_under_little_water_is_under_more() -> None:
+    little, more = wet(0.3), wet(0.6)
+    assert (little & ~more).float().mean() < 0.001  # lines that a shift happens to match
+    assert more.sum() > 1.3 * little.sum()
+
+
+def test_a_drop_shifts_what_is_behind_it_towards_its_slope() -> None:
+    """On a ramp the brightness itself says where a pixel was read."""
+    ramp = torch.linspace(0.3, 0.7, WET_FRAME[0]).expand(3, 1, WET_FRAME[1], WET_FRAME[0]).clone()
+    flat = Drops(WATER.tile.clone(), WATER.levels)
+    flat.tile[2] = 0
+    for slope in (2.0, -2.0):
+        flat.tile[1] = slope
+        # At the right end the edge goes on; in the middle a read further left is darker.
+        moved = (through(1.0, ramp, drops=flat) - ramp)[0, 0, 100:150, 60:260].mean()
+        still = Drops(flat.tile.clone(), flat.levels)
+        still.tile[1] = 0
+        alone = (through(1.0, ramp, drops=still) - ramp)[0, 0, 100:150, 60:260].mean()
+        expected = -np.sign(slope) * 0.4 * SHIFT
+        assert float(moved - alone) == pytest.approx(expected, abs=0.3 * 0.4 * SHIFT)
+
+
+def test_drops_run_down() -> None:
+    here, there = wet(0.5), wet(0.5, torch.tensor([[0.0, 32 / 320]]))
+    assert (here[40:200] != there[72:232]).float().mean() < 0.02
+
+
+def test_a_picture_stays_a_picture() -> None:
+    for image in (torch.zeros(3, 1, 256, 320), torch.ones(3, 1, 256, 320)):
+        result = through(0.7, image)
+        assert result.min() >= 0
+        assert result.max() <= 1
+
+
+def test_procedures_have_drops_of_their_own() -> None:
+    other = draw_drops(np.random.default_rng(1))
+    assert not torch.equal(other.tile, WATER.tile)
+    assert torch.equal(draw_drops(np.random.default_rng(0)).tile, WATER.tile)
+
+
+CLOUDS = draw_clouds(np.random.default_rng(0))
+FRAME = (80, 64)
+WHOLE = Windows(torch.tensor([[0.0, 0.0, 80.0, 64.0]]), FRAME, FRAME)
+PART = Windows(torch.tensor([[20.0, 16.0, 60.0, 48.0]]), FRAME, (40, 32))
+CROP = (..., slice(16, 48), slice(20, 60))
+DRIFT = torch.tensor([[0.3, -0.2]])
+IMAGES = torch.rand(3, 1, 64, 80, generator=torch.Generator().manual_seed(0))
+
+
+def test_clouds_are_shares_and_tile() -> None:
+    assert CLOUDS.min() >= 0
+    assert CLOUDS.max() <= 1
+    assert torch.equal(CLOUDS[:, 0], CLOUDS[:, -1])
+    assert torch.equal(CLOUDS[..., 0], CLOUDS[..., -1])
+
+
+def test_a_window_shows_the_clouds_of_its_frame() -> None:
+    whole, part = (read_clouds(CLOUDS, windows, DRIFT, 1.7) for windows in (WHOLE, PART))
+    torch.testing.assert_close(part, whole[CROP], atol=1e-4, rtol=0)
+
+
+def test_clouds_move_with_their_drift() -> None:
+    here, there = (
+        read_clouds(CLOUDS, WHOLE, torch.tensor([[drift, 0.0]]))[0, 0] for drift in (0.0, 0.1)
+    )
+    torch.testing.assert_close(there[:, 8:], here[:, :-8], atol=1e-4, rtol=0)
+
+
+def test_no_smoke_changes_nothing() -> None:
+    cloud, none = read_clouds(CLOUDS, WHOLE, DRIFT), torch.zeros(1)
+    assert torch.equal(smoke(IMAGES, none, cloud[0]), IMAGES)
+
+
+def test_more_smoke_leaves_less_contrast() -> None:
+    cloud = read_clouds(CLOUDS, WHOLE, DRIFT)[0]
+    contrast = [smoke(IMAGES, torch.tensor([haze]), cloud).std() for haze in (0.0, 0.4, 0.9)]
+    assert contrast[0] > contrast[1] > contrast[2]
+
+
+WALL = torch.tensor([0.86, 0.30, 0.20])
+
+
+@given(st.lists(st.booleans(), max_size=60), st.integers(0, 100))
+def test_a_run_of_blinks_is_of_one_kind(blink: list[bool], seed: int) -> None:
+    kinds = draw_blinks(np.random.default_rng(seed), np.array(blink, bool))
+    assert (kinds >= 0).tolist() == blink
+    assert kinds.max(initial=-1) < len(BLINKS)
+    for before, after in itertools.pairwise(kinds.tolist()):
+        assert before < 0 or after < 0 or before == after
+
+
+def test_blinks_show_clouds_in_their_own_colours() -> None:
+    frame = (60, 48)
+    windows = Windows(torch.tensor([[0.0, 0.0, 60.0, 48.0]]).repeat(3, 1), frame, frame)
+    cloud = read_clouds(draw_clouds(np.random.default_rng(0)), windows, torch.zeros(3, 2))
+    images = blinded(torch.tensor([0, 1, 2]), cloud, WALL)
+    assert images.shape == (3, 3, 48, 60)
     assert images.min() >= 0
     assert images.max() <= 1
-
-
-@pytest.mark.parametrize("name", sorted(TROUBLES))
-def test_a_frame_is_the_same_alone_and_among_others(name: str) -> None:
-    together = apply_effects(scene(), FRAMES, whole(), with_trouble(name), SCENERY)
-    for index in range(3):
-        alone = apply_effects(
-            scene()[:, :1], FRAMES[index : index + 1], whole(1), with_trouble(name), SCENERY
-        )
-        assert torch.equal(alone[:, 0], together[:, index])
-
-
-@pytest.mark.parametrize("name", sorted(TROUBLES))
-def test_a_window_shows_the_trouble_of_its_frame(name: str) -> None:
-    images = apply_effects(scene(), FRAMES, whole(), with_trouble(name), SCENERY)
-    part = Windows(torch.tensor([[40.0, 40.0, 120.0, 104.0]]).repeat(3, 1), FRAME, (80, 64))
-    cut = scene()[:, :, 40:104, 40:120]
-    window = apply_effects(cut, FRAMES, part, with_trouble(name), SCENERY)
-    inner = (..., slice(12, 52), slice(12, 68))  # blur reads beyond a window's edge
-    expected = images[:, :, 40:104, 40:120][inner]
-    torch.testing.assert_close(window[inner], expected, atol=0.02, rtol=0)
-
-
-def test_nothing_of_the_scene_is_left_in_a_blink() -> None:
-    blink = with_trouble("blink")
-    first = apply_effects(scene(), FRAMES, whole(), blink, SCENERY)
-    second = apply_effects(1 - scene(), FRAMES, whole(), blink, SCENERY)
-    assert torch.equal(first[:, [0, 2]], second[:, [0, 2]])
-    assert not torch.equal(first[:, 1], second[:, 1])
-
-
-def test_each_brand_writes_its_own_overlay() -> None:
-    fuji, olympus, near = (torch.zeros(3, 3, 128, 160) for _ in range(3))
-    write_overlays(fuji, FRAMES, whole(), CLEAR, SCENERY)
-    other = dataclasses.replace(SCENERY, brand="Olympus")
-    write_overlays(olympus, FRAMES, whole(), CLEAR, other)
-    focused = dataclasses.replace(CLEAR, near=FRAMES[1] == np.arange(N))
-    write_overlays(near, FRAMES, whole(), focused, other)
-    assert (fuji.amax(dim=(0, 2, 3)) > 0.1).all()
-    assert not olympus.any()
-    assert near.amax(dim=(0, 2, 3)).gt(0.1).tolist() == [False, True, False]
+    red, slime, white = images.mean(dim=(2, 3)).T
+    assert red[0] > 1.4 * red[1]
+    assert slime[1] / slime[0] > red[1] / red[0]
+    assert white.min() > 0.75

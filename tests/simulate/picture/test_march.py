@@ -8,9 +8,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from polyplink.simulate.colon.projection import FIELD
 from polyplink.simulate.picture import march
-from polyplink.simulate.picture.field import Field
 from polyplink.simulate.picture.march import (
-    FAR,
     SETTLE_ROUNDS,
     Beams,
     Eyes,
@@ -19,11 +17,11 @@ from polyplink.simulate.picture.march import (
     refine,
     tiles,
 )
-from polyplink.simulate.picture.window import Windows
-from tests.simulate.picture.test_field import BODIES, CALM, PHASES, wall_point
+from polyplink.simulate.picture.windows import FAR, Windows
+from tests.simulate.scenes import LUMPS, batch, wall_point
 
 FRAME = (320, 256)
-SCENE = Field(CALM, BODIES)
+SURFACE = batch()
 
 
 @functools.cache
@@ -31,25 +29,25 @@ def eyes() -> Eyes:
     """Two cameras on the centre line: one looks at a polyp, one down the lumen."""
     origins = torch.tensor([wall_point(z, 0.0) for z in (-0.3, 0.5)])
     origins[:, 0] -= 1
-    forward = torch.stack([BODIES[0].lump.centre - origins[0], torch.tensor([0.1, -0.2, 1.0])])
+    forward = torch.stack([LUMPS[0].centre - origins[0], torch.tensor([0.1, -0.2, 1.0])])
     forward = torch.nn.functional.normalize(forward, dim=1)
     right = torch.linalg.cross(forward, torch.tensor([[0.1, 1.0, 0.2]]).expand(2, 3))
     right = torch.nn.functional.normalize(right, dim=1)
     down = torch.linalg.cross(forward, right)
-    return Eyes(origins, torch.stack([right, down, forward], dim=2), PHASES[:, 0])
+    return Eyes(origins, torch.stack([right, down, forward], dim=2), torch.arange(2))
 
 
 def whole(size: tuple[int, int]) -> Windows:
     return Windows(torch.tensor([[0.0, 0.0, *FRAME]]).repeat(2, 1), FRAME, size)
 
 
-def patient_march(beams: Beams) -> torch.Tensor:
+def slow_march(beams: Beams) -> torch.Tensor:
     """Every ray by itself, from the camera, by small steps until it is through; then halving."""
     end = torch.zeros_like(beams.directions[0])
     through = torch.zeros_like(end, dtype=torch.bool)
     start = end
     for _ in range(700):
-        free = SCENE.distance(beams.at(end), beams.phases)
+        free = SURFACE.distance(beams.at(end), beams.frame)
         through |= (free <= 0) | (end >= FAR)
         if through.all():
             break
@@ -58,7 +56,7 @@ def patient_march(beams: Beams) -> torch.Tensor:
         end = torch.where(through, end, (end + step).clamp_max(FAR))
     for _ in range(25):
         middle = 0.5 * (start + end)
-        inside = SCENE.distance(beams.at(middle), beams.phases) <= 0
+        inside = SURFACE.distance(beams.at(middle), beams.frame) <= 0
         start, end = torch.where(inside, start, middle), torch.where(inside, middle, end)
     return end
 
@@ -84,15 +82,15 @@ def test_cells_lie_over_their_pixels() -> None:
     torch.testing.assert_close(coarse.directions[:, :, 1], middle, atol=5e-3, rtol=0)
 
 
-def test_march_finds_what_a_patient_march_finds() -> None:
+def test_march_finds_what_a_slow_march_finds() -> None:
     windows = whole((96, 78))
     beams = beams_of(eyes(), windows)
-    depth, expected = march_windows(SCENE, eyes(), windows), patient_march(beams)
+    depth, expected = march_windows(SURFACE, eyes(), windows), slow_march(beams)
     off = (depth - expected).abs() / (expected * beams.width)
     assert off.median() < 0.1  # pixels
     assert (off > 1).float().mean() < 0.02  # rays that graze an edge
     assert (depth > 1.05 * expected).float().mean() < 0.004  # hardly any go through
-    shares, same = (SCENE.touch(beams.at(d), beams.phases).shares for d in (depth, expected))
+    shares, same = (SURFACE.touch(beams.at(d), beams.frame).shares for d in (depth, expected))
     for share, other in zip(shares, same, strict=True):
         mask, truth = share > 0.5, other > 0.5
         assert (mask != truth).float().mean() < 0.004
@@ -100,8 +98,8 @@ def test_march_finds_what_a_patient_march_finds() -> None:
 
 def test_every_ray_ends_on_the_surface() -> None:
     beams = beams_of(eyes(), whole((64, 52)))
-    depth = march_windows(SCENE, eyes(), whole((64, 52)))
-    left = SCENE.distance(beams.at(depth), beams.phases).abs() / (depth * beams.width)
+    depth = march_windows(SURFACE, eyes(), whole((64, 52)))
+    left = SURFACE.distance(beams.at(depth), beams.frame).abs() / (depth * beams.width)
     assert (left > 0.3).float().mean() < 0.003
 
 
@@ -112,12 +110,12 @@ def grown(mask: torch.Tensor) -> torch.Tensor:
 
 
 def test_what_is_smaller_than_a_cell_is_found() -> None:
-    """A polyp of a few pixels has the mask of a patient march but for its border."""
+    """A polyp of a few pixels has the mask of a slow march but for its border."""
     windows = whole((24, 20))
     beams = beams_of(eyes(), windows)
-    expected = SCENE.touch(beams.at(patient_march(beams)), beams.phases).shares[0] > 0.5
-    depth = march_windows(SCENE, eyes(), windows)
-    result = SCENE.touch(beams.at(depth), beams.phases).shares[0] > 0.5
+    expected = SURFACE.touch(beams.at(slow_march(beams)), beams.frame).shares[0] > 0.5
+    depth = march_windows(SURFACE, eyes(), windows)
+    result = SURFACE.touch(beams.at(depth), beams.frame).shares[0] > 0.5
     assert expected.sum() > 10
     assert (result & ~grown(expected)).sum() == 0
     assert (~result & ~grown(~expected)).sum() == 0
@@ -126,12 +124,12 @@ def test_what_is_smaller_than_a_cell_is_found() -> None:
 @pytest.mark.parametrize("size", [(40, 32), (40, 31), (39, 32)])
 def test_depths_do_not_depend_on_the_batch_or_the_tiles(size: tuple[int, int]) -> None:
     windows = whole(size)
-    both = march_windows(SCENE, eyes(), windows)
+    both = march_windows(SURFACE, eyes(), windows)
     for most in (1280, 500):
-        assert torch.equal(march_windows(SCENE, eyes(), windows, most), both)
+        assert torch.equal(march_windows(SURFACE, eyes(), windows, most), both)
     for frame in (0, 1):
-        one = Eyes(*(getattr(eyes(), name)[frame : frame + 1] for name in Eyes.__annotations__))
-        alone = march_windows(SCENE, one, windows.some(np.array([frame])))
+        one = eyes().some(slice(frame, frame + 1))
+        alone = march_windows(SURFACE, one, windows.some(np.array([frame])))
         assert torch.equal(alone[0], both[frame])
 
 
@@ -177,7 +175,7 @@ def test_rays_settle_alike_however_seldom_a_gpu_is_waited_for(
         rounds = {"cpu": SETTLE_ROUNDS[device]}
         with monkeypatch.context() as patch, Waits() as waited:
             patch.setattr(march, "SETTLE_ROUNDS", rounds)
-            found[device] = march_windows(SCENE, eyes(), whole((96, 80)))
+            found[device] = march_windows(SURFACE, eyes(), whole((96, 80)))
         waits[device] = waited.count
     assert torch.equal(found["cpu"], found["cuda"])
     assert waits["cuda"] <= 1 + len(SETTLE_ROUNDS["cuda"]) < waits["cpu"]

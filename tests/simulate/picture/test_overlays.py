@@ -1,20 +1,81 @@
 import datetime
+import math
 
 import numpy as np
 import pytest
 import torch
 
-from polyplink.simulate.picture.lens import lens_mask
 from polyplink.simulate.picture.overlays import (
+    FORCEPS,
+    GRAIN,
     INK,
+    SNARE,
     Label,
     badge,
     clock,
-    coverage,
+    draw_grain,
+    draw_instruments,
+    read_grain,
     text_cells,
     write_label,
 )
-from polyplink.simulate.picture.window import Windows
+from polyplink.simulate.picture.windows import Windows, lens_mask
+
+FRAME = (100, 80)
+IMAGES = torch.full((3, 1, 80, 100), 0.3)
+BELOW = 0.5 * math.pi
+
+
+def whole(n: int = 1, size: tuple[int, int] = FRAME) -> Windows:
+    return Windows(torch.tensor([[0.0, 0.0, 100.0, 80.0]]).repeat(n, 1), FRAME, size)
+
+
+def tools(reach: float, kind: int, angle: float = BELOW) -> torch.Tensor:
+    return torch.tensor([[reach], [angle], [kind]])
+
+
+def changed(reach: float, kind: int, angle: float = BELOW) -> torch.Tensor:
+    drawn = draw_instruments(IMAGES, whole(), tools(reach, kind, angle))
+    return (drawn - IMAGES).abs().amax(0)[0] > 0.1
+
+
+@pytest.mark.parametrize("kind", [SNARE, FORCEPS])
+def test_no_reach_is_no_instrument(kind: int) -> None:
+    drawn = draw_instruments(IMAGES, whole(), tools(0.0, kind))
+    torch.testing.assert_close(drawn, IMAGES)
+
+
+@pytest.mark.parametrize("kind", [SNARE, FORCEPS])
+def test_an_instrument_comes_from_below_towards_the_middle(kind: int) -> None:
+    near, far = changed(0.6, kind), changed(1.0, kind)
+    assert far.sum() > near.sum() > 50
+    assert near[70:, 45:56].any()
+    assert not near[:30].any()
+    assert far[30:45, 40:60].any()
+
+
+def test_another_angle_is_another_side() -> None:
+    left = changed(0.7, SNARE, BELOW + 0.5)
+    columns = torch.nonzero(left.any(0))[:, 0].float()
+    assert columns.mean() < 45
+
+
+def test_snare_and_forceps_look_different_and_stay_in_range() -> None:
+    snare, forceps = (
+        draw_instruments(IMAGES, whole(), tools(0.9, kind)) for kind in (SNARE, FORCEPS)
+    )
+    assert (snare - forceps).abs().max() > 0.2
+    for images in (snare, forceps):
+        assert images.min() >= 0
+        assert images.max() <= 1
+
+
+def test_a_window_shows_the_instrument_of_its_frame() -> None:
+    drawn = draw_instruments(IMAGES, whole(), tools(0.8, FORCEPS))
+    part = Windows(torch.tensor([[30.0, 40.0, 70.0, 80.0]]), FRAME, (40, 40))
+    crop = draw_instruments(IMAGES[..., 40:80, 30:70], part, tools(0.8, FORCEPS))
+    torch.testing.assert_close(crop, drawn[..., 40:80, 30:70], atol=1e-4, rtol=0)
+
 
 START = datetime.datetime(2011, 3, 5, 10, 2, 3)
 
@@ -37,11 +98,6 @@ def test_letters_are_cells() -> None:
         ".###..",
     ]
     assert text_cells(["Near", "Focus"]).shape == (20, 30)
-
-
-def test_coverage_is_the_share_of_a_pixel() -> None:
-    shares = coverage(torch.tensor([-0.5, 0.5, 1.0, 3.0]), 3)
-    assert shares.tolist() == [[0.5, 0, 0], [1, 0, 0], [0, 0.5, 0.5]]
 
 
 def test_the_clock_runs() -> None:
@@ -82,3 +138,25 @@ def test_a_window_shows_the_text_of_its_frame() -> None:
     away = torch.zeros(3, 40, 60)
     write_label(away, [0.5, 0.5, 0.7, 0.6], label)
     assert not away.any()
+
+
+NOISE = draw_grain(np.random.default_rng(0))
+
+
+def test_grain_is_that_of_the_frame_whatever_it_is_drawn_with() -> None:
+    together = read_grain(NOISE, np.array([3, 900, 2_000_000]), whole(3))
+    alone = read_grain(NOISE, np.array([2_000_000]), whole(1))
+    assert torch.equal(together[2:], alone)
+    assert together.std().item() == pytest.approx(GRAIN, rel=0.05)
+    assert abs(np.corrcoef(together[0].ravel(), together[1].ravel())[0, 1]) < 0.05
+
+
+def test_a_window_at_full_size_has_the_grain_of_its_frame() -> None:
+    part = Windows(torch.tensor([[20.0, 30.0, 60.0, 50.0]]), FRAME, (40, 20))
+    expected = read_grain(NOISE, np.array([7]), whole(1))[:, 30:50, 20:60]
+    assert torch.equal(read_grain(NOISE, np.array([7]), part), expected)
+
+
+def test_a_smaller_picture_has_less_grain() -> None:
+    small = read_grain(NOISE, np.array([7]), whole(1, (50, 40)))
+    assert small.std().item() == pytest.approx(GRAIN / 2, rel=0.1)

@@ -1,14 +1,21 @@
+import dataclasses
 import functools
 
 import numpy as np
 import pytest
 import torch
 
+from polyplink.simulate.colon.batch_surface import BatchSurface, Touch
+from polyplink.simulate.course.conditions import Conditions
 from polyplink.simulate.picture import march
-from polyplink.simulate.picture.appearance import draw_appearance
-from polyplink.simulate.picture.field import Touch
-from polyplink.simulate.picture.march import FAR
-from polyplink.simulate.picture.render import Renderer, body_radius, polyp_pixels
+from polyplink.simulate.picture.render import (
+    Renderer,
+    body_radius,
+    draw_appearance,
+    on_device,
+    polyp_pixels,
+)
+from polyplink.simulate.picture.windows import FAR
 from polyplink.simulate.plan import boxes_of
 from tests.simulate.picture.test_march import Waits
 from tests.simulate.plans import mini_plan
@@ -66,17 +73,16 @@ def test_the_same_bytes_whatever_the_tiles(monkeypatch: pytest.MonkeyPatch) -> N
     assert np.array_equal(images, tiled)
 
 
-def test_frames_that_show_different_polyps_may_be_drawn_together() -> None:
-    """As on a GPU: pictures alike up to rounding, and every call for all frames."""
+def test_a_gpu_draws_the_same_by_the_plain_surface(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pictures by torch alone are those by compiled distances, up to rounding."""
     frames = np.linspace(0, PLAN.spec.n_frames - 1, 24).astype(np.int64)
     images, polyps = draw(frames)
     assert len(np.unique(polyps)) > 2
-    together = Renderer(PLAN, draw_appearance(PLAN, 0), torch.device("cpu"))
-    together.mixed, together.tile = True, together.batch
-    mixed, same = together.windows(frames, np.tile(WHOLE, (len(frames), 1)), (WIDTH, HEIGHT))
-    off = np.abs(mixed.astype(int) - images)
-    assert off.max() <= 2
-    assert (off > 0).mean() < 1e-3
+    monkeypatch.setattr(BatchSurface, "distance", lambda s, at, frame: s.plain(at, frame)[0])
+    plain, same = draw(frames)
+    off = np.abs(plain.astype(int) - images)
+    assert off.mean() < 0.05
+    assert (off > 8).mean() < 1e-3
     assert (polyps != same).mean() < 1e-4
 
 
@@ -85,7 +91,7 @@ def test_a_gpu_is_waited_for_as_often_however_many_frames_there_are(
 ) -> None:
     monkeypatch.setattr(march, "SETTLE_ROUNDS", {"cpu": march.SETTLE_ROUNDS["cuda"]})
     together = Renderer(PLAN, draw_appearance(PLAN, 0), torch.device("cpu"))
-    together.mixed, together.tile = True, together.batch
+    together.tile = together.batch
     waits = []
     for count in (6, 48):
         frames = np.linspace(0, PLAN.spec.n_frames - 1, count).astype(np.int64)
@@ -104,7 +110,7 @@ def test_a_wound_is_drawn_only_once_it_is_there(monkeypatch: pytest.MonkeyPatch)
     frames = np.array([scar.since - 1, scar.since])
     every = renderer()._windows(np.tile(WHOLE, (2, 1)), (WIDTH, HEIGHT))
     monkeypatch.setattr("polyplink.simulate.picture.render.in_windows", all_of)
-    first = len(renderer()._bodies) + len(PLAN.colon.calm)
+    first = len(PLAN.lumps) + len(PLAN.colon.calm)
     assert renderer()._seen(frames, every)[:, first].tolist() == [False, True]
 
 
@@ -161,7 +167,91 @@ def test_bodies_fit_into_their_spheres() -> None:
 def test_polyp_pixels_name_the_largest_share() -> None:
     shares = (torch.tensor([[0.9, 0.2, 0.6, 0.6]]), torch.tensor([[0.1, 0.3, 0.8, 0.4]]))
     none = torch.zeros(1, 4)
-    touch = Touch(none, (none,) * 3, shares, (), (none, none), none, (none,) * 3)
+    touch = Touch(none, shares, (), (none, none), none)
     depth = torch.tensor([[1.0, 1, 1, FAR]])
-    names = [torch.tensor([[name]], dtype=torch.int8) for name in (4, 2)]
+    names = torch.tensor([[[4]], [[2]]], dtype=torch.int8)
     assert polyp_pixels(touch, depth, names).tolist() == [[4, -1, 2, -1]]
+
+
+def test_the_same_plan_and_seed_give_the_same_appearance() -> None:
+    first, again, other = (draw_appearance(PLAN, seed) for seed in (0, 0, 4))
+    assert torch.equal(again.patient.coarse, first.patient.coarse)
+    assert torch.equal(again.paints[1], first.paints[1])
+    assert (again.start, again.blinks.tolist()) == (first.start, first.blinks.tolist())
+    assert not torch.equal(other.patient.coarse, first.patient.coarse)
+    assert other.start != first.start
+    assert (first.blinks >= 0).tolist() == PLAN.conditions.blink.tolist()
+    assert (first.brand, first.fps) == (PLAN.spec.brand, PLAN.spec.fps)
+
+
+def test_every_removed_polyp_leaves_a_scar_at_its_foot() -> None:
+    removed = [(k, frame) for k, frame in enumerate(PLAN.timeline.removed) if frame is not None]
+    scars = draw_appearance(PLAN, 0).scars
+    assert [scar.since for scar in scars] == [frame for _, frame in removed]
+    for (k, _), scar in zip(removed, scars, strict=True):
+        lump = PLAN.lumps[k]
+        assert (scar.place - lump.centre).norm() < float(lump.radii.max()) + lump.stalk[1] + 0.1
+        assert scar.radius < 1.3 * float(lump.radii[0])
+
+
+def test_moving_to_a_device_keeps_all_of_an_appearance() -> None:
+    look = draw_appearance(PLAN, 0)
+    moved = on_device(look, torch.device("meta"))
+    assert {moved.grain.device.type, moved.patient.fine.device.type} == {"meta"}
+    assert {part.device.type for part in (moved.paints[0], moved.scars[0].place)} == {"meta"}
+    assert (moved.drops.levels, moved.start) == (look.drops.levels, look.start)
+
+
+# Each trouble alone, in frames of a plan that has none.
+TROUBLES = {
+    "focus": 0.02,
+    "motion": (0.06, 0.06),
+    "haze": 0.6,
+    "splash": 0.6,
+    "instrument": (0.6, 1.6, 0.0),
+    "blink": True,
+}
+
+
+def with_trouble(name: str | None, frames: np.ndarray, brand: str = "Olympus") -> Renderer:
+    """A renderer of frames of which all but the first have one trouble."""
+    parts = {key: np.zeros_like(value) for key, value in vars(PLAN.conditions).items()}
+    parts["phase"] = PLAN.conditions.phase
+    if name is not None:
+        parts[name][frames[1:]] = TROUBLES.get(name, True)
+    plan = dataclasses.replace(PLAN, conditions=Conditions(**parts))
+    blinks = np.where(parts["blink"], 0, -1)
+    look = dataclasses.replace(draw_appearance(PLAN, 0), brand=brand, blinks=blinks)
+    return Renderer(plan, look, torch.device("cpu"))
+
+
+@functools.cache
+def clear() -> np.ndarray:
+    return windows_of(with_trouble(None, np.zeros(0, np.int64)))
+
+
+def windows_of(one: Renderer, window: tuple[float, ...] = WHOLE) -> np.ndarray:
+    frames, size = boxed(4), (int(window[2] - window[0]), int(window[3] - window[1]))
+    return one.windows(frames, np.tile(window, (4, 1)), size)[0].astype(int)
+
+
+@pytest.mark.parametrize("name", sorted(TROUBLES))
+def test_every_trouble_changes_its_frames_alone_and_in_every_window(name: str) -> None:
+    one = with_trouble(name, boxed(4))
+    images = windows_of(one)
+    changed = np.abs(images - clear()).max((1, 2, 3)) > 2
+    assert changed.tolist() == [False, True, True, True]
+    alone, _ = one.windows(boxed(4)[2:3], np.array([WHOLE]), (WIDTH, HEIGHT))
+    assert np.array_equal(alone[0], images[2])
+    part = windows_of(one, (24.0, 20.0, 72.0, 64.0))
+    expected = images[:, 20:64, 24:72]
+    inner = (slice(None), slice(12, -12), slice(12, -12))  # blur reads beyond a window's edge
+    assert np.abs(part - expected)[inner].mean() < 1.5
+
+
+def test_each_brand_writes_its_own_text() -> None:
+    corner = (slice(None), slice(0, 8), slice(0, 20))
+    fuji = windows_of(with_trouble(None, boxed(4), "Fujifilm"))
+    assert (np.abs(fuji - clear())[corner].max((1, 2, 3)) > 20).all()
+    near = np.abs(windows_of(with_trouble("near", boxed(4))) - clear())
+    assert (near.max((1, 2, 3)) > 20).tolist() == [False, True, True, True]

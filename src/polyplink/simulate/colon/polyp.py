@@ -14,19 +14,23 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from polyplink.simulate.colon.histology import Tissue, draw_tissue, habit_of
-from polyplink.simulate.colon.pits import draw_pattern
 from polyplink.simulate.colon.surface import (
     MAP_EXTENT,
     MM_PER_UNIT,
     Colon,
     Lump,
     centre_line,
-    normals,
+    slopes,
     wall_distance,
     wall_radius,
 )
-from polyplink.simulate.colon.texture import vessel_net
+from polyplink.simulate.colon.tissue import (
+    Tissue,
+    draw_pattern,
+    draw_tissue,
+    habit_of,
+    vessel_net,
+)
 
 MAP_TEXELS = 128
 TALLEST = 0.62  # units that the middle of a head may stand above the wall
@@ -43,7 +47,7 @@ class Spec(Protocol):
 
     @property
     def histology_class(self) -> str:
-        """A key of `histology.HABITS`."""
+        """A key of `tissue.HABITS`."""
 
 
 @dataclass(frozen=True)
@@ -189,7 +193,7 @@ def surface_maps(rng: np.random.Generator, traits: Traits) -> Tensor:
         traits: What it is.
 
     Returns:
-        (5, m, m) float32: relative radius, which is its geometry; then what `paint.paint_map`
+        (5, m, m) float32: relative radius, which is its geometry; then what `tissue.paint_map`
         colours it by: pattern (-1 to 1), patches, vessels and mucus (0 to about 1).
     """
     towards = map_directions()
@@ -218,7 +222,9 @@ def wall_frame(colon: Colon, z: float, angle: float) -> tuple[Tensor, Tensor]:
     x, y = centre_line(colon, place)
     radius = wall_radius(colon, place, x, c, s)
     point = torch.stack([x + radius * c, y + radius * s, place])  # (3, 1)
-    inward = normals(colon, [], point, wall_distance(colon, point), 1e-3)[:, 0]
+    here = wall_distance(colon, point)
+    inward = slopes(lambda moved: wall_distance(colon, moved), point, here, 1e-3)[:, 0]
+    inward = inward / inward.norm()
     along = torch.tensor([0.0, 0.0, 1.0])
     along = along - inward * (along @ inward)
     along = along / along.norm()

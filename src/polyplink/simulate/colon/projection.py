@@ -3,20 +3,32 @@
 A box needs no picture. Under a perspective view the extremes of a body in front of the camera are
 those of its convex hull, so that a few hundred points do; where the lens cuts the body, its
 surface is clipped by the cone of the lens in camera coordinates, where nothing can go wrong
-behind the camera; see `lens_boxes`.
+behind the camera. Boxes are compared as tangents there: x / z and y / z.
 """
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from polyplink.simulate.colon.lens_boxes import widen_boxes
-from polyplink.simulate.colon.patches import Array, Index, Patches, cut_up, join_patches
+from polyplink.core.compiled import njit
+
+Array = NDArray[np.float64]
+Index = NDArray[np.int64]
 
 FIELD = math.radians(88.0)  # horizontal field of view
 FOCAL = 0.5 / math.tan(FIELD / 2)  # of the camera, in frame widths
+CELLS = 6  # of a block's edge
+_SIDE = CELLS + 1
+POINTS = _SIDE * _SIDE
+# What a wave of size 1 adds to a distance, in shares of it: 1 across the tube, and along it what
+# the bends (1.1 a unit) and the wave's own rate (1.6 a unit at the wall) shear.
+STRETCH = 4.0
+SAME = 1e-9  # a tangent less: nothing that a pixel could tell
+MAX_SIDES = 31  # of a lens polygon, and so bits of the sides that a point is outside of
+FAST = {"contract", "reassoc", "nsz", "arcp"}  # not what forbids infinite numbers
 Corner = tuple[float, float]
 
 ASPECT = 1.28  # about what released frames have; makes the rounded corners round
@@ -50,65 +62,82 @@ LENS_CORNERS: Mapping[str, tuple[Corner, ...]] = {
 }
 
 
-@dataclass(frozen=True)
-class Outline:
-    """What of a polyp is projected, in material coordinates as the wave carries them.
+class Outline(NamedTuple):
+    """The surface of one polyp that a mask may show, in material coordinates.
 
     Attributes:
-        points: (n, 7) of the surface: centre line x, y; offset from it x, y; z; sine and cosine
-            of the wave's angle at z.
-        triangles: (m, 3) of the points.
+        grid: (r, c, 7) points on rings from the top to the rim: centre line x, y; offset from it
+            x, y; z; sine and cosine of the wave's angle at z.
         hull: (k,) points on the convex hull, as many as the picture can tell apart.
-        ball: (8,) a ball around all of it: its middle as in points, its radius.
+        ball: (8,) a ball around all of it: its middle as a point, its radius.
     """
 
-    points: Array
-    triangles: Index
+    grid: Array
     hull: Index
     ball: Array
 
 
-@dataclass(frozen=True)
-class Outlines:
-    """Several bodies in one piece; where each begins in `starts` (k + 1, 3).
+class Outlines(NamedTuple):
+    """Several outlines in one piece, each cut into blocks of `CELLS` x `CELLS` cells.
+
+    A block whose ball the lens does not show, or cannot widen a box, is passed over.
 
     Attributes:
         points: (n, 7) of all.
-        hull: (h,) points on the convex hulls, counted from a body's first.
         balls: (k, 8) around each.
-        patches: Of all surfaces.
-        starts: (k + 1, 3) where each begins among the points, the patches and the hull.
+        hulls: (7, h) points on the convex hulls.
+        blocks: (7, b * POINTS) points of the blocks; those that several share are there for each.
+        block_balls: (8, b) a ball around each at rest; a wave makes it larger by `STRETCH` times
+            its own size at most.
+        starts: (k + 1, 3) where each outline begins among the points, the hulls and the blocks.
     """
 
     points: Array
-    hull: Index
     balls: Array
-    patches: Patches
+    hulls: Array
+    blocks: Array
+    block_balls: Array
     starts: Index
 
-    @staticmethod
-    def of(bodies: Sequence[Outline]) -> "Outlines":
-        """Put bodies together."""
-        cut = [cut_up(b.points, b.triangles) for b in bodies]
-        sizes = [
-            (len(b.points), len(p.balls), len(b.hull)) for b, p in zip(bodies, cut, strict=True)
-        ]
-        starts = np.zeros((len(bodies) + 1, 3), np.int64)
+    @classmethod
+    def of(cls, outlines: Sequence[Outline]) -> "Outlines":
+        """Put outlines together."""
+        points = [outline.grid.reshape(-1, 7) for outline in outlines]
+        hulls = [own[outline.hull] for own, outline in zip(points, outlines, strict=True)]
+        blocks = [_blocks(outline.grid) for outline in outlines]
+        sizes = [[len(part) for part in one] for one in zip(points, hulls, blocks, strict=True)]
+        starts = np.zeros((len(outlines) + 1, 3), np.int64)
         starts[1:] = np.cumsum(np.array(sizes, np.int64).reshape(-1, 3), axis=0)
-        if not bodies:
-            none = np.zeros(0, np.int64)
-            return Outlines(np.zeros((0, 7)), none, np.zeros((0, 8)), join_patches([]), starts)
-        return Outlines(
-            np.concatenate([b.points for b in bodies]),
-            np.concatenate([b.hull for b in bodies]),
-            np.stack([b.ball for b in bodies]),
-            join_patches(cut),
-            starts,
+        every = np.concatenate([np.zeros((0, POINTS, 7)), *blocks])
+        middle = every[:, POINTS // 2]
+        away = np.linalg.norm(rest_of(every) - rest_of(middle)[:, None], axis=2).max(1)
+        return cls(
+            points=np.concatenate([np.zeros((0, 7)), *points]),
+            balls=np.array([outline.ball for outline in outlines]).reshape(-1, 8),
+            hulls=np.concatenate([np.zeros((0, 7)), *hulls]).T.copy(),
+            blocks=every.reshape(-1, 7).T.copy(),
+            block_balls=np.column_stack([middle, away]).T.copy(),
+            starts=starts,
         )
 
 
-@dataclass(frozen=True)
-class Lens:
+def rest_of(points: Array) -> Array:
+    """Where points (..., 7) are at rest: (..., 3)."""
+    across: Array = points[..., :2] + points[..., 2:4]
+    return np.asarray(np.concatenate([across, points[..., 4:5]], axis=-1))
+
+
+def _blocks(grid: Array) -> Array:
+    """A grid (r, c, 7) that closes around, in blocks (b, POINTS, 7) that share their edges."""
+    rows, columns = grid.shape[:2]
+    step = np.arange(_SIDE)
+    row = np.minimum(np.arange(0, rows - 1, CELLS)[:, None] + step, rows - 1)  # (br, _SIDE)
+    column = (np.arange(0, columns, CELLS)[:, None] + step) % columns
+    blocks = grid[row[:, None, :, None], column[None, :, None, :]]
+    return np.asarray(blocks.reshape(-1, POINTS, 7))
+
+
+class Lens(NamedTuple):
     """The cone that a lens shows, and the scales of the picture.
 
     Attributes:
@@ -123,8 +152,8 @@ class Lens:
     across: float
     down: float
 
-    @staticmethod
-    def of(corners: Sequence[tuple[float, float]], width: int, height: int) -> "Lens":
+    @classmethod
+    def of(cls, corners: Sequence[Corner], width: int, height: int) -> "Lens":
         """The lens of a convex polygon in shares of the frame's width and height."""
         across, down = FOCAL, FOCAL * width / height
         x, y = (np.array(corners).T - 0.5) / np.array([[across], [down]])  # tangents
@@ -134,7 +163,7 @@ class Lens:
         planes = planes[length > 1e-12] / length[length > 1e-12, None]  # repeated corners
         inwards = np.sign(planes @ points.mean(0))
         bounds = np.array([x.min(), y.min(), x.max(), y.max()])
-        return Lens(np.ascontiguousarray(planes * inwards[:, None]), bounds, across, down)
+        return cls(np.ascontiguousarray(planes * inwards[:, None]), bounds, across, down)
 
 
 def shots(positions: Array, rotations: Array, wave: float, phase: Array) -> Array:
@@ -153,36 +182,238 @@ def shots(positions: Array, rotations: Array, wave: float, phase: Array) -> Arra
     return np.concatenate([positions, rotations.reshape(-1, 9), shift], axis=1, dtype=np.float64)
 
 
-def project(bodies: Outlines, cameras: Array, lens: Lens, frames: Index, which: Index) -> Array:
-    """Boxes of bodies in the picture.
+def project(outlines: Outlines, cameras: Array, lens: Lens, frames: Index, which: Index) -> Array:
+    """Boxes of polyps in the picture.
 
     Args:
-        bodies: The bodies.
+        outlines: The polyps.
         cameras: (s, 14), see `shots`.
         lens: What the cameras show.
         frames: (n,) index of a camera.
-        which: (n,) index of the body that is asked for there.
+        which: (n,) index of the polyp that is asked for there.
 
     Returns:
         (n, 4) left, top, right, bottom in shares of the frame's width and height; NaN where the
-        body is not in the picture. What stands before it is not asked.
+        polyp is not in the picture. What stands before it is not asked.
     """
-    boxes = np.repeat(np.array([[np.inf, np.inf, -np.inf, -np.inf]]), len(frames), 0)
-    widen_boxes(
-        bodies.points,
-        bodies.hull,
-        bodies.balls,
-        bodies.starts,
-        bodies.patches.columns,
-        bodies.patches.corners,
-        bodies.patches.balls,
-        bodies.patches.starts,
-        np.ascontiguousarray(frames, np.int64),
-        np.ascontiguousarray(which, np.int64),
-        cameras,
-        lens.planes,
-        lens.bounds,
-        boxes,
-    )
+    boxes = np.empty((len(frames), 4))
+    rows, polyps = (np.ascontiguousarray(index, np.int64) for index in (frames, which))
+    _boxes(outlines, cameras, lens, rows, polyps, boxes)
     boxes[~np.isfinite(boxes).all(1)] = np.nan
     return np.asarray(0.5 + boxes * np.array([lens.across, lens.down, lens.across, lens.down]))
+
+
+@njit(fastmath=FAST)
+def _seen(  # pragma: no cover
+    points: Array, first: int, count: int, shot: Array, out: Array
+) -> None:
+    """So many points of (7, n) in a camera's coordinates: the first three rows of out (5, v)."""
+    left, up, near, c, s = shot[0], shot[1], shot[2], shot[12], shot[13]
+    a0, a1, a2, b0, b1, b2 = shot[3], shot[4], shot[5], shot[6], shot[7], shot[8]
+    d0, d1, d2 = shot[9], shot[10], shot[11]
+    for j in range(count):
+        i = first + j
+        g = 1 + points[5, i] * c - points[6, i] * s  # the wave
+        x = points[0, i] + points[2, i] * g - left
+        y = points[1, i] + points[3, i] * g - up
+        z = points[4, i] - near
+        out[0, j] = x * a0 + y * b0 + z * d0
+        out[1, j] = x * a1 + y * b1 + z * d1
+        out[2, j] = x * a2 + y * b2 + z * d2
+
+
+@njit(fastmath=FAST)
+def _ball_sides(  # pragma: no cover
+    seen: Array, j: int, radius: float, planes: Array, asked: int
+) -> int:
+    """Bits of those of the asked sides that may cut ball j of (5, v); -1 where it is outside."""
+    cutting = 0
+    for k in range(planes.shape[0]):
+        if not asked >> k & 1:
+            continue
+        depth = seen[0, j] * planes[k, 0] + seen[1, j] * planes[k, 1] + seen[2, j] * planes[k, 2]
+        if depth < -radius:
+            return -1
+        if depth <= radius:
+            cutting |= 1 << k
+    return cutting
+
+
+@njit(fastmath=FAST)
+def _outside(  # pragma: no cover
+    seen: Array, planes: Array, sides: int, bits: NDArray[np.int32]
+) -> None:
+    """For every point of (5, v) the bits of some sides of the lens that it is outside of."""
+    bits[:] = 0
+    for k in range(planes.shape[0]):
+        if sides >> k & 1:
+            a, b, c, bit = planes[k, 0], planes[k, 1], planes[k, 2], np.int32(1 << k)
+            for j in range(len(bits)):
+                out = seen[0, j] * a + seen[1, j] * b + seen[2, j] * c < 0
+                bits[j] |= bit if out else np.int32(0)
+
+
+@njit(fastmath=FAST | {"nnan"})
+def _grow(seen: Array, bits: NDArray[np.int32], box: Array) -> None:  # pragma: no cover
+    """Widen a box by the points that have no bits; their tangents go to the last two rows."""
+    left, top, right, bottom = box[0], box[1], box[2], box[3]
+    for j in range(len(bits)):
+        near = 1 / seen[2, j]
+        u, v, shown = seen[0, j] * near, seen[1, j] * near, bits[j] == 0
+        seen[3, j], seen[4, j] = u, v
+        left, top = min(left, u if shown else np.inf), min(top, v if shown else np.inf)
+        right, bottom = max(right, u if shown else -np.inf), max(bottom, v if shown else -np.inf)
+    box[0], box[1], box[2], box[3] = left, top, right, bottom
+
+
+@njit(fastmath=FAST)
+def _idle(low: float, high: float, k: int, bounds: Array, box: Array) -> bool:  # pragma: no cover
+    """Whether what the lens shows between two tangents along axis k cannot widen a box there."""
+    return not (max(low, bounds[k] + SAME) < box[k] or min(high, bounds[2 + k] - SAME) > box[2 + k])
+
+
+@njit(fastmath=FAST)
+def _ball_idle(  # pragma: no cover
+    seen: Array, j: int, radius: float, bounds: Array, box: Array
+) -> bool:
+    """Whether what the lens shows of ball j of (5, v) cannot widen a box.
+
+    |x / z - (x + a) / (z + c)| <= radius |(x, z)| / (z (z - radius)) for all |(a, c)| <= radius.
+    """
+    z = seen[2, j]
+    if z <= radius:
+        return False
+    for k in range(2):
+        x = seen[k, j]
+        away = radius * math.sqrt(x * x + z * z) / (z * (z - radius))
+        if not _idle(x / z - away, x / z + away, k, bounds, box):
+            return False
+    return True
+
+
+@njit(fastmath=FAST)
+def _clip(  # noqa: PLR0917  # pragma: no cover
+    seen: Array, corners: tuple[int, int, int], planes: Array, sides: int, room: Array, box: Array
+) -> None:
+    """Widen a box by what some sides of the lens leave of a triangle.
+
+    Sutherland and Hodgman, Reentrant polygon clipping, Communications of the ACM 17(1), 1974.
+    """
+    piece, spare = room[0], room[1]
+    count = 3
+    for a in range(3):
+        for i in range(3):
+            piece[a, i] = seen[i, corners[a]]
+    for k in range(planes.shape[0]):
+        if not sides >> k & 1:
+            continue
+        kept = 0
+        x, y, z = planes[k, 0], planes[k, 1], planes[k, 2]
+        last = count - 1
+        there = piece[last, 0] * x + piece[last, 1] * y + piece[last, 2] * z
+        for a in range(count):
+            here = piece[a, 0] * x + piece[a, 1] * y + piece[a, 2] * z
+            if (here >= 0) != (there >= 0):
+                for i in range(3):
+                    way = piece[a, i] - piece[last, i]
+                    spare[kept, i] = piece[last, i] + way * there / (there - here)
+                kept += 1
+            if here >= 0:
+                for i in range(3):
+                    spare[kept, i] = piece[a, i]
+                kept += 1
+            last, there = a, here
+        piece, spare, count = spare, piece, kept
+    for a in range(count):
+        if piece[a, 2] > 1e-9:
+            u, v = piece[a, 0] / piece[a, 2], piece[a, 1] / piece[a, 2]
+            box[0], box[1] = min(box[0], u), min(box[1], v)
+            box[2], box[3] = max(box[2], u), max(box[3], v)
+
+
+@njit(fastmath=FAST)
+def _grow_by_block(  # noqa: PLR0917  # pragma: no cover
+    seen: Array, bits: NDArray[np.int32], lens: Lens, sides: int, room: Array, box: Array
+) -> None:
+    """Widen a box by a block (5, v), of which some sides of the lens may cut a part off."""
+    _outside(seen, lens.planes, sides, bits)
+    _grow(seen, bits, box)
+    if sides == 0:
+        return
+    for cell in range(CELLS * CELLS):
+        a = cell // CELLS * _SIDE + cell % CELLS
+        for half in range(2):
+            p, q, r = (a, a + _SIDE, a + 1) if half else (a + 1, a + _SIDE, a + _SIDE + 1)
+            some = bits[p] | bits[q] | bits[r]
+            if some == 0 or bits[p] & bits[q] & bits[r] != 0:
+                continue  # all of it is shown, or none
+            u0, u1 = (
+                min(seen[3, p], seen[3, q], seen[3, r]),
+                max(seen[3, p], seen[3, q], seen[3, r]),
+            )
+            v0, v1 = (
+                min(seen[4, p], seen[4, q], seen[4, r]),
+                max(seen[4, p], seen[4, q], seen[4, r]),
+            )
+            ahead = min(seen[2, p], seen[2, q], seen[2, r]) > 1e-6
+            idle = _idle(u0, u1, 0, lens.bounds, box) and _idle(v0, v1, 1, lens.bounds, box)
+            if not (ahead and idle):
+                _clip(seen, (p, q, r), lens.planes, some, room, box)
+
+
+@njit(fastmath=FAST)
+def _box_of(  # noqa: PLR0917  # pragma: no cover
+    outlines: Outlines, body: int, shot: Array, lens: Lens, room: Array, box: Array
+) -> None:
+    """Widen the empty box of tangents to one polyp before one camera."""
+    every, ball = (1 << lens.planes.shape[0]) - 1, np.empty((5, 1))
+    _seen(outlines.balls[body].reshape(8, 1), 0, 1, shot, ball)
+    if _ball_sides(ball, 0, outlines.balls[body, 7], lens.planes, every) < 0:
+        return
+    # The whole polyp has the box of its hull.
+    (_, first_hull, first), (_, last_hull, last) = outlines.starts[body], outlines.starts[body + 1]
+    count = last_hull - first_hull
+    seen, bits = np.empty((5, count)), np.zeros(count, np.int32)
+    _seen(outlines.hulls, first_hull, count, shot, seen)
+    if seen[2].min() > 1e-6:
+        _grow(seen, bits, box)
+        corners, cut = np.ones((5, 4)), np.empty(4, np.int32)
+        for k in range(4):
+            corners[0, k], corners[1, k] = box[k & 2], box[1 + 2 * (k & 1)]
+        _outside(corners, lens.planes, every, cut)
+        every = cut[0] | cut[1] | cut[2] | cut[3]  # sides that cut the box, and so the polyp
+        if every == 0:
+            return
+        box[:2], box[2:] = np.inf, -np.inf
+        if cut[0] & cut[1] & cut[2] & cut[3] != 0:
+            return
+    # The lens cuts it: the hull's points that are shown, then the blocks on the cut, then others,
+    # most of which cannot widen the box any more.
+    _outside(seen, lens.planes, every, bits)
+    _grow(seen, bits, box)
+    balls, sides = np.empty((5, last - first)), np.empty(last - first, np.int32)
+    _seen(outlines.block_balls, first, last - first, shot, balls)
+    grown = 1 + STRETCH * math.sqrt(shot[12] ** 2 + shot[13] ** 2)
+    for k in range(last - first):
+        radius = grown * outlines.block_balls[7, first + k]
+        sides[k] = _ball_sides(balls, k, radius, lens.planes, every)
+    seen, bits = np.empty((5, POINTS)), np.empty(POINTS, np.int32)
+    for on_cut in (True, False):
+        for k in range(last - first):
+            radius = grown * outlines.block_balls[7, first + k]
+            if sides[k] < 0 or (sides[k] > 0) != on_cut:
+                continue
+            if not _ball_idle(balls, k, radius, lens.bounds, box):
+                _seen(outlines.blocks, (first + k) * POINTS, POINTS, shot, seen)
+                _grow_by_block(seen, bits, lens, sides[k], room, box)
+
+
+@njit(fastmath=FAST)
+def _boxes(  # noqa: PLR0917  # pragma: no cover
+    outlines: Outlines, cameras: Array, lens: Lens, frames: Index, which: Index, boxes: Array
+) -> None:
+    """Boxes of tangents (n, 4) of polyps before cameras; empty ones are infinite."""
+    room = np.empty((2, MAX_SIDES + 3, 3))
+    for i in range(len(frames)):
+        boxes[i, :2], boxes[i, 2:] = np.inf, -np.inf
+        _box_of(outlines, which[i], cameras[frames[i]], lens, room, boxes[i])

@@ -1,6 +1,6 @@
-"""The colon and its polyps as signed distances, in units of about one lumen radius.
+"""The surface of the colon and its polyps, as signed distances in units of about a lumen radius.
 
-The colon is a tube along z whose centre bends in x and y, narrowed by haustral folds that the
+The colon is a tube along z whose centre line bends in x and y, narrowed by haustral folds that the
 three taeniae interrupt. A polyp is a star-shaped lump around a point of the wall, joined to it
 smoothly. Distances are bounds (never above the true distance by much), as ray marching needs:
 Hart, Sphere tracing, The Visual Computer 12 (1996).
@@ -11,21 +11,30 @@ are described at rest (material points); `to_world` carries them along with the 
     world = line(z) + g * (material - line(z)),   g = 1 + wave * sin(wave_rate * z - phase),
 
 with z unchanged and line(z) the centre line in x and y. `to_material` is its exact inverse.
+
+Here is the plain form, in torch, whose numbers may be those of one scene or of a batch of frames
+that show different polyps; `batch_surface`
+holds the same distances compiled for the CPU, and a test holds both equal.
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
 
+Number = float | Tensor
+"""One value for all points, or a tensor that broadcasts with them."""
+CalmPlace = tuple[Number, Number, Number]  # cosine and sine of its direction, z
+
 MM_PER_UNIT = 18.0  # an inflated colon is some 36 mm wide
 RADIUS = 1.0
 RIDGE_SQUARINGS = 3  # a fold is a cosine's half wave to the power of 2^3
-UNEVEN = 0.9
+UNEVEN = 0.9  # radians that the bends shift the folds by, so that these come at uneven distances
 WALL_BOUND = 0.75  # folds and bends make the plain radial distance up to this much too long
 LUMP_BOUND = 0.85
 CALM_RADIUS = 1.4  # units around a calm place within which folds fade
@@ -105,17 +114,6 @@ class Lump:
     maps: Tensor
     stalk: tuple[float, float] = (0.0, 0.0)
 
-    def to(self, device: torch.device) -> "Lump":
-        """The same lump on another device."""
-        return Lump(
-            self.centre.to(device),
-            self.axes.to(device),
-            self.radii.to(device),
-            self.blend,
-            self.maps.to(device),
-            self.stalk,
-        )
-
 
 def centre_line(colon: Colon, z: Tensor) -> tuple[Tensor, Tensor]:
     """Where the middle of the lumen is at z, in x and y; same shape as z."""
@@ -158,16 +156,15 @@ def calm_place(colon: Colon, place: tuple[float, float, float]) -> tuple[float, 
     return x / away, y / away, z
 
 
-def fold_share(colon: Colon, z: Tensor, c: Tensor, s: Tensor) -> Tensor | None:
-    """What the calm places leave of the folds' depth, 0 to 1; None where there is no such place.
+def fold_share(places: Sequence[CalmPlace], z: Tensor, c: Tensor, s: Tensor) -> Tensor | None:
+    """What calm places leave of the folds' depth, 0 to 1; None where there is no such place.
 
     Each place leaves 1 - CALM_DEPTH * max(0, 1 - d^2 / CALM_RADIUS^2)^2, a bell of compact
     support, where d^2 = (z - z0)^2 + |(c, s) - (c0, s0)|^2 is measured on the tube of radius 1
     with its bends taken out; shares of several places multiply.
     """
     share = None
-    for place in colon.calm:
-        c0, s0, z0 = calm_place(colon, place)
+    for c0, s0, z0 in places:
         apart = (z - z0).square() + 2 - (2 * c0) * c - (2 * s0) * s
         bell = (1 - apart / CALM_RADIUS**2).clamp_min(0)
         one = 1 - CALM_DEPTH * bell * bell
@@ -175,116 +172,189 @@ def fold_share(colon: Colon, z: Tensor, c: Tensor, s: Tensor) -> Tensor | None:
     return share
 
 
-def wall_radius(colon: Colon, z: Tensor, middle: Tensor, c: Tensor, s: Tensor) -> Tensor:
-    """Radius of the lumen at rest.
+def wall_radius(  # noqa: PLR0917
+    colon: Colon,
+    z: Tensor,
+    middle: Tensor,
+    c: Tensor,
+    s: Tensor,
+    calm: Sequence[CalmPlace] | None = None,
+) -> Tensor:
+    """Radius of the lumen at rest, in the broadcast shape of the tensors.
 
     Args:
         colon: The tube.
         z: Where along it.
-        middle: x of the centre line there; its bends make the folds come at uneven distances.
+        middle: x of the centre line there.
         c: Cosine of the direction from the centre line.
         s: Its sine.
-
-    Returns:
-        The radius, in the shape of all arguments.
+        calm: The calm places that count; None for all of the tube's.
     """
-    triple_c = c * (4 * c * c - 3)  # cos 3a
-    triple_s = s * (3 - 4 * s * s)  # sin 3a
-    corner = triple_c * math.cos(colon.corner_phase) - triple_s * math.sin(colon.corner_phase)
+    corner = c * (4 * c * c - 3) * math.cos(colon.corner_phase)  # cos(3a) = c (4 c^2 - 3)
+    corner = corner - s * (3 - 4 * s * s) * math.sin(colon.corner_phase)  # sin(3a)
     phase = colon.fold_rate * z + colon.fold_phase + UNEVEN * middle + colon.fold_tilt * c
     ridge = 0.5 + 0.5 * torch.cos(phase)
     for _ in range(RIDGE_SQUARINGS):
         ridge = ridge * ridge
-    share = fold_share(colon, z, c, s)
+    places = [calm_place(colon, place) for place in colon.calm] if calm is None else calm
+    share = fold_share(places, z, c, s)
     if share is not None:
         ridge = ridge * share
     return RADIUS + colon.corner_depth * corner - colon.fold_depth * ridge * (0.7 + 0.3 * corner)
 
 
-def wall_distance(colon: Colon, points: Tensor, phase: Tensor | float = 0.0) -> Tensor:
+def _offset(colon: Colon, points: Tensor) -> tuple[Tensor, ...]:
+    """The centre line's x; distance, cosine and sine of the way from it; each (...)."""
+    x, y, z = points
+    middle_x, middle_y = centre_line(colon, z)
+    x, y = x - middle_x, y - middle_y
+    square = (x * x).addcmul(y, y) + 1e-8
+    per_r = torch.rsqrt(square)
+    return middle_x, square * per_r, x * per_r, y * per_r
+
+
+def wall_distance(
+    colon: Colon,
+    points: Tensor,
+    phase: Tensor | float = 0.0,
+    calm: Sequence[CalmPlace] | None = None,
+) -> Tensor:
     """Bound of the distance to the wall, above 0 inside the lumen.
 
     Args:
         colon: The tube.
         points: (3, ...) world positions.
         phase: Of the peristaltic wave, radians; broadcasts with points[0].
+        calm: The calm places that count; None for all of the tube's.
 
     Returns:
         (...) distances.
+
+    Example:
+        >>> colon = draw_colon(np.random.default_rng(0))
+        >>> wall_distance(colon, torch.zeros(3, 5)).shape
+        torch.Size([5])
     """
-    if colon.wave:
-        rest = wall_distance(_at_rest(colon), to_material(colon, points, phase))
-        return rest * wave_factor(colon, points[2], phase)
-    x, y, z = points
-    middle_x, middle_y = centre_line(colon, z)
-    x, y = x - middle_x, y - middle_y
-    square = x * x + y * y + 1e-8
-    per_r = torch.rsqrt(square)
-    radius = wall_radius(colon, z, middle_x, x * per_r, y * per_r)
-    distance: Tensor = WALL_BOUND * (radius - square * per_r)
-    return distance
+    wider = wave_factor(colon, points[2], phase)
+    middle, away, c, s = _offset(colon, to_material(colon, points, phase))
+    radius = wall_radius(colon, points[2], middle, c, s, calm)
+    return WALL_BOUND * (radius - away) * wider
 
 
-def _at_rest(colon: Colon) -> Colon:
-    return replace(colon, wave=0.0)
+class Placed(NamedTuple):
+    """Numbers of one polyp, or of the polyps that the frames of a batch have in one place.
+
+    Attributes:
+        turn: Rows of the matrix into its own axes, in units of its radii.
+        shift: What is added then.
+        radii: Half sizes.
+        blend: Width of the joint with the wall.
+        stalk: Radius and length.
+        texture: Index of its maps.
+    """
+
+    turn: tuple[Sequence[Number], ...]
+    shift: Sequence[Number]
+    radii: Sequence[Number]
+    blend: Number
+    stalk: Sequence[Number]
+    texture: Number
+
+    @classmethod
+    def of(cls, row: Sequence[Number]) -> "Placed":
+        """From numbers in the order of `polyp_row`."""
+        turn = row[0:3], row[3:6], row[6:9]
+        return cls(turn, row[9:12], row[12:15], row[15], row[16:18], row[18])
+
+    def local(self, points: Tensor) -> Tensor:
+        """Material points (3, ...) in the polyp's own axes, in units of its radii."""
+        x, y, z = points
+        rows = zip(self.turn, self.shift, strict=True)
+        return torch.stack([a * x + b * y + c * z + shift for (a, b, c), shift in rows])
 
 
-def lengths(vectors: Tensor) -> Tensor:
-    """Lengths (n,) of vectors (3, n); above 0. Far faster here than a norm over dimension 0."""
-    square = vectors * vectors
-    return (square[0] + square[1] + square[2] + 1e-12).sqrt()
+ROW = 19  # numbers of a polyp
+NO_STALK = (1e-3, 0.0)  # a dot in the middle of the head, which changes nothing at the surface
 
 
-def to_lump(lump: Lump, points: Tensor) -> Tensor:
-    """Positions (3, n) in a lump's own frame, in units of its radii (3, n)."""
-    turn = lump.axes.T / lump.radii[:, None]
-    return torch.addmm(-(turn @ lump.centre)[:, None], turn, points)
+def polyp_row(lump: Lump, texture: int = 0) -> list[float]:
+    """The numbers of a polyp as `Placed.of` reads them."""
+    radii = lump.radii.double().cpu()
+    turn = lump.axes.double().cpu().T / radii[:, None]
+    shift = -(turn @ lump.centre.double().cpu())
+    numbers = [*turn.flatten().tolist(), *shift.tolist(), *radii.tolist(), lump.blend]
+    return [*numbers, *(lump.stalk if lump.stalk[1] else NO_STALK), float(texture)]
 
 
-def read_maps(maps: Tensor, local: Tensor, length: Tensor) -> Tensor:
-    """Read a lump's maps in the direction of local positions.
+def _length(x: Tensor, y: Tensor, z: Tensor) -> Tensor:
+    return (x * x).addcmul(y, y).addcmul(z, z).add(1e-12).sqrt()
+
+
+def map_place(local: Tensor) -> tuple[Tensor, Tensor]:
+    """Column and row (...) of a polyp's map, -1 to 1, in the direction of local points (3, ...)."""
+    per = 1 / ((_length(*local) + local[2]).clamp_min(1e-3) * MAP_EXTENT)
+    return local[0] * per, local[1] * per
+
+
+def read_maps(stack: Tensor, texture: Number, place: tuple[Tensor, Tensor]) -> Tensor:
+    """Maps of polyps, bilinear; the border's value beyond the border.
 
     Args:
-        maps: (c, m, m) maps, stereographic from the top, up to `MAP_EXTENT`.
-        local: (3, n) positions in the lump's frame.
-        length: (n,) their lengths.
+        stack: (c, k * m, m) the maps of k polyps, one below the other.
+        texture: Which polyp's; broadcasts with the places.
+        place: Column and row (...), -1 to 1.
 
     Returns:
-        (c, n) values, bilinear; the border's value beyond the border.
+        (c, ...) values.
     """
-    place = local[:2] / ((length + local[2]).clamp_min(1e-3) * MAP_EXTENT)  # (2, n)
-    grid = place.T[None, None]  # (1, 1, n, 2)
+    texels, last = stack.shape[2], max(stack.shape[1] - 1, 1)
+    row = (place[1].clamp(-1, 1) + 1) * (0.5 * (texels - 1)) + texture * texels
+    grid = torch.stack([place[0].flatten(), (row * (2 / last) - 1).flatten()])  # (2, n)
     values = functional.grid_sample(
-        maps[None], grid, mode="bilinear", padding_mode="border", align_corners=True
+        stack[None], grid.T[None, None], padding_mode="border", align_corners=True
     )
-    return values[0, :, 0]
+    return values[0, :, 0].view(-1, *place[0].shape)
 
 
-def lump_distance(lump: Lump, points: Tensor) -> Tensor:
-    """Bound of the distance (n,) from positions (3, n) to a polyp's surface, below 0 inside.
+def polyp_distance(
+    polyp: Placed, stack: Tensor, local: Tensor, place: tuple[Tensor, Tensor], *, stalked: bool
+) -> Tensor:
+    """Bound of the distance (...) to a polyp's surface, below 0 inside.
 
-    The lump is an ellipsoid whose relative radius changes with direction; its bound is that of
+    The head is an ellipsoid whose relative radius rho changes with direction; its bound is that of
     an ellipsoid, (|q| - rho) |q| / |q / radii| with q in units of the radii. A stalk is joined to
-    it smoothly over its own radius; the lump stays star-shaped about its centre.
+    it smoothly over its own radius; the polyp stays star-shaped about its centre.
+
+    Args:
+        polyp: Its numbers.
+        stack: (1, k * m, m) maps of the relative radius, see `read_maps`.
+        local: (3, ...) points, see `Placed.local`.
+        place: Of the points on the map, see `map_place`.
+        stalked: Whether there may be a stalk.
     """
-    local = to_lump(lump, points)
-    length = lengths(local)
-    steep = lengths(local / lump.radii[:, None])
-    rho = read_maps(lump.maps[:1], local, length)[0]
-    head = LUMP_BOUND * (length - rho) * length / steep
-    return with_stalk(lump, local, head) if lump.stalk[1] else head
-
-
-def with_stalk(lump: Lump, local: Tensor, head: Tensor) -> Tensor:
-    """Distances (n,) to a head joined to its stalk, from positions (3, n) in the lump's frame."""
-    radius, reach = lump.stalk
-    x, y, z = local * lump.radii[:, None]  # units
-    beside = z + (-z).clamp(0, reach)
-    stalk = LUMP_BOUND * ((x * x + y * y + beside * beside + 1e-12).sqrt() - radius)
+    a, b, c = polyp.radii
+    p, q, r = local
+    length = _length(p, q, r)
+    rho = read_maps(stack, polyp.texture, place)[0]
+    head = LUMP_BOUND * (length - rho) * length / _length(p / a, q / b, r / c)
+    if not stalked:
+        return head
+    radius, reach = polyp.stalk
+    z = r * c
+    beside = z + (-z).clamp_min(0).clamp(max=reach)
+    stalk = LUMP_BOUND * (_length(p * a, q * b, beside) - radius)
     return join(stalk, head, radius)[0]
 
 
-def join(wall: Tensor, lump: Tensor, blend: float | Tensor) -> tuple[Tensor, Tensor]:
+def lump_distance(lump: Lump, points: Tensor) -> Tensor:
+    """Bound of the distance (...) from material points (3, ...) to a polyp's surface."""
+    polyp = Placed.of(polyp_row(lump))
+    local = polyp.local(points)
+    stack = lump.maps[:1].to(points.dtype)
+    return polyp_distance(polyp, stack, local, map_place(local), stalked=bool(lump.stalk[1]))
+
+
+def join(wall: Tensor, lump: Tensor, blend: Number) -> tuple[Tensor, Tensor]:
     """Smooth minimum of two distances, and the share of the lump in it (0 to 1).
 
     Quadratic polynomial of Quilez (iquilezles.org, "smooth minimum").
@@ -293,60 +363,20 @@ def join(wall: Tensor, lump: Tensor, blend: float | Tensor) -> tuple[Tensor, Ten
     return torch.lerp(wall, lump, share) - blend * share * (1 - share), share
 
 
-def surface(
-    colon: Colon, lumps: Sequence[Lump], points: Tensor, phase: Tensor | float = 0.0
-) -> tuple[Tensor, Tensor]:
-    """Bound of the distance to the nearest surface, and which polyps it is made of.
+def slopes(
+    distance: Callable[[Tensor], Tensor], points: Tensor, here: Tensor, step: float
+) -> Tensor:
+    """Forward differences (3, ...) of a distance: its slope times the step.
 
     Args:
-        colon: The tube.
-        lumps: The k polyps.
-        points: (3, n) world positions.
-        phase: Of the peristaltic wave, radians; broadcasts with (n,).
-
-    Returns:
-        Distances (n,) and shares (k, n) from 0 (wall) to 1 (polyp).
-    """
-    if colon.wave:
-        rest, share = surface(_at_rest(colon), lumps, to_material(colon, points, phase))
-        return rest * wave_factor(colon, points[2], phase), share
-    distance = wall_distance(colon, points)
-    shares = []
-    for lump in lumps:
-        distance, share = join(distance, lump_distance(lump, points), lump.blend)
-        shares.append(share)
-    return distance, torch.stack(shares) if shares else points.new_zeros(0, points.shape[1])
-
-
-def scene_distance(
-    colon: Colon, lumps: Sequence[Lump], points: Tensor, phase: Tensor | float = 0.0
-) -> Tensor:
-    """The distances (n,) of `surface` alone."""
-    return surface(colon, lumps, points, phase)[0]
-
-
-def normals(
-    colon: Colon,
-    lumps: Sequence[Lump],
-    points: Tensor,
-    here: Tensor,
-    step: float,
-    *,
-    phase: Tensor | float = 0.0,
-) -> Tensor:
-    """Unit normals (3, n) of the surface, into the lumen, by forward differences.
-
-    Args:
-        colon: The tube.
-        lumps: The polyps.
-        points: (3, n) positions near the surface.
-        here: (n,) their distances.
+        distance: From points (3, ...) to distances (...).
+        points: (3, ...) where.
+        here: (...) the distances there.
         step: Length of a difference.
-        phase: Of the peristaltic wave, radians; broadcasts with (n,).
     """
-    slopes = torch.empty_like(points)
+    found = torch.empty_like(points)
     for axis in range(3):
         moved = points.clone()
         moved[axis] += step
-        slopes[axis] = scene_distance(colon, lumps, moved, phase) - here
-    return slopes / lengths(slopes)
+        found[axis] = distance(moved) - here
+    return found

@@ -1,149 +1,293 @@
-"""All that happens to a picture between the scene and the screen, frame by frame.
+"""What lies between the surface and the sensor: blur, smoke, water on the lens; and blinks.
 
-The order is that of the light: the lens out of focus and the movement blur the scene; smoke and
-water lie before it; an instrument stands in the way; in a blink nothing of this is seen. Frames
-without an effect are not touched, so that they cost nothing.
+Images are (3, s, h, w) in 0 to 1. Clouds and drops are read from one tile in places of the frame,
+so that a window shows what its frame shows. Beyond a window's edge the edge goes on, so that within
+a blur's reach of its edges a window differs a little from its frame. All is written in elementwise
+steps: torch's own pooling, padding and interpolation are slower here, or round differently for one
+image than for several, and a frame must not depend on what it is drawn with.
 """
 
-from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn import functional
 
-from polyplink.simulate.course.conditions import Conditions
-from polyplink.simulate.picture.appearance import Appearance
-from polyplink.simulate.picture.blink import blinded
-from polyplink.simulate.picture.blur import LEAST, defocus, smear
-from polyplink.simulate.picture.drops import water
-from polyplink.simulate.picture.instrument import Reach, draw_instruments
-from polyplink.simulate.picture.overlays import badge, clock, write_label
-from polyplink.simulate.picture.veil import read_clouds, smoke
-from polyplink.simulate.picture.window import Windows, onto
+from polyplink.simulate.colon.tissue import periodic_noise
+from polyplink.simulate.picture.patient import read_tile, tiling
+from polyplink.simulate.picture.windows import Windows, colour_like, onto
 
-Array = NDArray[np.float32]
-Indices = NDArray[np.int64]
-Way = NDArray[np.float64]
-
-LEAST_MOTION = 0.8  # pixels
+LEAST_BLUR = 0.25  # pixels; less blur than this is not drawn
+MOST_TAPS = 9  # pictures that a moving one is the mean of
+WIDE = 2.0  # pixels; a wider Gaussian is computed at a lower resolution
+CLOUD_TEXELS = 96
+SMOKE = (0.74, 0.72, 0.71)
+# Drops on the lens, in frame widths and in heights of a median drop.
+DROP_TEXELS = 192
+DROP_ZOOM = 1.5  # frame widths that the tile is wide
+DROPS = 60  # of the tile
+DROP_RADIUS, DROP_SIGMA = 0.032, 0.55  # frame widths: median, log-sigma
+FILM = 0.35  # height of the film between drops
+LEVELS = 64  # quantiles of the height that are kept
+EDGE = 0.8  # height over which an edge is soft
+FIRST = 0.12  # share of the view under water up to which drops fade in
+SHIFT = 0.020  # farthest that a drop shifts what is behind it
+DROP_BLUR = 0.005  # of what is seen through water
+SHADE = 0.16  # how much brighter the lower side of a drop is than its middle
+RIM = 0.11  # how much darker its edge is
+GLINT, GLINT_SIZE = 0.30, 0.16  # brightness; share of the range of slopes
+LAMP = (-0.45, -0.55)  # slope that mirrors the lamp: up and to the left
+WATER = (0.86, 0.88, 0.88)
+CLOUDY = 0.05
+BLINKS = ("red", "smear", "white")  # the lens on the wall, under a smear, blinded
+BLINK_CHANCES = (0.5, 0.35, 0.15)
 BLINK_ZOOM = 2.0
-DRIFT = np.array([0.0041, -0.0027])  # of the clouds from frame to frame, frame widths
-RUN = np.array([0.0003, 0.0021])  # of the drops on the lens
+RED = (0.9, 0.5, 0.45)  # of the patient's own tissue
+SLIME = (0.78, 0.62, 0.36)
+GLARE = (0.99, 0.95, 0.90)
 
 
-def _drift(frames: Indices, device: torch.device, step: Way = DRIFT) -> Tensor:
-    return onto((frames[:, None] * step).astype(np.float32), device)
+def pad_edges(images: Tensor, reach: int) -> Tensor:
+    """The last pixels repeated on all four sides; several times as fast as torch's own here."""
+    *lead, h, w = images.shape
+    padded = images.new_empty(*lead, h + 2 * reach, w + 2 * reach)
+    middle = padded[..., reach : reach + h, :]
+    middle[..., reach : reach + w] = images
+    middle[..., :reach] = images[..., :1]
+    middle[..., reach + w :] = images[..., -1:]
+    padded[..., :reach, :] = middle[..., :1, :]
+    padded[..., reach + h :, :] = middle[..., -1:, :]
+    return padded
 
 
-def _change(
-    images: Tensor, chosen: NDArray[np.bool_], change: Callable[[Tensor, Indices], Tensor]
-) -> None:
-    """Replace the chosen frames of images, in place, by what `change` makes of them.
-
-    It is called with the images (3, k, h, w) and their indices.
-    """
-    which = np.flatnonzero(chosen)
-    if len(which):
-        index = onto(which, images.device)
-        images[:, index] = change(images[:, index], which)
-
-
-def blur_frames(images: Tensor, frames: Indices, windows: Windows, conditions: Conditions) -> None:
-    """Defocus and movement, in place; see `apply_effects`."""
-    scale = windows.host_scale
-    sigma = conditions.focus[frames] * scale
-    _change(images, sigma >= LEAST, lambda some, which: defocus(some, sigma[which]))
-    motion = conditions.motion[frames] * scale[:, None]
-    moved = np.hypot(motion[:, 0], motion[:, 1]) >= LEAST_MOTION
-    _change(images, moved, lambda some, which: smear(some, motion[which]))
+def _gaussian(images: Tensor, sigma: Tensor, reach: int = 5) -> Tensor:
+    """Gaussian blur with a standard deviation (s,) each, cut off at `reach` pixels."""
+    taps = torch.arange(-reach, reach + 1, device=images.device)
+    weights = torch.exp(-0.5 * (taps / sigma[:, None]) ** 2)
+    weights = (weights / weights.sum(1, keepdim=True))[:, :, None, None]  # (s, t, 1, 1)
+    blurred = pad_edges(images, reach)
+    for axis in (2, 3):
+        size = images.shape[axis]
+        total = blurred.narrow(axis, 0, size) * weights[:, 0]
+        for tap in range(1, len(taps)):
+            total.addcmul_(blurred.narrow(axis, tap, size), weights[:, tap])
+        blurred = total
+    return blurred
 
 
-def veil_frames(
-    images: Tensor,
-    frames: Indices,
-    windows: Windows,
-    conditions: Conditions,
-    appearance: Appearance,
-) -> None:
-    """Smoke and water, in place; see `apply_effects`."""
-    haze, splash = conditions.haze[frames], conditions.splash[frames]
-
-    def smoky(some: Tensor, which: Indices) -> Tensor:
-        strength = onto(haze[which], some.device)
-        drift = _drift(frames[which], some.device)
-        return smoke(some, strength, read_clouds(appearance.clouds, windows.some(which), drift)[0])
-
-    def wet(some: Tensor, which: Indices) -> Tensor:
-        run = _drift(frames[which], some.device, RUN)
-        return water(some, splash[which], appearance.drops, run, windows.some(which))
-
-    _change(images, haze > 0, smoky)
-    _change(images, splash > 0, wet)
+def _shrink(images: Tensor, factor: int) -> Tensor:
+    """Means of blocks of factor x factor pixels; the last blocks repeat the edge."""
+    grown = pad_edges(images, factor - 1)[..., factor - 1 :, factor - 1 :]
+    for axis in (2, 3):
+        size = -(-images.shape[axis] // factor) * factor
+        phases = [grown.transpose(axis, 3)[..., k:size:factor] for k in range(factor)]
+        grown = torch.stack(phases).sum(0).transpose(axis, 3)
+    return grown / (factor * factor)
 
 
-def apply_effects(
-    images: Tensor,
-    frames: Indices,
-    windows: Windows,
-    conditions: Conditions,
-    appearance: Appearance,
-) -> Tensor:
-    """Everything before the lens' own mask.
-
-    Args:
-        images: (3, s, h, w) the scene as developed, 0 to 1; changed in place.
-        frames: (s,) which frames these are.
-        windows: The part of each that is drawn.
-        conditions: Of all frames of the procedure.
-        appearance: Its look, on the images' device.
-
-    Returns:
-        The images.
-    """
-    blink = conditions.blink[frames]
-    blur_frames(images, frames, windows, conditions)
-    veil_frames(images, frames, windows, conditions, appearance)
-    tools = conditions.instrument[frames]
-
-    def armed(some: Tensor, which: Indices) -> Tensor:
-        reach, angle, kind = onto(tools[which].T, some.device)
-        return draw_instruments(some, windows.some(which), Reach(reach, angle, kind))
-
-    def blinking(some: Tensor, which: Indices) -> Tensor:
-        kind = onto(appearance.blinks[frames[which]], some.device)
-        drift = 3 * _drift(frames[which], some.device)
-        cloud = read_clouds(appearance.clouds, windows.some(which), drift, BLINK_ZOOM)
-        return blinded(kind, cloud, appearance.patient.wall)
-
-    _change(images, (tools[:, 0] > 0) & ~blink, armed)
-    _change(images, blink, blinking)
+def _grow(images: Tensor, factor: int) -> Tensor:
+    """Back to factor times the size, bilinear."""
+    for axis in (2, 3):
+        n = images.shape[axis]
+        padded = pad_edges(images, 1).narrow(5 - axis, 1, images.shape[5 - axis])
+        phases = []
+        for phase in range(factor):
+            place = (phase + 0.5) / factor + 0.5  # from the middle of the texel before
+            first = int(place)
+            low, high = padded.narrow(axis, first, n), padded.narrow(axis, min(first + 1, 2), n)
+            phases.append(torch.lerp(low, high, place - first))
+        # A phase is a row (or column) of every block: block, phase, then one after the other.
+        images = torch.stack(phases, axis + 1).flatten(axis, axis + 1)
     return images
 
 
-def write_overlays(
-    images: Tensor,
-    frames: Indices,
-    windows: Windows,
-    conditions: Conditions,
-    appearance: Appearance,
-) -> None:
-    """The processor's writing in the corners, in place, after the lens' mask.
+def _wide_gaussian(images: Tensor, sigma: Tensor, factor: int) -> Tensor:
+    """Gaussian blur at `factor` times less resolution."""
+    h, w = images.shape[2:]
+    # Means and the way back blur too: by a box and a tent of `factor` pixels.
+    own = (factor * factor - 1) / 12 + (factor * factor) / 6
+    small = (sigma.square() - own).clamp_min(0.1).sqrt() / factor
+    return _grow(_gaussian(_shrink(images, factor), small), factor)[..., :h, :w]
+
+
+def defocus(images: Tensor, sigma: NDArray[np.float32]) -> Tensor:
+    """Pictures (3, s, h, w) blurred by a Gaussian each, of (s,) standard deviations in pixels."""
+    blurred = images.clone()
+    level = np.ceil(np.log2(np.maximum(sigma, 1e-3) / WIDE)).clip(0, 5).astype(int)
+    level[sigma < LEAST_BLUR] = -1
+    for one in np.unique(level[level >= 0]):
+        which = onto(np.flatnonzero(level == one), images.device)
+        own, some = onto(sigma[level == one], images.device), images[:, which]
+        blurred[:, which] = _wide_gaussian(some, own, 2**one) if one else _gaussian(some, own)
+    return blurred
+
+
+def smear(images: Tensor, motion: NDArray[np.float32]) -> Tensor:
+    """Blur pictures along the way that they move while exposed.
 
     Args:
-        images: (3, s, h, w) 0 to 1.
-        frames: (s,) which frames these are.
-        windows: The part of each that is drawn.
-        conditions: Of all frames of the procedure.
-        appearance: Its look.
+        images: (3, s, h, w).
+        motion: (s, 2) right and down, pixels.
     """
-    tall = windows.frame[1] / windows.frame[0]
-    edges = (windows.edges / windows.frame[0]).tolist()
-    for index, frame in enumerate(frames.tolist()):
-        if appearance.brand == "Fujifilm":
-            label = clock(appearance.start, int(frame / appearance.fps))
-        elif conditions.near[frame]:
-            label = badge(tall)
-        else:
-            continue
-        write_label(images[:, index], edges[index], label)
+    h, w = images.shape[2:]
+    along = np.linspace(-0.5, 0.5, MOST_TAPS, dtype=np.float32)
+    moved = torch.zeros_like(images)
+    for k, way in enumerate(motion):
+        # Whole-pixel shifts along the way, each read once.
+        shifts, counts = np.unique(np.rint(along[:, None] * way), axis=0, return_counts=True)
+        reach = int(np.abs(shifts).max())
+        padded = pad_edges(images[:, k], reach)
+        for (x, y), count in zip(shifts.astype(int).tolist(), counts.tolist(), strict=True):
+            part = padded[:, reach - y : reach - y + h, reach - x : reach - x + w]
+            moved[:, k].add_(part, alpha=count / MOST_TAPS)
+    return moved
+
+
+def draw_clouds(rng: np.random.Generator) -> Tensor:
+    """A tile (2, c, c) of slow and of faster waves, 0 to 1; see `patient.tiling`."""
+    slow = 0.8 * periodic_noise(rng, CLOUD_TEXELS, 2.2) + 0.4 * periodic_noise(rng, CLOUD_TEXELS, 7)
+    fast = 0.8 * periodic_noise(rng, CLOUD_TEXELS, 8) + 0.4 * periodic_noise(rng, CLOUD_TEXELS, 16)
+    return tiling(np.clip(0.5 + 0.25 * np.stack([slow, fast]), 0, 1))
+
+
+def read_clouds(clouds: Tensor, windows: Windows, drift: Tensor, zoom: float = 1.0) -> Tensor:
+    """A tile's values (c, s, h, w) at the pixels of windows.
+
+    Args:
+        clouds: (c, m, m), see `draw_clouds`.
+        windows: s windows.
+        drift: (s, 2) how far they have moved right and down, in frame widths.
+        zoom: How many times as large as the frame's width the tile is.
+    """
+    x = (windows.x - drift[:, :1]) / zoom  # (s, w)
+    y = (windows.y - drift[:, 1:]) / zoom  # (s, h)
+    shape = (len(x), y.shape[1], x.shape[1])
+    return read_tile(clouds, x[:, None, :].expand(shape), y[:, :, None].expand(shape))
+
+
+def smoke(images: Tensor, haze: Tensor, cloud: Tensor) -> Tensor:
+    """Smoke of strength (s,), 0 to 1, thicker where cloud (s, h, w) is; 0 changes nothing."""
+    cover = (haze[:, None, None] * (0.45 + 0.6 * cloud)).clamp(0, 0.96)
+    return torch.lerp(images, colour_like(images, SMOKE), cover)
+
+
+@dataclass(frozen=True)
+class Drops:
+    """Water that a lens may catch.
+
+    Attributes:
+        tile: (3, m, m) height, and its slopes right and down in units of a median drop's; see
+            `patient.tiling`.
+        levels: (LEVELS,) quantiles of the height, ascending: what is above one is the rest's
+            share of the view.
+    """
+
+    tile: Tensor
+    levels: NDArray[np.float32]
+
+
+def draw_drops(rng: np.random.Generator) -> Drops:
+    """Draw the drops of a procedure: rounded heaps, the larger the higher, on an uneven film."""
+    edge = DROP_ZOOM * np.arange(DROP_TEXELS) / DROP_TEXELS  # frame widths
+    height = FILM * periodic_noise(rng, DROP_TEXELS, 4.0).astype(np.float64)
+    radii = DROP_RADIUS * np.exp(DROP_SIGMA * rng.standard_normal(DROPS))
+    for (x, y), radius in zip(rng.uniform(0, DROP_ZOOM, (DROPS, 2)), radii, strict=True):
+        across, down = (np.abs(edge - middle) for middle in (x, y))
+        across, down = (np.minimum(away, DROP_ZOOM - away) / radius for away in (across, down))
+        # Heavy drops hang: they are longer than they are wide.
+        down = down / min(1 + 2 * radius, 1.5)
+        height += radius / DROP_RADIUS * np.exp(-0.5 * (down[:, None] ** 2 + across**2))
+    step = DROP_ZOOM / DROP_TEXELS / DROP_RADIUS
+    slopes = [
+        (np.roll(height, -1, axis) - np.roll(height, 1, axis)) / (2 * step) for axis in (1, 0)
+    ]
+    levels = np.quantile(height, np.linspace(0, 1, LEVELS))
+    return Drops(tiling(np.stack([height, *slopes])), levels.astype(np.float32))
+
+
+def _shifted(images: Tensor, shift: Tensor, windows: Windows) -> Tensor:
+    """Images (3, s, h, w) read (2, s, h, w) frame widths away; at edges the edge goes on."""
+    s, h, w = images.shape[1:]
+    rows = (torch.arange(h, device=images.device) + 0.5)[:, None]
+    columns = torch.arange(w, device=images.device) + 0.5
+    pixels = shift * windows.scale[:, None, None]
+    places = torch.stack([(columns + pixels[0]) * (2 / w) - 1, (rows + pixels[1]) * (2 / h) - 1], 3)
+    # On a CPU each frame by itself: together they are read in another order, and round otherwise.
+    chunks = s if images.device.type == "cpu" else 1
+    parts = zip(images.transpose(0, 1).chunk(chunks), places.chunk(chunks), strict=True)
+    read = [
+        functional.grid_sample(part, place, padding_mode="border", align_corners=False)
+        for part, place in parts
+    ]
+    return torch.cat(read).transpose(0, 1)
+
+
+def water(
+    images: Tensor, splash: NDArray[np.float32], drops: Drops, drift: Tensor, windows: Windows
+) -> Tensor:
+    """Pictures through a wet lens; 0 changes nothing.
+
+    A drop on the lens is too near to be in focus: its edge is soft, what lies behind it is blurred
+    and shifted towards the drop's own slope, and the lamp beside the lens leaves a faint glint.
+
+    Args:
+        images: (3, s, h, w), 0 to 1.
+        splash: (s,) share of the view that is under water, 0 to 1.
+        drops: Where it gathers.
+        drift: (s, 2) how far it has run right and down, frame widths.
+        windows: s windows.
+    """
+    quantiles = np.linspace(0, 1, LEVELS)
+    least = np.interp(1 - splash, quantiles, drops.levels).astype(np.float32)
+    height, right, down = read_clouds(drops.tile, windows, drift, DROP_ZOOM)  # (s, h, w) each
+    level = onto(least, images.device)[:, None, None]
+    strength = onto(np.minimum(splash / FIRST, 1), images.device)[:, None, None]
+    cover = ((height - level) / EDGE + 0.5).clamp(0, 1)
+    cover = cover * cover * (3 - 2 * cover) * strength
+    slope = torch.stack([right, down]).tanh()  # (2, s, h, w)
+    behind = _shifted(images, -SHIFT * cover * slope, windows)
+    behind = defocus(behind, np.float32(DROP_BLUR) * windows.host_scale)
+    glint = torch.exp(-((slope - colour_like(slope, LAMP)) / GLINT_SIZE).square().sum(0)) * cover
+    behind = behind * (1 + SHADE * slope[1] - RIM * 4 * cover * (1 - cover))
+    behind = torch.lerp(behind, colour_like(images, WATER), (CLOUDY + GLINT * glint)[None])
+    return torch.lerp(images, behind, cover).clamp(0, 1)
+
+
+def draw_blinks(rng: np.random.Generator, blink: NDArray[np.bool_]) -> NDArray[np.int8]:
+    """What kind of blink a frame is: one kind for every unbroken run.
+
+    Args:
+        rng: Where kinds come from.
+        blink: (s,) whether a frame is one.
+
+    Returns:
+        (s,) indices into `BLINKS`; -1 where there is none.
+    """
+    starts = blink & ~np.concatenate([[False], blink[:-1]])
+    run = np.cumsum(starts)  # (s,) number of the run, from 1
+    kinds = rng.choice(len(BLINKS), int(run[-1]) + 1 if len(run) else 1, p=BLINK_CHANCES)
+    return np.where(blink, kinds[run], -1).astype(np.int8)
+
+
+def blinded(kind: Tensor, cloud: Tensor, tissue: Tensor) -> Tensor:
+    """Pictures in which nothing can be recognised, made of clouds alone.
+
+    Args:
+        kind: (s,) indices into `BLINKS`.
+        cloud: (2, s, h, w) slow and faster clouds.
+        tissue: (3,) colour of the patient's wall, linear.
+
+    Returns:
+        (3, s, h, w) in 0 to 1.
+    """
+    slow, fast = cloud
+    red = (colour_like(tissue, RED) * tissue)[:, None, None, None]
+    red = red * (0.12 + 1.7 * slow * slow + 0.15 * fast)
+    red = (1 - torch.exp(-2.2 * red)).sqrt()
+    slime = colour_like(red, SLIME) * (0.55 + 0.5 * slow)
+    over = torch.lerp(red, slime, (0.1 + 1.6 * fast * slow).clamp(0, 1))
+    glare = colour_like(red, GLARE) * (0.86 + 0.16 * slow)
+    which = kind[:, None, None]
+    return torch.where(which == 0, red, torch.where(which == 1, over, glare)).clamp(0, 1)

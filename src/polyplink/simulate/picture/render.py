@@ -1,43 +1,160 @@
 """Pictures of a planned procedure: whole frames and windows of them, by one path.
 
+The order is that of the light: what the surface sends is developed into a picture; a lens out of
+focus and movement blur it; smoke and water lie before it; an instrument stands in the way; in a
+blink nothing of this is seen. Then come the lens' mask, the processor's text and the sensor's
+noise.
 A frame's pixels depend on the frame and the window alone, not on what is drawn with it.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+import datetime
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import TypeVar, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from polyplink.simulate.colon.batch_surface import BatchSurface, Touch, in_places, stack_maps
+from polyplink.simulate.colon.polyp import lump_foot
 from polyplink.simulate.colon.surface import CALM_RADIUS, Lump
-from polyplink.simulate.picture.appearance import Appearance
-from polyplink.simulate.picture.body import make_body
-from polyplink.simulate.picture.crowd import Crowd, in_places
-from polyplink.simulate.picture.develop import automatic_gains, develop
-from polyplink.simulate.picture.effects import apply_effects, write_overlays
-from polyplink.simulate.picture.field import Field, Scene, Touch
-from polyplink.simulate.picture.grain import read_grain
-from polyplink.simulate.picture.lens import lens_mask
-from polyplink.simulate.picture.light import Wound, light, normals, surface_colour
-from polyplink.simulate.picture.march import FAR, Beams, Eyes, beams_of, march_windows, tiles
-from polyplink.simulate.picture.scar import REACH
-from polyplink.simulate.picture.visible import groups, in_windows
-from polyplink.simulate.picture.window import Windows, onto
-from polyplink.simulate.plan import Plan
+from polyplink.simulate.colon.tissue import paint_map
+from polyplink.simulate.picture.effects import (
+    BLINK_ZOOM,
+    LEAST_BLUR,
+    Drops,
+    blinded,
+    defocus,
+    draw_blinks,
+    draw_clouds,
+    draw_drops,
+    read_clouds,
+    smear,
+    smoke,
+    water,
+)
+from polyplink.simulate.picture.march import Eyes, beams_of, march_windows, tiles
+from polyplink.simulate.picture.overlays import (
+    badge,
+    clock,
+    draw_grain,
+    draw_instruments,
+    read_grain,
+    write_label,
+)
+from polyplink.simulate.picture.patient import Patient, draw_patient
+from polyplink.simulate.picture.shading import (
+    WOUND_REACH,
+    Scar,
+    automatic_gains,
+    develop,
+    draw_scar,
+    light,
+    normals,
+    surface_colour,
+)
+from polyplink.simulate.picture.windows import FAR, Windows, in_windows, lens_mask, onto
+from polyplink.simulate.plan import Plan, gone_from
+from polyplink.simulate.procedure_specs import stream
 
 Frames = NDArray[np.int64]
-March = Callable[[Scene, Eyes, Windows, int], Tensor]
+March = Callable[[BatchSurface, Eyes, Windows, int], Tensor]
+Record = TypeVar("Record")
 
 METER = (16, 14)  # rays of the light meter
 CALM_REACH = CALM_RADIUS + 1.3  # of a calm place, bends and the depth of the lumen included
+LEAST_MOTION = 0.8  # pixels
+DRIFT = np.array([0.0041, -0.0027])  # of the clouds from frame to frame, frame widths
+RUN = np.array([0.0003, 0.0021])  # of the drops on the lens
 # Pixels marched together, so that a call has much to do where cells are coarse; and pixels whose
-# temporaries are held together, so that they stay in a CPU's cache. A GPU wants one large batch,
-# whatever its frames show: 311 crops of 232 pixels, at some 400 bytes a pixel 7 GB of its memory.
+# temporaries are held together, so that they stay in a CPU's cache. A GPU wants one large batch:
+# 311 crops of 232 pixels, at some 400 bytes a pixel 7 GB of its memory.
 BATCH = {"cpu": 1 << 20, "cuda": 1 << 24}
 TILE = {"cpu": 1 << 16, "cuda": 1 << 24}
-MIXED = {"cpu": False, "cuda": True}  # whether frames that show different polyps are drawn together
+
+
+@dataclass(frozen=True)
+class Appearance:
+    """What a procedure looks like: all that its pictures need and its boxes do not.
+
+    Attributes:
+        patient: The patient.
+        paints: (3, m, m) linear RGB over the surface of each polyp, in the plan's order.
+        scars: The places of those that are removed.
+        brand: Of the endoscope, see `projection.LENS_CORNERS`.
+        blinks: (s,) kind of blink in every frame, -1 for none; see `effects.BLINKS`.
+        clouds: Tile of clouds, see `effects.draw_clouds`.
+        drops: Water on the lens.
+        grain: Tile of sensor noise, see `overlays.draw_grain`.
+        start: What the processor's clock shows in the first frame; made up.
+        fps: Frames per second.
+    """
+
+    patient: Patient
+    paints: tuple[Tensor, ...]
+    scars: tuple[Scar, ...]
+    brand: str
+    blinks: NDArray[np.int8]
+    clouds: Tensor
+    drops: Drops
+    grain: Tensor
+    start: datetime.datetime
+    fps: float
+
+
+def draw_appearance(plan: Plan, seed: int) -> Appearance:
+    """Draw the look of a planned procedure: the same plan and seed give the same look.
+
+    Args:
+        plan: The procedure.
+        seed: Seed of the data set.
+    """
+    spec = plan.spec
+    patients, look, scar, drops = (
+        stream(seed, spec.procedure_id, concern) for concern in ("patient", "look", "scar", "drops")
+    )
+    patient = draw_patient(patients, spec.bbps)
+    polyps = list(zip(plan.traits, plan.lumps, plan.timeline.removed, strict=True))
+    return Appearance(
+        patient=patient,
+        paints=tuple(
+            paint_map(traits.tissue, traits.cap, lump.maps, patient.tissue)
+            for traits, lump, _ in polyps
+        ),
+        scars=tuple(
+            draw_scar(scar, *lump_foot(traits, lump), removed)
+            for traits, lump, removed in polyps
+            if removed is not None
+        ),
+        brand=spec.brand,
+        blinks=draw_blinks(look, plan.conditions.blink),
+        clouds=draw_clouds(look),
+        drops=draw_drops(drops),
+        grain=draw_grain(look),
+        start=_draw_clock(look),
+        fps=spec.fps,
+    )
+
+
+def _draw_clock(rng: np.random.Generator) -> datetime.datetime:
+    """A made-up time of day on a made-up day."""
+    day = datetime.datetime(2001, 1, 1) + datetime.timedelta(days=int(rng.integers(0, 9000)))
+    return day + datetime.timedelta(seconds=int(rng.integers(8 * 3600, 15 * 3600)))
+
+
+def on_device(record: Record, device: torch.device) -> Record:
+    """A record, or a tuple, with the tensors in it moved to a device."""
+    moved: object = record
+    if isinstance(record, Tensor):
+        moved = record.to(device)
+    elif isinstance(record, tuple):
+        moved = tuple(on_device(part, device) for part in record)
+    elif is_dataclass(record) and not isinstance(record, type):
+        parts = {f.name: on_device(getattr(record, f.name), device) for f in fields(record)}
+        moved = replace(record, **parts)
+    return cast("Record", moved)
 
 
 @dataclass(frozen=True)
@@ -78,24 +195,18 @@ class Renderer:
         march: March = march_windows,
     ) -> None:
         self.plan, self.device, self._march = plan, device, march
-        self.appearance = appearance.to(device)
+        self.appearance = on_device(appearance, device)
         self.batch, self.tile = BATCH[device.type], TILE[device.type]
-        self.mixed = MIXED[device.type]
-        self._field = Field(plan.colon)
-        self._bodies = [make_body(skin) for skin in self.appearance.skins]
-        self._crowd = Crowd(plan.colon, self._bodies, device)
+        paints = zip(plan.lumps, appearance.paints, strict=True)
+        self._stack = stack_maps([torch.cat([a.maps[:1], b]) for a, b in paints]).to(device)
         # The wave moves what is on the wall by as much as this.
         margin = 1.3 * plan.colon.wave
         spheres = [(lump.centre.tolist(), body_radius(lump) + margin) for lump in plan.lumps]
         spheres += [(list(place), CALM_REACH) for place in plan.colon.calm]
-        spheres += [
-            (scar.place.tolist(), REACH * scar.radius + margin) for scar in appearance.scars
-        ]
+        spheres += [(s.place.tolist(), WOUND_REACH * s.radius + margin) for s in appearance.scars]
         self._centres = np.array([centre for centre, _ in spheres], float).reshape(-1, 3)
         self._radii = np.array([radius for _, radius in spheres], float)
-        self._removed = np.array(
-            [plan.spec.n_frames if r is None else r for r in plan.timeline.removed], np.int64
-        )
+        self._removed = gone_from(plan.timeline)
         self._since = np.array([scar.since for scar in appearance.scars], np.int64)
 
     def windows(
@@ -135,15 +246,65 @@ class Renderer:
         self, frames: Frames, windows: Windows, drawn: Drawn, gains: Tensor
     ) -> tuple[Tensor, Tensor]:
         """Images (s, h, w, 3) uint8 and polyps (s, h, w) int8."""
-        conditions, appearance = self.plan.conditions, self.appearance
         images = develop(drawn.linear, gains, self._tensor(self.plan.path.whites[frames]))
-        images = apply_effects(images, frames, windows, conditions, appearance)
-        through, inside = lens_mask(appearance.brand, windows)
+        self._blur(images, frames, windows)
+        self._veil(images, frames, windows)
+        through, inside = lens_mask(self.appearance.brand, windows)
         images = images.mul_(through)
-        write_overlays(images, frames, windows, conditions, appearance)
-        images += read_grain(appearance.grain, frames, windows)
+        self._write(images, frames, windows)
+        images += read_grain(self.appearance.grain, frames, windows)
         pixels = images.mul_(255).add_(0.5).clamp_(0, 255).to(torch.uint8)
         return pixels.permute(1, 2, 3, 0).contiguous(), torch.where(inside, drawn.polyps, -1)
+
+    def _blur(self, images: Tensor, frames: Frames, windows: Windows) -> None:
+        """Defocus and movement, in place; frames without are not touched and cost nothing."""
+        conditions, scale = self.plan.conditions, windows.host_scale
+        sigma = conditions.focus[frames] * scale
+        _change(images, sigma >= LEAST_BLUR, lambda some, which: defocus(some, sigma[which]))
+        motion = conditions.motion[frames] * scale[:, None]
+        moved = np.hypot(motion[:, 0], motion[:, 1]) >= LEAST_MOTION
+        _change(images, moved, lambda some, which: smear(some, motion[which]))
+
+    def _veil(self, images: Tensor, frames: Frames, windows: Windows) -> None:
+        """Smoke, water, instruments and blinks, in place."""
+        look, conditions, device = self.appearance, self.plan.conditions, self.device
+        haze, splash = conditions.haze[frames], conditions.splash[frames]
+        blink, tools = conditions.blink[frames], conditions.instrument[frames]
+
+        def drift(which: Frames, step: NDArray[np.float64] = DRIFT) -> Tensor:
+            return onto((frames[which, None] * step).astype(np.float32), device)
+
+        def smoky(some: Tensor, which: Frames) -> Tensor:
+            cloud = read_clouds(look.clouds, windows.some(which), drift(which))[0]
+            return smoke(some, onto(haze[which], device), cloud)
+
+        def wet(some: Tensor, which: Frames) -> Tensor:
+            return water(some, splash[which], look.drops, drift(which, RUN), windows.some(which))
+
+        def armed(some: Tensor, which: Frames) -> Tensor:
+            return draw_instruments(some, windows.some(which), onto(tools[which].T, device))
+
+        def blinking(_: Tensor, which: Frames) -> Tensor:
+            fast = drift(which, 3 * DRIFT)
+            cloud = read_clouds(look.clouds, windows.some(which), fast, BLINK_ZOOM)
+            return blinded(onto(look.blinks[frames[which]], device), cloud, look.patient.wall)
+
+        _change(images, haze > 0, smoky)
+        _change(images, splash > 0, wet)
+        _change(images, (tools[:, 0] > 0) & ~blink, armed)
+        _change(images, blink, blinking)
+
+    def _write(self, images: Tensor, frames: Frames, windows: Windows) -> None:
+        """The processor's text in the corners, in place."""
+        edges = (windows.edges / windows.frame[0]).tolist()
+        for index, frame in enumerate(frames.tolist()):
+            if self.appearance.brand == "Fujifilm":
+                label = clock(self.appearance.start, int(frame / self.appearance.fps))
+            elif self.plan.conditions.near[frame]:
+                label = badge(windows.tall)
+            else:
+                continue
+            write_label(images[:, index], edges[index], label)
 
     def gains(self, frames: Frames) -> Tensor:
         """Automatic exposure of frames (s,), from a coarse drawing of the whole frame."""
@@ -155,22 +316,18 @@ class Renderer:
         return gains
 
     def draw(self, frames: Frames, windows: Windows) -> Iterator[tuple[Frames, Drawn]]:
-        """Draw the scene alone, as light; blinks, in which it is not seen, stay black.
+        """Draw the surface alone, as light; blinks, in which it is not seen, stay black.
 
         Yields:
             Indices into the frames, a few at a time and in any order, and what they show.
         """
         blink = self.plan.conditions.blink[frames]
         pixels = windows.size[0] * windows.size[1]
-        few = max(1, self.tile // pixels)
-        for some in _cut(np.flatnonzero(blink), few):
+        for some in _cut(np.flatnonzero(blink), max(1, self.tile // pixels)):
             yield some, self._dark(len(some), windows.size)
         seen = self._seen(frames, windows)
-        lit = np.flatnonzero(~blink)
-        kinds = seen[lit, : 0 if self.mixed else len(self._bodies)]
-        for index, _ in groups(kinds):
-            for batch in _cut(lit[index], max(1, self.batch // pixels)):
-                yield from self._lit(batch, frames, windows, seen[batch])
+        for batch in _cut(np.flatnonzero(~blink), max(1, self.batch // pixels)):
+            yield from self._lit(batch, frames, windows, seen[batch])
 
     def _dark(self, count: int, size: tuple[int, int]) -> Drawn:
         shape = (count, size[1], size[0])
@@ -178,73 +335,51 @@ class Renderer:
         return Drawn(linear, torch.full(shape, -1, dtype=torch.int8, device=self.device))
 
     def _seen(self, frames: Frames, windows: Windows) -> NDArray[np.bool_]:
-        """Which bodies, calm places and scars may show in which frame: (s, k)."""
+        """Which polyps, calm places and scars may show in which frame: (s, k)."""
         path = self.plan.path
         seen = in_windows(
             windows, path.positions[frames], path.rotations[frames], self._centres, self._radii
         )
-        seen[:, : len(self._bodies)] &= frames[:, None] < self._removed
+        seen[:, : len(self._removed)] &= frames[:, None] < self._removed
         scars = seen.shape[1] - len(self._since)
         seen[:, scars:] &= frames[:, None] >= self._since
         return seen
-
-    def _near(self, frames: Frames, seen: NDArray[np.bool_]) -> tuple[Scene, Eyes, list[Tensor]]:
-        """The scene of frames and their cameras; the polyp (s, 1) that each of its shares is of.
-
-        Args:
-            frames: (s,) which frames.
-            seen: (s, k) what may show in them, as `_seen` gives; all alike where not `mixed`.
-        """
-        n, path = len(self._bodies), self.plan.path
-        bodies, calm = seen[:, :n], seen[:, n : n + len(self.plan.colon.calm)]
-        states = self.plan.conditions.phase[frames]
-        scene: Scene
-        if self.mixed:
-            scene, numbers = self._crowd.crew(bodies, calm)
-            states = np.concatenate([states[None], numbers])
-        else:
-            places = [self.plan.colon.calm[k] for k in np.flatnonzero(calm.any(0))]
-            scene = self._field.near([self._bodies[k] for k in np.flatnonzero(bodies[0])], places)
-        eyes = Eyes(
-            self._tensor(path.positions[frames]),
-            self._tensor(path.rotations[frames]),
-            self._tensor(states),
-        )
-        names = onto(in_places(bodies).astype(np.int8), self.device)
-        return scene, eyes, [name[:, None] for name in names.T]
 
     def _lit(
         self, batch: Frames, frames: Frames, windows: Windows, seen: NDArray[np.bool_]
     ) -> Iterator[tuple[Frames, Drawn]]:
         """Draw the frames of a batch, whose rows of `_seen` these are."""
-        scars = np.flatnonzero(seen[:, seen.shape[1] - len(self._since) :].any(0))
-        field, eyes, names = self._near(frames[batch], seen)
+        plan, look, every = self.plan, self.appearance, frames[batch]
+        polyps, calm, scars = np.split(
+            seen, [len(plan.lumps), seen.shape[1] - len(self._since)], axis=1
+        )
+        open_scars, phases = np.flatnonzero(scars.any(0)).tolist(), plan.conditions.phase[every]
+        surface = BatchSurface(plan.colon, plan.lumps, self._stack, (polyps, calm), phases)
+        eyes = Eyes(
+            self._tensor(plan.path.positions[every]),
+            self._tensor(plan.path.rotations[every]),
+            onto(np.arange(len(batch)), self.device),
+        )
+        names = onto(in_places(polyps).astype(np.int8), self.device).T[..., None]  # (k, s, 1)
         whole = windows.some(batch)
-        depths = self._march(field, eyes, whole, self.tile)
-        width, height = windows.size
-        for rows in _cut(np.arange(len(batch)), max(1, self.tile // (width * height))):
+        depths = self._march(surface, eyes, whole, self.tile)  # (s, h * w)
+        pixels = windows.size[0] * windows.size[1]
+        for rows in _cut(np.arange(len(batch)), max(1, self.tile // pixels)):
             some, part = batch[rows], slice(rows[0], rows[-1] + 1)
             beams = beams_of(eyes.some(part), whole.some(rows))
+            # Wounds that may show, and the seconds (s, 1) since each polyp's removal.
+            old = [(look.scars[k], frames[some] - self._since[k]) for k in open_scars]
+            wounds = [(scar, self._tensor(age / look.fps)[:, None]) for scar, age in old]
             drawn = self._dark(len(some), windows.size)
-            linear, polyps = drawn.linear.flatten(2), drawn.polyps.flatten(1)
-            for _, pixels in tiles(1, width * height, self.tile):
-                depth = depths[part, pixels]
-                tile = beams.tile(slice(None), pixels)
-                touch = field.touch(tile.at(depth), tile.phases)
-                wounds = [self._wound(int(k), frames[some]) for k in scars]
-                linear[:, :, pixels] = self._light(tile, depth, touch, wounds)
-                polyps[:, pixels] = polyp_pixels(touch, depth, [name[part] for name in names])
+            linear, shown = drawn.linear.flatten(2), drawn.polyps.flatten(1)
+            for _, cut in tiles(1, pixels, self.tile):
+                depth, tile = depths[part, cut], beams.tile(slice(None), cut)
+                touch = surface.touch(tile.at(depth), tile.frame)
+                colour, relief = surface_colour(look.patient, touch, wounds, depth * tile.width)
+                normal = normals(touch, relief)
+                linear[:, :, cut] = light(look.patient, colour, normal, tile.directions, depth)
+                shown[:, cut] = polyp_pixels(touch, depth, names[:, part])
             yield some, drawn
-
-    def _light(self, beams: Beams, depth: Tensor, touch: Touch, wounds: Sequence[Wound]) -> Tensor:
-        patient = self.appearance.patient
-        colour, relief = surface_colour(patient, touch, wounds, depth * beams.width)
-        return light(patient, colour, normals(touch, relief), beams.directions, depth)
-
-    def _wound(self, index: int, frames: Frames) -> Wound:
-        scar = self.appearance.scars[index]
-        since = (frames - scar.since) / self.appearance.fps
-        return Wound(scar, self._tensor(since)[:, None])
 
     def _tensor(self, values: NDArray[np.floating]) -> Tensor:
         return onto(np.asarray(values, np.float32), self.device)
@@ -255,13 +390,26 @@ def _cut(indices: Frames, most: int) -> list[Frames]:
     return [indices[start : start + most] for start in range(0, len(indices), most)]
 
 
-def polyp_pixels(touch: Touch, depth: Tensor, names: Sequence[Tensor]) -> Tensor:
+def _change(
+    images: Tensor, chosen: NDArray[np.bool_], change: Callable[[Tensor, Frames], Tensor]
+) -> None:
+    """Replace the chosen frames of images, in place, by what `change` makes of them.
+
+    It is called with the images (3, k, h, w) and their indices.
+    """
+    which = np.flatnonzero(chosen)
+    if len(which):
+        index = onto(which, images.device)
+        images[:, index] = change(images[:, index], which)
+
+
+def polyp_pixels(touch: Touch, depth: Tensor, names: Tensor) -> Tensor:
     """Which polyp a pixel shows: (s, n) int8, -1 for none.
 
     Args:
         touch: Surface points.
         depth: (s, n) along the rays.
-        names: Index (s, 1), int8, of the polyp of every share in the touch.
+        names: (k, s, 1) int8, index of the polyp of every share in the touch.
     """
     which = torch.full(depth.shape, -1, dtype=torch.int8, device=depth.device)
     largest = torch.full_like(depth, 0.5)

@@ -1,0 +1,235 @@
+"""The tissue of polyps and wall: procedural patterns, and what histology does to them.
+
+Endoscopists tell the classes apart by pit pattern, colour and vessels, and are often wrong. Kinds
+of pit: Kudo et al., Gastrointestinal Endoscopy 44 (1996); colour and vessels: the NICE
+classification, Hewett et al., Gastroenterology 143 (2012); open wide pits and mucus of sessile
+serrated lesions: Kimura et al., American Journal of Gastroenterology 107 (2012). The numbers are
+ours: they are set so that a classifier of clean pictures does clearly better than chance and
+clearly worse than perfectly.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from polyplink.core.errors import find_named
+
+Texture = NDArray[np.float32]
+Array = NDArray[np.float64]
+
+THIRDS = (0.0, 2 * math.pi / 3, 4 * math.pi / 3)
+EVENNESS = 0.9  # of the four pattern weights: small means one of them rules a polyp
+# How much a groove, a pale patch and a vessel change red, green and blue; the colour of mucus.
+GROOVE = (0.45, 1.0, 0.95)
+PALE = (0.22, 0.75, 0.75)
+VESSEL = (0.30, 0.62, 0.52)
+MUCUS = (0.86, 0.56, 0.27)
+
+
+def periodic_noise(
+    rng: np.random.Generator, size: int, waves: float, spread: float = 0.5
+) -> Texture:
+    """Smooth noise that tiles: white noise kept in a band around `waves` waves per tile.
+
+    Args:
+        rng: Where the noise comes from.
+        size: Edge of the tile, texels.
+        waves: Middle of the band, waves per edge.
+        spread: Width of the band in natural-log units of frequency.
+
+    Returns:
+        (size, size) values of mean 0 and standard deviation 1.
+    """
+    rows, columns = np.fft.fftfreq(size, 1 / size), np.fft.rfftfreq(size, 1 / size)
+    frequency = np.hypot(rows[:, None], columns)
+    with np.errstate(divide="ignore"):
+        band = np.exp(-0.5 * (np.log(frequency / waves) / spread) ** 2)
+    noise = np.fft.irfft2(np.fft.rfft2(rng.standard_normal((size, size))) * band, s=(size, size))
+    return np.asarray((noise - noise.mean()) / noise.std(), np.float32)
+
+
+def vessel_net(rng: np.random.Generator, size: int, density: float) -> Texture:
+    """Branching vessels, 0 (none) to 1: thin level lines of noise, shown only here and there."""
+    net = np.zeros((size, size), np.float32)
+    for waves, width, weight in ((5.0, 0.055, 1.0), (9.0, 0.06, 0.7), (17.0, 0.08, 0.4)):
+        lines = np.exp(-((periodic_noise(rng, size, waves) / width) ** 2))
+        shown = 1 / (1 + np.exp(-4 * (periodic_noise(rng, size, waves / 2) + density - 0.3)))
+        net = np.maximum(net, weight * lines * shown)
+    return net.astype(np.float32)
+
+
+@dataclass(frozen=True)
+class Habit:
+    """How the polyps of a histology class tend to look.
+
+    Attributes:
+        stripes: Weight of tubular and gyrus-like grooves (Kudo IIIL, IV).
+        pits: Weight of small, stellar pits (II).
+        rounds: Weight of wide open pits (II-O).
+        bumps: Weight of a fine mosaic, as normal mucosa has (I).
+        contrast: Mean strength of the pattern's shade.
+        hue: Mean log factor from green and blue to red: above 0 is browner and redder.
+        value: Mean log brightness.
+        vessels: Mean strength of the vessels on it.
+        mucus: Mean strength of a cap of mucus.
+        flat: How much oftener than others it is flat.
+    """
+
+    stripes: float
+    pits: float
+    rounds: float
+    bumps: float
+    contrast: float
+    hue: float
+    value: float
+    vessels: float
+    mucus: float
+    flat: float
+
+
+HABITS: Mapping[str, Habit] = {
+    "AD": Habit(0.85, 0.45, 0.30, 0.50, 0.38, 0.085, -0.035, 0.40, 0.12, 1.0),
+    "HP": Habit(0.45, 0.80, 0.40, 0.50, 0.32, -0.06, 0.04, 0.22, 0.16, 1.3),
+    "SSL": Habit(0.30, 0.50, 0.95, 0.40, 0.32, -0.03, 0.01, 0.22, 0.45, 2.5),
+    "TSA": Habit(0.70, 0.45, 0.40, 0.50, 0.38, 0.05, -0.01, 0.33, 0.2, 0.7),
+    "NO POLYP": Habit(0.35, 0.40, 0.30, 0.90, 0.28, -0.02, 0.02, 0.26, 0.12, 1.3),
+    "OTHER": Habit(0.50, 0.50, 0.40, 0.50, 0.35, 0.0, 0.0, 0.3, 0.2, 1.0),
+}
+
+
+@dataclass(frozen=True)
+class Tissue:
+    """The look of one polyp's tissue.
+
+    Attributes:
+        pattern: Shares of stripes, pits, rounds and bumps.
+        contrast: Strength of the pattern's shade, 0 to 1.
+        hue: Log factor from green and blue to red.
+        value: Log brightness.
+        vessels: Strength of its vessels, 0 to 1.
+        mucus: Strength of its mucus, 0 to 1.
+    """
+
+    pattern: tuple[float, float, float, float]
+    contrast: float
+    hue: float
+    value: float
+    vessels: float
+    mucus: float
+
+
+def habit_of(histology_class: str) -> Habit:
+    """The habit of a class.
+
+    Raises:
+        PolyplinkError: If there is no such class, naming the nearest.
+    """
+    return find_named("histology class", histology_class, HABITS)
+
+
+def draw_tissue(rng: np.random.Generator, histology_class: str, spread: float) -> Tissue:
+    """Draw one polyp's tissue.
+
+    Args:
+        rng: Where it comes from.
+        histology_class: A key of `HABITS`.
+        spread: How far polyps lie from each other, within classes and between them; 1 as a rule.
+
+    Raises:
+        PolyplinkError: If there is no such class.
+    """
+    # The habit, `spread` times as far from the middle one as it is.
+    own, middle = (np.array(astuple(h)) for h in (habit_of(histology_class), HABITS["OTHER"]))
+    habit = Habit(*(middle + spread * (own - middle)).tolist())
+    weights = np.array([habit.stripes, habit.pits, habit.rounds, habit.bumps])
+    pattern = rng.dirichlet(EVENNESS * np.maximum(weights, 0.1) / spread)
+    hue, value, contrast = rng.normal(0, spread, 3) * (0.15, 0.11, 0.25)
+    vessels, mucus = rng.gamma(1.5, 1 / 1.5, 2)
+    return Tissue(
+        pattern=(float(pattern[0]), float(pattern[1]), float(pattern[2]), float(pattern[3])),
+        contrast=float(np.clip(habit.contrast * np.exp(contrast), 0, 0.7)),
+        hue=habit.hue + float(hue),
+        value=habit.value + float(value),
+        vessels=float(np.clip(habit.vessels * vessels, 0, 1)),
+        mucus=float(np.clip(habit.mucus * mucus, 0, 1)),
+    )
+
+
+def _lattice(u: Array, v: Array, rate: float, phase: Sequence[float]) -> Array:
+    """Three plane waves 120 degrees apart: a hexagonal grid of peaks; -0.5 to 1."""
+    waves = [
+        np.cos(rate * (u * math.cos(t) + v * math.sin(t)) + p)
+        for t, p in zip(THIRDS, phase, strict=True)
+    ]
+    return np.asarray(sum(waves) / 3)
+
+
+def _wander(rng: np.random.Generator, u: Array, v: Array, rate: float) -> Array:
+    """A slow, smooth shift, about -1 to 1: five random plane waves."""
+    angles, phases = rng.uniform(0, 2 * math.pi, (2, 5))
+    rates = rate * rng.uniform(0.5, 1.5, 5)
+    total = np.zeros_like(u)
+    for angle, phase, r in zip(angles, phases, rates, strict=True):
+        total += np.sin(r * (u * math.cos(angle) + v * math.sin(angle)) + phase)
+    return total / math.sqrt(5)
+
+
+def draw_pattern(
+    rng: np.random.Generator,
+    shares: Sequence[float],
+    towards: Array,
+    pitch: float,
+    slant: float,
+) -> Array:
+    """A pit pattern: a mix of four, each bent by a slow wander of its own, as tissue is.
+
+    Args:
+        rng: Where phases and bends come from.
+        shares: Of grooves, small pits, wide pits and mosaic.
+        towards: (3, m, m) unit directions of the map.
+        pitch: Angular frequency on the map.
+        slant: Direction of the grooves, radians.
+
+    Returns:
+        (m, m) from -1 to 1; high where the surface stands out, low in grooves and pits.
+    """
+    stripes, pits, rounds, bumps = shares
+    plane = towards[:2] / (1.2 + towards[2])  # flattens the lower half a little
+    bend_u, bend_v, bend_s = (_wander(rng, plane[0], plane[1], 0.35 * pitch) for _ in range(3))
+    phase = rng.uniform(0, 2 * math.pi, (4, 3))
+    u = plane[0] * math.cos(slant) + plane[1] * math.sin(slant) + 1.2 / pitch * bend_u
+    v = plane[1] * math.cos(slant) - plane[0] * math.sin(slant) + 1.2 / pitch * bend_v
+    groove = np.sin(1.2 * pitch * u + 1.1 * bend_s + phase[0, 0])
+    small = 1 - 2 * np.clip(_lattice(u, v, 1.7 * pitch, phase[1]) + 0.35, 0, 1) ** 1.3
+    wide = 1 - 2 * np.clip(2.2 * _lattice(u, v, 0.95 * pitch, phase[2]) - 0.3, 0, 1)
+    mosaic = -_lattice(u, v, 2.3 * pitch, phase[3])
+    return np.asarray(stripes * np.tanh(2 * groove) + pits * small + rounds * wide + bumps * mosaic)
+
+
+def paint_map(tissue: Tissue, cap: float, maps: Tensor, mean: Tensor) -> Tensor:
+    """Colours of a polyp, texel by texel.
+
+    Args:
+        tissue: Its tissue.
+        cap: Strength of pale (above 0) or red (below 0) patches.
+        maps: (5, m, m), see `polyp.surface_maps`.
+        mean: (3,) colour of this patient's polyps, linear RGB.
+
+    Returns:
+        (3, m, m) linear RGB.
+    """
+    _, pattern, patches, vessels, mucus = maps
+    groove, pale, vessel, slime = (
+        maps.new_tensor(values)[:, None, None] for values in (GROOVE, PALE, VESSEL, MUCUS)
+    )
+    factor = torch.tensor([0.3, -0.7, -0.9], dtype=maps.dtype).mul(tissue.hue).add(tissue.value)
+    colour = (mean * factor.exp())[:, None, None]
+    colour = colour * (1 - tissue.contrast * groove * (0.5 - 0.5 * pattern))
+    colour = colour * (1 + (cap * pale * patches).clamp(-0.6, 1.2))
+    colour = colour * (1 - tissue.vessels * vessel * vessels * (0.6 + 0.4 * pattern))
+    return torch.lerp(colour, slime.expand_as(colour), 0.5 * tissue.mucus * mucus)

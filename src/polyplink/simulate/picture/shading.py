@@ -1,0 +1,198 @@
+"""From surface points to pixels: colours, wounds, a light at the camera, exposure and tone curve.
+
+The light sits at the camera, so that the half vector of Blinn's highlights is the ray itself and
+brightness falls with the square of the depth.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from polyplink.simulate.colon.batch_surface import Touch
+from polyplink.simulate.picture.patient import Patient, read_mucosa
+from polyplink.simulate.picture.windows import FAR, colour_like
+
+RELIEF = 0.12  # how far the relief tilts the normal: enough to break the highlights up
+FINE_RELIEF = 0.8  # the fine relief's strength beside the coarse one's
+SHINE = 256  # a power of 2
+SHINE_STRENGTH = 1.3
+LIGHT_CORE = 0.03  # keeps the fall-off finite at the lens
+SCATTER = (0.30, 0.12, 0.10)  # red light travels furthest under the mucosa
+# Linear RGB of a wound's parts.
+BLOOD = (0.42, 0.020, 0.016)
+FIBRIN = (0.92, 0.60, 0.44)
+RIM = (0.62, 0.085, 0.065)
+WOUND_REACH = 2.5  # radii from a wound's place, beyond which nothing is stained
+TARGET = 0.42  # mean of the square roots of brightness that the exposure aims for
+GLARE = 50.0  # brighter light counts as this bright
+SOFTNESS = 0.127  # of the lens: what a pixel gives to each side
+CONTRAST = 2.2
+
+
+@dataclass(frozen=True)
+class Scar:
+    """The place of a polyp that was removed: it bleeds, then is pale within a red rim.
+
+    Attributes:
+        place: (3,) where the polyp's foot was, at rest.
+        radius: Of the wound, units.
+        since: Frame from which it is there.
+        ooze: How far blood spreads at first, in radii beyond the wound.
+        dries: Seconds in which the bleeding falls to a third.
+        phase: (3,) of the unevenness of its edge.
+    """
+
+    place: Tensor
+    radius: float
+    since: int
+    ooze: float
+    dries: float
+    phase: Tensor
+
+
+def draw_scar(rng: np.random.Generator, place: Tensor, radius: float, since: int) -> Scar:
+    """Draw how one wound looks."""
+    return Scar(
+        place=place,
+        radius=radius * float(rng.uniform(0.9, 1.25)),
+        since=since,
+        ooze=float(rng.uniform(0.1, 0.8)),
+        dries=float(rng.uniform(6, 40)),
+        phase=torch.from_numpy(rng.uniform(0, 6.28, 3).astype(np.float32)),
+    )
+
+
+def stain(colour: Tensor, points: Tensor, scar: Scar, age: Tensor) -> Tensor:
+    """Colour of the surface with a wound on it.
+
+    Args:
+        colour: (3, s, n) linear RGB without.
+        points: (3, s, n) surface points at rest.
+        scar: The wound.
+        age: (s, 1) seconds since the polyp was removed; below 0 there is no wound yet.
+
+    Returns:
+        (3, s, n) linear RGB.
+    """
+    x, y, z = (points - scar.place[:, None, None]) / scar.radius
+    a, b, c = scar.phase
+    uneven = torch.sin(2.1 * x + 1.3 * y + a) + torch.sin(3.4 * y - 1.7 * z + b)
+    uneven = uneven + 0.6 * torch.sin(5.2 * z + 4.1 * x + c)
+    # Clots and torn edges: finer waves, bent by the coarse ones so that they do not look ruled.
+    torn = torch.sin(9.1 * x - 6.3 * z + 1.7 * uneven + b) * torch.sin(8.3 * y + 5.9 * z + a)
+    away = (x * x + y * y + z * z + 1e-9).sqrt() + 0.11 * uneven + 0.09 * torn
+    there = (age >= 0).to(colour.dtype)
+    wet = torch.exp(-age.clamp_min(0) / scar.dries)
+    rim = (0.45 + 0.4 * wet) * (2.5 * (1.35 - away)).clamp(0, 1)
+    fibrin = (0.75 + 0.15 * torn) * (3.5 * (0.85 - away)).clamp(0, 1)
+    blood = (2 * (1.05 + scar.ooze * wet + 0.14 * uneven - away)).clamp(0, 1)
+    layers = ((RIM, rim), (FIBRIN, fibrin), (BLOOD, (0.86 + 0.1 * torn) * wet * blood))
+    for paint, cover in layers:
+        colour = torch.lerp(colour, colour_like(colour, paint), cover * there)
+    return colour
+
+
+def surface_colour(
+    patient: Patient, touch: Touch, wounds: Sequence[tuple[Scar, Tensor]], pixel: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Colour of the surface, before any light.
+
+    Args:
+        patient: The patient.
+        touch: (s, n) surface points.
+        wounds: Scars that can be seen, and the seconds (s, 1) since each polyp's removal.
+        pixel: (s, n) how wide a pixel is there, units.
+
+    Returns:
+        Linear RGB (3, s, n), and how far the relief tilts the normal (2, s, n), across and along.
+    """
+    turn = torch.atan2(touch.turn[1], touch.turn[0])
+    coarse, fine = read_mucosa(patient, turn, touch.material[2], pixel)
+    colour, relief = coarse[:3], coarse[3:]
+    for share, paint in zip(touch.shares, touch.colours, strict=True):
+        colour = torch.lerp(colour, paint, share)
+        relief = relief * (1 - share)
+    for scar, age in wounds:
+        colour = stain(colour, touch.material, scar, age)
+    relief = (RELIEF * patient.relief) * torch.add(relief, fine[1:], alpha=FINE_RELIEF)
+    return colour * (1 + fine[0]), relief
+
+
+def normals(touch: Touch, relief: Tensor) -> Tensor:
+    """Unit normals (3, s, n) into the lumen, tilted by the relief (2, s, n) across and along."""
+    normal = touch.slope * _per_length(touch.slope)
+    c, s = touch.turn
+    normal[0].addcmul_(relief[0], s, value=-1)
+    normal[1].addcmul_(relief[0], c)
+    normal[2].add_(relief[1])
+    return normal.mul_(_per_length(normal))
+
+
+def _per_length(vectors: Tensor) -> Tensor:
+    """One over the lengths of vectors (3, ...); much faster than a norm over dimension 0."""
+    x, y, z = vectors
+    per: Tensor = (x * x).addcmul_(y, y).addcmul_(z, z).add_(1e-20).rsqrt_()
+    return per
+
+
+def light(patient: Patient, colour: Tensor, normal: Tensor, rays: Tensor, depth: Tensor) -> Tensor:
+    """Light leaving the surface towards the camera: linear RGB (3, ...).
+
+    Args:
+        patient: For the wetness.
+        colour: (3, ...) surface colour.
+        normal: (3, ...) unit normals.
+        rays: (3, ...) unit directions from the camera.
+        depth: (...) distances from the camera.
+    """
+    cosine = (normal[0] * rays[0]).addcmul_(normal[1], rays[1]).addcmul_(normal[2], rays[2])
+    facing = cosine.neg_().clamp_(0, 1)
+    fall = (FAR - depth).div_((depth * depth).add_(LIGHT_CORE).mul_(FAR))
+    shine = facing.square()
+    for _ in range(SHINE.bit_length() - 2):  # facing ** SHINE by squarings
+        shine.square_()
+    shine.mul_(SHINE_STRENGTH * patient.wetness)
+    lit = torch.empty_like(colour)
+    for channel, scatter in enumerate(SCATTER):
+        part = torch.mul(facing, 1 - scatter, out=lit[channel]).add_(scatter)
+        part.mul_(colour[channel]).add_(shine).mul_(fall)
+    return lit
+
+
+def automatic_gains(linear: Tensor) -> Tensor:
+    """Factors (s,) that bring frames to the brightness that is aimed for.
+
+    Args:
+        linear: (3, s, n) linear RGB of points spread evenly over the frame.
+    """
+    root = linear.amax(0).clamp_max(GLARE).sqrt().mean(dim=1)  # (s,)
+    return (TARGET / root.clamp_min(1e-6)) ** 2
+
+
+def develop(linear: Tensor, gains: Tensor, whites: Tensor) -> Tensor:
+    """A picture (3, s, h, w) in 0 to 1, as the sensor and its processor make it of light.
+
+    Args:
+        linear: (3, s, h, w) linear RGB; overwritten.
+        gains: (s,) factors of the exposure.
+        whites: (s, 3) white balance.
+    """
+    scaled = linear.mul_((-CONTRAST * gains[:, None] * whites).T[:, :, None, None])
+    return soften(scaled.exp_().neg_().add_(1).sqrt_())
+
+
+def soften(images: Tensor) -> Tensor:
+    """Images (..., h, w) with a little of every pixel given to its neighbours, edges repeated."""
+    for axis in (-1, -2):
+        last = images.shape[axis] - 1
+        soft = images * (1 - 2 * SOFTNESS)
+        for here, there in ((0, 1), (1, 0)):
+            part = soft.narrow(axis, here, last)
+            part.add_(images.narrow(axis, there, last), alpha=SOFTNESS)
+        for edge in (0, last):
+            soft.select(axis, edge).add_(images.select(axis, edge), alpha=SOFTNESS)
+        images = soft
+    return images

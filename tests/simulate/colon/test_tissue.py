@@ -1,0 +1,195 @@
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import cross_val_predict
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from polyplink.core.errors import PolyplinkError
+from polyplink.simulate.colon.polyp import Traits, draw_traits, map_directions, surface_maps
+from polyplink.simulate.colon.tissue import (
+    HABITS,
+    draw_pattern,
+    draw_tissue,
+    habit_of,
+    paint_map,
+    periodic_noise,
+    vessel_net,
+)
+from tests.simulate.scenes import Kind
+
+CLASSES, CHANCES = ("AD", "HP", "NO POLYP"), (0.43, 0.42, 0.15)  # about as in REAL-Colon
+PATIENTS = 0.12  # by how much the hue of one patient differs from the next
+
+
+@given(st.integers(0, 2**32 - 1), st.sampled_from(sorted(HABITS)), st.floats(0.5, 1.5))
+def test_tissue_is_in_its_ranges(seed: int, kind: str, spread: float) -> None:
+    tissue = draw_tissue(np.random.default_rng(seed), kind, spread)
+    assert sum(tissue.pattern) == pytest.approx(1)
+    assert min(tissue.pattern) >= 0
+    for value in (tissue.contrast, tissue.vessels, tissue.mucus):
+        assert 0 <= value <= 1
+
+
+def test_every_class_of_the_release_has_a_habit_and_no_other() -> None:
+    assert set(HABITS) == {"AD", "HP", "SSL", "TSA", "OTHER", "NO POLYP"}
+    with pytest.raises(PolyplinkError, match="did you mean AD"):
+        habit_of("ADE")
+
+
+def test_a_larger_spread_sets_polyps_further_apart() -> None:
+    def deviation(spread: float) -> float:
+        rng = np.random.default_rng(0)
+        return float(np.std([draw_tissue(rng, "AD", spread).hue for _ in range(300)]))
+
+    assert deviation(1.5) == pytest.approx(3 * deviation(0.5), rel=0.25)
+
+
+def test_classes_differ_in_the_mean_and_overlap() -> None:
+    rng = np.random.default_rng(1)
+    adenomas, others = (
+        np.array([draw_tissue(rng, kind, 1.0).hue for _ in range(400)]) for kind in ("AD", "HP")
+    )
+    above = (adenomas[:, None] > others).mean()  # the area under the curve of hue alone
+    assert 0.6 < above < 0.85
+
+
+@pytest.mark.parametrize("spread", [0.5, 1.0, 1.5])
+def test_histology_can_be_guessed_from_the_surface_but_not_known(spread: float) -> None:
+    """A linear probe tells adenomas from the rest better than chance, and is often wrong.
+
+    It sees hue and brightness only beside those of the patient, as in a picture.
+    """
+    rng = np.random.default_rng(0)
+    kinds = [str(kind) for kind in rng.choice(CLASSES, 1500, p=CHANCES)]
+    rows = []
+    for kind in kinds:
+        tissue = draw_tissue(rng, kind, spread)
+        hue, value = np.array([tissue.hue, tissue.value]) + rng.normal(0, PATIENTS, 2)
+        rows.append([*tissue.pattern[:3], tissue.contrast, tissue.vessels, hue, value])
+    known = np.array(kinds) == "AD"
+    probe = make_pipeline(StandardScaler(), LogisticRegression())
+    scores = cross_val_predict(probe, np.array(rows), known, cv=5, method="decision_function")
+    assert 0.7 < roc_auc_score(known, scores) < 0.9
+
+
+KINDS = np.eye(4)
+
+
+def waves_per_edge(pattern: np.ndarray) -> float:
+    """Mean frequency of the middle of a map."""
+    middle = pattern[32:96, 32:96]
+    power = np.abs(np.fft.rfft2(middle - middle.mean())) ** 2
+    rate = np.hypot(*np.meshgrid(np.fft.fftfreq(64, 1 / 64), np.arange(33), indexing="ij"))
+    return float((rate * power).sum() / power.sum())
+
+
+@pytest.mark.parametrize("kind", range(4))
+def test_patterns_are_within_bounds_and_full_of_contrast(kind: int) -> None:
+    pattern = draw_pattern(np.random.default_rng(0), KINDS[kind], map_directions(), 12.0, 0.4)
+    assert np.abs(pattern).max() <= 1 + 1e-9
+    assert pattern.std() > 0.2
+
+
+@pytest.mark.parametrize("kind", range(4))
+def test_a_higher_pitch_is_a_finer_pattern(kind: int) -> None:
+    coarse, fine = (
+        draw_pattern(np.random.default_rng(0), KINDS[kind], map_directions(), pitch, 0.4)
+        for pitch in (8.0, 20.0)
+    )
+    assert waves_per_edge(fine) > 1.5 * waves_per_edge(coarse)
+
+
+def test_small_pits_are_smaller_than_wide_ones() -> None:
+    small, wide = (
+        draw_pattern(np.random.default_rng(0), KINDS[kind], map_directions(), 12.0, 0.4)
+        for kind in (1, 2)
+    )
+    assert waves_per_edge(small) > 1.3 * waves_per_edge(wide)
+
+
+def test_a_pattern_is_drawn_anew_by_each_generator() -> None:
+    first, again, other = (
+        draw_pattern(np.random.default_rng(seed), KINDS[0], map_directions(), 12.0, 0.4)
+        for seed in (0, 0, 1)
+    )
+    assert np.array_equal(first, again)
+    assert np.abs(np.corrcoef(first.ravel(), other.ravel())[0, 1]) < 0.5
+
+
+def test_noise_tiles_and_is_normal() -> None:
+    noise = periodic_noise(np.random.default_rng(0), 64, 5.0)
+    assert noise.mean() == pytest.approx(0, abs=1e-5)
+    assert noise.std() == pytest.approx(1, abs=1e-4)
+    inner = np.abs(np.diff(noise, axis=0)).mean()
+    assert np.abs(noise[0] - noise[-1]).mean() < 2 * inner
+
+
+def test_noise_has_the_waves_that_were_asked_for() -> None:
+    noise = periodic_noise(np.random.default_rng(0), 64, 8.0, spread=0.2)
+    power = np.abs(np.fft.fft2(noise)) ** 2
+    frequency = np.hypot(*np.meshgrid(np.fft.fftfreq(64, 1 / 64), np.fft.fftfreq(64, 1 / 64)))
+    assert (power * frequency).sum() / power.sum() == pytest.approx(8, rel=0.15)
+
+
+def test_more_density_gives_more_vessels() -> None:
+    few, many = (vessel_net(np.random.default_rng(0), 128, density) for density in (-0.4, 0.7))
+    assert few.min() >= 0
+    assert many.max() <= 1
+    assert many.mean() > 1.3 * few.mean()
+
+
+MEAN = torch.tensor([0.8, 0.35, 0.28])
+
+
+def drawn(seed: int = 0, kind: str = "AD") -> tuple[Traits, torch.Tensor]:
+    rng = np.random.default_rng(seed)
+    traits = draw_traits(rng, Kind(5.0, kind), 0.5)
+    return traits, surface_maps(rng, traits)
+
+
+def painted(traits: Traits, maps: torch.Tensor, mean: torch.Tensor = MEAN) -> torch.Tensor:
+    return paint_map(traits.tissue, traits.cap, maps, mean)
+
+
+def test_colours_are_red_and_in_range() -> None:
+    for seed in range(6):
+        paint = painted(*drawn(seed))
+        assert torch.isfinite(paint).all()
+        assert paint.min() >= 0
+        assert paint.max() < 2.5
+        red, green, blue = paint.mean(dim=(1, 2))
+        assert red > green > blue * 0.8
+
+
+def test_bare_tissue_has_the_patients_colour() -> None:
+    traits, maps = drawn()
+    bare = dataclasses.replace(traits.tissue, contrast=0, hue=0, value=0, vessels=0, mucus=0)
+    paint = painted(dataclasses.replace(traits, tissue=bare, cap=0.0), maps)
+    torch.testing.assert_close(paint, MEAN[:, None, None].expand_as(paint))
+
+
+def test_hue_makes_it_browner_and_mucus_yellower() -> None:
+    traits, maps = drawn()
+
+    def ratio(first: int, second: int, hue: float = 0.0, mucus: float = 0.0) -> float:
+        tissue = dataclasses.replace(traits.tissue, hue=hue, mucus=mucus)
+        paint = painted(dataclasses.replace(traits, tissue=tissue), maps)
+        mean = paint.mean(dim=(1, 2))
+        return float(mean[first] / mean[second])
+
+    assert ratio(0, 1, hue=0.3) > ratio(0, 1) * 1.2
+    assert ratio(1, 0, mucus=1.0) > ratio(1, 0)
+
+
+def test_polyps_share_their_patients_colour() -> None:
+    traits, maps = drawn()
+    twice = painted(traits, maps)
+    pale = painted(traits, maps, 0.5 * MEAN)
+    assert (pale <= twice + 1e-6).all()

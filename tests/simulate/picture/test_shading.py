@@ -1,0 +1,168 @@
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from polyplink.simulate.picture.patient import draw_patient
+from polyplink.simulate.picture.shading import (
+    CONTRAST,
+    LIGHT_CORE,
+    SCATTER,
+    SHINE,
+    SHINE_STRENGTH,
+    SOFTNESS,
+    TARGET,
+    WOUND_REACH,
+    Scar,
+    automatic_gains,
+    develop,
+    draw_scar,
+    light,
+    normals,
+    soften,
+    stain,
+    surface_colour,
+)
+from polyplink.simulate.picture.windows import FAR
+from tests.simulate.scenes import LUMPS, batch, points
+
+PATIENT = draw_patient(np.random.default_rng(0))
+TOUCH = batch().touch(points(), torch.arange(2)[:, None])
+PIXEL = torch.full((2, 120), 0.004)
+
+
+def unit(rng: np.random.Generator) -> torch.Tensor:
+    return torch.nn.functional.normalize(torch.from_numpy(rng.normal(size=(3, 20))), dim=0)
+
+
+def test_light_is_the_naive_one() -> None:
+    rng = np.random.default_rng(0)
+    colour = torch.from_numpy(rng.uniform(0, 1, (3, 20)))
+    normal = unit(rng)
+    rays = -normal + 0.05 * unit(rng)
+    rays = rays / rays.norm(dim=0)
+    depth = torch.from_numpy(rng.uniform(0.1, 5, 20))
+    result = light(PATIENT, colour, normal, rays, depth)
+    for pixel in range(20):
+        facing = max(0.0, -sum(float(normal[i, pixel] * rays[i, pixel]) for i in range(3)))
+        d = float(depth[pixel])
+        for channel in range(3):
+            body = float(colour[channel, pixel])
+            diffuse = body * (SCATTER[channel] + (1 - SCATTER[channel]) * facing)
+            shine = SHINE_STRENGTH * PATIENT.wetness * facing**SHINE
+            expected = (diffuse + shine) / (d * d + LIGHT_CORE) * (FAR - d) / FAR
+            assert float(result[channel, pixel]) == pytest.approx(expected, rel=1e-5)
+
+
+def test_wall_and_polyp_have_their_own_colours() -> None:
+    colour, relief = surface_colour(PATIENT, TOUCH, [], PIXEL)
+    bare, _ = surface_colour(PATIENT, dataclasses.replace(TOUCH, shares=(), colours=()), [], PIXEL)
+    assert relief.shape == (2, *PIXEL.shape)
+    shares = torch.stack(TOUCH.shares)
+    wall = (shares == 0).all(0)
+    assert torch.equal(colour[:, wall], bare[:, wall])
+    alone = (shares[0] == 1) & (shares[1] == 0)
+    assert alone.any()
+    ratio = colour[:, alone] / TOUCH.colours[0][:, alone]  # the fine texture shades both alike
+    assert ((ratio - ratio[:1]).abs() < 1e-3).all()
+
+
+def test_a_wound_is_seen_from_its_frame_on() -> None:
+    scar = Scar(LUMPS[0].centre, 0.3, 10, 0.5, 20.0, torch.zeros(3))
+    before, _ = surface_colour(PATIENT, TOUCH, [], PIXEL)
+    wound = scar, torch.tensor([[-1.0], [1.0]])
+    after, _ = surface_colour(PATIENT, TOUCH, [wound], PIXEL)
+    assert torch.equal(after[:, 0], before[:, 0])
+    near = (points() - LUMPS[0].centre[:, None, None]).norm(dim=0)[1] < 0.3
+    if near.any():
+        assert not torch.allclose(after[:, 1, near], before[:, 1, near], atol=1e-2)
+
+
+def test_normals_are_unit_and_lean_with_the_relief() -> None:
+    flat = normals(TOUCH, torch.zeros(2, *PIXEL.shape))
+    unit_slope = TOUCH.slope / TOUCH.slope.norm(dim=0)
+    torch.testing.assert_close(flat, unit_slope, atol=1e-5, rtol=0)
+    leaning = normals(TOUCH, torch.stack([torch.zeros_like(PIXEL), torch.full_like(PIXEL, 0.3)]))
+    torch.testing.assert_close(leaning.norm(dim=0), torch.ones_like(PIXEL), atol=1e-5, rtol=0)
+    assert ((leaning - flat)[2] >= -1e-5).all()
+    c, s = TOUCH.turn
+    around = normals(TOUCH, torch.stack([torch.full_like(PIXEL, 0.3), torch.zeros_like(PIXEL)]))
+    assert ((-around[0] * s + around[1] * c) > (-flat[0] * s + flat[1] * c) - 1e-5).all()
+    assert math.isfinite(float(around.sum()))
+
+
+PLACE = torch.tensor([0.3, -0.2, 1.0])
+SCAR = draw_scar(np.random.default_rng(0), PLACE, 0.1, 500)
+WALL = torch.tensor([0.8, 0.3, 0.2])[:, None, None]
+
+
+def colour_at(radii: float, age: float, scar: Scar = SCAR) -> torch.Tensor:
+    point = PLACE[:, None, None] + torch.tensor([radii * scar.radius, 0, 0])[:, None, None]
+    return stain(WALL, point, scar, torch.tensor([[age]]))[:, 0, 0]
+
+
+def test_there_is_no_wound_before_the_polyp_is_gone() -> None:
+    for radii in (0.0, 0.5, 1.0):
+        assert torch.equal(colour_at(radii, -0.04), WALL[:, 0, 0])
+
+
+def test_nothing_is_stained_far_away() -> None:
+    assert torch.equal(colour_at(WOUND_REACH, 0.0), WALL[:, 0, 0])
+
+
+def test_it_bleeds_and_then_is_pale_within_a_red_rim() -> None:
+    fresh, healed, rim = colour_at(0.2, 0.0), colour_at(0.2, 600.0), colour_at(1.05, 600.0)
+    assert fresh[1] < 0.1
+    assert healed[1] > 1.3 * WALL[1, 0, 0]
+    assert rim[1] < 0.95 * WALL[1, 0, 0]
+    assert rim[0] / rim[1] > healed[0] / healed[1]
+
+
+def test_every_point_is_coloured_by_its_own_frame() -> None:
+    at = PLACE[:, None, None].repeat(1, 3, 1)
+    both = stain(WALL.repeat(1, 3, 1), at, SCAR, torch.tensor([[-1.0], [0.0], [600.0]]))
+    for index, age in enumerate((-1.0, 0.0, 600.0)):
+        torch.testing.assert_close(both[:, index, 0], colour_at(0.0, age))
+
+
+def test_wounds_differ() -> None:
+    other = draw_scar(np.random.default_rng(1), PLACE, 0.1, 500)
+    assert other.ooze != SCAR.ooze
+
+
+LINEAR = torch.from_numpy(np.random.default_rng(0).uniform(0, 9, (3, 2, 6, 8)))
+
+
+def test_gains_bring_frames_to_the_target() -> None:
+    gains = automatic_gains(LINEAR.flatten(2))
+    for s in range(2):
+        roots = [math.sqrt(max(pixel)) for pixel in LINEAR[:, s].flatten(1).T.tolist()]
+        assert gains[s].item() == pytest.approx((TARGET / np.mean(roots)) ** 2)
+
+
+def test_exposure_does_not_care_how_bright_the_scene_is() -> None:
+    gains = automatic_gains(LINEAR.flatten(2))
+    torch.testing.assert_close(automatic_gains(0.1 * LINEAR.flatten(2)), 10 * gains)
+
+
+def test_develop_is_the_naive_one() -> None:
+    gains, whites = torch.tensor([1.0, 0.5]), torch.tensor([[1.0, 1, 1], [1.1, 1, 0.9]])
+    result = develop(LINEAR.clone(), gains, whites)
+    for s in range(2):
+        for c in range(3):
+            scaled = LINEAR[c, s].numpy() * float(gains[s]) * float(whites[s, c])
+            toned = np.sqrt(1 - np.exp(-CONTRAST * scaled))
+            wide = np.pad(toned, 1, mode="edge")
+            for y in range(6):
+                for x in range(8):
+                    around = wide[y : y + 3, x : x + 3]
+                    kernel = np.array([SOFTNESS, 1 - 2 * SOFTNESS, SOFTNESS])
+                    expected = kernel @ around @ kernel
+                    assert float(result[c, s, y, x]) == pytest.approx(expected, rel=1e-5)
+
+
+def test_a_plain_picture_stays_as_it_is() -> None:
+    plain = torch.full((3, 1, 5, 4), 0.3)
+    torch.testing.assert_close(soften(plain), plain)
