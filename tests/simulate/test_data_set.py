@@ -14,7 +14,8 @@ import simplejpeg
 
 from polyplink.core.artefacts import read_json, write_json
 from polyplink.core.errors import PolyplinkError
-from polyplink.data import DataSet, import_real_colon, parse_voc, read_data
+from polyplink.data import DataSet, import_real_colon, read_data
+from polyplink.data.sets.layout import parse_voc
 from polyplink.simulate import (
     WRITINGS,
     SimulatedProcedure,
@@ -178,13 +179,14 @@ def test_archives_are_a_release_whose_members_are_those_of_the_folders(
 def test_one_released_procedure_has_a_point_in_its_names(tmp_path: Path, made: Made) -> None:
     boxes = made.data.detections.filter(pl.col("procedure_id") == "001-001").head(3)
     path, last = tmp_path / "a.tar.gz", max(boxes["frame"].to_list())
-    write_archive((path, ("001-012", last + 2, 64, 56), boxes))
+    row = {"procedure_id": "001-012", "n_frames": last + 2, "width": 64, "height": 56}
+    write_archive((path, row, boxes))
     with tarfile.open(path) as archive:
         assert archive.getnames()[0] == "001-012_annotations/001-012_0.0.xml"
         member = archive.extractfile(f"001-012_annotations/001-012_{last}.0.xml")
-        frame = parse_voc(member.read().decode(), "last")  # type: ignore[union-attr]
-    assert frame.filename == f"001-012_{last}.0.jpg"
-    assert len(frame.objects) == boxes.filter(pl.col("frame") == last).height
+        text = member.read().decode()  # type: ignore[union-attr]
+    assert f"<filename>001-012_{last}.0.jpg</filename>" in text
+    assert len(parse_voc(text, "last").objects) == boxes.filter(pl.col("frame") == last).height
 
 
 def test_a_way_to_write_changes_nothing_but_what_is_written() -> None:

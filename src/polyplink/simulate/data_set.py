@@ -12,6 +12,7 @@ import tarfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -30,10 +31,8 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.core.workers import HEAVY, as_done
 from polyplink.data import (
     DataSet,
-    VocFrame,
     annotations_folder,
-    boxes_by_frame,
-    format_voc,
+    format_annotations,
     frame_stem,
     frames_folder,
     simulated_name,
@@ -52,8 +51,8 @@ BATCH = 16  # frames held in memory at a time
 RELEASED_AT = 1_677_542_400  # 2023-02-28, the date in the release's name: the same in every run
 WITH_POINT = frozenset({"001-012"})  # the release writes the frames of this one as `_0.0`
 
-ArchiveJob = tuple[Path, tuple[str, int, int, int], pl.DataFrame]
-"""The file; procedure_id, number of frames, width and height; the procedure's boxes."""
+ArchiveJob = tuple[Path, dict[str, Any], pl.DataFrame]
+"""The file, the procedure's row of the table, and its boxes."""
 
 # What a data set is written as: a folder of tables, the released archives, or the released layout
 # with frames.
@@ -310,19 +309,20 @@ def write_archives(data: DataSet, root: Path, *, workers: int = 1) -> None:
     # The longest first, so that no worker is left with it at the end.
     rows = data.procedures.sort("n_frames", descending=True, maintain_order=True)
     jobs: list[ArchiveJob] = []
-    for row in rows.select("procedure_id", "n_frames", "width", "height").iter_rows():
-        path = root / f"{annotations_folder(row[0])}.tar.gz"
+    for row in rows.iter_rows(named=True):
+        name = row["procedure_id"]
+        path = root / f"{annotations_folder(name)}.tar.gz"
         if not path.exists():
-            jobs.append((path, row, boxes.get(row[:1], data.detections.clear())))
+            jobs.append((path, row, boxes.get((name,), data.detections.clear())))
     for _ in as_done(write_archive, jobs, workers, HEAVY):
         pass
 
 
 def write_archive(job: ArchiveJob) -> None:
     """Write one archive, members in the order of the frames."""
-    path, (name, n_frames, width, height), detections = job
-    boxes = boxes_by_frame(detections)
-    point = ".0" if name in WITH_POINT else ""
+    path, procedure, detections = job
+    name = procedure["procedure_id"]
+    suffix = ".0" if name in WITH_POINT else ""
     # Level 1: the text repeats itself, and higher levels save another tenth only. Without a name
     # or a time in it, so that equal annotations give equal bytes.
     with (
@@ -331,17 +331,8 @@ def write_archive(job: ArchiveJob) -> None:
         gzip.GzipFile("", "wb", compresslevel=1, fileobj=file, mtime=0) as packed,
         tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as archive,
     ):
-        for frame in range(n_frames):
-            stem = frame_stem(name, frame) + point
-            text = format_voc(
-                VocFrame(
-                    folder=frames_folder(name),
-                    filename=f"{stem}.jpg",
-                    width=width,
-                    height=height,
-                    objects=boxes.get(frame, ()),
-                )
-            ).encode()
+        for stem, text in format_annotations(procedure, detections, suffix=suffix):
+            content = text.encode()
             member = tarfile.TarInfo(f"{annotations_folder(name)}/{stem}.xml")
-            member.size, member.mtime = len(text), RELEASED_AT
-            archive.addfile(member, io.BytesIO(text))
+            member.size, member.mtime = len(content), RELEASED_AT
+            archive.addfile(member, io.BytesIO(content))

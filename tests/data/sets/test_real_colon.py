@@ -13,20 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.data import (
-    DataSet,
-    VocFrame,
-    VocObject,
-    format_voc,
-    import_real_colon,
-    write_real_colon,
-)
+from polyplink.data import DataSet, import_real_colon, write_real_colon
 from polyplink.data.sets.real_colon import (
     ProcedureSource,
     annotation_texts,
     read_boxes,
     read_tables,
 )
+from polyplink.data.sets.real_colon_layout import format_voc
 from tests.data.made_sets import small_set
 
 W, H = 64, 48
@@ -196,8 +190,8 @@ def source_of(folder: Path, *frames: list[Edges], polyp: str | None = "p_1") -> 
     place = folder / "p_annotations"
     place.mkdir()
     for i, boxes in enumerate(frames):
-        objects = [VocObject(polyp, k + 1, *edges) for k, edges in enumerate(boxes)]
-        text = format_voc(VocFrame("p_frames", f"p_{i}.jpg", W, H, objects))
+        named = [(polyp, edges) for edges in boxes]
+        text = format_voc("p_frames", f"p_{i}.jpg", (W, H), named)
         (place / f"p_{i}.xml").write_text(text)
     return ProcedureSource("p", place, None, frozenset({"p_1"}))
 
@@ -224,7 +218,7 @@ def test_boxes_come_in_the_order_of_the_frames(tmp_path: Path) -> None:
     frames: list[list[Edges]] = [[] for _ in range(12)]
     frames[10], frames[9] = [(1, 2, 11, 22)], [(-3, 40.6, 20.4, 90)]
     read = read_boxes(source_of(tmp_path, *frames), strict=True)
-    assert (read.width, read.height, read.n_files) == (W, H, 12)
+    assert (read.size, read.n_files) == ((W, H), 12)
     assert read.boxes.select("frame", "x", "y", "w", "h", "polyp_id", "image").rows() == [
         (9, 0, 41, 20, 6, "p_1", None),
         (10, 1, 2, 10, 20, "p_1", None),
@@ -276,8 +270,8 @@ def test_unknown_polyps_boxes_without_one_and_two_of_one(tmp_path: Path) -> None
 
 def test_broken_files_and_frames_of_another_size(tmp_path: Path) -> None:
     source = source_of(tmp_path, [(1, 1, 9, 9)], [(1, 1, 9, 9)], [])
-    wide = VocFrame("p_frames", "p_2.jpg", 100, H, [VocObject("p_1", 1, 1, 1, 90, 9)])
-    (source.annotations / "p_2.xml").write_text(format_voc(wide))
+    wide = format_voc("p_frames", "p_2.jpg", (100, H), [("p_1", (1, 1, 90, 9))])
+    (source.annotations / "p_2.xml").write_text(wide)
     rewrite(source.annotations / "p_1.xml", lambda text: text[:200])
     with pytest.raises(PolyplinkError, match=r"p_1\.xml is not whole XML .*; download or unpack"):
         read_boxes(source, strict=True)
@@ -389,3 +383,25 @@ def test_names_that_look_like_numbers_stay_names(root: Path) -> None:
     row = read_tables(root)[0].row(0, named=True)
     assert row["procedure_id"] == "007"
     assert row["age"] is row["sex"] is row["fps"] is None
+
+
+def test_frames_without_an_object_are_read_as_by_the_full_parser(tmp_path: Path) -> None:
+    """Sizes, children in any order, and what is refused, with and without a tree."""
+    texts = {
+        "<annotation><size><height>1080.0</height><width> 1352 </width></size></annotation>": 1352,
+        "<annotation><size><height>1080</height><width>1352</width></size></annotation>\n": 1352,
+        "<annotation><size><width>0</width><height>9</height></size></annotation>": None,
+        "<annotation></annotation>": None,
+        "<annotation><size><width>5</width><height>9</height></size>": None,
+        "<!DOCTYPE a []><annotation><width>5</width><height>9</height></annotation>": None,
+    }
+    for i, (text, width) in enumerate(texts.items()):
+        place = tmp_path / f"{i}_annotations"
+        place.mkdir()
+        (place / "p_0.xml").write_text(text)
+        source = ProcedureSource("p", place, None, frozenset())
+        if width is None:
+            with pytest.raises(PolyplinkError, match=r"p_0\.xml"):
+                read_boxes(source, strict=True)
+        else:
+            assert read_boxes(source, strict=True).size == (width, 1080)

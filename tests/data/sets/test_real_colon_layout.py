@@ -11,125 +11,59 @@ from hypothesis import strategies as st
 from polyplink.core.errors import PolyplinkError
 from polyplink.data import (
     DataSet,
-    VocFrame,
-    VocObject,
     annotations_folder,
-    format_voc,
+    format_annotations,
     frame_stem,
     frames_folder,
     lesion_info,
-    parse_voc,
     positive_frames,
     video_info,
-    write_annotations,
     write_real_colon,
     write_tables,
 )
+from polyplink.data.sets.layout import VocFrame, VocObject, parse_voc
+from polyplink.data.sets.real_colon_layout import format_voc
 from tests.data.made_sets import data_set, procedure_row, small_set
 
-_BOX = VocObject("001-001_2", 1, 3.0, 5.0, 30.0, 50.5)
-_FRAME = VocFrame("001-001_frames", "001-001_0.jpg", 1352, 1080, (_BOX,))
-_EMPTY = VocFrame("001-001_frames", "001-001_1.jpg", 1352, 1080, ())
+Boxes = list[tuple[str | None, tuple[float, float, float, float]]]
+
+BOX: Boxes = [("001-001_2", (3.0, 5.0, 30.0, 50.5))]
 
 _words = st.text("ab<&>\"'_- é", min_size=1, max_size=8).filter(lambda s: s == s.strip())
-_edges = st.floats(-1e4, 1e4) | st.integers(-5000, 5000).map(float)
-_objects = st.builds(
-    VocObject, st.none() | _words, st.integers(1, 9), _edges, _edges, _edges, _edges
-)
-_frames = st.builds(
-    VocFrame,
-    _words,
-    _words,
-    st.integers(1, 5000),
-    st.integers(1, 5000),
-    st.lists(_objects, max_size=3).map(tuple),
-)
+_edge = st.floats(-1e4, 1e4) | st.integers(-5000, 5000).map(float)
+_boxes = st.lists(st.tuples(st.none() | _words, st.tuples(_edge, _edge, _edge, _edge)), max_size=3)
+_size = st.tuples(st.integers(1, 5000), st.integers(1, 5000))
 
 
-def _tags(text: str) -> list[str]:
-    return [element.tag for element in ET.fromstring(text).iter()]
+def text_of(boxes: Boxes, size: tuple[int, int] = (1352, 1080)) -> str:
+    return format_voc("001-001_frames", "001-001_0.jpg", size, boxes)
 
 
 def test_fields_come_in_the_order_of_the_release() -> None:
     head = ["annotation", "version_fmt", "folder", "filename", "source", "database", "release"]
     head += ["size", "width", "height", "depth"]
     box = ["object", "name", "unique_id", "box_id", "bndbox", "xmin", "xmax", "ymin", "ymax"]
-    assert _tags(format_voc(_EMPTY)) == head
-    assert _tags(format_voc(_FRAME)) == head + box
-    assert "<xmin>3</xmin>" in format_voc(_FRAME)
-    assert "<ymax>50.5</ymax>" in format_voc(_FRAME)
+    assert [element.tag for element in ET.fromstring(text_of([])).iter()] == head
+    text = text_of(BOX)
+    assert [element.tag for element in ET.fromstring(text).iter()] == head + box
+    assert "<xmin>3</xmin>" in text
+    assert "<ymax>50.5</ymax>" in text
 
 
 @settings(deadline=None)
-@given(_frames)
-def test_parse_undoes_format(frame: VocFrame) -> None:
-    assert parse_voc(format_voc(frame), "f.xml") == frame
+@given(_size, _boxes)
+def test_parse_undoes_format(size: tuple[int, int], boxes: Boxes) -> None:
+    objects = tuple(VocObject("lesion", polyp, edges) for polyp, edges in boxes)
+    assert parse_voc(text_of(boxes, size), "f.xml") == VocFrame(size, objects)
 
 
-@settings(deadline=None)
-@given(_frames.filter(lambda frame: not frame.objects))
-def test_quick_way_for_frames_without_object_equals_the_full_parser(frame: VocFrame) -> None:
-    text = format_voc(frame)
-    # A comment sends the same frame through the full parser.
-    assert parse_voc(text, "f.xml") == parse_voc(text.replace("<size>", "<!-- --><size>"), "f.xml")
-
-
-def test_children_are_read_by_tag_and_floats_are_accepted() -> None:
-    text = """<?xml version="1.0"?>
-    <annotation><size><depth>3</depth><height>1080.0</height><width> 1352 </width></size>
-    <object><bndbox><ymin>5</ymin><ymax>50.5</ymax><xmax>30</xmax><xmin> 3.0 </xmin></bndbox>
-    <box_id>1</box_id><unique_id> 001-001_2 </unique_id></object>
-    <filename>001-001_0.jpg</filename><folder>001-001_frames</folder></annotation>"""
-    assert parse_voc(text, "f.xml") == _FRAME
-
-
-@pytest.mark.parametrize("frame", [_FRAME, _EMPTY])
+@pytest.mark.parametrize("boxes", [BOX, []])
 @settings(deadline=None)
 @given(share=st.floats(0, 0.99))
-def test_truncated_xml_is_refused_by_name(frame: VocFrame, share: float) -> None:
-    text = format_voc(frame).rstrip()
-    cut = text[: int(share * len(text))]
+def test_truncated_xml_is_refused_by_name(boxes: Boxes, share: float) -> None:
+    text = text_of(boxes).rstrip()
     with pytest.raises(PolyplinkError, match=r"f\.xml is not whole XML .*; download or unpack"):
-        parse_voc(cut, "f.xml")
-
-
-def test_document_types_are_refused() -> None:
-    bomb = '<!DOCTYPE a [<!ENTITY b "cc"><!ENTITY d "&b;&b;">]>' + format_voc(_FRAME)
-    with pytest.raises(PolyplinkError, match=r"f\.xml has a document type"):
-        parse_voc(bomb, "f.xml")
-    with pytest.raises(PolyplinkError, match=r"f\.xml has a document type"):
-        parse_voc("<!DOCTYPE a []>" + format_voc(_EMPTY), "f.xml")
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ("<size>", "<sizes>", "is not whole XML"),
-        ("<xmax>30</xmax>", "", "f.xml has no <xmax> in <bndbox>"),
-        ("<box_id>1</box_id>", "", "f.xml has no <box_id> in <object>"),
-        ("<xmin>3<", "<xmin>three<", "f.xml: <xmin> holds 'three', not a number"),
-        ("<xmin>3<", "<xmin><", "f.xml: <xmin> holds '', not a number"),
-        ("<width>1352<", "<width>0<", "f.xml: <width> holds 0, not a number from 1"),
-        ("<height>1080<", "<height>nan<", "f.xml: <height> holds nan, not a number from 1"),
-        ("<box_id>1<", "<box_id>inf<", "f.xml: <box_id> holds inf, not a number from 1"),
-    ],
-)
-def test_broken_fields_are_named(old: str, new: str, message: str) -> None:
-    with pytest.raises(PolyplinkError) as error:
-        parse_voc(format_voc(_FRAME).replace(old, new), "f.xml")
-    assert message in str(error.value)
-
-
-def test_frame_without_object_needs_its_size() -> None:
-    with pytest.raises(PolyplinkError, match=r"f\.xml: <width> holds 0"):
-        parse_voc(format_voc(_EMPTY).replace("1352", "0"), "f.xml")
-    with pytest.raises(PolyplinkError, match=r"f\.xml has no <size> in <annotation>"):
-        parse_voc("<annotation></annotation>", "f.xml")
-
-
-def test_not_a_number_edges_are_left_to_the_reader() -> None:
-    frame = parse_voc(format_voc(_FRAME).replace("<xmin>3<", "<xmin>NaN<"), "f.xml")
-    assert frame.objects[0].xmin != frame.objects[0].xmin
+        parse_voc(text[: int(share * len(text))], "f.xml")
 
 
 def _released(name: str) -> str:
@@ -144,36 +78,33 @@ def _digests(root: Path) -> dict[str, str]:
     }
 
 
-def test_names() -> None:
-    assert annotations_folder("001-001") == "001-001_annotations"
-    assert frames_folder("001-001") == "001-001_frames"
-    assert frame_stem("001-001", 12) == "001-001_12"
-
-
 def test_one_file_for_every_frame_and_the_same_bytes_every_time(tmp_path: Path) -> None:
     data = small_set()
     write_real_colon(data, tmp_path / "a")
     write_real_colon(data, tmp_path / "b")
-    files = _digests(tmp_path / "a")
-    assert files == _digests(tmp_path / "b")
+    found = _digests(tmp_path / "a")
+    assert found == _digests(tmp_path / "b")
     expected = {"video_info.csv", "lesion_info.csv"}
-    for procedure_id, n_frames in data.procedures.select("procedure_id", "n_frames").iter_rows():
-        for i in range(n_frames):
-            expected.add(f"{procedure_id}_annotations/{procedure_id}_{i}.xml")
-    assert set(files) == expected
+    for name, n_frames in data.procedures.select("procedure_id", "n_frames").iter_rows():
+        folder = annotations_folder(name)
+        expected |= {f"{folder}/{frame_stem(name, i)}.xml" for i in range(n_frames)}
+    assert set(found) == expected
 
 
-def test_boxes_of_a_frame_are_numbered_from_one(tmp_path: Path) -> None:
-    write_annotations(small_set(), "001-001", tmp_path)
-    path = tmp_path / "001-001_annotations" / "001-001_1.xml"
-    frame = parse_voc(path.read_text(), path.name)
-    assert (frame.folder, frame.filename) == ("001-001_frames", "001-001_1.jpg")
-    assert [(o.box_id, o.unique_id) for o in frame.objects] == [
-        (1, "001-001_1"),
-        (2, "001-001_2"),
-    ]
-    assert (frame.objects[0].xmin, frame.objects[0].xmax) == (11, 31)
-    assert (frame.objects[0].ymin, frame.objects[0].ymax) == (8, 24)
+def test_boxes_of_a_frame_are_numbered_from_one() -> None:
+    data = small_set()
+    procedure = data.procedures.row(0, named=True)
+    boxes = data.detections.filter(procedure_id="001-001")
+    texts = dict(format_annotations(procedure, boxes, suffix=".0"))
+    assert list(texts) == [f"001-001_{i}.0" for i in range(6)]
+    text = texts["001-001_1.0"]
+    assert f"<folder>{frames_folder('001-001')}</folder>" in text
+    assert "<filename>001-001_1.0.jpg</filename>" in text
+    assert [e.text for e in ET.fromstring(text).iter("box_id")] == ["1", "2"]
+    assert parse_voc(text, "f.xml").objects == (
+        VocObject("lesion", "001-001_1", (11, 8, 31, 24)),
+        VocObject("lesion", "001-001_2", (40, 30, 50, 40)),
+    )
 
 
 def test_tables_of_the_release_come_out_byte_for_byte(tmp_path: Path) -> None:
@@ -213,34 +144,21 @@ def test_null_is_an_empty_field_and_quotes_are_doubled(tmp_path: Path) -> None:
     )
 
 
-def test_folders_that_are_there_are_kept_only_when_asked(tmp_path: Path) -> None:
+def test_folders_are_whole_or_absent_and_kept_only_when_asked(tmp_path: Path) -> None:
     data = small_set()
-    write_real_colon(data, tmp_path)
-    before = _digests(tmp_path)
+    write_real_colon(data, tmp_path / "a")
+    before = _digests(tmp_path / "a")
     with pytest.raises(PolyplinkError, match="001-001_annotations exists already"):
-        write_real_colon(data, tmp_path)
-    kept = tmp_path / "001-001_annotations" / "001-001_0.xml"
+        write_real_colon(data, tmp_path / "a")
+    kept = tmp_path / "a" / "001-001_annotations" / "001-001_0.xml"
     kept.write_text("mine")
-    (tmp_path / "001-009_annotations" / "001-009_0.xml").unlink()
-    write_real_colon(data, tmp_path, keep=True)
+    (tmp_path / "a" / "001-009_annotations" / "001-009_0.xml").unlink()
+    write_real_colon(data, tmp_path / "a", keep=True)
     assert kept.read_text() == "mine"
-    assert len(_digests(tmp_path)) == len(before) - 1
-
-
-def test_annotations_are_whole_or_absent(tmp_path: Path) -> None:
-    data = small_set()
-    blocked = tmp_path / "root"
-    blocked.write_text("a file where a folder should be")
-    with pytest.raises(OSError, match="root"):
-        write_annotations(data, "001-001", blocked)
+    assert len(_digests(tmp_path / "a")) == len(before) - 1
     late = data_set([("a", 9, 1, 1, 5, 5, None)], [], [procedure_row("a", 6)])
     with pytest.raises(
         PolyplinkError, match="procedure a: a box in frame 9 of 6; correct n_frames"
     ):
-        write_annotations(late, "a", tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == ["root"]
-
-
-def test_unknown_procedure(tmp_path: Path) -> None:
-    with pytest.raises(PolyplinkError, match="no procedure '009-001'; name one of"):
-        write_annotations(small_set(), "009-001", tmp_path)
+        write_real_colon(late, tmp_path / "b")
+    assert not (tmp_path / "b" / "a_annotations").exists()

@@ -17,9 +17,10 @@ from polyplink.data import DataSet
 from polyplink.data.faults import Faults
 from polyplink.data.files.trees import open_tree
 from polyplink.data.sets.layout import (
-    PlainFrame,
+    VocFrame,
+    VocObject,
     nothing_found,
-    parse_plain_voc,
+    parse_voc_file,
     short_number,
     whole_edges,
     write_origin,
@@ -167,13 +168,13 @@ def xml(*parts: str) -> bytes:
     return f"<annotation>{''.join(parts)}</annotation>".encode()
 
 
-def test_plain_voc_is_read_by_its_tags() -> None:
-    box = ("Adenomatous", (10, 2, 30, 4.5))
-    assert parse_plain_voc(xml(BOX, SIZE, BOX), "x") == PlainFrame((384, 288), (box, box))
+def test_voc_is_read_by_its_tags() -> None:
+    box = VocObject("Adenomatous", None, (10, 2, 30, 4.5))
+    assert parse_voc_file(xml(BOX, SIZE, BOX), "x") == VocFrame((384, 288), (box, box))
     text = b"\xef\xbb\xbf<?xml version='1.0'?>\r\n" + xml(SIZE)
-    assert parse_plain_voc(text, "x") == PlainFrame((384, 288), ())
-    for size in ("", "<size/>", SIZE.replace("384", "0"), "<size>a</size>"):
-        assert parse_plain_voc(xml(size), "x").size is None
+    assert parse_voc_file(text, "x") == VocFrame((384, 288), ())
+    for size in ("", "<size/>", SIZE.replace("384", "0"), SIZE.replace("384", "nan")):
+        assert parse_voc_file(xml(size), "x").size is None
 
 
 @pytest.mark.parametrize(
@@ -189,11 +190,11 @@ def test_plain_voc_is_read_by_its_tags() -> None:
 )
 def test_broken_xml_is_refused_by_name(data: bytes, message: str) -> None:
     with pytest.raises(PolyplinkError) as error:
-        parse_plain_voc(data, "x")
+        parse_voc_file(data, "x")
     assert message in str(error.value)
 
 
 @given(st.binary(max_size=60))
 def test_any_bytes_are_read_or_refused(data: bytes) -> None:
     with suppress(PolyplinkError):  # no other error comes out
-        assert isinstance(parse_plain_voc(data, "x"), PlainFrame)
+        assert isinstance(parse_voc_file(data, "x"), VocFrame)

@@ -235,63 +235,72 @@ def nothing_found(tree: Tree, source: Path, wanted: str, own: str) -> PolyplinkE
     return PolyplinkError(f"{source} has no {wanted}", mend)
 
 
-class PlainFrame(NamedTuple):
-    """What a plain VOC file says of a frame.
+class VocObject(NamedTuple):
+    """One box of a VOC file: its class, its `unique_id` (REAL-Colon alone has one), its edges."""
 
-    Attributes:
-        size: Width and height in pixels; None where the file gives none, or 0.
-        objects: Class name and edges of each box.
-    """
+    label: str
+    unique_id: str | None
+    edges: Edges
+
+
+class VocFrame(NamedTuple):
+    """What a VOC file says of a frame; the size in pixels is None where it gives none, or 0."""
 
     size: tuple[int, int] | None
-    objects: tuple[tuple[str, Edges], ...]
+    objects: tuple[VocObject, ...]
 
 
-def parse_xml(text: str, name: str) -> ET.Element:
-    """Parse XML of unknown origin.
+def parse_voc(text: str, name: str) -> VocFrame:
+    """Read the VOC XML of a frame, as REAL-Colon, PolypsSet and a packaging of SUN have it.
+
+    Fields are found by their tags in whatever order; blanks around them are ignored.
+
+    Args:
+        text: The file's text.
+        name: The file's name, for messages.
+
+    Returns:
+        Its size and boxes, coordinates as written (not rounded, not clamped).
 
     Raises:
-        PolyplinkError: If it is malformed, or holds a document type (entities are not expanded).
+        PolyplinkError: If the XML is malformed or truncated, holds a document type (entities are
+            not expanded), or an edge is missing or no number.
     """
     if "<!DOCTYPE" in text:
         raise PolyplinkError(f"{name} has a document type, which is not read", _AGAIN)
     try:
-        return ET.fromstring(text)  # noqa: S314 - no entity without a document type
+        root = ET.fromstring(text)  # noqa: S314 - no entity without a document type
     except ET.ParseError as error:
         raise PolyplinkError(f"{name} is not whole XML ({error})", _AGAIN) from None
-
-
-def parse_plain_voc(data: bytes, name: str) -> PlainFrame:
-    """Read the VOC XML of a frame, as PolypsSet and a packaging of SUN have it.
-
-    Unlike REAL-Colon's an object has a class name and no identity. Blanks around numbers are
-    ignored.
-
-    Args:
-        data: The file's bytes, UTF-8.
-        name: The file's name, for messages.
-
-    Raises:
-        PolyplinkError: If the XML is malformed, or an edge is missing or no number.
-    """
-    root = parse_xml(decode_text(data, name).lstrip(), name)
-    texts = [(root.findtext(f"size/{tag}") or "").strip() for tag in ("width", "height")]
-    width, height = (int(text) if text.isdecimal() else 0 for text in texts)
-    known = 0 < width <= LARGEST and 0 < height <= LARGEST
+    # Single tags, because ElementTree searches for those in C and for paths in Python.
+    nothing = ET.Element("nothing")
+    sides, size = [], root.find("size")
+    for tag in ("width", "height"):
+        try:
+            sides.append(float((nothing if size is None else size).findtext(tag) or 0))
+        except ValueError:
+            sides.append(0)
+    known = all(1 <= side <= LARGEST for side in sides)
     objects = []
     for element in root.iter("object"):
-        edges = []
+        edges, box = [], element.find("bndbox")
         for tag in ("xmin", "ymin", "xmax", "ymax"):
-            text = element.findtext(f"bndbox/{tag}")
+            value = (nothing if box is None else box).findtext(tag)
             try:
-                edges.append(float(text or ""))
+                edges.append(float(value or ""))
             except ValueError:
-                what = f"{name}: <{tag}> holds {text!r}, not a number"
+                what = f"{name}: <{tag}> holds {value!r}, not a number"
                 raise PolyplinkError(what, _AGAIN) from None
         left, top, right, bottom = edges
-        word = (element.findtext("name") or "").strip()
-        objects.append((word, (left, top, right, bottom)))
-    return PlainFrame((width, height) if known else None, tuple(objects))
+        label = (element.findtext("name") or "").strip()
+        polyp = (element.findtext("unique_id") or "").strip()
+        objects.append(VocObject(label, polyp or None, (left, top, right, bottom)))
+    return VocFrame((round(sides[0]), round(sides[1])) if known else None, tuple(objects))
+
+
+def parse_voc_file(data: bytes, name: str) -> VocFrame:
+    """`parse_voc` of a file's bytes, for `Tree.parse_each`."""
+    return parse_voc(decode_text(data, name).lstrip(), name)
 
 
 def write_origin(data: DataSet, root: Path, own: str) -> None:

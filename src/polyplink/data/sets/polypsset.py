@@ -22,12 +22,12 @@ from polyplink.data.files.folders import IMAGE_ENDINGS, LARGEST
 from polyplink.data.files.trees import Member, Tree, open_tree
 from polyplink.data.sets.layout import (
     FrameSource,
-    PlainFrame,
     Recording,
+    VocFrame,
     join_recordings,
     natural,
     nothing_found,
-    parse_plain_voc,
+    parse_voc_file,
     whole_edges,
     write_image,
     write_origin,
@@ -52,7 +52,7 @@ class _Folder:
     video: str | None  # None in train
     images: dict[int, Member] = field(default_factory=dict)
     xmls: dict[int, Member] = field(default_factory=dict)
-    frames: dict[int, PlainFrame] = field(default_factory=dict)  # what the XML files say
+    frames: dict[int, VocFrame] = field(default_factory=dict)  # what the XML files say
     sizes: dict[int, tuple[int, int]] = field(default_factory=dict)  # width and height, pixels
 
     @property
@@ -150,7 +150,7 @@ def _read(tree: Tree, folders: list[_Folder], faults: Faults) -> None:
             if folder.images and number not in folder.sizes:
                 del folder.xmls[number]
     xmls = {m: (folder, i) for folder in folders for i, m in folder.xmls.items()}
-    for member, frame in tree.parse_each(xmls, parse_plain_voc, faults).items():
+    for member, frame in tree.parse_each(xmls, parse_voc_file, faults).items():
         folder, number = xmls[member]
         if folder.images:
             if frame.size not in (None, folder.sizes[number]):
@@ -205,12 +205,12 @@ def _fill(recording: Recording, folder: _Folder, frames: dict[int, int]) -> None
         if number in folder.xmls:
             recording.where[frame] = folder.xmls[number].image
         if number in folder.frames:
-            recording.boxes[frame] = [edges for _, edges in folder.frames[number].objects]
+            recording.boxes[frame] = [box.edges for box in folder.frames[number].objects]
 
 
 def _histology(folder: _Folder, faults: Faults) -> dict[str, str | None]:
     """The histology of a video's one polyp: the class name that all its boxes have."""
-    words = sorted({word.lower() for frame in folder.frames.values() for word, _ in frame.objects})
+    words = sorted({b.label.lower() for frame in folder.frames.values() for b in frame.objects})
     if len(words) > 1:
         faults.warn("polyp with boxes of several classes, histology not taken", folder.name)
         return {}

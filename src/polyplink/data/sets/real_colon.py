@@ -9,9 +9,9 @@ microsecond of each is seconds of the import.
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import polars as pl
 
@@ -25,14 +25,8 @@ from polyplink.data.files.tar_stream import tar_members
 from polyplink.data.files.trees import open_tree
 from polyplink.data.formats.text import read_text_table
 from polyplink.data.protocols import split_by_rule
-from polyplink.data.sets.layout import named_dataset, nothing_found
-from polyplink.data.sets.real_colon_layout import (
-    LESION_INFO,
-    VIDEO_INFO,
-    VocFrame,
-    frames_folder,
-    parse_voc,
-)
+from polyplink.data.sets.layout import VocObject, named_dataset, nothing_found, parse_voc
+from polyplink.data.sets.real_colon_layout import LESION_INFO, VIDEO_INFO, frames_folder
 from polyplink.data.tables import POLYPS, PROCEDURES, Column, DataSet, Imported, check
 from polyplink.data.vocabulary import SIMULATED, normalise_location
 
@@ -40,44 +34,26 @@ DATASET = "real-colon"
 
 _ARCHIVES = (".tar.gz", ".tgz", ".tar", ".zip")  # the first is how it is released
 _NUMBER = re.compile(r"_(\d+)(?:\.0+)?\.[A-Za-z]+$")  # the release has `.0` in frames of 001-012
+_SIDE = re.compile(r"<(width|height)>(\d+)</\1>")
 _READ_BYTES = 1 << 16  # an annotation file is about 1 KiB
 _AGAIN = "unpack the archive again"
 
 
-@dataclass(frozen=True)
-class ProcedureSource:
-    """Where the annotations of one procedure are, and what they may name.
-
-    Attributes:
-        procedure_id: The procedure.
-        annotations: Folder of its XML files, or their archive.
-        frames: Folder of its images, or their archive; None where there are none or they are not
-            wanted.
-        polyp_ids: Lesions the procedure has.
-    """
+class ProcedureSource(NamedTuple):
+    """Where the annotations of one procedure are, and what they may name."""
 
     procedure_id: str
-    annotations: Path
-    frames: Path | None
-    polyp_ids: frozenset[str]
+    annotations: Path  # folder of its XML files, or their archive
+    frames: Path | None  # folder or archive of its images; None: there are none, or not wanted
+    polyp_ids: frozenset[str]  # its lesions
 
 
-@dataclass(frozen=True)
-class ProcedureBoxes:
-    """What the annotations of one procedure hold.
+class ProcedureBoxes(NamedTuple):
+    """What the annotations of one procedure hold."""
 
-    Attributes:
-        width: Frame width, pixels.
-        height: Frame height, pixels.
-        n_files: Annotation files, one for each frame.
-        boxes: Columns of `DETECTIONS`, in the order of the frames.
-        faults: What was left out, and what is odd.
-    """
-
-    width: int
-    height: int
-    n_files: int
-    boxes: pl.DataFrame
+    size: tuple[int, int]  # width and height of the first frame, pixels
+    n_files: int  # annotation files, one for each frame
+    boxes: pl.DataFrame  # columns of `DETECTIONS`, in the order of the frames
     faults: Faults
 
 
@@ -142,8 +118,8 @@ def import_real_colon(
     procedures = videos.with_columns(
         dataset=pl.lit(_dataset(source)),
         patient=pl.col("procedure_id"),
-        width=pl.Series([boxes.width for boxes in read], dtype=pl.Int32),
-        height=pl.Series([boxes.height for boxes in read], dtype=pl.Int32),
+        width=pl.Series([boxes.size[0] for boxes in read], dtype=pl.Int32),
+        height=pl.Series([boxes.size[1] for boxes in read], dtype=pl.Int32),
         source=pl.lit(str(source.resolve())),
     )
     data = DataSet.of(
@@ -279,11 +255,12 @@ def read_boxes(source: ProcedureSource, *, strict: bool) -> ProcedureBoxes:
     """
     faults = Faults(strict)
     files: dict[int, str] = {}
-    frames: dict[int, VocFrame] = {}
+    frames: dict[int, tuple[tuple[int, int], tuple[VocObject, ...]]] = {}
     for number, name, text in annotation_texts(source.annotations):
         files[number] = name
         try:
-            frames[number] = parse_voc(text, f"{source.annotations}{os.sep}{name}")
+            size, objects = _parse_frame(text, f"{source.annotations}{os.sep}{name}")
+            frames[number] = size, objects
         except PolyplinkError as error:
             if strict:
                 raise
@@ -291,37 +268,55 @@ def read_boxes(source: ProcedureSource, *, strict: bool) -> ProcedureBoxes:
     if not frames:
         none = "annotation that can be read" if files else "annotations (*.xml)"
         raise PolyplinkError(f"{source.annotations} has no {none}", _AGAIN)
-    frames = dict(sorted(frames.items()))
-    first = next(iter(frames.values()))
-    width, height = first.width, first.height
-    for number, frame in frames.items():
-        if frame.width != width or frame.height != height:
-            faults.warn("frame of another size than the procedure's first", files[number])
-    found = _box_rows(source, files, frames, faults)
-    size = pl.DataFrame(
+    first = frames[min(frames)][0]
+    for number in sorted(number for number, (size, _) in frames.items() if size != first):
+        faults.warn("frame of another size than the procedure's first", files[number])
+    procedure = pl.DataFrame(
         {
             "procedure_id": [source.procedure_id],
             "n_frames": [LARGEST],  # a frame behind the table's number is counted, and kept
-            "width": [width],
-            "height": [height],
+            "width": [first[0]],
+            "height": [first[1]],
         }
     )
-    boxes = fit_boxes(check_boxes(box_table(found), faults), size, faults, border="pixels")
-    _warn_of_polyps(boxes, faults)
-    return ProcedureBoxes(width, height, len(files), boxes, faults)
+    boxes = check_boxes(box_table(_box_rows(source, files, frames, faults)), faults)
+    boxes = fit_boxes(boxes, procedure, faults, border="pixels")
+    unnamed = boxes.filter(pl.col("polyp_id").is_null())
+    if unnamed.height:
+        faults.warn("box without unique_id", unnamed["at"][0], unnamed.height)
+    named = boxes.filter(pl.col("polyp_id").is_not_null())
+    twice = named.filter(~pl.struct("frame", "polyp_id").is_first_distinct())
+    if twice.height:
+        kind = "further box of a polyp in one frame, both kept"
+        faults.warn(kind, twice["at"][0], twice.height)
+    return ProcedureBoxes(first, len(files), boxes, faults)
+
+
+def _parse_frame(text: str, name: str) -> tuple[tuple[int, int], tuple[VocObject, ...]]:
+    """Size and boxes of a frame. Most frames show no polyp: no tree is built for those."""
+    if "<object" not in text and text.startswith("<annotation") and "<!" not in text:
+        sides = _SIDE.findall(text)
+        if len(sides) == 2 and text.rstrip().endswith("</annotation>"):
+            width, height = dict(sides).get("width", "0"), dict(sides).get("height", "0")
+            if 0 < int(width) <= LARGEST and 0 < int(height) <= LARGEST:
+                return (int(width), int(height)), ()
+    frame = parse_voc(text, name)
+    if frame.size is None:
+        raise PolyplinkError(f"{name} has no width and height from 1", _AGAIN)
+    return frame.size, frame.objects
 
 
 def _box_rows(
     source: ProcedureSource,
     files: Mapping[int, str],
-    frames: Mapping[int, VocFrame],
+    frames: Mapping[int, tuple[tuple[int, int], tuple[VocObject, ...]]],
     faults: Faults,
 ) -> pl.DataFrame:
     """The boxes of known polyps in frames with an image, in the columns that `box_table` takes."""
     images = _image_names(source.frames, files)
     rows = []
-    for number, frame in frames.items():
-        for box in frame.objects:
+    for number, (size, objects) in sorted(frames.items()):
+        for box in objects:
             at = files[number]
             if box.unique_id is not None and box.unique_id not in source.polyp_ids:
                 faults.fault(
@@ -337,8 +332,7 @@ def _box_rows(
                 )
             else:
                 named = (at, source.procedure_id, number, box.unique_id, images.get(number))
-                edges = (box.xmin, box.ymin, box.xmax, box.ymax)
-                rows.append((*named, *edges, frame.width, frame.height))
+                rows.append((*named, *box.edges, *size))
     texts, numbers = ("at", "procedure_id"), ("left", "top", "right", "bottom", "width", "height")
     schema = {
         **dict.fromkeys(texts, pl.String),
@@ -347,17 +341,6 @@ def _box_rows(
         **dict.fromkeys(numbers, pl.Float64),
     }
     return pl.DataFrame(rows, schema=schema, orient="row")
-
-
-def _warn_of_polyps(boxes: pl.DataFrame, faults: Faults) -> None:
-    unnamed = boxes.filter(pl.col("polyp_id").is_null())
-    if unnamed.height:
-        faults.warn("box without unique_id", unnamed["at"][0], unnamed.height)
-    named = boxes.filter(pl.col("polyp_id").is_not_null())
-    twice = named.filter(~pl.struct("frame", "polyp_id").is_first_distinct())
-    if twice.height:
-        kind = "further box of a polyp in one frame, both kept"
-        faults.warn(kind, twice["at"][0], twice.height)
 
 
 def annotation_texts(place: Path) -> Iterator[tuple[int, str, str]]:

@@ -29,7 +29,7 @@ from polyplink.data.sets.layout import (
     first_image_sizes,
     join_recordings,
     nothing_found,
-    parse_plain_voc,
+    parse_voc_file,
     short_number,
     whole_edges,
     write_image,
@@ -264,9 +264,9 @@ def _read_boxes(tree: Tree, cases: list[_Case], faults: Faults) -> None:
             case.boxes.setdefault(name, []).extend(edges)
             case.where[name] = where
     xmls = {member: (case, name) for case in cases for name, member in case.xmls.items()}
-    for member, frame in tree.parse_each(xmls, parse_plain_voc, faults).items():
+    for member, frame in tree.parse_each(xmls, parse_voc_file, faults).items():
         case, name = xmls[member]
-        polyps = [edges for word, edges in frame.objects if word.lower() not in _NO_POLYP]
+        polyps = [box.edges for box in frame.objects if box.label.lower() not in _NO_POLYP]
         if others := len(frame.objects) - len(polyps):
             faults.warn("box of class 1 (no polyp), not taken", member.image, others)
         if name in case.boxes:
