@@ -91,13 +91,6 @@ def test_summary_is_in_words() -> None:
     )
 
 
-def test_nothing_to_draw_is_drawn_as_nothing() -> None:
-    drawing = drawn(Procedure("p", 0, ()))
-    assert not drawing.rows[0].bars
-    assert not drawing.crosses
-    assert drawing.ticks
-
-
 @given(SPANS)
 def test_lanes_never_overlap_and_are_as_few_as_can_be(spans: list[tuple[int, int]]) -> None:
     placed = assign_lanes(spans)

@@ -287,13 +287,17 @@ def synthetic_tracks(frames: int, *, touching: bool) -> tuple[TrackletBoxes, Int
     start[1::4] -= LONG // 2  # every fourth comes while another is there
     polyp = np.arange(n) * max(n // 40, 3) // n
     polyp[1::4] += polyp.max() + 1
-    frame = (start[:, None] + np.arange(LONG)).ravel()
-    box = np.empty((n, LONG, 4))
-    box[..., :2] = 100.0 + rng.integers(0, 9, (n, LONG, 2))
-    box[..., 2:] = 60.0
-    box[1::4, :, 0] += 20.0 if touching else 400.0
+    places = 100.0 + rng.integers(0, 9, (n, LONG, 2))
+    places[1::4, :, 0] += 20.0 if touching else 400.0
     labels = np.where(rng.random(n) < 0.2, rng.integers(0, n, n), polyp)
-    return TrackletBoxes(polyp, np.arange(n + 1) * LONG, frame, box.reshape(-1, 4)), labels
+    return tracklet_boxes(polyp, start, places), labels
+
+
+def tracklet_boxes(polyp: Ints, start: Ints, places: np.ndarray) -> TrackletBoxes:
+    """Boxes of 60 x 60 pixels of n tracklets, given first frames (n,) and corners (n, 60, 2)."""
+    frame = (start[:, None] + np.arange(LONG)).ravel()
+    box = np.concatenate([places, np.full(places.shape, 60.0)], axis=2)  # n 60 4
+    return TrackletBoxes(polyp, LONG * np.arange(len(polyp) + 1), frame, box.reshape(-1, 4))
 
 
 def trackeval_figures(*scenes: tuple[BoxTracks, BoxTracks]) -> dict[str, float]:
@@ -387,13 +391,12 @@ def synthetic_procedure(size: int) -> Procedure:
 
 def sequential_boxes(polyps: list[int]) -> TrackletBoxes:
     """Boxes of tracklets: polyps are apart, and one appears before the last one has gone."""
-    n, polyp = len(polyps), np.asarray(polyps)
-    start = LONG * np.arange(n)
+    polyp = np.asarray(polyps)
+    start = LONG * np.arange(len(polyp))
     start[1:] -= LONG // 2 * (polyp[1:] != polyp[:-1])
-    frame = (start[:, None] + np.arange(LONG)).ravel()
-    box = np.tile([0.0, 0.0, 60.0, 60.0], (n * LONG, 1))
-    box[:, 0] = 100.0 * np.repeat(polyp, LONG)
-    return TrackletBoxes(polyp, LONG * np.arange(n + 1), frame, box)
+    places = np.zeros((len(polyp), LONG, 2))
+    places[..., 0] = 100.0 * polyp[:, None]
+    return tracklet_boxes(polyp, start, places)
 
 
 def searched(

@@ -359,13 +359,11 @@ HALF_A_POINT = 0.005  # of mAP
 
 def synthetic_views(tracklets: int, side: int) -> tuple[np.ndarray, Samples]:
     """Crops (n * 4, side, side, 3) of tracklets, two of each polyp, and whose they are."""
-    rng = np.random.default_rng(0)
-    pictures = smooth_pictures((tracklets + 1) // 2, side, side, rng)
-    frames = pictures[np.arange(tracklets * CROPS) // CROPS // 2]
-    noisy = frames + rng.normal(0, 20, frames.shape)
+    owner = np.arange(tracklets * CROPS) // CROPS // 2
+    crops = synthetic_crops(owner, side, np.random.default_rng(0))
     polyps = [f"p{k // 2}" for k in range(tracklets)]
     samples = Samples.of([f"t{k}" for k in range(tracklets)], polyps, polyps, np.zeros(tracklets))
-    return np.clip(noisy, 0, 255).astype(np.uint8), samples
+    return crops, samples
 
 
 def with_residual_branches(encoder: TrackletEncoder) -> TrackletEncoder:

@@ -3,7 +3,6 @@
 The verbs fill these records; the rest of this room turns them into pages, tables and plots.
 """
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -31,9 +30,6 @@ class Tracklet:
         polyp_id: The true polyp, or None where unknown.
         sureness: Confidence of the assignment in [0, 1]; None or NaN where unknown.
         crop: One view, uint8 (height, width, 3) RGB, or None.
-
-    Raises:
-        PolyplinkError: If the frames run backwards or the crop is not such an image.
     """
 
     tracklet_id: str
@@ -43,21 +39,6 @@ class Tracklet:
     polyp_id: str | None = None
     sureness: float | None = None
     crop: NDArray[np.uint8] | None = None
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.first <= self.last:
-            raise PolyplinkError(
-                f"tracklet {self.tracklet_id!r}: frames {self.first} to {self.last}",
-                "give 0 <= first <= last",
-            )
-        crop = self.crop
-        if crop is not None and (
-            crop.dtype != np.uint8 or crop.ndim != 3 or crop.shape[2] != 3 or crop.size == 0
-        ):
-            raise PolyplinkError(
-                f"tracklet {self.tracklet_id!r}: crop of {crop.dtype} {crop.shape}",
-                "give uint8 (height, width, 3)",
-            )
 
 
 @dataclass(frozen=True)
@@ -69,23 +50,12 @@ class UncertainLink:
         others: Names of those on the other side, at least one.
         joined: Whether they are one polyp at present.
         sureness: Probability in [0, 1] that this is right; the least sure are shown first.
-
-    Raises:
-        PolyplinkError: If a side is empty or the sureness is outside [0, 1].
     """
 
     members: tuple[str, ...]
     others: tuple[str, ...]
     joined: bool
     sureness: float
-
-    def __post_init__(self) -> None:
-        if not (self.members and self.others):
-            raise PolyplinkError("an uncertain link with an empty side", "name its tracklets")
-        if not 0 <= self.sureness <= 1:
-            raise PolyplinkError(
-                f"an uncertain link of sureness {self.sureness}", "give a probability in [0, 1]"
-            )
 
 
 @dataclass(frozen=True)
@@ -103,8 +73,7 @@ class Procedure:
         uncertain: Links to look at.
 
     Raises:
-        PolyplinkError: If tracklets share a name or end after the recording, the matrix has
-            another shape, or a link names a tracklet that is not there.
+        PolyplinkError: If a tracklet ends after the recording.
     """
 
     procedure_id: str
@@ -117,30 +86,12 @@ class Procedure:
     uncertain: tuple[UncertainLink, ...] = ()
 
     def __post_init__(self) -> None:
-        where, n = f"procedure {self.procedure_id!r}", len(self.tracklets)
-        names = Counter(tracklet.tracklet_id for tracklet in self.tracklets)
-        twice = [name for name, count in names.items() if count > 1]
-        if twice:
-            raise PolyplinkError(f"{where}: tracklet {twice[0]!r} occurs twice", "keep one")
-        late = [tracklet for tracklet in self.tracklets if tracklet.last >= self.n_frames]
-        if late:
-            raise PolyplinkError(
-                f"{where}: tracklet {late[0].tracklet_id!r} ends at frame {late[0].last} of "
-                f"{self.n_frames}",
+        for tracklet in self.tracklets:
+            PolyplinkError.unless(
+                tracklet.last < self.n_frames,
+                f"procedure {self.procedure_id!r}: tracklet {tracklet.tracklet_id!r} ends at "
+                f"frame {tracklet.last} of {self.n_frames}",
                 "correct n_frames",
-            )
-        if self.similarity is not None and self.similarity.shape != (n, n):
-            raise PolyplinkError(
-                f"{where}: similarity of shape {self.similarity.shape} for {n} tracklets",
-                "give one row and column per tracklet",
-            )
-        strange = [
-            x for link in self.uncertain for x in link.members + link.others if x not in names
-        ]
-        if strange:
-            raise PolyplinkError(
-                f"{where}: a link names tracklet {strange[0]!r}, which is not there",
-                "give links between its own tracklets",
             )
 
     @property
@@ -213,9 +164,6 @@ class Comparison:
         bold: By metric key, the methods to print bold: the best and those that do not differ
             significantly from it in paired differences. For an absent key, `best_method` decides.
 
-    Raises:
-        PolyplinkError: If a name occurs twice, or a method gives a figure of no metric.
-
     Example:
         >>> from polyplink.evaluate import Figure
         >>> mean_ap = Metric("mAP", "mAP", "Retrieval", ideal=1.0)
@@ -228,21 +176,6 @@ class Comparison:
     metrics: tuple[Metric, ...]
     methods: tuple[Method, ...]
     bold: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        keys = [metric.key for metric in self.metrics]
-        names = [method.name for method in self.methods]
-        for what, values in (("metric", keys), ("method", names)):
-            twice = sorted({value for value in values if values.count(value) > 1})
-            if twice:
-                raise PolyplinkError(f"{what} {twice[0]!r} occurs twice", "name each one once")
-        for method in self.methods:
-            strange = sorted({*method.figures, *method.differences} - set(keys))
-            if strange:
-                raise PolyplinkError(
-                    f"method {method.name!r} gives {strange[0]!r}, which is no metric",
-                    f"give one of: {', '.join(keys)}",
-                )
 
     def groups(self) -> list[tuple[str, list[Metric]]]:
         """Metrics by group, both in the order given."""
@@ -359,9 +292,6 @@ class Report:
         seconds: Stage to seconds.
         notes: Things to know, one sentence each.
         warnings: Things to mend, one sentence each.
-
-    Raises:
-        PolyplinkError: If a procedure occurs twice.
     """
 
     title: str
@@ -374,9 +304,3 @@ class Report:
     seconds: Mapping[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        names = Counter(procedure.procedure_id for procedure in self.procedures)
-        twice = [name for name, count in names.items() if count > 1]
-        if twice:
-            raise PolyplinkError(f"procedure {twice[0]!r} occurs twice", "report each one once")

@@ -14,26 +14,6 @@ from polyplink.evaluate import Figure
 from polyplink.report.formats import DASH, MINUS, environment, figure_text, signed
 from polyplink.report.tables import write_rows
 
-CSV_COLUMNS = (
-    "table",
-    "group",
-    "row",
-    "column",
-    "unit",
-    "published",
-    "published_spread",
-    "ours",
-    "low",
-    "high",
-    "spread",
-    "units",
-    "units_of",
-    "difference",
-    "not_comparable",
-    "missing",
-    "remark",
-)
-
 
 @dataclass(frozen=True)
 class ReproducedCell:
@@ -126,21 +106,14 @@ class ReproducedTable:
 
     @property
     def reasons(self) -> dict[str, list[ReproducedCell]]:
-        """Why cells were not computed, and which, in order of first appearance."""
-        found: dict[str, list[ReproducedCell]] = {}
-        for cell in self.cells:
-            if cell.ours.value is None:
-                found.setdefault(cell.ours.why or "undefined on these data", []).append(cell)
-        return found
+        """Why cells were not computed, and which."""
+        missing = (cell for cell in self.cells if cell.ours.value is None)
+        return _by_text((cell.ours.why or "undefined on these data", cell) for cell in missing)
 
     @property
     def remarks(self) -> dict[str, list[ReproducedCell]]:
         """Remarks on published numbers, and on which."""
-        found: dict[str, list[ReproducedCell]] = {}
-        for cell in self.cells:
-            if cell.remark:
-                found.setdefault(cell.remark, []).append(cell)
-        return found
+        return _by_text((cell.remark, cell) for cell in self.cells if cell.remark)
 
     @property
     def banner(self) -> str:
@@ -149,6 +122,14 @@ class ReproducedTable:
             return ""
         shown = "differences are shown all the same" if self.anyway else "no difference is shown"
         return f"{self.incomparable}: not comparable with the paper, {shown}"
+
+
+def _by_text(pairs: Iterable[tuple[str, ReproducedCell]]) -> dict[str, list[ReproducedCell]]:
+    """Cells grouped by a text, in order of first appearance."""
+    found: dict[str, list[ReproducedCell]] = {}
+    for text, cell in pairs:
+        found.setdefault(text, []).append(cell)
+    return found
 
 
 def places(cells: Sequence[ReproducedCell]) -> str:
@@ -218,16 +199,28 @@ def write_reproduced(folder: Path, result: ReproducedTable) -> None:
     write_text(folder / "table.html", page.render(table=result, places=places))
     write_text(folder / "table.tex", latex(result))
     rows = [
-        (
-            *(result.name, cell.group, cell.row, cell.column, cell.unit),
-            *(cell.published_text, cell.published_spread),
-            *(cell.ours.value, cell.ours.low, cell.ours.high, cell.ours.sd),
-            *(cell.ours.n if cell.ours.value is not None else None, cell.units_of),
-            *(cell.difference, result.incomparable, cell.ours.why, cell.remark),
-        )
+        {
+            "table": result.name,
+            "group": cell.group,
+            "row": cell.row,
+            "column": cell.column,
+            "unit": cell.unit,
+            "published": cell.published_text,
+            "published_spread": cell.published_spread,
+            "ours": cell.ours.value,
+            "low": cell.ours.low,
+            "high": cell.ours.high,
+            "spread": cell.ours.sd,
+            "units": cell.ours.n if cell.ours.value is not None else None,
+            "units_of": cell.units_of,
+            "difference": cell.difference,
+            "not_comparable": result.incomparable,
+            "missing": cell.ours.why,
+            "remark": cell.remark,
+        }
         for cell in result.cells
     ]
-    write_rows(folder / "table.csv", CSV_COLUMNS, rows)
+    write_rows(folder / "table.csv", rows)
 
 
 _TEX = {

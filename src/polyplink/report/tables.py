@@ -1,7 +1,7 @@
 """Tables of figures for the terminal (rich) and for a spreadsheet (CSV)."""
 
 import csv
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rich.table import Table
@@ -12,22 +12,6 @@ from polyplink.evaluate import Figure
 from polyplink.report.formats import interval, number, reason
 from polyplink.report.model import Comparison, Report
 
-CSV_COLUMNS = (
-    "method",
-    "group",
-    "metric",
-    "style",
-    "value",
-    "low",
-    "high",
-    "units",
-    "unit",
-    "difference",
-    "difference_low",
-    "difference_high",
-    "missing",
-    "bold",
-)
 PROBE_MEANINGS = {
     "F1": "macro F1, every polyp weighing 1",
     "accuracy": "share of correctly classified fragments",
@@ -117,29 +101,36 @@ def probe_table(task: str, figures: Mapping[str, Figure]) -> Table:
 def write_csv(path: Path, comparison: Comparison) -> None:
     """Write every figure as one row of a CSV file, atomically.
 
-    Columns: `CSV_COLUMNS`. Values have full precision; a missing one is empty, with the reason
-    in the column "missing".
+    Values have full precision; a missing one is empty, with the reason in the column "missing".
     """
     rows = []
     for method in comparison.methods:
         for metric in comparison.metrics:
             figure, difference = method.figure(metric), method.difference(metric)
-            known = (figure.value, figure.low, figure.high) if figure.known else (None,) * 3
             rows.append(
-                (
-                    *(method.name, metric.group, metric.name, metric.style),
-                    *(*known, figure.n or None, metric.unit),
-                    *(difference.value, difference.low, difference.high),
-                    reason(figure),
-                    method.name in comparison.bold_methods(metric),
-                )
+                {
+                    "method": method.name,
+                    "group": metric.group,
+                    "metric": metric.name,
+                    "style": metric.style,
+                    "value": figure.value if figure.known else None,
+                    "low": figure.low if figure.known else None,
+                    "high": figure.high if figure.known else None,
+                    "units": figure.n or None,
+                    "unit": metric.unit,
+                    "difference": difference.value,
+                    "difference_low": difference.low,
+                    "difference_high": difference.high,
+                    "missing": reason(figure),
+                    "bold": method.name in comparison.bold_methods(metric),
+                }
             )
-    write_rows(path, CSV_COLUMNS, rows)
+    write_rows(path, rows)
 
 
-def write_rows(path: Path, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Write a CSV file atomically; None becomes an empty field."""
+def write_rows(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
+    """Write rows of the same columns, one or more, as a CSV file, atomically; None is empty."""
     with whole_file(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(columns)
+        writer = csv.DictWriter(file, rows[0] if rows else ())
+        writer.writeheader()
         writer.writerows(rows)
