@@ -54,6 +54,12 @@ class Faults:
         if rows.height:
             self.warn(kind, str(rows[column][0]), rows.height)
 
+    def warn_values(self, kind: str, values: pl.Series) -> None:
+        """Count the different values of a column if there are several, and name them all."""
+        names = [f"{v:g}" if isinstance(v, float) else str(v) for v in values.unique().sort()]
+        if len(names) > 1:
+            self.warn(kind, ", ".join(names), len(names))
+
     def add(self, other: "Faults") -> None:
         """Add the counts of another reader."""
         for kind, (count, name) in other.counts.items():

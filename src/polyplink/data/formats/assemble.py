@@ -1,19 +1,21 @@
 """From the boxes of a format's files to the three tables: names, sizes, images, side tables."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 import polars as pl
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.boxes import check_boxes, fit_boxes
 from polyplink.data.faults import Faults, leave_out
-from polyplink.data.files.folders import present
+from polyplink.data.files.folders import present, read_each
 from polyplink.data.formats.text import read_side_tables
 from polyplink.data.tables import POLYPS, PROCEDURES, DataSet, Imported
 from polyplink.data.vocabulary import normalise_location
 
+Source = TypeVar("Source")
 Size = tuple[int, int]  # width, height in pixels
 
 IDENTITIES = ("track", "none")  # what the number of a track means
@@ -66,6 +68,29 @@ class Options:
             f"no identity {self.identity!r}",
             f"choose one of: {', '.join(IDENTITIES)}",
         )
+
+
+def read_tables(
+    read: Callable[[Source], tuple[Faults, *tuple[pl.DataFrame, ...]]],
+    sources: Sequence[Source],
+    faults: Faults,
+    *,
+    workers: int,
+    progress: Callable[[int, int], None] | None,
+) -> list[pl.DataFrame]:
+    """Read every source, in this process or in several, and concatenate what they hold.
+
+    Args:
+        read: Returns the faults of one source and its tables, as many for each source.
+        sources: What to read.
+        faults: Gets the faults of all.
+        workers: Processes.
+        progress: Callback after every source with the number read and the number there are.
+    """
+    parts = read_each(read, sources, workers=workers, progress=progress)
+    for found, *_ in parts:
+        faults.add(found)
+    return [pl.concat(tables) for tables in zip(*(tables for _, *tables in parts), strict=True)]
 
 
 def source_folder(source: Path) -> Path:

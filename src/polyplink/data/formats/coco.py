@@ -19,9 +19,9 @@ import polars as pl
 from polyplink.core.artefacts import write_text
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.boxes import box_table
-from polyplink.data.faults import Faults, leave_out
-from polyplink.data.files.folders import files_in, read_each
-from polyplink.data.formats.assemble import Found, Options, Size, assemble
+from polyplink.data.faults import Faults, apply_rules, leave_out
+from polyplink.data.files.folders import files_in
+from polyplink.data.formats.assemble import Found, Options, Size, assemble, read_tables
 from polyplink.data.formats.json_columns import Records, load_json
 from polyplink.data.formats.text import PARTS, name_frames
 from polyplink.data.tables import PROCEDURES, DataSet, Imported
@@ -56,25 +56,6 @@ class _File:
     path: Path
     root: Path
     part: str | None
-
-
-@dataclass(frozen=True)
-class _Read:
-    """What one file holds.
-
-    Attributes:
-        images: at, id, procedure_id, frame, image, width, height, dataset, part.
-        boxes: at, image_id, x, y, w, h, score, polyp_id, track, and facts of the polyp.
-        videos: procedure_id and columns of `PROCEDURES`.
-        categories: Names of the categories that have boxes.
-        faults: What was left out.
-    """
-
-    images: pl.DataFrame
-    boxes: pl.DataFrame
-    videos: pl.DataFrame
-    categories: list[str]
-    faults: Faults
 
 
 def import_coco(
@@ -128,16 +109,11 @@ def import_coco(
         f"{source} has {len(files)} annotation files, results are of the images of one",
         "name the file",
     )
-    reader = partial(_read, strict=strict, results=boxes)
-    read = read_each(reader, files, workers=workers, progress=progress)
     faults = Faults(strict)
-    for each in read:
-        faults.add(each.faults)
-    names = sorted({name for each in read for name in each.categories})
-    if len(names) > 1:
-        faults.warn("category of boxes, all taken as polyps", ", ".join(names), len(names))
-    of_file = [pl.lit(i, dtype=pl.Int32).alias("file") for i in range(len(read))]
-    frames = pl.concat(r.images.with_columns(f) for r, f in zip(read, of_file, strict=True))
+    read = partial(_read, strict=strict, results=boxes)
+    numbered = list(enumerate(files))
+    frames, placed, videos = read_tables(read, numbered, faults, workers=workers, progress=progress)
+    faults.warn_values("category of boxes, all taken as polyps", placed["category"].drop_nulls())
     frames = leave_out(
         frames.with_columns(pl.col("frame") - first_frame),
         pl.col("procedure_id").is_not_null()
@@ -147,18 +123,14 @@ def import_coco(
         "keep one image (and one file) for each frame",
         faults,
     )
-    placed = pl.concat(r.boxes.with_columns(f) for r, f in zip(read, of_file, strict=True)).join(
-        frames.select("file", "procedure_id", "frame", "image", image_id="id"),
-        on=["file", "image_id"],
-        how="inner",
-        maintain_order="left",
-    )
+    places = frames.select("file", "procedure_id", "frame", "image", image_id="id")
+    placed = placed.join(places, on=["file", "image_id"], how="inner", maintain_order="left")
     facts = ["procedure_id", "polyp_id", "histology_class", *_FACTS]
     polyps = placed.select(facts).drop_nulls(["procedure_id", "polyp_id"])
     parts = frames.drop_nulls(["part", "procedure_id"]).group_by("part", maintain_order=True)
     found = Found(
         box_table(placed),
-        _procedures(pl.concat(each.videos for each in read), frames, datasets or {}, faults),
+        _procedures(videos, frames, datasets or {}, faults),
         polyps.unique(maintain_order=True),
         dict(parts.agg(pl.col("procedure_id").unique(maintain_order=True)).iter_rows()),
     )
@@ -190,8 +162,22 @@ def _find_files(source: Path) -> list[_File]:
     return [_File(path, source, part(path)) for path in paths]
 
 
-def _read(file: _File, strict: bool, results: Path | None) -> _Read:
-    """Read one annotation file, or its images and the boxes of a detector's results."""
+def _read(
+    numbered: tuple[int, _File], strict: bool, results: Path | None
+) -> tuple[Faults, pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+    """Read one annotation file, or its images and the boxes of a detector's results.
+
+    Args:
+        numbered: Number of the file, and the file.
+        strict: Raise at the first fault.
+        results: A detector's results.
+
+    Returns:
+        Faults; images with file, at, id, procedure_id, frame, image, width, height, dataset, part;
+        boxes with file, at, image_id, category, x, y, w, h, score, polyp_id, track, and facts of
+        the polyp; videos with columns of `PROCEDURES`.
+    """
+    i, file = numbered
     content = load_json(file.path)
     name = file.path.name
     if not isinstance(content, dict) or not {"images", "annotations"} <= set(content):
@@ -206,33 +192,35 @@ def _read(file: _File, strict: bool, results: Path | None) -> _Read:
     boxes = _boxes(Records(annotations, f"{boxes_name}: annotations"), boxes_name)
     images = _images(Records(content["images"], f"{name}: images"), videos, file, faults)
     listed = Records(content.get("categories"), f"{name}: categories")
-    categories = dict(zip(listed.texts("id"), listed.texts("name"), strict=True))
-    boxes = leave_out(
+    categories = pl.DataFrame({"id": listed.texts("id"), "name": listed.texts("name")})
+    names = dict(categories.drop_nulls("id").rows())
+    boxes = apply_rules(
         boxes,
-        ~pl.col("category").is_in([i for i in categories if i is not None]).fill_null(False)
-        & pl.lit(bool(categories)),
-        "box of a category that is not listed",
-        "add the category to `categories`",
-        faults,
-    )
-    boxes = leave_out(
-        boxes,
-        pl.col("crowd") == 1,
-        "box of a crowd (iscrowd), not of one polyp",
-        "write a box for each polyp",
-        faults,
-    )
-    used = boxes["category"].drop_nulls().unique().sort()
-    boxes = leave_out(
-        boxes.drop("category", "crowd"),
-        ~pl.col("image_id").is_in(images["id"].implode()).fill_null(False),
-        "box of an image that is not listed",
-        "add the image to `images`",
+        [
+            (
+                "box of a category that is not listed",
+                "add the category to `categories`",
+                ~pl.col("category").is_in(list(names)).fill_null(False) & pl.lit(bool(names)),
+            ),
+            (
+                "box of a crowd (iscrowd), not of one polyp",
+                "write a box for each polyp",
+                pl.col("crowd") == 1,
+            ),
+            (
+                "box of an image that is not listed",
+                "add the image to `images`",
+                ~pl.col("image_id").is_in(images["id"].implode()).fill_null(False),
+            ),
+        ],
         faults,
     )
     images = _procedure_by_identity(images, boxes, faults)
-    names = [categories.get(i) or i for i in used]
-    return _Read(images, boxes, videos.drop("id"), names, faults)
+    own = {i: name for i, name in names.items() if name is not None}
+    category = pl.col("category").replace(own) if own else pl.col("category")
+    number = pl.lit(i, dtype=pl.Int32).alias("file")
+    boxes = boxes.drop("crowd").with_columns(category, number)
+    return faults, images.with_columns(number), boxes, videos.drop("id")
 
 
 def _videos(rows: Records) -> pl.DataFrame:

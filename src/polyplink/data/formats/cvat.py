@@ -22,8 +22,15 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.data.boxes import box_table
 from polyplink.data.faults import Faults, leave_out
 from polyplink.data.files.archives import ZipArchive
-from polyplink.data.files.folders import files_below, read_each, video_beside
-from polyplink.data.formats.assemble import Found, Options, Size, assemble, source_folder
+from polyplink.data.files.folders import files_below, video_beside
+from polyplink.data.formats.assemble import (
+    Found,
+    Options,
+    Size,
+    assemble,
+    read_tables,
+    source_folder,
+)
 from polyplink.data.formats.text import no_number, number, write_side_tables
 from polyplink.data.tables import PROCEDURES, DataSet, Imported
 
@@ -47,15 +54,6 @@ class _Source:
     @property
     def name(self) -> str:
         return self.path.name if self.member is None else f"{self.path.name}!/{self.member}"
-
-
-@dataclass(frozen=True)
-class _Read:
-    """One file as read: its boxes with their label, rows of procedures, and faults."""
-
-    boxes: pl.DataFrame
-    procedures: pl.DataFrame
-    faults: Faults
 
 
 def import_cvat(
@@ -97,20 +95,15 @@ def import_cvat(
     options = Options(images, dataset, size, identity)
     folder = source_folder(source)
     read = partial(_read, root=folder, attribute=attribute, strict=strict)
-    parts = read_each(read, _find_files(source), workers=workers, progress=progress)
     faults = Faults(strict)
-    for part in parts:
-        faults.add(part.faults)
-    boxes = pl.concat([part.boxes for part in parts])
-    procedures = pl.concat([part.procedures for part in parts])
+    files = _find_files(source)
+    boxes, procedures = read_tables(read, files, faults, workers=workers, progress=progress)
     twice = procedures.filter(pl.col("procedure_id").is_duplicated())["procedure_id"]
     if twice.len():
         raise PolyplinkError(
             f"two tasks are called {twice[0]!r}", "give every task its own name in CVAT"
         )
-    labels = boxes["label"].unique().sort()
-    if labels.len() > 1:
-        faults.warn("label of tracks, all taken as polyps", ", ".join(labels), labels.len())
+    faults.warn_values("label of tracks, all taken as polyps", boxes["label"])
     return assemble(Found(box_table(boxes), procedures), folder, source.stem, options, faults)
 
 
@@ -216,7 +209,10 @@ class _Parser:
         raise PolyplinkError(f"{self.name} has a document type, which is not read", _MEND)
 
 
-def _read(source: _Source, root: Path, attribute: str, strict: bool) -> _Read:
+def _read(
+    source: _Source, root: Path, attribute: str, strict: bool
+) -> tuple[Faults, pl.DataFrame, pl.DataFrame]:
+    """One file: faults, boxes with their label, and rows of procedures."""
     faults = Faults(strict)
     parser = _Parser(source.name, attribute)
     with ExitStack() as stack:
@@ -249,7 +245,7 @@ def _read(source: _Source, root: Path, attribute: str, strict: bool) -> _Read:
     videos = {name: _video(task, source, root) for name, task in zip(names, tasks, strict=True)}
     boxes = boxes.with_columns(procedure_id=procedure)
     boxes = boxes.with_columns(image=_images(source, root, videos)).drop("task")
-    return _Read(boxes, procedures, faults)
+    return faults, boxes, procedures
 
 
 def _whole(text: str | None) -> int | None:

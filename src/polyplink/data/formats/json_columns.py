@@ -6,7 +6,6 @@ instead of an error for the file (a typed decoder such as that of msgspec would 
 
 import gc
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -74,52 +73,26 @@ class Records:
         ]
 
     def texts(self, *keys: str) -> pl.Series:
-        """Names and ids as text: 7, 7.0 and "7" are equal; null for other types."""
-        column = self.values(*keys)
-        first = next((value for value in column if value is not None), None)
-        if first is None:
-            return pl.repeat(None, len(column), dtype=pl.String, eager=True)
-        if isinstance(first, str | int) and not isinstance(first, bool):
-            kind = pl.String() if isinstance(first, str) else pl.Int64()
-            try:  # a column of one type, as most are
-                return pl.Series(column, dtype=kind, strict=True).cast(pl.String)
-            except (TypeError, OverflowError, pl.exceptions.PolarsError):
-                pass
-        return pl.Series([_text(value) for value in column], dtype=pl.String)
+        """Names and ids as text: 7, 7.0 and "7" are equal."""
+        column = pl.Series(self.values(*keys), dtype=pl.String, strict=False)
+        return column.str.replace(r"^(-?\d+)\.0$", "${1}")
 
     def numbers(self, *keys: str) -> pl.Series:
         """Numbers as Float64, numbers written as text included; null for anything else."""
-        return _numbers(self.values(*keys))
+        return pl.Series(self.values(*keys), dtype=pl.Float64, strict=False)
 
     def boxes(self, key: str) -> pl.DataFrame:
         """N rows of x, y, w, h (Float64); null where the value is not a list of four numbers."""
         column = self.values(key)
         try:
             table = np.array(column, dtype=np.float64).reshape(len(column), 4)  # n x 4
-        except (TypeError, ValueError, OverflowError):
+            return pl.DataFrame({side: table[:, i] for i, side in enumerate("xywh")})
+        except (TypeError, ValueError, OverflowError):  # a value is malformed
             rows = [v if isinstance(v, list) and len(v) == 4 else [None] * 4 for v in column]
-            sides = {side: _numbers([r[i] for r in rows]) for i, side in enumerate("xywh")}
-            return pl.DataFrame(sides)
-        return pl.DataFrame({side: table[:, i] for i, side in enumerate("xywh")})
-
-
-def _text(value: Any) -> str | None:
-    if isinstance(value, str):
-        return value
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
-    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-
-def _numbers(column: Sequence[Any]) -> pl.Series:
-    try:
-        return pl.Series(column, dtype=pl.Float64, strict=True)
-    except (TypeError, pl.exceptions.PolarsError):
-        return pl.Series([_number(value) for value in column], dtype=pl.Float64)
-
-
-def _number(value: Any) -> float | None:
-    try:
-        return float(value)
-    except (TypeError, ValueError, OverflowError):
-        return None
+            sides = list(zip(*rows, strict=True))
+            return pl.DataFrame(
+                {
+                    side: pl.Series(sides[i], dtype=pl.Float64, strict=False)
+                    for i, side in enumerate("xywh")
+                }
+            )

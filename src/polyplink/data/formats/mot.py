@@ -22,10 +22,16 @@ from polyplink.data.files.folders import (
     IMAGE_ENDINGS,
     files_in,
     numbered,
-    read_each,
     video_beside,
 )
-from polyplink.data.formats.assemble import Found, Options, Size, assemble, source_folder
+from polyplink.data.formats.assemble import (
+    Found,
+    Options,
+    Size,
+    assemble,
+    read_tables,
+    source_folder,
+)
 from polyplink.data.formats.text import (
     PARTS,
     no_number,
@@ -60,15 +66,6 @@ class _Sequence:
     folder: Path
     truth: bool
     part: str | None
-
-
-@dataclass(frozen=True)
-class _Read:
-    """One sequence as read: boxes with their class, a row of procedures, and faults."""
-
-    boxes: pl.DataFrame
-    procedure: pl.DataFrame
-    faults: Faults
 
 
 def import_mot(
@@ -115,19 +112,14 @@ def import_mot(
     faults = Faults(strict)
     sequences = _find_sequences(source, kind, faults)
     read = partial(_read, root=source_folder(source), strict=strict)
-    parts = read_each(read, sequences, workers=workers, progress=progress)
-    for part in parts:
-        faults.add(part.faults)
-    boxes = pl.concat([part.boxes for part in parts])
-    classes = boxes["class"].filter(boxes["class"] >= 0).unique().sort()
-    if classes.len() > 1:
-        names = ", ".join(f"{value:g}" for value in classes)
-        faults.warn("class of boxes, all taken as polyps", names, classes.len())
+    boxes, procedures = read_tables(read, sequences, faults, workers=workers, progress=progress)
+    classes = boxes["class"].filter(boxes["class"] >= 0)
+    faults.warn_values("class of boxes, all taken as polyps", classes)
     splits: dict[str, list[str]] = {}
     for sequence in sequences:
         if sequence.part is not None:
             splits.setdefault(sequence.part, []).append(sequence.name)
-    found = Found(box_table(boxes), pl.concat([p.procedure for p in parts]), splits=splits)
+    found = Found(box_table(boxes), procedures, splits=splits)
     return assemble(found, source_folder(source), source.stem, options, faults)
 
 
@@ -175,7 +167,10 @@ def _sequence(path: Path, kind: str | None) -> _Sequence:
     return _Sequence(path.stem, path, path.parent / path.stem, kind == "gt", None)
 
 
-def _read(sequence: _Sequence, root: Path, strict: bool) -> _Read:
+def _read(
+    sequence: _Sequence, root: Path, strict: bool
+) -> tuple[Faults, pl.DataFrame, pl.DataFrame]:
+    """One sequence: faults, boxes with their class, and a row of procedures."""
     faults = Faults(strict)
     info = _seqinfo(sequence.folder / "seqinfo.ini")
     boxes = _boxes(sequence, faults)
@@ -186,7 +181,7 @@ def _read(sequence: _Sequence, root: Path, strict: bool) -> _Read:
         value = _above_0(info, key)
         row[column] = None if value is None else round(value)
     procedure = pl.DataFrame([row], schema={name: PROCEDURES[name].dtype for name in row})
-    return _Read(boxes, procedure, faults)
+    return faults, boxes, procedure
 
 
 def _boxes(sequence: _Sequence, faults: Faults) -> pl.DataFrame:

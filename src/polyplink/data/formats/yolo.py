@@ -18,8 +18,8 @@ from polyplink.core.artefacts import whole_folder, write_text
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.boxes import box_table
 from polyplink.data.faults import Faults, leave_out
-from polyplink.data.files.folders import IMAGE_ENDINGS, read_each, refuse, video_beside
-from polyplink.data.formats.assemble import Found, Options, Size, assemble
+from polyplink.data.files.folders import IMAGE_ENDINGS, refuse, video_beside
+from polyplink.data.formats.assemble import Found, Options, Size, assemble, read_tables
 from polyplink.data.formats.text import (
     PARTS,
     name_frames,
@@ -49,22 +49,6 @@ class _LabelFile:
     path: str
     name: str
     image: str | None
-
-
-@dataclass(frozen=True)
-class _Read:
-    """What some files hold.
-
-    Attributes:
-        boxes: at, file (its number), class, cx, cy, w, h (fractions of the image's size), sixth,
-            seventh; null where a line has fewer values.
-        sizes: file, width, height: of the images that were opened.
-        faults: What was left out.
-    """
-
-    boxes: pl.DataFrame
-    sizes: pl.DataFrame
-    faults: Faults
 
 
 def import_yolo(
@@ -120,21 +104,13 @@ def import_yolo(
         _read_labels, root=source, open_images=known is None and side.is_empty(), strict=strict
     )
     chunks = [(i, files[i : i + _CHUNK]) for i in range(0, len(files), _CHUNK)]
-    parts = read_each(read, chunks, workers=workers, progress=progress)
-    for part in parts:
-        faults.add(part.faults)
+    boxes, sizes = read_tables(read, chunks, faults, workers=workers, progress=progress)
     frames = _frames(files, source, first_frame, faults)
-    sizes = pl.concat([part.sizes for part in parts])
-    boxes = pl.concat([part.boxes for part in parts]).join(
-        frames, on="file", how="inner", maintain_order="left"
-    )
+    boxes = boxes.join(frames, on="file", how="inner", maintain_order="left")
     procedures = _procedures(sizes, frames, known, faults)
     sized = pl.concat([side, procedures], how="diagonal_relaxed")
     boxes = _in_pixels(boxes, sizes, sized, known)
-    classes = boxes["class"].unique().sort()
-    if classes.len() > 1:
-        names = ", ".join(f"{value:g}" for value in classes)
-        faults.warn("class of boxes, all taken as polyps", names, classes.len())
+    faults.warn_values("class of boxes, all taken as polyps", boxes["class"])
     boxes = _score_and_track(boxes, sixth)
     grouped = frames.drop_nulls("part").group_by("part", maintain_order=True)
     splits = dict(grouped.agg(pl.col("procedure_id").unique(maintain_order=True)).iter_rows())
@@ -194,8 +170,20 @@ def _yaml_size(source: Path) -> Size | None:
 
 def _read_labels(
     chunk: tuple[int, Sequence[_LabelFile]], root: Path, open_images: bool, strict: bool
-) -> _Read:
-    """Read label files: the number of the first, and the files."""
+) -> tuple[Faults, pl.DataFrame, pl.DataFrame]:
+    """Read label files.
+
+    Args:
+        chunk: Number of the first file, and the files.
+        root: Folder that images are relative to.
+        open_images: Open each image for its size.
+        strict: Raise at the first fault.
+
+    Returns:
+        Faults; boxes with at, file (its number), class, cx, cy, w, h (fractions of the image's
+        size), sixth, seventh, null where a line has fewer values; and file, width, height of the
+        images that were opened.
+    """
     first, files = chunk
     faults = Faults(strict)
     rows: list[tuple[int, str, int, str]] = []
@@ -222,7 +210,7 @@ def _read_labels(
     schema = {"file": pl.Int64, "name": pl.String, "line": pl.Int64, "text": pl.String}
     lines = pl.DataFrame(rows, schema=schema, orient="row")
     opened = dict.fromkeys(("file", "width", "height"), pl.Int64)
-    return _Read(_boxes(lines, faults), pl.DataFrame(sizes, schema=opened, orient="row"), faults)
+    return faults, _boxes(lines, faults), pl.DataFrame(sizes, schema=opened, orient="row")
 
 
 def _boxes(lines: pl.DataFrame, faults: Faults) -> pl.DataFrame:
