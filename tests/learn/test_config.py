@@ -43,7 +43,7 @@ def test_defaults_are_the_reference_and_plain_values() -> None:
         ("validation.views=1", "validation.views is 1"),
         ("validation.every=-1", "validation.every is -1"),
         ("validation.tau=0", "validation.tau is 0.0"),
-        ("optim.bags_per_batch=1", "a bag alone has no negatives"),
+        ("optim.bags_per_batch=1", "give 2 or more"),
         ("optim.epochs=0", "optim.epochs is 0"),
         ("optim.rate=0", "optim.rate is 0.0"),
         ("optim.weight_decay=-1", "optim.weight_decay is -1.0"),

@@ -12,7 +12,6 @@ from polyplink.learn.pairs import (
     FramePairs,
     PolypParts,
     TrackletParts,
-    check_stride,
     draw_strides,
     draw_tracklets,
     gaussian_partner,
@@ -151,7 +150,6 @@ def test_an_epoch_has_as_many_pairs_as_fragments() -> None:
 def test_a_stride_below_one_is_refused() -> None:
     with pytest.raises(PolyplinkError, match=r"bags\.longest is 0"):
         TrackletParts(longest=0)
-    check_stride(1)
 
 
 DATA = bare_set(

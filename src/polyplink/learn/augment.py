@@ -6,11 +6,12 @@ kernel; torchvision's transforms would draw once for the whole batch, or need a 
 
 import math
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 from torch.nn import functional
 
-from polyplink.core.errors import PolyplinkError
+from polyplink.core.ranges import SHARE, Range, check_ranges
 
 _LUMA = (0.299, 0.587, 0.114)  # of R, G, B in grey (ITU-R BT.601), as torchvision weighs them
 
@@ -30,26 +31,17 @@ class AugmentConfig:
         hue: Largest turn of the colours about the grey axis, as a share of the circle.
     """
 
-    flip: float = 0.0
-    degrees: float = 0.0
-    translate: float = 0.0
-    scale: float = 0.0
-    brightness: float = 0.0
-    contrast: float = 0.0
-    saturation: float = 0.0
-    hue: float = 0.0
+    flip: Annotated[float, SHARE] = 0.0
+    degrees: Annotated[float, Range(0, 180)] = 0.0
+    translate: Annotated[float, SHARE] = 0.0
+    scale: Annotated[float, Range(0, 0.9)] = 0.0
+    brightness: Annotated[float, SHARE] = 0.0
+    contrast: Annotated[float, SHARE] = 0.0
+    saturation: Annotated[float, SHARE] = 0.0
+    hue: Annotated[float, Range(0, 0.5)] = 0.0
 
     def __post_init__(self) -> None:
-        for name in ("flip", "translate", "brightness", "contrast", "saturation"):
-            value = getattr(self, name)
-            PolyplinkError.unless(
-                0.0 <= value <= 1.0, f"augment.{name} is {value}", "give one from 0 to 1"
-            )
-        for name, most in (("degrees", 180.0), ("scale", 0.9), ("hue", 0.5)):
-            value = getattr(self, name)
-            PolyplinkError.unless(
-                0.0 <= value <= most, f"augment.{name} is {value}", f"give one from 0 to {most}"
-            )
+        check_ranges("augment", self)
 
     @property
     def moves(self) -> bool:

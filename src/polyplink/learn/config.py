@@ -1,6 +1,5 @@
 """A recipe's fields: everything that decides what a training run does."""
 
-import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
@@ -8,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.ranges import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, Range, check_ranges
 from polyplink.encoders import AnyEncoderConfig, EncoderConfig, FineTune
 from polyplink.learn.augment import AugmentConfig
 from polyplink.learn.noise_aware import NoiseAwareLoss
@@ -53,31 +53,17 @@ class OptimConfig:
             keeping them: less memory, a third more time.
     """
 
-    epochs: int = 50
-    bags_per_batch: int = 12
-    rate: float = 1e-5
-    weight_decay: float = 1e-4
+    epochs: Annotated[int, AT_LEAST_ONE] = 50
+    bags_per_batch: Annotated[int, Range(2)] = 12  # a bag alone has no negatives
+    rate: Annotated[float, POSITIVE] = 1e-5
+    weight_decay: Annotated[float, NOT_NEGATIVE] = 1e-4
     method: Literal["adamw", "adam"] = "adamw"
     schedule: Literal["constant", "one_cycle"] = "constant"
-    accumulate: int = 1
+    accumulate: Annotated[int, AT_LEAST_ONE] = 1
     checkpointing: bool = False
 
     def __post_init__(self) -> None:
-        at_least_one, two = "give 1 or more", "give 2 or more: a bag alone has no negatives"
-        PolyplinkError.unless(self.epochs >= 1, f"optim.epochs is {self.epochs}", at_least_one)
-        size = self.bags_per_batch
-        PolyplinkError.unless(size >= 2, f"optim.bags_per_batch is {size}", two)
-        PolyplinkError.unless(
-            0.0 < self.rate < math.inf, f"optim.rate is {self.rate}", "give one above 0"
-        )
-        PolyplinkError.unless(
-            0.0 <= self.weight_decay < math.inf,
-            f"optim.weight_decay is {self.weight_decay}",
-            "give 0 or more",
-        )
-        PolyplinkError.unless(
-            self.accumulate >= 1, f"optim.accumulate is {self.accumulate}", at_least_one
-        )
+        check_ranges("optim", self)
 
 
 @dataclass(frozen=True)
@@ -95,25 +81,14 @@ class ValidationConfig:
         patience: Stop when the loss that chooses has not fallen for so many epochs; 0 never.
     """
 
-    every: int = 9
+    every: Annotated[int, NOT_NEGATIVE] = 9
     select: Literal["labels", "bags", "last"] = "labels"
-    views: int = 2
-    tau: float = 3.0
-    patience: int = 0
+    views: Annotated[int, Range(2)] = 2
+    tau: Annotated[float, POSITIVE] = 3.0
+    patience: Annotated[int, NOT_NEGATIVE] = 0
 
     def __post_init__(self) -> None:
-        PolyplinkError.unless(
-            self.every >= 0, f"validation.every is {self.every}", "give 0 (none) or more"
-        )
-        PolyplinkError.unless(
-            self.views >= 2, f"validation.views is {self.views}", "give 2 or more"
-        )
-        PolyplinkError.unless(
-            0.0 < self.tau < math.inf, f"validation.tau is {self.tau}", "give one above 0"
-        )
-        PolyplinkError.unless(
-            self.patience >= 0, f"validation.patience is {self.patience}", "give 0 (never) or more"
-        )
+        check_ranges("validation", self)
         PolyplinkError.unless(
             not (self.patience and self.select == "last"),
             f"validation.patience is {self.patience} and validation.select is last",
@@ -147,21 +122,14 @@ class TrainConfig:
     init_from: Path | None = None
     finetune: FineTune = field(default_factory=FineTune)
     prepare: PrepareSettings = field(default_factory=PrepareSettings)
-    fragment_length: int = 8
+    fragment_length: Annotated[int, AT_LEAST_ONE] = 8
     bags: AnyBags = field(default_factory=TemporalBags)
     loss: AnyLoss = field(default_factory=NoiseAwareLoss)
     augment: AugmentConfig = field(default_factory=AugmentConfig)
     optim: OptimConfig = field(default_factory=OptimConfig)
     validation: ValidationConfig = field(default_factory=ValidationConfig)
     part: str = "train"
-    seed: int = 42
+    seed: Annotated[int, Range(0, 2**63 - 1)] = 42
 
     def __post_init__(self) -> None:
-        PolyplinkError.unless(
-            self.fragment_length >= 1,
-            f"fragment_length is {self.fragment_length}",
-            "give 1 or more",
-        )
-        PolyplinkError.unless(
-            0 <= self.seed < 2**63, f"seed is {self.seed}", "give one from 0 to 2^63 - 1"
-        )
+        check_ranges("", self)

@@ -1,12 +1,9 @@
 """What every contrastive loss is made of: the views of a batch, and masked sums of cosines."""
 
-import math
 from dataclasses import dataclass
 
 import torch
 from torch.nn import functional
-
-from polyplink.core.errors import PolyplinkError
 
 
 @dataclass(frozen=True)
@@ -40,26 +37,6 @@ def identities(polyp: torch.Tensor, known: torch.Tensor) -> torch.Tensor:
     """
     alone = -1 - torch.arange(len(polyp), device=polyp.device)
     return torch.where(known, polyp, alone)
-
-
-def check_temperature(temperature: float) -> None:
-    """Refuse a temperature that is no number above 0.
-
-    Raises:
-        PolyplinkError: Naming the field of the recipe.
-    """
-    PolyplinkError.unless(
-        0.0 < temperature < math.inf, f"loss.temperature is {temperature}", "give one above 0"
-    )
-
-
-def check_weight(name: str, weight: float) -> None:
-    """Refuse a weight of a loss that is below 0 or no number.
-
-    Raises:
-        PolyplinkError: Naming the field of the recipe.
-    """
-    PolyplinkError.unless(0.0 <= weight < math.inf, f"loss.{name} is {weight}", "give 0 or more")
 
 
 def masked_logsumexp(logits: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:

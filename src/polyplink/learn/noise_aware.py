@@ -9,14 +9,14 @@ could not give are simply absent.
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.ranges import POSITIVE, check_ranges
 from polyplink.learn.contrastive import (
     Views,
-    check_temperature,
     cosine_logits,
     masked_logsumexp,
     mean_over,
@@ -103,14 +103,14 @@ class NoiseAwareLoss:
 
     kind: Literal["noise_aware"] = "noise_aware"
     form: Literal["symmetric", "anchored"] = "symmetric"
-    temperature: float = 0.07
+    temperature: Annotated[float, POSITIVE] = 0.07
     tracklet: float = 1.0
     frame: float = 1.0
     within: float = 0.0
     mask_fragment: bool = False
 
     def __post_init__(self) -> None:
-        check_temperature(self.temperature)
+        check_ranges("loss", self)
         weights = (self.tracklet, self.frame, self.within)
         PolyplinkError.unless(
             min(weights) >= 0.0 and max(weights) > 0.0,

@@ -1,13 +1,12 @@
 """Pairs of views of one tracklet or polyp: the batches of SFE, MVE and TPC."""
 
-import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from polyplink.core.errors import PolyplinkError
+from polyplink.core.ranges import AT_LEAST_ONE, POSITIVE, SHARE, check_ranges
 from polyplink.learn.bags import EpochBags, chosen, pair_bags
 from polyplink.learn.fragment_set import FragmentSet, Tracklets
 
@@ -87,18 +86,11 @@ class FramePairs:
 
     kind: Literal["frame_pairs"] = "frame_pairs"
     distance: Literal["gaussian", "uniform"] = "gaussian"
-    deviation: float = 30.0
-    window: int = 30
+    deviation: Annotated[float, POSITIVE] = 30.0
+    window: Annotated[int, AT_LEAST_ONE] = 30
 
     def __post_init__(self) -> None:
-        PolyplinkError.unless(
-            0.0 < self.deviation < math.inf,
-            f"bags.deviation is {self.deviation}",
-            "give one above 0",
-        )
-        PolyplinkError.unless(
-            self.window >= 1, f"bags.window is {self.window}", "give 1 or more frames"
-        )
+        check_ranges("bags", self)
 
     def draw(
         self, data: FragmentSet, progress: float, size: int, rng: np.random.Generator
@@ -216,15 +208,6 @@ def draw_tracklets(count: np.ndarray, n: int, rng: np.random.Generator) -> np.nd
     return np.asarray(rng.permutation(drawn))
 
 
-def check_stride(longest: int) -> None:
-    """Refuse a largest stride below 1.
-
-    Raises:
-        PolyplinkError: Naming the field of the recipe.
-    """
-    PolyplinkError.unless(longest >= 1, f"bags.longest is {longest}", "give 1 or more crops")
-
-
 @dataclass(frozen=True)
 class TrackletParts:
     """Two parts of one tracklet that share no frame are a pair.
@@ -239,10 +222,10 @@ class TrackletParts:
     """
 
     kind: Literal["tracklet_parts"] = "tracklet_parts"
-    longest: int = 4
+    longest: Annotated[int, AT_LEAST_ONE] = 4
 
     def __post_init__(self) -> None:
-        check_stride(self.longest)
+        check_ranges("bags", self)
 
     def draw(
         self, data: FragmentSet, progress: float, size: int, rng: np.random.Generator
@@ -314,17 +297,12 @@ class PolypParts:
     """
 
     kind: Literal["polyp_parts"] = "polyp_parts"
-    longest: int = 4
-    alpha_first: float = 1.0
-    alpha_last: float = 0.0
+    longest: Annotated[int, AT_LEAST_ONE] = 4
+    alpha_first: Annotated[float, SHARE] = 1.0
+    alpha_last: Annotated[float, SHARE] = 0.0
 
     def __post_init__(self) -> None:
-        check_stride(self.longest)
-        for name in ("alpha_first", "alpha_last"):
-            value = getattr(self, name)
-            PolyplinkError.unless(
-                0.0 <= value <= 1.0, f"bags.{name} is {value}", "give one from 0 to 1"
-            )
+        check_ranges("bags", self)
 
     def draw(
         self, data: FragmentSet, progress: float, size: int, rng: np.random.Generator

@@ -1,11 +1,12 @@
 """Bags by true identity: some views of each of some polyps (temporally-aware counting, 3.2)."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.ranges import Range, check_ranges
 from polyplink.learn.bags import Bags, EpochBags
 from polyplink.learn.fragment_set import FragmentSet
 
@@ -82,12 +83,10 @@ class PolypViews:
     """
 
     kind: Literal["polyp_views"] = "polyp_views"
-    views: int = 14
+    views: Annotated[int, Range(2)] = 14
 
     def __post_init__(self) -> None:
-        PolyplinkError.unless(
-            self.views >= 2, f"bags.views is {self.views}", "give 2 or more: one has no match"
-        )
+        check_ranges("bags", self)
 
     def draw(
         self, data: FragmentSet, progress: float, size: int, rng: np.random.Generator

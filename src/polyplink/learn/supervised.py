@@ -6,14 +6,13 @@ arXiv 2507.02493, eq. 1 to 3; thesis, 5.3.1).
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 
+from polyplink.core.ranges import NOT_NEGATIVE, POSITIVE, check_ranges
 from polyplink.learn.contrastive import (
     Views,
-    check_temperature,
-    check_weight,
     cosine_logits,
     masked_logsumexp,
     mean_over,
@@ -75,10 +74,10 @@ class SupervisedLoss:
     """
 
     kind: Literal["supervised"] = "supervised"
-    temperature: float = 0.25
+    temperature: Annotated[float, POSITIVE] = 0.25
 
     def __post_init__(self) -> None:
-        check_temperature(self.temperature)
+        check_ranges("loss", self)
 
     def __call__(self, views: Views) -> torch.Tensor:
         """The loss of a batch, from its true polyps."""
@@ -128,12 +127,11 @@ class TemporallyAwareLoss:
     """
 
     kind: Literal["temporally_aware"] = "temporally_aware"
-    temperature: float = 0.25
-    decay: float = 1.0
+    temperature: Annotated[float, POSITIVE] = 0.25
+    decay: Annotated[float, NOT_NEGATIVE] = 1.0
 
     def __post_init__(self) -> None:
-        check_temperature(self.temperature)
-        check_weight("decay", self.decay)
+        check_ranges("loss", self)
 
     def __call__(self, views: Views) -> torch.Tensor:
         """The loss of a batch, from its true polyps and their times."""
@@ -186,14 +184,12 @@ class IntraInterLoss:
     """
 
     kind: Literal["intra_inter"] = "intra_inter"
-    temperature: float = 0.25
-    decay: float = 1.0
-    gamma: float = 0.2
+    temperature: Annotated[float, POSITIVE] = 0.25
+    decay: Annotated[float, NOT_NEGATIVE] = 1.0
+    gamma: Annotated[float, NOT_NEGATIVE] = 0.2
 
     def __post_init__(self) -> None:
-        check_temperature(self.temperature)
-        check_weight("decay", self.decay)
-        check_weight("gamma", self.gamma)
+        check_ranges("loss", self)
 
     def __call__(self, views: Views) -> torch.Tensor:
         """The loss of a batch, from its true polyps, their times and their procedures."""
@@ -235,10 +231,10 @@ class NtXentLoss:
     """
 
     kind: Literal["nt_xent"] = "nt_xent"
-    temperature: float = 0.07
+    temperature: Annotated[float, POSITIVE] = 0.07
 
     def __post_init__(self) -> None:
-        check_temperature(self.temperature)
+        check_ranges("loss", self)
 
     def __call__(self, views: Views) -> torch.Tensor:
         """The loss of a batch, from its bags alone.

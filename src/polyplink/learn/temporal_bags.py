@@ -2,11 +2,12 @@
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.ranges import AT_LEAST_ONE, check_ranges
 from polyplink.learn.bags import Bags, EpochBags, shuffled
 from polyplink.learn.fragment_set import FragmentSet
 from polyplink.learn.ranks import draw_ranks, neighbour_at
@@ -96,13 +97,13 @@ class TemporalBags:
     """
 
     kind: Literal["temporal"] = "temporal"
-    k: int = 4
+    k: Annotated[int, AT_LEAST_ONE] = 4
     sampling: Literal["exponential", "nearest"] = "exponential"
     tau_min: float = 0.3
     tau_max: float = 12.0
 
     def __post_init__(self) -> None:
-        PolyplinkError.unless(self.k >= 1, f"bags.k is {self.k}", "give 1 or more")
+        check_ranges("bags", self)
         PolyplinkError.unless(
             0.0 < self.tau_min <= self.tau_max < math.inf,
             f"bags.tau_min is {self.tau_min} and bags.tau_max {self.tau_max}",

@@ -1,0 +1,87 @@
+"""Ranges of the fields of settings, declared with the fields and checked when one is made.
+
+@dataclass(frozen=True)
+class OptimConfig:
+epochs: Annotated[int, AT_LEAST_ONE] = 50
+rate: Annotated[float, POSITIVE] = 1e-5
+
+def __post_init__(self) -> None:
+check_ranges("optim", self)
+"""
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Any, get_type_hints
+
+from polyplink.core.errors import PolyplinkError
+
+
+@dataclasses.dataclass(frozen=True)
+class Range:
+    """The finite values that a field may have.
+
+    Attributes:
+        low: The smallest; itself left out if `above`.
+        high: The largest; itself left out if `below`.
+        above: Leave `low` itself out.
+        below: Leave `high` itself out.
+
+    Example:
+        >>> Range(0.0, 1.0, above=True).holds(0.0), str(Range(0.0, 1.0)), str(Range(1))
+        (False, 'one from 0 to 1', '1 or more')
+    """
+
+    low: float = 0.0
+    high: float = math.inf
+    above: bool = False
+    below: bool = False
+
+    def holds(self, value: float) -> bool:
+        """Whether a value lies in the range; NaN and infinity never do."""
+        over = value > self.low if self.above else value >= self.low
+        under = value < self.high if self.below else value <= self.high
+        return bool(over and under and value < math.inf)
+
+    def __str__(self) -> str:
+        """The range as it follows the word "give"."""
+        if self.high == math.inf:
+            return f"one above {self.low:g}" if self.above else f"{self.low:g} or more"
+        if self.above or self.below:
+            ends = "(["[not self.above] + f"{self.low:g}, {self.high:g}" + ")]"[not self.below]
+            return f"one in {ends}"
+        return f"one from {self.low:g} to {self.high:g}"
+
+
+AT_LEAST_ONE, NOT_NEGATIVE = Range(1), Range(0)
+POSITIVE, SHARE = Range(0, above=True), Range(0, 1)
+
+
+def _ranges(kind: type) -> Mapping[str, Range]:
+    """The ranges of a dataclass's fields, by name."""
+    hints = get_type_hints(kind, include_extras=True)
+    return {
+        name: extra
+        for name, hint in hints.items()
+        for extra in getattr(hint, "__metadata__", ())
+        if isinstance(extra, Range)
+    }
+
+
+def check_ranges(prefix: str, settings: Any) -> None:
+    """Check the fields of a dataclass against the ranges they are annotated with.
+
+    A field that is None is not set and is not checked.
+
+    Args:
+        prefix: How the user names the settings ("optim"), or "" without.
+        settings: The dataclass.
+
+    Raises:
+        PolyplinkError: Naming the first field that is out of its range, and the range.
+    """
+    for name, allowed in _ranges(type(settings)).items():
+        value = getattr(settings, name)
+        where = f"{prefix}.{name}" if prefix else name
+        if value is not None and not allowed.holds(value):
+            raise PolyplinkError(f"{where} is {value}", f"give {allowed}")
