@@ -228,6 +228,7 @@ def interrupt_at_two(done: int, total: int) -> None:
         raise KeyboardInterrupt
 
 
+@pytest.mark.slow
 def test_neither_workers_nor_an_interruption_change_a_byte(tmp_path: Path) -> None:
     out = tmp_path / "two"
     with pytest.raises(KeyboardInterrupt):
@@ -239,6 +240,16 @@ def test_neither_workers_nor_an_interruption_change_a_byte(tmp_path: Path) -> No
     assert told[0][0] >= 2
     assert data.key == simulate(tmp_path / "one", QUICK, 0, workers=1).key
     assert contents(out) == contents(tmp_path / "one")
+
+
+def test_an_interrupted_set_continues(tmp_path: Path) -> None:
+    told: list[tuple[int, int]] = []
+    with pytest.raises(KeyboardInterrupt):
+        simulate(tmp_path / "a", TABLES, 0, workers=1, progress=interrupt_at_two)
+    simulate(tmp_path / "a", TABLES, 0, workers=1, progress=lambda *step: told.append(step))
+    assert told == [(2, 4), (3, 4), (4, 4)]
+    simulate(tmp_path / "fresh", TABLES, 0, workers=1)
+    assert contents(tmp_path / "a") == contents(tmp_path / "fresh")
 
 
 def test_an_interruption_leaves_nothing_of_a_procedure(

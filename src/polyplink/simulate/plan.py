@@ -165,13 +165,8 @@ def boxes_of(plan: Plan) -> pl.DataFrame:
 def pixel_boxes(boxes: Array, width: int, height: int) -> Index:
     """Edges in shares of the frame to first and last pixels whose centres lie within.
 
-    Args:
-        boxes: (n, 4) left, top, right, bottom; NaN for none.
-        width: Of the frame, pixels.
-        height: Likewise.
-
-    Returns:
-        (n, 4) x, y, w, h, where x + w and y + h are the last pixels; w and h are -1 for none.
+    From left, top, right, bottom (n, 4), NaN for none, to x, y, w, h (n, 4), where x + w and
+    y + h are the last pixels; w and h are -1 for none.
     """
     scale = np.array([width, height])
     none = np.asarray(np.isnan(boxes).any(axis=1), np.bool_)

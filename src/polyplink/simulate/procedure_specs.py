@@ -22,15 +22,8 @@ FEWEST_FRAMES = 300  # with a box, of a polyp that shares its procedure with oth
 PAIR_LIMIT = 0.6  # share of the frames of the less visible of two polyps that show both, at most
 
 # From caecum to rectum, as the camera passes them on withdrawal.
-SITES = (
-    "cecum",
-    "ascending",
-    "hepatic_flexure",
-    "transverse",
-    "splenic_flexure",
-    "descending",
-    "sigma",
-    "rectum",
+SITES = tuple(
+    ["cecum", "ascending", "hepatic_flexure", "transverse", "splenic_flexure", "descending", "sigma", "rectum"]
 )
 
 Row = dict[str, Any]
@@ -142,11 +135,11 @@ def procedure_specs(preset: Preset, seed: int) -> tuple[ProcedureSpec, ...]:
         else:
             visible[name] = np.array([_ranged_frames(rng, preset) for _ in lesions], np.int64)
     pairs = _pairs(preset, seed, visible)
-    return tuple(
-        _spec(preset, video, lesions, visible[name], pairs.get(name))
-        for video, lesions in rows
-        for name in [video["procedure_id"]]
-    )
+    specs = []
+    for video, lesions in rows:
+        name = video["procedure_id"]
+        specs.append(_spec(preset, video, lesions, visible[name], pairs.get(name)))
+    return tuple(specs)
 
 
 def _tables() -> tuple[list[Row], list[Row]]:
@@ -204,16 +197,9 @@ def _sampled_rows(preset: Preset, seed: int) -> list[tuple[Row, list[Row]]]:
 
 
 def share_frames(rng: np.random.Generator, total: int, polyps: int) -> Counts:
-    """Divide a procedure's frames with a box among its polyps, log-normally.
+    """Divide a procedure's frames with a box among its polyps (n,), log-normally.
 
-    Args:
-        rng: Random generator.
-        total: Frames to divide.
-        polyps: Number of polyps, n.
-
-    Returns:
-        (n,) frames that sum up to the total; each at least `FEWEST_FRAMES` where the total is
-        at least twice as many for every polyp.
+    Each gets at least `FEWEST_FRAMES` where the total is at least twice as many for every polyp.
     """
     weights = rng.lognormal(0, SIGMA, polyps)
     low = min(FEWEST_FRAMES, total // (2 * max(polyps, 1)))
@@ -266,15 +252,9 @@ def _pairs(preset: Preset, seed: int, visible: Mapping[str, Counts]) -> dict[str
 
 
 def fill(weights: NDArray[np.float64], caps: Counts, total: int) -> Counts:
-    """Divide a total in proportion to weights, none above its cap.
+    """Divide a total in proportion to weights (n,), none above its cap (n,).
 
-    Args:
-        weights: (n,) above 0.
-        caps: (n,) largest shares.
-        total: What to divide; where the caps sum up to less, each gets its cap.
-
-    Returns:
-        (n,) shares that sum up to the total.
+    Where the caps sum up to less than the total, each gets its cap.
     """
     low, high = 0.0, float((caps / weights).max(initial=0.0))
     for _ in range(60):

@@ -122,6 +122,7 @@ def returned_to(timeline: Timeline) -> bool:
     return any(own[0] < other[0] and other[-1] < own[-1] for own, other in permutations(firsts, 2))
 
 
+@pytest.mark.slow
 def test_the_order_is_broken_in_the_share_asked_for() -> None:
     wanted = replace(real_colon_sim(), pair_share=0.0, close_share=0.0, return_share=0.0)
     several = [(s, t) for s, t in timelines(wanted, 0) if len(s.polyps) > 1]
