@@ -22,8 +22,15 @@ FEWEST_FRAMES = 300  # with a box, of a polyp that shares its procedure with oth
 PAIR_LIMIT = 0.6  # share of the frames of the less visible of two polyps that show both, at most
 
 # From caecum to rectum, as the camera passes them on withdrawal.
-SITES = tuple(
-    ["cecum", "ascending", "hepatic_flexure", "transverse", "splenic_flexure", "descending", "sigma", "rectum"]
+SITES = (
+    "cecum",
+    "ascending",
+    "hepatic_flexure",
+    "transverse",
+    "splenic_flexure",
+    "descending",
+    "sigma",
+    "rectum",
 )
 
 Row = dict[str, Any]
