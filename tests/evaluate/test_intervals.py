@@ -5,7 +5,6 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 from polyplink.core.errors import PolyplinkError
 from polyplink.evaluate.intervals import (
     Resampled,
-    distance_to_best,
     draw_weights,
     no_different,
     percentile_interval,
@@ -181,7 +180,6 @@ def test_the_ideal_of_a_rate_is_not_its_largest_value() -> None:
     assert no_different("threshold/FR", fr) == ("few",)
     assert no_different("tracking/threshold/IDSW", fr) == ("few",)
     assert no_different("threshold/recall", fr) == ("many",)
-    assert distance_to_best("ap/FR", 0.8) < distance_to_best("ap/FR", 3.0)
 
 
 def test_nothing_is_marked_where_nothing_is_known() -> None:

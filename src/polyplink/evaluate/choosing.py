@@ -22,6 +22,15 @@ Reals = npt.NDArray[np.float64]
 TARGET_FPR = 0.05
 DIGITS = 12  # means are compared after rounding, so that equal means in another order are equal
 
+RATES = {
+    "FR": "fr",
+    "FPR": "fpr",
+    "precision": "precision",
+    "recall": "recall",
+    "precision with self": "precision_with_self",
+    "recall with self": "recall_with_self",
+}  # by a figure's name, the attribute of `ProcedureCounts`, `Fold` and `Summary`
+
 Rule = Literal["nearest", "no_false_positive", "one_polyp_each"]
 
 
@@ -108,25 +117,16 @@ class Fold:
     recall_with_self: float | None
 
 
-def _at(values: Reals, row: int) -> float | None:
-    return None if np.isnan(values[row]) else float(values[row])
-
-
 def apply_choice(counts: ProcedureCounts, choice: Choice) -> Fold:
     """The figures of one procedure under a chosen setting."""
-    row = choice.row
+    rates = {name: float(getattr(counts, name)[choice.row]) for name in RATES.values()}
     return Fold(
         procedure=counts.procedure,
         choice=choice,
         tracklets=counts.tracklets,
         polyps=counts.polyps,
-        clusters=int(counts.clusters[row]),
-        fr=float(counts.fr[row]),
-        fpr=_at(counts.fpr, row),
-        precision=_at(counts.precision, row),
-        recall=_at(counts.recall, row),
-        precision_with_self=_at(counts.precision_with_self, row),
-        recall_with_self=_at(counts.recall_with_self, row),
+        clusters=int(counts.clusters[choice.row]),
+        **{name: None if np.isnan(rate) else rate for name, rate in rates.items()},  # type: ignore[arg-type]
     )
 
 
@@ -165,12 +165,12 @@ def summarise(folds: Sequence[Fold]) -> Summary:
         raise PolyplinkError("no procedure to average over", "count at least one procedure")
     several = [fold for fold in folds if fold.polyps > 1]
     return Summary(
-        fr=Figure.mean_of([fold.fr for fold in folds]),
-        fpr=Figure.mean_of([fold.fpr for fold in several]),
-        precision=Figure.mean_of([fold.precision for fold in several]),
-        recall=Figure.mean_of([fold.recall for fold in several]),
-        precision_with_self=Figure.mean_of([fold.precision_with_self for fold in several]),
-        recall_with_self=Figure.mean_of([fold.recall_with_self for fold in several]),
+        **{
+            name: Figure.mean_of(
+                getattr(fold, name) for fold in (folds if name == "fr" else several)
+            )
+            for name in RATES.values()
+        },
         bias=Figure.mean_of([float(fold.clusters - fold.polyps) for fold in folds]),
         exact=sum(fold.clusters == fold.polyps for fold in folds) / len(folds),
     )
@@ -262,16 +262,6 @@ def counting_figures(
         setting=settings[chosen.row],
         as_chosen=summarise([apply_choice(c, chosen) for c in counts_for_choice]),
     )
-
-
-RATES = {
-    "FR": "fr",
-    "FPR": "fpr",
-    "precision": "precision",
-    "recall": "recall",
-    "precision with self": "precision_with_self",
-    "recall with self": "recall_with_self",
-}  # by a figure's name, the attribute of `ProcedureCounts`, `Fold` and `Summary`
 
 
 def operating_curve(

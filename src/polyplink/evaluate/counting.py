@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from polyplink.core.compiled import njit
 from polyplink.core.errors import PolyplinkError
+from polyplink.evaluate.intervals import ratio
 
 Reals = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
@@ -97,12 +98,6 @@ def partitions(labels: Labels) -> Partitions:
     return Partitions(kept[:count].copy(), of)
 
 
-def _ratio(part: Counts, whole: Counts) -> Reals:
-    """Part / whole, NaN where the whole is 0."""
-    result = np.full(np.broadcast_shapes(part.shape, whole.shape), np.nan)
-    return np.asarray(np.divide(part, whole, out=result, where=whole != 0))
-
-
 @dataclass(frozen=True)
 class ProcedureCounts:
     """Counts of one procedure under s settings; all figures are (s,), NaN where undefined.
@@ -142,27 +137,27 @@ class ProcedureCounts:
     @property
     def fpr(self) -> Reals:
         """FP / (FP + TN) (s,); undefined with one polyp. Self-pairs have no part in it."""
-        return _ratio(self.fp, self.fp + self.tn)
+        return ratio(self.fp, self.fp + self.tn)
 
     @property
     def precision(self) -> Reals:
         """TP / (TP + FP) (s,) over pairs of two tracklets; undefined if all are alone."""
-        return _ratio(self.tp, self.tp + self.fp)
+        return ratio(self.tp, self.tp + self.fp)
 
     @property
     def recall(self) -> Reals:
         """TP / (TP + FN) (s,) over pairs of two tracklets."""
-        return _ratio(self.tp, self.tp + self.fn)
+        return ratio(self.tp, self.tp + self.fn)
 
     @property
     def precision_with_self(self) -> Reals:
         """Precision (s,) as published: each tracklet's pair with itself is a true positive."""
-        return _ratio(self.tp + self.tracklets, self.tp + self.fp + self.tracklets)
+        return ratio(self.tp + self.tracklets, self.tp + self.fp + self.tracklets)
 
     @property
     def recall_with_self(self) -> Reals:
         """Recall (s,) as published: each tracklet's pair with itself is a true positive."""
-        return _ratio(self.tp + self.tracklets, self.tp + self.fn + self.tracklets)
+        return ratio(self.tp + self.tracklets, self.tp + self.fn + self.tracklets)
 
     @property
     def count_error(self) -> Counts:

@@ -434,12 +434,7 @@ def _count_and_track(done: _Done, unit: Reals, work: _Work) -> None:
 
 
 def nothing_evaluated(names: Sequence[str], samples: Samples) -> Evaluation:
-    """Encoders side by side without any of these tasks, for figures that come from elsewhere.
-
-    Args:
-        names: The encoders, the reference first.
-        samples: The tracklets.
-    """
+    """Encoders, the reference first, without any of these tasks: figures come from elsewhere."""
     many = len(samples.tracklet_ids), len(samples.procedures)
     others: dict[str, dict[str, Figure]] = {name: {} for name in names[1:]}
     return Evaluation({name: EncoderFigures({}) for name in names}, names[0], others, {}, *many, ())

@@ -101,11 +101,10 @@ def percentile_interval(value: float | None, resampled: Reals, n: int) -> Figure
     return Figure(value, float(low), float(high), n)
 
 
-def _resampled_ratio(sums: Reals, counts: Reals, weights: Weights) -> Reals:
-    """Ratio of weighted sums (r,), NaN where nothing was drawn that counts."""
-    total, number = weights @ sums, weights @ counts
-    nothing = np.full(len(weights), np.nan)
-    return np.asarray(np.divide(total, number, out=nothing, where=number > 0))
+def ratio(part: npt.ArrayLike, whole: npt.ArrayLike) -> Reals:
+    """Part / whole, NaN where the whole is 0."""
+    result = np.full(np.broadcast_shapes(np.shape(part), np.shape(whole)), np.nan)
+    return np.asarray(np.divide(part, whole, out=result, where=np.asarray(whole) != 0))
 
 
 @dataclass(frozen=True)
@@ -159,7 +158,7 @@ def resampled_mean(sums: npt.ArrayLike, counts: npt.ArrayLike, weights: Weights)
     """
     s, c = np.asarray(sums, dtype=np.float64), np.asarray(counts, dtype=np.float64)
     value = float(s.sum() / c.sum()) if c.sum() > 0 else None
-    return Resampled(value, _resampled_ratio(s, c, weights), c > 0)
+    return Resampled(value, ratio(weights @ s, weights @ c), c > 0)
 
 
 IDEALS: Mapping[str, float] = {
@@ -168,18 +167,6 @@ IDEALS: Mapping[str, float] = {
     "count error": 0.0,
     "IDSW": 0.0,
 }  # of every other figure, by the last part of its name, the largest value is the best
-
-
-def distance_to_best(name: str, value: float, ideals: Mapping[str, float] | None = None) -> float:
-    """How far a figure is from its ideal; smaller is better.
-
-    Args:
-        name: The figure's name ("mAP", "threshold/FR").
-        value: What it is.
-        ideals: By whole name, ideals that depend on the data ("threshold/PPC").
-    """
-    ideal = (ideals or {}).get(name, IDEALS.get(name.rsplit("/", 1)[-1]))
-    return -value if ideal is None else abs(value - ideal)
 
 
 def no_different(
@@ -194,14 +181,15 @@ def no_different(
     Args:
         name: The figure.
         measures: By method, the figure with its resamples, all on the same draws.
-        ideals: By whole name, ideals that depend on the data, see `distance_to_best`.
+        ideals: By whole name, ideals that depend on the data ("threshold/PPC").
 
     Returns:
         Names of methods. Empty where fewer than two methods have the figure, or no difference to
         the best has an interval: then nothing is known, and nothing is marked.
     """
+    ideal = (ideals or {}).get(name, IDEALS.get(name.rsplit("/", 1)[-1]))
     known = {
-        method: distance_to_best(name, measure.value, ideals)
+        method: -measure.value if ideal is None else abs(measure.value - ideal)
         for method, measure in measures.items()
         if measure.value is not None
     }

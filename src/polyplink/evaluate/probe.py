@@ -20,7 +20,7 @@ from torch import nn
 from polyplink.core.errors import PolyplinkError
 from polyplink.data import DataSet
 from polyplink.data.vocabulary import size_label
-from polyplink.evaluate.intervals import Figure, Resampled, Weights
+from polyplink.evaluate.intervals import Figure, Resampled, Weights, ratio
 
 Reals = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
@@ -191,9 +191,6 @@ def probe_scores(probe: nn.Sequential, features: Reals) -> npt.NDArray[np.float6
     return found
 
 
-FIGURES = ("F1", "accuracy", "majority", "AUROC")
-
-
 @dataclass(frozen=True)
 class PolypCounts:
     """What a probe said of each of p polyps.
@@ -227,11 +224,6 @@ def polyp_counts(scores: Doubles, polyp: Codes, label: npt.NDArray[np.bool_]) ->
     )
 
 
-def _ratio(above: Doubles, below: Doubles) -> Doubles:
-    nothing = np.full(np.shape(below), np.nan)
-    return np.asarray(np.divide(above, below, out=nothing, where=np.asarray(below) > 0))
-
-
 def macro_f1(counts: PolypCounts, weights: Doubles) -> Doubles:
     """Identity-weighted macro F1: the mean of both classes' F1, every polyp weighing 1.
 
@@ -246,8 +238,8 @@ def macro_f1(counts: PolypCounts, weights: Doubles) -> Doubles:
     positive, negative = weights @ counts.label, weights @ ~counts.label  # r
     tp = weights @ (share * counts.label)
     fp = weights @ (share * ~counts.label)
-    f_positive = _ratio(2 * tp, positive + tp + fp)
-    f_negative = _ratio(2 * (negative - fp), 2 * negative - fp + (positive - tp))
+    f_positive = ratio(2 * tp, positive + tp + fp)
+    f_negative = ratio(2 * (negative - fp), 2 * negative - fp + (positive - tp))
     both = (positive > 0) & (negative > 0)
     return np.where(both, (f_positive + f_negative) / 2, np.nan)
 
@@ -255,7 +247,7 @@ def macro_f1(counts: PolypCounts, weights: Doubles) -> Doubles:
 def accuracy(counts: PolypCounts, weights: Doubles) -> Doubles:
     """Share of fragments called rightly (r,), every fragment weighing the same."""
     right = np.where(counts.label, counts.said, counts.fragments - counts.said)
-    return _ratio(weights @ right, weights @ counts.fragments)
+    return ratio(weights @ right, weights @ counts.fragments)
 
 
 def majority(counts: PolypCounts, weights: Doubles) -> Doubles:
@@ -263,7 +255,7 @@ def majority(counts: PolypCounts, weights: Doubles) -> Doubles:
     twice = 2 * counts.said
     vote = np.where(twice > counts.fragments, 1.0, np.where(twice == counts.fragments, 0.5, 0.0))
     right = np.where(counts.label, vote, 1.0 - vote)
-    return _ratio(weights @ right, weights.sum(axis=1))
+    return ratio(weights @ right, weights.sum(axis=1))
 
 
 def auroc(counts: PolypCounts, weights: Doubles) -> Doubles:
@@ -279,7 +271,7 @@ def auroc(counts: PolypCounts, weights: Doubles) -> Doubles:
     positives, negatives = table
     below = np.cumsum(negatives, axis=1) - negatives
     wins = (positives * (below + 0.5 * negatives)).sum(axis=1)
-    return _ratio(wins, positives.sum(axis=1) * negatives.sum(axis=1))
+    return ratio(wins, positives.sum(axis=1) * negatives.sum(axis=1))
 
 
 _CALLS = {"F1": macro_f1, "accuracy": accuracy, "majority": majority, "AUROC": auroc}
