@@ -76,17 +76,6 @@ def test_counts_equal_a_naive_double_loop(case: tuple[np.ndarray, list[str | Non
     assert found.polyps == len({polyp for polyp in polyps if polyp is not None})
 
 
-def test_settings_do_not_meet_and_a_part_of_them_is_its_own() -> None:
-    rng = np.random.default_rng(0)
-    labels = rng.integers(0, 8, (11, 8))
-    polyps: list[str | None] = ["a", "b", None, "a", "c", "b", "a", None]
-    found = count_procedure(labels, polyps)
-    assert_equal_to_naive(found, labels, polyps)
-    part = found.under(slice(3, 6))
-    np.testing.assert_array_equal(part.tp, found.tp[3:6])
-    np.testing.assert_array_equal(part.fpr, found.fpr[3:6])
-
-
 @pytest.mark.parametrize(
     ("labels", "polyps", "message"),
     [

@@ -24,29 +24,6 @@ def pairs(grouped: Grouped) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return i, j, j < grouped.stop[i]
 
 
-def test_rows_are_sorted_and_the_unknown_left_out() -> None:
-    vectors, samples, names = made(unknown=4)
-    grouped = Grouped.of(unit_rows(vectors), samples)
-    assert len(grouped.rows) == 26
-    assert (np.diff(grouped.procedure) >= 0).all()
-    known = [name for name in names if name is not None]
-    i, _, same = pairs(grouped)
-    assert same.sum() == sum(known.count(n) * (known.count(n) - 1) // 2 for n in set(known))
-    assert i.size - same.sum() == some_other_scores(grouped, 1).size
-
-
-def test_scores_are_those_of_the_matrix() -> None:
-    vectors, samples, _ = made(noise=2.0)
-    grouped = Grouped.of(unit_rows(vectors), samples)
-    i, j, same = pairs(grouped)
-    scores = cosines(grouped.rows, grouped.rows)[i, j]
-    own, procedure = own_scores(grouped)
-    np.testing.assert_allclose(own, scores[same], rtol=0, atol=1.1e-12)
-    np.testing.assert_array_equal(procedure, grouped.procedure[i[same]])
-    others = np.sort(some_other_scores(grouped, 1))
-    np.testing.assert_allclose(others, np.sort(scores[~same]), rtol=0, atol=1.1e-12)
-
-
 @pytest.mark.parametrize("every", [2, 5])
 @pytest.mark.parametrize("picked", [1, 64])
 def test_some_others_are_those_of_each_so_many(
@@ -60,11 +37,6 @@ def test_some_others_are_those_of_each_so_many(
     expected = np.sort(cosines(grouped.rows, grouped.rows)[i[kept], j[kept]])
     found = np.sort(some_other_scores(grouped, every, threads=3))
     np.testing.assert_allclose(found, expected, rtol=0, atol=1.1e-12)
-
-
-def test_pair_rows_are_those_of_a_triangle() -> None:
-    first, second = np.triu_indices(5)
-    np.testing.assert_array_equal(pair_rows(5)[first] + second, np.arange(15))
 
 
 @pytest.mark.parametrize(
@@ -100,17 +72,6 @@ def test_counts_equal_a_search_of_every_score(
     row = pair_rows(5)[grouped.procedure[i[~same]]] + grouped.procedure[j[~same]]
     np.add.at(expected, (row, np.searchsorted(edges, scores, "right")), 1)
     np.testing.assert_array_equal(bins, expected)
-
-
-def test_jobs_share_no_procedure(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "ROWS", 10)
-    vectors, samples, _ = made()
-    grouped = Grouped.of(unit_rows(vectors), samples)
-    jobs = module._jobs(grouped)
-    assert [start for start, _ in jobs] == [0, *[end for _, end in jobs[:-1]]]
-    assert jobs[-1][1] == len(grouped.rows)
-    procedures = [set(grouped.procedure[start:end].tolist()) for start, end in jobs]
-    assert sum(map(len, procedures)) == len(set.union(*procedures)) == 4
 
 
 SCORES = st.lists(st.integers(-9, 9).map(lambda v: round(v / 9, 12)), min_size=1, max_size=30)
@@ -154,8 +115,3 @@ def test_products_are_rounded_before_they_are_placed() -> None:
     levels = Levels.of(values, values)
     tally(scores, levels.table, levels.records, np.empty(9, dtype=np.int32))
     np.testing.assert_array_equal(levels.records[:, 2], [3, 3, 3, 0])
-
-
-def test_one_level_has_a_table() -> None:
-    value = np.array([0.25])
-    assert_counted(value, value, np.array([-1.0, 0.25, 1.0]))

@@ -1,6 +1,3 @@
-import threading
-from collections.abc import Iterator
-
 import pytest
 from threadpoolctl import threadpool_info  # type: ignore[import-untyped]
 
@@ -17,19 +14,6 @@ def test_every_job_is_done_once(threads: int | None) -> None:
     assert sorted(job for part in parts for job in part) == list(range(100))
     assert len(parts) >= 1
     assert threads is None or len(parts) == threads
-
-
-def test_no_more_threads_than_jobs() -> None:
-    both = threading.Barrier(2)  # is left only when two threads have come
-
-    def work(jobs: Iterator[int]) -> list[int]:
-        return [job + both.wait(timeout=60) * 0 for job in jobs]
-
-    assert sorted(parallel(work, [3, 4], 8)) == [[3], [4]]
-
-
-def test_nothing_to_do_gives_one_result() -> None:
-    assert parallel(list, [], 4) == [[]]
 
 
 def test_blas_has_one_thread_meanwhile() -> None:

@@ -157,15 +157,6 @@ def test_the_majority_votes_and_a_tie_is_half_right() -> None:
     assert majority(counts, np.array([[0.0, 2.0, 0.0]]))[0] == 0.5
 
 
-def test_a_polyp_with_many_fragments_weighs_as_one_with_few() -> None:
-    label = np.array([True, True, False])
-    few = polyp_counts(np.array([0.9, 0.1, 0.1]), np.arange(3), label)
-    many = polyp_counts(np.array([0.9, *[0.1] * 50, 0.1]), np.array([0, *[1] * 50, 2]), label)
-    one = np.ones((1, 3))
-    assert macro_f1(few, one)[0] == macro_f1(many, one)[0]
-    assert accuracy(few, one)[0] != accuracy(many, one)[0]
-
-
 def test_undefined_draws_are_nan_and_intervals_hold_the_value() -> None:
     scores, polyp, label = drawn(1)
     counts = polyp_counts(scores, polyp, label)

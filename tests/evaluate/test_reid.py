@@ -19,10 +19,8 @@ from polyplink.evaluate.reid import (
     reid_measures,
     reid_rows,
     reidentify,
-    squashed,
 )
 from polyplink.evaluate.samples import Samples
-from tests.evaluate.binned import binned_auroc_aupr
 from tests.evaluate.made import ends, made
 
 heal_torchvision()
@@ -53,25 +51,6 @@ def test_areas_equal_scikit_learn_with_ties(
     assert aupr == pytest.approx(average_precision_score(truth, positive + negative), abs=1e-9)
 
 
-@settings(deadline=None)
-@given(SCORES, SCORES)
-def test_binned_areas_are_exact_with_a_bin_per_score(
-    positive: list[float], negative: list[float]
-) -> None:
-    bins = np.arange(-4, 6) - 0.5
-    counts = [np.histogram(scores, bins)[0][None].astype(float) for scores in (positive, negative)]
-    auroc, aupr = binned_auroc_aupr(*counts)
-    expected = auroc_aupr(np.array(positive), [np.array(negative)])
-    np.testing.assert_allclose([auroc[0], aupr[0]], expected, atol=1e-12)
-
-
-def test_binned_areas_of_nothing_are_undefined() -> None:
-    counts = np.array([[0.0, 0.0], [1.0, 2.0]])
-    auroc, aupr = binned_auroc_aupr(counts, counts[::-1])
-    assert np.isnan(auroc).all()
-    assert np.isnan(aupr).all()
-
-
 @pytest.mark.parametrize(("rows", "columns"), [(3, 4), (256, 480)])
 def test_reid_equals_scikit_learn_on_all_pairs(
     rows: int, columns: int, monkeypatch: pytest.MonkeyPatch
@@ -85,25 +64,6 @@ def test_reid_equals_scikit_learn_on_all_pairs(
     assert found.aupr == pytest.approx(average_precision_score(truth, scores), abs=1e-9)
     assert (found.positives, found.negatives) == (sum(truth), len(truth) - sum(truth))
     assert found.unlabelled == 4
-
-
-def test_counts_hold_every_pair_once_in_its_place() -> None:
-    vectors, samples, names = made(unknown=4, noise=2.0)
-    counts = reidentify(vectors, samples, bins=20).counts
-    assert counts is not None
-    positives, negatives = np.zeros_like(counts.positives), np.zeros_like(counts.negatives)
-    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    for i, j in combinations([i for i, name in enumerate(names) if name is not None], 2):
-        a, b = sorted((int(samples.procedure[i]), int(samples.procedure[j])))
-        # An edge lies on a score that occurs, where two ways to multiply may differ in a bit.
-        place = int((counts.edges <= unit[i] @ unit[j] + 1e-12).sum())
-        if names[i] == names[j]:
-            positives[a, place] += 1
-        else:
-            row = np.flatnonzero((counts.first == a) & (counts.second == b))[0]
-            negatives[row, place] += 1
-    np.testing.assert_array_equal(counts.positives, positives)
-    np.testing.assert_array_equal(counts.negatives, negatives)
 
 
 @settings(deadline=None)
@@ -173,13 +133,6 @@ def test_without_a_pair_of_each_kind_there_is_none() -> None:
     two = Samples.of(["a", "b"], ["v", "v"], ["p", "q"], [0, 1])
     assert published_reid(np.eye(2), one) is None
     assert published_reid(np.eye(2), two) is None
-
-
-def test_the_sigmoid_is_single_precision() -> None:
-    scores = np.linspace(-1, 1, 9)
-    expected = torch.sigmoid(torch.from_numpy(scores).float()).numpy()
-    np.testing.assert_allclose(squashed(scores), expected, atol=1e-7)
-    assert squashed(np.array([0.5]))[0] == squashed(np.array([0.5 + 1e-9]))[0]
 
 
 def test_reid_rows_are_over_each_procedures_own_pairs() -> None:

@@ -8,8 +8,7 @@ and those that give the same partition, as most settings of a grid do, are count
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Self
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -123,11 +122,6 @@ class ProcedureCounts:
     fp: Counts
     fn: Counts
     tn: Counts
-
-    def under(self, part: slice) -> Self:
-        """The same counts under some of the settings."""
-        names = ("clusters", "tp", "fp", "fn", "tn")
-        return replace(self, **{name: getattr(self, name)[part] for name in names})
 
     @property
     def fr(self) -> Reals:
