@@ -14,7 +14,7 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.data import TABLES, DataSet, Imported
 from tests.data.corrupted import SPOIL, Read, copy, spoil, write_every_format
 
-TIMES = 30  # files spoilt of each format
+TIMES = 15  # files spoilt of each format
 PUBLIC = ("real-colon", "ldpolyp", "sun", "polypsset", "polyp-size")
 BOXES = ("coco", "mot", "yolo", "cvat", "csv")
 # These take records away whole. The public sets say of every frame or polyp that it is there;

@@ -1,1 +1,1 @@
-"""Folders, archives, images, tables and videos, as files."""
+"""Folders, archives and videos as files; no format of annotations is known here."""

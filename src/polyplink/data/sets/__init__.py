@@ -1,1 +1,1 @@
-"""Public data sets as they are released: one reader and one writer each."""
+"""Public data sets as they are released: one file a set, reader and writer."""

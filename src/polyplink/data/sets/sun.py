@@ -36,7 +36,7 @@ from polyplink.data.sets.layout import (
     write_origin,
 )
 from polyplink.data.tables import DataSet, Imported
-from polyplink.data.vocabulary import normalise_location
+from polyplink.data.vocabulary import ADENOMA, normalise_location
 
 DATASET = "sun"
 FPS = 30.0  # of every video, by the site
@@ -51,20 +51,15 @@ LOCATIONS: Mapping[str, str] = {
     "s": "sigma",
     "r": "rectum",
 }
-# Word or abbreviation, in lower case -> class of the papers' adenoma map (`ADENOMA["sun"]`).
+# Word or abbreviation, in lower case -> class of the papers' adenoma map.
 CLASSES: Mapping[str, str] = {
+    **{word.lower(): word for word in ADENOMA["sun"]},
     "la": "Low-grade adenoma",
-    "low-grade adenoma": "Low-grade adenoma",
     "ha": "High-grade adenoma",
-    "high-grade adenoma": "High-grade adenoma",
     "hp": "Hyperplastic polyp",
-    "hyperplastic polyp": "Hyperplastic polyp",
-    "ssl": "SSL",
     "sessile serrated lesion": "SSL",
-    "tsa": "TSA",
     "traditional serrated adenoma": "TSA",
     "ic": "Invasive cancer (T1b)",
-    "invasive cancer (t1b)": "Invasive cancer (T1b)",
 }
 
 _TEXT = re.compile(r"(?:^|/)case_?0*(\d+)\.txt$", re.I)
