@@ -9,14 +9,14 @@ import pytest
 from polyplink.app.embed import EmbedRequest, embed_data
 from polyplink.app.export import ExportRequest, export, typical_crops
 from polyplink.core.errors import PolyplinkError
-from polyplink.encoders import WeightsRecord, build_encoder, save_weights
+from polyplink.encoders import WeightsRecord, build_encoder, read_embeddings, save_weights
 from polyplink.encoders.weights import Seen
 from polyplink.tracklets import PrepareSettings
 from tests.app.calls import assert_refused, polyplink
 from tests.conftest import Made
 from tests.encoders.small import CLIPS, FRAMES
 
-pytest.importorskip("openvino")
+openvino = pytest.importorskip("openvino")
 pytest.importorskip("onnxruntime")
 
 
@@ -97,7 +97,31 @@ def test_an_exported_encoder_embeds_and_counts(made: Made, tmp_path: Path) -> No
 
 def test_exports_that_cannot_be_are_refused(made: Made, tmp_path: Path) -> None:
     assert_refused(polyplink("export", made.run, tmp_path / "e.pt"), "e.pt is no .onnx file")
+    int8 = ("export", made.run, tmp_path / "e.onnx", "--precision", "int8")
+    assert_refused(polyplink(*int8), "no data is given; give --data DATA")
+    assert_refused(polyplink(*int8[:3], "--int8", "x", "--data", "y"), "give one of them")
+    assert_refused(polyplink("embed", made.run, made.data, *int8[3:]), "holds no 8-bit numbers")
     assert_refused(polyplink("embed", tmp_path / "e.onnx", made.data), "no exported encoder")
     file = tmp_path / "e.onnx"
     file.write_bytes(b"")
     assert_refused(polyplink("evaluate", file, made.data), "serves `polyplink embed` and `count`")
+
+
+def test_bf16_is_a_choice_whose_effect_is_printed(made: Made, tmp_path: Path) -> None:
+    file = tmp_path / "bf16.onnx"
+    part = ("--part", "train")
+    done = polyplink("export", made.run, file, "--precision", "bf16", "--data", made.data, *part)
+    assert done.exit_code == 0, done.stderr
+    assert "bf16.onnx: bf16, crops of 32 pixels" in done.stdout
+    computes = "BF16" in openvino.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
+    assert ("mAP on a sample: float32 " in done.stdout) == computes
+    if not computes:
+        assert_refused(polyplink("embed", file, made.data), "does not compute in bf16")
+    base = ("embed", made.run, made.data, "--device", "cpu", "--json", *part)
+    plain, narrow = (polyplink(*base, "--precision", p) for p in ("float32", "bf16"))
+    found = [json.loads(run.stdout) for run in (plain, narrow)]
+    assert [one["precision"] for one in found] == ["float32", "bf16"]
+    assert (found[0]["mAP"], set(found[1]["mAP"])) == ({}, {"float32", "bf16"})
+    assert found[1]["weights"] == f"{found[0]['weights']}-bf16"
+    vectors = [read_embeddings(Path(one["out"])).vectors for one in found]
+    assert 1e-5 < np.abs(vectors[0] - vectors[1]).max() < 0.5

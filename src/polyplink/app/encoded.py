@@ -26,6 +26,7 @@ from polyplink.encoders import (
     WeightsRecord,
     build_encoder,
     colour_histogram,
+    default_precision,
     embed,
     embed_fragments,
     fragment_table,
@@ -36,7 +37,7 @@ from polyplink.encoders import (
     write_embeddings,
 )
 from polyplink.encoders.export import SUFFIX, load_exported
-from polyplink.evaluate import Samples, TrackletBoxes
+from polyplink.evaluate import Samples, TrackletBoxes, retrieve
 from polyplink.tracklets import Prepared, PrepareSettings, prepare
 
 
@@ -51,6 +52,7 @@ class NamedEncoder:
         device: Where it computes.
         prepare: Crop rule and sampling of its input.
         record: The record of its weights; None for what carries none.
+        precision: What it computes in: float32, bf16 or int8.
     """
 
     name: str
@@ -59,18 +61,24 @@ class NamedEncoder:
     device: torch.device
     prepare: PrepareSettings
     record: WeightsRecord | None = None
+    precision: str = "float32"
 
 
-def load_named(weights: Path, device: str = "auto", name: str | None = None) -> NamedEncoder:
+def load_named(
+    weights: Path, device: str = "auto", name: str | None = None, precision: str | None = None
+) -> NamedEncoder:
     """Load a weights file, the folder of a training run, added weights, or an exported encoder.
 
     Args:
         weights: File, folder or name.
         device: "auto", "cpu", "cuda" or "cuda:N"; exported encoders compute on the CPU.
         name: What to call it; by default the name of the recipe that trained it.
+        precision: "float32", "bf16" or "int8"; by default bf16 on a GPU, float32 on the CPU, and
+            of an exported encoder what it was exported for.
 
     Raises:
-        PolyplinkError: If the weights are missing or broken, or there is no such device.
+        PolyplinkError: If the weights are missing or broken, there is no such device, or it does
+            not compute in that precision.
     """
     if weights.suffix == SUFFIX:
         PolyplinkError.unless(
@@ -79,15 +87,49 @@ def load_named(weights: Path, device: str = "auto", name: str | None = None) -> 
             "give the weights it was exported from, or --device cpu",
         )
         where = torch.device("cpu")
-        loaded, exported = load_exported(weights)
-        embedder: Embedder = exported
+        loaded, embedder = load_exported(weights, precision)
+        usual, used = embedder.exported_for, embedder.precision
+        network: Embedder = embedder
     else:
         where = pick_device(device)
+        usual = default_precision(where)
+        used = precision or usual
+        PolyplinkError.unless(
+            used != "int8",
+            f"{weights} holds no 8-bit numbers",
+            "write some with `polyplink export --int8 DATA`",
+        )
         loaded = load_encoder(weights, where)
-        embedder = NetworkEmbedder(loaded.encoder)
+        network = NetworkEmbedder(loaded.encoder, compute=used)
     record = loaded.record
     name = name or str(record.recipe.get("name", weights.stem))
-    return NamedEncoder(name, loaded.weights_id, embedder, where, record.prepare, record)
+    key = loaded.weights_id if used == usual else f"{loaded.weights_id}-{used}"
+    return NamedEncoder(name, key, network, where, record.prepare, record, used)
+
+
+def precision_effect(
+    prepared: Prepared, encoders: Sequence[NamedEncoder], most: int = 64
+) -> dict[str, float]:
+    """Retrieval mAP of encoders that differ in precision, on a sample of a part.
+
+    Args:
+        prepared: The part; its first procedures that have `most` tracklets together are embedded.
+        encoders: Each is embedded anew.
+        most: Tracklets that suffice.
+
+    Returns:
+        mAP by precision; empty if no polyp of the sample is known or has two tracklets.
+    """
+    counts = prepared.tracklets.group_by("procedure_id", maintain_order=True).len()
+    enough = (counts["len"].cum_sum() - counts["len"]) < most
+    sample = prepared.select(counts["procedure_id"].filter(enough).to_list())
+    try:
+        samples = samples_of(sample)
+    except PolyplinkError:
+        return {}
+    vectors = {one.precision: embed(sample, one.embedder, one.key).vectors for one in encoders}
+    found = {name: retrieve(rows, samples).mean_ap for name, rows in vectors.items()}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def untrained(config: AnyEncoderConfig, device: torch.device, seed: int = 0) -> NetworkEmbedder:

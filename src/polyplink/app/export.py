@@ -1,13 +1,23 @@
 """The verb `export`: write an encoder as an ONNX file for inference on CPUs."""
 
 import tempfile
-from dataclasses import dataclass
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option, echo
 
-from polyplink.app.request import Progress, Result, Weights, Workers, silent
+from polyplink.app.request import (
+    Precision,
+    Progress,
+    Result,
+    Weights,
+    Workers,
+    mean_aps_text,
+    silent,
+)
 from polyplink.core.errors import PolyplinkError
 
 if TYPE_CHECKING:
@@ -24,9 +34,14 @@ class ExportRequest:
 
     weights: Weights
     out: Annotated[Path, Argument(help="File to write: NAME.onnx.")]
+    precision: Precision = None
+    data: Annotated[
+        Path | None,
+        Option(help="Data that 8 bits are scaled by and the effect on mAP is measured on."),
+    ] = None
     int8: Annotated[
         Path | None,
-        Option("--int8", metavar="DATA", help="In 8 bits, scaled by crops of this data."),
+        Option("--int8", metavar="DATA", help="Short for --precision int8 --data DATA."),
     ] = None
     part: Annotated[str | None, Option(help="Part of that data; all by default.")] = None
     workers: Workers = 2
@@ -38,24 +53,30 @@ class Exported(Result):
 
     Attributes:
         path: The file.
-        bits: 32 or 8.
+        precision: What it is computed in: float32, bf16 or int8.
+        bits: 32 or 8: of the numbers in it.
         size: Width and height of the crops it takes, pixels.
         bytes: Size of the file.
         weights: Id of the weights it came from.
+        mean_ap: Retrieval mAP by precision on a sample of the data, if any was given.
     """
 
     path: Path
+    precision: str
     bits: int
     size: int
     bytes: int
     weights: str
+    mean_ap: Mapping[str, float] = field(default_factory=dict)
 
     def print_text(self) -> None:
         """Print the file and what it holds."""
         echo(
-            f"{self.path}: {self.bits} bits, crops of {self.size} pixels, "
+            f"{self.path}: {self.precision}, crops of {self.size} pixels, "
             f"{self.bytes / 1e6:.1f} MB; weights {self.weights}"
         )
+        if self.mean_ap:
+            echo(mean_aps_text(self.mean_ap))
 
 
 def export(request: ExportRequest, progress: Progress = silent) -> Exported:
@@ -67,17 +88,28 @@ def export(request: ExportRequest, progress: Progress = silent) -> Exported:
     """
     import torch
 
-    from polyplink.app.encoded import prepare_part
+    from polyplink.app.encoded import load_named, precision_effect, prepare_part
     from polyplink.encoders import FrameWise, load_encoder
     from polyplink.encoders.export import SUFFIX, export_frames, quantise
 
-    weights, out, data = request.weights, request.out, request.int8
+    weights, out, data = request.weights, request.out, request.int8 or request.data
+    precision = "int8" if request.int8 else request.precision or "float32"
     PolyplinkError.unless(out.suffix == SUFFIX, f"{out} is no .onnx file", "name one")
     PolyplinkError.unless(not out.is_dir(), f"{out} is a folder", "name a file")
     PolyplinkError.unless(
         request.part is None or data is not None,
         f"part {request.part!r} is of no data",
         "give --int8 DATA too, or leave --part out",
+    )
+    PolyplinkError.unless(
+        request.int8 is None or (request.data is None and request.precision in (None, "int8")),
+        "--int8 DATA is given beside another --precision or --data",
+        "give one of them",
+    )
+    PolyplinkError.unless(
+        precision != "int8" or data is not None,
+        "8-bit numbers are scaled by crops, and no data is given",
+        "give --data DATA",
     )
     loaded = load_encoder(weights, torch.device("cpu"))
     encoder, record = loaded.encoder, loaded.record
@@ -86,17 +118,25 @@ def export(request: ExportRequest, progress: Progress = silent) -> Exported:
             f"{weights} looks at whole clips, and only encoders of single frames are exported",
             "embed with the weights themselves",
         )
-    side = record.prepare.size
-    if data is None:
-        export_frames(encoder, out, side, record)
-    else:
+    side, mean_ap = record.prepare.size, {}
+    prepared = None
+    if data is not None:
         prepared = prepare_part(data, record.prepare, request.part, request.workers, progress)
+    if precision == "int8" and prepared is not None:
         crops = typical_crops(prepared, CALIBRATION)
         with tempfile.TemporaryDirectory(prefix="polyplink-export-") as folder:
             wide = export_frames(encoder, Path(folder) / "encoder.onnx", side, record)
             quantise(wide, out, crops, source=weights)
-    bits = 32 if data is None else 8
-    return Exported(out, bits, side, out.stat().st_size, loaded.weights_id)
+    else:
+        export_frames(encoder, out, side, record, precision)
+    if prepared is not None and precision != "float32":
+        with suppress(PolyplinkError):  # a processor without bf16 writes the file all the same
+            narrow = load_named(out)
+            plain = load_named(weights, "cpu", precision="float32")
+            mean_ap = precision_effect(prepared, [plain, narrow])
+    bits = 8 if precision == "int8" else 32
+    size = out.stat().st_size
+    return Exported(out, precision, bits, side, size, loaded.weights_id, mean_ap)
 
 
 def typical_crops(prepared: "Prepared", count: int) -> "np.ndarray":

@@ -203,6 +203,10 @@ class ExportedEmbedder(NetworkEmbedder):
         compute: Precision, "float32" or "bf16", or "int8" for a quantised file alone; None for
             the one that it was exported for.
 
+    Attributes:
+        exported_for: The precision that it was exported for.
+        precision: The precision that it computes in.
+
     Raises:
         PolyplinkError: If the file is missing or broken, or the processor or the file does not
             support the precision.
@@ -218,7 +222,8 @@ class ExportedEmbedder(NetworkEmbedder):
     ) -> None:
         # The aggregation is too small to be worth another precision.
         super().__init__(encoder, frames_per_pass=frames_per_pass, compute="float32")
-        self.precision = _agreed(path, compute)
+        self.exported_for = _metadata(path).get(PRECISION, "float32")
+        self.precision = _agreed(path, self.exported_for, compute)
         model = _compiled(path, self.precision)
         most = model.get_property("OPTIMAL_NUMBER_OF_INFER_REQUESTS")
         self._requests = deque(model.create_infer_request() for _ in range(most))
@@ -262,9 +267,8 @@ def _metadata(path: Path) -> dict[str, str]:
     return {entry.key: entry.value for entry in model.metadata_props}
 
 
-def _agreed(path: Path, asked: str | None) -> str:
+def _agreed(path: Path, own: str, asked: str | None) -> str:
     """The precision to compute a file in: the one asked for, if the file has it."""
-    own = _metadata(path).get(PRECISION, "float32")
     if asked is None:
         return own
     check_precision(asked)
