@@ -13,14 +13,11 @@ from polyplink.simulate.picture.effects import (
     DROP_ZOOM,
     SHIFT,
     Drops,
-    _grow,
-    _shrink,
     blinded,
     defocus,
     draw_blinks,
     draw_clouds,
     draw_drops,
-    pad_edges,
     read_clouds,
     smear,
     smoke,
@@ -50,22 +47,6 @@ def naive_gaussian(image: Tensor, sigma: float) -> np.ndarray:
             around = padded[:, y : y + 2 * reach + 1, x : x + 2 * reach + 1]
             blurred[:, y, x] = (around * weights).sum(axis=(1, 2))
     return blurred
-
-
-def test_padding_repeats_the_edges() -> None:
-    images = pictures(2, 5, 7)
-    expected = functional.pad(images, (3, 3, 3, 3), mode="replicate")
-    assert torch.equal(pad_edges(images, 3), expected)
-
-
-@pytest.mark.parametrize("factor", [2, 4, 8])
-def test_smaller_and_back_are_torchs_own_means_and_bilinear_way(factor: int) -> None:
-    images = pictures(2, 32, 40)
-    small = _shrink(images, factor)
-    torch.testing.assert_close(small, functional.avg_pool2d(images, factor))
-    expected = functional.interpolate(small, scale_factor=float(factor), mode="bilinear")
-    torch.testing.assert_close(_grow(small, factor), expected)
-    assert _shrink(images[..., :31, :33], factor).shape[2:] == (32 // factor, -(-33 // factor))
 
 
 @pytest.mark.parametrize(("sigma", "tolerance"), [(0.7, 2e-3), (1.9, 6e-3), (3.5, 0.02)])

@@ -2,11 +2,12 @@
 
 Images are (3, s, h, w) in 0 to 1. Clouds and drops are read from one tile in places of the frame,
 so that a window shows what its frame shows. Beyond a window's edge the edge goes on, so that within
-a blur's reach of its edges a window differs a little from its frame. All is written in elementwise
-steps: torch's own pooling, padding and interpolation are slower here, or round differently for one
-image than for several, and a frame must not depend on what it is drawn with.
+a blur's reach of its edges a window differs a little from its frame. Where torch rounds differently
+for one image than for several, images are taken one by one: a frame must not depend on what it is
+drawn with.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +21,7 @@ from polyplink.simulate.picture.patient import read_tile, tiling
 from polyplink.simulate.picture.windows import Windows, colour_like, onto
 
 LEAST_BLUR = 0.25  # pixels; less blur than this is not drawn
+REACH = 5  # pixels at which a Gaussian is cut off
 MOST_TAPS = 9  # pictures that a moving one is the mean of
 WIDE = 2.0  # pixels; a wider Gaussian is computed at a lower resolution
 CLOUD_TEXELS = 96
@@ -49,78 +51,36 @@ SLIME = (0.78, 0.62, 0.36)
 GLARE = (0.99, 0.95, 0.90)
 
 
-def pad_edges(images: Tensor, reach: int) -> Tensor:
-    """The last pixels repeated on all four sides; several times as fast as torch's own here."""
-    *lead, h, w = images.shape
-    padded = images.new_empty(*lead, h + 2 * reach, w + 2 * reach)
-    middle = padded[..., reach : reach + h, :]
-    middle[..., reach : reach + w] = images
-    middle[..., :reach] = images[..., :1]
-    middle[..., reach + w :] = images[..., -1:]
-    padded[..., :reach, :] = middle[..., :1, :]
-    padded[..., reach + h :, :] = middle[..., -1:, :]
-    return padded
-
-
-def _gaussian(images: Tensor, sigma: Tensor, reach: int = 5) -> Tensor:
-    """Gaussian blur with a standard deviation (s,) each, cut off at `reach` pixels."""
-    taps = torch.arange(-reach, reach + 1, device=images.device)
-    weights = torch.exp(-0.5 * (taps / sigma[:, None]) ** 2)
-    weights = (weights / weights.sum(1, keepdim=True))[:, :, None, None]  # (s, t, 1, 1)
-    blurred = pad_edges(images, reach)
-    for axis in (2, 3):
-        size = images.shape[axis]
-        total = blurred.narrow(axis, 0, size) * weights[:, 0]
-        for tap in range(1, len(taps)):
-            total.addcmul_(blurred.narrow(axis, tap, size), weights[:, tap])
-        blurred = total
-    return blurred
-
-
-def _shrink(images: Tensor, factor: int) -> Tensor:
-    """Means of blocks of factor x factor pixels; the last blocks repeat the edge."""
-    grown = pad_edges(images, factor - 1)[..., factor - 1 :, factor - 1 :]
-    for axis in (2, 3):
-        size = -(-images.shape[axis] // factor) * factor
-        phases = [grown.transpose(axis, 3)[..., k:size:factor] for k in range(factor)]
-        grown = torch.stack(phases).sum(0).transpose(axis, 3)
-    return grown / (factor * factor)
-
-
-def _grow(images: Tensor, factor: int) -> Tensor:
-    """Back to factor times the size, bilinear."""
-    for axis in (2, 3):
-        n = images.shape[axis]
-        padded = pad_edges(images, 1).narrow(5 - axis, 1, images.shape[5 - axis])
-        phases = []
-        for phase in range(factor):
-            place = (phase + 0.5) / factor + 0.5  # from the middle of the texel before
-            first = int(place)
-            low, high = padded.narrow(axis, first, n), padded.narrow(axis, min(first + 1, 2), n)
-            phases.append(torch.lerp(low, high, place - first))
-        # A phase is a row (or column) of every block: block, phase, then one after the other.
-        images = torch.stack(phases, axis + 1).flatten(axis, axis + 1)
-    return images
-
-
-def _wide_gaussian(images: Tensor, sigma: Tensor, factor: int) -> Tensor:
-    """Gaussian blur at `factor` times less resolution."""
-    h, w = images.shape[2:]
-    # Means and the way back blur too: by a box and a tent of `factor` pixels.
-    own = (factor * factor - 1) / 12 + (factor * factor) / 6
-    small = (sigma.square() - own).clamp_min(0.1).sqrt() / factor
-    return _grow(_gaussian(_shrink(images, factor), small), factor)[..., :h, :w]
+def _gaussian(image: Tensor, sigma: float) -> Tensor:
+    """A picture (3, h, w) blurred by a Gaussian; a wide one at a lower resolution."""
+    h, w = image.shape[1:]
+    factor = 2 ** max(0, math.ceil(math.log2(sigma / WIDE)))
+    small = image[None]
+    if factor > 1:
+        small = functional.pad(small, (0, -w % factor, 0, -h % factor), mode="replicate")
+        small = functional.avg_pool2d(small, factor)
+        # Means and the way back blur too: by a box and a tent of `factor` pixels.
+        own = (factor * factor - 1) / 12 + (factor * factor) / 6
+        sigma = math.sqrt(max(sigma * sigma - own, 0.1)) / factor
+    weights = np.exp(-0.5 * (np.arange(-REACH, REACH + 1) / sigma) ** 2)
+    weights /= weights.sum()
+    small = functional.pad(small, (REACH,) * 4, mode="replicate")
+    for axis in (2, 3):  # sums of shifted pictures: several times as fast as a convolution here
+        size = small.shape[axis] - 2 * REACH
+        total = small.narrow(axis, 0, size) * weights[0]
+        for tap in range(1, len(weights)):
+            total.add_(small.narrow(axis, tap, size), alpha=weights[tap])
+        small = total
+    if factor > 1:
+        small = functional.interpolate(small, scale_factor=float(factor), mode="bilinear")
+    return small[0, :, :h, :w]
 
 
 def defocus(images: Tensor, sigma: NDArray[np.float32]) -> Tensor:
     """Pictures (3, s, h, w) blurred by a Gaussian each, of (s,) standard deviations in pixels."""
     blurred = images.clone()
-    level = np.ceil(np.log2(np.maximum(sigma, 1e-3) / WIDE)).clip(0, 5).astype(int)
-    level[sigma < LEAST_BLUR] = -1
-    for one in np.unique(level[level >= 0]):
-        which = onto(np.flatnonzero(level == one), images.device)
-        own, some = onto(sigma[level == one], images.device), images[:, which]
-        blurred[:, which] = _wide_gaussian(some, own, 2**one) if one else _gaussian(some, own)
+    for k in np.flatnonzero(sigma >= LEAST_BLUR):
+        blurred[:, k] = _gaussian(images[:, k], float(sigma[k]))
     return blurred
 
 
@@ -138,7 +98,7 @@ def smear(images: Tensor, motion: NDArray[np.float32]) -> Tensor:
         # Whole-pixel shifts along the way, each read once.
         shifts, counts = np.unique(np.rint(along[:, None] * way), axis=0, return_counts=True)
         reach = int(np.abs(shifts).max())
-        padded = pad_edges(images[:, k], reach)
+        padded = functional.pad(images[:, k], (reach,) * 4, mode="replicate")
         for (x, y), count in zip(shifts.astype(int).tolist(), counts.tolist(), strict=True):
             part = padded[:, reach - y : reach - y + h, reach - x : reach - x + w]
             moved[:, k].add_(part, alpha=count / MOST_TAPS)
