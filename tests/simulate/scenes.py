@@ -4,7 +4,6 @@ import dataclasses
 import functools
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -37,13 +36,6 @@ COLON = Colon(
 )
 PLACES = ((0.2, 0.9), (0.9, 1.6))  # z, angle
 PHASES = np.array([0.3, 2.0])
-
-
-class Kind(NamedTuple):
-    """Size and class of a polyp."""
-
-    size_mm: float
-    histology_class: str
 
 
 def wall_point(z: float, angle: float) -> tuple[float, float, float]:

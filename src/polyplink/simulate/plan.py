@@ -111,7 +111,8 @@ def plan_procedure(preset: Preset, seed: int, spec: ProcedureSpec) -> Plan:
     traits, lumps = [], []
     for index, (polyp, place) in enumerate(zip(spec.polyps, places, strict=True)):
         rng = stream(seed, spec.procedure_id, f"polyp {index}")
-        traits.append(draw_traits(rng, polyp, preset.difficulty))
+        own = polyp.size_mm, polyp.histology_class
+        traits.append(draw_traits(rng, *own, preset.difficulty))
         lumps.append(set_lump(rng, colon, place, traits[-1]))
     outlines = [outline(colon, lump) for lump in lumps]
     stage = Stage(

@@ -10,7 +10,6 @@ from polyplink.simulate.colon.polyp import FORMS, draw_traits
 from polyplink.simulate.colon.projection import Outline, rest_of
 from polyplink.simulate.colon.surface import Colon, Lump, draw_colon
 from polyplink.simulate.course.stage import Place, calm_at, set_lump
-from polyplink.simulate.procedure_specs import PolypSpec
 from tests.simulate.scenes import surface
 
 
@@ -19,8 +18,7 @@ def polyp(paris: str, size: float) -> tuple[Colon, Lump, Outline]:
     place = Place(-4.0, 1.0)
     colon = dataclasses.replace(draw_colon(rng), wave=0.05, wave_rate=1.3)
     colon = calm_at(colon, [place])
-    spec = PolypSpec(size, "sigma", "adenoma", "AD", 100)
-    traits = dataclasses.replace(draw_traits(rng, spec, 0.5), form=FORMS[paris])
+    traits = dataclasses.replace(draw_traits(rng, size, "AD", 0.5), form=FORMS[paris])
     lump = set_lump(rng, colon, place, traits)
     return colon, lump, outline(colon, lump)
 

@@ -24,7 +24,6 @@ from polyplink.simulate.colon.surface import (
     wall_distance,
 )
 from polyplink.simulate.colon.tissue import HABITS
-from tests.simulate.scenes import Kind
 
 SEEDS = st.integers(0, 2**32 - 1)
 SIZES = st.integers(1, 17).map(float)
@@ -32,7 +31,7 @@ KINDS = st.sampled_from(sorted(HABITS))
 
 
 def drawn(seed: int, size: float = 5.0, kind: str = "AD", difficulty: float = 0.5) -> Traits:
-    return draw_traits(np.random.default_rng(seed), Kind(size, kind), difficulty)
+    return draw_traits(np.random.default_rng(seed), size, kind, difficulty)
 
 
 @given(SEEDS, SIZES, KINDS, st.floats(0, 1))

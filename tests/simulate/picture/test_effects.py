@@ -64,17 +64,6 @@ def test_no_blur_is_the_identity() -> None:
     torch.testing.assert_close(smear(images, np.zeros((2, 2), np.float32)), images)
 
 
-def test_every_picture_is_blurred_by_its_own() -> None:
-    """Whatever it is computed together with."""
-    images, sigma = pictures(4), np.array([0.0, 1.0, 5.0, 1.4], np.float32)
-    motion = np.array([[0, 0], [6, 1], [-3, 9], [30, 0]], np.float32)
-    together = defocus(images, sigma), smear(images, motion)
-    for k in range(4):
-        one = slice(k, k + 1)
-        assert torch.equal(together[0][:, one], defocus(images[:, one], sigma[one]))
-        assert torch.equal(together[1][:, one], smear(images[:, one], motion[one]))
-
-
 def test_movement_blurs_along_its_way_alone() -> None:
     image = torch.zeros(3, 1, 21, 31)
     image[:, :, 10, 15] = 1.0
@@ -105,12 +94,6 @@ def fine_lines() -> torch.Tensor:
 def wet(splash: float, drift: torch.Tensor = STILL) -> torch.Tensor:
     """Which pixels (h, w) are under water."""
     return (through(splash, fine_lines(), drift) - fine_lines()).abs().amax((0, 1)) > 0.05
-
-
-def test_the_tile_repeats() -> None:
-    assert torch.equal(WATER.tile[:, 0], WATER.tile[:, -1])
-    assert torch.equal(WATER.tile[..., 0], WATER.tile[..., -1])
-    assert (np.diff(WATER.levels) >= 0).all()
 
 
 def test_slopes_are_those_of_the_heights() -> None:
@@ -167,12 +150,6 @@ def test_a_picture_stays_a_picture() -> None:
         assert result.max() <= 1
 
 
-def test_procedures_have_drops_of_their_own() -> None:
-    other = draw_drops(np.random.default_rng(1))
-    assert not torch.equal(other.tile, WATER.tile)
-    assert torch.equal(draw_drops(np.random.default_rng(0)).tile, WATER.tile)
-
-
 CLOUDS = draw_clouds(np.random.default_rng(0))
 FRAME = (80, 64)
 WHOLE = Windows(torch.tensor([[0.0, 0.0, 80.0, 64.0]]), FRAME, FRAME)
@@ -187,11 +164,6 @@ def test_clouds_are_shares_and_tile() -> None:
     assert CLOUDS.max() <= 1
     assert torch.equal(CLOUDS[:, 0], CLOUDS[:, -1])
     assert torch.equal(CLOUDS[..., 0], CLOUDS[..., -1])
-
-
-def test_a_window_shows_the_clouds_of_its_frame() -> None:
-    whole, part = (read_clouds(CLOUDS, windows, DRIFT, 1.7) for windows in (WHOLE, PART))
-    torch.testing.assert_close(part, whole[CROP], atol=1e-4, rtol=0)
 
 
 def test_clouds_move_with_their_drift() -> None:

@@ -70,13 +70,6 @@ def test_snare_and_forceps_look_different_and_stay_in_range() -> None:
         assert images.max() <= 1
 
 
-def test_a_window_shows_the_instrument_of_its_frame() -> None:
-    drawn = draw_instruments(IMAGES, whole(), tools(0.8, FORCEPS))
-    part = Windows(torch.tensor([[30.0, 40.0, 70.0, 80.0]]), FRAME, (40, 40))
-    crop = draw_instruments(IMAGES[..., 40:80, 30:70], part, tools(0.8, FORCEPS))
-    torch.testing.assert_close(crop, drawn[..., 40:80, 30:70], atol=1e-4, rtol=0)
-
-
 START = datetime.datetime(2011, 3, 5, 10, 2, 3)
 
 
@@ -84,20 +77,6 @@ def written(label: Label, width: int, height: int) -> torch.Tensor:
     image = torch.zeros(3, height, width)
     write_label(image, [0.0, 0.0, 1.0, height / width], label)
     return image[0]
-
-
-def test_letters_are_cells() -> None:
-    cells = text_cells(["1"])
-    assert ["".join(".#"[int(cell)] for cell in row) for row in cells[:7]] == [
-        "..#...",
-        ".##...",
-        "..#...",
-        "..#...",
-        "..#...",
-        "..#...",
-        ".###..",
-    ]
-    assert text_cells(["Near", "Focus"]).shape == (20, 30)
 
 
 def test_the_clock_runs() -> None:

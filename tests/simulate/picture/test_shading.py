@@ -127,11 +127,6 @@ def test_every_point_is_coloured_by_its_own_frame() -> None:
         torch.testing.assert_close(both[:, index, 0], colour_at(0.0, age))
 
 
-def test_wounds_differ() -> None:
-    other = draw_scar(np.random.default_rng(1), PLACE, 0.1, 500)
-    assert other.ooze != SCAR.ooze
-
-
 LINEAR = torch.from_numpy(np.random.default_rng(0).uniform(0, 9, (3, 2, 6, 8)))
 
 

@@ -33,13 +33,6 @@ def test_a_window_is_where_it_was_cut() -> None:
     torch.testing.assert_close(part.y, whole.y[:, 30:50])
 
 
-def test_some_windows_are_picked_by_index() -> None:
-    edges = torch.arange(12.0).reshape(3, 4)
-    some = Windows(edges, FRAME, (5, 5)).some(np.array([2, 0]))
-    assert some.edges.tolist() == [edges[2].tolist(), edges[0].tolist()]
-    assert some.size == (5, 5)
-
-
 def test_values_and_colours_go_to_the_device() -> None:
     values = np.arange(6, dtype=np.float32).reshape(2, 3)
     assert onto(values.T, HOST).tolist() == values.T.tolist()

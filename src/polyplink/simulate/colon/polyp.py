@@ -7,7 +7,6 @@ Isp with a short neck, Ip on a stalk, IIa flat and raised.
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -36,18 +35,6 @@ MAP_TEXELS = 128
 TALLEST = 0.62  # units that the middle of a head may stand above the wall
 FOOT = 0.03  # units; no wound is narrower
 LARGE = 5.0  # mm; stalks are hardly seen below it
-
-
-class Spec(Protocol):
-    """What the tables say of a polyp; see `presets.PolypSpec`."""
-
-    @property
-    def size_mm(self) -> float:
-        """Largest diameter."""
-
-    @property
-    def histology_class(self) -> str:
-        """A key of `tissue.HABITS`."""
 
 
 @dataclass(frozen=True)
@@ -114,36 +101,35 @@ class Traits:
     cap: float
 
 
-def _draw_form(rng: np.random.Generator, spec: Spec) -> Form:
-    chances = np.array(LARGE_FORMS if spec.size_mm > LARGE else SMALL_FORMS)
-    chances[list(FORMS).index("IIa")] *= habit_of(spec.histology_class).flat
-    return tuple(FORMS.values())[int(rng.choice(len(chances), p=chances / chances.sum()))]
-
-
-def draw_traits(rng: np.random.Generator, spec: Spec, difficulty: float) -> Traits:
+def draw_traits(
+    rng: np.random.Generator, size_mm: float, histology_class: str, difficulty: float
+) -> Traits:
     """Draw one polyp of a size and a histology.
 
     Args:
         rng: The polyp's own generator.
-        spec: What the tables say of it.
+        size_mm: Its largest diameter.
+        histology_class: A key of `tissue.HABITS`.
         difficulty: 0 to 1; the look of polyps spreads by 1.5 less this.
 
     Raises:
         PolyplinkError: If its histology class is none that is known.
     """
     spread = 1.5 - difficulty
-    form = _draw_form(rng, spec)
-    pitch = 13.0 * math.exp(0.28 * spread * rng.normal()) * (spec.size_mm / 4) ** 0.3
+    chances = np.array(LARGE_FORMS if size_mm > LARGE else SMALL_FORMS)
+    chances[list(FORMS).index("IIa")] *= habit_of(histology_class).flat
+    form = tuple(FORMS.values())[int(rng.choice(len(chances), p=chances / chances.sum()))]
+    pitch = 13.0 * math.exp(0.28 * spread * rng.normal()) * (size_mm / 4) ** 0.3
     return Traits(
         form=form,
-        size_mm=float(spec.size_mm),
-        histology_class=spec.histology_class,
+        size_mm=float(size_mm),
+        histology_class=histology_class,
         narrow=float(rng.uniform(max(1 - 0.45 * spread, 0.4), 1.0)),
         height=float(rng.uniform(*form.height)),
         heading=float(rng.uniform(0, math.pi)),
         lobes=int(rng.integers(0, 6)),
         lobe_size=spread * float(rng.uniform(0.12, 0.42)),
-        tissue=draw_tissue(rng, spec.histology_class, spread),
+        tissue=draw_tissue(rng, histology_class, spread),
         pitch=float(np.clip(pitch, 7.0, 28.0)),
         slant=float(rng.uniform(0, math.pi)),
         cap=spread * float(rng.normal(0, 0.45)),

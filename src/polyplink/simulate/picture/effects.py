@@ -169,17 +169,16 @@ def draw_drops(rng: np.random.Generator) -> Drops:
 
 def _shifted(images: Tensor, shift: Tensor, windows: Windows) -> Tensor:
     """Images (3, s, h, w) read (2, s, h, w) frame widths away; at edges the edge goes on."""
-    s, h, w = images.shape[1:]
+    h, w = images.shape[2:]
     rows = (torch.arange(h, device=images.device) + 0.5)[:, None]
     columns = torch.arange(w, device=images.device) + 0.5
     pixels = shift * windows.scale[:, None, None]
     places = torch.stack([(columns + pixels[0]) * (2 / w) - 1, (rows + pixels[1]) * (2 / h) - 1], 3)
-    # On a CPU each frame by itself: together they are read in another order, and round otherwise.
-    chunks = s if images.device.type == "cpu" else 1
-    parts = zip(images.transpose(0, 1).chunk(chunks), places.chunk(chunks), strict=True)
     read = [
-        functional.grid_sample(part, place, padding_mode="border", align_corners=False)
-        for part, place in parts
+        functional.grid_sample(
+            images[None, :, k], place[None], padding_mode="border", align_corners=False
+        )
+        for k, place in enumerate(places)
     ]
     return torch.cat(read).transpose(0, 1)
 
