@@ -210,13 +210,11 @@ def test_boxes_of_the_side_file_by_video(tmp_path: Path) -> None:
         b"\xef\xbb\xbfvideo_id,frame,x,y,w,h,score\r\nVideo01,0,1,2,3,4.5,0.5\r\n1,2,1,2,3,4,\r\n"
         b"02.mp4,5.0,0,0,1,1,\r\n"
     )
-    assert read_side_boxes(path, Faults(strict=True)) == {
-        "01": [
-            (0, (1, 2, 4, 6.5), "boxes.csv, line 2"),
-            (2, (1, 2, 4, 6), "boxes.csv, line 3"),
-        ],
-        "02": [(5, (0, 0, 1, 1), "boxes.csv, line 4")],
-    }
+    assert read_side_boxes(path, Faults(strict=True)).rows() == [
+        ("01", 0, 1, 2, 3, 4.5, "boxes.csv, line 2"),
+        ("01", 2, 1, 2, 3, 4, "boxes.csv, line 3"),
+        ("02", 5, 0, 0, 1, 1, "boxes.csv, line 4"),
+    ]
     with pytest.raises(PolyplinkError, match=r"none\.csv is missing"):
         read_side_boxes(tmp_path / "none.csv", Faults())
     path.write_text("procedure_id,frame,x,y,w\n")
@@ -227,20 +225,20 @@ def test_boxes_of_the_side_file_by_video(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("row", "kind"),
     [
-        ("1,,1,2,3,4", "box without a frame number"),
-        ("1,0.5,1,2,3,4", "box without a frame number"),
-        ("1,-1,1,2,3,4", "box without a frame number"),
+        ("1,,1,2,3,4", "box without a frame number from 0"),
+        ("1,0.5,1,2,3,4", "box without a frame number from 0"),
+        ("1,-1,1,2,3,4", "box without a frame number from 0"),
         ("1,0,1,b,3,4", "box with a side that is no number"),
         ("polyp,0,1,2,3,4", "box of no video"),
         (",0,1,2,3,4", "box of no video"),
     ],
 )
-def test_rows_of_the_side_file_that_cannot_be_read(tmp_path: Path, row: str, kind: str) -> None:
-    path = tmp_path / "boxes.csv"
+def test_rows_of_the_side_file_that_cannot_be_read(root: Path, row: str, kind: str) -> None:
+    path = root / "boxes.csv"
     path.write_text(f"procedure_id,frame,x,y,w,h\n{row}\n7,0,1,2,3,4\n")
-    faults = Faults()
-    assert list(read_side_boxes(path, faults)) == ["07"]
-    (line,) = faults.lines()
+    imported = import_polyp_size(root, boxes=path)
+    assert imported.data.detections["procedure_id"].to_list() == ["07"]
+    line = next(line for line in imported.warnings if kind in line)
     assert line.startswith(f"1 x {kind}, left out (first: boxes.csv, line 2")
     with pytest.raises(PolyplinkError, match=rf"line 2.*: {kind}"):
-        read_side_boxes(path, Faults(strict=True))
+        import_polyp_size(root, boxes=path, strict=True)

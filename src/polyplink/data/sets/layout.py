@@ -85,6 +85,7 @@ def join_recordings(
     *,
     images: bool,
     splits: Mapping[str, list[str]] | None = None,
+    boxes: pl.DataFrame | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Imported:
     """Join recordings to a data set; boxes that reach beyond the image are clipped to it.
@@ -97,6 +98,7 @@ def join_recordings(
             recording has any.
         images: Name each box's image.
         splits: Part -> procedure ids; None: by the recordings' parts.
+        boxes: Columns of `BOXES`: boxes of the recordings that are read from another source.
         progress: Called after every recording with how many are done and how many there are.
 
     Raises:
@@ -127,8 +129,9 @@ def join_recordings(
             part: [r.name for r in recordings if r.part == part]
             for part in dict.fromkeys(r.part for r in recordings)
         }
+    found = box_table(pl.DataFrame(rows, schema=schema, orient="row"))
     data = join_boxes(
-        box_table(pl.DataFrame(rows, schema=schema, orient="row")),
+        found if boxes is None else pl.concat([found, box_table(boxes)]),
         pl.DataFrame(procedures, schema={name: c.dtype for name, c in PROCEDURES.items()}),
         pl.DataFrame(polyps, schema={name: c.dtype for name, c in POLYPS.items()}),
         splits,

@@ -19,14 +19,11 @@ from python_calamine import CalamineError, CalamineWorkbook
 from polyplink.core.artefacts import write_text
 from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.data.faults import Faults, apply_rules
-from polyplink.data.files.folders import LARGEST
 from polyplink.data.files.trees import Member, Tree, decode_text, open_tree
 from polyplink.data.files.video import frame_name, is_video
 from polyplink.data.formats.text import number, read_text_table
 from polyplink.data.sets.layout import (
-    Edges,
     FrameSource,
-    Recording,
     join_recordings,
     nothing_found,
     short_number,
@@ -71,7 +68,6 @@ _FRAME = re.compile(r"(?:video)?0*(\d+)_", re.I)  # 01_0.27_.png, as the officia
 _SIDES = ("x", "y", "w", "h")
 
 Labels = dict[str, dict[str, Any]]  # video -> columns of `PROCEDURES` and of `POLYPS`
-SideBoxes = dict[str, list[tuple[int, Edges, str]]]  # video -> frame, box and place in the file
 
 
 def import_polyp_size(
@@ -130,50 +126,46 @@ def import_polyp_size(
         facts = labels.get(name, {})
         recording.procedure |= facts.get("procedure", {})
         recording.polyp = facts.get("polyp", {})
-        _add_boxes(recording, member, None if given is None else given.get(name, []), faults)
         recordings.append(recording)
-    for name, rest in (given or {}).items():
-        if name not in videos:
-            kind = "box of a video that is not there"
-            faults.fault(kind, f"{rest[0][2]} ({name})", "restore the video")
+        if given is None:
+            kind = "whole frame taken as a box, no file of boxes given"
+            faults.warn(kind, name, recording.n_frames)
+            for frame in range(recording.n_frames):
+                recording.boxes[frame] = [(0, 0, *recording.size)]
+                recording.where[frame] = name
+                image = frame_name(member.image, frame)
+                recording.images[frame] = Member(member.path, image)
+        elif name not in given["procedure_id"]:
+            faults.warn("video without a box in the file of boxes", name)
+    if given is not None:
+        there = pl.col("procedure_id").is_in(list(videos))
+        rules = [("box of a video that is not there", "restore the video", ~there)]
+        files = {name: member.image if images else None for name, (_, member) in videos.items()}
+        video = pl.col("procedure_id").replace_strict(files, return_dtype=pl.String)
+        number_text = pl.col("frame").cast(pl.Int64, strict=False).cast(pl.String)
+        given = apply_rules(given, rules, faults).with_columns(
+            polyp_id="procedure_id", image=pl.concat_str(video, number_text, separator="#")
+        )
     splits = _splits(tree, list(videos), faults)
-    return join_recordings(recordings, tree, DATASET, faults, images=images, splits=splits)
+    return join_recordings(
+        recordings, tree, DATASET, faults, images=images, splits=splits, boxes=given
+    )
 
 
-def _add_boxes(
-    recording: Recording,
-    video: Member,
-    given: list[tuple[int, Edges, str]] | None,
-    faults: Faults,
-) -> None:
-    """Add the boxes of the side file, or every frame as a whole."""
-    if given is None:
-        kind = "whole frame taken as a box, no file of boxes given"
-        faults.warn(kind, recording.name, recording.n_frames)
-        whole: Edges = (0, 0, *recording.size)
-        given = [(frame, whole, recording.name) for frame in range(recording.n_frames)]
-    elif not given:
-        faults.warn("video without a box in the file of boxes", recording.name)
-    for frame, edges, where in given:
-        recording.boxes.setdefault(frame, []).append(edges)
-        recording.where.setdefault(frame, where)
-        recording.images[frame] = Member(video.path, frame_name(video.image, frame))
-
-
-def read_side_boxes(path: Path, faults: Faults) -> SideBoxes:
+def read_side_boxes(path: Path, faults: Faults) -> pl.DataFrame:
     """Read a CSV file of boxes.
 
     Args:
         path: The file; columns procedure_id or video_id (`01`, `Video01`, `01.mp4`), frame (from
             0), x, y, w, h (pixels). Others are ignored: identity is the video.
-        faults: Counts rows that cannot be read.
+        faults: Counts rows whose video cannot be read.
 
     Returns:
-        Video -> its boxes in the file's order.
+        Columns of `BOXES`: procedure_id, frame, x, y, w, h, at.
 
     Raises:
         PolyplinkError: If the file is missing or no table, or lacks a column; if strict, at the
-            first row that cannot be read.
+            first row of no video.
     """
     table = read_text_table(path)
     table = table.rename({"video_id": "procedure_id"} if "video_id" in table.columns else {})
@@ -182,31 +174,14 @@ def read_side_boxes(path: Path, faults: Faults) -> SideBoxes:
             raise PolyplinkError(
                 f"{path} has no column {name!r}", "its columns: procedure_id, frame, x, y, w, h"
             )
+    video = pl.col("procedure_id").str.strip_chars().str.extract(f"(?i)^{_VIDEO.pattern}$")
     table = table.with_row_index("row", offset=2).select(
-        pl.col("procedure_id").fill_null(""),
+        video.str.zfill(2),
         *(number(name) for name in ("frame", *_SIDES)),
         at=pl.lit(f"{path.name}, line ") + pl.col("row").cast(pl.String),
     )
-    frame = pl.col("frame")
-    sound = frame.is_between(0, LARGEST) & (frame == frame.floor())
-    numbers = pl.all_horizontal(pl.col(side).is_not_null() for side in _SIDES)
-    rules = [
-        (
-            "box without a frame number",
-            "write the frame's number, from 0",
-            ~sound.fill_null(False),
-        ),
-        ("box with a side that is no number", "write four numbers, in pixels", ~numbers),
-    ]
-    boxes: SideBoxes = {}
-    for video, frame_number, x, y, w, h, at in apply_rules(table, rules, faults).iter_rows():
-        match = _VIDEO.fullmatch(video.strip())
-        if match is None:
-            faults.fault("box of no video", f"{at} ({video})", "write the video's number")
-            continue
-        box = int(frame_number), (x, y, x + w, y + h), at
-        boxes.setdefault(f"{int(match[1]):02d}", []).append(box)
-    return boxes
+    rules = [("box of no video", "write the video's number", pl.col("procedure_id").is_null())]
+    return apply_rules(table, rules, faults)
 
 
 def _splits(tree: Tree, names: Sequence[str], faults: Faults) -> dict[str, list[str]]:
