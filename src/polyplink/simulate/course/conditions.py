@@ -97,14 +97,9 @@ def draw_conditions(
 
 
 def picture_motion(path: CameraPath, goals: Array) -> Array:
-    """How far the picture of what is looked at moves from frame to frame.
+    """How far the picture of the camera's goals (s, 3) moves from frame to frame.
 
-    Args:
-        path: The camera in s frames.
-        goals: (s, 3) what it looks at.
-
-    Returns:
-        (s, 2) right and down, share of the frame's width; the last frame moves as the one before.
+    Right and down (s, 2) as a share of the frame's width; the last frame moves as the one before.
     """
 
     def seen(rows: slice, points: Array) -> Array:

@@ -103,15 +103,10 @@ def draw_poses(
     unrest: float,
     nearer: float = 1.0,
 ) -> Poses:
-    """Sample k looks.
+    """Sample k looks of so many frames (k,).
 
-    Args:
-        rng: Random generator.
-        targets: What they are directed at.
-        frames: (k,) their lengths.
-        fps: Frames per second.
-        unrest: Factor on all change within a look and on how far off the middle it aims.
-        nearer: Factor on the share of the frame that is filled.
+    `unrest` is a factor on all change within a look and on how far off the middle it aims,
+    `nearer` on the share of the frame that is filled.
     """
     k = len(frames)
     share = np.where(targets.pair, rng.uniform(*PAIR_WIDTH, k), _log_normal(rng, WIDTH, k))
@@ -166,13 +161,7 @@ def draw_poses(
 
 
 def link_poses(rng: np.random.Generator, poses: Poses, linked: Mask) -> Poses:
-    """Let looks begin about where the one before ended, where a gap is too short to go elsewhere.
-
-    Args:
-        rng: Random generator of the differences that remain.
-        poses: k looks.
-        linked: (k,) whether a look belongs to the one before.
-    """
+    """Let the `linked` looks (k,) begin about where the one before ended: the gap is too short."""
     k = len(linked)
     head = np.maximum.accumulate(np.where(linked, 0, np.arange(k)))
     angles, light = poses.angles.copy(), poses.light.copy()
@@ -194,11 +183,7 @@ def look_times(frames: Index) -> tuple[Index, Index]:
 def follow_looks(colon: Colon, targets: Targets, poses: Poses, phase: Array) -> CameraPath:
     """The camera during k looks, one after the other.
 
-    Args:
-        colon: The tube.
-        targets: What the looks are directed at.
-        poses: The looks.
-        phase: (n,) of the peristaltic wave in their frames, n the sum of their lengths.
+    `phase` (n,) is that of the peristaltic wave in their frames, n the sum of their lengths.
     """
     which, time = look_times(poses.frames)
     count = np.maximum(poses.frames, 1)
