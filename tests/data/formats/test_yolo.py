@@ -1,6 +1,5 @@
 from pathlib import Path
 
-import numpy as np
 import polars as pl
 import pytest
 from PIL import Image
@@ -9,13 +8,6 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.data import DataSet
 from polyplink.data.formats.yolo import import_yolo, write_yolo
 from tests.data.box_sets import seen_set
-
-
-def shift(one: DataSet, other: DataSet) -> float:
-    """The largest difference of a box's side, pixels."""
-    sides = list("xywh")
-    ours, theirs = (data.detections.select(sides).to_numpy() for data in (one, other))
-    return float(np.abs(ours - theirs).max(initial=0))
 
 
 def labels(root: Path, **files: str) -> Path:
@@ -127,7 +119,6 @@ def test_byte_order_mark_and_windows_lines(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "kind"),
     [
-        ("0 0.5 0.5 nan 0.5", "box with a side that is not finite"),
         ("0 0.5 0.5 0 0.5", "box of no area"),
         ("0 0.5 wide 0.5 0.5", "box with a side that is no number"),
         ("polyp 0.5 0.5 0.5 0.5", "line with text instead of a number"),
@@ -212,11 +203,3 @@ def test_shares_of_the_image(tmp_path: Path) -> None:
     assert "width: 64\nheight: 48\n" in (tmp_path / "data.yaml").read_text()
     with pytest.raises(PolyplinkError, match="labels exists already"):
         write_yolo(seen_set(), tmp_path)
-
-
-def test_boxes_alone_are_five_values(tmp_path: Path) -> None:
-    seen = seen_set()
-    bare = seen.detections.drop("score", "polyp_id")
-    write_yolo(DataSet.of(bare, seen.procedures, seen.polyps.clear()), tmp_path)
-    text = (tmp_path / "labels" / "001-009" / "000002.txt").read_text()
-    assert len(text.split()) == 5
