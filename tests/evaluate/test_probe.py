@@ -137,15 +137,15 @@ def test_figures_equal_scikit_learn_on_copied_fragments(seed: int) -> None:
     rows = np.concatenate(  # each drawn polyp's fragments, as often as it was drawn
         [np.tile(np.flatnonzero(polyp == p), int(draw[p])) for p in range(8)]
     ).astype(int)
-    true, said = label[polyp[rows]], scores[rows] > 0.5
+    true, called = label[polyp[rows]], scores[rows] > 0.5
     weight = 1 / np.bincount(polyp, minlength=8)[polyp[rows]]
-    expected = f1_score(true, said, average="macro", sample_weight=weight, zero_division=0)
+    expected = f1_score(true, called, average="macro", sample_weight=weight, zero_division=0)
     assert macro_f1(counts, draw[None])[0] == pytest.approx(expected)
-    assert accuracy(counts, draw[None])[0] == pytest.approx(accuracy_score(true, said))
+    assert accuracy(counts, draw[None])[0] == pytest.approx(accuracy_score(true, called))
     polyps = np.repeat(np.arange(8), draw.astype(int))
     means = np.array([scores[polyp == p].mean() for p in range(8)])
     expected = roc_auc_score(label[polyps], np.round(means[polyps], 12))
-    exact = PolypCounts(counts.label, counts.fragments, counts.said, np.round(counts.score, 12))
+    exact = PolypCounts(counts.label, counts.fragments, counts.called, np.round(counts.score, 12))
     assert auroc(exact, draw[None])[0] == pytest.approx(expected)
 
 

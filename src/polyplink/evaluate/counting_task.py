@@ -56,7 +56,7 @@ def counted_scenes(
 
     Args:
         unit: Embeddings (n, d) of length 1.
-        samples: Whose they are.
+        samples: The tracklets of these vectors.
         form: Form of the visual similarity.
     """
     scenes, without = [], []
@@ -174,7 +174,7 @@ class Counted:
         figures: The folds: each procedure under the setting chosen for it.
         rows: Of each fold, its tracklets of known polyp: rows of the samples.
         labels: Their clusters.
-        settled: Whether the fold's clustering converged.
+        fold_converged: Whether the fold's clustering converged.
         clinic: What a clinic asks, over the folds; None without folds.
     """
 
@@ -185,7 +185,7 @@ class Counted:
     figures: CountingFigures
     rows: tuple[Ints, ...]
     labels: tuple[Ints, ...]
-    settled: tuple[bool, ...]
+    fold_converged: tuple[bool, ...]
     clinic: Clinic | None
 
     @property
@@ -238,13 +238,13 @@ def count_task(
             ]
             counts.append(count_partitions(cuts[-1], polyps, scene.procedure))
         figures = counting_figures(counts, kinds[name], chosen_on)
-        rows, labels, settled, clinic = [], [], [], []
+        rows, labels, fold_converged, clinic = [], [], [], []
         for fold in figures.folds:
             place, setting = places[fold.procedure], fold.choice.row
             scene, under = scenes[place], swept[place][name]
             rows.append(scene.labelled)
             labels.append(under.labels[setting][scene.known])
-            settled.append(bool(under.converged[setting]))
+            fold_converged.append(bool(under.converged[setting]))
             own = [None if adenoma is None else adenoma[row] for row in scene.labelled]
             polyp = samples.polyp[scene.labelled].tolist()
             clinic.append(clinic_row(fold.procedure, labels[-1], polyp, own))
@@ -256,7 +256,7 @@ def count_task(
             figures,
             tuple(rows),
             tuple(labels),
-            tuple(settled),
+            tuple(fold_converged),
             clinic_figures(clinic),
         )
     return done
@@ -314,7 +314,7 @@ def assignment_table(
                 "tracklet_id": [samples.tracklet_ids[row] for row in counted.rows[place]],
                 "cluster": pl.Series(counted.labels[place], dtype=pl.Int64),
                 "track": pl.Series(tracks[place], dtype=pl.Int64) if len(tracks) else None,
-                "converged": counted.settled[place],
+                "converged": counted.fold_converged[place],
             },
             schema_overrides={"track": pl.Int64},
         )

@@ -215,7 +215,8 @@ def evaluate_with_tables(
 
     Args:
         vectors: By encoder's name, embeddings (n, d) in the order of the samples.
-        samples: Whose they are; tracklets of unknown polyp are clustered, then left out.
+        samples: The tracklets of these vectors; those of unknown polyp are clustered,
+            then left out.
         settings: How to evaluate; the paper's grid and 10,000 resamples by default.
         reference: The encoder to compare the others with; the first by default.
         facts: What tracking and the adenoma detection rate need.
@@ -333,7 +334,7 @@ class _Work:
         samples: Whose the vectors are.
         settings: How to evaluate.
         facts: What some tasks need.
-        truths: By procedure, who meets whom: filled by the first encoder, for all.
+        truths: By procedure, what tracks are scored against: filled by the first encoder, for all.
     """
 
     samples: Samples
@@ -410,7 +411,7 @@ def _count_and_track(done: _Done, unit: Reals, work: _Work) -> None:
         if counting:
             done.measures |= counting_measures(name, one, weights)
             done.parts["counting"][name] = one.figures
-            done.parts["converged"][name] = one.settled
+            done.parts["converged"][name] = one.fold_converged
             done.parts["clinic"] |= {} if one.clinic is None else {name: one.clinic}
             curve |= operating_curve(one.counts, one.converged)
         if boxes is not None:

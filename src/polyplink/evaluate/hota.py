@@ -440,7 +440,7 @@ def _match_hota(
                 c = cell[p]
                 either = true[c // found.size] + found[c % found.size] - possible[c]
                 score[p] = possible[c] / either * similarity[p]
-            _settle_frame(frame, rows, score, kept)
+            _assign_frame(frame, rows, score, kept)
     return kept
 
 
@@ -466,7 +466,7 @@ def _match_clear(
             for p in range(starts[frame], starts[frame + 1]):
                 stays = seen[polyp[p]] == frame - 1 and last[polyp[p]] == track[p]
                 score[p] = 1000.0 * stays + similarity[p] if similarity[p] >= limit else 0.0
-            _settle_frame(frame, rows, score, kept)
+            _assign_frame(frame, rows, score, kept)
         for p in range(starts[frame], starts[frame + 1]):
             g = polyp[p]
             if kept[p]:
@@ -477,7 +477,7 @@ def _match_clear(
 
 
 @njit()
-def _settle_frame(frame: int, rows: Rows, score: Reals, kept: Flags) -> None:
+def _assign_frame(frame: int, rows: Rows, score: Reals, kept: Flags) -> None:
     """Keep those of a frame's pairs that the Hungarian algorithm chooses.
 
     Args:

@@ -175,7 +175,7 @@ def no_different(
     """The methods to mark: the best one first, then those no different from it.
 
     The papers print in bold the best result and those with p > 0.05 against it, without naming the
-    test. Here it is the paired bootstrap: a method stands with the best if the 95 % interval of
+    test. Here it is the paired bootstrap: a method is marked with the best if the 95 % interval of
     its difference to the best includes 0.
 
     Args:
@@ -196,12 +196,12 @@ def no_different(
     if len(known) < 2:
         return ()
     best = min(known, key=lambda method: known[method])
-    alike, told = [], False
+    alike, compared = [], False
     for method in known:
         if method == best:
             continue
         gap = measures[method].minus(measures[best])
-        told |= gap.low is not None
+        compared |= gap.low is not None
         if gap.low is not None and gap.high is not None and gap.low <= 0 <= gap.high:
             alike.append(method)
-    return (best, *alike) if told else ()
+    return (best, *alike) if compared else ()

@@ -193,23 +193,23 @@ def probe_scores(probe: nn.Sequential, features: Reals) -> npt.NDArray[np.float6
 
 @dataclass(frozen=True)
 class PolypCounts:
-    """What a probe said of each of p polyps.
+    """What a probe predicts for each of p polyps.
 
     Attributes:
         label: Class of the polyp (p,), bool.
         fragments: Its fragments (p,).
-        said: Those of them that were called positive (p,).
+        called: Those of them that are predicted positive (p,).
         score: Mean probability over them (p,).
     """
 
     label: npt.NDArray[np.bool_]
     fragments: Codes
-    said: Codes
+    called: Codes
     score: Doubles
 
 
 def polyp_counts(scores: Doubles, polyp: Codes, label: npt.NDArray[np.bool_]) -> PolypCounts:
-    """Sum what was said of fragments over their polyps.
+    """Add predictions of fragments up over their polyps.
 
     Args:
         scores: Probability of the positive class of n fragments (n,).
@@ -218,9 +218,9 @@ def polyp_counts(scores: Doubles, polyp: Codes, label: npt.NDArray[np.bool_]) ->
     """
     p = len(label)
     fragments = np.bincount(polyp, minlength=p)
-    said = np.bincount(polyp, weights=scores > 0.5, minlength=p).astype(np.int64)
+    called = np.bincount(polyp, weights=scores > 0.5, minlength=p).astype(np.int64)
     return PolypCounts(
-        label, fragments, said, np.bincount(polyp, weights=scores, minlength=p) / fragments
+        label, fragments, called, np.bincount(polyp, weights=scores, minlength=p) / fragments
     )
 
 
@@ -234,7 +234,7 @@ def macro_f1(counts: PolypCounts, weights: Doubles) -> Doubles:
     Returns:
         (r,); NaN where a class was not drawn.
     """
-    share = counts.said / counts.fragments  # p: what of the polyp's weight was called positive
+    share = counts.called / counts.fragments  # p: what of the polyp's weight was called positive
     positive, negative = weights @ counts.label, weights @ ~counts.label  # r
     tp = weights @ (share * counts.label)
     fp = weights @ (share * ~counts.label)
@@ -246,13 +246,13 @@ def macro_f1(counts: PolypCounts, weights: Doubles) -> Doubles:
 
 def accuracy(counts: PolypCounts, weights: Doubles) -> Doubles:
     """Share of fragments called rightly (r,), every fragment weighing the same."""
-    right = np.where(counts.label, counts.said, counts.fragments - counts.said)
+    right = np.where(counts.label, counts.called, counts.fragments - counts.called)
     return ratio(weights @ right, weights @ counts.fragments)
 
 
 def majority(counts: PolypCounts, weights: Doubles) -> Doubles:
     """Share of polyps whose fragments vote rightly (r,); a tied vote is half right."""
-    twice = 2 * counts.said
+    twice = 2 * counts.called
     vote = np.where(twice > counts.fragments, 1.0, np.where(twice == counts.fragments, 0.5, 0.0))
     right = np.where(counts.label, vote, 1.0 - vote)
     return ratio(weights @ right, weights.sum(axis=1))

@@ -123,7 +123,7 @@ def reidentify(
 
     Args:
         vectors: Embeddings (n, d) of the samples.
-        samples: Whose they are.
+        samples: The tracklets of these vectors.
         bins: Quantiles of the positive and of the negative scores that bound the bins of
             `PairCounts`; the figures themselves are exact.
         threads: How many; None for one a core. The result is the same.
@@ -166,7 +166,7 @@ def published_reid(vectors: npt.ArrayLike, samples: Samples) -> tuple[float, flo
 
     Args:
         vectors: Embeddings (n, d) of the samples.
-        samples: Whose they are.
+        samples: The tracklets of these vectors.
     """
     grouped = Grouped.of(unit_rows(vectors), samples)
     positive, negative = own_scores(grouped)[0], some_other_scores(grouped, 1)
@@ -275,7 +275,7 @@ def reid_rows(unit: Reals, samples: Samples) -> tuple[ReidRow, ...]:
 
     Args:
         unit: Embeddings (n, d) of length 1.
-        samples: Whose they are.
+        samples: The tracklets of these vectors.
     """
     rows = []
     for place, name in enumerate(samples.procedures):

@@ -81,7 +81,8 @@ def retrieve(
 
     Args:
         vectors: Embeddings (n, d) of the samples.
-        samples: Whose they are; those of unknown polyp are no query and in no gallery.
+        samples: The tracklets of these vectors; those of unknown polyp are neither
+            queries nor in galleries.
         block: Rows and columns of the similarities that a thread holds in memory at a time.
         threads: How many; None for one a core. The result is the same.
 

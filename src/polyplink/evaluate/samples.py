@@ -1,4 +1,4 @@
-"""What is evaluated: tracklets, whose they are and what they show, and boxes with their tracks."""
+"""What is evaluated: tracklets of procedures and polyps, and boxes with tracks."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -311,7 +311,7 @@ class TrackletBoxes:
 
 
 @dataclass(frozen=True)
-class Meetings:
+class Concurrent:
     """Pairs of tracklets whose spans overlap in time.
 
     Attributes:
@@ -325,7 +325,7 @@ class Meetings:
     touching: npt.NDArray[np.bool_]
 
 
-def meetings(tracklets: TrackletBoxes) -> Meetings:
+def find_concurrent(tracklets: TrackletBoxes) -> Concurrent:
     """Find the tracklets that are seen at one time; most are alone, so that this is quick."""
     first, last = tracklets.first, tracklets.last
     order = np.argsort(first, kind="stable")
@@ -334,19 +334,19 @@ def meetings(tracklets: TrackletBoxes) -> Meetings:
     for j in order.tolist():
         open_ones = [i for i in open_ones if last[i] >= first[j]]
         for i in open_ones:
-            shared, touch = _meet(tracklets, i, j)
+            shared, touch = _overlap(tracklets, i, j)
             pairs.append((i, j))
             together.append(shared)
             touching.append(touch)
         open_ones.append(j)
-    return Meetings(
+    return Concurrent(
         np.array(pairs, dtype=np.int64).reshape(-1, 2),
         np.array(together, dtype=np.bool_),
         np.array(touching, dtype=np.bool_),
     )
 
 
-def _meet(tracklets: TrackletBoxes, i: int, j: int) -> tuple[bool, bool]:
+def _overlap(tracklets: TrackletBoxes, i: int, j: int) -> tuple[bool, bool]:
     """Whether two tracklets share a frame, and whether their boxes overlap in one."""
     a, b = (slice(tracklets.offset[k], tracklets.offset[k + 1]) for k in (i, j))
     _, at, other = np.intersect1d(

@@ -24,12 +24,19 @@ from polyplink.evaluate.hota import (
     tracking_figures,
 )
 from polyplink.evaluate.intervals import Figure, Resampled, Weights, resampled_mean
-from polyplink.evaluate.samples import BoxTracks, Ints, Meetings, Reals, TrackletBoxes, meetings
+from polyplink.evaluate.samples import (
+    BoxTracks,
+    Concurrent,
+    Ints,
+    Reals,
+    TrackletBoxes,
+    find_concurrent,
+)
 
 MEANS = ("HOTA", "AssA", "AssPr", "AssRe", "IDF1")  # that the thesis prints, and HOTA
 
 
-def make_tracks(labels: npt.ArrayLike, met: Meetings) -> tuple[Codes, Ints, Ints]:
+def make_tracks(labels: npt.ArrayLike, concurrent: Concurrent) -> tuple[Codes, Ints, Ints]:
     """Turn clusters into tracks: a track is in one place at a time.
 
     Two polyps that are seen in one frame are two, whatever the clusterer says. Where a cluster
@@ -38,14 +45,14 @@ def make_tracks(labels: npt.ArrayLike, met: Meetings) -> tuple[Codes, Ints, Ints
 
     Args:
         labels: Cluster of every tracklet under p clusterings (p, n), 0 or more.
-        met: The tracklets of one time.
+        concurrent: The tracklets of one time.
 
     Returns:
         Tracks (p, n), numbered from 0 in the order of first tracklets; how many (p,); tracklets
         that were given a track of their own (p,).
     """
     clusters = np.ascontiguousarray(labels, dtype=np.int32)
-    pairs = met.pairs[met.together]  # i < j, j rising in the order of first frames
+    pairs = concurrent.pairs[concurrent.together]  # i < j, j rising in the order of first frames
     most = int(np.bincount(pairs[:, 1], minlength=1).max()) + 1  # tracks that a cluster may need
     tracks = np.empty(clusters.shape, dtype=np.int32)
     counts = np.empty((2, len(clusters)), dtype=np.int64)
@@ -120,28 +127,28 @@ class ProcedureTracking:
 
 @dataclass(frozen=True)
 class TrackingTruth:
-    """A procedure's tracklets and who meets whom, to score any number of clusterings.
+    """A procedure's tracklets and which of them overlap in time, to score clusterings of them.
 
     Attributes:
         procedure: Its name.
         tracklets: The tracklets, of known polyp.
-        met: Which are seen at one time.
+        concurrent: Which are seen at one time.
         table: Whether the table form is right: no two boxes of a frame overlap, and the tracklets
             of a polyp come one after the other.
     """
 
     procedure: str
     tracklets: TrackletBoxes
-    met: Meetings
+    concurrent: Concurrent
     table: bool
 
     @classmethod
     def of(cls, procedure: str, tracklets: TrackletBoxes) -> Self:
         """Look at a procedure once."""
-        met = meetings(tracklets)
-        polyp = tracklets.polyp[met.pairs]  # (m, 2)
-        apart = not met.touching.any() and not (polyp[:, 0] == polyp[:, 1]).any()
-        return cls(procedure, tracklets, met, apart)
+        concurrent = find_concurrent(tracklets)
+        polyp = tracklets.polyp[concurrent.pairs]  # (m, 2)
+        apart = not concurrent.touching.any() and not (polyp[:, 0] == polyp[:, 1]).any()
+        return cls(procedure, tracklets, concurrent, apart)
 
     def score(self, labels: npt.ArrayLike) -> ProcedureTracking:
         """Score clusterings (p, n) in whichever form is right.
@@ -154,25 +161,25 @@ class TrackingTruth:
             >>> tracking_figures(found.counts)["IDF1"].tolist()
             [1.0, 0.8]
         """
-        tracks, made, split = make_tracks(labels, self.met)
+        tracks, made, split = make_tracks(labels, self.concurrent)
         if self.table:
             counts = score_table(self.tracklets, tracks, made)
             return ProcedureTracking(self.procedure, "table", counts, tracks, made, split, 0)
-        left, rows = without_doubles(self.tracklets, self.met)
+        left, rows = without_doubles(self.tracklets, self.concurrent)
         scene = true_and_found(left, np.arange(rows.size))
         counts = score_boxes(*scene, np.ascontiguousarray(tracks[:, rows]))
         doubled = int(self.tracklets.frame.size - left.frame.size)
         return ProcedureTracking(self.procedure, "general", counts, tracks, made, split, doubled)
 
 
-def without_doubles(tracklets: TrackletBoxes, met: Meetings) -> tuple[TrackletBoxes, Ints]:
+def without_doubles(tracklets: TrackletBoxes, concurrent: Concurrent) -> tuple[TrackletBoxes, Ints]:
     """Leave out boxes of a polyp that has another in the same frame, in a tracklet before it.
 
     Returns:
         The tracklets that are left, and their rows in those given (m,).
     """
-    polyp = tracklets.polyp[met.pairs]
-    if not ((polyp[:, 0] == polyp[:, 1]) & met.together).any():
+    polyp = tracklets.polyp[concurrent.pairs]
+    if not ((polyp[:, 0] == polyp[:, 1]) & concurrent.together).any():
         return tracklets, np.arange(tracklets.polyp.size)
     owner = tracklets.owner()
     rank = np.argsort(np.argsort(tracklets.first, kind="stable"))
