@@ -8,41 +8,24 @@ from functools import partial
 from pathlib import Path
 
 from polyplink.data import (
-    DataSet,
     Imported,
     import_coco,
     import_csv,
     import_cvat,
-    import_ldpolyp,
     import_mot,
     import_polyp_size,
-    import_polypsset,
-    import_real_colon,
-    import_sun,
     import_yolo,
     write_coco,
     write_csv,
     write_cvat,
-    write_ldpolyp,
     write_mot,
-    write_polyp_size,
-    write_polypsset,
-    write_real_colon,
-    write_sun,
     write_yolo,
 )
 from tests.data.box_sets import seen_set
-from tests.data.made_sets import HEIGHT, WIDTH, data_set, small_set
-from tests.data.public_sets import picture, unlabelled_row
+from tests.data.made_sets import HEIGHT, WIDTH
+from tests.data.public_sets import SETS, picture
 
 Read = Callable[[Path], Imported]
-
-
-def _one_each(dataset: str, names: tuple[str, str], word: str) -> DataSet:
-    boxes = [(name, frame, 9, 8, 20, 16, name) for name in names for frame in range(3)]
-    polyps = [(name, name, 4.0, "cecum", word, word) for name in names]
-    rows = [unlabelled_row(n, 3, dataset, width=WIDTH, height=HEIGHT) for n in names]
-    return data_set(boxes, polyps, rows)
 
 
 def write_every_format(root: Path) -> Mapping[str, Read]:
@@ -52,25 +35,17 @@ def write_every_format(root: Path) -> Mapping[str, Read]:
         Format -> its importer, given all that it needs beside the folder.
     """
     size = (WIDTH, HEIGHT)
-    write_real_colon(small_set(), root / "real-colon")
-    ldpolyp = _one_each("ldpolyp", ("TrainValid_1", "Test_101"), "x")
-    write_ldpolyp(ldpolyp, root / "ldpolyp", frames=picture(ldpolyp))
-    sun = _one_each("sun", ("case1", "case2"), "SSL")
-    write_sun(sun, root / "sun", frames=picture(sun))
-    polypsset = _one_each("polypsset", ("val_1", "test_2"), "adenomatous")
-    write_polypsset(polypsset, root / "polypsset", frames=picture(polypsset))
-    sized = _one_each("polyp-size", ("01", "02"), "Tubular Adenoma")
-    write_polyp_size(sized, root / "polyp-size", frames=picture(sized))
+    for name, public in SETS.items():
+        data = public.small()
+        frames = None if name == "real-colon" else picture(data)
+        public.write(data, root / name, frames=frames)
     for name, write in {"coco": write_coco, "yolo": write_yolo, "cvat": write_cvat}.items():
         write(seen_set(), root / name)
     write_mot(seen_set(), root / "mot")
     write_csv(seen_set(), root / "csv")
     return {
-        "real-colon": import_real_colon,
-        "ldpolyp": import_ldpolyp,
-        "sun": lambda source: import_sun(source, cases=source / "cases.csv"),
-        "polypsset": import_polypsset,
-        "polyp-size": import_polyp_size,
+        **{name: public.read for name, public in SETS.items()},
+        "polyp-size": import_polyp_size,  # whole frames: a lost row of boxes.csv is lost silently
         "coco": import_coco,
         "mot": import_mot,
         "yolo": partial(import_yolo, size=size),
