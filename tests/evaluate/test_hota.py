@@ -5,7 +5,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
-from trackeval.datasets import MotChallenge2DBox
 
 from polyplink.bench.evaluation import agree, trackeval_figures
 from polyplink.core.errors import PolyplinkError
@@ -17,7 +16,7 @@ from polyplink.evaluate.hota import (
     score_tracks,
     tracking_figures,
 )
-from polyplink.evaluate.samples import BoxTracks, overlaps
+from polyplink.evaluate.samples import BoxTracks
 from tests.evaluate.scenes import scene
 
 
@@ -113,14 +112,6 @@ def test_without_a_true_box_nothing_is_known() -> None:
     assert nobody["HOTA"] == nobody["IDF1"] == nobody["MOTA"] == 0.0
 
 
-def test_boxes_come_in_the_order_of_frames() -> None:
-    made = BoxTracks.of([3, 1, 1], ["b", "a", "b"], [[0, 0, 1, 1], [1, 0, 1, 1], [2, 0, 1, 1]])
-    assert made.frame.tolist() == [1, 1, 3]
-    assert made.track.tolist() == [0, 1, 1]
-    assert made.box[:, 0].tolist() == [1, 2, 0]
-    assert made.tracks == 2
-
-
 def test_bad_boxes_are_refused() -> None:
     box = [0, 0, 1, 1]
     cases: list[tuple[tuple[Any, Any, Any], str]] = [
@@ -132,14 +123,3 @@ def test_bad_boxes_are_refused() -> None:
     for columns, says in cases:
         with pytest.raises(PolyplinkError, match=says):
             BoxTracks.of(*columns)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_overlaps_are_those_of_trackeval_frame_by_frame(seed: int) -> None:
-    true, found = scene(seed)
-    pairs = overlaps(true, found)
-    table = np.zeros((true.frame.size, found.frame.size))
-    table[pairs.true, pairs.found] = pairs.similarity
-    every = MotChallenge2DBox._calculate_box_ious(true.box, found.box)
-    same = true.frame[:, None] == found.frame[None, :]
-    np.testing.assert_allclose(table, np.where(same, every, 0.0), atol=1e-12)

@@ -144,7 +144,7 @@ class TrackingTruth:
 
     @classmethod
     def of(cls, procedure: str, tracklets: TrackletBoxes) -> Self:
-        """Look at a procedure once."""
+        """Find once what all clusterings of a procedure share."""
         concurrent = find_concurrent(tracklets)
         polyp = tracklets.polyp[concurrent.pairs]  # (m, 2)
         apart = not concurrent.touching.any() and not (polyp[:, 0] == polyp[:, 1]).any()
