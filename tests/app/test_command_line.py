@@ -86,33 +86,20 @@ def test_a_command_is_made_from_a_request(tmp_path: Path) -> None:
         many: Annotated[int, Option(min=1, help="A number.")] = 2
         hidden: int = 5
 
-    @dataclass(frozen=True)
-    class Told(Result):
-        request: Request
-
-        def print_text(self) -> None:
-            print(self.request)
-
-        def warned(self) -> list[str]:
-            return ["beware"]
-
-        def exit_code(self) -> int:
-            return 1
-
-    def verb(request: Request, progress: Progress = silent) -> Told:
+    def verb(request: Request, progress: Progress = silent) -> Result[Request]:
         """Say what was asked.
 
         At length.
         """
-        return Told(request)
+        return Result(request, shown=[str(request)], warnings=["beware"], code=1)
 
-    def other(request: Request, progress: Progress = silent) -> Told:
+    def other(request: Request, progress: Progress = silent) -> Result[Request]:
         """Another."""
-        return Told(request)
+        return Result(request, shown=[str(request)], warnings=["beware"], code=1)
 
     application = build({"verb": verb, "weights other": other})
     result = CliRunner().invoke(application, ["verb", "x", "--one", "a", "--one", "b", "--json"])
-    assert json.loads(result.stdout)["request"] == {
+    assert json.loads(result.stdout) == {
         "word": "x", "several": ["a", "b"], "many": 2, "hidden": 5,
     }  # fmt: skip
     assert (result.stderr, result.exit_code) == ("warning: beware\n", 1)

@@ -60,7 +60,7 @@ def test_the_report_warns_of_procedures_that_were_trained_on(counted: Path) -> N
 
 def test_counting_again_gives_the_same(counted: Path, made: Made, tmp_path: Path) -> None:
     again = count(CountRequest(made.run / "weights.safetensors", made.data, tmp_path, device="cpu"))
-    assert again.as_dict() == json.loads((counted / "count.json").read_text())
+    assert again.value.summary == json.loads((counted / "count.json").read_text())
 
 
 def test_a_part_without_any_tracklet_counts_nothing(made: Made, tmp_path: Path) -> None:
@@ -70,8 +70,8 @@ def test_a_part_without_any_tracklet_counts_nothing(made: Made, tmp_path: Path) 
     counted = count(
         CountRequest(made.run, tmp_path / "d", tmp_path / "c", part="eval", device="cpu")
     )
-    assert counted.as_dict()["procedures"][0]["polyps"] == 0
-    assert "001-005" in counted.report.read_text()
+    assert counted.value.summary["procedures"][0]["polyps"] == 0
+    assert "001-005" in counted.value.report.read_text()
 
 
 def test_another_commands_folder_and_a_broken_history_are_refused(

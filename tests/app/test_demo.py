@@ -37,7 +37,7 @@ def test_given_again_it_goes_on_and_other_folders_are_left_alone(out: Path, tmp_
     before = (out / "run" / "weights.safetensors").stat().st_mtime_ns
     figures = json.loads((out / "evaluation.json").read_text())
     again = demo(DemoRequest(out, workers=1, preset=PRESET, sets=SETS))
-    assert again.as_dict() == figures
+    assert again.value.as_dict() == figures
     assert (out / "run" / "weights.safetensors").stat().st_mtime_ns >= before
     with pytest.raises(PolyplinkError, match="holds something else"):
         demo(DemoRequest(out, seed=1, workers=1, preset=PRESET, sets=SETS))

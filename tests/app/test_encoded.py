@@ -31,17 +31,18 @@ COLOUR = NamedEncoder("colour", "colour-once", mean_colour, torch.device("cpu"),
 
 def test_vectors_are_kept_and_found_again(made: Made, tmp_path: Path) -> None:
     request = EmbedRequest(made.run, made.data, tmp_path / "v.parquet", "eval", device="cpu")
-    first = embed_data(request)
+    first = embed_data(request).value
     told: list[str] = []
-    again = embed_data(replace(request, out=None), lambda stage, done, total: told.append(stage))
+    again = embed_data(
+        replace(request, out=None), lambda stage, done, total: told.append(stage)
+    ).value
     assert not [stage for stage in told if stage.startswith("embed")]
-    assert np.array_equal(first.embeddings.vectors, again.embeddings.vectors)
-    assert np.array_equal(read_embeddings(tmp_path / "v.parquet").vectors, first.embeddings.vectors)
-    assert first.embeddings.crops_id == first.encoded.prepared.key
-    again.path.write_bytes(b"junk")  # a broken file is written again
-    assert np.array_equal(
-        embed_data(replace(request, out=None)).embeddings.vectors, first.embeddings.vectors
-    )
+    vectors = first.vectors["ntssl-demo"]
+    assert np.array_equal(vectors, again.vectors["ntssl-demo"])
+    assert np.array_equal(read_embeddings(tmp_path / "v.parquet").vectors, vectors)
+    assert first.embeddings["ntssl-demo"].crops_id == first.prepared.key
+    again.files["ntssl-demo"].write_bytes(b"junk")  # a broken file is written again
+    assert np.array_equal(embed_data(request).value.vectors["ntssl-demo"], vectors)
 
 
 @pytest.mark.parametrize("clip", [None, 4])

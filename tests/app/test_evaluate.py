@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -37,7 +38,7 @@ def test_figures_of_three_methods_with_intervals(made: Made, tmp_path: Path) -> 
         EvaluateRequest(
             made.run, tmp_path / "data", tmp_path / "out", grid="demo", curve_csv=True, device="cpu"
         )
-    )
+    ).value
     figures = done.as_dict()
     assert set(figures["encoders"]) == {"ntssl-demo", "untrained encoder", "colour histogram"}
     # Plain colours: the histogram finds every polyp again.
@@ -88,7 +89,7 @@ def test_settings_chosen_on_another_part_and_tasks_by_name(made: Made, tmp_path:
             baselines=False,
             device="cpu",
         )
-    )
+    ).value
     ours = done.evaluation.encoders["ntssl-demo"]
     assert list(ours.counting) == ["dbscan", "hdbscan", "agglomerative", "ap"]
     for name, found in ours.counting.items():
@@ -149,8 +150,9 @@ def test_what_is_missing_is_named(made: Made, tmp_path: Path) -> None:
 
 
 def test_one_procedure_says_that_no_setting_can_be_chosen(made: Made, tmp_path: Path) -> None:
-    options = {"grid": "demo", "clusterers": ["threshold"], "baselines": False}
-    done = evaluate(EvaluateRequest(made.run, made.data, tmp_path / "out", device="cpu", **options))  # type: ignore[arg-type]
+    options: dict[str, Any] = {"grid": "demo", "clusterers": ["threshold"], "baselines": False}
+    request = EvaluateRequest(made.run, made.data, tmp_path / "out", **options)
+    done = evaluate(request).value
     figures = done.evaluation.encoders["ntssl-demo"].figures
     assert figures["threshold/FR"].value is None
     assert figures["tracking/threshold/HOTA"].value is None
@@ -169,7 +171,9 @@ def test_size_and_histology_stand_in_the_table_of_all_methods(
 ) -> None:
     out = tmp_path / "out"
     tasks = ["size", "retrieval", "histology"]
-    done = evaluate(EvaluateRequest(made.run, labelled, out, tasks=tasks, device="cpu", workers=1))
+    done = evaluate(
+        EvaluateRequest(made.run, labelled, out, tasks=tasks, device="cpu", workers=1)
+    ).value
     table = pl.read_csv(out / "figures.csv")
     probes = table.filter(pl.col("unit") == "polyps")
     assert set(table["method"]) == {"ntssl-demo", "untrained encoder", "colour histogram"}
@@ -195,8 +199,8 @@ def _values(probes: pl.DataFrame, method: str) -> list[float]:
 
 def test_probes_alone_write_no_other_table(made: Made, labelled: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    options = {"baselines": False, "device": "cpu", "workers": 1}
-    done = evaluate(EvaluateRequest(made.run, labelled, out, tasks=["size"], **options))  # type: ignore[arg-type]
+    request = EvaluateRequest(made.run, labelled, out, tasks=["size"], baselines=False)
+    done = evaluate(request).value
     assert {metric.group for metric in done.comparison.metrics} == {"Size, probe: larger than 5 mm"}
     assert not (out / "queries.parquet").exists()
     assert not (out / "procedures.csv").exists()

@@ -20,29 +20,36 @@ openvino = pytest.importorskip("openvino")
 pytest.importorskip("onnxruntime")
 
 
+NAME = "ntssl-demo"
+
+
 def test_a_file_embeds_as_its_weights_do(made: Made, tmp_path: Path) -> None:
-    done = export(ExportRequest(made.run, tmp_path / "wide.onnx"))
+    done = export(ExportRequest(made.run, tmp_path / "wide.onnx")).value
     assert (done.bits, done.size, done.path.stat().st_size) == (32, 32, done.bytes)
-    expected = embed_data(EmbedRequest(made.run, made.data, part="eval", device="cpu")).embeddings
-    found = embed_data(EmbedRequest(done.path, made.data, part="eval")).embeddings
+    expected = embed_data(
+        EmbedRequest(made.run, made.data, part="eval", device="cpu")
+    ).value.embeddings[NAME]
+    found = embed_data(EmbedRequest(done.path, made.data, part="eval")).value.embeddings[NAME]
     assert list(found.tracklet_ids) == list(expected.tracklet_ids)
     np.testing.assert_allclose(found.vectors, expected.vectors, atol=1e-4)
     assert found.weights_id != expected.weights_id == done.weights
 
 
 def test_eight_bits_are_scaled_by_crops_of_a_part(made: Made, tmp_path: Path) -> None:
-    done = export(ExportRequest(made.run, tmp_path / "int8.onnx", int8=made.data, part="train"))
-    assert done.as_dict()["bits"] == 8
+    done = export(
+        ExportRequest(made.run, tmp_path / "int8.onnx", int8=made.data, part="train")
+    ).value
+    assert done.bits == 8
     expected = embed_data(
         EmbedRequest(made.run, made.data, part="eval", device="cpu")
-    ).embeddings.vectors
-    found = embed_data(EmbedRequest(done.path, made.data, part="eval")).embeddings.vectors
+    ).value.vectors[NAME]
+    found = embed_data(EmbedRequest(done.path, made.data, part="eval")).value.vectors[NAME]
     norms = np.linalg.norm(found, axis=1) * np.linalg.norm(expected, axis=1)
     assert ((found * expected).sum(1) / norms > 0.98).all()
 
 
 def test_typical_crops_are_spread_over_all(made: Made) -> None:
-    prepared = embed_data(EmbedRequest(made.run, made.data, device="cpu")).encoded.prepared
+    prepared = embed_data(EmbedRequest(made.run, made.data, device="cpu")).value.prepared
     names = prepared.tracklets["procedure_id"].unique(maintain_order=True).to_list()
     last = prepared.crops(names[-1])
     few = typical_crops(prepared, 3)
@@ -67,7 +74,7 @@ def test_what_cannot_be_exported_is_told(made: Made, tmp_path: Path) -> None:
     with pytest.raises(PolyplinkError, match="looks at whole clips"):
         export(ExportRequest(clips, tmp_path / "encoder.onnx"))
     with pytest.raises(PolyplinkError, match=r"no tracklets in .* to scale 8-bit numbers by"):
-        empty = embed_data(EmbedRequest(made.run, made.data, device="cpu")).encoded.prepared.select(
+        empty = embed_data(EmbedRequest(made.run, made.data, device="cpu")).value.prepared.select(
             []
         )
         typical_crops(empty, 3)

@@ -37,7 +37,7 @@ def test_tables_and_run_record_are_written(tmp_path: Path) -> None:
         ImportRequest("real-colon", tmp_path / "raw", tmp_path / "out"),
         lambda *step: told.append(step),
     )
-    assert read_data(tmp_path / "out").key == imported.data.key
+    assert read_data(tmp_path / "out").key == imported.value.key
     assert told[-1] == ("procedures", 2, 2)
     assert json.loads((tmp_path / "out" / "run.json").read_text())["command"] == "import"
 
@@ -84,7 +84,7 @@ def test_what_was_left_out_is_written_down(tmp_path: Path) -> None:
     )
     assert json.loads((out / "warnings.json").read_text()) == imported.warnings
     assert len(imported.warnings) >= 1
-    assert imported.data.procedures.select("dataset", "width").rows() == [("mine", 64)]
+    assert imported.value.procedures.select("dataset", "width").rows() == [("mine", 64)]
     with pytest.raises(PolyplinkError, match="without --strict"):
         import_data(ImportRequest("csv", tmp_path / "boxes.csv", out, size="64x48", strict=True))
 
@@ -250,7 +250,7 @@ def test_nothing_is_renamed_and_sources_stay_where_they_are(tmp_path: Path) -> N
     write_data(tmp_path / "b", other_set())
     both = merge_data(MergeRequest(tmp_path / "out", [tmp_path / "a", tmp_path / "b"]))
     data = read_data(tmp_path / "out")
-    assert data.key == both.data.key
+    assert data.key == both.value.key
     assert data.procedures["source"].to_list() == ["/nowhere"] * 3 + [str(tmp_path / "b")]
     assert data.splits["train"] == ["001-001", "a"]
     assert data.detections.height == small_set().detections.height + 1

@@ -32,7 +32,7 @@ def test_a_probe_writes_its_figures_and_goes_fast_the_second_time(
 ) -> None:
     stages: list[str] = []
     request = ProbeRequest("size", made.run, labelled, tmp_path / "p", **USUAL)
-    first = probe(request, lambda stage, done, total: stages.append(stage)).probed
+    first = probe(request, lambda stage, done, total: stages.append(stage)).value
     assert "embed fragments of 4" in stages
     assert sum(first.trained_polyps) + sum(first.result.polyps) == 16
     assert first.left_out == 0
@@ -42,7 +42,7 @@ def test_a_probe_writes_its_figures_and_goes_fast_the_second_time(
     table = pl.read_csv(tmp_path / "p" / "figures.csv")
     assert table.filter("published_figure")["figure"].to_list() == ["F1"]
     stages.clear()
-    again = probe(request, lambda stage, done, total: stages.append(stage)).probed
+    again = probe(request, lambda stage, done, total: stages.append(stage)).value
     assert again.result == first.result
     assert set(stages) == {"probe size"}  # nothing is cut or embedded again
 

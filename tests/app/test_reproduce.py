@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from polyplink.app.encoders_under_test import Workspace, list_tables, table_state
-from polyplink.app.reproduce import Reproduced, ReproduceRequest, find_part, incomparable, reproduce
+from polyplink.app.reproduce import ReproduceRequest, find_part, incomparable, reproduce
 from polyplink.core.artefacts import read_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.data import read_data, write_data
@@ -51,8 +51,8 @@ def run(labelled: Path, tmp_path: Path) -> Run:
             "workers": 1,
         }
         found = reproduce(ReproduceRequest(table, **(usual | changes)))
-        assert isinstance(found, Reproduced)
-        return found.table
+        assert isinstance(found.value, ReproducedTable)
+        return found.value
 
     return call
 

@@ -36,7 +36,7 @@ def test_a_run_is_not_overwritten(made: Made) -> None:
 
 def test_a_finished_run_resumes_to_the_same_weights(made: Made) -> None:
     before = (made.run / "weights.safetensors").read_bytes()
-    done = train(TrainRequest(recipe(), made.data, made.run, device="cpu", resume=True))
+    done = train(TrainRequest(recipe(), made.data, made.run, device="cpu", resume=True)).value
     assert done.epochs == 2
     assert (made.run / "weights.safetensors").read_bytes() == before
 
@@ -44,7 +44,7 @@ def test_a_finished_run_resumes_to_the_same_weights(made: Made) -> None:
 def test_without_labels_it_says_so_and_trains_all_the_same(tmp_path: Path) -> None:
     data = write_procedures(tmp_path, procedures=4, labelled=False)
     config = override(recipe(), ["validation.select=bags"])
-    done = train(TrainRequest(config, data, tmp_path / "run", device="cpu"))
+    done = train(TrainRequest(config, data, tmp_path / "run", device="cpu")).value
     assert "no held-out procedure has known polyps" in done.warnings[0]
     with pytest.raises(PolyplinkError, match=r"set validation\.select=bags, which needs no label"):
         labels = override(recipe(), ["validation.select=labels"])
@@ -57,14 +57,16 @@ def test_another_run_starts_from_its_weights_and_has_seen_what_they_saw(
     data = write_procedures(tmp_path, procedures=2, images=True)
     changes = ["validation.every=0", "validation.select=last", "optim.epochs=1"]
     config = override(recipe(), [*changes, f"init_from={made.run}"])
-    done = train(TrainRequest(config, data, tmp_path / "run", device="cpu"))
+    done = train(TrainRequest(config, data, tmp_path / "run", device="cpu")).value
     first, then = read_record(made.run / "weights.safetensors"), read_record(done.weights)
     assert {row[1] for row in first.seen.trained} <= {row[1] for row in then.seen.trained}
     assert list(first.seen.validated) == list(then.seen.validated)
     run = json.loads((tmp_path / "run" / "run.json").read_text())
     assert run["inputs"]["init_from"] == load_encoder(made.run, pick_device("cpu")).weights_id
     fresh = override(config, ["init_from=none"])
-    assert train(TrainRequest(fresh, data, tmp_path / "other", device="cpu")).loss != done.loss
+    assert (
+        train(TrainRequest(fresh, data, tmp_path / "other", device="cpu")).value.loss != done.loss
+    )
 
 
 def test_paper_recipe_asks_for_its_backbone(tmp_path: Path) -> None:

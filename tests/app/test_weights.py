@@ -42,10 +42,10 @@ def surgenet(tmp_path: Path) -> Path:
 
 
 def test_added_weights_are_listed_shown_and_loaded_by_name(surgenet: Path) -> None:
-    added = add_weights(AddRequest(surgenet, preset="reference"))
+    added = add_weights(AddRequest(surgenet, preset="reference")).value
     assert (added.name, added.tensors) == ("surgenet", 152)
     assert added.sha256 == file_key(surgenet)
-    rows = {row["name"]: row for row in list_weights(ListRequest()).rows}
+    rows = {row["name"]: row for row in list_weights(ListRequest()).value}
     assert rows["surgenet"]["path"] == str(added.path)
     assert rows["endofm"]["path"] == ""
     assert set(rows) == set(FOUNDATION)
@@ -55,7 +55,7 @@ def test_added_weights_are_listed_shown_and_loaded_by_name(surgenet: Path) -> No
     config = record.encoder
     assert isinstance(config, FoundationConfig)
     assert (config.mean, config.clip) == ((0.45,) * 3, 0)  # the preset's, filled in
-    shown = show_weights(ShowRequest(Path("surgenet"))).record
+    shown = show_weights(ShowRequest(Path("surgenet"))).value
     assert json.dumps(shown)
     assert shown["origin"]["sha256"] == added.sha256
     loaded = load_encoder(Path("surgenet"), CPU)
@@ -68,15 +68,15 @@ def test_a_data_set_is_embedded_by_a_name(surgenet: Path, tmp_path: Path) -> Non
     add_weights(AddRequest(surgenet, name="mine", size=32))
     data = write_procedures(tmp_path, procedures=2, views=1)
     done = embed_data(EmbedRequest(Path("mine"), data, device="cpu"))
-    assert done.encoded.prepared.settings.size == 32
-    assert done.embeddings.vectors.shape == (4, 512)
-    assert np.isfinite(done.embeddings.vectors).all()
+    assert done.value.prepared.settings.size == 32
+    assert done.value.vectors["mine"].shape == (4, 512)
+    assert np.isfinite(done.value.vectors["mine"]).all()
     with pytest.raises(PolyplinkError, match="Endo-FM are not on this machine"):
         embed_data(EmbedRequest(Path("endofm"), data, device="cpu"))
 
 
 def test_a_tampered_file_is_noticed(surgenet: Path) -> None:
-    path = add_weights(AddRequest(surgenet)).path
+    path = add_weights(AddRequest(surgenet)).value.path
     data = bytearray(path.read_bytes())
     data[-1] ^= 1
     path.write_bytes(data)
@@ -104,11 +104,11 @@ def test_a_backbone_is_found_by_the_recipes(tmp_path: Path) -> None:
     torch.save(state, path)
     with pytest.raises(PolyplinkError, match="its SHA-256 begins with"):
         add_weights(AddRequest(path))
-    added = add_weights(AddRequest(path, unverified=True))
+    added = add_weights(AddRequest(path, unverified=True)).value
     assert added.name == "resnet50.tv2_in1k"
     again, _ = build_frame_encoder("timm:resnet50.tv2_in1k", Path("resnet50.tv2_in1k.safetensors"))
     assert torch.equal(again.state_dict()["conv1.weight"], state["conv1.weight"])
-    assert {row["name"]: row for row in list_weights(ListRequest()).rows}[added.name][
+    assert {row["name"]: row for row in list_weights(ListRequest()).value}[added.name][
         "path"
     ] == str(added.path)
 

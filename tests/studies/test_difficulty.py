@@ -88,7 +88,9 @@ def test_ntssl_learns_what_the_others_cannot_see(small: Path, tmp_path: Path) ->
     recipe = override(ntssl_demo(), ("prepare.crop_factor=2.0", "prepare.size=64"))
     train(TrainRequest(recipe, small, tmp_path / "run", device="cpu", workers=2))
     done = evaluate(EvaluateRequest(tmp_path / "run", small, tmp_path / "evaluation", grid="demo"))
-    auroc = {name: found.figures["AUROC"].value for name, found in done.evaluation.encoders.items()}
+    auroc = {
+        name: found.figures["AUROC"].value for name, found in done.value.evaluation.encoders.items()
+    }
     print("AUROC:", auroc)
     trained = auroc.pop("ntssl-demo")
     assert trained is not None

@@ -12,7 +12,7 @@ from polyplink.app.bench import BenchRequest, bench
 from polyplink.app.count import Counted, CountRequest, count
 from polyplink.app.demo import DemoRequest, demo
 from polyplink.app.doctor import DoctorRequest, doctor
-from polyplink.app.embed import Embedded, EmbedRequest, embed_data
+from polyplink.app.embed import EmbedRequest, embed_data
 from polyplink.app.evaluate import Evaluated, EvaluateRequest, evaluate
 from polyplink.app.export import Exported, ExportRequest, export
 from polyplink.app.figures import FiguresRequest, draw
@@ -33,7 +33,6 @@ __all__ = [
     "DemoRequest",
     "DoctorRequest",
     "EmbedRequest",
-    "Embedded",
     "EvaluateRequest",
     "Evaluated",
     "ExportRequest",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option, echo
 
-from polyplink.app.request import Progress, Result, silent
+from polyplink.app.request import Progress, silent
 from polyplink.core.artefacts import to_plain, write_text
 from polyplink.core.errors import PolyplinkError
 
@@ -38,9 +38,9 @@ class BenchRequest:
     )
 
 
-@dataclass(frozen=True)
-class Benched(Result):
-    """Results of the benchmarks, each measured when it is asked for.
+@dataclass
+class Benched:
+    """Results of benchmarks, each measured when it is asked for.
 
     Attributes:
         results: Measured one by one while they are iterated over.
@@ -49,6 +49,13 @@ class Benched(Result):
 
     results: "Iterator[BenchResult]"
     behind: list[str] = field(default_factory=list)
+
+    warnings = ()
+
+    @property
+    def code(self) -> int:
+        """1 if something fell behind."""
+        return int(bool(self.behind))
 
     def print_json(self) -> None:
         """Print one line of JSON per path, as soon as it is measured."""
@@ -63,10 +70,6 @@ class Benched(Result):
             echo(line(result))
         for complaint in self.behind:
             echo(complaint, err=True)
-
-    def exit_code(self) -> int:
-        """1 if something fell behind."""
-        return int(bool(self.behind))
 
 
 def bench(request: BenchRequest, progress: Progress = silent) -> Benched:

@@ -29,13 +29,15 @@ from polyplink.app.import_data import import_data, merge_data
 from polyplink.app.prepare import prepare_data
 from polyplink.app.probe import probe
 from polyplink.app.reproduce import reproduce
-from polyplink.app.request import Progress, Result
+from polyplink.app.request import Progress
 from polyplink.app.simulate import simulate
 from polyplink.app.train import train
 from polyplink.app.weights import add_weights, cost_weights, list_weights, show_weights
 from polyplink.core.errors import INTERRUPTED, MISTAKE, PolyplinkError
 
-VERBS: Mapping[str, Callable[..., Result]] = {
+Verb = Callable[..., Any]  # (request, progress) -> a Result, or what has its methods and fields
+
+VERBS: Mapping[str, Verb] = {
     "demo": demo,
     "simulate": simulate,
     "import": import_data,
@@ -72,7 +74,7 @@ class InOrder(TyperGroup):
         return sorted(self.commands, key=order.index)
 
 
-def command(verb: Callable[..., Result]) -> Callable[..., None]:
+def command(verb: Verb) -> Callable[..., None]:
     """A function with the signature that typer builds a command from.
 
     Args:
@@ -90,11 +92,11 @@ def command(verb: Callable[..., Result]) -> Callable[..., None]:
             given |= {name: tuple(given[name] or ()) for name in several}
             with bars() as progress:
                 result = verb(request(**given), progress)
-            for warning in result.warned():
+            for warning in result.warnings:
                 typer.echo(f"warning: {warning}", err=True)
             (result.print_json if as_json else result.print_text)()
-            if code := result.exit_code():
-                raise typer.Exit(code)
+            if result.code:
+                raise typer.Exit(result.code)
 
     json_option = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
     parameters.append(inspect.Parameter("as_json", _KEYWORD, default=False, annotation=json_option))
@@ -202,7 +204,7 @@ def _root(
     pass
 
 
-def build(verbs: Mapping[str, Callable[..., Result]]) -> typer.Typer:
+def build(verbs: Mapping[str, Verb]) -> typer.Typer:
     """The application with a command for every verb."""
     application = typer.Typer(
         cls=InOrder,

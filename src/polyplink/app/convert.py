@@ -1,11 +1,10 @@
 """The verb `convert`: write a data folder in another tool's format or a released layout."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from typer import Argument, echo
+from typer import Argument
 
 from polyplink.app.request import Data, Progress, Result, silent
 from polyplink.core.artefacts import RunRecord, whole_folder
@@ -27,32 +26,7 @@ class ConvertRequest:
     out: Annotated[Path, Argument(help="New folder for the files.")]
 
 
-@dataclass(frozen=True)
-class Converted(Result):
-    """The files that were written.
-
-    Attributes:
-        out: Their folder.
-        procedures: Number of procedures.
-        boxes: Number of boxes.
-        warnings: What the format has no place for.
-    """
-
-    out: Path
-    procedures: int
-    boxes: int
-    warnings: Sequence[str]
-
-    def print_text(self) -> None:
-        """Print the folder and the numbers."""
-        echo(f"{self.out}: {self.procedures} procedures, {self.boxes} boxes")
-
-    def warned(self) -> Sequence[str]:
-        """What the format has no place for."""
-        return self.warnings
-
-
-def convert_data(request: ConvertRequest, progress: Progress = silent) -> Converted:
+def convert_data(request: ConvertRequest, progress: Progress = silent) -> Result[dict[str, Any]]:
     """Write a data folder as COCO, MOT, YOLO, CVAT, CSV, or as a released set is laid out.
 
     Raises:
@@ -74,4 +48,8 @@ def convert_data(request: ConvertRequest, progress: Progress = silent) -> Conver
             warnings = convert(data, request.data_format, folder)
         record.write(folder)
     progress("procedures", data.procedures.height, data.procedures.height)
-    return Converted(out, data.procedures.height, data.detections.height, warnings)
+    procedures, boxes = data.procedures.height, data.detections.height
+    counts = {"out": str(out), "procedures": procedures, "boxes": boxes, "warnings": warnings}
+    return Result(
+        counts, shown=[f"{out}: {procedures} procedures, {boxes} boxes"], warnings=warnings
+    )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from typer import Option, echo
+from typer import Option
 
 from polyplink import __version__
 from polyplink.app.request import Data, Device, Out, Progress, Result, Weights, Workers, silent
@@ -31,7 +31,7 @@ class CountRequest:
 
 
 @dataclass(frozen=True)
-class Counted(Result):
+class Counted:
     """A finished count.
 
     Attributes:
@@ -44,21 +44,8 @@ class Counted(Result):
     page: "Report"
     summary: dict[str, Any]
 
-    def as_dict(self) -> dict[str, Any]:
-        """What count.json holds."""
-        return self.summary
 
-    def print_text(self) -> None:
-        """Print one row per procedure, and where the report is."""
-        from rich.console import Console
-
-        from polyplink.report import count_table
-
-        Console().print(count_table(self.page))
-        echo(f"report: {self.report}")
-
-
-def count(request: CountRequest, progress: Progress = silent) -> Counted:
+def count(request: CountRequest, progress: Progress = silent) -> Result[Counted]:
     """Count the polyps of every procedure; writes count.json, tables and a report.
 
     Procedures are linked at the operating point stored in the weights. True polyps are shown where
@@ -76,7 +63,7 @@ def count(request: CountRequest, progress: Progress = silent) -> Counted:
     from polyplink.app.encoded import encode, load_named
     from polyplink.app.leakage import seen_procedures
     from polyplink.app.operating_point import from_record, link_all
-    from polyplink.report import write_report
+    from polyplink.report import count_table, write_report
 
     weights, out = request.weights, request.out
     record = RunRecord("count", settings={"weights": weights, "part": request.part})
@@ -113,7 +100,9 @@ def count(request: CountRequest, progress: Progress = silent) -> Counted:
         _write_tables(out, summary, linked)
         write_report(out / "report.html", page)
     record.write(out)
-    return Counted(out / "report.html", page, summary)
+    report = out / "report.html"
+    shown = [count_table(page), f"report: {report}"]
+    return Result(Counted(report, page, summary), summary, shown)
 
 
 def _summary(

@@ -9,7 +9,7 @@ from typer import Argument, Option, echo
 from polyplink.app.count import CountRequest, count
 from polyplink.app.evaluate import Evaluated, EvaluateRequest, evaluate
 from polyplink.app.import_data import ImportRequest, import_data
-from polyplink.app.request import Progress, Workers, counter, silent
+from polyplink.app.request import Progress, Result, Workers, counter, silent
 from polyplink.app.train import TrainRequest, train
 from polyplink.core.artefacts import content_key, read_json, write_json
 from polyplink.core.errors import PolyplinkError
@@ -34,7 +34,7 @@ class DemoRequest:
     sets: tuple[str, ...] = ()
 
 
-def demo(request: DemoRequest, progress: Progress = silent) -> Evaluated:
+def demo(request: DemoRequest, progress: Progress = silent) -> Result[Evaluated]:
     """The whole way on simulated procedures; ends in a table and a report.
 
     First a few small procedures are counted with an encoder that is trained on them for seconds, so
@@ -65,8 +65,8 @@ def demo(request: DemoRequest, progress: Progress = silent) -> Evaluated:
             CountRequest(first / "run", first / "data", first, device="cpu", workers=workers)
         )
         echo(
-            f"first report: {page.report} (4 simulated procedures; the encoder was trained on two "
-            "of them for a few seconds, so that its links are poor)",
+            f"first report: {page.value.report} (4 simulated procedures; its encoder was trained "
+            "on three of them for seconds, so that links are poor)",
             err=True,
         )
     _make(out, preset, recipe, request, progress)

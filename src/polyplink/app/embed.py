@@ -1,11 +1,10 @@
 """The verb `embed`: turn every tracklet into a vector."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
-from typer import Option, echo
+from typer import Option
 
 from polyplink.app.request import (
     Data,
@@ -21,7 +20,6 @@ from polyplink.app.request import (
 
 if TYPE_CHECKING:
     from polyplink.app.encoded import Encoded
-    from polyplink.encoders import Embeddings
 
 
 @dataclass(frozen=True)
@@ -37,46 +35,7 @@ class EmbedRequest:
     workers: Workers = 2
 
 
-@dataclass(frozen=True)
-class Embedded(Result):
-    """Vectors of tracklets, in the order of the tracklets table.
-
-    Attributes:
-        encoded: The part of the data set with its vectors.
-        path: The file that holds the vectors.
-        mean_ap: Retrieval mAP by precision on a sample, if bf16 was asked for.
-    """
-
-    encoded: "Encoded"
-    path: Path
-    mean_ap: Mapping[str, float] = field(default_factory=dict)
-
-    @property
-    def embeddings(self) -> "Embeddings":
-        """The vectors with the names of their tracklets."""
-        return self.encoded.embeddings[self.encoded.first.name]
-
-    def as_dict(self) -> dict[str, Any]:
-        """The file, the shape of the vectors, and the ids of weights and crops."""
-        n, d = self.embeddings.vectors.shape
-        return {
-            "out": str(self.path),
-            "tracklets": n,
-            "width": d,
-            "weights": self.embeddings.weights_id,
-            "crops": self.embeddings.crops_id,
-            "precision": self.encoded.first.precision,
-            "mAP": dict(self.mean_ap),
-        }
-
-    def print_text(self) -> None:
-        """Print the file and the shape."""
-        echo("{out}: {tracklets} vectors of {width}".format(**self.as_dict()))
-        if self.mean_ap:
-            echo(mean_aps_text(self.mean_ap))
-
-
-def embed_data(request: EmbedRequest, progress: Progress = silent) -> Embedded:
+def embed_data(request: EmbedRequest, progress: Progress = silent) -> "Result[Encoded]":
     """Turn every tracklet into a vector.
 
     The vectors are kept in a file beside the crops, where other verbs find them; `out` is a copy.
@@ -96,6 +55,18 @@ def embed_data(request: EmbedRequest, progress: Progress = silent) -> Embedded:
     if request.precision == "bf16":  # its effect is measured, float32 being the reference
         plain = load_named(request.weights, request.device, precision="float32")
         mean_ap = precision_effect(encoded.prepared, [plain, encoder])
+    found = encoded.embeddings[encoder.name]
     if request.out is not None:
-        write_embeddings(request.out, encoded.embeddings[encoder.name])
-    return Embedded(encoded, request.out or encoded.files[encoder.name], mean_ap)
+        write_embeddings(request.out, found)
+    n, d = found.vectors.shape
+    counts = {
+        "out": str(request.out or encoded.files[encoder.name]),
+        "tracklets": n,
+        "width": d,
+        "weights": found.weights_id,
+        "crops": found.crops_id,
+        "precision": encoder.precision,
+        "mAP": mean_ap,
+    }
+    shown = ["{out}: {tracklets} vectors of {width}".format(**counts)]
+    return Result(encoded, counts, [*shown, *([mean_aps_text(mean_ap)] if mean_ap else [])])

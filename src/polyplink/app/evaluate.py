@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from typer import Option, echo
+from typer import Option
 
 from polyplink.app.request import Data, Device, Out, Progress, Result, Weights, Workers, silent
 from polyplink.core.artefacts import RunRecord, to_plain, write_json, write_text
@@ -68,7 +68,7 @@ class EvaluateRequest:
 
 
 @dataclass(frozen=True)
-class Evaluated(Result):
+class Evaluated:
     """A finished evaluation.
 
     Attributes:
@@ -94,19 +94,8 @@ class Evaluated(Result):
         }
         return plain
 
-    def print_text(self) -> None:
-        """Print the table and the notes, and where the report is."""
-        from rich.console import Console
 
-        from polyplink.report import comparison_table
-
-        Console().print(comparison_table(self.comparison))
-        for note in self.notes:
-            echo(f"note: {note}")
-        echo(f"report: {self.report}")
-
-
-def evaluate(request: EvaluateRequest, progress: Progress = silent) -> Evaluated:
+def evaluate(request: EvaluateRequest, progress: Progress = silent) -> Result[Evaluated]:
     """All tasks, or those named, with intervals; writes tables and a report.
 
     Args:
@@ -124,7 +113,7 @@ def evaluate(request: EvaluateRequest, progress: Progress = silent) -> Evaluated
     from polyplink.app.evaluation_table import comparison, notes, probe_notes, with_probes
     from polyplink.app.operating_point import from_record, link_all
     from polyplink.app.probing import PROBES, ProbeChoice, probe_encoders
-    from polyplink.report import write_report
+    from polyplink.report import comparison_table, write_report
 
     weights, folder, out, workers = request.weights, request.data, request.out, request.workers
     settings, probes = _settings(request)
@@ -188,7 +177,9 @@ def evaluate(request: EvaluateRequest, progress: Progress = silent) -> Evaluated
         )
         write_report(found.report, page)
     record.write(out)
-    return found
+    told = [f"note: {note}" for note in found.notes]
+    shown = [comparison_table(table), *told, f"report: {found.report}"]
+    return Result(found, found.as_dict(), shown)
 
 
 def _settings(request: EvaluateRequest) -> "tuple[EvaluationSettings, list[str]]":

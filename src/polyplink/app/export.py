@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from typer import Argument, Option, echo
+from typer import Argument, Option
 
 from polyplink.app.request import (
     Precision,
@@ -48,7 +48,7 @@ class ExportRequest:
 
 
 @dataclass(frozen=True)
-class Exported(Result):
+class Exported:
     """An exported encoder.
 
     Attributes:
@@ -69,17 +69,8 @@ class Exported(Result):
     weights: str
     mean_ap: Mapping[str, float] = field(default_factory=dict)
 
-    def print_text(self) -> None:
-        """Print the file and what it holds."""
-        echo(
-            f"{self.path}: {self.precision}, crops of {self.size} pixels, "
-            f"{self.bytes / 1e6:.1f} MB; weights {self.weights}"
-        )
-        if self.mean_ap:
-            echo(mean_aps_text(self.mean_ap))
 
-
-def export(request: ExportRequest, progress: Progress = silent) -> Exported:
+def export(request: ExportRequest, progress: Progress = silent) -> Result[Exported]:
     """Write an encoder for fast embedding on CPUs; embed and count take the file as WEIGHTS.
 
     Raises:
@@ -134,9 +125,13 @@ def export(request: ExportRequest, progress: Progress = silent) -> Exported:
             narrow = load_named(out)
             plain = load_named(weights, "cpu", precision="float32")
             mean_ap = precision_effect(prepared, [plain, narrow])
-    bits = 8 if precision == "int8" else 32
-    size = out.stat().st_size
-    return Exported(out, precision, bits, side, size, loaded.weights_id, mean_ap)
+    bits, size = 8 if precision == "int8" else 32, out.stat().st_size
+    done = Exported(out, precision, bits, side, size, loaded.weights_id, mean_ap)
+    text = (
+        f"{out}: {precision}, crops of {side} pixels, {size / 1e6:.1f} MB; "
+        f"weights {loaded.weights_id}"
+    )
+    return Result(done, shown=[text, *([mean_aps_text(mean_ap)] if mean_ap else [])])
 
 
 def typical_crops(prepared: "Prepared", count: int) -> "np.ndarray":

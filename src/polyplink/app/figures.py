@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from typer import Option, echo
+from typer import Option
 
 from polyplink.app.evaluate import find_grid
 from polyplink.app.request import (
@@ -58,21 +58,6 @@ class FiguresRequest:
 
 
 @dataclass(frozen=True)
-class Drawn(Result):
-    """The files that were written."""
-
-    files: list[Path]
-
-    def as_dict(self) -> list[str]:
-        """Names of the files."""
-        return [str(path) for path in self.files]
-
-    def print_text(self) -> None:
-        """Print one name per line."""
-        echo("\n".join(map(str, self.files)))
-
-
-@dataclass(frozen=True)
 class Shown:
     """What the figures show.
 
@@ -91,7 +76,7 @@ class Shown:
     progress: Progress
 
 
-def draw(request: FiguresRequest, progress: Progress = silent) -> Drawn:
+def draw(request: FiguresRequest, progress: Progress = silent) -> Result[list[Path]]:
     """Draw ranks and purity, similarities, FR against FPR, recall at k, and a map of vectors.
 
     Raises:
@@ -127,7 +112,7 @@ def draw(request: FiguresRequest, progress: Progress = silent) -> Drawn:
             written += write_figure(request.out, name, call(shown))
         progress("figures", done, len(wanted))
     record.write(request.out)
-    return Drawn(written)
+    return Result(written, shown=[str(path) for path in written])
 
 
 def draw_bags(shown: Shown) -> "Figure":

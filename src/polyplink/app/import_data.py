@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from typer import Argument, Option, echo
+from typer import Argument, Option
 
 from polyplink.app.request import HistologyMap, Progress, Result, Workers, counter, silent
 from polyplink.core.artefacts import RunRecord, write_json
@@ -67,41 +67,6 @@ class MergeRequest:
     histology_map: HistologyMap = None
 
 
-@dataclass(frozen=True)
-class DataFolder(Result):
-    """A data folder that was written.
-
-    Attributes:
-        out: The folder.
-        data: Its tables.
-        warnings: What was left out or is to be known; also in `out`/warnings.json.
-    """
-
-    out: Path
-    data: "DataSet"
-    warnings: Sequence[str]
-
-    def as_dict(self) -> dict[str, Any]:
-        """Numbers of rows, warnings, and the number of procedures of each part."""
-        return {
-            "out": str(self.out),
-            "procedures": self.data.procedures.height,
-            "polyps": self.data.polyps.height,
-            "boxes": self.data.detections.height,
-            "warnings": self.warnings,
-            "splits": {name: len(ids) for name, ids in self.data.splits.items()},
-        }
-
-    def print_text(self) -> None:
-        """Print the numbers of rows."""
-        text = "{out}: {procedures} procedures, {polyps} polyps, {boxes} boxes"
-        echo(text.format(**self.as_dict()))
-
-    def warned(self) -> Sequence[str]:
-        """The warnings."""
-        return self.warnings
-
-
 COMMON = ("data_format", "source", "out", "images", "strict", "histology_map", "workers")
 
 
@@ -123,7 +88,7 @@ def importers() -> "Mapping[str, Callable[..., Imported]]":
     }
 
 
-def import_data(request: ImportRequest, progress: Progress = silent) -> DataFolder:
+def import_data(request: ImportRequest, progress: Progress = silent) -> "Result[DataSet]":
     """Read a data set as it was released, or boxes of any source, into tables.
 
     Tables that are in the folder already are replaced; nothing in the source is changed.
@@ -167,7 +132,7 @@ def import_data(request: ImportRequest, progress: Progress = silent) -> DataFold
         write_data(request.out, data)
         write_json(request.out / "warnings.json", imported.warnings)
     record.write(request.out)
-    return DataFolder(request.out, data, imported.warnings)
+    return _written(request.out, data, imported.warnings)
 
 
 def _own_options(request: ImportRequest) -> dict[str, Any]:
@@ -219,7 +184,7 @@ def _unreadable_is_an_error() -> Iterator[None]:
         ) from None
 
 
-def merge_data(request: MergeRequest, progress: Progress = silent) -> DataFolder:
+def merge_data(request: MergeRequest, progress: Progress = silent) -> "Result[DataSet]":
     """Put several data folders into one; images stay where they are.
 
     Overlaps known between the data sets become warnings.
@@ -254,4 +219,18 @@ def merge_data(request: MergeRequest, progress: Progress = silent) -> DataFolder
         write_data(out, data)
         write_json(out / "warnings.json", warnings)
     record.write(out)
-    return DataFolder(out, data, warnings)
+    return _written(out, data, warnings)
+
+
+def _written(out: Path, data: "DataSet", warnings: Sequence[str]) -> "Result[DataSet]":
+    """A data folder that was written; its warnings are in warnings.json too."""
+    counts = {
+        "out": str(out),
+        "procedures": data.procedures.height,
+        "polyps": data.polyps.height,
+        "boxes": data.detections.height,
+        "warnings": warnings,
+        "splits": {name: len(ids) for name, ids in data.splits.items()},
+    }
+    text = "{out}: {procedures} procedures, {polyps} polyps, {boxes} boxes".format(**counts)
+    return Result(data, counts, [text], warnings)

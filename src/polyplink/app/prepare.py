@@ -1,10 +1,9 @@
 """The verb `prepare`: build tracklets and cut their crops."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
-from typer import Option, echo
+from typer import Option
 
 from polyplink.app.request import Data, Progress, Result, Sets, Workers, counter, silent
 
@@ -30,37 +29,7 @@ class PrepareRequest:
     workers: Workers = 2
 
 
-@dataclass(frozen=True)
-class PreparedData(Result):
-    """Tracklets with their crops."""
-
-    prepared: "Prepared"
-
-    def as_dict(self) -> dict[str, Any]:
-        """The folder, numbers of rows, and the number of broken frames by procedure."""
-        prepared = self.prepared
-        return {
-            "out": str(prepared.folder),
-            "procedures": len(prepared.procedures),
-            "tracklets": prepared.tracklets.height,
-            "crops": int(prepared.tracklets["n_crops"].sum()),
-            "broken_frames": {name: len(frames) for name, frames in prepared.broken().items()},
-        }
-
-    def print_text(self) -> None:
-        """Print the folder and the numbers."""
-        echo("{out}: {tracklets} tracklets, {crops} crops".format(**self.as_dict()))
-
-    def warned(self) -> Sequence[str]:
-        """Frames that do not decode, by procedure."""
-        return [
-            f"procedure {name}: {len(frames)} frames do not decode (first: {frames[0].image}, "
-            f"{frames[0].why}); tracklets are cut there"
-            for name, frames in self.prepared.broken().items()
-        ]
-
-
-def prepare_data(request: PrepareRequest, progress: Progress = silent) -> PreparedData:
+def prepare_data(request: PrepareRequest, progress: Progress = silent) -> "Result[Prepared]":
     """Build tracklets and cut their crops, once.
 
     Raises:
@@ -82,4 +51,18 @@ def prepare_data(request: PrepareRequest, progress: Progress = silent) -> Prepar
         device=request.device,
         progress=counter(progress, "crops"),
     )
-    return PreparedData(prepared)
+    broken = prepared.broken()
+    counts = {
+        "out": str(prepared.folder),
+        "procedures": len(prepared.procedures),
+        "tracklets": prepared.tracklets.height,
+        "crops": int(prepared.tracklets["n_crops"].sum()),
+        "broken_frames": {name: len(frames) for name, frames in broken.items()},
+    }
+    warnings = [
+        f"procedure {name}: {len(frames)} frames do not decode (first: {frames[0].image}, "
+        f"{frames[0].why}); tracklets are cut there"
+        for name, frames in broken.items()
+    ]
+    text = "{out}: {tracklets} tracklets, {crops} crops".format(**counts)
+    return Result(prepared, counts, [text], warnings)

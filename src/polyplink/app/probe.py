@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
-from typer import Argument, Option, echo
+from typer import Argument, Option
 
 from polyplink.app.request import Data, Device, Out, Progress, Result, Weights, Workers, silent
 from polyplink.core.artefacts import RunRecord, write_json, write_text
@@ -34,32 +34,7 @@ class ProbeRequest:
     workers: Workers = 2
 
 
-@dataclass(frozen=True)
-class ProbeResult(Result):
-    """Figures of a probe, with intervals over polyps."""
-
-    probed: "Probed"
-
-    def as_dict(self) -> dict[str, Any]:
-        """What probe.json holds."""
-        return self.probed.as_dict()
-
-    def print_text(self) -> None:
-        """Print the figures, and on how many polyps they rest."""
-        from rich.console import Console
-
-        from polyplink.report.tables import probe_table
-
-        probed, result = self.probed, self.probed.result
-        Console().print(probe_table(probed.task, result.figures))
-        echo(
-            f"trained on {sum(probed.trained_polyps)} polyps {probed.trained_polyps}, tested on "
-            f"{sum(result.polyps)} {result.polyps}: (negative, positive); {probed.left_out} "
-            "labelled polyps without a whole fragment left out"
-        )
-
-
-def probe(request: ProbeRequest, progress: Progress = silent) -> ProbeResult:
+def probe(request: ProbeRequest, progress: Progress = silent) -> "Result[Probed]":
     """Probe frozen vectors for the size or the histology of polyps; writes figures.
 
     Args:
@@ -76,6 +51,7 @@ def probe(request: ProbeRequest, progress: Progress = silent) -> ProbeResult:
     from polyplink.app.probing import PROBES, ProbeChoice, probe_encoders
     from polyplink.data import read_data
     from polyplink.encoders import read_record, weights_path
+    from polyplink.report.tables import probe_table
 
     task = find_named("probe", request.task, PROBES)
     choice = ProbeChoice(
@@ -109,7 +85,13 @@ def probe(request: ProbeRequest, progress: Progress = silent) -> ProbeResult:
     write_json(request.out / "probe.json", found.as_dict())
     write_text(request.out / "figures.csv", figures_csv(found, task.figure))
     record.write(request.out)
-    return ProbeResult(found)
+    result = found.result
+    text = (
+        f"trained on {sum(found.trained_polyps)} polyps {found.trained_polyps}, tested on "
+        f"{sum(result.polyps)} {result.polyps}: (negative, positive); {found.left_out} "
+        "labelled polyps without a whole fragment left out"
+    )
+    return Result(found, found.as_dict(), [probe_table(found.task, result.figures), text])
 
 
 def figures_csv(probed: "Probed", published_figure: str) -> str:

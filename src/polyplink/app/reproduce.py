@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
-from typer import Argument, Option, echo
+from typer import Argument, Option
 
 from polyplink.app.evaluate import find_grid
 from polyplink.app.request import Device, Progress, Result, Sets, Workers, named_files, silent
@@ -77,57 +77,9 @@ class ReproduceRequest:
         )
 
 
-@dataclass(frozen=True)
-class Reproduced(Result):
-    """A published table beside ours, and the folder it was written to."""
-
-    table: "ReproducedTable"
-    out: Path
-
-    def as_dict(self) -> dict[str, Any]:
-        """What table.json holds."""
-        plain: dict[str, Any] = to_plain(self.table)
-        return plain
-
-    def print_text(self) -> None:
-        """Print the table, and why cells are missing."""
-        from rich.console import Console
-
-        from polyplink.report.reproduced import places, reproduced_table
-
-        table = self.table
-        if table.banner:
-            echo(table.banner)
-        Console().print(reproduced_table(table))
-        echo(f"{table.computed} of {len(table.cells)} cells computed on the part {table.part}")
-        for why, cells in table.reasons.items():
-            echo(f"not computed: {places(cells)}: {why}")
-        for remark, cells in table.remarks.items():
-            echo(f"* {places(cells)}: {remark}")
-        echo(f"files: {self.out}/table.html, .csv, .tex")
-
-
-@dataclass(frozen=True)
-class TableList(Result):
-    """All published tables, what each needs and whether it can be run now."""
-
-    states: "list[TableState]"
-
-    def as_dict(self) -> list[Any]:
-        """One object per table."""
-        plain: list[Any] = to_plain(self.states)
-        return plain
-
-    def print_text(self) -> None:
-        """Print one row per table."""
-        from rich.console import Console
-
-        from polyplink.report.reproduced import states_table
-
-        Console().print(states_table(self.as_dict()))
-
-
-def reproduce(request: ReproduceRequest, progress: Progress = silent) -> Reproduced | TableList:
+def reproduce(
+    request: ReproduceRequest, progress: Progress = silent
+) -> "Result[ReproducedTable] | Result[list[TableState]]":
     """Set a published table beside ours; writes HTML, CSV and LaTeX. `list` shows all tables.
 
     What is trained, cut and embedded is kept in the workspace and beside the data, and used again.
@@ -140,11 +92,18 @@ def reproduce(request: ReproduceRequest, progress: Progress = silent) -> Reprodu
     from polyplink.data import read_data
     from polyplink.evaluate import Figure
     from polyplink.recipes.published import published_table
-    from polyplink.report.reproduced import ReproducedTable, write_reproduced
+    from polyplink.report.reproduced import (
+        ReproducedTable,
+        places,
+        reproduced_table,
+        states_table,
+        write_reproduced,
+    )
 
     name = request.table
     if name == "list":
-        return TableList(list_tables())
+        states = list_tables()
+        return Result(states, shown=[states_table(to_plain(states))])
     if request.data is None:
         raise PolyplinkError(f"no data folder to reproduce {name} on", "give TABLE and DATA")
     workspace, table = request.encoders(), published_table(name)
@@ -191,7 +150,13 @@ def reproduce(request: ReproduceRequest, progress: Progress = silent) -> Reprodu
     write_json(out / "table.json", result)
     write_reproduced(out, result)
     record.write(out)
-    return Reproduced(result, out)
+    counted = f"{result.computed} of {len(cells)} cells computed on the part {job.part}"
+    why = [f"not computed: {places(missing)}: {why}" for why, missing in result.reasons.items()]
+    remarks = [f"* {places(odd)}: {remark}" for remark, odd in result.remarks.items()]
+    banner = [result.banner] if result.banner else []
+    files = f"files: {out}/table.html, .csv, .tex"
+    shown = [*banner, reproduced_table(result), counted, *why, *remarks, files]
+    return Result(result, shown=shown)
 
 
 def find_part(data: "DataSet", part: str | None) -> str:

@@ -7,9 +7,10 @@ field's annotation and nowhere else (`app.command_line` builds the commands from
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from typer import Argument, Option, echo
 
@@ -33,6 +34,8 @@ HistologyMap = Annotated[
         help="Which histology is adenoma: papers (the default), tsa-adenoma, or a JSON file.",
     ),
 ]
+
+Value = TypeVar("Value")
 
 Progress = Callable[[str, int, int], None]
 """Callback of a verb, called with (stage, done, total)."""
@@ -58,28 +61,37 @@ def mean_aps_text(mean_ap: Mapping[str, float]) -> str:
     return f"mAP on a sample: {each}"
 
 
-class Result:
-    """What a verb returns. The command line prints it and exits with its code."""
+@dataclass(frozen=True)
+class Result(Generic[Value]):
+    """What a verb returns; the command line prints it and exits with its code.
 
-    def as_dict(self) -> Any:
-        """JSON-ready values; what `--json` prints."""
-        return to_plain(self)
+    Attributes:
+        value: What a caller from Python wants.
+        json: JSON-ready values for `--json`; by default the value's own.
+        shown: For people: text, and tables of rich.
+        warnings: For stderr.
+        code: Exit code of the process.
+    """
+
+    value: Value
+    json: Any = None
+    shown: Sequence[Any] = ()
+    warnings: Sequence[str] = ()
+    code: int = 0
 
     def print_json(self) -> None:
         """Print one line of JSON."""
-        echo(json.dumps(self.as_dict()))
+        echo(json.dumps(to_plain(self.value if self.json is None else self.json)))
 
     def print_text(self) -> None:
         """Print for people."""
-        raise NotImplementedError
+        for item in self.shown:
+            if isinstance(item, str):
+                echo(item)
+            else:
+                from rich.console import Console
 
-    def warned(self) -> Sequence[str]:
-        """Warnings for stderr, printed before the result."""
-        return ()
-
-    def exit_code(self) -> int:
-        """Exit code of the process; read after printing."""
-        return 0
+                Console().print(item)
 
 
 def named_files(option: str, pairs: Sequence[str]) -> dict[str, Path]:

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
-from typer import Argument, Option, echo
+from typer import Argument, Option
 
 from polyplink.app.request import Progress, Result, Workers, counter, silent
 from polyplink.core.errors import PolyplinkError, find_named
@@ -45,59 +45,12 @@ class SimulateRequest:
     workers: Workers = 2
 
 
-@dataclass(frozen=True)
-class SimulatedData(Result):
-    """A simulated data set, its folder, and the files of its preview if one was asked for."""
-
-    out: Path
-    data: "DataSet"
-    preview: dict[str, Path]
-
-    def as_dict(self) -> dict[str, Any]:
-        """The folder, the numbers of rows and the files of the preview."""
-        return {
-            "out": str(self.out),
-            "procedures": self.data.procedures.height,
-            "polyps": self.data.polyps.height,
-            "frames": int(self.data.procedures["n_frames"].sum()),
-            "boxes": self.data.detections.height,
-            "preview": {name: str(path) for name, path in self.preview.items()},
-        }
-
-    def print_text(self) -> None:
-        """Print the numbers, and the files of the preview."""
-        text = "{out}: {procedures} procedures, {polyps} polyps, {frames} frames, {boxes} boxes"
-        echo(text.format(**self.as_dict()))
-        for name, path in self.preview.items():
-            echo(f"{name}: {path}")
-
-
-@dataclass(frozen=True)
-class Checked(Result):
-    """Published figures beside simulated ones; one that does not hold makes the exit code 1."""
-
-    rows: "list[Row]"
-
-    def as_dict(self) -> list[Any]:
-        """One object per figure."""
-        from polyplink.core.artefacts import to_plain
-
-        plain: list[Any] = to_plain(self.rows)
-        return plain
-
-    def print_text(self) -> None:
-        """Print one line per figure."""
-        from polyplink.app.tolerance_checks import rows_text
-
-        echo(rows_text(self.rows))
-
-    def exit_code(self) -> int:
-        """1 unless all hold."""
-        return int(not all(row.holds for row in self.rows))
-
-
-def simulate(request: SimulateRequest, progress: Progress = silent) -> SimulatedData | Checked:
+def simulate(
+    request: SimulateRequest, progress: Progress = silent
+) -> "Result[DataSet] | Result[list[Row]]":
     """Make procedures with known identities, or check that they are as published.
+
+    A figure that does not hold makes the exit code 1.
 
     Raises:
         PolyplinkError: If a name is unknown, a value out of range, or `out` holds something else.
@@ -117,10 +70,11 @@ def simulate(request: SimulateRequest, progress: Progress = silent) -> Simulated
     if workers > 1 and seed >= 0 and 0 <= (request.difficulty or 0) <= 1:
         start_server(HEAVY)  # in parallel with the imports of this process, which take as long
     if out is None:
-        from polyplink.app.tolerance_checks import check_simulation
+        from polyplink.app.tolerance_checks import check_simulation, rows_text
         from polyplink.simulate import real_colon_sim
 
-        return Checked(check_simulation(real_colon_sim(), seed, workers=workers, progress=progress))
+        rows = check_simulation(real_colon_sim(), seed, workers=workers, progress=progress)
+        return Result(rows, shown=[rows_text(rows)], code=int(not all(row.holds for row in rows)))
     from polyplink import simulate as room
 
     chosen = room.preset(preset).at_difficulty(request.difficulty)
@@ -133,7 +87,17 @@ def simulate(request: SimulateRequest, progress: Progress = silent) -> Simulated
     if request.preview:
         stage = counter(progress, "preview")
         files = room.write_preview(out / "preview", chosen, seed, device=device, progress=stage)
-    return SimulatedData(out, data, files)
+    counts = {
+        "out": str(out),
+        "procedures": data.procedures.height,
+        "polyps": data.polyps.height,
+        "frames": int(data.procedures["n_frames"].sum()),
+        "boxes": data.detections.height,
+        "preview": {name: str(path) for name, path in files.items()},
+    }
+    text = "{out}: {procedures} procedures, {polyps} polyps, {frames} frames, {boxes} boxes"
+    shown = [text.format(**counts), *(f"{name}: {path}" for name, path in files.items())]
+    return Result(data, counts, shown)
 
 
 def _refuse_unread(request: SimulateRequest) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from typer import Argument, Option, echo
+from typer import Argument, Option
 
 from polyplink.app.request import Data, Device, Out, Progress, Result, Sets, Workers, silent
 from polyplink.core.artefacts import RunRecord, to_plain
@@ -40,7 +40,7 @@ class TrainRequest:
 
 
 @dataclass(frozen=True)
-class Trained(Result):
+class Trained:
     """A finished training run.
 
     Attributes:
@@ -59,19 +59,8 @@ class Trained(Result):
     operating: str
     warnings: tuple[str, ...]
 
-    def print_text(self) -> None:
-        """Print the file, the epoch kept, and where the operating point came from."""
-        echo(
-            f"{self.weights}: epoch {self.epoch + 1} of {self.epochs}, "
-            f"loss {self.loss:.3f}; operating point: {self.operating}"
-        )
 
-    def warned(self) -> Sequence[str]:
-        """The warnings."""
-        return self.warnings
-
-
-def train(request: TrainRequest, progress: Progress = silent) -> Trained:
+def train(request: TrainRequest, progress: Progress = silent) -> Result[Trained]:
     """Train an encoder by a recipe; --resume goes on with a run that was stopped.
 
     Args:
@@ -123,7 +112,7 @@ def train(request: TrainRequest, progress: Progress = silent) -> Trained:
     weights = out / WEIGHTS_FILE
     save_weights(weights, fitted.encoder, _record(config, fitted, prepared, point, seen))
     record.write(out)
-    return Trained(
+    done = Trained(
         weights=weights,
         epoch=int(fitted.chosen["epoch"]),
         epochs=len(fitted.history),
@@ -131,6 +120,11 @@ def train(request: TrainRequest, progress: Progress = silent) -> Trained:
         operating=point.origin,
         warnings=() if point.calibration else (f"operating point: {point.origin}",),
     )
+    text = (
+        f"{weights}: epoch {done.epoch + 1} of {done.epochs}, loss {done.loss:.3f}; "
+        f"operating point: {done.operating}"
+    )
+    return Result(done, shown=[text], warnings=done.warnings)
 
 
 def recipe_of(request: TrainRequest) -> "TrainConfig":

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from typer import Argument, Option, echo
+from typer import Argument, Option
 
 from polyplink.app.request import Progress, Result, silent
 from polyplink.core.artefacts import file_key, to_plain
@@ -44,7 +44,7 @@ class AddRequest:
 
 
 @dataclass(frozen=True)
-class Added(Result):
+class Added:
     """Weights in the store.
 
     Attributes:
@@ -63,13 +63,8 @@ class Added(Result):
     sha256: str
     licence: str
 
-    def print_text(self) -> None:
-        """Print what was added and where it lies."""
-        echo(f"{self.name}: {self.title}, {self.tensors} tensors, licence {self.licence}")
-        echo(self.path)
 
-
-def add_weights(request: AddRequest, progress: Progress = silent) -> Added:
+def add_weights(request: AddRequest, progress: Progress = silent) -> Result[Added]:
     """Import published weights; from then on their name serves wherever WEIGHTS is asked for.
 
     Takes safetensors, .pth, .bin, .pt and .ckpt files.
@@ -104,7 +99,13 @@ def add_weights(request: AddRequest, progress: Progress = silent) -> Added:
     )
     write_weights(path, fitted.tensors, record)
     seal(path)
-    return Added(path.stem, path, fitted.title, len(fitted.tensors), digest, fitted.origin.licence)
+    licence = fitted.origin.licence
+    return _added(Added(path.stem, path, fitted.title, len(fitted.tensors), digest, licence))
+
+
+def _added(added: Added) -> Result[Added]:
+    text = f"{added.name}: {added.title}, {added.tensors} tensors, licence {added.licence}"
+    return Result(added, shown=[text, str(added.path)])
 
 
 def check_published(path: Path, digest: str, wanted: str) -> None:
@@ -140,7 +141,7 @@ def _seen(fitted: "Recognised") -> "Seen":
     return Seen(datasets=fitted.origin.saw)
 
 
-def _add_backbone(request: AddRequest, state: dict[str, Any], digest: str) -> Added:
+def _add_backbone(request: AddRequest, state: dict[str, Any], digest: str) -> Result[Added]:
     """Keep a ResNet-50, which is no encoder by itself, for the recipes that start from it."""
     from polyplink.encoders import write_tensors
     from polyplink.encoders.published import RESNET
@@ -158,7 +159,8 @@ def _add_backbone(request: AddRequest, state: dict[str, Any], digest: str) -> Ad
     }
     write_tensors(path, state, {"backbone": json.dumps(origin)})
     seal(path)
-    return Added(path.name.removesuffix(".safetensors"), path, RESNET, len(state), digest, licence)
+    name = path.name.removesuffix(".safetensors")
+    return _added(Added(name, path, RESNET, len(state), digest, licence))
 
 
 @dataclass(frozen=True)
@@ -166,24 +168,7 @@ class ListRequest:
     """Nothing to choose."""
 
 
-@dataclass(frozen=True)
-class WeightsList(Result):
-    """Known encoders and added files: name, title, licence, path ("" if not here), source."""
-
-    rows: list[dict[str, str]]
-
-    def as_dict(self) -> list[dict[str, str]]:
-        """One object per encoder or file."""
-        return self.rows
-
-    def print_text(self) -> None:
-        """Print two lines each."""
-        for row in self.rows:
-            where = row["path"] or f"not here; from {row['source']}"
-            echo(f"{row['name']:14}{row['title']:20}{row['licence']}\n{'':14}{where}")
-
-
-def list_weights(request: ListRequest, progress: Progress = silent) -> WeightsList:
+def list_weights(request: ListRequest, progress: Progress = silent) -> Result[list[dict[str, str]]]:
     """List the encoders that are known, and those that were added."""
     from polyplink.encoders import read_record
     from polyplink.encoders.foundation import FOUNDATION
@@ -212,7 +197,12 @@ def list_weights(request: ListRequest, progress: Progress = silent) -> WeightsLi
             "path": str(path),
             "source": str(origin.get("source", "")),
         }
-    return WeightsList(list(rows.values()))
+    shown = [
+        f"{row['name']:14}{row['title']:20}{row['licence']}\n{'':14}"
+        + (row["path"] or f"not here; from {row['source']}")
+        for row in rows.values()
+    ]
+    return Result(list(rows.values()), shown=shown)
 
 
 @dataclass(frozen=True)
@@ -222,22 +212,7 @@ class ShowRequest:
     weights: Annotated[Path, Argument(help="Weights file, run folder, or a name.")]
 
 
-@dataclass(frozen=True)
-class ShownWeights(Result):
-    """The record of weights, their file and its SHA-256."""
-
-    record: dict[str, Any]
-
-    def as_dict(self) -> dict[str, Any]:
-        """The record."""
-        return self.record
-
-    def print_text(self) -> None:
-        """Print it as JSON for people."""
-        echo(json.dumps(self.record, indent=1))
-
-
-def show_weights(request: ShowRequest, progress: Progress = silent) -> ShownWeights:
+def show_weights(request: ShowRequest, progress: Progress = silent) -> Result[dict[str, Any]]:
     """Print the record of weights as JSON: encoder, crops, origin, what they have seen.
 
     Raises:
@@ -249,8 +224,8 @@ def show_weights(request: ShowRequest, progress: Progress = silent) -> ShownWeig
     path = weights_path(request.weights)
     digest = file_key(path)
     check_seal(path, digest)
-    plain: dict[str, Any] = to_plain(read_record(path))
-    return ShownWeights({"path": str(path), "sha256": digest} | plain)
+    plain: dict[str, Any] = {"path": str(path), "sha256": digest} | to_plain(read_record(path))
+    return Result(plain, shown=[json.dumps(plain, indent=1)])
 
 
 @dataclass(frozen=True)
@@ -262,34 +237,20 @@ class CostRequest:
     frames: Annotated[int, Option(min=1, help="Frames of the clip.")] = 8
 
 
-@dataclass(frozen=True)
-class Cost(Result):
-    """Parameters and multiply-accumulates of an encoder, see `cost_of`."""
-
-    figures: dict[str, Any]
-
-    def as_dict(self) -> dict[str, Any]:
-        """The figures by name."""
-        return self.figures
-
-    def print_text(self) -> None:
-        """Print one line."""
-        text = (
-            "{name} at {frames} x {size} x {size}: {params_m:.2f} M parameters "
-            "({published_params_m:.2f} M with unused heads; projector {projector_m:.2f} M), "
-            "{published_macs_g:.2f} G multiply-accumulates as the paper counts, "
-            "{all_macs_g:.2f} G with attention and without norms"
-        )
-        echo(text.format(**self.figures))
-
-
-def cost_weights(request: CostRequest, progress: Progress = silent) -> Cost:
+def cost_weights(request: CostRequest, progress: Progress = silent) -> Result[dict[str, Any]]:
     """Count parameters and multiply-accumulates of an encoder.
 
     Raises:
         PolyplinkError: If there is no such encoder, or it refuses the size.
     """
-    return Cost(cost_of(request.name, request.size, request.frames))
+    found = cost_of(request.name, request.size, request.frames)
+    text = (
+        "{name} at {frames} x {size} x {size}: {params_m:.2f} M parameters "
+        "({published_params_m:.2f} M with unused heads; projector {projector_m:.2f} M), "
+        "{published_macs_g:.2f} G multiply-accumulates as the paper counts, "
+        "{all_macs_g:.2f} G with attention and without norms"
+    )
+    return Result(found, shown=[text.format(**found)])
 
 
 def cost_of(name: str, size: int | None = None, frames: int = 8) -> dict[str, Any]:
