@@ -1,7 +1,7 @@
 """The three tables, the data sets that are read into them, their splits and their doctor."""
 
 from polyplink.data.conversion import FORMATS, convert
-from polyplink.data.doctor import Finding, Severity, diagnose
+from polyplink.data.doctor import Finding, diagnose
 from polyplink.data.formats.coco import import_coco, write_coco
 from polyplink.data.formats.csv import import_csv, write_csv
 from polyplink.data.formats.cvat import import_cvat, write_cvat
@@ -37,7 +37,6 @@ from polyplink.data.tables import (
     Column,
     DataSet,
     Imported,
-    Schema,
     check,
     read_data,
     write_data,
@@ -46,7 +45,6 @@ from polyplink.data.tables import (
 from polyplink.data.vocabulary import (
     ADENOMA,
     SIMULATED,
-    AdenomaMap,
     common_histology,
     common_location,
     find_maps,
@@ -64,13 +62,10 @@ __all__ = [
     "PROCEDURES",
     "SIMULATED",
     "TABLES",
-    "AdenomaMap",
     "Column",
     "DataSet",
     "Finding",
     "Imported",
-    "Schema",
-    "Severity",
     "annotations_folder",
     "check",
     "common_histology",

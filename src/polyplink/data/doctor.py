@@ -28,7 +28,7 @@ _BOX = "procedure {procedure_id}, frame {frame}: box ({x:g}, {y:g}, {w:g}, {h:g}
 _IN_FRAME = "procedure {procedure_id}, frame {frame}"
 _ONE_PART = "leave it in one part: results on the other would be flattered"
 
-# Data set -> its licence, how to get it, and what its user must mind.
+# Data set -> its licence, how to get it, and what to observe.
 LICENCES: Mapping[str, tuple[str, str, str]] = {
     "real-colon": (
         "CC BY 4.0 in its README, CC BY-NC-SA 4.0 in its description",
@@ -258,7 +258,7 @@ def _names(data: DataSet) -> Iterator[_Check]:
         data.detections.filter(~pl.struct(box).is_first_distinct()),
         "warning",
         "box twice",
-        f"{_BOX} is there twice",
+        f"{_BOX} occurs twice",
         "leave one of them",
     )
 

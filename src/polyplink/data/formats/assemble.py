@@ -141,19 +141,19 @@ def assemble(found: Found, folder: Path, name: str, options: Options, faults: Fa
 
 
 def _procedures(
-    told: list[pl.DataFrame],
+    sources: list[pl.DataFrame],
     boxes: pl.DataFrame,
     defaults: Mapping[str, object],
     options: Options,
     faults: Faults,
 ) -> pl.DataFrame:
-    """One row for every procedure; the first table of `told` that has a value counts.
+    """One row for every procedure; the first of `sources` that has a value counts.
 
     Without a number of frames a procedure ends at its last box; without a patient it is one.
     """
-    ids = pl.concat(table.select("procedure_id") for table in (*told, boxes)).drop_nulls()
+    ids = pl.concat(table.select("procedure_id") for table in (*sources, boxes)).drop_nulls()
     rows = ids.unique(maintain_order=True)
-    for i, table in enumerate(told):
+    for i, table in enumerate(sources):
         once = table.unique("procedure_id", keep="first")
         once = once.rename({c: f"{c} {i}" for c in once.columns if c != "procedure_id"})
         rows = rows.join(once, on="procedure_id", how="left", maintain_order="left")
@@ -163,7 +163,7 @@ def _procedures(
         pl.coalesce(
             *(
                 pl.col(c).cast(column.dtype, strict=False)
-                for c in (name, *(f"{name} {i}" for i in range(len(told))))
+                for c in (name, *(f"{name} {i}" for i in range(len(sources))))
                 if c in rows.columns
             ),
             pl.lit(defaults.get(name), dtype=column.dtype),

@@ -361,16 +361,16 @@ def _shapes(rows: pl.DataFrame, last: int) -> Iterator[str]:
     name = escape(rows["polyp_id"][0] or "")  # one for the whole track
     corners = pl.format(" ".join(f'{edge}="{{}}"' for edge in _EDGES), *_EDGES)
     score = pl.col("score").cast(pl.String).fill_null("")
-    attributes = (
+    told = (
         pl.lit(f'<attribute name="{POLYP}">{name}</attribute><attribute name="{SCORE}">')
         + score
         + "</attribute></box>\n"
     )
     columns = rows.select(
-        "frame", pl.col("frame").shift(-1).alias("next"), corners=corners, attributes=attributes
+        "frame", pl.col("frame").shift(-1).alias("next"), corners=corners, attributes=told
     )
     box = '<box frame="{}" keyframe="1" outside="{}" occluded="0" {}>{}'
-    for frame, following, edges, told in columns.iter_rows():
-        yield box.format(frame, 0, edges, told)
+    for frame, following, edges, attributes in columns.iter_rows():
+        yield box.format(frame, 0, edges, attributes)
         if following != frame + 1 and frame < last:
-            yield box.format(frame + 1, 1, edges, told)
+            yield box.format(frame + 1, 1, edges, attributes)

@@ -1,3 +1,5 @@
+"""Lists of JSON records read as columns."""
+
 import gc
 from pathlib import Path
 
@@ -7,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.data.formats.json_columns import Records, load_json
+from polyplink.data.formats.coco import Records, load_json
 
 values = (
     st.none()
