@@ -13,12 +13,12 @@ from polyplink.simulate.colon.batch_surface import BatchSurface, stack_maps
 from polyplink.simulate.colon.surface import (
     Colon,
     Lump,
+    at_rest,
     centre_line,
     join,
     lump_distance,
     to_material,
     wall_distance,
-    wave_factor,
 )
 
 COLON = Colon(
@@ -81,7 +81,7 @@ def surface(
     colon: Colon, lumps: Sequence[Lump], at: Tensor, phase: Tensor | float = 0.0
 ) -> tuple[Tensor, Tensor]:
     """Distances (n,) of points (3, n) and the polyps' shares (k, n), joined one after the other."""
-    rest, wider = to_material(colon, at, phase), wave_factor(colon, at[2], phase)
+    rest, wider = to_material(colon, at, phase), at_rest(colon, at, phase)[4]
     distance = wall_distance(dataclasses.replace(colon, wave=0.0), rest)
     shares = []
     for own in lumps:

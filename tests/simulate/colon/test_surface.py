@@ -154,9 +154,9 @@ def test_the_wave_carries_the_wall_and_the_polyps_with_it() -> None:
 
 def test_folds_fade_at_a_calm_place_and_nowhere_else() -> None:
     z0, angle = PLACES[0]
-    place = (math.cos(angle), math.sin(angle), z0)
+    place = torch.tensor(math.cos(angle)), torch.tensor(math.sin(angle)), torch.tensor(z0)
     z = torch.linspace(-3, 3, 200)
-    c, s = torch.full_like(z, place[0]), torch.full_like(z, place[1])
+    c, s = place[0].expand_as(z), place[1].expand_as(z)
     share, across = fold_share([place], z, c, s), fold_share([place], z, -c, -s)
     assert share is not None
     assert across is not None

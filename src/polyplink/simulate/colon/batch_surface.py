@@ -8,7 +8,7 @@ that torch takes for its sixty passes over memory. On a GPU they are those of `s
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -29,17 +29,14 @@ from polyplink.simulate.colon.surface import (
     Colon,
     Lump,
     Placed,
+    at_rest,
     calm_place,
-    centre_line,
     join,
-    map_place,
     polyp_distance,
     polyp_row,
     read_maps,
     slopes,
-    to_material,
-    wall_distance,
-    wave_factor,
+    wall_from,
 )
 
 Single = NDArray[np.float32]
@@ -249,7 +246,7 @@ class BatchSurface:
         self.sizes = where.shape[1], who.shape[1]
         self.table = np.ascontiguousarray(table, np.float32)  # (s, q)
         self._columns = torch.from_numpy(self.table.T.copy()).to(stack.device, non_blocking=True)
-        self._still, self._tube = replace(colon, wave=0.0), _tube(colon)
+        self._tube = _tube(colon)
         self._stalked = any(lump.stalk[1] > 0 for lump in lumps)
         self._radii = stack[:1].contiguous()
 
@@ -292,37 +289,39 @@ class BatchSurface:
 
     def plain(self, points: Tensor, frame: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Distances and shares by `surface` alone."""
-        distance, _, parts = self._joined(points, frame)
+        distance, _, _, parts = self._joined(points, frame)
         return distance, tuple(share for share, _, _ in parts)
 
     def _joined(
         self, points: Tensor, frame: Tensor
-    ) -> tuple[Tensor, Tensor, list[tuple[Tensor, Placed, tuple[Tensor, Tensor]]]]:
-        """Distances, material points; share, numbers and place on the map of every polyp."""
-        numbers = self._columns[:, frame].unbind()
+    ) -> tuple[
+        Tensor,
+        tuple[Tensor, ...],
+        tuple[Tensor, Tensor],
+        list[tuple[Tensor, Placed, tuple[Tensor, Tensor]]],
+    ]:
+        """Distances, material points, `Touch.turn`; share, numbers and map place of every polyp."""
+        numbers, z = self._columns[:, frame].unbind(), points[2]
         ends = 1 + 3 * self.sizes[0]
         calm = [(a, b, c) for a, b, c in zip(*[iter(numbers[1:ends])] * 3, strict=True)]
-        rest = to_material(self.colon, points, numbers[0])
-        distance, parts = wall_distance(self._still, rest, calm=calm), []
+        line_x, line_y, x, y, wider = at_rest(self.colon, points, numbers[0])
+        distance, c, s = wall_from(self.colon, z, line_x, (x, y), calm)
+        rest, parts = (line_x + x, line_y + y, z), []
         for first in range(ends, len(numbers), ROW):
             polyp = Placed.of(numbers[first : first + ROW])
-            local = polyp.local(rest)
-            place = map_place(local)
-            away = polyp_distance(polyp, self._radii, local, place, stalked=self._stalked)
+            local = polyp.local(*rest)
+            away, place = polyp_distance(polyp, self._radii, local, stalked=self._stalked)
             distance, share = join(distance, away, polyp.blend)
             parts.append((share, polyp, place))
-        return distance * wave_factor(self.colon, points[2], numbers[0]), rest, parts
+        return distance * wider, rest, (c, s), parts
 
     def touch(self, points: Tensor, frame: Tensor) -> Touch:
         """What is at points (3, s, n) of the surface, of frames (s, 1)."""
-        here, rest, parts = self._joined(points, frame)
-        x, y = centre_line(self.colon, rest[2])
-        x, y = rest[0] - x, rest[1] - y
-        away = (x * x).addcmul(y, y).add(1e-8).rsqrt()
+        here, rest, turn, parts = self._joined(points, frame)
         return Touch(
             slope=slopes(lambda moved: self.distance(moved, frame), points, here, DIFFERENCE),
             shares=tuple(share for share, _, _ in parts),
             colours=tuple(read_maps(self.stack[1:], p.texture, place) for _, p, place in parts),
-            turn=(x * away, y * away),
-            material=rest,
+            turn=turn,
+            material=torch.stack(rest),
         )

@@ -166,7 +166,8 @@ def _finer(grid: Tensor) -> Tensor:
 
 def _relief(lump: Lump, local: Tensor) -> Tensor:
     """Relative radius (r, n) of the lump in unit directions (3, r, n) of its own frame."""
-    return read_maps(lump.maps[:1], 0.0, map_place(local.float()))[0].double()
+    place = map_place(local.float().unbind(), torch.ones(local.shape[1:]))
+    return read_maps(lump.maps[:1], torch.tensor(0.0), place)[0].double()
 
 
 def _refined(lump: Lump, points: Tensor, tilt: Tensor) -> Tensor:

@@ -27,9 +27,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-Number = float | Tensor
-"""One value for all points, or a tensor that broadcasts with them."""
-CalmPlace = tuple[Number, Number, Number]  # cosine and sine of its direction, z
+CalmPlace = tuple[Tensor, Tensor, Tensor]  # cosine and sine of its direction, z; broadcast
 
 MM_PER_UNIT = 18.0  # an inflated colon is some 36 mm wide
 RADIUS = 1.0
@@ -122,9 +120,17 @@ def centre_line(colon: Colon, z: Tensor) -> tuple[Tensor, Tensor]:
     return x, y
 
 
-def wave_factor(colon: Colon, z: Tensor, phase: Tensor | float) -> Tensor:
-    """How much wider the tube is than at rest; shapes of z and phase broadcast."""
-    return 1 + colon.wave * torch.sin(colon.wave_rate * z - phase)
+def at_rest(colon: Colon, points: Tensor, phase: Tensor | float) -> tuple[Tensor, ...]:
+    """Where points (3, ...) were before the wave moved them; see the module.
+
+    Returns:
+        x and y of the centre line, x and y of the offset from it at rest, and how much wider the
+        tube is than at rest; each (...).
+    """
+    x, y, z = points
+    line_x, line_y = centre_line(colon, z)
+    wider = 1 + colon.wave * torch.sin(colon.wave_rate * z - phase)
+    return line_x, line_y, (x - line_x) / wider, (y - line_y) / wider, wider
 
 
 def to_material(colon: Colon, points: Tensor, phase: Tensor | float) -> Tensor:
@@ -135,16 +141,16 @@ def to_material(colon: Colon, points: Tensor, phase: Tensor | float) -> Tensor:
         points: (3, ...) world positions.
         phase: Of the wave, radians; broadcasts with points[0].
     """
-    x, y = centre_line(colon, points[2])
-    g = wave_factor(colon, points[2], phase)
-    return torch.stack([x + (points[0] - x) / g, y + (points[1] - y) / g, points[2].expand_as(g)])
+    line_x, line_y, x, y, _ = at_rest(colon, points, phase)
+    return torch.stack([line_x + x, line_y + y, points[2].expand_as(x)])
 
 
 def to_world(colon: Colon, points: Tensor, phase: Tensor | float) -> Tensor:
     """Where the wave moves points to: (3, ...) to (3, ...), the inverse of `to_material`."""
-    x, y = centre_line(colon, points[2])
-    g = wave_factor(colon, points[2], phase)
-    return torch.stack([x + (points[0] - x) * g, y + (points[1] - y) * g, points[2].expand_as(g)])
+    x, y, z = points
+    line_x, line_y, _, _, wider = at_rest(colon, points, phase)
+    moved = [line_x + (x - line_x) * wider, line_y + (y - line_y) * wider, z.expand_as(wider)]
+    return torch.stack(moved)
 
 
 def calm_place(colon: Colon, place: tuple[float, float, float]) -> tuple[float, float, float]:
@@ -165,9 +171,9 @@ def fold_share(places: Sequence[CalmPlace], z: Tensor, c: Tensor, s: Tensor) -> 
     """
     share = None
     for c0, s0, z0 in places:
-        apart = (z - z0).square() + 2 - (2 * c0) * c - (2 * s0) * s
-        bell = (1 - apart / CALM_RADIUS**2).clamp_min(0)
-        one = 1 - CALM_DEPTH * bell * bell
+        apart = (z - z0).square().addcmul(c, -2 * c0).addcmul(s, -2 * s0)  # less 2
+        bell = (apart * (-1 / CALM_RADIUS**2) + (1 - 2 / CALM_RADIUS**2)).clamp_min(0)
+        one = bell.square() * -CALM_DEPTH + 1
         share = one if share is None else share * one
     return share
 
@@ -190,42 +196,55 @@ def wall_radius(  # noqa: PLR0917
         s: Its sine.
         calm: The calm places that count; None for all of the tube's.
     """
-    corner = c * (4 * c * c - 3) * math.cos(colon.corner_phase)  # cos(3a) = c (4 c^2 - 3)
-    corner = corner - s * (3 - 4 * s * s) * math.sin(colon.corner_phase)  # sin(3a)
-    phase = colon.fold_rate * z + colon.fold_phase + UNEVEN * middle + colon.fold_tilt * c
-    ridge = 0.5 + 0.5 * torch.cos(phase)
+    squares = 4 * c.square()
+    corner = (squares - 3) * c * math.cos(colon.corner_phase)  # cos(3a) = c (4 c^2 - 3)
+    # sin(3a) = s (3 - 4 s^2) = s (4 c^2 - 1)
+    corner = corner.sub((squares - 1) * s, alpha=math.sin(colon.corner_phase))
+    phase = (colon.fold_rate * z + colon.fold_phase).add(middle, alpha=UNEVEN)
+    ridge = 0.5 + 0.5 * torch.cos(phase.add(c, alpha=colon.fold_tilt))
     for _ in range(RIDGE_SQUARINGS):
-        ridge = ridge * ridge
-    places = [calm_place(colon, place) for place in colon.calm] if calm is None else calm
-    share = fold_share(places, z, c, s)
+        ridge = ridge.square()
+    places = calm
+    if calm is None:
+        rows = [z.new_tensor(calm_place(colon, place)) for place in colon.calm]
+        places = [(row[0], row[1], row[2]) for row in rows]
+    share = fold_share(places or (), z, c, s)
     if share is not None:
         ridge = ridge * share
     return RADIUS + colon.corner_depth * corner - colon.fold_depth * ridge * (0.7 + 0.3 * corner)
 
 
-def _offset(colon: Colon, points: Tensor) -> tuple[Tensor, ...]:
-    """The centre line's x; distance, cosine and sine of the way from it; each (...)."""
-    x, y, z = points
-    middle_x, middle_y = centre_line(colon, z)
-    x, y = x - middle_x, y - middle_y
-    square = (x * x).addcmul(y, y) + 1e-8
-    per_r = torch.rsqrt(square)
-    return middle_x, square * per_r, x * per_r, y * per_r
-
-
-def wall_distance(
+def wall_from(
     colon: Colon,
-    points: Tensor,
-    phase: Tensor | float = 0.0,
+    z: Tensor,
+    middle: Tensor,
+    offset: tuple[Tensor, Tensor],
     calm: Sequence[CalmPlace] | None = None,
-) -> Tensor:
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Bound of the distance to the wall at rest; cosine and sine of the way from the centre line.
+
+    Args:
+        colon: The tube.
+        z: (...) along it.
+        middle: (...) x of the centre line.
+        offset: x and y (...) from the centre line.
+        calm: The calm places that count; None for all of the tube's.
+    """
+    x, y = offset
+    square = (x * x).addcmul(y, y) + 1e-8
+    per = square.rsqrt()
+    c, s = x * per, y * per
+    radius = wall_radius(colon, z, middle, c, s, calm)
+    return radius.addcmul(square, per, value=-1) * WALL_BOUND, c, s
+
+
+def wall_distance(colon: Colon, points: Tensor, phase: Tensor | float = 0.0) -> Tensor:
     """Bound of the distance to the wall, above 0 inside the lumen.
 
     Args:
         colon: The tube.
         points: (3, ...) world positions.
         phase: Of the peristaltic wave, radians; broadcasts with points[0].
-        calm: The calm places that count; None for all of the tube's.
 
     Returns:
         (...) distances.
@@ -235,10 +254,8 @@ def wall_distance(
         >>> wall_distance(colon, torch.zeros(3, 5)).shape
         torch.Size([5])
     """
-    wider = wave_factor(colon, points[2], phase)
-    middle, away, c, s = _offset(colon, to_material(colon, points, phase))
-    radius = wall_radius(colon, points[2], middle, c, s, calm)
-    return WALL_BOUND * (radius - away) * wider
+    middle, _, x, y, wider = at_rest(colon, points, phase)
+    return wall_from(colon, points[2], middle, (x, y))[0] * wider
 
 
 class Placed(NamedTuple):
@@ -253,24 +270,23 @@ class Placed(NamedTuple):
         texture: Index of its maps.
     """
 
-    turn: tuple[Sequence[Number], ...]
-    shift: Sequence[Number]
-    radii: Sequence[Number]
-    blend: Number
-    stalk: Sequence[Number]
-    texture: Number
+    turn: tuple[Sequence[Tensor], ...]
+    shift: Sequence[Tensor]
+    radii: Sequence[Tensor]
+    blend: Tensor
+    stalk: Sequence[Tensor]
+    texture: Tensor
 
     @classmethod
-    def of(cls, row: Sequence[Number]) -> "Placed":
+    def of(cls, row: Sequence[Tensor]) -> "Placed":
         """From numbers in the order of `polyp_row`."""
         turn = row[0:3], row[3:6], row[6:9]
         return cls(turn, row[9:12], row[12:15], row[15], row[16:18], row[18])
 
-    def local(self, points: Tensor) -> Tensor:
-        """Material points (3, ...) in the polyp's own axes, in units of its radii."""
-        x, y, z = points
+    def local(self, x: Tensor, y: Tensor, z: Tensor) -> tuple[Tensor, ...]:
+        """Material points, each (...), in the polyp's own axes, in units of its radii."""
         rows = zip(self.turn, self.shift, strict=True)
-        return torch.stack([a * x + b * y + c * z + shift for (a, b, c), shift in rows])
+        return tuple(shift.addcmul(a, x).addcmul(b, y).addcmul(c, z) for (a, b, c), shift in rows)
 
 
 ROW = 19  # numbers of a polyp
@@ -290,13 +306,13 @@ def _length(x: Tensor, y: Tensor, z: Tensor) -> Tensor:
     return (x * x).addcmul(y, y).addcmul(z, z).add(1e-12).sqrt()
 
 
-def map_place(local: Tensor) -> tuple[Tensor, Tensor]:
-    """Column and row (...) of a polyp's map, -1 to 1, in the direction of local points (3, ...)."""
-    per = 1 / ((_length(*local) + local[2]).clamp_min(1e-3) * MAP_EXTENT)
+def map_place(local: Sequence[Tensor], length: Tensor) -> tuple[Tensor, Tensor]:
+    """Column and row (...) of a polyp's map, -1 to 1, in the direction of points at a distance."""
+    per = ((length + local[2]).clamp_min(1e-3) * MAP_EXTENT).reciprocal()
     return local[0] * per, local[1] * per
 
 
-def read_maps(stack: Tensor, texture: Number, place: tuple[Tensor, Tensor]) -> Tensor:
+def read_maps(stack: Tensor, texture: Tensor, place: tuple[Tensor, Tensor]) -> Tensor:
     """Maps of polyps, bilinear; the border's value beyond the border.
 
     Args:
@@ -308,8 +324,9 @@ def read_maps(stack: Tensor, texture: Number, place: tuple[Tensor, Tensor]) -> T
         (c, ...) values.
     """
     texels, last = stack.shape[2], max(stack.shape[1] - 1, 1)
-    row = (place[1].clamp(-1, 1) + 1) * (0.5 * (texels - 1)) + texture * texels
-    grid = torch.stack([place[0].flatten(), (row * (2 / last) - 1).flatten()])  # (2, n)
+    scale = (texels - 1) / last
+    row = place[1].clamp(-1, 1) * scale + (texture * (2 * texels / last) + (scale - 1))
+    grid = torch.stack([place[0].flatten(), row.flatten()])  # (2, n)
     values = functional.grid_sample(
         stack[None], grid.T[None, None], padding_mode="border", align_corners=True
     )
@@ -317,9 +334,9 @@ def read_maps(stack: Tensor, texture: Number, place: tuple[Tensor, Tensor]) -> T
 
 
 def polyp_distance(
-    polyp: Placed, stack: Tensor, local: Tensor, place: tuple[Tensor, Tensor], *, stalked: bool
-) -> Tensor:
-    """Bound of the distance (...) to a polyp's surface, below 0 inside.
+    polyp: Placed, stack: Tensor, local: Sequence[Tensor], *, stalked: bool
+) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    """Bound of the distance (...) to a polyp's surface, below 0 inside; the place on its map.
 
     The head is an ellipsoid whose relative radius rho changes with direction; its bound is that of
     an ellipsoid, (|q| - rho) |q| / |q / radii| with q in units of the radii. A stalk is joined to
@@ -328,39 +345,39 @@ def polyp_distance(
     Args:
         polyp: Its numbers.
         stack: (1, k * m, m) maps of the relative radius, see `read_maps`.
-        local: (3, ...) points, see `Placed.local`.
-        place: Of the points on the map, see `map_place`.
+        local: Points (...), see `Placed.local`.
         stalked: Whether there may be a stalk.
     """
     a, b, c = polyp.radii
     p, q, r = local
     length = _length(p, q, r)
+    place = map_place(local, length)
     rho = read_maps(stack, polyp.texture, place)[0]
-    head = LUMP_BOUND * (length - rho) * length / _length(p / a, q / b, r / c)
+    steep = _length(p * (1 / a), q * (1 / b), r * (1 / c))
+    head = (length - rho) * (length * LUMP_BOUND) / steep
     if not stalked:
-        return head
+        return head, place
     radius, reach = polyp.stalk
     z = r * c
     beside = z + (-z).clamp_min(0).clamp(max=reach)
     stalk = LUMP_BOUND * (_length(p * a, q * b, beside) - radius)
-    return join(stalk, head, radius)[0]
+    return join(stalk, head, radius)[0], place
 
 
 def lump_distance(lump: Lump, points: Tensor) -> Tensor:
     """Bound of the distance (...) from material points (3, ...) to a polyp's surface."""
-    polyp = Placed.of(polyp_row(lump))
-    local = polyp.local(points)
+    polyp = Placed.of(points.new_tensor(polyp_row(lump)).unbind())
     stack = lump.maps[:1].to(points.dtype)
-    return polyp_distance(polyp, stack, local, map_place(local), stalked=bool(lump.stalk[1]))
+    return polyp_distance(polyp, stack, polyp.local(*points), stalked=bool(lump.stalk[1]))[0]
 
 
-def join(wall: Tensor, lump: Tensor, blend: Number) -> tuple[Tensor, Tensor]:
+def join(wall: Tensor, lump: Tensor, blend: Tensor | float) -> tuple[Tensor, Tensor]:
     """Smooth minimum of two distances, and the share of the lump in it (0 to 1).
 
     Quadratic polynomial of Quilez (iquilezles.org, "smooth minimum").
     """
-    share = (0.5 + 0.5 * (wall - lump) / blend).clamp(0, 1)
-    return torch.lerp(wall, lump, share) - blend * share * (1 - share), share
+    share = ((wall - lump) * (0.5 / blend) + 0.5).clamp(0, 1)
+    return torch.lerp(wall, lump, share) + (share.square() - share) * blend, share
 
 
 def slopes(
