@@ -8,7 +8,6 @@ from polyplink.encoders.config import (
     SfeConfig,
 )
 from polyplink.encoders.device import (
-    Precision,
     default_precision,
     memory_suffices,
     pick_device,
@@ -36,7 +35,6 @@ from polyplink.encoders.tracklet import (
     build_frame_encoder,
 )
 from polyplink.encoders.weights import (
-    LoadedEncoder,
     Seen,
     WeightsRecord,
     build_encoder,
@@ -59,11 +57,9 @@ __all__ = [
     "FineTune",
     "FoundationConfig",
     "FrameWise",
-    "LoadedEncoder",
     "MveConfig",
     "MveEncoder",
     "NetworkEmbedder",
-    "Precision",
     "Seen",
     "SfeConfig",
     "SfeEncoder",

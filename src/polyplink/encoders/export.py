@@ -336,7 +336,7 @@ def load_exported(path: Path, compute: str | None = None) -> tuple[LoadedEncoder
         compute: Precision, as in `ExportedEmbedder`.
 
     Raises:
-        PolyplinkError: If it is no exported encoder, or the precision is not to be had.
+        PolyplinkError: If it is no exported encoder, or it cannot be computed in `compute`.
     """
     record, text = _recorded(path)
     encoder = build_encoder(record.encoder)
