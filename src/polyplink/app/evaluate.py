@@ -112,7 +112,7 @@ def evaluate(request: EvaluateRequest, progress: Progress = silent) -> Result[Ev
     from polyplink.app.encoded import baselines, encode, load_named
     from polyplink.app.evaluation_table import comparison, notes, probe_notes, with_probes
     from polyplink.app.operating_point import from_record, link_all
-    from polyplink.app.probing import PROBES, ProbeChoice, probe_encoders
+    from polyplink.app.probing import PROBES, probe_encoders
     from polyplink.report import comparison_table, write_report
 
     weights, folder, out, workers = request.weights, request.data, request.out, request.workers
@@ -139,10 +139,9 @@ def evaluate(request: EvaluateRequest, progress: Progress = silent) -> Result[Ev
     record.inputs |= {"weights": ours.key, "crops": encoded.prepared.key}
 
     with record.stage("probe"):
-        choice = ProbeChoice(request.part)
         probed = {
             task: probe_encoders(
-                PROBES[task], encoders, folder, choice, workers=workers, progress=progress
+                PROBES[task], encoders, folder, request.part, workers=workers, progress=progress
             )
             for task in probes
         }

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
@@ -48,37 +48,43 @@ def probe(request: ProbeRequest, progress: Progress = silent) -> "Result[Probed]
     """
     from polyplink.app.encoded import load_named
     from polyplink.app.leakage import guard
-    from polyplink.app.probing import PROBES, ProbeChoice, probe_encoders
+    from polyplink.app.probing import PAIRS, PROBES, probe_encoders
     from polyplink.data import read_data
     from polyplink.encoders import read_record, weights_path
     from polyplink.report.tables import probe_table
 
     task = find_named("probe", request.task, PROBES)
-    choice = ProbeChoice(
-        request.part,
-        request.length,
-        request.seeds,
-        request.split_seed,
-        request.rate,
-        request.epochs,
-    )
+    changed = {"rate": request.rate, "epochs": request.epochs}
+    own: dict[str, Any] = {name: value for name, value in changed.items() if value is not None}
+    settings = replace(task.settings, **own)
+    names = ("part", "length", "seeds", "split_seed", "rate", "epochs")
     asked = {
         "task": task.name,
         "weights": request.weights,
-        "choice": choice,
-        "probe": choice.settings(task),
+        "choice": {name: getattr(request, name) for name in names},
+        "probe": settings,
     }
-    record = RunRecord("probe", settings=asked, seed=choice.split_seed)
+    record = RunRecord("probe", settings=asked, seed=request.split_seed)
     record.claim(request.out)
     data = read_data(request.data)
     task.labels(data)  # missing labels are refused before anything is cut or embedded
     seen = read_record(weights_path(request.weights)).seen
-    for part in choice.parts:
-        guard(seen, data, part)
+    sides = ("-train", "-test") if request.part in PAIRS else ("",)
+    for side in sides:
+        guard(seen, data, f"{request.part}{side}")
     with record.stage("probe"):
         encoder = load_named(request.weights, request.device)
         (found,) = probe_encoders(
-            task, [encoder], request.data, choice, workers=request.workers, progress=progress
+            task,
+            [encoder],
+            request.data,
+            request.part,
+            length=request.length,
+            seeds=request.seeds,
+            split_seed=request.split_seed,
+            settings=settings,
+            workers=request.workers,
+            progress=progress,
         ).values()
     record.inputs |= {"weights": encoder.key, "data": data.key}
     found = replace(found, out=request.out)

@@ -4,7 +4,7 @@ Source: NTSSL (arXiv 2605.12320), section 3.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -61,42 +61,6 @@ PROBES: Mapping[str, ProbeTask] = {
     ),
 }
 PAIRS = ("rsp", "rspp")  # parts of the papers that come as a training and a test side
-
-
-@dataclass(frozen=True)
-class ProbeChoice:
-    """What is probed, and how often.
-
-    Attributes:
-        part: Part to divide 70 to 30; "rsp" and "rspp" are the papers'.
-        length: Crops of a fragment.
-        seeds: Trainings of the probe, averaged.
-        split_seed: Seed of the division.
-        rate: Learning rate; None for the paper's.
-        epochs: Of the probe; None for the paper's 20.
-    """
-
-    part: str = "eval"
-    length: int = 8
-    seeds: int = 3
-    split_seed: int = 0
-    rate: float | None = None
-    epochs: int | None = None
-
-    def __post_init__(self) -> None:
-        PolyplinkError.unless(self.seeds >= 1, f"{self.seeds} seeds", "give 1 or more")
-
-    @property
-    def parts(self) -> tuple[str, ...]:
-        """The parts of the data set that are used."""
-        two = (f"{self.part}-train", f"{self.part}-test")
-        return two if self.part in PAIRS else (self.part,)
-
-    def settings(self, task: ProbeTask) -> ProbeSettings:
-        """The task's settings with what was changed."""
-        changed = {"rate": self.rate, "epochs": self.epochs}
-        own: dict[str, Any] = {k: v for k, v in changed.items() if v is not None}
-        return replace(task.settings, **own)
 
 
 @dataclass(frozen=True)
@@ -191,8 +155,12 @@ def probe_encoders(
     task: ProbeTask,
     encoders: Sequence[NamedEncoder],
     folder: Path,
-    choice: ProbeChoice,
+    part: str,
     *,
+    length: int = 8,
+    seeds: int = 3,
+    split_seed: int = 0,
+    settings: ProbeSettings | None = None,
     workers: int = 2,
     progress: Progress = silent,
 ) -> dict[str, Probed]:
@@ -202,7 +170,11 @@ def probe_encoders(
         task: What is asked.
         encoders: At least one.
         folder: The data folder.
-        choice: Of part, fragments and seeds.
+        part: Part to divide 70 to 30; "rsp" and "rspp" are the papers'.
+        length: Crops of a fragment.
+        seeds: Trainings of the probe, averaged.
+        split_seed: Seed of the division.
+        settings: Of the probe; None for the paper's.
         workers: Threads that cut crops.
         progress: Called for crops, fragments and seeds.
 
@@ -212,12 +184,13 @@ def probe_encoders(
     Raises:
         PolyplinkError: If labels are missing, or a side has no fragment or one class alone.
     """
+    PolyplinkError.unless(seeds >= 1, f"{seeds} seeds", "give 1 or more")
     data = read_data(folder)
     labels = task.labels(data)
-    train, test = sides(data, labels, choice.part, choice.split_seed)
+    train, test = sides(data, labels, part, split_seed)
     check_apart(data, train, test)
     both = [p for p in data.part(None) if p in {*train, *test}]
-    encoded = encode(encoders, folder, both, clip=choice.length, workers=workers, progress=progress)
+    encoded = encode(encoders, folder, both, clip=length, workers=workers, progress=progress)
     labelled = labels.filter(pl.col("procedure_id").is_in(both)).height
     found = {}
     for name, vectors in encoded.vectors.items():
@@ -227,8 +200,8 @@ def probe_encoders(
             labels,
             train,
             test,
-            settings=choice.settings(task),
-            seeds=range(choice.seeds),
+            settings=settings or task.settings,
+            seeds=range(seeds),
             progress=counter(progress, f"probe {task.name}"),
         )
         left_out = labelled - sum(trained) - sum(result.polyps)

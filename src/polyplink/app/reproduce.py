@@ -275,7 +275,7 @@ class _Job:
 
     def _probed(self, encoder: "NamedEncoder", variant: "Variant", measure: str) -> "Figure":
         """A figure of a probe: "size/F1"."""
-        from polyplink.app.probing import PROBES, ProbeChoice, probe_encoders
+        from polyplink.app.probing import PROBES, probe_encoders
         from polyplink.evaluate import Figure
 
         task, _, figure = measure.partition("/")
@@ -289,7 +289,9 @@ class _Job:
                 PROBES[task],
                 [own],
                 self.workspace.data,
-                ProbeChoice(part, variant.clip or 8, self.request.seeds),
+                part,
+                length=variant.clip or 8,
+                seeds=self.request.seeds,
                 workers=self.workspace.workers,
                 progress=self.progress,
             ).values()
