@@ -65,8 +65,8 @@ def demo(request: DemoRequest, progress: Progress = silent) -> Result[Evaluated]
             CountRequest(first / "run", first / "data", first, device="cpu", workers=workers)
         )
         echo(
-            f"first report: {page.value.report} (4 simulated procedures; its encoder was trained "
-            "on three of them for seconds, so that links are poor)",
+            f"first report: {page.value.report} (4 small simulated procedures, by an encoder that "
+            "was trained on some of them for seconds: its links are poor)",
             err=True,
         )
     _make(out, preset, recipe, request, progress)
