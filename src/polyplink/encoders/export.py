@@ -307,7 +307,13 @@ def _compiled(path: Path, compute: str) -> Any:
     try:
         return core.compile_model(str(path), "CPU", hints)
     except RuntimeError as error:
-        raise PolyplinkError(f"{path} cannot be read ({first_line(error)})", _AGAIN) from None
+        why = first_line(error)
+        if compute == "bf16":  # named by the capabilities, and no kernel for some layer
+            raise PolyplinkError(
+                f"this processor does not compute {path} in bf16 ({why})",
+                "give --precision float32, or export the weights again with it",
+            ) from None
+        raise PolyplinkError(f"{path} cannot be read ({why})", _AGAIN) from None
 
 
 def _recorded(path: Path) -> tuple[WeightsRecord, str]:
