@@ -57,7 +57,7 @@ def comparison() -> Comparison:
         {"mAP": Figure(0.7, 0.6, 0.8, n=19), "FPR": Figure(0.05, n=10)},
         {"mAP": Figure(0.2, 0.1, 0.3), "FPR": Figure(-0.05, -0.1, 0.02)},
     )
-    return Comparison(metrics, (first, second))
+    return Comparison(metrics, (first, second), {"mAP": ("second",), "FPR": ()})
 
 
 def report() -> Report:

@@ -46,6 +46,7 @@ def test_page_is_whole_and_well_formed() -> None:
     links = [a["href"] for tag, a in page.elements if tag == "a"]
     assert links
     assert {link.removeprefix("#") for link in links} <= set(ids)
+    assert ["open" in a for _, a in page.with_class("procedure")] == [True, False]
 
 
 @pytest.mark.parametrize("given_report", [report(), EMPTY], ids=["full", "empty"])
@@ -59,18 +60,9 @@ def test_page_asks_for_nothing_outside_itself(given_report: Report) -> None:
         for name in ("src", "href"):
             assert attributes.get(name, "#").startswith(("#", "data:"))
     assert all(part.startswith("#") for part in re.findall(r"url\((.*?)\)", text))
-
-
-def test_policy_allows_the_one_script_and_no_request() -> None:
-    text = render(report())
-    scripts = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
-    assert len(scripts) == 1
-    digest = base64.b64encode(hashlib.sha256(scripts[0].encode()).digest()).decode()
-    policy = next(
-        a["content"]
-        for tag, a in Page(text).elements
-        if a.get("http-equiv") == "Content-Security-Policy"
-    )
+    (script,) = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    policy = next(a["content"] for _, a in Page(text).elements if "http-equiv" in a)
     assert policy.startswith("default-src 'none'; img-src data:;")
     assert f"script-src 'sha256-{digest}'" in policy
 
@@ -87,7 +79,7 @@ def test_whatever_comes_from_data_is_inert() -> None:
         (UncertainLink((RUDE,), ("t",), False, 0.1),),
     )
     metric = Metric("m", RUDE, RUDE, 1.0, RUDE, RUDE, "reference")
-    table = Comparison((metric,), (Method(RUDE, {"m": Figure(None, why=RUDE)}, note=RUDE),))
+    table = Comparison((metric,), (Method(RUDE, {"m": Figure(None, why=RUDE)}),))
     given_report = Report(
         RUDE,
         Provenance(RUDE, RUDE, RUDE, RUDE, RUDE, 1, True, RUDE),
@@ -131,13 +123,6 @@ def test_every_tracklet_is_shown_and_can_be_read_aloud() -> None:
         assert svg.get("aria-hidden") == "true" or svg.get("aria-label")
 
 
-def test_what_is_missing_is_left_out() -> None:
-    bare = replace(procedure(), similarity=None)
-    text = render(replace(EMPTY, procedures=(bare,), training=Training(loss=(1.0, None))))
-    assert "No similarities were given." in text
-    assert text.count('class="plot"') == 1  # of three curves one has values
-
-
 def test_header_says_what_it_is_and_is_not() -> None:
     words = Page(render(report())).words
     for part in ("Simulated data: says nothing about patients", "not a medical device"):
@@ -147,11 +132,6 @@ def test_header_says_what_it_is_and_is_not() -> None:
     real = replace(report(), provenance=replace(report().provenance, simulated=False))
     assert "Simulated data" not in render(real)
     assert "not a medical device" in render(real)
-
-
-def test_only_the_first_procedure_is_open() -> None:
-    procedure_elements = Page(render(report())).with_class("procedure")
-    assert ["open" in attributes for _, attributes in procedure_elements] == [True, False]
 
 
 def test_figures_are_marked() -> None:
@@ -198,6 +178,10 @@ def test_nothing_at_all_is_said() -> None:
     words = Page(render(bare)).words
     for part in ("No tracklet", "No method was measured", "No curve was recorded"):
         assert part in words
+    without = replace(procedure(), similarity=None)
+    text = render(replace(EMPTY, procedures=(without,), training=Training(loss=(1.0, None))))
+    assert "No similarities were given." in text
+    assert text.count('class="plot"') == 1  # of three curves one has values
 
 
 @given(procedures())
@@ -251,21 +235,6 @@ def test_least_sure_links_come_first_over_all_procedures() -> None:
     assert listed.count("<figure") == 4 * 3
 
 
-def test_a_large_report_stays_small() -> None:
-    rng = np.random.default_rng(0)
-    noise = rng.integers(0, 256, (18, 40, 40, 3), dtype=np.uint8)
-    crops = noise.repeat(5, axis=1).repeat(5, axis=2)  # as hard to compress as a busy crop
-    members = tuple(
-        Tracklet(f"t{i}", 100 * i, 100 * i + 50, f"x{i % 6}", f"a{i % 5}", 0.5, crops[i])
-        for i in range(18)
-    )
-    one = Procedure("p", 2000, members, 25.0, 5, rng.random((18, 18)))
-    many = tuple(replace(one, procedure_id=f"p{i}") for i in range(8))
-    assert len(render(replace(report(), procedures=many))) < 3_000_000
-
-
 def test_report_is_written_whole(tmp_path: Path) -> None:
-    path = tmp_path / "deep" / "report.html"
-    write_report(path, report())
-    assert path.read_text(encoding="utf-8") == render(report())
-    assert [p.name for p in path.parent.iterdir()] == ["report.html"]
+    write_report(tmp_path / "deep" / "report.html", EMPTY)
+    assert (tmp_path / "deep" / "report.html").read_text(encoding="utf-8") == render(EMPTY)

@@ -11,9 +11,7 @@ from matplotlib.figure import Figure
 from polyplink.core.errors import PolyplinkError
 from polyplink.report.plots import (
     MOST_IN_LEGEND,
-    colour,
     inline_svg,
-    marker,
     nearest_to_target,
     pareto_front,
     plot_curriculum,
@@ -54,11 +52,6 @@ def test_a_file_is_the_same_every_time(tmp_path: Path) -> None:
     assert not plt.get_fignums()  # no window, nothing kept
 
 
-def test_colour_and_marker_together_tell_many_series_apart() -> None:
-    assert len({(colour(i), marker(i)) for i in range(40)}) == 40
-    assert marker(len(HUES)) != marker(0)
-
-
 def test_the_curriculum_shows_the_median_rank_and_the_purity() -> None:
     ranks = {0.0: np.array([1, 1, 2]), 1.0: np.array([5, 9, 40])}
     figure = plot_curriculum(ranks, {1.0: 0.2, 0.0: 0.9}, "made")
@@ -93,10 +86,6 @@ def test_every_clusterer_has_its_line_and_the_target_is_marked() -> None:
     figure = plot_rates(rates, "made")
     assert legend(figure) == ["affinity propagation", "other"]
     assert "FPR 0.05" in [text.get_text() for text in figure.axes[0].texts]
-
-
-def test_recall_starts_at_one() -> None:
-    assert points(plot_recall({"a": np.array([0.2, 0.7])}, "made")) == [[1, 0.2], [2, 0.7]]
 
 
 @pytest.mark.parametrize("method", ["tsne", "pca"])
@@ -155,12 +144,6 @@ def test_a_matrix_spans_its_finite_values_off_the_diagonal() -> None:
         assert low < high
 
 
-def test_a_long_matrix_leaves_out_labels_without_room() -> None:
-    n = 300
-    figure = plot_similarity(np.eye(n), [n - 1, 1], ["1", "2"], [look(0), look(1)])
-    assert {"1"} == {text.get_text() for text in figure.axes[0].texts} & {"1", "2"}
-
-
 def test_hover_texts_and_gaps_of_a_curve() -> None:
     figure = plot_epochs({"train": (3.0, None, 1.0), "other": (2.0,)}, "loss", best_epoch=2)
     assert len(figure.axes[0].lines) == 3  # the best epoch is marked
@@ -172,12 +155,3 @@ def test_hover_texts_and_gaps_of_a_curve() -> None:
     assert root.get("aria-label") == "Loss <over> epochs"
     assert "var(--soft)" in text  # follows the page's theme
     assert "<style" not in text
-
-
-def test_ids_of_two_plots_differ() -> None:
-    def ids(label: str) -> set[str]:
-        text = inline_svg(plot_epochs({"a": (1.0, 2.0)}, "y"), label)
-        return {e.get("id", "") for e in ElementTree.fromstring(text).iter()} - {""}
-
-    assert ids("one")
-    assert not ids("one") & ids("two")

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.report.model import Procedure, Tracklet
 from polyplink.report.polyps import match
 from polyplink.report.timeline import (
@@ -46,19 +47,6 @@ def test_every_tracklet_has_a_bar_in_each_row_within_the_axis(made: Procedure) -
     assert len(drawing.crosses) == sum(match(made).is_wrong(t) for t in made.tracklets)
 
 
-def test_places_are_in_proportion_to_frames() -> None:
-    bars = drawn(procedure()).rows[0].bars
-    first = min(bars, key=lambda bar: bar.x)
-    assert first.x == LEFT
-    assert first.width == pytest.approx(100 / 3000 * WIDTH)
-
-
-def test_overlapping_tracklets_lie_in_lanes() -> None:
-    bars = {bar.title.split("\n")[0]: bar for bar in drawn(procedure()).rows[0].bars}
-    assert bars["tracklet t3"].y < bars["tracklet t4"].y
-    assert bars["tracklet t0"].y == bars["tracklet t3"].y
-
-
 def test_far_apart_bars_of_a_polyp_get_a_label_each() -> None:
     near, far = Tracklet("b", 110, 200, "x"), Tracklet("b", 900, 990, "x")
     for other, labels in ((near, ["1"]), (far, ["1", "1"])):
@@ -83,12 +71,14 @@ def test_hover_text_tells_all() -> None:
         "sureness 0.75",
         "disagrees with the truth",
     ]
-
-
-def test_summary_is_in_words() -> None:
-    assert drawn(procedure()).summary == (
+    assert drawn(made).summary == (
         "Time line of 5 tracklets in 3 polyps; truth: 2 polyps, 1 tracklets disagree"
     )
+
+
+def test_a_tracklet_must_end_within_the_recording() -> None:
+    with pytest.raises(PolyplinkError, match="'t4' ends at frame 1200 of 1200; correct n_frames"):
+        replace(procedure(), n_frames=1200)
 
 
 @given(SPANS)

@@ -37,8 +37,6 @@ class Figure:
     Example:
         >>> Figure(0.82, 0.74, 0.88, n=19).known
         True
-        >>> Figure(-0.03, -0.05, -0.01, n=19).excludes_zero
-        True
         >>> Figure.mean_of([1.0, None, 3.0])
         Figure(value=2.0, low=None, high=None, n=2, sd=1.0, why='')
     """
@@ -62,11 +60,6 @@ class Figure:
     def known(self) -> bool:
         """Whether there is a finite value."""
         return self.value is not None and math.isfinite(self.value)
-
-    @property
-    def excludes_zero(self) -> bool:
-        """Whether there is an interval and all of it is on one side of zero."""
-        return self.low is not None and self.high is not None and (self.low > 0 or self.high < 0)
 
 
 def draw_weights(units: int, *, resamples: int = RESAMPLES, seed: int = 0) -> Weights:

@@ -137,13 +137,11 @@ class Method:
         figures: Metric key to figure; an absent key is shown as missing.
         differences: Metric key to the paired difference, this method minus the first one;
             empty for the first.
-        note: One sentence on what the row is (weights, training set).
     """
 
     name: str
     figures: Mapping[str, Figure]
     differences: Mapping[str, Figure] = field(default_factory=dict)
-    note: str = ""
 
     def figure(self, metric: Metric) -> Figure:
         """The figure of a metric; a missing one with the reason where it was not measured."""
@@ -162,15 +160,7 @@ class Comparison:
         metrics: The columns.
         methods: The rows; differences are to the first.
         bold: By metric key, the methods to print bold: the best and those that do not differ
-            significantly from it in paired differences. For an absent key, `best_method` decides.
-
-    Example:
-        >>> from polyplink.evaluate import Figure
-        >>> mean_ap = Metric("mAP", "mAP", "Retrieval", ideal=1.0)
-        >>> ours = Method("ours", {"mAP": Figure(0.8)}, {"mAP": Figure(0.3, 0.2, 0.4, n=19)})
-        >>> table = Comparison((mean_ap,), (Method("theirs", {"mAP": Figure(0.5)}), ours))
-        >>> table.bold_methods(mean_ap)
-        ('ours',)
+            significantly from it in paired differences; none for an absent key.
     """
 
     metrics: tuple[Metric, ...]
@@ -183,39 +173,6 @@ class Comparison:
         for metric in self.metrics:
             grouped.setdefault(metric.group, []).append(metric)
         return list(grouped.items())
-
-    def best_method(self, metric: Metric) -> str | None:
-        """The method with the value nearest to the ideal, if it is significantly better.
-
-        It is significantly better if its paired difference to the first method excludes zero
-        or, where the first method is itself the best, if every other method's difference does.
-
-        Returns:
-            The method's name, or None.
-        """
-        distance = {
-            method.name: abs(figure.value - metric.ideal)
-            for method in self.methods
-            if (figure := method.figure(metric)).known and figure.value is not None
-        }
-        if len(distance) < 2:
-            return None
-        best = min(distance, key=lambda name: distance[name])
-        first = self.methods[0].name
-        compared = [
-            method
-            for method in self.methods[1:]
-            if method.name == best or (best == first and method.name in distance)
-        ]
-        significant = all(method.difference(metric).excludes_zero for method in compared)
-        return best if significant else None
-
-    def bold_methods(self, metric: Metric) -> tuple[str, ...]:
-        """Names of the methods to print bold in a column: see `bold` and `best_method`."""
-        if metric.key in self.bold:
-            return self.bold[metric.key]
-        best = self.best_method(metric)
-        return () if best is None else (best,)
 
 
 @dataclass(frozen=True)

@@ -25,15 +25,10 @@ def comparison_table(comparison: Comparison) -> Table:
 
     Paired differences are in the report and in the CSV file; here they only decide what is bold.
     """
-    rule = (
-        "the best and those not significantly different"
-        if comparison.bold
-        else "significantly better"
-    )
-    table = Table(
-        caption=f"95 % intervals over n procedures, or over what n names; bold: {rule}, in paired "
-        "differences"
-    )
+    caption = "95 % intervals over n procedures, or over what n names"
+    if comparison.bold:
+        caption += "; bold: the best and those not significantly different, in paired differences"
+    table = Table(caption=caption)
     table.add_column("figure")
     for method in comparison.methods:
         table.add_column(Text(method.name), justify="right")
@@ -43,7 +38,7 @@ def comparison_table(comparison: Comparison) -> Table:
         table.add_row(Text(group, style="italic"))
         for metric in metrics:
             figures = [method.figure(metric) for method in comparison.methods]
-            bold = comparison.bold_methods(metric)
+            bold = comparison.bold.get(metric.key, ())
             note = "\n(self-pairs counted)" if metric.style == "reference" else ""
             n = max((figure.n for figure in figures), default=0)
             unit = "" if metric.unit == "procedures" else f" {metric.unit}"
@@ -122,7 +117,7 @@ def write_csv(path: Path, comparison: Comparison) -> None:
                     "difference_low": difference.low,
                     "difference_high": difference.high,
                     "missing": reason(figure),
-                    "bold": method.name in comparison.bold_methods(metric),
+                    "bold": method.name in comparison.bold.get(metric.key, ()),
                 }
             )
     write_rows(path, rows)

@@ -7,7 +7,7 @@ them. Here they are placed; all lengths are in units of the drawing, pixels at i
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from matplotlib.ticker import MaxNLocator
 
@@ -29,8 +29,7 @@ CLOCK_STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 18
 PolypOf = Callable[[Tracklet], Polyp | None]
 
 
-@dataclass(frozen=True)
-class Bar:
+class Bar(NamedTuple):
     """One tracklet in a row of the time line."""
 
     x: float
@@ -41,8 +40,7 @@ class Bar:
     title: str
 
 
-@dataclass(frozen=True)
-class Label:
+class Label(NamedTuple):
     """A polyp's number or letter; `foot` is where the line down from a raised one ends."""
 
     x: float
@@ -51,8 +49,7 @@ class Label:
     foot: float | None
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(NamedTuple):
     """Counted or true polyps: the row's name, its bars and their labels."""
 
     name: str
@@ -61,31 +58,18 @@ class Row:
     labels: list[Label]
 
 
-@dataclass(frozen=True)
-class Timeline:
-    """A time line ready for the template.
-
-    Attributes:
-        width: Of the drawing.
-        height: Of the drawing.
-        left: Where the axis begins.
-        right: Where it ends.
-        axis: y of the axis.
-        rows: Counted polyps and, where known, true ones.
-        crosses: Centres (x, y) of the marks of disagreement.
-        ticks: x and text of each tick.
-        summary: One sentence for screen readers.
-    """
+class Timeline(NamedTuple):
+    """A time line ready for the template; the axis is a line at `axis`, from `left` to `right`."""
 
     width: float
     height: float
     left: float
     right: float
     axis: float
-    rows: list[Row]
-    crosses: list[tuple[float, float]]
-    ticks: list[tuple[float, str]]
-    summary: str
+    rows: list[Row]  # counted polyps and, where known, true ones
+    crosses: list[tuple[float, float]]  # centres (x, y) of the marks of disagreement
+    ticks: list[tuple[float, str]]  # x and text
+    summary: str  # one sentence for screen readers
 
 
 def layout(procedure: Procedure, matching: Matching) -> Timeline:
@@ -98,29 +82,26 @@ def layout(procedure: Procedure, matching: Matching) -> Timeline:
     tracklets = in_time(procedure)
     lanes = assign_lanes([(t.first, t.last) for t in tracklets])
     scale = WIDTH / max(1, procedure.n_frames)
-    titles = [describe(t, matching, procedure.fps) for t in tracklets]
 
     def row(name: str, top: float, polyp_of: PolypOf) -> Row:
         bars, labels = [], []
         for lane in range(max(lanes, default=-1) + 1):
             y = top + lane * LANE + LEVELS * LABEL
-            own = [
-                (
-                    Bar(
-                        LEFT + tracklet.first * scale,
-                        y,
-                        max(NARROWEST, (tracklet.last - tracklet.first + 1) * scale),
-                        polyp.look if (polyp := polyp_of(tracklet)) else None,
-                        matching.is_wrong(tracklet),
-                        title,
-                    ),
-                    polyp.label if polyp else "?",
-                )
-                for tracklet, title, at in zip(tracklets, titles, lanes, strict=True)
-                if at == lane
-            ]
-            bars += [bar for bar, _ in own]
-            labels += place_labels(_label_centres(own), y)
+            # Neighbouring bars of one polyp share a label: start, end and text of each run.
+            runs: list[tuple[float, float, str]] = []
+            for tracklet, at in zip(tracklets, lanes, strict=True):
+                if at != lane:
+                    continue
+                polyp, wrong = polyp_of(tracklet), matching.is_wrong(tracklet)
+                x = LEFT + tracklet.first * scale
+                width = max(NARROWEST, (tracklet.last - tracklet.first + 1) * scale)
+                title = describe(tracklet, matching, procedure.fps)
+                bars.append(Bar(x, y, width, polyp.look if polyp else None, wrong, title))
+                start, text = x, polyp.label if polyp else "?"
+                if runs and runs[-1][2] == text and x - runs[-1][1] <= APART:
+                    start, _, _ = runs.pop()
+                runs.append((start, x + width, text))
+            labels += place_labels([((start + end) / 2, text) for start, end, text in runs], y)
         return Row(name, top + LEVELS * LABEL + BAR / 2, bars, labels)
 
     depth = (max(lanes, default=0) + 1) * LANE
@@ -174,18 +155,6 @@ def assign_lanes(spans: Sequence[tuple[float, float]]) -> list[int]:
         ends[free : free + 1] = [end]
         lanes.append(free)
     return lanes
-
-
-def _label_centres(bars: list[tuple[Bar, str]]) -> list[tuple[float, str]]:
-    """Centre and text of each label: neighbouring bars of one polyp share one."""
-    runs: list[tuple[float, float, str]] = []  # start, end, text
-    for bar, text in bars:
-        end = bar.x + bar.width
-        if runs and runs[-1][2] == text and bar.x - runs[-1][1] <= APART:
-            runs[-1] = (runs[-1][0], end, text)
-        else:
-            runs.append((bar.x, end, text))
-    return [((start + end) / 2, text) for start, end, text in runs]
 
 
 def place_labels(centres: Iterable[tuple[float, str]], floor: float) -> list[Label]:
