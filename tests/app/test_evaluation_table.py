@@ -68,7 +68,7 @@ def test_all_tasks_have_columns_and_what_is_no_different_is_bold() -> None:
     assert keys["threshold/PPC"].ideal == clinic.ppc
     assert keys["threshold/ADR"].ideal == clinic.adr
     assert keys["tracking/ap/IDSW"].ideal == 0.0
-    assert table.bold_methods(keys["mAP"])[0] == "ours"
+    assert table.bold["mAP"][0] == "ours"
     assert dict(table.bold) == {key: evaluation.no_different[key] for key in keys}
     rows = by_procedure(evaluation)
     assert rows.height == 8

@@ -9,6 +9,7 @@ from sklearn import cluster
 
 from polyplink.associate.affinity import propagate
 from polyplink.associate.clusterers import (
+    Agglomerative,
     Dbscan,
     Hdbscan,
     TemporalAP,
@@ -16,7 +17,6 @@ from polyplink.associate.clusterers import (
     average_linkage,
     threshold_components,
 )
-from polyplink.associate.search import paper_grid
 from polyplink.associate.similarity import temporal, visual
 from polyplink.core.errors import PolyplinkError
 
@@ -116,27 +116,18 @@ def test_hdbscan_finds_what_is_apart_and_leaves_noise_alone() -> None:
     assert Hdbscan(2, 1).cluster(np.ones((1, 1)), []).labels.tolist() == [0]
 
 
-@settings(deadline=None, max_examples=30)
-@given(st.integers(0, 999), st.integers(1, 20), st.sampled_from(paper_grid().hdbscans))
-def test_hdbscan_labels_every_procedure_without_gaps(seed: int, n: int, setting: Hdbscan) -> None:
-    labels = setting.cluster(similarities(seed, n), np.zeros(n)).labels
-    assert sorted(set(labels.tolist())) == list(range(labels.max() + 1))
-    assert labels.shape == (n,)
-
-
 def test_what_is_out_of_range_is_refused() -> None:
     V = np.eye(3)
-    for setting, message in (
-        (Dbscan(0, 2), "eps is 0"),
-        (Dbscan(0.5, 0), "min_samples is 0"),
-        (Hdbscan(1, 1), "min_cluster_size 1"),
-        (Hdbscan(2, 1, "x"), "selection 'x'"),  # type: ignore[arg-type]
-        (Threshold(np.nan), "a threshold is not finite"),
+    for kind, parameters, message in (
+        (Dbscan, (0, 2), "eps is 0; give one above 0"),
+        (Dbscan, (0.5, 0), "min_samples is 0; give 1 or more"),
+        (Hdbscan, (1, 1), "min_cluster_size is 1; give 2 or more"),
+        (Hdbscan, (2, 1, "x"), "selection is 'x'; give eom or leaf"),
+        (Threshold, (np.nan,), "a threshold is not finite"),
+        (Agglomerative, (np.nan,), "a threshold is not finite"),
     ):
         with pytest.raises(PolyplinkError, match=message):
-            setting.cluster(V, [])
-    with pytest.raises(PolyplinkError, match="a threshold is not finite"):
-        average_linkage(V, [np.nan])
+            kind(*parameters).cluster(V, [])
     for clusterer in (Dbscan(0.5, 2), Threshold(0.5)):
         with pytest.raises(PolyplinkError, match="a similarity is not finite"):
             clusterer.cluster(np.full((2, 2), np.nan), [])

@@ -158,14 +158,15 @@ def find_operating_point(
     if choice.rule == "one_polyp_each":
         return untuned(f"no held-out procedure ({names}) has two polyps or more")
     pairs = [labelled_pairs(one.V, time_gaps(one.positions), one.polyps) for one in labelled]
-    fit = fit_calibration(pairs)
+    fitted = fit_calibration(pairs)
+    calibration = None if isinstance(fitted, str) else fitted
     origin = (
         f"chosen on the held-out procedures {names}: FPR {choice.fpr:.3f} (nearest to 0.05), "
         f"FR {choice.fr:.2f}"
     )
-    if fit.calibration is None:
-        origin += f"; links are not calibrated, because {fit.reason}"
-    return OperatingPoint(grid.temporal_ap()[choice.row], fit.calibration, origin, form)
+    if calibration is None:
+        origin += f"; links are not calibrated, because {fitted}"
+    return OperatingPoint(grid.temporal_ap()[choice.row], calibration, origin, form)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ average linkage, Parolari et al. 2024.
 """
 
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Annotated, Literal, Protocol, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,7 @@ from scipy.spatial.distance import squareform
 from polyplink.associate.affinity import propagate
 from polyplink.associate.similarity import Reals, checked_square, combine, temporal
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.ranges import AT_LEAST_ONE, POSITIVE, Range, check_ranges
 
 Labels = npt.NDArray[np.int32]
 Selection = Literal["eom", "leaf"]
@@ -100,19 +101,14 @@ class Dbscan:
         min_samples: Neighbours, itself included, that make a tracklet a core point.
     """
 
-    eps: float
-    min_samples: int
+    eps: Annotated[float, POSITIVE]
+    min_samples: Annotated[int, AT_LEAST_ONE]
+
+    def __post_init__(self) -> None:
+        check_ranges("", self)
 
     def cluster(self, V: Reals, positions: npt.ArrayLike) -> Clustering:
-        """Cluster one procedure from V (n, n); positions are not read.
-
-        Raises:
-            PolyplinkError: If a parameter is out of range.
-        """
-        PolyplinkError.unless(self.eps > 0, f"eps is {self.eps}", "give a distance above 0")
-        PolyplinkError.unless(
-            self.min_samples >= 1, f"min_samples is {self.min_samples}", "give 1 or more"
-        )
+        """Cluster one procedure from V (n, n); positions are not read."""
         # Imported when used, as below: scikit-learn takes a second to import.
         from sklearn.cluster import DBSCAN  # noqa: PLC0415
 
@@ -133,33 +129,32 @@ class Hdbscan:
         selection: Which clusters of the tree: the most stable ("eom") or the finest ("leaf").
     """
 
-    min_cluster_size: int
-    min_samples: int
+    min_cluster_size: Annotated[int, Range(2)]
+    min_samples: Annotated[int, AT_LEAST_ONE]
     selection: Selection = "eom"
+
+    def __post_init__(self) -> None:
+        check_ranges("", self)
+        PolyplinkError.unless(
+            self.selection in get_args(Selection),
+            f"selection is {self.selection!r}",
+            "give eom or leaf",
+        )
 
     def cluster(self, V: Reals, positions: npt.ArrayLike) -> Clustering:
         """Cluster one procedure from V (n, n); positions are not read.
 
         With fewer tracklets than min_cluster_size or min_samples, each is its own cluster.
-
-        Raises:
-            PolyplinkError: If a parameter is out of range.
         """
-        size, samples, selection = self.min_cluster_size, self.min_samples, self.selection
-        PolyplinkError.unless(
-            size >= 2 and samples >= 1 and selection in ("eom", "leaf"),
-            f"min_cluster_size {size}, min_samples {samples}, selection {selection!r}",
-            "give 2 or more, 1 or more, and eom or leaf",
-        )
         D = _distances(V)
-        if len(D) < max(size, samples):
+        if len(D) < max(self.min_cluster_size, self.min_samples):
             return Clustering(np.arange(len(D), dtype=np.int32), True)
         from sklearn.cluster import HDBSCAN  # noqa: PLC0415
 
         model = HDBSCAN(
-            min_cluster_size=size,
-            min_samples=samples,
-            cluster_selection_method=selection,
+            min_cluster_size=self.min_cluster_size,
+            min_samples=self.min_samples,
+            cluster_selection_method=self.selection,
             metric="precomputed",
             allow_single_cluster=True,
             copy=True,

@@ -9,6 +9,7 @@ scikit-learn takes a second:
 """
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -31,19 +32,21 @@ from polyplink.associate.similarity import Reals, visual
 Affinity = Literal["l2", "cosine", "precomputed"]
 
 
+@dataclass(repr=False, eq=False)
 class _Clustering(ClusterMixin, BaseEstimator, ABC):  # type: ignore[misc]
-    """What the estimators have in common.
+    """What the estimators have in common: parameters are the fields of a dataclass.
 
     Attributes:
+        affinity: What X holds: embeddings, compared by "l2" or "cosine", or V: "precomputed".
         labels_: Cluster of every tracklet (n,), int32, from 0 without gaps.
         converged_: Whether the algorithm settled before its limit of rounds.
         n_clusters_: Number of clusters: the count.
     """
 
-    affinity: Affinity
-    labels_: npt.NDArray[np.int32]
-    converged_: bool
-    n_clusters_: int
+    affinity: Affinity = field(default="l2", kw_only=True)
+    labels_: npt.NDArray[np.int32] = field(init=False)
+    converged_: bool = field(init=False)
+    n_clusters_: int = field(init=False)
 
     @abstractmethod
     def _setting(self) -> Setting:
@@ -94,43 +97,33 @@ def _similarity(rows: Reals, affinity: Affinity) -> Reals:
     return rows
 
 
+@dataclass(repr=False, eq=False)
 class ThresholdClustering(_Clustering):
     """Connected components of V >= value, see `Threshold`."""
 
-    def __init__(self, value: float = 0.5, *, affinity: Affinity = "l2") -> None:
-        self.value = value
-        self.affinity = affinity
+    value: float = 0.5
 
     def _setting(self) -> Setting:
         return Threshold(self.value)
 
 
+@dataclass(repr=False, eq=False)
 class APClustering(_Clustering):
     """Affinity propagation on V alone, see `propagate`."""
 
-    def __init__(self, preference: float = 0.0, *, affinity: Affinity = "l2") -> None:
-        self.preference = preference
-        self.affinity = affinity
+    preference: float = 0.0
 
     def _setting(self) -> Setting:
         return TemporalAP(1.0, 0.0, self.preference)
 
 
+@dataclass(repr=False, eq=False)
 class TemporalAPClustering(_Clustering):
     """Affinity propagation on S = alpha V + (1 - alpha) T, see `TemporalAP`."""
 
-    def __init__(
-        self,
-        alpha: float = 0.5,
-        gamma: float = 1.0,
-        preference: float = 0.0,
-        *,
-        affinity: Affinity = "l2",
-    ) -> None:
-        self.alpha = alpha
-        self.gamma = gamma
-        self.preference = preference
-        self.affinity = affinity
+    alpha: float = 0.5
+    gamma: float = 1.0
+    preference: float = 0.0
 
     def _setting(self) -> Setting:
         return TemporalAP(self.alpha, self.gamma, self.preference)
@@ -141,46 +134,34 @@ class TemporalAPClustering(_Clustering):
         return super()._cluster(V, positions)
 
 
+@dataclass(repr=False, eq=False)
 class DBSCANClustering(_Clustering):
     """DBSCAN on 1 - V with noise standing alone, see `Dbscan`."""
 
-    def __init__(
-        self, eps: float = 0.5, min_samples: int = 2, *, affinity: Affinity = "l2"
-    ) -> None:
-        self.eps = eps
-        self.min_samples = min_samples
-        self.affinity = affinity
+    eps: float = 0.5
+    min_samples: int = 2
 
     def _setting(self) -> Setting:
         return Dbscan(self.eps, self.min_samples)
 
 
+@dataclass(repr=False, eq=False)
 class HDBSCANClustering(_Clustering):
     """HDBSCAN on 1 - V with noise standing alone, see `Hdbscan`."""
 
-    def __init__(
-        self,
-        min_cluster_size: int = 2,
-        min_samples: int = 1,
-        selection: Selection = "eom",
-        *,
-        affinity: Affinity = "l2",
-    ) -> None:
-        self.min_cluster_size = min_cluster_size
-        self.min_samples = min_samples
-        self.selection = selection
-        self.affinity = affinity
+    min_cluster_size: int = 2
+    min_samples: int = 1
+    selection: Selection = "eom"
 
     def _setting(self) -> Setting:
         return Hdbscan(self.min_cluster_size, self.min_samples, self.selection)
 
 
+@dataclass(repr=False, eq=False)
 class AgglomerativeClustering(_Clustering):
     """Average linkage on 1 - V, see `Agglomerative`."""
 
-    def __init__(self, distance: float = 0.5, *, affinity: Affinity = "l2") -> None:
-        self.distance = distance
-        self.affinity = affinity
+    distance: float = 0.5
 
     def _setting(self) -> Setting:
         return Agglomerative(self.distance)

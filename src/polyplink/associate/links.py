@@ -54,21 +54,8 @@ class Calibration:
         )
 
 
-@dataclass(frozen=True)
-class CalibrationFit:
-    """A calibration, or the reason why there is none."""
-
-    calibration: Calibration | None
-    reason: str | None
-
-
-@dataclass(frozen=True)
-class LabelledPairs:
-    """Pairs of tracklets with known polyps: V (m,), distance in time (m,), one polyp (m,)."""
-
-    visual: Reals
-    gap: Reals
-    same: npt.NDArray[np.bool_]
+LabelledPairs = tuple[Reals, Reals, npt.NDArray[np.bool_]]
+"""Pairs of tracklets with known polyps: V (m,), distance in time (m,), one polyp (m,)."""
 
 
 def labelled_pairs(V: Reals, gaps: Reals, polyps: Sequence[str | None]) -> LabelledPairs:
@@ -90,10 +77,10 @@ def labelled_pairs(V: Reals, gaps: Reals, polyps: Sequence[str | None]) -> Label
         )
     known = np.flatnonzero([name is not None for name in names])
     i, j = (known[side] for side in np.triu_indices(known.size, k=1))
-    return LabelledPairs(V[i, j], gaps[i, j], np.asarray(names[i] == names[j], dtype=np.bool_))
+    return V[i, j], gaps[i, j], np.asarray(names[i] == names[j], dtype=np.bool_)
 
 
-def fit_calibration(procedures: Sequence[LabelledPairs]) -> CalibrationFit:
+def fit_calibration(procedures: Sequence[LabelledPairs]) -> Calibration | str:
     """Fit the probability of one polyp on the pairs of labelled procedures.
 
     L2-penalised logistic regression (C = 1) without balancing, so that probabilities carry the
@@ -103,32 +90,25 @@ def fit_calibration(procedures: Sequence[LabelledPairs]) -> CalibrationFit:
         procedures: The pairs of each procedure, see `labelled_pairs`.
 
     Returns:
-        The calibration; or None and the reason, if all pairs show one polyp, or none does.
+        The calibration; or the reason why there is none, if all pairs show one polyp, or none does.
     """
-    same = np.concatenate([np.zeros(0, dtype=np.bool_), *(pairs.same for pairs in procedures)])
+    visual, gap, same = (
+        np.concatenate([np.zeros(0), *(pairs[side] for pairs in procedures)]) for side in range(3)
+    )
     if not same.any():
-        return CalibrationFit(None, f"none of {same.size} labelled pairs shows one polyp")
+        return f"none of {same.size} labelled pairs shows one polyp"
     if same.all():
-        return CalibrationFit(None, f"all {same.size} labelled pairs show one polyp")
-    features = np.column_stack(
-        [
-            np.concatenate([pairs.visual for pairs in procedures]),
-            np.concatenate([pairs.gap for pairs in procedures]),
-        ]
-    )  # (m, 2)
+        return f"all {same.size} labelled pairs show one polyp"
     # Imported when used: it takes a second, and most readers of this room do not fit.
     from sklearn.linear_model import LogisticRegression  # noqa: PLC0415
 
-    model = LogisticRegression(C=1.0).fit(features, same)
-    return CalibrationFit(
-        Calibration(
-            intercept=float(model.intercept_[0]),
-            per_visual=float(model.coef_[0, 0]),
-            per_gap=float(model.coef_[0, 1]),
-            pairs=int(same.size),
-            positives=int(same.sum()),
-        ),
-        None,
+    model = LogisticRegression(C=1.0).fit(np.column_stack([visual, gap]), same)
+    return Calibration(
+        intercept=float(model.intercept_[0]),
+        per_visual=float(model.coef_[0, 0]),
+        per_gap=float(model.coef_[0, 1]),
+        pairs=int(same.size),
+        positives=int(same.sum()),
     )
 
 
@@ -175,17 +155,6 @@ class Doubt:
         return 1.0 - self.probability if self.joined else self.probability
 
 
-def _links(clusters: Sequence[tuple[int, ...]], P: Reals) -> list[Doubt]:
-    doubts = []
-    for cluster in clusters:
-        # In a pair each is the other's only mate: one question, not two.
-        asked = cluster[:1] if len(cluster) == 2 else cluster
-        for i in asked if len(cluster) > 1 else ():
-            mates = tuple(j for j in cluster if j != i)
-            doubts.append(Doubt((i,), mates, True, float(P[i, list(mates)].mean())))
-    return doubts
-
-
 def uncertain(labels: Labels, P: Reals | None, most: int = 10) -> list[Doubt]:
     """The decisions most likely to be wrong, the worst first.
 
@@ -203,7 +172,12 @@ def uncertain(labels: Labels, P: Reals | None, most: int = 10) -> list[Doubt]:
     if P is None:
         return []
     clusters = [tuple(np.flatnonzero(labels == label).tolist()) for label in np.unique(labels)]
-    doubts = _links(clusters, P)
+    doubts = []
+    for cluster in clusters:
+        # In a pair each is the other's only mate: one question, not two.
+        for i in cluster[:1] if len(cluster) == 2 else cluster:
+            if mates := tuple(j for j in cluster if j != i):
+                doubts.append(Doubt((i,), mates, True, float(P[i, list(mates)].mean())))
     for a, b in combinations(clusters, 2):
         doubts.append(Doubt(a, b, False, float(P[np.ix_(a, b)].mean())))
     doubts.sort(key=lambda doubt: (-doubt.doubt, doubt.members, doubt.others))

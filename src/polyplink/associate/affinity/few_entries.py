@@ -62,59 +62,31 @@ U = np.uint64
 
 
 class Few(NamedTuple):
-    """Messages of four runs on n tracklets.
+    """Messages of four runs on n tracklets; `columns` are those of whole blocks."""
 
-    Attributes:
-        idle: Similarities (n, columns) of no contender, -inf for all other places; columns are
-            those of whole blocks.
-        sorted: Similarities of every row (n, n), the largest first, itself last.
-        column: Their columns (n, n); of contenders a number from `columns` on.
-        place: Where in `sorted` a column is (n, n).
-        until: After how many rounds a responsibility that is not followed any more stands (n, n).
-        risen: How many of `sorted` are followed (n,).
-        reached: The most of them that a row ever followed (n,).
-        contenders: How many a row has (n,).
-        near_s: Similarities of contenders (n, room).
-        near_column: Their columns (n, room).
-        near_a: Their availabilities (n * room * 4,).
-        near_r: Their responsibilities (n * room * 4,).
-        r: Responsibilities of `sorted`, as far as followed (n * n * 4,).
-        best: Best value of every row in every round (rounds * n * 4,).
-        supports: Sums of positive responsibilities before every round (rounds * columns * 4,).
-        common: Availability of an entry that never claimed its column (columns * 4,).
-        own_a: Availability of every tracklet to itself (n * 4,).
-        own_r: Responsibility of every tracklet for itself (n * 4,).
-        smooth: Best values of every row, damped as the messages are (n * 4,).
-        doubt: `DOUBT` of the largest absolute value that a row has met (n * 4,).
-        limit: The last bound of every row and block, less `rise` at that time (n * blocks * 4,).
-        rise: Sum of what `common` of a block rose at most, round by round (blocks * 4,); behind
-            them that of any block.
-        highest: The largest bound of every row, less the sum of any block at that time (n * 4,).
-    """
-
-    idle: Reals
-    sorted: Reals
-    column: Columns
-    place: Columns
-    until: npt.NDArray[np.uint16]
-    risen: Counts
-    reached: Counts
-    contenders: Counts
-    near_s: Reals
-    near_column: Columns
-    near_a: Reals
-    near_r: Reals
-    r: Reals
-    best: Reals
-    supports: Reals
-    common: Reals
-    own_a: Reals
-    own_r: Reals
-    smooth: Reals
-    doubt: Reals
-    limit: Reals
-    rise: Reals
-    highest: Reals
+    idle: Reals  # (n, columns) similarities of no contender; -inf at all other places
+    sorted: Reals  # (n, n) similarities of every row, the largest first, itself last
+    column: Columns  # (n, n) their columns; of contenders a number from `columns` on
+    place: Columns  # (n, n) where in `sorted` a column is
+    until: npt.NDArray[np.uint16]  # (n, n) the round after which one was followed no more
+    risen: Counts  # (n,) how many of `sorted` are followed
+    reached: Counts  # (n,) the most of them that a row ever followed
+    contenders: Counts  # (n,) how many a row has
+    near_s: Reals  # (n, room) similarities of contenders
+    near_column: Columns  # (n, room) their columns
+    near_a: Reals  # (n * room * 4,) their availabilities
+    near_r: Reals  # (n * room * 4,) their responsibilities
+    r: Reals  # (n * n * 4,) responsibilities of `sorted`, as far as followed
+    best: Reals  # (rounds * n * 4,) best value of every row in every round
+    supports: Reals  # (rounds * columns * 4,) sums of positive responsibilities before a round
+    common: Reals  # (columns * 4,) availability of an entry that never claimed its column
+    own_a: Reals  # (n * 4,) availability of every tracklet to itself
+    own_r: Reals  # (n * 4,) responsibility of every tracklet for itself
+    smooth: Reals  # (n * 4,) best values of every row, damped as the messages are
+    doubt: Reals  # (n * 4,) `DOUBT` of the largest absolute value that a row has met
+    limit: Reals  # (n * blocks * 4,) last bound of a row and block, less `rise` at that time
+    rise: Reals  # (blocks * 4,) what `common` of a block rose at most; then that of any block
+    highest: Reals  # (n * 4,) largest bound of a row, less the rise of any block at that time
 
 
 @njit(error_model="numpy")
