@@ -12,7 +12,7 @@ from tests.data.films import HEIGHT, WIDTH, write_film
 from tests.data.made_sets import data_set, procedure_row
 from tests.data.public_sets import assert_same, picture, small_ldpolyp
 
-PATIENT = "video whose patient is not published, taken as its own patient"
+PATIENT = "procedure whose patient is not known, taken as its own patient"
 
 
 @pytest.fixture
@@ -80,8 +80,9 @@ def test_upper_case_windows_and_blank_lines(root: Path) -> None:
 
 
 def test_size_is_that_of_the_image_else_as_published(root: Path) -> None:
+    grey = lambda *_: np.zeros((50, 60, 3), np.uint8)  # noqa: E731
     for path in (root / "TrainValid" / "Images" / "2").iterdir():
-        write_image(path, np.zeros((50, 60, 3), np.uint8))
+        write_image(path, grey, "", 0)
     for path in (root / "Test" / "Images" / "101").iterdir():
         path.unlink()
     imported = import_ldpolyp(root)

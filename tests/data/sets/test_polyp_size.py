@@ -1,7 +1,5 @@
 import zipfile
-from io import BytesIO
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -9,7 +7,7 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.data import import_polyp_size, write_polyp_size
 from polyplink.data.faults import Faults
 from polyplink.data.files.video import open_video, split_frame_name
-from polyplink.data.sets.polyp_size import Labels, parse_labels, read_rows, read_side_boxes
+from polyplink.data.sets.polyp_size import read_side_boxes
 from tests.data.made_sets import data_set, procedure_row
 from tests.data.public_sets import assert_same, picture, small_polyp_size
 
@@ -74,8 +72,9 @@ def test_label_tables_are_found_or_given(root: Path) -> None:
     moved = (root / "labels.csv").rename(root.parent / "labels.csv")
     imported = import_polyp_size(root, boxes=root / "boxes.csv")
     assert imported.data.polyps["size_mm"].null_count() == 2
-    assert imported.warnings[0].startswith("1 x no label table: sizes, shapes and histology are")
-    assert imported.warnings[1] == "2 x video without a row in the label table (first: 01)"
+    assert imported.warnings == [
+        "2 x recording without size, histology and shape, no table given (first: 01)"
+    ]
     read = import_polyp_size(root, cases=moved, boxes=root / "boxes.csv").data
     assert_same(read, small_polyp_size())
     for name in ("a.csv", "b.csv"):
@@ -111,97 +110,6 @@ def test_videos_and_boxes_that_cannot_be_taken_are_counted(root: Path) -> None:
         path.write_bytes(b"")
     with pytest.raises(PolyplinkError, match="has no video that can be read; download them"):
         import_polyp_size(root)
-
-
-HEADER = "Video_ID,Polyp_Size,Paris_Classification,Age,Gender,Endoscope_Model,Pathological type"
-ROWS = "01,11.74mm,Is,61,Male,CF-HQ290I,Tubular adenoma\r\nVideo02, 2.8 mm ,,,,,\r\n\r\n"
-
-
-def labels(text: str, strict: bool = False) -> tuple[Labels, list[str]]:
-    faults = Faults(strict)
-    rows = read_rows(text.encode("utf-8-sig"), "labels.csv")
-    return parse_labels(rows, "labels.csv", faults), faults.lines()
-
-
-def facts(size: float | None, **changes: Any) -> dict[str, dict[str, Any]]:
-    """What a row says; null where nothing is given."""
-    procedure = {name: changes.get(name) for name in ("age", "sex", "brand")}
-    polyp = {name: changes.get(name) for name in ("morphology", "histology", "histology_class")}
-    return {"procedure": procedure, "polyp": {"size_mm": size, **polyp}}
-
-
-def test_labels_by_the_words_of_their_header() -> None:
-    read, warnings = labels(f"{HEADER}\r\n{ROWS}")
-    assert warnings == []
-    word = {"histology": "Tubular adenoma", "histology_class": "Tubular Adenoma"}
-    first = facts(11.74, morphology="Is", age=61, sex="Male", brand="CF-HQ290I", **word)
-    assert read == {"01": first, "02": facts(2.8)}
-    assert labels(f"{HEADER}\n{ROWS}".replace(",", ";"))[0] == read
-    read, warnings = labels("video id;polyp size (mm);HISTOLOGY;sex\n3.0;4;Hyperplastic Polyp;F\n")
-    word = dict.fromkeys(("histology", "histology_class"), "Hyperplastic Polyp")
-    assert read == {"03": facts(4, sex="F", **word)}
-    assert warnings == [
-        "3 x column of the label table that is missing, its values null (first: shape)"
-    ]
-    with pytest.raises(PolyplinkError, match=r"labels\.csv has no column Video_ID; take the table"):
-        labels("imgdir\n01_0.27_.png\n")
-
-
-@pytest.mark.parametrize(
-    ("row", "kind"),
-    [
-        ("video,4,Is,60,F,X,Hyperplastic Polyp", "row of no video"),
-        ("1,4,Is,60,F,X,Hyperplastic Polyp", "second row of a video"),
-        ("3,small,Is,60,F,X,Hyperplastic Polyp", "size that is no number"),
-        ("3,4,Is,old,F,X,Hyperplastic Polyp", "age that is no number"),
-        ("3,4,Is,60,F,X,Odd", "pathology of no known class, histology class null"),
-    ],
-)
-def test_values_that_cannot_be_read_are_counted(row: str, kind: str) -> None:
-    read, warnings = labels(f"{HEADER}\n{ROWS}{row}\n")
-    assert "01" in read
-    assert [line.split(", left out")[0].split(" (first")[0] for line in warnings] == [f"1 x {kind}"]
-    if row.endswith("Odd"):
-        assert read["03"]["polyp"]["histology"] == "Odd"
-        return
-    with pytest.raises(PolyplinkError, match=kind):
-        labels(f"{HEADER}\n{ROWS}{row}\n", strict=True)
-
-
-MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
-RELATIONS = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
-PACKAGE = "http://schemas.openxmlformats.org/package/2006/relationships"
-
-# As spreadsheet programs write it: shared strings, one with formats, numbers, an absolute target.
-PARTS = {
-    "_rels/.rels": f'<Relationships xmlns="{PACKAGE}"><Relationship Id="rId1" '
-    f'Target="xl/workbook.xml" Type="{RELATIONS}/officeDocument"/></Relationships>',
-    "xl/workbook.xml": f'<workbook xmlns="{MAIN}" xmlns:r="{RELATIONS}"><sheets>'
-    '<sheet name="Labels" sheetId="4" r:id="rId9"/></sheets></workbook>',
-    "xl/_rels/workbook.xml.rels": f'<Relationships xmlns="{PACKAGE}"><Relationship Id="rId9" '
-    f'Target="/xl/worksheets/sheet2.xml" Type="{RELATIONS}/worksheet"/></Relationships>',
-    "xl/sharedStrings.xml": f'<sst xmlns="{MAIN}"><si><t>Video_ID</t></si><si><r><t>Polyp_</t></r>'
-    "<r><t>Size</t></r></si></sst>",
-    "xl/worksheets/sheet2.xml": f'<worksheet xmlns="{MAIN}"><sheetData>'
-    '<row r="1"><c r="A1" t="s"><v>0</v></c><c r="C1" t="s"><v>1</v></c></row>'
-    '<row r="3"><c r="A3"><v>7</v></c><c r="C3" t="inlineStr"><is><t>5.5 mm</t></is></c></row>'
-    '<row r="4"><c r="A4" t="str"><v>08</v></c><c r="C4"><v>11.74</v></c></row>'
-    "</sheetData></worksheet>",
-}
-
-
-def test_a_spreadsheet_is_read_as_texts_or_refused() -> None:
-    packed = BytesIO()
-    with zipfile.ZipFile(packed, "w") as archive:
-        for name, text in PARTS.items():
-            archive.writestr(name, text)
-    rows = read_rows(packed.getvalue(), "X.XLSX")
-    assert rows[0] == ["Video_ID", "", "Polyp_Size"]
-    read = parse_labels(rows, "x.xlsx", Faults())
-    assert read == {"07": facts(5.5), "08": facts(11.74)}
-    for data in (b"", b"PK", packed.getvalue()[:400], b"a,b\n1,2\n"):
-        with pytest.raises(PolyplinkError, match=r"x\.xlsx is no whole \.xlsx file .*as CSV"):
-            read_rows(data, "x.xlsx")
 
 
 def test_boxes_of_the_side_file_by_video(tmp_path: Path) -> None:

@@ -10,6 +10,10 @@ from tests.data.made_sets import data_set, procedure_row
 from tests.data.public_sets import assert_same, picture, small_polypsset
 
 
+def write_grey(path: Path, height: int, width: int) -> None:
+    write_image(path, lambda *_: np.zeros((height, width, 3), np.uint8), "", 0)
+
+
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     """With what is wrong in the release: sizes in XML files, annotations without an image."""
@@ -44,12 +48,12 @@ def test_the_release_with_all_that_is_odd_in_it(root: Path) -> None:
     assert imported.warnings == [
         "2 x annotation without an image, left out (first: val2019/Annotation/10/11.xml)",
         "10 x size in the XML is not the image's, which counts (first: train2019/Annotation/1.xml)",
-        "2 x video whose patient is not published, taken as its own patient (first: val_10)",
+        "2 x procedure whose patient is not known, taken as its own patient (first: val_10)",
     ]
 
 
 def test_training_images_have_no_identity_and_are_never_linked(root: Path) -> None:
-    write_image(root / "train2019/Image/2.jpg", np.zeros((50, 60, 3), np.uint8))
+    write_grey(root / "train2019/Image/2.jpg", 50, 60)
     data = import_polypsset(root).data
     train = data.procedures.filter(patient="train")
     rows = train.select("procedure_id", "n_frames").rows()
@@ -112,7 +116,7 @@ def test_faults_are_counted_or_raised(root: Path, old: str, new: str, kind: str)
 
 
 def test_frames_that_do_not_fit_their_video_and_files_out_of_place(root: Path) -> None:
-    write_image(root / "val2019/Image/10/1.jpg", np.zeros((50, 60, 3), np.uint8))
+    write_grey(root / "val2019/Image/10/1.jpg", 50, 60)
     (root / "val2019/Annotation/10/0.xml").unlink()
     (root / "val2019/Image/10/2.jpg").write_bytes(b"no image")
     path = root / "val2019/Annotation/10/3.xml"
@@ -125,7 +129,7 @@ def test_frames_that_do_not_fit_their_video_and_files_out_of_place(root: Path) -
         "val2019/Image/10/03",
         "val2019/Image/10/last",
     ):
-        write_image(root / f"{name}.jpg", np.zeros((48, 64, 3), np.uint8))
+        write_grey(root / f"{name}.jpg", 48, 64)
     imported = import_polypsset(root)
     assert imported.data.detections.filter(procedure_id="val_10")["frame"].to_list() == [3, 3]
     lines = " ".join(imported.warnings)

@@ -1,7 +1,6 @@
 import shutil
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -15,9 +14,7 @@ from polyplink.data.sets.sun import (
     number_frames,
     parse_case,
     parse_name,
-    read_cases,
 )
-from polyplink.data.vocabulary import ADENOMA
 from tests.data.made_sets import data_set, procedure_row
 from tests.data.public_sets import assert_same, picture, small_sun
 
@@ -78,7 +75,9 @@ def test_both_packagings_with_images(root: Path, packaging: str) -> None:
     images = imported.data.detections["image"].to_list()
     assert all((root / image).is_file() for image in images)
     (bound,) = imported.warnings
-    assert bound.endswith("a lower bound, taken as the number (first: cases.csv, case 2 (15mm-))")
+    assert bound.endswith(
+        "a lower bound, taken as the number (first: cases.csv, recording '2' (15mm-))"
+    )
 
 
 def test_a_segment_is_a_tracklet_of_its_own(root: Path) -> None:
@@ -98,14 +97,13 @@ def test_without_a_table_of_cases_nothing_is_made_up(root: Path) -> None:
         assert imported.data.polyps[column].null_count() == 2
     assert imported.data.procedures["patient"].to_list() == ["case2", "case10", "negative2"]
     assert imported.warnings == [
-        "2 x case without size, histology, location and shape, no table of cases given "
-        "(first: case2)",
-        "2 x case whose patient is not known, taken as its own patient (first: case2)",
+        "2 x recording without size, histology and shape, no table given (first: case2)",
+        "2 x procedure whose patient is not known, taken as its own patient (first: case2)",
     ]
     (root / "cases.csv").write_text("case,size\n2,5mm\n77,5mm\n")
     lines = import_sun(root, cases=root / "cases.csv").warnings
     assert any(line.endswith("no row in cases.csv (first: case10)") for line in lines)
-    assert "1 x row of the table of cases without a case (first: case77)" in lines
+    assert "1 x row of cases.csv without its recording (first: 77)" in lines
 
 
 def test_size_is_given_where_there_is_no_image(root: Path) -> None:
@@ -187,7 +185,7 @@ def test_files_are_sorted_into_cases_or_counted(root: Path) -> None:
     assert imported.warnings[:3] == [
         f"2 x file outside of a case folder, left out (first: annotation_xml/{name}.xml)",
         "1 x file whose name has no segment and number, left out (first: imgs/case2/0001.jpg)",
-        f"1 x second file of an image, left out (first: part2/negative2/{name}.jpg)",
+        f"1 x second file of a frame, left out (first: part2/negative2/{name}.jpg)",
     ]
 
 
@@ -263,65 +261,3 @@ def test_broken_lines_are_counted_and_the_others_read(line: str, kind: str) -> N
     assert warning.startswith(f"1 x {kind}, left out (first: case1.txt, line 1")
     with pytest.raises(PolyplinkError, match=f"line 1.*: {kind}; write"):
         parse_case(line.encode(), "case1.txt", Faults(strict=True))
-
-
-def cases(folder: Path, text: str) -> tuple[dict[int, dict[str, Any]], list[str]]:
-    (folder / "cases.csv").write_text(text, encoding="utf-8-sig")
-    faults = Faults()
-    return read_cases(folder / "cases.csv", faults), faults.lines()
-
-
-def row(**facts: Any) -> dict[str, Any]:
-    """What the table says of a case; null where nothing is given."""
-    names = ("patient", "morphology", "size_mm", "location", "histology", "histology_class")
-    return dict.fromkeys(names) | facts
-
-
-def test_cases_in_words_and_abbreviations(tmp_path: Path) -> None:
-    read, warnings = cases(
-        tmp_path,
-        "Case,Shape,SIZE,location,pathology,patient,frames\r\n"
-        "1,Is,6mm,Cecum,Low-grade adenoma,p1,\r\n"
-        "case007,IIa(LST-NG), 15mm- ,A,SSL,,\r\n"
-        "8,,2.5,,Sessile serrated lesion,p1,\r\n"
-        "9,,,Sigma,IC,,\r\n",
-    )
-    low, cancer = "Low-grade adenoma", "Invasive cancer (T1b)"
-    adenoma = {"histology": low, "histology_class": low}
-    serrated = {"morphology": "IIa(LST-NG)", "histology": "SSL", "histology_class": "SSL"}
-    lesion = {"histology": "Sessile serrated lesion", "histology_class": "SSL"}
-    assert read == {
-        1: row(patient="p1", morphology="Is", size_mm=6, location="cecum", **adenoma),
-        7: row(size_mm=15, location="ascending", **serrated),
-        8: row(patient="p1", size_mm=2.5, **lesion),
-        9: row(location="sigma", histology="IC", histology_class=cancer),
-    }
-    assert warnings == [
-        "1 x column of the table of cases that is not known, not read (first: frames)",
-        "1 x size that is a lower bound, taken as the number "
-        "(first: cases.csv, case case007 (15mm-))",
-    ]
-    assert {case["histology_class"] for case in read.values()} <= set(ADENOMA["sun"])
-    with pytest.raises(PolyplinkError, match="has no column 'case'; its columns: case, patient"):
-        cases(tmp_path, "number,size\n1,2\n")
-    with pytest.raises(PolyplinkError, match=r"none\.csv is missing"):
-        read_cases(tmp_path / "none.csv", Faults())
-
-
-@pytest.mark.parametrize(
-    ("line", "kind"),
-    [
-        ("x,5mm,HP", "row of no case"),
-        (",5mm,HP", "row of no case"),
-        ("1,5mm,HP", "second row of a case"),
-        ("2,large,HP", "size that is no number"),
-        ("2,-5mm,HP", "size that is no number"),
-        ("2,5mm,Adenoma?", "pathology of no known class"),
-    ],
-)
-def test_cases_that_cannot_be_read_are_counted(tmp_path: Path, line: str, kind: str) -> None:
-    read, warnings = cases(tmp_path, f"case,size,pathology\n1,5mm,HP\n{line}\n")
-    assert read[1] == row(size_mm=5, histology="HP", histology_class="Hyperplastic polyp")
-    assert [line.split(", left out")[0] for line in warnings] == [f"1 x {kind}"]
-    with pytest.raises(PolyplinkError, match=kind):
-        read_cases(tmp_path / "cases.csv", Faults(strict=True))

@@ -1,16 +1,16 @@
 """What the readers and writers of the public data sets share.
 
-A reader sorts the files of a `Tree` into one `Recording` a procedure, reads annotations and sizes
-into it, and joins all with `join_recordings`. A writer has the signature `write(data, root, *,
-frames=None)`: it writes a data set in the layout of a release, with an image for every frame that
-`frames` has one of.
+A reader sorts the files of a `Tree` into one `Recording` a procedure (`sort_files`), reads
+annotations (`read_annotations`), sizes and tables of facts (`facts.py`) into it, and joins all with
+`join_recordings`. A writer has the signature `write(data, root, *, frames=None)`: it writes a data
+set in the layout of a release, with an image for every frame that `frames` has one of.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from xml.etree import ElementTree as ET
 
 import numpy as np
@@ -23,15 +23,21 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.data.boxes import box_table, join_boxes
 from polyplink.data.faults import Faults
 from polyplink.data.files.archives import INSIDE
-from polyplink.data.files.folders import LARGEST
+from polyplink.data.files.folders import IMAGE_ENDINGS, LARGEST
 from polyplink.data.files.trees import Member, Tree, decode_text
 from polyplink.data.files.video import open_video
 from polyplink.data.tables import POLYPS, PROCEDURES, DataSet, Imported
+
+Parsed = TypeVar("Parsed")
+Value = TypeVar("Value")
 
 Edges = tuple[float, float, float, float]  # left, top, right, bottom, pixels
 
 # A procedure's id and a frame number -> its image (height, width, 3), RGB; None: no image.
 FrameSource = Callable[[str, int], NDArray[np.uint8] | None]
+
+# A frame's number; while SUN is sorted the image's name, from which the numbers follow.
+Frame = Any
 
 _DATASET_FILE = "dataset.txt"  # names the data set that is written in another one's layout
 _QUALITY = 90  # of JPEGs
@@ -60,10 +66,9 @@ class Recording:
         n_frames: Its number of frames.
         procedure: Further columns of `PROCEDURES`; the patient is the procedure unless given.
         polyp: Columns of `POLYPS` besides the two ids; None where boxes name no polyp.
-        images: Frame number -> its image.
-        where: Frame number -> the file that annotates it, for messages; the other frames have no
-            annotation.
-        boxes: Frame number -> its boxes; none where a frame shows no polyp.
+        images: Frame -> its image.
+        annotations: Frame -> the file that annotates it.
+        boxes: Frame -> its boxes; none where a frame shows no polyp.
     """
 
     name: str
@@ -72,9 +77,80 @@ class Recording:
     n_frames: int = 0
     procedure: dict[str, Any] = field(default_factory=dict)
     polyp: dict[str, Any] | None = None
-    images: dict[int, Member] = field(default_factory=dict)
-    where: dict[int, str] = field(default_factory=dict)
-    boxes: dict[int, list[Edges]] = field(default_factory=dict)
+    images: dict[Frame, Member] = field(default_factory=dict)
+    annotations: dict[Frame, Member] = field(default_factory=dict)
+    boxes: dict[Frame, list[Edges]] = field(default_factory=dict)
+
+    def renumbered(self, frames: Mapping[Frame, int], **changes: Any) -> "Recording":
+        """A copy of some frames under other numbers, with other fields changed."""
+
+        def moved(found: dict[Frame, Value]) -> dict[Frame, Value]:
+            return {number: found[frame] for frame, number in frames.items() if frame in found}
+
+        return replace(
+            self,
+            n_frames=max(frames.values(), default=-1) + 1,
+            images=moved(self.images),
+            annotations=moved(self.annotations),
+            boxes=moved(self.boxes),
+            **changes,
+        )
+
+
+class Place(NamedTuple):
+    """Where a file belongs."""
+
+    order: tuple[Any, ...]  # of its recording among all; different for each
+    name: str  # of the recording
+    part: str
+    frame: Frame
+
+
+def sort_files(
+    tree: Tree, place: Callable[[Member], Place | None], ending: str, faults: Faults
+) -> dict[tuple[Any, ...], Recording]:
+    """Sort images and annotations into recordings.
+
+    Args:
+        tree: Where they are.
+        place: Where a file belongs; None where it is not of this set, or is counted as faulty.
+        ending: Of the annotations.
+        faults: Counts further files of a frame, which are left out.
+
+    Returns:
+        Order -> recording with its images and annotations, by the order.
+
+    Raises:
+        PolyplinkError: If strict, at the first fault.
+    """
+    recordings: dict[tuple[Any, ...], Recording] = {}
+    for member in tree.members:
+        is_image = member.suffix in IMAGE_ENDINGS
+        found = place(member) if is_image or member.suffix == ending else None
+        if found is not None:
+            recording = recordings.setdefault(found.order, Recording(found.name, found.part))
+            files = recording.images if is_image else recording.annotations
+            if found.frame in files:
+                faults.fault("second file of a frame", member.image, "remove one of them")
+            else:
+                files[found.frame] = member
+    return dict(sorted(recordings.items()))
+
+
+def read_annotations(
+    tree: Tree,
+    recordings: Iterable[Recording],
+    parse: Callable[[bytes, str], Parsed],
+    faults: Faults,
+) -> Iterator[tuple[Recording, Frame, Parsed]]:
+    """Parse the annotations of all recordings as `Tree.parse_each` does.
+
+    Yields:
+        Recording, frame and what its file holds.
+    """
+    placed = {m: (r, frame) for r in recordings for frame, m in r.annotations.items()}
+    for member, parsed in tree.parse_each(placed, parse, faults).items():
+        yield (*placed[member], parsed)
 
 
 def join_recordings(
@@ -90,6 +166,8 @@ def join_recordings(
 ) -> Imported:
     """Join recordings to a data set; boxes that reach beyond the image are clipped to it.
 
+    A recording whose patient is not known is taken as its own patient, and counted.
+
     Args:
         recordings: Complete, in the order of the table procedures.
         tree: Where they were read.
@@ -104,6 +182,10 @@ def join_recordings(
     Raises:
         PolyplinkError: If strict, at the first box that cannot be used.
     """
+    unknown = [r.name for r in recordings if "patient" not in r.procedure]
+    if unknown:
+        kind = "procedure whose patient is not known, taken as its own patient"
+        faults.warn(kind, unknown[0], len(unknown))
     rows: list[tuple[Any, ...]] = []
     for done, recording in enumerate(recordings, 1):
         rows += _boxes(recording, images, faults)
@@ -145,7 +227,7 @@ def _boxes(recording: Recording, images: bool, faults: Faults) -> list[tuple[Any
     rows = []
     polyp_id = None if recording.polyp is None else recording.name
     for frame in sorted(recording.boxes):
-        boxes, where = recording.boxes[frame], recording.where[frame]
+        boxes, where = recording.boxes[frame], recording.annotations[frame].image
         image = recording.images.get(frame) if images else None
         if boxes and images and recording.images and image is None:
             mend = "unpack the images again, import without images"
@@ -153,7 +235,7 @@ def _boxes(recording: Recording, images: bool, faults: Faults) -> list[tuple[Any
             continue
         name = None if image is None else image.image
         rows += [(recording.name, frame, polyp_id, name, where, *edges) for edges in boxes]
-    for frame in sorted(recording.images.keys() - recording.where.keys()):
+    for frame in sorted(recording.images.keys() - recording.annotations.keys()):
         kind = "image without an annotation, taken as without polyp"
         faults.warn(kind, recording.images[frame].image)
     return rows
@@ -343,8 +425,36 @@ def _named_dataset(tree: Tree) -> str | None:
     return None
 
 
-def write_image(path: Path, pixels: NDArray[np.uint8] | None) -> None:
-    """Write one JPEG, its folder made if absent; nothing where there are no pixels."""
+def procedures_to_write(
+    data: DataSet, root: Path, dataset: str, names: str, example: str
+) -> Iterator[tuple[dict[str, Any], re.Match[str]]]:
+    """The procedures of a data set that is written in another one's layout; see `write_origin`.
+
+    Args:
+        data: What is written.
+        root: The folder.
+        dataset: The data set whose layout it is.
+        names: Pattern of the procedures' names that the layout can hold.
+        example: Such names, for the message.
+
+    Yields:
+        A row of the table procedures and the match of its name.
+
+    Raises:
+        PolyplinkError: If a procedure is named otherwise, or there are several data sets.
+    """
+    write_origin(data, root, dataset)
+    for procedure in data.procedures.iter_rows(named=True):
+        match = re.fullmatch(names, procedure["procedure_id"])
+        if match is None:
+            what = f"procedure {procedure['procedure_id']!r} is no procedure of {dataset}"
+            raise PolyplinkError(what, f"name it {example}")
+        yield procedure, match
+
+
+def write_image(path: Path, frames: FrameSource | None, name: str, frame: int) -> None:
+    """Write a frame as JPEG, its folder made if absent; nothing where there is no image of it."""
+    pixels = None if frames is None else frames(name, frame)
     if pixels is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(simplejpeg.encode_jpeg(np.ascontiguousarray(pixels), quality=_QUALITY))

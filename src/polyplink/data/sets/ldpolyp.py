@@ -18,21 +18,24 @@ from typing import Literal, get_args
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.faults import Faults
-from polyplink.data.files.folders import IMAGE_ENDINGS, LARGEST
+from polyplink.data.files.folders import LARGEST
 from polyplink.data.files.trees import Member, Tree, decode_text, open_tree
 from polyplink.data.files.video import is_video
 from polyplink.data.sets.layout import (
     Edges,
     FrameSource,
+    Place,
     Recording,
     first_image_sizes,
     join_recordings,
     natural,
     nothing_found,
+    procedures_to_write,
+    read_annotations,
+    sort_files,
     video_recordings,
     whole_edges,
     write_image,
-    write_origin,
 )
 from polyplink.data.tables import DataSet, Imported
 
@@ -88,53 +91,38 @@ def import_ldpolyp(
         )
     faults = Faults(strict)
     tree = open_tree(source, faults)
-    videos = _find_videos(tree, faults)
+    found = sort_files(tree, lambda member: _place(member, faults), ".txt", faults)
+    videos = list(found.values())
     if not videos:
         wanted = "files TrainValid/Annotations/<id>/0001.txt or Test/Annotations/<id>/0001.txt"
         raise nothing_found(tree, source, wanted, DATASET)
+    for video, frame, boxes in read_annotations(tree, videos, parse_boxes, faults):
+        video.boxes[frame] = boxes
     first_image_sizes(tree, videos, faults)
     for video in videos:
         if video.size == (0, 0):
             video.size = SIZE
             kind = "video without an image to take the size from, {} x {} as published"
             faults.warn(kind.format(*SIZE), video.name)
-        video.n_frames = max([*video.images, *video.where]) + 1
+        video.n_frames = max([*video.images, *video.annotations]) + 1
         _apply_identity(video, identity, faults)
     videos += _negative_videos(tree, faults)
-    kind = "video whose patient is not published, taken as its own patient"
-    faults.warn(kind, videos[0].name, len(videos))
     return join_recordings(videos, tree, DATASET, faults, images=images, progress=progress)
 
 
-def _find_videos(tree: Tree, faults: Faults) -> list[Recording]:
-    """The videos of both parts, in the order of part and number, with their boxes."""
-    videos: dict[tuple[str, str], Recording] = {}
-    texts: dict[Member, tuple[Recording, int]] = {}
-    for member in tree.members:
-        match = _FILE.search(member.path)
-        if match is None:
-            continue
-        part = next(name for name in PARTS if name.lower() == match[1].lower())
-        is_image, folder, stem = match[2].lower() == "images", match[3], match[4]
-        if member.suffix not in (IMAGE_ENDINGS if is_image else (".txt",)):
-            continue
-        frame = int(stem) - 1 if stem.isdecimal() else -1
-        if not 0 <= frame < LARGEST:
-            faults.fault("file whose name is no number from 1", member.image, "rename it")
-            continue
-        video = videos.setdefault((part, folder), Recording(f"{part}_{folder}", PARTS[part]))
-        if frame in (video.images if is_image else video.where):
-            faults.fault("second file of a frame", member.image, "remove one of them")
-        elif is_image:
-            video.images[frame] = member
-        else:
-            video.where[frame] = member.image
-            texts[member] = video, frame
-    for member, boxes in tree.parse_each(texts, parse_boxes, faults).items():
-        video, frame = texts[member]
-        video.boxes[frame] = boxes
-    order = sorted(videos, key=lambda key: (list(PARTS).index(key[0]), *natural(key[1])))
-    return [videos[key] for key in order]
+def _place(member: Member, faults: Faults) -> Place | None:
+    """The recording and frame of an image or annotation."""
+    match = _FILE.search(member.path)
+    if match is None or (match[2].lower() == "images") == (member.suffix == ".txt"):
+        return None
+    part = next(name for name in PARTS if name.lower() == match[1].lower())
+    folder, stem = match[3], match[4]
+    frame = int(stem) - 1 if stem.isdecimal() else -1
+    if not 0 <= frame < LARGEST:
+        faults.fault("file whose name is no number from 1", member.image, "rename it")
+        return None
+    order = (list(PARTS).index(part), *natural(folder))
+    return Place(order, f"{part}_{folder}", PARTS[part], frame)
 
 
 def parse_boxes(data: bytes, name: str) -> list[Edges]:
@@ -175,9 +163,9 @@ def _apply_identity(video: Recording, identity: Identity, faults: Faults) -> Non
     for frame in several:
         if identity == "video":
             kind = "frame with several boxes that share the video's one identity"
-            faults.warn(kind, video.where[frame])
+            faults.warn(kind, video.annotations[frame].image)
         else:
-            faults.warn("frame with several boxes, left out", video.where[frame])
+            faults.warn("frame with several boxes, left out", video.annotations[frame].image)
             del video.boxes[frame]
     if several and identity != "video":
         faults.warn("video of several polyps, its boxes name none", video.name)
@@ -214,20 +202,14 @@ def write_ldpolyp(data: DataSet, root: Path, *, frames: FrameSource | None = Non
         PolyplinkError: If a procedure is named otherwise, or a box is not of whole pixels.
     """
     boxes = whole_edges(data, "LDPolypVideo")
-    write_origin(data, root, DATASET)
-    for procedure_id, n_frames in data.procedures.select("procedure_id", "n_frames").iter_rows():
-        part, _, folder = procedure_id.partition("_")
-        if part not in PARTS or not folder:
-            raise PolyplinkError(
-                f"procedure {procedure_id!r} is in no part of LDPolypVideo",
-                "name it TrainValid_<id> or Test_<id>",
-            )
+    names, example = r"(TrainValid|Test)_(.+)", "TrainValid_<id> or Test_<id>"
+    for procedure, match in procedures_to_write(data, root, DATASET, names, example):
+        name, part, folder = match.group(0, 1, 2)
         texts = root / part / "Annotations" / folder
         texts.mkdir(parents=True, exist_ok=True)
-        for frame in range(n_frames):
-            found = boxes.get(procedure_id, {}).get(frame, [])
+        for frame in range(procedure["n_frames"]):
+            found = boxes.get(name, {}).get(frame, [])
             lines = [str(len(found)), *(" ".join(map(str, box)) for box in found)]
             (texts / f"{frame + 1:04d}.txt").write_text("\n".join(lines) + "\n")
-            if frames is not None:
-                image = root / part / "Images" / folder / f"{frame + 1:04d}.jpg"
-                write_image(image, frames(procedure_id, frame))
+            image = root / part / "Images" / folder / f"{frame + 1:04d}.jpg"
+            write_image(image, frames, name, frame)

@@ -5,30 +5,36 @@ videos themselves, `01.mp4` or `Video01.mp4`; whether boxes come with the set is
 they are read from a side file, or the whole frame is the box. Reader and writer.
 """
 
-import csv
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
-from io import BytesIO, StringIO
 from pathlib import Path
 from typing import Any
 
 import polars as pl
-from python_calamine import CalamineError, CalamineWorkbook
 
 from polyplink.core.artefacts import write_text
-from polyplink.core.errors import PolyplinkError, first_line
+from polyplink.core.errors import PolyplinkError
 from polyplink.data.faults import Faults, apply_rules
-from polyplink.data.files.trees import Member, Tree, decode_text, open_tree
+from polyplink.data.files.trees import Member, Tree, open_tree
 from polyplink.data.files.video import frame_name, is_video
 from polyplink.data.formats.text import number, read_text_table
+from polyplink.data.sets.facts import (
+    NUMBER,
+    Facts,
+    add_facts,
+    find_columns,
+    parse_facts,
+    read_facts,
+    read_rows,
+)
 from polyplink.data.sets.layout import (
     FrameSource,
     join_recordings,
     nothing_found,
+    procedures_to_write,
     short_number,
     video_recordings,
-    write_origin,
 )
 from polyplink.data.tables import DataSet, Imported
 from polyplink.data.vocabulary import ADENOMA
@@ -45,29 +51,11 @@ HEADER = (
     "Pathology",
 )
 
-# Header of the label table, in lower case and with `_` for blanks -> our column. The first that
-# matches is taken. Users of the set read Video_ID, Polyp_Size ("11.74mm"), Paris_Classification,
-# Age, Gender and Endoscope_Model; the name of the pathology's column is not confirmed.
-_COLUMNS: Mapping[str, re.Pattern[str]] = {
-    "video": re.compile(r"video(_?(id|name|number|no))?|id"),
-    "size": re.compile(r"(polyp_)?size.*"),
-    "shape": re.compile(r"paris.*"),
-    "age": re.compile(r"(patient_)?age.*"),
-    "sex": re.compile(r"gender|sex"),
-    "model": re.compile(r"endoscope.*"),
-    "pathology": re.compile(r".*(path|hist).*"),
-}
+_WANTED = ("size_mm", "morphology", "age", "sex", "brand", "histology")  # of the label table
 _CLASSES = {word.lower(): word for word in ADENOMA["polyp-size"]}
-_VIDEO = re.compile(  # 01, Video01.mp4
-    r"(?:video)?[ _-]?0*(\d{1,6})(?:\.0)?(?:\.\w*[a-z]\w*)?", re.I
-)
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:mm)?", re.I)
-_AGE = re.compile(r"(\d{1,3})(?:\.0+)?")
 _FOLD = re.compile(r"(?:^|/)((?:train|val)_\d+)\.csv$")
 _FRAME = re.compile(r"(?:video)?0*(\d+)_", re.I)  # 01_0.27_.png, as the official lists name it
 _SIDES = ("x", "y", "w", "h")
-
-Labels = dict[str, dict[str, Any]]  # video -> columns of `PROCEDURES` and of `POLYPS`
 
 
 def import_polyp_size(
@@ -107,36 +95,32 @@ def import_polyp_size(
     tree = open_tree(source, faults)
     names = {}
     for member in (member for member in tree.members if is_video(member.name)):
-        if match := _VIDEO.fullmatch(member.name):
+        if match := re.fullmatch(NUMBER, member.name, re.I):
             names[member] = f"{int(match[1]):02d}"
         else:
             faults.warn("video whose name is no number, left out", member.image)
     if not names:
         raise nothing_found(tree, source, "video 01.mp4 or Video01.mp4", DATASET)
-    labels = _labels(tree, cases, faults)
+    table, facts = _read_labels(tree, cases, faults)
     given = None if boxes is None else read_side_boxes(boxes, faults)
     names = dict(sorted(names.items(), key=lambda item: int(item[1])))
     videos = video_recordings(tree, names, faults, progress=progress)
     if not videos:
         raise PolyplinkError(f"{source} has no video that can be read", "download them again")
-    recordings = []
     for name, (recording, member) in videos.items():
-        if name not in labels:
-            faults.warn("video without a row in the label table", name)
-        facts = labels.get(name, {})
-        recording.procedure |= facts.get("procedure", {})
-        recording.polyp = facts.get("polyp", {})
-        recordings.append(recording)
+        recording.procedure["patient"], recording.polyp = name, {}
         if given is None:
             kind = "whole frame taken as a box, no file of boxes given"
             faults.warn(kind, name, recording.n_frames)
             for frame in range(recording.n_frames):
                 recording.boxes[frame] = [(0, 0, *recording.size)]
-                recording.where[frame] = name
+                recording.annotations[frame] = Member(member.path, name)
                 image = frame_name(member.image, frame)
                 recording.images[frame] = Member(member.path, image)
         elif name not in given["procedure_id"]:
             faults.warn("video without a box in the file of boxes", name)
+    recordings = {int(name): recording for name, (recording, _) in videos.items()}
+    add_facts(recordings, facts, table, faults)
     if given is not None:
         there = pl.col("procedure_id").is_in(list(videos))
         rules = [("box of a video that is not there", "restore the video", ~there)]
@@ -148,7 +132,13 @@ def import_polyp_size(
         )
     splits = _splits(tree, list(videos), faults)
     return join_recordings(
-        recordings, tree, DATASET, faults, images=images, splits=splits, boxes=given
+        list(recordings.values()),
+        tree,
+        DATASET,
+        faults,
+        images=images,
+        splits=splits,
+        boxes=given,
     )
 
 
@@ -174,7 +164,7 @@ def read_side_boxes(path: Path, faults: Faults) -> pl.DataFrame:
             raise PolyplinkError(
                 f"{path} has no column {name!r}", "its columns: procedure_id, frame, x, y, w, h"
             )
-    video = pl.col("procedure_id").str.strip_chars().str.extract(f"(?i)^{_VIDEO.pattern}$")
+    video = pl.col("procedure_id").str.strip_chars().str.extract(f"(?i)^{NUMBER}$")
     table = table.with_row_index("row", offset=2).select(
         video.str.zfill(2),
         *(number(name) for name in ("frame", *_SIDES)),
@@ -200,121 +190,24 @@ def _splits(tree: Tree, names: Sequence[str], faults: Faults) -> dict[str, list[
     return splits
 
 
-def read_rows(data: bytes, name: str) -> list[list[str]]:
-    """The rows of a table, .xlsx (its first sheet) or CSV, as stripped texts without empty rows.
-
-    Raises:
-        PolyplinkError: If it is neither a whole .xlsx file nor text.
-    """
-    if name.lower().endswith(".xlsx"):
-        try:
-            sheet = CalamineWorkbook.from_filelike(BytesIO(data)).get_sheet_by_index(0)
-            rows = [[str(cell) for cell in row] for row in sheet.to_python()]
-        except (CalamineError, OSError, ValueError, IndexError) as error:
-            raise PolyplinkError(
-                f"{name} is no whole .xlsx file ({first_line(error)})",
-                "download it again, or save it as CSV",
-            ) from None
-    else:
-        text = decode_text(data, name)
-        separator = max(",;\t", key=text.partition("\n")[0].count)
-        rows = list(csv.reader(StringIO(text, newline=""), delimiter=separator))
-    stripped = [[cell.strip() for cell in row] for row in rows]
-    return [row for row in stripped if any(row)]
-
-
-def _labels(tree: Tree, path: Path | None, faults: Faults) -> Labels:
-    """The label table that was given, or the only one in the folder."""
+def _read_labels(tree: Tree, path: Path | None, faults: Faults) -> tuple[str | None, Facts]:
+    """The label table that was given, or the only one in the folder, and its name."""
     if path is not None:
-        if not path.is_file():
-            raise PolyplinkError(f"{path} is missing", "check the path of the label table")
-        return parse_labels(read_rows(path.read_bytes(), str(path)), path.name, faults)
+        return path.name, read_facts(path, _WANTED, _CLASSES, faults)
     tables = {}
     for member in tree.members:
         # `~$name.xlsx` is what a spreadsheet program leaves while a file is open in it.
         if member.suffix in (".xlsx", ".csv") and not member.name.startswith("~$"):
             rows = read_rows(tree.read(member), member.image)
-            if rows and {"video", "size"} <= _find_columns(rows[0]).keys():
+            if rows and {"number", "size_mm"} <= find_columns(rows[0]).keys():
                 tables[member.image] = rows
     if len(tables) > 1:
         raise PolyplinkError(
             f"{tree.root} has several label tables: {', '.join(tables)}", "say which one it is"
         )
-    if not tables:
-        faults.warn("no label table: sizes, shapes and histology are null", str(tree.root))
-        return {}
-    ((name, rows),) = tables.items()
-    return parse_labels(rows, name, faults)
-
-
-def _find_columns(header: Sequence[str]) -> dict[str, int]:
-    names = [re.sub(r"\W+", "_", text.lower()).strip("_") for text in header]
-    return {
-        ours: next(i for i, name in enumerate(names) if pattern.fullmatch(name))
-        for ours, pattern in _COLUMNS.items()
-        if any(pattern.fullmatch(name) for name in names)
-    }
-
-
-def parse_labels(rows: Sequence[Sequence[str]], name: str, faults: Faults) -> Labels:
-    """Read the rows of a label table.
-
-    Args:
-        rows: Header and rows, from `read_rows`.
-        name: The file's name, for messages.
-        faults: Counts columns that are missing and values that cannot be read.
-
-    Returns:
-        For each video the columns of its procedure and polyp.
-
-    Raises:
-        PolyplinkError: If no column names the videos; if strict, at the first value that cannot
-            be read.
-    """
-    columns = _find_columns(rows[0]) if rows else {}
-    if "video" not in columns:
-        raise PolyplinkError(f"{name} has no column Video_ID", "take the table as released")
-    for ours in _COLUMNS:
-        if ours not in columns:
-            faults.warn("column of the label table that is missing, its values null", ours)
-    labels: Labels = {}
-    for row in rows[1:]:
-        words = {ours: row[i] if i < len(row) else "" for ours, i in columns.items()}
-        match = _VIDEO.fullmatch(words["video"])
-        where = f"{name}, video {words['video']}"
-        if match is None:
-            faults.fault("row of no video", where, "write the video's number")
-        elif f"{int(match[1]):02d}" in labels:
-            faults.fault("second row of a video", where, "remove one of them")
-        else:
-            labels[f"{int(match[1]):02d}"] = _label(words, where, faults)
-    return labels
-
-
-def _label(words: Mapping[str, str], where: str, faults: Faults) -> dict[str, Any]:
-    pathology = words.get("pathology") or None
-    known = _CLASSES.get((pathology or "").lower())
-    if pathology is not None and known is None:
-        faults.warn("pathology of no known class, histology class null", f"{where} ({pathology})")
-    size = _SIZE.fullmatch(words.get("size", ""))
-    if size is None and words.get("size"):
-        faults.fault("size that is no number", f"{where} ({words['size']})", "write it as 4.5mm")
-    age = _AGE.fullmatch(words.get("age", ""))
-    if age is None and words.get("age"):
-        faults.fault("age that is no number", f"{where} ({words['age']})", "write whole years")
-    return {
-        "procedure": {
-            "age": int(age[1]) if age else None,
-            "sex": words.get("sex") or None,
-            "brand": words.get("model") or None,
-        },
-        "polyp": {
-            "size_mm": float(size[1]) if size else None,
-            "morphology": words.get("shape") or None,
-            "histology": pathology,
-            "histology_class": known,
-        },
-    }
+    for name, rows in tables.items():
+        return name, parse_facts(rows, name, _WANTED, _CLASSES, faults)
+    return None, {}
 
 
 def write_polyp_size(data: DataSet, root: Path, *, frames: FrameSource | None = None) -> None:
@@ -331,15 +224,11 @@ def write_polyp_size(data: DataSet, root: Path, *, frames: FrameSource | None = 
     Raises:
         PolyplinkError: If a procedure is named otherwise, or an image is missing or odd-sided.
     """
-    write_origin(data, root, DATASET)
     polyps = {row["procedure_id"]: row for row in data.polyps.iter_rows(named=True)}
     rows = []
-    for procedure in data.procedures.iter_rows(named=True):
-        name, polyp = procedure["procedure_id"], polyps.get(procedure["procedure_id"], {})
-        if not name.isdecimal() or f"{int(name):02d}" != name:
-            raise PolyplinkError(
-                f"procedure {name!r} is no video of Polyp-Size", "name it by two digits, 01"
-            )
+    names = "[0-9]{2}|[1-9][0-9]{2,}"
+    for procedure, match in procedures_to_write(data, root, DATASET, names, "by two digits, 01"):
+        name, polyp = match[0], polyps.get(match[0], {})
         size = polyp.get("size_mm")
         rows.append(
             {

@@ -8,9 +8,8 @@ in it has an identity.
 """
 
 import re
-from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from xml.sax.saxutils import escape
 
@@ -18,19 +17,21 @@ import polars as pl
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.faults import Faults
-from polyplink.data.files.folders import IMAGE_ENDINGS, LARGEST
+from polyplink.data.files.folders import LARGEST
 from polyplink.data.files.trees import Member, Tree, open_tree
 from polyplink.data.sets.layout import (
     FrameSource,
+    Place,
     Recording,
-    VocFrame,
     join_recordings,
     natural,
     nothing_found,
     parse_voc_file,
+    procedures_to_write,
+    read_annotations,
+    sort_files,
     whole_edges,
     write_image,
-    write_origin,
 )
 from polyplink.data.tables import DataSet, Imported
 from polyplink.data.vocabulary import ADENOMA
@@ -44,21 +45,7 @@ _FILE = re.compile(
 )
 
 
-@dataclass
-class _Folder:
-    """The files of one video, or of the training part, by the number in their names."""
-
-    part: str
-    video: str | None  # None in train
-    images: dict[int, Member] = field(default_factory=dict)
-    xmls: dict[int, Member] = field(default_factory=dict)
-    frames: dict[int, VocFrame] = field(default_factory=dict)  # what the XML files say
-    sizes: dict[int, tuple[int, int]] = field(default_factory=dict)  # width and height, pixels
-
-    @property
-    def name(self) -> str:
-        """`val_10`, as the papers name it; `train` for the training part."""
-        return self.part if self.video is None else f"{self.part}_{self.video}"
+Sizes = Mapping[int, tuple[int, int]]  # number of an image -> its width and height, pixels
 
 
 def import_polypsset(
@@ -95,130 +82,127 @@ def import_polypsset(
     del workers
     faults = Faults(strict)
     tree = open_tree(source, faults)
-    folders = _find_folders(tree, faults)
-    if not folders:
+    found = sort_files(tree, lambda member: _place(member, faults), ".xml", faults)
+    if not found:
         wanted = "folder train2019, val2019 or test2019 with Image and Annotation"
         raise nothing_found(tree, source, wanted, DATASET)
-    _read(tree, folders, faults)
+    folders = list(found.values())
+    sizes = _read_sizes(tree, folders, faults)
+    words = _read_boxes(tree, folders, sizes, faults)
     recordings: list[Recording] = []
     for folder in folders:
-        if folder.video is None:
-            recordings += _training_recordings(folder)
-        elif folder.sizes:
-            recordings.append(_video_recording(folder, faults))
-    videos = [recording.name for recording in recordings if recording.part != "train"]
-    if videos:
-        kind = "video whose patient is not published, taken as its own patient"
-        faults.warn(kind, videos[0], len(videos))
+        if folder.part == "train":
+            recordings += _training_recordings(folder, sizes[folder.name])
+        elif sizes[folder.name]:
+            recordings.append(_video_recording(folder, sizes[folder.name], faults))
+            if any(recordings[-1].boxes.values()):
+                recordings[-1].polyp = _histology(folder.name, sorted(words[folder.name]), faults)
     return join_recordings(recordings, tree, DATASET, faults, images=images, progress=progress)
 
 
-def _find_folders(tree: Tree, faults: Faults) -> list[_Folder]:
-    """Sort the files of a tree: train first, then the videos of val and test by their number."""
-    folders: dict[tuple[str, str | None], _Folder] = {}
-    for member in tree.members:
-        match = _FILE.search(member.path)
-        if match is None or member.suffix not in (*IMAGE_ENDINGS, ".xml"):
-            continue
-        part, video, stem = match[1].lower(), match[3], match[4]
-        if (video is None) != (part == "train"):
-            where = "in a folder" if part == "train" else "outside of a video's folder"
-            faults.fault(f"file of {part} {where}", member.image, "move it as it was released")
-        elif not stem.isdecimal() or int(stem) >= LARGEST // TRAIN_STEP:
-            faults.fault("file whose name is no number", member.image, "restore its name")
-        else:
-            folder = folders.setdefault((part, video), _Folder(part, video))
-            files = folder.xmls if member.suffix == ".xml" else folder.images
-            if int(stem) in files:
-                faults.fault("second file of a frame", member.image, "remove one of them")
-            else:
-                files[int(stem)] = member
-    return sorted(folders.values(), key=lambda f: (PARTS.index(f.part), *natural(f.video or "")))
+def _place(member: Member, faults: Faults) -> Place | None:
+    """The video (or the training part) and the number of an image or annotation.
+
+    Videos are named `val_10`, as the papers name them; train comes first, then val and test.
+    """
+    match = _FILE.search(member.path)
+    if match is None:
+        return None
+    part, video, stem = match[1].lower(), match[3], match[4]
+    if (video is None) != (part == "train"):
+        where = "in a folder" if part == "train" else "outside of a video's folder"
+        faults.fault(f"file of {part} {where}", member.image, "move it as it was released")
+    elif not stem.isdecimal() or int(stem) >= LARGEST // TRAIN_STEP:
+        faults.fault("file whose name is no number", member.image, "restore its name")
+    else:
+        order = (PARTS.index(part), *natural(video or ""))
+        return Place(order, part if video is None else f"{part}_{video}", part, int(stem))
+    return None
 
 
-def _read(tree: Tree, folders: list[_Folder], faults: Faults) -> None:
-    """Read the sizes of images and the annotations; orphaned annotations are removed."""
-    pictures = {m: (folder, i) for folder in folders for i, m in folder.images.items()}
+def _read_sizes(
+    tree: Tree, folders: list[Recording], faults: Faults
+) -> dict[str, dict[int, tuple[int, int]]]:
+    """The sizes of the images of each folder; annotations of no image are removed from it."""
+    sizes: dict[str, dict[int, tuple[int, int]]] = {folder.name: {} for folder in folders}
+    pictures = {m: (folder.name, i) for folder in folders for i, m in folder.images.items()}
     for member, size in tree.image_sizes(list(pictures), faults).items():
-        folder, number = pictures[member]
-        folder.sizes[number] = size
+        name, number = pictures[member]
+        sizes[name][number] = size
     for folder in folders:
-        for number in sorted(folder.xmls):
-            if folder.images and number not in folder.images:
-                where = folder.xmls[number].image
+        for number in sorted(folder.annotations) if folder.images else ():
+            if number not in folder.images:
+                where = folder.annotations[number].image
                 faults.warn("annotation without an image, left out", where)
-            if folder.images and number not in folder.sizes:
-                del folder.xmls[number]
-    xmls = {m: (folder, i) for folder in folders for i, m in folder.xmls.items()}
-    for member, frame in tree.parse_each(xmls, parse_voc_file, faults).items():
-        folder, number = xmls[member]
+            if number not in sizes[folder.name]:
+                del folder.annotations[number]
+    return sizes
+
+
+def _read_boxes(
+    tree: Tree,
+    folders: list[Recording],
+    sizes: dict[str, dict[int, tuple[int, int]]],
+    faults: Faults,
+) -> dict[str, set[str]]:
+    """Read the boxes, and the sizes of frames without image.
+
+    Returns:
+        Folder -> the class names of its boxes, in lower case.
+    """
+    words: defaultdict[str, set[str]] = defaultdict(set)
+    for folder, number, frame in read_annotations(tree, folders, parse_voc_file, faults):
+        known, where = sizes[folder.name], folder.annotations[number].image
         if folder.images:
-            if frame.size not in (None, folder.sizes[number]):
-                kind = "size in the XML is not the image's, which counts"
-                faults.warn(kind, member.image)
+            if frame.size not in (None, known[number]):
+                faults.warn("size in the XML is not the image's, which counts", where)
         elif frame.size is None:
-            kind = "annotation without a size or an image"
-            faults.fault(kind, member.image, "unpack the images")
+            faults.fault("annotation without a size or an image", where, "unpack the images")
             continue
         else:
-            faults.warn("frame without an image, its size taken from the XML", member.image)
-            folder.sizes[number] = frame.size
-        folder.frames[number] = frame
+            faults.warn("frame without an image, its size taken from the XML", where)
+            known[number] = frame.size
+        folder.boxes[number] = [box.edges for box in frame.objects]
+        words[folder.name] |= {box.label.lower() for box in frame.objects}
+    return words
 
 
-def _training_recordings(folder: _Folder) -> Iterator[Recording]:
+def _training_recordings(folder: Recording, sizes: Sizes) -> Iterator[Recording]:
     """The images of training in groups of one size, renumbered so that none follows another."""
-    numbers: dict[tuple[int, int], list[int]] = {}
-    for number in sorted(folder.sizes):
-        numbers.setdefault(folder.sizes[number], []).append(number)
+    numbers: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
+    for number in sorted(sizes):
+        numbers[sizes[number]].append(number)
     for size in sorted(numbers):
-        recording = Recording(f"train_{size[0]}x{size[1]}", "train", size)
-        recording.procedure["patient"] = "train"
-        _fill(recording, folder, {n: i * TRAIN_STEP for i, n in enumerate(numbers[size])})
-        yield recording
+        frames = {number: i * TRAIN_STEP for i, number in enumerate(numbers[size])}
+        name, procedure = f"train_{size[0]}x{size[1]}", {"patient": "train"}
+        yield folder.renumbered(frames, name=name, size=size, procedure=procedure)
 
 
-def _video_recording(folder: _Folder, faults: Faults) -> Recording:
+def _video_recording(folder: Recording, sizes: Sizes, faults: Faults) -> Recording:
     """One video of val or test; its size is the most frequent one, the first of them."""
-    size = Counter(folder.sizes[n] for n in sorted(folder.sizes)).most_common(1)[0][0]
-    recording = Recording(folder.name, folder.part, size)
-    _fill(recording, folder, {number: number for number in folder.sizes})
+    size = Counter(sizes[number] for number in sorted(sizes)).most_common(1)[0][0]
+    recording = folder.renumbered({number: number for number in sizes}, size=size)
     for frame in sorted(recording.boxes):
-        where = recording.where[frame]
-        if recording.boxes[frame] and folder.sizes[frame] != size:
+        where = recording.annotations[frame].image
+        if recording.boxes[frame] and sizes[frame] != size:
             kind = "frame with a box of another size than most of its video"
             faults.fault(kind, where, "resize the image and its boxes")
             del recording.boxes[frame]
         elif len(recording.boxes[frame]) > 1:
             faults.warn("frame with several boxes of one polyp, all kept", where)
-    if any(recording.boxes.values()):
-        recording.polyp = _histology(folder, faults)
     return recording
 
 
-def _fill(recording: Recording, folder: _Folder, frames: dict[int, int]) -> None:
-    """Put files and boxes into a recording; `frames` maps the files' numbers to frame numbers."""
-    recording.n_frames = max(frames.values()) + 1
-    for number, frame in frames.items():
-        if number in folder.images:
-            recording.images[frame] = folder.images[number]
-        if number in folder.xmls:
-            recording.where[frame] = folder.xmls[number].image
-        if number in folder.frames:
-            recording.boxes[frame] = [box.edges for box in folder.frames[number].objects]
-
-
-def _histology(folder: _Folder, faults: Faults) -> dict[str, str | None]:
+def _histology(name: str, words: list[str], faults: Faults) -> dict[str, str | None]:
     """The histology of a video's one polyp: the class name that all its boxes have."""
-    words = sorted({b.label.lower() for frame in folder.frames.values() for b in frame.objects})
     if len(words) > 1:
-        faults.warn("polyp with boxes of several classes, histology not taken", folder.name)
+        faults.warn("polyp with boxes of several classes, histology not taken", name)
         return {}
     word = words[0] or None
     known = word if word in ADENOMA["polypsset"] else None
     if known is None:
         kind = "class of a box that is not known, no histology class"
-        faults.warn(kind, f"{folder.name} ({word})")
+        faults.warn(kind, f"{name} ({word})")
     return {"histology": word, "histology_class": known}
 
 
@@ -263,17 +247,11 @@ def write_polypsset(data: DataSet, root: Path, *, frames: FrameSource | None = N
             or a box is not of whole pixels.
     """
     boxes = whole_edges(data, "PolypsSet")
-    write_origin(data, root, DATASET)
     words = dict(data.polyps.select("procedure_id", pl.col("histology").fill_null("")).iter_rows())
     first = 1  # number of the next image of training, which has no folders
-    for procedure in data.procedures.iter_rows(named=True):
-        name = procedure["procedure_id"]
-        part, _, folder = name.partition("_")
-        if part not in PARTS or not folder:
-            raise PolyplinkError(
-                f"procedure {name!r} is in no part of PolypsSet",
-                "name it val_<folder>, test_<folder> or train_<width>x<height>",
-            )
+    names, example = r"(train|val|test)_(.+)", "val_<id>, test_<id> or train_<width>x<height>"
+    for procedure, match in procedures_to_write(data, root, DATASET, names, example):
+        name, part, folder = match.group(0, 1, 2)
         found, word = boxes.get(name, {}), escape(words.get(name, ""))
         stems = {frame: frame for frame in range(procedure["n_frames"])}
         if part == "train":
@@ -290,8 +268,7 @@ def write_polypsset(data: DataSet, root: Path, *, frames: FrameSource | None = N
         annotations = below / "Annotation" / folder
         annotations.mkdir(parents=True, exist_ok=True)
         for frame, stem in stems.items():
-            if frames is not None:
-                write_image(below / "Image" / folder / f"{stem}.jpg", frames(name, frame))
+            write_image(below / "Image" / folder / f"{stem}.jpg", frames, name, frame)
             text = _FRAME.format(
                 folder=folder,
                 stem=stem,

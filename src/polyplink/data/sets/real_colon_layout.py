@@ -174,7 +174,7 @@ def write_real_colon(
                     (folder / f"{stem}.xml").write_bytes(text.encode())
         for frame in range(0 if frames is None else procedure["n_frames"]):
             image = root / frames_folder(name) / f"{frame_stem(name, frame)}.jpg"
-            write_image(image, frames(name, frame) if frames else None)
+            write_image(image, frames, name, frame)
     write_tables(data, root)
 
 

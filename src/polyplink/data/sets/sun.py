@@ -9,7 +9,6 @@ the only link between an image and its polyp; what lies under a path with `negat
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
@@ -21,36 +20,33 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.data.faults import Faults
 from polyplink.data.files.folders import IMAGE_ENDINGS
 from polyplink.data.files.trees import Member, Tree, decode_text, open_tree
-from polyplink.data.formats.text import read_text_table
+from polyplink.data.sets.facts import add_facts, read_facts
 from polyplink.data.sets.layout import (
     Edges,
     FrameSource,
+    Place,
     Recording,
     first_image_sizes,
     join_recordings,
     nothing_found,
     parse_voc_file,
+    procedures_to_write,
+    read_annotations,
     short_number,
+    sort_files,
     whole_edges,
     write_image,
-    write_origin,
 )
 from polyplink.data.tables import DataSet, Imported
-from polyplink.data.vocabulary import ADENOMA, normalise_location
+from polyplink.data.vocabulary import ADENOMA
 
 DATASET = "sun"
 FPS = 30.0  # of every video, by the site
-COLUMNS = ("case", "patient", "shape", "size", "location", "pathology")  # of the table of cases
 
-# Abbreviations as GewelsJI/VPS lists them, docs/INFO_POSITIVE_CASES.md.
-LOCATIONS: Mapping[str, str] = {
-    "c": "cecum",
-    "a": "ascending",
-    "t": "transverse",
-    "d": "descending",
-    "s": "sigma",
-    "r": "rectum",
-}
+# The columns of `cases.csv` that the writer writes; `facts.py` says what else may be in them.
+COLUMNS = ("case", "patient", "shape", "size", "location", "pathology")
+_WANTED = ("patient", "morphology", "size_mm", "location", "histology")  # of the same, as read
+
 # Word or abbreviation, in lower case -> class of the papers' adenoma map.
 CLASSES: Mapping[str, str] = {
     **{word.lower(): word for word in ADENOMA["sun"]},
@@ -66,8 +62,6 @@ _TEXT = re.compile(r"(?:^|/)case_?0*(\d+)\.txt$", re.I)
 _FILE = re.compile(r"(?:^|/)(?:case|negative)_?0*(\d+)/([^/]+)\.[^/.]+$", re.I)
 _SEGMENT = re.compile(r"_a(\d{1,8})_", re.I)
 _IMAGE = re.compile(r"image_?(\d{1,8})$", re.I)
-_CASE = re.compile(r"(?:case\s*)?0*(\d+)", re.I)
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:mm)?\s*(-?)", re.I)
 _NO_POLYP = ("1", "non-polyp", "non_polyp", "nonpolyp", "normal")  # classes of a box in XML
 
 
@@ -87,23 +81,6 @@ class ImageName(NamedTuple):
     segment: int
     prefix: str
     number: int
-
-
-@dataclass
-class _Case:
-    """The files of one case or negative video, by the image's name."""
-
-    number: int
-    positive: bool
-    images: dict[ImageName, Member] = field(default_factory=dict)
-    texts: list[Member] = field(default_factory=list)
-    xmls: dict[ImageName, Member] = field(default_factory=dict)
-    boxes: dict[ImageName, list[Edges]] = field(default_factory=dict)  # of annotated images
-    where: dict[ImageName, str] = field(default_factory=dict)  # they were read, for messages
-
-    @property
-    def name(self) -> str:
-        return f"{'case' if self.positive else 'negative'}{self.number}"
 
 
 def import_sun(
@@ -131,8 +108,12 @@ def import_sun(
         progress: Called after every case with how many are read and how many there are.
         workers: Ignored; every importer has it, and this set is read by one process.
         size: Width and height of the frames, for cases without an image.
-        cases: CSV table of the cases (see `read_cases`); without it size, histology, location and
-            shape are null, and each case is its own patient.
+        cases: Table of the cases, .csv or .xlsx, that the user makes: the site (sundatabase.org)
+            lists shape, size, location and pathology of every case on a page and not as a file, and
+            its terms forbid to distribute the data. Columns, in any order: `case` (7 or case7), and
+            any of `patient`, `shape` (Is, IIa, ...), `size` (`5mm`, `15mm-` for 15 mm or more),
+            `location` and `pathology`, both in words or in the abbreviations C A T D S R and LA HA
+            HP SSL TSA IC. Without the table they are null, and each case is its own patient.
 
     Returns:
         The data set and its warnings.
@@ -144,13 +125,13 @@ def import_sun(
     del workers
     faults = Faults(strict)
     tree = open_tree(source, faults)
-    found = _find_cases(tree, source.name, faults)
+    found, texts = _find_cases(tree, source.name, faults)
     if not found:
         wanted = "folders case1, case2, ... or annotation_txt/case1.txt"
         raise nothing_found(tree, source, wanted, DATASET)
-    _read_boxes(tree, found, faults)
-    table = {} if cases is None else read_cases(cases, faults)
-    recordings = [_recording(case) for case in found]
+    _read_boxes(tree, found, texts, faults)
+    facts = {} if cases is None else read_facts(cases, _WANTED, CLASSES, faults)
+    recordings = [case.renumbered(number_frames({*case.images, *case.boxes})) for case in found]
     first_image_sizes(tree, recordings, faults)
     for recording in recordings:
         if recording.size != (0, 0):
@@ -168,41 +149,55 @@ def import_sun(
         raise PolyplinkError(
             f"{source} has no image to take the frames' size from", "give their width and height"
         )
-    _add_facts(recordings, table, cases, faults)
+    positive: dict[int, Recording] = {}
+    for recording in recordings:
+        recording.procedure["fps"] = FPS
+        if any(recording.boxes.values()):
+            recording.polyp = {}
+        if recording.part == "positive":
+            positive[int(recording.name.removeprefix("case"))] = recording
+        else:  # an image without an annotation is what is expected
+            recording.annotations = recording.images | recording.annotations
+            recording.procedure["patient"] = recording.name
+    add_facts(positive, facts, None if cases is None else cases.name, faults)
     return join_recordings(recordings, tree, DATASET, faults, images=images, progress=progress)
 
 
-def _find_cases(tree: Tree, source: str, faults: Faults) -> list[_Case]:
+def _find_cases(
+    tree: Tree, source: str, faults: Faults
+) -> tuple[list[Recording], dict[Member, Recording]]:
     """Sort the files of a tree into cases, by number, those with polyps first.
 
     The name of the folder or archive that the user gave, `source`, may say `negative` too.
+
+    Returns:
+        The cases, frames by the images' names, and text -> the case that it annotates.
     """
-    cases: dict[tuple[bool, int], _Case] = {}
 
-    def case_of(member: Member, number: int) -> _Case:
-        positive = "negative" not in f"{source}/{member.image}".lower()
-        return cases.setdefault((not positive, number), _Case(number, positive))
+    def place(member: Member, number: str, name: ImageName | None) -> Place:
+        negative = "negative" in f"{source}/{member.image}".lower()
+        kind, part = ("negative", "negative") if negative else ("case", "positive")
+        return Place((negative, int(number)), f"{kind}{int(number)}", part, name)
 
-    for member in tree.members:
-        file, text = _FILE.search(member.path), _TEXT.search(member.path)
-        if text is not None:
-            case_of(member, int(text[1])).texts.append(member)
-        elif member.suffix not in (*IMAGE_ENDINGS, ".xml"):
-            continue
-        elif file is None:
+    def place_file(member: Member) -> Place | None:
+        match = _FILE.search(member.path)
+        if match is None:
             if "annotation_xml/" in member.path or "imgs/" in member.path:
                 faults.fault("file outside of a case folder", member.image, "put it into one")
-        elif (name := parse_name(file[2])) is None:
+        elif (name := parse_name(match[2])) is None:
             mend = "restore its name"
             faults.fault("file whose name has no segment and number", member.image, mend)
         else:
-            case = case_of(member, int(file[1]))
-            files = case.xmls if member.suffix == ".xml" else case.images
-            if name in files:
-                faults.fault("second file of an image", member.image, "remove one of them")
-            else:
-                files[name] = member
-    return [cases[key] for key in sorted(cases)]
+            return place(member, match[1], name)
+        return None
+
+    cases = sort_files(tree, place_file, ".xml", faults)
+    texts = {}
+    for member in tree.members:
+        if match := _TEXT.search(member.path):
+            order, name, part, _ = place(member, match[1], None)
+            texts[member] = cases.setdefault(order, Recording(name, part))
+    return [cases[order] for order in sorted(cases)], texts
 
 
 def parse_name(stem: str) -> ImageName | None:
@@ -243,9 +238,11 @@ def number_frames(names: Iterable[ImageName]) -> dict[ImageName, int]:
     return frames
 
 
-def _read_boxes(tree: Tree, cases: list[_Case], faults: Faults) -> None:
+def _read_boxes(
+    tree: Tree, cases: list[Recording], texts: Mapping[Member, Recording], faults: Faults
+) -> None:
     """Read the annotations of all cases, those of an archive in one pass."""
-    texts = {member: case for case in cases for member in case.texts}
+    xmls = list(read_annotations(tree, cases, parse_voc_file, faults))
     lines = tree.parse_each(texts, lambda data, name: parse_case(data, name, faults), faults)
     for member, read in lines.items():
         case = texts[member]
@@ -257,17 +254,16 @@ def _read_boxes(tree: Tree, cases: list[_Case], faults: Faults) -> None:
             if name in case.boxes:
                 faults.warn("image named in two lines, all boxes kept", where)
             case.boxes.setdefault(name, []).extend(edges)
-            case.where[name] = where
-    xmls = {member: (case, name) for case in cases for name, member in case.xmls.items()}
-    for member, frame in tree.parse_each(xmls, parse_voc_file, faults).items():
-        case, name = xmls[member]
+            case.annotations[name] = Member(member.path, where)
+    for case, name, frame in xmls:
+        where = case.annotations[name].image
         polyps = [box.edges for box in frame.objects if box.label.lower() not in _NO_POLYP]
         if others := len(frame.objects) - len(polyps):
-            faults.warn("box of class 1 (no polyp), not taken", member.image, others)
+            faults.warn("box of class 1 (no polyp), not taken", where, others)
         if name in case.boxes:
-            faults.fault("image annotated as text and as XML", member.image, "remove one of them")
+            faults.fault("image annotated as text and as XML", where, "remove one of them")
         else:
-            case.boxes[name], case.where[name] = polyps, member.image
+            case.boxes[name] = polyps
 
 
 def parse_case(data: bytes, name: str, faults: Faults) -> list[tuple[str, list[Edges]]]:
@@ -320,121 +316,6 @@ def parse_case(data: bytes, name: str, faults: Faults) -> list[tuple[str, list[E
     return lines
 
 
-def _recording(case: _Case) -> Recording:
-    """The files and boxes of a case by frame number instead of by name."""
-    frames = number_frames({*case.images, *case.boxes})
-    recording = Recording(
-        case.name,
-        "positive" if case.positive else "negative",
-        n_frames=max(frames.values(), default=-1) + 1,
-        procedure={"fps": FPS},
-        images={frames[name]: member for name, member in case.images.items()},
-        where={frames[name]: where for name, where in case.where.items()},
-        boxes={frames[name]: boxes for name, boxes in case.boxes.items()},
-    )
-    if not case.positive:  # an image without an annotation is what is expected
-        for frame, member in recording.images.items():
-            recording.where.setdefault(frame, member.image)
-    return recording
-
-
-def _add_facts(
-    recordings: list[Recording],
-    table: dict[int, dict[str, str | float | None]],
-    path: Path | None,
-    faults: Faults,
-) -> None:
-    """Add what the table of cases says of the patients and polyps."""
-    left = dict(table)
-    for recording in recordings:
-        if recording.part == "negative":
-            facts = {}
-        else:
-            number = int(recording.name.removeprefix("case"))
-            facts = dict(left.pop(number, {}))
-            if number not in table:
-                told = "no table of cases given" if path is None else f"no row in {path.name}"
-                kind = f"case without size, histology, location and shape, {told}"
-                faults.warn(kind, recording.name)
-            if facts.get("patient") is None:
-                kind = "case whose patient is not known, taken as its own patient"
-                faults.warn(kind, recording.name)
-        if patient := facts.pop("patient", None):
-            recording.procedure["patient"] = patient
-        if any(recording.boxes.values()):
-            recording.polyp = facts
-    for number in sorted(left):
-        faults.warn("row of the table of cases without a case", f"case{number}")
-
-
-def read_cases(path: Path, faults: Faults) -> dict[int, dict[str, str | float | None]]:
-    """Read the table of cases, a CSV file that the user makes.
-
-    The site (sundatabase.org) lists shape, size, location and pathology of every case on a page and
-    not as a file, and its terms forbid to distribute the data. Columns, in any order: `case` (7 or
-    case7), and any of `patient`, `shape` (Is, IIa, ...), `size` (`5mm`, `15mm-` for 15 mm or more),
-    `location` and `pathology`, both in words or in the abbreviations C A T D S R and LA HA HP SSL
-    TSA IC.
-
-    Args:
-        path: The CSV file.
-        faults: Counts rows, sizes and pathologies that cannot be read, sizes that are a lower
-            bound, and unknown columns.
-
-    Returns:
-        Case number -> patient, and columns of `POLYPS`.
-
-    Raises:
-        PolyplinkError: If the file is missing or no table, or has no column `case`; if strict, at
-            the first value that cannot be read.
-    """
-    table = read_text_table(path)
-    table = table.rename({name: name.lower() for name in table.columns})
-    if "case" not in table.columns:
-        raise PolyplinkError(f"{path} has no column 'case'", f"its columns: {', '.join(COLUMNS)}")
-    for name in table.columns:
-        if name not in COLUMNS:
-            faults.warn("column of the table of cases that is not known, not read", name)
-    cases: dict[int, dict[str, str | float | None]] = {}
-    for row in table.iter_rows(named=True):
-        words = {name: (row.get(name) or "").strip() or None for name in COLUMNS}
-        match = _CASE.fullmatch(words["case"] or "")
-        where = f"{path.name}, case {words['case']}"
-        if match is None:
-            faults.fault("row of no case", where, "write the case's number")
-        elif int(match[1]) in cases:
-            faults.fault("second row of a case", where, "remove one of them")
-        else:
-            cases[int(match[1])] = _case_facts(words, where, faults)
-    return cases
-
-
-def _case_facts(
-    words: Mapping[str, str | None], where: str, faults: Faults
-) -> dict[str, str | float | None]:
-    location, pathology = words["location"], words["pathology"]
-    if location is not None:
-        location = LOCATIONS.get(location.lower(), location)
-        location = normalise_location(pl.Series([location]))[0]
-    known = CLASSES.get((pathology or "").lower())
-    if pathology is not None and known is None:
-        faults.fault("pathology of no known class", f"{where} ({pathology})", "use a site's word")
-    text = words["size"]
-    size = _SIZE.fullmatch(text or "")
-    if text is not None and size is None:
-        faults.fault("size that is no number", f"{where} ({text})", "write it as 5mm")
-    elif size is not None and size[2]:
-        faults.warn("size that is a lower bound, taken as the number", f"{where} ({text})")
-    return {
-        "patient": words["patient"],
-        "morphology": words["shape"],
-        "size_mm": None if size is None else float(size[1]),
-        "location": location,
-        "histology": pathology,
-        "histology_class": known,
-    }
-
-
 def write_sun(data: DataSet, root: Path, *, frames: FrameSource | None = None) -> None:
     """Write a data set as the SUN database is packed: texts, images where given, `cases.csv`.
 
@@ -453,21 +334,16 @@ def write_sun(data: DataSet, root: Path, *, frames: FrameSource | None = None) -
         PolyplinkError: If a procedure is named otherwise, or a box is not of whole pixels.
     """
     boxes = whole_edges(data, "SUN")
-    write_origin(data, root, DATASET)
-    for procedure_id, n_frames in data.procedures.select("procedure_id", "n_frames").iter_rows():
-        match = re.fullmatch(r"(case|negative)(\d+)", procedure_id)
-        if match is None:
-            raise PolyplinkError(
-                f"procedure {procedure_id!r} is no case of SUN", "name it case<number>"
-            )
+    names_held = r"(case|negative)(\d+)"
+    for procedure, match in procedures_to_write(data, root, DATASET, names_held, "case<number>"):
+        procedure_id, n_frames = procedure["procedure_id"], procedure["n_frames"]
         positive, number = match[1] == "case", int(match[2])
         found = boxes.get(procedure_id, {})
         names = _name_images(sorted(found) if positive else list(range(n_frames)), number)
         folder = root / f"sundatabase_{'positive' if positive else 'negative'}_part1"
-        if frames is not None:
-            for frame, name in names.items():
-                image = folder / f"case{number}" / f"{name}.jpg"
-                write_image(image, frames(procedure_id, frame))
+        for frame, name in names.items():
+            image = folder / f"case{number}" / f"{name}.jpg"
+            write_image(image, frames, procedure_id, frame)
         lines = [
             " ".join([f"{names[frame]}.jpg", *(",".join(map(str, (*b, 0))) for b in found[frame])])
             for frame in sorted(found)
@@ -495,7 +371,7 @@ def _name_images(frames: list[int], case: int) -> dict[int, str]:
 
 
 def _write_cases(data: DataSet, path: Path) -> None:
-    """Write the table that `read_cases` reads; 15 mm becomes `15mm-` as on the site."""
+    """Write the table that `import_sun` reads; 15 mm becomes `15mm-` as on the site."""
     patients = dict(data.procedures.select("procedure_id", "patient").iter_rows())
     word = pl.coalesce("histology_class", "histology").alias("word")
     columns = data.polyps.select("procedure_id", "morphology", "size_mm", "location", word)

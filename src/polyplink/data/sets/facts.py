@@ -1,0 +1,202 @@
+"""What a table beside a public set says of its recordings: size, histology, shape, site, patient.
+
+Polyp-Size is released with such a table; of SUN the user writes one. It is a CSV file or a
+spreadsheet, and its columns are known by their headers.
+"""
+
+import csv
+import re
+from collections.abc import Mapping, Sequence
+from io import BytesIO, StringIO
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from python_calamine import CalamineError, CalamineWorkbook
+
+from polyplink.core.errors import PolyplinkError, first_line
+from polyplink.data.faults import Faults
+from polyplink.data.files.trees import decode_text
+from polyplink.data.sets.layout import Recording
+from polyplink.data.tables import POLYPS, PROCEDURES
+from polyplink.data.vocabulary import normalise_location
+
+# Number of a recording -> columns of `PROCEDURES` and `POLYPS`, without nulls.
+Facts = dict[int, dict[str, Any]]
+
+# Our column -> headers in use, in lower case and with `_` for blanks. The first that matches is
+# taken. Users of Polyp-Size read Video_ID, Polyp_Size ("11.74mm"), Paris_Classification, Age,
+# Gender and Endoscope_Model; the name of the pathology's column is not confirmed.
+_HEADERS: Mapping[str, str] = {
+    "number": r"(video|case)(_?(id|name|number|no))?|id",
+    "patient": r"patient(_?id)?",
+    "age": r"(patient_)?age.*",
+    "sex": r"gender|sex",
+    "brand": r"endoscope.*",
+    "size_mm": r"(polyp_)?size.*",
+    "morphology": r"paris.*|shape",
+    "location": r"location|site",
+    "histology": r".*(path|hist).*",
+}
+# Abbreviations as GewelsJI/VPS lists them, docs/INFO_POSITIVE_CASES.md.
+_LOCATIONS: Mapping[str, str] = {
+    "c": "cecum",
+    "a": "ascending",
+    "t": "transverse",
+    "d": "descending",
+    "s": "sigma",
+    "r": "rectum",
+}
+# 7, case007, 01, Video01.mp4
+NUMBER = r"(?:video|case)?[ _-]*0*(\d{1,6})(?:\.0)?(?:\.\w*[a-z]\w*)?"
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:mm)?\s*(-?)", re.I)
+_AGE = re.compile(r"(\d{1,3})(?:\.0+)?")
+
+
+def read_facts(
+    path: Path, wanted: Sequence[str], classes: Mapping[str, str], faults: Faults
+) -> Facts:
+    """`parse_facts` of a file that the user names.
+
+    Raises:
+        PolyplinkError: If there is no such file, or as `parse_facts`.
+    """
+    if not path.is_file():
+        raise PolyplinkError(f"{path} is missing", "check the path of the table")
+    return parse_facts(read_rows(path.read_bytes(), path.name), path.name, wanted, classes, faults)
+
+
+def read_rows(data: bytes, name: str) -> list[list[str]]:
+    """The rows of a table, .xlsx (its first sheet) or CSV, as stripped texts without empty rows.
+
+    Raises:
+        PolyplinkError: If it is neither a whole .xlsx file nor text.
+    """
+    if name.lower().endswith(".xlsx"):
+        try:
+            sheet = CalamineWorkbook.from_filelike(BytesIO(data)).get_sheet_by_index(0)
+            rows = [[str(cell) for cell in row] for row in sheet.to_python()]
+        except (CalamineError, OSError, ValueError, IndexError) as error:
+            raise PolyplinkError(
+                f"{name} is no whole .xlsx file ({first_line(error)})",
+                "download it again, or save it as CSV",
+            ) from None
+    else:
+        text = decode_text(data, name)
+        separator = max(",;\t", key=text.partition("\n")[0].count)
+        rows = list(csv.reader(StringIO(text, newline=""), delimiter=separator))
+    stripped = [[cell.strip() for cell in row] for row in rows]
+    return [row for row in stripped if any(row)]
+
+
+def find_columns(header: Sequence[str]) -> dict[str, int]:
+    """Our column -> place of its header; columns that the table lacks are left out."""
+    names = [re.sub(r"\W+", "_", text.lower()).strip("_") for text in header]
+    found = {
+        ours: next((i for i, name in enumerate(names) if re.fullmatch(pattern, name)), -1)
+        for ours, pattern in _HEADERS.items()
+    }
+    return {ours: i for ours, i in found.items() if i >= 0}
+
+
+def parse_facts(
+    rows: Sequence[Sequence[str]],
+    name: str,
+    wanted: Sequence[str],
+    classes: Mapping[str, str],
+    faults: Faults,
+) -> Facts:
+    """Read the rows of a table of facts.
+
+    Sizes are `5mm`, `5` or `15mm-` (15 mm or more), locations are in words or the letters C A T D
+    S R, recordings are `7`, `case7`, `Video07` or `07.mp4`.
+
+    Args:
+        rows: Header and rows, from `read_rows`.
+        name: The file's name, for messages.
+        wanted: Our columns that the table should have.
+        classes: Word of the pathology in lower case -> class of the set's adenoma map.
+        faults: Counts columns that are missing or not known, rows and values that cannot be read,
+            and sizes that are a lower bound.
+
+    Raises:
+        PolyplinkError: If no column numbers the recordings; if strict, at the first row or value
+            that cannot be read.
+    """
+    columns = find_columns(rows[0]) if rows else {}
+    if "number" not in columns:
+        raise PolyplinkError(f"{name} has no column video_id or case", "name the recordings in one")
+    for column in wanted:
+        if column not in columns:
+            faults.warn(f"column that {name} lacks, its values null", column)
+    for i, header in enumerate(rows[0]):
+        if header and i not in columns.values():
+            faults.warn(f"column of {name} that is not known, not read", header)
+    facts: Facts = {}
+    for row in rows[1:]:
+        words = {ours: row[i] for ours, i in columns.items() if i < len(row) and row[i]}
+        text = words.pop("number", "")
+        match = re.fullmatch(NUMBER, text, re.I)
+        where = f"{name}, recording {text!r}"
+        if match is None:
+            faults.fault("row of no recording", where, "write the recording's number")
+        elif int(match[1]) in facts:
+            faults.fault("second row of a recording", where, "remove one of them")
+        else:
+            facts[int(match[1])] = _read_words(words, classes, where, faults)
+    return facts
+
+
+def _read_words(
+    words: dict[str, str], classes: Mapping[str, str], where: str, faults: Faults
+) -> dict[str, Any]:
+    """The words of a row as values of our columns."""
+    facts: dict[str, Any] = dict(words)
+    if "size_mm" in words:
+        size = _SIZE.fullmatch(facts.pop("size_mm"))
+        if size is None:
+            at = f"{where} ({words['size_mm']})"
+            faults.fault("size that is no number", at, "write it as 4.5mm")
+        else:
+            facts["size_mm"] = float(size[1])
+            if size[2]:
+                kind = "size that is a lower bound, taken as the number"
+                faults.warn(kind, f"{where} ({words['size_mm']})")
+    if "age" in words:
+        age = _AGE.fullmatch(facts.pop("age"))
+        if age is None:
+            faults.fault("age that is no number", f"{where} ({words['age']})", "write whole years")
+        else:
+            facts["age"] = int(age[1])
+    if "location" in words:
+        word = _LOCATIONS.get(words["location"].lower(), words["location"])
+        facts["location"] = normalise_location(pl.Series([word]))[0]
+    if "histology" in words:
+        facts["histology_class"] = classes.get(words["histology"].lower())
+        if facts["histology_class"] is None:
+            kind = "pathology of no known class, histology class null"
+            faults.warn(kind, f"{where} ({words['histology']})")
+    return facts
+
+
+def add_facts(
+    recordings: Mapping[int, Recording], facts: Facts, table: str | None, faults: Faults
+) -> None:
+    """Give recordings what a table says of them and of their polyp, where they show one.
+
+    Args:
+        recordings: Number -> recording.
+        facts: From `parse_facts`.
+        table: The table's name; None where there is none.
+        faults: Counts recordings without a row and rows without a recording.
+    """
+    told = "no table given" if table is None else f"no row in {table}"
+    for number, recording in recordings.items():
+        if number not in facts:
+            faults.warn(f"recording without size, histology and shape, {told}", recording.name)
+        found = facts.get(number, {})
+        recording.procedure |= {k: v for k, v in found.items() if k in PROCEDURES}
+        if recording.polyp is not None:
+            recording.polyp |= {k: v for k, v in found.items() if k in POLYPS}
+    for number in sorted(facts.keys() - recordings.keys()):
+        faults.warn(f"row of {table} without its recording", str(number))

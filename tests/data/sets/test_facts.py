@@ -1,0 +1,125 @@
+import zipfile
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+
+from polyplink.core.errors import PolyplinkError
+from polyplink.data.faults import Faults
+from polyplink.data.sets.facts import Facts, parse_facts, read_facts, read_rows
+from polyplink.data.sets.sun import CLASSES
+from polyplink.data.vocabulary import ADENOMA
+
+CASES = (
+    "Case,Shape,SIZE,location,pathology,patient,frames\r\n"
+    "1,Is,6mm,Cecum,Low-grade adenoma,p1,\r\n"
+    "case007,IIa(LST-NG), 15mm- ,A,SSL,,\r\n"
+    "8,,2.5,,Sessile serrated lesion,p1,\r\n"
+    "Video09.mp4,,,Sigma,IC,,\r\n\r\n"
+)
+LABELS = (
+    "Video_ID,Polyp_Size,Paris_Classification,Age,Gender,Endoscope_Model,Pathological type\r\n"
+    "01,11.74mm,Is,61,Male,CF-HQ290I,hp\r\nVideo02, 2.8 mm ,,,,,\r\n"
+)
+
+
+def parse(text: str, strict: bool = False, wanted: tuple[str, ...] = ()) -> tuple[Facts, list[str]]:
+    faults = Faults(strict)
+    rows = read_rows(text.encode("utf-8-sig"), "x.csv")
+    return parse_facts(rows, "x.csv", wanted, CLASSES, faults), faults.lines()
+
+
+def test_values_in_words_and_abbreviations() -> None:
+    read, warnings = parse(CASES, wanted=("size_mm", "age"))
+    low, cancer = "Low-grade adenoma", "Invasive cancer (T1b)"
+    adenoma = {"histology": low, "histology_class": low}
+    serrated = {"morphology": "IIa(LST-NG)", "histology": "SSL", "histology_class": "SSL"}
+    lesion = {"histology": "Sessile serrated lesion", "histology_class": "SSL"}
+    assert read == {
+        1: {"patient": "p1", "morphology": "Is", "size_mm": 6, "location": "cecum", **adenoma},
+        7: {"size_mm": 15, "location": "ascending", **serrated},
+        8: {"patient": "p1", "size_mm": 2.5, **lesion},
+        9: {"location": "sigma", "histology": "IC", "histology_class": cancer},
+    }
+    assert warnings == [
+        "1 x column that x.csv lacks, its values null (first: age)",
+        "1 x column of x.csv that is not known, not read (first: frames)",
+        "1 x size that is a lower bound, taken as the number "
+        "(first: x.csv, recording 'case007' (15mm-))",
+    ]
+    assert set(CLASSES.values()) == set(ADENOMA["sun"])
+
+
+def test_columns_by_the_words_of_their_header(tmp_path: Path) -> None:
+    read, warnings = parse(LABELS)
+    assert warnings == []
+    word = {"histology": "hp", "histology_class": "Hyperplastic polyp"}
+    known = {"morphology": "Is", "age": 61, "sex": "Male", "brand": "CF-HQ290I"}
+    assert read == {1: {"size_mm": 11.74, **known, **word}, 2: {"size_mm": 2.8}}
+    assert parse(LABELS.replace(",", ";"))[0] == read
+    assert parse("video id;polyp size (mm);sex\n3.0;4;F\n")[0] == {3: {"size_mm": 4, "sex": "F"}}
+    with pytest.raises(PolyplinkError, match=r"x\.csv has no column video_id or case; name the"):
+        parse("imgdir\n01_0.27_.png\n")
+    with pytest.raises(PolyplinkError, match=r"none\.csv is missing; check the path"):
+        read_facts(tmp_path / "none.csv", (), CLASSES, Faults())
+
+
+@pytest.mark.parametrize(
+    ("row", "kind"),
+    [
+        ("x,5mm,61,HP", "row of no recording"),
+        (",5mm,61,HP", "row of no recording"),
+        ("1,5mm,61,HP", "second row of a recording"),
+        ("3,large,61,HP", "size that is no number"),
+        ("3,-5mm,61,HP", "size that is no number"),
+        ("3,5mm,old,HP", "age that is no number"),
+        ("3,5mm,61,Adenoma?", "pathology of no known class, histology class null"),
+    ],
+)
+def test_values_that_cannot_be_read_are_counted(row: str, kind: str) -> None:
+    text = f"case,size,age,pathology\n1,5mm,60,HP\n{row}\n"
+    read, warnings = parse(text)
+    word = {"histology": "HP", "histology_class": "Hyperplastic polyp"}
+    assert read[1] == {"size_mm": 5, "age": 60, **word}
+    assert [line.split(", left out")[0].split(" (first")[0] for line in warnings] == [f"1 x {kind}"]
+    if row.endswith("?"):
+        assert read[3]["histology"] == "Adenoma?"
+        return
+    with pytest.raises(PolyplinkError, match=kind):
+        parse(text, strict=True)
+
+
+MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+RELATIONS = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+PACKAGE = "http://schemas.openxmlformats.org/package/2006/relationships"
+
+# As spreadsheet programs write it: shared strings, one with formats, numbers, an absolute target.
+PARTS = {
+    "_rels/.rels": f'<Relationships xmlns="{PACKAGE}"><Relationship Id="rId1" '
+    f'Target="xl/workbook.xml" Type="{RELATIONS}/officeDocument"/></Relationships>',
+    "xl/workbook.xml": f'<workbook xmlns="{MAIN}" xmlns:r="{RELATIONS}"><sheets>'
+    '<sheet name="Labels" sheetId="4" r:id="rId9"/></sheets></workbook>',
+    "xl/_rels/workbook.xml.rels": f'<Relationships xmlns="{PACKAGE}"><Relationship Id="rId9" '
+    f'Target="/xl/worksheets/sheet2.xml" Type="{RELATIONS}/worksheet"/></Relationships>',
+    "xl/sharedStrings.xml": f'<sst xmlns="{MAIN}"><si><t>Video_ID</t></si><si><r><t>Polyp_</t></r>'
+    "<r><t>Size</t></r></si></sst>",
+    "xl/worksheets/sheet2.xml": f'<worksheet xmlns="{MAIN}"><sheetData>'
+    '<row r="1"><c r="A1" t="s"><v>0</v></c><c r="C1" t="s"><v>1</v></c></row>'
+    '<row r="3"><c r="A3"><v>7</v></c><c r="C3" t="inlineStr"><is><t>5.5 mm</t></is></c></row>'
+    '<row r="4"><c r="A4" t="str"><v>08</v></c><c r="C4"><v>11.74</v></c></row>'
+    "</sheetData></worksheet>",
+}
+
+
+def test_a_spreadsheet_is_read_as_texts_or_refused() -> None:
+    packed = BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        for name, text in PARTS.items():
+            archive.writestr(name, text)
+    rows = read_rows(packed.getvalue(), "X.XLSX")
+    assert rows[0] == ["Video_ID", "", "Polyp_Size"]
+    read = parse_facts(rows, "x.xlsx", (), {}, Faults())
+    assert read == {7: {"size_mm": 5.5}, 8: {"size_mm": 11.74}}
+    for data in (b"", b"PK", packed.getvalue()[:400], b"a,b\n1,2\n"):
+        with pytest.raises(PolyplinkError, match=r"x\.xlsx is no whole \.xlsx file .*as CSV"):
+            read_rows(data, "x.xlsx")
