@@ -7,7 +7,7 @@ import pytest
 from polyplink.core.artefacts import to_plain
 from polyplink.core.errors import PolyplinkError
 from polyplink.learn import TrainConfig
-from polyplink.recipes import ntssl, override
+from polyplink.recipes import find_recipe, ntssl, override
 
 
 def test_defaults_are_the_reference_and_plain_values() -> None:
@@ -66,3 +66,25 @@ def test_defaults_are_the_reference_and_plain_values() -> None:
 def test_values_that_would_train_in_silence_on_nonsense_are_refused(change: str, says: str) -> None:
     with pytest.raises(PolyplinkError, match=re.escape(says)):
         override(ntssl(), [change])
+
+
+@pytest.mark.parametrize(
+    ("recipe", "change"),
+    [
+        ("sfe", "bags.deviation=0"),
+        ("sfe", "bags.window=0"),
+        ("mve", "bags.longest=0"),
+        ("tpc", "bags.longest=0"),
+        ("tpc", "bags.alpha_first=2"),
+        ("supervised", "bags.views=1"),
+        ("supervised", "loss.temperature=0"),
+        ("temporally-aware", "loss.decay=-1"),
+        ("intra-inter", "loss.gamma=-1"),
+        ("sfe", "loss.temperature=0"),
+        ("ntssl", "augment.degrees=181"),
+        ("ntssl", "augment.scale=0.95"),
+    ],
+)
+def test_values_of_other_methods_are_refused(recipe: str, change: str) -> None:
+    with pytest.raises(PolyplinkError, match=re.escape(change.replace("=", " is "))):
+        override(find_recipe(recipe), [change])

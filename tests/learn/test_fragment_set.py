@@ -26,7 +26,7 @@ def test_crops_are_those_of_the_memory_maps(prepared: Prepared) -> None:
     table = prepared.select(names).fragments(4)
     assert len(data) == table.height == 24
     chosen = np.array([17, 2, 2, 23])
-    found = data.crops(chosen)
+    found = data.pixels(data.rows[chosen])
     assert found.shape == (16, 16, 16, 3)
     assert found.dtype == torch.uint8
     rows = crop_rows(table, 4)

@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.learn.loggers import Loggers
+from polyplink.learn.loggers import open_loggers
 from polyplink.recipes import ntssl_demo
 
 ROWS = [{"epoch": float(e), "loss": 2.0 - e, "loss_labels": float("nan")} for e in range(3)]
 
 
 def test_tensorboard_gets_every_finite_figure(tmp_path: Path) -> None:
-    with Loggers(["tensorboard"], tmp_path, ntssl_demo()) as loggers:
+    with open_loggers(["tensorboard"], tmp_path, ntssl_demo()) as log:
         for row in ROWS:
-            loggers.log(row)
+            log(row)
     reading = importlib.import_module("tensorboard.backend.event_processing.event_accumulator")
     events = reading.EventAccumulator(str(tmp_path / "tensorboard"))
     events.Reload()
@@ -47,8 +47,8 @@ class Stub:
 def test_wandb_stays_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stub = Stub()
     monkeypatch.setitem(sys.modules, "wandb", stub)
-    with Loggers(["wandb"], tmp_path, ntssl_demo()) as loggers:
-        loggers.log(ROWS[1])
+    with open_loggers(["wandb"], tmp_path, ntssl_demo()) as log:
+        log(ROWS[1])
     first, *rest = stub.told
     assert isinstance(first, dict)
     assert first["settings"]["mode"] == "offline"
@@ -61,7 +61,7 @@ def test_they_are_closed_when_the_training_fails(
 ) -> None:
     stub = Stub()
     monkeypatch.setitem(sys.modules, "wandb", stub)
-    with pytest.raises(KeyError), Loggers(["wandb"], tmp_path, ntssl_demo()):
+    with pytest.raises(KeyError), open_loggers(["wandb"], tmp_path, ntssl_demo()):
         raise KeyError
     assert stub.told[-1] == "finished"
 
@@ -74,15 +74,15 @@ def test_a_missing_package_says_how_to_have_it(
     with pytest.raises(
         PolyplinkError, match=rf"--log {name} needs .* pip install polyplink\[log\]"
     ):
-        Loggers([name], tmp_path, ntssl_demo())
+        open_loggers([name], tmp_path, ntssl_demo()).__enter__()
 
 
 def test_an_unknown_logger_gets_the_nearest(tmp_path: Path) -> None:
     with pytest.raises(PolyplinkError, match="did you mean tensorboard"):
-        Loggers(["tensorbord"], tmp_path, ntssl_demo())
+        open_loggers(["tensorbord"], tmp_path, ntssl_demo()).__enter__()
 
 
 def test_none_is_fine(tmp_path: Path) -> None:
-    with Loggers([], tmp_path, ntssl_demo()) as loggers:
-        loggers.log(ROWS[0])
+    with open_loggers([], tmp_path, ntssl_demo()) as log:
+        log(ROWS[0])
     assert not list(tmp_path.iterdir())

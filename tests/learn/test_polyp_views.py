@@ -77,5 +77,3 @@ def test_too_few_known_polyps_are_refused_in_training_only() -> None:
         PolypViews().draw(data, 0.0, 2, rng_of(0))
     nobody = bare_set([8, 8], [0, 1], known=[False, False])
     assert len(PolypViews().draw_validation(nobody, 3.0, 2, rng_of(0)).bags.members) == 0
-    with pytest.raises(PolyplinkError, match=r"bags\.views is 1"):
-        PolypViews(views=1)

@@ -80,7 +80,7 @@ def train(request: TrainRequest, progress: Progress = silent) -> Result[Trained]
         save_weights,
     )
     from polyplink.learn import fit
-    from polyplink.learn.loggers import Loggers
+    from polyplink.learn.loggers import open_loggers
     from polyplink.learn.loop import LAST
 
     config, out = recipe_of(request), request.out
@@ -100,10 +100,10 @@ def train(request: TrainRequest, progress: Progress = silent) -> Result[Trained]
         )
     record.inputs |= {"crops": prepared.key} | started
 
-    with record.stage("train"), Loggers(request.log, out, config) as loggers:
+    with record.stage("train"), open_loggers(request.log, out, config) as log:
 
         def tick(done: int, total: int, row: Mapping[str, float]) -> None:
-            loggers.log(row)
+            log(row)
             progress("epochs", done, total)
 
         fitted = fit(config, prepared, out, device=device, resume=request.resume, progress=tick)

@@ -9,7 +9,6 @@ from polyplink.learn.model import one_cycle
 from polyplink.learn.noise_aware import (
     NoiseAwareLoss,
     anchored_noise_aware,
-    multi_level_loss,
     symmetric_noise_aware,
 )
 from polyplink.learn.pairs import FramePairs, PolypParts, TrackletParts
@@ -20,7 +19,6 @@ from polyplink.learn.supervised import (
     SupervisedLoss,
     TemporallyAwareLoss,
     intra_inter,
-    nt_xent,
     soft_target_loss,
     supervised,
     temporally_aware,
@@ -57,9 +55,7 @@ __all__ = [
     "intra_inter",
     "masked_logsumexp",
     "mean_over",
-    "multi_level_loss",
     "nearest_bags",
-    "nt_xent",
     "one_cycle",
     "purity",
     "sampled_bags",

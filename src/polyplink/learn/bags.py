@@ -44,11 +44,6 @@ def purity(bags: Bags, polyps: np.ndarray) -> float:
     return float((same | ~bags.valid).all(axis=1).mean())
 
 
-def shuffled(bags: Bags, rng: np.random.Generator) -> Bags:
-    """The same bags in another order."""
-    return chosen(bags, rng.permutation(len(bags.members)))
-
-
 def chosen(bags: Bags, rows: np.ndarray) -> Bags:
     """Some of the bags, in the order of `rows`."""
     return Bags(bags.members[rows], bags.valid[rows], bags.ranks[rows])
@@ -63,6 +58,15 @@ def pair_bags(second: np.ndarray) -> Bags:
     members = np.arange(2 * len(second)).reshape(-1, 2)
     valid = np.column_stack([np.ones(len(second), bool), second])
     return Bags(members, valid, np.zeros((len(second), 1), np.int64))
+
+
+def ragged_bags(rows: Sequence[np.ndarray], views: int) -> Bags:
+    """Bags of some rows each, `views` at most; their ranks are 0."""
+    members = np.zeros((len(rows), views), np.int64)
+    valid = np.zeros((len(rows), views), bool)
+    for i, own in enumerate(rows):
+        members[i, : len(own)], valid[i, : len(own)] = own, True
+    return Bags(members, valid, np.zeros((len(rows), views - 1), np.int64))
 
 
 @dataclass(frozen=True)
@@ -101,13 +105,15 @@ class BagSampler(Protocol):
     ) -> EpochBags:
         """The bags that validate, as hard in the first epoch as in the last.
 
+        Unless a way says otherwise, drawn as in the first epoch of a training.
+
         Args:
             data: The held-out procedures.
             tau: Temperature of their ranks, where the bags come from time.
             size: Bags that a batch will hold.
             rng: Source of randomness.
         """
-        ...
+        return self.draw(data, 0.0, size, rng)
 
 
 Piece = TypeVar("Piece")
@@ -145,21 +151,19 @@ def cut(order: np.ndarray, size: int) -> list[np.ndarray]:
     return pieces
 
 
-def to_batch(bags: Bags, chosen: np.ndarray, device: torch.device) -> Batch:
-    """Flatten some bags, leaving out the members that a short procedure could not give."""
-    valid = bags.valid[chosen]  # b 1+K
-    bag, column = np.nonzero(valid)
-    return Batch(
-        fragments=bags.members[chosen][valid],
-        bag=torch.from_numpy(bag).to(device),
-        anchor=torch.from_numpy(column == 0).to(device),
-    )
-
-
 def batches(bags: Bags, size: int, device: torch.device) -> Iterator[Batch]:
-    """All bags in their order, in batches of `size`."""
-    for chosen in cut(np.arange(len(bags.members)), size):
-        yield to_batch(bags, chosen, device)
+    """All bags in their order, in batches of `size`.
+
+    Members that a short procedure could not give are left out.
+    """
+    for rows in cut(np.arange(len(bags.members)), size):
+        valid = bags.valid[rows]  # b 1+K
+        bag, column = np.nonzero(valid)
+        yield Batch(
+            fragments=bags.members[rows][valid],
+            bag=torch.from_numpy(bag).to(device),
+            anchor=torch.from_numpy(column == 0).to(device),
+        )
 
 
 def shard(pieces: Sequence[Piece], rank: int, world: int) -> list[Piece]:
@@ -191,11 +195,5 @@ def view_bags(polyps: np.ndarray, known: np.ndarray, views: int, rng: np.random.
         One bag per polyp; its ranks are 0.
     """
     names, counts = np.unique(polyps[known], return_counts=True)
-    several = names[counts >= 2]
-    members = np.zeros((len(several), views), np.int64)
-    valid = np.zeros((len(several), views), bool)
-    for i, polyp in enumerate(several):
-        found = rng.permutation(np.flatnonzero(known & (polyps == polyp)))[:views]
-        members[i, : len(found)] = found
-        valid[i, : len(found)] = True
-    return Bags(members, valid, np.zeros((len(several), views - 1), np.int64))
+    several = (np.flatnonzero(known & (polyps == polyp)) for polyp in names[counts >= 2])
+    return ragged_bags([rng.permutation(rows)[:views] for rows in several], views)

@@ -93,10 +93,6 @@ class FragmentSet:
             resident[start : start + len(array)] = torch.from_numpy(np.array(array))
         return resident
 
-    def crops(self, fragments: np.ndarray) -> torch.Tensor:
-        """Crops of m fragments, packed: uint8 (m s, h, w, 3) on the device."""
-        return self.pixels(self.rows[fragments])
-
     def pixels(self, clips: np.ndarray) -> torch.Tensor:
         """Crops of m clips by their rows (m, s), packed: uint8 (m s, h, w, 3) on the device."""
         rows = clips.reshape(-1)  # m s

@@ -15,17 +15,12 @@ from torch import distributed
 from polyplink.learn.contrastive import Views, identities
 
 
-def _counts(rows: int, device: torch.device) -> list[int]:
-    """Rows of each process, in the order of ranks."""
-    own = torch.tensor([rows], device=device)
-    every = [torch.zeros_like(own) for _ in range(distributed.get_world_size())]
-    distributed.all_gather(every, own)
-    return [int(count) for count in every]
-
-
 def _collected(value: torch.Tensor) -> list[torch.Tensor]:
     """Rows (n_r, ...) of every process r; n_r may differ."""
-    counts = _counts(len(value), value.device)
+    own = torch.tensor([len(value)], device=value.device)
+    lengths = [torch.zeros_like(own) for _ in range(distributed.get_world_size())]
+    distributed.all_gather(lengths, own)
+    counts = [int(length) for length in lengths]
     padded = value.new_zeros(max(counts), *value.shape[1:])
     padded[: len(value)] = value
     every = [torch.empty_like(padded) for _ in counts]

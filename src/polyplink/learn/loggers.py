@@ -7,92 +7,65 @@ user says so.
 import importlib
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from types import ModuleType, TracebackType
-from typing import Any, Protocol
+from typing import Any
 
 from polyplink.core.artefacts import to_plain
 from polyplink.core.errors import PolyplinkError, find_named
 from polyplink.learn.config import TrainConfig
 
-
-class Logger(Protocol):
-    """Takes the row of an epoch."""
-
-    def log(self, epoch: int, row: Mapping[str, float]) -> None:
-        """Write the figures of an epoch down."""
-        ...
-
-    def close(self) -> None:
-        """Write whatever is left."""
-        ...
+Logger = tuple[Callable[[int, Mapping[str, float]], None], Callable[[], None]]
+"""Writes the figures of an epoch down, and closes the log."""
 
 
-def _imported(module: str, package: str) -> ModuleType:
+def _imported(package: str) -> Any:
     try:
-        return importlib.import_module(module)
+        return importlib.import_module(package)
     except ImportError:
         raise PolyplinkError(
             f"--log {package} needs the package {package}", "install it: pip install polyplink[log]"
         ) from None
 
 
-def _finite(row: Mapping[str, float]) -> dict[str, float]:
-    return {name: value for name, value in row.items() if math.isfinite(value)}
-
-
-class TensorboardLogger:
+def _tensorboard(folder: Path, config: TrainConfig) -> Logger:
     """Event files under `folder`/tensorboard: `tensorboard --logdir FOLDER`."""
+    _imported("tensorboard")
+    writer = _imported("torch.utils.tensorboard").SummaryWriter(str(folder / "tensorboard"))
+    writer.add_text("recipe", str(to_plain(config)))
 
-    def __init__(self, folder: Path, config: TrainConfig) -> None:
-        _imported("tensorboard", "tensorboard")
-        writer: Any = importlib.import_module("torch.utils.tensorboard").SummaryWriter
-        self._writer = writer(str(folder / "tensorboard"))
-        self._writer.add_text("recipe", str(to_plain(config)))
+    def log(epoch: int, row: Mapping[str, float]) -> None:
+        for name, value in row.items():
+            writer.add_scalar(name, value, epoch)
 
-    def log(self, epoch: int, row: Mapping[str, float]) -> None:
-        """Write the figures of an epoch down."""
-        for name, value in _finite(row).items():
-            self._writer.add_scalar(name, value, epoch)
-
-    def close(self) -> None:
-        """Write whatever is left."""
-        self._writer.close()
+    return log, writer.close
 
 
-class WandbLogger:
+def _wandb(folder: Path, config: TrainConfig) -> Logger:
     """An offline run under `folder`/wandb."""
-
-    def __init__(self, folder: Path, config: TrainConfig) -> None:
-        os.environ.setdefault("WANDB_SILENT", "true")
-        wandb = _imported("wandb", "wandb")
-        self._run = wandb.init(
-            project="polyplink",
-            name=config.name,
-            dir=str(folder),
-            config=to_plain(config),
-            settings=wandb.Settings(mode="offline", console="off", x_disable_stats=True),
-        )
-
-    def log(self, epoch: int, row: Mapping[str, float]) -> None:
-        """Write the figures of an epoch down."""
-        self._run.log(_finite(row), step=epoch)
-
-    def close(self) -> None:
-        """Write whatever is left."""
-        self._run.finish()
+    os.environ.setdefault("WANDB_SILENT", "true")
+    wandb = _imported("wandb")
+    run = wandb.init(
+        project="polyplink",
+        name=config.name,
+        dir=str(folder),
+        config=to_plain(config),
+        settings=wandb.Settings(mode="offline", console="off", x_disable_stats=True),
+    )
+    return lambda epoch, row: run.log(row, step=epoch), run.finish
 
 
-LOGGERS: Mapping[str, Callable[[Path, TrainConfig], Logger]] = {
-    "tensorboard": TensorboardLogger,
-    "wandb": WandbLogger,
-}
+LOGGERS = {"tensorboard": _tensorboard, "wandb": _wandb}
 
 
-class Loggers(AbstractContextManager["Loggers"]):
-    """Several loggers as one; closed also when the training fails.
+@contextmanager
+def open_loggers(
+    names: Sequence[str], folder: Path, config: TrainConfig
+) -> Iterator[Callable[[Mapping[str, float]], None]]:
+    """Yield a function that gives some loggers the finite figures of an epoch's row.
+
+    They are closed also when the training fails.
 
     Args:
         names: Which ones; none is fine.
@@ -102,27 +75,17 @@ class Loggers(AbstractContextManager["Loggers"]):
     Raises:
         PolyplinkError: If there is no such logger, or its package is not installed.
     """
+    chosen = [find_named("logger", name, LOGGERS) for name in names]
+    logs = []
+    with ExitStack() as stack:
+        for start in chosen:
+            log, close = start(folder, config)
+            stack.callback(close)
+            logs.append(log)
 
-    def __init__(self, names: Sequence[str], folder: Path, config: TrainConfig) -> None:
-        self._open: list[Logger] = []
-        made = [find_named("logger", name, LOGGERS) for name in names]
-        with ExitStack() as stack:
-            for make in made:
-                self._open.append(make(folder, config))
-                stack.callback(self._open[-1].close)
-            stack.pop_all()
+        def log_row(row: Mapping[str, float]) -> None:
+            finite = {name: value for name, value in row.items() if math.isfinite(value)}
+            for log in logs:
+                log(int(row["epoch"]), finite)
 
-    def log(self, row: Mapping[str, float]) -> None:
-        """Give every logger the row of an epoch."""
-        for logger in self._open:
-            logger.log(int(row["epoch"]), row)
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Close them all."""
-        for logger in self._open:
-            logger.close()
+        yield log_row

@@ -135,19 +135,13 @@ def _epoch(model: Model, data: FragmentSet, epoch: int) -> Row:
         group = pieces[start : start + config.optim.accumulate]
         losses += model.learn(data, drawn, group, generator)
     frames = sum(len(piece.fragments) for piece in pieces) * drawn.clips.shape[1]
+    polyps = data.tracklets.polyps[data.tracklet_of[drawn.clips[:, 0]]]
     return {
         **drawn.figures,
-        "purity": _purity(data, drawn),
+        "purity": purity(drawn.bags, polyps) if data.tracklets.known.all() else math.nan,
         "loss": sum(losses) / len(losses),
         "frames": float(frames),
     }
-
-
-def _purity(data: FragmentSet, drawn: EpochBags) -> float:
-    """Share of bags of one polyp; NaN where polyps are unknown."""
-    if not data.tracklets.known.all():
-        return math.nan
-    return purity(drawn.bags, data.tracklets.polyps[data.tracklet_of[drawn.clips[:, 0]]])
 
 
 def _write_history(path: Path, history: Sequence[Row]) -> None:

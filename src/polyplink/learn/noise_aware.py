@@ -119,51 +119,33 @@ class NoiseAwareLoss:
         )
 
     def __call__(self, views: Views) -> torch.Tensor:
-        """The loss of a batch, from its bags alone."""
-        return multi_level_loss(self, views.tracklets, views.frames, views.bag, views.anchor)
+        """The loss of a batch, from its bags alone (NTSSL 2.2, "Multi-Level Objective").
 
+        The weighted sum of tracklet level, frame level and the third term; one of weight 0 is not
+        computed.
+        """
+        bag, anchor, frames = views.bag, views.anchor, views.frames
+        length = len(frames) // len(bag)
+        fragment = torch.arange(len(bag), device=bag.device).repeat_interleave(length)  # n s
+        total = frames.new_zeros(())
+        if self.tracklet:
+            total = total + self.tracklet * self._level(views.tracklets, bag, anchor, None)
+        if self.frame:
+            masked = fragment if self.mask_fragment else None
+            level = self._level(frames, bag[fragment], anchor[fragment], masked)
+            total = total + self.frame * level
+        if self.within:
+            within = symmetric_noise_aware(frames, fragment, self.temperature)
+            total = total + self.within * within
+        return total
 
-def _level(
-    config: NoiseAwareLoss,
-    embeddings: torch.Tensor,
-    bag: torch.Tensor,
-    anchor: torch.Tensor,
-    fragment: torch.Tensor | None,
-) -> torch.Tensor:
-    if config.form == "anchored":
-        return anchored_noise_aware(embeddings, bag, anchor, config.temperature)
-    return symmetric_noise_aware(embeddings, bag, config.temperature, fragment=fragment)
-
-
-def multi_level_loss(
-    config: NoiseAwareLoss,
-    tracklets: torch.Tensor,
-    frames: torch.Tensor,
-    bag: torch.Tensor,
-    anchor: torch.Tensor,
-) -> torch.Tensor:
-    """Tracklet level plus frame level (NTSSL 2.2, "Multi-Level Objective").
-
-    Args:
-        config: Form and weights; a term of weight 0 is not computed.
-        tracklets: (n, d), projected tracklet embeddings.
-        frames: (n s, d), projected frame embeddings, s per fragment, packed.
-        bag: (n,) int, the bag of each fragment.
-        anchor: (n,) bool, True for each bag's anchor.
-
-    Returns:
-        Scalar: the weighted sum of the terms.
-    """
-    length = len(frames) // len(tracklets)
-    fragment = torch.arange(len(bag), device=bag.device).repeat_interleave(length)  # n s
-    total = tracklets.new_zeros(())
-    if config.tracklet:
-        total = total + config.tracklet * _level(config, tracklets, bag, anchor, None)
-    if config.frame:
-        masked = fragment if config.mask_fragment else None
-        total = total + config.frame * _level(
-            config, frames, bag[fragment], anchor[fragment], masked
-        )
-    if config.within:
-        total = total + config.within * symmetric_noise_aware(frames, fragment, config.temperature)
-    return total
+    def _level(
+        self,
+        embeddings: torch.Tensor,
+        bag: torch.Tensor,
+        anchor: torch.Tensor,
+        fragment: torch.Tensor | None,
+    ) -> torch.Tensor:
+        if self.form == "anchored":
+            return anchored_noise_aware(embeddings, bag, anchor, self.temperature)
+        return symmetric_noise_aware(embeddings, bag, self.temperature, fragment=fragment)

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from polyplink.core.ranges import AT_LEAST_ONE, POSITIVE, SHARE, check_ranges
-from polyplink.learn.bags import EpochBags, chosen, pair_bags
+from polyplink.learn.bags import BagSampler, EpochBags, chosen, pair_bags
 from polyplink.learn.fragment_set import FragmentSet, Tracklets
 
 
@@ -17,7 +17,7 @@ def gaussian_partner(
     """Another place of the same row, at a distance drawn from a rounded, truncated Gaussian.
 
     P(j) is proportional to the Gaussian's mass on [j - i - 1/2, j - i + 1/2], over all j != i
-    within the row. EpochBags by the inverse of its cumulative sum, in closed form.
+    within the row. Drawn by the inverse of its cumulative sum, in closed form.
 
     Args:
         place: (b,) int i, from 0 to count - 1.
@@ -52,17 +52,7 @@ def gaussian_partner(
 def uniform_partner(
     place: np.ndarray, count: np.ndarray, reach: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """Another place of the same row, evenly among those at most `reach` away.
-
-    Args:
-        place: (b,) int i, from 0 to count - 1.
-        count: (b,) int, places of each row; 1 has no other, and gives i itself.
-        reach: Largest distance, at least 1.
-        rng: Source of randomness.
-
-    Returns:
-        (b,) int64.
-    """
+    """As `gaussian_partner`, but evenly among the places at most `reach` away, at least 1."""
     low = np.maximum(place - reach, 0)
     others = np.minimum(place + reach, count - 1) - low  # how many there are
     drawn = low + np.floor(rng.random(len(place)) * others).astype(np.int64)
@@ -70,7 +60,7 @@ def uniform_partner(
 
 
 @dataclass(frozen=True)
-class FramePairs:
+class FramePairs(BagSampler):
     """Two frames of one tracklet are a pair.
 
     An epoch: every fragment gives the first frame of one pair, once, in a shuffled order; with
@@ -108,12 +98,6 @@ class FramePairs:
             other = uniform_partner(place, count, reach, rng)
         clips = np.stack([first, start + other], axis=1).reshape(-1, 1)  # 2n 1
         return EpochBags(clips, chosen(pair_bags(count > 1), rng.permutation(n)))
-
-    def draw_validation(
-        self, data: FragmentSet, tau: float, size: int, rng: np.random.Generator
-    ) -> EpochBags:
-        """Pairs drawn as in training (see `BagSampler`)."""
-        return self.draw(data, 0.0, size, rng)
 
 
 def draw_strides(
@@ -209,7 +193,7 @@ def draw_tracklets(count: np.ndarray, n: int, rng: np.random.Generator) -> np.nd
 
 
 @dataclass(frozen=True)
-class TrackletParts:
+class TrackletParts(BagSampler):
     """Two parts of one tracklet that share no frame are a pair.
 
     An epoch: as many pairs as there are fragments, from tracklets drawn in proportion to the
@@ -237,23 +221,6 @@ class TrackletParts:
         places = two_parts(count, length, self.longest, rng)  # n 2 s
         clips = data.tracklets.first[owner][:, None, None] + places
         return EpochBags(clips.reshape(-1, length), pair_bags(count > 1))
-
-    def draw_validation(
-        self, data: FragmentSet, tau: float, size: int, rng: np.random.Generator
-    ) -> EpochBags:
-        """Pairs drawn as in training (see `BagSampler`)."""
-        return self.draw(data, 0.0, size, rng)
-
-
-def linear_alpha(progress: float, first: float, last: float) -> float:
-    """Share of pairs from one tracklet at a point of the training: a straight line.
-
-    Args:
-        progress: Epoch over epochs, in [0, 1).
-        first: Share at 0.
-        last: Share at 1.
-    """
-    return first + (last - first) * progress
 
 
 def siblings(tracklets: Tracklets, owner: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -308,7 +275,8 @@ class PolypParts:
         self, data: FragmentSet, progress: float, size: int, rng: np.random.Generator
     ) -> EpochBags:
         """The pairs of an epoch (see `BagSampler`)."""
-        return self._at(linear_alpha(progress, self.alpha_first, self.alpha_last), data, rng)
+        alpha = self.alpha_first + (self.alpha_last - self.alpha_first) * progress
+        return self._at(alpha, data, rng)
 
     def _at(self, alpha: float, data: FragmentSet, rng: np.random.Generator) -> EpochBags:
         n, length = data.rows.shape

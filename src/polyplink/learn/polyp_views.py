@@ -7,7 +7,7 @@ import numpy as np
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.ranges import Range, check_ranges
-from polyplink.learn.bags import Bags, EpochBags
+from polyplink.learn.bags import Bags, EpochBags, ragged_bags
 from polyplink.learn.fragment_set import FragmentSet
 
 
@@ -54,11 +54,7 @@ def dealt_bags(
         picked = rng.choice(len(left), min(size, len(full)), replace=False, p=left / left.sum())
         others = rng.permutation(np.flatnonzero(left == 0))[: size - len(picked)]
         hands += [polyps[i].deal(views, rng) for i in (*picked, *others)]
-    members = np.zeros((len(hands), views), np.int64)
-    valid = np.zeros((len(hands), views), bool)
-    for row, hand in enumerate(hands):
-        members[row, : len(hand)], valid[row, : len(hand)] = hand, True
-    return Bags(members, valid, np.zeros((len(hands), views - 1), np.int64))
+    return ragged_bags(hands, views)
 
 
 def fragments_of_polyps(data: FragmentSet) -> list[np.ndarray]:

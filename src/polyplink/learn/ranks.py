@@ -14,7 +14,7 @@ def draw_ranks(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Draw K distinct ranks for every anchor, P(r) proportional to exp(-r / tau).
 
-    NTSSL 2.1, "Bag Construction". EpochBags one after the other without replacement from the
+    NTSSL 2.1, "Bag Construction". Drawn one after the other without replacement from the
     truncated geometric distribution over the ranks that are left, which is what Gumbel top-k
     gives, in closed form: between the ranks already drawn lie at most K + 1 runs of free ranks;
     a run is chosen by its mass, then a rank within it by the inverse of its cumulative sum.

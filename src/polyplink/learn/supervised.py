@@ -204,26 +204,12 @@ class IntraInterLoss:
         )
 
 
-def nt_xent(first: torch.Tensor, second: torch.Tensor, temperature: float) -> torch.Tensor:
-    """Normalised temperature-scaled cross-entropy (Chen et al. 2020, eq. 1).
-
-    Source of its use here: Intrator et al. 2023 (SFE, MVE), temperature 0.07.
-
-    Args:
-        first: (n, d) one view of each of n samples; normalised here.
-        second: (n, d) the other view, in the same order.
-        temperature: Divides the cosine.
-
-    Returns:
-        Scalar: the mean over the 2 n views.
-    """
-    pair = torch.arange(len(first), device=first.device).repeat(2)  # 2n
-    return supervised(torch.cat([first, second]), pair, temperature)
-
-
 @dataclass(frozen=True)
 class NtXentLoss:
-    """NT-Xent, configured by a recipe: the two views of a bag are the pair.
+    """Normalised temperature-scaled cross-entropy (Chen et al. 2020, eq. 1).
+
+    The two views of a bag are the pair: the supervised loss with a class for each bag. Source of
+    its use here: Intrator et al. 2023 (SFE, MVE), temperature 0.07.
 
     Attributes:
         kind: Discriminates the losses in a recipe's JSON.

@@ -8,7 +8,7 @@ import numpy as np
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.ranges import AT_LEAST_ONE, check_ranges
-from polyplink.learn.bags import Bags, EpochBags, shuffled
+from polyplink.learn.bags import Bags, EpochBags, chosen
 from polyplink.learn.fragment_set import FragmentSet
 from polyplink.learn.ranks import draw_ranks, neighbour_at
 
@@ -46,7 +46,7 @@ def sampled_bags(
         procedures: (n,) procedure of each fragment, integers or names.
         positions: (n,) position in time, normalised to the procedure's annotated span.
         k: Members beside the anchor.
-        tau: Temperature of the ranks (see `curriculum.cosine_tau`).
+        tau: Temperature of the ranks (see `cosine_tau`).
         rng: Source of randomness.
 
     Returns:
@@ -120,7 +120,9 @@ class TemporalBags:
     ) -> EpochBags:
         """The bags of an epoch at the curriculum's temperature (see `BagSampler`)."""
         tau = cosine_tau(progress, self.tau_min, self.tau_max)
-        return EpochBags(data.rows, shuffled(self._bags(data, tau, rng), rng), {"tau": tau})
+        bags = self._bags(data, tau, rng)
+        shuffled = chosen(bags, rng.permutation(len(bags.members)))
+        return EpochBags(data.rows, shuffled, {"tau": tau})
 
     def draw_validation(
         self, data: FragmentSet, tau: float, size: int, rng: np.random.Generator
