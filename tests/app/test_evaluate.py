@@ -93,7 +93,7 @@ def test_settings_chosen_on_another_part_and_tasks_by_name(made: Made, tmp_path:
     ours = done.evaluation.encoders["ntssl-demo"]
     assert list(ours.counting) == ["dbscan", "hdbscan", "agglomerative", "ap"]
     for name, found in ours.counting.items():
-        assert [fold.procedure for fold in found.folds] == names[2:], name
+        assert [fold["procedure"] for fold in found.folds] == names[2:], name
         assert len(set(found.settings)) == 1
     assert ours.retrieval is None
     assert not (tmp_path / "out" / "trackeval").exists()

@@ -23,7 +23,7 @@ from polyplink.evaluate.choosing import (
 from polyplink.evaluate.counting import ProcedureCounts, count_procedure
 from polyplink.evaluate.intervals import Figure
 
-FIGURES = ("fr", "fpr", "precision", "recall", "precision_with_self", "recall_with_self")
+FIGURES = tuple(RATES.values())
 
 
 def procedures(polyps: list[int], seed: int, n_settings: int = 6) -> list[ProcedureCounts]:
@@ -41,7 +41,7 @@ def procedures(polyps: list[int], seed: int, n_settings: int = 6) -> list[Proced
 
 def naive_choice(counts: list[ProcedureCounts]) -> int:
     def mean(setting: int, name: str) -> float:
-        values = [getattr(c, name)[setting] for c in counts if name == "fr" or c.polyps > 1]
+        values = [c.rates[name][setting] for c in counts if name == "fr" or c.polyps > 1]
         return round(sum(values) / len(values), 12) if values else math.nan
 
     rows = range(counts[0].clusters.size)
@@ -59,12 +59,11 @@ def test_leave_one_out_equals_a_naive_loop(polyps: list[int], seed: int) -> None
     for place, fold in enumerate(folds):
         others = [c for i, c in enumerate(counts) if i != place]
         row = naive_choice(others)
-        assert fold.choice.row == row
+        assert fold["choice"].row == row
         left = counts[place]
-        assert (fold.procedure, fold.clusters) == (left.procedure, left.clusters[row])
+        assert (fold["procedure"], fold["clusters"]) == (left.procedure, left.clusters[row])
         for name in FIGURES:
-            value = getattr(left, name)[row]
-            got = getattr(fold, name)
+            value, got = left.rates[name][row], fold[name]
             assert (got is None) == np.isnan(value)
             assert got is None or got == pytest.approx(value)
     assert choose(counts).row == naive_choice(counts)
@@ -74,18 +73,17 @@ def test_leave_one_out_equals_a_naive_loop(polyps: list[int], seed: int) -> None
 def assert_summary_is_naive(folds: Sequence[Fold]) -> None:
     summary = summarise(folds)
     for name in FIGURES:
-        taken = folds if name == "fr" else [fold for fold in folds if fold.polyps > 1]
-        values = [getattr(fold, name) for fold in taken if getattr(fold, name) is not None]
-        got = getattr(summary, name)
+        taken = folds if name == "fr" else [fold for fold in folds if fold["polyps"] > 1]
+        values = [fold[name] for fold in taken if fold[name] is not None]
+        got = summary[name]
         assert got.n == len(values)
         if values:
             mean = sum(values) / len(values)
             sd = math.sqrt(sum((v - mean) ** 2 for v in values) / len(values))
             assert (got.value, got.sd) == (pytest.approx(mean), pytest.approx(sd, abs=1e-9))
-    exact = [fold.clusters == fold.polyps for fold in folds]
-    assert summary.exact == pytest.approx(sum(exact) / len(exact))
-    errors = [fold.clusters - fold.polyps for fold in folds]
-    assert summary.bias.value == pytest.approx(sum(errors) / len(errors))
+    errors = [fold["clusters"] - fold["polyps"] for fold in folds]
+    assert summary["exact"] == pytest.approx(errors.count(0) / len(errors))
+    assert summary["bias"].value == pytest.approx(sum(errors) / len(errors))
 
 
 def test_nearest_to_the_target_then_lowest_fragmentation() -> None:
@@ -115,9 +113,9 @@ def test_with_one_polyp_each_the_rule_says_so() -> None:
     assert (choice.row, choice.rule, choice.fpr) == (1, "one_polyp_each", None)
     double = count_procedure([[0, 1], [0, 0]], ["a", "b"], "two")
     folds = make_folds([double, single, single])
-    assert [fold.choice.rule for fold in folds] == ["one_polyp_each", "nearest", "nearest"]
-    assert folds[0].fpr == 1.0
-    assert folds[1].fpr is None
+    assert [fold["choice"].rule for fold in folds] == ["one_polyp_each", "nearest", "nearest"]
+    assert folds[0]["fpr"] == 1.0
+    assert folds[1]["fpr"] is None
 
 
 def test_undefined_figures_are_left_out_of_means() -> None:
@@ -125,8 +123,8 @@ def test_undefined_figures_are_left_out_of_means() -> None:
     assert Figure.mean_of([None]).value is None
     alone = count_procedure([[0, 1]], ["a", "b"])
     summary = summarise([apply_choice(alone, choose([alone]))])
-    assert (summary.precision.value, summary.precision.n) == (None, 0)
-    assert summary.precision_with_self.value == 1.0
+    assert (summary["precision"].value, summary["precision"].n) == (None, 0)
+    assert summary["precision_with_self"].value == 1.0
 
 
 def test_too_few_or_unequal_procedures_are_refused() -> None:
@@ -144,9 +142,9 @@ def test_a_setting_chosen_elsewhere_is_the_same_for_all() -> None:
     counts = procedures([2, 3, 2, 1, 3], 7)
     folds = make_folds(counts, ["v1", "v2"])
     choice = choose(counts[1:3])
-    assert [fold.procedure for fold in folds] == ["v0", "v3", "v4"]
-    assert {fold.choice for fold in folds} == {choice}
-    assert folds[2].clusters == counts[4].clusters[choice.row]
+    assert [fold["procedure"] for fold in folds] == ["v0", "v3", "v4"]
+    assert {fold["choice"] for fold in folds} == {choice}
+    assert folds[2]["clusters"] == counts[4].clusters[choice.row]
     for names in (["v0", "v1", "v2", "v3", "v4"], ["w"]):
         with pytest.raises(PolyplinkError, match="labelled procedures to choose a setting on"):
             make_folds(counts, names)
@@ -162,10 +160,10 @@ def test_counting_figures_name_the_settings_that_were_chosen() -> None:
         for name, polyps in [("v", "aabb"), ("w", "abbb"), ("x", "aaaa")]
     ]
     figures = counting_figures(counts, SETTINGS)
-    assert figures.settings == tuple(SETTINGS[fold.choice.row] for fold in figures.folds)
+    assert figures.settings == tuple(SETTINGS[fold["choice"].row] for fold in figures.folds)
     assert figures.setting == SETTINGS[figures.chosen.row]
     assert figures.summary is not None
-    assert figures.as_chosen.fr.value == pytest.approx(figures.chosen.fr)
+    assert figures.as_chosen["fr"].value == pytest.approx(figures.chosen.fr)
 
 
 def test_one_procedure_has_an_operating_point_but_no_folds() -> None:
@@ -191,10 +189,10 @@ def test_a_row_is_the_summary_under_its_setting() -> None:
         folds = [apply_choice(c, choice) for c in COUNTS]
         summary = summarise(folds)
         for name in RATES.values():
-            mean = getattr(summary, name).value
+            mean = summary[name].value
             value = curve[name][row]
             assert np.isnan(value) if mean is None else value == pytest.approx(mean)
-        assert curve["exact"][row] == pytest.approx(summary.exact)
+        assert curve["exact"][row] == pytest.approx(summary["exact"])
     assert curve["converged"].tolist() == pytest.approx([1.0, 2 / 3, 1 / 3])
     chosen = choose(COUNTS)
     assert curve["fpr"][chosen.row] == pytest.approx(chosen.fpr)

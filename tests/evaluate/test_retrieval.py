@@ -180,11 +180,12 @@ def test_measures_are_means_over_queries_and_procedures_are_drawn() -> None:
         low, high = ends(measures[name].figure())
         assert low <= mine.mean() <= high
     rows = retrieval_figures(found, samples)
-    assert rows.queries == found.valid.sum()
+    assert rows["queries"] == found.valid.sum()
     own = found.valid & (samples.procedure == 2)
-    assert rows.procedures[2].queries == own.sum()
-    assert rows.procedures[2].mean_ap == pytest.approx(found.ap[own].mean())
-    assert rows.procedures[2].hr1 == pytest.approx((found.best_rank[own] <= 1).mean())
+    row = rows["procedures"][2]
+    assert row["queries"] == own.sum()
+    assert row["mean_ap"] == pytest.approx(found.ap[own].mean())
+    assert row["hr1"] == pytest.approx((found.best_rank[own] <= 1).mean())
 
 
 def test_a_procedure_without_a_query_is_no_unit() -> None:
@@ -193,7 +194,8 @@ def test_a_procedure_without_a_query_is_no_unit() -> None:
     figure = retrieval_measures(found, samples, draw_weights(2, resamples=10))["mAP"].figure()
     assert (figure.n, figure.low) == (1, None)
     rows = retrieval_figures(found, samples)
-    assert (rows.procedures[1].queries, rows.procedures[1].mean_ap, rows.unmatched) == (0, None, 1)
+    row = rows["procedures"][1]
+    assert (row["queries"], row["mean_ap"], rows["unmatched"]) == (0, None, 1)
 
 
 def test_a_row_of_the_table_is_a_query() -> None:

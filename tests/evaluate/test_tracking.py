@@ -196,9 +196,9 @@ def test_figures_are_trackevals_of_all_procedures_and_of_each() -> None:
     for name in MEANS:
         each = [trackeval_figures(scene)[name] for scene in scenes]
         assert measures[f"tracking/threshold/{name} mean"].value == pytest.approx(np.mean(each))
-        assert rows_of.spreads[name].sd == pytest.approx(np.std(each), abs=1e-9)
-    assert {row.form for row in rows_of.procedures} == {"table", "general"}
-    assert rows_of.procedures[0].boxes == truths["v1"].tracklets.frame.size
+        assert rows_of["spreads"][name].sd == pytest.approx(np.std(each), abs=1e-9)
+    assert {row["form"] for row in rows_of["procedures"]} == {"table", "general"}
+    assert rows_of["procedures"][0]["boxes"] == truths["v1"].tracklets.frame.size
 
 
 def test_every_setting_of_the_curve_is_that_setting_alone() -> None:

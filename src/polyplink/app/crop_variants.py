@@ -176,11 +176,11 @@ def named_figures(
 def _clustered(done: EncoderFigures, clusterer: str) -> dict[str, Figure]:
     """Counting and tracking, the setting of each procedure chosen on the others."""
     summary = done.counting[clusterer].summary
-    tracking = done.tracking[clusterer].spreads if clusterer in done.tracking else {}
+    tracking = done.tracking[clusterer]["spreads"] if clusterer in done.tracking else {}
     if summary is None:
         alone = Figure(None, why="one labelled procedure: none to choose a setting on")
         return {f"{clusterer}/{name}": alone for name in (*COUNTING, *TRACKING)}
-    found = {name: getattr(summary, name.replace(" ", "_").lower()) for name in COUNTING}
+    found = {name: summary[name.replace(" ", "_").lower()] for name in COUNTING}
     no_boxes = Figure(None, why="tracking is of whole tracklets")
     found |= {name: tracking.get(name, no_boxes) for name in TRACKING}
     return {f"{clusterer}/{name}": figure for name, figure in found.items()}

@@ -154,7 +154,9 @@ def comparison(evaluation: Evaluation) -> Comparison:
     for name in CLUSTERERS:
         metrics += _counting(name, first.clinic.get(name)) if name in first.counting else ()
     for name in CLUSTERERS:
-        metrics += _tracking(name, first.tracking[name].spreads) if name in first.tracking else ()
+        metrics += (
+            _tracking(name, first.tracking[name]["spreads"]) if name in first.tracking else ()
+        )
     return Comparison(
         metrics,
         tuple(
@@ -181,8 +183,8 @@ def notes(evaluation: Evaluation) -> tuple[str, ...]:
     if first.retrieval is not None:
         found = first.retrieval
         said.append(
-            f"{found.queries} queries; {found.unmatched} tracklets without a match and "
-            f"{found.unlabelled} of unknown polyp left out."
+            f"{found['queries']} queries; {found['unmatched']} tracklets without a match and "
+            f"{found['unlabelled']} of unknown polyp left out."
         )
     if first.pairs is not None:
         said.append(f"{first.pairs[0]} pairs of one polyp and {first.pairs[1]} of two.")
@@ -207,14 +209,15 @@ def _counting_notes(name: str, figures: EncoderFigures) -> list[str]:
             "did not converge."
         )
     for clusterer, counting in figures.counting.items():
-        odd = [fold.choice.rule for fold in counting.folds if fold.choice.rule != "nearest"]
+        rules = [fold["choice"].rule for fold in counting.folds]
+        odd = [rule for rule in rules if rule != "nearest"]
         if odd:
             said.append(
                 f"{name}, {clusterer}: in {len(odd)} of {len(counting.folds)} folds no setting "
                 f"near FPR 0.05 could be chosen ({', '.join(sorted(set(odd)))})."
             )
         settled = figures.converged[clusterer]
-        lost = [f.procedure for f, ok in zip(counting.folds, settled, strict=True) if not ok]
+        lost = [f["procedure"] for f, ok in zip(counting.folds, settled, strict=True) if not ok]
         if lost:
             said.append(
                 f"{name}, {clusterer}: under the setting chosen for it, the clustering of "
@@ -239,14 +242,14 @@ def _clinic_notes(figures: EncoderFigures) -> list[str]:
 def _tracking_notes(figures: EncoderFigures) -> list[str]:
     said = []
     for name, found in figures.tracking.items():
-        rows = found.procedures
+        rows = found["procedures"]
         if not rows:
             continue
-        general = sum(row.form == "general" for row in rows)
-        split, doubled = sum(r.split for r in rows), sum(r.doubled for r in rows)
+        general = sum(row["form"] == "general" for row in rows)
+        boxes, split, doubled = (sum(r[c] for r in rows) for c in ("boxes", "split", "doubled"))
         said.append(
-            f"Tracking, {name}: {sum(row.boxes for row in rows):,} boxes of tracklets; {general} "
-            f"of {len(rows)} procedures needed boxes matched one by one; {split} tracklets were "
+            f"Tracking, {name}: {boxes:,} boxes of tracklets; {general} of "
+            f"{len(rows)} procedures needed boxes matched one by one; {split} tracklets were "
             "split off a track that was elsewhere in the same frame; "
             f"{doubled} second boxes of a polyp in one frame left out."
         )
@@ -272,26 +275,29 @@ def by_procedure(evaluation: Evaluation) -> pl.DataFrame:
 def _procedure_rows(figures: EncoderFigures) -> dict[str, dict[str, Any]]:
     """By procedure, its columns; every procedure has all of them."""
     rows: dict[str, dict[str, Any]] = {}
-    for own in figures.retrieval.procedures if figures.retrieval is not None else ():
-        found = {"queries": own.queries, "mAP": own.mean_ap, "HR@1": own.hr1, "HR@5": own.hr5}
-        rows.setdefault(own.procedure, {}).update(found)
+    for own in figures.retrieval["procedures"] if figures.retrieval is not None else ():
+        names = {"queries": "queries", "mAP": "mean_ap", "HR@1": "hr1", "HR@5": "hr5"}
+        found = {name: own[key] for name, key in names.items()}
+        rows.setdefault(own["procedure"], {}).update(found)
     for pairs in figures.reid:
-        rows.setdefault(pairs.procedure, {}).update(AUROC=pairs.auroc, AUPR=pairs.aupr)
+        found = {"AUROC": pairs["auroc"], "AUPR": pairs["aupr"]}
+        rows.setdefault(pairs["procedure"], {}).update(found)
     for name, counting in figures.counting.items():
         for fold, settled in zip(counting.folds, figures.converged[name], strict=True):
-            row = rows.setdefault(fold.procedure, {})
-            row |= {"polyps": fold.polyps, "tracklets": fold.tracklets}
-            row |= {f"{name} {c}": getattr(fold, c) for c in _FOLD_COLUMNS}
+            row = rows.setdefault(fold["procedure"], {})
+            row |= {"polyps": fold["polyps"], "tracklets": fold["tracklets"]}
+            row |= {f"{name} {c}": fold[c] for c in _FOLD_COLUMNS}
             row[f"{name} converged"] = settled
         clinic = figures.clinic.get(name)
         for patient in clinic.rows if clinic is not None else ():
-            row = rows[patient.procedure]
-            row |= {"adenomas": patient.adenomas, f"{name} adenomas": patient.adenomas_counted}
+            row = rows[patient["procedure"]]
+            row["adenomas"] = patient["adenomas"]
+            row[f"{name} adenomas"] = patient["adenomas_counted"]
     for name, tracking in figures.tracking.items():
-        for track in tracking.procedures:
-            row = rows.setdefault(track.procedure, {})
-            row |= {f"{name} {figure}": value for figure, value in track.figures.items()}
-            row |= {f"{name} form": track.form, f"{name} tracks": track.tracks}
+        for track in tracking["procedures"]:
+            row = rows.setdefault(track["procedure"], {})
+            row |= {f"{name} {figure}": value for figure, value in track["figures"].items()}
+            row |= {f"{name} {column}": track[column] for column in ("form", "tracks")}
     columns = dict.fromkeys(column for row in rows.values() for column in row)
     return {name: dict.fromkeys(columns) | row for name, row in rows.items()}
 

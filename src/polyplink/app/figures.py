@@ -189,8 +189,8 @@ def draw_counting(shown: Shown) -> "Figure":
             searched = search(V, part.positions, grid, threads=request.workers)
             for clusterer, found in searched.items():
                 counts = count_procedure(found.labels, polyps, part.procedures[0])
-                several = counts.fpr if counts.polyps > 1 else None
-                rates.setdefault(clusterer, []).append((counts.fr, several))
+                several = counts.rates["fpr"] if counts.polyps > 1 else None
+                rates.setdefault(clusterer, []).append((counts.rates["fr"], several))
         tick(place + 1, len(samples.procedures))
     drawn = {}
     for clusterer, each in rates.items():

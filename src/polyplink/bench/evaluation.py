@@ -407,7 +407,7 @@ def searched(
     for V, positions, polyps in procedures:
         labels = search(V, positions, grid, threads=threads)["temporal_ap"].labels
         parts = partitions(labels)
-        rates.append(count_partitions(parts, polyps).fr)
+        rates.append(count_partitions(parts, polyps).rates["fr"])
         truth = TrackingTruth.of("bench", sequential_boxes(polyps))
         tracks.append(truth.score(parts.labels).counts.take(parts.of))
         kept.append(labels)

@@ -6,7 +6,7 @@ Source: Parolari et al., temporally-aware polyp counting, section 3, and its pro
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +29,9 @@ RATES = {
     "recall": "recall",
     "precision with self": "precision_with_self",
     "recall with self": "recall_with_self",
-}  # by a figure's name, the attribute of `ProcedureCounts`, `Fold` and `Summary`
+}  # by a figure's name, its key in `ProcedureCounts.rates`, in folds and in summaries
+
+Fold = dict[str, Any]  # a row of the table of procedures, see `apply_choice`
 
 Rule = Literal["nearest", "no_false_positive", "one_polyp_each"]
 
@@ -74,8 +76,8 @@ def choose(counts: Sequence[ProcedureCounts], *, target: float = TARGET_FPR) -> 
             f"{len(counts)} procedures with {sorted(sizes)} settings",
             "count at least one procedure, all under the same settings",
         )
-    fr = np.stack([c.fr for c in counts]).mean(axis=0).round(DIGITS)  # (s,)
-    several = [c.fpr for c in counts if c.polyps > 1]
+    fr = np.stack([c.rates["fr"] for c in counts]).mean(axis=0).round(DIGITS)  # (s,)
+    several = [c.rates["fpr"] for c in counts if c.polyps > 1]
     if not several:
         row = int(np.argmin(fr))
         return Choice(row, "one_polyp_each", float(fr[row]), None)
@@ -86,94 +88,48 @@ def choose(counts: Sequence[ProcedureCounts], *, target: float = TARGET_FPR) -> 
     return Choice(row, rule, float(fr[row]), float(fpr[row]))
 
 
-@dataclass(frozen=True)
-class Fold:
-    """One procedure under the setting chosen on all others; undefined figures are None.
-
-    Attributes:
-        procedure: The procedure left out.
-        choice: The setting and why.
-        tracklets: Its tracklets of known polyp.
-        polyps: Its polyps.
-        clusters: Its clusters.
-        fr: Clusters / polyps.
-        fpr: False positive rate.
-        precision: Over pairs of two tracklets.
-        recall: Over pairs of two tracklets.
-        precision_with_self: As published, self-pairs being true positives.
-        recall_with_self: As published, self-pairs being true positives.
-    """
-
-    procedure: str
-    choice: Choice
-    tracklets: int
-    polyps: int
-    clusters: int
-    fr: float
-    fpr: float | None
-    precision: float | None
-    recall: float | None
-    precision_with_self: float | None
-    recall_with_self: float | None
-
-
 def apply_choice(counts: ProcedureCounts, choice: Choice) -> Fold:
-    """The figures of one procedure under a chosen setting."""
-    rates = {name: float(getattr(counts, name)[choice.row]) for name in RATES.values()}
-    return Fold(
-        procedure=counts.procedure,
-        choice=choice,
-        tracklets=counts.tracklets,
-        polyps=counts.polyps,
-        clusters=int(counts.clusters[choice.row]),
-        **{name: None if np.isnan(rate) else rate for name, rate in rates.items()},  # type: ignore[arg-type]
-    )
+    """The figures of one procedure under a chosen setting.
 
-
-@dataclass(frozen=True)
-class Summary:
-    """Means over procedures: FR and the count over all, the rest over those with two polyps.
-
-    Attributes:
-        fr: Fragmentation rate, over all procedures.
-        fpr: This and what follows, over the procedures with two polyps or more.
-        precision: Over pairs of two tracklets; left out where no pair was linked.
-        recall: Over pairs of two tracklets; left out where no pair shows one polyp.
-        precision_with_self: As published, self-pairs being true positives.
-        recall_with_self: As published, self-pairs being true positives.
-        bias: Mean of clusters minus polyps, over all procedures.
-        exact: Share of all procedures whose clusters are as many as their polyps.
+    Returns:
+        procedure, choice, its tracklets of known polyp, polyps and clusters, and its rates under
+        the names of `ProcedureCounts.rates`, None where undefined.
     """
+    rates = {name: float(values[choice.row]) for name, values in counts.rates.items()}
+    return {
+        "procedure": counts.procedure,
+        "choice": choice,
+        "tracklets": counts.tracklets,
+        "polyps": counts.polyps,
+        "clusters": int(counts.clusters[choice.row]),
+        **{name: None if np.isnan(rate) else rate for name, rate in rates.items()},
+    }
 
-    fr: Figure
-    fpr: Figure
-    precision: Figure
-    recall: Figure
-    precision_with_self: Figure
-    recall_with_self: Figure
-    bias: Figure
-    exact: float
 
-
-def summarise(folds: Sequence[Fold]) -> Summary:
+def summarise(folds: Sequence[Fold]) -> dict[str, Any]:
     """Average the figures of procedures.
+
+    Returns:
+        Means with standard deviations (`Figure`): fr over all procedures; the other rates of
+        `RATES` over those with two polyps or more, as far as they are defined there; bias, the
+        mean of clusters minus polyps, over all. exact (float): the share of all procedures whose
+        clusters are as many as their polyps.
 
     Raises:
         PolyplinkError: If there is none.
     """
     if not folds:
         raise PolyplinkError("no procedure to average over", "count at least one procedure")
-    several = [fold for fold in folds if fold.polyps > 1]
-    return Summary(
+    errors = [fold["clusters"] - fold["polyps"] for fold in folds]
+    several = [fold for fold in folds if fold["polyps"] > 1]
+    return {
         **{
-            name: Figure.mean_of(
-                getattr(fold, name) for fold in (folds if name == "fr" else several)
-            )
+            name: Figure.mean_of(fold[name] for fold in (folds if name == "fr" else several))
             for name in RATES.values()
         },
-        bias=Figure.mean_of([float(fold.clusters - fold.polyps) for fold in folds]),
-        exact=sum(fold.clusters == fold.polyps for fold in folds) / len(folds),
-    )
+        "bias": Figure.mean_of(float(error) for error in errors),
+        "exact": errors.count(0) / len(folds),
+    }
 
 
 def make_folds(
@@ -222,7 +178,7 @@ class CountingFigures:
         folds: One per procedure, its setting chosen on the others, or on those named for it;
             empty with one procedure.
         settings: The setting of each fold.
-        summary: Means over the folds; None with one procedure.
+        summary: Means over the folds, see `summarise`; None with one procedure.
         chosen: The choice on all procedures: the operating point to use elsewhere.
         setting: Its setting.
         as_chosen: Means under the operating point, on the procedures it was chosen on: optimistic.
@@ -230,10 +186,10 @@ class CountingFigures:
 
     folds: tuple[Fold, ...]
     settings: tuple[Setting, ...]
-    summary: Summary | None
+    summary: dict[str, Any] | None
     chosen: Choice
     setting: Setting
-    as_chosen: Summary
+    as_chosen: dict[str, Any]
 
 
 def counting_figures(
@@ -256,7 +212,7 @@ def counting_figures(
     chosen = choose(counts_for_choice)
     return CountingFigures(
         folds=folds,
-        settings=tuple(settings[fold.choice.row] for fold in folds),
+        settings=tuple(settings[fold["choice"].row] for fold in folds),
         summary=summarise(folds) if folds else None,
         chosen=chosen,
         setting=settings[chosen.row],
@@ -285,15 +241,13 @@ def operating_curve(
     if not counts:
         raise PolyplinkError("no procedure to average over", "count at least one procedure")
     several = [c for c in counts if c.polyps > 1]
-    nothing = np.full(counts[0].clusters.size, np.nan)
-    means = {}
-    for name in RATES.values():
-        taken = counts if name == "fr" else several
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)  # a mean of nothing is NaN: meant
-            rows = [getattr(c, name) for c in taken]
+    means, nothing = {}, np.full(counts[0].clusters.size, np.nan)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # a mean of nothing is NaN: meant
+        for name in RATES.values():
+            rows = [c.rates[name] for c in (counts if name == "fr" else several)]
             means[name] = np.nanmean(rows, axis=0) if rows else nothing
-    exact = np.mean([c.count_error == 0 for c in counts], axis=0)
+    exact = np.mean([c.clusters == c.polyps for c in counts], axis=0)
     return means | {"converged": np.mean(converged, axis=0), "exact": exact}
 
 

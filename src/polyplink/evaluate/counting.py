@@ -9,6 +9,7 @@ and those that give the same partition, as most settings of a grid do, are count
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -99,7 +100,7 @@ def partitions(labels: Labels) -> Partitions:
 
 @dataclass(frozen=True)
 class ProcedureCounts:
-    """Counts of one procedure under s settings; all figures are (s,), NaN where undefined.
+    """Counts of one procedure under s settings.
 
     Attributes:
         procedure: Its name.
@@ -123,40 +124,26 @@ class ProcedureCounts:
     fn: Counts
     tn: Counts
 
-    @property
-    def fr(self) -> Reals:
-        """Fragmentation rate: clusters / polyps (s,)."""
-        return np.asarray(self.clusters / self.polyps)
+    @cached_property
+    def rates(self) -> dict[str, Reals]:
+        """Rates under every setting, by name, each (s,).
 
-    @property
-    def fpr(self) -> Reals:
-        """FP / (FP + TN) (s,); undefined with one polyp. Self-pairs have no part in it."""
-        return ratio(self.fp, self.fp + self.tn)
-
-    @property
-    def precision(self) -> Reals:
-        """TP / (TP + FP) (s,) over pairs of two tracklets; undefined if all are alone."""
-        return ratio(self.tp, self.tp + self.fp)
-
-    @property
-    def recall(self) -> Reals:
-        """TP / (TP + FN) (s,) over pairs of two tracklets."""
-        return ratio(self.tp, self.tp + self.fn)
-
-    @property
-    def precision_with_self(self) -> Reals:
-        """Precision (s,) as published: each tracklet's pair with itself is a true positive."""
-        return ratio(self.tp + self.tracklets, self.tp + self.fp + self.tracklets)
-
-    @property
-    def recall_with_self(self) -> Reals:
-        """Recall (s,) as published: each tracklet's pair with itself is a true positive."""
-        return ratio(self.tp + self.tracklets, self.tp + self.fn + self.tracklets)
-
-    @property
-    def count_error(self) -> Counts:
-        """Clusters minus polyps (s,)."""
-        return self.clusters - self.polyps
+        - fr: fragmentation rate, clusters / polyps.
+        - fpr: FP / (FP + TN); undefined with one polyp. Self-pairs have no part in it.
+        - precision: TP / (TP + FP) over pairs of two tracklets; undefined if all are alone.
+        - recall: TP / (TP + FN) over pairs of two tracklets.
+        - precision_with_self, recall_with_self: as published, where each tracklet's pair with
+          itself is a true positive.
+        """
+        tp, with_self = self.tp, self.tp + self.tracklets
+        return {
+            "fr": ratio(self.clusters, self.polyps),
+            "fpr": ratio(self.fp, self.fp + self.tn),
+            "precision": ratio(tp, tp + self.fp),
+            "recall": ratio(tp, tp + self.fn),
+            "precision_with_self": ratio(with_self, with_self + self.fp),
+            "recall_with_self": ratio(with_self, with_self + self.fn),
+        }
 
 
 def count_procedure(

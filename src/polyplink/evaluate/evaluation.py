@@ -19,9 +19,8 @@ from polyplink.core.errors import PolyplinkError, find_named
 from polyplink.evaluate.choosing import CountingFigures, curve_table, operating_curve
 from polyplink.evaluate.counting_task import (
     Clinic,
-    assignment_table,
+    Counted,
     count_task,
-    counted_scenes,
     counting_measures,
 )
 from polyplink.evaluate.intervals import (
@@ -33,16 +32,13 @@ from polyplink.evaluate.intervals import (
     no_different,
 )
 from polyplink.evaluate.reid import (
-    ReidRow,
     published_reid,
-    published_reid_measures,
     reid_measures,
     reid_rows,
     reidentify,
 )
 from polyplink.evaluate.retrieval import (
     RETRIEVAL,
-    RetrievalFigures,
     query_table,
     retrieval_figures,
     retrieval_measures,
@@ -50,8 +46,6 @@ from polyplink.evaluate.retrieval import (
 )
 from polyplink.evaluate.samples import Samples, TrackletBoxes
 from polyplink.evaluate.tracking import (
-    ProcedureTracking,
-    TrackingFigures,
     TrackingTruth,
     tracking_curve,
     tracking_measures,
@@ -114,26 +108,26 @@ class EncoderFigures:
     Attributes:
         figures: Every figure with its interval, by name: "mAP", "threshold/FR",
             "tracking/threshold/HOTA" and so on.
-        retrieval: Queries, and retrieval by procedure.
+        retrieval: Queries, and retrieval by procedure, see `retrieval_figures`.
         pairs: Pairs that re-identification rests on: of one polyp, and of two.
-        reid: Re-identification within each procedure.
+        reid: Re-identification within each procedure, see `reid_rows`.
         counting: By clusterer, as far as the grid has them.
         converged: By clusterer, whether each fold's clustering converged under its setting.
         clinic: By clusterer, polyps and adenomas per colonoscopy, as they are and as counted.
-        tracking: By clusterer.
+        tracking: By clusterer, see `tracking_rows`.
         not_converged: Share of affinity propagations (settings x procedures) that did not
             converge.
         not_counted: Procedures left out of counting because no polyp of theirs is known.
     """
 
     figures: dict[str, Figure]
-    retrieval: RetrievalFigures | None = None
+    retrieval: dict[str, Any] | None = None
     pairs: tuple[int, int] | None = None
-    reid: tuple[ReidRow, ...] = ()
+    reid: tuple[dict[str, Any], ...] = ()
     counting: dict[str, CountingFigures] = field(default_factory=dict)
     converged: dict[str, tuple[bool, ...]] = field(default_factory=dict)
     clinic: dict[str, Clinic] = field(default_factory=dict)
-    tracking: dict[str, TrackingFigures] = field(default_factory=dict)
+    tracking: dict[str, dict[str, Any]] = field(default_factory=dict)
     not_converged: float = 0.0
     not_counted: tuple[str, ...] = ()
 
@@ -237,19 +231,19 @@ def evaluate_with_tables(
         f"reference encoder {base!r} is not among those given",
         f"choose one of: {', '.join(units)}",
     )
-    work = _Work(samples, settings, facts)
-    done = {name: _evaluate_encoder(unit, work) for name, unit in units.items()}
-    measures = {name: one.measures for name, one in done.items()}
+    truths = _truths(samples, facts.boxes) if facts.boxes and "tracking" in settings.tasks else {}
+    done = {
+        name: _evaluate_encoder(unit, samples, settings, facts.adenoma, truths)
+        for name, unit in units.items()
+    }
+    measures = {name: found for name, (found, _, _) in done.items()}
     ideals: dict[str, float] = {}  # what a clinic's rates are in truth: the best a count can say
-    for name, clinic in done[base].parts.get("clinic", {}).items():
+    for name, clinic in done[base][1].clinic.items():
         ideals[f"{name}/PPC"] = clinic.ppc
         if clinic.adr is not None:
             ideals[f"{name}/ADR"] = clinic.adr
     evaluation = Evaluation(
-        encoders={
-            name: EncoderFigures({key: m.figure() for key, m in one.measures.items()}, **one.parts)
-            for name, one in done.items()
-        },
+        encoders={name: figures for name, (_, figures, _) in done.items()},
         reference=base,
         minus_reference={
             name: {key: value.minus(measures[base][key]) for key, value in own.items()}
@@ -268,8 +262,8 @@ def evaluate_with_tables(
     def stacked(table: str) -> pl.DataFrame:
         parts = [
             part.select(pl.lit(method).alias("method"), pl.all())
-            for method, one in done.items()
-            for part in one.tables.get(table, ())
+            for method, (_, _, tables) in done.items()
+            for part in tables.get(table, ())
             if part.width
         ]
         return pl.concat(parts, how="diagonal") if parts else pl.DataFrame()
@@ -326,42 +320,41 @@ def _checked(vectors: Mapping[str, npt.ArrayLike], samples: Samples) -> dict[str
     return checked
 
 
-@dataclass
-class _Work:
-    """What is asked of every encoder.
+def _truths(samples: Samples, boxes: TrackletBoxes) -> dict[str, TrackingTruth]:
+    """By procedure with labels, what the tracks of all encoders are scored against."""
+    truths = {}
+    for place in np.flatnonzero(samples.labelled):
+        rows = np.flatnonzero((samples.procedure == place) & samples.known)
+        name = samples.procedures[place]
+        truths[name] = TrackingTruth.of(name, boxes.take(rows))
+    return truths
 
-    Attributes:
-        samples: Whose the vectors are.
+
+Tables = dict[str, list[pl.DataFrame]]
+
+
+def _evaluate_encoder(
+    unit: Reals,
+    samples: Samples,
+    settings: EvaluationSettings,
+    adenoma: Sequence[bool | None] | None,
+    truths: Mapping[str, TrackingTruth],
+) -> tuple[dict[str, Resampled], EncoderFigures, Tables]:
+    """All tasks that are asked for, of one encoder.
+
+    Args:
+        unit: Vectors (n, d) of length 1.
+        samples: The tracklets of these vectors.
         settings: How to evaluate.
-        facts: What some tasks need.
-        truths: By procedure, what tracks are scored against: filled by the first encoder, for all.
+        adenoma: Whether each sample's polyp is an adenoma (n,), None where unknown.
+        truths: By procedure, what tracks are scored against; empty without tracking.
+
+    Returns:
+        Figures with their resamples, the encoder's figures, and the parts of each table.
     """
-
-    samples: Samples
-    settings: EvaluationSettings
-    facts: Facts
-    truths: dict[str, TrackingTruth] = field(default_factory=dict)
-
-
-@dataclass
-class _Done:
-    """What has been found for one encoder so far.
-
-    Attributes:
-        measures: Figures with their resamples.
-        parts: Fields of `EncoderFigures`.
-        tables: By name, tables that are stacked over encoders.
-    """
-
-    measures: dict[str, Resampled] = field(default_factory=dict)
-    parts: dict[str, Any] = field(default_factory=dict)
-    tables: dict[str, list[pl.DataFrame]] = field(default_factory=dict)
-
-
-def _evaluate_encoder(unit: Reals, work: _Work) -> _Done:
-    """All tasks that are asked for, of one encoder with vectors (n, d) of length 1."""
-    samples, settings = work.samples, work.settings
-    done = _Done()
+    measures: dict[str, Resampled] = {}
+    fields: dict[str, Any] = {}  # of `EncoderFigures`
+    tables: Tables = {}
     chosen_on = np.isin(np.array(samples.procedures), settings.chosen_on)
     rows = np.flatnonzero(~chosen_on[samples.procedure])
     own, part = unit[rows], samples.take(rows)
@@ -369,69 +362,79 @@ def _evaluate_encoder(unit: Reals, work: _Work) -> _Done:
         names = [*RETRIEVAL, "mAP (as published)"]
         names += [f"{name} (without own)" for name in RETRIEVAL] if settings.without_own else []
         retrieval = retrieve(own, part)
-        weights = settings.draws(len(part.procedures))
-        done.measures |= retrieval_measures(retrieval, part, weights, names)
-        done.parts["retrieval"] = retrieval_figures(retrieval, part)
-        done.tables["queries"] = [query_table(retrieval, part)]
+        measures |= retrieval_measures(retrieval, part, settings.draws(len(part.procedures)), names)
+        fields["retrieval"] = retrieval_figures(retrieval, part)
+        tables["queries"] = [query_table(retrieval, part)]
     if "reid" in settings.tasks:
-        reid, weights = reidentify(own, part), settings.draws(len(part.procedures))
-        done.measures |= reid_measures(reid, part, weights)
-        done.measures |= published_reid_measures(published_reid(own, part), part, weights)
-        done.parts |= {"pairs": (reid.positives, reid.negatives), "reid": reid_rows(own, part)}
+        reid, published = reidentify(own, part), published_reid(own, part)
+        measures |= reid_measures(reid, published, part, settings.draws(len(part.procedures)))
+        fields |= {"pairs": (reid.positives, reid.negatives), "reid": reid_rows(own, part)}
     if {"counting", "tracking"} & set(settings.tasks):
-        _count_and_track(done, unit, work)
-    return done
+        counted = count_task(
+            unit,
+            samples,
+            settings.grid,
+            form=settings.form,
+            clusterers=settings.clusterers,
+            chosen_on=settings.chosen_on,
+            adenoma=adenoma,
+            threads=settings.threads,
+        )
+        unlabelled = np.flatnonzero(~samples.labelled)
+        fields["not_counted"] = tuple(samples.procedures[place] for place in unlabelled)
+        found, more, tables["curve"], tables["assignment"] = _clustered(counted, settings, truths)
+        measures |= found
+        fields |= more
+    figures = {name: measure.figure() for name, measure in measures.items()}
+    return measures, EncoderFigures(figures, **fields), tables
 
 
-def _count_and_track(done: _Done, unit: Reals, work: _Work) -> None:
-    """Counting, and tracking under the settings chosen for it."""
-    samples, settings, facts, truths = work.samples, work.settings, work.facts, work.truths
-    scenes, without = counted_scenes(unit, samples, settings.form)
-    counted = count_task(
-        scenes,
-        samples,
-        settings.grid,
-        clusterers=settings.clusterers,
-        chosen_on=settings.chosen_on,
-        adenoma=facts.adenoma,
-        threads=settings.threads,
-    )
-    counting = "counting" in settings.tasks
-    boxes = facts.boxes if "tracking" in settings.tasks else None
-    if boxes is not None and not truths:
-        for scene in scenes:
-            own = boxes.take(scene.labelled)
-            truths[scene.procedure] = TrackingTruth.of(scene.procedure, own)
-    done.parts |= {"counting": {}, "converged": {}, "clinic": {}, "tracking": {}}
-    done.tables |= {"curve": [], "assignment": []}
+def _clustered(
+    counted: Mapping[str, Counted],
+    settings: EvaluationSettings,
+    truths: Mapping[str, TrackingTruth],
+) -> tuple[dict[str, Resampled], dict[str, Any], list[pl.DataFrame], list[pl.DataFrame]]:
+    """Counting, and tracking under the settings chosen for it, as far as each is asked for.
+
+    Returns:
+        Figures with their resamples, fields of `EncoderFigures`, and of each clusterer the table
+        of all settings and that of the clusters.
+    """
+    measures: dict[str, Resampled] = {}
+    curves, assignments, tracking = [], [], {}
     for name, one in counted.items():
-        weights = settings.draws(len(one.figures.folds) or len(scenes))
+        weights = settings.draws(len(one.figures.folds) or len(one.counts))
         curve: dict[str, Reals] = {}
-        folds: list[ProcedureTracking] = []
-        if counting:
-            done.measures |= counting_measures(name, one, weights)
-            done.parts["counting"][name] = one.figures
-            done.parts["converged"][name] = one.fold_converged
-            done.parts["clinic"] |= {} if one.clinic is None else {name: one.clinic}
+        assignment = one.assignment
+        if "counting" in settings.tasks:
+            measures |= counting_measures(name, one, weights)
             curve |= operating_curve(one.counts, one.converged)
-        if boxes is not None:
+        if truths:
             tracked = {
-                scene.procedure: (truths[scene.procedure].score(cut.labels), cut.of)
-                for scene, cut in zip(scenes, one.cuts, strict=True)
+                counts.procedure: (truths[counts.procedure].score(cut.labels), cut.of)
+                for counts, cut in zip(one.counts, one.cuts, strict=True)
             }
             curve |= tracking_curve(*zip(*tracked.values(), strict=True))
+            folds = []
             for fold in one.figures.folds:
-                every, of = tracked[fold.procedure]
-                folds.append(every.take(of[fold.choice.row]))
-            done.measures |= tracking_measures(name, folds, weights)
-            done.parts["tracking"][name] = tracking_rows(folds, truths)
+                every, of = tracked[fold["procedure"]]
+                folds.append(every.take(of[fold["choice"].row]))
+            measures |= tracking_measures(name, folds, weights)
+            tracking[name] = tracking_rows(folds, truths)
+            if folds:
+                tracks = np.concatenate([fold.track for fold in folds])
+                assignment = assignment.with_columns(track=pl.Series(tracks, dtype=pl.Int64))
         table = curve_table(one.settings, curve)
-        done.tables["curve"].append(table.select(pl.lit(name).alias("clusterer"), pl.all()))
-        tracks = [fold.track for fold in folds]
-        done.tables["assignment"].append(assignment_table(name, one, samples, tracks))
+        curves.append(table.select(pl.lit(name).alias("clusterer"), pl.all()))
+        assignments.append(assignment)
+    fields: dict[str, Any] = {"tracking": tracking}
     if "temporal_ap" in counted:
-        done.parts["not_converged"] = counted["temporal_ap"].not_converged
-    done.parts["not_counted"] = without
+        fields["not_converged"] = counted["temporal_ap"].not_converged
+    if "counting" in settings.tasks:
+        fields["counting"] = {name: one.figures for name, one in counted.items()}
+        fields["converged"] = {name: one.fold_converged for name, one in counted.items()}
+        fields["clinic"] = {name: one.clinic for name, one in counted.items() if one.clinic}
+    return measures, fields, curves, assignments
 
 
 def nothing_evaluated(names: Sequence[str], samples: Samples) -> Evaluation:

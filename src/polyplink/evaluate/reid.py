@@ -8,6 +8,7 @@ the figures, so that a bootstrap over procedures needs no similarity again.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -220,66 +221,49 @@ def _or_above(counts: Reals) -> Reals:
     return np.asarray(counts[:, ::-1].cumsum(axis=1)[:, ::-1])
 
 
-def reid_measures(reid: Reid, samples: Samples, weights: Weights) -> dict[str, Resampled]:
-    """AUROC and AUPR over all pairs, for draws (r, procedures)."""
-    units = _labelled(samples)
+def reid_measures(
+    reid: Reid,
+    published: tuple[float, float] | None,
+    samples: Samples,
+    weights: Weights,
+) -> dict[str, Resampled]:
+    """AUROC and AUPR over all pairs, exact and as published.
+
+    Those as published have no interval of their own: they differ from the exact ones by rounding
+    alone.
+
+    Args:
+        reid: What `reidentify` found.
+        published: What `published_reid` found.
+        samples: The tracklets.
+        weights: Draws (r, procedures).
+    """
     nothing = np.full(len(weights), np.nan)
     auroc, aupr = resample_reid(reid.counts, weights) if reid.counts else (nothing, nothing)
-    return {
-        "AUROC": Resampled(reid.auroc, auroc, units),
-        "AUPR": Resampled(reid.aupr, aupr, units),
+    values = {
+        "AUROC": (reid.auroc, auroc),
+        "AUPR": (reid.aupr, aupr),
+        "AUROC (as published)": (published[0] if published else None, nothing),
+        "AUPR (as published)": (published[1] if published else None, nothing),
     }
+    return {name: Resampled(*found, samples.labelled) for name, found in values.items()}
 
 
-def _labelled(samples: Samples) -> npt.NDArray[np.bool_]:
-    """Whether each procedure has a tracklet of known polyp (procedures,)."""
-    return np.isin(np.arange(len(samples.procedures)), samples.procedure[samples.known])
-
-
-def published_reid_measures(
-    published: tuple[float, float] | None, samples: Samples, weights: Weights
-) -> dict[str, Resampled]:
-    """AUROC and AUPR as published, for draws (r, procedures).
-
-    They have no interval of their own: they differ from the exact ones by rounding alone.
-    """
-    nothing, units = np.full(len(weights), np.nan), _labelled(samples)
-    auroc, aupr = published or (None, None)
-    return {
-        "AUROC (as published)": Resampled(auroc, nothing, units),
-        "AUPR (as published)": Resampled(aupr, nothing, units),
-    }
-
-
-@dataclass(frozen=True)
-class ReidRow:
-    """Re-identification among one procedure's pairs; None without pairs of both kinds.
-
-    Attributes:
-        procedure: Its name.
-        positives: Its pairs of one polyp.
-        negatives: Its pairs of two polyps.
-        auroc: Over those pairs.
-        aupr: Over those pairs.
-    """
-
-    procedure: str
-    positives: int
-    negatives: int
-    auroc: float | None
-    aupr: float | None
-
-
-def reid_rows(unit: Reals, samples: Samples) -> tuple[ReidRow, ...]:
+def reid_rows(unit: Reals, samples: Samples) -> tuple[dict[str, Any], ...]:
     """Re-identification within each procedure, which is what counting rests on.
 
     Args:
         unit: Embeddings (n, d) of length 1.
         samples: The tracklets of these vectors.
+
+    Returns:
+        One per procedure: procedure; positives and negatives, its pairs of one polyp and of two;
+        auroc and aupr over those, None without pairs of both kinds.
     """
     rows = []
     for place, name in enumerate(samples.procedures):
         part, own = samples.of_procedure(place)
         found = reidentify(unit[own], part)
-        rows.append(ReidRow(name, found.positives, found.negatives, found.auroc, found.aupr))
+        counts = {"positives": found.positives, "negatives": found.negatives}
+        rows.append({"procedure": name, **counts, "auroc": found.auroc, "aupr": found.aupr})
     return tuple(rows)

@@ -13,6 +13,7 @@ one ranking:
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +21,7 @@ import polars as pl
 
 from polyplink.associate.similarity import unit_rows
 from polyplink.core.errors import PolyplinkError
-from polyplink.evaluate.intervals import Resampled, Weights, resampled_mean
+from polyplink.evaluate.intervals import Resampled, Weights, ratio, resampled_mean
 from polyplink.evaluate.ranking import BLOCK, Grouped, rank_matches
 from polyplink.evaluate.samples import Samples
 
@@ -175,58 +176,32 @@ def retrieval_measures(
     }
 
 
-@dataclass(frozen=True)
-class RetrievalRow:
-    """Retrieval of one procedure's queries; None where it has no query with a match.
+def retrieval_figures(retrieval: Retrieval, samples: Samples) -> dict[str, Any]:
+    """Count queries, and average each procedure's own.
 
-    Attributes:
-        procedure: Its name.
-        queries: Its queries with a match.
-        mean_ap: Mean average precision of those.
-        hr1: Share with a match at rank 1.
-        hr5: Share with a match in the first 5 ranks.
+    Returns:
+        queries: those with a match; unmatched and unlabelled: tracklets left out because nothing
+        matches them, or because their polyp is unknown; procedures: one row per procedure, with
+        its queries, and of those mean_ap, hr1 and hr5, None where there is none.
     """
-
-    procedure: str
-    queries: int
-    mean_ap: float | None
-    hr1: float | None
-    hr5: float | None
-
-
-@dataclass(frozen=True)
-class RetrievalFigures:
-    """What retrieval rests on.
-
-    Attributes:
-        queries: Queries with a match.
-        unmatched: Tracklets left out because nothing matches them.
-        unlabelled: Tracklets left out because their polyp is unknown.
-        procedures: One row per procedure.
-    """
-
-    queries: int
-    unmatched: int
-    unlabelled: int
-    procedures: tuple[RetrievalRow, ...]
-
-
-def retrieval_figures(retrieval: Retrieval, samples: Samples) -> RetrievalFigures:
-    """Count queries, and average each procedure's own."""
-    values = (retrieval.ap, retrieval.best_rank <= 1, retrieval.best_rank <= 5)
-    sums = [_sums(found, retrieval, samples) for found in values]
+    values = {
+        "mean_ap": retrieval.ap,
+        "hr1": retrieval.best_rank <= 1,
+        "hr5": retrieval.best_rank <= 5,
+    }
     queries = _sums(retrieval.valid, retrieval, samples)
-    rows = []
-    for place, name in enumerate(samples.procedures):
-        many = int(queries[place])
-        means = [float(s[place] / many) if many else None for s in sums]
-        rows.append(RetrievalRow(name, many, *means))
-    return RetrievalFigures(
-        queries=int(queries.sum()),
-        unmatched=retrieval.unmatched,
-        unlabelled=retrieval.unlabelled,
-        procedures=tuple(rows),
-    )
+    means = {key: ratio(_sums(v, retrieval, samples), queries) for key, v in values.items()}
+    rows = [
+        {"procedure": name, "queries": int(queries[place])}
+        | {key: float(m[place]) if queries[place] else None for key, m in means.items()}
+        for place, name in enumerate(samples.procedures)
+    ]
+    return {
+        "queries": int(queries.sum()),
+        "unmatched": retrieval.unmatched,
+        "unlabelled": retrieval.unlabelled,
+        "procedures": tuple(rows),
+    }
 
 
 def query_table(retrieval: Retrieval, samples: Samples) -> pl.DataFrame:

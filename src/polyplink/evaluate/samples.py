@@ -96,6 +96,11 @@ class Samples:
         )
 
     @property
+    def labelled(self) -> npt.NDArray[np.bool_]:
+        """Whether each procedure has a tracklet of known polyp (procedures,)."""
+        return np.isin(np.arange(len(self.procedures)), self.procedure[self.known])
+
+    @property
     def unlabelled(self) -> int:
         """How many tracklets have no known polyp."""
         return int((~self.known).sum())

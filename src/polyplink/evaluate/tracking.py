@@ -5,9 +5,9 @@ Its tables give means and standard deviations over procedures; TrackEval adds th
 sequences up. Both are here: the second is the figure's plain name, the first is called a mean.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -207,68 +207,36 @@ def true_and_found(
     return sides[0], sides[1]
 
 
-@dataclass(frozen=True)
-class TrackingRow:
-    """Tracking of one procedure.
-
-    Attributes:
-        procedure: Its name.
-        form: "table" where boxes are apart, "general" where some overlap.
-        boxes: Boxes tracked.
-        polyps: Polyps.
-        tracks: Tracks.
-        split: Tracklets that could not stay in their cluster's track, being in one frame with it.
-        doubled: Boxes left out, because their polyp has another box in the frame.
-        figures: HOTA and the rest.
-    """
-
-    procedure: str
-    form: Form
-    boxes: int
-    polyps: int
-    tracks: int
-    split: int
-    doubled: int
-    figures: dict[str, float]
-
-
-@dataclass(frozen=True)
-class TrackingFigures:
-    """Tracking with one clusterer.
-
-    Attributes:
-        procedures: One row per procedure.
-        spreads: Mean and standard deviation over procedures, by figure, as the thesis gives them.
-    """
-
-    procedures: tuple[TrackingRow, ...]
-    spreads: dict[str, Figure]
-
-
 def tracking_rows(
-    folds: Sequence[ProcedureTracking], truths: dict[str, TrackingTruth]
-) -> TrackingFigures:
+    folds: Sequence[ProcedureTracking], truths: Mapping[str, TrackingTruth]
+) -> dict[str, Any]:
     """What each procedure's tracks scored, and their spread.
 
     Args:
         folds: One per procedure, under one clustering each (`ProcedureTracking.take` of a row).
         truths: By procedure.
+
+    Returns:
+        procedures: one row per procedure, with its form, boxes (tracked), polyps, tracks, split,
+        doubled (see `ProcedureTracking`) and figures (floats by name); spreads: mean and standard
+        deviation over procedures (`Figure`) by figure, as the thesis gives them.
     """
     rows = [
-        TrackingRow(
-            one.procedure,
-            one.form,
-            int(one.counts.true),
-            int(np.unique(truths[one.procedure].tracklets.polyp).size),
-            int(one.tracks),
-            int(one.split),
-            one.doubled,
-            {name: float(value) for name, value in tracking_figures(one.counts).items()},
-        )
+        {
+            "procedure": one.procedure,
+            "form": one.form,
+            "boxes": int(one.counts.true),
+            "polyps": int(np.unique(truths[one.procedure].tracklets.polyp).size),
+            "tracks": int(one.tracks),
+            "split": int(one.split),
+            "doubled": one.doubled,
+            "figures": {k: float(value) for k, value in tracking_figures(one.counts).items()},
+        }
         for one in folds
     ]
-    spreads = {name: Figure.mean_of([row.figures[name] for row in rows]) for name in FIGURES}
-    return TrackingFigures(tuple(rows), spreads)
+    each = [tracking_figures(one.counts) for one in folds]
+    spreads = {name: Figure.mean_of(float(one[name]) for one in each) for name in FIGURES}
+    return {"procedures": tuple(rows), "spreads": spreads}
 
 
 def tracking_measures(
