@@ -14,7 +14,7 @@ import simplejpeg
 
 from polyplink.core.artefacts import read_json, write_json
 from polyplink.core.errors import PolyplinkError
-from polyplink.data import DataSet, import_real_colon, read_data
+from polyplink.data import import_real_colon, read_data
 from polyplink.data.sets.layout import parse_voc
 from polyplink.simulate import (
     WRITINGS,
@@ -281,12 +281,6 @@ def test_a_finished_set_is_kept(made: Made) -> None:
     assert again.key == made.data.key
     after = {path: path.stat().st_mtime_ns for path in made.out.rglob("*") if path.is_file()}
     assert before == after
-
-
-def test_seeds_differ(tmp_path: Path) -> None:
-    one = dataclasses.replace(TABLES, polyps=(("001-001", 1),))
-    sets: list[DataSet] = [simulate(tmp_path / str(k), one, k, workers=1) for k in range(2)]
-    assert sets[0].key != sets[1].key
 
 
 def test_the_same_simulation_continues_and_others_are_refused(tmp_path: Path) -> None:

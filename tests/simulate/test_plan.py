@@ -61,16 +61,6 @@ def test_a_procedure_without_polyps_never_looks_at_one() -> None:
     assert np.all(plan.looks == -1)
 
 
-def test_polyps_are_individual_and_stand_on_calm_wall() -> None:
-    plan = mini_plan()
-    assert len({traits.heading for traits in plan.traits}) == 3
-    assert len(plan.colon.calm) == 3
-    assert plan.colon.wave > 0
-    for traits, polyp, lump in zip(plan.traits, plan.spec.polyps, plan.lumps, strict=True):
-        assert traits.size_mm == polyp.size_mm
-        assert float(lump.radii[0]) == pytest.approx(polyp.size_mm / 36)
-
-
 # --- Boxes ----------------------------------------------------------------------------------
 
 

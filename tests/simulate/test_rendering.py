@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import numpy as np
-import polars as pl
 import pytest
 import torch
 
@@ -28,20 +27,6 @@ def test_the_limit_of_threads_is_lifted_again() -> None:
     assert torch.get_num_threads() == before
 
 
-def test_a_crop_is_cut_from_its_frame(made: Made, procedure: SimulatedProcedure) -> None:
-    """Rendered alone at the frame's resolution it is what is cut from the rendered frame."""
-    boxed = made.data.detections.filter(pl.col("procedure_id") == "001-009")
-    frames = boxed["frame"][:: max(len(boxed) // 8, 1)].to_numpy().astype(np.int64)
-    whole = procedure.frames(frames)
-    assert whole.shape == (len(frames), HEIGHT, WIDTH, 3)
-    for left, top, side in ((0, 0, 32), (20, 12, 40), (24, 16, 40)):
-        edges = np.tile(np.array([left, top, left + side, top + side]), (len(frames), 1))
-        parts = procedure.windows(frames, edges, (side, side)).astype(int)
-        cut = whole[:, top : top + side, left : left + side].astype(int)
-        assert np.abs(parts - cut).mean() < 1.5
-        assert np.quantile(np.abs(parts - cut), 0.99) < 16
-
-
 def test_crops_are_compressed(procedure: SimulatedProcedure) -> None:
     frames, edges = np.array([40, 41]), np.array([[0, 0, 32, 32], [4, 8, 44, 48]])
     plain = procedure.windows(frames, edges, (24, 24))
@@ -51,14 +36,6 @@ def test_crops_are_compressed(procedure: SimulatedProcedure) -> None:
     for one, other in zip(crops, plain, strict=True):
         assert np.array_equal(one, through_jpeg(other))
         assert not np.array_equal(one, other)
-
-
-def test_pictures_do_not_depend_on_their_batch(procedure: SimulatedProcedure) -> None:
-    frames = np.array([5, 60, 61, 90])
-    edges = np.tile(np.array([8, 8, 40, 40]), (4, 1))
-    together = procedure.crops(frames, edges, 24)
-    alone = [procedure.crops(frames[k : k + 1], edges[k : k + 1], 24)[0] for k in range(4)]
-    assert np.array_equal(together, np.stack(alone))
 
 
 def test_the_frames_on_disk_are_those_rendered_again(

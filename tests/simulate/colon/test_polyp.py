@@ -6,7 +6,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from polyplink.core.errors import PolyplinkError
 from polyplink.simulate.colon.polyp import (
     FORMS,
     Traits,
@@ -82,11 +81,6 @@ def test_forms_come_as_often_as_in_the_literature() -> None:
     assert share_of("Is", 3) > share_of("IIa", 3) > share_of("Isp", 3) > share_of("Ip", 3)
     assert share_of("Ip", 3) < 0.03 < 0.12 < share_of("Ip", 9)
     assert share_of("IIa", 3, "SSL") > share_of("IIa", 3) + 0.1
-
-
-def test_an_unknown_class_is_refused() -> None:
-    with pytest.raises(PolyplinkError, match="histology class"):
-        drawn(0, kind="adenoma")
 
 
 def test_difficulty_brings_polyps_closer_together() -> None:

@@ -108,7 +108,7 @@ def found(outline: Outline, lens: Lens, phase: float) -> np.ndarray:
 @given(
     st.integers(0, 2**31),
     st.sampled_from(sorted(LENSES)),
-    st.tuples(st.floats(-1.2, 1.2), st.floats(-1.0, 1.0), st.floats(-0.3, 2)),
+    st.tuples(st.floats(-1.2, 1.2), st.floats(-1.0, 1.0), st.floats(-2, 2)),
     st.floats(0, 6.3),
     st.sampled_from([(20, 36), (10, 24), (8, 15)]),
 )
@@ -143,12 +143,6 @@ def test_cameras_turn_and_waves_move() -> None:
     np.testing.assert_allclose(
         project(Outlines.of([outline]), cameras, lens, ONE, ONE)[0], expected, atol=1e-9
     )
-
-
-@pytest.mark.parametrize("z", [-2.0, -0.6])
-def test_nothing_is_seen_behind_the_camera(z: float) -> None:
-    outline = cap(np.random.default_rng(0), np.array([0.0, 0.0, z]))
-    assert np.isnan(found(outline, Lens.of(LENSES["cut"], 125, 100), 0.0)).all()
 
 
 def test_polyps_are_told_apart() -> None:

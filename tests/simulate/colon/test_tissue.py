@@ -42,23 +42,6 @@ def test_every_class_of_the_release_has_a_habit_and_no_other() -> None:
         habit_of("ADE")
 
 
-def test_a_larger_spread_sets_polyps_further_apart() -> None:
-    def deviation(spread: float) -> float:
-        rng = np.random.default_rng(0)
-        return float(np.std([draw_tissue(rng, "AD", spread).hue for _ in range(300)]))
-
-    assert deviation(1.5) == pytest.approx(3 * deviation(0.5), rel=0.25)
-
-
-def test_classes_differ_in_the_mean_and_overlap() -> None:
-    rng = np.random.default_rng(1)
-    adenomas, others = (
-        np.array([draw_tissue(rng, kind, 1.0).hue for _ in range(400)]) for kind in ("AD", "HP")
-    )
-    above = (adenomas[:, None] > others).mean()  # the area under the curve of hue alone
-    assert 0.6 < above < 0.85
-
-
 @pytest.mark.parametrize("spread", [0.5, 1.0, 1.5])
 def test_histology_can_be_guessed_from_the_surface_but_not_known(spread: float) -> None:
     """A linear probe tells adenomas from the rest better than chance, and is often wrong.
@@ -87,13 +70,6 @@ def waves_per_edge(pattern: np.ndarray) -> float:
     power = np.abs(np.fft.rfft2(middle - middle.mean())) ** 2
     rate = np.hypot(*np.meshgrid(np.fft.fftfreq(64, 1 / 64), np.arange(33), indexing="ij"))
     return float((rate * power).sum() / power.sum())
-
-
-@pytest.mark.parametrize("kind", range(4))
-def test_patterns_are_within_bounds_and_full_of_contrast(kind: int) -> None:
-    pattern = draw_pattern(np.random.default_rng(0), KINDS[kind], map_directions(), 12.0, 0.4)
-    assert np.abs(pattern).max() <= 1 + 1e-9
-    assert pattern.std() > 0.2
 
 
 @pytest.mark.parametrize("kind", range(4))

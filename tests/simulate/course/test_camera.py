@@ -12,12 +12,10 @@ from scipy.spatial.transform import Rotation
 from polyplink.simulate.colon.surface import draw_colon
 from polyplink.simulate.course.camera import (
     WANDER_RATE,
-    CameraPath,
     carry,
     from_tube,
     look_along,
     look_down,
-    smooth,
     to_tube,
     turn_between,
     turn_own,
@@ -34,7 +32,6 @@ from polyplink.simulate.course.looks import (
     draw_poses,
     follow_looks,
     link_poses,
-    look_times,
 )
 
 COLON = dataclasses.replace(draw_colon(np.random.default_rng(0)), wave=0.05, wave_rate=1.3)
@@ -129,20 +126,6 @@ def test_a_wander_is_bounded_and_no_faster_than_it_says(a: float, b: float, turn
     assert np.abs(np.diff(way)).max() <= WANDER_RATE * (time[1] - time[0]) + 1e-9
 
 
-def test_smooth_begins_and_ends_at_rest() -> None:
-    assert smooth(np.array([0.0, 0.5, 1.0])).tolist() == [0, 0.5, 1]
-    np.testing.assert_allclose(smooth(np.array([1e-3, 1 - 1e-3])), [0, 1], atol=1e-5)
-
-
-def test_some_and_put_are_each_others_inverse() -> None:
-    path, rows = CameraPath.of(np.zeros((5, 3)), np.zeros((5, 3, 3))), np.array([1, 3])
-    part = CameraPath(np.ones((2, 3)), np.ones((2, 3, 3)), np.full(2, 0.5), np.full((2, 3), 2.0))
-    path.put(rows, part)
-    for name in ("positions", "rotations", "exposures", "whites"):
-        np.testing.assert_array_equal(getattr(path.some(rows), name), getattr(part, name))
-    assert path.exposures.tolist() == [1, 0.5, 1, 0.5, 1]
-
-
 # --- Looks ----------------------------------------------------------------------------------
 
 
@@ -155,12 +138,6 @@ def targets(k: int, reach: float = 0.1) -> Targets:
 def poses(seed: int, frames: list[int], unrest: float = 1.0, reach: float = 0.1) -> Poses:
     rng = np.random.default_rng(seed)
     return draw_poses(rng, targets(len(frames), reach), np.array(frames), fps=30.0, unrest=unrest)
-
-
-def test_look_times_number_the_frames_of_each_look() -> None:
-    which, time = look_times(np.array([2, 1, 3]))
-    assert which.tolist() == [0, 0, 1, 2, 2, 2]
-    assert time.tolist() == [0, 1, 0, 0, 1, 2]
 
 
 @settings(deadline=None)

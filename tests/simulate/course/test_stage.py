@@ -20,7 +20,6 @@ from polyplink.simulate.course.stage import (
     Place,
     Stage,
     Views,
-    box_areas,
     calm_at,
     distance_between,
     draw_places,
@@ -28,7 +27,6 @@ from polyplink.simulate.course.stage import (
     misses,
     overlaps,
     strays,
-    wall_axes,
 )
 from polyplink.simulate.plan import gone_from
 from tests.simulate.plans import mini_plan
@@ -78,16 +76,6 @@ def test_folds_fade_at_calm_places_alone() -> None:
         assert (after < 0.6 * before) if place in places else (after == pytest.approx(before))
 
 
-def test_wall_axes_stand_on_the_wall() -> None:
-    still = dataclasses.replace(mini_plan().colon, wave=0.0)
-    point, axes = wall_axes(mini_plan().colon, Place(-3.0, 2.0))
-    there = torch.from_numpy(np.stack([point, point + 0.05 * axes[:, 2]], axis=1))
-    wall = wall_distance(still, there)
-    assert abs(float(wall[0])) < 1e-3
-    assert float(wall[1]) > 0.02
-    np.testing.assert_allclose(axes.T @ axes, np.eye(3), atol=1e-5)
-
-
 # --- What a camera sees ---------------------------------------------------------------------
 
 
@@ -98,13 +86,6 @@ def test_overlaps_are_the_shares_of_a_fine_grid(first: np.ndarray, second: np.nd
         (x >= c[0, 0]) & (x <= c[0, 2]) & (y >= c[0, 1]) & (y <= c[0, 3]) for c in (first, second)
     )
     assert abs(overlaps(first, second)[0] - (a & b).sum() / (a | b).sum()) < 0.12
-
-
-def test_a_missing_box_has_no_area_and_no_overlap() -> None:
-    none, some = np.full((1, 4), np.nan), np.array([[0.1, 0.1, 0.6, 0.5]])
-    assert box_areas(none, (10, 10)).tolist() == [0]
-    assert overlaps(none, some).tolist() == [0]
-    np.testing.assert_allclose(box_areas(some, (10, 10)), 0.4 * 0.3)
 
 
 @pytest.fixture(scope="module")

@@ -14,8 +14,6 @@ from polyplink.simulate.picture.march import (
     Eyes,
     beams_of,
     march_windows,
-    refine,
-    tiles,
 )
 from polyplink.simulate.picture.windows import FAR, Windows
 from tests.simulate.scenes import LUMPS, batch, wall_point
@@ -74,14 +72,6 @@ def test_beams_are_a_pinhole() -> None:
     assert beams.width[0, 0].item() == pytest.approx(10 / focal)
 
 
-def test_cells_lie_over_their_pixels() -> None:
-    fine, coarse = (beams_of(eyes(), whole((10, 8)), cell) for cell in (1, 4))
-    assert coarse.shape == (2, 3)
-    middle = fine.directions.view(3, 2, 8, 10)[:, :, 1:3, 5:7].mean((2, 3))
-    middle = middle / middle.norm(dim=0)
-    torch.testing.assert_close(coarse.directions[:, :, 1], middle, atol=5e-3, rtol=0)
-
-
 def test_march_finds_what_a_slow_march_finds() -> None:
     windows = whole((96, 78))
     beams = beams_of(eyes(), windows)
@@ -94,13 +84,6 @@ def test_march_finds_what_a_slow_march_finds() -> None:
     for share, other in zip(shares, same, strict=True):
         mask, truth = share > 0.5, other > 0.5
         assert (mask != truth).float().mean() < 0.004
-
-
-def test_every_ray_ends_on_the_surface() -> None:
-    beams = beams_of(eyes(), whole((64, 52)))
-    depth = march_windows(SURFACE, eyes(), whole((64, 52)))
-    left = SURFACE.distance(beams.at(depth), beams.frame).abs() / (depth * beams.width)
-    assert (left > 0.3).float().mean() < 0.003
 
 
 def grown(mask: torch.Tensor) -> torch.Tensor:
@@ -131,21 +114,6 @@ def test_depths_do_not_depend_on_the_batch_or_the_tiles(size: tuple[int, int]) -
         one = eyes().some(slice(frame, frame + 1))
         alone = march_windows(SURFACE, one, windows.some(np.array([frame])))
         assert torch.equal(alone[0], both[frame])
-
-
-def test_tiles_cover_every_pixel_once() -> None:
-    for frames, pixels, most in ((3, 10, 4), (5, 10, 25), (2, 7, 7)):
-        seen = np.zeros((frames, pixels), int)
-        for some, part in tiles(frames, pixels, most):
-            assert seen[some, part].size <= most
-            seen[some, part] += 1
-        assert (seen == 1).all()
-
-
-def test_refine_gives_every_cell_to_its_quarters() -> None:
-    depth = torch.arange(6.0)[None]  # 2 x 3 cells
-    result = refine(depth, (2, 3), (3, 6)).view(3, 6)
-    assert result.tolist() == [[0, 0, 1, 1, 2, 2], [0, 0, 1, 1, 2, 2], [3, 3, 4, 4, 5, 5]]
 
 
 class Waits(TorchDispatchMode):  # type: ignore[no-untyped-call]

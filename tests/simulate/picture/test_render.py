@@ -5,17 +5,14 @@ import numpy as np
 import pytest
 import torch
 
-from polyplink.simulate.colon.batch_surface import BatchSurface, Touch
+from polyplink.simulate.colon.batch_surface import BatchSurface
 from polyplink.simulate.course.conditions import Conditions
 from polyplink.simulate.picture import march
 from polyplink.simulate.picture.render import (
     Renderer,
-    body_radius,
     draw_appearance,
     on_device,
-    polyp_pixels,
 )
-from polyplink.simulate.picture.windows import FAR
 from polyplink.simulate.plan import boxes_of
 from tests.simulate.picture.test_march import Waits
 from tests.simulate.plans import mini_plan
@@ -40,18 +37,6 @@ def draw(
     frames: np.ndarray, window: tuple[float, ...] = WHOLE, size: tuple[int, int] = (WIDTH, HEIGHT)
 ) -> tuple[np.ndarray, np.ndarray]:
     return renderer().windows(frames, np.tile(window, (len(frames), 1)), size)
-
-
-def test_frames_are_pictures_with_the_polyps_of_their_boxes() -> None:
-    frames = boxed(6)
-    images, polyps = draw(frames)
-    assert images.shape == (6, HEIGHT, WIDTH, 3)
-    assert images.dtype == np.uint8
-    assert polyps.dtype == np.int8
-    assert (images.mean((1, 2, 3)) > 20).all()
-    for row, frame in enumerate(frames):
-        there = set(boxes_of(PLAN).filter(frame=int(frame))["polyp"].to_list())
-        assert there <= set(np.unique(polyps[row]).tolist())
 
 
 def test_the_same_bytes_whatever_is_drawn_with_them() -> None:
@@ -104,21 +89,6 @@ def test_a_gpu_is_waited_for_as_often_however_many_frames_there_are(
     assert min(waits) > 1
 
 
-def test_a_wound_is_drawn_only_once_it_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It costs nothing before; pictures without it are the same bytes."""
-    scar = renderer().appearance.scars[0]
-    frames = np.array([scar.since - 1, scar.since])
-    every = renderer()._windows(np.tile(WHOLE, (2, 1)), (WIDTH, HEIGHT))
-    monkeypatch.setattr("polyplink.simulate.picture.render.in_windows", all_of)
-    first = len(PLAN.lumps) + len(PLAN.colon.calm)
-    assert renderer()._seen(frames, every)[:, first].tolist() == [False, True]
-
-
-def all_of(windows: object, positions: np.ndarray, *others: np.ndarray) -> np.ndarray:
-    """As if everything might show everywhere."""
-    return np.ones((len(positions), len(others[-1])), bool)
-
-
 def test_a_window_is_the_part_of_its_frame() -> None:
     frames = boxed(4)
     images, polyps = draw(frames)
@@ -138,39 +108,6 @@ def test_nothing_is_recognised_in_a_blink() -> None:
     images, polyps = draw(blinks)
     assert (polyps == -1).all()
     assert images.any()
-
-
-def test_no_polyp_after_its_removal() -> None:
-    removed = [(k, frame) for k, frame in enumerate(PLAN.timeline.removed) if frame is not None]
-    assert removed
-    for polyp, frame in removed:
-        after = np.arange(frame, min(frame + 40, PLAN.spec.n_frames), 8)
-        _, polyps = draw(after)
-        assert (polyps != polyp).all()
-
-
-def test_exposure_is_that_of_the_frame() -> None:
-    """A window of the dark lumen is not brightened."""
-    frames = boxed(3)
-    with torch.inference_mode():
-        together = renderer().gains(frames)
-        alone = torch.cat([renderer().gains(frames[k : k + 1]) for k in range(3)])
-    assert torch.equal(together, alone)
-    assert (together > 0).all()
-
-
-def test_bodies_fit_into_their_spheres() -> None:
-    for lump in PLAN.lumps:
-        assert body_radius(lump) > float(lump.radii.max())
-
-
-def test_polyp_pixels_name_the_largest_share() -> None:
-    shares = (torch.tensor([[0.9, 0.2, 0.6, 0.6]]), torch.tensor([[0.1, 0.3, 0.8, 0.4]]))
-    none = torch.zeros(1, 4)
-    touch = Touch(none, shares, (), (none, none), none)
-    depth = torch.tensor([[1.0, 1, 1, FAR]])
-    names = torch.tensor([[[4]], [[2]]], dtype=torch.int8)
-    assert polyp_pixels(touch, depth, names).tolist() == [[4, -1, 2, -1]]
 
 
 def test_the_same_plan_and_seed_give_the_same_appearance() -> None:

@@ -21,7 +21,6 @@ from polyplink.simulate.picture.shading import (
     draw_scar,
     light,
     normals,
-    soften,
     stain,
     surface_colour,
 )
@@ -103,11 +102,6 @@ def colour_at(radii: float, age: float, scar: Scar = SCAR) -> torch.Tensor:
     return stain(WALL, point, scar, torch.tensor([[age]]))[:, 0, 0]
 
 
-def test_there_is_no_wound_before_the_polyp_is_gone() -> None:
-    for radii in (0.0, 0.5, 1.0):
-        assert torch.equal(colour_at(radii, -0.04), WALL[:, 0, 0])
-
-
 def test_nothing_is_stained_far_away() -> None:
     assert torch.equal(colour_at(WOUND_REACH, 0.0), WALL[:, 0, 0])
 
@@ -120,13 +114,6 @@ def test_it_bleeds_and_then_is_pale_within_a_red_rim() -> None:
     assert rim[0] / rim[1] > healed[0] / healed[1]
 
 
-def test_every_point_is_coloured_by_its_own_frame() -> None:
-    at = PLACE[:, None, None].repeat(1, 3, 1)
-    both = stain(WALL.repeat(1, 3, 1), at, SCAR, torch.tensor([[-1.0], [0.0], [600.0]]))
-    for index, age in enumerate((-1.0, 0.0, 600.0)):
-        torch.testing.assert_close(both[:, index, 0], colour_at(0.0, age))
-
-
 LINEAR = torch.from_numpy(np.random.default_rng(0).uniform(0, 9, (3, 2, 6, 8)))
 
 
@@ -135,11 +122,6 @@ def test_gains_bring_frames_to_the_target() -> None:
     for s in range(2):
         roots = [math.sqrt(max(pixel)) for pixel in LINEAR[:, s].flatten(1).T.tolist()]
         assert gains[s].item() == pytest.approx((TARGET / np.mean(roots)) ** 2)
-
-
-def test_exposure_does_not_care_how_bright_the_scene_is() -> None:
-    gains = automatic_gains(LINEAR.flatten(2))
-    torch.testing.assert_close(automatic_gains(0.1 * LINEAR.flatten(2)), 10 * gains)
 
 
 def test_develop_is_the_naive_one() -> None:
@@ -156,8 +138,3 @@ def test_develop_is_the_naive_one() -> None:
                     kernel = np.array([SOFTNESS, 1 - 2 * SOFTNESS, SOFTNESS])
                     expected = kernel @ around @ kernel
                     assert float(result[c, s, y, x]) == pytest.approx(expected, rel=1e-5)
-
-
-def test_a_plain_picture_stays_as_it_is() -> None:
-    plain = torch.full((3, 1, 5, 4), 0.3)
-    torch.testing.assert_close(soften(plain), plain)

@@ -8,12 +8,9 @@ from hypothesis import strategies as st
 
 from polyplink.simulate.colon.projection import FOCAL, LENS_CORNERS
 from polyplink.simulate.picture.windows import (
-    HOST,
     Windows,
-    colour_like,
     in_windows,
     lens_mask,
-    onto,
 )
 
 FRAME = (100, 80)
@@ -31,13 +28,6 @@ def test_a_window_is_where_it_was_cut() -> None:
     part = Windows(torch.tensor([[20.0, 30.0, 60.0, 50.0]]), FRAME, (40, 20))
     torch.testing.assert_close(part.x, whole.x[:, 20:60])
     torch.testing.assert_close(part.y, whole.y[:, 30:50])
-
-
-def test_values_and_colours_go_to_the_device() -> None:
-    values = np.arange(6, dtype=np.float32).reshape(2, 3)
-    assert onto(values.T, HOST).tolist() == values.T.tolist()
-    colour = colour_like(torch.zeros(3, 2, dtype=torch.float64), (0.5, 0.25, 1.0))
-    assert (colour.dtype, colour.tolist()) == (torch.float64, [[0.5], [0.25], [1.0]])
 
 
 EDGE = st.floats(-50, 150, width=32)
@@ -113,21 +103,3 @@ def test_light_falls_from_the_middle_to_nothing(brand: str) -> None:
     assert light[0, 0, 0].item() == 0
     assert light[inside].min() > 0.2
     assert light.max() <= 1
-
-
-@settings(max_examples=30, deadline=None)
-@given(
-    st.sampled_from(BRANDS),
-    st.integers(0, 200),
-    st.integers(0, 150),
-    st.integers(8, 100),
-    st.integers(8, 80),
-)
-def test_a_window_is_masked_as_its_frame(brand: str, x: int, y: int, w: int, h: int) -> None:
-    frame = FRAMES[brand]
-    all_of_it = whole(frame, frame)
-    part = Windows(torch.tensor([[x, y, x + w, y + h]]).float(), frame, (w, h))
-    crop = (slice(None), slice(y, y + h), slice(x, x + w))
-    torch.testing.assert_close(
-        lens_mask(brand, part)[0], lens_mask(brand, all_of_it)[0][crop], atol=2e-4, rtol=0
-    )
