@@ -73,5 +73,5 @@ def test_checkpoints_of_others_are_refused(tmp_path: Path) -> None:
     save_file({"x": torch.zeros(1)}, tmp_path / "plain.safetensors")
     (tmp_path / "junk.safetensors").write_bytes(b"junk")
     for name in ("plain", "junk"):
-        with pytest.raises(PolyplinkError, match="is no checkpoint"):
+        with pytest.raises(PolyplinkError, match="is not a checkpoint"):
             read_state(tmp_path / f"{name}.safetensors")

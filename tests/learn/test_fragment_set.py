@@ -55,7 +55,7 @@ def test_unknown_polyps_are_marked(tmp_path: Path) -> None:
 def test_held_out_and_trained_are_all(n: int, every: int) -> None:
     names = [f"{i:03d}" for i in range(n)]
     if every == 1:
-        with pytest.raises(PolyplinkError, match="none to train on"):
+        with pytest.raises(PolyplinkError, match="none left for training"):
             hold_out(names, every)
         return
     rest, held = hold_out(names[::-1], every)

@@ -193,7 +193,7 @@ def test_a_resume_of_something_else_is_refused(prepared: Prepared, tmp_path: Pat
 def test_too_little_to_train_or_validate_on(prepared: Prepared, tmp_path: Path) -> None:
     for changes, says in (
         (("fragment_length=99",), "0 fragments of 99 crops"),
-        (("validation.every=1",), "none to train on"),
+        (("validation.every=1",), "none left for training"),
         (("validation.every=0",), "no fragments to validate on"),
         (("part=nowhere",), "no part 'nowhere'"),
     ):

@@ -1,4 +1,4 @@
-"""Similarities and times to identities: clusterers, their search, and how sure a link is."""
+"""From similarities and times to identities: clustering, grid search, link probabilities."""
 
 from polyplink.associate.affinity import propagate
 from polyplink.associate.clusterers import (

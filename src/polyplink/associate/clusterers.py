@@ -1,4 +1,4 @@
-"""The clusterers: each turns the similarities of one procedure's tracklets into identities.
+"""The clustering methods: from the similarities of one procedure's tracklets to identities.
 
 A clusterer with its parameters chosen is a small frozen dataclass with one method, `cluster(V,
 positions)`. `search` runs whole grids of them and `estimators` wraps them for scikit-learn.
@@ -33,7 +33,7 @@ class Clustering:
 
     Attributes:
         labels: Cluster of every tracklet (n,), int32, from 0 without gaps.
-        converged: Whether the algorithm settled before its limit of rounds.
+        converged: Whether the algorithm converged before its iteration limit.
     """
 
     labels: Labels
@@ -55,7 +55,7 @@ class TemporalAP:
     Attributes:
         alpha: Weight of the visual similarity, in [0, 1].
         gamma: Penalty on distance in time.
-        preference: How much a tracklet wants to be a cluster's exemplar.
+        preference: Preference of affinity propagation; a larger one gives more clusters.
 
     Example:
         >>> V = np.array([[1.0, 0.9, 0.1], [0.9, 1.0, 0.0], [0.1, 0.0, 1.0]])
@@ -94,7 +94,7 @@ class Threshold:
 
 @dataclass(frozen=True)
 class Dbscan:
-    """DBSCAN on 1 - V; time is not used. A noise point becomes a cluster of its own.
+    """DBSCAN on 1 - V; time is not used. Each noise point becomes its own cluster.
 
     Attributes:
         eps: Distance up to which two tracklets are neighbours, above 0.
@@ -118,10 +118,10 @@ class Dbscan:
 
 @dataclass(frozen=True)
 class Hdbscan:
-    """HDBSCAN on 1 - V; time is not used. A noise point becomes a cluster of its own.
+    """HDBSCAN on 1 - V; time is not used. Each noise point becomes its own cluster.
 
     All tracklets of a procedure may form one cluster. scikit-learn's `cluster_selection_epsilon`
-    is not offered: in version 1.9.1 it fails beside NumPy 2.4.
+    is not offered: version 1.9.1 fails with NumPy 2.4.
 
     Attributes:
         min_cluster_size: Tracklets of the smallest cluster, 2 or more.
@@ -250,7 +250,7 @@ def _distances(V: npt.ArrayLike) -> Reals:
 
 
 def _noise_as_singletons(labels: npt.ArrayLike) -> Labels:
-    """Give every -1 a cluster of its own; all clusters are numbered by first appearance.
+    """Make every -1 its own cluster; clusters are numbered by first appearance.
 
     A point that a density method calls noise is still a tracklet. Kept as one cluster -1, all
     noise would count as one polyp.

@@ -68,8 +68,8 @@ class _Clustering(ClusterMixin, BaseEstimator, ABC):  # type: ignore[misc]
             positions: Positions (n,) in [0, 1], for those that use time.
 
         Raises:
-            ValueError: If X is no matrix of finite numbers, or the affinity is unknown.
-            PolyplinkError: If a row has no direction, or positions are wrong or missing.
+            ValueError: If X is not a matrix of finite numbers, or the affinity is unknown.
+            PolyplinkError: If a row is zero, or positions are wrong or missing.
         """
         if self.affinity not in ("l2", "cosine", "precomputed"):
             raise ValueError(f"affinity {self.affinity!r}; choose l2, cosine or precomputed")

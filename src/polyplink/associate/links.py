@@ -1,6 +1,6 @@
-"""How sure a link is, and which decisions are most worth a look.
+"""Link probabilities, and the decisions that most need a review.
 
-The clusterers say which tracklets are one polyp, not how sure they are. Here the probability that
+Clustering assigns tracklets to polyps but gives no probabilities. Here the probability that
 two tracklets show one polyp is a logistic regression of their visual similarity and distance in
 time, fitted on procedures with known polyps.
 """
@@ -113,11 +113,11 @@ def fit_calibration(procedures: Sequence[LabelledPairs]) -> Calibration | str:
 
 
 def link_scores(labels: Labels, P: Reals | None) -> Reals:
-    """How sure the place of every tracklet is, in [0, 1].
+    """Confidence of the assignment of every tracklet, in [0, 1].
 
     Args:
         labels: Cluster of every tracklet (n,).
-        P: Probability of one polyp of every two tracklets (n, n), or None without a calibration.
+        P: Probability that two tracklets show one polyp (n, n), or None without a calibration.
 
     Returns:
         (n,): for a tracklet with mates the mean P to its mates; for one alone, 1 minus its
@@ -163,11 +163,11 @@ def uncertain(labels: Labels, P: Reals | None, most: int = 10) -> list[Doubt]:
 
     Args:
         labels: Cluster of every tracklet (n,).
-        P: Probability of one polyp of every two tracklets (n, n), or None without a calibration.
+        P: Probability that two tracklets show one polyp (n, n), or None without a calibration.
         most: How many to return at most.
 
     Returns:
-        The doubts, by falling `doubt`, then by rows; none without a calibration.
+        The uncertain decisions, by decreasing `doubt`, then by rows; none without a calibration.
     """
     if P is None:
         return []

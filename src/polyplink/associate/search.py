@@ -83,7 +83,7 @@ class Grid:
         """The part of the grid that some clusterers need.
 
         Raises:
-            PolyplinkError: If one is unknown, or has no setting here.
+            PolyplinkError: If one is unknown, or the grid has no setting for it.
         """
         have = self.by_clusterer()
         for name in clusterers:
@@ -125,7 +125,8 @@ def demo_grid() -> Grid:
     """A coarse grid for a first look: 5 x 5 x 13 = 325 affinity propagations, 51 thresholds.
 
     Of DBSCAN 20 settings, of HDBSCAN 8, of average linkage 51.
-    Preferences lie between -5 and 1: above 1, the largest similarity, every tracklet is alone.
+    Preferences lie between -5 and 1: above 1, the largest similarity, every tracklet is its own
+    cluster.
     """
     return Grid(
         alphas=_floats(np.arange(5) / 4),

@@ -43,13 +43,13 @@ def unit_rows(vectors: npt.ArrayLike) -> Reals:
     empty = np.flatnonzero(lengths == 0)
     if empty.size:
         raise PolyplinkError(
-            f"embedding row {empty[0]} is zero and has no direction",
+            f"embedding row {empty[0]} is zero, so its cosine is undefined",
             "embed that tracklet again, or leave it out",
         )
     return np.asarray(rows / lengths)
 
 
-DIGITS = 12  # cosines are rounded: equal ones must tie, whatever row or block they came from
+DIGITS = 12  # cosines are rounded, so that ties do not depend on the row or block they came from
 
 
 def cosines(left: Reals, right: Reals) -> Reals:

@@ -1,7 +1,7 @@
 """Augmentations of the SimCLR era: flips, affine, colour jitter, on the device.
 
-Every view draws its own, the same for all of its frames. All of a batch is one call of each
-kernel; torchvision's transforms would draw once for the whole batch, or need a loop over views.
+Parameters are sampled per view and shared by its frames. Each kernel is called once per batch;
+torchvision's transforms would sample once for the whole batch, or need a loop over views.
 """
 
 import math
@@ -69,7 +69,7 @@ def draw_affine(config: AugmentConfig, n: int, generator: torch.Generator) -> to
 
 
 def move(pixels: torch.Tensor, affine: torch.Tensor) -> torch.Tensor:
-    """Frames (n, 3, h, w) under affine maps (n, 2, 3); what comes from outside is black."""
+    """Frames (n, 3, h, w) under affine maps (n, 2, 3), padded with black."""
     grid = functional.affine_grid(affine, list(pixels.shape), align_corners=False)
     return functional.grid_sample(pixels, grid, align_corners=False)
 
@@ -105,10 +105,10 @@ def jitter(
 
 
 def turn_hue(pixels: torch.Tensor, angle: torch.Tensor) -> torch.Tensor:
-    """Turn the colours of frames (n, 3, h, w) about the grey axis by angles (n,) in radians.
+    """Rotate the colours of frames (n, 3, h, w) about the grey axis by angles (n,) in radians.
 
-    A rotation of RGB space, which leaves R + G + B of every pixel as it is; torchvision turns
-    the H of HSV instead, pixel by pixel.
+    This is a rotation of RGB space, which keeps R + G + B of every pixel; torchvision shifts the H
+    of HSV instead, pixel by pixel.
     """
     axis = torch.full((3, 3), 1 / 3, device=pixels.device)
     cross = torch.tensor([[0.0, -1, 1], [1, 0, -1], [-1, 1, 0]], device=pixels.device) / 3**0.5

@@ -1,4 +1,4 @@
-"""Bags (views taken to show one polyp), what draws the bags of an epoch, and its batches."""
+"""Bags (views assumed to show one polyp), the sampler interface, and the batches of an epoch."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -50,7 +50,7 @@ def chosen(bags: Bags, rows: np.ndarray) -> Bags:
 
 
 def pair_bags(second: np.ndarray) -> Bags:
-    """Bags of two views that lie one after the other: of clips 2 i and 2 i + 1, for every i.
+    """Bags of two consecutive views, clips 2 i and 2 i + 1, for every i.
 
     Args:
         second: (b,) bool, whether the pair has a second view.
@@ -71,7 +71,7 @@ def ragged_bags(rows: Sequence[np.ndarray], views: int) -> Bags:
 
 @dataclass(frozen=True)
 class EpochBags:
-    """The bags of an epoch, in the order in which they are learnt from.
+    """The bags of an epoch, in training order.
 
     Attributes:
         clips: (c, s) int64, rows of the crops of every view that a bag may hold.
@@ -85,7 +85,7 @@ class EpochBags:
 
 
 class BagSampler(Protocol):
-    """A way of drawing bags: configured by a recipe."""
+    """A sampler of bags, configured by a recipe."""
 
     def draw(
         self, data: FragmentSet, progress: float, size: int, rng: np.random.Generator
@@ -103,13 +103,13 @@ class BagSampler(Protocol):
     def draw_validation(
         self, data: FragmentSet, tau: float, size: int, rng: np.random.Generator
     ) -> EpochBags:
-        """The bags that validate, as hard in the first epoch as in the last.
+        """The validation bags, equally difficult in every epoch.
 
         Unless a way says otherwise, drawn as in the first epoch of a training.
 
         Args:
             data: The held-out procedures.
-            tau: Temperature of their ranks, where the bags come from time.
+            tau: Temperature of the rank sampling, if the bags are temporal.
             size: Bags that a batch will hold.
             rng: Source of randomness.
         """
@@ -136,14 +136,14 @@ class Batch:
 
 
 def rng_of(*seeds: int) -> np.random.Generator:
-    """A generator of its own for (seed, epoch, purpose): nothing to save for a resume."""
+    """A generator seeded by (seed, epoch, purpose), so that resuming needs no saved state."""
     return np.random.default_rng(seeds)
 
 
 def cut(order: np.ndarray, size: int) -> list[np.ndarray]:
-    """Cut an order of bags into batches of `size`; a last batch of one joins the one before.
+    """Cut an order of bags into batches of `size`; a last batch of one joins the previous.
 
-    A bag alone has no negatives. Every bag is in exactly one batch.
+    A single bag has no negatives. Every bag is in exactly one batch.
     """
     pieces = [order[i : i + size] for i in range(0, len(order), size)]
     if len(pieces) > 1 and len(pieces[-1]) == 1:
@@ -169,11 +169,11 @@ def batches(bags: Bags, size: int, device: torch.device) -> Iterator[Batch]:
 def shard(pieces: Sequence[Piece], rank: int, world: int) -> list[Piece]:
     """The batches of one of `world` processes: every `world`-th, from `rank` on.
 
-    All processes draw the same epoch from the same seed; their shards have no batch in common
-    and together are all of it.
+    All processes draw the same epoch from the same seed; their shards are disjoint and together
+    cover the epoch.
 
     Raises:
-        PolyplinkError: If there is no such rank.
+        PolyplinkError: If the rank is out of range.
     """
     PolyplinkError.unless(
         0 <= rank < world, f"shard {rank} of {world}", "give a rank from 0 to world - 1"

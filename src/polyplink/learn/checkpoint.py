@@ -32,12 +32,12 @@ def save_checkpoint(
     optimizer: torch.optim.Optimizer,
     state: Mapping[str, Any],
 ) -> None:
-    """Write everything a run needs to go on: one file, whole or not at all.
+    """Write everything that resuming a run needs into one file, atomically.
 
     Args:
         path: The file.
-        modules: By name; their tensors are kept as "name.tensor".
-        optimizer: AdamW; its moments are kept, its settings come from the recipe.
+        modules: By name; their tensors are stored as "name.tensor".
+        optimizer: AdamW; its moments are stored, its settings come from the recipe.
         state: JSON-able values: epochs done, history, the recipe.
     """
     tensors = {
@@ -52,7 +52,7 @@ def read_state(path: Path) -> dict[str, Any]:
     """The JSON values of a checkpoint.
 
     Raises:
-        PolyplinkError: If the file is missing or no checkpoint.
+        PolyplinkError: If the file is missing or is not a checkpoint.
     """
     if not path.is_file():
         raise PolyplinkError(f"no checkpoint {path}", "start without --resume, in a new folder")
@@ -60,7 +60,9 @@ def read_state(path: Path) -> dict[str, Any]:
         with safe_open(path, framework="pt") as file:
             text = (file.metadata() or {})[_STATE]
     except (SafetensorError, OSError, KeyError):
-        raise PolyplinkError(f"{path} is no checkpoint", "start anew in another folder") from None
+        raise PolyplinkError(
+            f"{path} is not a checkpoint", "start a new run in another folder"
+        ) from None
     state: dict[str, Any] = json.loads(text)
     return state
 
@@ -75,7 +77,7 @@ def load_checkpoint(
     Raises:
         PolyplinkError: If the checkpoint is of another encoder.
     """
-    read_state(path)  # refuses what is missing or no checkpoint
+    read_state(path)  # raises if it is missing or is not a checkpoint
     with safe_open(path, framework="pt") as file:
         tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
     for name, module in modules.items():
@@ -97,9 +99,9 @@ def load_checkpoint(
 
 
 def _lay_out_as_parameters(optimizer: torch.optim.Optimizer) -> None:
-    """Give moments the memory layout of their parameters, which a fused step insists on.
+    """Give moments the memory layout of their parameters, as a fused step requires.
 
-    Files hold plain layouts; convolutions are in channels_last.
+    Files store contiguous tensors; convolutions are in channels_last.
     """
     for parameter, values in optimizer.state.items():
         for name, value in values.items():

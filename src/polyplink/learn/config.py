@@ -26,14 +26,14 @@ AnyLoss = Annotated[
     NoiseAwareLoss | SupervisedLoss | TemporallyAwareLoss | IntraInterLoss | NtXentLoss,
     Field(discriminator="kind"),
 ]
-"""A loss: called with the `Views` of a batch, it gives a scalar."""
+"""A loss: maps the `Views` of a batch to a scalar."""
 
 
 AnyBags = Annotated[
     TemporalBags | PolypViews | FramePairs | TrackletParts | PolypParts,
     Field(discriminator="kind"),
 ]
-"""A way of drawing bags: see `BagSampler` for what it can do."""
+"""A bag sampler: see `BagSampler` for its methods."""
 
 
 @dataclass(frozen=True)
@@ -41,20 +41,20 @@ class OptimConfig:
     """AdamW with a constant rate, as in the reference.
 
     Attributes:
-        epochs: What an epoch is, the bags say (see docs/explanation/methods.md).
+        epochs: Number of epochs; the kind of bags defines an epoch (docs/explanation/methods.md).
         bags_per_batch: Bags in a batch: all that the loss compares at once.
-        rate: Learning rate, the top one of a schedule.
+        rate: Learning rate; with a schedule, its maximum.
         weight_decay: Decoupled from the gradient with "adamw", added to it with "adam".
         method: The optimiser.
-        schedule: The rate over the training (see `model.one_cycle`).
-        accumulate: Batches whose gradients are averaged in a step. Each batch is compared
-            within itself alone: this saves memory, and does not give the loss more negatives.
-        checkpointing: Compute the backbone's activations again for the gradients instead of
-            keeping them: less memory, a third more time.
+        schedule: The learning rate schedule (see `model.one_cycle`).
+        accumulate: Batches whose gradients are averaged in a step. Each batch is compared only
+            within itself: this saves memory but adds no negatives.
+        checkpointing: Recompute the backbone's activations in the backward pass instead of storing
+            them: less memory, a third more time.
     """
 
     epochs: Annotated[int, AT_LEAST_ONE] = 50
-    bags_per_batch: Annotated[int, Range(2)] = 12  # a bag alone has no negatives
+    bags_per_batch: Annotated[int, Range(2)] = 12  # a single bag has no negatives
     rate: Annotated[float, POSITIVE] = 1e-5
     weight_decay: Annotated[float, NOT_NEGATIVE] = 1e-4
     method: Literal["adamw", "adam"] = "adamw"
@@ -68,7 +68,7 @@ class OptimConfig:
 
 @dataclass(frozen=True)
 class ValidationConfig:
-    """Which procedures validate, and what chooses the checkpoint.
+    """Which procedures are used for validation, and how the checkpoint is selected.
 
     Attributes:
         every: Each `every`-th training procedure (in order of name) is held out; 0 for none.
@@ -77,8 +77,9 @@ class ValidationConfig:
             as published: true identities enter a self-supervised method here), or on bags drawn
             from time ("bags", needs no label), or is the last one ("last").
         views: Fragments per polyp in the validation on labels.
-        tau: Fixed temperature of the bags in the validation on bags, where they come from time.
-        patience: Stop when the loss that chooses has not fallen for so many epochs; 0 never.
+        tau: Fixed temperature of the bags in the validation on bags, if they are temporal.
+        patience: Early stopping: end when the selection loss has not decreased for this many
+            epochs; 0 disables it.
     """
 
     every: Annotated[int, NOT_NEGATIVE] = 9
@@ -92,7 +93,7 @@ class ValidationConfig:
         PolyplinkError.unless(
             not (self.patience and self.select == "last"),
             f"validation.patience is {self.patience} and validation.select is last",
-            "set validation.select to labels or bags: patience needs a loss to wait for",
+            "set validation.select to labels or bags: patience needs a validation loss",
         )
 
 
@@ -105,12 +106,12 @@ class TrainConfig:
         encoder: The tracklet encoder.
         init_from: Weights of another run to start from (file, run folder or name), in place of
             the encoder's `frame_weights`; None for none. See `encoders.start`.
-        finetune: What of its backbone learns.
+        finetune: Which parts of its backbone are trained.
         prepare: Tracklets and crops it is trained on; evaluation uses the same.
         fragment_length: Crops L in a fragment.
-        bags: What a batch is made of.
-        loss: What is asked of it.
-        augment: How views are changed in training.
+        bags: How batches are sampled.
+        loss: The loss.
+        augment: Augmentation of views in training.
         optim: Optimiser and length.
         validation: Held-out procedures and the choice of the checkpoint.
         part: Part of the data set's splits to train on.

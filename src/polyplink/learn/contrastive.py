@@ -1,4 +1,4 @@
-"""What every contrastive loss is made of: the views of a batch, and masked sums of cosines."""
+"""Building blocks of contrastive losses: the views of a batch, and masked sums of cosines."""
 
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ class Views:
         frames: (n s, d), one per frame, packed in the order of the views.
         bag: (n,) int, the bag of each view: what the batch takes to show one polyp.
         anchor: (n,) bool, True for each bag's anchor.
-        polyp: (n,) int, the true polyp; a view of an unknown one has a number of its own.
+        polyp: (n,) int, the true polyp; every view of an unknown polyp has a unique number.
         procedure: (n,) int, its procedure.
         position: (n,) float in [0, 1], time of its first frame in the polyp's own span; 0 where
             the polyp is unknown.
@@ -33,7 +33,7 @@ class Views:
 def identities(polyp: torch.Tensor, known: torch.Tensor) -> torch.Tensor:
     """Polyps (n,) int at or above 0, where `known` (n,) is True; elsewhere -1, -2, ... each once.
 
-    Two unknown views are two polyps: no loss may take them for a match.
+    Two views of unknown polyps count as two polyps, so that no loss treats them as a match.
     """
     alone = -1 - torch.arange(len(polyp), device=polyp.device)
     return torch.where(known, polyp, alone)

@@ -10,12 +10,12 @@ import torch
 from polyplink.core.errors import PolyplinkError
 from polyplink.tracklets import Prepared, crop_rows
 
-_SHARE_OF_MEMORY = 0.5  # of what is free on a GPU may hold crops; the rest is for the step
+_SHARE_OF_MEMORY = 0.5  # of the free GPU memory may hold crops; the rest is for the training step
 
 
 @dataclass(frozen=True)
 class Tracklets:
-    """The t tracklets of a set, for methods that cut views of their own out of them.
+    """The t tracklets of a set, for methods that cut their own views from them.
 
     Attributes:
         names: (t,) their ids.
@@ -35,7 +35,7 @@ class Tracklets:
 
 
 class FragmentSet:
-    """Fragments of some procedures, with their crops within reach of a device.
+    """Fragments of some procedures, with access to their crops from a device.
 
     On a GPU the crops are copied there once, where they fit in half of its free memory, and a
     batch is an index. Elsewhere a batch is gathered from the memory maps.
@@ -47,7 +47,7 @@ class FragmentSet:
         known: (n,) bool, whether the polyp is known.
         rows: (n, s) int64, rows of the fragments' crops among all crops of the set.
         tracklets: The tracklets that the fragments were cut from, and those too short for one.
-        tracklet_of: (c,) int64, the tracklet of every crop; -1 for a crop that none keeps.
+        tracklet_of: (c,) int64, the tracklet of every crop; -1 for a crop of no tracklet.
         polyp_positions: (c,) float64, time of every crop in its polyp's own span, 0 to 1; 0
             where the polyp is unknown.
         stride: Frames from one crop to the next.
@@ -131,7 +131,7 @@ def hold_out(procedures: Sequence[str], every: int) -> tuple[list[str], list[str
     rest = [name for name in names if name not in set(held)]
     if not rest:
         raise PolyplinkError(
-            f"{len(names)} procedures, {len(held)} of them held out: none to train on",
+            f"{len(names)} procedures, {len(held)} of them held out: none left for training",
             "give more procedures, or set validation.every to 0",
         )
     return rest, held

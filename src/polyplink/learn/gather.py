@@ -1,9 +1,8 @@
 """The views of all processes in every process: contrastive losses over several GPUs.
 
-A loss that compared only the views of its own process would be another loss, with fewer
-negatives. Here every process computes the loss of the whole batch, and the mean over processes of
-the gradients of its parameters (as DistributedDataParallel takes it) is the gradient that one
-process would have found.
+A loss over the views of one process alone would have fewer negatives. Here every process computes
+the loss of the whole batch, and the mean over processes of the gradients of its parameters (as
+DistributedDataParallel takes it) equals the gradient of a single process.
 """
 
 from dataclasses import fields
@@ -29,7 +28,7 @@ def _collected(value: torch.Tensor) -> list[torch.Tensor]:
 
 
 class _Gather(torch.autograd.Function):
-    """Rows of all processes; gradients come back to the own rows."""
+    """Rows of all processes; gradients flow back to the rows of this process."""
 
     @staticmethod
     def forward(ctx: Any, value: torch.Tensor) -> torch.Tensor:
@@ -41,9 +40,9 @@ class _Gather(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *slopes: torch.Tensor) -> torch.Tensor:
-        # Every process computes the same loss of the same rows, so its slope on its own rows is
-        # whole already: nothing to add up over processes. The mean over processes that follows
-        # divides by their number, though each row had its slope in one alone.
+        # Every process computes the same loss of the same rows, so the gradient of a process's own
+        # rows is complete: no sum over processes is needed. The following mean over processes
+        # divides by their number, although only one process had the gradient of each row.
         return slopes[0][ctx.own] * distributed.get_world_size()
 
 
@@ -51,7 +50,7 @@ def gather_rows(value: torch.Tensor) -> torch.Tensor:
     """Rows (n_r, ...) of every process r, one after the other by rank, with gradient.
 
     Source: the traps of distributed contrastive losses (gradients off by 1 / world size, labels
-    shifted by rank). The value itself where there is one process.
+    shifted by rank). With a single process, returns the value itself.
     """
     if not distributed.is_initialized() or distributed.get_world_size() == 1:
         return value
@@ -60,7 +59,7 @@ def gather_rows(value: torch.Tensor) -> torch.Tensor:
 
 
 def _apart(codes: torch.Tensor) -> torch.Tensor:
-    """Codes (n,) that mean something in one process alone, made different from all others'."""
+    """Make codes (n,) that are local to a process unique over all processes."""
     parts = _collected(codes)
     rank = distributed.get_rank()
     spans = [int(part.max() - part.min()) + 1 if len(part) else 0 for part in parts]

@@ -1,7 +1,7 @@
-"""Where figures go besides history.csv: TensorBoard and Weights & Biases, both extras.
+"""Loggers in addition to history.csv: TensorBoard and Weights & Biases, both optional extras.
 
-Nothing leaves the machine: wandb writes offline runs, which its own `wandb sync` uploads when the
-user says so.
+No data leave the machine: wandb writes offline runs, which `wandb sync` uploads at the user's
+request.
 """
 
 import importlib
@@ -73,7 +73,7 @@ def open_loggers(
         config: The recipe.
 
     Raises:
-        PolyplinkError: If there is no such logger, or its package is not installed.
+        PolyplinkError: If the logger is unknown, or its package is not installed.
     """
     chosen = [find_named("logger", name, LOGGERS) for name in names]
     logs = []

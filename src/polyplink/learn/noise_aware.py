@@ -62,7 +62,7 @@ def anchored_noise_aware(
     For anchor y_i with members z_i1..z_iK: -log( sum_k e^s(z_ik, y_i) / ( sum_k e^s(z_ik, y_i) +
     sum over j != i, k of e^s(z_ik, y_j) ) ); the text sums over anchors, here it is their mean.
     With several anchors in a bag (its frames), each gives a row, and only anchors of other bags
-    stand in the denominator.
+    are in the denominator.
 
     Args:
         embeddings: (n, d), projected; normalised here.

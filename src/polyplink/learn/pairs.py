@@ -21,19 +21,19 @@ def gaussian_partner(
 
     Args:
         place: (b,) int i, from 0 to count - 1.
-        count: (b,) int, places of each row; 1 has no other, and gives i itself.
+        count: (b,) int, places of each row; a row of 1 returns i itself.
         deviation: Standard deviation in places, above 0.
         rng: Source of randomness.
 
     Returns:
         (b,) int64.
     """
-    left, right = place, count - 1 - place  # how far one can go to either side
+    left, right = place, count - 1 - place  # places to either side
     nearest = ndtr(-0.5 / deviation)
     below, above = (
         np.maximum(nearest - ndtr(-(side + 0.5) / deviation), 0.0) for side in (left, right)
     )
-    # A deviation so small that no mass is left takes the neighbour there is.
+    # Where the deviation is so small that no mass is left, take the neighbour that exists.
     below, above = (
         np.where(below + above > 0, mass, (side > 0).astype(float))
         for mass, side in ((below, left), (above, right))
@@ -63,7 +63,7 @@ def uniform_partner(
 class FramePairs(BagSampler):
     """Two frames of one tracklet are a pair.
 
-    An epoch: every fragment gives the first frame of one pair, once, in a shuffled order; with
+    An epoch: every fragment gives the first frame of one pair, in shuffled order; with
     `fragment_length` 1 every crop does. The other frame is drawn from the whole tracklet. Views
     are single frames.
 
@@ -103,9 +103,9 @@ class FramePairs(BagSampler):
 def draw_strides(
     count: np.ndarray, length: int, parts: int, longest: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """A stride for every draw, q with P(q) proportional to q among those that fit.
+    """Sample a stride q per row, with P(q) proportional to q among the strides that fit.
 
-    The papers say that longer strides are likelier, not by how much.
+    The papers state that longer strides are more probable, but not by how much.
 
     Args:
         count: (b,) int, crops to cut `parts` parts from, one after the other.
@@ -142,7 +142,7 @@ def one_part(count: np.ndarray, length: int, longest: int, rng: np.random.Genera
 def two_parts(count: np.ndarray, length: int, longest: int, rng: np.random.Generator) -> np.ndarray:
     """Two parts of each tracklet that share no crop, the earlier first.
 
-    Both have one stride and lie evenly among all ways to place them. Where a tracklet is shorter
+    Both have the same stride and are uniform over all placements. Where a tracklet is shorter
     than two parts at stride 1, they are its halves, the last crop of each repeated.
 
     Args:
@@ -159,7 +159,7 @@ def two_parts(count: np.ndarray, length: int, longest: int, rng: np.random.Gener
     step = np.maximum(stride, 1)[:, None, None]
     span = step[:, 0, 0] * (length - 1) + 1
     slack = np.maximum(count - 2 * span, 0)
-    # Two cuts among slack + 1 places, in order: of slack + 2 places two different ones.
+    # Two sorted cuts among slack + 1 places, with repetition: two different ones of slack + 2.
     u = np.floor(rng.random(len(count)) * (slack + 2)).astype(np.int64)
     v = np.floor(rng.random(len(count)) * (slack + 1)).astype(np.int64)
     v = v + (v >= u)
@@ -175,8 +175,8 @@ def two_parts(count: np.ndarray, length: int, longest: int, rng: np.random.Gener
 def draw_tracklets(count: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
     """Draw n tracklets in proportion to the square root of their length.
 
-    Systematically, from one random number: each comes as often as it should, rounded down or
-    up; the order is shuffled.
+    Systematic sampling from one random number: each is drawn its expected number of times, rounded
+        down or up; the order is shuffled.
 
     Args:
         count: (t,) int, crops of each.
@@ -197,7 +197,7 @@ class TrackletParts(BagSampler):
     """Two parts of one tracklet that share no frame are a pair.
 
     An epoch: as many pairs as there are fragments, from tracklets drawn in proportion to the
-    square root of their length; each comes as often as it should, rounded down or up. A part is
+    square root of their length, each its expected number of times, rounded down or up. A part is
     `fragment_length` crops.
 
     Attributes:
@@ -224,7 +224,7 @@ class TrackletParts(BagSampler):
 
 
 def siblings(tracklets: Tracklets, owner: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Another tracklet of the same known polyp, evenly among them; itself where there is none.
+    """Another tracklet of the same known polyp, drawn uniformly; itself if there is none.
 
     Args:
         tracklets: The t tracklets.
@@ -249,11 +249,11 @@ def siblings(tracklets: Tracklets, owner: np.ndarray, rng: np.random.Generator) 
 
 @dataclass(frozen=True)
 class PolypParts:
-    """As `TrackletParts`, but a growing share of pairs is of two tracklets of the polyp.
+    """As `TrackletParts`, with a growing share of pairs from two tracklets of the polyp.
 
     With probability alpha a pair comes from one tracklet, else one part from each of two
-    tracklets of its polyp; alpha falls in a straight line over the epochs. A tracklet whose
-    polyp is unknown or has no other gives both parts itself. An epoch is that of
+    tracklets of its polyp; alpha decreases linearly over the epochs. A tracklet whose
+    polyp is unknown or has no other tracklet gives both parts. An epoch is that of
     `TrackletParts`.
 
     Attributes:

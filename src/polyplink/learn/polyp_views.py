@@ -12,14 +12,14 @@ from polyplink.learn.fragment_set import FragmentSet
 
 
 class _Polyp:
-    """The fragments of one polyp, dealt like cards: none comes again before all have come."""
+    """The fragments of one polyp, drawn without replacement until all are used, then again."""
 
     def __init__(self, fragments: np.ndarray, rng: np.random.Generator) -> None:
         self.deck = rng.permutation(fragments)
         self.left = len(self.deck)
 
     def deal(self, views: int, rng: np.random.Generator) -> np.ndarray:
-        """So many of what is left; what is missing from those already dealt, each once."""
+        """Draw this many of the unused ones; fill up with used ones, each at most once."""
         new = self.deck[: self.left][-views:]
         self.left -= len(new)
         old = rng.permutation(self.deck[self.left + len(new) :])[: views - len(new)]
@@ -29,12 +29,12 @@ class _Polyp:
 def dealt_bags(
     fragments: list[np.ndarray], views: int, size: int, rng: np.random.Generator
 ) -> Bags:
-    """Deal the fragments of polyps into batches of `size` bags of `views` views each.
+    """Distribute the fragments of polyps over batches of `size` bags of `views` views each.
 
-    A batch holds `size` different polyps (all there are, where there are fewer), drawn in
-    proportion to the fragments that each has left; where fewer polyps have any left, the others
-    of the batch are drawn evenly and dealt again. It ends when every fragment was dealt: each
-    comes once at least.
+    A batch holds `size` different polyps (or all polyps, if there are fewer), sampled in proportion
+    to their unused fragments; where too few polyps have unused ones, the others are sampled
+    uniformly and their fragments used again. It ends when every fragment has been used at least
+    once.
 
     Args:
         fragments: The rows of each polyp, none empty.
@@ -43,7 +43,7 @@ def dealt_bags(
         rng: Source of randomness.
 
     Returns:
-        The bags in order, batch after batch; ranks are 0.
+        The bags in order of the batches; ranks are 0.
     """
     polyps = [_Polyp(rows, rng) for rows in fragments]
     hands: list[np.ndarray] = []
@@ -67,10 +67,10 @@ def fragments_of_polyps(data: FragmentSet) -> list[np.ndarray]:
 
 @dataclass(frozen=True)
 class PolypViews:
-    """Views per polyp x polyps, as the supervised losses want their batches.
+    """Batches of several polyps with several views each, for the supervised losses.
 
-    An epoch: every fragment of a known polyp comes once at least. A batch holds
-    `optim.bags_per_batch` polyps, drawn in proportion to the fragments that they have left.
+    An epoch: every fragment of a known polyp is used at least once. A batch holds
+        `optim.bags_per_batch` polyps, sampled in proportion to their unused fragments.
     Fragments of unknown polyps are left out.
 
     Attributes:
@@ -103,5 +103,5 @@ class PolypViews:
     def draw_validation(
         self, data: FragmentSet, tau: float, size: int, rng: np.random.Generator
     ) -> EpochBags:
-        """Bags drawn as in training, none where no polyp is known (see `BagSampler`)."""
+        """Bags sampled as in training, none if no polyp is known (see `BagSampler`)."""
         return EpochBags(data.rows, dealt_bags(fragments_of_polyps(data), self.views, size, rng))

@@ -1,7 +1,7 @@
-"""Ranks in time: drawing them, and finding who holds them.
+"""Ranks in time: sampling them, and finding the fragment at a rank.
 
-Both are linear in what they return, O(n K) for n anchors and K ranks each: no matrix of all
-pairs is ever made.
+Both are linear in what they return, O(n K) for n anchors and K ranks each: no matrix of all pairs
+is built.
 """
 
 import numpy as np
@@ -60,7 +60,7 @@ def draw_ranks(
 def neighbour_at(
     positions: np.ndarray, start: np.ndarray, stop: np.ndarray, ranks: np.ndarray
 ) -> np.ndarray:
-    """The neighbour in time that holds a rank, by bisection instead of sorting distances.
+    """The neighbour in time at a rank, by bisection instead of sorting distances.
 
     Args:
         positions: (n,) float, ascending within each procedure.
@@ -75,7 +75,7 @@ def neighbour_at(
     """
     row = np.arange(len(positions))[:, None]  # n 1
     here = positions[:, None]
-    left, right = row - start[:, None], stop[:, None] - 1 - row  # how many on either side
+    left, right = row - start[:, None], stop[:, None] - 1 - row  # neighbours on either side
     # The first r neighbours are l on the left and r - l on the right: find l in [low, high].
     low, high = np.maximum(ranks - right, 0), np.minimum(ranks, left)
     ceiling = high.copy()

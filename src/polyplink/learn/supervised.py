@@ -1,7 +1,7 @@
 """Losses against a target distribution: supervised, temporally aware, intra-inter, NT-Xent.
 
-Every sample is an anchor, all others of the batch are its candidates, and a target says how much
-each should match; the loss is the row-wise cross-entropy (temporally-aware counting,
+Every sample is an anchor, all others of the batch are its candidates, and a target distribution
+gives the weight of each match; the loss is the row-wise cross-entropy (temporally-aware counting,
 arXiv 2507.02493, eq. 1 to 3; thesis, 5.3.1).
 """
 
@@ -31,7 +31,7 @@ def soft_target_loss(
         temperature: Divides the cosine.
 
     Returns:
-        Scalar; a row of no weight gives no loss, and 0 where there is no other row.
+        Scalar; rows of zero weight are left out; 0 if there is no other row.
     """
     others = ~torch.eye(len(weights), dtype=torch.bool, device=weights.device)  # n n
     logits = cosine_logits(embeddings, embeddings, temperature)  # n n
@@ -153,8 +153,8 @@ def intra_inter(
     """Intra-inter multi-positive contrastive loss (thesis, eq. 5.10).
 
     The target is proportional to 1[same polyp] exp(-decay |t_i - t_j|) + gamma 1[same video];
-    gamma 0 gives the temporally-aware loss. The thesis does not say in which unit t is: give the
-    position in the polyp's own span to stay with the other losses.
+    gamma 0 gives the temporally-aware loss. The thesis does not state the unit of t: use the
+    position in the polyp's own span, as in the other losses.
 
     Args:
         embeddings: (n, d); normalised here.
@@ -225,7 +225,7 @@ class NtXentLoss:
     def __call__(self, views: Views) -> torch.Tensor:
         """The loss of a batch, from its bags alone.
 
-        A bag that a short tracklet left with one view gives no loss, but stands among the
-        others; one of more than two views matches them all alike, as the supervised loss does.
+        A bag with a single view (from a short tracklet) gives no loss, but serves as negative; in a
+        bag of more than two views all match equally, as in the supervised loss.
         """
         return supervised(views.tracklets, views.bag, self.temperature)

@@ -1,4 +1,4 @@
-"""Bags from time alone (NTSSL 2.1): neighbours in time are taken to show the anchor's polyp."""
+"""Bags from time only (NTSSL 2.1): neighbours in time are assumed to show the anchor's polyp."""
 
 import math
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ def _with_ranks(
     start = np.searchsorted(grouped, grouped, side="left")
     stop = np.searchsorted(grouped, grouped, side="right")
     safe = np.where(valid, ranks, 1)[order]
-    # A lone fragment has no rank 1; it is its own stand-in and stays masked.
+    # A single fragment has no neighbour: its own row is a placeholder, which stays masked.
     alone = (stop - start == 1)[:, None]
     found = neighbour_at(positions[order], start, stop, np.where(alone, 0, safe))
     members = np.empty((n, 1 + ranks.shape[1]), np.int64)
@@ -50,7 +50,7 @@ def sampled_bags(
         rng: Source of randomness.
 
     Returns:
-        Bags; a procedure with fewer than K candidates gives masked bags of what there is.
+        Bags; a procedure with fewer than K candidates gives bags with masked members.
     """
     ranks, valid = draw_ranks(_candidates(procedures), k, tau, rng)
     return _with_ranks(procedures, positions, ranks, valid)
@@ -86,11 +86,11 @@ def cosine_tau(progress: float, tau_min: float, tau_max: float) -> float:
 class TemporalBags:
     """How bags are drawn from time (NTSSL 2.1).
 
-    An epoch: every fragment anchors one bag, once, in an order shuffled over the whole set.
+    An epoch: every fragment is the anchor of one bag; the order is shuffled over the whole set.
 
     Attributes:
         kind: Discriminates the ways of drawing bags in a recipe's JSON.
-        k: Members beside the anchor.
+        k: Members in addition to the anchor.
         sampling: "exponential" ranks, or the k "nearest" (an ablation).
         tau_min: Temperature in ranks at the start of the curriculum.
         tau_max: Temperature at its end; equal to tau_min for a fixed temperature.

@@ -1,26 +1,29 @@
-"""Affinity propagation, four preferences at a time, on the few entries that matter: to the bit.
+"""Affinity propagation on the few matrix entries that matter, for four preferences at a time.
 
-Of a large matrix hardly any entry has a say in a round. A row needs its two best values of
-a(i, k) + s(i, k), and a column the sum of its responsibilities above 0; all else can be made up for
-when it is needed, since best values and column sums of every round are kept. Three facts are used.
+Results are those of all messages to the last bit, although few entries of a large matrix influence
+a round. A row needs its two best values of a(i, k) + s(i, k), and a column the sum of its
+responsibilities above 0. All other messages can be computed later if they are needed, because best
+values and column sums of every round are stored. Three facts are used.
 
 A responsibility whose column was never the row's best choice is (1 - 0.9^t) s(i, k) minus a
-smoothed best value: whether it has risen above 0 depends on s(i, k) alone. Those risen are the
-first so many of a row sorted by similarity, and are followed while they are. (The closed form only
-says when to begin, leaving `DOUBT` for its rounding; values are computed step by step.)
+smoothed best value: whether it has risen above 0 depends on s(i, k) alone. The entries that have
+risen are therefore a prefix of the row sorted by similarity, and are computed in every round
+("followed") while they are above 0. (The closed form only decides when to begin, with a margin
+`DOUBT` for its rounding; values are computed step by step.)
 
-An availability is at most that of a row which never claimed the column, `common`: both take the
-same steps, and rounding keeps order. So `common` plus similarity bounds a value from above, and
-only entries whose bound beats a row's second best become `contenders`, with messages of their own.
+An availability is at most that of a row that never chose the column, `common`: both are computed by
+the same steps, and rounding is monotonic. So `common` plus similarity bounds a value from above,
+and only entries whose bound beats a row's second best become `contenders`, with messages of their
+own.
 
-A bound rises no faster than its `common`. For each block of columns a row keeps the bound that it
-last found; as long as that, raised by whatever the block's `common` have risen since, stays
-below the row's second best, the block need not be looked at.
+A bound rises no faster than its `common`. For each block of columns a row caches its last bound.
+While that bound plus the rise of the block's `common` since then is below the row's second best,
+the block is skipped.
 
-Preferences change the diagonal alone, so that four runs can share similarities, their order and
-every decision of where to look: an entry is followed when one of the four needs it, which changes
-no number of the others. Arrays of messages hold four numbers, one for each run, at every place;
-they are flat, see `simd`.
+Preferences change only the diagonal, so four runs share the similarities, their order and the
+decision which entries to follow: an entry is followed when one of the four runs needs it, which
+does not change the results of the others. Arrays of messages are flat and hold four numbers per
+entry, one for each run, see `simd`.
 """
 
 from typing import NamedTuple
@@ -55,7 +58,7 @@ CONTENDERS = 32  # of a row, to begin with; when they are more, there is room fo
 DOUBT = 1e-9  # of the largest value of a row: how near to 0 a responsibility is followed
 LEAVE = 1e6  # times that, below 0: where it is left again
 DEEP = 0.6  # of the spread of similarities: how far below 0 rises of `common` do not count
-SPARE = 16  # places for sums that nobody reads
+SPARE = 16  # padding for sums that are never read
 
 # Unsigned indices: numba checks others for counting from the end, which hinders vector loops.
 U = np.uint64

@@ -2,8 +2,8 @@
 
 Source: Frey and Dueck, Clustering by passing messages between data points, Science 2007, as in
 `sklearn.cluster.AffinityPropagation` (1.9): its noise, its stopping rule and its refinement, step
-by step, so that the partitions are equal. Messages are passed for four preferences side by side,
-on the few entries that matter, see `few_entries`.
+by step, so that the partitions are equal. Messages of four preferences are computed in one SIMD
+register, on the few entries that matter, see `few_entries`.
 """
 
 import numpy as np
@@ -100,7 +100,7 @@ def with_noise(S: Reals, preferences: Reals, noise: Reals | None = None) -> tupl
     Args:
         S: Similarities (n, n).
         preferences: Preferences (p,).
-        noise: `tie_noise` of n, where it is at hand already.
+        noise: `tie_noise` of n, if it was computed before.
 
     Returns:
         The similarities (n, n), and a diagonal for every preference (p, n).
@@ -118,14 +118,15 @@ def propagate(
     """Affinity propagation of one procedure under many preferences.
 
     Damping 0.9, at most 500 rounds, 50 without change. Where scikit-learn finds no exemplar and
-    labels every sample -1 (which a counter would take for one polyp), every tracklet stands alone
-    and `converged` is False. Where it stops without convergence but with exemplars, the labels
-    are those and `converged` is False. If all similarities are equal there is no unique answer;
-    as in scikit-learn, all are one cluster, or all alone when the preference is larger.
+    labels every sample -1 (which counting would treat as one polyp), every tracklet is its own
+    cluster and `converged` is False. Where it stops without convergence but with exemplars, the
+    labels are those and `converged` is False. If all similarities are equal there is no unique
+    answer; as in scikit-learn, all are one cluster, or each its own cluster if the preference is
+    larger.
 
     Args:
         S: Similarities (n, n); the diagonal is not read.
-        preferences: Preferences (p,): how much a tracklet wants to be an exemplar.
+        preferences: Preferences (p,); a larger one gives more clusters.
         noise: `tie_noise` of n, where many similarities of the same tracklets are clustered.
 
     Returns:
@@ -150,7 +151,7 @@ def propagate(
         return labels, converged
     noisy, diagonals = with_noise(similarity, wanted, noise)
     np.fill_diagonal(noisy, -np.inf)
-    # Who prefers itself to every other is an exemplar from round 1 on: nothing need be run.
+    # A preference above every similarity makes all exemplars from round 1 on: no run needed.
     alone = (diagonals > noisy.max(axis=1)).all(axis=1)
     labels[alone] = np.arange(n)
     rest = np.flatnonzero(~alone)

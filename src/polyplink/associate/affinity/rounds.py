@@ -62,7 +62,7 @@ def _raise_common(common: Reals, supports: Reals, t: Index, rise: Reals, deep: f
 @njit(error_model="numpy", forceinline=True)
 def _bound(idle: Reals, common: Reals, i: Index, start: Index, width: Index) -> Four:
     """Largest of idle[i, k] + common[k] in a block, a Four."""
-    # Four at a time: each waits for the last of its own only.
+    # Four accumulators: each depends only on its own last value.
     w = x = y = z = every(-np.inf)
     for k in range(start, start + width, U(4)):
         w = larger(plus(every(idle[i, k]), load(common, k)), w)
@@ -186,7 +186,7 @@ def _pass_few(  # noqa: PLR0915  # a part with branches would count references a
 
     diagonals are (n * 4,), sums ((columns + SPARE) * 4,). Returns whether there was room.
     """
-    # Unpacked once: every look into a named tuple counts references, too.
+    # Unpacked once: every access to a named tuple updates a reference count.
     idle, by_size, column, place, until, risen, reached, contenders, near_s, near_column = m[:10]
     near_a, near_r, r, best, supports, common, own_a, own_r, smooth, doubt = m[10:20]
     limit, rise, highest = m[20:]
@@ -241,7 +241,7 @@ def _pass_few(  # noqa: PLR0915  # a part with branches would count references a
         _update(by_size, column, r, sums, i, count, first)
         low, least = times(doubted, every(-LEAVE)), minus(smoothed, doubted)
         risen[i] = _left(r, until, i, count, t, low)
-        # Asked for here, too: it is rare.
+        # Checked here as well: it is rare.
         if any_above(every(GROWN[t] * by_size[i, risen[i]]), least):
             _follow_risen(by_size, column, until, risen, reached, r, best, sums, i, t, least)
         _respond(near_s, near_column, near_a, near_r, sums, i, U(contenders[i]), first, second)
@@ -266,13 +266,13 @@ def _mark(own_a: Reals, own_r: Reals, sums: Reals, e: Index, marks: Mask) -> boo
 
 @njit(error_model="numpy")
 def settle_few(m: Few, diagonals: Reals, is_exemplar: Mask, settled: Mask) -> bool:
-    """Pass messages until the exemplars of four runs settle, as the plain kernel does.
+    """Pass messages until the exemplars of four runs converge, as in the plain kernel.
 
     Args:
-        m: What `few` made of the similarities; any number of runs may follow each other in it.
+        m: State from `few`; it can be reused for any number of runs.
         diagonals: Preferences with their noise (n * 4,).
-        is_exemplar: Where to mark the exemplars (4, n).
-        settled: Where to tell whether they settled within `MAX_ITER` rounds (4,).
+        is_exemplar: Output: the exemplars (4, n).
+        settled: Output: whether they converged within `MAX_ITER` rounds (4,).
 
     Returns:
         Whether there was room for all contenders; if not, try again with twice as much.

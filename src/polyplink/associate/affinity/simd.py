@@ -1,9 +1,8 @@
-"""Four numbers side by side in a vector register, for loops that numba would not vectorise.
+"""Four float64 values in a SIMD register, for loops that numba does not vectorise.
 
-numba makes vectors of loops over one array, but not of four runs that are stepped together and
-keep sums and largest values of their own. A `Four` is such a vector, one number for each run; the
-functions here compile to about one instruction each. They can be called in compiled code only, and
-round as the same operations on single numbers do.
+numba vectorises loops over one array, but not four runs that advance together with separate sums
+and maxima. A `Four` is such a vector, one number per run; the functions here compile to about one
+instruction each. They can be called only from compiled code, and round like the scalar operations.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,7 +14,7 @@ from numba.extending import intrinsic, models, register_model
 
 LANES = 4
 
-Four = Any  # four floats in a register, a type of numba's that no checker knows
+Four = Any  # four floats in a register: a numba type, unknown to type checkers
 
 _VECTOR = ir.VectorType(ir.DoubleType(), LANES)
 _INDEX = ir.IntType(32)
@@ -27,7 +26,7 @@ def _instruction(code: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _FourType(types.Type):
-    """The type that numba knows a Four by."""
+    """The numba type of a Four."""
 
 
 FOUR = _FourType("Four")
