@@ -218,8 +218,8 @@ def reid(size: int, device: torch.device, folder: Path) -> Work:
 def recomputed(vectors: Reals, samples: Samples, weights: np.ndarray) -> np.ndarray:
     """The rival: mAP, AUROC and AUPR (3, r) of every resample from scratch.
 
-    Every pair and query of a resample is weighed by how often it was drawn; scikit-learn sorts
-    all pairs anew.
+    Every pair and query of a resample is weighed by how often it was drawn; scikit-learn sorts all
+    pairs again.
     """
     from sklearn.metrics import average_precision_score, roc_auc_score  # noqa: PLC0415  slow
 
@@ -246,7 +246,8 @@ def bootstrap(
 ) -> Work:
     """mAP, AUROC and AUPR in `size` resamples of 19 procedures, from stored counts.
 
-    The rival recomputes 4 resamples, which `equal` compares to 0.001, as areas come from bins.
+    The rival recomputes 4 resamples, which `equal` compares to 0.001, because areas are computed
+    from bins.
     """
     vectors, samples = synthetic_vectors(tracklets, noise=2.0)
     found, counts = retrieve(vectors, samples), reidentify(vectors, samples).counts
@@ -359,7 +360,7 @@ def _tracking(frames: int, *, touching: bool) -> Work:
 def tracking(size: int, device: torch.device, folder: Path) -> Work:
     """HOTA, identity and CLEAR of `size` frames by the table form: boxes do not overlap.
 
-    To find out that the table form applies is part of ours. `equal` is all figures to 1e-6.
+    The check that the table form applies is included in ours. `equal` is all figures to 1e-6.
     """
     return _tracking(size, touching=False)
 
@@ -377,7 +378,7 @@ Procedure = tuple[Reals, Reals, list[int]]  # visual similarity (n, n), position
 
 
 def synthetic_procedure(size: int) -> Procedure:
-    """A procedure whose polyps are each seen about a time of their own, and look alike in part."""
+    """A procedure whose polyps appear around different times and differ only in part."""
     rng = np.random.default_rng(size)
     polyps = max(size // 12, 2)
     polyp = rng.integers(0, polyps, size)

@@ -1,4 +1,4 @@
-"""Measuring one case: the clock, the comparison with the rival, the result and the record."""
+"""Timing one case: measurement, comparison with the rival, result and recorded ratios."""
 
 import json
 import tempfile
@@ -17,7 +17,7 @@ from polyplink.core.errors import PolyplinkError, first_line
 
 EIGHTHS = (8, 4, 2, 1)  # growth is measured from an eighth of the size to the whole
 RECORDED = Path(__file__).with_name("recorded.json")
-KEPT = 0.75  # of a recorded ratio; a path below it fell behind
+KEPT = 0.75  # of the recorded ratio; below it a path counts as slower
 
 Call = Callable[[], Any]
 Ratios = Mapping[str, Mapping[str, float]]
@@ -26,13 +26,13 @@ Ratios = Mapping[str, Mapping[str, float]]
 
 @dataclass(frozen=True)
 class Work:
-    """A case at one size: inputs are made and libraries imported, only the calls are timed.
+    """A case prepared at one size, inputs and imports included; only the calls are timed.
 
     Attributes:
         ours: The path; its output is compared with the rival's.
-        rival: What it is compared with; None for a case without a rival.
+        rival: The reference implementation; None for a case without one.
         equal: Whether the outputs of ours and of the rival are equal.
-        scale: The rival does one part in `scale` of the work, and its seconds are multiplied.
+        scale: The rival does 1 / `scale` of the work, and its time is multiplied by `scale`.
         seconds: Seconds that an output reports, where only a part of the call counts.
         at: The call whose growth is measured, at any size; None: `ours` at that size.
         more: Further fields of the result ("rate", "peak_mb", "also"), from the output and the
@@ -54,14 +54,14 @@ class Case:
 
     Attributes:
         name: On the command line and in the record.
-        prepare: Makes the work of a size, on a device, in an empty folder; its docstring says what
-            is timed and what is compared.
-        rival: What it is timed against; "{device}" is filled in. "-" without a rival.
-        size: Of the input, unless told otherwise.
+        prepare: Prepares the inputs of a size, on a device, in an empty folder; its docstring says
+            what is timed and compared.
+        rival: Description of the reference; "{device}" is filled in. "-" without one.
+        size: Default size of the input.
         unit: What is counted by `size`.
         least: Smallest size that can be measured.
-        repeats: Calls, of which the fastest counts, of ours, of the rival, and of ours at each
-            size of the growth; 0: not measured.
+        repeats: Number of calls (the fastest counts) of ours, of the rival, and of ours at each
+            size of the growth fit; 0: not measured.
         memory: Whether the peak of allocated memory is measured.
         gpu: Whether it uses a GPU.
     """
@@ -79,21 +79,21 @@ class Case:
 
 @dataclass(frozen=True)
 class BenchResult:
-    """One case, measured.
+    """The result of one case.
 
     Attributes:
         name: Of the case.
-        rival: What it is compared with; "-" where there is nothing.
+        rival: The reference implementation; "-" without one.
         size: Of the input, in the case's unit.
         ours_s: Seconds, the best of several runs.
         rival_s: Seconds of the rival; null without one.
         ratio: rival_s / ours_s: how many times faster ours is; null without a rival.
         exponent: Of ours_s as a power of size; 1 is linear. Null where it was not measured.
-        equal: Whether the outputs of this run were equal; without a rival, whether the output is
-            what the case promises.
-        rate: Units of work a second with all that ours may use (several processes, a whole GPU).
-        peak_mb: Most memory that ours held at a time, in millions of bytes.
-        also: Other figures, by what they are.
+        equal: Whether the outputs of this run were equal; without a rival, whether the output is as
+            specified by the case.
+        rate: Units of work per second with all resources (several processes, a whole GPU).
+        peak_mb: Peak memory of ours, in millions of bytes.
+        also: Other figures by name.
         unit: What `size` counts.
     """
 
@@ -167,7 +167,7 @@ def _subfolder(folder: str, size: int) -> Path:
 
 
 def timed(call: Call, repeats: int = 3) -> tuple[Any, float]:
-    """Output and seconds of the fastest of several calls, the one that was disturbed least.
+    """Output and seconds of the fastest of several calls.
 
     Raises:
         PolyplinkError: If `repeats` is below 1.
@@ -183,7 +183,7 @@ def timed(call: Call, repeats: int = 3) -> tuple[Any, float]:
 
 
 def growth(at: Callable[[int], Call], size: int, repeats: int = 3) -> float:
-    """Exponent of a path's time as a power of the size, from an eighth of `size` to the whole.
+    """Exponent of the run time as a power of the size, fitted from `size` / 8 to `size`.
 
     Args:
         at: Makes the input of a size, and returns the call to be timed.
@@ -212,7 +212,7 @@ def fitted_exponent(sizes: Sequence[float], seconds: Sequence[float]) -> float:
 
 
 def most_memory(call: Call) -> float:
-    """Most memory that a call holds at a time, in millions of bytes, as Python and numpy report."""
+    """Peak memory of a call, in millions of bytes, as reported by tracemalloc."""
     tracemalloc.start()
     try:
         call()
@@ -241,7 +241,7 @@ def read_recorded(path: Path = RECORDED) -> Ratios:
 
 
 def record(results: Iterable[BenchResult], path: Path = RECORDED) -> None:
-    """Write the ratios of results over those of the same cases; the others are kept."""
+    """Update the recorded ratios of these cases; the others are unchanged."""
     ratios = {
         result.name: {
             "size": result.size,
@@ -254,7 +254,7 @@ def record(results: Iterable[BenchResult], path: Path = RECORDED) -> None:
 
 
 def complaint(result: BenchResult, recorded: Ratios) -> str | None:
-    """What is wrong with a result: outputs differ, or the ratio fell by more than a quarter.
+    """The problem of a result: outputs differ, or the ratio fell by more than a quarter.
 
     Args:
         result: As measured now.

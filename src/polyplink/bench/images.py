@@ -195,7 +195,7 @@ def renderer(device: str, march: March = march_windows) -> Renderer:
 def draw(
     device: str, count: int, side: int, march: March = march_windows
 ) -> tuple[Pixels, NDArray[np.int8]]:
-    """Pictures and masks of some crops about boxes, as tracklets have them one by one."""
+    """Images and masks of crops around boxes, rendered one by one as for tracklets."""
     drawer = renderer(device, march)
     boxes = boxes_of(drawer.plan).sort("polyp", "frame")
     rows = boxes[(np.arange(count) % len(boxes)).tolist()]
@@ -226,9 +226,9 @@ def rate_of_cores(count: int, side: int, workers: int) -> float:
 def simulated_crops(size: int, device: torch.device, folder: Path, side: int = SIDE) -> Work:
     """Drawing `size` crops of 232 x 232 pixels in one process of one thread.
 
-    The rate is that of one process a core, or of the GPU at 256 crops or more at a time. Both
-    draw all there is (colours, light, effects, noise) and differ in how they find the surface:
-    `equal` is pictures within one grey level and masks alike but for 1 % of the pixels.
+    The rate is that of one process per core, or of the GPU at 256 crops or more per batch. Both
+    render everything (colours, light, effects, noise) and differ only in how they find the surface:
+    `equal` is images within one grey level and masks equal except for 1 % of the pixels.
     """
     kind = device.type
 

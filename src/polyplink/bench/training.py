@@ -141,7 +141,7 @@ def synthetic_prepared(folder: Path, settings: PrepareSettings) -> Prepared:
 def synthetic_crops(polyp: np.ndarray, side: int, rng: np.random.Generator) -> np.ndarray:
     """Crops (n, side, side, 3) uint8 of polyps (n,): a smooth picture for each polyp.
 
-    Every 8 crops (a tracklet) have a light of their own, and every crop its own noise.
+    Every 8 crops (a tracklet) share a lighting, and every crop has its own noise.
     """
     plain = smooth_pictures(polyp.max() + 1, side, side, rng)
     crops = np.empty((len(polyp), side, side, 3), np.uint8)
@@ -165,7 +165,7 @@ def recipe(device: torch.device) -> TrainConfig:
 
 
 class ConstantPixels(FragmentSet):
-    """A fragment set that returns the same tensor whatever is asked for."""
+    """A fragment set that returns the same tensor for every request."""
 
     def __init__(self, data: FragmentSet, crops: torch.Tensor) -> None:
         self.__dict__.update(vars(data))
@@ -201,7 +201,7 @@ class Stepper:
         return len(self.batches[0].fragments) * int(self.drawn.clips.shape[1])
 
     def constant(self, batch: Batch) -> ConstantPixels:
-        """The fragments with the crops of one batch, read beforehand one by one."""
+        """The fragments with the crops of one batch, prefetched one by one."""
         rows = self.drawn.clips[batch.fragments].reshape(-1)
         crops = [self.data.pixels(rows[i : i + 1]) for i in range(len(rows))]
         return ConstantPixels(self.data, torch.cat(crops))
@@ -238,7 +238,8 @@ def step(size: int, device: torch.device, folder: Path) -> Work:
     Bags of 5 fragments of 8 frames, crops on the device, augmentation, encoder, loss and AdamW.
     On a GPU the paper's recipe (ResNet-50, three transformer layers, 232 pixels, bf16); on a CPU
     `ntssl-demo` at 32 pixels in float32, so that the command works. The rival's crops are ready
-    on the device: a ratio of 1 says that the loader costs nothing. `equal` compares the loss with
+    on the device: a ratio of 1 means that data loading costs no time. `equal` compares the loss
+        with
     that of a float32 pass over crops read one by one. The rate is frames a second.
     """
     config, cuda = recipe(device), device.type == "cuda"
@@ -269,7 +270,7 @@ def step(size: int, device: torch.device, folder: Path) -> Work:
 
 
 def profile_step(size: int, device: str = "auto", steps: int = 3) -> str:
-    """Where the time of training steps goes: torch's table by operation, the slowest first."""
+    """Profile of training steps: torch's table by operation, the slowest first."""
     where = pick_device(device)
     activities = [torch.profiler.ProfilerActivity.CPU]
     if where.type == "cuda":

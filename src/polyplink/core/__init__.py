@@ -1,1 +1,1 @@
-"""What every room stands on: errors, artefacts, worker processes, compiled functions."""
+"""Shared by all rooms: errors, artefacts, worker processes, compiled functions."""

@@ -1,9 +1,9 @@
-"""Let torchvision be imported beside a torch of another build.
+"""Make torchvision importable with a CPU build of torch.
 
-torchvision's published wheel is linked against CUDA. Beside a CPU build of torch its compiled
-operators do not load, and `import torchvision` then fails while registering shapes for an
-operator that does not exist, taking timm down with it. Nothing here calls those operators, so
-declaring their schemas is enough. Where torchvision is healthy nothing happens.
+torchvision's published wheel is linked against CUDA. With a CPU build of torch its compiled
+operators do not load, and `import torchvision` then fails while registering shapes for an operator
+that does not exist, and so does `import timm`. Nothing here calls those operators, so declaring
+their schemas is enough. If torchvision's own operators load, nothing is declared.
 """
 
 import importlib.util

@@ -1,8 +1,8 @@
-"""Artefacts: made once, keyed by content and settings, whole or absent.
+"""Artefacts: written once and atomically, keyed by content and settings.
 
-Whatever is expensive is written under a temporary name beside its final one and renamed when it
-is complete, so that a killed run leaves either the whole artefact or nothing. Its key is a hash
-of what it came from and of the settings that made it.
+Expensive results are written under a temporary name in the same folder and renamed when complete,
+so that a killed run leaves either the whole artefact or nothing. The key is a hash of the inputs
+and settings.
 """
 
 import dataclasses
@@ -60,7 +60,7 @@ def file_key(path: Path) -> str:
 
 
 def _temporary(path: Path) -> Path:
-    """A hidden name of its own beside `path`; what a killed run left there is swept away."""
+    """A unique hidden name next to `path`; leftovers of killed runs are removed."""
     here = f"{zlib.crc32(platform.node().encode()):08x}"
     for left in path.parent.glob(f".{glob.escape(path.name)}.{here}-*.part"):
         pid = left.name.split("-")[-2]
@@ -80,14 +80,14 @@ def _alive(pid: int) -> bool:
 
 
 def _name_the_file(error: OSError, path: Path, temporary: Path) -> None:
-    """Errors name the file that was wanted: a write knows no name, a rename the hidden one."""
+    """Make OS errors name the final path instead of the temporary one."""
     if error.filename in (None, str(temporary)):
         error.filename = str(path)
 
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """Yield a temporary path beside `path`; rename it into place if the block ends well.
+    """Yield a temporary path next to `path`; rename it to `path` if the block succeeds.
 
     On any exception, Ctrl-C included, the temporary file is removed and `path` is untouched.
     """
@@ -105,7 +105,7 @@ def whole_file(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def whole_folder(path: Path) -> Iterator[Path]:
-    """Yield a temporary folder beside `path`; rename it into place if the block ends well.
+    """Yield a temporary folder next to `path`; rename it to `path` if the block succeeds.
 
     Raises:
         PolyplinkError: If `path` exists already: an artefact is never changed.
@@ -126,18 +126,18 @@ def whole_folder(path: Path) -> Iterator[Path]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a UTF-8 text file, whole or not at all."""
+    """Write a UTF-8 text file atomically."""
     with whole_file(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write JSON, whole or not at all, with a newline at the end."""
+    """Write JSON atomically, with a newline at the end."""
     write_text(path, json.dumps(to_plain(value), indent=1) + "\n")
 
 
 def read_json(path: Path) -> Any:
-    """Read JSON; a missing or broken file is the user's to mend.
+    """Read JSON; a missing or broken file is a user error.
 
     Raises:
         PolyplinkError: If the file is missing or is not JSON.
@@ -151,7 +151,7 @@ def read_json(path: Path) -> Any:
 
 
 def machine() -> dict[str, Any]:
-    """What the run was made on, without names of people or hosts."""
+    """Hardware and software of the run, without names of people or hosts."""
     return {
         "system": f"{platform.system()} {platform.release()}",
         "processor": platform.machine(),
@@ -161,7 +161,7 @@ def machine() -> dict[str, Any]:
 
 
 class RunRecord:
-    """Collects what a run.json holds: inputs, settings, seed and time per stage.
+    """Collects the contents of a run.json: inputs, settings, seed and time per stage.
 
     Example:
         >>> record = RunRecord("prepare", settings={"size": 64}, inputs={"data": "0123"})
@@ -187,7 +187,7 @@ class RunRecord:
         self.seconds: dict[str, float] = {}
 
     def claim(self, folder: Path) -> None:
-        """Refuse to write where another command's results lie.
+        """Refuse to write into the output folder of another command.
 
         Raises:
             PolyplinkError: If `folder` holds the run.json of another command.
@@ -199,7 +199,7 @@ class RunRecord:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Time a stage; a name used twice adds up."""
+        """Time a stage; times of the same name are added."""
         start = time.perf_counter()
         try:
             yield

@@ -1,10 +1,9 @@
-"""Compiled functions, kept on disk under names that know every source they were made from.
+"""Compiled functions, cached on disk under a key that covers all source files compiled into them.
 
-numba keeps machine code between runs and looks only at the function's own file to see whether it is
-still true. But a function takes those that it calls into itself, and constants too, from whatever
-file they are in: after an update old and new code would be mixed, with wrong results or worse. So
-the name that code is kept under carries a digest of the function's file and of all files of the
-package that it imports, directly or not.
+numba caches machine code between runs and invalidates it only when the function's own file changes.
+But functions and constants of other files are compiled into it: after an update old and new code
+would be mixed, with wrong results or crashes. So the cache name contains a digest of the function's
+file and of all files of the package that it imports, directly or indirectly.
 """
 
 import functools
@@ -53,15 +52,15 @@ def digest(path: Path, root: Path) -> str:
 
 
 def njit(**options: Any) -> Callable[[Function], Function]:
-    """Compile a function when it is first called, without the interpreter's lock, and keep it.
+    """Compile a function at its first call, releasing the GIL, and cache the machine code on disk.
 
     Args:
-        options: Of `numba.njit`, other than `cache` and `nogil`, which are set.
+        options: Options of `numba.njit`, except `cache` and `nogil`, which are set here.
     """
 
     def decorate(function: Function) -> Function:
         path = Path(function.__code__.co_filename)
-        if path.is_file():  # else nothing can be kept, or checked
+        if path.is_file():  # without source files there is no cache
             root = Path(cast("str", sys.modules[function.__module__.split(".")[0]].__file__)).parent
             function.__qualname__ += f"_{digest(path, root)}"
         return cast("Function", numba.njit(cache=True, nogil=True, **options)(function))

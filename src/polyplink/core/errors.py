@@ -1,4 +1,4 @@
-"""The one exception for mistakes that a user can mend."""
+"""The exception for mistakes that a user can fix."""
 
 from collections.abc import Mapping
 from difflib import get_close_matches
@@ -10,19 +10,19 @@ MISTAKE, INTERRUPTED = 2, 130  # exit codes
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of another library's message, which may go on with advice of its own."""
+    """The first line of another library's error message."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 class PolyplinkError(Exception):
-    """A mistake in what was given, not in the program.
+    """A mistake in the input, not in the program.
 
     The command line prints it as one line on stderr, without a traceback, and ends with exit
-    code 2. The message has two halves so that no error is raised without a way out of it.
+    code 2. The message has two parts, so that every error says how to fix it.
 
     Args:
         what: The thing that is wrong, by name (a path, a column and row, a procedure).
-        mend: What to do about it.
+        mend: How to fix it.
 
     Example:
         >>> print(PolyplinkError("data/procedures.parquet is missing", "run `polyplink import`"))
@@ -45,20 +45,20 @@ class PolyplinkError(Exception):
             raise cls(what, mend)
 
     def __reduce__(self) -> tuple[type["PolyplinkError"], tuple[str, str]]:
-        """Travel whole between processes (exceptions are rebuilt from their two halves)."""
+        """Pickle both parts of the message, for errors in worker processes."""
         return PolyplinkError, (self.what, self.mend)
 
 
 def find_named(kind: str, name: str, known: Mapping[str, Named]) -> Named:
-    """What goes by a name that a user gave.
+    """Look up a name that a user gave.
 
     Args:
-        kind: What it is a name of ("recipe"), for the message.
+        kind: Kind of name ("recipe"), for the message.
         name: The name.
-        known: All names there are, and what goes by them.
+        known: All valid names and their values.
 
     Raises:
-        PolyplinkError: If there is none of that name; the nearest is told, or else all.
+        PolyplinkError: If the name is unknown; the message suggests the closest name, or lists all.
     """
     if name in known:
         return known[name]

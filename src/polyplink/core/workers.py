@@ -1,4 +1,4 @@
-"""Worker processes that leave Ctrl-C to their parent and end with it."""
+"""Worker processes that ignore Ctrl-C, leave it to the parent, and end when the parent ends."""
 
 import itertools
 import multiprocessing
@@ -21,13 +21,13 @@ HEAVY = ("torch", "numba")  # seconds to import, and no threads in them
 
 
 def start_server(preload: Sequence[str]) -> None:
-    """Begin to import what workers will need, in a process that they are forked from.
+    """Start a server process that imports modules for the workers forked from it.
 
-    Called before a program's own imports, it saves their seconds; without it `worker_pool` calls
-    it. Where there is no such server (Windows), nothing is done.
+    Call it before the program's own imports, so that both run in parallel; otherwise `worker_pool`
+    calls it. Without a fork server (Windows) it does nothing.
 
     Args:
-        preload: Modules that start no thread when imported, as torch is and polars is not.
+        preload: Modules that start no threads when imported (torch, but not polars).
     """
     if SERVER not in multiprocessing.get_all_start_methods():
         return
@@ -40,18 +40,17 @@ def start_server(preload: Sequence[str]) -> None:
 
 @contextmanager
 def worker_pool(workers: int, preload: Sequence[str] = ()) -> Iterator[ProcessPoolExecutor]:
-    """A pool of fresh processes; what is not begun when the block ends is dropped.
+    """A pool of new processes; pending tasks are cancelled when the block ends.
 
     Not forked from this one, because a fork of a process that has threads (polars has) may hang.
-    Ctrl-C reaches the parent alone: a worker's first seconds go into imports, and it would print a
-    traceback.
+    Only the parent handles Ctrl-C: a worker would print a traceback during its imports.
 
     Args:
         workers: How many, at least 1.
         preload: Modules imported once for all workers, see `start_server`.
 
     Raises:
-        PolyplinkError: If a worker was killed, for want of memory perhaps.
+        PolyplinkError: If a worker was killed, for example because it ran out of memory.
     """
     served = bool(preload) and SERVER in multiprocessing.get_all_start_methods()
     if served:
@@ -68,7 +67,7 @@ def worker_pool(workers: int, preload: Sequence[str] = ()) -> Iterator[ProcessPo
         yield pool
     except BrokenProcessPool:
         raise PolyplinkError(
-            "a worker process was killed (memory?)", "give the same command with --workers 1"
+            "a worker process was killed (out of memory?)", "give the same command with --workers 1"
         ) from None
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
@@ -80,12 +79,12 @@ def as_done(
     workers: int,
     preload: Sequence[str] = (),
 ) -> Generator[Result, None, None]:
-    """Results of a function over items as they are done, in whatever order; close it when left.
+    """Yield results of a function over items in order of completion; close the generator to stop.
 
     Args:
-        function: Of a module; it and the items travel to other processes.
-        items: What to do, those that take longest first.
-        workers: Processes; 1 works in this one.
+        function: A module-level function; it and the items are pickled.
+        items: Inputs, the slowest first.
+        workers: Number of processes; 1 runs in the current process.
         preload: As `worker_pool`.
 
     Raises:
@@ -96,7 +95,7 @@ def as_done(
         return
     waiting = iter(items)
     with worker_pool(min(workers, len(items)), preload) as pool:
-        # No more items than workers are handed out, so that none begins after an interruption.
+        # At most one item per worker is submitted, so that none starts after an interruption.
         running = {pool.submit(function, item) for item in itertools.islice(waiting, workers)}
         while running:
             done, running = wait(running, return_when=FIRST_COMPLETED)
@@ -107,7 +106,7 @@ def as_done(
 @contextmanager
 def _interrupts_ignored() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread may say what a signal does
+        yield  # only the main thread may set signal handlers
         return
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
@@ -117,7 +116,7 @@ def _interrupts_ignored() -> Iterator[None]:
 
 
 def _end_with_parent() -> None:
-    """End this worker when the process that started it has gone, however it went."""
+    """End this worker when its parent process has ended for any reason."""
 
     def watch() -> None:
         parent = multiprocessing.parent_process()

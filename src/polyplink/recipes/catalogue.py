@@ -1,4 +1,4 @@
-"""Recipes by the name that the command line knows them by."""
+"""Recipes by their command-line names."""
 
 from collections.abc import Callable
 

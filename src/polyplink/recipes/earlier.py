@@ -35,7 +35,7 @@ def simclr_augmentations() -> AugmentConfig:
 
 
 def adam_one_cycle() -> OptimConfig:
-    """Adam with a one-cycle rate: 1e-3 x views / 256 at the top, the rule of the program."""
+    """Adam with a one-cycle schedule, maximum rate 1e-3 x views / 256, the rule of the program."""
     return OptimConfig(
         bags_per_batch=PAIRS, rate=1e-3 * 2 * PAIRS / 256, method="adam", schedule="one_cycle"
     )
@@ -51,8 +51,8 @@ def sfe() -> TrainConfig:
     Two frames of a tracklet are a pair, at a Gaussian distance of 30 frames; crops of every
     frame. What the papers leave open (rate, batch, strengths of the augmentations) is chosen
     here. The predecessor crops the exact box: `--set prepare.crop_factor=1`; its vector is what
-    the head projected: `--set encoder.vector=projected`. Chosen by bags, so that no label
-    enters.
+    the head projected: `--set encoder.vector=projected`. The checkpoint is selected on bags, so
+        that no label is used.
 
     Command: polyplink train sfe DATA --out RUN --set encoder.frame_weights=FILE
     """
@@ -69,9 +69,9 @@ def sfe() -> TrainConfig:
 
 
 def sfe_uniform() -> TrainConfig:
-    """SFE with the second frame drawn evenly from a window of 30 frames to either side.
+    """SFE with the second frame sampled uniformly from a window of 30 frames to either side.
 
-    No published row of its own.
+    No published row.
 
     Command: polyplink train sfe-uniform DATA --out RUN --set encoder.frame_weights=FILE
     """
@@ -85,8 +85,8 @@ def mve() -> TrainConfig:
     0.0449 (arXiv 2507.02493, table 1). Ours: not run, as for `sfe`.
 
     Two parts of a tracklet without a frame in common are a pair: 8 frames each at a stride of 1
-    to 4, longer strides likelier. The papers start from a trained SFE, its head included: train
-    `sfe` with `--set encoder.vector=projected` first.
+    to 4, longer strides more probable. The papers start from a trained SFE, its head included:
+    train `sfe` with `--set encoder.vector=projected` first.
 
     Command: polyplink train mve DATA --out RUN --init-from SFE_RUN
     """
@@ -103,7 +103,7 @@ def tpc() -> TrainConfig:
     for `sfe`.
 
     MVE with a curriculum: a pair comes from one tracklet with probability alpha, else from two
-    of its polyp; alpha falls from 1 to 0 in a straight line. It needs polyp ids.
+    of its polyp; alpha decreases linearly from 1 to 0. It needs polyp ids.
 
     Command: polyplink train tpc DATA --out RUN --init-from SFE_RUN
     """

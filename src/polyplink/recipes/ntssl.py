@@ -21,8 +21,8 @@ def ntssl() -> TrainConfig:
     63.13, HR@1 90.22, HR@5 96.47, AUROC 94.17, AUPR 51.94. Ours: not run; the 945 GB of images
     and the ImageNet weights of the backbone are needed first (docs/how-to/backbone-weights.md).
 
-    What the text leaves open is the reference's: symmetric loss, temperature 0.07, weights 1 and
-    1, weight decay 1e-4, crops of 5 times the box. Two things differ from it: inputs are
+    Details that the text leaves open follow the program: symmetric loss, temperature 0.07, weights
+    1 and 1, weight decay 1e-4, crops of 5 times the box. Two things differ from it: inputs are
     normalised in training as in evaluation, and every ninth training procedure is held out for
     validation, because the ten of the paper are not named.
 
@@ -35,7 +35,7 @@ def ntssl() -> TrainConfig:
 
 
 def ntssl_text() -> TrainConfig:
-    """NTSSL with the loss as the text writes it, eq. 1, in place of the program's.
+    """NTSSL with the loss of the text, eq. 1, instead of the program's.
 
     No published row: the published figures came from the program.
 
@@ -66,7 +66,7 @@ def ntssl_fixed() -> TrainConfig:
 
 
 def ntssl_frame() -> TrainConfig:
-    """NTSSL with the loss on frames alone: table 2, bottom, row 1.
+    """NTSSL with the loss on frames only: table 2, bottom, row 1.
 
     Published: mAP 62.15, HR@1 90.90, HR@5 97.42, AUROC 93.85, AUPR 50.84. Ours: not run.
 
@@ -76,7 +76,7 @@ def ntssl_frame() -> TrainConfig:
 
 
 def ntssl_tracklet() -> TrainConfig:
-    """NTSSL with the loss on tracklets alone: table 2, bottom, row 2.
+    """NTSSL with the loss on tracklets only: table 2, bottom, row 2.
 
     Published: mAP 61.49, HR@1 91.17, HR@5 97.55, AUROC 93.89, AUPR 51.78. Ours: not run.
 
@@ -86,12 +86,12 @@ def ntssl_tracklet() -> TrainConfig:
 
 
 def ntssl_demo() -> TrainConfig:
-    """The same method at a size that trains on two CPU cores while one waits.
+    """The same method at a size that trains on two CPU cores in minutes.
 
     No published row: a backbone of 0.4 M parameters from random values, 48 px crops of 1.3 times
-    the box, fragments of 2. Bags, curriculum and loss are the paper's. The last epoch is kept,
-    so that no label enters the training; labels of the held-out procedures choose the operating
-    point for counting. The README says what it scores on `polyplink simulate --preset tiny`.
+    the box, fragments of 2. Bags, curriculum and loss are the paper's. The last epoch is used, so
+    that no label enters the training; labels of the held-out procedures choose the operating point
+    for counting. The README shows its results on `polyplink simulate --preset tiny`.
 
     Command: polyplink train ntssl-demo DATA --out RUN
     """

@@ -1,6 +1,6 @@
-"""What the three papers published: every cell of their tables, and what each cell was made of.
+"""The published tables of the three papers: every cell, and how to compute it.
 
-The values lie in `published/values.csv`, one row for each cell, and the tables' captions in
+The values are in `published/values.csv`, one row for each cell, and the tables' captions in
 `published/tables.csv`. Sources: NTSSL (arXiv 2605.12320), tables 1 and 2; temporally-aware
 counting (arXiv 2507.02493), tables 1 to 3; the thesis that compares foundation models
 (Bongiovanni, University of Padova 2025), tables 5.1 to 5.23 and A.1 to A.20.
@@ -26,13 +26,13 @@ class Cell:
         column: Name of the column, as printed.
         value: The number as printed, in `unit`.
         text: The number's digits as printed.
-        spread: Standard deviation where one is printed, over the procedures left out in turn.
-        unit: "%", "1" (a plain number), "M" (millions), "G" (thousand millions).
+        spread: Standard deviation over leave-one-out folds, where one is printed.
+        unit: "%", "1" (a plain number), "M" (millions), "G" (billions).
         subject: The encoder or method: a name of the table, not yet a recipe.
         crop: Crop factor psi; None for the full frame or where it does not matter.
         clip: Frames of a sample; None for a whole tracklet or where it does not matter.
         measure: What is measured: "mAP", "temporal_ap/FR", "size/F1", "cost/macs", ...
-        remark: What is odd about it; "" where nothing is.
+        remark: Irregularities of the number; "" if none.
     """
 
     group: str

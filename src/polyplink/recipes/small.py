@@ -1,7 +1,7 @@
-"""Every method at a size that trains in minutes on one CPU core, all at one budget.
+"""Every method at a size that trains in minutes on one CPU core, all with an equal budget.
 
-One backbone, one set of crops, 240 frames in a step and nearly as many frames in all: what is
-left is the method. Made for `polyplink simulate --preset small`; no published rows.
+All share one backbone, one crop setting, 240 frames per step and nearly the same number of frames
+in total: only the method differs. Made for `polyplink simulate --preset small`; no published rows.
 """
 
 from dataclasses import replace
@@ -76,7 +76,7 @@ def mve_small() -> TrainConfig:
 
 
 def tpc_small() -> TrainConfig:
-    """TPC: MVE with pairs that grow harder.
+    """TPC: MVE with increasingly difficult pairs.
 
     Command: polyplink train tpc-small DATA --out RUN
     """

@@ -24,7 +24,7 @@ BATCH = 56  # views in a batch (arXiv 2507.02493, 3.2)
 
 
 def polyps_in(batch: int, views: int) -> int:
-    """Polyps in a batch of so many views, each polyp with as many.
+    """Number of polyps in a batch, given the batch size and the views per polyp.
 
     Raises:
         PolyplinkError: If the views do not divide the batch.
@@ -135,7 +135,7 @@ def intra_inter() -> TrainConfig:
     return replace(temporally_aware(), name="intra-inter", loss=IntraInterLoss())
 
 
-ENDOFM_BATCH = 8  # views in a batch: what the thesis's GPU held
+ENDOFM_BATCH = 8  # views in a batch: limited by the memory of the thesis's GPU
 
 
 def endofm_with(name: str, loss: AnyLoss, views: int = 4) -> TrainConfig:

@@ -1,6 +1,6 @@
-"""What a report is made from: procedures, methods side by side, training, provenance.
+"""The records of a report: procedures, comparison of methods, training, provenance.
 
-The verbs fill these records; the rest of this room turns them into pages, tables and plots.
+The verbs fill these records; the other modules here turn them into pages, tables and plots.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ Style = Literal["honest", "reference", "published"]
 
 @dataclass(frozen=True)
 class Tracklet:
-    """One tracklet as the report shows it.
+    """One tracklet in the report.
 
     Attributes:
         tracklet_id: Its name, unique in the procedure.
@@ -43,12 +43,12 @@ class Tracklet:
 
 @dataclass(frozen=True)
 class UncertainLink:
-    """A decision worth a look: do the tracklets of two sides show one polyp?
+    """An uncertain decision: do the tracklets of two sides show the same polyp?
 
     Attributes:
         members: Names of the tracklets on one side, at least one.
         others: Names of those on the other side, at least one.
-        joined: Whether they are one polyp at present.
+        joined: Whether they are currently counted as one polyp.
         sureness: Probability in [0, 1] that this is right; the least sure are shown first.
     """
 
@@ -60,7 +60,7 @@ class UncertainLink:
 
 @dataclass(frozen=True)
 class Procedure:
-    """One procedure: its tracklets and what the association made of them.
+    """One procedure: its tracklets and their predicted identities.
 
     Attributes:
         procedure_id: Its name.
@@ -70,7 +70,7 @@ class Procedure:
         n_polyps: True number of polyps, or None where unknown.
         similarity: float (n, n), as clustered, in the order of `tracklets`; or None.
         converged: Whether the clustering converged; None where it does not iterate.
-        uncertain: Links to look at.
+        uncertain: Uncertain links to review.
 
     Raises:
         PolyplinkError: If a tracklet ends after the recording.
@@ -177,14 +177,14 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Training:
-    """What training looked like, one value per epoch; None or NaN leaves a gap.
+    """Training curves, one value per epoch; None or NaN leaves a gap.
 
     Attributes:
         loss: Training loss.
         validation_loss: Validation loss.
         tau: Bag temperature of the curriculum, in ranks.
         purity: Share of bags whose members all show the anchor's polyp, in [0, 1].
-        best_epoch: Epoch whose weights were kept, from 0; or None.
+        best_epoch: Selected epoch, from 0; or None.
     """
 
     loss: Values = ()
@@ -211,10 +211,10 @@ class OperatingPoint:
 
 @dataclass(frozen=True)
 class Provenance:
-    """What the report was made from, and on what.
+    """Provenance of the report: data, weights, machine.
 
     Attributes:
-        dataset: Name of what was read.
+        dataset: Name of the data set.
         date: Day or time, as text.
         machine: What it ran on, without names of people or hosts.
         weights: Id of the weights, or None.
@@ -236,19 +236,19 @@ class Provenance:
 
 @dataclass(frozen=True)
 class Report:
-    """Everything on the page; what is empty or None is left out, or said to be missing.
+    """Everything on the page; empty or None parts are left out or marked as missing.
 
     Attributes:
         title: Head line.
-        provenance: What was read, with what, where.
+        provenance: Data, weights and machine.
         procedures: One section each.
         comparison: Methods by figures, or None.
         training: Curves, or None.
         operating_point: Setting of the clustering, or None.
         settings: Name to value, in the order to show.
         seconds: Stage to seconds.
-        notes: Things to know, one sentence each.
-        warnings: Things to mend, one sentence each.
+        notes: Notes, one sentence each.
+        warnings: Warnings, one sentence each.
     """
 
     title: str

@@ -31,7 +31,7 @@ from polyplink.report.model import Values
 from polyplink.report.polyps import HUES, Look
 
 INK, GREY, GRID = "#1c1f23", "#6b6b6b", "#e4e4e4"
-MARKERS = ("o", "s", "^", "D", "v", "P", "X")  # colour alone is not told apart by everyone
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")  # not everyone can distinguish colours
 DASHES = {"stripes": (1.0, 1.0), "dots": (0.4, 0.6)}  # of the white line on a bar, by texture
 STYLE: Any = {
     "font.family": "DejaVu Sans",
@@ -59,14 +59,14 @@ COLOUR_MAP = "cividis"  # of even lightness, and safe for colour-blind readers
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 FEWEST_FOR_TSNE = 10  # points; t-SNE of fewer has no structure
 MOST_IN_LEGEND = 40  # polyps; a longer legend would hide the points
-DIGIT_WIDTH = 6.0  # points of one character beside a matrix
+DIGIT_WIDTH = 6.0  # width of a character next to a matrix, in points
 
 Projection = Literal["tsne", "pca"]
 
 
 @contextmanager
 def plot_style(**changed: Any) -> Iterator[None]:
-    """Draw in the style of this project, whatever the user's own matplotlib settings are."""
+    """Draw in the style of this project, independent of the user's matplotlib settings."""
     with rc_context(STYLE | changed):
         yield
 
@@ -236,7 +236,7 @@ def project(vectors: np.ndarray, method: Projection = "tsne", seed: int = 0) -> 
 def plot_projection(
     points: np.ndarray, polyps: Sequence[str], title: str, subtitle: str = ""
 ) -> Figure:
-    """Every tracklet as a point; colour and marker tell its polyp.
+    """Every tracklet as a point; colour and marker show its polyp.
 
     Args:
         points: (n, 2), from `project`.

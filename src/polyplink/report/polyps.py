@@ -1,7 +1,6 @@
-"""The polyps of a procedure on the page: which counted one is which true one, labels, colours.
+"""The polyps of a procedure in the report: matching of predicted and true polyps, labels, colours.
 
-Colour is never the only cue: whatever is drawn in a polyp's colour also carries its number or
-letter.
+Colour is never the only cue: everything drawn in a polyp's colour also has its number or letter.
 """
 
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""A published table beside ours: its records, and how it is printed and written to files."""
+"""A published table compared with our figures: records, printing and output files."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,10 +27,10 @@ class ReproducedCell:
         published: The paper's number.
         published_text: Its digits as printed.
         published_spread: Its standard deviation where one is printed.
-        ours: Our figure; without a value where it was not computed.
+        ours: Our figure; its value is missing if it was not computed.
         units_of: The independent units that ours rests on ("procedures").
         difference: Ours minus the paper's; None where the two are not comparable.
-        remark: What is odd about the published number.
+        remark: Irregularities of the published number.
     """
 
     group: str
@@ -73,7 +73,7 @@ class ReproducedCell:
 
 @dataclass(frozen=True)
 class ReproducedTable:
-    """A table of a paper beside ours.
+    """A table of a paper compared with our figures.
 
     Attributes:
         name: "ntssl/1".
@@ -81,7 +81,7 @@ class ReproducedTable:
         caption: What it shows.
         part: Part of the data set that ours is measured on.
         incomparable: Why differences would be meaningless ("SIMULATED data"); "" if they are not.
-        anyway: Whether differences are shown all the same.
+        anyway: Whether differences are shown nevertheless.
         cells: Its numbers.
     """
 
@@ -120,7 +120,7 @@ class ReproducedTable:
         """A warning to print above numbers that are not comparable, or ""."""
         if not self.incomparable:
             return ""
-        shown = "differences are shown all the same" if self.anyway else "no difference is shown"
+        shown = "differences are shown nevertheless" if self.anyway else "no difference is shown"
         return f"{self.incomparable}: not comparable with the paper, {shown}"
 
 
@@ -239,7 +239,7 @@ _TEX = {
 def latex(result: ReproducedTable) -> str:
     """The table as a LaTeX longtable with booktabs rules.
 
-    What is not comparable is in the caption, what was not computed is listed below the table.
+    The caption says if figures are not comparable; cells that were not computed are listed below.
     """
 
     def tex(text: str) -> str:

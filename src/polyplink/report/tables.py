@@ -23,7 +23,8 @@ PROBE_MEANINGS = {
 def comparison_table(comparison: Comparison) -> Table:
     """Figures as rows, in their groups, and methods as columns; print it with a rich console.
 
-    Paired differences are in the report and in the CSV file; here they only decide what is bold.
+    Paired differences are in the report and in the CSV file; here they only determine the bold
+    figures.
     """
     caption = "95 % intervals over n procedures, or over what n names"
     if comparison.bold:
@@ -63,7 +64,7 @@ def count_table(report: Report) -> Table:
     table = Table(title="Polyps per procedure", title_justify="left")
     table.add_column("procedure")
     with_truth = any(procedure.n_polyps is not None for procedure in report.procedures)
-    for name in ("tracklets", "counted", *(["true"] if with_truth else []), "to look at"):
+    for name in ("tracklets", "counted", *(["true"] if with_truth else []), "to review"):
         table.add_column(name, justify="right")
     for procedure in report.procedures:
         true = [number(procedure.n_polyps, 0)] if with_truth else []

@@ -1,8 +1,9 @@
-"""The time line of a procedure: counted polyps in one row, true ones in a row below.
+"""The timeline of a procedure: predicted polyps in one row, true polyps in a row below.
 
-Drawn by a template and not by matplotlib: each bar has a hover text, takes its colour, texture
+Drawn by a template instead of matplotlib: each bar has a hover text, takes its colour, texture
 and outline from the page's style sheet (dark mode, print), and a procedure may have hundreds of
-them. Here they are placed; all lengths are in units of the drawing, pixels at its natural size.
+them. This module computes their positions; all lengths are in units of the drawing, pixels at its
+natural size.
 """
 
 import math
