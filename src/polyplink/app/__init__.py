@@ -1,6 +1,6 @@
-"""What a user asks for: one module per verb, and the command line built from their requests.
+"""The verbs of polyplink: one module per verb, and the command line built from their requests.
 
-Every verb is a function that takes its request, from Python as from the command line:
+Every verb is a function of its request, in Python as on the command line:
 
 Example:
     >>> from pathlib import Path

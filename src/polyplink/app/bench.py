@@ -21,30 +21,32 @@ class BenchRequest:
     """Which paths to time."""
 
     names: Annotated[
-        Sequence[str], Argument(metavar="[NAME]...", help="Some paths; all by default.")
+        Sequence[str], Argument(metavar="[NAME]...", help="Paths to time; all by default.")
     ] = ()
-    size: Annotated[int | None, Option(min=1, help="Other than the usual size.")] = None
+    size: Annotated[int | None, Option(min=1, help="Size of the input instead of the default.")] = (
+        None
+    )
     device: Annotated[str, Option(help="auto, cpu or cuda, for the paths that can use a GPU.")] = (
         "auto"
     )
     profile: Annotated[
-        Path | None, Option(help="Write where the time of a training step goes; with step.")
+        Path | None, Option(help="Write a profile of a training step; with step.")
     ] = None
     compare: Annotated[
-        bool, Option("--compare", help="Name what fell behind the recorded ratios; exit 1.")
+        bool, Option("--compare", help="List paths that became slower than recorded; exit 1.")
     ] = False
-    record: Annotated[bool, Option("--record", help="Record the ratios to compare with later.")] = (
+    record: Annotated[bool, Option("--record", help="Record the ratios for later comparison.")] = (
         False
     )
 
 
 @dataclass
 class Benched:
-    """Results of benchmarks, each measured when it is asked for.
+    """Results of benchmarks, measured lazily while iterating.
 
     Attributes:
         results: Measured one by one while they are iterated over.
-        behind: Filled meanwhile with what fell behind; any makes the exit code 1.
+        behind: Filled meanwhile with the paths that became slower; any makes the exit code 1.
     """
 
     results: "Iterator[BenchResult]"
@@ -54,7 +56,7 @@ class Benched:
 
     @property
     def code(self) -> int:
-        """1 if something fell behind."""
+        """1 if a path became slower."""
         return int(bool(self.behind))
 
     def print_json(self) -> None:

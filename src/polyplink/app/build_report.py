@@ -52,8 +52,8 @@ def build_report(
         linked: Its procedures; those without tracklets are missing here and shown as empty.
         seconds: Time per stage.
         comparison: Table of methods, where there is one.
-        notes: What a reader should know.
-        warnings: What a reader must know, in addition to what is wrong with the links.
+        notes: Notes.
+        warnings: Warnings, in addition to those about the links.
     """
     prepared, record = encoded.prepared, encoded.first.record
     assert record is not None
@@ -77,7 +77,7 @@ def build_report(
 
 
 def link_warnings(point: OperatingPoint, linked: Sequence[Linked]) -> tuple[str, ...]:
-    """What a reader of time lines and links must know."""
+    """Warnings about timelines and links."""
     said = []
     if point.calibration is None:
         said.append(f"Links carry no sureness ({point.origin}).")
@@ -139,7 +139,7 @@ def _tracklets(linked: Linked, prepared: Prepared) -> tuple[Tracklet, ...]:
 
 
 def _provenance(prepared: Prepared, key: str, record: WeightsRecord) -> Provenance:
-    """From which data, weights and machine the report comes."""
+    """Provenance of the report: data, weights and machine."""
     names = prepared.data.procedures["dataset"].unique().sort().to_list()
     here = machine()
     seed = record.recipe.get("seed")
@@ -155,7 +155,7 @@ def _provenance(prepared: Prepared, key: str, record: WeightsRecord) -> Provenan
 
 
 def _training_curves(weights: Path, record: WeightsRecord) -> Training | None:
-    """Curves of the run that made the weights, if its history.csv lies in the same folder."""
+    """Training curves, if the history.csv of the run is in the folder of the weights."""
     path = weights.parent / "history.csv"
     if not path.is_file():
         return None
@@ -165,7 +165,7 @@ def _training_curves(weights: Path, record: WeightsRecord) -> Training | None:
         curves = {name: tuple(row[name] for row in rows) for name in _CURVES}
     except (KeyError, ValueError, TypeError, csv.Error):
         raise PolyplinkError(
-            f"{path} is no history of a training run", "remove it; a report does without"
+            f"{path} is no history of a training run", "remove it; the report does not need it"
         ) from None
     watched = "loss_bags" if record.origin.get("selected_by") == "bags" else "loss_labels"
     best = record.origin.get("epoch")

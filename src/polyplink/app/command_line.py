@@ -2,8 +2,8 @@
 
 For every verb in `VERBS` the annotated fields of its request become arguments and options, the
 first line of its docstring becomes the help, and `--json` is added. Fields without such an
-annotation are for Python alone. Verb modules import the heavy rooms inside their functions, so that
-`polyplink VERB --help` does not import torch.
+annotation can be set only from Python. Verb modules import the heavy rooms inside their functions,
+so that `polyplink VERB --help` does not import torch.
 """
 
 import errno
@@ -61,7 +61,7 @@ VERBS: Mapping[str, Verb] = {
 }
 """Verbs by name, in the order of `--help`; "weights add" is the verb `add` of the group weights."""
 
-GROUPS = {"weights": "Encoders of others: add, list, show, cost."}
+GROUPS = {"weights": "Published encoders: add, list, show, cost."}
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
 
@@ -112,7 +112,7 @@ def _item(annotation: Any) -> Any:
 
 
 def _parameter(field: inspect.Parameter) -> inspect.Parameter:
-    """A field as typer takes it.
+    """A field as a typer parameter.
 
     A sequence becomes a list, None if it is not given. A quoted type, which takes more from
     Python than can be typed, is text on the command line.
@@ -137,7 +137,7 @@ def one_line_errors() -> Iterator[None]:
     except PolyplinkError as error:
         _stop(str(error), MISTAKE)
     except KeyboardInterrupt:
-        _stop("interrupted; what was finished is kept", INTERRUPTED)
+        _stop("interrupted; finished results are kept", INTERRUPTED)
     except BrokenPipeError:
         raise typer.Exit(0) from None
     except OSError as error:

@@ -30,7 +30,7 @@ def convert_data(request: ConvertRequest, progress: Progress = silent) -> Result
     """Write a data folder as COCO, MOT, YOLO, CVAT, CSV, or as a released set is laid out.
 
     Raises:
-        PolyplinkError: If the format is unknown, `out` exists already, the folder is no data
+        PolyplinkError: If the format is unknown, `out` exists already, the folder is not a data
             folder, or the format cannot express the data set.
     """
     from polyplink.data import FORMATS, convert, read_data

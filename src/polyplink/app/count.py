@@ -1,4 +1,4 @@
-"""The verb `count`: how many polyps, which views belong together, how sure, and a report."""
+"""The verb `count`: number of polyps, groups of tracklets, probabilities, and a report."""
 
 import math
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CountRequest:
-    """What to count, and by which weights."""
+    """What to count, and with which weights."""
 
     weights: Weights
     data: Data
@@ -36,7 +36,7 @@ class Counted:
 
     Attributes:
         report: The report's file.
-        page: What it shows.
+        page: Its contents.
         summary: What count.json holds.
     """
 
@@ -82,7 +82,7 @@ def count(request: CountRequest, progress: Progress = silent) -> Result[Counted]
     met = [name for name, _ in seen_procedures(own.seen, prepared.data, prepared.procedures)]
     leaked = (
         f"The encoder was trained or validated on {len(met)} of these procedures "
-        f"({met[0]}, ...): their counts flatter it."
+        f"({met[0]}, ...): their counts are optimistic."
         if met
         else ""
     )

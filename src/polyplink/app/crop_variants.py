@@ -33,7 +33,7 @@ COUNTING = ("FR", "FPR", "precision", "recall", "precision with self", "recall w
 
 @dataclass(frozen=True)
 class Variant:
-    """What is seen of a tracklet.
+    """The input variant: crop factor and clip length.
 
     Attributes:
         crop: Crop factor psi; None for the full frame.
@@ -97,7 +97,7 @@ def compare_variants(
     workers: int = 2,
     progress: Progress = silent,
 ) -> list[tuple[Variant, dict[str, Figure]]]:
-    """One encoder on several variants; one that cannot be measured says why in every figure.
+    """One encoder on several variants; the figures of one that cannot be measured say why.
 
     Raises:
         PolyplinkError: If none of them can be.
@@ -140,7 +140,7 @@ def named_figures(
     Args:
         wanted: Names of figures.
         vectors: Embeddings (n, d) in the order of the samples.
-        samples: Whose they are.
+        samples: The samples of the vectors.
         boxes: Boxes of the samples, for tracking; None where samples are no whole tracklets.
         settings: Grid, form of the similarity, threads and resamples; its tasks are not used.
 
@@ -187,7 +187,7 @@ def _clustered(done: EncoderFigures, clusterer: str) -> dict[str, Figure]:
 
 
 def _unclustered(samples: Samples) -> dict[str, Figure]:
-    """Every tracklet as a polyp of its own: FR is tracklets over polyps, and no pair is linked."""
+    """Baseline with every tracklet as its own cluster: FR is tracklets over polyps."""
     rates: list[float | None] = []
     several = 0
     for place in range(len(samples.procedures)):

@@ -1,4 +1,4 @@
-"""The verb `demo`: the whole way on simulated procedures, with a small report within a minute."""
+"""The verb `demo`: all stages on simulated procedures, with a small report in the first minute."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 FIRST = "first"  # folder of the small report
 FIRST_SETS = ("optim.epochs=2", "validation.every=2")  # of its recipe
-_MARK = "demo.json"  # says which demo a folder holds
+_MARK = "demo.json"  # identifies the demo in a folder
 
 
 @dataclass(frozen=True)
 class DemoRequest:
-    """Where to write, and from which seed; preset and fields of the recipe are for Python alone."""
+    """Where to write, and from which seed; preset and recipe fields can be set only from Python."""
 
     out: Annotated[Path, Argument(help="Folder to write.")] = Path("demo-out")
     seed: Annotated[int, Option(help="Seed of the simulated procedures.")] = 0
@@ -35,7 +35,7 @@ class DemoRequest:
 
 
 def demo(request: DemoRequest, progress: Progress = silent) -> Result[Evaluated]:
-    """The whole way on simulated procedures; ends in a table and a report.
+    """Run all stages on simulated procedures; ends in a table and a report.
 
     First a few small procedures are counted with an encoder that is trained on them for seconds, so
     that there is a report to look at (`OUT/first/report.html`) while the rest runs: simulate,

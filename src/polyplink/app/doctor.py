@@ -1,4 +1,4 @@
-"""The verb `doctor`: say what is wrong with a data folder."""
+"""The verb `doctor`: check a data folder."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DoctorRequest:
-    """What to examine."""
+    """What to check."""
 
     data: Data
     images: Annotated[bool, Option(help="Also look for the images, and open a sample of them.")] = (
@@ -25,12 +25,12 @@ class DoctorRequest:
 
 
 def doctor(request: DoctorRequest, progress: Progress = silent) -> "Result[list[Finding]]":
-    """Say what is wrong with a data set, worst first.
+    """Check a data set and list problems, worst first.
 
     An error among the findings makes the exit code 1.
 
     Raises:
-        PolyplinkError: If the folder is no data folder.
+        PolyplinkError: If the folder is not a data folder.
     """
     from polyplink.data import diagnose, read_data
 

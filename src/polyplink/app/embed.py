@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class EmbedRequest:
-    """What to embed, and by which weights."""
+    """What to embed, and with which weights."""
 
     weights: Weights
     data: Data
@@ -38,8 +38,8 @@ class EmbedRequest:
 def embed_data(request: EmbedRequest, progress: Progress = silent) -> "Result[Encoded]":
     """Turn every tracklet into a vector.
 
-    The vectors are kept in a file beside the crops, where other verbs find them; `out` is a copy.
-    If bf16 is asked for, the mAP of a sample of the tracklets in float32 is measured besides.
+    The vectors are cached in the prepared folder, where other verbs find them; `out` is a copy.
+    With bf16, the mAP of a sample of the tracklets is also measured in float32.
 
     Raises:
         PolyplinkError: If the weights, the data folder or an image is at fault.

@@ -1,7 +1,7 @@
 """Encoders on a part of a data folder: prepared, embedded, cached, checked.
 
 Every verb that needs vectors gets them here: `load_named` reads weights, `encode` cuts crops,
-embeds them and keeps the vectors in files beside the crops, where the next call finds them.
+embeds them and caches the vectors in the prepared folder for the next call.
 """
 
 from collections.abc import Mapping, Sequence
@@ -43,16 +43,16 @@ from polyplink.tracklets import Prepared, PrepareSettings, prepare
 
 @dataclass(frozen=True)
 class NamedEncoder:
-    """What turns crops into vectors, with all that is needed to use it.
+    """An encoder with everything that is needed to use it.
 
     Attributes:
         name: For tables and figures.
         key: Identifies the weights; names the files of cached vectors.
         embedder: Turns packed crops into vectors.
-        device: Where it computes.
+        device: Device that it runs on.
         prepare: Crop rule and sampling of its input.
-        record: The record of its weights; None for what carries none.
-        precision: What it computes in: float32, bf16 or int8.
+        record: The record of its weights; None if there is none.
+        precision: float32, bf16 or int8.
     """
 
     name: str
@@ -72,7 +72,7 @@ def load_named(
     Args:
         weights: File, folder or name.
         device: "auto", "cpu", "cuda" or "cuda:N"; exported encoders compute on the CPU.
-        name: What to call it; by default the name of the recipe that trained it.
+        name: Its name; by default that of the recipe that trained it.
         precision: "float32", "bf16" or "int8"; by default bf16 on a GPU, float32 on the CPU, and
             of an exported encoder what it was exported for.
 
@@ -114,7 +114,7 @@ def precision_effect(
 
     Args:
         prepared: The part; its first procedures that have `most` tracklets together are embedded.
-        encoders: Each is embedded anew.
+        encoders: Each embeds the sample again.
         most: Tracklets that suffice.
 
     Returns:
@@ -141,7 +141,7 @@ def untrained(config: AnyEncoderConfig, device: torch.device, seed: int = 0) -> 
 
 
 def baselines(encoder: NamedEncoder) -> list[NamedEncoder]:
-    """Methods that learned nothing: the same network with random weights, a colour histogram."""
+    """Untrained baselines: the same network with random weights, and a colour histogram."""
     assert encoder.record is not None
     config, where = encoder.record.encoder, encoder.device
     network = untrained(config, where)
@@ -164,7 +164,7 @@ def prepare_part(
     workers: int,
     progress: Progress = silent,
 ) -> Prepared:
-    """Prepare a part of a data folder, or find it prepared.
+    """Prepare a part of a data folder, or use the cached result.
 
     Args:
         folder: The data folder.
@@ -184,10 +184,10 @@ class Encoded:
 
     Attributes:
         folder: The data folder.
-        part: The part of it, as it was asked for.
-        prepared: Tracklets and their crops, as the first encoder wants them.
+        part: The part of it, as requested.
+        prepared: Tracklets and their crops, with the settings of the first encoder.
         clip: Crops of a fragment; None where whole tracklets were embedded.
-        encoders: The encoders, by name; the first is the one that others are compared with.
+        encoders: The encoders, by name; the first is the reference for comparisons.
         embeddings: Vectors by the encoder's name, rows as in `table`.
         files: The file of each encoder's vectors.
     """
@@ -219,7 +219,7 @@ class Encoded:
 
     @cached_property
     def samples(self) -> Samples:
-        """The rows as the tasks of `evaluate` want them.
+        """The rows as samples for the tasks of `evaluate`.
 
         Raises:
             PolyplinkError: If there is no row, or no polyp is known.
@@ -227,7 +227,7 @@ class Encoded:
         return samples_of(self.prepared, self.clip)
 
     def boxes(self) -> TrackletBoxes:
-        """All boxes of all tracklets, in the order of the rows; for whole tracklets alone."""
+        """All boxes of all tracklets, in the order of the rows; only for whole tracklets."""
         assert self.clip is None
         table = self.prepared.tracklets
         sizes = table["n"].to_numpy().astype(np.int64)
@@ -277,7 +277,7 @@ def encode(
 ) -> Encoded:
     """Turn every tracklet, or every fragment, of a part into a vector by each encoder.
 
-    Vectors are kept beside the crops, in files named by weights, device and procedures.
+    Vectors are cached in the prepared folder, in files named by weights, device and procedures.
 
     Args:
         encoders: At least one.
@@ -299,7 +299,7 @@ def _cached(
     encoder: NamedEncoder, prepared: Prepared, clip: int | None, progress: Progress
 ) -> tuple[Embeddings, Path]:
     """Read an encoder's vectors from their file, or embed and write it."""
-    # A GPU (bf16) and a CPU (float32) give other last digits: each keeps its own vectors.
+    # A GPU (bf16) and a CPU (float32) give slightly different vectors: each has its own cache file.
     key = f"{encoder.key}-{encoder.device.type}"
     name = f"{key}-{content_key(prepared.procedures)}.parquet"
     name = name if clip is None else f"fragments{clip}-{name}"
@@ -337,7 +337,7 @@ def _aligned(found: Embeddings, prepared: Prepared, clip: int | None) -> Embeddi
 
 
 def samples_of(prepared: Prepared, clip: int | None = None) -> Samples:
-    """Tracklets, or fragments of `clip` crops, as the tasks of `evaluate` want them.
+    """Tracklets, or fragments of `clip` crops, as samples for the tasks of `evaluate`.
 
     Raises:
         PolyplinkError: If there is none, or no polyp is known.

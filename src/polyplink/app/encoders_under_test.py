@@ -1,7 +1,7 @@
 """The encoders in published tables: loaded, trained by their recipe, or reported as missing.
 
-A workspace folder keeps every recipe's run on a data set under a name made from both, so that one
-table finds what another one trained.
+A workspace folder stores every recipe's run on a data set under a name made from both, so that
+tables reuse each other's trained encoders.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,13 +32,13 @@ class Workspace:
     """Where encoders come from.
 
     Attributes:
-        folder: Runs lie in its `runs`.
+        folder: Runs are in its folder `runs`.
         data: The data folder that recipes train on.
         given: Weights by the encoder's name, used instead of looking for them.
-        stand_in: Small encoders in place of all.
+        stand_in: Replace all encoders by small ones.
         sets: Fields of every recipe to change, as `--set` takes them.
-        may_train: Whether to train what is not there.
-        device: Where to compute.
+        may_train: Whether to train missing encoders.
+        device: Device.
         workers: Threads and processes.
     """
 
@@ -66,7 +66,7 @@ def find_encoder(
     Raises:
         PolyplinkError: If it is missing, or has seen the part.
     """
-    if name == NO_ENCODER:  # its figures rest on tracklets alone, so that any vectors will do
+    if name == NO_ENCODER:  # its figures depend only on tracklets, so that any vectors will do
         return histogram(name, pick_device("cpu"), find_recipe(STAND_IN).prepare)
     if workspace.stand_in and name not in workspace.given:
         small = stand_in_recipe(name)
@@ -127,7 +127,7 @@ def _missing_backbone(recipe: TrainConfig) -> str:
 
 
 def run_folder(workspace: Workspace, recipe: TrainConfig) -> Path:
-    """Where a recipe's run on the workspace's data lies."""
+    """Folder of a recipe's run on the workspace's data."""
     key = content_key(recipe, read_data(workspace.data).key)
     return workspace.folder / "runs" / f"{recipe.name}-{key}"
 
@@ -149,7 +149,7 @@ def has_recipe(name: str) -> bool:
 
 
 def stand_in_recipe(name: str) -> TrainConfig | None:
-    """The recipe at CPU size in an encoder's place; None where it is not trained at all.
+    """The small recipe that replaces an encoder; None if the encoder is not trained.
 
     A variant of a method keeps its own bags and loss: it is that variant, at another size.
     """
@@ -158,7 +158,7 @@ def stand_in_recipe(name: str) -> TrainConfig | None:
 
 
 def untrained_stand_in(name: str, workspace: Workspace) -> NamedEncoder:
-    """A small network in a foundation encoder's place, with random weights seeded by its name."""
+    """A small network instead of a foundation encoder; random weights, seeded by its name."""
     recipe = find_recipe(STAND_IN)
     where = pick_device(workspace.device)
     network = untrained(recipe.encoder, where, crc32(name.encode()))
@@ -197,7 +197,7 @@ class TableState:
         cells: How many numbers it has.
         recipes: Encoders that a recipe trains.
         weights: Encoders whose weights come from elsewhere.
-        missing: Encoders that are not available now, and how to mend it.
+        missing: Encoders that are not available now, and how to get them.
         runs: "whole", "in part" or "not": what can be run now, given the data.
     """
 

@@ -73,10 +73,10 @@ class Evaluated:
 
     Attributes:
         report: The report's file.
-        evaluation: All figures but those of probes.
+        evaluation: All figures except those of probes.
         comparison: The table of methods by figures.
-        notes: What a reader of the table must know.
-        probed: Size and histology, by task and method, where they were asked for.
+        notes: Notes under the table.
+        probed: Size and histology, by task and method, if requested.
     """
 
     report: Path
@@ -96,13 +96,13 @@ class Evaluated:
 
 
 def evaluate(request: EvaluateRequest, progress: Progress = silent) -> Result[Evaluated]:
-    """All tasks, or those named, with intervals; writes tables and a report.
+    """Evaluate all or selected tasks, with confidence intervals; writes tables and a report.
 
     Args:
         request: Weights, data folder, tasks, and the output folder, which gets evaluation.json,
             figures.csv, procedures.csv, queries.parquet (one row per query), curve.parquet (one
             per setting), assignment.parquet, trackeval (MOTChallenge files), report.html and
-            run.json; files of tasks that were not asked for are left out.
+            run.json; files of tasks that were not requested are left out.
         progress: Called for crops, tracklets and methods.
 
     Raises:
@@ -162,7 +162,7 @@ def evaluate(request: EvaluateRequest, progress: Progress = silent) -> Result[Ev
         point = from_record(ours.record.operating)
         choices = (
             "The table chooses each procedure's setting on the others; the time lines below are at "
-            "the operating point that travels with the weights."
+            "the operating point stored in the weights."
         )
         page = build_report(
             "Evaluation",
@@ -182,7 +182,7 @@ def evaluate(request: EvaluateRequest, progress: Progress = silent) -> Result[Ev
 
 
 def _settings(request: EvaluateRequest) -> "tuple[EvaluationSettings, list[str]]":
-    """Settings of the evaluation, and the probes asked for.
+    """Settings of the evaluation, and the requested probes.
 
     Raises:
         PolyplinkError: If a grid, task or clusterer is unknown, or a curve is asked of no task.
@@ -226,9 +226,9 @@ def find_grid(name: str) -> "Grid":
 
 
 def _checked_data(request: EvaluateRequest, probes: Sequence[str]) -> "DataSet":
-    """The data set, unless its labels or what the encoder has seen forbid to evaluate on it.
+    """Read the data set; refuse missing labels and training data of the encoder.
 
-    Checked before anything is cut or embedded, which may take a night.
+    Checked before crops are cut and embedded, which may take hours.
     """
     from polyplink.app.leakage import guard
     from polyplink.app.probing import check_labels
@@ -293,7 +293,7 @@ def _facts(encoded: "Encoded") -> "tuple[Facts, tuple[str, ...]]":
 def _write(
     request: EvaluateRequest, found: Evaluated, tables: "EvaluationTables", encoded: "Encoded"
 ) -> None:
-    """Write every file but the report; a table without columns is left out."""
+    """Write every file except the report; a table without columns is left out."""
     from polyplink.app.evaluation_table import by_procedure
     from polyplink.app.track_files import write_trackeval
     from polyplink.data import write_table

@@ -29,7 +29,7 @@ _REID = {
     "AUPR": "average precision over all pairs",
 }
 _PUBLISHED = {
-    "mAP (as published)": "matches of similarity 0 or below dropped, as torchmetrics does",
+    "mAP (as published)": "matches of similarity 0 or below excluded, as in torchmetrics",
     "AUROC (as published)": "after a sigmoid in single precision",
     "AUPR (as published)": "after a sigmoid in single precision",
 }
@@ -53,7 +53,7 @@ def _named(group: str, names: Mapping[str, str], style: Style = "honest") -> tup
 
 
 def _retrieval(figures: EncoderFigures) -> tuple[Metric, ...]:
-    """Retrieval and re-identification, exact and as published, as far as they were asked for."""
+    """Retrieval and re-identification, exact and as published, as requested."""
     without = {
         f"{name} (without own)": f"{says}; other polyps of the query's procedure left out"
         for name, says in _RETRIEVAL.items()
@@ -177,7 +177,7 @@ def comparison(evaluation: Evaluation) -> Comparison:
 
 
 def notes(evaluation: Evaluation) -> tuple[str, ...]:
-    """What a reader of the table must know, one sentence each."""
+    """Notes under the table, one sentence each."""
     first = evaluation.encoders[evaluation.reference]
     said = [f"The independent units are the {evaluation.procedures} procedures."]
     if first.retrieval is not None:
@@ -346,7 +346,7 @@ def _with_figures(method: Method, reference: str, probed: ProbedByTask) -> Metho
 
 
 def probe_notes(probed: ProbedByTask) -> tuple[str, ...]:
-    """What a reader of the probes' figures must know, one sentence per task."""
+    """Notes on the figures of probes, one sentence per task."""
     said = []
     for task, found in probed.items():
         one = next(iter(found.values()))

@@ -37,7 +37,7 @@ class ExportRequest:
     precision: Precision = None
     data: Annotated[
         Path | None,
-        Option(help="Data that 8 bits are scaled by and the effect on mAP is measured on."),
+        Option(help="Data for 8-bit calibration and for measuring the effect on mAP."),
     ] = None
     int8: Annotated[
         Path | None,
@@ -53,8 +53,8 @@ class Exported:
 
     Attributes:
         path: The file.
-        precision: What it is computed in: float32, bf16 or int8.
-        bits: 32 or 8: of the numbers in it.
+        precision: float32, bf16 or int8.
+        bits: 32 or 8: bits of its weights.
         size: Width and height of the crops it takes, pixels.
         bytes: Size of the file.
         weights: Id of the weights it came from.

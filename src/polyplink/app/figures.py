@@ -39,7 +39,7 @@ NEAREST = 20  # k of the recall
 
 @dataclass(frozen=True)
 class FiguresRequest:
-    """What to draw, and of which encoders."""
+    """Which figures, and of which encoders."""
 
     weights: Weights
     data: Data
@@ -62,7 +62,8 @@ class Shown:
     """What the figures show.
 
     Attributes:
-        encoded: Encoders on one part of a data set; the first is the one drawn alone.
+        encoded: Encoders on one part of a data set; the first is used where a figure shows one
+            encoder.
         subtitle: Data set and part.
         fragments: Crops of a training fragment.
         request: Grid and threads of the search.
@@ -77,7 +78,7 @@ class Shown:
 
 
 def draw(request: FiguresRequest, progress: Progress = silent) -> Result[list[Path]]:
-    """Draw ranks and purity, similarities, FR against FPR, recall at k, and a map of vectors.
+    """Plot ranks and purity, similarities, FR against FPR, recall at k, and t-SNE or PCA.
 
     Raises:
         PolyplinkError: If a figure is unknown, polyps are unknown, the encoders have crops of
@@ -96,7 +97,7 @@ def draw(request: FiguresRequest, progress: Progress = silent) -> Result[list[Pa
         encoded = encode(
             [first], request.data, request.part, workers=request.workers, progress=progress
         )
-        samples = encoded.samples  # unknown polyps are refused before others are embedded
+        samples = encoded.samples  # unknown polyps are refused before other encoders embed
         named = [load_named(path, request.device, name) for name, path in others.items()]
         encoded = encoded.add(named, request.workers, progress)
     prepared = encoded.prepared

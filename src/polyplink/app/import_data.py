@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ImportRequest:
-    """What to import; options of one format alone are None unless given."""
+    """What to import; format-specific options are None unless given."""
 
     data_format: Annotated[
         str,
@@ -32,28 +32,28 @@ class ImportRequest:
     ]
     source: Annotated[Path, Argument(metavar="SRC", help="The data set as released.")]
     out: Annotated[Path, Argument(help="Folder for the tables.")]
-    images: Annotated[bool, Option(help="Use the images where they are there.")] = True
+    images: Annotated[bool, Option(help="Use the images if they exist.")] = True
     strict: Annotated[
-        bool, Option("--strict", help="Stop at what cannot be used, instead of leaving it out.")
+        bool, Option("--strict", help="Stop at the first unusable item instead of skipping it.")
     ] = False
     identity: Annotated[
-        str | None, Option(help="What a polyp is, where the set does not say: video, ...")
+        str | None, Option(help="What counts as one polyp, if not given: video, ...")
     ] = None
     boxes: Annotated[Path | None, Option(help="File with the boxes (polyp-size).")] = None
     cases: Annotated[Path | None, Option(help="Table of cases (sun) or labels (polyp-size).")] = (
         None
     )
     size: Annotated[
-        str | None, Option(metavar="WxH", help="Size of the frames, where no file tells it.")
+        str | None, Option(metavar="WxH", help="Frame size WIDTHxHEIGHT, if no file contains it.")
     ] = None
     dataset: Annotated[str | None, Option(help="Name of the data set.")] = None
     datasets: Annotated[
-        Sequence[str], Option(help="ID=NAME: the set that an id stands for (coco).")
+        Sequence[str], Option(help="ID=NAME: name of the data set with this id (coco).")
     ] = ()
-    first_frame: Annotated[int | None, Option(help="Number that a video's first frame has.")] = None
+    first_frame: Annotated[int | None, Option(help="Number of a video's first frame.")] = None
     kind: Annotated[str | None, Option(help="gt or det (mot).")] = None
-    attribute: Annotated[str | None, Option(help="Where the polyp is named (cvat).")] = None
-    sixth: Annotated[str | None, Option(help="What a sixth number is (yolo).")] = None
+    attribute: Annotated[str | None, Option(help="Attribute that names the polyp (cvat).")] = None
+    sixth: Annotated[str | None, Option(help="Meaning of a sixth number (yolo).")] = None
     histology_map: HistologyMap = None
     workers: Workers = 2
 
@@ -89,7 +89,7 @@ def importers() -> "Mapping[str, Callable[..., Imported]]":
 
 
 def import_data(request: ImportRequest, progress: Progress = silent) -> "Result[DataSet]":
-    """Read a data set as it was released, or boxes of any source, into tables.
+    """Import a released data set, or boxes from any source, into tables.
 
     Tables that are in the folder already are replaced; nothing in the source is changed.
 
@@ -136,7 +136,7 @@ def import_data(request: ImportRequest, progress: Progress = silent) -> "Result[
 
 
 def _own_options(request: ImportRequest) -> dict[str, Any]:
-    """Options of this format alone that were given, parsed.
+    """The given format-specific options, parsed.
 
     Raises:
         PolyplinkError: If the format does not take one of them, or a value is malformed.
@@ -150,14 +150,14 @@ def _own_options(request: ImportRequest) -> dict[str, Any]:
         found = re.fullmatch(r"([1-9]\d{0,8})x([1-9]\d{0,8})", given["size"])
         if found is None:
             raise PolyplinkError(
-                f"--size {given['size']} is no size", "give WIDTHxHEIGHT, as in 1352x1080"
+                f"--size {given['size']} is not a size", "give WIDTHxHEIGHT, as in 1352x1080"
             )
         given["size"] = (int(found.group(1)), int(found.group(2)))
     if "datasets" in given:
         pairs = [text.partition("=") for text in given["datasets"]]
         for key, sign, name in pairs:
             if not (key and sign and name):
-                raise PolyplinkError(f"--datasets {key}{sign}{name} is no pair", "give ID=NAME")
+                raise PolyplinkError(f"--datasets {key}{sign}{name} is not a pair", "give ID=NAME")
         given["datasets"] = {key: name for key, _, name in pairs}
 
     known = importers()
@@ -174,7 +174,7 @@ def _own_options(request: ImportRequest) -> dict[str, Any]:
 
 @contextmanager
 def _unreadable_is_an_error() -> Iterator[None]:
-    """Name a file that may not be read in the same way as any other mistake."""
+    """Report a file without read permission as a user error."""
     try:
         yield
     except OSError as error:
@@ -185,7 +185,7 @@ def _unreadable_is_an_error() -> Iterator[None]:
 
 
 def merge_data(request: MergeRequest, progress: Progress = silent) -> "Result[DataSet]":
-    """Put several data folders into one; images stay where they are.
+    """Merge several data folders; images are not copied.
 
     Overlaps known between the data sets become warnings.
 
@@ -223,7 +223,7 @@ def merge_data(request: MergeRequest, progress: Progress = silent) -> "Result[Da
 
 
 def _written(out: Path, data: "DataSet", warnings: Sequence[str]) -> "Result[DataSet]":
-    """A data folder that was written; its warnings are in warnings.json too."""
+    """The data folder that was written; its warnings are also in warnings.json."""
     counts = {
         "out": str(out),
         "procedures": data.procedures.height,

@@ -22,12 +22,12 @@ def _named(data: DataSet, procedures: Sequence[str]) -> list[tuple[str, str, str
 
 
 def seen_by(data: DataSet, trained: Sequence[str], validated: Sequence[str]) -> Seen:
-    """The record of what an encoder has seen, to travel with its weights."""
+    """The record of the training data of an encoder, stored in its weights."""
     return Seen(data.key, _named(data, trained), _named(data, validated))
 
 
 def with_start(seen: Seen, before: Seen) -> Seen:
-    """What an encoder has seen, together with what the weights it started from had seen."""
+    """The training data of an encoder, including those of the weights it started from."""
     return Seen(
         data=seen.data,
         trained=list(dict.fromkeys([*seen.trained, *before.trained])),
@@ -40,8 +40,8 @@ def seen_procedures(seen: Seen, data: DataSet, procedures: Sequence[str]) -> lis
     """Procedures of a part that an encoder has seen before, and how.
 
     Names of data sets are compared without case and separators. A data set that is known to share
-    videos with one that was trained on counts as seen as a whole, because its own names do not
-    tell which videos these are.
+    videos with one that was trained on counts as seen completely, because its names do not identify
+    the shared videos.
 
     Args:
         seen: From `seen_by`.

@@ -1,8 +1,8 @@
 """From vectors to identities: the operating point, and every procedure linked at it.
 
 The operating point is the setting of temporal affinity propagation that a count uses, and the
-calibration of its links. It is chosen once, on procedures that validated a training and were not
-trained on, and is stored in the weights.
+calibration of its links. It is chosen once, on the validation procedures of a training run, and is
+stored in the weights.
 """
 
 from collections.abc import Mapping, Sequence
@@ -89,12 +89,12 @@ def by_procedure(
 
 @dataclass(frozen=True)
 class OperatingPoint:
-    """The setting to count with, and how probable a link is.
+    """The setting for counting, and the calibration of link probabilities.
 
     Attributes:
         setting: Of temporal affinity propagation.
-        calibration: Turns similarities into probabilities; None where there were no labels.
-        origin: Where both came from, as a sentence for reports.
+        calibration: Maps similarities to probabilities; None without labels.
+        origin: Origin of both, as a sentence for reports.
         form: Form of the visual similarity that the setting was chosen for.
     """
 
@@ -120,7 +120,7 @@ def from_record(record: Mapping[str, Any] | None) -> OperatingPoint:
         PolyplinkError: If it is broken.
     """
     if record is None:
-        return untuned("the weights carry no operating point")
+        return untuned("the weights contain no operating point")
     try:
         return TypeAdapter(OperatingPoint).validate_python(dict(record))
     except ValidationError as error:
@@ -177,7 +177,7 @@ class Linked:
         tracklets: What was linked.
         clustering: Identity of every tracklet, numbered by first appearance in time.
         names: Name of every identity ("P1").
-        scores: Probability that a tracklet is where it belongs (n,); NaN where not calibrated.
+        scores: Probability that a tracklet is assigned correctly (n,); NaN where not calibrated.
         doubts: The decisions most worth a review.
     """
 

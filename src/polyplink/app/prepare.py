@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PrepareRequest:
-    """What to prepare, and by which recipe."""
+    """What to prepare, and with which recipe."""
 
     data: Data
     recipe: Annotated[str, Option(help="Recipe whose settings to use.")] = "ntssl"
     sets: Sets = ()
-    crops: Annotated[bool, Option(help="Cut crops; without, tracklets alone.")] = True
+    crops: Annotated[bool, Option(help="Cut crops, or build only tracklets.")] = True
     part: Annotated[str | None, Option(help="Part to crop; all by default.")] = None
-    strict: Annotated[bool, Option("--strict", help="Stop at a frame that does not decode.")] = (
+    strict: Annotated[bool, Option("--strict", help="Stop at a frame that cannot be decoded.")] = (
         False
     )
     device: Annotated[

@@ -23,13 +23,13 @@ class ProbeRequest:
     data: Data
     out: Out = Path("probe")
     part: Annotated[
-        str, Option(help="Part divided 70 to 30 by patient; rsp and rspp are the papers'.")
+        str, Option(help="Part to split 70 to 30 by patient; rsp and rspp are the papers'.")
     ] = "eval"
     length: Annotated[int, Option(min=1, help="Crops of a fragment.")] = 8
-    seeds: Annotated[int, Option(min=1, help="Trainings of the probe, averaged.")] = 3
-    split_seed: Annotated[int, Option(help="Another one, another division.")] = 0
-    rate: Annotated[float | None, Option(help="Learning rate; the paper's if left.")] = None
-    epochs: Annotated[int | None, Option(help="The paper's 20 if left out.")] = None
+    seeds: Annotated[int, Option(min=1, help="Training runs of the probe, averaged.")] = 3
+    split_seed: Annotated[int, Option(help="Seed of the split.")] = 0
+    rate: Annotated[float | None, Option(help="Learning rate; the paper's by default.")] = None
+    epochs: Annotated[int | None, Option(help="Epochs; the paper's 20 by default.")] = None
     device: Device = "auto"
     workers: Workers = 2
 
@@ -44,7 +44,7 @@ def probe(request: ProbeRequest, progress: Progress = silent) -> "Result[Probed]
 
     Raises:
         PolyplinkError: If the task is unknown, labels are missing, the encoder has seen these
-            procedures, or a side has one class alone.
+            procedures, or a side of the split has only one class.
     """
     from polyplink.app.encoded import load_named
     from polyplink.app.leakage import guard

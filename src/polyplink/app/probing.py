@@ -35,7 +35,7 @@ from polyplink.evaluate.probe import (
 
 @dataclass(frozen=True)
 class ProbeTask:
-    """A question that a probe answers.
+    """A binary task of a probe.
 
     Attributes:
         name: "size" or "histology".
@@ -65,7 +65,7 @@ PAIRS = ("rsp", "rspp")  # parts of the papers that come as a training and a tes
 
 @dataclass(frozen=True)
 class Probed:
-    """What a probe found.
+    """Results of a probe.
 
     Attributes:
         task: Its name.
@@ -82,14 +82,14 @@ class Probed:
     out: Path | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """What probe.json holds."""
+        """Contents of probe.json."""
         plain: dict[str, Any] = to_plain(self)
         del plain["result"]["measures"]
         return plain
 
 
 def check_labels(tasks: Sequence[str], data: DataSet, part: str) -> None:
-    """Refuse a probe that has no labels, before anything is cut or embedded.
+    """Refuse a probe without labels before crops are cut and embedded.
 
     Args:
         tasks: Some of `PROBES`.
@@ -164,7 +164,7 @@ def probe_encoders(
     workers: int = 2,
     progress: Progress = silent,
 ) -> dict[str, Probed]:
-    """Probe encoders on the same division of polyps, without asking what they have seen.
+    """Probe encoders on the same split of polyps, without checking their training data.
 
     Args:
         task: What is asked.

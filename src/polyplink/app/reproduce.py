@@ -1,4 +1,4 @@
-"""The verb `reproduce`: a published table beside ours; cells that cannot be computed say why."""
+"""The verb `reproduce`: compare a published table with ours; missing cells give the reason."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -34,24 +34,24 @@ class ReproduceRequest:
     table: Annotated[str, Argument(help="A table (ntssl/1, ta/2, thesis/5.4), or list.")]
     data: Annotated[Path | None, Argument(help="Data folder; none for list.")] = None
     out: Annotated[
-        Path | None, Option("--out", "-o", help="Folder to write; WORKSPACE/TABLE if left.")
+        Path | None, Option("--out", "-o", help="Folder to write; WORKSPACE/TABLE by default.")
     ] = None
-    workspace: Annotated[Path, Option(help="Folder where runs are kept.")] = Path("reproduced")
-    part: Annotated[str | None, Option(help="Part; rc19 where it is, else eval.")] = None
+    workspace: Annotated[Path, Option(help="Folder for training runs.")] = Path("reproduced")
+    part: Annotated[str | None, Option(help="Part; by default rc19 if present, else eval.")] = None
     only: Annotated[Sequence[str], Option(help="Only this encoder or method.")] = ()
     weights: Annotated[
         Sequence[str], Option(help="NAME=FILE: weights of an encoder or method.")
     ] = ()
-    stand_in: Annotated[bool, Option("--stand-in", help="Small encoders in every one's place.")] = (
-        False
-    )
+    stand_in: Annotated[
+        bool, Option("--stand-in", help="Replace every encoder by a small one.")
+    ] = False
     sets: Sets = ()
-    train: Annotated[bool, Option(help="Train what a recipe makes.")] = True
+    train: Annotated[bool, Option(help="Train encoders that have a recipe.")] = True
     anyway: Annotated[
-        bool, Option("--anyway", help="Differences even of what is not comparable.")
+        bool, Option("--anyway", help="Print differences even if not comparable.")
     ] = False
     grid: Annotated[str, Option(help="Settings searched: paper or demo.")] = "paper"
-    seeds: Annotated[int, Option(min=1, help="Trainings of each probe.")] = 3
+    seeds: Annotated[int, Option(min=1, help="Training runs of each probe.")] = 3
     device: Device = "auto"
     workers: Workers = 2
 
@@ -80,9 +80,9 @@ class ReproduceRequest:
 def reproduce(
     request: ReproduceRequest, progress: Progress = silent
 ) -> "Result[ReproducedTable] | Result[list[TableState]]":
-    """Set a published table beside ours; writes HTML, CSV and LaTeX. `list` shows all tables.
+    """Compare a published table with ours; writes HTML, CSV and LaTeX. `list` shows all tables.
 
-    What is trained, cut and embedded is kept in the workspace and beside the data, and used again.
+    Trained encoders, crops and vectors are cached in the workspace and data folder, and reused.
 
     Raises:
         PolyplinkError: If there is no such table, part or data folder, or `only` names no row.
@@ -138,7 +138,7 @@ def reproduce(
         _beside(
             cell,
             found.get((cell.subject, Variant(cell.crop, cell.clip), cell.measure), left_out),
-            # What an encoder costs does not depend on data.
+            # The cost of an encoder does not depend on data.
             request.anyway or not why_not or cell.measure.startswith(COSTS),
         )
         for cell in table.cells
@@ -160,7 +160,7 @@ def reproduce(
 
 
 def find_part(data: "DataSet", part: str | None) -> str:
-    """The part to measure on: the one named, or rc19 where its procedures are there, else "eval".
+    """The part to measure on: the one named, or rc19 if its procedures are present, else "eval".
 
     Raises:
         PolyplinkError: If there is no such part.
@@ -207,7 +207,7 @@ class _Job:
     progress: Progress
 
     def measure(self, name: str) -> "dict[tuple[Variant, str], Figure]":
-        """All that the table asks of one encoder; what fails says why."""
+        """All figures of the table for one encoder; a failed one gives the reason."""
         from polyplink.app.crop_variants import Variant
         from polyplink.app.encoders_under_test import find_encoder
         from polyplink.app.probing import PROBES
@@ -301,7 +301,7 @@ class _Job:
 
 
 def _cost(name: str, measure: str) -> "Figure":
-    """What an encoder costs, counted as the paper does; no weights are needed."""
+    """Parameters and multiply-accumulates of an encoder, counted as in the paper."""
     from polyplink.app.weights import cost_of
     from polyplink.evaluate import Figure
 

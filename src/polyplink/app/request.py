@@ -1,8 +1,8 @@
-"""What the verbs share: options that several of them take, progress callbacks, printable results.
+"""Shared by all verbs: common options, progress callbacks, printable results.
 
 A verb is a function `verb(request, progress)`. Its request is a frozen dataclass whose fields are
-the arguments and options of the command line: type, default, help text and range stand in the
-field's annotation and nowhere else (`app.command_line` builds the commands from them).
+the arguments and options of the command line: type, default, help text and range are in the field's
+annotation and nowhere else (`app.command_line` builds the commands from them).
 """
 
 import json
@@ -31,7 +31,7 @@ HistologyMap = Annotated[
     str | None,
     Option(
         metavar="NAME|FILE",
-        help="Which histology is adenoma: papers (the default), tsa-adenoma, or a JSON file.",
+        help="Histology map for adenoma: papers (the default), tsa-adenoma, or a JSON file.",
     ),
 ]
 
@@ -63,10 +63,10 @@ def mean_aps_text(mean_ap: Mapping[str, float]) -> str:
 
 @dataclass(frozen=True)
 class Result(Generic[Value]):
-    """What a verb returns; the command line prints it and exits with its code.
+    """Result of a verb; the command line prints it and exits with its code.
 
     Attributes:
-        value: What a caller from Python wants.
+        value: The Python value.
         json: JSON-ready values for `--json`; by default the value's own.
         shown: For people: text, and tables of rich.
         warnings: For stderr.

@@ -28,18 +28,18 @@ class SimulateRequest:
     preset: Annotated[
         str | None, Option(help="tiny, small, real-colon-sim or smoke; tiny by default.")
     ] = None
-    seed: Annotated[int, Option(help="Same seed, same bytes.")] = 0
+    seed: Annotated[int, Option(help="Seed; the same seed gives the same bytes.")] = 0
     difficulty: Annotated[
-        float | None, Option(help="From 0, easy, to 1; the preset's own by default.")
+        float | None, Option(help="From 0 (easy) to 1; by default that of the preset.")
     ] = None
     write: Annotated[
-        str | None, Option(help="tables, archives or frames; the preset's own by default.")
+        str | None, Option(help="tables, archives or frames; by default that of the preset.")
     ] = None
     preview: Annotated[bool, Option("--preview", help="Also a contact sheet and a short film.")] = (
         False
     )
     check: Annotated[
-        bool, Option("--check", help="Hold real-colon-sim against what is published.")
+        bool, Option("--check", help="Compare real-colon-sim with published figures.")
     ] = False
     device: Annotated[str | None, Option(help="cpu or cuda; cpu by default.")] = None
     workers: Workers = 2
@@ -48,7 +48,7 @@ class SimulateRequest:
 def simulate(
     request: SimulateRequest, progress: Progress = silent
 ) -> "Result[DataSet] | Result[list[Row]]":
-    """Make procedures with known identities, or check that they are as published.
+    """Simulate procedures with known identities, or check them against published figures.
 
     A figure that does not hold makes the exit code 1.
 
@@ -59,14 +59,14 @@ def simulate(
 
     out, seed, workers = request.out, request.seed, request.workers
     preset = request.preset or "tiny"
-    # Mistakes are refused before seconds of imports.
+    # Check the request before imports that take seconds.
     find_named("preset", preset, PRESETS)
     if request.write is not None:
         find_named("way to write", request.write, WRITINGS)
     if request.check:
         _refuse_unread(request)
     elif out is None:
-        raise PolyplinkError("no folder to write to", "name one: polyplink simulate OUT")
+        raise PolyplinkError("no output folder", "name one: polyplink simulate OUT")
     if workers > 1 and seed >= 0 and 0 <= (request.difficulty or 0) <= 1:
         start_server(HEAVY)  # in parallel with the imports of this process, which take as long
     if out is None:

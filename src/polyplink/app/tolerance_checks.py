@@ -1,4 +1,4 @@
-"""Published figures of REAL-Colon beside those of a simulated set (`polyplink simulate --check`).
+"""Compare published figures of REAL-Colon with a simulated set (`polyplink simulate --check`).
 
 Every simulated value is measured on the simulated tables, even where the simulator takes it from
 a released one: a table that was changed on its way makes its row fail. There is no tolerance where
@@ -41,7 +41,7 @@ CLASSES = ("AD", "HP", "NO POLYP", "SSL", "TSA", "OTHER")
 
 
 class Tolerance(NamedTuple):
-    """How far simulated values may differ from published ones: in words, and as a function."""
+    """Tolerance of simulated values: in words, and as a function."""
 
     words: str
     fits: Fits
@@ -62,7 +62,7 @@ def within(share: float) -> Tolerance:
 
 
 def nearer_than(distance: float) -> Tolerance:
-    """Values may differ by so much in their own unit."""
+    """Values may differ by this much, in their own unit."""
     return Tolerance(f"+- {distance:g}", lambda p, v: abs(v - p) <= distance)
 
 
@@ -71,7 +71,7 @@ AT_MOST = Tolerance("at most", lambda p, v: v <= p)
 AT_LEAST = Tolerance("at least", lambda p, v: v >= p)
 ABOVE = Tolerance("above", lambda p, v: v > p)
 
-# Copied by the simulator from the released tables: there is nothing to tolerate.
+# Copied by the simulator from the released tables, so exact.
 LENGTHS = (20_915, 24_006, 29_108, 39_611, 52_719, 75_918, 123_610)
 PROCEDURES = (
     Figure("procedures, patients", TABLES, EXACT, (60, 60)),
@@ -142,7 +142,7 @@ BOXES = (
 
 @dataclass(frozen=True)
 class Row:
-    """A published figure beside a simulated one.
+    """A published figure and the simulated one.
 
     Attributes:
         name: What it is, with its unit.

@@ -1,4 +1,4 @@
-"""Tracks as MOTChallenge files, in the folders that TrackEval reads, and any tracker's scored."""
+"""Write tracks as MOTChallenge files for TrackEval, and score the files of any tracker."""
 
 from collections.abc import Mapping
 from pathlib import Path

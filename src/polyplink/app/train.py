@@ -1,4 +1,4 @@
-"""The verb `train`: train by a recipe, down to weights that know how they were made."""
+"""The verb `train`: train with a recipe; the weights file includes its provenance."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -23,17 +23,18 @@ if TYPE_CHECKING:
 class TrainRequest:
     """What to train, and on which data; from Python the recipe may be a `TrainConfig`."""
 
-    recipe: Annotated["str | TrainConfig", Argument(help="Its name: ntssl, sfe, tpc, ...")]
+    recipe: Annotated["str | TrainConfig", Argument(help="Name of a recipe: ntssl, sfe, tpc, ...")]
     data: Data
     out: Out = Path("run")
     sets: Sets = ()
-    resume: Annotated[bool, Option("--resume", help="Go on with the run in --out.")] = False
+    resume: Annotated[bool, Option("--resume", help="Continue the run in --out.")] = False
     init_from: Annotated[
         Path | None,
-        Option(help="Start anew from weights of another run: file, folder or name."),
+        Option(help="Initial weights from another run: file, folder or name."),
     ] = None
     log: Annotated[
-        Sequence[str], Option("--log", help="tensorboard or wandb (offline), beside history.csv.")
+        Sequence[str],
+        Option("--log", help="tensorboard or wandb (offline), in addition to history.csv."),
     ] = ()
     device: Device = "auto"
     workers: Workers = 2
@@ -45,11 +46,11 @@ class Trained:
 
     Attributes:
         weights: The weights file.
-        epoch: Epoch whose weights were kept, from 0.
+        epoch: Selected epoch, from 0.
         epochs: Epochs trained.
         loss: Training loss of that epoch.
-        operating: Where the operating point came from, as a sentence.
-        warnings: What the user should know.
+        operating: Origin of the operating point, as a sentence.
+        warnings: Warnings for the user.
     """
 
     weights: Path
@@ -61,7 +62,7 @@ class Trained:
 
 
 def train(request: TrainRequest, progress: Progress = silent) -> Result[Trained]:
-    """Train an encoder by a recipe; --resume goes on with a run that was stopped.
+    """Train an encoder with a recipe; --resume continues a stopped run.
 
     Args:
         request: Recipe, data and output folder, which gets weights.safetensors.
@@ -86,10 +87,11 @@ def train(request: TrainRequest, progress: Progress = silent) -> Result[Trained]
     config, out = recipe_of(request), request.out
     if (out / LAST).is_file() and not request.resume:
         raise PolyplinkError(
-            f"{out} holds a training run already", "go on with --resume, or name another --out"
+            f"{out} holds a training run already",
+            "continue it with --resume, or name another --out",
         )
     device = pick_device(request.device)
-    # A missing backbone or weights file is found before crops are cut, which may take a night.
+    # Report a missing weights file before crops are cut, which may take hours.
     build_started(config.encoder, config.init_from)
     seen, started = inherited(config.encoder, config.init_from)
     record = RunRecord("train", settings=config, seed=config.seed)
@@ -163,7 +165,7 @@ def _record(
     point: "OperatingPoint",
     before: "Seen",
 ) -> "WeightsRecord":
-    """What travels with the weights; `before` is what the weights started from had seen."""
+    """The record stored in the weights; `before` is the training data of the initial weights."""
     from polyplink.app.leakage import seen_by, with_start
     from polyplink.encoders import WeightsRecord
 

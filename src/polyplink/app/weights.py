@@ -1,4 +1,4 @@
-"""The verbs `weights add`, `list`, `show` and `cost`: encoders of others, kept by name."""
+"""The verbs `weights add`, `list`, `show` and `cost`: published encoders, stored by name."""
 
 import json
 import re
@@ -26,20 +26,21 @@ _HUB_NAME = re.compile(r"-([0-9a-f]{8})\.pth$")  # a file named after its own di
 class AddRequest:
     """Which file to import, and how the encoder is fed."""
 
-    file: Annotated[Path, Argument(help="The file as it was published.")]
-    name: Annotated[str | None, Option("--as", help="What to call the weights.")] = None
+    file: Annotated[Path, Argument(help="The published file.")]
+    name: Annotated[str | None, Option("--as", help="Name for the weights.")] = None
     preset: Annotated[
         Literal["own", "reference"], Option(help="As pre-trained, or as NTSSL's program.")
     ] = "own"
     size: Annotated[int | None, Option(help="Image size, pixels.")] = None
     pooling: Annotated[
-        Literal["cls", "mean", "patchmean", "cat"] | None, Option(help="Other than usual.")
+        Literal["cls", "mean", "patchmean", "cat"] | None,
+        Option(help="Pooling instead of the default."),
     ] = None
     trust_pickle: Annotated[
-        bool, Option("--trust-pickle", help="Run what the file wants to run.")
+        bool, Option("--trust-pickle", help="Allow the file to run code (pickle).")
     ] = False
     unverified: Annotated[
-        bool, Option("--unverified", help="Take a file with another SHA-256.")
+        bool, Option("--unverified", help="Accept a file with another SHA-256.")
     ] = False
 
 
@@ -48,8 +49,8 @@ class Added:
     """Weights in the store.
 
     Attributes:
-        name: What they are called from now on.
-        path: Where they lie.
+        name: Their name in the store.
+        path: Their file.
         title: What they are.
         tensors: How many.
         sha256: Of the published file.
@@ -71,7 +72,7 @@ def add_weights(request: AddRequest, progress: Progress = silent) -> Result[Adde
 
     Raises:
         PolyplinkError: If the file is missing, broken, of no known encoder, not the published
-            one, or wants to run code.
+            one, or requires running code.
     """
     from polyplink.encoders import FoundationConfig, WeightsRecord
     from polyplink.encoders.published import fit_published, is_resnet, read_published, unwrap
@@ -130,7 +131,7 @@ def check_published(path: Path, digest: str, wanted: str) -> None:
 
 
 def _seen(fitted: "Recognised") -> "Seen":
-    """What is known of the data that others trained on."""
+    """The known training data of published weights."""
     from polyplink.data.protocols import published_splits
     from polyplink.encoders import Seen
     from polyplink.encoders.published import HMVE
@@ -142,7 +143,7 @@ def _seen(fitted: "Recognised") -> "Seen":
 
 
 def _add_backbone(request: AddRequest, state: dict[str, Any], digest: str) -> Result[Added]:
-    """Keep a ResNet-50, which is no encoder by itself, for the recipes that start from it."""
+    """Store a ResNet-50 backbone (not an encoder by itself) for the recipes that start from it."""
     from polyplink.encoders import write_tensors
     from polyplink.encoders.published import RESNET
     from polyplink.encoders.store import seal, stored_path
@@ -169,7 +170,7 @@ class ListRequest:
 
 
 def list_weights(request: ListRequest, progress: Progress = silent) -> Result[list[dict[str, str]]]:
-    """List the encoders that are known, and those that were added."""
+    """List known encoders and added weights."""
     from polyplink.encoders import read_record
     from polyplink.encoders.foundation import FOUNDATION
     from polyplink.encoders.store import stored
@@ -216,7 +217,7 @@ def show_weights(request: ShowRequest, progress: Progress = silent) -> Result[di
     """Print the record of weights as JSON: encoder, crops, origin, what they have seen.
 
     Raises:
-        PolyplinkError: If there are none, or they were changed since they were added.
+        PolyplinkError: If they do not exist, or were changed since they were added.
     """
     from polyplink.encoders import read_record, weights_path
     from polyplink.encoders.store import check_seal
@@ -232,7 +233,7 @@ def show_weights(request: ShowRequest, progress: Progress = silent) -> Result[di
 class CostRequest:
     """Which encoder to count, for which clip."""
 
-    name: Annotated[str, Argument(help="An encoder or a recipe.")]
+    name: Annotated[str, Argument(help="Name of an encoder or a recipe.")]
     size: Annotated[int | None, Option(min=1, help="Image size, pixels.")] = None
     frames: Annotated[int, Option(min=1, help="Frames of the clip.")] = 8
 
