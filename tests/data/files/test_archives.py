@@ -1,5 +1,3 @@
-import io
-import tarfile
 import zipfile
 from pathlib import Path
 
@@ -14,31 +12,14 @@ from polyplink.data.files.archives import (
     open_archive,
     read_archived,
 )
+from tests.data.packed import pack
 
 FILES = {"b.txt": b"second letter", "c.jpg": b"picture", "a.txt": b"first letter"}
 
 
-def write(path: Path, files: dict[str, bytes] = FILES) -> Path:
-    if path.suffix == ".zip":
-        with zipfile.ZipFile(path, "w") as packed:
-            for name, data in files.items():
-                packed.writestr(name, data)
-            packed.writestr("folder/", "")
-        return path
-    with tarfile.open(path, "w" if path.suffix == ".tar" else "w:gz") as tar:
-        for name, data in files.items():
-            info = tarfile.TarInfo(name)
-            info.size = len(data)
-            tar.addfile(info, io.BytesIO(data))
-        link = tarfile.TarInfo("link")
-        link.type, link.linkname = tarfile.SYMTYPE, "a.txt"
-        tar.addfile(link)
-    return path
-
-
 @pytest.mark.parametrize("name", ["x.zip", "x.tar", "x.tar.gz"])
 def test_members_in_the_order_of_the_archive(tmp_path: Path, name: str) -> None:
-    archive = open_archive(write(tmp_path / name))
+    archive = open_archive(pack(tmp_path / name, FILES))
     assert archive.names() == list(FILES)
     read = list(archive.read(["c.jpg", "b.txt"]))
     assert read == [("b.txt", b"second letter"), ("c.jpg", b"picture")]
@@ -52,7 +33,7 @@ def test_members_in_the_order_of_the_archive(tmp_path: Path, name: str) -> None:
 def test_wanted_members_are_found_by_their_last_part_too(
     tmp_path: Path, name: str, folder: str
 ) -> None:
-    path = write(tmp_path / name, {f"{folder}{member}": data for member, data in FILES.items()})
+    path = pack(tmp_path / name, {folder + member: data for member, data in FILES.items()})
     assert dict(read_archived(path, ["c.jpg", "none.jpg", "a.txt"])) == {
         "a.txt": b"first letter",
         "c.jpg": b"picture",
@@ -63,7 +44,7 @@ def test_wanted_members_are_found_by_their_last_part_too(
 
 
 def test_a_damaged_member_is_named_and_does_not_stop_the_others(tmp_path: Path) -> None:
-    path = write(tmp_path / "x.zip")
+    path = pack(tmp_path / "x.zip", FILES)
     archive = ZipArchive(path)
     assert not archive.asks_password("a.txt")
     with archive.open("a.txt") as file:
@@ -79,7 +60,7 @@ def test_a_damaged_member_is_named_and_does_not_stop_the_others(tmp_path: Path) 
 
 
 def test_missing_archives_and_those_cut_short(tmp_path: Path) -> None:
-    path = write(tmp_path / "x.zip")
+    path = pack(tmp_path / "x.zip", FILES)
     path.write_bytes(path.read_bytes()[:-30])
     with pytest.raises(PolyplinkError, match=r"x\.zip is not a whole zip archive.*download it"):
         ZipArchive(path)
@@ -90,7 +71,7 @@ def test_missing_archives_and_those_cut_short(tmp_path: Path) -> None:
 
 
 def test_texts_of_a_compressed_tar_need_no_second_pass(tmp_path: Path) -> None:
-    path = write(tmp_path / "x.tar.gz")
+    path = pack(tmp_path / "x.tar.gz", FILES)
     archive = TarArchive(path)
     path.unlink()
     assert list(archive.read(["b.txt"])) == [("b.txt", b"second letter")]

@@ -9,17 +9,7 @@ from hypothesis import strategies as st
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.files.tar_stream import BLOCK, tar_members
-
-FORMATS = {"ustar": tarfile.USTAR_FORMAT, "gnu": tarfile.GNU_FORMAT, "pax": tarfile.PAX_FORMAT}
-
-
-def write(path: Path, files: dict[str, bytes], layout: str = "gnu", mode: str = "w:gz") -> Path:
-    with tarfile.open(path, mode, format=FORMATS[layout]) as archive:  # type: ignore[call-overload]
-        for name, data in files.items():
-            info = tarfile.TarInfo(name)
-            info.size = len(data)
-            archive.addfile(info, io.BytesIO(data))
-    return path
+from tests.data.packed import pack
 
 
 def everything(path: Path) -> list[tuple[str, bytes]]:
@@ -32,11 +22,15 @@ _files = st.dictionaries(_name, st.binary(max_size=3 * BLOCK), max_size=6)
 
 
 @settings(deadline=None, max_examples=80)
-@given(files=_files, layout=st.sampled_from(["gnu", "pax"]), mode=st.sampled_from(["w", "w:gz"]))
+@given(
+    files=_files,
+    layout=st.sampled_from([tarfile.GNU_FORMAT, tarfile.PAX_FORMAT]),
+    ending=st.sampled_from(["tar", "tar.gz"]),
+)
 def test_equals_tarfile(
-    tmp_path_factory: pytest.TempPathFactory, files: dict[str, bytes], layout: str, mode: str
+    tmp_path_factory: pytest.TempPathFactory, files: dict[str, bytes], layout: int, ending: str
 ) -> None:
-    path = write(tmp_path_factory.mktemp("tar") / "a.tar", files, layout, mode)
+    path = pack(tmp_path_factory.mktemp("tar") / f"a.{ending}", files, layout)
     assert everything(path) == list(files.items())
     with tarfile.open(path) as archive:
         assert [name for name, _ in everything(path)] == archive.getnames()
@@ -44,7 +38,9 @@ def test_equals_tarfile(
 
 def test_a_name_in_two_fields(tmp_path: Path) -> None:
     name = "a" * 80 + "/" + "b" * 90
-    assert everything(write(tmp_path / "a.tar", {name: b"x"}, "ustar")) == [(name, b"x")]
+    assert everything(pack(tmp_path / "a.tar", {name: b"x"}, tarfile.USTAR_FORMAT)) == [
+        (name, b"x")
+    ]
 
 
 @pytest.mark.parametrize("mode", ["w", "w:gz"])
@@ -73,7 +69,7 @@ def test_only_what_is_wanted_is_read_and_folders_and_links_are_not_files(
 
 
 def test_every_cut_is_noticed(tmp_path: Path) -> None:
-    whole = write(tmp_path / "a.tar.gz", {f"{i}.xml": bytes([i]) * 300 for i in range(4)})
+    whole = pack(tmp_path / "a.tar.gz", {f"{i}.xml": bytes([i]) * 300 for i in range(4)})
     data = whole.read_bytes()
     for size in range(0, len(data)):
         whole.write_bytes(data[:size])
@@ -87,7 +83,7 @@ def test_every_cut_is_noticed(tmp_path: Path) -> None:
 
 
 def test_damage_and_other_files_are_named(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.tar", {"x": b"1" * 600}, mode="w")
+    path = pack(tmp_path / "a.tar", {"x": b"1" * 600})
     data = bytearray(path.read_bytes())
     data[3] ^= 1  # the name
     path.write_bytes(data)
