@@ -95,26 +95,6 @@ def test_size_is_that_of_the_image_else_as_published(root: Path) -> None:
     assert "2 x box that reaches beyond the image" in lines
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "kind"),
-    [
-        ("0001.txt", b"2\n10 20 40 60\n", "annotation file that cannot be read"),
-        ("0001.txt", b"1\n10 20 10 60\n", "box of no area"),
-        ("0001.txt", b"1\n600 20 700 60\n", "box wholly outside the image"),
-        ("0001.txt", b"1\nnan 20 700 60\n", "box with a side that is not finite"),
-        ("1.txt", b"0\n", "second file of a frame"),
-        ("0000.txt", b"0\n", "file whose name is no number from 1"),
-        ("0009.txt", b"1\n1 2 3 4\n", "frame with a box without an image"),
-    ],
-)
-def test_faults_are_counted_or_raised(root: Path, name: str, text: bytes, kind: str) -> None:
-    (root / "TrainValid" / "Annotations" / "2" / name).write_bytes(text)
-    imported = import_ldpolyp(root)
-    assert any(line.startswith(f"1 x {kind}, left out") for line in imported.warnings)
-    with pytest.raises(PolyplinkError, match=name):
-        import_ldpolyp(root, strict=True)
-
-
 def test_only_videos_without_polyps_are_procedures_without_boxes(root: Path) -> None:
     folder = root / "LDPolypVideo" / "Videos without polyps"
     folder.mkdir(parents=True)

@@ -128,25 +128,3 @@ def test_boxes_of_the_side_file_by_video(tmp_path: Path) -> None:
     path.write_text("procedure_id,frame,x,y,w\n")
     with pytest.raises(PolyplinkError, match="has no column 'h'; its columns: procedure_id, frame"):
         read_side_boxes(path, Faults())
-
-
-@pytest.mark.parametrize(
-    ("row", "kind"),
-    [
-        ("1,,1,2,3,4", "box without a frame number from 0"),
-        ("1,0.5,1,2,3,4", "box without a frame number from 0"),
-        ("1,-1,1,2,3,4", "box without a frame number from 0"),
-        ("1,0,1,b,3,4", "box with a side that is no number"),
-        ("polyp,0,1,2,3,4", "box of no video"),
-        (",0,1,2,3,4", "box of no video"),
-    ],
-)
-def test_rows_of_the_side_file_that_cannot_be_read(root: Path, row: str, kind: str) -> None:
-    path = root / "boxes.csv"
-    path.write_text(f"procedure_id,frame,x,y,w,h\n{row}\n7,0,1,2,3,4\n")
-    imported = import_polyp_size(root, boxes=path)
-    assert imported.data.detections["procedure_id"].to_list() == ["07"]
-    line = next(line for line in imported.warnings if kind in line)
-    assert line.startswith(f"1 x {kind}, left out (first: boxes.csv, line 2")
-    with pytest.raises(PolyplinkError, match=rf"line 2.*: {kind}"):
-        import_polyp_size(root, boxes=path, strict=True)

@@ -94,27 +94,6 @@ def test_histology_is_the_word_of_all_boxes(root: Path) -> None:
     assert line in imported.warnings
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "kind"),
-    [
-        ("</annotation>", "", "annotation file that cannot be read"),
-        ("<xmin> 5 <", "<xmin> five <", "annotation file that cannot be read"),
-        ("<xmin> 5 <", "<xmin> 12 <", "box of no area"),
-        ("<xmin> 5 <", "<xmin> nan <", "box with a side that is not finite"),
-    ],
-)
-def test_faults_are_counted_or_raised(root: Path, old: str, new: str, kind: str) -> None:
-    path = root / "val2019/Annotation/10/1.xml"
-    text = path.read_text().replace(old, new)
-    assert text != path.read_text()
-    path.write_bytes(text.replace("\n", "\r\n").encode("utf-8-sig"))
-    imported = import_polypsset(root)
-    assert any(line.startswith(f"1 x {kind}, left out") for line in imported.warnings)
-    assert imported.data.detections.filter(procedure_id="val_10")["frame"].to_list() == [3]
-    with pytest.raises(PolyplinkError, match=r"10/1\.xml"):
-        import_polypsset(root, strict=True)
-
-
 def test_frames_that_do_not_fit_their_video_and_files_out_of_place(root: Path) -> None:
     write_grey(root / "val2019/Image/10/1.jpg", 50, 60)
     (root / "val2019/Annotation/10/0.xml").unlink()

@@ -1,19 +1,15 @@
-import io
 import shutil
-import tarfile
-import zipfile
 from collections.abc import Callable
 from importlib.resources import as_file, files
 from pathlib import Path
 
 import numpy as np
-import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.data import DataSet, import_real_colon, write_real_colon
+from polyplink.data import import_real_colon, write_real_colon
 from polyplink.data.sets.real_colon import (
     ProcedureSource,
     annotation_texts,
@@ -22,6 +18,7 @@ from polyplink.data.sets.real_colon import (
 )
 from polyplink.data.sets.real_colon_layout import format_voc
 from tests.data.made_sets import small_set
+from tests.data.packed import files_of, pack
 
 W, H = 64, 48
 Edges = tuple[float, float, float, float]
@@ -110,28 +107,12 @@ def test_only_procedures_that_are_present(root: Path) -> None:
     assert data.splits == {"eval": ["001-009"], "negative": ["001-010"]}
 
 
-def test_faults_are_counted_over_procedures(root: Path) -> None:
-    rewrite(
-        root / "001-001_annotations" / "001-001_1.xml",
-        lambda text: text.replace("<xmax>31<", "<xmax>11<"),
-    )
-    rewrite(
-        root / "001-009_annotations" / "001-009_2.xml",
-        lambda text: text.replace("<xmax>14<", "<xmax>5<"),
-    )
-    imported = import_real_colon(root)
-    (line,) = imported.warnings
-    assert line.startswith("2 x box of no area, left out (first: 001-001_1.xml")
-    assert imported.data.detections.height == 2
-
-
 def test_archives_read_as_their_folders_do(root: Path) -> None:
     before = import_real_colon(root)
     for procedure_id, prefix in (("001-001", ""), ("001-009", "./001-009_annotations/")):
         folder = root / f"{procedure_id}_annotations"
-        with tarfile.open(root / f"{folder.name}.tar.gz", "w:gz") as archive:
-            for path in sorted(folder.iterdir(), reverse=True):
-                archive.add(path, f"{prefix}{path.name}")
+        texts = {prefix + name: data for name, data in reversed(files_of(folder).items())}
+        pack(root / f"{folder.name}.tar.gz", texts)
         shutil.rmtree(folder)
     for workers in (1, 2):
         again = import_real_colon(root, workers=workers)
@@ -167,15 +148,6 @@ def test_mistakes_of_folders_and_tables(root: Path) -> None:
     (root / "lesion_info.csv").unlink()
     with pytest.raises(PolyplinkError, match=r"lesion_info\.csv is missing"):
         import_real_colon(root)
-
-
-def test_set_without_any_box_or_polyp(tmp_path: Path) -> None:
-    data = small_set()
-    bare = DataSet.of(data.detections.clear(), data.procedures, data.polyps.clear())
-    write_real_colon(bare, tmp_path)
-    again = import_real_colon(tmp_path).data
-    assert again.key == bare.key
-    assert again.detections.schema["polyp_id"] == pl.String
 
 
 def test_what_the_simulator_wrote_is_never_called_real(root: Path) -> None:
@@ -226,30 +198,6 @@ def test_boxes_come_in_the_order_of_the_frames(tmp_path: Path) -> None:
     assert read.faults.lines() == []
 
 
-@pytest.mark.parametrize(
-    ("box", "kind"),
-    [
-        ((5, 5, 5, 20), "box of no area"),
-        ((20, 5, 10, 20), "box of no area"),
-        ((70, 5, 80, 20), "box wholly outside the image"),
-        ((5, -20, 10, -1), "box wholly outside the image"),
-        ((1, 2, 3, float("nan")), "box with a side that is not finite"),
-        ((1, 2, float("inf"), 9), "box with a side that is not finite"),
-    ],
-)
-def test_boxes_that_cannot_be_used(tmp_path: Path, box: Edges, kind: str) -> None:
-    source = source_of(tmp_path, [(1, 1, 9, 9)], [(11, 12, 13, 14)], [(1, 1, 9, 9)])
-    path = source.annotations / "p_1.xml"
-    for tag, old, new in zip(("xmin", "ymin", "xmax", "ymax"), (11, 12, 13, 14), box, strict=True):
-        rewrite(path, lambda text: text.replace(f"<{tag}>{old}<", f"<{tag}>{new}<"))  # noqa: B023
-    with pytest.raises(PolyplinkError, match=rf"p_1\.xml.*: {kind}; correct the box"):
-        read_boxes(source, strict=True)
-    read = read_boxes(source, strict=False)
-    assert read.boxes["frame"].to_list() == [0, 2]
-    (line,) = read.faults.lines()
-    assert line.startswith(f"1 x {kind}, left out (first: p_1.xml")
-
-
 def test_unknown_polyps_boxes_without_one_and_two_of_one(tmp_path: Path) -> None:
     box, other = (1, 1, 9, 9), (20, 20, 30, 30)
     source = source_of(tmp_path, [box], [box, other], [box, other, other])
@@ -281,34 +229,17 @@ def test_broken_files_and_frames_of_another_size(tmp_path: Path) -> None:
     assert "1 x frame of another size" in read.faults.lines()[1]
 
 
-TEXTS = {"p_10.xml": "ten", "p_2.xml": "two", "p_3.0.xml": "three"}
+TEXTS = {"p_10.xml": b"ten", "p_2.xml": b"two", "p_3.0.xml": b"three"}
 ENDS = ("", ".tar.gz", ".tar", ".zip")
-
-
-def pack(root: Path, end: str, texts: dict[str, str], prefix: str = "p_annotations/") -> Path:
-    place = root / f"p_annotations{end}"
-    if end == "":
-        place.mkdir()
-        for name, text in texts.items():
-            (place / name).write_text(text)
-    elif end == ".zip":
-        with zipfile.ZipFile(place, "w") as zipped:
-            for name, text in texts.items():
-                zipped.writestr(prefix + name, text)
-    else:
-        with tarfile.open(place, "w:gz" if end == ".tar.gz" else "w:") as archive:
-            for name, text in texts.items():
-                info = tarfile.TarInfo(prefix + name)
-                info.size = len(text)
-                archive.addfile(info, io.BytesIO(text.encode()))
-    return place
 
 
 @pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize("prefix", ["", "p_annotations/", "./a/b/"])
 def test_numbers_names_and_texts(tmp_path: Path, end: str, prefix: str) -> None:
-    others = {"._p_2.xml": "left by a Mac", "p_2.jpg": "an image", "read.me": ""}
-    place = pack(tmp_path, end, TEXTS | others, prefix)
+    others = {"._p_2.xml": b"left by a Mac", "p_2.jpg": b"an image", "read.me": b""}
+    prefix = prefix if end else ""
+    texts = {prefix + name: data for name, data in (TEXTS | others).items()}
+    place = pack(tmp_path / f"p_annotations{end}", texts)
     expected = [(2, "p_2.xml", "two"), (3, "p_3.0.xml", "three"), (10, "p_10.xml", "ten")]
     assert sorted(annotation_texts(place)) == expected
 
@@ -316,28 +247,26 @@ def test_numbers_names_and_texts(tmp_path: Path, end: str, prefix: str) -> None:
 @pytest.mark.parametrize("end", ENDS)
 def test_names_that_cannot_be_placed(tmp_path: Path, end: str) -> None:
     with pytest.raises(PolyplinkError, match=r"two files for frame 3"):
-        list(annotation_texts(pack(tmp_path, end, {"p_3.xml": "", "p_3.0.xml": ""})))
-    (tmp_path / "other").mkdir()
+        list(annotation_texts(pack(tmp_path / f"a{end}", {"p_3.xml": b"", "p_3.0.xml": b""})))
     with pytest.raises(PolyplinkError, match=r"x\.xml has no frame number"):
-        list(annotation_texts(pack(tmp_path / "other", end, {"x.xml": ""})))
+        list(annotation_texts(pack(tmp_path / f"b{end}", {"x.xml": b""})))
 
 
 @pytest.mark.parametrize("length", [0, 65535, 65536, 65537, 200000])
 def test_files_of_any_length_are_read_whole(tmp_path: Path, length: int) -> None:
-    place = pack(tmp_path, "", {"p_1.xml": "x" * length})
+    place = pack(tmp_path / "p", {"p_1.xml": b"x" * length})
     assert list(annotation_texts(place)) == [(1, "p_1.xml", "x" * length)]
 
 
 def test_files_that_are_no_text_and_damaged_archives_are_named(tmp_path: Path) -> None:
-    place = pack(tmp_path, "", {})
-    (place / "p_1.xml").write_bytes(b"\xff\xfe<")
+    place = pack(tmp_path / "p", {"p_1.xml": b"\xff\xfe<"})
     with pytest.raises(PolyplinkError, match=r"p_1\.xml is not UTF-8 text; unpack the archive"):
         list(annotation_texts(place))
     (place / "p_1.xml").unlink()
     (place / "p_1.xml").mkdir()
     with pytest.raises(PolyplinkError, match=r"p_1\.xml: Is a directory; unpack the archive again"):
         list(annotation_texts(place))
-    packed = pack(tmp_path, ".zip", TEXTS)
+    packed = pack(tmp_path / "p_annotations.zip", TEXTS)
     packed.write_bytes(packed.read_bytes()[:-30])
     with pytest.raises(PolyplinkError, match=r"p_annotations\.zip is not a whole zip archive "):
         list(annotation_texts(packed))

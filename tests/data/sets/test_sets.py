@@ -1,5 +1,6 @@
 """What all public sets have in common: read, write, images, archives, progress, names."""
 
+import re
 import shutil
 import zipfile
 from contextlib import suppress
@@ -26,6 +27,7 @@ from polyplink.data.sets.layout import (
     write_origin,
 )
 from tests.data.made_sets import data_set, procedure_row, small_set
+from tests.data.packed import files_of, pack
 from tests.data.public_sets import SETS, assert_same, picture
 
 IMAGES = [name for name in SETS if name != "polyp-size"]  # the others are images in folders
@@ -65,9 +67,8 @@ def test_images_are_named_where_they_are_wanted(name: str, tmp_path: Path) -> No
 def test_an_archive_is_the_same_set(name: str, tmp_path: Path) -> None:
     data = SETS[name].small()
     SETS[name].write(data, tmp_path / "plain", frames=picture(data))
-    with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
-        for path in sorted((tmp_path / "plain").rglob("*.*")):
-            archive.write(path, Path("a") / path.relative_to(tmp_path / "plain"))
+    files = {f"a/{path}": data for path, data in files_of(tmp_path / "plain").items()}
+    pack(tmp_path / "x.zip", files)
     if name == "sun":
         shutil.copy(tmp_path / "plain" / "cases.csv", tmp_path / "cases.csv")
     shutil.rmtree(tmp_path / "plain")
@@ -107,6 +108,66 @@ def test_what_a_layout_cannot_hold_and_wrong_folders(name: str, tmp_path: Path) 
     SETS[other].write(SETS[other].small(), tmp_path / "other")
     with pytest.raises(PolyplinkError, match=f"other has no .*this looks like {other}: import it"):
         read(tmp_path / "other")
+
+
+RC = "001-001_annotations/001-001_0.xml"
+LDPOLYP = "TrainValid/Annotations/2/"
+POLYPSSET = "val2019/Annotation/10/1.xml"
+SUN = "sundatabase_positive_part1/annotation_txt/case10.txt"
+BROKEN, LINE = "annotation file that cannot be read", "line that cannot be read"
+FLAT, OUTSIDE = "box of no area", "box wholly outside the image"
+INFINITE, NO_FRAME = "box with a side that is not finite", "box without a frame number from 0"
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "old", "new", "kind"),  # old "": the file is new or all of it is replaced
+    [
+        ("real-colon", RC, "<xmax>28<", "<xmax>5<", FLAT),
+        ("real-colon", RC, "<xmin>8<", "<xmin>29<", FLAT),
+        ("real-colon", RC, "8</xmin>\n\t\t\t<xmax>28<", "70</xmin><xmax>80<", OUTSIDE),
+        ("real-colon", RC, "<xmax>28<", "<xmax>nan<", INFINITE),
+        ("real-colon", RC, "<xmax>28<", "<xmax>inf<", INFINITE),
+        ("real-colon", RC, "</annotation>", "", BROKEN),
+        ("ldpolyp", f"{LDPOLYP}0001.txt", "1\n10 ", "2\n10 ", BROKEN),
+        ("ldpolyp", f"{LDPOLYP}0001.txt", "10 20 40 60", "10 20 10 60", FLAT),
+        ("ldpolyp", f"{LDPOLYP}0001.txt", "10 20 40 60", "600 20 700 60", OUTSIDE),
+        ("ldpolyp", f"{LDPOLYP}0001.txt", "10 20 40 60", "nan 20 700 60", INFINITE),
+        ("ldpolyp", f"{LDPOLYP}1.txt", "", "0\n", "second file of a frame"),
+        ("ldpolyp", f"{LDPOLYP}0000.txt", "", "0\n", "file whose name is no number from 1"),
+        ("ldpolyp", f"{LDPOLYP}0009.txt", "", "1\n1 2 3 4\n", "frame with a box without an image"),
+        ("polypsset", POLYPSSET, "</annotation>", "", BROKEN),
+        ("polypsset", POLYPSSET, "<xmin> 5 <", "<xmin> five <", BROKEN),
+        ("polypsset", POLYPSSET, "<xmin> 5 <", "<xmin> 12 <", FLAT),
+        ("polypsset", POLYPSSET, "<xmin> 5 <", "<xmin> nan <", INFINITE),
+        ("sun", SUN, "5,6,12,14", "5,6,5,14", FLAT),
+        ("sun", SUN, "5,6,12,14", "99,6,199,14", OUTSIDE),
+        ("sun", SUN, "5,6,12,14", "5,6,nan,14", INFINITE),
+        ("sun", SUN, "\n\n", "\nwhat is this\n", LINE),
+        ("sun", SUN, "\n\n", "\n1.jpg 1,2,3,4,0\n", "image name without segment and number"),
+        ("sun", SUN, "image0001", "image0002", "frame with a box without an image"),
+        ("sun", SUN, "", "\udcff", BROKEN),
+        ("polyp-size", "boxes.csv", "07,3,", "07,,", NO_FRAME),
+        ("polyp-size", "boxes.csv", "07,3,", "07,2.5,", NO_FRAME),
+        ("polyp-size", "boxes.csv", "07,3,", "07,-1,", NO_FRAME),
+        ("polyp-size", "boxes.csv", "07,3,1", "07,3,b", "box with a side that is no number"),
+        ("polyp-size", "boxes.csv", "07,3,", ",3,", "box of no video"),
+        ("polyp-size", "boxes.csv", "07,3,", "9,3,", "box of a video that is not there"),
+    ],
+)
+def test_a_fault_is_counted_and_the_rest_read_or_it_is_raised(
+    name: str, file: str, old: str, new: str, kind: str, tmp_path: Path
+) -> None:
+    data = SETS[name].small()
+    SETS[name].write(data, tmp_path, frames=picture(data))
+    path = tmp_path / file
+    text = path.read_text().replace(old, new) if old else new
+    assert not path.is_file() or text != path.read_text()
+    path.write_text(text, errors="surrogateescape")
+    imported = SETS[name].read(tmp_path)
+    assert any(line.startswith(f"1 x {kind}, left out") for line in imported.warnings)
+    assert 0 <= data.detections.height - imported.data.detections.height <= 2
+    with pytest.raises(PolyplinkError, match=re.escape(path.name)):
+        SETS[name].read(tmp_path, strict=True)
 
 
 @pytest.mark.parametrize(

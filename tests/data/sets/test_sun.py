@@ -122,33 +122,6 @@ def test_size_is_given_where_there_is_no_image(root: Path) -> None:
         import_sun(root)
 
 
-def test_faults_are_counted_or_raised(root: Path) -> None:
-    text = root / POSITIVE / "annotation_txt" / "case10.txt"
-    lines = text.read_text()
-    name = lines.split(".jpg")[0]
-    for more, kind in [
-        ("0001.jpg 1,2,3,4,0", "image name without segment and number, left out"),
-        (f"{name}.jpg 3,3,3,9,0", "box of no area, left out"),
-        (f"{name}.jpg 99,3,199,9,0", "box wholly outside the image, left out"),
-        (name.replace("0001", "0002") + " 1,2,3,4,0", "frame with a box without an image"),
-        ("what is this", "line that cannot be read, left out"),
-    ]:
-        text.write_bytes(f"{lines}{more}\r\n".encode("utf-8-sig"))
-        imported = import_sun(root)
-        assert any(line.startswith(f"1 x {kind}") for line in imported.warnings)
-        assert imported.data.detections.filter(procedure_id="case10").height == 2
-        with pytest.raises(PolyplinkError, match=kind.removesuffix(", left out")):
-            import_sun(root, strict=True)
-    text.write_bytes(b"\xff\xff\xff")
-    imported = import_sun(root)
-    for kind in (
-        "annotation file that cannot be read, left out",
-        "image without an annotation, taken as without polyp",
-    ):
-        assert any(line.startswith(f"1 x {kind}") for line in imported.warnings)
-    assert imported.data.polyps["polyp_id"].to_list() == ["case2"]
-
-
 def test_an_image_named_twice_keeps_its_boxes(root: Path) -> None:
     text = root / POSITIVE / "annotation_txt" / "case10.txt"
     name = text.read_text().split()[0]
