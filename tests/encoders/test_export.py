@@ -1,6 +1,7 @@
 """Exported encoders: the precision asked for is the precision computed."""
 
 import builtins
+import os
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,6 @@ from polyplink.encoders.export import (
     export_frames,
     load_exported,
     quantise,
-    read_exported_record,
 )
 from polyplink.encoders.weights import RECORD as RECORD_KEY
 from polyplink.encoders.weights import record_text
@@ -81,12 +81,15 @@ def test_blocks_come_back_in_their_order(exported: Path, frames_per_pass: int) -
 
 
 def test_bf16_is_computed_if_asked_for_or_refused(exported: Path, tmp_path: Path) -> None:
-    if not MULTIPLIES_BF16:
-        with pytest.raises(PolyplinkError, match="this processor does not compute in bf16"):
-            load_exported(exported, "bf16")
-        return
+    try:
+        found = load_exported(exported, "bf16")[1](CROPS, LENGTHS)
+    except PolyplinkError as refusal:
+        # oneDNN held to older instructions has no kernel, whatever the processor can do.
+        expected = not MULTIPLIES_BF16 or "ONEDNN_MAX_CPU_ISA" in os.environ
+        if not expected or "this processor does not compute" not in str(refusal):
+            raise
+        pytest.skip(str(refusal))
     wide = load_exported(exported, "float32")[1](CROPS, LENGTHS)
-    found = load_exported(exported, "bf16")[1](CROPS, LENGTHS)
     assert 1e-5 < np.abs(found - wide).max() < 0.2
     assert worst_cosine(found, wide) > 0.99
     path = export_frames(tiny(), tmp_path / "bf16.onnx", SIDE, RECORD, "bf16")
@@ -104,7 +107,7 @@ def test_eight_bits_keep_the_direction_of_vectors(exported: Path, narrow: Path) 
     assert worst_cosine(found, wanted) > 0.98
     assert np.abs(found - wanted).max() > 1e-6
     assert embedder.precision == "int8"
-    assert loaded.record == read_exported_record(exported)
+    assert record_text(loaded.record) == record_text(RECORD)
     with pytest.raises(PolyplinkError, match="holds 8-bit numbers and cannot be computed in bf16"):
         load_exported(narrow, "bf16")
     with pytest.raises(PolyplinkError, match=r"does not hold 8-bit numbers; .*--int8"):
@@ -122,7 +125,7 @@ def test_a_file_needs_no_other(exported: Path) -> None:
 
 
 def test_missing_and_broken_files_are_refused(tmp_path: Path) -> None:
-    for read in (read_exported_record, load_exported, lambda p: ExportedEmbedder(tiny(), p)):
+    for read in (load_exported, lambda p: ExportedEmbedder(tiny(), p)):
         with pytest.raises(PolyplinkError, match=r"no exported encoder .*; export it with"):
             read(tmp_path / "none.onnx")
         broken = tmp_path / "broken.onnx"

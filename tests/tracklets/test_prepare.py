@@ -24,7 +24,6 @@ from polyplink.tracklets.prepared import (
     PrepareSettings,
     crops_path,
     cut_tracklets,
-    open_prepared,
     prepared_folder,
 )
 from tests.data.films import number_of, write_film
@@ -129,7 +128,7 @@ def test_a_second_run_changes_nothing_and_reads_no_image(tmp_path: Path) -> None
     assert record["inputs"] == {"data": first.data.key}
     assert set(record["seconds"]) == {"tracklets", "crops"}
     tmp_path.rename(tmp_path.with_name("moved"))
-    moved = open_prepared(tmp_path.with_name("moved"), SETTINGS)
+    moved = prepare(tmp_path.with_name("moved"), SETTINGS)
     assert moved.crops("p1").shape == (9, 8, 8, 3)
 
 
@@ -152,7 +151,7 @@ def test_a_killed_run_goes_on_at_the_first_procedure_not_done(
         failing_at(patch, "p1/8.jpg", KeyboardInterrupt())
         with pytest.raises(KeyboardInterrupt):
             prepare(tmp_path, SETTINGS)
-    prepared = open_prepared(tmp_path, SETTINGS)
+    prepared = prepare(tmp_path, SETTINGS, with_crops=False)
     assert [path.name for path in (prepared.folder / "crops").iterdir()] == ["p0.npy"]
     for path in (tmp_path / "images" / "p0").iterdir():
         path.unlink()  # what is done is not done again
@@ -169,7 +168,7 @@ def test_a_full_disk_is_a_clear_error_and_leaves_nothing_half_written(
     failing_at(monkeypatch, "p0/8.jpg", OSError(errno.ENOSPC, "No space left on device"))
     with pytest.raises(PolyplinkError, match="is full; make room and run it again"):
         prepare(tmp_path, SETTINGS)
-    folder = open_prepared(tmp_path, SETTINGS).folder
+    folder = prepare(tmp_path, SETTINGS, with_crops=False).folder
     assert list((folder / "crops").iterdir()) == []
 
 
@@ -188,7 +187,7 @@ def test_a_frame_that_does_not_decode_cuts_its_tracklet(tmp_path: Path) -> None:
         ("p1:00000", 0, 33, 34, 0, 9),
     ]
     assert prepared.tracklets["position"].to_list() == [0.0, 16 / 33, 0.0, 16 / 33, 0.0]
-    again = open_prepared(tmp_path, settings)
+    again = prepare(tmp_path, settings)
     assert_frame_equal(again.tracklets, prepared.tracklets)
     assert prepared.crops("p0")[[0, 1, 2, 4]].any(axis=(1, 2, 3)).all()
 
@@ -214,16 +213,11 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
 
 
 def test_a_prepared_folder_opens_as_it_was_made(prepared: Prepared) -> None:
-    again = open_prepared(prepared.folder.parent.parent, SETTINGS)
+    again = prepare(prepared.folder.parent.parent, SETTINGS)
     assert (again.key, again.procedures) == (prepared.key, prepared.procedures)
     assert_frame_equal(again.tracklets, prepared.tracklets)
     assert_frame_equal(again.detections, prepared.detections)
     assert_frame_equal(again.spans.polyps, prepared.spans.polyps)
-
-
-def test_what_was_not_prepared_says_how(prepared: Prepared) -> None:
-    with pytest.raises(PolyplinkError, match="under these settings; run `polyplink prepare`"):
-        open_prepared(prepared.folder.parent.parent, PrepareSettings(size=9))
 
 
 def test_a_part_holds_its_procedures_alone(prepared: Prepared) -> None:
@@ -264,14 +258,14 @@ def test_missing_and_broken_files_say_how_to_mend_them(tmp_path: Path) -> None:
     write_sample(tmp_path)
     prepared = prepare(tmp_path, SETTINGS, procedures=["p0"])
     with pytest.raises(PolyplinkError, match=r"no crops of procedure 'p1' in .*; run `polyplink"):
-        open_prepared(tmp_path, SETTINGS).crops("p1")
+        prepare(tmp_path, SETTINGS, with_crops=False).crops("p1")
     path = crops_path(prepared.folder, "p0")
     path.write_bytes(path.read_bytes()[:500])
     with pytest.raises(PolyplinkError, match=r"p0\.npy cannot be read .*; remove it and run"):
         prepared.crops("p0")
     (prepared.folder / "detections.parquet").write_bytes(b"no table")
     with pytest.raises(PolyplinkError, match=r"detections\.parquet cannot be read .*; remove"):
-        open_prepared(tmp_path, SETTINGS)
+        prepare(tmp_path, SETTINGS, with_crops=False)
 
 
 def test_each_setting_and_each_data_set_has_its_key(tmp_path: Path) -> None:
@@ -301,9 +295,9 @@ def test_a_procedure_of_any_name_has_a_file_inside_the_folder(tmp_path: Path) ->
     [
         ({"stride": 0}, "stride is 0; give 1 or more"),
         ({"min_length": 0}, "min_length is 0; give 1 or more"),
-        ({"min_iou": 2.0}, "min_iou is 2.0; give a value in"),
-        ({"crop_factor": 0.0}, "crop_factor is 0.0; give one above 0, or None"),
-        ({"crop_factor": np.nan}, "crop_factor is nan; give one above 0, or None"),
+        ({"min_iou": 2.0}, "min_iou is 2.0; give one from 0 to 1"),
+        ({"crop_factor": 0.0}, "crop_factor is 0.0; give one above 0"),
+        ({"crop_factor": np.nan}, "crop_factor is nan; give one above 0"),
     ],
 )
 def test_settings_out_of_range_are_refused(setting: dict[str, float], message: str) -> None:

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Discriminator, Tag
 
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.ranges import AT_LEAST_ONE, NOT_NEGATIVE, Range, check_ranges
 
 REFERENCE_MEAN = (0.45, 0.45, 0.45)
 REFERENCE_STD = (0.225, 0.225, 0.225)
@@ -20,141 +21,107 @@ RESNET = "timm:resnet50.tv2_in1k"
 Triple = tuple[float, float, float]
 
 
-def _at_least_one(config: Any, *names: str) -> None:
-    for name in names:
-        value = getattr(config, name)
-        PolyplinkError.unless(
-            value is None or value >= 1, f"encoder.{name} is {value}", "give 1 or more"
-        )
-
-
-def _check_std(std: Triple | None) -> None:
-    PolyplinkError.unless(
-        std is None or min(std) > 0.0, f"encoder.std is {std}", "give values above 0"
-    )
-
-
-def _check_transformer(config: "EncoderConfig | MveConfig") -> None:
-    _at_least_one(config, "width", "layers", "heads", "feedforward", "projector_out")
-    PolyplinkError.unless(
-        config.width % config.heads == 0,
-        f"encoder.width {config.width} is no multiple of encoder.heads {config.heads}",
-        "change one of them",
-    )
-    PolyplinkError.unless(
-        0.0 <= config.dropout < 1.0, f"encoder.dropout is {config.dropout}", "give one in [0, 1)"
-    )
-
-
 @dataclass(frozen=True)
-class EncoderConfig:
-    """The tracklet encoder of NTSSL (paper, 3 "Implementation Details") and its predecessors.
+class _FramesConfig:
+    """What the encoders that polyplink trains have in common: a backbone that reads each frame.
 
     Attributes:
         frame_encoder: Backbone of single frames, "timm:" and a model name of timm.
         frame_weights: Safetensors file with the backbone's pre-trained weights under timm's
             names, or None to start from random values.
-        width: Width d of tokens and of the tracklet's vector.
-        layers: Transformer encoder layers.
-        heads: Attention heads.
-        feedforward: Width of the feed-forward parts.
-        dropout: Dropout in the transformer.
         mean: Per channel, subtracted from pixels in [0, 1].
         std: Per channel, divides what is left. The reference uses 0.45 and 0.225 for every
             encoder; training and evaluation here use the same.
-        projector_hidden: Hidden width of the projector (used by the loss alone).
         projector_out: Output width of the projector.
-        kind: Discriminates the classes of encoders.
     """
 
     frame_encoder: str = RESNET
     frame_weights: Path | None = None
-    width: int = 256
-    layers: int = 3
-    heads: int = 8
-    feedforward: int = 1024
-    dropout: float = 0.1
     mean: Triple = REFERENCE_MEAN
     std: Triple = REFERENCE_STD
-    projector_hidden: int = 256
-    projector_out: int = 128
-    kind: Literal["transformer"] = "transformer"
+    projector_out: Annotated[int, AT_LEAST_ONE] = 128
 
     def __post_init__(self) -> None:
-        _check_transformer(self)
-        _at_least_one(self, "projector_hidden")
-        _check_std(self.std)
+        _check(self)
 
 
 @dataclass(frozen=True)
-class SfeConfig:
-    """The single-frame encoder (Intrator et al. 2023): a backbone and a head of two layers.
+class _TransformerConfig(_FramesConfig):
+    """What the encoders with a transformer over the frames of a tracklet have in common.
 
     Attributes:
-        frame_encoder: Backbone of single frames, "timm:" and a model name of timm.
-        frame_weights: As in `EncoderConfig`.
-        vector: A tracklet's vector is the mean over its frames of the backbone's "features" (as
-            in NTSSL's program, 2048 wide), or of what the head "projected" (as the predecessor).
-        mean: Per channel, subtracted from pixels in [0, 1].
-        std: Per channel, divides what is left.
-        projector_hidden: Hidden width of the head.
-        projector_out: Output width of the head.
-        kind: Discriminates the classes of encoders.
-    """
-
-    frame_encoder: str = RESNET
-    frame_weights: Path | None = None
-    vector: Literal["features", "projected"] = "features"
-    mean: Triple = REFERENCE_MEAN
-    std: Triple = REFERENCE_STD
-    projector_hidden: int = 2048
-    projector_out: int = 128
-    kind: Literal["sfe"] = "sfe"
-
-    def __post_init__(self) -> None:
-        _at_least_one(self, "projector_hidden", "projector_out")
-        _check_std(self.std)
-
-
-@dataclass(frozen=True)
-class MveConfig:
-    """The multi-view encoder (Intrator et al. 2023), which TPC trains too.
-
-    The transformer reads what the head of a single-frame encoder gives; the tracklet's vector is
-    its CLS token after a linear layer.
-
-    Attributes:
-        frame_encoder: Backbone of single frames, "timm:" and a model name of timm.
-        frame_weights: As in `EncoderConfig`.
-        frame_hidden: Hidden width of the single-frame encoder's head.
-        width: Width of its output, hence of the transformer.
+        width: Width d of its tokens.
         layers: Transformer encoder layers.
         heads: Attention heads.
         feedforward: Width of the feed-forward parts.
         dropout: Dropout in the transformer.
-        mean: Per channel, subtracted from pixels in [0, 1].
-        std: Per channel, divides what is left.
-        projector_out: Output width of the linear layer: width of the tracklet's vector.
+    """
+
+    width: Annotated[int, AT_LEAST_ONE] = 256
+    layers: Annotated[int, AT_LEAST_ONE] = 3
+    heads: Annotated[int, AT_LEAST_ONE] = 8
+    feedforward: Annotated[int, AT_LEAST_ONE] = 1024
+    dropout: Annotated[float, Range(0, 1, below=True)] = 0.1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        PolyplinkError.unless(
+            self.width % self.heads == 0,
+            f"encoder.width {self.width} is no multiple of encoder.heads {self.heads}",
+            "change one of them",
+        )
+
+
+@dataclass(frozen=True)
+class EncoderConfig(_TransformerConfig):
+    """The tracklet encoder of NTSSL (paper, 3 "Implementation Details") and its predecessors.
+
+    Its fields are those of `_FramesConfig` and `_TransformerConfig`, and:
+
+    Attributes:
+        projector_hidden: Hidden width of the projector (used by the loss alone).
         kind: Discriminates the classes of encoders.
     """
 
-    frame_encoder: str = RESNET
-    frame_weights: Path | None = None
-    frame_hidden: int = 2048
-    width: int = 128
-    layers: int = 3
-    heads: int = 8
-    feedforward: int = 2048
-    dropout: float = 0.1
-    mean: Triple = REFERENCE_MEAN
-    std: Triple = REFERENCE_STD
-    projector_out: int = 128
-    kind: Literal["mve"] = "mve"
+    projector_hidden: Annotated[int, AT_LEAST_ONE] = 256
+    kind: Literal["transformer"] = "transformer"
 
-    def __post_init__(self) -> None:
-        _check_transformer(self)
-        _at_least_one(self, "frame_hidden")
-        _check_std(self.std)
+
+@dataclass(frozen=True)
+class SfeConfig(_FramesConfig):
+    """The single-frame encoder (Intrator et al. 2023): a backbone and a head of two layers.
+
+    Its fields are those of `_FramesConfig`, the projector being its head, and:
+
+    Attributes:
+        vector: A tracklet's vector is the mean over its frames of the backbone's "features" (as
+            in NTSSL's program, 2048 wide), or of what the head "projected" (as the predecessor).
+        projector_hidden: Hidden width of the head.
+        kind: Discriminates the classes of encoders.
+    """
+
+    vector: Literal["features", "projected"] = "features"
+    projector_hidden: Annotated[int, AT_LEAST_ONE] = 2048
+    kind: Literal["sfe"] = "sfe"
+
+
+@dataclass(frozen=True)
+class MveConfig(_TransformerConfig):
+    """The multi-view encoder (Intrator et al. 2023), which TPC trains too.
+
+    The transformer reads what the head of a single-frame encoder gives, `width` wide; the
+    tracklet's vector is its CLS token after a linear layer to `projector_out`. Its fields are
+    those of `_FramesConfig` and `_TransformerConfig`, and:
+
+    Attributes:
+        frame_hidden: Hidden width of the single-frame encoder's head.
+        kind: Discriminates the classes of encoders.
+    """
+
+    frame_hidden: Annotated[int, AT_LEAST_ONE] = 2048
+    width: Annotated[int, AT_LEAST_ONE] = 128
+    feedforward: Annotated[int, AT_LEAST_ONE] = 2048
+    kind: Literal["mve"] = "mve"
 
 
 @dataclass(frozen=True)
@@ -187,22 +154,26 @@ class FoundationConfig:
     preset: Literal["own", "reference"] = "own"
     frame_weights: Path | None = None
     pooling: Literal["cls", "mean", "patchmean", "cat"] | None = None
-    size: int | None = None
+    size: Annotated[int | None, AT_LEAST_ONE] = None
     mean: Triple | None = None
     std: Triple | None = None
-    clip: int | None = None
+    clip: Annotated[int | None, NOT_NEGATIVE] = None
     positions: Literal["correct", "paper"] | None = None
-    depth: int | None = None
-    projector_hidden: int = 256
-    projector_out: int = 128
+    depth: Annotated[int | None, AT_LEAST_ONE] = None
+    projector_hidden: Annotated[int, AT_LEAST_ONE] = 256
+    projector_out: Annotated[int, AT_LEAST_ONE] = 128
     kind: Literal["foundation"] = "foundation"
 
     def __post_init__(self) -> None:
-        _at_least_one(self, "size", "depth", "projector_hidden", "projector_out")
-        PolyplinkError.unless(
-            self.clip is None or self.clip >= 0, f"encoder.clip is {self.clip}", "give 0 or more"
-        )
-        _check_std(self.std)
+        _check(self)
+
+
+def _check(config: _FramesConfig | FoundationConfig) -> None:
+    check_ranges("encoder", config)
+    std = config.std
+    PolyplinkError.unless(
+        std is None or min(std) > 0.0, f"encoder.std is {std}", "give values above 0"
+    )
 
 
 def _kind_of(value: Any) -> str:

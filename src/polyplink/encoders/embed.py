@@ -158,34 +158,28 @@ class NetworkEmbedder:
     @torch.inference_mode()
     def __call__(self, crops: np.ndarray, lengths: Sequence[int]) -> np.ndarray:
         """Crops uint8 (n, h, w, 3), packed, to vectors float32 (b, d)."""
-        with precision(self.encoder.device, self.compute), memory_suffices(self.encoder.device):
-            if isinstance(self.encoder, FrameWise):
-                return self._packed(self.encoder, crops, lengths)
-            return self._grouped(crops, lengths)
-
-    def _packed(self, encoder: FrameWise, crops: np.ndarray, lengths: Sequence[int]) -> np.ndarray:
-        features = self._features(encoder, crops)  # n f
-        starts = np.concatenate([[0], np.cumsum(lengths)])
+        encoder = self.encoder
         vectors = np.empty((len(lengths), encoder.width), np.float32)
-        for group in length_groups(lengths, self.most_tokens):
-            packed = torch.cat([features[starts[i] : starts[i + 1]] for i in group])
-            tokens = encoder.aggregate(packed, [lengths[i] for i in group])
-            vectors[group] = tokens.tracklet.float().cpu().numpy()
+        with precision(encoder.device, self.compute), memory_suffices(encoder.device):
+            if isinstance(encoder, FrameWise):
+                features = torch.split(self._features(encoder, crops), list(lengths))  # s f each
+                groups = length_groups(lengths, self.most_tokens)
+            else:
+                clips = np.split(crops, np.cumsum(lengths)[:-1])  # s h w 3 each
+                groups = equal_groups(lengths, self.frames_per_pass)
+            for group in groups:
+                own = [lengths[i] for i in group]
+                if isinstance(encoder, FrameWise):
+                    tokens = encoder.aggregate(torch.cat([features[i] for i in group]), own)
+                else:
+                    tokens = encoder(self._tensor(np.concatenate([clips[i] for i in group])), own)
+                vectors[group] = tokens.tracklet.float().cpu().numpy()
         return vectors
 
     def _features(self, encoder: FrameWise, crops: np.ndarray) -> torch.Tensor:
         """Crops uint8 (n, h, w, 3) to frame features (n, f), in blocks of frames."""
         blocks = [encoder.encode_frames(self._tensor(block)) for block in self._blocks(crops)]
         return torch.cat(blocks)
-
-    def _grouped(self, crops: np.ndarray, lengths: Sequence[int]) -> np.ndarray:
-        starts = np.concatenate([[0], np.cumsum(lengths)])
-        vectors = np.empty((len(lengths), self.encoder.width), np.float32)
-        for group in equal_groups(lengths, self.frames_per_pass):
-            packed = np.concatenate([crops[starts[i] : starts[i + 1]] for i in group])
-            tokens = self.encoder(self._tensor(packed), [lengths[i] for i in group])
-            vectors[group] = tokens.tracklet.float().cpu().numpy()
-        return vectors
 
     def _tensor(self, crops: np.ndarray) -> torch.Tensor:
         # A copy: torch needs writable memory, and the memory map is read-only.

@@ -316,22 +316,6 @@ def _compiled(path: Path, compute: str) -> Any:
         raise PolyplinkError(f"{path} cannot be read ({why})", _AGAIN) from None
 
 
-def _recorded(path: Path) -> tuple[WeightsRecord, str]:
-    """The record in an exported file, and its aggregation as base 64."""
-    props = _metadata(path)
-    PolyplinkError.unless({RECORD, HEAD} <= set(props), f"{path} has no polyplink record", _AGAIN)
-    return parse_record(props[RECORD], path), props[HEAD]
-
-
-def read_exported_record(path: Path) -> WeightsRecord:
-    """The record of the weights that an exported file was made from.
-
-    Raises:
-        PolyplinkError: If it is no exported encoder.
-    """
-    return _recorded(path)[0]
-
-
 def load_exported(path: Path, compute: str | None = None) -> tuple[LoadedEncoder, ExportedEmbedder]:
     """Load an exported file as an encoder with its record, and as an embedder.
 
@@ -344,12 +328,14 @@ def load_exported(path: Path, compute: str | None = None) -> tuple[LoadedEncoder
     Raises:
         PolyplinkError: If it is no exported encoder, or it cannot be computed in `compute`.
     """
-    record, text = _recorded(path)
+    props = _metadata(path)
+    PolyplinkError.unless({RECORD, HEAD} <= set(props), f"{path} has no polyplink record", _AGAIN)
+    record = parse_record(props[RECORD], path)
     encoder = build_encoder(record.encoder)
     assert isinstance(encoder, FrameWise)  # no other is exported
     encoder.backbone = nn.Identity()
     try:
-        head = load(base64.b64decode(text))
+        head = load(base64.b64decode(props[HEAD]))
     except (SafetensorError, ValueError) as error:  # ValueError: no base 64
         raise PolyplinkError(f"{path} cannot be read ({first_line(error)})", _AGAIN) from None
     check_state(path, head, encoder.state_dict())

@@ -2,11 +2,12 @@
 
 import importlib
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from torch import nn
 
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.ranges import AT_LEAST_ONE, Range, check_ranges
 from polyplink.encoders.encoder import Encoder
 
 _BLOCKS = ("blocks", "layer", "layers", "stages")  # what libraries call their blocks
@@ -27,18 +28,13 @@ class FineTune:
     """
 
     how: Literal["whole", "frozen", "last", "lora"] = "whole"
-    blocks: int = 2
-    rank: int = 8
+    blocks: Annotated[int, AT_LEAST_ONE] = 2
+    rank: Annotated[int, AT_LEAST_ONE] = 8
     alpha: float = 16.0
-    dropout: float = 0.0
+    dropout: Annotated[float, Range(0, 1, below=True)] = 0.0
 
     def __post_init__(self) -> None:
-        for name in ("blocks", "rank"):
-            value = getattr(self, name)
-            PolyplinkError.unless(value >= 1, f"finetune.{name} is {value}", "give 1 or more")
-        PolyplinkError.unless(
-            0.0 <= self.dropout < 1.0, f"finetune.dropout is {self.dropout}", "give one in [0, 1)"
-        )
+        check_ranges("finetune", self)
 
 
 def blocks_of(backbone: nn.Module) -> list[nn.Module]:

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from contextlib import nullcontext
 
 import numpy as np
 import torch
@@ -110,8 +109,8 @@ class Model:
         """
         clips = drawn.clips[batch.fragments]  # n s
         length = clips.shape[1]
-        narrow = nullcontext() if self.exact else precision(data.device)
-        with narrow, memory_suffices(data.device, _SMALLER_STEP):
+        compute = precision(data.device, "float32" if self.exact else None)
+        with compute, memory_suffices(data.device, _SMALLER_STEP):
             crops = data.pixels(clips)  # n*s h w 3
             if generator is not None:
                 crops = augment(self.config.augment, crops, length, generator)

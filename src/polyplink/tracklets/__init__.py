@@ -4,7 +4,7 @@ from polyplink.tracklets.boxes import enlarge, iou
 from polyplink.tracklets.build import build_tracklets
 from polyplink.tracklets.fragments import Spans, crop_rows, fragments, spans_of
 from polyplink.tracklets.prepare import prepare
-from polyplink.tracklets.prepared import Prepared, PrepareSettings, open_prepared
+from polyplink.tracklets.prepared import Prepared, PrepareSettings
 
 __all__ = [
     "PrepareSettings",
@@ -15,7 +15,6 @@ __all__ = [
     "enlarge",
     "fragments",
     "iou",
-    "open_prepared",
     "prepare",
     "spans_of",
 ]

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import Annotated
 from urllib.parse import quote
 
 import numpy as np
@@ -12,7 +13,8 @@ import polars as pl
 
 from polyplink.core.artefacts import content_key
 from polyplink.core.errors import PolyplinkError, first_line
-from polyplink.data.tables import DataSet, read_data
+from polyplink.core.ranges import AT_LEAST_ONE, POSITIVE, SHARE, check_ranges
+from polyplink.data.tables import DataSet
 from polyplink.tracklets.crops import Broken, Pixels, read_broken
 from polyplink.tracklets.fragments import Spans, fragments, procedure_positions, spans_of
 
@@ -32,21 +34,15 @@ class PrepareSettings:
         size: Width and height of a crop, pixels.
     """
 
-    min_length: int = 30
-    stride: int = 4
-    max_gap: int = 1
-    min_iou: float = 0.1
-    crop_factor: float | None = 5.0
-    size: int = 232
+    min_length: Annotated[int, AT_LEAST_ONE] = 30
+    stride: Annotated[int, AT_LEAST_ONE] = 4
+    max_gap: Annotated[int, AT_LEAST_ONE] = 1
+    min_iou: Annotated[float, SHARE] = 0.1
+    crop_factor: Annotated[float | None, POSITIVE] = 5.0
+    size: Annotated[int, AT_LEAST_ONE] = 232
 
     def __post_init__(self) -> None:
-        for name in ("min_length", "stride", "max_gap", "size"):
-            if getattr(self, name) < 1:
-                raise PolyplinkError(f"{name} is {getattr(self, name)}", "give 1 or more")
-        if not 0.0 <= self.min_iou <= 1.0:
-            raise PolyplinkError(f"min_iou is {self.min_iou}", "give a value in [0, 1]")
-        if self.crop_factor is not None and not self.crop_factor > 0:
-            raise PolyplinkError(f"crop_factor is {self.crop_factor}", "give one above 0, or None")
+        check_ranges("", self)
         # 5 and 5.0 are one setting, and must be one key.
         object.__setattr__(self, "min_iou", float(self.min_iou))
         if self.crop_factor is not None:
@@ -161,13 +157,8 @@ def load_prepared(target: Path, data: DataSet, settings: PrepareSettings) -> Pre
     """Read the tables in `target`, the folder that `prepared_folder` names.
 
     Raises:
-        PolyplinkError: If they are not there, or cannot be read.
+        PolyplinkError: If they cannot be read.
     """
-    if not (target / "tracklets.parquet").is_file():
-        raise PolyplinkError(
-            f"nothing is prepared in {target.parent.parent} under these settings",
-            "run `polyplink prepare`",
-        )
     tables = {}
     for name in ("detections", "tracklets"):
         path = target / f"{name}.parquet"
@@ -200,21 +191,6 @@ def load_prepared(target: Path, data: DataSet, settings: PrepareSettings) -> Pre
     )
     tracklets = tracklets.with_columns(procedure_positions(tracklets, prepared.spans))
     return dataclasses.replace(prepared, tracklets=tracklets)
-
-
-def open_prepared(folder: Path, settings: PrepareSettings | None = None) -> Prepared:
-    """Open what `prepare` made of a data folder.
-
-    Args:
-        folder: The data folder.
-        settings: Those it was prepared with; None for the defaults.
-
-    Raises:
-        PolyplinkError: If the folder is no data folder, or was not prepared so.
-    """
-    settings = settings or PrepareSettings()
-    data = read_data(folder)
-    return load_prepared(prepared_folder(folder, data, settings), data, settings)
 
 
 def cut_tracklets(
