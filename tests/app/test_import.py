@@ -146,9 +146,9 @@ def test_import_of_boxes_with_their_options(tmp_path: Path) -> None:
     result = polyplink(*given, "--size", "64x48")
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["boxes"] == 1
-    assert_refused(polyplink(*given, "--size", "64"), "--size 64 is no size")
+    assert_refused(polyplink(*given, "--size", "64"), "--size 64 is not a size")
     assert_refused(polyplink(*given, "--cases", boxes), "csv takes no --cases")
-    assert_refused(polyplink(*given, "--datasets", "x"), "--datasets x is no pair")
+    assert_refused(polyplink(*given, "--datasets", "x"), "--datasets x is not a pair")
 
 
 def test_a_map_of_adenoma_is_kept_with_the_tables(tmp_path: Path) -> None:

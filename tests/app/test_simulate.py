@@ -13,7 +13,7 @@ from tests.app.calls import assert_refused, polyplink
 
 
 def test_simulate_asks_for_a_folder_and_check_for_none(tmp_path: Path) -> None:
-    assert_refused(polyplink("simulate"), "no folder to write to; name one")
+    assert_refused(polyplink("simulate"), "no output folder; name one")
     assert_refused(polyplink("simulate", tmp_path / "a", "--check"), "--check writes nothing")
     assert not (tmp_path / "a").exists()
 
