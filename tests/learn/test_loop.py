@@ -238,5 +238,5 @@ def test_a_choice_that_cannot_be_made_is_refused() -> None:
         check_selection(labels, bare_set([16], [0]))
     check_selection(labels, bare_set([16, 16], [0, 1]))
     check_selection(TrainConfig("x", validation=ValidationConfig(select="last")), None)
-    with pytest.raises(PolyplinkError, match="patience needs a loss"):
+    with pytest.raises(PolyplinkError, match="patience needs a validation loss"):
         ValidationConfig(select="last", patience=3)
