@@ -30,7 +30,7 @@ def test_weights_carry_recipe_procedures_and_operating_point(made: Made) -> None
 
 
 def test_a_run_is_not_overwritten(made: Made) -> None:
-    with pytest.raises(PolyplinkError, match="holds a training run already; continue it with --resume"):
+    with pytest.raises(PolyplinkError, match="holds a training run already; continue it with"):
         train(TrainRequest(recipe(), made.data, made.run, device="cpu"))
 
 
