@@ -22,7 +22,6 @@ from polyplink.app.tolerance_checks import (
     check_simulation,
     check_tables,
     compare,
-    log_area_spread,
     nearer_than,
     rows_text,
     within,
@@ -31,7 +30,6 @@ from polyplink.data import DETECTIONS, POLYPS, PROCEDURES, DataSet, check, split
 from polyplink.simulate import Preset, procedure_specs, real_colon_sim
 from polyplink.simulate.course.timeline import Look, draw_timeline
 from polyplink.simulate.procedure_specs import ProcedureSpec, stream
-from polyplink.tracklets import build_tracklets
 
 # --- One row --------------------------------------------------------------------------------
 
@@ -256,15 +254,3 @@ def test_a_simulation_is_made_without_pictures_and_left_nowhere(
     assert (preset.frames, preset.annotations, seed) == ("none", "none", 1)
     assert preset.polyps == real_colon_sim().polyps
     assert not out.exists()
-
-
-def test_log_area_spread_is_that_of_each_tracklet() -> None:
-    data = simulated_tables(0)
-    ordered, tracklets = build_tracklets(data.detections.head(20_000))
-    some = tracklets.filter(pl.col("n") >= 30)
-    plain = [
-        np.log((part["w"] * part["h"]).to_numpy().astype(np.float64)).std()
-        for row in some.head(50).iter_rows(named=True)
-        for part in [ordered[row["offset"] : row["offset"] + row["n"]]]
-    ]
-    assert log_area_spread(ordered, some)[:50] == pytest.approx(plain, abs=1e-5)

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from polyplink.simulate.course.stage import MIN_AREA
+from polyplink.simulate.picture.rays import Windows
 from polyplink.simulate.picture.render import Renderer, draw_appearance
-from polyplink.simulate.picture.windows import Windows
 from polyplink.simulate.plan import Plan, boxes_of, pixel_boxes, plan_procedure
 from tests.simulate.plans import MINI, enlarged, mini_plan, mini_spec
 
@@ -162,8 +162,8 @@ def light_of(plan: Plan, frame: int) -> torch.Tensor:
     size = plan.spec.width, plan.spec.height
     whole = Windows(torch.tensor([[0.0, 0.0, *size]]), size, size)
     with torch.inference_mode():
-        ((_, drawn),) = renderer.draw(np.array([frame]), whole)
-    return drawn.linear[:, 0]
+        ((_, (linear, _)),) = renderer.draw(np.array([frame]), whole)
+    return linear[:, 0]
 
 
 @pytest.mark.parametrize("seed", [0, 1])
@@ -176,7 +176,7 @@ def test_the_same_pose_shows_the_same_surface_in_every_frame(seed: int) -> None:
     rows = np.arange(plan.spec.n_frames)
     rows[second] = first
     conditions = replace(plan.conditions, phase=plan.conditions.phase[rows])
-    posed = replace(plan, path=plan.path.some(rows), conditions=conditions)
+    posed = replace(plan, path=plan.path[rows], conditions=conditions)
     assert torch.equal(light_of(posed, second), here)
     assert not torch.allclose(light_of(plan, second), here, rtol=0.05)  # another pose
     # The same camera before a polyp of other traits shows another surface.

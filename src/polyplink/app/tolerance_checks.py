@@ -345,24 +345,15 @@ def _of_boxes(data: DataSet, ordered: pl.DataFrame, tracklets: pl.DataFrame) -> 
     """The values of `BOXES`."""
     sizes = data.procedures.select("procedure_id", pl.col("width", "height").cast(pl.Float64))
     boxes = ordered.join(sizes, on="procedure_id", how="left", maintain_order="left")
-    spread = log_area_spread(ordered, tracklets.filter(pl.col("n") >= LONG))
+    # The standard deviation of the log of the box area within each long tracklet.
+    log_area = (pl.col("w") * pl.col("h")).cast(pl.Float64).log()
+    n = tracklets["n"].to_numpy()
+    own = ordered.group_by(pl.Series("tracklet", np.repeat(np.arange(len(n)), n)))
+    each = own.agg(log_area.std(ddof=0).alias("spread"), pl.len().alias("n"))
+    spread = each.filter(pl.col("n") >= LONG)["spread"].to_numpy()
     return [
         quantiles((boxes["w"] / boxes["width"]).to_numpy(), FIVE),
         quantiles((boxes["h"] / boxes["height"]).to_numpy(), FIVE),
         quantiles(spread, (0.5,)),
         quantiles(spread, (0.05, 0.95)),
     ]
-
-
-def log_area_spread(ordered: pl.DataFrame, tracklets: pl.DataFrame) -> Floats:
-    """Standard deviation (n,) of the log of the box area within each tracklet.
-
-    Args:
-        ordered: Detections as `build_tracklets` orders them.
-        tracklets: n of its tracklets, in their order.
-    """
-    logs = (ordered["w"] * ordered["h"]).cast(pl.Float64).log().to_numpy()
-    sums = np.concatenate([[[0.0, 0.0]], np.cumsum(np.stack([logs, logs**2], axis=1), axis=0)])
-    first, n = tracklets["offset"].to_numpy(), tracklets["n"].to_numpy()
-    mean, square = ((sums[first + n] - sums[first]) / n[:, None]).T
-    return np.asarray(np.sqrt(np.maximum(square - mean**2, 0.0)))

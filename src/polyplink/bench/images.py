@@ -20,9 +20,16 @@ from polyplink.bench.harness import Call, Work, timed
 from polyplink.core.workers import worker_pool
 from polyplink.encoders import to_pixels
 from polyplink.simulate.colon.batch_surface import BatchSurface
-from polyplink.simulate.picture.march import SETTLED, Eyes, beams_of, march_windows, tiles
+from polyplink.simulate.picture.rays import (
+    FAR,
+    SETTLED,
+    Eyes,
+    Windows,
+    beams_of,
+    march_windows,
+    tiles,
+)
 from polyplink.simulate.picture.render import March, Renderer, draw_appearance
-from polyplink.simulate.picture.windows import FAR, Windows
 from polyplink.simulate.plan import boxes_of, plan_procedure
 from polyplink.simulate.presets import preset
 from polyplink.simulate.procedure_specs import procedure_specs

@@ -153,7 +153,7 @@ def boxes_of(plan: Plan) -> pl.DataFrame:
     """
     width, height = plan.spec.width, plan.spec.height
     frames = np.flatnonzero(~plan.conditions.blink)
-    path = plan.path.some(frames)
+    path = plan.path[frames]
     rows, polyps = in_reach(plan.bodies, gone_from(plan.timeline), path, frames)
     cameras = shots_of(plan.colon, path, plan.conditions.phase[frames].astype(np.float64))
     boxes = pixel_boxes(project(plan.bodies, cameras, plan.lens, rows, polyps), width, height)

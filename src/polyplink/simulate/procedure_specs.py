@@ -133,7 +133,7 @@ def procedure_specs(preset: Preset, seed: int) -> tuple[ProcedureSpec, ...]:
         ['001-001', '001-002', '001-009', '001-010']
     """
     visible: dict[str, Counts] = {}
-    rows = _released_rows(preset) if preset.released else _sampled_rows(preset, seed)
+    rows = _rows(preset, seed)
     for video, lesions in rows:
         name = video["procedure_id"]
         rng = stream(seed, name, "frames")
@@ -179,19 +179,14 @@ def _tables() -> tuple[list[Row], list[Row]]:
     return videos.rows(named=True), lesions.rows(named=True)
 
 
-def _released_rows(preset: Preset) -> list[tuple[Row, list[Row]]]:
-    """The released row of every procedure, and those of its lesions."""
+def _rows(preset: Preset, seed: int) -> list[tuple[Row, list[Row]]]:
+    """Every procedure's patient and polyps: its released rows, or rows sampled from all of them."""
     videos, lesions = _tables()
-    by_name = {video["procedure_id"]: video for video in videos}
-    return [
-        (by_name[name], [lesion for lesion in lesions if lesion["procedure_id"] == name])
-        for name, _ in preset.polyps
-    ]
-
-
-def _sampled_rows(preset: Preset, seed: int) -> list[tuple[Row, list[Row]]]:
-    """Patients and polyps sampled, with replacement, from the released rows."""
-    videos, lesions = _tables()
+    if preset.released:
+        named = {video["procedure_id"]: (video, list[Row]()) for video in videos}
+        for lesion in lesions:
+            named[lesion["procedure_id"]][1].append(lesion)
+        return [named[name] for name, _ in preset.polyps]
     rows: list[tuple[Row, list[Row]]] = []
     for name, polyps in preset.polyps:
         rng = stream(seed, name, "cast")

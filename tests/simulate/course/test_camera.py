@@ -11,9 +11,18 @@ from scipy.spatial.transform import Rotation
 
 from polyplink.simulate.colon.surface import draw_colon
 from polyplink.simulate.course.camera import (
+    AIM_LIMIT,
+    AZIMUTH,
+    FARTHEST,
+    GAP,
     WANDER_RATE,
+    Poses,
+    Targets,
     carry,
+    draw_poses,
+    follow_looks,
     from_tube,
+    link_poses,
     look_along,
     look_down,
     to_tube,
@@ -21,17 +30,6 @@ from polyplink.simulate.course.camera import (
     turn_own,
     unit,
     wander,
-)
-from polyplink.simulate.course.looks import (
-    AIM_LIMIT,
-    AZIMUTH,
-    FARTHEST,
-    GAP,
-    Poses,
-    Targets,
-    draw_poses,
-    follow_looks,
-    link_poses,
 )
 
 COLON = dataclasses.replace(draw_colon(np.random.default_rng(0)), wave=0.05, wave_rate=1.3)

@@ -38,7 +38,7 @@ def test_the_picture_moves_as_a_turn_by_hand_says() -> None:
     moved = picture_motion(path, np.tile([0.0, 0, 2], (2, 1)))
     np.testing.assert_allclose(moved[0], [-0.5 / np.tan(np.radians(44)) * np.tan(angle), 0])
     np.testing.assert_array_equal(moved[0], moved[1])
-    assert picture_motion(path.some(np.array([0])), np.zeros((1, 3))).tolist() == [[0, 0]]
+    assert picture_motion(path[np.array([0])], np.zeros((1, 3))).tolist() == [[0, 0]]
 
 
 def test_what_is_in_range_is_sharp() -> None:

@@ -32,7 +32,7 @@ def test_looks_become_arrays() -> None:
     which, frames = course.times
     assert which.tolist() == [0, 0, 1]
     assert frames.tolist() == [3, 4, 9]
-    assert course.some(np.array([1])).first.tolist() == [9]
+    assert course[np.array([1])].first.tolist() == [9]
 
 
 def test_the_wave_runs_on_at_a_few_a_minute() -> None:

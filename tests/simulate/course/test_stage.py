@@ -108,7 +108,7 @@ def views() -> Views:
     look = plan.timeline.looks[0]
     frames = np.arange(look.first, look.end)
     phase = plan.conditions.phase[frames].astype(np.float64)
-    return Views(plan.path.some(frames), phase, frames, np.zeros(len(frames), np.int64))
+    return Views(plan.path[frames], phase, frames, np.zeros(len(frames), np.int64))
 
 
 OWN = np.array([mini_plan().timeline.looks[0].polyp])

@@ -23,7 +23,7 @@ from polyplink.simulate.picture.effects import (
     smoke,
     water,
 )
-from polyplink.simulate.picture.windows import Windows
+from polyplink.simulate.picture.rays import Windows
 
 
 def pictures(s: int, h: int = 40, w: int = 52) -> Tensor:

@@ -19,7 +19,7 @@ from polyplink.simulate.picture.overlays import (
     text_cells,
     write_label,
 )
-from polyplink.simulate.picture.windows import Windows, lens_mask
+from polyplink.simulate.picture.rays import Windows, lens_mask
 
 FRAME = (100, 80)
 IMAGES = torch.full((3, 1, 80, 100), 0.3)

@@ -7,14 +7,14 @@ import torch
 
 from polyplink.simulate.colon.batch_surface import BatchSurface
 from polyplink.simulate.course.conditions import Conditions
-from polyplink.simulate.picture import march
+from polyplink.simulate.picture import rays
 from polyplink.simulate.picture.render import (
     Renderer,
     draw_appearance,
     on_device,
 )
 from polyplink.simulate.plan import boxes_of
-from tests.simulate.picture.test_march import Waits
+from tests.simulate.picture.test_rays import Waits
 from tests.simulate.plans import mini_plan
 
 PLAN = mini_plan(0)
@@ -74,7 +74,7 @@ def test_a_gpu_draws_the_same_by_the_plain_surface(monkeypatch: pytest.MonkeyPat
 def test_a_gpu_is_waited_for_as_often_however_many_frames_there_are(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(march, "SETTLE_ROUNDS", {"cpu": march.SETTLE_ROUNDS["cuda"]})
+    monkeypatch.setattr(rays, "SETTLE_ROUNDS", {"cpu": rays.SETTLE_ROUNDS["cuda"]})
     together = Renderer(PLAN, draw_appearance(PLAN, 0), torch.device("cpu"))
     together.tile = together.batch
     waits = []
@@ -85,7 +85,7 @@ def test_a_gpu_is_waited_for_as_often_however_many_frames_there_are(
             together.windows(frames, np.tile(WHOLE, (len(frames), 1)), (40, 32))
         waits.append(waited.count)
     # A march for the exposure and one for the pictures.
-    assert max(waits) <= 2 * (1 + len(march.SETTLE_ROUNDS["cpu"]))
+    assert max(waits) <= 2 * (1 + len(rays.SETTLE_ROUNDS["cpu"]))
     assert min(waits) > 1
 
 

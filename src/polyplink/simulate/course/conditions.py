@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from polyplink.simulate.colon.projection import FOCAL
 from polyplink.simulate.colon.surface import MM_PER_UNIT
-from polyplink.simulate.course.camera import Array, CameraPath, Mask, wander
+from polyplink.simulate.course.camera import Array, CameraPath, Index, Mask, wander
 from polyplink.simulate.course.route import Route
 from polyplink.simulate.course.timeline import Timeline
 from polyplink.simulate.procedure_specs import ProcedureSpec
@@ -162,11 +162,15 @@ def draw_splash(rng: np.random.Generator, fps: float, timeline: Timeline) -> Arr
     return splash
 
 
+def blink_runs(blink: Mask) -> tuple[Index, int]:
+    """The number of the blink (s,), from 1, in which or after which a frame is; how many + 1."""
+    run = np.cumsum(blink & ~np.append(False, blink[:-1]))
+    return run, int(run.max(initial=0)) + 1
+
+
 def _blink_kinds(rng: np.random.Generator, blink: Mask) -> tuple[Array, Array]:
     """Blur and water (s,) of blinks, alike over each of them."""
-    start = blink & ~np.append(False, blink[:-1])
-    run = np.cumsum(start)  # (s,) number of the blink, from 1
-    count = int(run[-1]) + 1 if len(run) else 1
+    run, count = blink_runs(blink)
     blur = rng.uniform(*BLINK_BLUR, count)[run] * blink
     water = (rng.random(count) < BLINK_WATER)[run] * blink
     return np.asarray(blur), np.asarray(water, np.float64)

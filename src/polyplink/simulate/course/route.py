@@ -19,24 +19,22 @@ from polyplink.simulate.course.camera import (
     CameraPath,
     Index,
     Mask,
+    Poses,
     Rows,
+    Targets,
     carry,
+    draw_poses,
+    follow_looks,
     from_tube,
+    link_poses,
     look_along,
+    look_times,
     smooth,
     to_tube,
     turn_between,
     turn_own,
     unit,
     wander,
-)
-from polyplink.simulate.course.looks import (
-    Poses,
-    Targets,
-    draw_poses,
-    follow_looks,
-    link_poses,
-    look_times,
 )
 from polyplink.simulate.course.stage import Place, Stage, Views, hidden, misses, strays, wall_axes
 from polyplink.simulate.course.timeline import Look, Timeline
@@ -186,7 +184,7 @@ def follow_route(
     blink[rows] = joined[rows] | _chance_blinks(rng, len(rows))
     # Other frames between looks that show a polyp, or lie in the wall, blink, too.
     rows = np.flatnonzero((look < 0) & ~on_way & ~blink)
-    views = Views(path.some(rows), phase[rows], rows, np.zeros(len(rows), np.int64))
+    views = Views(path[rows], phase[rows], rows, np.zeros(len(rows), np.int64))
     blink[rows] = strays(stage, views, np.full((1, 2), -1))
     return Route(path, blink, look, goals, tuple(failed.tolist()))
 
@@ -241,7 +239,7 @@ def draw_looks(
     todo = np.arange(len(course.frames))
     poses: Poses | None = None
     for calmer, nearer in TRIES:
-        part, goal = course.some(todo), targets.some(todo)
+        part, goal = course[todo], targets[todo]
         drawn = draw_poses(rng, goal, part.frames, fps=fps, unrest=unrest * calmer, nearer=nearer)
         if poses is None:
             # A look at the same polyps after a short gap begins about where the last one ended.
@@ -272,7 +270,7 @@ def _faulty(stage: Stage, course: Course, views: Views) -> Mask:
     bad |= hidden(stage, views, polyp, beside)
     pair = np.flatnonzero((beside >= 0) & ~bad)
     if len(pair):  # the other polyp of a pair must not be hidden either
-        some = views.some(np.isin(views.look, pair))
+        some = views[np.isin(views.look, pair)]
         again = Views(some.path, some.phase, some.frames, np.searchsorted(pair, some.look))
         bad[pair] |= hidden(stage, again, beside[pair], polyp[pair])
     return np.asarray(bad)

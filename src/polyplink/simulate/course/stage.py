@@ -24,7 +24,7 @@ from polyplink.simulate.colon.surface import (
     to_world,
     wall_distance,
 )
-from polyplink.simulate.course.camera import Array, CameraPath, Index, Mask
+from polyplink.simulate.course.camera import Array, CameraPath, Index, Mask, Rows
 
 SPACING = (4.5, 6.0)  # units between one polyp and the next along the withdrawal
 USUAL = 3.3  # distance of a usual look, in radii of the polyp
@@ -128,7 +128,7 @@ class Stage:
 
 
 @dataclass(frozen=True)
-class Views:
+class Views(Rows):
     """n frames of k looks.
 
     Attributes:
@@ -142,10 +142,6 @@ class Views:
     phase: Array
     frames: Index
     look: Index
-
-    def some(self, rows: Index | Mask) -> "Views":
-        """Some of the frames."""
-        return Views(self.path.some(rows), self.phase[rows], self.frames[rows], self.look[rows])
 
 
 def shots_of(colon: Colon, path: CameraPath, phase: Array) -> Array:
@@ -189,7 +185,7 @@ def _any_by_look(flags: Mask, look: Index, k: int) -> Mask:
 
 def misses(stage: Stage, views: Views, polyp: Index) -> Mask:
     """Looks (k,) that do not show the polyp (k,) they must, -1 for none, well in every frame."""
-    views = views.some(polyp[views.look] >= 0)
+    views = views[polyp[views.look] >= 0]
     look, shown = views.look, polyp[views.look]
     cameras = shots_of(stage.colon, views.path, views.phase)
     boxes = project(stage.bodies, cameras, stage.lens, np.arange(len(look)), shown)
@@ -220,7 +216,7 @@ def hidden(stage: Stage, views: Views, polyp: Index, before: Index) -> Mask:
     """
     first = np.append(True, views.look[1:] != views.look[:-1])
     regular = np.arange(len(first)) % KEY_FRAMES == 0
-    views = views.some(first | np.append(first[1:], True) | regular)
+    views = views[first | np.append(first[1:], True) | regular]
     shown, blocking = polyp[views.look], before[views.look]
     origins = torch.from_numpy(views.path.positions)  # (f, 3)
     phases = torch.from_numpy(views.phase)

@@ -17,8 +17,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from polyplink.simulate.colon.tissue import periodic_noise
-from polyplink.simulate.picture.patient import read_tile, tiling
-from polyplink.simulate.picture.windows import Windows, colour_like, onto
+from polyplink.simulate.course.conditions import blink_runs
+from polyplink.simulate.picture.rays import Windows, colour_like, onto
+from polyplink.simulate.picture.shading import read_tile, tiling
 
 LEAST_BLUR = 0.25  # pixels; less blur than this is not drawn
 REACH = 5  # pixels at which a Gaussian is cut off
@@ -106,7 +107,7 @@ def smear(images: Tensor, motion: NDArray[np.float32]) -> Tensor:
 
 
 def draw_clouds(rng: np.random.Generator) -> Tensor:
-    """A tile (2, c, c) of slow and of faster waves, 0 to 1; see `patient.tiling`."""
+    """A tile (2, c, c) of slow and of faster waves, 0 to 1; see `shading.tiling`."""
     slow = 0.8 * periodic_noise(rng, CLOUD_TEXELS, 2.2) + 0.4 * periodic_noise(rng, CLOUD_TEXELS, 7)
     fast = 0.8 * periodic_noise(rng, CLOUD_TEXELS, 8) + 0.4 * periodic_noise(rng, CLOUD_TEXELS, 16)
     return tiling(np.clip(0.5 + 0.25 * np.stack([slow, fast]), 0, 1))
@@ -139,7 +140,7 @@ class Drops:
 
     Attributes:
         tile: (3, m, m) height, and its slopes right and down in units of a median drop's; see
-            `patient.tiling`.
+            `shading.tiling`.
         levels: (LEVELS,) quantiles of the height, ascending: what is above one is the rest's
             share of the view.
     """
@@ -224,9 +225,8 @@ def draw_blinks(rng: np.random.Generator, blink: NDArray[np.bool_]) -> NDArray[n
     Returns:
         (s,) indices into `BLINKS`; -1 where there is none.
     """
-    starts = blink & ~np.concatenate([[False], blink[:-1]])
-    run = np.cumsum(starts)  # (s,) number of the run, from 1
-    kinds = rng.choice(len(BLINKS), int(run[-1]) + 1 if len(run) else 1, p=BLINK_CHANCES)
+    run, count = blink_runs(blink)
+    kinds = rng.choice(len(BLINKS), count, p=BLINK_CHANCES)
     return np.where(blink, kinds[run], -1).astype(np.int8)
 
 

@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from polyplink.simulate.picture.windows import Windows, colour_like, onto
+from polyplink.simulate.picture.rays import Windows, colour_like, onto
 
 SNARE, FORCEPS = 0, 1
 ENTRY = 0.48  # frame widths from the middle of the frame to where the sheath comes from

@@ -35,7 +35,6 @@ from polyplink.simulate.picture.effects import (
     smoke,
     water,
 )
-from polyplink.simulate.picture.march import Eyes, beams_of, march_windows, tiles
 from polyplink.simulate.picture.overlays import (
     badge,
     clock,
@@ -44,22 +43,35 @@ from polyplink.simulate.picture.overlays import (
     read_grain,
     write_label,
 )
-from polyplink.simulate.picture.patient import Patient, draw_patient
+from polyplink.simulate.picture.rays import (
+    FAR,
+    Eyes,
+    Windows,
+    beams_of,
+    in_windows,
+    lens_mask,
+    march_windows,
+    onto,
+    tiles,
+)
 from polyplink.simulate.picture.shading import (
     WOUND_REACH,
+    Patient,
     Scar,
     automatic_gains,
     develop,
+    draw_patient,
     draw_scar,
     light,
     normals,
     surface_colour,
 )
-from polyplink.simulate.picture.windows import FAR, Windows, in_windows, lens_mask, onto
 from polyplink.simulate.plan import Plan, gone_from
 from polyplink.simulate.procedure_specs import stream
 
 Frames = NDArray[np.int64]
+# Light of windows, (3, s, h, w) linear RGB; which polyp a pixel shows, (s, h, w) int8, -1 for none.
+Drawn = tuple[Tensor, Tensor]
 March = Callable[[BatchSurface, Eyes, Windows, int], Tensor]
 Record = TypeVar("Record")
 
@@ -157,19 +169,6 @@ def on_device(record: Record, device: torch.device) -> Record:
     return cast("Record", moved)
 
 
-@dataclass(frozen=True)
-class Drawn:
-    """Windows as light.
-
-    Attributes:
-        linear: (3, s, h, w) linear RGB.
-        polyps: (s, h, w) int8: which polyp a pixel shows, -1 for none.
-    """
-
-    linear: Tensor
-    polyps: Tensor
-
-
 def body_radius(lump: Lump) -> float:
     """Radius of a sphere about a lump's centre that holds it and its joint with the wall."""
     head = float(lump.radii.max()) * float(lump.maps[0].max())
@@ -246,7 +245,7 @@ class Renderer:
         self, frames: Frames, windows: Windows, drawn: Drawn, gains: Tensor
     ) -> tuple[Tensor, Tensor]:
         """Images (s, h, w, 3) uint8 and polyps (s, h, w) int8."""
-        images = develop(drawn.linear, gains, self._tensor(self.plan.path.whites[frames]))
+        images = develop(drawn[0], gains, self._tensor(self.plan.path.whites[frames]))
         self._blur(images, frames, windows)
         self._veil(images, frames, windows)
         through, inside = lens_mask(self.appearance.brand, windows)
@@ -254,7 +253,7 @@ class Renderer:
         self._write(images, frames, windows)
         images += read_grain(self.appearance.grain, frames, windows)
         pixels = images.mul_(255).add_(0.5).clamp_(0, 255).to(torch.uint8)
-        return pixels.permute(1, 2, 3, 0).contiguous(), torch.where(inside, drawn.polyps, -1)
+        return pixels.permute(1, 2, 3, 0).contiguous(), torch.where(inside, drawn[1], -1)
 
     def _blur(self, images: Tensor, frames: Frames, windows: Windows) -> None:
         """Defocus and movement, in place; frames without are not touched and cost nothing."""
@@ -311,8 +310,8 @@ class Renderer:
         spec = self.plan.spec
         whole = np.tile([0.0, 0.0, spec.width, spec.height], (len(frames), 1))
         gains = torch.ones(len(frames), device=self.device)
-        for some, drawn in self.draw(frames, self._windows(whole, METER)):
-            gains[onto(some, self.device)] = automatic_gains(drawn.linear.flatten(2))
+        for some, (linear, _) in self.draw(frames, self._windows(whole, METER)):
+            gains[onto(some, self.device)] = automatic_gains(linear.flatten(2))
         return gains
 
     def draw(self, frames: Frames, windows: Windows) -> Iterator[tuple[Frames, Drawn]]:
@@ -332,7 +331,7 @@ class Renderer:
     def _dark(self, count: int, size: tuple[int, int]) -> Drawn:
         shape = (count, size[1], size[0])
         linear = torch.zeros((3, *shape), device=self.device)
-        return Drawn(linear, torch.full(shape, -1, dtype=torch.int8, device=self.device))
+        return linear, torch.full(shape, -1, dtype=torch.int8, device=self.device)
 
     def _seen(self, frames: Frames, windows: Windows) -> NDArray[np.bool_]:
         """Which polyps, calm places and scars may show in which frame: (s, k)."""
@@ -371,7 +370,7 @@ class Renderer:
             old = [(look.scars[k], frames[some] - self._since[k]) for k in open_scars]
             wounds = [(scar, self._tensor(age / look.fps)[:, None]) for scar, age in old]
             drawn = self._dark(len(some), windows.size)
-            linear, shown = drawn.linear.flatten(2), drawn.polyps.flatten(1)
+            linear, shown = drawn[0].flatten(2), drawn[1].flatten(1)
             for _, cut in tiles(1, pixels, self.tile):
                 depth, tile = depths[part, cut], beams.tile(slice(None), cut)
                 touch = surface.touch(tile.at(depth), tile.frame)
