@@ -7,11 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from polyplink.bench import BenchResult, Case, complaint, read_recorded, record
-from polyplink.bench.harness import Work, fitted_exponent, growth, measure, most_memory, timed
+from polyplink.bench.harness import Work, growth, measure, most_memory, timed
 from polyplink.core.artefacts import to_plain
 from polyplink.core.errors import PolyplinkError
 
@@ -85,21 +83,6 @@ def test_the_fastest_call_counts(clock: list[float]) -> None:
     assert timed(call, 3) == ("done", 2.0)
     with pytest.raises(PolyplinkError, match="0 repeats; give 1 or more"):
         timed(call, 0)
-
-
-@settings(deadline=None)
-@given(
-    st.lists(
-        st.tuples(st.floats(1, 1e6), st.floats(1e-6, 1e3)),
-        min_size=2,
-        max_size=8,
-        unique_by=lambda pair: round(np.log(pair[0]), 2),
-    )
-)
-def test_the_exponent_equals_numpys_fit(points: list[tuple[float, float]]) -> None:
-    sizes, seconds = zip(*points, strict=True)
-    expected = np.polyfit(np.log(sizes), np.log(seconds), 1)[0]
-    assert fitted_exponent(sizes, seconds) == pytest.approx(expected, rel=1e-4, abs=1e-6)
 
 
 def test_growth_is_from_an_eighth_to_the_whole(clock: list[float]) -> None:

@@ -27,12 +27,11 @@ def test_torchvision_imports_after_healing() -> None:
     assert done.stdout.strip()
 
 
-def test_nothing_is_declared_where_the_operators_load(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_declared_where_the_operators_load_or_without_torchvision(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(_torchvision, "_compiled_operators_load", lambda folder: True)
     assert _torchvision.heal_torchvision.__wrapped__() is None
-
-
-def test_nothing_is_declared_without_torchvision(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert _torchvision.heal_torchvision.__wrapped__() is None
 

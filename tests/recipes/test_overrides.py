@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.recipes import field_names, ntssl, override
+from polyplink.recipes import ntssl, override
 
 
 def test_fields_of_every_depth_can_be_set() -> None:
@@ -25,11 +25,6 @@ def test_fields_of_every_depth_can_be_set() -> None:
     assert changed.seed == 7
     assert changed.encoder.mean == (0.5, 0.4, 0.3)
     assert ntssl().loss.temperature == 0.07  # the recipe itself is untouched
-
-
-def test_setting_a_field_to_what_it_is_changes_nothing() -> None:
-    assert override(ntssl(), ["optim.epochs=50"]) == ntssl()
-    assert "bags.tau_max" in field_names(ntssl())
 
 
 @pytest.mark.parametrize(

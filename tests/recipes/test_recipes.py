@@ -37,9 +37,7 @@ from polyplink.recipes.supervised import (
     endofm_intra_inter,
     endofm_supervised,
     endofm_temporally_aware,
-    endofm_with,
     intra_inter,
-    polyps_in,
     supervised,
     temporally_aware,
     temporally_aware_2x28,
@@ -159,12 +157,6 @@ def test_a_batch_is_56_views_however_it_is_shared() -> None:
     assert temporally_aware().bags == PolypViews(views=14)
 
 
-def test_a_batch_that_does_not_divide_is_refused() -> None:
-    assert polyps_in(56, 14) == 4
-    with pytest.raises(PolyplinkError, match="5 views per polyp do not divide a batch of 56"):
-        polyps_in(56, 5)
-
-
 def test_the_others_differ_in_the_loss_alone() -> None:
     assert supervised().loss == SupervisedLoss(temperature=0.25)
     assert intra_inter().loss == IntraInterLoss(temperature=0.25, decay=1.0, gamma=0.2)
@@ -187,12 +179,6 @@ def test_the_thesis_setting() -> None:
             1e-4,
         )
         assert (recipe.prepare.size, recipe.prepare.stride, recipe.fragment_length) == (224, 4, 8)
-
-
-def test_two_views_make_four_polyps_and_three_do_not_divide() -> None:
-    assert endofm_with("x", SupervisedLoss(), views=2).optim.bags_per_batch == 4
-    with pytest.raises(PolyplinkError, match="3 views per polyp do not divide a batch of 8"):
-        endofm_with("x", SupervisedLoss(), views=3)
 
 
 SMALL = [recipe() for name, recipe in RECIPES.items() if name.endswith("-small")]
@@ -236,12 +222,6 @@ def test_all_see_nearly_as_many_frames() -> None:
     assert min(totals.values()) > 0.9 * max(totals.values()), totals
 
 
-def test_they_are_the_methods() -> None:
-    by_name = {config.name: config for config in SMALL}
-    assert isinstance(by_name["ntssl-small"].bags, TemporalBags)
-    assert isinstance(by_name["temporally-aware-small"].bags, PolypViews)
-
-
 def test_a_variant_keeps_its_bags_and_loss() -> None:
     for name in ("ntssl-frame", "ntssl-tracklet", "ntssl-nearest", "ntssl-fixed", "sfe-uniform"):
         recipe, small = find_recipe(name), small_sibling(find_recipe(name))
@@ -249,6 +229,8 @@ def test_a_variant_keeps_its_bags_and_loss() -> None:
         assert (small.name, small.bags, small.loss) == (f"{name}-small", recipe.bags, recipe.loss)
         method = find_recipe(f"{name.split('-')[0]}-small")
         assert (small.encoder, small.optim) == (method.encoder, method.optim)
+    assert small_sibling(find_recipe("tpc")) == find_recipe("tpc-small")
+    assert small_sibling(find_recipe("endofm-supervised")) is None
 
 
 def test_views_of_a_variant_fill_the_same_step() -> None:
@@ -257,8 +239,3 @@ def test_views_of_a_variant_fill_the_same_step() -> None:
     assert isinstance(small.bags, PolypViews)
     assert small.optim.bags_per_batch * small.bags.views * 2 <= FRAMES
     assert small.optim.bags_per_batch * (small.bags.views + 1) * 2 > FRAMES * 0.8
-
-
-def test_a_method_has_its_own_and_a_fine_tuned_encoder_none() -> None:
-    assert small_sibling(find_recipe("tpc")) == find_recipe("tpc-small")
-    assert small_sibling(find_recipe("endofm-supervised")) is None

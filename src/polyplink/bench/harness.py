@@ -4,7 +4,7 @@ import json
 import tempfile
 import time
 import tracemalloc
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,25 +26,15 @@ Ratios = Mapping[str, Mapping[str, float]]
 
 @dataclass(frozen=True)
 class Work:
-    """A case prepared at one size, inputs and imports included; only the calls are timed.
-
-    Attributes:
-        ours: The path; its output is compared with the rival's.
-        rival: The reference implementation; None for a case without one.
-        equal: Whether the outputs of ours and of the rival are equal.
-        scale: The rival does 1 / `scale` of the work, and its time is multiplied by `scale`.
-        seconds: Seconds that an output reports, where only a part of the call counts.
-        at: The call whose growth is measured, at any size; None: `ours` at that size.
-        more: Further fields of the result ("rate", "peak_mb", "also"), from the output and the
-            seconds of ours.
-    """
+    """A case prepared at one size, inputs and imports included; only the calls are timed."""
 
     ours: Call
     rival: Call | None
-    equal: Callable[[Any, Any], bool]
-    scale: float = 1.0
-    seconds: Callable[[Any], float] | None = None
-    at: Callable[[int], Call] | None = None
+    equal: Callable[[Any, Any], bool]  # of the outputs of ours and of the rival
+    scale: float = 1.0  # the rival does 1 / `scale` of the work; its time is multiplied
+    seconds: Callable[[Any], float] | None = None  # of an output, where a part of the call counts
+    at: Callable[[int], Call] | None = None  # the call whose growth is measured; None: `ours`
+    # Further fields of the result ("rate", "peak_mb", "also"), from the output and seconds of ours.
     more: Callable[[Any, float], dict[str, Any]] | None = None
 
 
@@ -185,6 +175,8 @@ def timed(call: Call, repeats: int = 3) -> tuple[Any, float]:
 def growth(at: Callable[[int], Call], size: int, repeats: int = 3) -> float:
     """Exponent of the run time as a power of the size, fitted from `size` / 8 to `size`.
 
+    The slope of log seconds over log size, by least squares: 1 is linear, 2 quadratic.
+
     Args:
         at: Makes the input of a size, and returns the call to be timed.
         size: The largest, at least 8.
@@ -196,19 +188,8 @@ def growth(at: Callable[[int], Call], size: int, repeats: int = 3) -> float:
     if size < max(EIGHTHS):
         raise PolyplinkError(f"size {size} has no eighth", "give 8 or more")
     sizes = [size // part for part in EIGHTHS]
-    return fitted_exponent(sizes, [timed(at(n), repeats)[1] for n in sizes])
-
-
-def fitted_exponent(sizes: Sequence[float], seconds: Sequence[float]) -> float:
-    """Slope of log seconds over log size, by least squares: 1 is linear, 2 quadratic.
-
-    Example:
-        >>> round(fitted_exponent([1, 2, 4], [3, 12, 48]), 3)
-        2.0
-    """
-    x, y = np.log(np.asarray(sizes, float)), np.log(np.asarray(seconds, float))
-    x, y = x - x.mean(), y - y.mean()
-    return float((x @ y) / (x @ x))
+    seconds = [timed(at(n), repeats)[1] for n in sizes]
+    return float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
 
 
 def most_memory(call: Call) -> float:

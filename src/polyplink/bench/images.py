@@ -3,7 +3,6 @@
 import functools
 import os
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -95,16 +94,6 @@ def same_pixels(ours: Tensor, theirs: Tensor) -> bool:
     return float((ours - theirs).abs().mean()) * STD * 255.0 < GREY_LEVELS
 
 
-def in_one_thread(call: Callable[[], Any]) -> Call:
-    """A call for which torch has one thread."""
-
-    def limited() -> Any:
-        with one_thread():
-            return call()
-
-    return limited
-
-
 def _fragment(folder: Path) -> tuple[list[bytes], list[Path]]:
     """Frames of one fragment, in memory and as files."""
     frames = [jpeg_frame(number) for number in range(LENGTH)]
@@ -137,12 +126,12 @@ def stored_crops(size: int, device: torch.device, folder: Path) -> Work:
                 pixels = normalised(copied(fragment))
             return pixels
 
-        return in_one_thread(one_by_one)
+        return one_thread()(one_by_one)
 
     def rate(output: object, seconds: float) -> dict[str, Any]:
         return {"rate": size / timed(lambda: [copied(k) for k in range(size)], 25)[1]}
 
-    rival = in_one_thread(lambda: read_at_every_step(paths))
+    rival = one_thread()(lambda: read_at_every_step(paths))
     return Work(read(size), rival, same_pixels, scale=size, at=read, more=rate)
 
 
@@ -164,7 +153,7 @@ def first_pass(size: int, device: torch.device, folder: Path) -> Work:
     def equal(ours: list[Pixels], theirs: Tensor) -> bool:
         return same_pixels(normalised(np.stack(ours)), theirs)
 
-    rival = in_one_thread(lambda: read_at_every_step(paths))
+    rival = one_thread()(lambda: read_at_every_step(paths))
     return Work(pass_over(size), rival, equal, scale=size, at=pass_over)
 
 
@@ -240,7 +229,7 @@ def simulated_crops(size: int, device: torch.device, folder: Path, side: int = S
     kind = device.type
 
     def at(count: int) -> Call:
-        return in_one_thread(lambda: draw(kind, count, side))
+        return one_thread()(lambda: draw(kind, count, side))
 
     def equal(ours: tuple[Any, Any], theirs: tuple[Any, Any]) -> bool:
         off = np.abs(ours[0].astype(np.int16) - theirs[0]).mean()
@@ -253,5 +242,5 @@ def simulated_crops(size: int, device: torch.device, folder: Path, side: int = S
         many = max(size, GPU_CROPS)
         return {"rate": many / timed(at(many))[1]}
 
-    rival = in_one_thread(lambda: draw(kind, size, side, plain_march))
+    rival = one_thread()(lambda: draw(kind, size, side, plain_march))
     return Work(at(size), rival, equal, at=at, more=rate)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -292,17 +292,14 @@ T_QUANTILE = 4.303  # of Student's t with two degrees of freedom: 95 % of three 
 NEGLIGIBLE = 0.005  # of mAP
 
 
-class Trained(NamedTuple):
-    """Seconds of the steps of a training, and retrieval mAP of its own tracklets afterwards."""
-
-    seconds: float
-    mean_ap: float
-
-
 def trained(
     prepared: Prepared, device: torch.device, seed: int, steps: int, *, exact: bool
-) -> Trained:
-    """Train for some steps, in float32 if `exact`, and embed as `polyplink embed` does."""
+) -> tuple[float, float]:
+    """Train for some steps, in float32 if `exact`, and embed as `polyplink embed` does.
+
+    Returns:
+        Seconds of the steps, and retrieval mAP of the tracklets that were trained on.
+    """
     stepper = Stepper(replace(recipe(device), seed=seed), prepared, device, 12)
     stepper.model.exact = exact
     start = time.perf_counter()
@@ -318,7 +315,7 @@ def trained(
         table["polyp_id"].to_list(),
         np.zeros(table.height),
     )
-    return Trained(seconds, retrieve(vectors, samples).mean_ap or 0.0)
+    return seconds, retrieve(vectors, samples).mean_ap or 0.0
 
 
 def same_mean(ours: Sequence[float], theirs: Sequence[float]) -> bool:
@@ -338,16 +335,16 @@ def precision(size: int, device: torch.device, folder: Path) -> Work:
     kind = "bf16" if device.type == "cuda" else "float32 again"
     found: dict[str, float] = {}
 
-    def train(name: str, *, exact: bool) -> list[Trained]:
+    def train(name: str, *, exact: bool) -> list[tuple[float, float]]:
         runs = [trained(prepared, device, seed, size, exact=exact) for seed in SEEDS]
-        found.update({f"mAP {name}, seed {s}": r.mean_ap for s, r in zip(SEEDS, runs, strict=True)})
+        found.update({f"mAP {name}, seed {s}": r[1] for s, r in zip(SEEDS, runs, strict=True)})
         return runs
 
     return Work(
         lambda: train(kind, exact=False),
         lambda: train("float32", exact=True),
-        lambda ours, theirs: same_mean([r.mean_ap for r in ours], [r.mean_ap for r in theirs]),
-        seconds=lambda runs: min(run.seconds for run in runs),
+        lambda ours, theirs: same_mean([r[1] for r in ours], [r[1] for r in theirs]),
+        seconds=lambda runs: min(runs)[0],
         more=lambda output, seconds: {"also": found},
     )
 

@@ -65,7 +65,7 @@ def _temporary(path: Path) -> Path:
     for left in path.parent.glob(f".{glob.escape(path.name)}.{here}-*.part"):
         pid = left.name.split("-")[-2]
         if pid.isdecimal() and not _alive(int(pid)):
-            shutil.rmtree(left) if left.is_dir() else left.unlink(missing_ok=True)
+            _remove(left)
     return path.with_name(f".{path.name}.{here}-{os.getpid()}-{uuid4().hex[:8]}.part")
 
 
@@ -79,10 +79,8 @@ def _alive(pid: int) -> bool:
     return True
 
 
-def _name_the_file(error: OSError, path: Path, temporary: Path) -> None:
-    """Make OS errors name the final path instead of the temporary one."""
-    if error.filename in (None, str(temporary)):
-        error.filename = str(path)
+def _remove(path: Path) -> None:
+    shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -97,32 +95,26 @@ def whole_file(path: Path) -> Iterator[Path]:
         yield temporary
         temporary.replace(path)
     except OSError as error:
-        _name_the_file(error, path, temporary)
+        # A write knows no name and a rename the hidden one: name the file that was wanted.
+        if error.filename in (None, str(temporary)):
+            error.filename = str(path)
         raise
     finally:
-        temporary.unlink(missing_ok=True)
+        _remove(temporary)
 
 
 @contextmanager
 def whole_folder(path: Path) -> Iterator[Path]:
-    """Yield a temporary folder next to `path`; rename it to `path` if the block succeeds.
+    """Yield a temporary folder next to `path`, with the guarantees of `whole_file`.
 
     Raises:
         PolyplinkError: If `path` exists already: an artefact is never changed.
     """
     if path.exists():
         raise PolyplinkError(f"{path} exists already", "choose another folder, or remove it")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = _temporary(path)
-    temporary.mkdir()
-    try:
+    with whole_file(path) as temporary:
+        temporary.mkdir()
         yield temporary
-        temporary.replace(path)
-    except OSError as error:
-        _name_the_file(error, path, temporary)
-        raise
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def write_text(path: Path, text: str) -> None:

@@ -108,3 +108,6 @@ def tpc() -> TrainConfig:
     Command: polyplink train tpc DATA --out RUN --init-from SFE_RUN
     """
     return replace(mve(), name="tpc", bags=PolypParts(), validation=ValidationConfig())
+
+
+EARLIER = (sfe, sfe_uniform, mve, tpc)

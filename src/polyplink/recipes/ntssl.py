@@ -105,3 +105,6 @@ def ntssl_demo() -> TrainConfig:
         optim=OptimConfig(epochs=8, bags_per_batch=24, rate=1e-3),
         validation=ValidationConfig(every=8, select="last"),
     )
+
+
+NTSSL = (ntssl, ntssl_text, ntssl_nearest, ntssl_fixed, ntssl_frame, ntssl_tracklet, ntssl_demo)

@@ -72,11 +72,6 @@ class PublishedTable:
         """Encoders and methods of the table, in order of first appearance."""
         return tuple(dict.fromkeys(cell.subject for cell in self.cells))
 
-    @property
-    def measures(self) -> tuple[str, ...]:
-        """What is measured, in order of first appearance."""
-        return tuple(dict.fromkeys(cell.measure for cell in self.cells))
-
 
 def _rows(name: str) -> Iterator[dict[str, str]]:
     path = files("polyplink.recipes") / "published" / name

@@ -114,16 +114,16 @@ def intra_inter_small() -> TrainConfig:
     return replace(supervised_small(), name="intra-inter-small", loss=IntraInterLoss())
 
 
-_METHODS = (
-    ntssl_small(),
-    sfe_small(),
-    mve_small(),
-    tpc_small(),
-    supervised_small(),
-    temporally_aware_small(),
-    intra_inter_small(),
+SMALL = (
+    ntssl_small,
+    sfe_small,
+    mve_small,
+    tpc_small,
+    supervised_small,
+    temporally_aware_small,
+    intra_inter_small,
 )
-_SMALL = {config.name.removesuffix("-small"): config for config in _METHODS}
+_SMALL = {recipe().name.removesuffix("-small"): recipe() for recipe in SMALL}
 
 
 def small_sibling(recipe: TrainConfig) -> TrainConfig | None:

@@ -7,7 +7,6 @@ On NTSSL's encoder, and on EndoFM fine-tuned as in the thesis (Bongiovanni, Univ
 from dataclasses import replace
 from pathlib import Path
 
-from polyplink.core.errors import PolyplinkError
 from polyplink.encoders import EncoderConfig, FoundationConfig
 from polyplink.learn import (
     AnyLoss,
@@ -21,20 +20,6 @@ from polyplink.learn import (
 from polyplink.tracklets import PrepareSettings
 
 BATCH = 56  # views in a batch (arXiv 2507.02493, 3.2)
-
-
-def polyps_in(batch: int, views: int) -> int:
-    """Number of polyps in a batch, given the batch size and the views per polyp.
-
-    Raises:
-        PolyplinkError: If the views do not divide the batch.
-    """
-    PolyplinkError.unless(
-        views >= 1 and batch % views == 0,
-        f"{views} views per polyp do not divide a batch of {batch}",
-        f"give a divisor of {batch}",
-    )
-    return batch // views
 
 
 def counting_encoder() -> EncoderConfig:
@@ -53,11 +38,8 @@ def temporally_aware_views(views: int) -> TrainConfig:
     Table 2 of arXiv 2507.02493, FR and FPR: 2 x 28 2.57 and 0.0276, 4 x 14 3.97 and 0.0417,
     7 x 8 2.36 and 0.0325, 14 x 4 2.32 and 0.0225, 28 x 2 4.54 and 0.0317. The paper writes 3
     polyps for 14 views; its batch of 56 makes it 4.
-
-    Raises:
-        PolyplinkError: If the views do not divide 56.
     """
-    polyps = polyps_in(BATCH, views)
+    polyps = BATCH // views
     return TrainConfig(
         name=f"temporally-aware-{views}x{polyps}",
         encoder=counting_encoder(),
@@ -138,28 +120,20 @@ def intra_inter() -> TrainConfig:
 ENDOFM_BATCH = 8  # views in a batch: limited by the memory of the thesis's GPU
 
 
-def endofm_with(name: str, loss: AnyLoss, views: int = 4) -> TrainConfig:
+def endofm_with(name: str, loss: AnyLoss) -> TrainConfig:
     """EndoFM fine-tuned with a loss.
 
-    Batches of 8 views, 2 or 4 of each polyp; 8 frames at stride 4, 224 pixels; 50 epochs of
-    AdamW at 1e-5, weight decay 1e-4; temperature 0.25. The reported models have 4 views. The
+    Batches of 8 views, 4 of each polyp; 8 frames at stride 4, 224 pixels; 50 epochs of
+    AdamW at 1e-5, weight decay 1e-4; temperature 0.25. The
     checkpoint is that of `polyplink weights add` (docs/how-to/encoders.md).
-
-    Args:
-        name: The recipe's name.
-        loss: The loss.
-        views: Of each polyp: 2 or 4.
-
-    Raises:
-        PolyplinkError: If the views do not divide 8.
     """
     return TrainConfig(
         name=name,
         encoder=FoundationConfig(model="endofm", frame_weights=Path("endofm")),
         prepare=PrepareSettings(size=224),
-        bags=PolypViews(views=views),
+        bags=PolypViews(views=4),
         loss=loss,
-        optim=OptimConfig(bags_per_batch=polyps_in(ENDOFM_BATCH, views)),
+        optim=OptimConfig(bags_per_batch=ENDOFM_BATCH // 4),
     )
 
 
@@ -194,3 +168,17 @@ def endofm_intra_inter() -> TrainConfig:
     Command: polyplink train endofm-intra-inter DATA --out RUN
     """
     return endofm_with("endofm-intra-inter", IntraInterLoss())
+
+
+SUPERVISED = (
+    supervised,
+    temporally_aware,
+    temporally_aware_2x28,
+    temporally_aware_4x14,
+    temporally_aware_7x8,
+    temporally_aware_28x2,
+    intra_inter,
+    endofm_supervised,
+    endofm_temporally_aware,
+    endofm_intra_inter,
+)
