@@ -6,11 +6,11 @@ from hypothesis import strategies as st
 import polyplink.evaluate.pair_counts as module
 from polyplink.associate.similarity import cosines, unit_rows
 from polyplink.evaluate.pair_counts import (
-    Levels,
     count_others,
     own_scores,
     pair_rows,
     some_other_scores,
+    tabulate,
     tally,
 )
 from polyplink.evaluate.ranking import Grouped
@@ -61,7 +61,7 @@ def test_counts_equal_a_search_of_every_score(
     grouped = Grouped.of(unit_rows(vectors), samples)
     levels = np.unique(own_scores(grouped)[0])
     edges = levels[::3]
-    around, tied, bins = count_others(grouped, Levels.of(levels, edges), threads=threads)
+    around, tied, bins = count_others(grouped, levels, edges, threads=threads)
     i, j, same = pairs(grouped)
     scores = cosines(grouped.rows, grouped.rows)[i, j][~same]
     level = np.searchsorted(levels, scores, "left")
@@ -79,15 +79,13 @@ SCORES = st.lists(st.integers(-9, 9).map(lambda v: round(v / 9, 12)), min_size=1
 
 def assert_counted(values: np.ndarray, edges: np.ndarray, scores: np.ndarray) -> None:
     """Against the plain version: a search for every score."""
-    levels, bins = Levels.of(values, edges), np.empty(scores.size, dtype=np.int32)
-    tally(scores.copy(), levels.table, levels.records, bins)
+    (table, records), bins = tabulate(values, edges), np.empty(scores.size, dtype=np.int32)
+    tally(scores.copy(), table, records, bins)
     rounded = np.round(scores, 12)
     level = np.searchsorted(values, rounded, "left")
-    np.testing.assert_array_equal(
-        levels.records[:, 1], np.bincount(level, minlength=values.size + 1)
-    )
+    np.testing.assert_array_equal(records[:, 1], np.bincount(level, minlength=values.size + 1))
     ties = [(rounded == value).sum() for value in values]
-    np.testing.assert_array_equal(levels.records[:, 2], [*ties, 0])
+    np.testing.assert_array_equal(records[:, 2], [*ties, 0])
     np.testing.assert_array_equal(bins, np.searchsorted(edges, rounded, "right"))
 
 
@@ -112,6 +110,6 @@ def test_products_are_rounded_before_they_are_placed() -> None:
     values = np.array([-0.25, 0.1, 0.7])
     scores = np.repeat(values, 3) + np.tile([-3e-13, 0.0, 3e-13], 3)
     assert_counted(values, values[1:], scores)
-    levels = Levels.of(values, values)
-    tally(scores, levels.table, levels.records, np.empty(9, dtype=np.int32))
-    np.testing.assert_array_equal(levels.records[:, 2], [3, 3, 3, 0])
+    table, records = tabulate(values, values)
+    tally(scores, table, records, np.empty(9, dtype=np.int32))
+    np.testing.assert_array_equal(records[:, 2], [3, 3, 3, 0])

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import polars as pl
 
 from polyplink.associate.search import Grid, paper_grid
-from polyplink.associate.similarity import Reals, VisualForm, unit_rows
+from polyplink.associate.similarity import Reals, VisualForm
 from polyplink.core.errors import PolyplinkError, find_named
 from polyplink.evaluate.choosing import CountingFigures, curve_table, operating_curve
 from polyplink.evaluate.counting_task import (
@@ -308,15 +308,9 @@ def _checked(vectors: Mapping[str, npt.ArrayLike], samples: Samples) -> dict[str
     checked = {}
     for name, rows in vectors.items():
         try:
-            unit = unit_rows(rows)
+            checked[name] = samples.unit_rows(rows)
         except PolyplinkError as error:
             raise PolyplinkError(f"encoder {name!r}: {error.what}", error.mend) from None
-        if len(unit) != len(samples.tracklet_ids):
-            raise PolyplinkError(
-                f"encoder {name!r}: {len(unit)} vectors for {len(samples.tracklet_ids)} tracklets",
-                "give one vector per tracklet, in the order of the samples",
-            )
-        checked[name] = unit
     return checked
 
 

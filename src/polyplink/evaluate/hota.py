@@ -93,12 +93,9 @@ class TrackingCounts:
     @classmethod
     def total(cls, counts: Iterable[Self]) -> Self:
         """Add procedures up, as TrackEval combines sequences."""
-        sums: dict[str, Reals] = {}
-        for one in counts:
-            for field in fields(cls):
-                value = getattr(one, field.name)
-                sums[field.name] = sums[field.name] + value if field.name in sums else value
-        return cls(**sums)
+        every = list(counts)
+        names = [field.name for field in fields(cls)]
+        return cls(**{name: sum(getattr(one, name) for one in every) for name in names})
 
     def take(self, rows: npt.ArrayLike) -> Self:
         """One or some entries of the leading axis."""
@@ -315,12 +312,11 @@ def score_boxes(true: BoxTracks, found: BoxTracks, tracks: Codes) -> TrackingCou
         share = s / (by_true[pairs.true] + by_found[pairs.found] - s)
         level = np.searchsorted(ALPHAS - EPS, s, side="right")
         contested = (_contested(pairs, s > 0), _contested(pairs, s >= THRESHOLD - EPS))
-        rows = (pairs.starts, pairs.true_rows, pairs.found_rows, pairs.true, pairs.found)
         _score_frames(
             tracks,
             (true.track, np.bincount(true.track, minlength=true.tracks), found.track),
-            rows,
-            (s, share, level, *contested),
+            pairs,
+            (share, level, *contested),
             (sums, single),
         )
     tp, accuracy, precision, recall, loc = np.moveaxis(sums, 1, 0)
@@ -349,17 +345,12 @@ def _contested(pairs: Overlaps, use: Flags) -> Flags:
     return flags
 
 
-Rows = tuple[Ints, Ints, Ints, Ints, Ints]
-"""First pair of every common frame, and the end (f + 1,); first true box of every frame and one
-past its last (f, 2), the same of the found boxes; true box and found box of every pair (p,)."""
-
-
 @njit()
 def _score_frames(
     tracks: Codes,
     who: tuple[Ints, Ints, Ints],
-    rows: Rows,
-    values: tuple[Reals, Reals, Ints, Flags, Flags],
+    pairs: Overlaps,
+    values: tuple[Reals, Ints, Flags, Flags],
     out: tuple[Reals, Ints],
 ) -> None:
     """Score every assignment.
@@ -367,30 +358,29 @@ def _score_frames(
     Args:
         tracks: Track of every part (q, n).
         who: Polyp of every true box (d,); boxes of every polyp (g,); part of every found box.
-        rows: All pairs of overlapping boxes, frame by frame.
-        values: IoU, share and level of every pair (p,); contested frames for HOTA and CLEAR (f,).
+        pairs: All pairs of overlapping boxes.
+        values: Share and level of every pair (p,); contested frames for HOTA and CLEAR (f,).
         out: Zeros for the sums (q, 5, 19), and for boxes under the best matching, matches and
             switches of CLEAR (q, 3).
     """
     polyp, true, part = who
-    similarity, share, level, for_hota, for_clear = values
+    share, level, for_hota, for_clear = values
     sums, single = out
-    pairs = similarity.size
-    of_pair = polyp[rows[3]]  # (p,)
-    cell, track = np.empty(pairs, np.int64), np.empty(pairs, np.int64)
+    similarity, of_pair = pairs.similarity, polyp[pairs.true]  # (p,)
+    cell, track = np.empty(share.size, np.int64), np.empty(share.size, np.int64)
     # Matched pairs by cell of the table of polyps and tracks, and by how many thresholds they pass.
     counts = np.zeros((true.size * (tracks.max() + 1), LEVELS), np.int64)
     for q in range(tracks.shape[0]):
         found = np.zeros(tracks[q].max() + 1, np.int64)
         for box in range(part.size):
             found[tracks[q, part[box]]] += 1
-        for p in range(pairs):
-            track[p] = tracks[q, part[rows[4][p]]]
+        for p in range(share.size):
+            track[p] = tracks[q, part[pairs.found[p]]]
             cell[p] = of_pair[p] * found.size + track[p]
-        kept = _match_hota(rows, cell, (true, found), (similarity, share, for_hota))
+        kept = _match_hota(pairs, cell, (true, found), share, for_hota)
         table = np.zeros((true.size, found.size), np.int64)  # pairs of IoU 0.5
         filled, loc = np.zeros(true.size * found.size, np.bool_), np.zeros(LEVELS)
-        for p in range(pairs):
+        for p in range(share.size):
             table[of_pair[p], track[p]] += similarity[p] >= THRESHOLD
             if kept[p]:
                 counts[cell[p], level[p]] += 1
@@ -411,23 +401,23 @@ def _score_frames(
             total += loc[a + 1]
             sums[q, 4, a] = total
         single[q, 0] = best_matching(table)
-        single[q, 1:] = _match_clear(rows, of_pair, track, similarity, for_clear)
+        single[q, 1:] = _match_clear(pairs, of_pair, track, for_clear)
 
 
 @njit()
 def _match_hota(
-    rows: Rows, cell: Ints, boxes: tuple[Ints, Ints], values: tuple[Reals, Reals, Flags]
+    pairs: Overlaps, cell: Ints, boxes: tuple[Ints, Ints], share: Reals, contested: Flags
 ) -> Flags:
     """Whether HOTA matches each pair at threshold 0 (p,): one matching serves all thresholds.
 
     Args:
-        rows: All pairs.
+        pairs: All pairs.
         cell: Their cells in the table of polyps and tracks (p,).
         boxes: Boxes of every polyp (g,) and of every track (t,).
-        values: IoU and share of every pair (p,), (p,); contested frames (f,).
+        share: What each adds to the similarity of its tracks (p,).
+        contested: Frames in which boxes compete (f,).
     """
     true, found = boxes
-    similarity, share, contested = values
     kept = np.ones(cell.size, np.bool_)
     if not contested.any():
         return kept
@@ -436,28 +426,25 @@ def _match_hota(
         possible[cell[p]] += share[p]
     for frame in range(contested.size):
         if contested[frame]:
-            for p in range(rows[0][frame], rows[0][frame + 1]):
+            for p in range(pairs.starts[frame], pairs.starts[frame + 1]):
                 c = cell[p]
                 either = true[c // found.size] + found[c % found.size] - possible[c]
-                score[p] = possible[c] / either * similarity[p]
-            _assign_frame(frame, rows, score, kept)
+                score[p] = possible[c] / either * pairs.similarity[p]
+            _assign_frame(frame, pairs, score, kept)
     return kept
 
 
 @njit()
-def _match_clear(
-    rows: Rows, polyp: Ints, track: Ints, similarity: Reals, contested: Flags
-) -> tuple[int, int]:
+def _match_clear(pairs: Overlaps, polyp: Ints, track: Ints, contested: Flags) -> tuple[int, int]:
     """Matches and switches at IoU 0.5; a match of the frame before is kept where it can be.
 
     Args:
-        rows: All pairs.
+        pairs: All pairs.
         polyp: Polyp of each (p,).
         track: Track of each (p,).
-        similarity: IoU of each (p,).
         contested: Frames in which boxes compete (f,).
     """
-    starts, limit = rows[0], THRESHOLD - EPS
+    starts, similarity, limit = pairs.starts, pairs.similarity, THRESHOLD - EPS
     last, seen = np.full(polyp.max() + 1, -1), np.full(polyp.max() + 1, -2)
     score, kept = np.zeros(polyp.size), similarity >= limit
     matches = switches = 0
@@ -466,7 +453,7 @@ def _match_clear(
             for p in range(starts[frame], starts[frame + 1]):
                 stays = seen[polyp[p]] == frame - 1 and last[polyp[p]] == track[p]
                 score[p] = 1000.0 * stays + similarity[p] if similarity[p] >= limit else 0.0
-            _assign_frame(frame, rows, score, kept)
+            _assign_frame(frame, pairs, score, kept)
         for p in range(starts[frame], starts[frame + 1]):
             g = polyp[p]
             if kept[p]:
@@ -477,16 +464,16 @@ def _match_clear(
 
 
 @njit()
-def _assign_frame(frame: int, rows: Rows, score: Reals, kept: Flags) -> None:
+def _assign_frame(frame: int, pairs: Overlaps, score: Reals, kept: Flags) -> None:
     """Keep those of a frame's pairs that the Hungarian algorithm chooses.
 
     Args:
         frame: The frame.
-        rows: All pairs.
+        pairs: All pairs.
         score: Their scores (p,), 0: not in use.
         kept: Whether a pair is kept (p,), written for those of the frame.
     """
-    starts, true_rows, found_rows, true, found = rows
+    true, found, _, starts, true_rows, found_rows = pairs
     i, j = true_rows[frame, 0], found_rows[frame, 0]
     cost = np.zeros((true_rows[frame, 1] - i, found_rows[frame, 1] - j))
     for p in range(starts[frame], starts[frame + 1]):

@@ -37,41 +37,29 @@ Table = tuple[Places, float, float]
 of the last digit."""
 
 
-@dataclass(frozen=True)
-class Levels:
-    """Rising levels with their table.
+def tabulate(values: Reals, edges: Reals) -> tuple[Table, Reals]:
+    """Make what `tally` looks scores up in.
 
-    Attributes:
-        values: The levels (u,), rising, without doubles.
-        table: What `tally` looks them up in.
-        records: What it then needs, in one place of memory (u + 1, 4): a level, and a last one
-            above all; how many scores are at it or between it and the level below; how many are
-            at it; the bin of those below it. Nothing is counted yet.
+    Args:
+        values: Levels (u,), u > 0, rising, without doubles, rounded as cosines are.
+        edges: Those of them that begin a bin (e,), rising.
+
+    Returns:
+        The table, and the records of the levels, in one place of memory (u + 1, 4): a level, and
+        a last one above all; how many scores are at it or between it and the level below; how
+        many are at it; the bin of those below it. Nothing is counted yet.
     """
-
-    values: Reals
-    table: Table
-    records: Reals
-
-    @classmethod
-    def of(cls, values: Reals, edges: Reals) -> "Levels":
-        """Make the table of levels.
-
-        Args:
-            values: Levels (u,), u > 0, rising, without doubles, rounded as cosines are.
-            edges: Those of them that begin a bin (e,), rising.
-        """
-        whole = np.rint(values * SCALE)
-        cells = int(min(MOST_CELLS, max(16, CELLS_A_LEVEL * values.size)))
-        low, high = float(whole[0]), float(whole[-1])
-        per_unit = cells / (high - low) if high > low else 1.0
-        cell = np.empty(values.size, dtype=np.int32)
-        _cells(values.copy(), low, per_unit, cells, cell)
-        first = np.append(0, np.cumsum(np.bincount(cell, minlength=cells))).astype(np.int32)
-        records = np.zeros((values.size + 1, 4))
-        records[:, 0] = np.append(whole, np.inf)
-        records[:, 3] = np.append(np.searchsorted(edges, values, side="left"), edges.size)
-        return cls(values, (first, low, per_unit), records)
+    whole = np.rint(values * SCALE)
+    cells = int(min(MOST_CELLS, max(16, CELLS_A_LEVEL * values.size)))
+    low, high = float(whole[0]), float(whole[-1])
+    per_unit = cells / (high - low) if high > low else 1.0
+    cell = np.empty(values.size, dtype=np.int32)
+    _cells(values.copy(), low, per_unit, cells, cell)
+    first = np.append(0, np.cumsum(np.bincount(cell, minlength=cells))).astype(np.int32)
+    records = np.zeros((values.size + 1, 4))
+    records[:, 0] = np.append(whole, np.inf)
+    records[:, 3] = np.append(np.searchsorted(edges, values, side="left"), edges.size)
+    return (first, low, per_unit), records
 
 
 @njit(error_model="numpy")
@@ -91,7 +79,7 @@ def tally(scores: Reals, table: Table, records: Reals, bins: Places) -> None:
     Args:
         scores: Overwritten by whole numbers.
         table: Of the levels.
-        records: Of the levels, see `Levels`; counts are added to.
+        records: Of the levels, see `tabulate`; counts are added to.
         bins: Bin of every score (n,), written.
     """
     first, low, per_unit = table
@@ -118,16 +106,13 @@ class PairCounts:
     Attributes:
         edges: Bin edges, rising (e,).
         positives: Pairs of one polyp, per procedure and bin (procedures, e + 1).
-        negatives: Pairs of two polyps, per pair of procedures and bin (pairs, e + 1).
-        first: First procedure of every pair of procedures (pairs,).
-        second: Second procedure (pairs,); the same one for pairs within a procedure.
+        negatives: Pairs of two polyps, per pair of procedures and bin (pairs, e + 1), the pairs
+            being in the order of `np.triu_indices`: a procedure with itself and those after it.
     """
 
     edges: Reals
     positives: Counts
     negatives: Counts
-    first: Counts
-    second: Counts
 
 
 def own_scores(grouped: Grouped) -> tuple[Reals, Counts]:
@@ -190,28 +175,30 @@ def _jobs(grouped: Grouped) -> list[tuple[int, int]]:
 
 
 def count_others(
-    grouped: Grouped, levels: Levels, *, threads: int | None = None
+    grouped: Grouped, values: Reals, edges: Reals, *, threads: int | None = None
 ) -> tuple[Counts, Counts, Counts]:
-    """Count the pairs of two polyps among u levels, and by bin.
+    """Count the pairs of two polyps among levels, and by bin.
 
     Args:
         grouped: The tracklets.
-        levels: The levels, none counted yet.
+        values: The levels (u,), see `tabulate`.
+        edges: Those of them that begin a bin (e,).
         threads: How many; None for one a core. The result is the same.
 
     Returns:
         Pairs at each level or between it and the one below, the last above all (u + 1,); those of
         them at it (u + 1,); pairs per pair of procedures and bin (pairs, e + 1).
     """
+    table, none_counted = tabulate(values, edges)
     pairs = grouped.procedures * (grouped.procedures + 1) // 2
     # Counts half as wide where they suffice: caches hold more of them.
     count: type = np.int32 if len(grouped.rows) ** 2 // 2 < NARROW else np.int64
-    bins: Wide = np.zeros((pairs, int(levels.records[-1, 3]) + 1), dtype=count)
+    bins: Wide = np.zeros((pairs, edges.size + 1), dtype=count)
     layout = (grouped.procedure, grouped.stop, pair_rows(grouped.procedures))
     rows = grouped.rows
 
     def work(jobs: Iterator[tuple[int, int]]) -> Reals:
-        records = levels.records.copy()
+        records = none_counted.copy()
         room = np.empty(ROWS * COLUMNS)
         for start, end in jobs:
             for i in range(start, end, ROWS):
@@ -220,7 +207,7 @@ def count_others(
                     right = rows[j : j + COLUMNS]  # (b, d)
                     scores = room[: len(left) * len(right)].reshape(len(left), len(right))
                     np.matmul(left, right.T, out=scores)
-                    _count(scores, (i, j), layout, levels.table, (records, bins))
+                    _count(scores, (i, j), layout, table, (records, bins))
         return records[:, 1:3]
 
     counted = np.sum(parallel(work, _jobs(grouped), threads), axis=0).astype(np.int64)

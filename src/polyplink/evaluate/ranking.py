@@ -91,50 +91,24 @@ def _bounds(grouped: Codes) -> tuple[Codes, Codes]:
     return np.append(0, ends)[place], ends[place]
 
 
-@dataclass(frozen=True)
-class Ranking:
-    """The m matches of n queries, and what is nearest to each query.
+def rank_matches(
+    grouped: Grouped, *, block: int = BLOCK, threads: int | None = None
+) -> tuple[Codes, Reals, Codes, Codes, Codes, Reals]:
+    """Let every row query all others: its m matches with what is before them, and what is nearest.
 
     Ties count against the query: a row of another polyp that is as similar as a match is before it.
-
-    Attributes:
-        query: Row of the query in the samples (m,). The matches of a query are in one piece, the
-            best one first.
-        similarity: Cosine of the match to the query (m,).
-        place: Place of the match among the query's matches (m,), from 1.
-        before_elsewhere: Rows of other procedures before the match (m,).
-        before_own: Rows of other polyps of the query's procedure before the match (m,).
-        nearest: Of each grouped row, the row of the samples that is most similar to it (n,), the
-            first among equals; -1 where there is none.
-        nearest_similarity: Its cosine (n,), NaN where there is none.
-    """
-
-    query: Codes
-    similarity: Reals
-    place: Codes
-    before_elsewhere: Codes
-    before_own: Codes
-    nearest: Codes
-    nearest_similarity: Reals
-
-    @property
-    def rank(self) -> Codes:
-        """Rank of the match among all other rows (m,), from 1."""
-        return self.place + self.before_elsewhere + self.before_own
-
-    @property
-    def rank_without_own(self) -> Codes:
-        """Rank of the match (m,) where the query's procedure has no other polyp."""
-        return self.place + self.before_elsewhere
-
-
-def rank_matches(grouped: Grouped, *, block: int = BLOCK, threads: int | None = None) -> Ranking:
-    """Let every row query all others; rows of the samples are named in the result.
 
     Args:
         grouped: The tracklets of known polyp.
         block: Rows and columns of a block of similarities, in float32; a thread holds two.
         threads: How many; None for one a core. The result is the same.
+
+    Returns:
+        Row of each match's query in the samples (m,), the matches of a query being in one piece,
+        the best one first; their cosines (m,); their places among the query's matches (m,), from
+        1; rows of other procedures, and rows of other polyps of the query's procedure, before
+        them (m, 2); of each grouped row the row of the samples that is most similar to it (n,),
+        the first among equals, -1 where there is none; its cosine (n,), NaN where there is none.
     """
     n = len(grouped.rows)
     many = grouped.stop - grouped.start - 1  # n, matches of each row
@@ -144,15 +118,10 @@ def rank_matches(grouped: Grouped, *, block: int = BLOCK, threads: int | None = 
     matches = (grouped.rows, similarity, first, grouped.start, grouped.stop, *whole, grouped.order)
     before, nearest, cosine = _in_blocks(matches, block, threads)
     row = np.repeat(np.arange(n), many)  # m
-    return Ranking(
-        query=grouped.order[row],
-        similarity=similarity,
-        place=1 + np.arange(row.size) - first[row],
-        before_elsewhere=before[:, 0],
-        before_own=before[:, 1],
-        nearest=np.where(nearest >= 0, grouped.order[nearest], -1) if n else nearest,
-        nearest_similarity=np.where(nearest >= 0, cosine, np.nan),
-    )
+    place = 1 + np.arange(row.size) - first[row]
+    found = nearest >= 0
+    nearest = np.where(found, grouped.order[nearest], -1) if n else nearest
+    return grouped.order[row], similarity, place, before, nearest, np.where(found, cosine, np.nan)
 
 
 @njit(error_model="numpy")

@@ -6,18 +6,14 @@ no N x N matrix is ever held. Binned counts per procedure and pair of procedures
 the figures, so that a bootstrap over procedures needs no similarity again.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from polyplink.associate.similarity import unit_rows
-from polyplink.core.errors import PolyplinkError
 from polyplink.evaluate.intervals import Resampled, Weights
 from polyplink.evaluate.pair_counts import (
-    Levels,
     PairCounts,
     count_others,
     own_scores,
@@ -54,7 +50,7 @@ class Reid:
     counts: PairCounts | None
 
 
-def auroc_aupr(positive: Reals, negatives: Iterable[Reals]) -> tuple[float, float]:
+def auroc_aupr(positive: Reals, negative: Reals) -> tuple[float, float]:
     """AUROC and average precision of pooled scores, ties included.
 
     A tie of a positive with a negative counts one half in AUROC; in average precision, as in
@@ -62,18 +58,12 @@ def auroc_aupr(positive: Reals, negatives: Iterable[Reals]) -> tuple[float, floa
 
     Args:
         positive: Scores of the positives (p,), p > 0.
-        negatives: Scores of the negatives, in arrays of any length, at least one score in all.
+        negative: Scores of the negatives (q,), q > 0.
     """
     level, times = np.unique(positive, return_counts=True)  # (u,)
-    below = np.zeros(level.size, dtype=np.int64)  # negatives < level
-    up_to = np.zeros(level.size, dtype=np.int64)  # negatives <= level
-    total = 0
-    for block in negatives:
-        scores = np.sort(block)
-        below += np.searchsorted(scores, level, side="left")
-        up_to += np.searchsorted(scores, level, side="right")
-        total += scores.size
-    return _pooled(times, below, up_to, total)
+    scores = np.sort(negative)
+    below, up_to = (np.searchsorted(scores, level, side=side) for side in ("left", "right"))
+    return _pooled(times, below, up_to, scores.size)
 
 
 def _pooled(times: Counts, below: Counts, up_to: Counts, total: int) -> tuple[float, float]:
@@ -103,20 +93,6 @@ def bin_edges(positive: Reals, negative: Reals, bins: int) -> Reals:
     return np.unique(np.concatenate(quantiles))
 
 
-def _binned(positive: Reals, procedure: Counts, procedures: int, edges: Reals) -> Counts:
-    """Positives (p,) per procedure and bin (procedures, e + 1)."""
-    bins = edges.size + 1
-    place = procedure * bins + np.searchsorted(edges, positive, side="right")  # (p,)
-    return np.bincount(place, minlength=procedures * bins).reshape(procedures, bins)
-
-
-def _figures(positive: Reals, levels: Reals, around: Counts, tied: Counts) -> tuple[float, float]:
-    """AUROC and average precision from the counts of all negatives, see `count_others`."""
-    times = np.diff(np.searchsorted(np.sort(positive), levels, side="right"), prepend=0)
-    up_to = np.cumsum(around)
-    return _pooled(times, up_to[:-1] - tied[:-1], up_to[:-1], int(up_to[-1]))
-
-
 def reidentify(
     vectors: npt.ArrayLike, samples: Samples, *, bins: int = 1000, threads: int | None = None
 ) -> Reid:
@@ -132,11 +108,8 @@ def reidentify(
     Raises:
         PolyplinkError: If there is not one vector per sample, or a vector is zero or not finite.
     """
-    unit = unit_rows(vectors)
     n = len(samples.tracklet_ids)
-    if len(unit) != n:
-        raise PolyplinkError(f"{len(unit)} vectors for {n} tracklets", "give one per tracklet")
-    grouped = Grouped.of(unit, samples)
+    grouped = Grouped.of(samples.unit_rows(vectors), samples)
     positive, procedure = own_scores(grouped)  # (p,)
     known = len(grouped.rows)
     negatives = known * (known - 1) // 2 - positive.size
@@ -144,12 +117,15 @@ def reidentify(
         return Reid(None, None, positive.size, negatives, samples.unlabelled, None)
     sample = some_other_scores(grouped, 1 + n * n // (2 * SAMPLED), threads=threads)
     edges = bin_edges(positive, sample, bins)
-    levels = Levels.of(np.union1d(positive, edges), edges)
-    around, tied, others = count_others(grouped, levels, threads=threads)
-    first, second = np.triu_indices(grouped.procedures)
-    own = _binned(positive, procedure, grouped.procedures, edges)
-    counts = PairCounts(edges, own, others, first, second)
-    auroc, aupr = _figures(positive, levels.values, around, tied)
+    levels = np.union1d(positive, edges)  # (u,)
+    around, tied, others = count_others(grouped, levels, edges, threads=threads)
+    times = np.diff(np.searchsorted(np.sort(positive), levels, side="right"), prepend=0)
+    up_to = np.cumsum(around)
+    auroc, aupr = _pooled(times, up_to[:-1] - tied[:-1], up_to[:-1], int(up_to[-1]))
+    bins = edges.size + 1
+    place = procedure * bins + np.searchsorted(edges, positive, side="right")  # (p,)
+    own = np.bincount(place, minlength=grouped.procedures * bins).reshape(-1, bins)
+    counts = PairCounts(edges, own, others)
     return Reid(auroc, aupr, positive.size, negatives, samples.unlabelled, counts)
 
 
@@ -169,11 +145,11 @@ def published_reid(vectors: npt.ArrayLike, samples: Samples) -> tuple[float, flo
         vectors: Embeddings (n, d) of the samples.
         samples: The tracklets of these vectors.
     """
-    grouped = Grouped.of(unit_rows(vectors), samples)
+    grouped = Grouped.of(samples.unit_rows(vectors), samples)
     positive, negative = own_scores(grouped)[0], some_other_scores(grouped, 1)
     if not positive.size or not negative.size:
         return None
-    return auroc_aupr(squashed(positive), [squashed(negative)])
+    return auroc_aupr(squashed(positive), squashed(negative))
 
 
 def resample_reid(counts: PairCounts, weights: Weights) -> tuple[Reals, Reals]:
@@ -196,7 +172,7 @@ def resample_reid(counts: PairCounts, weights: Weights) -> tuple[Reals, Reals]:
     auroc, aupr = np.empty((2, len(weights)))
     positives = counts.positives.astype(np.float64)  # (procedures, bins)
     negatives = counts.negatives.astype(np.float64)  # (pairs, bins)
-    within = counts.first == counts.second
+    a, b = np.triu_indices(len(positives))  # (pairs,)
     kept = positives.any(axis=0)
     hits, alarms = _or_above(positives)[:, kept], _or_above(negatives)
     below = alarms[:, :1] - alarms + negatives / 2  # negatives under a positive of the bin
@@ -205,7 +181,7 @@ def resample_reid(counts: PairCounts, weights: Weights) -> tuple[Reals, Reals]:
     many = positives.sum(axis=1), negatives.sum(axis=1)
     for start in range(0, len(weights), CHUNK):
         w = weights[start : start + CHUNK].astype(np.float64)  # (chunk, procedures)
-        pair = w[:, counts.first] * np.where(within, 1.0, w[:, counts.second])  # (chunk, pairs)
+        pair = w[:, a] * np.where(a == b, 1.0, w[:, b])  # (chunk, pairs)
         part = slice(start, start + len(w))
         p, n = w @ many[0], pair @ many[1]  # (chunk,)
         with np.errstate(invalid="ignore", divide="ignore"):

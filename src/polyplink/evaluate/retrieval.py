@@ -19,8 +19,6 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from polyplink.associate.similarity import unit_rows
-from polyplink.core.errors import PolyplinkError
 from polyplink.evaluate.intervals import Resampled, Weights, ratio, resampled_mean
 from polyplink.evaluate.ranking import BLOCK, Grouped, rank_matches
 from polyplink.evaluate.samples import Samples
@@ -96,20 +94,17 @@ def retrieve(
         >>> found.mean_ap, found.hit_rate(1), found.hit_rate(5)
         (0.5, 0.0, 1.0)
     """
-    unit = unit_rows(vectors)  # (n, d)
     n = len(samples.tracklet_ids)
-    if len(unit) != n:
-        raise PolyplinkError(f"{len(unit)} vectors for {n} tracklets", "give one per tracklet")
-    grouped = Grouped.of(unit, samples)
+    grouped = Grouped.of(samples.unit_rows(vectors), samples)
     found = rank_matches(grouped, block=block, threads=threads)
-    query, first = found.query, found.place == 1  # m
-    matches = np.bincount(query, minlength=n)
-    rank, rank_without = found.rank, found.rank_without_own
+    query, similarity, place, before, *_ = found  # m
+    first, matches = place == 1, np.bincount(query, minlength=n)
+    rank, rank_without = place + before.sum(axis=1), place + before[:, 0]  # m, from 1
 
     def precision(ranks: Codes, kept: Mask | slice = slice(None)) -> Reals:
         """Mean of place / rank over each query's matches, those alone that are kept (n,)."""
         of = query[kept]
-        sums = np.bincount(of, (found.place / ranks)[kept], minlength=n)
+        sums = np.bincount(of, (place / ranks)[kept], minlength=n)
         mean = sums / np.maximum(np.bincount(of, minlength=n), 1)
         return np.where(matches > 0, mean, np.nan)
 
@@ -118,17 +113,17 @@ def retrieve(
         ranked[query[first]] = ranks[first]
         return ranked
 
-    nearest, similarity = np.full(n, -1), np.full(n, np.nan)
-    nearest[grouped.order], similarity[grouped.order] = found.nearest, found.nearest_similarity
+    nearest, cosine = np.full(n, -1), np.full(n, np.nan)
+    nearest[grouped.order], cosine[grouped.order] = found[4:]
     return Retrieval(
         ap=precision(rank),
         best_rank=best(rank),
         matches=matches,
-        published_ap=precision(rank, found.similarity > 0),
+        published_ap=precision(rank, similarity > 0),
         ap_without_own=precision(rank_without),
         best_rank_without_own=best(rank_without),
         nearest=nearest,
-        nearest_similarity=similarity,
+        nearest_similarity=cosine,
         unmatched=int((samples.known & (matches == 0)).sum()),
         unlabelled=samples.unlabelled,
     )

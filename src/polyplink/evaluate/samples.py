@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from polyplink.associate.similarity import checked_positions
+from polyplink.associate.similarity import checked_positions, unit_rows
 from polyplink.core.compiled import njit
 from polyplink.core.errors import PolyplinkError
 
@@ -94,6 +94,20 @@ class Samples:
             known=self.known[rows],
             positions=self.positions[rows],
         )
+
+    def unit_rows(self, vectors: npt.ArrayLike) -> Reals:
+        """Vectors (n, d) of these samples, scaled to length 1.
+
+        Raises:
+            PolyplinkError: If there is not one vector per sample, or one is zero or not finite.
+        """
+        unit, n = unit_rows(vectors), len(self.tracklet_ids)
+        if len(unit) != n:
+            raise PolyplinkError(
+                f"{len(unit)} vectors for {n} tracklets",
+                "give one vector per tracklet, in the order of the samples",
+            )
+        return unit
 
     @property
     def labelled(self) -> npt.NDArray[np.bool_]:
@@ -183,9 +197,8 @@ class BoxTracks:
         return cls(frames[order], codes[order].astype(np.int64), boxes[order], names.size)
 
 
-@dataclass(frozen=True)
-class Overlaps:
-    """Pairs of a true and a found box of one frame that overlap.
+class Overlaps(NamedTuple):
+    """Pairs of a true and a found box of one frame that overlap, frame by frame.
 
     Attributes:
         true: Row of the true box (p,).
