@@ -10,6 +10,7 @@ fragment weighs 1 / its polyp's fragments), and the bootstrap draws polyps.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,7 @@ import torch
 from torch import nn
 
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.ranges import AT_LEAST_ONE, POSITIVE, Range, check_ranges
 from polyplink.data import DataSet
 from polyplink.data.vocabulary import size_label
 from polyplink.evaluate.intervals import Figure, Resampled, Weights, ratio
@@ -41,22 +43,16 @@ class ProbeSettings:
         warm_up: Share of the steps in which the rate rises.
     """
 
-    rate: float = 1e-4
-    hidden: int = 256
+    rate: Annotated[float, POSITIVE] = 1e-4
+    hidden: Annotated[int, AT_LEAST_ONE] = 256
     dropout: float = 0.1
-    epochs: int = 20
-    batch: int = 64
+    epochs: Annotated[int, AT_LEAST_ONE] = 20
+    batch: Annotated[int, AT_LEAST_ONE] = 64
     weight_decay: float = 0.0
-    warm_up: float = 0.1
+    warm_up: Annotated[float, Range(0, 1, above=True, below=True)] = 0.1
 
     def __post_init__(self) -> None:
-        for name in ("hidden", "epochs", "batch"):
-            value = getattr(self, name)
-            PolyplinkError.unless(value >= 1, f"probe.{name} is {value}", "give 1 or more")
-        PolyplinkError.unless(self.rate > 0, f"probe.rate is {self.rate}", "give one above 0")
-        PolyplinkError.unless(
-            0.0 < self.warm_up < 1.0, f"probe.warm_up is {self.warm_up}", "give one in (0, 1)"
-        )
+        check_ranges("probe", self)
 
 
 SIZE_PROBE = ProbeSettings(rate=1e-4)
@@ -75,15 +71,12 @@ def size_labels(data: DataSet) -> pl.DataFrame:
     Raises:
         PolyplinkError: If no polyp's size is known.
     """
-    table = data.polyps.select(
-        "procedure_id", "polyp_id", size_label(data.polyps["size_mm"]).alias("label")
-    ).drop_nulls("label")
-    if table.is_empty():
-        raise PolyplinkError(
-            "table polyps: column size_mm is empty, and the size task needs it",
-            "import a data set that tells sizes",
-        )
-    return table.with_columns(pl.col("label").cast(pl.Boolean))
+    return _labelled(
+        data,
+        size_label(data.polyps["size_mm"]),
+        "column size_mm is empty, and the size task needs it",
+        "import a data set that tells sizes",
+    )
 
 
 def histology_labels(data: DataSet) -> pl.DataFrame:
@@ -101,15 +94,21 @@ def histology_labels(data: DataSet) -> pl.DataFrame:
     Raises:
         PolyplinkError: If no polyp's class is known, or a word has no label.
     """
-    labels = data.adenoma_labels()
-    table = data.polyps.select("procedure_id", "polyp_id", labels.alias("label"))
-    table = table.drop_nulls("label")
-    if table.is_empty():
-        raise PolyplinkError(
-            "table polyps: column histology_class is empty or left out of the task",
-            "import a data set that tells histology, or with another map",
-        )
-    return table.with_columns(pl.col("label").cast(pl.Boolean))
+    return _labelled(
+        data,
+        data.adenoma_labels(),
+        "column histology_class is empty or left out of the task",
+        "import a data set that tells histology, or with another map",
+    )
+
+
+def _labelled(data: DataSet, labels: pl.Series, empty: str, mend: str) -> pl.DataFrame:
+    """The polyps with a label that is not null; if there is none, an error says what is empty."""
+    table = data.polyps.select(
+        "procedure_id", "polyp_id", labels.cast(pl.Boolean).alias("label")
+    ).drop_nulls("label")
+    PolyplinkError.unless(not table.is_empty(), f"table polyps: {empty}", mend)
+    return table
 
 
 def build_probe(width: int, settings: ProbeSettings) -> nn.Sequential:
@@ -140,7 +139,14 @@ def fit_probe(
     Raises:
         PolyplinkError: If there is no fragment or only one class.
     """
-    _check(features, labels)
+    if len(features) != len(labels) or not len(labels):
+        raise PolyplinkError(
+            f"{len(features)} vectors and {len(labels)} labels to train a probe on",
+            "give one label for each, and at least one",
+        )
+    _check_both_classes("train", labels)
+    if not np.isfinite(features).all():
+        raise PolyplinkError("a vector to train the probe on is not finite", "embed again")
     x = torch.from_numpy(np.ascontiguousarray(features, dtype=np.float32))  # n d
     y = torch.from_numpy(np.asarray(labels, dtype=np.float32))  # n
     with torch.random.fork_rng(devices=[]):
@@ -168,19 +174,12 @@ def fit_probe(
     return probe.eval()
 
 
-def _check(features: Reals, labels: npt.NDArray[np.bool_]) -> None:
-    if len(features) != len(labels) or not len(labels):
-        raise PolyplinkError(
-            f"{len(features)} vectors and {len(labels)} labels to train a probe on",
-            "give one label for each, and at least one",
-        )
-    if bool(labels.all()) or not bool(labels.any()):
-        raise PolyplinkError(
-            "all polyps to train the probe on are of one class",
-            "give a part with polyps of both, or another split seed",
-        )
-    if not np.isfinite(features).all():
-        raise PolyplinkError("a vector to train the probe on is not finite", "embed again")
+def _check_both_classes(side: str, labels: npt.NDArray[np.bool_]) -> None:
+    PolyplinkError.unless(
+        bool(labels.any()) and not labels.all(),
+        f"all polyps to {side} the probe on are of one class",
+        "give a part with polyps of both, or another split seed",
+    )
 
 
 @torch.inference_mode()
@@ -261,14 +260,11 @@ def majority(counts: PolypCounts, weights: Doubles) -> Doubles:
 def auroc(counts: PolypCounts, weights: Doubles) -> Doubles:
     """Chance that an adenoma (a large polyp) scores above another, ties half (r,)."""
     order = np.argsort(counts.score, kind="stable")
-    _, group = np.unique(counts.score[order], return_inverse=True)
-    w = weights[:, order]
-    label = counts.label[order]
-    groups = int(group.max()) + 1
-    table = np.zeros((2, len(w), groups))
-    for side, mine in enumerate((label, ~label)):
-        np.add.at(table[side].T, group[mine], w[:, mine].T)
-    positives, negatives = table
+    starts = np.unique(counts.score[order], return_index=True)[1]  # u: one group a score
+    w, label = weights[:, order], counts.label[order]
+    positives, negatives = (
+        np.add.reduceat(w * side, starts, axis=1) for side in (label, ~label)
+    )  # r u
     below = np.cumsum(negatives, axis=1) - negatives
     wins = (positives * (below + 0.5 * negatives)).sum(axis=1)
     return ratio(wins, positives.sum(axis=1) * negatives.sum(axis=1))
@@ -307,11 +303,7 @@ def probe_figures(runs: Sequence[PolypCounts], weights: Weights) -> ProbeFigures
         PolyplinkError: If there is no run, or the test polyps are of one class.
     """
     label = runs[0].label if runs else np.zeros(0, np.bool_)
-    if not label.any() or label.all():
-        raise PolyplinkError(
-            f"the {len(label)} polyps to test the probe on are of one class",
-            "give a part with polyps of both, or another split seed",
-        )
+    _check_both_classes("test", label)
     whole = np.ones((1, len(label)))
     draws = weights.astype(np.float64)
     every = np.ones(len(label), np.bool_)
