@@ -3,7 +3,7 @@
 Every format and every data set brings its boxes to the columns of `BOXES` with `box_table`. Then
 `check_boxes` leaves out boxes that no image could hold (a side that is no number, no area) and
 `fit_boxes` those that do not fit the frame of their procedure; `join_boxes` does both and joins
-the three tables. Whatever is left out or changed is counted in `Faults`.
+the three tables. Everything that is left out or changed is counted in `Faults`.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from polyplink.data.tables import DataSet
 
 Border = Literal["keep", "clip", "pixels"]
 
-# The columns that all sources are brought to; null where a source does not say.
+# The common columns of all sources; null where a source has no value.
 BOXES: Mapping[str, pl.DataType] = {
     "at": pl.String(),  # where in the source: file and line, for messages
     "procedure_id": pl.String(),

@@ -1,6 +1,6 @@
 """A data set in the layout of another tool or of a released data set: what `convert` writes.
 
-A format has no place for some of what a data set holds. What is lost is counted from the tables
+A format cannot represent all contents of a data set. What is lost is counted from the tables
 and returned as warnings; a data set that a format cannot express at all is refused by its writer.
 """
 

@@ -1,4 +1,4 @@
-"""The doctor: everything that is wrong or odd in a data set, found before it costs a night.
+"""The doctor: find errors and irregularities of a data set before computing on it.
 
 Every check turns a table of offending rows into one finding. Sources of the licences: figshare
 22202866 (REAL-Colon: its README says CC BY 4.0, the description in the release CC BY-NC-SA 4.0);
@@ -167,7 +167,7 @@ def _overlaps(data: DataSet) -> Iterator[_Check]:
 
 
 def _boxes(data: DataSet) -> Iterator[_Check]:
-    """Boxes against the frame they lie in, and tiny ones."""
+    """Boxes outside their frame, and tiny boxes."""
     size = data.procedures.select("procedure_id", "n_frames", "width", "height")
     boxes = data.detections.join(size, on="procedure_id", how="left", maintain_order="left")
     boxes = boxes.with_columns(right=pl.col("x") + pl.col("w"), bottom=pl.col("y") + pl.col("h"))
@@ -237,7 +237,7 @@ def _identities(data: DataSet) -> Iterator[_Check]:
 
 
 def _names(data: DataSet) -> Iterator[_Check]:
-    """Names so alike that one thing may go by two, and boxes that occur twice."""
+    """Names so similar that they may denote the same thing, and duplicate boxes."""
     columns = (
         ("procedures", "procedure_id", data.procedures),
         ("procedures", "patient", data.procedures),

@@ -1,4 +1,4 @@
-"""What is wrong or odd in a source: left out and counted, or raised at once."""
+"""Faults of a source: skipped and counted, or raised at once."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ Rule = tuple[str, str, pl.Expr]  # what is wrong, what to do about it, which row
 
 @dataclass
 class Faults:
-    """What was wrong with a source while it was read.
+    """Faults found while reading a source.
 
     Attributes:
         strict: Whether a fault is raised instead of left out and counted.

@@ -127,7 +127,7 @@ def decode_size(data: bytes) -> Opened:
 
 
 def _open_each(keys: dict[_Key, None], root: Path) -> Iterator[tuple[_Key, Opened]]:
-    """Every image that exists, in whatever order is quickest: each archive and video once."""
+    """Every image that exists, in the fastest order: each archive and video once."""
     plain: list[_Key] = []
     packed: dict[_Key, dict[str, str]] = {}
     films: dict[_Key, dict[int, str]] = {}

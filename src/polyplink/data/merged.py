@@ -30,7 +30,7 @@ _KNOWN = (
 
 
 def known_overlap(dataset: str, other: str) -> str | None:
-    """What two sets of different names share; None if nothing is known.
+    """The known overlap of two data sets; None if none is known.
 
     Example:
         >>> known_overlap("SUN", "sun_seg")
@@ -41,7 +41,7 @@ def known_overlap(dataset: str, other: str) -> str | None:
 
 
 def overlaps(data: DataSet) -> list[str]:
-    """What the sets of a merged one are known to share, one line for each pair."""
+    """Known overlaps of the sets of a merged data set, one line per pair."""
     names = data.procedures["dataset"].unique(maintain_order=True)
     return [
         f"{a} and {b} overlap: {why}"

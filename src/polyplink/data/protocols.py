@@ -3,7 +3,7 @@
 Sources: Biffi et al., Scientific Data 2024, 11:539, for the tables of REAL-Colon that are included
 in this package (no images, no boxes; terms in `released/real_colon/README.md`); thesis and TA
 (arXiv 2507.02493) for rc27, rc19, rc14neg, loo19 and ta384; NTSSL (arXiv 2605.12320) for rsp and
-rspp, whose own division was not published: ours is drawn anew, by patient.
+rspp, whose split was not published: ours is drawn by patient.
 
 NTSSL counts 161 procedures and 189 polyps in rsp, as here, and 195 and 210 in rspp after leaving
 out what has no label. Under its map 7 polyps of rc19 (2 procedures) and 1 of SUN have none: of 200
@@ -223,7 +223,7 @@ def _with_others(
         )
     with_polyp = own.filter(pl.col("procedure_id").is_in(polyps["procedure_id"].implode()))
     ids = first + with_polyp["procedure_id"].to_list()
-    # REAL-Colon is known by its ids, under whatever name it is here.
+    # REAL-Colon is recognised by its ids, whatever the name of the data set.
     sets = dict(procedures.select("procedure_id", "dataset").rows())
     sets |= dict.fromkeys(first, "real-colon")
     mine = polyps.filter(pl.col("procedure_id").is_in(ids))

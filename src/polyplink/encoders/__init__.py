@@ -1,4 +1,4 @@
-"""Encoders: crops of a tracklet to one vector, and weights with their record."""
+"""Encoders: from the crops of a tracklet to one vector; weights with their record."""
 
 from polyplink.encoders.config import (
     AnyEncoderConfig,

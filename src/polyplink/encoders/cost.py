@@ -1,4 +1,4 @@
-"""What an encoder costs: parameters and multiply-accumulates.
+"""The cost of an encoder: parameters and multiply-accumulates.
 
 The papers count with thop: module by module, so that matrix products inside attention are left out
 and norms are counted. `module_macs` counts so; `all_macs` counts every product, and no norm. Both

@@ -44,7 +44,7 @@ def place(module: Module, device: torch.device) -> Module:
 
 
 def default_precision(device: torch.device) -> Precision:
-    """The precision to compute in unless told otherwise: bf16 on a GPU, float32 on a CPU.
+    """The default precision: bf16 on a GPU, float32 on a CPU.
 
     On a CPU float32 makes results repeat bit for bit.
     """
@@ -64,7 +64,7 @@ def check_precision(name: str, allowed: tuple[Precision, ...] = get_args(Precisi
 
 @contextmanager
 def precision(device: torch.device, name: str | None = None) -> Iterator[None]:
-    """Make torch compute in a precision, whatever its global switches say.
+    """Make torch compute in a precision, independent of its global settings.
 
     float32 is float32: without autocast, TF32, or matrix products that a relaxed
     `torch.set_float32_matmul_precision` lets oneDNN compute in bf16. bf16 is autocast.

@@ -38,7 +38,7 @@ class Embeddings:
 
 
 def write_embeddings(path: Path, embeddings: Embeddings) -> None:
-    """Write a Parquet table (tracklet_id, vector, weights_id, crops_id), whole or not at all."""
+    """Write a Parquet table (tracklet_id, vector, weights_id, crops_id) atomically."""
     vectors = np.ascontiguousarray(embeddings.vectors, dtype=np.float32)
     d = vectors.shape[1]
     table = pl.DataFrame(
@@ -265,7 +265,7 @@ def embed(
     Args:
         prepared: Tracklets and their crops.
         embedder: Turns the packed crops of a procedure into vectors.
-        weights_id: Name of the embedder, kept with the vectors.
+        weights_id: Id of the embedder, stored with the vectors.
         progress: Callback after each procedure with (tracklets done, tracklets in all).
 
     Raises:
@@ -312,7 +312,7 @@ def embed_fragments(
     Args:
         prepared: Tracklets and their crops.
         embedder: Turns packed crops into vectors.
-        weights_id: Name of the embedder, kept with the vectors.
+        weights_id: Id of the embedder, stored with the vectors.
         length: Crops in a fragment.
         at_once: Fragments whose crops are in memory together: 64 x 8 of 232 pixels are 80 MB.
         progress: Callback with (fragments done, fragments in all).

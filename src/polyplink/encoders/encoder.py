@@ -98,7 +98,7 @@ class Encoder(nn.Module, ABC):
     std: torch.Tensor
 
     def keep_pixel_scale(self, mean: Sequence[float], std: Sequence[float]) -> None:
-        """Keep the normalisation of pixels inside the model, so that nobody can feed it another."""
+        """Store the normalisation of pixels in the model, so that every caller uses the same."""
         self.register_buffer("mean", torch.tensor(mean).view(3, 1, 1), persistent=False)
         self.register_buffer("std", torch.tensor(std).view(3, 1, 1), persistent=False)
 

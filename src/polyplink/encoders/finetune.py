@@ -16,7 +16,7 @@ _ATTENTION = ("attn", "attention", "mixer")
 
 @dataclass(frozen=True)
 class FineTune:
-    """What of a backbone learns; what stands behind it always does.
+    """Which parts of a backbone are trained; the layers after it are always trained.
 
     Attributes:
         how: The "whole" backbone, nothing of it ("frozen"), its "last" blocks, or low-rank

@@ -1,6 +1,6 @@
 """Counting as a task: cluster every procedure under a whole grid, choose settings, report figures.
 
-What a clinic asks of a count is here too: polyps per colonoscopy (PPC), adenomas per colonoscopy
+Clinical figures are also here: polyps per colonoscopy (PPC), adenomas per colonoscopy
 (APC) and the share of colonoscopies with an adenoma (ADR). Each is given as it is, from the polyps
 with a tracklet, and as counted, from the clusters. A cluster is an adenoma if at least half of its
 tracklets of known histology show one: this counts histologists' findings, not a classifier's.

@@ -89,7 +89,7 @@ class EvaluationSettings:
 
 @dataclass(frozen=True)
 class Facts:
-    """What some tasks need beside samples and vectors.
+    """Additional inputs of some tasks.
 
     Attributes:
         boxes: Boxes of all samples, in their order; for tracking.
@@ -134,7 +134,7 @@ class EncoderFigures:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Encoders side by side on the same tracklets.
+    """Comparison of encoders on the same tracklets.
 
     Attributes:
         encoders: Figures by the encoder's name.
@@ -184,7 +184,7 @@ def evaluate_embeddings(
     To get single figures by name, ask for the tasks and clusterers that they need and look them
     up: in `EncoderFigures.figures` those with an interval ("mAP", "threshold/FR"), in its
     `counting[clusterer].summary` and `tracking[clusterer].spreads` those that papers print as
-    mean ± sd over procedures. Only what is asked for runs.
+    mean ± sd over procedures. Only requested tasks run.
 
     Example:
         >>> samples = Samples.of("abcd", "vvww", ["p", "p", "q", "q"], [0, 1, 0, 1])

@@ -80,7 +80,7 @@ class TrackingCounts:
 
     @classmethod
     def weighted(cls, counts: Sequence[Self], weights: npt.ArrayLike) -> Self:
-        """Add procedures up, each as often as it was drawn.
+        """Sum over procedures, each weighted by how often it was drawn.
 
         Args:
             counts: One per procedure (p of them).

@@ -32,7 +32,7 @@ class Figure:
         high: 97.5th percentile, likewise.
         n: Independent units (procedures, polyps) that it rests on.
         sd: Standard deviation over the units (dividing by n), where papers print mean ± sd.
-        why: Why there is no value; "" where nothing more is known than that it is undefined.
+        why: Why there is no value; "" if it is simply undefined.
 
     Example:
         >>> Figure(0.82, 0.74, 0.88, n=19).known

@@ -1,8 +1,8 @@
 """Blocks of work on all cores: threads of our own, each with one thread of BLAS.
 
 BLAS splits every product among its threads and waits for the last of them; where anything else
-runs on the machine, small products then take many times longer. Blocks that threads draw one by
-one wait for nobody. Work must release the GIL, as numpy's products and compiled loops do.
+runs on the machine, small products then take many times longer. Threads that fetch blocks one by
+one never wait for each other. Work must release the GIL, as numpy's products and compiled loops do.
 """
 
 import os

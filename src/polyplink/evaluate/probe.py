@@ -192,7 +192,7 @@ def probe_scores(probe: nn.Sequential, features: Reals) -> npt.NDArray[np.float6
 
 @dataclass(frozen=True)
 class PolypCounts:
-    """What a probe predicts for each of p polyps.
+    """Predictions of a probe for each of p polyps.
 
     Attributes:
         label: Class of the polyp (p,), bool.
@@ -244,7 +244,7 @@ def macro_f1(counts: PolypCounts, weights: Doubles) -> Doubles:
 
 
 def accuracy(counts: PolypCounts, weights: Doubles) -> Doubles:
-    """Share of fragments called rightly (r,), every fragment weighing the same."""
+    """Share of fragments classified correctly (r,), with equal weights."""
     right = np.where(counts.label, counts.called, counts.fragments - counts.called)
     return ratio(weights @ right, weights @ counts.fragments)
 

@@ -1,14 +1,14 @@
-"""Retrieval: which other views look most like this one? mAP, HR@1 and HR@5, exact.
+"""Retrieval of other views of the same polyp: mAP, HR@1 and HR@5, exact.
 
 Every tracklet of the test procedures queries all others; similarity is the cosine. Average
 precision is the mean over a query's matches of the precision at their ranks. All figures come from
 one ranking:
 
-- exact: all matches, whatever their similarity.
+- exact: all matches, independent of their similarity.
 - as published: torchmetrics (1.9) drops matches whose similarity is 0 or below, so that on raw
   cosines, as the programs of NTSSL give them, a query's hardest matches do not count.
 - without own: the other polyps of the query's procedure are left out of its gallery, because views
-  of one procedure share light, camera and preparation, and look alike for that alone.
+  of one procedure share light, camera and preparation, which alone makes them similar.
 """
 
 from collections.abc import Iterable
@@ -200,7 +200,7 @@ def retrieval_figures(retrieval: Retrieval, samples: Samples) -> dict[str, Any]:
 
 
 def query_table(retrieval: Retrieval, samples: Samples) -> pl.DataFrame:
-    """One row per query: its figures, its best match's rank, and what came first.
+    """One row per query: its figures, the rank of its best match, and its nearest tracklet.
 
     Args:
         retrieval: What `retrieve` found.

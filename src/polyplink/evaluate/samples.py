@@ -1,4 +1,4 @@
-"""What is evaluated: tracklets of procedures and polyps, and boxes with tracks."""
+"""The samples of an evaluation: tracklets with procedures and polyps, and boxes with tracks."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -29,7 +29,7 @@ class Samples:
         tracklet_ids: Name of every tracklet (n,), unique.
         procedures: Names of the procedures, in order of first appearance.
         procedure: Place of every tracklet's procedure in `procedures` (n,).
-        polyp: Code of every tracklet's polyp (n,); an unknown one has a code of its own.
+        polyp: Code of every tracklet's polyp (n,); every unknown one has a unique code.
         known: Whether the polyp is known (n,).
         positions: Position in the procedure (n,), in [0, 1].
     """

@@ -49,7 +49,7 @@ def make_tracks(labels: npt.ArrayLike, concurrent: Concurrent) -> tuple[Codes, I
 
     Returns:
         Tracks (p, n), numbered from 0 in the order of first tracklets; how many (p,); tracklets
-        that were given a track of their own (p,).
+        that became a separate track (p,).
     """
     clusters = np.ascontiguousarray(labels, dtype=np.int32)
     pairs = concurrent.pairs[concurrent.together]  # i < j, j rising in the order of first frames
@@ -210,7 +210,7 @@ def true_and_found(
 def tracking_rows(
     folds: Sequence[ProcedureTracking], truths: Mapping[str, TrackingTruth]
 ) -> dict[str, Any]:
-    """What each procedure's tracks scored, and their spread.
+    """Tracking scores of each procedure, and their spread.
 
     Args:
         folds: One per procedure, under one clustering each (`ProcedureTracking.take` of a row).

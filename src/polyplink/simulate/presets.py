@@ -24,7 +24,7 @@ FOLDER = "simulation"  # holds everything that a release does not have
 
 @dataclass(frozen=True)
 class Preset:
-    """What a simulated data set holds; ranges are inclusive.
+    """The contents of a simulated data set; ranges are inclusive.
 
     Attributes:
         name: Name of the preset.
@@ -229,7 +229,7 @@ def preset(name: str) -> Preset:
 
 @dataclass(frozen=True)
 class SimulationSettings:
-    """What a simulated data set was made from.
+    """Provenance of a simulated data set.
 
     Attributes:
         preset: The whole preset.

@@ -58,7 +58,7 @@ class PolypSpec:
 
 @dataclass(frozen=True)
 class PairSpec:
-    """Two polyps, by index, that lie side by side, and how many frames show both."""
+    """Two adjacent polyps, by index, and how many frames show both."""
 
     first: int
     second: int

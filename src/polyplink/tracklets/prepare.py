@@ -108,7 +108,7 @@ def _disk_full_is_an_error(target: Path) -> Iterator[None]:
             raise
         raise PolyplinkError(
             f"the disk of {target} is full",
-            "make room and run it again: it goes on where it stopped",
+            "free disk space and run it again: it continues where it stopped",
         ) from None
 
 

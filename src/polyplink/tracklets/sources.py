@@ -35,7 +35,7 @@ from polyplink.tracklets.crops import (
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-Load = Callable[[], Pixels | Unreadable]  # decodes a frame, in whatever thread calls it
+Load = Callable[[], Pixels | Unreadable]  # decodes a frame, in the calling thread
 
 AHEAD = 32  # results in flight per thread: bounds memory, and what Ctrl-C waits for
 VIDEO_AHEAD = 4  # a decoded frame takes megabytes

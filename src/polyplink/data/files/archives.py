@@ -117,7 +117,7 @@ class ZipArchive:
         """A member as a file, read piece by piece.
 
         Raises:
-            PolyplinkError: As `read`, at whatever place the damage shows.
+            PolyplinkError: As `read`, wherever damage is detected.
         """
         with _open_zip(self.path) as archive:
             try:

@@ -162,7 +162,7 @@ def open_video(path: Path) -> Iterator[Video]:
     """Open a video and index its frames (one pass over the file, without decoding).
 
     Args:
-        path: mp4, mkv, avi, ts, or whatever else FFmpeg reads.
+        path: mp4, mkv, avi, ts, or any other format that FFmpeg reads.
 
     Raises:
         PolyplinkError: If the file is missing, no video, or holds no frame.
@@ -252,7 +252,7 @@ def _decoded(
 
 
 def _from_key(container: "InputContainer", index: VideoIndex, key: int) -> "Packets":
-    """Packets from the key frame of a number to the end, whatever was read before."""
+    """Packets from the key frame of a frame number to the end, independent of earlier reads."""
     for back in _BACK:
         packets = _after_seek(container, index, key, back)
         first = next(packets, None)
@@ -284,7 +284,7 @@ def _trusted(
     """Frames in the order in which they are shown, and whether they are what was recorded.
 
     Where a frame is lost, those predicted from it decode to wrong pictures without an error:
-    nothing is trusted then until the next key frame that the decoder had not reached yet.
+    no frame is used then until the next key frame that the decoder had not reached yet.
     """
 
     def key_after(order: int) -> int:

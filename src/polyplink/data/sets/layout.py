@@ -1,4 +1,4 @@
-"""What the readers and writers of the public data sets share.
+"""Shared by the readers and writers of the public data sets.
 
 A reader sorts the files of a `Tree` into one `Recording` a procedure (`sort_files`), reads
 annotations (`read_annotations`), sizes and tables of facts (`facts.py`) into it, and joins all with
@@ -338,7 +338,7 @@ class VocFrame(NamedTuple):
 def parse_voc(text: str, name: str) -> VocFrame:
     """Read the VOC XML of a frame, as REAL-Colon, PolypsSet and a packaging of SUN have it.
 
-    Fields are found by their tags in whatever order; blanks around them are ignored.
+    Fields are found by their tags in any order; blanks around them are ignored.
 
     Args:
         text: The file's text.

@@ -194,7 +194,7 @@ def _refined(lump: Lump, points: Tensor, tilt: Tensor) -> Tensor:
 
 
 def outline(colon: Colon, lump: Lump) -> Outline:
-    """What of a polyp a mask shows.
+    """The visible part of a polyp in a mask.
 
     Args:
         colon: The tube that the polyp stands in.

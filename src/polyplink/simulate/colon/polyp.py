@@ -39,7 +39,7 @@ LARGE = 5.0  # mm; stalks are hardly seen below it
 
 @dataclass(frozen=True)
 class Form:
-    """What a Paris class looks like, as shares of half the width.
+    """The shape of a Paris class, as shares of half the width.
 
     Attributes:
         paris: Name of the class.
@@ -70,7 +70,7 @@ LARGE_FORMS = (0.38, 0.26, 0.14, 0.22)
 
 @dataclass(frozen=True)
 class Traits:
-    """What makes a polyp this polyp.
+    """The parameters of one polyp.
 
     Attributes:
         form: Its Paris form.
@@ -110,7 +110,7 @@ def draw_traits(
         rng: The polyp's own generator.
         size_mm: Its largest diameter.
         histology_class: A key of `tissue.HABITS`.
-        difficulty: 0 to 1; the look of polyps spreads by 1.5 less this.
+        difficulty: 0 to 1; the variation between polyps is scaled by 1.5 minus this.
 
     Raises:
         PolyplinkError: If its histology class is none that is known.

@@ -1,1 +1,1 @@
-"""What happens when: looks, camera, conditions and boxes of a procedure."""
+"""The course of a procedure: looks, camera, conditions and boxes over time."""

@@ -1,4 +1,4 @@
-"""What else a frame shows: focus, motion, smoke, water, an instrument, the wave of the wall."""
+"""Other conditions of a frame: focus, motion, smoke, water, an instrument, peristalsis."""
 
 import math
 from dataclasses import dataclass

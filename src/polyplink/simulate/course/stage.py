@@ -62,7 +62,7 @@ def draw_places(
 ) -> tuple[Place, ...]:
     """Sample a place for polyps of these diameters in mm, in the order of their first visit.
 
-    Those of a pair lie side by side.
+    Those of a pair are adjacent.
     """
     partner = {max(pair): min(pair) for pair in pairs}
     radii = [0.5 * size / MM_PER_UNIT for size in sizes]

@@ -10,7 +10,7 @@ Where the statistics come from: the number of long tracklets of a polyp is fitte
 with a box of REAL-Colon (Biffi et al., Scientific Data 2024, 11:539) and the fragmentation without
 clustering of the 19 evaluation procedures, 20.74 +- 20.78 (arXiv 2507.02493); the 736 long
 tracklets that the results of arXiv 2605.12320 imply confirm it. More than 400 tracklets in 003-013
-are a remark in the program of arXiv 2502.10054. Nobody published the shapes of the distributions
+are a remark in the program of arXiv 2502.10054. The shapes of the distributions are not published
 of lengths and gaps: they are free choices.
 """
 
@@ -93,7 +93,7 @@ class Look:
 
 @dataclass(frozen=True)
 class Timeline:
-    """What happens when; frames count from 0, spans name their first and last frame.
+    """The timeline of a procedure; frames count from 0, spans name their first and last frame.
 
     Attributes:
         n_frames: Frames of the procedure.
@@ -102,7 +102,7 @@ class Timeline:
         removed: For each polyp the frame from which it is gone; None: it stays.
         treated: Polyp, first and last frame with an instrument in view.
         jets: Spans with a water jet.
-        pairs: Polyps that lie side by side.
+        pairs: Pairs of adjacent polyps.
         smoke: Spans with smoke in the lumen.
     """
 
@@ -212,7 +212,7 @@ def draw_lengths(
 
 
 def draw_long(rng: np.random.Generator, frames: int) -> int:
-    """Sample the number of long tracklets of a polyp with so many frames: `FEWEST` if they fit.
+    """Sample the number of long tracklets of a polyp with this many frames: `FEWEST` if they fit.
 
     The noise shrinks with the number, so that the sum over a data set is steady although one
     procedure (004-013) makes most of its spread.

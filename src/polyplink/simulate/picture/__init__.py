@@ -1,1 +1,1 @@
-"""What a frame looks like: the colon as distances, ray marching, light, lens."""
+"""Rendering of frames: distances to the colon, ray marching, light, lens."""

@@ -1,4 +1,4 @@
-"""What is drawn over a picture: instruments, the processor's text, and the sensor's noise.
+"""Overlays of an image: instruments, the processor's text, and sensor noise.
 
 All of it is placed in frame widths, so that a window shows what its frame shows. The tip of an
 instrument (a snare with its loop, or biopsy forceps) hangs before the lens and moves with it, not
@@ -66,7 +66,7 @@ _GLYPHS = {
 
 
 def _cover(distance: Tensor, scale: Tensor) -> Tensor:
-    """How much of a pixel lies inside, from the distance to the edge in frame widths."""
+    """Coverage of a pixel, from the distance to the edge in frame widths."""
     return (0.5 - distance * scale).clamp(0, 1)
 
 

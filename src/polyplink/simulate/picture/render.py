@@ -89,7 +89,7 @@ TILE = {"cpu": 1 << 16, "cuda": 1 << 24}
 
 @dataclass(frozen=True)
 class Appearance:
-    """What a procedure looks like: all that its pictures need and its boxes do not.
+    """The appearance of a procedure: everything that its images need in addition to its boxes.
 
     Attributes:
         patient: The patient.
