@@ -166,7 +166,7 @@ def test_a_full_disk_is_a_clear_error_and_leaves_nothing_half_written(
 ) -> None:
     write_sample(tmp_path)
     failing_at(monkeypatch, "p0/8.jpg", OSError(errno.ENOSPC, "No space left on device"))
-    with pytest.raises(PolyplinkError, match="is full; make room and run it again"):
+    with pytest.raises(PolyplinkError, match="is full; free disk space and run it again"):
         prepare(tmp_path, SETTINGS)
     folder = prepare(tmp_path, SETTINGS, with_crops=False).folder
     assert list((folder / "crops").iterdir()) == []
