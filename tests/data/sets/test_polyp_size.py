@@ -126,5 +126,7 @@ def test_boxes_of_the_side_file_by_video(tmp_path: Path) -> None:
     with pytest.raises(PolyplinkError, match=r"none\.csv is missing"):
         read_side_boxes(tmp_path / "none.csv", Faults())
     path.write_text("procedure_id,frame,x,y,w\n")
-    with pytest.raises(PolyplinkError, match="has no column 'h'; its columns: procedure_id, frame"):
+    with pytest.raises(
+        PolyplinkError, match="has no column 'h'; write the columns procedure_id, frame"
+    ):
         read_side_boxes(path, Faults())

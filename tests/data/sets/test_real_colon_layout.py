@@ -1,4 +1,3 @@
-import hashlib
 from importlib.resources import files
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -24,6 +23,7 @@ from polyplink.data import (
 from polyplink.data.sets.layout import VocFrame, VocObject, parse_voc
 from polyplink.data.sets.real_colon_layout import format_voc
 from tests.data.made_sets import data_set, procedure_row, small_set
+from tests.data.packed import files_of
 
 Boxes = list[tuple[str | None, tuple[float, float, float, float]]]
 
@@ -68,27 +68,6 @@ def test_truncated_xml_is_refused_by_name(boxes: Boxes, share: float) -> None:
 
 def _released(name: str) -> str:
     return (files("polyplink.data") / "released" / "real_colon" / name).read_text()
-
-
-def _digests(root: Path) -> dict[str, str]:
-    return {
-        str(path.relative_to(root)): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in sorted(root.rglob("*"))
-        if path.is_file()
-    }
-
-
-def test_one_file_for_every_frame_and_the_same_bytes_every_time(tmp_path: Path) -> None:
-    data = small_set()
-    write_real_colon(data, tmp_path / "a")
-    write_real_colon(data, tmp_path / "b")
-    found = _digests(tmp_path / "a")
-    assert found == _digests(tmp_path / "b")
-    expected = {"video_info.csv", "lesion_info.csv"}
-    for name, n_frames in data.procedures.select("procedure_id", "n_frames").iter_rows():
-        folder = annotations_folder(name)
-        expected |= {f"{folder}/{frame_stem(name, i)}.xml" for i in range(n_frames)}
-    assert set(found) == expected
 
 
 def test_boxes_of_a_frame_are_numbered_from_one() -> None:
@@ -147,7 +126,14 @@ def test_null_is_an_empty_field_and_quotes_are_doubled(tmp_path: Path) -> None:
 def test_folders_are_whole_or_absent_and_kept_only_when_asked(tmp_path: Path) -> None:
     data = small_set()
     write_real_colon(data, tmp_path / "a")
-    before = _digests(tmp_path / "a")
+    before = files_of(tmp_path / "a")
+    expected = {"video_info.csv", "lesion_info.csv"}
+    for name, n_frames in data.procedures.select("procedure_id", "n_frames").iter_rows():
+        folder = annotations_folder(name)
+        expected |= {f"{folder}/{frame_stem(name, i)}.xml" for i in range(n_frames)}
+    assert set(before) == expected
+    write_real_colon(data, tmp_path / "again")
+    assert files_of(tmp_path / "again") == before
     with pytest.raises(PolyplinkError, match="001-001_annotations exists already"):
         write_real_colon(data, tmp_path / "a")
     kept = tmp_path / "a" / "001-001_annotations" / "001-001_0.xml"
@@ -155,7 +141,7 @@ def test_folders_are_whole_or_absent_and_kept_only_when_asked(tmp_path: Path) ->
     (tmp_path / "a" / "001-009_annotations" / "001-009_0.xml").unlink()
     write_real_colon(data, tmp_path / "a", keep=True)
     assert kept.read_text() == "mine"
-    assert len(_digests(tmp_path / "a")) == len(before) - 1
+    assert len(files_of(tmp_path / "a")) == len(before) - 1
     late = data_set([("a", 9, 1, 1, 5, 5, None)], [], [procedure_row("a", 6)])
     with pytest.raises(
         PolyplinkError, match="procedure a: a box in frame 9 of 6; correct n_frames"

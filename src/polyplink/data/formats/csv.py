@@ -15,11 +15,10 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.data.boxes import box_table
 from polyplink.data.faults import Faults, leave_out
 from polyplink.data.formats.assemble import Found, Options, Size, assemble, source_folder
-from polyplink.data.formats.text import no_number, number, read_text_table, write_side_tables
+from polyplink.data.formats.text import no_number, number, read_box_rows, write_side_tables
 from polyplink.data.tables import DataSet, Imported
 
 _NAMES = ("detections.csv", "boxes.csv")
-_NEEDED = ("procedure_id", "frame", "x", "y", "w", "h")
 
 
 def import_csv(
@@ -60,26 +59,21 @@ def import_csv(
         if not there:
             raise PolyplinkError(f"{source} has no {_NAMES[0]}", "check the path, or name the file")
         path = there[0]
-    table = read_text_table(path)
-    missing = [name for name in _NEEDED if name not in table.columns]
-    if missing:
-        raise PolyplinkError(
-            f"{path} has no column {missing[0]!r}", f"write the columns {', '.join(_NEEDED)}"
-        )
+    table = read_box_rows(path)
     faults = Faults(strict)
-    table = table.with_row_index("line", 2).with_columns(
+    table = table.with_columns(
         pl.lit(None, dtype=pl.String).alias(name)
         for name in {"score", "polyp_id", "image"} - set(table.columns)
     )
     table = leave_out(
-        table.with_columns(at=pl.format("{}, line {}", pl.lit(path.name), "line")),
+        table,
         no_number("score"),
         "box with a score that is no number",
         "write a number, or nothing",
         faults,
     )
     boxes = table.with_columns(
-        *(number(column) for column in (*_NEEDED[1:], "score")),
+        number("score"),
         pl.when(pl.col("procedure_id") != "").then("procedure_id"),
     )
     if progress is not None:

@@ -18,6 +18,8 @@ from polyplink.data.tables import POLYPS, PROCEDURES, Column, DataSet, Schema, c
 
 PARTS = ("train", "val", "valid", "test")  # folders that name a part, not a procedure
 
+_BOX = ("frame", "x", "y", "w", "h")
+
 _WORD = r"(?:frame|image|img)?[_-]?"
 _NUMBER = r"0*(\d{1,10})(?:\.0+)?$"
 _ENDING = r"\.[A-Za-z][A-Za-z0-9]{1,4}$"
@@ -52,6 +54,31 @@ def read_text_table(path: Path) -> pl.DataFrame:
 def number(column: str) -> pl.Expr:
     """A text column as Float64; null where it is empty or no number."""
     return pl.col(column).str.strip_chars().cast(pl.Float64, strict=False)
+
+
+def read_box_rows(path: Path) -> pl.DataFrame:
+    """Read a CSV file of boxes.
+
+    Args:
+        path: The file; columns procedure_id (or video_id), frame, x, y, w, h in pixels.
+
+    Returns:
+        The table with these columns as numbers (null where they are none), the others as text, and
+        `at`, the file and line of each row.
+
+    Raises:
+        PolyplinkError: If the file is missing or no table, or lacks a column.
+    """
+    table = read_text_table(path)
+    table = table.rename({"video_id": "procedure_id"} if "video_id" in table.columns else {})
+    missing = [name for name in ("procedure_id", *_BOX) if name not in table.columns]
+    if missing:
+        columns = ", ".join(("procedure_id", *_BOX))
+        raise PolyplinkError(f"{path} has no column {missing[0]!r}", f"write the columns {columns}")
+    table = table.with_row_index("line", 2).with_columns(
+        *(number(column) for column in _BOX), at=pl.format("{}, line {}", pl.lit(path.name), "line")
+    )
+    return table.drop("line")
 
 
 def no_number(column: str) -> pl.Expr:

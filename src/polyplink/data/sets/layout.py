@@ -473,21 +473,24 @@ def whole_edges(data: DataSet, layout: str) -> dict[str, dict[int, list[tuple[in
     Raises:
         PolyplinkError: If an edge is not a whole number.
     """
+    x, y, w, h = (pl.col(side).cast(pl.Float64) for side in ("x", "y", "w", "h"))
+    box = [x, y, x + w, y + h]
+    split = data.detections.filter(pl.any_horizontal(edge != edge.floor() for edge in box))
+    for name, frame, *sides in split.select("procedure_id", "frame", x, y, w, h).iter_rows():
+        shown = ", ".join(f"{side:g}" for side in sides)
+        what = f"procedure {name}, frame {frame}: box ({shown}) is not of whole pixels"
+        raise PolyplinkError(f"{what}, as {layout} needs", "round the boxes first")
     edges: dict[str, dict[int, list[tuple[int, ...]]]] = {}
-    columns = data.detections.select("procedure_id", "frame", "x", "y", "w", "h")
-    for procedure_id, frame, x, y, w, h in columns.iter_rows():
-        box = (x, y, x + w, y + h)
-        if any(edge != int(edge) for edge in box):
-            raise PolyplinkError(
-                f"procedure {procedure_id}, frame {frame}: box ({x:g}, {y:g}, {w:g}, {h:g}) is "
-                f"not of whole pixels, as {layout} needs",
-                "round the boxes first",
-            )
-        frames = edges.setdefault(procedure_id, {})
-        frames.setdefault(frame, []).append(tuple(int(edge) for edge in box))
+    whole = [edge.cast(pl.Int64).alias(str(i)) for i, edge in enumerate(box)]
+    for name, frame, *sides in data.detections.select("procedure_id", "frame", *whole).iter_rows():
+        edges.setdefault(name, {}).setdefault(frame, []).append(tuple(sides))
     return edges
 
 
 def short_number(value: float) -> str:
     """The shortest text that gives the same float32 back (11.74, 25)."""
     return np.format_float_positional(np.float32(value), trim="-")
+
+
+# Column size_mm as text, 11.74mm.
+MILLIMETRES = pl.col("size_mm").map_elements(short_number, return_dtype=pl.String) + "mm"

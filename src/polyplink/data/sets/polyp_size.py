@@ -18,7 +18,7 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.data.faults import Faults, apply_rules
 from polyplink.data.files.trees import Member, Tree, open_tree
 from polyplink.data.files.video import frame_name, is_video
-from polyplink.data.formats.text import number, read_text_table
+from polyplink.data.formats.text import read_box_rows
 from polyplink.data.sets.facts import (
     NUMBER,
     Facts,
@@ -29,11 +29,11 @@ from polyplink.data.sets.facts import (
     read_rows,
 )
 from polyplink.data.sets.layout import (
+    MILLIMETRES,
     FrameSource,
     join_recordings,
     nothing_found,
     procedures_to_write,
-    short_number,
     video_recordings,
 )
 from polyplink.data.tables import DataSet, Imported
@@ -41,16 +41,6 @@ from polyplink.data.vocabulary import ADENOMA
 
 DATASET = "polyp-size"
 FPS = 30  # of a video that is written, where the data set names no frame rate
-HEADER = (
-    "Video_ID",
-    "Polyp_Size",
-    "Paris_Classification",
-    "Age",
-    "Gender",
-    "Endoscope_Model",
-    "Pathology",
-)
-
 _WANTED = ("size_mm", "morphology", "age", "sex", "brand", "histology")  # of the label table
 _CLASSES = {word.lower(): word for word in ADENOMA["polyp-size"]}
 _FOLD = re.compile(r"(?:^|/)((?:train|val)_\d+)\.csv$")
@@ -157,19 +147,9 @@ def read_side_boxes(path: Path, faults: Faults) -> pl.DataFrame:
         PolyplinkError: If the file is missing or no table, or lacks a column; if strict, at the
             first row of no video.
     """
-    table = read_text_table(path)
-    table = table.rename({"video_id": "procedure_id"} if "video_id" in table.columns else {})
-    for name in ("procedure_id", "frame", *_SIDES):
-        if name not in table.columns:
-            raise PolyplinkError(
-                f"{path} has no column {name!r}", "its columns: procedure_id, frame, x, y, w, h"
-            )
-    video = pl.col("procedure_id").str.strip_chars().str.extract(f"(?i)^{NUMBER}$")
-    table = table.with_row_index("row", offset=2).select(
-        video.str.zfill(2),
-        *(number(name) for name in ("frame", *_SIDES)),
-        at=pl.lit(f"{path.name}, line ") + pl.col("row").cast(pl.String),
-    )
+    table = read_box_rows(path)
+    video = pl.col("procedure_id").str.strip_chars().str.extract(f"(?i)^{NUMBER}$").str.zfill(2)
+    table = table.select(video, "frame", *_SIDES, "at")
     rules = [("box of no video", "write the video's number", pl.col("procedure_id").is_null())]
     return apply_rules(table, rules, faults)
 
@@ -224,26 +204,21 @@ def write_polyp_size(data: DataSet, root: Path, *, frames: FrameSource | None = 
     Raises:
         PolyplinkError: If a procedure is named otherwise, or an image is missing or odd-sided.
     """
-    polyps = {row["procedure_id"]: row for row in data.polyps.iter_rows(named=True)}
-    rows = []
     names = "[0-9]{2}|[1-9][0-9]{2,}"
     for procedure, match in procedures_to_write(data, root, DATASET, names, "by two digits, 01"):
-        name, polyp = match[0], polyps.get(match[0], {})
-        size = polyp.get("size_mm")
-        rows.append(
-            {
-                "Video_ID": f"Video{name}",
-                "Polyp_Size": None if size is None else f"{short_number(size)}mm",
-                "Paris_Classification": polyp.get("morphology"),
-                "Age": procedure["age"],
-                "Gender": procedure["sex"],
-                "Endoscope_Model": procedure["brand"],
-                "Pathology": polyp.get("histology"),
-            }
-        )
         if frames is not None:
-            _write_video(root / f"Video{name}.mp4", procedure, frames)
-    labels = pl.DataFrame(rows, schema=dict.fromkeys(HEADER, pl.String), strict=False)
+            _write_video(root / f"Video{match[0]}.mp4", procedure, frames)
+    polyps = data.polyps.unique("procedure_id", keep="last")
+    rows = data.procedures.join(polyps, "procedure_id", how="left", maintain_order="left")
+    labels = rows.select(
+        Video_ID="Video" + pl.col("procedure_id"),
+        Polyp_Size=MILLIMETRES,
+        Paris_Classification="morphology",
+        Age="age",
+        Gender="sex",
+        Endoscope_Model="brand",
+        Pathology="histology",
+    )
     write_text(root / "labels.csv", labels.write_csv())
     boxes = data.detections.select("procedure_id", "frame", *_SIDES)
     write_text(root / "boxes.csv", boxes.write_csv())

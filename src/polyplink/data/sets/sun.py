@@ -22,6 +22,7 @@ from polyplink.data.files.folders import IMAGE_ENDINGS
 from polyplink.data.files.trees import Member, Tree, decode_text, open_tree
 from polyplink.data.sets.facts import add_facts, read_facts
 from polyplink.data.sets.layout import (
+    MILLIMETRES,
     Edges,
     FrameSource,
     Place,
@@ -32,7 +33,6 @@ from polyplink.data.sets.layout import (
     parse_voc_file,
     procedures_to_write,
     read_annotations,
-    short_number,
     sort_files,
     whole_edges,
     write_image,
@@ -43,9 +43,7 @@ from polyplink.data.vocabulary import ADENOMA
 DATASET = "sun"
 FPS = 30.0  # of every video, by the site
 
-# The columns of `cases.csv` that the writer writes; `facts.py` says what else may be in them.
-COLUMNS = ("case", "patient", "shape", "size", "location", "pathology")
-_WANTED = ("patient", "morphology", "size_mm", "location", "histology")  # of the same, as read
+_WANTED = ("patient", "morphology", "size_mm", "location", "histology")  # of the table of cases
 
 # Word or abbreviation, in lower case -> class of the papers' adenoma map.
 CLASSES: Mapping[str, str] = {
@@ -372,19 +370,14 @@ def _name_images(frames: list[int], case: int) -> dict[int, str]:
 
 def _write_cases(data: DataSet, path: Path) -> None:
     """Write the table that `import_sun` reads; 15 mm becomes `15mm-` as on the site."""
-    patients = dict(data.procedures.select("procedure_id", "patient").iter_rows())
-    word = pl.coalesce("histology_class", "histology").alias("word")
-    columns = data.polyps.select("procedure_id", "morphology", "size_mm", "location", word)
-    rows = [
-        (
-            procedure_id.removeprefix("case"),
-            patients[procedure_id],
-            shape,
-            None if size is None else f"{short_number(size)}mm{'-' if size == 15 else ''}",
-            location,
-            pathology,
-        )
-        for procedure_id, shape, size, location, pathology in columns.iter_rows()
-    ]
-    schema = dict.fromkeys(COLUMNS, pl.String)
-    write_text(path, pl.DataFrame(rows, schema=schema, orient="row").write_csv())
+    patients = data.procedures.select("procedure_id", "patient")
+    rows = data.polyps.join(patients, "procedure_id", how="left", maintain_order="left")
+    cases = rows.select(
+        "patient",
+        "location",
+        case=pl.col("procedure_id").str.strip_prefix("case"),
+        shape="morphology",
+        size=MILLIMETRES + pl.when(pl.col("size_mm") == 15).then(pl.lit("-")).otherwise(pl.lit("")),
+        pathology=pl.coalesce("histology_class", "histology"),
+    ).select("case", "patient", "shape", "size", "location", "pathology")
+    write_text(path, cases.write_csv())
