@@ -1,30 +1,27 @@
 """Counts against formulas, and the counter's own rules."""
 
+import pytest
 import torch
 from torch import nn
 
-from polyplink.encoders.cost import (
-    all_macs,
-    average_macs,
-    convolution_macs,
-    linear_macs,
-    module_macs,
-    norm_macs,
-    parameters,
+from polyplink.encoders.cost import all_macs, module_macs, parameters
+
+
+@pytest.mark.parametrize(
+    ("layer", "shape", "count"),
+    [
+        (nn.Conv2d(4, 6, 3, groups=2), (2, 4, 5, 5), 2 * 6 * 3 * 3 * (4 // 2) * 9),
+        (nn.Linear(3, 7), (5, 3), 5 * 7 * 3),
+        (nn.BatchNorm2d(4), (2, 4, 5, 5), 4 * 200),
+        (nn.LayerNorm(4), (3, 4), 4 * 12),
+        (nn.LayerNorm(4, elementwise_affine=False), (3, 4), 2 * 12),
+        (nn.AdaptiveAvgPool2d(1), (2, 4, 5, 5), 8 * (25 + 1)),
+    ],
 )
-
-
-def test_each_rule_equals_a_count_by_hand() -> None:
-    conv = nn.Conv2d(4, 6, 3, groups=2)
-    x = torch.rand(2, 4, 5, 5)
-    y = conv(x)  # 2 6 3 3
-    assert convolution_macs(conv, x, y) == 2 * 6 * 3 * 3 * (4 // 2) * 9
-    linear = nn.Linear(3, 7)
-    assert linear_macs(linear, torch.rand(5, 3), linear(torch.rand(5, 3))) == 5 * 7 * 3
-    for norm, each in ((nn.LayerNorm(4), 4), (nn.LayerNorm(4, elementwise_affine=False), 2)):
-        assert norm_macs(norm, torch.rand(3, 4), torch.rand(3, 4)) == each * 12
-    pool = nn.AdaptiveAvgPool2d(1)
-    assert average_macs(pool, x, pool(x)) == 8 * (25 + 1)
+def test_each_layer_equals_a_count_by_hand(
+    layer: nn.Module, shape: tuple[int, ...], count: int
+) -> None:
+    assert module_macs(layer, lambda: layer(torch.rand(shape))) == count
 
 
 class Block(nn.Module):

@@ -120,10 +120,8 @@ def test_mve_vectors_come_after_the_linear_layer() -> None:
 def test_means_over_frames_equal_a_loop() -> None:
     features, lengths = torch.rand(6, 3), [1, 3, 2]
     found = mean_over_frames(features, lengths)
-    for row, (start, length) in enumerate(zip([0, 1, 4], lengths, strict=True)):
-        for column in range(3):
-            naive = sum(features[start + i, column].item() for i in range(length)) / length
-            assert abs(found[row, column].item() - naive) < 1e-6
+    naive = torch.stack([features[:1].mean(0), features[1:4].mean(0), features[4:].mean(0)])
+    assert torch.allclose(found, naive)
     assert made(SFE).width > made(PROJECTED).width == 4
 
 

@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file
 
 from polyplink.encoders import Encoder, FoundationConfig
-from polyplink.encoders.foundation import FOUNDATION, dino, find_spec, timesformer, vjepa2
+from polyplink.encoders.foundation import FOUNDATION, dino, find_spec, vjepa2
 from polyplink.encoders.foundation.base import ClipFoundation, FrameFoundation, transformers
 from polyplink.encoders.published import fit_published, read_published, unwrap
 from tests.encoders.checkpoints import (
@@ -203,13 +203,6 @@ def test_endofm_equals_the_original(name: str, sizes: set[int], tmp_path: Path) 
         assert torch.allclose(mean, torch.tensor(case["patchmean8"]), atol=1e-3)
         norm = torch.cat([tokens.cls.flatten(), tokens.patches.flatten()]).norm().item()
         assert norm == pytest.approx(case["norm"], rel=1e-4)
-
-
-def test_temporal_names_are_not_taken_for_spatial_ones() -> None:
-    name = timesformer.library_name
-    assert name("blocks.3.temporal_norm1.bias") == "encoder.layer.3.temporal_layernorm.bias"
-    assert name("blocks.3.norm1.bias") == "encoder.layer.3.layernorm_before.bias"
-    assert len({name(old) for old in timesformer_shapes(8)}) == 247
 
 
 @torch.no_grad()

@@ -10,7 +10,6 @@ SIDE = st.floats(0.5, 500, width=32)
 PLACE = st.floats(-300, 900, width=32)
 BOX = st.tuples(PLACE, PLACE, SIDE, SIDE)
 BOXES = st.lists(BOX, min_size=1, max_size=8).map(np.array)
-FACTOR = st.one_of(st.none(), st.floats(0.01, 20))
 
 
 def naive_iou(a: np.ndarray, b: np.ndarray) -> float:

@@ -77,14 +77,6 @@ def test_fragments_equal_a_naive_loop(
     assert crop_rows(got, length).tolist() == indices
 
 
-def test_an_unknown_polyp_has_no_position_of_its_own() -> None:
-    table, tracklets = build_tracklets(detections(polyp_rows("p", None, 0, 32, 1)))
-    tracklets = sampled(tracklets, PrepareSettings())
-    got = fragments(tracklets, spans_of(table), table["frame"].to_numpy())
-    assert got["polyp_position"].to_list() == [None]
-    assert got["position"].to_list() == [0.0]
-
-
 def naive_position(frame: int, frames: list[int]) -> float:
     first, last = min(frames), max(frames)
     return (frame - first) / (last - first) if last > first else 0.0

@@ -17,7 +17,6 @@ from polyplink.data.tables import DataSet, write_data
 from polyplink.tracklets import sources
 from polyplink.tracklets.boxes import enlarge
 from polyplink.tracklets.crops import Broken, Pixels, Unreadable, cut
-from polyplink.tracklets.fragments import crop_rows
 from polyplink.tracklets.prepare import prepare
 from polyplink.tracklets.prepared import (
     Prepared,
@@ -225,7 +224,8 @@ def test_a_part_holds_its_procedures_alone(prepared: Prepared) -> None:
     assert train.procedures == ("p0", "none")
     assert train.tracklets["procedure_id"].to_list() == ["p0", "p0"]
     assert rest.tracklets["tracklet_id"].to_list() == ["p1:00000"]
-    assert rest.fragments(4)["tracklet"].unique().to_list() == [0]
+    columns = ("tracklet", "crop_first", "first_frame")
+    assert rest.fragments(4).select(columns).rows() == [(0, 0, 0), (0, 4, 16)]
     assert prepared.part(None).procedures == ("p0", "p1", "none")
     assert rest.crops("p1").shape == (9, 8, 8, 3)
 
@@ -235,23 +235,6 @@ def test_unknown_parts_and_procedures_are_refused(prepared: Prepared) -> None:
         prepared.part("test")
     with pytest.raises(PolyplinkError, match="no procedure 'p9'; choose among: p0, p1, none"):
         prepared.select(["p9"])
-
-
-def test_fragments_index_the_crops(prepared: Prepared) -> None:
-    fragments = prepared.fragments(4)
-    assert fragments.select("procedure_id", "crop_first", "first_frame").rows() == [
-        ("p0", 0, 0),
-        ("p0", 4, 16),
-        ("p0", 9, 0),
-        ("p0", 13, 16),
-        ("p1", 0, 0),
-        ("p1", 4, 16),
-    ]
-    padded = prepared.part("eval").fragments(4, pad=True)
-    assert padded["n"].to_list() == [4, 4, 1]
-    rows = crop_rows(padded, 4)
-    assert rows.tolist() == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 8, 8, 8]]
-    assert prepared.crops("p1")[rows].shape == (3, 4, 8, 8, 3)
 
 
 def test_missing_and_broken_files_say_how_to_mend_them(tmp_path: Path) -> None:

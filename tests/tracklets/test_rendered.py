@@ -24,22 +24,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def frame(number: int, rows: list[int], image: str | None = None) -> FrameCrops:
-    crops = np.array([[row, 0, row + 20, 20] for row in rows])
-    return FrameCrops(image, number, 64, 56, np.array(rows), crops)
-
-
-def test_only_crops_without_images_are_rendered_in_the_order_of_their_rows(
-    folder: Path, tmp_path: Path
-) -> None:
-    path, frames = tmp_path / "a.npy", [frame(4, [2]), frame(9, [0, 1])]
-    one = Rendering.of(path, folder, "001-001", frames, size=24)
-    assert one is not None
-    assert one.frames.tolist() == [9, 9, 4]
-    assert one.windows[:, 0].tolist() == [0, 1, 2]
-    named = [*frames, frame(5, [3], "a.jpg")]
-    assert Rendering.of(path, folder, "001-001", named, size=24) is None
-    assert Rendering.of(path, tmp_path, "001-001", frames, size=24) is None
+def test_crops_are_written_to_their_rows(folder: Path, tmp_path: Path) -> None:
+    windows = np.array([[row, 0, row + 20, 20] for row in range(3)])
+    frames = [
+        FrameCrops(None, number, 64, 56, np.array(rows), windows[rows])
+        for number, rows in ((4, [2]), (9, [0, 1]))
+    ]
+    assert render(Rendering(tmp_path / "a.npy", folder, "001-001", frames, 24)) == 3
+    wanted = SimulatedProcedure.open(folder, "001-001").crops([9, 9, 4], windows, 24)
+    np.testing.assert_array_equal(np.load(tmp_path / "a.npy"), wanted)
 
 
 def test_prepare_renders_and_goes_on_where_it_stopped(folder: Path) -> None:
@@ -63,14 +56,11 @@ def test_prepare_renders_and_goes_on_where_it_stopped(folder: Path) -> None:
 
 
 def test_a_file_is_whole_or_absent(folder: Path, tmp_path: Path) -> None:
-    none = Rendering(
-        tmp_path / "a.npy", folder, "001-001", np.zeros(0, int), np.zeros((0, 4), int), 24
-    )
+    none = Rendering(tmp_path / "a.npy", folder, "001-001", [], 24)
     assert render(none) == 0
     assert np.load(tmp_path / "a.npy").shape == (0, 24, 24, 3)
-    other = dataclasses.replace(
-        none, path=tmp_path / "b.npy", procedure_id="009-009", frames=np.zeros(1, int)
-    )
+    one = FrameCrops(None, 0, 64, 56, np.zeros(1, int), np.array([[0, 0, 9, 9]]))
+    other = Rendering(tmp_path / "b.npy", folder, "009-009", [one], 24)
     with pytest.raises(PolyplinkError, match="no procedure '009-009' in the simulation"):
         render_all([other], 1, lambda crops: None)
     assert {path.name for path in tmp_path.iterdir()} == {"a.npy"}

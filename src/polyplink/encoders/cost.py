@@ -19,33 +19,27 @@ def parameters(*modules: nn.Module) -> int:
     return sum(p.numel() for module in modules for p in module.parameters())
 
 
-def convolution_macs(module: Any, x: torch.Tensor, y: torch.Tensor) -> int:
-    """Outputs times the inputs that each is made of; the bias is not counted."""
-    return int(y.numel() * (x.shape[1] // module.groups) * prod(module.weight.shape[2:]))
-
-
-def linear_macs(module: Any, x: torch.Tensor, y: torch.Tensor) -> int:
-    """Outputs times inputs; the bias is not counted."""
-    return y.numel() * int(module.in_features)
-
-
-def norm_macs(module: Any, x: torch.Tensor, y: torch.Tensor) -> int:
-    """Two for each input, four where the norm also scales and shifts."""
-    scales = getattr(module, "affine", False) or getattr(module, "elementwise_affine", False)
-    return x.numel() * (4 if scales else 2)
-
-
-def average_macs(module: Any, x: torch.Tensor, y: torch.Tensor) -> int:
-    """One for each input that an average takes, one for each output."""
-    return y.numel() * (prod(x.shape[2:]) // prod(y.shape[2:]) + 1)
-
-
 Rule = Callable[[Any, torch.Tensor, torch.Tensor], int]
 # By the name of the class: what libraries derive under other names is not counted by thop either.
 _RULES: dict[str, Rule] = (
-    dict.fromkeys(("Conv1d", "Conv2d", "Conv3d"), convolution_macs)
-    | dict.fromkeys(("BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "LayerNorm"), norm_macs)
-    | {"Linear": linear_macs, "AdaptiveAvgPool2d": average_macs}
+    # Outputs times the inputs that each is made of; a bias is not counted.
+    dict.fromkeys(
+        ("Conv1d", "Conv2d", "Conv3d"),
+        lambda layer, x, y: y.numel() * (x.shape[1] // layer.groups) * prod(layer.kernel_size),
+    )
+    | {"Linear": lambda layer, x, y: y.numel() * layer.in_features}
+    # Two for each input, four where the norm also scales and shifts.
+    | dict.fromkeys(
+        ("BatchNorm1d", "BatchNorm2d", "BatchNorm3d"),
+        lambda layer, x, y: x.numel() * (4 if layer.affine else 2),
+    )
+    | {"LayerNorm": lambda layer, x, y: x.numel() * (4 if layer.elementwise_affine else 2)}
+    # One for each input that an average takes, one for each output.
+    | {
+        "AdaptiveAvgPool2d": lambda _, x, y: (
+            y.numel() * (prod(x.shape[2:]) // prod(y.shape[2:]) + 1)
+        )
+    }
 )
 
 

@@ -13,6 +13,7 @@ import polars as pl
 from polyplink.core.artefacts import RunRecord
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.tables import DataSet, read_data, write_table
+from polyplink.simulate import is_simulation
 from polyplink.tracklets.boxes import enlarge
 from polyplink.tracklets.build import BOX, build_tracklets
 from polyplink.tracklets.crops import FrameCrops, refuse_broken
@@ -177,16 +178,17 @@ def _write_crops(
             source = folder / row["source"]
             frames = frame_crops(part, row)
             path = crops_path(prepared.folder, procedure_id)
-            if one := Rendering.of(path, source, procedure_id, frames, size=size, device=device):
-                renderings.append(one)
-                continue
-            if lost := next((frame for frame in frames if frame.image is None), None):
+            lost = next((frame for frame in frames if frame.image is None), None)
+            if is_simulation(source) and all(frame.image is None for frame in frames):
+                renderings.append(Rendering(path, source, procedure_id, frames, size, device))
+            elif lost is None:
+                write_crops(path, frames, source, size, pool=pool, tick=tick, strict=strict)
+            else:
                 raise PolyplinkError(
                     f"procedure {procedure_id!r}, frame {lost.frame}: no image",
                     "import the data with its images; `polyplink prepare --no-crops` gives "
                     "tracklets alone",
                 )
-            write_crops(path, frames, source, size, pool=pool, tick=tick, strict=strict)
     render_all(renderings, workers, tick)
 
 

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from polyplink.core.workers import as_done
-from polyplink.simulate import SimulatedProcedure, is_simulation
+from polyplink.simulate import SimulatedProcedure
 from polyplink.tracklets.crops import FrameCrops, crops_file
 
 BATCH = 32  # crops held in memory at a time
@@ -23,14 +22,13 @@ GPU_BATCH = 512
 
 @dataclass(frozen=True)
 class Rendering:
-    """The crops of one procedure to render, in the order of their rows in the file.
+    """The crops of one procedure to render.
 
     Attributes:
         path: The .npy file to write.
         source: Folder that the procedure was simulated in.
         procedure_id: The procedure.
-        frames: (crops,) frame of each.
-        windows: (crops, 4) left, top, right, bottom in it, pixels (see `boxes.enlarge`).
+        frames: The frames to render and the crops of each.
         size: Width and height of a crop, pixels.
         device: Where to render, by torch's name.
     """
@@ -38,30 +36,13 @@ class Rendering:
     path: Path
     source: Path
     procedure_id: str
-    frames: npt.NDArray[np.int64]
-    windows: npt.NDArray[np.int64]
+    frames: Sequence[FrameCrops]
     size: int
     device: str = "cpu"
 
-    @classmethod
-    def of(
-        cls,
-        path: Path,
-        source: Path,
-        procedure_id: str,
-        frames: Sequence[FrameCrops],
-        *,
-        size: int,
-        device: str = "cpu",
-    ) -> "Rendering | None":
-        """The rendering of a procedure's crops; None unless it was simulated without its frames."""
-        if not is_simulation(source) or any(frame.image is not None for frame in frames):
-            return None
-        count = sum(len(frame.rows) for frame in frames)
-        which, windows = np.zeros(count, np.int64), np.zeros((count, 4), np.int64)
-        for frame in frames:
-            which[frame.rows], windows[frame.rows] = frame.frame, frame.crops
-        return cls(path, source, procedure_id, which, windows, size, device)
+    def __len__(self) -> int:
+        """The number of crops."""
+        return sum(len(frame.rows) for frame in self.frames)
 
 
 def render_all(renderings: Sequence[Rendering], workers: int, tick: Callable[[int], None]) -> None:
@@ -75,7 +56,7 @@ def render_all(renderings: Sequence[Rendering], workers: int, tick: Callable[[in
     Raises:
         PolyplinkError: If a source was simulated by another version, or lacks the procedure.
     """
-    longest_first = sorted(renderings, key=lambda one: -len(one.frames))
+    longest_first = sorted(renderings, key=len, reverse=True)
     if any(one.device != "cpu" for one in renderings):
         workers = 1
     with contextlib.closing(as_done(render, longest_first, workers)) as done:
@@ -85,7 +66,11 @@ def render_all(renderings: Sequence[Rendering], workers: int, tick: Callable[[in
 
 def render(rendering: Rendering) -> int:
     """Write one procedure's crops as .npy, (crops, size, size, 3) uint8; return their number."""
-    count, size = len(rendering.frames), rendering.size
+    count, size = len(rendering), rendering.size
+    numbers = np.zeros(count, np.int64)  # frame of each crop, in the order of the file's rows
+    windows = np.zeros((count, 4), np.int64)  # left, top, right, bottom in it
+    for frame in rendering.frames:
+        numbers[frame.rows], windows[frame.rows] = frame.frame, frame.crops
     on_cpu = rendering.device == "cpu"
     batch, threads = (BATCH, 1) if on_cpu else (GPU_BATCH, os.cpu_count() or 1)
     with crops_file(rendering.path, count, size) as file:
@@ -95,6 +80,6 @@ def render(rendering: Rendering) -> int:
             )
             for start in range(0, count, batch):
                 part = slice(start, start + batch)
-                frames, windows = rendering.frames[part], rendering.windows[part]
-                file.write(made.crops(frames, windows, size, threads=threads).data)
+                drawn = made.crops(numbers[part], windows[part], size, threads=threads)
+                file.write(drawn.data)
     return count
