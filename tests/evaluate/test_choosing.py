@@ -136,6 +136,8 @@ def test_too_few_or_unequal_procedures_are_refused() -> None:
         choose([one, count_procedure([[0], [0]], ["a"])])
     with pytest.raises(PolyplinkError, match="no procedure to average over"):
         summarise([])
+    with pytest.raises(PolyplinkError, match="no procedure to average over"):
+        operating_curve([], [])
 
 
 def test_a_setting_chosen_elsewhere_is_the_same_for_all() -> None:
@@ -151,15 +153,16 @@ def test_a_setting_chosen_elsewhere_is_the_same_for_all() -> None:
 
 
 SETTINGS = (Threshold(0.1), Threshold(0.5), Threshold(0.9))
+LABELS = [[0, 0, 0, 0], [0, 0, 1, 1], [0, 1, 2, 3]]
+COUNTS = [
+    count_procedure(LABELS, polyps, name)
+    for name, polyps in [("v", "aabb"), ("w", "abbb"), ("x", "aaaa")]
+]
+SETTLED = [np.array([True, True, False]), np.array([True, False, False]), np.array([True] * 3)]
 
 
 def test_counting_figures_name_the_settings_that_were_chosen() -> None:
-    labels = [[0, 0, 0, 0], [0, 0, 1, 1], [0, 1, 2, 3]]
-    counts = [
-        count_procedure(labels, polyps, name)
-        for name, polyps in [("v", "aabb"), ("w", "abbb"), ("x", "aaaa")]
-    ]
-    figures = counting_figures(counts, SETTINGS)
+    figures = counting_figures(COUNTS, SETTINGS)
     assert figures.settings == tuple(SETTINGS[fold["choice"].row] for fold in figures.folds)
     assert figures.setting == SETTINGS[figures.chosen.row]
     assert figures.summary is not None
@@ -172,14 +175,6 @@ def test_one_procedure_has_an_operating_point_but_no_folds() -> None:
     assert figures.folds == ()
     assert figures.summary is None
     assert figures.setting == SETTINGS[0]
-
-
-LABELS = [[0, 0, 0, 0], [0, 0, 1, 1], [0, 1, 2, 3]]
-COUNTS = [
-    count_procedure(LABELS, polyps, name)
-    for name, polyps in [("v", "aabb"), ("w", "abbb"), ("x", "aaaa")]
-]
-SETTLED = [np.array([True, True, False]), np.array([True, False, False]), np.array([True] * 3)]
 
 
 def test_a_row_is_the_summary_under_its_setting() -> None:
@@ -199,15 +194,9 @@ def test_a_row_is_the_summary_under_its_setting() -> None:
 
 
 def test_the_table_has_a_row_per_setting_and_nulls_where_undefined() -> None:
-    settings = (Threshold(0.1), Threshold(0.5), Threshold(0.9))
-    table = curve_table(settings, operating_curve(COUNTS, SETTLED))
+    table = curve_table(SETTINGS, operating_curve(COUNTS, SETTLED))
     assert table.columns == ["value", *RATES.values(), "converged", "exact"]
     assert table["value"].to_list() == [0.1, 0.5, 0.9]
     assert table["precision"][2] is None  # nothing was linked
     single = operating_curve(COUNTS[2:], SETTLED[2:])
-    assert curve_table(settings, single)["fpr"].null_count() == 3  # one polyp only
-
-
-def test_no_procedure_is_refused() -> None:
-    with pytest.raises(PolyplinkError, match="no procedure to average over"):
-        operating_curve([], [])
+    assert curve_table(SETTINGS, single)["fpr"].null_count() == 3  # one polyp only

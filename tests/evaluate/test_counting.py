@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from polyplink.core.errors import PolyplinkError
 from polyplink.evaluate.counting import (
     ProcedureCounts,
-    count_partitions,
     count_procedure,
     partitions,
 )
@@ -89,14 +88,6 @@ def test_bad_labels_are_refused(
 ) -> None:
     with pytest.raises(PolyplinkError, match=message):
         count_procedure(labels, polyps, "v7")
-
-
-def test_clusterings_that_cut_alike_are_counted_as_each_alone() -> None:
-    labels = np.array([[0, 0, 1, 2], [3, 3, 0, 1], [0, 1, 1, 2], [0, 0, 1, 2]])
-    polyps: list[str | None] = ["a", "a", "b", "b"]
-    cut = partitions(labels)
-    assert len(cut.labels) == 2
-    assert_equal_to_naive(count_partitions(cut, polyps), labels, polyps)
 
 
 def alike(a: np.ndarray, b: np.ndarray) -> bool:

@@ -1,4 +1,4 @@
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import polars as pl
@@ -183,71 +183,55 @@ def test_one_class_to_test_on_is_refused() -> None:
         probe_figures([], draw_weights(2, resamples=10))
 
 
-def data_of(*, sizes: Sequence[float | None] = (), classes: Sequence[str | None] = ()) -> DataSet:
-    n = max(len(sizes), len(classes))
-    detections = pl.DataFrame(
-        {
-            "procedure_id": ["v"] * n,
-            "frame": list(range(n)),
-            "x": [0.0] * n,
-            "y": [0.0] * n,
-            "w": [4.0] * n,
-            "h": [4.0] * n,
-            "polyp_id": [f"p{i}" for i in range(n)],
-        }
-    )
-    procedures = pl.DataFrame(
-        {
-            "procedure_id": ["v"],
-            "dataset": ["real-colon"],
-            "patient": ["v"],
-            "n_frames": [n],
-            "fps": [25.0],
-            "width": [32],
-            "height": [32],
-            "source": ["."],
-        }
-    )
-    polyps = pl.DataFrame(
-        {
-            "polyp_id": [f"p{i}" for i in range(n)],
-            "procedure_id": ["v"] * n,
-            "size_mm": pl.Series(list(sizes) or [None] * n, dtype=pl.Float64),
-            "histology_class": pl.Series(list(classes) or [None] * n, dtype=pl.String),
-        }
-    )
-    return DataSet.of(detections, procedures, polyps)
-
-
-def test_five_millimetres_are_not_large_and_unknown_ones_are_left_out() -> None:
-    table = size_labels(data_of(sizes=[5.0, 5.01, None, 2.0]))
-    assert dict(zip(table["polyp_id"], table["label"], strict=True)) == {
-        "p0": False,
-        "p1": True,
-        "p3": False,
+def data_of(column: str, values: Sequence[float | str | None]) -> DataSet:
+    """One procedure with a polyp for every value of a column of the table polyps."""
+    n = len(values)
+    names, procedures = [f"p{i}" for i in range(n)], ["v"] * n
+    box = {"x": 0.0, "y": 0.0, "w": 4.0, "h": 4.0}
+    frames = {"procedure_id": procedures, "frame": range(n), "polyp_id": names}
+    size = {"n_frames": [n], "fps": [25.0], "width": [32], "height": [32]}
+    whose = {"procedure_id": ["v"], "dataset": ["real-colon"], "patient": ["v"], "source": ["."]}
+    kinds = {"size_mm": pl.Float64, "histology_class": pl.String}
+    polyps = {
+        name: pl.Series(values if name == column else [None] * n, dtype=kind)
+        for name, kind in kinds.items()
     }
+    return DataSet.of(
+        pl.DataFrame(frames).with_columns(**{name: pl.lit(v) for name, v in box.items()}),
+        pl.DataFrame(whose | size),
+        pl.DataFrame({"polyp_id": names, "procedure_id": procedures} | polyps),
+    )
+
+
+@pytest.mark.parametrize(
+    ("labels", "column", "values", "expected"),
+    [
+        # Five millimetres are not large.
+        (size_labels, "size_mm", [5.0, 5.01, None, 2.0], {"p0": False, "p1": True, "p3": False}),
+        (
+            histology_labels,
+            "histology_class",
+            ["AD", "HP", "NO POLYP", None, "TSA"],
+            {"p0": True, "p1": False, "p4": False},
+        ),
+    ],
+)
+def test_polyps_become_labels_and_unknown_ones_are_left_out(
+    labels: Callable[[DataSet], pl.DataFrame],
+    column: str,
+    values: list[float | str | None],
+    expected: dict[str, bool],
+) -> None:
+    table = labels(data_of(column, values))
+    assert dict(zip(table["polyp_id"], table["label"], strict=True)) == expected
     assert table.schema["label"] == pl.Boolean
-    assert SIZE_PROBE.rate == 1e-4
+    assert (SIZE_PROBE.rate, HISTOLOGY_PROBE.rate) == (1e-4, 1e-5)
 
 
-def test_no_size_names_the_column() -> None:
+def test_no_label_names_the_column_and_a_strange_class_is_refused() -> None:
     with pytest.raises(PolyplinkError, match="column size_mm is empty"):
-        size_labels(data_of(sizes=[None, None]))
-
-
-def test_classes_become_labels_and_others_are_left_out() -> None:
-    table = histology_labels(data_of(classes=["AD", "HP", "NO POLYP", None, "TSA"]))
-    assert dict(zip(table["polyp_id"], table["label"], strict=True)) == {
-        "p0": True,
-        "p1": False,
-        "p4": False,
-    }
-    assert table.schema["label"] == pl.Boolean
-    assert HISTOLOGY_PROBE.rate == 1e-5
-
-
-def test_no_class_names_the_column_and_a_strange_one_is_refused() -> None:
+        size_labels(data_of("size_mm", [None, None]))
     with pytest.raises(PolyplinkError, match="column histology_class is empty"):
-        histology_labels(data_of(classes=[None, "OTHER"]))
+        histology_labels(data_of("histology_class", [None, "OTHER"]))
     with pytest.raises(PolyplinkError, match="histology class 'ADX'"):
-        histology_labels(data_of(classes=["ADX", "AD"]))
+        histology_labels(data_of("histology_class", ["ADX", "AD"]))

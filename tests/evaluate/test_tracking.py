@@ -89,17 +89,6 @@ def test_one_box_of_a_polyp_in_a_frame_is_kept() -> None:
     assert found.counts.true == 4
 
 
-def test_known_values_of_a_table() -> None:
-    # Polyp 0: tracklets of 6 and 4 boxes; polyp 1: one of 10. Clusters: {6}, {4, 10}.
-    offset = np.array([0, 6, 10, 20])
-    tracklets = TrackletBoxes(np.array([0, 0, 1]), offset, np.arange(20), np.ones((20, 4)))
-    counts = TrackingTruth.of("v", tracklets).score([[0, 1, 1]]).take(0).counts
-    found = tracking_figures(counts)
-    assert float(found["AssA"]) == pytest.approx((6 * 6 / 10 + 4 * 4 / 20 + 10 * 10 / 14) / 20)
-    assert float(found["IDF1"]) == pytest.approx(16 / 20)
-    assert (float(found["IDSW"]), float(found["DetA"])) == (1.0, 1.0)
-
-
 @settings(deadline=None, max_examples=60)
 @given(st.integers(0, 10_000), st.booleans(), st.integers(1, 5))
 def test_a_track_is_in_one_place_and_in_one_cluster(seed: int, doubled: bool, p: int) -> None:

@@ -185,8 +185,7 @@ def without_doubles(tracklets: TrackletBoxes, concurrent: Concurrent) -> tuple[T
     rank = np.argsort(np.argsort(tracklets.first, kind="stable"))
     order = np.lexsort((rank[owner], tracklets.frame, tracklets.polyp[owner]))
     key = np.stack([tracklets.polyp[owner], tracklets.frame])[:, order]
-    first = np.ones(order.size, dtype=np.bool_)
-    first[1:] = (key[:, 1:] != key[:, :-1]).any(axis=0)
+    first = np.append(True, np.diff(key).any(axis=0))
     kept = np.sort(order[first])
     rows, counts = np.unique(owner[kept], return_counts=True)
     offset = np.concatenate([[0], np.cumsum(counts)])
