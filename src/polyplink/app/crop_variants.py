@@ -5,7 +5,7 @@ of 8 and 32 crops, and whole tracklets. Figures have the names of `recipes.publi
 "AUROC", "temporal_ap/FR", "dbscan/AssA", ...
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -50,79 +50,45 @@ class Variant:
         return f"{crop}, {'whole tracklets' if self.clip is None else f'fragments of {self.clip}'}"
 
 
-def measure_variant(
+def compare_variants(
     encoder: NamedEncoder,
     folder: Path,
     part: str,
-    variant: Variant,
-    wanted: Iterable[str],
+    wanted: Mapping[Variant, Sequence[str]],
     *,
     settings: EvaluationSettings | None = None,
     workers: int = 2,
     progress: Progress = silent,
-) -> dict[str, Figure]:
-    """Prepare, embed and measure an encoder on one variant; crops and vectors are cached.
+) -> dict[Variant, dict[str, Figure]]:
+    """Prepare, embed and measure an encoder on variants; crops and vectors are cached.
 
     Args:
         encoder: The encoder.
         folder: The data folder.
         part: Part of the data set.
-        variant: Crop factor and clip length.
-        wanted: Names of figures.
+        wanted: By variant, the names of its figures.
         settings: Grid, form of the similarity, threads and resamples.
         workers: Threads that cut crops.
         progress: Called for crops, tracklets or fragments.
 
     Returns:
-        By name; unknown names are left out.
-
-    Raises:
-        PolyplinkError: If data, crops, fragments or vectors are at fault.
+        By variant, all figures that are wanted; one that cannot be measured says why.
     """
-    own = replace(encoder, prepare=replace(encoder.prepare, crop_factor=variant.crop))
-    encoded = encode([own], folder, part, clip=variant.clip, workers=workers, progress=progress)
-    boxes = encoded.boxes() if variant.clip is None else None
-    vectors = encoded.vectors[encoder.name]
-    return named_figures(wanted, vectors, encoded.samples, boxes, settings)
-
-
-def compare_variants(
-    encoder: NamedEncoder,
-    folder: Path,
-    part: str,
-    variants: Sequence[Variant],
-    wanted: Sequence[str],
-    *,
-    settings: EvaluationSettings | None = None,
-    workers: int = 2,
-    progress: Progress = silent,
-) -> list[tuple[Variant, dict[str, Figure]]]:
-    """One encoder on several variants; the figures of one that cannot be measured say why.
-
-    Raises:
-        PolyplinkError: If none of them can be.
-    """
-    rows: list[tuple[Variant, dict[str, Figure]]] = []
-    failed: list[PolyplinkError] = []
-    for variant in variants:
+    found = {}
+    for variant, names in wanted.items():
+        own = replace(encoder, prepare=replace(encoder.prepare, crop_factor=variant.crop))
+        why, figures = "no such figure", {}
         try:
-            found = measure_variant(
-                encoder,
-                folder,
-                part,
-                variant,
-                wanted,
-                settings=settings,
-                workers=workers,
-                progress=progress,
+            encoded = encode(
+                [own], folder, part, clip=variant.clip, workers=workers, progress=progress
             )
+            boxes = encoded.boxes() if variant.clip is None else None
+            vectors = encoded.vectors[encoder.name]
+            figures = named_figures(names, vectors, encoded.samples, boxes, settings)
         except PolyplinkError as error:
-            failed.append(error)
-            found = {name: Figure(None, why=str(error)) for name in wanted}
-        rows.append((variant, found))
-    if failed and len(failed) == len(variants):
-        raise failed[0]
-    return rows
+            why = str(error)
+        found[variant] = {name: figures.get(name, Figure(None, why=why)) for name in names}
+    return found
 
 
 def named_figures(

@@ -7,6 +7,7 @@ tables reuse each other's trained encoders.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 from zlib import crc32
 
 from polyplink.app.encoded import NamedEncoder, histogram, load_named, untrained
@@ -109,15 +110,9 @@ def what_is_missing(name: str, workspace: Workspace | None = None) -> str:
         return ""
     if workspace and not workspace.may_train:
         return f"{name} is not trained in {workspace.folder}; let it train"
-    return _missing_backbone(recipe)
-
-
-def _missing_backbone(recipe: TrainConfig) -> str:
-    """Why a recipe cannot start from its backbone's weights; "" if it can."""
-    backbone = recipe.encoder.frame_weights
     try:
-        if backbone is not None:
-            weights_path(backbone)
+        if recipe.encoder.frame_weights is not None:
+            weights_path(recipe.encoder.frame_weights)
     except PolyplinkError as error:
         return (
             f"the backbone of {recipe.name}: {error}, or --set encoder.frame_weights=FILE "
@@ -185,50 +180,29 @@ def _trained(recipe: TrainConfig, workspace: Workspace, progress: Progress) -> P
     return run
 
 
-@dataclass(frozen=True)
-class TableState:
-    """A published table and what it needs.
+def table_state(table: PublishedTable, workspace: Workspace | None = None) -> dict[str, Any]:
+    """What a published table needs, and what of it is missing.
 
-    Attributes:
-        name: "ntssl/1".
-        caption: What it shows.
-        source: Paper and table.
-        data: What it was measured on.
-        cells: How many numbers it has.
-        recipes: Encoders that a recipe trains.
-        weights: Encoders whose weights come from elsewhere.
-        missing: Encoders that are not available now, and how to get them.
-        runs: "whole", "in part" or "not": what can be run now, given the data.
+    Returns:
+        name, caption, source, data (the part it was measured on), cells (how many numbers it has),
+        recipes and weights (encoders that a recipe trains, and those from elsewhere), missing (why,
+        by encoder) and runs: "whole", "in part" or "not", what can be run now.
     """
-
-    name: str
-    caption: str
-    source: str
-    data: str
-    cells: int
-    recipes: tuple[str, ...]
-    weights: tuple[str, ...]
-    missing: dict[str, str]
-    runs: str
-
-
-def table_state(table: PublishedTable, workspace: Workspace | None = None) -> TableState:
-    """What a table needs, and what of it is missing."""
     missing = {name: why for name in table.subjects if (why := what_is_missing(name, workspace))}
-    runs = "whole" if not missing else "not" if len(missing) == len(table.subjects) else "in part"
-    return TableState(
-        table.name,
-        table.caption,
-        table.source,
-        table.data,
-        len(table.cells),
-        tuple(name for name in table.subjects if has_recipe(name)),
-        tuple(name for name in table.subjects if not has_recipe(name) and name != NO_ENCODER),
-        missing,
-        runs,
-    )
+    others = [name for name in table.subjects if not has_recipe(name) and name != NO_ENCODER]
+    return {
+        "name": table.name,
+        "caption": table.caption,
+        "source": table.source,
+        "data": table.data,
+        "cells": len(table.cells),
+        "recipes": [name for name in table.subjects if has_recipe(name)],
+        "weights": others,
+        "missing": missing,
+        "runs": "not" if len(missing) == len(table.subjects) else "in part" if missing else "whole",
+    }
 
 
-def list_tables(workspace: Workspace | None = None) -> list[TableState]:
+def list_tables(workspace: Workspace | None = None) -> list[dict[str, Any]]:
     """The state of every published table, in the papers' order."""
     return [table_state(table, workspace) for table in published().values()]

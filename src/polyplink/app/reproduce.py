@@ -1,27 +1,27 @@
 """The verb `reproduce`: compare a published table with ours; missing cells give the reason."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
 from polyplink.app.evaluate import find_grid
 from polyplink.app.request import Device, Progress, Result, Sets, Workers, named_files, silent
-from polyplink.core.artefacts import RunRecord, to_plain, write_json
+from polyplink.core.artefacts import RunRecord, write_json
 from polyplink.core.errors import PolyplinkError
 
 if TYPE_CHECKING:
     from polyplink.app.crop_variants import Variant
-    from polyplink.app.encoded import NamedEncoder
-    from polyplink.app.encoders_under_test import TableState, Workspace
+    from polyplink.app.encoders_under_test import Workspace
     from polyplink.data import DataSet
     from polyplink.evaluate import Figure
     from polyplink.recipes.published import Cell, PublishedTable
     from polyplink.report.reproduced import ReproducedCell, ReproducedTable
 
-COSTS = "cost/"
+COSTS, PARAMETERS, MACS = "cost/", "cost/parameters", "cost/macs"
 PARTS_UNKNOWN = ("val/", "test/")  # measured on parts that were never published
 SCALE = {"%": 100.0, "1": 1.0, "M": 1e-6, "G": 1e-9}  # from ours to the unit of the table
 PROBE_PARTS = {"size": "rsp", "histology": "rspp"}
@@ -79,8 +79,8 @@ class ReproduceRequest:
 
 def reproduce(
     request: ReproduceRequest, progress: Progress = silent
-) -> "Result[ReproducedTable] | Result[list[TableState]]":
-    """Compare a published table with ours; writes HTML, CSV and LaTeX. `list` shows all tables.
+) -> "Result[ReproducedTable] | Result[list[dict[str, Any]]]":
+    """Set a published table beside ours; writes HTML, CSV and LaTeX. `list` shows all tables.
 
     Trained encoders, crops and vectors are cached in the workspace and data folder, and reused.
 
@@ -103,7 +103,7 @@ def reproduce(
     name = request.table
     if name == "list":
         states = list_tables()
-        return Result(states, shown=[states_table(to_plain(states))])
+        return Result(states, shown=[states_table(states)])
     if request.data is None:
         raise PolyplinkError(f"no data folder to reproduce {name} on", "give TABLE and DATA")
     workspace, table = request.encoders(), published_table(name)
@@ -115,24 +115,20 @@ def reproduce(
         )
     find_grid(request.grid)
     out = request.out or request.workspace / name
-    choices = {
-        "part": request.part,
-        "grid": request.grid,
-        "anyway": request.anyway,
-        "seeds": request.seeds,
-        "only": list(request.only) or None,
-    }
+    names = ("part", "grid", "anyway", "seeds", "only")
+    choices = {name: getattr(request, name) for name in names}
     asked = {"table": name, "workspace": workspace, "choices": choices}
     record = RunRecord("reproduce", settings=asked)
     record.claim(out)
     data = read_data(request.data)
-    job = _Job(request, table, workspace, data, find_part(data, request.part), progress)
+    part = find_part(data, request.part)
     found: dict[tuple[str, Variant, str], Figure] = {}
     for encoder in table.subjects:
         if not request.only or encoder in request.only:
             with record.stage(encoder):
-                found |= {(encoder, *key): value for key, value in job.measure(encoder).items()}
-    why_not = incomparable(data, job.part, stand_in=request.stand_in)
+                ours = _measured(encoder, request, workspace, table, data, part, progress)
+                found |= {(encoder, *key): figure for key, figure in ours.items()}
+    why_not = incomparable(data, part, stand_in=request.stand_in)
     left_out = Figure(None, why="left out by --only")
     cells = tuple(
         _beside(
@@ -144,13 +140,13 @@ def reproduce(
         for cell in table.cells
     )
     result = ReproducedTable(
-        name, table.source, table.caption, job.part, why_not, request.anyway, cells
+        name, table.source, table.caption, part, why_not, request.anyway, cells
     )
     record.inputs["data"] = data.key
     write_json(out / "table.json", result)
     write_reproduced(out, result)
     record.write(out)
-    counted = f"{result.computed} of {len(cells)} cells computed on the part {job.part}"
+    counted = f"{result.computed} of {len(cells)} cells computed on the part {part}"
     why = [f"not computed: {places(missing)}: {why}" for why, missing in result.reasons.items()]
     remarks = [f"* {places(odd)}: {remark}" for remark, odd in result.remarks.items()]
     banner = [result.banner] if result.banner else []
@@ -165,13 +161,11 @@ def find_part(data: "DataSet", part: str | None) -> str:
     Raises:
         PolyplinkError: If there is no such part.
     """
-    wanted = part
-    if wanted is None:
-        try:
+    if part is None:
+        with suppress(PolyplinkError):
             data.part("rc19")
-            wanted = "rc19"
-        except PolyplinkError:
-            wanted = "eval"
+            return "rc19"
+    wanted = part or "eval"
     data.part(wanted)
     return wanted
 
@@ -195,112 +189,88 @@ def incomparable(data: "DataSet", part: str, *, stand_in: bool) -> str:
     return ", ".join(why)
 
 
-@dataclass(frozen=True)
-class _Job:
-    """A table on a data set."""
+def _measured(
+    name: str,
+    request: ReproduceRequest,
+    workspace: "Workspace",
+    table: "PublishedTable",
+    data: "DataSet",
+    part: str,
+    progress: Progress,
+) -> "dict[tuple[Variant, str], Figure]":
+    """All figures of a table for one encoder, by variant and measure; a failed one says why."""
+    from polyplink.app.crop_variants import Variant, compare_variants
+    from polyplink.app.encoders_under_test import find_encoder
+    from polyplink.app.probing import PROBES, probe_encoders
+    from polyplink.evaluate import EvaluationSettings, Figure
 
-    request: ReproduceRequest
-    table: "PublishedTable"
-    workspace: "Workspace"
-    data: "DataSet"
-    part: str
-    progress: Progress
+    found: dict[tuple[Variant, str], Figure] = {}
+    of_vectors: dict[Variant, list[str]] = {}
+    of_probes: list[tuple[Variant, str]] = []
+    costs: dict[str, Figure] = {}
+    for cell in (cell for cell in table.cells if cell.subject == name):
+        variant, task = Variant(cell.crop, cell.clip), cell.measure.partition("/")[0]
+        if cell.measure.startswith(COSTS):
+            costs = costs or _costs(name)
+            found[variant, cell.measure] = costs[cell.measure]
+        elif task in PROBES:
+            of_probes.append((variant, cell.measure))
+        elif cell.measure.startswith(PARTS_UNKNOWN):
+            why = "the parts that the paper measured on were not published"
+            found[variant, cell.measure] = Figure(None, why=why)
+        else:
+            of_vectors.setdefault(variant, []).append(cell.measure)
+    try:
+        encoder = find_encoder(name, workspace, part, progress)
+    except PolyplinkError as error:
+        every = {(Variant(c.crop, c.clip), c.measure) for c in table.cells if c.subject == name}
+        missing = {key for key in every if not key[1].startswith(COSTS)}
+        return found | dict.fromkeys(missing, Figure(None, why=str(error)))
 
-    def measure(self, name: str) -> "dict[tuple[Variant, str], Figure]":
-        """All figures of the table for one encoder; a failed one gives the reason."""
-        from polyplink.app.crop_variants import Variant
-        from polyplink.app.encoders_under_test import find_encoder
-        from polyplink.app.probing import PROBES
-        from polyplink.evaluate import Figure
-
-        found: dict[tuple[Variant, str], Figure] = {}
-        of_vectors: dict[Variant, list[str]] = {}
-        probes: list[tuple[Variant, str]] = []
-        for cell in (cell for cell in self.table.cells if cell.subject == name):
-            key = Variant(cell.crop, cell.clip), cell.measure
-            task = cell.measure.partition("/")[0]
-            if cell.measure.startswith(COSTS):
-                found[key] = _cost(name, cell.measure)
-            elif task in PROBES:
-                probes.append(key)
-            elif cell.measure.startswith(PARTS_UNKNOWN):
-                why = "the parts that the paper measured on were not published"
-                found[key] = Figure(None, why=why)
-            else:
-                of_vectors.setdefault(key[0], []).append(cell.measure)
-        try:
-            encoder = find_encoder(name, self.workspace, self.part, self.progress)
-        except PolyplinkError as error:
-            missing = Figure(None, why=str(error))
-            every = [(variant, name) for variant, names in of_vectors.items() for name in names]
-            unknown = [key for key in found if not key[1].startswith(COSTS)]
-            return found | dict.fromkeys([*every, *probes, *unknown], missing)
-        for variant, wanted in of_vectors.items():
-            ours = self._on_variant(encoder, variant, wanted)
-            found |= {(variant, name): figure for name, figure in ours.items()}
-        return found | {key: self._probed(encoder, *key) for key in probes}
-
-    def _crop(self, encoder: "NamedEncoder", crop: float | None) -> float | None:
-        """The crop factor of a cell; stand-ins keep theirs unless the table is about crops."""
-        crops = {cell.crop for cell in self.table.cells if not cell.measure.startswith(COSTS)}
-        keeps = self.workspace.stand_in and len(crops) == 1
-        return encoder.prepare.crop_factor if keeps else crop
-
-    def _on_variant(
-        self, encoder: "NamedEncoder", variant: "Variant", wanted: Sequence[str]
-    ) -> "dict[str, Figure]":
-        """Figures of vectors."""
-        from polyplink.app.crop_variants import measure_variant
-        from polyplink.evaluate import EvaluationSettings, Figure
-
-        settings = EvaluationSettings(
-            grid=find_grid(self.request.grid),
-            form="cosine" if self.table.name.startswith("thesis/") else "l2",
-            threads=self.workspace.workers,
-        )
-        try:
-            ours = measure_variant(
-                encoder,
-                self.workspace.data,
-                self.part,
-                replace(variant, crop=self._crop(encoder, variant.crop)),
-                wanted,
-                settings=settings,
-                workers=self.workspace.workers,
-                progress=self.progress,
-            )
-        except PolyplinkError as error:
-            return {name: Figure(None, why=str(error)) for name in wanted}
-        return {name: ours.get(name, Figure(None, why="no such figure")) for name in wanted}
-
-    def _probed(self, encoder: "NamedEncoder", variant: "Variant", measure: str) -> "Figure":
-        """A figure of a probe: "size/F1"."""
-        from polyplink.app.probing import PROBES, probe_encoders
-        from polyplink.evaluate import Figure
-
+    # Stand-ins keep their crop factor unless the table is about crop factors.
+    crops = {cell.crop for cell in table.cells if not cell.measure.startswith(COSTS)}
+    keeps = request.stand_in and len(crops) == 1
+    seen = {
+        variant: replace(variant, crop=encoder.prepare.crop_factor) if keeps else variant
+        for variant in [*of_vectors, *(variant for variant, _ in of_probes)]
+    }
+    ours = compare_variants(
+        encoder,
+        workspace.data,
+        part,
+        {seen[variant]: wanted for variant, wanted in of_vectors.items()},
+        settings=EvaluationSettings(
+            grid=find_grid(request.grid),
+            form="cosine" if table.name.startswith("thesis/") else "l2",
+            threads=request.workers,
+        ),
+        workers=request.workers,
+        progress=progress,
+    )
+    for variant, wanted in of_vectors.items():
+        found |= {(variant, measure): ours[seen[variant]][measure] for measure in wanted}
+    for variant, measure in of_probes:
         task, _, figure = measure.partition("/")
-        part = self.part
-        if part == "rc19" and not is_simulated(self.data):
-            part = PROBE_PARTS[task]
-        crop = self._crop(encoder, variant.crop)
+        crop = seen[variant].crop
         own = replace(encoder, prepare=replace(encoder.prepare, crop_factor=crop))
         try:
             (probed,) = probe_encoders(
                 PROBES[task],
                 [own],
-                self.workspace.data,
-                part,
+                workspace.data,
+                PROBE_PARTS[task] if part == "rc19" and not is_simulated(data) else part,
                 length=variant.clip or 8,
-                seeds=self.request.seeds,
-                workers=self.workspace.workers,
-                progress=self.progress,
+                seeds=request.seeds,
+                workers=workspace.workers,
+                progress=progress,
             ).values()
+            found[variant, measure] = probed.result.figures[figure]
         except PolyplinkError as error:
-            return Figure(None, why=str(error))
-        return probed.result.figures[figure]
+            found[variant, measure] = Figure(None, why=str(error))
+    return found
 
 
-def _cost(name: str, measure: str) -> "Figure":
+def _costs(name: str) -> "dict[str, Figure]":
     """Parameters and multiply-accumulates of an encoder, counted as in the paper."""
     from polyplink.app.weights import cost_of
     from polyplink.evaluate import Figure
@@ -308,12 +278,11 @@ def _cost(name: str, measure: str) -> "Figure":
     try:
         cost = cost_of(name)
     except PolyplinkError as error:
-        return Figure(None, why=str(error))
-    values = {
-        f"{COSTS}parameters": cost["published_params_m"] * 1e6,
-        f"{COSTS}macs": cost["published_macs_g"] * 1e9,
+        return dict.fromkeys((PARAMETERS, MACS), Figure(None, why=str(error)))
+    return {
+        PARAMETERS: Figure(cost["published_params_m"] * 1e6, n=1),
+        MACS: Figure(cost["published_macs_g"] * 1e9, n=1),
     }
-    return Figure(values[measure], n=1)
 
 
 def _beside(cell: "Cell", ours: "Figure", comparable: bool) -> "ReproducedCell":
