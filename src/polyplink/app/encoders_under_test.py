@@ -110,15 +110,16 @@ def what_is_missing(name: str, workspace: Workspace | None = None) -> str:
         return ""
     if workspace and not workspace.may_train:
         return f"{name} is not trained in {workspace.folder}; let it train"
+    why = ""
     try:
         if recipe.encoder.frame_weights is not None:
             weights_path(recipe.encoder.frame_weights)
     except PolyplinkError as error:
-        return (
+        why = (
             f"the backbone of {recipe.name}: {error}, or --set encoder.frame_weights=FILE "
             "(docs/how-to/backbone-weights.md)"
         )
-    return ""
+    return why
 
 
 def run_folder(workspace: Workspace, recipe: TrainConfig) -> Path:

@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 
 from polyplink.app.probing import PROBES, Probed
-from polyplink.evaluate import Clinic, EncoderFigures, Evaluation, Figure, no_different
+from polyplink.evaluate import EncoderFigures, Evaluation, no_different
 from polyplink.evaluate.tracking import MEANS
 from polyplink.report import Comparison, Method, Metric
 from polyplink.report.formats import CLUSTERERS
@@ -24,15 +24,46 @@ _RETRIEVAL = {
     "HR@1": "share of queries whose nearest is a match",
     "HR@5": "share with a match among the five nearest",
 }
-_REID = {
-    "AUROC": "over all pairs of tracklets",
-    "AUPR": "average precision over all pairs",
+# By group: its style, and what every figure means.
+_EXACT: tuple[tuple[str, Style, Mapping[str, str]], ...] = (
+    ("Retrieval", "honest", _RETRIEVAL),
+    (
+        "Re-identification",
+        "honest",
+        {"AUROC": "over all pairs of tracklets", "AUPR": "average precision over all pairs"},
+    ),
+    (
+        "Retrieval, own procedure left out",
+        "honest",
+        {
+            f"{name} (without own)": f"{says}; other polyps of the query's procedure left out"
+            for name, says in _RETRIEVAL.items()
+        },
+    ),
+    (
+        "Retrieval and re-identification, as published",
+        "published",
+        {
+            "mAP (as published)": "matches of similarity 0 or below excluded, as in torchmetrics",
+            "AUROC (as published)": "after a sigmoid in single precision",
+            "AUPR (as published)": "after a sigmoid in single precision",
+        },
+    ),
+)
+_COUNTING: Mapping[str, tuple[float, str]] = {  # its ideal, and what it means
+    "FR": (1.0, f"clusters over polyps; {_LOO}"),
+    "FPR": (0.0, f"pairs of two polyps in one cluster; {_LOO}"),
+    "precision": (1.0, "of linked pairs"),
+    "recall": (1.0, "of pairs of one polyp"),
+    "count error": (0.0, f"mean |clusters - polyps|; {_LOO}"),
+    "exact": (1.0, "share of procedures counted exactly"),
+    "PPC": (0.0, "polyps per colonoscopy as counted; the ideal is the true value"),
+    "ADR": (
+        1.0,
+        "share of colonoscopies with a cluster called adenoma; the ideal is the true value",
+    ),
 }
-_PUBLISHED = {
-    "mAP (as published)": "matches of similarity 0 or below excluded, as in torchmetrics",
-    "AUROC (as published)": "after a sigmoid in single precision",
-    "AUPR (as published)": "after a sigmoid in single precision",
-}
+_WITH_SELF = "as published: every tracklet's pair with itself counts as a true positive"
 _TRACKING = {
     "HOTA": "detection and association in one",
     "DetA": "boxes found",
@@ -48,131 +79,54 @@ _TRACKING = {
 }
 
 
-def _named(group: str, names: Mapping[str, str], style: Style = "honest") -> tuple[Metric, ...]:
-    return tuple(Metric(name, name, group, 1.0, says, style=style) for name, says in names.items())
-
-
-def _retrieval(figures: EncoderFigures) -> tuple[Metric, ...]:
-    """Retrieval and re-identification, exact and as published, as requested."""
-    without = {
-        f"{name} (without own)": f"{says}; other polyps of the query's procedure left out"
-        for name, says in _RETRIEVAL.items()
-    }
-    every = (
-        *_named("Retrieval", _RETRIEVAL),
-        *_named("Re-identification", _REID),
-        *_named("Retrieval, own procedure left out", without),
-        *_named("Retrieval and re-identification, as published", _PUBLISHED, "published"),
-    )
-    return tuple(metric for metric in every if metric.key in figures.figures)
-
-
-def _tracking(name: str, spreads: Mapping[str, Figure]) -> tuple[Metric, ...]:
-    group = f"Tracking, {CLUSTERERS[name]}"
-    added = tuple(
-        Metric(
-            f"tracking/{name}/{key}",
-            key,
-            group,
-            0.0 if key == "IDSW" else 1.0,
-            f"{says}; boxes of all procedures together; {_LOO}",
-        )
-        for key, says in _TRACKING.items()
-    )
-    means = tuple(
-        Metric(
-            f"tracking/{name}/{key} mean",
-            key,
-            f"{group}, mean over procedures",
-            1.0,
-            f"{_TRACKING[key]}; standard deviation {_sd(spreads[key])}",
-        )
-        for key in MEANS
-    )
-    return (*added, *means)
-
-
-def _sd(spread: Figure) -> str:
-    return "undefined" if spread.sd is None else f"{spread.sd:.3f}"
-
-
-def _clinic(name: str, group: str, clinic: Clinic | None) -> tuple[Metric, ...]:
-    """Polyps per colonoscopy and adenoma detection rate; the ideal is the true one."""
-    ppc = 0.0 if clinic is None else clinic.ppc
-    adr = 1.0 if clinic is None or clinic.adr is None else clinic.adr
-    says = "the ideal is the true value"
-    return (
-        Metric(f"{name}/PPC", "PPC", group, ppc, f"polyps per colonoscopy as counted; {says}"),
-        Metric(
-            f"{name}/ADR",
-            "ADR",
-            group,
-            adr,
-            f"share of colonoscopies with a cluster called adenoma; {says}",
-        ),
-    )
-
-
-def _counting(name: str, clinic: Clinic | None) -> tuple[Metric, ...]:
-    group = f"Counting, {CLUSTERERS[name]}"
-    published = f"{group}, as published"
-    return (
-        Metric(f"{name}/FR", "FR", group, 1.0, f"clusters over polyps; {_LOO}"),
-        Metric(f"{name}/FPR", "FPR", group, 0.0, f"pairs of two polyps in one cluster; {_LOO}"),
-        Metric(f"{name}/precision", "precision", group, 1.0, "of linked pairs"),
-        Metric(f"{name}/recall", "recall", group, 1.0, "of pairs of one polyp"),
-        Metric(
-            f"{name}/count error", "count error", group, 0.0, "mean |clusters - polyps|; " + _LOO
-        ),
-        Metric(f"{name}/exact", "exact", group, 1.0, "share of procedures counted exactly"),
-        *_clinic(name, group, clinic),
-        Metric(
-            f"{name}/precision with self",
-            "precision",
-            published,
-            1.0,
-            "as published: every tracklet's pair with itself counts as a true positive",
-            style="reference",
-        ),
-        Metric(
-            f"{name}/recall with self",
-            "recall",
-            published,
-            1.0,
-            "as published: every tracklet's pair with itself counts as a true positive",
-            style="reference",
-        ),
-    )
+def _columns(first: EncoderFigures) -> list[Metric]:
+    """A column for every figure of an encoder, group by group."""
+    found = [
+        Metric(name, name, group, 1.0, says, style=style)
+        for group, style, names in _EXACT
+        for name, says in names.items()
+        if name in first.figures
+    ]
+    for name in (name for name in CLUSTERERS if name in first.counting):
+        group, clinic = f"Counting, {CLUSTERERS[name]}", first.clinic.get(name)
+        true = {} if clinic is None else {"PPC": clinic.ppc, "ADR": clinic.adr}
+        for key, (ideal, says) in _COUNTING.items():
+            known = true.get(key)
+            best = ideal if known is None else known
+            found.append(Metric(f"{name}/{key}", key, group, best, says))
+        group += ", as published"
+        found += [
+            Metric(f"{name}/{key} with self", key, group, 1.0, _WITH_SELF, style="reference")
+            for key in ("precision", "recall")
+        ]
+    for name in (name for name in CLUSTERERS if name in first.tracking):
+        group, spreads = f"Tracking, {CLUSTERERS[name]}", first.tracking[name]["spreads"]
+        for key, says in _TRACKING.items():
+            ideal = 0.0 if key == "IDSW" else 1.0
+            meaning = f"{says}; boxes of all procedures together; {_LOO}"
+            found.append(Metric(f"tracking/{name}/{key}", key, group, ideal, meaning))
+        group += ", mean over procedures"
+        for key in MEANS:
+            sd = spreads[key].sd
+            spread = "undefined" if sd is None else f"{sd:.3f}"
+            meaning = f"{_TRACKING[key]}; standard deviation {spread}"
+            found.append(Metric(f"tracking/{name}/{key} mean", key, group, 1.0, meaning))
+    return found
 
 
 def comparison(evaluation: Evaluation) -> Comparison:
     """Methods in rows, the reference first, and every figure in a column."""
     names = [evaluation.reference]
     names += [name for name in evaluation.encoders if name != evaluation.reference]
-    first = evaluation.encoders[names[0]]
-    metrics = _retrieval(first)
-    for name in CLUSTERERS:
-        metrics += _counting(name, first.clinic.get(name)) if name in first.counting else ()
-    for name in CLUSTERERS:
-        metrics += (
-            _tracking(name, first.tracking[name]["spreads"]) if name in first.tracking else ()
-        )
     return Comparison(
-        metrics,
+        tuple(_columns(evaluation.encoders[evaluation.reference])),
         tuple(
             Method(
-                name,
-                {m.key: evaluation.encoders[name].figures[m.key] for m in metrics},
-                {
-                    m.key: difference[m.key]
-                    for difference in (evaluation.minus_reference.get(name),)
-                    if difference is not None
-                    for m in metrics
-                },
+                name, evaluation.encoders[name].figures, evaluation.minus_reference.get(name, {})
             )
             for name in names
         ),
-        {m.key: evaluation.no_different[m.key] for m in metrics} if len(names) > 1 else {},
+        evaluation.no_different if len(names) > 1 else {},
     )
 
 
