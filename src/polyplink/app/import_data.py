@@ -161,7 +161,7 @@ def _own_options(request: ImportRequest) -> dict[str, Any]:
         given["datasets"] = {key: name for key, _, name in pairs}
 
     known = importers()
-    takes = {name: inspect.signature(importer).parameters for name, importer in known.items()}
+    takes = {name: _options_of(importer) for name, importer in known.items()}
     for option in given:
         if option not in takes[request.data_format]:
             takers = [name for name, options in takes.items() if option in options]
@@ -170,6 +170,14 @@ def _own_options(request: ImportRequest) -> dict[str, Any]:
                 f"leave it out; those that take it: {', '.join(takers) or 'none'}",
             )
     return given
+
+
+def _options_of(importer: "Callable[..., Imported]") -> set[str]:
+    """Names of an importer's arguments, those of `ReadOptions` included where it takes them."""
+    from polyplink.data import ReadOptions
+
+    names = set(inspect.signature(importer).parameters)
+    return names | set(ReadOptions.__annotations__) if "options" in names else names
 
 
 @contextmanager

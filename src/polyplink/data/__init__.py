@@ -2,6 +2,7 @@
 
 from polyplink.data.conversion import FORMATS, convert
 from polyplink.data.doctor import Finding, diagnose
+from polyplink.data.formats.assemble import ReadOptions
 from polyplink.data.formats.coco import import_coco, write_coco
 from polyplink.data.formats.csv import import_csv, write_csv
 from polyplink.data.formats.cvat import import_cvat, write_cvat
@@ -66,6 +67,7 @@ __all__ = [
     "DataSet",
     "Finding",
     "Imported",
+    "ReadOptions",
     "annotations_folder",
     "check",
     "common_histology",

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import TypedDict, TypeVar
 
 import polars as pl
 
@@ -29,7 +29,8 @@ class Found:
 
     Attributes:
         boxes: From `box_table`.
-        procedures: procedure_id and any columns of `PROCEDURES`.
+        procedures: procedure_id and any columns of `PROCEDURES`; the first row of a procedure
+            that has a value counts.
         polyps: procedure_id, polyp_id and any columns of `POLYPS`.
         splits: Part to procedure ids.
     """
@@ -44,19 +45,40 @@ class Found:
     splits: Mapping[str, list[str]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Options:
-    """The caller's options that all general formats take.
+class ReadOptions(TypedDict, total=False):
+    """Keyword arguments that the importers of all general formats take.
 
     Attributes:
-        images: Keep the image of each box, where the file exists.
-        dataset: Name of the data set where its files have none; None: the source's own name.
-        size: Width and height of every frame, pixels; None: as the source says.
-        identity: "track": a track is a polyp; "none": identities are not known.
+        images: Keep the image of each box, where the file exists; default: True.
+        strict: Raise at the first thing that cannot be used, instead of leaving it out.
+        progress: Callback after every file, sequence or chunk of 2000 label files with the number
+            read and the number there are.
+        workers: Processes that read files; default: 1.
+        dataset: Name of the data set, where its files have none; default: the source's own name.
+        size: Width and height of every frame, pixels; default: as the source says.
+        identity: "track" (the default): a track is a polyp, `<procedure>_<track>`, unless the
+            source names it; "none": identities are not known.
         first_frame: The number that the source gives to the first frame of a video.
     """
 
+    images: bool
+    strict: bool
+    progress: Callable[[int, int], None] | None
+    workers: int
+    dataset: str | None
+    size: Size | None
+    identity: str
+    first_frame: int
+
+
+@dataclass(frozen=True)
+class Options:
+    """`ReadOptions`, complete and checked."""
+
     images: bool = True
+    strict: bool = False
+    progress: Callable[[int, int], None] | None = None
+    workers: int = 1
     dataset: str | None = None
     size: Size | None = None
     identity: str = "track"
@@ -73,24 +95,61 @@ class Options:
 def read_tables(
     read: Callable[[Source], tuple[Faults, *tuple[pl.DataFrame, ...]]],
     sources: Sequence[Source],
+    options: Options,
     faults: Faults,
-    *,
-    workers: int,
-    progress: Callable[[int, int], None] | None,
 ) -> list[pl.DataFrame]:
     """Read every source, in this process or in several, and concatenate what they hold.
 
     Args:
         read: Returns the faults of one source and its tables, as many for each source.
         sources: What to read.
+        options: The caller's.
         faults: Gets the faults of all.
-        workers: Processes.
-        progress: Callback after every source with the number read and the number there are.
     """
-    parts = read_each(read, sources, workers=workers, progress=progress)
+    parts = read_each(read, sources, workers=options.workers, progress=options.progress)
     for found, *_ in parts:
         faults.add(found)
     return [pl.concat(tables) for tables in zip(*(tables for _, *tables in parts), strict=True)]
+
+
+def first_of_frame(frames: pl.DataFrame, what: str, mend: str, faults: Faults) -> pl.DataFrame:
+    """Leave out all rows of a frame but the first; rows of no known frame stay.
+
+    Args:
+        frames: at, procedure_id, frame.
+        what: What a row is, for the message ("image").
+        mend: What to do about a second one.
+        faults: Gets what is left out.
+    """
+    known = pl.col("procedure_id").is_not_null() & pl.col("frame").is_not_null()
+    further = known & ~pl.struct("procedure_id", "frame").is_first_distinct()
+    return leave_out(frames, further, f"further {what} of the same frame", mend, faults)
+
+
+def sizes_of_procedures(frames: pl.DataFrame, faults: Faults) -> pl.DataFrame:
+    """procedure_id, width and height: of each procedure's first frame whose size is known.
+
+    Args:
+        frames: procedure_id, width, height.
+        faults: Gets a warning where frames of a procedure differ in size.
+    """
+    sized = frames.drop_nulls(["procedure_id", "width", "height"])
+    sizes = sized.group_by("procedure_id", maintain_order=True).agg(
+        pl.col("width", "height").first(), n=pl.struct("width", "height").n_unique()
+    )
+    kind = "procedure with frames of several sizes, the first taken"
+    faults.warn_rows(kind, sizes.filter(pl.col("n") > 1), "procedure_id")
+    return sizes.drop("n")
+
+
+def splits_of(frames: pl.DataFrame) -> dict[str, list[str]]:
+    """Part to the ids of its procedures.
+
+    Args:
+        frames: part and procedure_id; null where not known.
+    """
+    parts = frames.drop_nulls(["part", "procedure_id"]).group_by("part", maintain_order=True)
+    return dict(parts.agg(pl.col("procedure_id").unique(maintain_order=True)).iter_rows())
 
 
 def source_folder(source: Path) -> Path:
@@ -143,33 +202,26 @@ def assemble(found: Found, folder: Path, name: str, options: Options, faults: Fa
 def _procedures(
     sources: list[pl.DataFrame],
     boxes: pl.DataFrame,
-    defaults: Mapping[str, object],
+    defaults: Mapping[str, str],
     options: Options,
     faults: Faults,
 ) -> pl.DataFrame:
-    """One row for every procedure; the first of `sources` that has a value counts.
+    """One row for every procedure; the first row of `sources` that has a value counts.
 
     Without a number of frames a procedure ends at its last box; without a patient it is one.
     """
-    ids = pl.concat(table.select("procedure_id") for table in (*sources, boxes)).drop_nulls()
-    rows = ids.unique(maintain_order=True)
-    for i, table in enumerate(sources):
-        once = table.unique("procedure_id", keep="first")
-        once = once.rename({c: f"{c} {i}" for c in once.columns if c != "procedure_id"})
-        rows = rows.join(once, on="procedure_id", how="left", maintain_order="left")
-    last = boxes.group_by("procedure_id").agg(last=pl.col("frame").max() + 1)
-    rows = rows.join(last, on="procedure_id", how="left", maintain_order="left")
-    rows = rows.select(
-        pl.coalesce(
-            *(
-                pl.col(c).cast(column.dtype, strict=False)
-                for c in (name, *(f"{name} {i}" for i in range(len(sources))))
-                if c in rows.columns
-            ),
-            pl.lit(defaults.get(name), dtype=column.dtype),
-        ).alias(name)
-        for name, column in {**PROCEDURES, "last": PROCEDURES["n_frames"]}.items()
-    )
+    last = boxes.group_by("procedure_id", maintain_order=True).agg(last=pl.col("frame").max() + 1)
+    tables = [
+        table.select(
+            pl.col(name).cast(column.dtype, strict=False)
+            for name, column in PROCEDURES.items()
+            if name in table.columns
+        )
+        for table in sources
+    ]
+    rows = pl.concat([*tables, last], how="diagonal").drop_nulls("procedure_id")
+    rows = rows.group_by("procedure_id", maintain_order=True).agg(pl.all().drop_nulls().first())
+    rows = rows.with_columns(pl.col(name).fill_null(value) for name, value in defaults.items())
     if options.size is not None:
         width, height = (pl.lit(side, dtype=pl.Int32) for side in options.size)
         rows = rows.with_columns(width=width, height=height)

@@ -9,11 +9,11 @@ or `frame_id`), and the extra keys of NTSSL (arXiv 2605.12320; github lparolari/
 import gc
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import polars as pl
@@ -23,9 +23,20 @@ from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.data.boxes import box_table
 from polyplink.data.faults import Faults, apply_rules, leave_out
 from polyplink.data.files.folders import files_in
-from polyplink.data.formats.assemble import Found, Options, Size, assemble, read_tables
+from polyplink.data.formats.assemble import (
+    Found,
+    Options,
+    ReadOptions,
+    assemble,
+    first_of_frame,
+    read_tables,
+    sizes_of_procedures,
+    splits_of,
+)
 from polyplink.data.formats.text import PARTS, name_frames
 from polyplink.data.tables import PROCEDURES, DataSet, Imported
+
+_File = tuple[Path, str | None]  # an annotation file, and the part that its name gives ("train")
 
 _PREFIX = "instances"
 _CATEGORY = 1  # the one that is written
@@ -136,34 +147,12 @@ class Records:
             )
 
 
-@dataclass(frozen=True)
-class _File:
-    """One annotation file.
-
-    Attributes:
-        path: The file.
-        root: Folder of the data set, which holds `images`.
-        part: Part that the file's name gives ("train"); None: none.
-    """
-
-    path: Path
-    root: Path
-    part: str | None
-
-
 def import_coco(
     source: Path,
     *,
-    images: bool = True,
-    strict: bool = False,
-    progress: Callable[[int, int], None] | None = None,
-    workers: int = 1,
-    dataset: str | None = None,
     datasets: Mapping[str, str] | None = None,
-    size: Size | None = None,
-    identity: str = "track",
-    first_frame: int = 0,
     boxes: Path | None = None,
+    **options: Unpack[ReadOptions],
 ) -> Imported:
     """Read COCO annotations of instances.
 
@@ -176,17 +165,10 @@ def import_coco(
 
     Args:
         source: A file, or a folder with `annotations/instances_<part>.json` and `images`.
-        images: Keep the image of each box, where the file exists.
-        strict: Raise at the first thing that cannot be used, instead of leaving it out.
-        progress: Called after every file with how many are read and how many there are.
-        workers: Processes that read files.
-        dataset: Name of the data set, where images have no `dataset_id`; None: the source's name.
-        datasets: `dataset_id` to the name of its data set.
-        size: Width and height of every frame, where the file has none.
-        identity: "track", or "none": identities are not used.
-        first_frame: The number the file gives to a video's first frame.
+        datasets: `dataset_id` of images to the name of its data set.
         boxes: A detector's results (a list of image_id, category_id, bbox, score) for the images
             of one file, used instead of its own boxes.
+        options: See `ReadOptions`.
 
     Returns:
         The data set and its warnings.
@@ -194,44 +176,36 @@ def import_coco(
     Raises:
         PolyplinkError: If a file is missing, truncated or no COCO; if strict, at the first fault.
     """
-    # Frames are shifted to 0 here and not in `assemble`, because images have frame numbers too.
-    options = Options(images, dataset, size, identity)
-    files = _find_files(source)
+    given = Options(**options)
+    root, files = _find_files(source)
     PolyplinkError.unless(
         boxes is None or len(files) == 1,
         f"{source} has {len(files)} annotation files, results are of the images of one",
         "name the file",
     )
-    faults = Faults(strict)
-    read = partial(_read, strict=strict, results=boxes)
-    numbered = list(enumerate(files))
-    frames, placed, videos = read_tables(read, numbered, faults, workers=workers, progress=progress)
+    faults = Faults(given.strict)
+    read = partial(_read, root=root, strict=given.strict, results=boxes)
+    frames, placed, videos = read_tables(read, list(enumerate(files)), given, faults)
     faults.warn_values("category of boxes, all taken as polyps", placed["category"].drop_nulls())
-    frames = leave_out(
-        frames.with_columns(pl.col("frame") - first_frame),
-        pl.col("procedure_id").is_not_null()
-        & pl.col("frame").is_not_null()
-        & ~pl.struct("procedure_id", "frame").is_first_distinct(),
-        "further image of the same frame",
-        "keep one image (and one file) for each frame",
-        faults,
-    )
+    frames = frames.with_columns(pl.col("frame") - given.first_frame)
+    mend = "keep one image (and one file) for each frame"
+    frames = first_of_frame(frames, "image", mend, faults)
     places = frames.select("file", "procedure_id", "frame", "image", image_id="id")
     placed = placed.join(places, on=["file", "image_id"], how="inner", maintain_order="left")
     facts = ["procedure_id", "polyp_id", "histology_class", *_FACTS]
     polyps = placed.select(facts).drop_nulls(["procedure_id", "polyp_id"])
-    parts = frames.drop_nulls(["part", "procedure_id"]).group_by("part", maintain_order=True)
     found = Found(
         box_table(placed),
         _procedures(videos, frames, datasets or {}, faults),
         polyps.unique(maintain_order=True),
-        dict(parts.agg(pl.col("procedure_id").unique(maintain_order=True)).iter_rows()),
+        splits_of(frames),
     )
-    return assemble(found, files[0].root, source.stem, options, faults)
+    # Frames were shifted to 0 above, because images have frame numbers too.
+    return assemble(found, root, source.stem, replace(given, first_frame=0), faults)
 
 
-def _find_files(source: Path) -> list[_File]:
-    """The annotation files of a data set.
+def _find_files(source: Path) -> tuple[Path, list[_File]]:
+    """The folder of a data set, which holds `images`, and its annotation files.
 
     Of several files in a folder those called `instances_<part>.json` (or `instances.json`) count,
     and where there are none, all.
@@ -244,7 +218,7 @@ def _find_files(source: Path) -> list[_File]:
     if source.is_file():
         parent = source.parent
         root = parent.parent if parent.name == "annotations" else parent
-        return [_File(source, root, part(source))]
+        return root, [(source, part(source))]
     if not source.is_dir():
         raise PolyplinkError(f"no file or folder {source}", "check the path")
     folder = source / "annotations" if (source / "annotations").is_dir() else source
@@ -252,16 +226,17 @@ def _find_files(source: Path) -> list[_File]:
     paths = [p for p in paths if re.match(rf"{_PREFIX}(_|$)", p.stem)] or paths
     if not paths:
         raise PolyplinkError(f"{folder} has no annotation file (*.json)", "check the path")
-    return [_File(path, source, part(path)) for path in paths]
+    return source, [(path, part(path)) for path in paths]
 
 
 def _read(
-    numbered: tuple[int, _File], strict: bool, results: Path | None
+    numbered: tuple[int, _File], root: Path, strict: bool, results: Path | None
 ) -> tuple[Faults, pl.DataFrame, pl.DataFrame, pl.DataFrame]:
     """Read one annotation file, or its images and the boxes of a detector's results.
 
     Args:
         numbered: Number of the file, and the file.
+        root: Folder of the data set.
         strict: Raise at the first fault.
         results: A detector's results.
 
@@ -270,12 +245,12 @@ def _read(
         boxes with file, at, image_id, category, x, y, w, h, score, polyp_id, track, and facts of
         the polyp; videos with columns of `PROCEDURES`.
     """
-    i, file = numbered
-    content = load_json(file.path)
-    name = file.path.name
+    i, (path, part) = numbered
+    content = load_json(path)
+    name = path.name
     if not isinstance(content, dict) or not {"images", "annotations"} <= set(content):
         raise PolyplinkError(
-            f"{file.path} has no lists `images` and `annotations`",
+            f"{path} has no lists `images` and `annotations`",
             "give COCO annotations of instances (results have no images: give them with --boxes)",
         )
     faults = Faults(strict)
@@ -283,7 +258,11 @@ def _read(
     boxes_name = name if results is None else results.name
     annotations = content["annotations"] if results is None else load_json(results)
     boxes = _boxes(Records(annotations, f"{boxes_name}: annotations"), boxes_name)
-    images = _images(Records(content["images"], f"{name}: images"), videos, file, faults)
+    images = _images(Records(content["images"], f"{name}: images"), videos, name, faults)
+    prefix = _image_prefix(root, part, images["image"].drop_nulls())
+    images = images.with_columns(
+        image=pl.lit(prefix) + pl.col("image"), part=pl.lit(part, dtype=pl.String)
+    )
     listed = Records(content.get("categories"), f"{name}: categories")
     categories = pl.DataFrame({"id": listed.texts("id"), "name": listed.texts("name")})
     names = dict(categories.drop_nulls("id").rows())
@@ -329,7 +308,7 @@ def _videos(rows: Records) -> pl.DataFrame:
     return videos.drop("name", "len").unique("id", keep="first", maintain_order=True)
 
 
-def _images(rows: Records, videos: pl.DataFrame, file: _File, faults: Faults) -> pl.DataFrame:
+def _images(rows: Records, videos: pl.DataFrame, name: str, faults: Faults) -> pl.DataFrame:
     table = pl.DataFrame(
         {
             "id": rows.texts("id"),
@@ -342,16 +321,14 @@ def _images(rows: Records, videos: pl.DataFrame, file: _File, faults: Faults) ->
             "dataset": rows.texts("dataset_id"),
         }
     )
-    table = table.with_columns(at=pl.format("{}, image {}", pl.lit(file.path.name), "id"))
+    table = table.with_columns(at=pl.format("{}, image {}", pl.lit(name), "id"))
     kind, mend = "image without an id", "give every image an id"
     table = leave_out(table, pl.col("id").is_null(), kind, mend, faults)
     kind, mend = "further image of the same id", "give every image its own id"
     table = leave_out(table, ~pl.col("id").is_first_distinct(), kind, mend, faults)
-    names = table["file_name"]
-    by_name = name_frames(names).select(by_name="procedure_id", number_by_name="frame")
+    by_name = name_frames(table["file_name"]).select(by_name="procedure_id", number_by_name="frame")
     of_video = videos.select(video="id", by_video="procedure_id")
     table = table.hstack(by_name).join(of_video, on="video", how="left", maintain_order="left")
-    prefix = _image_prefix(file, names.drop_nulls())
     return table.select(
         "at",
         "id",
@@ -359,20 +336,19 @@ def _images(rows: Records, videos: pl.DataFrame, file: _File, faults: Faults) ->
         "width",
         "height",
         "dataset",
-        part=pl.lit(file.part, dtype=pl.String),
         procedure_id=pl.coalesce("by_video", "sequence"),
         frame=pl.coalesce(pl.col("number"), pl.col("number_by_name").cast(pl.Float64)),
-        image=pl.lit(prefix) + pl.col("file_name"),
+        image="file_name",
     )
 
 
-def _image_prefix(file: _File, names: pl.Series) -> str:
+def _image_prefix(root: Path, part: str | None, names: pl.Series) -> str:
     """The folder, relative to the data set's, where the first of the images is found."""
-    parts = [f"images/{file.part}/", f"{file.part}/"] if file.part else []
+    parts = [f"images/{part}/", f"{part}/"] if part else []
     for prefix in ("images/", "", *parts) if names.len() else ():
-        if (file.root / prefix / names[0]).is_file():
+        if (root / prefix / names[0]).is_file():
             return prefix
-    return "images/" if names.len() and (file.root / "images").is_dir() else ""
+    return "images/" if names.len() and (root / "images").is_dir() else ""
 
 
 def _boxes(rows: Records, name: str) -> pl.DataFrame:
@@ -427,40 +403,31 @@ def _procedures(
     videos: pl.DataFrame, frames: pl.DataFrame, datasets: Mapping[str, str], faults: Faults
 ) -> pl.DataFrame:
     """What videos, and then images, say of procedures."""
-    sized = pl.col("width").is_not_null() & pl.col("height").is_not_null()
     seen = frames.drop_nulls(["procedure_id", "frame"])
     by_images = seen.group_by("procedure_id", maintain_order=True).agg(
-        pl.col("width", "height").filter(sized).first(),
         pl.col("dataset").drop_nulls().first(),
-        sizes=pl.struct("width", "height").filter(sized).n_unique(),
         datasets=pl.col("dataset").n_unique(),
-        last=pl.col("frame").max(),
+        n_frames=pl.col("frame").max() + 1,
     )
-    kind = "procedure with frames of several sizes, the first taken"
-    faults.warn_rows(kind, by_images.filter(pl.col("sizes") > 1), "procedure_id")
     mixed = by_images.filter(pl.col("datasets") > 1)
     if mixed.height:
         raise PolyplinkError(
             f"procedure {mixed['procedure_id'][0]} is of two data sets (dataset_id)",
             "give procedures of different data sets different names",
         )
-    once = videos.unique("procedure_id", keep="first", maintain_order=True)
-    joined = once.join(
-        by_images, on="procedure_id", how="full", coalesce=True, maintain_order="left"
+    by_images = by_images.drop("datasets").join(
+        sizes_of_procedures(seen, faults), on="procedure_id", how="left", maintain_order="left"
     )
-    bare = joined.filter(pl.col("n_frames").is_null())
+    counted = videos.drop_nulls("n_frames")
     kind = "procedure without a number of frames, taken as its last image's frame + 1"
+    bare = by_images.join(counted, on="procedure_id", how="anti", maintain_order="left")
     faults.warn_rows(kind, bare, "procedure_id")
-    kind = "video without an image, not counted"
-    faults.warn_rows(kind, bare.filter(pl.col("last").is_null()), "procedure_id")
-    dataset = pl.coalesce("dataset", "dataset_right").replace(dict(datasets))
-    joined = joined.with_columns(
-        width=pl.coalesce("width", "width_right"),
-        height=pl.coalesce("height", "height_right"),
-        dataset=dataset,
-        n_frames=pl.coalesce(pl.col("n_frames"), pl.col("last") + 1),
-    )
-    return joined.drop_nulls("n_frames").select(videos.columns)
+    known = pl.concat([counted, by_images], how="diagonal")
+    empty = videos.join(known, on="procedure_id", how="anti", maintain_order="left")
+    faults.warn_rows("video without an image, not counted", empty, "procedure_id")
+    videos = videos.join(known, on="procedure_id", how="semi", maintain_order="left")
+    procedures = pl.concat([videos, by_images], how="diagonal")
+    return procedures.with_columns(pl.col("dataset").replace(dict(datasets)))
 
 
 def write_coco(data: DataSet, root: Path) -> None:

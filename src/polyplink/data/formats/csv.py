@@ -5,8 +5,8 @@ polyp_id, image (relative to the folder; a video's frame is `video.mp4#12`). Bes
 `procedures.csv` and `polyps.csv` (see `polyplink.data.formats.text`).
 """
 
-from collections.abc import Callable
 from pathlib import Path
+from typing import Unpack
 
 import polars as pl
 
@@ -14,7 +14,7 @@ from polyplink.core.artefacts import write_text
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.boxes import box_table
 from polyplink.data.faults import Faults, leave_out
-from polyplink.data.formats.assemble import Found, Options, Size, assemble, source_folder
+from polyplink.data.formats.assemble import Found, Options, ReadOptions, assemble, source_folder
 from polyplink.data.formats.text import no_number, number, read_box_rows, write_side_tables
 from polyplink.data.tables import DataSet, Imported
 
@@ -23,26 +23,14 @@ _NAMES = ("detections.csv", "boxes.csv")
 
 def import_csv(
     source: Path,
-    *,
-    images: bool = True,
-    strict: bool = False,
-    progress: Callable[[int, int], None] | None = None,
-    workers: int = 1,
-    dataset: str | None = None,
-    size: Size | None = None,
-    first_frame: int = 0,
+    **options: Unpack[ReadOptions],
 ) -> Imported:
     """Read `detections.csv` and its side tables.
 
     Args:
         source: The file, or a folder with `detections.csv` or `boxes.csv`.
-        images: Keep the image of each box, where the file exists.
-        strict: Raise at the first row that cannot be used, instead of leaving it out.
-        progress: Called once the file is read.
-        workers: Ignored: polars reads one file with its own threads.
-        dataset: Name of the data set, where `procedures.csv` has none; None: the source's name.
-        size: Width and height of every frame, where `procedures.csv` has none.
-        first_frame: The number the file gives to a video's first frame.
+        options: See `ReadOptions`; `workers` has no effect, as polars reads one file with its own
+            threads.
 
     Returns:
         The data set and its warnings. Without a number of frames a procedure ends at its last
@@ -52,15 +40,15 @@ def import_csv(
         PolyplinkError: If there is no such file, a column is missing, or the size of a
             procedure's frames is not known; if strict, at the first fault.
     """
-    del workers
+    given = Options(**options)
     path = source
     if source.is_dir():
         there = [source / name for name in _NAMES if (source / name).is_file()]
         if not there:
             raise PolyplinkError(f"{source} has no {_NAMES[0]}", "check the path, or name the file")
         path = there[0]
+    faults = Faults(given.strict)
     table = read_box_rows(path)
-    faults = Faults(strict)
     table = table.with_columns(
         pl.lit(None, dtype=pl.String).alias(name)
         for name in {"score", "polyp_id", "image"} - set(table.columns)
@@ -76,10 +64,9 @@ def import_csv(
         number("score"),
         pl.when(pl.col("procedure_id") != "").then("procedure_id"),
     )
-    if progress is not None:
-        progress(1, 1)
-    options = Options(images=images, dataset=dataset, size=size, first_frame=first_frame)
-    return assemble(Found(box_table(boxes)), source_folder(source), source.stem, options, faults)
+    if given.progress is not None:
+        given.progress(1, 1)
+    return assemble(Found(box_table(boxes)), source_folder(source), source.stem, given, faults)
 
 
 def write_csv(data: DataSet, root: Path) -> None:

@@ -5,12 +5,12 @@ Source: docs.cvat.ai, XML annotation format. Frames are those of the video, from
 CVAT interpolated them when it exported.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 from urllib.parse import quote
 from xml.parsers import expat
 from xml.sax.saxutils import escape
@@ -26,7 +26,7 @@ from polyplink.data.files.folders import files_below, video_beside
 from polyplink.data.formats.assemble import (
     Found,
     Options,
-    Size,
+    ReadOptions,
     assemble,
     read_tables,
     source_folder,
@@ -44,29 +44,14 @@ _OF_SHAPE = ("outside", "frame", "rotation", *_EDGES)  # the shape's own attribu
 _COLUMNS = ("task", "track", "label", "tag", *_OF_SHAPE, POLYP, SCORE)
 
 
-@dataclass(frozen=True)
-class _Source:
-    """One file of annotations: an XML file, or (`member`) the one in an archive."""
-
-    path: Path
-    member: str | None = None
-
-    @property
-    def name(self) -> str:
-        return self.path.name if self.member is None else f"{self.path.name}!/{self.member}"
+_Source = tuple[Path, str | None]  # an XML file, or an archive and the member that is one
 
 
 def import_cvat(
     source: Path,
     *,
-    images: bool = True,
-    strict: bool = False,
-    progress: Callable[[int, int], None] | None = None,
-    workers: int = 1,
-    dataset: str | None = None,
-    size: Size | None = None,
-    identity: str = "track",
     attribute: str = POLYP,
+    **options: Unpack[ReadOptions],
 ) -> Imported:
     """Read tracks of boxes; every task is a procedure under its name.
 
@@ -75,15 +60,9 @@ def import_cvat(
 
     Args:
         source: An XML file, the archive as exported, or a folder of either.
-        images: Keep the image of each box, or the frame of the task's video, where it exists: in
-            the archive, or beside the file.
-        strict: Raise at the first shape that cannot be used, instead of leaving it out.
-        progress: Called after every file with how many are read and how many there are.
-        workers: Processes that read files.
-        dataset: Name of the data set; None: the source's name.
-        size: Width and height of every frame, where the task has none.
-        identity: "track": a track without the attribute is a polyp, `<task>_<track>`; "none".
         attribute: The boxes' attribute that names the polyp; where it is empty, none is known.
+        options: See `ReadOptions`. Images are looked for in the archive, or beside the file, where
+            the task's video may be instead.
 
     Returns:
         The data set and its warnings.
@@ -92,19 +71,18 @@ def import_cvat(
         PolyplinkError: If a file is broken or of another format, or two tasks have one name; if
             strict, at the first fault.
     """
-    options = Options(images, dataset, size, identity)
+    given = Options(**options)
     folder = source_folder(source)
-    read = partial(_read, root=folder, attribute=attribute, strict=strict)
-    faults = Faults(strict)
-    files = _find_files(source)
-    boxes, procedures = read_tables(read, files, faults, workers=workers, progress=progress)
+    read = partial(_read, root=folder, attribute=attribute, strict=given.strict)
+    faults = Faults(given.strict)
+    boxes, procedures = read_tables(read, _find_files(source), given, faults)
     twice = procedures.filter(pl.col("procedure_id").is_duplicated())["procedure_id"]
     if twice.len():
         raise PolyplinkError(
             f"two tasks are called {twice[0]!r}", "give every task its own name in CVAT"
         )
     faults.warn_values("label of tracks, all taken as polyps", boxes["label"])
-    return assemble(Found(box_table(boxes), procedures), folder, source.stem, options, faults)
+    return assemble(Found(box_table(boxes), procedures), folder, source.stem, given, faults)
 
 
 def _find_files(source: Path) -> list[_Source]:
@@ -123,11 +101,11 @@ def _find_files(source: Path) -> list[_Source]:
 
 def _source(path: Path) -> _Source:
     if path.suffix.lower() != ".zip":
-        return _Source(path)
+        return path, None
     members = [n for n in ZipArchive(path).names() if n.rpartition("/")[2] == _MEMBER]
     if not members:
         raise PolyplinkError(f"{path} has no {_MEMBER}", "export it as CVAT for video 1.1")
-    return _Source(path, members[0])
+    return path, members[0]
 
 
 @dataclass
@@ -214,21 +192,23 @@ def _read(
 ) -> tuple[Faults, pl.DataFrame, pl.DataFrame]:
     """One file: faults, boxes with their label, and rows of procedures."""
     faults = Faults(strict)
-    parser = _Parser(source.name, attribute)
+    path, member = source
+    name = path.name if member is None else f"{path.name}!/{member}"
+    parser = _Parser(name, attribute)
     with ExitStack() as stack:
-        if source.member is None:
-            parser.parse(stack.enter_context(source.path.open("rb")))
+        if member is None:
+            parser.parse(stack.enter_context(path.open("rb")))
         else:
-            parser.parse(stack.enter_context(ZipArchive(source.path).open(source.member)))
+            parser.parse(stack.enter_context(ZipArchive(path).open(member)))
     if not parser.tasks:
-        faults.warn("file without a task, its own name taken", source.name)
+        faults.warn("file without a task, its own name taken", name)
     tasks = parser.tasks or [{}]
     rows = []
     for task in tasks:
         last = _whole(task.get("stop_frame"))
         rows.append(
             {
-                "procedure_id": task.get("name") or source.path.stem,
+                "procedure_id": task.get("name") or path.stem,
                 # `size` counts the annotated frames, the last one those of the video.
                 "n_frames": _whole(task.get("size")) if last is None else last + 1,
                 "width": _whole(task.get("width")),
@@ -237,12 +217,12 @@ def _read(
         )
     procedures = pl.DataFrame(rows, schema={name: PROCEDURES[name].dtype for name in rows[0]})
     names = procedures["procedure_id"].to_list()
-    boxes = _boxes(parser.shapes, source.name, faults)
+    boxes = _boxes(parser.shapes, name, faults)
     procedure = pl.lit(names[0])
     if len(tasks) > 1:
         ids = {task["id"]: name for task, name in zip(tasks, names, strict=True) if "id" in task}
         procedure = pl.col("task").replace_strict(ids, default=None, return_dtype=pl.String)
-    videos = {name: _video(task, source, root) for name, task in zip(names, tasks, strict=True)}
+    videos = {name: _video(task, path, root) for name, task in zip(names, tasks, strict=True)}
     boxes = boxes.with_columns(procedure_id=procedure)
     boxes = boxes.with_columns(image=_images(source, root, videos)).drop("task")
     return faults, boxes, procedures
@@ -283,13 +263,12 @@ def _boxes(shapes: list[list[str | None]], name: str, faults: Faults) -> pl.Data
     )
 
 
-def _video(task: dict[str, str], source: _Source, root: Path) -> str | None:
+def _video(task: dict[str, str], path: Path, root: Path) -> str | None:
     """The task's video beside the file, relative to the source's folder."""
-    beside = source.path.parent
-    for name in (task.get("source"), task.get("name"), source.path.stem):
-        found = video_beside(beside, Path(name).name) if name else None
+    for name in (task.get("source"), task.get("name"), path.stem):
+        found = video_beside(path.parent, Path(name).name) if name else None
         if found is not None:
-            return (beside / found).relative_to(root).as_posix()
+            return (path.parent / found).relative_to(root).as_posix()
     return None
 
 
@@ -297,10 +276,11 @@ def _images(source: _Source, root: Path, videos: dict[str, str | None]) -> pl.Ex
     """Images by frame: `images/frame_000012.PNG` of the archive, else frames of the video."""
     frame = pl.col("frame").cast(pl.Int64, strict=False)
     members = {}
-    for name in [] if source.member is None else ZipArchive(source.path).names():
+    path, member = source
+    for name in [] if member is None else ZipArchive(path).names():
         stem = name.rpartition("/")[2].rpartition(".")[0].rpartition("_")[2]
         if name.lower().endswith((".png", ".jpg", ".jpeg")) and stem.isdecimal():
-            members[int(stem)] = f"{source.path.relative_to(root).as_posix()}!/{name}"
+            members[int(stem)] = f"{path.relative_to(root).as_posix()}!/{name}"
     if members:
         return frame.replace_strict(members, default=None, return_dtype=pl.String)
     video = pl.col("procedure_id").replace_strict(videos, default=None, return_dtype=pl.String)

@@ -5,12 +5,11 @@ visibility` (ground truth) or ends in three coordinates that are not used; frame
 Left and top are used as they are.
 """
 
-from collections.abc import Callable
 from configparser import ConfigParser
 from configparser import Error as IniError
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple, Unpack
 
 import polars as pl
 
@@ -27,10 +26,11 @@ from polyplink.data.files.folders import (
 from polyplink.data.formats.assemble import (
     Found,
     Options,
-    Size,
+    ReadOptions,
     assemble,
     read_tables,
     source_folder,
+    splits_of,
 )
 from polyplink.data.formats.text import (
     PARTS,
@@ -48,55 +48,31 @@ _NEEDED = 6
 _MEND = "write it as MOTChallenge does"
 
 
-@dataclass(frozen=True)
-class _Sequence:
-    """One sequence: its name, which becomes the procedure's, and where its files are.
-
-    Attributes:
-        name: Its name.
-        path: The file with its boxes.
-        folder: The sequence's folder; for a file of results, the one of its name beside it,
-            which may not exist.
-        truth: Whether the boxes are ground truth.
-        part: `train` or `test`, from the folder around it; None: none.
-    """
-
-    name: str
-    path: Path
-    folder: Path
-    truth: bool
-    part: str | None
+class _Sequence(NamedTuple):
+    name: str  # becomes the procedure's
+    path: Path  # the file with its boxes
+    folder: Path  # for a file of results, the one of its name beside it, which may not exist
+    truth: bool  # whether the boxes are ground truth
+    part: str | None  # `train` or `test`, from the folder around it
 
 
 def import_mot(
     source: Path,
     *,
-    images: bool = True,
-    strict: bool = False,
-    progress: Callable[[int, int], None] | None = None,
-    workers: int = 1,
     kind: str | None = None,
-    dataset: str | None = None,
-    size: Size | None = None,
-    identity: str = "track",
+    **options: Unpack[ReadOptions],
 ) -> Imported:
     """Read MOTChallenge sequences; each is a procedure under its folder's (or file's) name.
 
     Args:
         source: A folder of `<sequence>/gt/gt.txt`, `<sequence>/det/det.txt` or `<sequence>.txt`
             (below `train` or `test`, which become splits, or not), one sequence, or one file.
-        images: Keep the image of each box (`<sequence>/<imDir>/<number>.jpg`, or the frame of a
-            video `<sequence>.mp4` beside it), where the file exists.
-        strict: Raise at the first line that cannot be used, instead of leaving it out.
-        progress: Called after every sequence with how many are read and how many there are.
-        workers: Processes that read sequences.
         kind: "gt", "det", or None: ground truth if there is any. In ground truth, lines of
             confidence 0 are marked as ignored and left out, and there are no scores; in
             detections the confidence is the score (-1: none).
-        dataset: Name of the data set; None: the source's name.
-        size: Width and height of every frame, where there is no seqinfo.ini.
-        identity: "track": an id is a polyp, `<sequence>_<id>` (-1: unknown); "none": a tracker's
-            ids that are no identities.
+        options: See `ReadOptions`; the first frame is 1 unless given, and an id of -1 is unknown.
+            Images are `<sequence>/<imDir>/<number>.jpg`, or frames of a video `<sequence>.mp4`
+            beside it.
 
     Returns:
         The data set and its warnings.
@@ -108,19 +84,17 @@ def import_mot(
     PolyplinkError.unless(
         kind is None or kind in KINDS, f"no kind {kind!r}", f"choose one of: {', '.join(KINDS)}"
     )
-    options = Options(images, dataset, size, identity, FIRST)
-    faults = Faults(strict)
+    options.setdefault("first_frame", FIRST)
+    given = Options(**options)
+    faults = Faults(given.strict)
     sequences = _find_sequences(source, kind, faults)
-    read = partial(_read, root=source_folder(source), strict=strict)
-    boxes, procedures = read_tables(read, sequences, faults, workers=workers, progress=progress)
+    folder = source_folder(source)
+    read = partial(_read, root=folder, first_frame=given.first_frame, strict=given.strict)
+    boxes, procedures = read_tables(read, sequences, given, faults)
     classes = boxes["class"].filter(boxes["class"] >= 0)
     faults.warn_values("class of boxes, all taken as polyps", classes)
-    splits: dict[str, list[str]] = {}
-    for sequence in sequences:
-        if sequence.part is not None:
-            splits.setdefault(sequence.part, []).append(sequence.name)
-    found = Found(box_table(boxes), procedures, splits=splits)
-    return assemble(found, source_folder(source), source.stem, options, faults)
+    found = Found(box_table(boxes), procedures, splits=splits_of(procedures))
+    return assemble(found, folder, source.stem, given, faults)
 
 
 def _find_sequences(source: Path, kind: str | None, faults: Faults) -> list[_Sequence]:
@@ -168,19 +142,20 @@ def _sequence(path: Path, kind: str | None) -> _Sequence:
 
 
 def _read(
-    sequence: _Sequence, root: Path, strict: bool
+    sequence: _Sequence, root: Path, first_frame: int, strict: bool
 ) -> tuple[Faults, pl.DataFrame, pl.DataFrame]:
-    """One sequence: faults, boxes with their class, and a row of procedures."""
+    """One sequence: faults, boxes with their class, and a row of procedures and their parts."""
     faults = Faults(strict)
     info = _seqinfo(sequence.folder / "seqinfo.ini")
     boxes = _boxes(sequence, faults)
-    images = _images(boxes["frame"], sequence, info.get("imdir", "img1"), root)
+    images = _images(boxes["frame"], sequence, info.get("imdir", "img1"), root, first_frame)
     boxes = boxes.with_columns(procedure_id=pl.lit(sequence.name), image=images)
     row: dict[str, object] = {"procedure_id": sequence.name, "fps": _above_0(info, "framerate")}
     for column, key in (("n_frames", "seqlength"), ("width", "imwidth"), ("height", "imheight")):
         value = _above_0(info, key)
         row[column] = None if value is None else round(value)
     procedure = pl.DataFrame([row], schema={name: PROCEDURES[name].dtype for name in row})
+    procedure = procedure.with_columns(part=pl.lit(sequence.part, dtype=pl.String))
     return faults, boxes, procedure
 
 
@@ -252,7 +227,9 @@ def _above_0(info: dict[str, str], key: str) -> float | None:
     return value
 
 
-def _images(frames: pl.Series, sequence: _Sequence, folder_name: str, root: Path) -> pl.Series:
+def _images(
+    frames: pl.Series, sequence: _Sequence, folder_name: str, root: Path, first_frame: int
+) -> pl.Series:
     """The image of every box by its frame's number; null where there are no images."""
     folder = sequence.folder / folder_name
     files = numbered(folder, IMAGE_ENDINGS)
@@ -265,7 +242,7 @@ def _images(frames: pl.Series, sequence: _Sequence, folder_name: str, root: Path
         video = video_beside(place, sequence.name)
         if video is not None:
             path = str((place / video).relative_to(root))
-            return pl.select(pl.format("{}#{}", pl.lit(path), wanted - FIRST)).to_series()
+            return pl.select(pl.format("{}#{}", pl.lit(path), wanted - first_frame)).to_series()
     return pl.repeat(None, frames.len(), dtype=pl.String, eager=True)
 
 

@@ -6,10 +6,10 @@ Source: docs.ultralytics.com (detection data sets; `save_txt`, `save_conf` and t
 
 import os
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple, Unpack
 
 import polars as pl
 from PIL import Image, UnidentifiedImageError
@@ -19,7 +19,17 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.data.boxes import box_table
 from polyplink.data.faults import Faults, leave_out
 from polyplink.data.files.folders import IMAGE_ENDINGS, refuse, video_beside
-from polyplink.data.formats.assemble import Found, Options, Size, assemble, read_tables
+from polyplink.data.formats.assemble import (
+    Found,
+    Options,
+    ReadOptions,
+    Size,
+    assemble,
+    first_of_frame,
+    read_tables,
+    sizes_of_procedures,
+    splits_of,
+)
 from polyplink.data.formats.text import (
     PARTS,
     name_frames,
@@ -36,33 +46,17 @@ _SIDE = re.compile(r"^(width|height)\s*:\s*(.*?)\s*(?:#.*)?$")
 _VALUES = ("class", "cx", "cy", "w", "h", "sixth", "seventh")
 
 
-@dataclass(frozen=True)
-class _LabelFile:
-    """One file of labels.
-
-    Attributes:
-        path: The file.
-        name: What its procedure and frame are read from: below `labels`, part first.
-        image: The frame's image, relative to the source; None where there is none.
-    """
-
+class _LabelFile(NamedTuple):
     path: str
-    name: str
-    image: str | None
+    name: str  # what its procedure and frame are read from: below `labels`, part first
+    image: str | None  # of the frame, relative to the source
 
 
 def import_yolo(
     source: Path,
     *,
-    images: bool = True,
-    strict: bool = False,
-    progress: Callable[[int, int], None] | None = None,
-    workers: int = 1,
-    dataset: str | None = None,
-    size: Size | None = None,
-    identity: str = "track",
-    first_frame: int = 0,
     sixth: str | None = None,
+    **options: Unpack[ReadOptions],
 ) -> Imported:
     """Read YOLO labels; procedure and frame come from a file's name.
 
@@ -72,18 +66,11 @@ def import_yolo(
 
     Args:
         source: A folder with `labels/` and, where there are any, `images/` (or `<part>/labels/`).
-        images: Keep the image of each box, or the frame of a video `<procedure>.mp4` in the
-            folder.
-        strict: Raise at the first line that cannot be used, instead of leaving it out.
-        progress: Called with how many thousands of files are read and how many there are.
-        workers: Processes that read.
-        dataset: Name of the data set; None: the source's name.
-        size: Width and height of every frame.
-        identity: "track": a track is a polyp, `<procedure>_<track>`; "none": it is not.
-        first_frame: The number of a video's first frame; a tracker that names its files
-            `<video>_<frame>` counts from 1.
         sixth: What the sixth of six values is, "score" or "track"; None: a score where there are
             lines of seven values, or where it is no whole number; a track where it is above 1.
+        options: See `ReadOptions`; the image of a box may be the frame of a video
+            `<procedure>.mp4` in the folder. The first frame is 1 for a tracker that names its
+            files `<video>_<frame>`.
 
     Returns:
         The data set and its warnings.
@@ -95,27 +82,32 @@ def import_yolo(
     PolyplinkError.unless(
         sixth is None or sixth in SIXTH, f"no sixth {sixth!r}", f"choose one of: {', '.join(SIXTH)}"
     )
-    options = Options(images, dataset, size, identity, first_frame)
-    faults = Faults(strict)
+    given = Options(**options)
+    faults = Faults(given.strict)
     files = _label_files(source)
     side, _ = read_side_tables(source, Faults())
-    known = size or _yaml_size(source)
-    read = partial(
-        _read_labels, root=source, open_images=known is None and side.is_empty(), strict=strict
-    )
+    known = given.size or _yaml_size(source)
+    unknown = known is None and side.is_empty()
+    read = partial(_read_labels, root=source, open_images=unknown, strict=given.strict)
     chunks = [(i, files[i : i + _CHUNK]) for i in range(0, len(files), _CHUNK)]
-    boxes, sizes = read_tables(read, chunks, faults, workers=workers, progress=progress)
-    frames = _frames(files, source, first_frame, faults)
+    boxes, sizes = read_tables(read, chunks, given, faults)
+    frames = _frames(files, source, given.first_frame, faults)
     boxes = boxes.join(frames, on="file", how="inner", maintain_order="left")
-    procedures = _procedures(sizes, frames, known, faults)
+    procedures = frames.select("procedure_id").unique(maintain_order=True)
+    if known is None:
+        opened = sizes.join(frames, on="file", maintain_order="left")
+        of_images = sizes_of_procedures(opened, faults)
+        procedures = procedures.join(
+            of_images, on="procedure_id", how="left", maintain_order="left"
+        )
+    else:
+        procedures = procedures.with_columns(width=pl.lit(known[0]), height=pl.lit(known[1]))
     sized = pl.concat([side, procedures], how="diagonal_relaxed")
     boxes = _in_pixels(boxes, sizes, sized, known)
     faults.warn_values("class of boxes, all taken as polyps", boxes["class"])
     boxes = _score_and_track(boxes, sixth)
-    grouped = frames.drop_nulls("part").group_by("part", maintain_order=True)
-    splits = dict(grouped.agg(pl.col("procedure_id").unique(maintain_order=True)).iter_rows())
-    found = Found(box_table(boxes), procedures, splits=splits)
-    return assemble(found, source, source.stem, options, faults)
+    found = Found(box_table(boxes), procedures, splits=splits_of(frames))
+    return assemble(found, source, source.stem, given, faults)
 
 
 def _label_files(source: Path) -> list[_LabelFile]:
@@ -257,34 +249,12 @@ def _frames(
         "name it <procedure>_<frame>.txt or <procedure>/<frame>.txt",
         faults,
     )
-    frames = leave_out(
-        frames,
-        ~pl.struct("procedure_id", "frame").is_first_distinct(),
-        "further file of the same frame",
-        "remove one of them",
-        faults,
-    ).drop("at")
+    frames = first_of_frame(frames, "file", "remove one of them", faults).drop("at")
     if images.null_count() < images.len():
         return frames
     videos = {i: video_beside(source, i) for i in frames["procedure_id"].unique()}
     video = pl.col("procedure_id").replace_strict(videos, return_dtype=pl.String)
     return frames.with_columns(image=pl.format("{}#{}", video, pl.col("frame") - first_frame))
-
-
-def _procedures(
-    sizes: pl.DataFrame, frames: pl.DataFrame, known: Size | None, faults: Faults
-) -> pl.DataFrame:
-    """The size of every procedure's frames, where it is known."""
-    ids = frames.select("procedure_id").unique(maintain_order=True)
-    if known is not None:
-        return ids.with_columns(width=pl.lit(known[0]), height=pl.lit(known[1]))
-    placed = sizes.join(frames, on="file", maintain_order="left")
-    grouped = placed.group_by("procedure_id", maintain_order=True).agg(
-        pl.col("width", "height").first(), n=pl.struct("width", "height").n_unique()
-    )
-    kind = "procedure with frames of several sizes, the first taken"
-    faults.warn_rows(kind, grouped.filter(pl.col("n") > 1), "procedure_id")
-    return ids.join(grouped.drop("n"), on="procedure_id", how="left", maintain_order="left")
 
 
 def _in_pixels(
