@@ -89,16 +89,6 @@ def trainable(encoder: Encoder, tune: FineTune) -> Encoder:
     return encoder
 
 
-def _peft() -> Any:
-    try:
-        return importlib.import_module("peft")
-    except ImportError:
-        raise PolyplinkError(
-            "low-rank adapters need peft, which is not installed",
-            "pip install 'polyplink[foundation]'",
-        ) from None
-
-
 def _adapt(encoder: Encoder, tune: FineTune) -> None:
     """Put adapters beside the linear layers of attention."""
     targets = [
@@ -111,7 +101,13 @@ def _adapt(encoder: Encoder, tune: FineTune) -> None:
         "the backbone has no attention to adapt",
         "set finetune.how to whole, last or frozen",
     )
-    peft = _peft()
+    try:
+        peft: Any = importlib.import_module("peft")
+    except ImportError:
+        raise PolyplinkError(
+            "low-rank adapters need peft, which is not installed",
+            "pip install 'polyplink[foundation]'",
+        ) from None
     config = peft.LoraConfig(
         r=tune.rank,
         lora_alpha=tune.alpha,
