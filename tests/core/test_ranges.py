@@ -7,19 +7,16 @@ from typing import Annotated
 import pytest
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.core.ranges import AT_LEAST_ONE, POSITIVE, SHARE, Range, check_ranges
+from polyplink.core.ranges import AT_LEAST_ONE, POSITIVE, SHARE, Range, Ranged
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(Ranged, prefix="optim"):
     epochs: Annotated[int, AT_LEAST_ONE] = 3
     rate: Annotated[float, POSITIVE] = 0.1
     share: Annotated[float | None, SHARE] = None
     warm_up: Annotated[float, Range(0, 1, above=True, below=True)] = 0.3
     name: str = "x"
-
-    def __post_init__(self) -> None:
-        check_ranges("optim", self)
 
 
 @pytest.mark.parametrize(

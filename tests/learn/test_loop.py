@@ -15,21 +15,17 @@ from polyplink.learn.config import TrainConfig, ValidationConfig
 from polyplink.learn.loop import BEST, LAST, NOTHING, check_selection, is_best, is_over
 from polyplink.recipes import ntssl_demo, override
 from polyplink.tracklets import Prepared, prepare
+from tests.conftest import TINY
 from tests.learn.sets import bare_set
 from tests.samples import write_procedures
 
 CPU = torch.device("cpu")
 SMALL = (
-    "encoder.width=16",
-    "encoder.heads=2",
-    "encoder.feedforward=16",
-    "prepare.size=32",
+    *TINY,
     "optim.epochs=3",
     "optim.bags_per_batch=4",
     "optim.rate=1e-3",
-    "validation.every=3",
     "validation.select=labels",
-    "fragment_length=4",
 )
 
 
@@ -53,10 +49,6 @@ def stop_after(epochs: int) -> object:
             raise StoppedError
 
     return tick
-
-
-def weights_of(fitted_folder: Path) -> bytes:
-    return (fitted_folder / LAST).read_bytes()
 
 
 def test_a_resumed_run_equals_an_uninterrupted_one_bit_by_bit(

@@ -1,10 +1,12 @@
 """Small made-up reports for the tests of this room."""
 
+import io
 from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
 from hypothesis import strategies as st
+from rich.console import Console, RenderableType
 
 from polyplink.evaluate import Figure
 from polyplink.report import (
@@ -74,6 +76,13 @@ def report() -> Report:
         ("A note.",),
         ("A warning.",),
     )
+
+
+def shown(table: RenderableType, width: int = 140) -> str:
+    """What a terminal of so many columns shows."""
+    console = Console(width=width, file=io.StringIO(), record=True)
+    console.print(table)
+    return console.export_text()
 
 
 @st.composite

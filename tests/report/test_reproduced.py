@@ -1,9 +1,7 @@
 import csv
-import io
 from pathlib import Path
 
 import pytest
-from rich.console import Console, RenderableType
 
 from polyplink.evaluate import Figure
 from polyplink.report.reproduced import (
@@ -15,6 +13,7 @@ from polyplink.report.reproduced import (
     states_table,
     write_reproduced,
 )
+from tests.report.sample import shown
 
 
 def cell(
@@ -44,12 +43,6 @@ def sample(incomparable: str = "SIMULATED data") -> ReproducedTable:
     return ReproducedTable(
         "ntssl/1", "a paper, table 1", "Encoders", "eval", incomparable, False, cells
     )
-
-
-def shown(table: RenderableType) -> str:
-    console = Console(width=140, file=io.StringIO(), record=True)
-    console.print(table)
-    return console.export_text()
 
 
 def test_published_numbers_stand_beside_ours() -> None:

@@ -1,5 +1,4 @@
 import csv
-import io
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -7,7 +6,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rich.console import Console, RenderableType
 from rich.text import Text
 
 from polyplink.evaluate import Figure
@@ -20,15 +18,7 @@ from polyplink.report.tables import (
     probe_table,
     write_csv,
 )
-from tests.report.sample import comparison, report
-
-
-def shown(*tables: RenderableType) -> str:
-    console = Console(file=io.StringIO(), width=120)
-    for table in tables:
-        console.print(table)
-    assert isinstance(console.file, io.StringIO)
-    return console.file.getvalue()
+from tests.report.sample import comparison, report, shown
 
 
 def test_the_table_shows_figures_and_intervals() -> None:
@@ -55,11 +45,9 @@ def test_only_significant_differences_are_bold() -> None:
 def test_it_fits_a_terminal_of_80_columns() -> None:
     three = comparison()
     three = replace(three, methods=(*three.methods, replace(three.methods[1], name="a third one")))
-    console = Console(file=io.StringIO(), width=80)
-    console.print(comparison_table(three))
-    assert isinstance(console.file, io.StringIO)
-    assert "…" not in console.file.getvalue()
-    assert "0.600 to 0.800" in console.file.getvalue()
+    text = shown(comparison_table(three), width=80)
+    assert "…" not in text
+    assert "0.600 to 0.800" in text
 
 
 def test_names_are_not_read_as_markup() -> None:

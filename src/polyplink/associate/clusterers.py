@@ -21,7 +21,7 @@ from scipy.spatial.distance import squareform
 from polyplink.associate.affinity import propagate
 from polyplink.associate.similarity import Reals, checked_square, combine, temporal
 from polyplink.core.errors import PolyplinkError
-from polyplink.core.ranges import AT_LEAST_ONE, POSITIVE, Range, check_ranges
+from polyplink.core.ranges import AT_LEAST_ONE, POSITIVE, Range, Ranged
 
 Labels = npt.NDArray[np.int32]
 Selection = Literal["eom", "leaf"]
@@ -93,7 +93,7 @@ class Threshold:
 
 
 @dataclass(frozen=True)
-class Dbscan:
+class Dbscan(Ranged):
     """DBSCAN on 1 - V; time is not used. Each noise point becomes its own cluster.
 
     Attributes:
@@ -103,9 +103,6 @@ class Dbscan:
 
     eps: Annotated[float, POSITIVE]
     min_samples: Annotated[int, AT_LEAST_ONE]
-
-    def __post_init__(self) -> None:
-        check_ranges("", self)
 
     def cluster(self, V: Reals, positions: npt.ArrayLike) -> Clustering:
         """Cluster one procedure from V (n, n); positions are not read."""
@@ -117,7 +114,7 @@ class Dbscan:
 
 
 @dataclass(frozen=True)
-class Hdbscan:
+class Hdbscan(Ranged):
     """HDBSCAN on 1 - V; time is not used. Each noise point becomes its own cluster.
 
     All tracklets of a procedure may form one cluster. scikit-learn's `cluster_selection_epsilon`
@@ -134,7 +131,7 @@ class Hdbscan:
     selection: Selection = "eom"
 
     def __post_init__(self) -> None:
-        check_ranges("", self)
+        super().__post_init__()
         PolyplinkError.unless(
             self.selection in get_args(Selection),
             f"selection is {self.selection!r}",

@@ -1,18 +1,15 @@
 """Ranges of the fields of settings, declared with the fields and checked when one is made.
 
 @dataclass(frozen=True)
-class OptimConfig:
+class OptimConfig(Ranged, prefix="optim"):
 epochs: Annotated[int, AT_LEAST_ONE] = 50
 rate: Annotated[float, POSITIVE] = 1e-5
-
-def __post_init__(self) -> None:
-check_ranges("optim", self)
 """
 
 import dataclasses
 import math
 from collections.abc import Mapping
-from typing import Any, get_type_hints
+from typing import Any, ClassVar, get_type_hints
 
 from polyplink.core.errors import PolyplinkError
 
@@ -85,3 +82,20 @@ def check_ranges(prefix: str, settings: Any) -> None:
         where = f"{prefix}.{name}" if prefix else name
         if value is not None and not allowed.holds(value):
             raise PolyplinkError(f"{where} is {value}", f"give {allowed}")
+
+
+class Ranged:
+    """A dataclass whose ranges are checked when one is made.
+
+    Args:
+        prefix: How the user names the settings, see `check_ranges`.
+    """
+
+    _prefix: ClassVar[str] = ""
+
+    def __init_subclass__(cls, prefix: str = "") -> None:
+        super().__init_subclass__()
+        cls._prefix = prefix
+
+    def __post_init__(self) -> None:
+        check_ranges(self._prefix, self)

@@ -11,13 +11,13 @@ from typing import Annotated
 import torch
 from torch.nn import functional
 
-from polyplink.core.ranges import SHARE, Range, check_ranges
+from polyplink.core.ranges import SHARE, Range, Ranged
 
 _LUMA = (0.299, 0.587, 0.114)  # of R, G, B in grey (ITU-R BT.601), as torchvision weighs them
 
 
 @dataclass(frozen=True)
-class AugmentConfig:
+class AugmentConfig(Ranged, prefix="augment"):
     """How strongly views are changed in training; all 0 changes nothing.
 
     Attributes:
@@ -39,9 +39,6 @@ class AugmentConfig:
     contrast: Annotated[float, SHARE] = 0.0
     saturation: Annotated[float, SHARE] = 0.0
     hue: Annotated[float, Range(0, 0.5)] = 0.0
-
-    def __post_init__(self) -> None:
-        check_ranges("augment", self)
 
     @property
     def moves(self) -> bool:

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.core.ranges import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, Range, check_ranges
+from polyplink.core.ranges import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, Range, Ranged
 from polyplink.encoders import AnyEncoderConfig, EncoderConfig, FineTune
 from polyplink.learn.augment import AugmentConfig
 from polyplink.learn.noise_aware import NoiseAwareLoss
@@ -37,7 +37,7 @@ AnyBags = Annotated[
 
 
 @dataclass(frozen=True)
-class OptimConfig:
+class OptimConfig(Ranged, prefix="optim"):
     """AdamW with a constant rate, as in the reference.
 
     Attributes:
@@ -62,12 +62,9 @@ class OptimConfig:
     accumulate: Annotated[int, AT_LEAST_ONE] = 1
     checkpointing: bool = False
 
-    def __post_init__(self) -> None:
-        check_ranges("optim", self)
-
 
 @dataclass(frozen=True)
-class ValidationConfig:
+class ValidationConfig(Ranged, prefix="validation"):
     """Which procedures are used for validation, and how the checkpoint is selected.
 
     Attributes:
@@ -89,7 +86,7 @@ class ValidationConfig:
     patience: Annotated[int, NOT_NEGATIVE] = 0
 
     def __post_init__(self) -> None:
-        check_ranges("validation", self)
+        super().__post_init__()
         PolyplinkError.unless(
             not (self.patience and self.select == "last"),
             f"validation.patience is {self.patience} and validation.select is last",
@@ -98,7 +95,7 @@ class ValidationConfig:
 
 
 @dataclass(frozen=True)
-class TrainConfig:
+class TrainConfig(Ranged):
     """A training run: an encoder, bags and a loss. Recipes are functions that return one of these.
 
     Attributes:
@@ -131,6 +128,3 @@ class TrainConfig:
     validation: ValidationConfig = field(default_factory=ValidationConfig)
     part: str = "train"
     seed: Annotated[int, Range(0, 2**63 - 1)] = 42
-
-    def __post_init__(self) -> None:
-        check_ranges("", self)

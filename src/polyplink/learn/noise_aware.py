@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 import torch
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.core.ranges import POSITIVE, check_ranges
+from polyplink.core.ranges import POSITIVE, Ranged
 from polyplink.learn.contrastive import (
     Views,
     cosine_logits,
@@ -87,7 +87,7 @@ def anchored_noise_aware(
 
 
 @dataclass(frozen=True)
-class NoiseAwareLoss:
+class NoiseAwareLoss(Ranged, prefix="loss"):
     """Which of the noise-aware terms count, and how.
 
     Attributes:
@@ -110,7 +110,7 @@ class NoiseAwareLoss:
     mask_fragment: bool = False
 
     def __post_init__(self) -> None:
-        check_ranges("loss", self)
+        super().__post_init__()
         weights = (self.tracklet, self.frame, self.within)
         PolyplinkError.unless(
             min(weights) >= 0.0 and max(weights) > 0.0,

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from polyplink.core.ranges import AT_LEAST_ONE, POSITIVE, SHARE, check_ranges
+from polyplink.core.ranges import AT_LEAST_ONE, POSITIVE, SHARE, Ranged
 from polyplink.learn.bags import BagSampler, EpochBags, chosen, pair_bags
 from polyplink.learn.fragment_set import FragmentSet, Tracklets
 
@@ -60,7 +60,7 @@ def uniform_partner(
 
 
 @dataclass(frozen=True)
-class FramePairs(BagSampler):
+class FramePairs(Ranged, BagSampler, prefix="bags"):
     """Two frames of one tracklet are a pair.
 
     An epoch: every fragment gives the first frame of one pair, in shuffled order; with
@@ -78,9 +78,6 @@ class FramePairs(BagSampler):
     distance: Literal["gaussian", "uniform"] = "gaussian"
     deviation: Annotated[float, POSITIVE] = 30.0
     window: Annotated[int, AT_LEAST_ONE] = 30
-
-    def __post_init__(self) -> None:
-        check_ranges("bags", self)
 
     def draw(
         self, data: FragmentSet, progress: float, size: int, rng: np.random.Generator
@@ -173,18 +170,10 @@ def two_parts(count: np.ndarray, length: int, longest: int, rng: np.random.Gener
 
 
 def draw_tracklets(count: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
-    """Draw n tracklets in proportion to the square root of their length.
+    """Rows (n,) of tracklets, drawn in proportion to the root of their crops `count` (t,).
 
     Systematic sampling from one random number: each is drawn its expected number of times, rounded
-        down or up; the order is shuffled.
-
-    Args:
-        count: (t,) int, crops of each.
-        n: How many to draw.
-        rng: Source of randomness.
-
-    Returns:
-        (n,) int64.
+    down or up; the order is shuffled.
     """
     bound = np.cumsum(np.sqrt(count))
     target = (np.arange(n) + rng.random()) / max(n, 1) * bound[-1]
@@ -193,7 +182,7 @@ def draw_tracklets(count: np.ndarray, n: int, rng: np.random.Generator) -> np.nd
 
 
 @dataclass(frozen=True)
-class TrackletParts(BagSampler):
+class TrackletParts(Ranged, BagSampler, prefix="bags"):
     """Two parts of one tracklet that share no frame are a pair.
 
     An epoch: as many pairs as there are fragments, from tracklets drawn in proportion to the
@@ -208,9 +197,6 @@ class TrackletParts(BagSampler):
     kind: Literal["tracklet_parts"] = "tracklet_parts"
     longest: Annotated[int, AT_LEAST_ONE] = 4
 
-    def __post_init__(self) -> None:
-        check_ranges("bags", self)
-
     def draw(
         self, data: FragmentSet, progress: float, size: int, rng: np.random.Generator
     ) -> EpochBags:
@@ -224,15 +210,9 @@ class TrackletParts(BagSampler):
 
 
 def siblings(tracklets: Tracklets, owner: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Another tracklet of the same known polyp, drawn uniformly; itself if there is none.
+    """Rows (b,) of other tracklets of the same known polyps as the rows `owner` (b,).
 
-    Args:
-        tracklets: The t tracklets.
-        owner: (b,) int, rows of them.
-        rng: Source of randomness.
-
-    Returns:
-        (b,) int64, rows of them.
+    Drawn uniformly; a tracklet itself where its polyp has no other.
     """
     alone = -1 - np.arange(len(tracklets.known))
     polyp = np.where(tracklets.known, tracklets.polyps, alone)  # t
@@ -248,7 +228,7 @@ def siblings(tracklets: Tracklets, owner: np.ndarray, rng: np.random.Generator) 
 
 
 @dataclass(frozen=True)
-class PolypParts:
+class PolypParts(Ranged, prefix="bags"):
     """As `TrackletParts`, with a growing share of pairs from two tracklets of the polyp.
 
     With probability alpha a pair comes from one tracklet, else one part from each of two
@@ -267,9 +247,6 @@ class PolypParts:
     longest: Annotated[int, AT_LEAST_ONE] = 4
     alpha_first: Annotated[float, SHARE] = 1.0
     alpha_last: Annotated[float, SHARE] = 0.0
-
-    def __post_init__(self) -> None:
-        check_ranges("bags", self)
 
     def draw(
         self, data: FragmentSet, progress: float, size: int, rng: np.random.Generator

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import numpy as np
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.core.ranges import Range, check_ranges
+from polyplink.core.ranges import Range, Ranged
 from polyplink.learn.bags import Bags, EpochBags, ragged_bags
 from polyplink.learn.fragment_set import FragmentSet
 
@@ -66,7 +66,7 @@ def fragments_of_polyps(data: FragmentSet) -> list[np.ndarray]:
 
 
 @dataclass(frozen=True)
-class PolypViews:
+class PolypViews(Ranged, prefix="bags"):
     """Batches of several polyps with several views each, for the supervised losses.
 
     An epoch: every fragment of a known polyp is used at least once. A batch holds
@@ -80,9 +80,6 @@ class PolypViews:
 
     kind: Literal["polyp_views"] = "polyp_views"
     views: Annotated[int, Range(2)] = 14
-
-    def __post_init__(self) -> None:
-        check_ranges("bags", self)
 
     def draw(
         self, data: FragmentSet, progress: float, size: int, rng: np.random.Generator

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 import torch
 
-from polyplink.core.ranges import NOT_NEGATIVE, POSITIVE, check_ranges
+from polyplink.core.ranges import NOT_NEGATIVE, POSITIVE, Ranged
 from polyplink.learn.contrastive import (
     Views,
     cosine_logits,
@@ -65,7 +65,7 @@ def supervised(embeddings: torch.Tensor, polyp: torch.Tensor, temperature: float
 
 
 @dataclass(frozen=True)
-class SupervisedLoss:
+class SupervisedLoss(Ranged, prefix="loss"):
     """The supervised loss, configured by a recipe.
 
     Attributes:
@@ -75,9 +75,6 @@ class SupervisedLoss:
 
     kind: Literal["supervised"] = "supervised"
     temperature: Annotated[float, POSITIVE] = 0.25
-
-    def __post_init__(self) -> None:
-        check_ranges("loss", self)
 
     def __call__(self, views: Views) -> torch.Tensor:
         """The loss of a batch, from its true polyps."""
@@ -117,7 +114,7 @@ def temporally_aware(
 
 
 @dataclass(frozen=True)
-class TemporallyAwareLoss:
+class TemporallyAwareLoss(Ranged, prefix="loss"):
     """The temporally-aware loss, configured by a recipe.
 
     Attributes:
@@ -129,9 +126,6 @@ class TemporallyAwareLoss:
     kind: Literal["temporally_aware"] = "temporally_aware"
     temperature: Annotated[float, POSITIVE] = 0.25
     decay: Annotated[float, NOT_NEGATIVE] = 1.0
-
-    def __post_init__(self) -> None:
-        check_ranges("loss", self)
 
     def __call__(self, views: Views) -> torch.Tensor:
         """The loss of a batch, from its true polyps and their times."""
@@ -173,7 +167,7 @@ def intra_inter(
 
 
 @dataclass(frozen=True)
-class IntraInterLoss:
+class IntraInterLoss(Ranged, prefix="loss"):
     """The intra-inter loss, configured by a recipe; time is the position in the polyp's span.
 
     Attributes:
@@ -187,9 +181,6 @@ class IntraInterLoss:
     temperature: Annotated[float, POSITIVE] = 0.25
     decay: Annotated[float, NOT_NEGATIVE] = 1.0
     gamma: Annotated[float, NOT_NEGATIVE] = 0.2
-
-    def __post_init__(self) -> None:
-        check_ranges("loss", self)
 
     def __call__(self, views: Views) -> torch.Tensor:
         """The loss of a batch, from its true polyps, their times and their procedures."""
@@ -205,7 +196,7 @@ class IntraInterLoss:
 
 
 @dataclass(frozen=True)
-class NtXentLoss:
+class NtXentLoss(Ranged, prefix="loss"):
     """Normalised temperature-scaled cross-entropy (Chen et al. 2020, eq. 1).
 
     The two views of a bag are the pair: the supervised loss with a class for each bag. Source of
@@ -218,9 +209,6 @@ class NtXentLoss:
 
     kind: Literal["nt_xent"] = "nt_xent"
     temperature: Annotated[float, POSITIVE] = 0.07
-
-    def __post_init__(self) -> None:
-        check_ranges("loss", self)
 
     def __call__(self, views: Views) -> torch.Tensor:
         """The loss of a batch, from its bags alone.

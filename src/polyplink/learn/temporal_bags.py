@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import numpy as np
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.core.ranges import AT_LEAST_ONE, check_ranges
+from polyplink.core.ranges import AT_LEAST_ONE, Ranged
 from polyplink.learn.bags import Bags, EpochBags, chosen
 from polyplink.learn.fragment_set import FragmentSet
 from polyplink.learn.ranks import draw_ranks, neighbour_at
@@ -83,7 +83,7 @@ def cosine_tau(progress: float, tau_min: float, tau_max: float) -> float:
 
 
 @dataclass(frozen=True)
-class TemporalBags:
+class TemporalBags(Ranged, prefix="bags"):
     """How bags are drawn from time (NTSSL 2.1).
 
     An epoch: every fragment is the anchor of one bag; the order is shuffled over the whole set.
@@ -103,7 +103,7 @@ class TemporalBags:
     tau_max: float = 12.0
 
     def __post_init__(self) -> None:
-        check_ranges("bags", self)
+        super().__post_init__()
         PolyplinkError.unless(
             0.0 < self.tau_min <= self.tau_max < math.inf,
             f"bags.tau_min is {self.tau_min} and bags.tau_max {self.tau_max}",
