@@ -29,6 +29,7 @@ from polyplink.app.tolerance_checks import (
 from polyplink.data import DETECTIONS, POLYPS, PROCEDURES, DataSet, check, split_by_rule
 from polyplink.simulate import Preset, procedure_specs, real_colon_sim
 from polyplink.simulate.course.timeline import Look, draw_timeline
+from polyplink.simulate.data_set import tables_of
 from polyplink.simulate.procedure_specs import ProcedureSpec, stream
 
 # --- One row --------------------------------------------------------------------------------
@@ -111,8 +112,7 @@ def simulated_tables(seed: int) -> DataSet:
     specs = procedure_specs(real_colon_sim(), seed)
     names = [spec.procedure_id for spec in specs]
     boxes = pl.concat([procedure_boxes(seed, spec) for spec in specs])
-    rows = pl.DataFrame([procedure_row(spec) for spec in specs])
-    polyps = pl.DataFrame([row for spec in specs for row in polyp_rows(spec)])
+    rows, polyps = tables_of(specs, "simulated", ".")
     # Not by DataSet.of: its key, that nobody asks for here, takes longer than all the rest.
     return DataSet(
         check(boxes, DETECTIONS, "detections").sort("procedure_id", "frame"),
@@ -121,29 +121,6 @@ def simulated_tables(seed: int) -> DataSet:
         split_by_rule(names, {spec.procedure_id for spec in specs if spec.polyps}),
         key="",
     )
-
-
-def procedure_row(spec: ProcedureSpec) -> dict[str, object]:
-    fields = ("procedure_id", "n_frames", "fps", "width", "height", "brand", "age", "sex", "bbps")
-    return {name: getattr(spec, name) for name in fields} | {
-        "dataset": "simulated",
-        "patient": spec.procedure_id,
-        "source": ".",
-    }
-
-
-def polyp_rows(spec: ProcedureSpec) -> list[dict[str, object]]:
-    return [
-        {
-            "polyp_id": f"{spec.procedure_id}_{index}",
-            "procedure_id": spec.procedure_id,
-            "size_mm": polyp.size_mm,
-            "histology": polyp.histology,
-            "histology_class": polyp.histology_class,
-            "location": polyp.site,
-        }
-        for index, polyp in enumerate(spec.polyps, start=1)
-    ]
 
 
 @pytest.mark.parametrize("seed", range(3))

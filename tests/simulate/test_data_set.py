@@ -123,18 +123,6 @@ def test_looks_differ_from_each_other(made: Made) -> None:
     assert np.mean(between) > max(1.5 * np.mean(inside), 5)
 
 
-def test_boxes_move_smoothly_in_a_long_look(made: Made) -> None:
-    steps = []
-    for run in (run for own in runs(made) for run in own if len(run) >= 30):
-        low = run.select("x", "y").to_numpy()
-        high = low + run.select("w", "h").to_numpy()
-        both = (np.minimum(high[1:], high[:-1]) - np.maximum(low[1:], low[:-1])).clip(0).prod(1)
-        area = (high - low).prod(1)
-        steps += (both / (area[1:] + area[:-1] - both))[3:-3].tolist()
-    assert min(steps) >= 0.1
-    assert np.quantile(steps, 0.05) > 0.6
-
-
 # --- Other layouts --------------------------------------------------------------------------
 
 

@@ -13,7 +13,7 @@ from polyplink.simulate.course.stage import MIN_AREA
 from polyplink.simulate.picture.rays import Windows
 from polyplink.simulate.picture.render import Renderer, draw_appearance
 from polyplink.simulate.plan import Plan, boxes_of, pixel_boxes, plan_procedure
-from tests.simulate.plans import MINI, enlarged, mini_plan, mini_spec
+from tests.simulate.scenes import MINI, enlarged, mini_plan, mini_spec
 
 EDGES: st.SearchStrategy[np.ndarray] = st.lists(
     st.tuples(*[st.floats(0, 1)] * 4), min_size=1, max_size=5

@@ -1,13 +1,28 @@
-"""Pictures rendered on demand."""
+"""Pictures rendered on demand, the contact sheet and the film."""
 
+import dataclasses
 from pathlib import Path
 
+import av
 import numpy as np
+import polars as pl
 import pytest
 import torch
+from PIL import Image
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.simulate import SimulatedProcedure, smoke
+from polyplink.simulate import SimulatedProcedure, procedure_specs, smoke
+from polyplink.simulate import preview as room
+from polyplink.simulate.plan import boxes_of, plan_procedure
+from polyplink.simulate.preview import (
+    Shown,
+    chosen,
+    film_frames,
+    film_pictures,
+    workflow,
+    write_film,
+    write_preview,
+)
 from polyplink.simulate.rendering import check_device, one_thread, through_jpeg, to_jpeg
 from tests.simulate.conftest import Made
 
@@ -57,3 +72,81 @@ def test_what_cannot_be_opened_is_named(made: Made, tmp_path: Path) -> None:
         SimulatedProcedure.open(made.out, "009-001")
     with pytest.raises(PolyplinkError, match=r"key\.json is missing"):
         SimulatedProcedure.open(tmp_path, "001-001")
+
+
+@pytest.fixture(scope="module")
+def shown() -> Shown:
+    spec = procedure_specs(smoke(), 0)[0]
+    plan = plan_procedure(smoke(), 0, spec)
+    return Shown(plan, boxes_of(plan), SimulatedProcedure.of(plan, 0))
+
+
+def test_one_procedure_of_each_brand_is_shown() -> None:
+    specs = procedure_specs(smoke(), 0)
+    brands = ["Fujifilm" if k == 1 else "Olympus" for k in range(len(specs))]
+    mixed = [dataclasses.replace(s, brand=b) for s, b in zip(specs, brands, strict=True)]
+    assert sorted(spec.brand for spec in chosen(mixed)) == ["Fujifilm", "Olympus"]
+    paired = [spec for spec in specs if spec.pairs]
+    assert not paired or any(spec.pairs for spec in chosen(specs))
+
+
+def test_moments_show_what_they_say(shown: Shown) -> None:
+    moments = workflow(shown)
+    conditions, boxed = shown.plan.conditions, set(shown.boxes["frame"])
+    assert moments["insertion"] < shown.plan.timeline.turn
+    assert moments["insertion"] not in boxed
+    assert moments["inspection"] in boxed
+    assert not conditions.blink[moments["inspection"]]
+    assert conditions.splash[moments["inspection"]] < 0.05
+    assert conditions.instrument[moments["instrument"], 0] > 0
+    assert conditions.blink[moments["nothing seen"]]
+
+
+def test_a_film_runs_forward_and_marks_polyps(shown: Shown) -> None:
+    frames = film_frames(shown)
+    assert (np.diff(frames) > 0).all()
+    assert 0 <= frames[0] < frames[-1] < shown.plan.spec.n_frames
+    boxed = shown.boxes.filter(pl.col("frame").is_in(frames.tolist()))["frame"].to_numpy()[:2]
+    plain = shown.pictures.frames(boxed, shown.size)
+    for picture, before in zip(film_pictures(shown, boxed), plain, strict=True):
+        assert picture.shape == before.shape
+        assert 0.001 < (picture != before).mean() < 0.3
+
+
+def test_both_files_can_be_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(room, "film_frames", lambda shown: np.arange(10, 22))
+    told: list[tuple[int, int]] = []
+    files = write_preview(tmp_path, smoke(), 0, progress=lambda *step: told.append(step))
+    with Image.open(files["sheet"]) as image:
+        assert image.width > 300
+        assert len(image.getcolors(maxcolors=2**24) or ()) > 1000
+    with av.open(str(files["film"])) as container:
+        assert container.streams.video[0].width == 240  # smoke's 64 pixels are nothing to look at
+        assert sum(1 for _ in container.decode(video=0)) == 12
+    assert told == [(done, 12) for done in range(13)]
+
+
+def grey(value: int) -> np.ndarray:
+    return np.full((32, 48, 3), value, np.uint8)
+
+
+def test_a_film_has_the_frames_in_order(tmp_path: Path) -> None:
+    values = list(range(20, 220, 10))
+    write_film(tmp_path / "a.mp4", map(grey, values), 29.97)
+    with av.open(str(tmp_path / "a.mp4")) as container:
+        assert float(container.streams.video[0].average_rate or 0) == pytest.approx(29.97)
+        seen = [frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)]
+    assert [frame.shape for frame in seen] == [(32, 48, 3)] * len(values)
+    assert [frame.mean() for frame in seen] == pytest.approx(values, abs=4)
+
+
+def test_a_film_is_whole_or_absent(tmp_path: Path) -> None:
+    def cut() -> object:
+        yield grey(0)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_film(tmp_path / "a.mp4", cut(), 25.0)  # type: ignore[arg-type]
+    with pytest.raises(PolyplinkError, match="no frames"):
+        write_film(tmp_path / "a.mp4", [], 25.0)
+    assert not list(tmp_path.iterdir())

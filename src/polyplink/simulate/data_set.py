@@ -237,10 +237,22 @@ def read_boxes(out: Path, settings: SimulationSettings, specs: Sequence[Procedur
         polyp_id=pl.format("{}_{}", procedure, pl.col("polyp") + 1),
         image=image if settings.preset.frames != "none" else pl.lit(None, pl.String),
     )
-    fields = ("procedure_id", "n_frames", "fps", "width", "height", "brand", "age", "sex", "bbps")
-    procedures = pl.DataFrame([{name: getattr(s, name) for name in fields} for s in specs])
     # Tables alone are a data folder themselves, which may be moved.
     source = "." if settings.preset.annotations == "none" else str(out.resolve())
+    names = [spec.procedure_id for spec in specs]
+    return DataSet.of(
+        detections.drop("polyp"),
+        *tables_of(specs, simulated_name(settings.preset.name, settings.seed), source),
+        split_by_rule(names, {spec.procedure_id for spec in specs if spec.polyps}),
+    )
+
+
+def tables_of(
+    specs: Sequence[ProcedureSpec], dataset: str, source: str
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The procedures and the polyps of a simulation, as the tables of a data set have them."""
+    fields = ("procedure_id", "n_frames", "fps", "width", "height", "brand", "age", "sex", "bbps")
+    procedures = pl.DataFrame([{name: getattr(s, name) for name in fields} for s in specs])
     polyps = [
         {
             "polyp_id": f"{spec.procedure_id}_{number}",
@@ -253,17 +265,13 @@ def read_boxes(out: Path, settings: SimulationSettings, specs: Sequence[Procedur
         for spec in specs
         for number, polyp in enumerate(spec.polyps, start=1)
     ]
-    names = [spec.procedure_id for spec in specs]
-    return DataSet.of(
-        detections.drop("polyp"),
-        procedures.with_columns(
-            dataset=pl.lit(simulated_name(settings.preset.name, settings.seed)),
-            patient=procedure,
-            source=pl.lit(source),
-        ),
-        pl.DataFrame(polyps, schema=None if polyps else ["polyp_id", "procedure_id"]),
-        split_by_rule(names, {spec.procedure_id for spec in specs if spec.polyps}),
-    )
+    whose = {
+        "dataset": pl.lit(dataset),
+        "patient": pl.col("procedure_id"),
+        "source": pl.lit(source),
+    }
+    schema = None if polyps else ["polyp_id", "procedure_id"]
+    return procedures.with_columns(**whose), pl.DataFrame(polyps, schema=schema)
 
 
 _FRAMES = {

@@ -65,17 +65,7 @@ class Plan:
     @property
     def lens(self) -> Lens:
         """The lens of the procedure's endoscope."""
-        return _lens(self.spec)
-
-
-def _lens(spec: ProcedureSpec) -> Lens:
-    return Lens.of(LENS_CORNERS[spec.brand], spec.width, spec.height)
-
-
-def gone_from(timeline: Timeline) -> Index:
-    """The frame (k,) from which each polyp is gone; the number of frames for one that stays."""
-    never = timeline.n_frames
-    return np.array([never if r is None else r for r in timeline.removed], np.int64)
+        return Lens.of(LENS_CORNERS[self.spec.brand], self.spec.width, self.spec.height)
 
 
 def plan_procedure(preset: Preset, seed: int, spec: ProcedureSpec) -> Plan:
@@ -119,9 +109,9 @@ def plan_procedure(preset: Preset, seed: int, spec: ProcedureSpec) -> Plan:
         colon=colon,
         lumps=tuple(lumps),
         bodies=Outlines.of([coarser(body) for body in outlines]),
-        lens=_lens(spec),
+        lens=Lens.of(LENS_CORNERS[spec.brand], spec.width, spec.height),
         size=(spec.width, spec.height),
-        removed=gone_from(timeline),
+        removed=timeline.gone,
     )
     phase = draw_phase(weather, timeline.n_frames, spec.fps)
     unrest = 0.5 + preset.difficulty
@@ -154,7 +144,7 @@ def boxes_of(plan: Plan) -> pl.DataFrame:
     width, height = plan.spec.width, plan.spec.height
     frames = np.flatnonzero(~plan.conditions.blink)
     path = plan.path[frames]
-    rows, polyps = in_reach(plan.bodies, gone_from(plan.timeline), path, frames)
+    rows, polyps = in_reach(plan.bodies, plan.timeline.gone, path, frames)
     cameras = shots_of(plan.colon, path, plan.conditions.phase[frames].astype(np.float64))
     boxes = pixel_boxes(project(plan.bodies, cameras, plan.lens, rows, polyps), width, height)
     w, h = boxes[:, 2], boxes[:, 3]

@@ -8,6 +8,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.ndimage import map_coordinates
 
 from polyplink.simulate.colon.batch_surface import BatchSurface, stack_maps
 from polyplink.simulate.colon.surface import (
@@ -50,6 +51,12 @@ def naive_wall(colon: Colon, x: float, y: float, z: float) -> float:
     return WALL_BOUND * (radius - math.hypot(x, y))
 
 
+def naive_read(values: torch.Tensor, a: float, b: float) -> float:
+    """The value of a map at column a and row b, bilinear."""
+    place = (np.array([[b], [a]]) / MAP_EXTENT + 1) / 2 * (len(values) - 1)
+    return float(map_coordinates(values.double().numpy(), place, order=1, mode="nearest")[0])
+
+
 def naive_lump(lump: Lump, point: torch.Tensor) -> float:
     """The lump's distance of one point: stereographic place and bilinear reading by hand."""
     axes, radii = lump.axes.double(), lump.radii.double()
@@ -58,16 +65,6 @@ def naive_lump(lump: Lump, point: torch.Tensor) -> float:
     rho = naive_read(lump.maps[0], local[0] / (length + local[2]), local[1] / (length + local[2]))
     steep = math.sqrt(sum((q / float(r)) ** 2 for q, r in zip(local, radii, strict=True)))
     return LUMP_BOUND * (length - rho) * length / steep
-
-
-def naive_read(values: torch.Tensor, a: float, b: float) -> float:
-    last = len(values) - 1
-    column, row = ((min(max(q / MAP_EXTENT, -1), 1) + 1) / 2 * last for q in (a, b))
-    c, r = min(int(column), last - 1), min(int(row), last - 1)
-    u, v = column - c, row - r
-    top = (1 - u) * float(values[r, c]) + u * float(values[r, c + 1])
-    below = (1 - u) * float(values[r + 1, c]) + u * float(values[r + 1, c + 1])
-    return (1 - v) * top + v * below
 
 
 def near(n: int = 60) -> torch.Tensor:

@@ -28,8 +28,7 @@ from polyplink.simulate.course.stage import (
     overlaps,
     strays,
 )
-from polyplink.simulate.plan import gone_from
-from tests.simulate.plans import mini_plan
+from tests.simulate.scenes import mini_plan
 
 BOXES: st.SearchStrategy[np.ndarray] = (
     st.tuples(*[st.floats(0, 1)] * 4)
@@ -97,7 +96,7 @@ def stage() -> Stage:
         Outlines.of([coarser(outline(plan.colon, lump)) for lump in plan.lumps]),
         plan.lens,
         (plan.spec.width, plan.spec.height),
-        gone_from(plan.timeline),
+        plan.timeline.gone,
     )
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import pairwise, permutations
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -99,42 +99,6 @@ def test_gaps_are_flickers_seconds_and_minutes() -> None:
     assert 0.1 < seconds < 0.3
     assert 0.005 < minutes < 0.05
     assert np.mean(inner) == pytest.approx(1, rel=0.3)  # a few of them are pauses
-
-
-def interleaved(timeline: Timeline, fps: float) -> bool:
-    """Whether two polyps are viewed alternately, a b a or so, within a minute."""
-    looks = [look for look in timeline.looks if look.first >= timeline.turn]
-    for place, look in enumerate(looks):
-        near = [n.polyp for n in looks[place:] if n.first - look.end < 60 * fps]
-        turns = [p for k, p in enumerate(near) if k == 0 or near[k - 1] != p]
-        if len(turns) > 2 and turns[0] == turns[2]:
-            return True
-    return False
-
-
-def returned_to(timeline: Timeline) -> bool:
-    """Whether a polyp is seen after the last look at another one that was first seen later."""
-    later = [look for look in timeline.looks if look.first >= timeline.turn]
-    firsts = [
-        [look.first for look in later if polyp in (look.polyp, look.beside)]
-        for polyp in range(len(timeline.removed))
-    ]
-    return any(own[0] < other[0] and other[-1] < own[-1] for own, other in permutations(firsts, 2))
-
-
-@pytest.mark.slow
-def test_the_order_is_broken_in_the_share_asked_for() -> None:
-    wanted = replace(real_colon_sim(), pair_share=0.0, close_share=0.0, return_share=0.0)
-    several = [(s, t) for s, t in timelines(wanted, 0) if len(s.polyps) > 1]
-    assert not any(returned_to(t) or interleaved(t, s.fps) for s, t in several)
-    for name in ("close_share", "return_share"):
-        some = [
-            interleaved(t, s.fps) if name == "close_share" else returned_to(t)
-            for seed in range(3)
-            for s, t in timelines(replace(wanted, **{name: 0.4}), seed)  # type: ignore[arg-type]
-            if len(s.polyps) > 1
-        ]
-        assert np.mean(some) == pytest.approx(0.4, abs=0.15)
 
 
 def test_too_little_room_is_named() -> None:

@@ -15,7 +15,7 @@ from polyplink.simulate.picture.render import (
 )
 from polyplink.simulate.plan import boxes_of
 from tests.simulate.picture.test_rays import Waits
-from tests.simulate.plans import mini_plan
+from tests.simulate.scenes import mini_plan
 
 PLAN = mini_plan(0)
 WIDTH, HEIGHT = PLAN.spec.width, PLAN.spec.height

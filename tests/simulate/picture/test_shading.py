@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from scipy.ndimage import correlate1d
 
 from polyplink.simulate.picture.rays import FAR
 from polyplink.simulate.picture.shading import (
@@ -139,13 +140,10 @@ def test_develop_is_the_naive_one() -> None:
         for c in range(3):
             scaled = LINEAR[c, s].numpy() * float(gains[s]) * float(whites[s, c])
             toned = np.sqrt(1 - np.exp(-CONTRAST * scaled))
-            wide = np.pad(toned, 1, mode="edge")
-            for y in range(6):
-                for x in range(8):
-                    around = wide[y : y + 3, x : x + 3]
-                    kernel = np.array([SOFTNESS, 1 - 2 * SOFTNESS, SOFTNESS])
-                    expected = kernel @ around @ kernel
-                    assert float(result[c, s, y, x]) == pytest.approx(expected, rel=1e-5)
+            for axis in (0, 1):
+                kernel = [SOFTNESS, 1 - 2 * SOFTNESS, SOFTNESS]
+                toned = correlate1d(toned, kernel, axis, mode="nearest")
+            np.testing.assert_allclose(result[c, s], toned, rtol=1e-5)
 
 
 def test_mucosa_meets_itself_at_the_seams() -> None:

@@ -115,6 +115,12 @@ class Timeline:
     pairs: tuple[Span, ...]
     smoke: tuple[Span, ...] = ()
 
+    @property
+    def gone(self) -> Counts:
+        """The frame (k,) from which each polyp is gone; `n_frames` for one that stays."""
+        never = self.n_frames
+        return np.array([never if r is None else r for r in self.removed], np.int64)
+
 
 class Item(NamedTuple):
     """A look that has no place in time yet; `quick`: within seconds of the one before."""

@@ -10,7 +10,6 @@ sharp in full frames and fades to a grey hint in small ones.
 import datetime
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -34,6 +33,8 @@ GRAIN_TEXELS = 509  # of the noise's tile; a prime, so that frames begin everywh
 GRAIN = 0.012  # standard deviation of a frame's pixel
 STRIDES = (7919, 104_729)  # how far a frame begins from the one before, in texels
 INK = 0.86
+# A text in a frame: its ink in cells (rows, columns); left, top and edge of a cell, frame widths.
+Label = tuple[NDArray[np.float32], float, float, float]
 LINE = 10  # rows from one line of text to the next
 BADGE_CELL = 0.0027  # a letter's cell, in frame widths
 CLOCK_CELL = 0.0018
@@ -179,33 +180,16 @@ def coverage(edges: Tensor, count: int) -> Tensor:
     return common.clamp_min(0) / (stop - start)
 
 
-@dataclass(frozen=True)
-class Label:
-    """A text in a frame.
-
-    Attributes:
-        cells: (rows, columns) ink.
-        left: Of the first cell, frame widths.
-        top: Likewise.
-        cell: Edge of a cell, frame widths.
-    """
-
-    cells: NDArray[np.float32]
-    left: float
-    top: float
-    cell: float
-
-
 def badge(tall: float) -> Label:
     """Olympus' "Near Focus", in the left lower corner; tall is the frame's height over width."""
     cells = text_cells(["Near", "Focus"])
-    return Label(cells, MARGIN, tall - MARGIN - BADGE_CELL * (len(cells) - 3), BADGE_CELL)
+    return cells, MARGIN, tall - MARGIN - BADGE_CELL * (len(cells) - 3), BADGE_CELL
 
 
 def clock(start: datetime.datetime, seconds: int) -> Label:
     """Fujifilm's date and time, in the left upper corner."""
     now = start + datetime.timedelta(seconds=seconds)
-    return Label(text_cells([f"{now:%d/%m/%Y}", f"{now:%H:%M:%S}"]), MARGIN, MARGIN, CLOCK_CELL)
+    return text_cells([f"{now:%d/%m/%Y}", f"{now:%H:%M:%S}"]), MARGIN, MARGIN, CLOCK_CELL
 
 
 def _pixels(first: float, last: float, start: float, stop: float, count: int) -> tuple[int, int]:
@@ -224,18 +208,18 @@ def write_label(image: Tensor, edges: Sequence[float], label: Label) -> None:
         label: The text.
     """
     left, top, right, bottom = edges
-    rows, columns = label.cells.shape
+    cells, x, y, cell = label
+    rows, columns = cells.shape
     h, w = image.shape[1:]
-    x0, x1 = _pixels(label.left, label.left + columns * label.cell, left, right, w)
-    y0, y1 = _pixels(label.top, label.top + rows * label.cell, top, bottom, h)
+    x0, x1 = _pixels(x, x + columns * cell, left, right, w)
+    y0, y1 = _pixels(y, y + rows * cell, top, bottom, h)
     if x0 >= x1 or y0 >= y1:
         return
-
-    x = left + (right - left) / w * torch.arange(x0, x1 + 1, device=image.device)
-    y = top + (bottom - top) / h * torch.arange(y0, y1 + 1, device=image.device)
-    across = coverage((x - label.left) / label.cell, columns)
-    down = coverage((y - label.top) / label.cell, rows)
-    ink = down @ onto(label.cells, image.device) @ across.T
+    across = left + (right - left) / w * torch.arange(x0, x1 + 1, device=image.device)
+    down = top + (bottom - top) / h * torch.arange(y0, y1 + 1, device=image.device)
+    across = coverage((across - x) / cell, columns)
+    down = coverage((down - y) / cell, rows)
+    ink = down @ onto(cells, image.device) @ across.T
     part = image[:, y0:y1, x0:x1]
     part += ink * (INK - part)
 

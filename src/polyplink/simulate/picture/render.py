@@ -66,7 +66,7 @@ from polyplink.simulate.picture.shading import (
     normals,
     surface_colour,
 )
-from polyplink.simulate.plan import Plan, gone_from
+from polyplink.simulate.plan import Plan
 from polyplink.simulate.procedure_specs import stream
 
 Frames = NDArray[np.int64]
@@ -205,7 +205,7 @@ class Renderer:
         spheres += [(s.place.tolist(), WOUND_REACH * s.radius + margin) for s in appearance.scars]
         self._centres = np.array([centre for centre, _ in spheres], float).reshape(-1, 3)
         self._radii = np.array([radius for _, radius in spheres], float)
-        self._removed = gone_from(plan.timeline)
+        self._removed = plan.timeline.gone
         self._since = np.array([scar.since for scar in appearance.scars], np.int64)
 
     def windows(
