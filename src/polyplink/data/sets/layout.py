@@ -128,7 +128,9 @@ def sort_files(
         is_image = member.suffix in IMAGE_ENDINGS
         found = place(member) if is_image or member.suffix == ending else None
         if found is not None:
-            recording = recordings.setdefault(found.order, Recording(found.name, found.part))
+            recording = recordings.get(found.order)
+            if recording is None:
+                recording = recordings[found.order] = Recording(found.name, found.part)
             files = recording.images if is_image else recording.annotations
             if found.frame in files:
                 faults.fault("second file of a frame", member.image, "remove one of them")

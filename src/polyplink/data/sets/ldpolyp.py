@@ -42,6 +42,7 @@ from polyplink.data.tables import DataSet, Imported
 DATASET = "ldpolyp"
 SIZE = (560, 480)  # of every frame, by the paper
 PARTS: Mapping[str, str] = {"TrainValid": "train", "Test": "test"}  # folder -> our part
+_FOLDERS = {name.lower(): name for name in PARTS}
 NEGATIVE = "negative"  # the part of the videos without polyp
 
 Identity = Literal["video", "tracklet-safe"]
@@ -113,15 +114,14 @@ def import_ldpolyp(
 def _place(member: Member, faults: Faults) -> Place | None:
     """The recording and frame of an image or annotation."""
     match = _FILE.search(member.path)
-    if match is None or (match[2].lower() == "images") == (member.suffix == ".txt"):
+    if match is None or (match[2].lower() == "images") == (match[5].lower() == "txt"):
         return None
-    part = next(name for name in PARTS if name.lower() == match[1].lower())
-    folder, stem = match[3], match[4]
+    part, folder, stem = _FOLDERS[match[1].lower()], match[3], match[4]
     frame = int(stem) - 1 if stem.isdecimal() else -1
     if not 0 <= frame < LARGEST:
         faults.fault("file whose name is no number from 1", member.image, "rename it")
         return None
-    order = (list(PARTS).index(part), *natural(folder))
+    order = (part == "Test", *natural(folder))
     return Place(order, f"{part}_{folder}", PARTS[part], frame)
 
 
