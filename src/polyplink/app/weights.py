@@ -44,69 +44,65 @@ class AddRequest:
     ] = False
 
 
-@dataclass(frozen=True)
-class Added:
-    """Weights in the store.
-
-    Attributes:
-        name: Their name in the store.
-        path: Their file.
-        title: What they are.
-        tensors: How many.
-        sha256: Of the published file.
-        licence: Of the weights.
-    """
-
-    name: str
-    path: Path
-    title: str
-    tensors: int
-    sha256: str
-    licence: str
-
-
-def add_weights(request: AddRequest, progress: Progress = silent) -> Result[Added]:
+def add_weights(request: AddRequest, progress: Progress = silent) -> Result[dict[str, Any]]:
     """Import published weights; from then on their name serves wherever WEIGHTS is asked for.
 
     Takes safetensors, .pth, .bin, .pt and .ckpt files.
+
+    Returns:
+        name, path, title, number of tensors, the published file's sha256, and licence.
 
     Raises:
         PolyplinkError: If the file is missing, broken, of no known encoder, not the published
             one, or requires running code.
     """
-    from polyplink.encoders import FoundationConfig, WeightsRecord
-    from polyplink.encoders.published import fit_published, is_resnet, read_published, unwrap
+    from polyplink.encoders import FoundationConfig, WeightsRecord, write_tensors
+    from polyplink.encoders.published import (
+        RESNET,
+        fit_published,
+        is_resnet,
+        read_published,
+        unwrap,
+    )
     from polyplink.encoders.store import seal, stored_path
     from polyplink.encoders.weights import write_weights
 
     file = request.file
-    loaded = read_published(file, trust_pickle=request.trust_pickle)
-    state, digest = unwrap(loaded), file_key(file)
-    if is_resnet(state):
-        return _add_backbone(request, state, digest)
+    state = unwrap(read_published(file, trust_pickle=request.trust_pickle))
+    digest = file_key(file)
     config = FoundationConfig(preset=request.preset, size=request.size, pooling=request.pooling)
-    fitted = fit_published(file, state, config)
+    fitted = None if is_resnet(state) else fit_published(file, state, config)
+    known = "" if fitted is None else fitted.origin.sha256
     if not request.unverified:
-        check_published(file, digest, fitted.origin.sha256)
-    path = stored_path(request.name or fitted.name)
-    origin = {"title": fitted.title, "file": file.name, "sha256": digest}
-    origin |= {"source": fitted.origin.source, "licence": fitted.origin.licence}
-    record = WeightsRecord(
-        encoder=fitted.config,
-        prepare=fitted.prepare,
-        recipe={"name": path.stem},
-        seen=_seen(fitted),
-        origin=origin | {"verified": bool(fitted.origin.sha256) and not request.unverified},
-    )
-    write_weights(path, fitted.tensors, record)
+        check_published(file, digest, known)
+    title = RESNET if fitted is None else fitted.title
+    licence = "BSD-3-Clause (torchvision)" if fitted is None else fitted.origin.licence
+    origin = {"title": title, "file": file.name, "sha256": digest, "licence": licence}
+    if fitted is None:  # a backbone is no encoder by itself: recipes start from it
+        path, count = stored_path(request.name or BACKBONE), len(state)
+        write_tensors(path, state, {"backbone": json.dumps(origin)})
+    else:
+        path, count = stored_path(request.name or fitted.name), len(fitted.tensors)
+        verified = bool(known) and not request.unverified
+        record = WeightsRecord(
+            encoder=fitted.config,
+            prepare=fitted.prepare,
+            recipe={"name": path.stem},
+            seen=_seen(fitted),
+            origin=origin | {"source": fitted.origin.source, "verified": verified},
+        )
+        write_weights(path, fitted.tensors, record)
     seal(path)
-    licence = fitted.origin.licence
-    return _added(Added(path.stem, path, fitted.title, len(fitted.tensors), digest, licence))
-
-
-def _added(added: Added) -> Result[Added]:
-    text = f"{added.name}: {added.title}, {added.tensors} tensors, licence {added.licence}"
-    return Result(added, shown=[text, str(added.path)])
+    added = {
+        "name": path.stem,
+        "path": path,
+        "title": title,
+        "tensors": count,
+        "sha256": digest,
+        "licence": licence,
+    }
+    text = "{name}: {title}, {tensors} tensors, licence {licence}".format(**added)
+    return Result(added, shown=[text, str(path)])
 
 
 def check_published(path: Path, digest: str, wanted: str) -> None:
@@ -140,28 +136,6 @@ def _seen(fitted: "Recognised") -> "Seen":
         rows = [("real-colon", name, name) for name in published_splits()["rc27"]]
         return Seen(trained=rows)
     return Seen(datasets=fitted.origin.saw)
-
-
-def _add_backbone(request: AddRequest, state: dict[str, Any], digest: str) -> Result[Added]:
-    """Store a ResNet-50 backbone (not an encoder by itself) for the recipes that start from it."""
-    from polyplink.encoders import write_tensors
-    from polyplink.encoders.published import RESNET
-    from polyplink.encoders.store import seal, stored_path
-
-    if not request.unverified:
-        check_published(request.file, digest, "")
-    path = stored_path(request.name or BACKBONE)
-    licence = "BSD-3-Clause (torchvision)"
-    origin = {
-        "title": RESNET,
-        "file": request.file.name,
-        "sha256": digest,
-        "licence": licence,
-    }
-    write_tensors(path, state, {"backbone": json.dumps(origin)})
-    seal(path)
-    name = path.name.removesuffix(".safetensors")
-    return _added(Added(name, path, RESNET, len(state), digest, licence))
 
 
 @dataclass(frozen=True)

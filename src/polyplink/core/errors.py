@@ -1,7 +1,6 @@
 """The exception for mistakes that a user can fix."""
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from typing import TypeVar
 
 Named = TypeVar("Named")
@@ -62,6 +61,8 @@ def find_named(kind: str, name: str, known: Mapping[str, Named]) -> Named:
     """
     if name in known:
         return known[name]
+    from difflib import get_close_matches  # noqa: PLC0415  # 4 ms that only a mistake needs
+
     near = get_close_matches(name, known, n=1)
     mend = f"did you mean {near[0]}?" if near else f"choose one of: {', '.join(known)}"
     raise PolyplinkError(f"no {kind} {name!r}", mend)
