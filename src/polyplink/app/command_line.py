@@ -17,16 +17,14 @@ from typer.core import TyperGroup
 
 from polyplink import __version__
 from polyplink.app.bench import bench
-from polyplink.app.convert import convert_data
 from polyplink.app.count import count
+from polyplink.app.data_folder import convert_data, doctor, prepare_data
 from polyplink.app.demo import demo
-from polyplink.app.doctor import doctor
 from polyplink.app.embed import embed_data
 from polyplink.app.evaluate import evaluate
 from polyplink.app.export import export
 from polyplink.app.figures import draw
 from polyplink.app.import_data import import_data, merge_data
-from polyplink.app.prepare import prepare_data
 from polyplink.app.probe import probe
 from polyplink.app.reproduce import reproduce
 from polyplink.app.request import Progress

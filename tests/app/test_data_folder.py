@@ -1,0 +1,48 @@
+"""The verbs doctor, convert and prepare, as a user calls them."""
+
+import json
+from pathlib import Path
+
+from polyplink.data import import_coco, read_data
+from tests.app.calls import assert_refused, polyplink
+from tests.samples import write_procedures
+
+
+def test_the_doctor_ends_with_1_where_there_is_an_error(tmp_path: Path) -> None:
+    data = write_procedures(tmp_path, procedures=2)
+    assert polyplink("doctor", data).exit_code == 0
+    next((tmp_path / "frames").rglob("*.jpg")).unlink()
+    result = polyplink("doctor", data)
+    assert result.exit_code == 1
+    assert result.stdout.startswith("error")
+
+
+def test_prepare_tells_of_frames_that_do_not_decode_or_stops_at_them(tmp_path: Path) -> None:
+    data = write_procedures(tmp_path, procedures=1, polyps=1, views=2)
+    (tmp_path / "frames" / "001-001" / "4.jpg").write_bytes(b"half")
+    given = ("prepare", data, "--set", "prepare.size=8")
+    says = "image 001-001/4.jpg, frame 4, cannot be decoded"
+    assert_refused(polyplink(*given, "--strict"), says)
+    assert not list(data.rglob("*.npy"))
+    result = polyplink(*given, "--json")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["broken_frames"] == {"001-001": 1}
+    assert "001-001: 1 frames do not decode (first: 001-001/4.jpg" in result.stderr
+    (crops,) = data.rglob("*.npy")
+    assert_refused(polyplink(*given, "--strict"), f"restore it, remove {crops}, or")
+
+
+def test_a_data_folder_is_converted_once_and_imported_again(tmp_path: Path) -> None:
+    folder = write_procedures(tmp_path, procedures=2, images=False)
+    data = read_data(folder)
+    result = polyplink("convert", folder, "coco", tmp_path / "coco", "--json")
+    assert result.exit_code == 0, result.output
+    told = json.loads(result.stdout)
+    assert (told["procedures"], told["boxes"]) == (2, data.detections.height)
+    assert import_coco(tmp_path / "coco").data.detections.equals(data.detections)
+    record = json.loads((tmp_path / "coco" / "run.json").read_text())
+    assert record["inputs"] == {str(folder): data.key}
+    assert_refused(polyplink("convert", folder, "coco", tmp_path / "coco"), "exists already")
+    assert_refused(polyplink("convert", folder, "cocoa", tmp_path / "x"), "did you mean coco")
+    assert_refused(polyplink("convert", folder, "ldpolyp", tmp_path / "ld"), "TrainValid_<id>")
+    assert not (tmp_path / "ld").exists()
