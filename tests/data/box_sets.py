@@ -18,11 +18,10 @@ def real(low: float, high: float) -> st.SearchStrategy[float]:
 
 @st.composite
 def _boxes(
-    draw: st.DrawFn, procedure: dict[str, Any], ids: list[str], scores: bool, crowded: bool
+    draw: st.DrawFn, procedure: dict[str, Any], ids: list[str], scores: bool
 ) -> list[tuple[Any, ...]]:
     rows = []
-    frames = st.lists(st.integers(0, procedure["n_frames"] - 1), max_size=6, unique=not crowded)
-    for frame in draw(frames):
+    for frame in draw(st.lists(st.integers(0, procedure["n_frames"] - 1), max_size=6)):
         x, y = draw(real(0, 40)), draw(real(0, 30))
         w, h = draw(real(0.0625, 20)), draw(real(0.0625, 20))
         score = draw(st.none() | real(0, 1)) if scores else None
@@ -32,9 +31,7 @@ def _boxes(
 
 
 @st.composite
-def box_sets(
-    draw: st.DrawFn, scores: bool = True, crowded: bool = True, one_size: bool = False
-) -> DataSet:
+def box_sets(draw: st.DrawFn, scores: bool = True) -> DataSet:
     """One to three procedures with boxes, facts of patients and polyps; no images."""
     names = draw(
         st.lists(
@@ -45,18 +42,14 @@ def box_sets(
         )
     )
     boxes, polyps, procedures = [], [], []
-    size = st.tuples(st.integers(70, 2000), st.integers(50, 2000))
-    width, height = draw(size)
     for name in names:
-        if not one_size:
-            width, height = draw(size)
         procedure = procedure_row(
             name,
             draw(st.integers(1, 8)),
             dataset="one set",
             patient=draw(st.sampled_from(["p", name])),
-            width=width,
-            height=height,
+            width=draw(st.integers(70, 2000)),
+            height=draw(st.integers(50, 2000)),
             age=draw(st.none() | st.integers(18, 99)),
             sex=draw(st.none() | _words),
             brand=draw(st.none() | _words),
@@ -79,7 +72,7 @@ def box_sets(
                     "morphology": draw(st.none() | st.sampled_from(["Is", "IIa"])),
                 }
             )
-        boxes += draw(_boxes(procedure, ids, scores, crowded))
+        boxes += draw(_boxes(procedure, ids, scores))
         procedures.append(procedure)
     return DataSet.of(
         pl.DataFrame(boxes, schema=list(BOX), orient="row", infer_schema_length=None),
@@ -88,39 +81,18 @@ def box_sets(
     )
 
 
-def sorted_boxes(data: DataSet) -> pl.DataFrame:
-    """The boxes in an order that does not hang on that of the source."""
-    return data.detections.sort(data.detections.columns)
-
-
-def named_polyps(data: DataSet) -> pl.DataFrame:
-    """The rows of polyps that have a box, by name."""
-    have = data.detections["polyp_id"].drop_nulls().unique()
-    return data.polyps.filter(pl.col("polyp_id").is_in(have.implode())).sort("polyp_id")
-
-
-def detections(*rows: tuple[Any, ...], columns: tuple[str, ...] = BOX[:6]) -> pl.DataFrame:
-    """Rows to a table."""
-    return pl.DataFrame(list(rows), schema=list(columns), orient="row")
-
-
 def seen_set(dataset: str = "x") -> DataSet:
     """Two procedures by hand: two polyps and a box without one; scores; one frame without box."""
-    columns = ("procedure_id", "frame", "x", "y", "w", "h", "score", "polyp_id")
+    rows = [
+        ("001-001", 0, 10.5, 8, 20, 16, 0.5, "001-001_1"),
+        ("001-001", 1, 11, 8.25, 20, 16, 0.75, "001-001_1"),
+        ("001-001", 1, 40, 30, 10, 10, None, "001-001_2"),
+        ("001-009", 2, 5, 5, 9, 9, 0.25, None),
+    ]
+    procedures = [procedure_row("001-001"), procedure_row("001-009", 4)]
     return DataSet.of(
-        detections(
-            ("001-001", 0, 10.5, 8, 20, 16, 0.5, "001-001_1"),
-            ("001-001", 1, 11, 8.25, 20, 16, 0.75, "001-001_1"),
-            ("001-001", 1, 40, 30, 10, 10, None, "001-001_2"),
-            ("001-009", 2, 5, 5, 9, 9, 0.25, None),
-            columns=columns,
-        ),
-        pl.DataFrame(
-            [
-                procedure_row("001-001", dataset=dataset),
-                procedure_row("001-009", 4, dataset=dataset),
-            ]
-        ),
+        pl.DataFrame(rows, schema=list(BOX[:8]), orient="row"),
+        pl.DataFrame(procedures).with_columns(dataset=pl.lit(dataset)),
         pl.DataFrame(
             {
                 "polyp_id": ["001-001_1", "001-001_2"],

@@ -1,13 +1,24 @@
+import gc
 import json
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.data import DataSet
-from polyplink.data.formats.coco import import_coco, write_coco
+from polyplink.data.formats.coco import Records, import_coco, load_json, write_coco
 from tests.data.box_sets import seen_set
+
+values = (
+    st.none()
+    | st.integers()
+    | st.integers(-99, 99).map(lambda k: k / 2)
+    | st.text("a1.", max_size=3)
+)
 
 
 def image(number: int, name: str, **more: Any) -> dict[str, Any]:
@@ -52,10 +63,10 @@ def test_the_papers_json_with_its_parts(tmp_path: Path) -> None:
     imported = import_coco(tmp_path, datasets={"dataset3": "real-colon"})
     data = imported.data
     assert data.splits == {"train": ["dataset3_004-005"], "val": ["dataset1_case10"]}
-    assert dict(data.procedures.select("procedure_id", "dataset").iter_rows()) == {
-        "dataset3_004-005": "real-colon",
-        "dataset1_case10": "dataset1",
-    }
+    assert data.procedures.select("procedure_id", "dataset", "n_frames").rows() == [
+        ("dataset3_004-005", "real-colon", 9),
+        ("dataset1_case10", "dataset1", 1),
+    ]
     assert data.detections.select("procedure_id", "frame", "polyp_id").rows() == [
         ("dataset1_case10", 0, "dataset1_case10"),
         ("dataset3_004-005", 7, "dataset3_004-005_1"),
@@ -66,17 +77,6 @@ def test_the_papers_json_with_its_parts(tmp_path: Path) -> None:
     assert first["morphology"] == "Is"
     assert any("image without box and sequence_id" in line for line in imported.warnings)
     assert any("taken as its last image's frame + 1" in line for line in imported.warnings)
-
-
-def test_sequence_id_is_the_video(tmp_path: Path) -> None:
-    path = write(
-        tmp_path / "instances_test.json",
-        [image(i, f"{i}.jpg", frame_id=i, sequence_id="001-009") for i in (4, 5)],
-        [box(1, 4, identity_id="001-009_1")],
-    )
-    data = import_coco(path).data
-    assert data.procedures.select("procedure_id", "n_frames").rows() == [("001-009", 6)]
-    assert data.splits == {"test": ["001-009"]}
 
 
 def test_the_video_comes_before_the_sequence_and_the_identity(tmp_path: Path) -> None:
@@ -143,49 +143,6 @@ def test_videos_with_tracks_and_ids_of_both_kinds(tmp_path: Path) -> None:
     assert bare.detections["polyp_id"].null_count() == 4
 
 
-def test_names_alone_and_images_that_are_there(tmp_path: Path) -> None:
-    write(
-        tmp_path / "annotations" / "instances.json",
-        [image(1, "v_3.jpg"), image(2, "w/0001.jpg")],
-        [box(1, 1), box(2, 2)],
-    )
-    (tmp_path / "images").mkdir()
-    (tmp_path / "images" / "v_3.jpg").touch()
-    imported = import_coco(tmp_path)
-    assert imported.data.detections.select("procedure_id", "frame", "image").rows() == [
-        ("v", 3, "images/v_3.jpg"),
-        ("w", 1, None),
-    ]
-    told = "1 x procedure none of whose images exists (first: images/w/0001.jpg)"
-    assert told in imported.warnings
-    (tmp_path / "images" / "v_3.jpg").rename(tmp_path / "images" / "v_4.jpg")
-    assert import_coco(tmp_path).data.detections["image"].null_count() == 2
-
-
-@pytest.mark.parametrize(
-    ("bad", "kind"),
-    [
-        ({"image_id": 99}, "box of an image that is not listed"),
-        ({"category_id": 2}, "box of a category that is not listed"),
-        ({"category_id": None}, "box of a category that is not listed"),
-        ({"bbox": [1, 2, 0, 4]}, "box of no area"),
-        ({"bbox": [1, 2, "wide", 4]}, "box with a side that is no number"),
-        ({"bbox": {"x": 1}}, "box with a side that is no number"),
-        ({"iscrowd": 1}, r"box of a crowd \(iscrowd\), not of one polyp"),
-    ],
-)
-def test_what_cannot_be_used_is_named_or_raised(
-    tmp_path: Path, bad: dict[str, Any], kind: str
-) -> None:
-    path = write(tmp_path / "a.json", [image(1, "v_0.jpg")], [box(1, 1), box(5, 1) | bad])
-    imported = import_coco(path)
-    assert imported.data.detections.height == 1
-    line = f"1 x {kind}, left out (first: a.json, annotation 5".replace("\\", "")
-    assert any(warning.startswith(line) for warning in imported.warnings)
-    with pytest.raises(PolyplinkError, match=rf"a.json, annotation 5( \(.*\))?: {kind}; "):
-        import_coco(path, strict=True)
-
-
 @pytest.mark.parametrize(
     ("images", "kind"),
     [
@@ -211,12 +168,6 @@ def test_a_frame_without_number_is_named(tmp_path: Path) -> None:
 
 def test_broken_files(tmp_path: Path) -> None:
     path = write(tmp_path / "a.json", [image(1, "v_0.jpg")], [box(1, 1)])
-    whole = path.read_bytes()
-    path.write_bytes(whole[:-20])
-    with pytest.raises(PolyplinkError, match=r"is not whole JSON .*; export or download it again"):
-        import_coco(path)
-    path.write_bytes(b"\xef\xbb\xbf" + whole)
-    assert import_coco(path).data.detections.height == 1
     path.write_text('[{"image_id": 1, "bbox": [1, 2, 3, 4], "score": 0.5}]')
     with pytest.raises(PolyplinkError, match="has no lists `images` and `annotations`"):
         import_coco(path)
@@ -280,3 +231,65 @@ def test_a_part_is_a_file_and_a_procedure_is_in_one(tmp_path: Path) -> None:
     assert names == ["instances.json", "instances_test.json"]
     with pytest.raises(PolyplinkError, match="procedure '001-009' is in two parts"):
         write_coco(DataSet.of(*tables, {"a": ["001-009"], "b": ["001-009"]}), tmp_path)
+
+
+def test_large_files_and_broken_ones(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_bytes(b'\xef\xbb\xbf{"a": [1, NaN]}')
+    assert load_json(path)["a"][0] == 1
+    for content, message in (
+        (b'{"a": [1', "is not whole JSON"),
+        (b"", "is not whole JSON"),
+        (b"[" * 100_000, "is not whole JSON"),
+        ('{"é": 1}'.encode("latin-1"), "is not UTF-8 text"),
+    ):
+        path.write_bytes(content)
+        with pytest.raises(PolyplinkError, match=message):
+            load_json(path)
+    path.unlink()
+    with pytest.raises(PolyplinkError, match="is missing; check the path"):
+        load_json(path)
+    assert gc.isenabled()
+
+
+def test_records_are_read_by_column() -> None:
+    rows = Records([{"a": 1}, {"b": "x", "a": None}, {}], "rows")
+    assert rows.values("a") == [1, None, None]
+    assert rows.values("a", "b") == [1, "x", None]
+    assert rows.values("c") == [None] * 3
+    assert rows.texts("a", "b").to_list() == ["1", "x", None]
+    assert rows.numbers("a").to_list() == [1, None, None]
+    assert Records(None, "rows").values("a") == []
+    wrong: list[object] = [{}, [1], "text"]
+    for odd in wrong:
+        with pytest.raises(PolyplinkError, match="rows is no list of records"):
+            Records(odd, "rows")
+
+
+@settings(deadline=None)
+@given(st.lists(values))
+def test_texts_and_numbers_equal_the_plain_way(column: list[object]) -> None:
+    def text(value: object) -> str | None:
+        whole = isinstance(value, float) and value.is_integer()
+        return None if value is None else str(int(value) if whole else value)  # type: ignore[call-overload]
+
+    def number(value: object) -> float | None:
+        try:
+            return float(value)  # type: ignore[arg-type]
+        except (TypeError, ValueError, OverflowError):
+            return None
+
+    rows = Records([{"a": value} for value in column], "rows")
+    assert rows.texts("a").to_list() == [text(value) for value in column]
+    assert rows.numbers("a").to_list() == [number(value) for value in column]
+
+
+def test_boxes_of_any_kind() -> None:
+    def boxes(*values: object) -> pl.DataFrame:
+        return Records([{"bbox": value} for value in values], "rows").boxes("bbox")
+
+    assert boxes([1, 2, 3, 4.5], [5, 6, 7, 8]).rows() == [(1, 2, 3, 4.5), (5, 6, 7, 8)]
+    odd = boxes([1, 2, 3, 4.5], [1, 2], None, "text", [1, "2", "wide", None])
+    none = (None,) * 4
+    assert odd.rows() == [(1, 2, 3, 4.5), none, none, none, (1, 2, None, None)]
+    assert boxes().schema == dict.fromkeys("xywh", pl.Float64)

@@ -105,26 +105,6 @@ def test_tasks_of_a_project_and_files_of_a_folder(tmp_path: Path) -> None:
         import_cvat(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("bad", "kind"),
-    [
-        (box(1, edges='xtl="left" ytl="2" xbr="3" ybr="4"'), "box with a side that is no number"),
-        (box(1, edges='xtl="3" ytl="2" xbr="1" ybr="4"'), "box of no area"),
-        (box("1.5"), "box without a frame number from 0"),
-        (box(9), "box beyond the last frame of its procedure"),
-        (box(1, inner='<attribute name="score">high</attribute>'), "a score that is no number"),
-        ('<polygon frame="1" outside="0" points="1,2;3,4"></polygon>', "that is no box"),
-    ],
-)
-def test_what_cannot_be_used_is_named_or_raised(tmp_path: Path, bad: str, kind: str) -> None:
-    path = write(tmp_path, track(box(0), bad))
-    imported = import_cvat(path)
-    assert imported.data.detections.height == 1
-    assert any(f"{kind}, left out (first: annotations.xml, track 3" in w for w in imported.warnings)
-    with pytest.raises(PolyplinkError, match=rf"annotations\.xml, track 3, frame .*{kind}; "):
-        import_cvat(path, strict=True)
-
-
 def test_labels_and_turned_boxes_are_told(tmp_path: Path) -> None:
     tool = track(box(0, more='rotation="12.5"'), number=5).replace('"polyp"', '"tool"')
     warnings = import_cvat(write(tmp_path, track(box(0)), tool)).warnings

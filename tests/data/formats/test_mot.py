@@ -102,29 +102,6 @@ def test_images_and_videos(tmp_path: Path) -> None:
     assert any("frame with a box without an image, left out" in w for w in imported.warnings)
 
 
-@pytest.mark.parametrize(
-    ("line", "kind"),
-    [
-        ("2,1,one,2,3,4,1", "box with a side that is no number"),
-        ("0,1,1,2,3,4,1", "box without a frame number from 0"),
-        ("x,1,1,2,3,4,1", "box without a frame number from 0"),
-        ("10,1,1,2,3,4,1", "box beyond the last frame of its procedure"),
-        ("2,left,1,2,3,4,1", r"line with text instead of a number \(id\)"),
-        ("2,1,1,2,3,4,high", r"line with text instead of a number \(confidence\)"),
-        ("2,1", "box with a side that is no number"),
-    ],
-)
-def test_what_cannot_be_used_is_named_or_raised(tmp_path: Path, line: str, kind: str) -> None:
-    root = sequence(tmp_path, f"1,1,1,2,3,4,1,1,1\n{line}\n")
-    imported = import_mot(root)
-    assert imported.data.detections.height == 1
-    told = kind.replace("\\", "")
-    line = f"1 x {told}, left out (first: s/gt.txt, line 2"
-    assert any(warning.startswith(line) for warning in imported.warnings)
-    with pytest.raises(PolyplinkError, match=rf"s/gt.txt, line 2( \(.*\))?: {kind}; "):
-        import_mot(root, strict=True)
-
-
 def test_mistakes_of_files(tmp_path: Path) -> None:
     with pytest.raises(PolyplinkError, match=r"no file or folder .*nowhere; check the path"):
         import_mot(tmp_path / "nowhere")

@@ -117,29 +117,6 @@ def test_byte_order_mark_and_windows_lines(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "kind"),
-    [
-        ("0 0.5 0.5 0 0.5", "box of no area"),
-        ("0 0.5 wide 0.5 0.5", "box with a side that is no number"),
-        ("polyp 0.5 0.5 0.5 0.5", "line with text instead of a number"),
-        ("0 0.5 0.5 0.5 0.5 high", "line with text instead of a number"),
-        ("0 0.5 0.5 0.5", r"line that is no box \(class, 4 numbers, score, track\)"),
-        ("0 0 0 1 0 1 1 0 1", r"line that is no box \(class, 4 numbers, score, track\)"),
-        ("0 1.5 0.5 0.5 0.5", "box wholly outside the image"),
-    ],
-)
-def test_what_cannot_be_used_is_named_or_raised(tmp_path: Path, line: str, kind: str) -> None:
-    root = labels(tmp_path, v_0=f"0 0.5 0.5 0.5 0.5\n{line}\n")
-    imported = import_yolo(root, size=(64, 48))
-    assert imported.data.detections.height == 1
-    told = kind.replace("\\", "")
-    line = f"1 x {told}, left out (first: v_0.txt, line 2"
-    assert any(warning.startswith(line) for warning in imported.warnings)
-    with pytest.raises(PolyplinkError, match=rf"v_0.txt, line 2( \(.*\))?: {kind}; "):
-        import_yolo(root, size=(64, 48), strict=True)
-
-
-@pytest.mark.parametrize(
     ("name", "kind"),
     [("polyp", "name tells no procedure and frame"), ("v_00", "further file of the same frame")],
 )

@@ -1,0 +1,87 @@
+"""What cannot be used, in every general format: counted and named, or raised if strict.
+
+What makes a box unusable in any format is tested in tests/data/test_boxes.py; here is what each
+format writes in its own way, and that its file and place are named.
+"""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from polyplink.core.errors import PolyplinkError
+from tests.data.formats import test_coco, test_cvat, test_mot, test_yolo
+from tests.data.test_conversion import IMPORTERS
+
+SIDE = "box with a side that is no number"
+FRAME = "box without a frame number from 0"
+UNKNOWN = "box of a category that is not listed"
+TEXT = "line with text instead of a number"
+NO_BOX = "line that is no box (class, 4 numbers, score, track)"
+NO_SCORE = '<attribute name="score">high</attribute>'
+OUTLINE = '<polygon frame="1" outside="0" points="1,2;3,4"></polygon>'
+PLACES = {
+    "coco": "a.json, annotation 5",
+    "mot": "s/gt.txt, line 2",
+    "yolo": "v_0.txt, line 2",
+    "cvat": "annotations.xml, track 3, frame",
+    "csv": "detections.csv, line 3",
+}
+ROWS = [
+    ("coco", {"image_id": 99}, "box of an image that is not listed"),
+    ("coco", {"category_id": 2}, UNKNOWN),
+    ("coco", {"category_id": None}, UNKNOWN),
+    ("coco", {"bbox": [1, 2, "wide", 4]}, SIDE),
+    ("coco", {"bbox": {"x": 1}}, SIDE),
+    ("coco", {"iscrowd": 1}, "box of a crowd (iscrowd), not of one polyp"),
+    ("mot", "2,1,one,2,3,4,1", SIDE),
+    ("mot", "2,1", SIDE),
+    ("mot", "0,1,1,2,3,4,1", FRAME),
+    ("mot", "x,1,1,2,3,4,1", FRAME),
+    ("mot", "2,left,1,2,3,4,1", f"{TEXT} (id)"),
+    ("mot", "2,1,1,2,3,4,high", f"{TEXT} (confidence)"),
+    ("yolo", "0 0.5 wide 0.5 0.5", SIDE),
+    ("yolo", "polyp 0.5 0.5 0.5 0.5", TEXT),
+    ("yolo", "0 0.5 0.5 0.5 0.5 high", TEXT),
+    ("yolo", "0 0.5 0.5 0.5", NO_BOX),
+    ("yolo", "0 0 0 1 0 1 1 0 1", NO_BOX),
+    ("cvat", test_cvat.box(1, edges='xtl="left" ytl="2" xbr="3" ybr="4"'), SIDE),
+    ("cvat", test_cvat.box("1.5"), FRAME),
+    ("cvat", test_cvat.box(1, inner=NO_SCORE), "box with a score that is no number"),
+    ("cvat", OUTLINE, "shape of a track that is no box"),
+    ("csv", "v,0,one,2,3,4,", SIDE),
+    ("csv", "v,1.5,1,2,3,4,", FRAME),
+    ("csv", "v,,1,2,3,4,", FRAME),
+    ("csv", ",0,1,2,3,4,", "box without a procedure"),
+    ("csv", "v,0,1,2,3,4,high", "box with a score that is no number"),
+]
+
+
+def write(folder: Path, name: str, bad: object) -> Path:
+    """Write a box that can be used, and one that cannot."""
+    if name == "coco":
+        assert isinstance(bad, dict)
+        boxes = [test_coco.box(1, 1), test_coco.box(5, 1) | bad]
+        return test_coco.write(folder / "a.json", [test_coco.image(1, "v_0.jpg")], boxes)
+    if name == "mot":
+        return test_mot.sequence(folder, f"1,1,1,2,3,4,1,1,1\n{bad}\n")
+    if name == "yolo":
+        return test_yolo.labels(folder, v_0=f"0 0.5 0.5 0.5 0.5\n{bad}\n")
+    if name == "cvat":
+        return test_cvat.write(folder, test_cvat.track(test_cvat.box(0), str(bad)))
+    header = "procedure_id,frame,x,y,w,h,score\n"
+    (folder / "detections.csv").write_text(f"{header}v,0,1,2,3,4,0.5\n{bad}\n")
+    return folder
+
+
+@pytest.mark.parametrize(("name", "bad", "kind"), ROWS)
+def test_what_cannot_be_used_is_named_or_raised(
+    tmp_path: Path, name: str, bad: object, kind: str
+) -> None:
+    source = write(tmp_path, name, bad)
+    imported = IMPORTERS[name](source, size=(64, 48))
+    assert imported.data.detections.height == 1
+    line = f"1 x {kind}, left out (first: {PLACES[name]}"
+    assert any(warning.startswith(line) for warning in imported.warnings)
+    with pytest.raises(PolyplinkError, match=f"{re.escape(PLACES[name])}.*: {re.escape(kind)}; "):
+        IMPORTERS[name](source, size=(64, 48), strict=True)
