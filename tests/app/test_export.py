@@ -9,7 +9,13 @@ import pytest
 from polyplink.app.embed import EmbedRequest, embed_data
 from polyplink.app.export import ExportRequest, export, typical_crops
 from polyplink.core.errors import PolyplinkError
-from polyplink.encoders import WeightsRecord, build_encoder, read_embeddings, save_weights
+from polyplink.encoders import (
+    AnyEncoderConfig,
+    WeightsRecord,
+    build_encoder,
+    read_embeddings,
+    save_weights,
+)
 from polyplink.encoders.weights import Seen
 from polyplink.tracklets import PrepareSettings
 from tests.app.calls import assert_refused, polyplink
@@ -35,17 +41,20 @@ def test_a_file_embeds_as_its_weights_do(made: Made, tmp_path: Path) -> None:
     assert found.weights_id != expected.weights_id == done.weights
 
 
-def test_eight_bits_are_scaled_by_crops_of_a_part(made: Made, tmp_path: Path) -> None:
-    done = export(
-        ExportRequest(made.run, tmp_path / "int8.onnx", int8=made.data, part="train")
-    ).value
-    assert done.bits == 8
-    expected = embed_data(
-        EmbedRequest(made.run, made.data, part="eval", device="cpu")
-    ).value.vectors[NAME]
-    found = embed_data(EmbedRequest(done.path, made.data, part="eval")).value.vectors[NAME]
+def test_eight_bits_are_scaled_by_crops_of_a_part_and_counted(made: Made, tmp_path: Path) -> None:
+    file = tmp_path / "int8.onnx"
+    done = polyplink("export", made.run, file, "--int8", made.data, "--part", "train", "--json")
+    assert done.exit_code == 0, done.stderr
+    assert json.loads(done.stdout)["bits"] == 8
+    weights = EmbedRequest(made.run, made.data, part="eval", device="cpu")
+    expected = embed_data(weights).value.vectors[NAME]
+    embedded = polyplink("embed", file, made.data, "--part", "eval", "--json")
+    assert embedded.exit_code == 0, embedded.stderr
+    found = read_embeddings(Path(json.loads(embedded.stdout)["out"])).vectors
     norms = np.linalg.norm(found, axis=1) * np.linalg.norm(expected, axis=1)
     assert ((found * expected).sum(1) / norms > 0.98).all()
+    counted = polyplink("count", file, made.data, "--out", tmp_path / "count", "--json")
+    assert counted.exit_code == 0, counted.stderr
 
 
 def test_typical_crops_are_spread_over_all(made: Made) -> None:
@@ -58,53 +67,29 @@ def test_typical_crops_are_spread_over_all(made: Made) -> None:
     assert np.array_equal(few[-1], last[-1])
     total = sum(len(prepared.crops(name)) for name in names)
     assert len(typical_crops(prepared, 10**6)) == total
-
-
-def test_what_cannot_be_exported_is_told(made: Made, tmp_path: Path) -> None:
-    with pytest.raises(PolyplinkError, match=r"is no .onnx file; name one"):
-        export(ExportRequest(made.run, tmp_path / "encoder.pt"))
-    (tmp_path / "folder.onnx").mkdir()
-    with pytest.raises(PolyplinkError, match=r"folder.onnx is a folder; name a file"):
-        export(ExportRequest(made.run, tmp_path / "folder.onnx"))
-    with pytest.raises(PolyplinkError, match="part 'train' is of no data; give --int8 DATA too"):
-        export(ExportRequest(made.run, tmp_path / "encoder.onnx", part="train"))
-    clips = tmp_path / "clips.safetensors"
-    record = WeightsRecord(CLIPS, PrepareSettings(size=32), {"name": "clips"}, Seen(), {})
-    save_weights(clips, build_encoder(CLIPS), record)
-    with pytest.raises(PolyplinkError, match="looks at whole clips"):
-        export(ExportRequest(clips, tmp_path / "encoder.onnx"))
     with pytest.raises(PolyplinkError, match=r"no tracklets in .* to scale 8-bit numbers by"):
-        empty = embed_data(EmbedRequest(made.run, made.data, device="cpu")).value.prepared.select(
-            []
-        )
-        typical_crops(empty, 3)
-    with pytest.raises(PolyplinkError, match="computes on the CPU; give the weights"):
-        embed_data(EmbedRequest(tmp_path / "encoder.onnx", made.data, device="cuda"))
+        typical_crops(prepared.select([]), 3)
 
 
-def test_a_refusal_of_eight_bits_names_the_weights(made: Made, tmp_path: Path) -> None:
-    weights = tmp_path / "matrices.safetensors"
-    record = WeightsRecord(FRAMES, PrepareSettings(size=32), {"name": "frames"}, Seen(), {})
-    save_weights(weights, build_encoder(FRAMES), record)
-    with pytest.raises(PolyplinkError, match=r"^\S*/matrices.safetensors is no network of conv"):
-        export(ExportRequest(weights, tmp_path / "int8.onnx", int8=made.data))
-
-
-def test_an_exported_encoder_embeds_and_counts(made: Made, tmp_path: Path) -> None:
-    file = tmp_path / "encoder.onnx"
-    done = polyplink("export", made.run, file, "--int8", made.data, "--part", "train", "--json")
-    assert done.exit_code == 0, done.stderr
-    assert json.loads(done.stdout)["bits"] == 8
-    embedded = polyplink("embed", file, made.data, "--part", "eval", "--json")
-    assert embedded.exit_code == 0, embedded.stderr
-    assert json.loads(embedded.stdout)["tracklets"] > 0
-    counted = polyplink("count", file, made.data, "--out", tmp_path / "count", "--json")
-    assert counted.exit_code == 0, counted.stderr
+def write_untrained(path: Path, config: AnyEncoderConfig) -> Path:
+    record = WeightsRecord(config, PrepareSettings(size=32), {"name": path.stem}, Seen(), {})
+    save_weights(path, build_encoder(config), record)
+    return path
 
 
 def test_exports_that_cannot_be_are_refused(made: Made, tmp_path: Path) -> None:
     assert_refused(polyplink("export", made.run, tmp_path / "e.pt"), "e.pt is no .onnx file")
+    (tmp_path / "d.onnx").mkdir()
+    assert_refused(polyplink("export", made.run, tmp_path / "d.onnx"), "d.onnx is a folder; name")
     int8 = ("export", made.run, tmp_path / "e.onnx", "--precision", "int8")
+    assert_refused(polyplink(*int8[:3], "--part", "train"), "part 'train' is of no data; give --in")
+    clips = write_untrained(tmp_path / "clips.safetensors", CLIPS)
+    assert_refused(polyplink("export", clips, int8[2]), "looks at whole clips")
+    matrices = write_untrained(tmp_path / "matrices.safetensors", FRAMES)
+    eight = polyplink("export", matrices, int8[2], "--int8", made.data)
+    assert_refused(eight, "matrices.safetensors is no network of conv")
+    on_gpu = polyplink("embed", int8[2], made.data, "--device", "cuda")
+    assert_refused(on_gpu, "computes on the CPU; give the weights")
     assert_refused(polyplink(*int8), "no data is given; give --data DATA")
     assert_refused(polyplink(*int8[:3], "--int8", "x", "--data", "y"), "give one of them")
     assert_refused(polyplink("embed", made.run, made.data, *int8[3:]), "holds no 8-bit numbers")

@@ -42,13 +42,6 @@ def test_tables_and_run_record_are_written(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "out" / "run.json").read_text())["command"] == "import"
 
 
-def test_an_unknown_format_gets_the_nearest(tmp_path: Path) -> None:
-    with pytest.raises(PolyplinkError, match="no format 'realcolon'; did you mean real-colon"):
-        import_data(ImportRequest("realcolon", tmp_path, tmp_path))
-    with pytest.raises(PolyplinkError, match="choose one of: real-colon"):
-        import_data(ImportRequest("xyz", tmp_path, tmp_path))
-
-
 def test_tables_do_not_go_into_the_data_set_itself(tmp_path: Path) -> None:
     data = read_data(write_procedures(tmp_path, procedures=2, images=False))
     write_real_colon(data, tmp_path / "raw")
@@ -157,13 +150,9 @@ def test_a_map_of_adenoma_is_kept_with_the_tables(tmp_path: Path) -> None:
     given = ("import", "csv", boxes, tmp_path / "out", "--size", "64x48", "--histology-map")
     assert polyplink(*given, "tsa-adenoma").exit_code == 0
     assert read_data(tmp_path / "out").adenoma["real-colon"]["TSA"] is True
-    assert_refused(polyplink(*given, tmp_path / "map.json"), "map.json is missing")
-
-
-def test_a_mistake_is_one_line_with_no_blank_one_before_it(tmp_path: Path) -> None:
-    result = polyplink("import", "csv", tmp_path / "none.csv", tmp_path / "out")
-    assert_refused(result, "none.csv")
-    assert result.stderr.count("\n") == 1
+    refused = polyplink(*given, tmp_path / "map.json")
+    assert_refused(refused, "map.json is missing")
+    assert refused.stderr.count("\n") == 1  # no blank line before it
 
 
 CHEAP = ("--set", "prepare.size=8", "--set", "prepare.min_length=1", "--workers", "1", "--json")

@@ -42,7 +42,7 @@ def test_it_separates_what_is_separate() -> None:
     assert found.calibration is not None
     P = found.calibration.probability(np.array([0.9, 0.2]), np.array([0.1, 0.1]))
     assert P[0] > P[1]
-    assert from_record(to_plain(found.as_record())) == found
+    assert from_record(to_plain(found)) == found
 
 
 def test_without_labels_or_with_one_polyp_it_is_not_tuned() -> None:

@@ -6,7 +6,7 @@ stored in the weights.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -102,10 +102,6 @@ class OperatingPoint:
     calibration: Calibration | None
     origin: str
     form: VisualForm = "l2"
-
-    def as_record(self) -> dict[str, Any]:
-        """Plain values, as stored in weights."""
-        return asdict(self)
 
 
 def untuned(why: str) -> OperatingPoint:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -177,5 +177,5 @@ def _record(
         recipe=to_plain(config),
         seen=with_start(seen_by(prepared.data, fitted.train, fitted.held), before),
         origin={"selected_by": config.validation.select} | chosen,
-        operating=point.as_record(),
+        operating=asdict(point),
     )
