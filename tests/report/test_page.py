@@ -129,6 +129,9 @@ def test_header_says_what_it_is_and_is_not() -> None:
         assert part in words
     for part in ("made-up data", "w123", "c456", "a machine", "2025-01-02"):
         assert part in words
+    assert "The clustering did not converge for p1." in words
+    assert "1 of 2 procedures" in words
+    assert words.count("do not trust this count") == 1
     real = replace(report(), provenance=replace(report().provenance, simulated=False))
     assert "Simulated data" not in render(real)
     assert "not a medical device" in render(real)
@@ -155,13 +158,6 @@ def test_missing_figures_are_dashes_with_the_reason() -> None:
     assert "one polyp only" in titles
     assert "not measured for this method" in titles
     assert all(titles)
-
-
-def test_failed_convergence_is_called_out() -> None:
-    words = Page(render(report())).words
-    assert "The clustering did not converge for p1." in words
-    assert "1 of 2 procedures" in words
-    assert words.count("do not trust this count") == 1
 
 
 def test_nothing_at_all_is_said() -> None:

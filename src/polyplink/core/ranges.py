@@ -8,7 +8,6 @@ rate: Annotated[float, POSITIVE] = 1e-5
 
 import dataclasses
 import math
-from collections.abc import Mapping
 from typing import Any, ClassVar, get_type_hints
 
 from polyplink.core.errors import PolyplinkError
@@ -54,17 +53,6 @@ AT_LEAST_ONE, NOT_NEGATIVE = Range(1), Range(0)
 POSITIVE, SHARE = Range(0, above=True), Range(0, 1)
 
 
-def _ranges(kind: type) -> Mapping[str, Range]:
-    """The ranges of a dataclass's fields, by name."""
-    hints = get_type_hints(kind, include_extras=True)
-    return {
-        name: extra
-        for name, hint in hints.items()
-        for extra in getattr(hint, "__metadata__", ())
-        if isinstance(extra, Range)
-    }
-
-
 def check_ranges(prefix: str, settings: Any) -> None:
     """Check the fields of a dataclass against the ranges they are annotated with.
 
@@ -77,11 +65,12 @@ def check_ranges(prefix: str, settings: Any) -> None:
     Raises:
         PolyplinkError: Naming the first field that is out of its range, and the range.
     """
-    for name, allowed in _ranges(type(settings)).items():
-        value = getattr(settings, name)
-        where = f"{prefix}.{name}" if prefix else name
-        if value is not None and not allowed.holds(value):
-            raise PolyplinkError(f"{where} is {value}", f"give {allowed}")
+    for name, hint in get_type_hints(type(settings), include_extras=True).items():
+        for allowed in getattr(hint, "__metadata__", ()):
+            value = getattr(settings, name)
+            if isinstance(allowed, Range) and value is not None and not allowed.holds(value):
+                where = f"{prefix}.{name}" if prefix else name
+                raise PolyplinkError(f"{where} is {value}", f"give {allowed}")
 
 
 class Ranged:

@@ -30,12 +30,6 @@ def _parse(text: str) -> Any:
         return None if text.lower() == "none" else text
 
 
-def _set(plain: dict[str, Any], path: Sequence[str], given: Any) -> None:
-    for name in path[:-1]:
-        plain = plain[name]
-    plain[path[-1]] = given
-
-
 def override(recipe: TrainConfig, assignments: Sequence[str]) -> TrainConfig:
     """A recipe with some fields changed.
 
@@ -56,17 +50,16 @@ def override(recipe: TrainConfig, assignments: Sequence[str]) -> TrainConfig:
             near = get_close_matches(name, known, n=1, cutoff=0.5)
             mend = f"did you mean {near[0]}?" if near else f"the names are: {', '.join(known)}"
             raise PolyplinkError(f"recipe {recipe.name} has no field {name!r}", mend)
-        plain = to_plain(recipe)
-        _set(plain, name.split("."), _parse(text))
-        recipe = _validated(plain, name, text)
+        inner = plain = to_plain(recipe)
+        *outer, field = name.split(".")
+        for each in outer:
+            inner = inner[each]
+        inner[field] = _parse(text)
+        try:
+            recipe = TypeAdapter(TrainConfig).validate_python(plain)
+        except ValidationError as error:
+            reason = error.errors()[0]["msg"]
+            raise PolyplinkError(
+                f"{name}={text} does not fit ({reason})", "give another value"
+            ) from None
     return recipe
-
-
-def _validated(plain: dict[str, Any], name: str, text: str) -> TrainConfig:
-    try:
-        return TypeAdapter(TrainConfig).validate_python(plain)
-    except ValidationError as error:
-        reason = error.errors()[0]["msg"]
-        raise PolyplinkError(
-            f"{name}={text} does not fit ({reason})", "give another value"
-        ) from None
