@@ -13,6 +13,7 @@ from PIL import Image
 
 from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.data.files.archives import INSIDE, ZipArchive, read_archived
+from polyplink.data.files.folders import present
 from polyplink.data.files.video import open_video, split_frame_name
 from polyplink.data.tables import DataSet
 
@@ -40,22 +41,11 @@ def missing_images(data: DataSet, root: Path) -> pl.DataFrame:
     boxes = data.detections.select("procedure_id", "frame", "image").drop_nulls("image")
     images = boxes.join(source, on="procedure_id", how="left", maintain_order="left")
     images = images.unique(["source", "image"], keep="first", maintain_order=True)
-    # "p.zip!/b/c.jpg" -> "p.zip" and "b/c.jpg"; "a.mp4#3" -> "a.mp4".
+    # "p.zip!/b/c.jpg" -> "p.zip"
     archive = pl.col("image").str.extract(r"(?i)^(.*?\.(?:zip|tar|tar\.gz|tgz))!/")
-    video = pl.col("image").str.extract(r"^(.+\.[A-Za-z0-9]+)#\d+$")
-    file = pl.coalesce(archive, video, "image")
-    # "a/b/c.jpg" -> "a/b" and "c.jpg"; a bare name lies in the source itself.
-    images = images.with_columns(
-        archive=archive,
-        folder=file.str.extract(r"^(.*)/[^/]*$").fill_null(""),
-        name=file.str.extract(r"([^/]*)$"),
-    )
-    names: dict[_Key, set[str]] = {}
-    for place, folder in images.select("source", "folder").unique().iter_rows():
-        path = root / place / folder
-        names[place, folder] = set(os.listdir(path)) if path.is_dir() else set()  # noqa: PTH208 - names are enough
-    rows = images.select("source", "folder", "name").iter_rows()
-    exists = pl.Series([n in names[place, folder] for place, folder, n in rows], dtype=pl.Boolean)
+    images = images.with_columns(archive=archive)
+    places = {place: str(root / place) for place in images["source"].unique()}
+    exists = present(images["image"], images["source"].replace_strict(places, default=None))
     zipped = images["archive"].str.to_lowercase().str.ends_with(".zip").fill_null(False)
     inside = images.filter(exists & zipped)
     parts = [images.filter(~exists)]
