@@ -7,6 +7,7 @@ import pytest
 
 from polyplink.app.train import TrainRequest, train
 from polyplink.core.errors import PolyplinkError
+from polyplink.data import read_data
 from polyplink.encoders import load_encoder, pick_device, read_record
 from polyplink.recipes import override
 from tests.app.calls import assert_refused, polyplink
@@ -76,3 +77,15 @@ def test_paper_recipe_asks_for_its_backbone(tmp_path: Path) -> None:
         result, "no file resnet50.tv2_in1k.safetensors with weights of the frame encoder"
     )
     assert not (data / "prepared").exists()  # told before anything is cut
+
+
+def test_a_part_of_its_own_validates(made: Made, tmp_path: Path) -> None:
+    config = override(recipe(), ["validation.part=eval", "validation.loss=tracklet"])
+    train(TrainRequest(config, made.data, tmp_path / "run", device="cpu", workers=1))
+    seen = read_record(tmp_path / "run" / "weights.safetensors").seen
+    data = read_data(made.data)
+    assert [row[1] for row in seen.trained] == data.part("train")
+    assert [row[1] for row in seen.validated] == data.part("eval")
+    both = override(config, ["validation.part=train"])
+    with pytest.raises(PolyplinkError, match="is in 'train' and in 'train'"):
+        train(TrainRequest(both, made.data, tmp_path / "no", device="cpu", workers=1))

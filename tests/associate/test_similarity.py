@@ -4,6 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from polyplink.associate.affinity import propagate
 from polyplink.associate.similarity import VisualForm, combine, cosine, temporal, unit_rows, visual
 from polyplink.core.errors import PolyplinkError
 
@@ -14,13 +15,14 @@ def stretch(values: np.ndarray) -> np.ndarray:
     return np.asarray((values - values.min()) / (values.max() - values.min()))
 
 
-def naive_l2(vectors: np.ndarray) -> np.ndarray:
+def naive_l2(vectors: np.ndarray, scaled: bool) -> np.ndarray:
     n = len(vectors)
     distance = np.zeros((n, n))
     for i in range(n):
         for j in range(n):
-            a = vectors[i] / np.sqrt(sum(v * v for v in vectors[i]))
-            b = vectors[j] / np.sqrt(sum(v * v for v in vectors[j]))
+            a, b = vectors[i], vectors[j]
+            if scaled:
+                a, b = a / np.sqrt(sum(v * v for v in a)), b / np.sqrt(sum(v * v for v in b))
             distance[i, j] = np.sqrt(sum((x - y) ** 2 for x, y in zip(a, b, strict=True)))
     return 1 - stretch(distance)
 
@@ -36,15 +38,28 @@ def naive_cosine(vectors: np.ndarray) -> np.ndarray:
 
 
 def test_visual_forms_equal_naive_loops() -> None:
-    vectors = np.random.default_rng(0).normal(size=(7, 5))
-    np.testing.assert_allclose(visual(vectors), naive_l2(vectors), atol=1e-12)
+    rng = np.random.default_rng(0)
+    vectors = rng.normal(size=(7, 5)) * rng.uniform(0.5, 2.0, (7, 1))
+    np.testing.assert_allclose(visual(vectors, "raw_l2"), naive_l2(vectors, False), atol=1e-12)
+    np.testing.assert_allclose(visual(vectors), naive_l2(vectors, True), atol=1e-12)
     np.testing.assert_allclose(cosine(vectors), naive_cosine(vectors), atol=1e-12)
-    np.testing.assert_allclose(
-        visual(vectors, "cosine"), stretch(naive_cosine(vectors)), atol=1e-12
-    )
-    assert np.abs(visual(vectors) - visual(vectors, "cosine")).max() > 0.01
-    longer = vectors * np.arange(1, 8)[:, None]
-    np.testing.assert_allclose(visual(longer), visual(vectors), atol=1e-12)
+    sigmoid = 1 / (1 + np.exp(-naive_cosine(vectors)))
+    np.testing.assert_allclose(visual(vectors, "sigmoid"), sigmoid, atol=1e-12)
+
+
+def test_the_thesis_form_gives_one_cluster_or_all_alone_where_cosines_are_alike() -> None:
+    """Cosines of 0.90 to 0.99, as EndoViT's: its row of table A.3 is one cluster a procedure."""
+    rng = np.random.default_rng(0)
+    vectors = rng.normal(size=(1, 64)) + 0.2 * rng.normal(size=(20, 64))
+    off = cosine(vectors)[~np.eye(20, dtype=bool)]
+    assert 0.88 < off.min() < off.max() < 0.995
+    preferences = -5 + np.arange(41) / 4
+    counts = {
+        form: {int(row.max()) + 1 for row in propagate(visual(vectors, form), preferences)[0]}
+        for form in ("sigmoid", "l2")
+    }
+    assert counts["sigmoid"] <= {1, 20}
+    assert len(counts["l2"]) > 2
 
 
 @settings(deadline=None)
@@ -59,8 +74,8 @@ def test_temporal_equals_a_naive_loop(positions: np.ndarray, gamma: float) -> No
 
 
 @settings(deadline=None)
-@given(arrays(np.float64, (5, 3), elements=st.floats(0.1, 9)), st.sampled_from(["l2", "cosine"]))
-def test_visual_is_symmetric_in_the_unit_range(vectors: np.ndarray, form: VisualForm) -> None:
+@given(arrays(np.float64, (5, 3), elements=st.floats(0.1, 9)), st.sampled_from(["l2", "raw_l2"]))
+def test_visual_is_symmetric_and_in_the_unit_range(vectors: np.ndarray, form: VisualForm) -> None:
     V = visual(vectors, form)
     assert V.min() >= 0
     assert V.max() <= 1
@@ -68,7 +83,13 @@ def test_visual_is_symmetric_in_the_unit_range(vectors: np.ndarray, form: Visual
     np.testing.assert_array_equal(np.diag(V), 1.0)
 
 
-@pytest.mark.parametrize("form", ["l2", "cosine"])
+def test_length_does_not_matter() -> None:
+    vectors = np.random.default_rng(1).normal(size=(6, 4))
+    longer = vectors * np.arange(1, 7)[:, None]
+    np.testing.assert_allclose(visual(longer), visual(vectors), atol=1e-12)
+
+
+@pytest.mark.parametrize("form", ["l2"])
 @pytest.mark.parametrize("n", [1, 3])
 def test_no_spread_gives_ones(n: int, form: VisualForm) -> None:
     # One direction, lengths that leave rounding behind when they are divided out.

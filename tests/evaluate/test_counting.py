@@ -33,8 +33,10 @@ def naive(labels: np.ndarray, polyps: list[str | None]) -> dict[str, float]:
         fn += same and not together
         tn += not same and not together
     clusters, true = len({labels[i] for i in known}), len({polyps[i] for i in known})
-    # As published: the pairs i <= j, so that every tracklet is paired with itself.
-    own = len(known)
+    # As published: sums over the whole n x n matrix, each pair twice, each tracklet with itself.
+    whole = [(labels[i] == labels[j], polyps[i] == polyps[j]) for i in known for j in known]
+    hits = sum(together and same for together, same in whole)
+    called, true_pairs = sum(t for t, _ in whole), sum(s for _, s in whole)
 
     def ratio(part: int, whole: int) -> float:
         return part / whole if whole else math.nan
@@ -49,8 +51,9 @@ def naive(labels: np.ndarray, polyps: list[str | None]) -> dict[str, float]:
         "fpr": ratio(fp, fp + tn),
         "precision": ratio(tp, tp + fp),
         "recall": ratio(tp, tp + fn),
-        "precision_with_self": ratio(tp + own, tp + own + fp),
-        "recall_with_self": ratio(tp + own, tp + own + fn),
+        "fpr_published": fp / (fp + tn) if fp + tn else 0.0,
+        "precision_with_self": hits / called,
+        "recall_with_self": hits / true_pairs,
     }
 
 
@@ -117,3 +120,9 @@ def test_no_clustering_and_none_of_anything() -> None:
     nothing = partitions(np.empty((2, 0), dtype=np.int32))
     assert nothing.labels.shape == (1, 0)
     assert nothing.of.tolist() == [0, 0]
+
+
+def test_published_precision_of_a_small_case() -> None:
+    """Labels 0, 0, 1 on polyps a, b, b: the program prints 0.60."""
+    found = count_procedure([[0, 0, 1]], ["a", "b", "b"])
+    assert found.rates["precision_with_self"][0] == pytest.approx(0.60)

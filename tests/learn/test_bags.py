@@ -20,6 +20,7 @@ from polyplink.learn.bags import (
     view_bags,
 )
 from polyplink.learn.config import AnyBags
+from polyplink.learn.noise_aware import symmetric_noise_aware
 from polyplink.learn.temporal_bags import TemporalBags, nearest_bags, sampled_bags
 from tests.learn.sets import bare_set
 
@@ -164,3 +165,33 @@ def test_shards_cover_an_epoch_without_overlap(n: int, world: int) -> None:
     for rank in (-1, world):
         with pytest.raises(PolyplinkError, match=f"shard {rank} of {world}"):
             shard(pieces, rank, world)
+
+
+def test_validation_batches_tell_a_good_encoder_from_a_bad_one() -> None:
+    """In the order of time most negatives of a batch would show the anchor's polyp."""
+    data = bare_set([60] * 12, list(range(12)))  # 12 polyps one after the other, 15 views each
+    drawn = TemporalBags().draw_validation(data, 3.0, 6, rng_of(0))
+    rng = np.random.default_rng(1)
+    noise = rng.normal(size=(len(data), 24))
+    good = np.eye(24)[data.polyps] + 0.1 * noise
+    losses = {}
+    for name, vectors in (("good", good), ("bad", noise)):
+        parts = []
+        for batch in batches(drawn.bags, 6, CPU):
+            z = torch.from_numpy(vectors[batch.fragments])
+            parts.append(float(symmetric_noise_aware(z, batch.bag, 0.07)))
+        losses[name] = np.mean(parts)
+    assert losses["good"] < 0.6 * losses["bad"]
+
+
+def test_no_way_of_drawing_validation_bags_fills_a_batch_with_neighbours() -> None:
+    data = bare_set([60] * 12, list(range(12)))
+    for kind in get_args(get_args(AnyBags)[0]):
+        drawn = kind().draw_validation(data, 3.0, 6, rng_of(0))
+        polyp = data.tracklets.polyps[data.tracklet_of[drawn.clips[:, 0]]]
+        same = []
+        for batch in batches(drawn.bags, 6, CPU):
+            shown = polyp[batch.fragments]
+            other = batch.bag[:, None].numpy() != batch.bag[None, :].numpy()
+            same.append((shown[:, None] == shown[None, :])[other].mean())
+        assert np.mean(same) < 0.2, kind  # one in twelve by chance

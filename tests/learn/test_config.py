@@ -26,6 +26,7 @@ def test_defaults_are_the_reference_and_plain_values() -> None:
         "weight_decay": 1e-4,
         "method": "adamw",
         "schedule": "constant",
+        "warm_up": 0.3,
         "accumulate": 1,
         "checkpointing": False,
     }

@@ -12,6 +12,7 @@ from polyplink.learn.contrastive import (
     Views,
     cosine_logits,
     identities,
+    in_batch_accuracy,
     masked_logsumexp,
     mean_over,
 )
@@ -241,3 +242,18 @@ def test_bf16_embeddings_give_the_loss_of_their_values(loss: NoiseAwareLoss) -> 
         **{**vars(low), "tracklets": low.tracklets.double(), "frames": low.frames.double()}
     )
     assert loss(low).item() == pytest.approx(loss(high).item(), rel=1e-4)
+
+
+def test_in_batch_accuracy_equals_a_loop() -> None:
+    z, bag = batch(7), torch.tensor(POLYP)
+    found = in_batch_accuracy(z, bag)
+    hits: dict[int, list[bool]] = {1: [], 5: []}
+    for a in range(14):
+        others = [b for b in range(14) if b != a]
+        if not any(same(a, b) for b in others):
+            continue
+        nearest = sorted(others, key=lambda b: -float(torch.cosine_similarity(z[a], z[b], 0)))
+        for k, hit in hits.items():
+            hit.append(any(same(a, b) for b in nearest[:k]))
+    assert found == tuple(sum(hit) / len(hit) for hit in hits.values())
+    assert all(math.isnan(value) for value in in_batch_accuracy(z, torch.arange(14)))

@@ -221,3 +221,17 @@ def test_views_of_a_variant_fill_the_same_step() -> None:
     assert isinstance(small.bags, PolypViews)
     assert small.optim.bags_per_batch * small.bags.views * 2 <= FRAMES
     assert small.optim.bags_per_batch * (small.bags.views + 1) * 2 > FRAMES * 0.8
+
+
+def test_published_rows_name_the_papers_procedures_and_others_do_not() -> None:
+    """Trained on a merged folder they take the paper's 27 procedures and no others."""
+    for name in RECIPES:
+        own = name == "ntssl-demo" or name.endswith("-small")
+        assert find_recipe(name).part == ("train" if own else "rc27")
+
+
+def test_the_predecessors_settings_are_their_programs() -> None:
+    assert sfe().optim.rate == pytest.approx(2.19e-4, abs=1e-6)  # 1e-3 x 56 pairs / 256
+    assert (sfe().optim.schedule, sfe().optim.warm_up) == ("one_cycle", 0.1)
+    assert (mve().optim.schedule, tpc().optim.schedule) == ("constant", "constant")
+    assert (sfe().augment.translate, sfe().augment.hue) == (0.1, 0.1)

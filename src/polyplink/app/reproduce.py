@@ -241,7 +241,7 @@ def _measured(
         {seen[variant]: wanted for variant, wanted in of_vectors.items()},
         settings=EvaluationSettings(
             grid=find_grid(request.grid),
-            form="cosine" if table.name.startswith("thesis/") else "l2",
+            form="sigmoid" if table.name.startswith("thesis/") else "raw_l2",
             threads=request.workers,
         ),
         workers=request.workers,

@@ -73,6 +73,7 @@ def train(request: TrainRequest, progress: Progress = silent) -> Result[Trained]
             at fault.
     """
     from polyplink.app.encoded import prepare_part
+    from polyplink.data import read_data
     from polyplink.encoders import (
         WEIGHTS_FILE,
         build_started,
@@ -97,9 +98,9 @@ def train(request: TrainRequest, progress: Progress = silent) -> Result[Trained]
     record = RunRecord("train", settings=config, seed=config.seed)
     record.claim(out)
     with record.stage("prepare"):
-        prepared = prepare_part(
-            request.data, config.prepare, config.part, request.workers, progress
-        )
+        parts = filter(None, (config.part, config.validation.part))
+        names = [name for part in parts for name in read_data(request.data).part(part)]
+        prepared = prepare_part(request.data, config.prepare, names, request.workers, progress)
     record.inputs |= {"crops": prepared.key} | started
 
     with record.stage("train"), open_loggers(request.log, out, config) as log:

@@ -10,7 +10,7 @@ scikit-learn takes a second:
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +29,7 @@ from polyplink.associate.clusterers import (
 )
 from polyplink.associate.similarity import Reals, visual
 
-Affinity = Literal["l2", "cosine", "precomputed"]
+Affinity = Literal["raw_l2", "l2", "sigmoid", "precomputed"]
 
 
 @dataclass(repr=False, eq=False)
@@ -71,8 +71,8 @@ class _Clustering(ClusterMixin, BaseEstimator, ABC):  # type: ignore[misc]
             ValueError: If X is not a matrix of finite numbers, or the affinity is unknown.
             PolyplinkError: If a row is zero, or positions are wrong or missing.
         """
-        if self.affinity not in ("l2", "cosine", "precomputed"):
-            raise ValueError(f"affinity {self.affinity!r}; choose l2, cosine or precomputed")
+        if self.affinity not in get_args(Affinity):
+            raise ValueError(f"affinity {self.affinity!r}; choose one of {get_args(Affinity)}")
         rows = validate_data(self, X, dtype=np.float64)  # (n, d)
         found = self._cluster(_similarity(rows, self.affinity), positions)
         self.labels_, self.converged_ = found.labels, found.converged

@@ -8,13 +8,29 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 from scipy.spatial.distance import cdist
+from scipy.special import expit
 
 from polyplink.core.errors import PolyplinkError
 
 Reals = npt.NDArray[np.float64]
 ROUNDING = 1e-12  # a spread no larger than this is not one: stretched, it would be noise
 
-VisualForm = Literal["l2", "cosine"]
+VisualForm = Literal["raw_l2", "l2", "sigmoid"]
+
+
+def _finite_rows(vectors: npt.ArrayLike) -> Reals:
+    """Embeddings (n, d) in double precision, refused where one is not finite."""
+    rows = np.asarray(vectors, dtype=np.float64)  # (n, d)
+    if rows.ndim != 2:
+        raise PolyplinkError(
+            f"embeddings of shape {rows.shape} are not a matrix", "give one row per tracklet"
+        )
+    broken = np.flatnonzero(~np.isfinite(rows).all(axis=1))
+    if broken.size:
+        raise PolyplinkError(
+            f"embedding row {broken[0]} is not finite", "embed that tracklet again, or leave it out"
+        )
+    return rows
 
 
 def unit_rows(vectors: npt.ArrayLike) -> Reals:
@@ -29,16 +45,7 @@ def unit_rows(vectors: npt.ArrayLike) -> Reals:
     Raises:
         PolyplinkError: If it is not a matrix, or a row is zero or not finite; the row is named.
     """
-    rows = np.asarray(vectors, dtype=np.float64)  # (n, d)
-    if rows.ndim != 2:
-        raise PolyplinkError(
-            f"embeddings of shape {rows.shape} are not a matrix", "give one row per tracklet"
-        )
-    broken = np.flatnonzero(~np.isfinite(rows).all(axis=1))
-    if broken.size:
-        raise PolyplinkError(
-            f"embedding row {broken[0]} is not finite", "embed that tracklet again, or leave it out"
-        )
+    rows = _finite_rows(vectors)
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)  # (n, 1)
     empty = np.flatnonzero(lengths == 0)
     if empty.size:
@@ -89,27 +96,30 @@ def min_max(matrix: Reals) -> Reals:
 def visual(vectors: npt.ArrayLike, form: VisualForm = "l2") -> Reals:
     """Visual similarity V of the tracklets of one procedure, in [0, 1].
 
-    The published programs differ. `"l2"` (the counting program, behind the published numbers):
-    the Euclidean distances between the rows scaled to length 1 are stretched to [0, 1] over the
-    whole matrix, diagonal included, and V is 1 minus that. `"cosine"` (the thesis): cosines,
-    stretched in the same way. In both, V of a tracklet with itself is 1.
+    The published programs differ:
+
+    - `"raw_l2"` (the program of temporally-aware counting): Euclidean distances between the
+      vectors as they are, stretched to [0, 1] over the whole matrix, and V is 1 minus that.
+    - `"l2"` (ours): the same of vectors scaled to length 1, so that their lengths do not matter.
+    - `"sigmoid"` (the thesis, 2.3): 1 / (1 + exp(-cos)), not stretched: all values lie between
+      0.27 and 0.73.
 
     Args:
         vectors: Embeddings (n, d) of one procedure.
-        form: Which of the two.
+        form: Which of the three.
 
     Returns:
-        V (n, n), float64, symmetric; all ones if every pair is equally similar.
+        V (n, n), float64, symmetric. In the first two forms the diagonal is 1, and all values
+        are 1 if every pair is equally similar.
 
     Raises:
-        PolyplinkError: If a row is zero or not finite.
+        PolyplinkError: If a row is not finite, or is zero where its direction is asked for.
     """
-    if form == "cosine":
-        similarity = min_max(cosine(vectors))
-    else:
-        unit = unit_rows(vectors)
-        # Distances are taken from differences: sqrt(2 - 2 cos) would leave 1e-8 between equals.
-        similarity = min_max(-cdist(unit, unit))
+    if form == "sigmoid":
+        return np.asarray(expit(cosine(vectors)))
+    rows = _finite_rows(vectors) if form == "raw_l2" else unit_rows(vectors)
+    # Distances are taken from differences: sqrt(2 - 2 cos) would leave 1e-8 between equals.
+    similarity = min_max(-cdist(rows, rows))
     np.fill_diagonal(similarity, 1.0)
     return similarity
 

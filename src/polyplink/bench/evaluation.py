@@ -430,7 +430,7 @@ def one_by_one(V: Reals, positions: Reals, rows: range, grid: Any = GRID) -> lis
             convergence_iter=50,
             preference=setting.preference,
             affinity="precomputed",
-            random_state=0,
+            random_state=42,
         )
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")

@@ -27,9 +27,12 @@ RATES = {
     "FPR": "fpr",
     "precision": "precision",
     "recall": "recall",
+    "FPR as published": "fpr_published",
     "precision with self": "precision_with_self",
     "recall with self": "recall_with_self",
 }  # by a figure's name, its key in `ProcedureCounts.rates`, in folds and in summaries
+# The published means are over all procedures; the others over those with two polyps or more.
+OVER_ALL = ("fr", "fpr_published", "precision_with_self", "recall_with_self")
 
 Fold = dict[str, Any]  # a row of the table of procedures, see `apply_choice`
 
@@ -110,8 +113,9 @@ def summarise(folds: Sequence[Fold]) -> dict[str, Any]:
     """Average the figures of procedures.
 
     Returns:
-        Means with standard deviations (`Figure`): fr over all procedures; the other rates of
-        `RATES` over those with two polyps or more, as far as they are defined there; bias, the
+        Means with standard deviations (`Figure`, ddof 0): fr and the published rates over all
+        procedures (`OVER_ALL`); the other rates of `RATES` over those with two polyps or more, as
+        far as they are defined there; bias, the
         mean of clusters minus polyps, over all. exact (float): the share of all procedures whose
         clusters are as many as their polyps.
 
@@ -124,7 +128,7 @@ def summarise(folds: Sequence[Fold]) -> dict[str, Any]:
     several = [fold for fold in folds if fold["polyps"] > 1]
     return {
         **{
-            name: Figure.mean_of(fold[name] for fold in (folds if name == "fr" else several))
+            name: Figure.mean_of(fold[name] for fold in (folds if name in OVER_ALL else several))
             for name in RATES.values()
         },
         "bias": Figure.mean_of(float(error) for error in errors),
@@ -245,7 +249,7 @@ def operating_curve(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # a mean of nothing is NaN: meant
         for name in RATES.values():
-            rows = [c.rates[name] for c in (counts if name == "fr" else several)]
+            rows = [c.rates[name] for c in (counts if name in OVER_ALL else several)]
             means[name] = np.nanmean(rows, axis=0) if rows else nothing
     exact = np.mean([c.clusters == c.polyps for c in counts], axis=0)
     return means | {"converged": np.mean(converged, axis=0), "exact": exact}

@@ -132,17 +132,21 @@ class ProcedureCounts:
         - fpr: FP / (FP + TN); undefined with one polyp. Self-pairs have no part in it.
         - precision: TP / (TP + FP) over pairs of two tracklets; undefined if all are alone.
         - recall: TP / (TP + FN) over pairs of two tracklets.
-        - precision_with_self, recall_with_self: as published, where each tracklet's pair with
-          itself is a true positive.
+        - fpr_published: fpr, 0 with one polyp.
+        - precision_with_self, recall_with_self: as published, (2 tp + n) / (2 tp + 2 fp + n) and
+          (2 tp + n) / (2 tp + 2 fn + n): the program sums the whole n x n matrix, each pair
+          twice and each tracklet with itself once, as a true positive.
         """
-        tp, with_self = self.tp, self.tp + self.tracklets
+        tp, with_self = self.tp, 2 * self.tp + self.tracklets
+        fpr = ratio(self.fp, self.fp + self.tn)
         return {
             "fr": ratio(self.clusters, self.polyps),
-            "fpr": ratio(self.fp, self.fp + self.tn),
+            "fpr": fpr,
             "precision": ratio(tp, tp + self.fp),
             "recall": ratio(tp, tp + self.fn),
-            "precision_with_self": ratio(with_self, with_self + self.fp),
-            "recall_with_self": ratio(with_self, with_self + self.fn),
+            "fpr_published": np.nan_to_num(fpr),
+            "precision_with_self": ratio(with_self, with_self + 2 * self.fp),
+            "recall_with_self": ratio(with_self, with_self + 2 * self.fn),
         }
 
 

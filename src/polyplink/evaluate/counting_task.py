@@ -18,7 +18,7 @@ from polyplink.associate.clusterers import Setting
 from polyplink.associate.search import Grid, search
 from polyplink.associate.similarity import Reals, VisualForm, visual
 from polyplink.core.errors import PolyplinkError
-from polyplink.evaluate.choosing import RATES, CountingFigures, counting_figures
+from polyplink.evaluate.choosing import OVER_ALL, RATES, CountingFigures, counting_figures
 from polyplink.evaluate.counting import Partitions, ProcedureCounts, count_partitions, partitions
 from polyplink.evaluate.intervals import Resampled, Weights, resampled_mean
 from polyplink.evaluate.samples import Samples
@@ -137,7 +137,7 @@ class Counted:
 
 
 def count_task(
-    unit: Reals,
+    vectors: Reals,
     samples: Samples,
     grid: Grid,
     *,
@@ -150,7 +150,7 @@ def count_task(
     """Count the polyps of every procedure that has labels, with every clusterer of the grid.
 
     Args:
-        unit: Embeddings (n, d) of length 1.
+        vectors: Embeddings (n, d).
         samples: The tracklets of these vectors; those of unknown polyp are clustered, then left
             out.
         grid: Settings to search.
@@ -172,7 +172,7 @@ def count_task(
     for place in np.flatnonzero(samples.labelled):
         procedure = samples.procedures[place]
         own = rows[procedure] = np.flatnonzero(samples.procedure == place)
-        V = visual(unit[own], form)
+        V = visual(vectors[own], form)
         swept[procedure] = search(V, samples.positions[own], grid, threads=threads)
     done = {}
     for name in clusterers or kinds:
@@ -227,7 +227,7 @@ def counting_measures(name: str, counted: Counted, weights: Weights) -> dict[str
     folds = counted.figures.folds
     columns: dict[str, list[float | None]] = {
         # FR is over all procedures, the rest over those with two polyps or more.
-        key: [fold[rate] if key == "FR" or fold["polyps"] > 1 else None for fold in folds]
+        key: [fold[rate] if rate in OVER_ALL or fold["polyps"] > 1 else None for fold in folds]
         for key, rate in RATES.items()
     }
     columns["count error"] = [abs(fold["clusters"] - fold["polyps"]) for fold in folds]

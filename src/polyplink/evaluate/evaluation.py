@@ -224,17 +224,17 @@ def evaluate_with_tables(
     """
     settings, facts = settings or EvaluationSettings(), facts or Facts()
     _check_tasks(samples, settings, facts)
-    units = _checked(vectors, samples)
-    base = next(iter(units)) if reference is None else reference
+    checked = _checked(vectors, samples)
+    base = next(iter(checked)) if reference is None else reference
     PolyplinkError.unless(
-        base in units,
+        base in checked,
         f"reference encoder {base!r} is not among those given",
-        f"choose one of: {', '.join(units)}",
+        f"choose one of: {', '.join(checked)}",
     )
     truths = _truths(samples, facts.boxes) if facts.boxes and "tracking" in settings.tasks else {}
     done = {
-        name: _evaluate_encoder(unit, samples, settings, facts.adenoma, truths)
-        for name, unit in units.items()
+        name: _evaluate_encoder(rows, samples, settings, facts.adenoma, truths)
+        for name, rows in checked.items()
     }
     measures = {name: found for name, (found, _, _) in done.items()}
     ideals: dict[str, float] = {}  # what a clinic's rates are in truth: the best a count can say
@@ -302,13 +302,14 @@ def _check_tasks(samples: Samples, settings: EvaluationSettings, facts: Facts) -
 
 
 def _checked(vectors: Mapping[str, npt.ArrayLike], samples: Samples) -> dict[str, Reals]:
-    """Vectors of length 1, by encoder."""
+    """Vectors in float64 by encoder, each known to have a direction."""
     if not vectors:
         raise PolyplinkError("no encoder to evaluate", "give the embeddings of at least one")
     checked = {}
     for name, rows in vectors.items():
         try:
-            checked[name] = samples.unit_rows(rows)
+            samples.unit_rows(rows)
+            checked[name] = np.asarray(rows, dtype=np.float64)
         except PolyplinkError as error:
             raise PolyplinkError(f"encoder {name!r}: {error.what}", error.mend) from None
     return checked
@@ -328,7 +329,7 @@ Tables = dict[str, list[pl.DataFrame]]
 
 
 def _evaluate_encoder(
-    unit: Reals,
+    vectors: Reals,
     samples: Samples,
     settings: EvaluationSettings,
     adenoma: Sequence[bool | None] | None,
@@ -337,7 +338,7 @@ def _evaluate_encoder(
     """All tasks that are asked for, of one encoder.
 
     Args:
-        unit: Vectors (n, d) of length 1.
+        vectors: Embeddings (n, d).
         samples: The tracklets of these vectors.
         settings: How to evaluate.
         adenoma: Whether each sample's polyp is an adenoma (n,), None where unknown.
@@ -351,7 +352,7 @@ def _evaluate_encoder(
     tables: Tables = {}
     chosen_on = np.isin(np.array(samples.procedures), settings.chosen_on)
     rows = np.flatnonzero(~chosen_on[samples.procedure])
-    own, part = unit[rows], samples.take(rows)
+    own, part = samples.unit_rows(vectors)[rows], samples.take(rows)
     if "retrieval" in settings.tasks:
         names = [*RETRIEVAL, "mAP (as published)"]
         names += [f"{name} (without own)" for name in RETRIEVAL] if settings.without_own else []
@@ -365,7 +366,7 @@ def _evaluate_encoder(
         fields |= {"pairs": (reid.positives, reid.negatives), "reid": reid_rows(own, part)}
     if {"counting", "tracking"} & set(settings.tasks):
         counted = count_task(
-            unit,
+            vectors,
             samples,
             settings.grid,
             form=settings.form,

@@ -44,6 +44,11 @@ def purity(bags: Bags, polyps: np.ndarray) -> float:
     return float((same | ~bags.valid).all(axis=1).mean())
 
 
+def shuffled(bags: Bags, rng: np.random.Generator) -> Bags:
+    """The same bags in another order."""
+    return chosen(bags, rng.permutation(len(bags.members)))
+
+
 def chosen(bags: Bags, rows: np.ndarray) -> Bags:
     """Some of the bags, in the order of `rows`."""
     return Bags(bags.members[rows], bags.valid[rows], bags.ranks[rows])
@@ -192,8 +197,9 @@ def view_bags(polyps: np.ndarray, known: np.ndarray, views: int, rng: np.random.
         rng: Source of randomness.
 
     Returns:
-        One bag per polyp; its ranks are 0.
+        One bag per polyp, in a shuffled order; its ranks are 0.
     """
     names, counts = np.unique(polyps[known], return_counts=True)
     several = (np.flatnonzero(known & (polyps == polyp)) for polyp in names[counts >= 2])
-    return ragged_bags([rng.permutation(rows)[:views] for rows in several], views)
+    bags = ragged_bags([rng.permutation(rows)[:views] for rows in several], views)
+    return shuffled(bags, rng)

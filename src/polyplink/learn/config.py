@@ -47,6 +47,7 @@ class OptimConfig(Ranged, prefix="optim"):
         weight_decay: Decoupled from the gradient with "adamw", added to it with "adam".
         method: The optimiser.
         schedule: The learning rate schedule (see `model.one_cycle`).
+        warm_up: Share of the training in which a one-cycle rate rises.
         accumulate: Batches whose gradients are averaged in a step. Each batch is compared only
             within itself: this saves memory but adds no negatives.
         checkpointing: Recompute the backbone's activations in the backward pass instead of storing
@@ -59,6 +60,7 @@ class OptimConfig(Ranged, prefix="optim"):
     weight_decay: Annotated[float, NOT_NEGATIVE] = 1e-4
     method: Literal["adamw", "adam"] = "adamw"
     schedule: Literal["constant", "one_cycle"] = "constant"
+    warm_up: Annotated[float, Range(0, 1, above=True, below=True)] = 0.3
     accumulate: Annotated[int, AT_LEAST_ONE] = 1
     checkpointing: bool = False
 
@@ -70,6 +72,11 @@ class ValidationConfig(Ranged, prefix="validation"):
     Attributes:
         every: Each `every`-th training procedure (in order of name) is held out; 0 for none.
             The paper validates on ten procedures that it does not name.
+        part: A part of the data set to validate on instead; all of the training part is then
+            trained on. None to hold procedures out.
+        loss: What is computed on the validation bags: the recipe's own loss ("training"), or
+            the noise-aware loss on tracklet vectors alone ("tracklet", NTSSL's program).
+        bags_per_batch: Bags in a validation batch; None for as many as in training.
         select: The checkpoint kept has the lowest loss on pairs of views of one polyp ("labels",
             as published: true identities enter a self-supervised method here), or on bags drawn
             from time ("bags", needs no label), or is the last one ("last").
@@ -80,6 +87,9 @@ class ValidationConfig(Ranged, prefix="validation"):
     """
 
     every: Annotated[int, NOT_NEGATIVE] = 9
+    part: str | None = None
+    loss: Literal["training", "tracklet"] = "training"
+    bags_per_batch: Annotated[int | None, Range(2)] = None
     select: Literal["labels", "bags", "last"] = "labels"
     views: Annotated[int, Range(2)] = 2
     tau: Annotated[float, POSITIVE] = 3.0

@@ -11,35 +11,46 @@ import torch
 
 from polyplink.core.artefacts import to_plain, whole_file
 from polyplink.core.errors import PolyplinkError
+from polyplink.data import DataSet
 from polyplink.encoders import Encoder, merge_adapters
 from polyplink.learn.bags import EpochBags, batches, purity, rng_of, view_bags
 from polyplink.learn.checkpoint import load_checkpoint, read_state, save_checkpoint
 from polyplink.learn.config import TrainConfig, ValidationConfig
+from polyplink.learn.contrastive import in_batch_accuracy
 from polyplink.learn.fragment_set import FragmentSet, hold_out
 from polyplink.learn.model import Model
+from polyplink.learn.noise_aware import NoiseAwareLoss
 from polyplink.tracklets import Prepared
 
 Row = dict[str, float]
-NOTHING: Mapping[str, float] = {"loss_labels": math.nan, "loss_bags": math.nan}
+TRACKLETS = NoiseAwareLoss(frame=0.0)  # what NTSSL's program validates with
+NOTHING: Mapping[str, float] = dict.fromkeys(("loss_labels", "loss_bags", "top1", "top5"), math.nan)
 LABELS, TIME = 2, 3  # purposes of random numbers, beside those of the loop
 
 
 @torch.no_grad()
-def _mean_loss(model: Model, data: FragmentSet, drawn: EpochBags) -> float:
+def _means(model: Model, data: FragmentSet, drawn: EpochBags) -> tuple[float, float, float]:
+    """Loss, top-1 and top-5 accuracy, each the mean over batches weighted by their bags."""
     if len(drawn.bags.members) < 2:
-        return math.nan
+        return math.nan, math.nan, math.nan
+    config = model.config
+    size = config.validation.bags_per_batch or config.optim.bags_per_batch
+    loss = config.loss if config.validation.loss == "training" else TRACKLETS
     parts = []
-    for batch in batches(drawn.bags, model.config.optim.bags_per_batch, data.device):
-        loss = model.config.loss(model.views(data, drawn, batch))
-        parts.append((loss.item(), int(batch.anchor.sum())))
-    return float(sum(x * n for x, n in parts) / sum(n for _, n in parts))
+    for batch in batches(drawn.bags, size, data.device):
+        views = model.views(data, drawn, batch)
+        top1, top5 = in_batch_accuracy(views.tracklets, views.bag)
+        parts.append((loss(views).item(), top1, top5, int(batch.anchor.sum())))
+    total = sum(n for *_, n in parts)
+    loss_, top1, top5 = (sum(p[i] * p[3] for p in parts) / total for i in range(3))
+    return loss_, top1, top5
 
 
 def validate(model: Model, data: FragmentSet) -> Row:
-    """Losses on the held-out procedures; the bags are the same in every epoch.
+    """Losses on the validation procedures; the bags are the same in every epoch.
 
-    `loss_labels` is that on pairs of views of one polyp, NaN where fewer than two polyps have
-    them; `loss_bags` that on bags drawn as in training.
+    `loss_labels` is that on views of one polyp, NaN where fewer than two polyps have two, with
+    `top1` and `top5`, the accuracy in its batches; `loss_bags` that on bags drawn as in training.
     """
     config = model.config
     model.mode(training=False)
@@ -47,10 +58,28 @@ def validate(model: Model, data: FragmentSet) -> Row:
     drawn = config.bags.draw_validation(
         data, config.validation.tau, config.optim.bags_per_batch, rng_of(config.seed, TIME)
     )
-    return {
-        "loss_labels": _mean_loss(model, data, EpochBags(data.rows, known)),
-        "loss_bags": _mean_loss(model, data, drawn),
-    }
+    loss_labels, top1, top5 = _means(model, data, EpochBags(data.rows, known))
+    loss_bags, _, _ = _means(model, data, drawn)
+    return {"loss_labels": loss_labels, "loss_bags": loss_bags, "top1": top1, "top5": top5}
+
+
+def split_procedures(data: DataSet, config: TrainConfig) -> tuple[list[str], list[str]]:
+    """Procedures to train on, and to validate on.
+
+    Raises:
+        PolyplinkError: If a part is unknown, a procedure is in both, or none is left to train on.
+    """
+    train = data.part(config.part)
+    if config.validation.part is None:
+        return hold_out(train, config.validation.every)
+    held = data.part(config.validation.part)
+    both = sorted(set(train) & set(held))
+    PolyplinkError.unless(
+        not both,
+        f"procedure {both[:1]} is in {config.part!r} and in {config.validation.part!r}",
+        "validate on procedures that are not trained on",
+    )
+    return train, held
 
 
 def is_best(row: Row, history: Sequence[Row], select: str) -> bool:
@@ -104,7 +133,7 @@ class Fitted:
     Attributes:
         encoder: The chosen encoder, in evaluation mode.
         history: One row per epoch: epoch, what the bags add (tau, alpha), purity, loss, frames
-            (seen in training), loss_labels, loss_bags, seconds.
+            (seen in training), loss_labels, loss_bags, top1, top5, seconds.
         chosen: The row of the epoch whose weights were kept.
         train: Procedures trained on.
         held: Procedures held out for validation.
@@ -194,7 +223,7 @@ def fit(
         PolyplinkError: If there is too little to train or validate on, a loss is not finite, or
             the checkpoint is of another recipe or data set.
     """
-    train, held = hold_out(prepared.data.part(config.part), config.validation.every)
+    train, held = split_procedures(prepared.data, config)
     data = FragmentSet(prepared, train, config.fragment_length, device)
     if len(data) < 2:
         raise PolyplinkError(

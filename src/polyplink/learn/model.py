@@ -121,9 +121,10 @@ class Model:
 
     def set_rate(self, progress: float) -> None:
         """Set the learning rate of a place in the training, from 0 to 1."""
-        if self.config.optim.schedule == "one_cycle":
+        optim = self.config.optim
+        if optim.schedule == "one_cycle":
             for group in self.optimizer.param_groups:
-                group["lr"] = self.config.optim.rate * one_cycle(progress)
+                group["lr"] = optim.rate * one_cycle(progress, optim.warm_up)
 
     def learn(
         self,

@@ -8,7 +8,7 @@ import numpy as np
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.ranges import AT_LEAST_ONE, Ranged
-from polyplink.learn.bags import Bags, EpochBags, chosen
+from polyplink.learn.bags import Bags, EpochBags, shuffled
 from polyplink.learn.fragment_set import FragmentSet
 from polyplink.learn.ranks import draw_ranks, neighbour_at
 
@@ -120,12 +120,14 @@ class TemporalBags(Ranged, prefix="bags"):
     ) -> EpochBags:
         """The bags of an epoch at the curriculum's temperature (see `BagSampler`)."""
         tau = cosine_tau(progress, self.tau_min, self.tau_max)
-        bags = self._bags(data, tau, rng)
-        shuffled = chosen(bags, rng.permutation(len(bags.members)))
-        return EpochBags(data.rows, shuffled, {"tau": tau})
+        return EpochBags(data.rows, shuffled(self._bags(data, tau, rng), rng), {"tau": tau})
 
     def draw_validation(
         self, data: FragmentSet, tau: float, size: int, rng: np.random.Generator
     ) -> EpochBags:
-        """Bags at a fixed temperature (see `BagSampler`)."""
-        return EpochBags(data.rows, self._bags(data, tau, rng))
+        """Bags at a fixed temperature, shuffled as in training (see `BagSampler`).
+
+        In the order of time a batch would hold neighbours, and half of its negatives would show
+        the anchor's polyp: the loss would hardly tell a good encoder from a bad one.
+        """
+        return EpochBags(data.rows, shuffled(self._bags(data, tau, rng), rng))

@@ -21,23 +21,33 @@ PAIRS = 56
 
 
 def simclr_augmentations() -> AugmentConfig:
-    """Flips, affine and colour jitter; the papers name the kinds, the strengths are ours."""
+    """Flips, affine and colour jitter: the papers name the kinds.
+
+    Translation and hue are the program's; the other strengths are ours.
+    """
     return AugmentConfig(
         flip=0.5,
         degrees=15.0,
-        translate=0.05,
+        translate=0.1,
         scale=0.1,
         brightness=0.2,
         contrast=0.2,
         saturation=0.2,
-        hue=0.02,
+        hue=0.1,
     )
 
 
 def adam_one_cycle() -> OptimConfig:
-    """Adam with a one-cycle schedule, maximum rate 1e-3 x views / 256, the rule of the program."""
+    """Adam with a one-cycle schedule, maximum rate 1e-3 x pairs / 256, as in the program.
+
+    The rate rises during a tenth of the training.
+    """
     return OptimConfig(
-        bags_per_batch=PAIRS, rate=1e-3 * 2 * PAIRS / 256, method="adam", schedule="one_cycle"
+        bags_per_batch=PAIRS,
+        rate=1e-3 * PAIRS / 256,
+        method="adam",
+        schedule="one_cycle",
+        warm_up=0.1,
     )
 
 
@@ -65,6 +75,7 @@ def sfe() -> TrainConfig:
         augment=simclr_augmentations(),
         optim=adam_one_cycle(),
         validation=ValidationConfig(select="bags"),
+        part="rc27",
     )
 
 
@@ -91,7 +102,11 @@ def mve() -> TrainConfig:
     Command: polyplink train mve DATA --out RUN --init-from SFE_RUN
     """
     return replace(
-        sfe(), name="mve", encoder=MveConfig(frame_weights=WEIGHTS), bags=TrackletParts()
+        sfe(),
+        name="mve",
+        encoder=MveConfig(frame_weights=WEIGHTS),
+        bags=TrackletParts(),
+        optim=replace(adam_one_cycle(), schedule="constant"),
     )
 
 

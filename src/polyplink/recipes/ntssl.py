@@ -31,6 +31,8 @@ def ntssl() -> TrainConfig:
     return TrainConfig(
         name="ntssl",
         encoder=EncoderConfig(frame_weights=Path("resnet50.tv2_in1k.safetensors")),
+        validation=ValidationConfig(loss="tracklet", bags_per_batch=6),
+        part="rc27",
     )
 
 

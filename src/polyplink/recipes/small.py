@@ -54,6 +54,7 @@ def sfe_small() -> TrainConfig:
         fragment_length=demo.fragment_length,
         optim=_optim(sfe(), 2, 5 * EPOCHS),
         validation=demo.validation,
+        part=demo.part,
     )
 
 

@@ -16,6 +16,7 @@ from polyplink.learn import (
     SupervisedLoss,
     TemporallyAwareLoss,
     TrainConfig,
+    ValidationConfig,
 )
 from polyplink.tracklets import PrepareSettings
 
@@ -46,6 +47,7 @@ def temporally_aware_views(views: int) -> TrainConfig:
         bags=PolypViews(views=views),
         loss=TemporallyAwareLoss(),
         optim=OptimConfig(bags_per_batch=polyps),
+        part="rc27",
     )
 
 
@@ -134,6 +136,8 @@ def endofm_with(name: str, loss: AnyLoss) -> TrainConfig:
         bags=PolypViews(views=4),
         loss=loss,
         optim=OptimConfig(bags_per_batch=ENDOFM_BATCH // 4),
+        validation=ValidationConfig(bags_per_batch=8),  # 16 views, 2 of each polyp
+        part="rc27",
     )
 
 

@@ -19,6 +19,8 @@ from polyplink.core.errors import PolyplinkError
 Labels = npt.NDArray[np.int32]
 Order = npt.NDArray[np.int64]
 
+SEED = 42  # of the noise: `random_state` in the program of temporally-aware counting
+
 
 @njit()
 def _nearest(S: Reals, exemplars: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
@@ -91,7 +93,7 @@ def _run(  # noqa: PLR0917
 
 def tie_noise(n: int) -> Reals:
     """scikit-learn's noise that breaks ties, before it is scaled to the last bit (n, n)."""
-    return np.random.RandomState(0).standard_normal((n, n))
+    return np.random.RandomState(SEED).standard_normal((n, n))
 
 
 def with_noise(S: Reals, preferences: Reals, noise: Reals | None = None) -> tuple[Reals, Reals]:

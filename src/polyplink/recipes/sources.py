@@ -1,0 +1,213 @@
+"""Where each field of a recipe comes from: the paper's text, its authors' program, or us.
+
+`text` is what the paper says, `program` what only its authors' released program shows, and `ours`
+a choice of ours where both are silent or could not be followed; the note says why. Fields of
+methods and options that a recipe does not use (LoRA's rank with `finetune.how=whole`) are `unused`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from polyplink.core.artefacts import to_plain
+from polyplink.learn import TrainConfig
+from polyplink.recipes.overrides import field_names
+
+Source = Literal["text", "program", "ours", "unused"]
+Sources = dict[str, tuple[Source, str]]
+
+
+@dataclass(frozen=True)
+class FieldSource:
+    """A field of a recipe.
+
+    Attributes:
+        name: Dotted, as `--set` takes it.
+        value: Plain value.
+        source: Where the value comes from.
+        note: Why, or where it says so.
+    """
+
+    name: str
+    value: Any
+    source: Source
+    note: str
+
+
+_OWN_MEAN = "0.45 and 0.225 as in the programs' evaluation; their training does not normalise"
+_HELD = "every ninth procedure; the papers validate on ten procedures that they do not name"
+
+_COMMON: Sources = {
+    "name": ("ours", ""),
+    "encoder.frame_encoder": ("text", "ResNet-50"),
+    "encoder.frame_weights": ("program", "IMAGENET1K_V2; the text says pre-trained on ImageNet"),
+    "encoder.mean": ("program", _OWN_MEAN),
+    "encoder.std": ("program", _OWN_MEAN),
+    "encoder.projector_hidden": ("program", ""),
+    "encoder.projector_out": ("program", ""),
+    "init_from": ("ours", ""),
+    "finetune.how": ("text", "all of the encoder learns"),
+    "finetune": ("unused", "of finetune.how last_blocks and lora"),
+    "prepare.min_length": ("program", "30 frames, before one in four is kept"),
+    "prepare.stride": ("text", "one frame in four"),
+    "prepare.max_gap": ("text", "consecutive frames"),
+    "prepare.min_iou": ("text", "0.1 between consecutive frames"),
+    "prepare.crop_factor": ("text", "5 times the box"),
+    "prepare.size": ("text", "232 pixels"),
+    "fragment_length": ("text", "8"),
+    "augment": ("program", "none"),
+    "optim.epochs": ("program", "50"),
+    "optim.rate": ("program", "1e-5, constant"),
+    "optim.weight_decay": ("program", "1e-4"),
+    "optim.method": ("program", "AdamW"),
+    "optim.schedule": ("program", "constant"),
+    "optim.warm_up": ("unused", "of optim.schedule one_cycle"),
+    "optim.accumulate": ("ours", "1: a step is one batch"),
+    "optim.checkpointing": ("ours", "changes memory, not results"),
+    "validation.every": ("ours", _HELD),
+    "validation.part": ("ours", "the ten procedures, for those who know them"),
+    "validation.select": ("program", "lowest loss on true identities"),
+    "validation.views": ("program", "2"),
+    "validation.tau": ("unused", "of validation.select bags"),
+    "validation.patience": ("program", "all epochs"),
+    "part": ("text", "the 27 procedures of REAL-Colon that are not evaluated on"),
+    "seed": ("program", "42"),
+}
+_TRANSFORMER: Sources = {
+    "encoder.kind": ("text", "transformer over frames with a learnable token"),
+    "encoder.layers": ("text", "3"),
+    "encoder.heads": ("text", "8"),
+    "encoder.dropout": ("text", "0.1"),
+}
+_NTSSL: Sources = _TRANSFORMER | {
+    "encoder.width": ("text", "256"),
+    "encoder.feedforward": ("text", "1024"),
+    "encoder.projector_hidden": ("text", "256"),
+    "encoder.projector_out": ("text", "128"),
+    "bags": ("text", "2.1; K = 4, tau from 0.3 to 12"),
+    "loss.kind": ("text", "2.2"),
+    "loss.form": (
+        "program",
+        "every member takes its turn as anchor; `anchored` is the text's eq. 1",
+    ),
+    "loss.temperature": ("program", "0.07; the text names none"),
+    "loss.tracklet": ("text", "sum of both levels"),
+    "loss.frame": ("text", "sum of both levels"),
+    "loss.within": ("program", "a third term, of weight 0 for the text's two"),
+    "loss.mask_fragment": ("program", "off by default"),
+    "optim.bags_per_batch": ("text", "60 fragments: 12 bags of 5"),
+    "validation.loss": ("program", "MIL-NCE on tracklet vectors alone"),
+    "validation.bags_per_batch": ("program", "batches of 6, read as 6 polyps of 2 views"),
+}
+_CONTRASTIVE_PAIRS: Sources = {
+    "encoder.kind": ("text", ""),
+    "encoder.vector": (
+        "ours",
+        "backbone features as in NTSSL's comparison; predecessor: projected",
+    ),
+    "encoder.layers": ("program", "3"),
+    "encoder.heads": ("program", "8"),
+    "encoder.dropout": ("program", "0.1"),
+    "encoder.width": ("program", "128"),
+    "encoder.feedforward": ("program", "2048"),
+    "encoder.frame_hidden": ("program", "head of the single-frame encoder"),
+    "prepare.stride": ("text", "every frame; parts are drawn at strides of their own"),
+    "prepare.crop_factor": (
+        "ours",
+        "as in NTSSL's comparison; the predecessors crop the exact box",
+    ),
+    "bags.kind": ("text", ""),
+    "bags.distance": ("text", "Gaussian or uniform in a window"),
+    "bags.deviation": ("text", "30 frames"),
+    "bags.window": ("ours", ""),
+    "bags.longest": ("text", "strides of 1 to 4, longer ones likelier"),
+    "bags.alpha_first": ("text", "falls linearly"),
+    "bags.alpha_last": ("text", "falls linearly"),
+    "loss.kind": ("text", "NT-Xent"),
+    "loss.temperature": ("text", "0.07"),
+    "augment": ("ours", "the papers name the kinds, not how strong they are"),
+    "augment.translate": ("program", "0.1"),
+    "augment.hue": ("program", "0.1"),
+    "optim.epochs": ("ours", "as for NTSSL"),
+    "optim.bags_per_batch": ("ours", "56 pairs"),
+    "optim.rate": ("program", "1e-3 x pairs / 256"),
+    "optim.method": ("program", "Adam"),
+    "optim.schedule": ("program", "one-cycle for SFE, constant for MVE and TPC"),
+    "optim.warm_up": ("program", "0.1 of the training"),
+    "validation.loss": ("ours", "the loss of training"),
+    "validation.bags_per_batch": ("ours", "as in training"),
+    "validation.select": ("ours", "bags, so that no label enters; TPC needs labels anyway"),
+    "validation.tau": ("unused", "of bags from time"),
+}
+_SUPERVISED: Sources = _TRANSFORMER | {
+    "encoder.width": ("text", "128"),
+    "encoder.feedforward": ("program", "2048"),
+    "bags": ("text", "views of each polyp in a batch of 56"),
+    "loss.kind": ("text", ""),
+    "loss.temperature": ("program", "0.25"),
+    "loss.decay": ("text", "lambda = 1"),
+    "loss.gamma": ("text", "0.2 (thesis)"),
+    "optim.bags_per_batch": ("program", "56 / views; the text says 3 polyps for 14 views"),
+    "validation.loss": ("ours", "the loss of training"),
+    "validation.bags_per_batch": ("ours", "as in training"),
+}
+_ENDOFM: Sources = {
+    "encoder": ("text", "EndoFM as published, fine-tuned whole"),
+    "encoder.preset": ("ours", "its own normalisation; the program's is preset=reference"),
+    "prepare.crop_factor": (
+        "ours",
+        "one of the scales studied; the thesis names none for training",
+    ),
+    "prepare.size": ("text", "224 pixels"),
+    "prepare.stride": ("text", "4"),
+    "bags": ("text", "2 or 4 views of each polyp, batches of 8"),
+    "loss.kind": ("text", "5.3.1"),
+    "loss.temperature": ("text", "0.25"),
+    "loss.decay": ("text", "lambda = 1"),
+    "loss.gamma": ("text", "0.2"),
+    "optim": ("text", "AdamW, 50 epochs, 1e-5, weight decay 1e-4"),
+    "optim.accumulate": ("ours", "1: a step is one batch"),
+    "optim.checkpointing": ("ours", "changes memory, not results"),
+    "optim.warm_up": ("unused", "of optim.schedule one_cycle"),
+    "validation.loss": ("ours", "the loss of training"),
+    "validation.bags_per_batch": ("text", "16 views, 2 of each polyp"),
+    "validation.views": ("text", "2"),
+}
+_FAMILIES: Mapping[str, Sources] = {
+    "ntssl": _NTSSL,
+    "sfe": _CONTRASTIVE_PAIRS,
+    "mve": _CONTRASTIVE_PAIRS,
+    "tpc": _CONTRASTIVE_PAIRS,
+    "temporally-aware": _SUPERVISED,
+    "supervised": _SUPERVISED,
+    "intra-inter": _SUPERVISED,
+    "endofm": _ENDOFM,
+}
+
+
+def field_sources(recipe: TrainConfig) -> list[FieldSource]:
+    """Every field of a recipe with where its value comes from.
+
+    A field is looked up by its own name, then by its group ("augment.flip", "augment"), first
+    among its method's, then among those that all have. Recipes at small size are ours throughout.
+
+    Example:
+        >>> from polyplink.recipes import find_recipe
+        >>> found = {field.name: field for field in field_sources(find_recipe("ntssl"))}
+        >>> found["loss.temperature"].source
+        'program'
+    """
+    plain = to_plain(recipe)
+    small = recipe.name.endswith(("-small", "-demo"))
+    family = next((f for f in _FAMILIES if recipe.name.startswith(f)), None)
+    found = []
+    for name in field_names(recipe):
+        value: Any = plain
+        for part in name.split("."):
+            value = value[part]
+        group = name.split(".")[0]
+        tables = () if small or family is None else (_FAMILIES[family], _COMMON)
+        hits = (table[key] for table in tables for key in (name, group) if key in table)
+        source, note = next(hits, ("ours", "at a size for a laptop" if small else ""))
+        found.append(FieldSource(name, value, source, note))
+    return found

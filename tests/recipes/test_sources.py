@@ -1,0 +1,36 @@
+"""Where the fields of recipes come from."""
+
+import pytest
+
+from polyplink.recipes import RECIPES, find_recipe
+from polyplink.recipes.sources import _COMMON, _FAMILIES, field_sources
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_every_field_has_a_source(name: str) -> None:
+    recipe = find_recipe(name)
+    fields = field_sources(recipe)
+    assert len({field.name for field in fields}) == len(fields) > 30
+    if name.endswith(("-small", "-demo")):
+        assert {field.source for field in fields} == {"ours"}
+    else:
+        silent = [f.name for f in fields if f.source == "ours" and not f.note]
+        assert set(silent) <= {"name", "init_from", "bags.window"}
+        by_name = {field.name: field.source for field in fields}
+        assert by_name["part"] == "text"
+        assert by_name["fragment_length"] == "text"
+
+
+def test_no_entry_names_a_field_that_no_recipe_has() -> None:
+    every = {f.name for name in RECIPES for f in field_sources(find_recipe(name))}
+    groups = every | {name.split(".")[0] for name in every}
+    for table in (_COMMON, *_FAMILIES.values()):
+        assert set(table) <= groups
+
+
+def test_what_only_the_program_shows_is_said() -> None:
+    fields = {f.name: f for f in field_sources(find_recipe("ntssl"))}
+    assert fields["loss.form"].source == "program"
+    assert fields["bags.k"].source == "text"
+    assert fields["augment.hue"].source == "program"
+    assert fields["finetune.rank"].source == "unused"
