@@ -77,6 +77,12 @@ def test_an_export_by_hand(tmp_path: Path) -> None:
     assert other == ["true", "true", "true", "clip_3"]
 
 
+def test_frames_that_are_counted_from_one(tmp_path: Path) -> None:
+    (tmp_path / "clip.mp4").touch()
+    boxes = import_cvat(write(tmp_path, track(box(1))), first_frame=1).data.detections
+    assert boxes.select("frame", "image").rows() == [(0, "clip.mp4#0")]
+
+
 def test_an_archive_as_exported_with_its_images(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "task.zip", "w") as archive:
         archive.writestr("annotations.xml", document(track(box(1, inner=named("p")))))

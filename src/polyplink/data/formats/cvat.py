@@ -73,7 +73,7 @@ def import_cvat(
     """
     given = Options(**options)
     folder = source_folder(source)
-    read = partial(_read, root=folder, attribute=attribute, strict=given.strict)
+    read = partial(_read, root=folder, attribute=attribute, options=given)
     faults = Faults(given.strict)
     boxes, procedures = read_tables(read, _find_files(source), given, faults)
     twice = procedures.filter(pl.col("procedure_id").is_duplicated())["procedure_id"]
@@ -188,10 +188,10 @@ class _Parser:
 
 
 def _read(
-    source: _Source, root: Path, attribute: str, strict: bool
+    source: _Source, root: Path, attribute: str, options: Options
 ) -> tuple[Faults, pl.DataFrame, pl.DataFrame]:
     """One file: faults, boxes with their label, and rows of procedures."""
-    faults = Faults(strict)
+    faults = Faults(options.strict)
     path, member = source
     name = path.name if member is None else f"{path.name}!/{member}"
     parser = _Parser(name, attribute)
@@ -223,8 +223,8 @@ def _read(
         ids = {task["id"]: name for task, name in zip(tasks, names, strict=True) if "id" in task}
         procedure = pl.col("task").replace_strict(ids, default=None, return_dtype=pl.String)
     videos = {name: _video(task, path, root) for name, task in zip(names, tasks, strict=True)}
-    boxes = boxes.with_columns(procedure_id=procedure)
-    boxes = boxes.with_columns(image=_images(source, root, videos)).drop("task")
+    images = _images(source, root, videos, options.first_frame)
+    boxes = boxes.with_columns(procedure_id=procedure).with_columns(image=images).drop("task")
     return faults, boxes, procedures
 
 
@@ -272,7 +272,9 @@ def _video(task: dict[str, str], path: Path, root: Path) -> str | None:
     return None
 
 
-def _images(source: _Source, root: Path, videos: dict[str, str | None]) -> pl.Expr:
+def _images(
+    source: _Source, root: Path, videos: dict[str, str | None], first_frame: int
+) -> pl.Expr:
     """Images by frame: `images/frame_000012.PNG` of the archive, else frames of the video."""
     frame = pl.col("frame").cast(pl.Int64, strict=False)
     members = {}
@@ -284,7 +286,7 @@ def _images(source: _Source, root: Path, videos: dict[str, str | None]) -> pl.Ex
     if members:
         return frame.replace_strict(members, default=None, return_dtype=pl.String)
     video = pl.col("procedure_id").replace_strict(videos, default=None, return_dtype=pl.String)
-    return pl.format("{}#{}", video, frame)
+    return pl.format("{}#{}", video, frame - first_frame)
 
 
 def write_cvat(data: DataSet, root: Path) -> None:
