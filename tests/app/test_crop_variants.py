@@ -57,8 +57,8 @@ def test_clusters_are_counted_and_tracked_by_hand() -> None:
             "threshold/FR": 0.5,  # one cluster for two polyps
             "threshold/FPR": 1.0,
             "threshold/recall": 1.0,
-            # (12 pairs of one polyp + 8 self-pairs) / (28 pairs + 8 self-pairs)
-            "threshold/precision with self": 20 / 36,
+            # (2 x 12 pairs of one polyp + 8 self-pairs) / (2 x 28 pairs + 8 self-pairs)
+            "threshold/precision with self": 32 / 64,
             "threshold/IDF1": 0.5,  # 40 of 80 boxes by one track
             "threshold/AssA": 0.5,
             "threshold/AssRe": 1.0,
