@@ -1,8 +1,7 @@
 """Recipes: one function per published row."""
 
-from polyplink.recipes.catalogue import RECIPES, find_recipe
+from polyplink.recipes.catalogue import RECIPES, field_names, find_recipe, override
 from polyplink.recipes.ntssl import ntssl, ntssl_demo
-from polyplink.recipes.overrides import field_names, override
 from polyplink.recipes.small import small_sibling
 
 __all__ = [

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from polyplink.core.artefacts import to_plain
 from polyplink.learn import TrainConfig
-from polyplink.recipes.overrides import field_names
+from polyplink.recipes.catalogue import field_names
 
 Source = Literal["text", "program", "ours", "unused"]
 Sources = dict[str, tuple[Source, str]]
