@@ -36,7 +36,7 @@ test-all: $(READY) ## Run all tests: the slow ones and the documentation too
 check: $(READY) ## Lint, types and house rules
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+	$(BIN)/mypy -n 2  # worker processes
 	$(BIN)/python -m pytest tests/test_house.py
 
 study: $(READY) ## Slow studies: is the simulator as hard as it should be?
