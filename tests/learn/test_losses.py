@@ -246,7 +246,7 @@ def test_bf16_embeddings_give_the_loss_of_their_values(loss: NoiseAwareLoss) -> 
 
 def test_in_batch_accuracy_equals_a_loop() -> None:
     z, bag = batch(7), torch.tensor(POLYP)
-    found = in_batch_accuracy(z, bag)
+    found = tuple(in_batch_accuracy(z, bag, k) for k in (1, 5))
     hits: dict[int, list[bool]] = {1: [], 5: []}
     for a in range(14):
         others = [b for b in range(14) if b != a]
@@ -256,4 +256,4 @@ def test_in_batch_accuracy_equals_a_loop() -> None:
         for k, hit in hits.items():
             hit.append(any(same(a, b) for b in nearest[:k]))
     assert found == tuple(sum(hit) / len(hit) for hit in hits.values())
-    assert all(math.isnan(value) for value in in_batch_accuracy(z, torch.arange(14)))
+    assert all(math.isnan(in_batch_accuracy(z, torch.arange(14), k)) for k in (1, 5))

@@ -98,8 +98,9 @@ def train(request: TrainRequest, progress: Progress = silent) -> Result[Trained]
     record = RunRecord("train", settings=config, seed=config.seed)
     record.claim(out)
     with record.stage("prepare"):
+        data = read_data(request.data)
         parts = filter(None, (config.part, config.validation.part))
-        names = [name for part in parts for name in read_data(request.data).part(part)]
+        names = [name for part in parts for name in data.part(part)]
         prepared = prepare_part(request.data, config.prepare, names, request.workers, progress)
     record.inputs |= {"crops": prepared.key} | started
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from torch import nn
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.core.ranges import AT_LEAST_ONE, Range, check_ranges
+from polyplink.core.ranges import AT_LEAST_ONE, Range, Ranged
 from polyplink.encoders.encoder import Encoder
 
 _BLOCKS = ("blocks", "layer", "layers", "stages")  # what libraries call their blocks
@@ -15,7 +15,7 @@ _ATTENTION = ("attn", "attention", "mixer")
 
 
 @dataclass(frozen=True)
-class FineTune:
+class FineTune(Ranged, prefix="finetune"):
     """Which parts of a backbone are trained; the layers after it are always trained.
 
     Attributes:
@@ -32,9 +32,6 @@ class FineTune:
     rank: Annotated[int, AT_LEAST_ONE] = 8
     alpha: float = 16.0
     dropout: Annotated[float, Range(0, 1, below=True)] = 0.0
-
-    def __post_init__(self) -> None:
-        check_ranges("finetune", self)
 
 
 def blocks_of(backbone: nn.Module) -> list[nn.Module]:

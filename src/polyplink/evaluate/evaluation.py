@@ -301,15 +301,16 @@ def _check_tasks(samples: Samples, settings: EvaluationSettings, facts: Facts) -
     )
 
 
-def _checked(vectors: Mapping[str, npt.ArrayLike], samples: Samples) -> dict[str, Reals]:
-    """Vectors in float64 by encoder, each known to have a direction."""
+def _checked(
+    vectors: Mapping[str, npt.ArrayLike], samples: Samples
+) -> dict[str, tuple[Reals, Reals]]:
+    """By encoder, vectors (n, d) in float64 as they are, and scaled to length 1."""
     if not vectors:
         raise PolyplinkError("no encoder to evaluate", "give the embeddings of at least one")
     checked = {}
     for name, rows in vectors.items():
         try:
-            samples.unit_rows(rows)
-            checked[name] = np.asarray(rows, dtype=np.float64)
+            checked[name] = np.asarray(rows, dtype=np.float64), samples.unit_rows(rows)
         except PolyplinkError as error:
             raise PolyplinkError(f"encoder {name!r}: {error.what}", error.mend) from None
     return checked
@@ -329,7 +330,7 @@ Tables = dict[str, list[pl.DataFrame]]
 
 
 def _evaluate_encoder(
-    vectors: Reals,
+    rows: tuple[Reals, Reals],
     samples: Samples,
     settings: EvaluationSettings,
     adenoma: Sequence[bool | None] | None,
@@ -338,7 +339,7 @@ def _evaluate_encoder(
     """All tasks that are asked for, of one encoder.
 
     Args:
-        vectors: Embeddings (n, d).
+        rows: Embeddings (n, d) as they are, and scaled to length 1.
         samples: The tracklets of these vectors.
         settings: How to evaluate.
         adenoma: Whether each sample's polyp is an adenoma (n,), None where unknown.
@@ -351,8 +352,9 @@ def _evaluate_encoder(
     fields: dict[str, Any] = {}  # of `EncoderFigures`
     tables: Tables = {}
     chosen_on = np.isin(np.array(samples.procedures), settings.chosen_on)
-    rows = np.flatnonzero(~chosen_on[samples.procedure])
-    own, part = samples.unit_rows(vectors)[rows], samples.take(rows)
+    vectors, unit = rows
+    evaluated = np.flatnonzero(~chosen_on[samples.procedure])
+    own, part = unit[evaluated], samples.take(evaluated)
     if "retrieval" in settings.tasks:
         names = [*RETRIEVAL, "mAP (as published)"]
         names += [f"{name} (without own)" for name in RETRIEVAL] if settings.without_own else []

@@ -19,7 +19,7 @@ import torch
 from torch import nn
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.core.ranges import AT_LEAST_ONE, POSITIVE, Range, check_ranges
+from polyplink.core.ranges import AT_LEAST_ONE, POSITIVE, Range, Ranged
 from polyplink.data import DataSet
 from polyplink.data.vocabulary import size_label
 from polyplink.evaluate.intervals import Figure, Resampled, Weights, ratio
@@ -30,7 +30,7 @@ Codes = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class ProbeSettings:
+class ProbeSettings(Ranged, prefix="probe"):
     """How a probe is built and trained.
 
     Attributes:
@@ -50,9 +50,6 @@ class ProbeSettings:
     batch: Annotated[int, AT_LEAST_ONE] = 64
     weight_decay: float = 0.0
     warm_up: Annotated[float, Range(0, 1, above=True, below=True)] = 0.1
-
-    def __post_init__(self) -> None:
-        check_ranges("probe", self)
 
 
 SIZE_PROBE = ProbeSettings(rate=1e-4)

@@ -1,6 +1,5 @@
 """Building blocks of contrastive losses: the views of a batch, and masked sums of cosines."""
 
-import math
 from dataclasses import dataclass
 
 import torch
@@ -61,33 +60,30 @@ def mean_over(rows: torch.Tensor, counted: torch.Tensor) -> torch.Tensor:
     return kept.sum() / counted.sum().clamp(min=1)
 
 
-def in_batch_accuracy(embeddings: torch.Tensor, bag: torch.Tensor) -> tuple[float, float]:
-    """Top-1 and top-5 accuracy among the views of a batch (thesis, table 5.11).
+def in_batch_accuracy(embeddings: torch.Tensor, bag: torch.Tensor, k: int) -> float:
+    """Top-k accuracy among the views of a batch (thesis, table 5.11: k = 1 and 5).
 
-    A view counts as right if one of its nearest 1 or 5 other views, by cosine, is of its bag.
+    A view counts as right if one of its k nearest other views, by cosine, is of its bag.
 
     Args:
         embeddings: (n, d).
         bag: (n,) int, the bag of each view.
+        k: Neighbours that are looked at.
 
     Returns:
-        Shares of the views that have another of their bag; NaN where none has.
+        Share of the views that have another of their bag; NaN where none has.
 
     Example:
         >>> embeddings = torch.tensor([[1.0, 0.0], [1.0, 0.0], [1.0, 0.5], [0.0, 1.0]])
-        >>> in_batch_accuracy(embeddings, torch.tensor([0, 0, 1, 1]))
-        (0.75, 1.0)
+        >>> in_batch_accuracy(embeddings, torch.tensor([0, 0, 1, 1]), 1)
+        0.75
     """
-    n = len(bag)
     logits = cosine_logits(embeddings, embeddings, 1.0).fill_diagonal_(-torch.inf)  # n n
     same = bag[:, None] == bag[None, :]  # n n
     same.fill_diagonal_(False)
     asked = same.any(dim=1)  # n
-    if not asked.any():
-        return math.nan, math.nan
-    nearest = logits.topk(min(5, n - 1), dim=1).indices  # n 5
-    hit = same.gather(1, nearest)[asked]
-    return float(hit[:, 0].double().mean()), float(hit.any(dim=1).double().mean())
+    nearest = logits.topk(min(k, len(bag) - 1), dim=1).indices  # n k
+    return float(same.gather(1, nearest)[asked].any(dim=1).double().mean())
 
 
 def cosine_logits(a: torch.Tensor, b: torch.Tensor, temperature: float) -> torch.Tensor:

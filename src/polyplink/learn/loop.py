@@ -16,7 +16,7 @@ from polyplink.encoders import Encoder, merge_adapters
 from polyplink.learn.bags import EpochBags, batches, purity, rng_of, view_bags
 from polyplink.learn.checkpoint import load_checkpoint, read_state, save_checkpoint
 from polyplink.learn.config import TrainConfig, ValidationConfig
-from polyplink.learn.contrastive import in_batch_accuracy
+from polyplink.learn.contrastive import Views, in_batch_accuracy
 from polyplink.learn.fragment_set import FragmentSet, hold_out
 from polyplink.learn.model import Model
 from polyplink.learn.noise_aware import NoiseAwareLoss
@@ -29,21 +29,23 @@ LABELS, TIME = 2, 3  # purposes of random numbers, beside those of the loop
 
 
 @torch.no_grad()
-def _means(model: Model, data: FragmentSet, drawn: EpochBags) -> tuple[float, float, float]:
-    """Loss, top-1 and top-5 accuracy, each the mean over batches weighted by their bags."""
+def _means(
+    model: Model,
+    data: FragmentSet,
+    drawn: EpochBags,
+    size: int,
+    measures: Mapping[str, Callable[[Views], float]],
+) -> Row:
+    """Means of measures over batches of `size` bags, weighted by bags; NaN below two bags."""
     if len(drawn.bags.members) < 2:
-        return math.nan, math.nan, math.nan
-    config = model.config
-    size = config.validation.bags_per_batch or config.optim.bags_per_batch
-    loss = config.loss if config.validation.loss == "training" else TRACKLETS
-    parts = []
+        return dict.fromkeys(measures, math.nan)
+    sums, total = dict.fromkeys(measures, 0.0), 0
     for batch in batches(drawn.bags, size, data.device):
-        views = model.views(data, drawn, batch)
-        top1, top5 = in_batch_accuracy(views.tracklets, views.bag)
-        parts.append((loss(views).item(), top1, top5, int(batch.anchor.sum())))
-    total = sum(n for *_, n in parts)
-    loss_, top1, top5 = (sum(p[i] * p[3] for p in parts) / total for i in range(3))
-    return loss_, top1, top5
+        views, bags = model.views(data, drawn, batch), int(batch.anchor.sum())
+        for name, measure in measures.items():
+            sums[name] += measure(views) * bags
+        total += bags
+    return {name: value / total for name, value in sums.items()}
 
 
 def validate(model: Model, data: FragmentSet) -> Row:
@@ -52,15 +54,20 @@ def validate(model: Model, data: FragmentSet) -> Row:
     `loss_labels` is that on views of one polyp, NaN where fewer than two polyps have two, with
     `top1` and `top5`, the accuracy in its batches; `loss_bags` that on bags drawn as in training.
     """
-    config = model.config
+    config, watched = model.config, model.config.validation
     model.mode(training=False)
-    known = view_bags(data.polyps, data.known, config.validation.views, rng_of(config.seed, LABELS))
-    drawn = config.bags.draw_validation(
-        data, config.validation.tau, config.optim.bags_per_batch, rng_of(config.seed, TIME)
-    )
-    loss_labels, top1, top5 = _means(model, data, EpochBags(data.rows, known))
-    loss_bags, _, _ = _means(model, data, drawn)
-    return {"loss_labels": loss_labels, "loss_bags": loss_bags, "top1": top1, "top5": top5}
+    size = watched.bags_per_batch or config.optim.bags_per_batch
+    loss = config.loss if watched.loss == "training" else TRACKLETS
+    known = view_bags(data.polyps, data.known, watched.views, rng_of(config.seed, LABELS))
+    drawn = config.bags.draw_validation(data, watched.tau, size, rng_of(config.seed, TIME))
+    by_label: dict[str, Callable[[Views], float]] = {
+        "loss_labels": lambda views: loss(views).item(),
+        "top1": lambda views: in_batch_accuracy(views.tracklets, views.bag, 1),
+        "top5": lambda views: in_batch_accuracy(views.tracklets, views.bag, 5),
+    }
+    row = _means(model, data, EpochBags(data.rows, known), size, by_label)
+    by_bag = {"loss_bags": lambda views: loss(views).item()}
+    return row | _means(model, data, drawn, size, by_bag)
 
 
 def split_procedures(data: DataSet, config: TrainConfig) -> tuple[list[str], list[str]]:
