@@ -9,6 +9,7 @@ from polyplink.app.encoded import load_named
 from polyplink.associate import Grid, demo_grid
 from polyplink.core.errors import PolyplinkError
 from polyplink.evaluate import EvaluationSettings, Samples, TrackletBoxes
+from polyplink.recipes.published import published
 from tests.conftest import Made
 
 QUICK = EvaluationSettings(grid=demo_grid(), resamples=200)
@@ -83,6 +84,14 @@ def test_without_clustering_every_tracklet_is_a_polyp() -> None:
     found = named_figures(["none/FR", "none/FPR"], vectors, samples, settings=QUICK)
     assert (found["none/FR"].value, found["none/FR"].sd) == (4.0, 0.0)
     assert found["none/FPR"].value == 0.0
+
+
+def test_every_published_figure_of_vectors_has_a_name_here() -> None:
+    vectors, samples = two_procedures(0.3)
+    elsewhere = ("cost/", "val/", "test/", "size/", "histology/")
+    wanted = {cell.measure for table in published().values() for cell in table.cells}
+    wanted = {name for name in wanted if not name.startswith(elsewhere)}
+    assert set(named_figures(wanted, vectors, samples, BOXES, QUICK)) == wanted
 
 
 def test_what_cannot_be_measured_says_why() -> None:

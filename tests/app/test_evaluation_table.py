@@ -5,6 +5,7 @@ import numpy as np
 from polyplink.app.evaluation_table import by_procedure, comparison, notes
 from polyplink.associate import Grid
 from polyplink.evaluate import TASKS, EvaluationSettings, Facts, Samples, evaluate_embeddings
+from polyplink.evaluate.intervals import IDEALS
 from tests.evaluate.made import boxes_of, made
 
 
@@ -63,6 +64,8 @@ def test_all_tasks_have_columns_and_what_is_no_different_is_bold() -> None:
     table = comparison(evaluation)
     keys = {metric.key: metric for metric in table.metrics}
     assert set(keys) == set(evaluation.encoders["ours"].figures)
+    lowest = {m.key for m in table.metrics if m.ideal == 0 and not m.key.endswith("PPC")}
+    assert lowest == {key for key in keys if IDEALS.get(key.rsplit("/", 1)[-1]) == 0}  # in bold
     assert keys["mAP (as published)"].style == "published"
     clinic = evaluation.encoders["ours"].clinic["threshold"]
     assert keys["threshold/PPC"].ideal == clinic.ppc

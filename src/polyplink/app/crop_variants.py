@@ -24,11 +24,11 @@ from polyplink.evaluate import (
     TrackletBoxes,
     evaluate_embeddings,
 )
+from polyplink.evaluate.choosing import RATES
+from polyplink.evaluate.retrieval import RETRIEVAL
+from polyplink.evaluate.tracking import MEANS
 
-RETRIEVAL = ("mAP", "HR@1", "HR@5")
 REID = ("AUROC", "AUPR")
-TRACKING = ("HOTA", "AssA", "AssPr", "AssRe", "DetA", "IDF1")
-COUNTING = ("FR", "FPR", "precision", "recall", "precision with self", "recall with self")
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ def named_figures(
     """
     names = list(dict.fromkeys(wanted))
     clusterers = tuple(c for c in CLUSTERERS if any(name.startswith(f"{c}/") for name in names))
-    tracked = any(name.partition("/")[2] in TRACKING for name in names) and boxes is not None
+    tracked = any(name.partition("/")[2] in MEANS for name in names) and boxes is not None
     asked = {
         "retrieval": bool(set(names) & set(RETRIEVAL)),
         "reid": bool(set(names) & set(REID)),
@@ -145,10 +145,10 @@ def _clustered(done: EncoderFigures, clusterer: str) -> dict[str, Figure]:
     tracking = done.tracking[clusterer]["spreads"] if clusterer in done.tracking else {}
     if summary is None:
         alone = Figure(None, why="one labelled procedure: none to choose a setting on")
-        return {f"{clusterer}/{name}": alone for name in (*COUNTING, *TRACKING)}
-    found = {name: summary[name.replace(" ", "_").lower()] for name in COUNTING}
+        return {f"{clusterer}/{name}": alone for name in (*RATES, *MEANS)}
+    found = {name: summary[rate] for name, rate in RATES.items()}
     no_boxes = Figure(None, why="tracking is of whole tracklets")
-    found |= {name: tracking.get(name, no_boxes) for name in TRACKING}
+    found |= {name: tracking.get(name, no_boxes) for name in MEANS}
     return {f"{clusterer}/{name}": figure for name, figure in found.items()}
 
 
