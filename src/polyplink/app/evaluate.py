@@ -247,14 +247,11 @@ def _procedures(data: "DataSet", request: EvaluateRequest) -> tuple[list[str], t
     Raises:
         PolyplinkError: If a part is unknown, or the two overlap.
     """
-    own = data.part(request.part)
     if request.choose_on is None:
-        return own, ()
-    other = data.part(request.choose_on)
-    both = [name for name in other if name in own]
-    PolyplinkError.unless(
-        not both,
-        f"procedure {both[:1]} is in {request.part!r} and in {request.choose_on!r}",
+        return data.part(request.part), ()
+    own, other = data.disjoint_parts(
+        request.part,
+        request.choose_on,
         "choose settings on procedures that are not evaluated",
     )
     return [*other, *own], tuple(other)

@@ -263,6 +263,19 @@ class DataSet:
             )
         return ids
 
+    def disjoint_parts(self, first: str, second: str, mend: str) -> tuple[list[str], list[str]]:
+        """Procedure ids of two parts that have none in common.
+
+        Raises:
+            PolyplinkError: As `part`; or if a procedure is in both, with `mend`.
+        """
+        one, other = self.part(first), self.part(second)
+        both = [name for name in other if name in one]
+        PolyplinkError.unless(
+            not both, f"procedure {both[:1]} is in {first!r} and in {second!r}", mend
+        )
+        return one, other
+
     def adenoma_labels(self, maps: Maps | None = None) -> pl.Series:
         """Label every polyp as adenoma (1) or not (0); see `label_polyps`.
 

@@ -76,17 +76,13 @@ def split_procedures(data: DataSet, config: TrainConfig) -> tuple[list[str], lis
     Raises:
         PolyplinkError: If a part is unknown, a procedure is in both, or none is left to train on.
     """
-    train = data.part(config.part)
     if config.validation.part is None:
-        return hold_out(train, config.validation.every)
-    held = data.part(config.validation.part)
-    both = sorted(set(train) & set(held))
-    PolyplinkError.unless(
-        not both,
-        f"procedure {both[:1]} is in {config.part!r} and in {config.validation.part!r}",
+        return hold_out(data.part(config.part), config.validation.every)
+    return data.disjoint_parts(
+        config.part,
+        config.validation.part,
         "validate on procedures that are not trained on",
     )
-    return train, held
 
 
 def is_best(row: Row, history: Sequence[Row], select: str) -> bool:
