@@ -226,7 +226,6 @@ def counting_measures(name: str, counted: Counted, weights: Weights) -> dict[str
     """
     folds = counted.figures.folds
     columns: dict[str, list[float | None]] = {
-        # FR is over all procedures, the rest over those with two polyps or more.
         key: [fold[rate] if rate in OVER_ALL or fold["polyps"] > 1 else None for fold in folds]
         for key, rate in RATES.items()
     }

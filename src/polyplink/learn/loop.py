@@ -25,7 +25,9 @@ from polyplink.tracklets import Prepared
 Row = dict[str, float]
 TRACKLETS = NoiseAwareLoss(frame=0.0)  # what NTSSL's program validates with
 NOTHING: Mapping[str, float] = dict.fromkeys(("loss_labels", "loss_bags", "top1", "top5"), math.nan)
-LABELS, TIME = 2, 3  # purposes of random numbers, beside those of the loop
+LAST = "last.safetensors"
+BEST = "best.safetensors"
+_BAGS, _DROPOUT, _LABELS, _TIME, _AUGMENT = range(5)  # purposes of random numbers
 
 
 @torch.no_grad()
@@ -58,16 +60,19 @@ def validate(model: Model, data: FragmentSet) -> Row:
     model.mode(training=False)
     size = watched.bags_per_batch or config.optim.bags_per_batch
     loss = config.loss if watched.loss == "training" else TRACKLETS
-    known = view_bags(data.polyps, data.known, watched.views, rng_of(config.seed, LABELS))
-    drawn = config.bags.draw_validation(data, watched.tau, size, rng_of(config.seed, TIME))
+    known = view_bags(data.polyps, data.known, watched.views, rng_of(config.seed, _LABELS))
+    drawn = config.bags.draw_validation(data, watched.tau, size, rng_of(config.seed, _TIME))
+
+    def of_loss(views: Views) -> float:
+        return loss(views).item()
+
     by_label: dict[str, Callable[[Views], float]] = {
-        "loss_labels": lambda views: loss(views).item(),
+        "loss_labels": of_loss,
         "top1": lambda views: in_batch_accuracy(views.tracklets, views.bag, 1),
         "top5": lambda views: in_batch_accuracy(views.tracklets, views.bag, 5),
     }
     row = _means(model, data, EpochBags(data.rows, known), size, by_label)
-    by_bag = {"loss_bags": lambda views: loss(views).item()}
-    return row | _means(model, data, drawn, size, by_bag)
+    return row | _means(model, data, drawn, size, {"loss_bags": of_loss})
 
 
 def split_procedures(data: DataSet, config: TrainConfig) -> tuple[list[str], list[str]]:
@@ -122,11 +127,6 @@ def check_selection(config: TrainConfig, held: FragmentSet | None) -> None:
             "validation on labels needs two held-out polyps with two fragments each",
             "set validation.select=bags, which needs no label, or hold out more procedures",
         )
-
-
-LAST = "last.safetensors"
-BEST = "best.safetensors"
-_BAGS, _DROPOUT, _AUGMENT = 0, 1, 4  # purposes of random numbers, beside those of validation
 
 
 @dataclass(frozen=True)
