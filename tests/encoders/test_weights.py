@@ -195,6 +195,11 @@ def test_the_multi_view_encoder_starts_from_a_single_frame_encoder(tmp_path: Pat
     rest = [k for k in state if not k.startswith(("backbone.", "frame_head."))]
     assert {"cls_token", "head.weight"} <= set(rest)
     assert all(torch.equal(state[k], fresh[k]) for k in rest)  # as random as without weights
+    torch.manual_seed(0)
+    state, fresh = build_started(TRANSFORMER, path).state_dict(), made(TRANSFORMER).state_dict()
+    for name, value in state.items():  # the backbone alone
+        origin = sfe if name.startswith("backbone.") else fresh
+        assert torch.equal(value, origin[name])
 
 
 def test_starting_from_weights_that_do_not_fit_is_refused(tmp_path: Path) -> None:
@@ -205,7 +210,7 @@ def test_starting_from_weights_that_do_not_fit_is_refused(tmp_path: Path) -> Non
     with pytest.raises(PolyplinkError, match=r"without its head; .*encoder\.vector=projected"):
         build_started(MVE, path)
     with pytest.raises(PolyplinkError, match="holds weights of another encoder"):
-        build_started(TRANSFORMER, path)
+        build_started(PROJECTED, path)
     written(path, PROJECTED)
     with pytest.raises(PolyplinkError, match=r"of another shape, first 'frame_head\.2"):
         build_started(MVE, path)

@@ -4,8 +4,11 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 from pydantic import TypeAdapter
+from torch.nn.functional import interpolate
 
 from polyplink.core.artefacts import to_plain
 from polyplink.core.errors import PolyplinkError
@@ -46,6 +49,8 @@ from polyplink.recipes.supervised import (
     temporally_aware_7x8,
     temporally_aware_28x2,
 )
+from polyplink.tracklets.boxes import enlarge
+from polyplink.tracklets.crops import cut
 from tests.learn.sets import bare_set
 
 
@@ -128,7 +133,8 @@ def test_sfe_pairs_frames_at_thirty_frames() -> None:
 
 def test_mve_pairs_parts_and_tpc_adds_its_curriculum() -> None:
     recipe = mve()
-    assert isinstance(recipe.encoder, MveConfig)
+    assert recipe.encoder == temporally_aware().encoder  # NTSSL's: 25.6 M, as printed
+    assert isinstance(override(recipe, ["encoder.kind=mve"]).encoder, MveConfig)
     assert (recipe.bags, recipe.fragment_length) == (TrackletParts(longest=4), 8)
     assert recipe.validation.select == "bags"  # no label enters
     assert tpc().bags == PolypParts(longest=4, alpha_first=1.0, alpha_last=0.0)
@@ -166,6 +172,13 @@ def test_the_thesis_setting() -> None:
         assert recipe.bags == PolypViews(views=4)
         assert recipe.optim == replace(ntssl().optim, bags_per_batch=2)
         assert (recipe.prepare.size, recipe.prepare.stride, recipe.fragment_length) == (224, 4, 8)
+        # The program resizes whole frames to 224 pixels, whatever box is in them.
+        frame = np.random.default_rng(0).integers(0, 256, (300, 400, 3), dtype=np.uint8)
+        (place,) = enlarge(np.array([[40.0, 30, 20, 10]]), recipe.prepare.crop_factor, 400, 300)
+        pixels = torch.from_numpy(frame).permute(2, 0, 1)[None].float()
+        whole = interpolate(pixels, (224, 224), mode="bilinear", antialias=True)[0]
+        made = torch.from_numpy(cut(frame, place, recipe.prepare.size).copy()).permute(2, 0, 1)
+        assert (made - whole).abs().max() <= 1.0
 
 
 SMALL = [recipe() for name, recipe in RECIPES.items() if name.endswith("-small")]

@@ -19,14 +19,13 @@ from tests.report.sample import shown
 def cell(
     row: str, column: str, ours: Figure, text: str = "63.13", **more: object
 ) -> ReproducedCell:
-    other = {"published_spread": None, "difference": None, "remark": ""} | more
+    other = {"spread": "", "difference": None, "remark": ""} | more
     return ReproducedCell(
         group="Self & others",
         row=row,
         column=column,
         unit="%",
-        published=float(text),
-        published_text=text,
+        published=text,
         ours=ours,
         units_of="procedures",
         **other,  # type: ignore[arg-type]
@@ -37,7 +36,7 @@ def sample(incomparable: str = "SIMULATED data") -> ReproducedTable:
     missing = Figure(None, why="weights of endofm are missing; add them")
     cells = (
         cell("Ours", "mAP", Figure(61.5, 58.25, 64.0, 19), difference=-1.63),
-        cell("Ours", "FR", Figure(2.4, n=19, sd=1.75), "2.32", published_spread=1.8),
+        cell("Ours", "FR", Figure(2.4, n=19, sd=1.75), "2.32", spread="1.80"),
         cell("Endo<FM>", "mAP", missing, remark="odd"),
     )
     return ReproducedTable(
@@ -47,7 +46,7 @@ def sample(incomparable: str = "SIMULATED data") -> ReproducedTable:
 
 def test_published_numbers_stand_beside_ours() -> None:
     text = shown(reproduced_table(sample("")))
-    for words in ("61.50 (58.25 to 64.00)", "−1.63", "2.32 ± 1.8", "2.40 ± 1.75", "63.13*"):
+    for words in ("61.50 (58.25 to 64.00)", "−1.63", "2.32 ± 1.80", "2.40 ± 1.75", "63.13*"):
         assert words in text
     assert "SIMULATED" not in text
     assert "SIMULATED" in shown(reproduced_table(sample()))
@@ -101,7 +100,7 @@ def test_latex_is_escaped_and_has_a_row_for_each_cell() -> None:
     assert row + r" \\" in text
     assert r"Endo$<$FM$>$ & mAP & 63.13 & -- & -- &  \\" in text  # no units of a missing figure
     assert r"(mAP): weights of endofm are missing; add them." in text
-    assert r"2.32 $\pm$ 1.8" in text
+    assert r"2.32 $\pm$ 1.80" in text
     assert text.count(r" \\") == 3 + 1  # cells and the head
     assert "SIMULATED data" in text
 

@@ -301,9 +301,8 @@ def _beside(cell: "Cell", ours: "Figure", comparable: bool) -> "ReproducedCell":
         row=cell.row,
         column=cell.column,
         unit=cell.unit,
-        published=cell.value,
-        published_text=cell.text,
-        published_spread=cell.spread,
+        published=cell.text,
+        spread=cell.spread,
         ours=scaled,
         units_of={"cost": "encoder", "size": "polyps", "histology": "polyps"}.get(
             kind, "procedures"

@@ -238,7 +238,7 @@ def cost_of(name: str, size: int | None = None, frames: int = 8) -> dict[str, An
 
     Returns:
         Millions of parameters of the encoder (`params_m`) and of all that the paper counts with
-        it (`published_params_m`: unused heads, V-JEPA's predictor); billions of
+        it (`published_params_m`: SFE's head, unused heads, V-JEPA's predictor); billions of
         multiply-accumulates counted as the paper does (`macs_g`; `published_macs_g` with the
         predictor), and with attention but without norms (`all_macs_g`); `projector_m`.
 
@@ -247,7 +247,13 @@ def cost_of(name: str, size: int | None = None, frames: int = 8) -> dict[str, An
     """
     import torch
 
-    from polyplink.encoders import Encoder, FoundationConfig, build_encoder, build_projector
+    from polyplink.encoders import (
+        Encoder,
+        FoundationConfig,
+        SfeConfig,
+        build_encoder,
+        build_projector,
+    )
     from polyplink.encoders.cost import all_macs, module_macs, parameters
 
     config = find_named("encoder or recipe", name, known_encoders())
@@ -261,7 +267,8 @@ def cost_of(name: str, size: int | None = None, frames: int = 8) -> dict[str, An
         own = module_macs(encoder, lambda: encoder(crops, [frames]))
         every = all_macs(lambda: encoder(crops, [frames]))
     published = own + (_predictor_macs(frames, pixels) if name == "vjepa2-l" else 0)
-    beside = () if unused is None else (unused,)
+    heads = (projector if isinstance(config, SfeConfig) else None, unused)
+    beside = (head for head in heads if head is not None)
     return {
         "name": name,
         "frames": frames,

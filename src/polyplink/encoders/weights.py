@@ -216,8 +216,8 @@ def build_started(config: AnyEncoderConfig, init_from: Path | None = None) -> En
     """Build an encoder, initialised from other weights if given.
 
     Weights of the same encoder initialise all tensors. Weights of a single-frame encoder (SFE)
-    initialise the backbone and frame head of a multi-view encoder (MVE), as in its paper (Intrator
-    et al. 2023); its transformer starts from random values.
+    initialise the backbone of a tracklet encoder, and of a multi-view encoder (MVE) the frame head
+    too, as in its paper (Intrator et al. 2023); the transformer starts from random values.
 
     Args:
         config: The encoder; its `frame_weights` are ignored if `init_from` is given.
@@ -233,7 +233,10 @@ def build_started(config: AnyEncoderConfig, init_from: Path | None = None) -> En
     source, state = read_record(path).encoder, read_tensors(path)
     encoder = build_encoder(replace(config, frame_weights=None))
     wanted = encoder.state_dict()
-    if isinstance(source, SfeConfig) and isinstance(config, MveConfig):
+    if isinstance(source, SfeConfig) and isinstance(config, EncoderConfig):
+        state = {name: value for name, value in state.items() if name.startswith("backbone.")}
+        wanted = {name: value for name, value in wanted.items() if name.startswith("backbone.")}
+    elif isinstance(source, SfeConfig) and isinstance(config, MveConfig):
         PolyplinkError.unless(
             source.vector == "projected",
             f"{path} holds a single-frame encoder without its head",

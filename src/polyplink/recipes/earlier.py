@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from polyplink.encoders import MveConfig, SfeConfig
+from polyplink.encoders import EncoderConfig, SfeConfig
 from polyplink.learn import (
     AugmentConfig,
     FramePairs,
@@ -18,6 +18,11 @@ from polyplink.tracklets import PrepareSettings
 
 WEIGHTS = Path("resnet50.tv2_in1k.safetensors")
 PAIRS = 56
+
+
+def counting_encoder() -> EncoderConfig:
+    """NTSSL's encoder at the width of its predecessors: 128, feed-forward 2048 (25.6 M)."""
+    return EncoderConfig(frame_weights=WEIGHTS, width=128, feedforward=2048, projector_hidden=128)
 
 
 def simclr_augmentations() -> AugmentConfig:
@@ -61,8 +66,8 @@ def sfe() -> TrainConfig:
     Two frames of a tracklet are a pair, at a Gaussian distance of 30 frames; crops of every
     frame. What the papers leave open (rate, batch, strengths of the augmentations) is chosen
     here. The predecessor crops the exact box: `--set prepare.crop_factor=1`; its vector is what
-    the head projected: `--set encoder.vector=projected`. The checkpoint is selected on bags, so
-        that no label is used.
+    the head projected: `--set encoder.vector=projected`. NTSSL's table counts the head (28.0 M
+    parameters; 23.5 M without). The checkpoint is selected on bags, so that no label is used.
 
     Command: polyplink train sfe DATA --out RUN --set encoder.frame_weights=FILE
     """
@@ -96,15 +101,18 @@ def mve() -> TrainConfig:
     0.0449 (arXiv 2507.02493, table 1). Ours: not run, as for `sfe`.
 
     Two parts of a tracklet without a frame in common are a pair: 8 frames each at a stride of 1
-    to 4, longer strides more probable. The papers start from a trained SFE, its head included:
-    train `sfe` with `--set encoder.vector=projected` first.
+    to 4, longer strides more probable. The encoder is NTSSL's re-implementation (25.6 M, as
+    printed), whose transformer reads features of the backbone; in the predecessor's own
+    (`--set encoder.kind=mve`, 29.8 M) it reads what the head of the SFE projected. The papers
+    start from a trained SFE, with `encoder.kind=mve` from its head too (train it with
+    `--set encoder.vector=projected`).
 
     Command: polyplink train mve DATA --out RUN --init-from SFE_RUN
     """
     return replace(
         sfe(),
         name="mve",
-        encoder=MveConfig(frame_weights=WEIGHTS),
+        encoder=counting_encoder(),
         bags=TrackletParts(),
         optim=replace(adam_one_cycle(), schedule="constant"),
     )

@@ -24,9 +24,8 @@ class Cell:
         group: Part of the table: a heading over rows, or a block of columns; "" without.
         row: Name of the row, as printed.
         column: Name of the column, as printed.
-        value: The number as printed, in `unit`.
-        text: The number's digits as printed.
-        spread: Standard deviation over leave-one-out folds, where one is printed.
+        text: The number's digits as printed, in `unit`.
+        spread: The digits of its standard deviation over leave-one-out folds; "" without.
         unit: "%", "1" (a plain number), "M" (millions), "G" (billions).
         subject: The encoder or method: a name of the table, not yet a recipe.
         crop: Crop factor psi; None for the full frame or where it does not matter.
@@ -38,15 +37,19 @@ class Cell:
     group: str
     row: str
     column: str
-    value: float
     text: str
-    spread: float | None
+    spread: str
     unit: str
     subject: str
     crop: float | None
     clip: int | None
     measure: str
     remark: str
+
+    @property
+    def value(self) -> float:
+        """The number, in `unit`."""
+        return float(self.text)
 
 
 @dataclass(frozen=True)
@@ -83,9 +86,8 @@ def _cell(row: Mapping[str, str]) -> Cell:
         group=row["group"],
         row=row["row"],
         column=row["column"],
-        value=float(row["value"]),
         text=row["value"],
-        spread=float(row["spread"]) if row["spread"] else None,
+        spread=row["spread"],
         unit=row["unit"],
         subject=row["subject"],
         crop=float(row["crop"]) if row["crop"] not in ("", "full") else None,

@@ -100,7 +100,7 @@ _NTSSL: Sources = _TRANSFORMER | {
     "validation.bags_per_batch": ("program", "batches of 6, read as 6 polyps of 2 views"),
 }
 _CONTRASTIVE_PAIRS: Sources = {
-    "encoder.kind": ("text", ""),
+    "encoder.kind": ("program", "NTSSL's for MVE and TPC, with as many parameters as printed"),
     "encoder.vector": (
         "ours",
         "backbone features as in NTSSL's comparison; predecessor: projected",
@@ -110,7 +110,6 @@ _CONTRASTIVE_PAIRS: Sources = {
     "encoder.dropout": ("program", "0.1"),
     "encoder.width": ("program", "128"),
     "encoder.feedforward": ("program", "2048"),
-    "encoder.frame_hidden": ("program", "head of the single-frame encoder"),
     "prepare.stride": ("text", "every frame; parts are drawn at strides of their own"),
     "prepare.crop_factor": (
         "ours",
@@ -154,10 +153,7 @@ _SUPERVISED: Sources = _TRANSFORMER | {
 _ENDOFM: Sources = {
     "encoder": ("text", "EndoFM as published, fine-tuned whole"),
     "encoder.preset": ("ours", "its own normalisation; the program's is preset=reference"),
-    "prepare.crop_factor": (
-        "ours",
-        "one of the scales studied; the thesis names none for training",
-    ),
+    "prepare.crop_factor": ("text", "none: frames are resized, crops are of the evaluation"),
     "prepare.size": ("text", "224 pixels"),
     "prepare.stride": ("text", "4"),
     "bags": ("text", "2 or 4 views of each polyp, batches of 8"),

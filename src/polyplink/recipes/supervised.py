@@ -7,7 +7,7 @@ On NTSSL's encoder, and on EndoFM fine-tuned as in the thesis (Bongiovanni, Univ
 from dataclasses import replace
 from pathlib import Path
 
-from polyplink.encoders import EncoderConfig, FoundationConfig
+from polyplink.encoders import FoundationConfig
 from polyplink.learn import (
     AnyLoss,
     IntraInterLoss,
@@ -18,19 +18,10 @@ from polyplink.learn import (
     TrainConfig,
     ValidationConfig,
 )
+from polyplink.recipes.earlier import counting_encoder
 from polyplink.tracklets import PrepareSettings
 
 BATCH = 56  # views in a batch (arXiv 2507.02493, 3.2)
-
-
-def counting_encoder() -> EncoderConfig:
-    """NTSSL's encoder at the width of its predecessors: 128, feed-forward 2048."""
-    return EncoderConfig(
-        frame_weights=Path("resnet50.tv2_in1k.safetensors"),
-        width=128,
-        feedforward=2048,
-        projector_hidden=128,
-    )
 
 
 def temporally_aware_views(views: int) -> TrainConfig:
@@ -125,14 +116,15 @@ ENDOFM_BATCH = 8  # views in a batch: limited by the memory of the thesis's GPU
 def endofm_with(name: str, loss: AnyLoss) -> TrainConfig:
     """EndoFM fine-tuned with a loss.
 
-    Batches of 8 views, 4 of each polyp; 8 frames at stride 4, 224 pixels; 50 epochs of
-    AdamW at 1e-5, weight decay 1e-4; temperature 0.25. The
-    checkpoint is that of `polyplink weights add` (docs/how-to/encoders.md).
+    Batches of 8 views, 4 of each polyp (2: `--set bags.views=2 --set optim.bags_per_batch=4`);
+    8 whole frames at stride 4, resized to 224 pixels: the thesis crops in evaluation alone
+    (`--set prepare.crop_factor=5` trains on crops); 50 epochs of AdamW at 1e-5, weight decay
+    1e-4; temperature 0.25. The weights are those of `polyplink weights add`.
     """
     return TrainConfig(
         name=name,
         encoder=FoundationConfig(model="endofm", frame_weights=Path("endofm")),
-        prepare=PrepareSettings(size=224),
+        prepare=PrepareSettings(crop_factor=None, size=224),
         bags=PolypViews(views=4),
         loss=loss,
         optim=OptimConfig(bags_per_batch=ENDOFM_BATCH // 4),
@@ -142,7 +134,7 @@ def endofm_with(name: str, loss: AnyLoss) -> TrainConfig:
 
 
 def endofm_supervised() -> TrainConfig:
-    """Thesis, tables 5.12 to 5.14, row "Supervised", crops of 5 boxes.
+    """Thesis, tables 5.12 to 5.14, row "Supervised", evaluated on crops of 5 boxes.
 
     Published: mAP 0.499, HR@1 0.847, AUROC 0.904, AUPR 0.362; temporal AP FR 1.920, FPR 0.031.
     Ours: not run; EndoFM's weights and the images are needed first.
@@ -153,7 +145,7 @@ def endofm_supervised() -> TrainConfig:
 
 
 def endofm_temporally_aware() -> TrainConfig:
-    """Thesis, tables 5.12 to 5.14, row "Temporally-aware", crops of 5 boxes.
+    """Thesis, tables 5.12 to 5.14, row "Temporally-aware", evaluated on crops of 5.
 
     Published: mAP 0.523, HR@1 0.874, AUROC 0.903, AUPR 0.404; temporal AP FR 2.047, FPR 0.027.
     Ours: not run, as above.
@@ -164,7 +156,7 @@ def endofm_temporally_aware() -> TrainConfig:
 
 
 def endofm_intra_inter() -> TrainConfig:
-    """Thesis, tables 5.12 to 5.14, row "Intra-inter", crops of 5 boxes.
+    """Thesis, tables 5.12 to 5.14, row "Intra-inter", evaluated on crops of 5 boxes.
 
     Published: mAP 0.524, HR@1 0.875, AUROC 0.889, AUPR 0.382; temporal AP FR 2.065, FPR 0.030.
     Ours: not run, as above.

@@ -24,9 +24,8 @@ class ReproducedCell:
         row: Row of the table.
         column: Column of the table.
         unit: "%", "1", "M" or "G".
-        published: The paper's number.
-        published_text: Its digits as printed.
-        published_spread: Its standard deviation where one is printed.
+        published: The digits of the paper's number, as printed.
+        spread: The digits of its standard deviation; "" where none is printed.
         ours: Our figure; its value is missing if it was not computed.
         units_of: The independent units that ours rests on ("procedures").
         difference: Ours minus the paper's; None where the two are not comparable.
@@ -37,9 +36,8 @@ class ReproducedCell:
     row: str
     column: str
     unit: str
-    published: float
-    published_text: str
-    published_spread: float | None
+    published: str
+    spread: str
     ours: Figure
     units_of: str
     difference: float | None
@@ -48,8 +46,7 @@ class ReproducedCell:
     @property
     def published_words(self) -> str:
         """The paper's number with its standard deviation."""
-        spread = "" if self.published_spread is None else f" ± {self.published_spread:g}"
-        return f"{self.published_text}{spread}"
+        return f"{self.published} ± {self.spread}" if self.spread else self.published
 
     @property
     def our_words(self) -> str:
@@ -68,7 +65,7 @@ class ReproducedCell:
 
     @property
     def _digits(self) -> int:
-        return max(1, len(self.published_text.partition(".")[2]))
+        return max(1, len(self.published.partition(".")[2]))
 
 
 @dataclass(frozen=True)
@@ -205,8 +202,8 @@ def write_reproduced(folder: Path, result: ReproducedTable) -> None:
             "row": cell.row,
             "column": cell.column,
             "unit": cell.unit,
-            "published": cell.published_text,
-            "published_spread": cell.published_spread,
+            "published": cell.published,
+            "published_spread": cell.spread,
             "ours": cell.ours.value,
             "low": cell.ours.low,
             "high": cell.ours.high,
