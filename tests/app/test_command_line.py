@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from polyplink import __version__
 from polyplink.app.command_line import build
 from polyplink.app.request import Progress, Result, silent
-from polyplink.bench.startup import imported
+from polyplink.bench.cases import imported
 from tests.app.calls import assert_refused, polyplink
 
 

@@ -8,7 +8,7 @@ import pytest
 from polyplink import simulate
 from polyplink.app.simulate import PRESETS, WRITINGS
 from polyplink.app.tolerance_checks import Row
-from polyplink.bench.startup import imported
+from polyplink.bench.cases import imported
 from tests.app.calls import assert_refused, polyplink
 
 

@@ -10,8 +10,7 @@ import torch
 from polars.testing import assert_frame_equal
 
 from polyplink.associate import Grid, paper_grid
-from polyplink.bench import CASES, evaluation, read_recorded, run_benches, startup, training
-from polyplink.bench.cases import chosen_cases
+from polyplink.bench import CASES, cases, evaluation, read_recorded, run_benches, training
 from polyplink.bench.harness import Work, most_memory
 from polyplink.bench.images import LENGTH, simulated_crops
 from polyplink.bench.training import Stepper, profile_step, recipe, same_mean, synthetic_prepared
@@ -103,9 +102,8 @@ def test_cases_without_a_plain_comparison_are_measured() -> None:
     assert not same_mean([0.60, 0.62, 0.61], [0.70, 0.721, 0.711])
 
 
-def test_what_is_recorded_has_a_case_and_every_case_says_what_it_measures() -> None:
+def test_what_is_recorded_has_a_case() -> None:
     assert set(read_recorded()) == set(CASES) - {"startup"}
-    assert all(case.prepare.__doc__ for case in CASES.values())
 
 
 def test_an_unknown_name_gets_the_nearest_or_all() -> None:
@@ -128,19 +126,18 @@ def test_a_size_that_is_too_small_is_refused_before_anything_is_measured() -> No
 
 def test_a_gpu_is_for_those_that_use_one() -> None:
     able = [CASES[name] for name in ("step", "precision", "simulate")]
-    assert chosen_cases([], "cuda") == able
-    assert len(chosen_cases([], "auto")) == len(CASES)
+    assert cases.chosen_cases([], "cuda") == able
+    assert recipe(torch.device("cuda")).optim.bags_per_batch == CASES["step"].size
+    assert len(cases.chosen_cases([], "auto")) == len(CASES)
     with pytest.raises(PolyplinkError, match="no GPU is used for bags, reid; leave --device out"):
-        chosen_cases(["bags", "step", "reid"], "cuda")
+        cases.chosen_cases(["bags", "step", "reid"], "cuda")
     with pytest.raises(PolyplinkError, match="no device 'tpu' here"):
         next(run_benches(["step"], 8, "tpu"))
 
 
 def test_importing_polyplink_imports_nothing_heavy() -> None:
-    assert startup.imported(startup.IMPORT, startup.HEAVY) == []
-    assert startup.imported("import json, csv", ("csv", "wave", "json")) == ["csv", "json"]
-    with pytest.raises(PolyplinkError, match="ended with 'ValueError: no'; install polyplink"):
-        startup.python("raise ValueError('no')")
+    assert cases.imported(cases.IMPORT, cases.HEAVY) == []
+    assert cases.imported("import json, csv", ("csv", "wave", "json")) == ["csv", "json"]
 
 
 def test_detections_have_gaps_and_jumps_and_are_as_many_as_in_real_colon() -> None:
@@ -181,12 +178,6 @@ def test_crops_of_a_polyp_are_alike(tmp_path: Path) -> None:
     assert np.abs(found[0] - found[1]).mean() < np.abs(found[0] - found[8]).mean()
 
 
-def test_a_gpu_gets_the_paper_s_recipe() -> None:
-    paper = recipe(torch.device("cuda"))
-    assert (paper.prepare.size, paper.fragment_length, paper.bags.k) == (232, 8, 4)  # type: ignore[union-attr]
-    assert paper.optim.bags_per_batch == CASES["step"].size
-
-
 def test_a_step_trains_and_notices_a_wrong_loader(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -212,6 +203,4 @@ def test_a_step_trains_and_notices_a_wrong_loader(
 
 
 def test_a_profile_names_operations() -> None:
-    table = profile_step(2, "cpu", steps=1)
-    assert "aten::" in table
-    assert "Self CPU" in table
+    assert "aten::" in profile_step(2, "cpu", steps=1)

@@ -11,7 +11,6 @@ import torch
 from polyplink.bench import BenchResult, Case, complaint, read_recorded, record
 from polyplink.bench.harness import Work, growth, measure, most_memory, timed
 from polyplink.core.artefacts import to_plain
-from polyplink.core.errors import PolyplinkError
 
 CPU = torch.device("cpu")
 
@@ -81,8 +80,6 @@ def test_the_fastest_call_counts(clock: list[float]) -> None:
         return "done"
 
     assert timed(call, 3) == ("done", 2.0)
-    with pytest.raises(PolyplinkError, match="0 repeats; give 1 or more"):
-        timed(call, 0)
 
 
 def test_growth_is_from_an_eighth_to_the_whole(clock: list[float]) -> None:
@@ -94,8 +91,6 @@ def test_growth_is_from_an_eighth_to_the_whole(clock: list[float]) -> None:
 
     assert growth(at, 800) == pytest.approx(1.5)
     assert sizes == [100, 200, 400, 800]
-    with pytest.raises(PolyplinkError, match="size 7 has no eighth; give 8 or more"):
-        growth(at, 7)
 
 
 def test_the_peak_is_of_what_is_held_at_once() -> None:
@@ -120,14 +115,10 @@ def test_what_fell_by_more_than_a_quarter_is_named(tmp_path: Path) -> None:
     assert complaint(result(100.0, equal=False), last) == "x: outputs are not equal"
 
 
-def test_other_ratios_are_kept_and_a_broken_record_is_refused(tmp_path: Path) -> None:
+def test_other_ratios_are_kept(tmp_path: Path) -> None:
     path = tmp_path / "recorded.json"
     assert read_recorded(path) == {}
     kept = {"y": {"size": 1, "ratio": 2.0}}
     path.write_text(json.dumps(kept))
     record([result(3.0), replace(result(None), name="startup")], path)  # without a rival
     assert json.loads(path.read_text()) == kept | {"x": {"size": 8, "ratio": 3.0}}
-    for text in ("{", "[]"):
-        path.write_text(text)
-        with pytest.raises(PolyplinkError, match="record again with --record"):
-            read_recorded(path)

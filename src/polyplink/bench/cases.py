@@ -3,148 +3,99 @@
 The function that prepares a case says in its docstring what is timed and what is compared.
 """
 
+import json
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
 
-from polyplink.bench import evaluation, images, startup, training
-from polyplink.bench.harness import BenchResult, Case, measure
+import torch
+
+from polyplink.bench import evaluation, images, training
+from polyplink.bench.harness import BenchResult, Case, Work, measure
 from polyplink.core.errors import PolyplinkError, find_named
 from polyplink.encoders import pick_device
 
-READ_AT_EVERY_STEP = (
-    "Pillow, whole frames to float, crop, resize, normalise; one fragment scaled to all"
-)
+HEAVY = ("torch", "numpy", "polars", "sklearn", "matplotlib", "numba")
+HEAVY_FOR_HELP = ("torch", "sklearn", "matplotlib", "numba")
+
+IMPORT = "import polyplink"
+HELP = """
+import contextlib, io, sys
+from polyplink.__main__ import main
+sys.argv = ["polyplink", "--help"]
+with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):
+    main()
+"""
+
+
+def startup(size: int, device: torch.device, folder: Path) -> Work:
+    """`polyplink --help` in a fresh Python, the start of Python included; 0.3 s or less.
+
+    `equal` is whether nothing heavy was imported: neither torch and the like by the help page,
+    nor numpy by `import polyplink`.
+
+    Raises:
+        PolyplinkError: If `size` is not 1: nothing grows here.
+    """
+    if size != 1:
+        raise PolyplinkError(f"start-up of size {size}", "leave the size out")
+
+    def light(output: object, expected: object) -> bool:
+        return not imported(IMPORT, HEAVY) and not imported(HELP, HEAVY_FOR_HELP)
+
+    return Work(ours=lambda: python(HELP), rival=None, equal=light)
+
+
+def python(code: str) -> str:
+    """What code prints in a fresh Python."""
+    return subprocess.run(  # noqa: S603  the code is this file's own
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, check=True
+    ).stdout
+
+
+def imported(code: str, modules: Sequence[str]) -> list[str]:
+    """Which of `modules` are imported once `code` has run in a fresh Python."""
+    ask = f"import json, sys; print(json.dumps([m for m in {modules!r} if m in sys.modules]))"
+    found: list[str] = json.loads(python(f"{code}\n{ask}"))
+    return found
+
+
+WHOLE_FRAMES = "Pillow, whole frames to float, crop, resize, normalise; one fragment scaled to all"
+LOOP = "a loop over polyps and boxes"
+MATRIX = "all distances, argsort, Gumbel top-k"
+SKLEARN = "scikit-learn one by one; 164 settings scaled to 29,274"
+EXACT = "torchmetrics, exact figures alone"
+NO_COUNTS = "torchmetrics, without counts for a bootstrap"
+EAGER = "torch, one tracklet at a time, float32"
+RECOMPUTED = "recomputing the figures, 4 resamples scaled to all"
+CONSTANT = "the same step on {device}, fed a constant tensor"
+FLOAT32 = "the same training in float32 on {device}"
+TRACED = "sphere tracing of every pixel on {device}"
+TRACKEVAL = "TrackEval, both from boxes in memory"
+FRAGMENTS = 7_000  # of 27 procedures, as the training part of REAL-Colon gives
+FRAMES = 46_000  # 30 minutes at 25 frames a second
+OVERLAPPING = partial(evaluation.tracking, touching=True)
+
 ROWS = (
+    Case("startup", startup, "-", 1, "call", 1, (5, 0, 0)),
+    Case("tracklets", evaluation.tracklets, LOOP, evaluation.BOXES, "boxes", repeats=(15, 2, 15)),
+    Case("bags", training.bags, MATRIX, FRAGMENTS, "fragments", repeats=(5, 1, 5), memory=True),
+    Case("input", images.stored_crops, WHOLE_FRAMES, 8, "fragments", repeats=(25, 5, 25)),
+    Case("first-pass", images.first_pass, WHOLE_FRAMES, 8, "fragments", repeats=(5, 5, 1)),
     Case(
-        "startup",
-        startup.startup,
-        rival="-",
-        size=1,
-        unit="call",
-        least=1,
-        repeats=(5, 0, 0),
+        "sweep", evaluation.sweep, SKLEARN, 480, "tracklets of the largest procedure", 24, (1, 1, 2)
     ),
-    Case(
-        "tracklets",
-        evaluation.tracklets,
-        rival="a loop over polyps and boxes",
-        size=evaluation.BOXES,
-        unit="boxes",
-        repeats=(15, 2, 15),
-    ),
-    Case(
-        "bags",
-        training.bags,
-        rival="all distances, argsort, Gumbel top-k",
-        size=7_000,  # of 27 procedures, as the training part of REAL-Colon gives
-        unit="fragments",
-        repeats=(5, 1, 5),
-        memory=True,
-    ),
-    Case(
-        "input",
-        images.stored_crops,
-        rival=READ_AT_EVERY_STEP,
-        size=8,
-        unit="fragments",
-        repeats=(25, 5, 25),
-    ),
-    Case(
-        "first-pass",
-        images.first_pass,
-        rival=READ_AT_EVERY_STEP,
-        size=8,
-        unit="fragments",
-        repeats=(5, 5, 1),
-    ),
-    Case(
-        "sweep",
-        evaluation.sweep,
-        rival="scikit-learn one by one; 164 settings scaled to 29,274",
-        size=480,
-        unit="tracklets of the largest procedure",
-        least=24,
-        repeats=(1, 1, 2),
-    ),
-    Case(
-        "retrieval",
-        evaluation.retrieval,
-        rival="torchmetrics, exact figures alone",
-        size=4_000,
-        unit="tracklets",
-        least=16,
-        memory=True,
-    ),
-    Case(
-        "reid",
-        evaluation.reid,
-        rival="torchmetrics, without counts for a bootstrap",
-        size=6_000,  # 18 million pairs
-        unit="tracklets",
-        least=32,
-        memory=True,
-    ),
-    Case(
-        "embed",
-        training.embed,
-        rival="torch, one tracklet at a time, float32",
-        size=16,
-        unit="tracklets",
-        repeats=(3, 2, 1),
-    ),
-    Case(
-        "bootstrap",
-        evaluation.bootstrap,
-        rival="recomputing the figures, 4 resamples scaled to all",
-        size=10_000,
-        unit="resamples",
-        repeats=(3, 1, 2),
-    ),
-    Case(
-        "step",
-        training.step,
-        rival="the same step on {device}, fed a constant tensor",
-        size=12,
-        unit="bags",
-        repeats=(6, 6, 2),
-        gpu=True,
-    ),
-    Case(
-        "precision",
-        training.precision,
-        rival="the same training in float32 on {device}",
-        size=60,
-        unit="steps",
-        least=1,
-        repeats=(1, 1, 0),
-        gpu=True,
-    ),
-    Case(
-        "simulate",
-        images.simulated_crops,
-        rival="sphere tracing of every pixel on {device}",
-        size=32,
-        unit="crops",
-        repeats=(3, 1, 1),
-        gpu=True,
-    ),
-    Case(
-        "tracking",
-        evaluation.tracking,
-        rival="TrackEval, both from boxes in memory",
-        size=46_000,  # 30 minutes at 25 frames a second
-        unit="frames",
-        least=1_000,
-        repeats=(5, 1, 3),
-    ),
-    Case(
-        "tracking-general",
-        evaluation.tracking_general,
-        rival="TrackEval, both from boxes in memory",
-        size=46_000,
-        unit="frames",
-        least=1_000,
-        repeats=(5, 1, 3),
-    ),
+    Case("retrieval", evaluation.retrieval, EXACT, 4_000, "tracklets", 16, memory=True),
+    Case("reid", evaluation.reid, NO_COUNTS, 6_000, "tracklets", 32, memory=True),
+    Case("embed", training.embed, EAGER, 16, "tracklets", repeats=(3, 2, 1)),
+    Case("bootstrap", evaluation.bootstrap, RECOMPUTED, 10_000, "resamples", repeats=(3, 1, 2)),
+    Case("step", training.step, CONSTANT, 12, "bags", repeats=(6, 6, 2), gpu=True),
+    Case("precision", training.precision, FLOAT32, 60, "steps", 1, (1, 1, 0), gpu=True),
+    Case("simulate", images.simulated_crops, TRACED, 32, "crops", repeats=(3, 1, 1), gpu=True),
+    Case("tracking", evaluation.tracking, TRACKEVAL, FRAMES, "frames", 1_000, (5, 1, 3)),
+    Case("tracking-general", OVERLAPPING, TRACKEVAL, FRAMES, "frames", 1_000, (5, 1, 3)),
 )
 CASES = {case.name: case for case in ROWS}
 

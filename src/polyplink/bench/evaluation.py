@@ -29,7 +29,7 @@ from polyplink.evaluate import (
     resample_reid,
     retrieve,
 )
-from polyplink.evaluate.counting import count_partitions, partitions
+from polyplink.evaluate.counting import Partitions, count_partitions, partitions
 from polyplink.evaluate.hota import TrackingCounts, score_tracks, tracking_figures
 from polyplink.evaluate.retrieval import retrieval_measures
 from polyplink.evaluate.samples import BoxTracks, Ints
@@ -74,52 +74,45 @@ def synthetic_detections(size: int, seed: int = 0) -> pl.DataFrame:
     return check(table, DETECTIONS, "detections").sort("procedure_id", "frame")
 
 
-def naive_tracklets(rows: Sequence[Row]) -> list[Described]:
-    """The rival: for every polyp, scan all boxes for its own, then walk them."""
-    found = []
-    for polyp in {row[6] for row in rows}:
-        own = sorted((row for row in rows if row[6] == polyp), key=lambda row: row[1])
-        first = previous = own[0]
-        n = 1
-        for row in own[1:]:
-            if row[1] - previous[1] == 1 and _iou(previous, row) >= 0.1:
-                n += 1
-            else:
-                found.append((first[0], polyp, first[1], previous[1], n))
-                first, n = row, 1
-            previous = row
-        found.append((first[0], polyp, first[1], previous[1], n))
-    return found
-
-
-def _iou(a: Row, b: Row) -> float:
-    width = min(a[2] + a[4], b[2] + b[4]) - max(a[2], b[2])
-    height = min(a[3] + a[5], b[3] + b[5]) - max(a[3], b[3])
-    shared = max(width, 0.0) * max(height, 0.0)
-    return shared / (a[4] * a[5] + b[4] * b[5] - shared)
-
-
 def tracklets(size: int, device: torch.device, folder: Path) -> Work:
     """`build_tracklets` of `size` boxes; `equal` is the same tracklets.
 
-    The rival works as the papers' program does: one polyp after another, each by a scan of all
-    boxes. It starts from a list of rows, as that program holds them.
+    The rival works as the papers' program does: for every polyp it scans all boxes for its own,
+    then walks them. It starts from a list of rows, as that program holds them.
     """
     table = synthetic_detections(size)
     rows = table.select("procedure_id", "frame", "x", "y", "w", "h", "polyp_id").rows()
+
+    def iou(a: Row, b: Row) -> float:
+        width = min(a[2] + a[4], b[2] + b[4]) - max(a[2], b[2])
+        height = min(a[3] + a[5], b[3] + b[5]) - max(a[3], b[3])
+        shared = max(width, 0.0) * max(height, 0.0)
+        return shared / (a[4] * a[5] + b[4] * b[5] - shared)
+
+    def rival() -> list[Described]:
+        found = []
+        for polyp in {row[6] for row in rows}:
+            own = sorted((row for row in rows if row[6] == polyp), key=lambda row: row[1])
+            starts = [
+                k
+                for k, row in enumerate(own)
+                if not k or row[1] - own[k - 1][1] != 1 or iou(own[k - 1], row) < 0.1
+            ]
+            for start, stop in pairwise([*starts, len(own)]):
+                first, last = own[start], own[stop - 1]
+                found.append((first[0], polyp, first[1], last[1], stop - start))
+        return found
 
     def equal(ours: tuple[Any, pl.DataFrame], theirs: list[Described]) -> bool:
         columns = ("procedure_id", "polyp_id", "first_frame", "last_frame", "n")
         return sorted(ours[1].select(columns).rows()) == sorted(theirs)
 
-    return Work(lambda: build_tracklets(table), lambda: naive_tracklets(rows), equal)
+    return Work(lambda: build_tracklets(table), rival, equal)
 
 
 TEST_PROCEDURES = 19  # of the evaluation part of REAL-Colon
 TEST_TRACKLETS = 736
 RECOMPUTED = 4  # resamples that the rival of the bootstrap computes
-CLOSE = {"retrieval": 1e-6, "reid": 1e-5, "bootstrap": 1e-3, "tracking": 1e-6}
-"""How far figures may differ: torchmetrics sums and integrates in float32, the bootstrap bins."""
 
 
 def synthetic_vectors(size: int, *, noise: float = 3.0) -> tuple[Reals, Samples]:
@@ -138,27 +131,6 @@ def synthetic_vectors(size: int, *, noise: float = 3.0) -> tuple[Reals, Samples]
     return vectors, Samples.of(ids, procedures, names, np.zeros(size))
 
 
-def torchmetrics_retrieval(vectors: Reals, samples: Samples) -> list[float]:
-    """The rival: mAP, HR@1 and HR@5 of torchmetrics, every query against all others."""
-    from torchmetrics.retrieval import (  # noqa: PLC0415  an extra, and heavy
-        RetrievalHitRate,
-        RetrievalMAP,
-    )
-
-    n = len(vectors)
-    others = ~np.eye(n, dtype=bool)
-    # Lifted above 0: torchmetrics leaves out matches whose score is 0 or less.
-    scores = torch.from_numpy(cosine(vectors)[others] + 2.0)
-    match = torch.from_numpy((samples.polyp[:, None] == samples.polyp[None, :])[others])
-    query = torch.arange(n).repeat_interleave(n - 1)
-    metrics = [
-        RetrievalMAP(empty_target_action="skip"),
-        RetrievalHitRate(empty_target_action="skip", top_k=1),
-        RetrievalHitRate(empty_target_action="skip", top_k=5),
-    ]
-    return [float(metric(scores, match, indexes=query)) for metric in metrics]
-
-
 def retrieval(size: int, device: torch.device, folder: Path) -> Work:
     """What `polyplink evaluate --task retrieval` does with the vectors of `size` tracklets.
 
@@ -166,79 +138,62 @@ def retrieval(size: int, device: torch.device, folder: Path) -> Work:
     with its interval, and the table of queries; the rival's are mAP, HR@1 and HR@5 alone, which
     `equal` compares to 1e-6.
     """
+    heal_torchvision()
+    from torchmetrics.retrieval import (  # noqa: PLC0415  an extra, and heavy
+        RetrievalHitRate,
+        RetrievalMAP,
+    )
+
     vectors, samples = synthetic_vectors(size)
     settings = EvaluationSettings(tasks=("retrieval",), without_own=True)
+
+    def rival() -> list[float]:
+        others = ~np.eye(size, dtype=bool)
+        # Lifted above 0: torchmetrics leaves out matches whose score is 0 or less.
+        scores = torch.from_numpy(cosine(vectors)[others] + 2.0)
+        match = torch.from_numpy((samples.polyp[:, None] == samples.polyp[None, :])[others])
+        query = torch.arange(size).repeat_interleave(size - 1)
+        metrics = [
+            RetrievalMAP(empty_target_action="skip"),
+            RetrievalHitRate(empty_target_action="skip", top_k=1),
+            RetrievalHitRate(empty_target_action="skip", top_k=5),
+        ]
+        return [float(metric(scores, match, indexes=query)) for metric in metrics]
 
     def equal(ours: Evaluation, theirs: list[float]) -> bool:
         figures = ours.encoders["ours"].figures
         found = np.array([figures[name].value for name in ("mAP", "HR@1", "HR@5")], np.float64)
-        return bool(np.allclose(found, theirs, rtol=0, atol=CLOSE["retrieval"]))
+        return bool(np.allclose(found, theirs, rtol=0, atol=1e-6))
 
-    heal_torchvision()
-    torchmetrics_retrieval(*synthetic_vectors(32))  # imports
-    return Work(
-        lambda: evaluate_embeddings({"ours": vectors}, samples, settings),
-        lambda: torchmetrics_retrieval(vectors, samples),
-        equal,
-    )
-
-
-def torchmetrics_reid(vectors: Reals, samples: Samples) -> list[float]:
-    """The rival: AUROC and average precision of torchmetrics over all pairs i < j."""
-    from torchmetrics.functional.classification import (  # noqa: PLC0415  an extra, and heavy
-        binary_auroc,
-        binary_average_precision,
-    )
-
-    pairs = np.triu_indices(len(vectors), k=1)
-    # To [0, 1], or torchmetrics would take them for logits and apply a sigmoid.
-    scores = torch.from_numpy((cosine(vectors)[pairs] + 1.0) / 2.0)
-    same = torch.from_numpy(samples.polyp[pairs[0]] == samples.polyp[pairs[1]]).long()
-    return [float(binary_auroc(scores, same)), float(binary_average_precision(scores, same))]
+    return Work(lambda: evaluate_embeddings({"ours": vectors}, samples, settings), rival, equal)
 
 
 def reid(size: int, device: torch.device, folder: Path) -> Work:
     """`reidentify` from the vectors of `size` tracklets: AUROC, AUPR, counts of the bootstrap.
 
-    The rival makes no counts; `equal` is both areas to 1e-5.
+    The rival makes no counts; `equal` is both areas, over all pairs i < j, to 1e-5: torchmetrics
+    integrates in float32.
     """
+    heal_torchvision()
+    from torchmetrics.functional.classification import (  # noqa: PLC0415  an extra, and heavy
+        binary_auroc,
+        binary_average_precision,
+    )
+
     vectors, samples = synthetic_vectors(size)
+
+    def rival() -> list[float]:
+        i, j = np.triu_indices(size, k=1)
+        # To [0, 1], or torchmetrics would take them for logits and apply a sigmoid.
+        scores = torch.from_numpy((cosine(vectors)[i, j] + 1.0) / 2.0)
+        same = torch.from_numpy(samples.polyp[i] == samples.polyp[j]).long()
+        return [float(area(scores, same)) for area in (binary_auroc, binary_average_precision)]
 
     def equal(ours: Reid, theirs: list[float]) -> bool:
         found = np.array([ours.auroc, ours.aupr], dtype=np.float64)  # NaN where undefined
-        return bool(np.allclose(found, theirs, rtol=0, atol=CLOSE["reid"]))
+        return bool(np.allclose(found, theirs, rtol=0, atol=1e-5))
 
-    heal_torchvision()
-    torchmetrics_reid(*synthetic_vectors(32))  # imports
-    return Work(
-        lambda: reidentify(vectors, samples), lambda: torchmetrics_reid(vectors, samples), equal
-    )
-
-
-def recomputed(vectors: Reals, samples: Samples, weights: np.ndarray) -> np.ndarray:
-    """The rival: mAP, AUROC and AUPR (3, r) of every resample from scratch.
-
-    Every pair and query of a resample is weighed by how often it was drawn; scikit-learn sorts all
-    pairs again.
-    """
-    from sklearn.metrics import average_precision_score, roc_auc_score  # noqa: PLC0415  slow
-
-    i, j = np.triu_indices(len(vectors), k=1)
-    scores, same = cosine(vectors)[i, j], samples.polyp[i] == samples.polyp[j]
-    a, b = samples.procedure[i], samples.procedure[j]
-    found = []
-    for drawn in weights:
-        again = retrieve(vectors, samples)
-        times = drawn[samples.procedure][again.valid]
-        weight = drawn[a] * np.where(a == b, 1, drawn[b])
-        found.append(
-            (
-                (again.ap[again.valid] * times).sum() / times.sum(),
-                roc_auc_score(same, scores, sample_weight=weight),
-                average_precision_score(same, scores, sample_weight=weight),
-            )
-        )
-    return np.array(found).T
+    return Work(lambda: reidentify(vectors, samples), rival, equal)
 
 
 def bootstrap(
@@ -246,9 +201,12 @@ def bootstrap(
 ) -> Work:
     """mAP, AUROC and AUPR in `size` resamples of 19 procedures, from stored counts.
 
-    The rival recomputes 4 resamples, which `equal` compares to 0.001, because areas are computed
-    from bins.
+    The rival recomputes 4 resamples from scratch: every pair and query is weighed by how often it
+    was drawn, and scikit-learn sorts all pairs again. `equal` is to 0.001, because our areas are
+    computed from bins.
     """
+    from sklearn.metrics import average_precision_score, roc_auc_score  # noqa: PLC0415  slow
+
     vectors, samples = synthetic_vectors(tracklets, noise=2.0)
     found, counts = retrieve(vectors, samples), reidentify(vectors, samples).counts
     if counts is None:
@@ -261,37 +219,28 @@ def bootstrap(
 
     first = draw_weights(len(samples.procedures), resamples=size)[:RECOMPUTED]
 
+    def recomputed() -> np.ndarray:
+        i, j = np.triu_indices(len(vectors), k=1)
+        scores, same = cosine(vectors)[i, j], samples.polyp[i] == samples.polyp[j]
+        a, b = samples.procedure[i], samples.procedure[j]
+        figures = []
+        for drawn in first:
+            again = retrieve(vectors, samples)
+            times = drawn[samples.procedure][again.valid]
+            weight = drawn[a] * np.where(a == b, 1, drawn[b])
+            mean_ap = (again.ap[again.valid] * times).sum() / times.sum()
+            areas = (roc_auc_score, average_precision_score)
+            figures.append([mean_ap, *(f(same, scores, sample_weight=weight) for f in areas)])
+        return np.array(figures).T  # 3 r
+
     def equal(ours: list[np.ndarray], theirs: np.ndarray) -> bool:
         same = [figure[: len(first)] for figure in ours]
-        return bool(np.allclose(same, theirs, rtol=0, atol=CLOSE["bootstrap"]))
+        return bool(np.allclose(same, theirs, rtol=0, atol=1e-3))
 
-    rescored = size / len(first)
-    return Work(resampled, lambda: recomputed(vectors, samples, first), equal, scale=rescored)
+    return Work(resampled, recomputed, equal, scale=size / len(first))
 
 
 LONG = 60  # boxes of a tracklet
-
-
-def synthetic_tracks(frames: int, *, touching: bool) -> tuple[TrackletBoxes, Ints]:
-    """Tracklets of a procedure, one after the other and some of them two at a time.
-
-    Args:
-        frames: Of the procedure.
-        touching: Whether the boxes of one frame overlap.
-
-    Returns:
-        The tracklets (n of them) and their clusters (n,), some of them wrong.
-    """
-    rng = np.random.default_rng(0)
-    n = max(frames // LONG, 2)
-    start = np.arange(n) * LONG
-    start[1::4] -= LONG // 2  # every fourth comes while another is there
-    polyp = np.arange(n) * max(n // 40, 3) // n
-    polyp[1::4] += polyp.max() + 1
-    places = 100.0 + rng.integers(0, 9, (n, LONG, 2))
-    places[1::4, :, 0] += 20.0 if touching else 400.0
-    labels = np.where(rng.random(n) < 0.2, rng.integers(0, n, n), polyp)
-    return tracklet_boxes(polyp, start, places), labels
 
 
 def tracklet_boxes(polyp: Ints, start: Ints, places: np.ndarray) -> TrackletBoxes:
@@ -303,11 +252,25 @@ def tracklet_boxes(polyp: Ints, start: Ints, places: np.ndarray) -> TrackletBoxe
 
 def trackeval_figures(*scenes: tuple[BoxTracks, BoxTracks]) -> dict[str, float]:
     """The rival: TrackEval's similarities and metrics, combined over scenes (true, found)."""
-    from trackeval.metrics import CLEAR, HOTA, Identity  # noqa: PLC0415  an extra, and slow
+    from trackeval.datasets import MotChallenge2DBox  # noqa: PLC0415  an extra, and slow
+    from trackeval.metrics import CLEAR, HOTA, Identity  # noqa: PLC0415
 
+    data = []
+    for scene in scenes:  # in the format that TrackEval's metrics read
+        last = [one.frame[-1] for one in scene if one.frame.size]
+        frames = np.arange(1 + max(last, default=0))
+        own: dict[str, Any] = {"num_timesteps": frames.size}
+        boxes = []
+        for side, one in zip(("gt", "tracker"), scene, strict=True):
+            bounds = np.searchsorted(one.frame, np.append(frames, frames.size))
+            cuts = [slice(a, b) for a, b in pairwise(bounds)]
+            own[f"{side}_ids"] = [one.track[cut] for cut in cuts]
+            own[f"num_{side}_ids"], own[f"num_{side}_dets"] = one.tracks, one.frame.size
+            boxes.append([one.box[cut] for cut in cuts])
+        iou = MotChallenge2DBox._calculate_box_ious  # what its own reader calls
+        data.append(own | {"similarity_scores": [iou(a, b) for a, b in zip(*boxes, strict=True)]})
     quiet = {"PRINT_CONFIG": False}
     found: dict[str, float] = {}
-    data = [_trackeval_data(*scene) for scene in scenes]
     for metric in (HOTA(), Identity(quiet), CLEAR(quiet)):
         each = {str(i): metric.eval_sequence(one) for i, one in enumerate(data)}
         combined = each["0"] if len(each) == 1 else metric.combine_sequences(each)
@@ -315,34 +278,30 @@ def trackeval_figures(*scenes: tuple[BoxTracks, BoxTracks]) -> dict[str, float]:
     return found
 
 
-def _trackeval_data(true: BoxTracks, found: BoxTracks) -> dict[str, Any]:
-    """A scene in the format that TrackEval's metrics read."""
-    from trackeval.datasets import MotChallenge2DBox  # noqa: PLC0415  an extra, and slow
-
-    frames = np.arange(1 + max([0, *true.frame[-1:].tolist(), *found.frame[-1:].tolist()]))
-    data: dict[str, Any] = {"num_timesteps": frames.size}
-    boxes = []
-    for side, one in (("gt", true), ("tracker", found)):
-        bounds = np.searchsorted(one.frame, np.append(frames, frames.size))
-        cuts = [slice(a, b) for a, b in pairwise(bounds)]
-        data[f"{side}_ids"] = [one.track[cut] for cut in cuts]
-        data[f"num_{side}_ids"], data[f"num_{side}_dets"] = one.tracks, one.frame.size
-        boxes.append([one.box[cut] for cut in cuts])
-    iou = MotChallenge2DBox._calculate_box_ious  # what its own reader calls
-    data["similarity_scores"] = [iou(a, b) for a, b in zip(*boxes, strict=True)]
-    return data
-
-
 def agree(ours: TrackingCounts, theirs: dict[str, float]) -> bool:
     """Whether all tracking figures are equal to 1e-6."""
     return all(
-        abs(float(value) - theirs[name]) < CLOSE["tracking"]
-        for name, value in tracking_figures(ours).items()
+        abs(float(value) - theirs[name]) < 1e-6 for name, value in tracking_figures(ours).items()
     )
 
 
-def _tracking(frames: int, *, touching: bool) -> Work:
-    boxes, labels = synthetic_tracks(frames, touching=touching)
+def tracking(size: int, device: torch.device, folder: Path, *, touching: bool = False) -> Work:
+    """HOTA, identity and CLEAR of `size` frames; `equal` is all figures to 1e-6.
+
+    Boxes do not overlap, so that ours is the table form, the check that it applies included; with
+    `touching` they do, and ours is the general form.
+    """
+    # Tracklets of one procedure, one after the other; every fourth comes while another is there.
+    rng = np.random.default_rng(0)
+    n = max(size // LONG, 2)
+    start = np.arange(n) * LONG
+    start[1::4] -= LONG // 2
+    polyp = np.arange(n) * max(n // 40, 3) // n
+    polyp[1::4] += polyp.max() + 1
+    places = 100.0 + rng.integers(0, 9, (n, LONG, 2))
+    places[1::4, :, 0] += 20.0 if touching else 400.0
+    labels = np.where(rng.random(n) < 0.2, rng.integers(0, n, n), polyp)  # some are wrong
+    boxes = tracklet_boxes(polyp, start, places)
     truth = TrackingTruth.of("bench", boxes)
     scene = true_and_found(boxes, truth.score(labels[None]).track[0])
     score_tracks(*scene)  # compiles
@@ -355,19 +314,6 @@ def _tracking(frames: int, *, touching: bool) -> Work:
         lambda: trackeval_figures(scene),
         equal,
     )
-
-
-def tracking(size: int, device: torch.device, folder: Path) -> Work:
-    """HOTA, identity and CLEAR of `size` frames by the table form: boxes do not overlap.
-
-    The check that the table form applies is included in ours. `equal` is all figures to 1e-6.
-    """
-    return _tracking(size, touching=False)
-
-
-def tracking_general(size: int, device: torch.device, folder: Path) -> Work:
-    """As `tracking`, by the general form: boxes overlap."""
-    return _tracking(size, touching=True)
 
 
 SIZES = (3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 15, 17, 20, 24, 30, 42, 84, 480)  # of 19 procedures
@@ -390,72 +336,21 @@ def synthetic_procedure(size: int) -> Procedure:
     return visual(vectors[order]), positions[order], polyp[order].tolist()
 
 
-def sequential_boxes(polyps: list[int]) -> TrackletBoxes:
-    """Boxes of tracklets: polyps are apart, and one appears before the last one has gone."""
-    polyp = np.asarray(polyps)
-    start = LONG * np.arange(len(polyp))
-    start[1:] -= LONG // 2 * (polyp[1:] != polyp[:-1])
-    places = np.zeros((len(polyp), LONG, 2))
-    places[..., 0] = 100.0 * polyp[:, None]
-    return tracklet_boxes(polyp, start, places)
+def tracked(procedures: Sequence[Procedure], found: Sequence[Partitions]) -> dict[str, Any]:
+    """Tracking figures (s,) of every procedure's partitions under s settings.
 
-
-def searched(
-    procedures: list[Procedure], threads: int, grid: Any = GRID
-) -> tuple[dict[str, np.ndarray], list[np.ndarray]]:
-    """Ours: figures (s,) of every setting, and labels (s, n) of every procedure under it."""
-    rates, tracks, kept = [], [], []
-    for V, positions, polyps in procedures:
-        labels = search(V, positions, grid, threads=threads)["temporal_ap"].labels
-        parts = partitions(labels)
-        rates.append(count_partitions(parts, polyps).rates["fr"])
-        truth = TrackingTruth.of("bench", sequential_boxes(polyps))
-        tracks.append(truth.score(parts.labels).counts.take(parts.of))
-        kept.append(labels)
-    figures = tracking_figures(TrackingCounts.total(tracks))
-    return {"FR": np.mean(rates, axis=0), **figures}, kept
-
-
-def one_by_one(V: Reals, positions: Reals, rows: range, grid: Any = GRID) -> list[Any]:
-    """The rival: scikit-learn's labels under some settings, None where it did not converge."""
-    from sklearn.cluster import AffinityPropagation  # noqa: PLC0415  slow
-    from sklearn.exceptions import ConvergenceWarning  # noqa: PLC0415
-
-    found: list[Any] = []
-    every = grid.temporal_ap()
-    for setting in [every[row] for row in rows]:
-        model = AffinityPropagation(
-            damping=0.9,
-            max_iter=500,
-            convergence_iter=50,
-            preference=setting.preference,
-            affinity="precomputed",
-            random_state=42,
-        )
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            labels = model.fit(setting.similarity(V, positions)).labels_
-        failed = any(issubclass(w.category, ConvergenceWarning) for w in caught)
-        found.append(None if failed else labels)
-    return found
-
-
-def same_partitions(ours: np.ndarray, theirs: list[Any]) -> bool:
-    """Whether labels (s, n) are scikit-learn's partitions, wherever that converged."""
-    return all(
-        bool(((a[:, None] == a[None, :]) == (b[:, None] == b[None, :])).all())
-        for a, b in zip(ours, theirs, strict=True)
-        if b is not None
-    )
-
-
-def tracked_alone(procedures: list[Procedure], labels: list[np.ndarray]) -> dict[str, float]:
-    """Tracking figures of one setting alone, from the labels (n,) of every procedure."""
-    scores = [
-        TrackingTruth.of("bench", sequential_boxes(polyps)).score(own[None]).counts.take(0)
-        for (_, _, polyps), own in zip(procedures, labels, strict=True)
-    ]
-    return {k: float(v) for k, v in tracking_figures(TrackingCounts.total(scores)).items()}
+    Polyps are apart, and one appears before the last one has gone.
+    """
+    scores = []
+    for (_, _, polyps), parts in zip(procedures, found, strict=True):
+        polyp = np.asarray(polyps)
+        start = LONG * np.arange(len(polyp))
+        start[1:] -= LONG // 2 * (polyp[1:] != polyp[:-1])
+        places = np.zeros((len(polyp), LONG, 2))
+        places[..., 0] = 100.0 * polyp[:, None]
+        truth = TrackingTruth.of("bench", tracklet_boxes(polyp, start, places))
+        scores.append(truth.score(parts.labels).counts.take(parts.of))
+    return dict(tracking_figures(TrackingCounts.total(scores)))
 
 
 def sweep(
@@ -468,19 +363,59 @@ def sweep(
     tracking figures with those of each setting computed alone, to the bit. The rate is settings
     of all procedures a second; growth is that of the largest procedure under 41 preferences.
     """
+    from sklearn.cluster import AffinityPropagation  # noqa: PLC0415  slow
+    from sklearn.exceptions import ConvergenceWarning  # noqa: PLC0415
+
     procedures = [synthetic_procedure(max(3, round(n * size / SIZES[-1]))) for n in SIZES]
-    cores, settings = os.cpu_count() or 1, len(grid.temporal_ap())
-    rows = range(0, settings, every)
+    cores, settings = os.cpu_count() or 1, grid.temporal_ap()
+    rows = range(0, len(settings), every)
+
+    def searched(some: Sequence[Procedure]) -> tuple[dict[str, np.ndarray], list[np.ndarray]]:
+        """Figures (s,) of every setting, and labels (s, n) of every procedure under it."""
+        labels = [
+            search(V, positions, grid, threads=cores)["temporal_ap"].labels
+            for V, positions, _ in some
+        ]
+        parts = [partitions(own) for own in labels]
+        rates = [
+            count_partitions(own, polyps).rates["fr"]
+            for own, (_, _, polyps) in zip(parts, some, strict=True)
+        ]
+        return {"FR": np.mean(rates, axis=0), **tracked(some, parts)}, labels
+
+    def one_by_one(some: Sequence[Procedure]) -> list[list[np.ndarray | None]]:
+        """scikit-learn's labels under some settings, None where it did not converge."""
+        found: list[list[np.ndarray | None]] = [[] for _ in some]
+        for (V, positions, _), own in zip(some, found, strict=True):
+            for setting in [settings[row] for row in rows]:
+                model = AffinityPropagation(
+                    damping=0.9,
+                    max_iter=500,
+                    convergence_iter=50,
+                    preference=setting.preference,
+                    affinity="precomputed",
+                    random_state=42,
+                )
+                with warnings.catch_warnings(record=True) as caught:
+                    warnings.simplefilter("always")
+                    labels = model.fit(setting.similarity(V, positions)).labels_
+                failed = any(issubclass(w.category, ConvergenceWarning) for w in caught)
+                own.append(None if failed else labels)
+        return found
 
     def equal(ours: tuple[dict[str, np.ndarray], list[np.ndarray]], theirs: list[Any]) -> bool:
         figures, labels = ours
-        return all(
-            same_partitions(own[list(rows)], other)
+        same = all(
+            bool(((a[:, None] == a[None, :]) == (b[:, None] == b[None, :])).all())
             for own, other in zip(labels, theirs, strict=True)
-        ) and all(
-            value == figures[name][row]
-            for row in rows
-            for name, value in tracked_alone(procedures, [own[row] for own in labels]).items()
+            for a, b in zip(own[list(rows)], other, strict=True)
+            if b is not None
+        )
+        alone = [[partitions(own[row : row + 1]) for own in labels] for row in rows]
+        return same and all(
+            float(value[0]) == figures[name][row]
+            for row, parts in zip(rows, alone, strict=True)
+            for name, value in tracked(procedures, parts).items()
         )
 
     def largest(n: int) -> Call:
@@ -488,13 +423,13 @@ def sweep(
         part = replace(grid, alphas=grid.alphas[:1], gammas=grid.gammas[-1:])
         return lambda: search(V, positions, part)
 
-    searched(procedures[:1], cores, grid)  # compiles
-    one_by_one(*procedures[0][:2], rows, grid)  # imports
+    searched(procedures[:1])  # compiles
+    one_by_one(procedures[:1])  # imports
     return Work(
-        lambda: searched(procedures, cores, grid),
-        lambda: [one_by_one(V, positions, rows, grid) for V, positions, _ in procedures],
+        lambda: searched(procedures),
+        lambda: one_by_one(procedures),
         equal,
-        scale=settings / len(rows),
+        scale=len(settings) / len(rows),
         at=largest,
-        more=lambda output, seconds: {"rate": settings / seconds},
+        more=lambda output, seconds: {"rate": len(settings) / seconds},
     )

@@ -1,6 +1,5 @@
 """Timing one case: measurement, comparison with the rival, result and recorded ratios."""
 
-import json
 import tempfile
 import time
 import tracemalloc
@@ -12,8 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from polyplink.core.artefacts import write_json
-from polyplink.core.errors import PolyplinkError, first_line
+from polyplink.core.artefacts import read_json, write_json
 
 EIGHTHS = (8, 4, 2, 1)  # growth is measured from an eighth of the size to the whole
 RECORDED = Path(__file__).with_name("recorded.json")
@@ -131,8 +129,13 @@ def measure(case: Case, size: int, device: torch.device) -> BenchResult:
         ours_s = work.seconds(output) if work.seconds else ours_s
         exponent = None
         if growth_repeats:
-            at = work.at or (lambda n: case.prepare(n, device, _subfolder(folder, n)).ours)
-            exponent = growth(at, size, growth_repeats)
+
+            def prepared(n: int) -> Call:
+                own = Path(folder) / f"size-{n}"
+                own.mkdir()
+                return case.prepare(n, device, own).ours
+
+            exponent = growth(work.at or prepared, size, growth_repeats)
         more = work.more(output, ours_s) if work.more else {}
         if case.memory:
             more["peak_mb"] = most_memory(work.ours)
@@ -150,20 +153,8 @@ def measure(case: Case, size: int, device: torch.device) -> BenchResult:
         )
 
 
-def _subfolder(folder: str, size: int) -> Path:
-    path = Path(folder) / f"size-{size}"
-    path.mkdir()
-    return path
-
-
 def timed(call: Call, repeats: int = 3) -> tuple[Any, float]:
-    """Output and seconds of the fastest of several calls.
-
-    Raises:
-        PolyplinkError: If `repeats` is below 1.
-    """
-    if repeats < 1:
-        raise PolyplinkError(f"{repeats} repeats", "give 1 or more")
+    """Output of the last and seconds of the fastest of several calls, at least one."""
     seconds = []
     for _ in range(repeats):
         start = time.perf_counter()
@@ -179,14 +170,9 @@ def growth(at: Callable[[int], Call], size: int, repeats: int = 3) -> float:
 
     Args:
         at: Makes the input of a size, and returns the call to be timed.
-        size: The largest, at least 8.
+        size: The largest, at least 8 (see `Case.least`).
         repeats: Calls per size, of which the fastest counts.
-
-    Raises:
-        PolyplinkError: If `size` is below 8.
     """
-    if size < max(EIGHTHS):
-        raise PolyplinkError(f"size {size} has no eighth", "give 8 or more")
     sizes = [size // part for part in EIGHTHS]
     seconds = [timed(at(n), repeats)[1] for n in sizes]
     return float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
@@ -206,32 +192,20 @@ def read_recorded(path: Path = RECORDED) -> Ratios:
     """The recorded ratios; none where nothing was recorded.
 
     Raises:
-        PolyplinkError: If the file is not a JSON object.
+        PolyplinkError: If the file is not JSON.
     """
-    if not path.is_file():
-        return {}
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise PolyplinkError(
-            f"{path} cannot be read ({first_line(error)})", "record again with --record"
-        ) from None
-    if not isinstance(found, dict):
-        raise PolyplinkError(f"{path} holds no ratios", "record again with --record")
+    found: Ratios = read_json(path) if path.is_file() else {}
     return found
 
 
 def record(results: Iterable[BenchResult], path: Path = RECORDED) -> None:
     """Update the recorded ratios of these cases; the others are unchanged."""
-    ratios = {
-        result.name: {
-            "size": result.size,
-            "ratio": round(result.ratio, 1 if result.ratio > 9 else 3),
-        }
-        for result in results
-        if result.ratio is not None
-    }
-    write_json(path, dict(read_recorded(path)) | ratios)
+    ratios = dict(read_recorded(path))
+    for result in results:
+        if result.ratio is not None:
+            rounded = round(result.ratio, 1 if result.ratio > 9 else 3)
+            ratios[result.name] = {"size": result.size, "ratio": rounded}
+    write_json(path, ratios)
 
 
 def complaint(result: BenchResult, recorded: Ratios) -> str | None:
@@ -249,8 +223,5 @@ def complaint(result: BenchResult, recorded: Ratios) -> str | None:
     last = recorded.get(result.name)
     if last is None or result.ratio is None or last["size"] != result.size:
         return None
-    if result.ratio >= KEPT * last["ratio"]:
-        return None
-    return (
-        f"{result.name}: fell from {last['ratio']:g} to {result.ratio:.3g} times the rival's speed"
-    )
+    fell = f"from {last['ratio']:g} to {result.ratio:.3g} times the rival's speed"
+    return f"{result.name}: fell {fell}" if result.ratio < KEPT * last["ratio"] else None

@@ -55,14 +55,6 @@ def smooth_pictures(
     return smooth.permute(0, 2, 3, 1).numpy()
 
 
-def jpeg_frame(number: int) -> bytes:
-    """A full-HD frame with some detail, as JPEG."""
-    rng = np.random.default_rng(number)
-    picture = smooth_pictures(1, FRAME[1], FRAME[0], rng, (68, 120))[0]
-    noisy = picture + rng.normal(0, 3, picture.shape).astype(np.float32)
-    return bytes(simplejpeg.encode_jpeg(np.clip(noisy, 0, 255).astype(np.uint8), quality=90))
-
-
 def cut(frame: bytes) -> Pixels:
     """The crop (side, side, 3) of a frame, as the first pass cuts it."""
     crops = FrameCrops("frame", 0, *FRAME, np.arange(1), BOX[None])
@@ -95,11 +87,15 @@ def same_pixels(ours: Tensor, theirs: Tensor) -> bool:
 
 
 def _fragment(folder: Path) -> tuple[list[bytes], list[Path]]:
-    """Frames of one fragment, in memory and as files."""
-    frames = [jpeg_frame(number) for number in range(LENGTH)]
-    paths = [folder / f"{number}.jpg" for number in range(LENGTH)]
-    for path, frame in zip(paths, frames, strict=True):
-        path.write_bytes(frame)
+    """Full-HD JPEG frames of one fragment, with some detail, in memory and as files."""
+    frames, paths = [], [folder / f"{number}.jpg" for number in range(LENGTH)]
+    for number, path in enumerate(paths):
+        rng = np.random.default_rng(number)
+        picture = smooth_pictures(1, FRAME[1], FRAME[0], rng, (68, 120))[0]
+        noisy = picture + rng.normal(0, 3, picture.shape).astype(np.float32)
+        pixels = np.clip(noisy, 0, 255).astype(np.uint8)
+        frames.append(bytes(simplejpeg.encode_jpeg(pixels, quality=90)))
+        path.write_bytes(frames[-1])
     return frames, paths
 
 
@@ -211,14 +207,6 @@ def drawn_from_to(device: str, count: int, side: int) -> tuple[float, float]:
         return start, time.time()
 
 
-def rate_of_cores(count: int, side: int, workers: int) -> float:
-    """Crops a second of several processes that draw `count` each."""
-    with worker_pool(workers) as pool:
-        spans = [pool.submit(drawn_from_to, "cpu", count, side) for _ in range(workers)]
-        starts, stops = zip(*(span.result() for span in spans), strict=True)
-    return workers * count / float(max(stops) - min(starts))
-
-
 def simulated_crops(size: int, device: torch.device, folder: Path, side: int = SIDE) -> Work:
     """Drawing `size` crops of 232 x 232 pixels in one process of one thread.
 
@@ -236,11 +224,16 @@ def simulated_crops(size: int, device: torch.device, folder: Path, side: int = S
         return bool(off < GREY_LEVELS and (ours[1] != theirs[1]).mean() < MASKS)
 
     def rate(output: object, seconds: float) -> dict[str, Any]:
-        cores = os.cpu_count() or 1
-        if kind == "cpu":
-            return {"rate": rate_of_cores(size, side, cores) if cores > 1 else size / seconds}
-        many = max(size, GPU_CROPS)
-        return {"rate": many / timed(at(many))[1]}
+        workers = os.cpu_count() or 1
+        if kind == "cuda":
+            many = max(size, GPU_CROPS)
+            return {"rate": many / timed(at(many))[1]}
+        if workers == 1:
+            return {"rate": size / seconds}
+        with worker_pool(workers) as pool:
+            spans = [pool.submit(drawn_from_to, kind, size, side) for _ in range(workers)]
+            starts, stops = zip(*(span.result() for span in spans), strict=True)
+        return {"rate": workers * size / float(max(stops) - min(starts))}
 
     rival = one_thread()(lambda: draw(kind, size, side, plain_march))
     return Work(at(size), rival, equal, at=at, more=rate)

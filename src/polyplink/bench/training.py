@@ -38,46 +38,32 @@ from polyplink.tracklets.prepared import crops_path
 K, TAU = 4, 6.0  # members of a bag, and its temperature
 
 
-def synthetic_fragments(size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Procedure (n,) and position (n,) of fragments, spread evenly over 27 procedures."""
-    return np.arange(size) % 27, np.random.default_rng(0).random(size)
-
-
-def matrix_bags(procedures: np.ndarray, positions: np.ndarray) -> np.ndarray:
-    """The rival: all distances, sorted row by row, and Gumbel top-k over all ranks.
-
-    Returns:
-        (n, n) int, every row's others of its procedure by distance, then the rest.
-    """
-    distance = np.abs(positions[:, None] - positions[None, :])  # n n
-    distance[procedures[:, None] != procedures[None, :]] = np.inf
-    np.fill_diagonal(distance, np.inf)
-    order = np.argsort(distance, axis=1, kind="stable")  # n n
-    ranks = np.arange(1, len(positions) + 1)
-    noise = np.random.default_rng(0).gumbel(size=distance.shape)
-    score = np.where(np.isfinite(distance), noise - ranks[None, :] / TAU, -np.inf)
-    np.argpartition(-score, K, axis=1)[:, :K]
-    return order
-
-
 def bags(size: int, device: torch.device, folder: Path) -> Work:
-    """Drawing the bags of an epoch of `size` fragments.
+    """Drawing the bags of an epoch of `size` fragments, spread evenly over 27 procedures.
 
-    The rival works as the papers' program does. Draws are random in both: `equal` is who holds
-    each rank that ours drew.
+    The rival works as the papers' program does: all distances, sorted row by row, and Gumbel top-k
+    over all ranks. Draws are random in both: `equal` is who holds each rank that ours drew.
     """
-    procedures, positions = synthetic_fragments(size)
+    procedures, positions = np.arange(size) % 27, np.random.default_rng(0).random(size)
+
+    def rival() -> np.ndarray:
+        distance = np.abs(positions[:, None] - positions[None, :])  # n n
+        distance[procedures[:, None] != procedures[None, :]] = np.inf
+        np.fill_diagonal(distance, np.inf)
+        order = np.argsort(distance, axis=1, kind="stable")  # n n
+        ranks = np.arange(1, len(positions) + 1)
+        noise = np.random.default_rng(0).gumbel(size=distance.shape)
+        score = np.where(np.isfinite(distance), noise - ranks[None, :] / TAU, -np.inf)
+        np.argpartition(-score, K, axis=1)[:, :K]
+        return order
 
     def equal(ours: Bags, order: np.ndarray) -> bool:
         drawn = ours.valid[:, 1:]
         expected = np.take_along_axis(order, np.where(drawn, ours.ranks, 1) - 1, axis=1)
         return bool((ours.members[:, 1:][drawn] == expected[drawn]).all())
 
-    return Work(
-        lambda: sampled_bags(procedures, positions, K, TAU, np.random.default_rng(0)),
-        lambda: matrix_bags(procedures, positions),
-        equal,
-    )
+    rng = np.random.default_rng
+    return Work(lambda: sampled_bags(procedures, positions, K, TAU, rng(0)), rival, equal)
 
 
 PROCEDURES, POLYPS, VIEWS = 8, 3, 10  # procedures, polyps of each, tracklets of a polyp
@@ -97,44 +83,28 @@ def synthetic_prepared(folder: Path, settings: PrepareSettings) -> Prepared:
     names = [f"p{number}" for number in range(PROCEDURES)]
     steps = np.arange(POLYPS * VIEWS * LONG)
     view = steps // LONG
-    boxes = pl.DataFrame(
-        {
-            "frame": view * (LONG + PAUSE) + steps % LONG,
-            "x": 10.0 + steps % 5,
-            "y": 8.0,
-            "w": 16.0,
-            "h": 12.0,
-            "polyp": view // VIEWS,
-        }
-    )
-    detections = pl.concat(
-        boxes.select(
-            pl.lit(name).alias("procedure_id"),
-            pl.exclude("polyp"),
-            pl.format("{}_{}", pl.lit(name), pl.col("polyp")).alias("polyp_id"),
-            pl.lit(None, pl.String).alias("image"),
-        )
-        for name in names
-    )
-    procedures = pl.DataFrame({"procedure_id": names}).with_columns(
-        pl.lit("bench").alias("dataset"),
-        pl.col("procedure_id").alias("patient"),
-        pl.lit(POLYPS * VIEWS * (LONG + PAUSE)).alias("n_frames"),
-        pl.lit(25.0).alias("fps"),
-        pl.lit(48).alias("width"),
-        pl.lit(40).alias("height"),
-        pl.lit("made").alias("source"),
+    frame = view * (LONG + PAUSE) + steps % LONG
+    boxes = pl.DataFrame({"frame": frame, "x": 10.0 + steps % 5, "polyp": view // VIEWS})
+    procedures = pl.DataFrame({"procedure_id": names})
+    detections = procedures.join(boxes.with_columns(y=8.0, w=16.0, h=12.0), how="cross")
+    detections = detections.with_columns(polyp_id=pl.format("{}_{}", "procedure_id", "polyp"))
+    procedures = procedures.with_columns(
+        dataset=pl.lit("bench"),
+        patient=pl.col("procedure_id"),
+        n_frames=POLYPS * VIEWS * (LONG + PAUSE),
+        fps=25.0,
+        width=48,
+        height=40,
+        source=pl.lit("made"),
     )
     polyps = detections.select("polyp_id", "procedure_id").unique(maintain_order=True)
     write_data(folder, DataSet.of(detections, procedures, polyps, {"train": names}))
     prepared = prepare(folder, settings, with_crops=False)
     rng = np.random.default_rng(0)
+    owner = np.repeat(np.arange(POLYPS), VIEWS * LONG // settings.stride)
     for name in names:
-        rows = prepared.tracklets.filter(pl.col("procedure_id") == name).sort("crop_first")
-        code = np.unique(rows["polyp_id"].to_numpy(), return_inverse=True)[1]
-        polyp = np.repeat(code, rows["n_crops"].to_numpy())
         with whole_file(crops_path(prepared.folder, name)) as path, path.open("wb") as file:
-            np.save(file, synthetic_crops(polyp, settings.size, rng))
+            np.save(file, synthetic_crops(owner, settings.size, rng))
     return prepared
 
 
@@ -195,11 +165,6 @@ class Stepper:
         self._next = itertools.cycle(self.batches)
         self._generator = torch.Generator().manual_seed(config.seed)
 
-    @property
-    def frames(self) -> int:
-        """Frames of a step."""
-        return len(self.batches[0].fragments) * int(self.drawn.clips.shape[1])
-
     def constant(self, batch: Batch) -> ConstantPixels:
         """The fragments with the crops of one batch, prefetched one by one."""
         rows = self.drawn.clips[batch.fragments].reshape(-1)
@@ -217,19 +182,20 @@ class Stepper:
         if self.data.device.type == "cuda":
             torch.cuda.synchronize(self.data.device)
 
-    def loss(self, data: FragmentSet, *, exact: bool) -> float:
-        """The loss of the first batch without dropout and augmentation; `exact` in float32."""
-        self.model.mode(training=False)
-        self.model.exact = exact
-        with torch.no_grad():
-            found = self.model.config.loss(self.model.views(data, self.drawn, self.batches[0]))
-        self.model.exact = False
-        return float(found)
-
     def loss_error(self) -> float:
-        """Relative difference of the loss to that of a float32 pass over crops read one by one."""
-        expected = self.loss(self.constant(self.batches[0]), exact=True)
-        return abs(self.loss(self.data, exact=False) - expected) / abs(expected)
+        """Relative difference of the loss to that of a float32 pass over crops read one by one.
+
+        Of the first batch, without dropout and augmentation.
+        """
+        self.model.mode(training=False)
+        losses = []
+        for data, exact in ((self.data, False), (self.constant(self.batches[0]), True)):
+            self.model.exact = exact
+            with torch.no_grad():
+                views = self.model.views(data, self.drawn, self.batches[0])
+                losses.append(float(self.model.config.loss(views)))
+        self.model.exact = False
+        return abs(losses[0] - losses[1]) / abs(losses[1])
 
 
 def step(size: int, device: torch.device, folder: Path) -> Work:
@@ -239,8 +205,7 @@ def step(size: int, device: torch.device, folder: Path) -> Work:
     On a GPU the paper's recipe (ResNet-50, three transformer layers, 232 pixels, bf16); on a CPU
     `ntssl-demo` at 32 pixels in float32, so that the command works. The rival's crops are ready
     on the device: a ratio of 1 means that data loading costs no time. `equal` compares the loss
-        with
-    that of a float32 pass over crops read one by one. The rate is frames a second.
+    with that of a float32 pass over crops read one by one. The rate is frames a second.
     """
     config, cuda = recipe(device), device.type == "cuda"
     prepared = synthetic_prepared(folder, config.prepare)
@@ -257,8 +222,8 @@ def step(size: int, device: torch.device, folder: Path) -> Work:
         steps = EPOCHS * math.ceil(FRAGMENTS / size)
         what = f"seconds of {steps} steps ({EPOCHS} epochs of {FRAGMENTS} bags)"
         peak = torch.cuda.max_memory_allocated(device) / 1e6 if cuda else None
-        rate = stepper.frames / seconds
-        return {"rate": rate, "peak_mb": peak, "also": {what: steps * seconds}}
+        frames = len(stepper.batches[0].fragments) * int(stepper.drawn.clips.shape[1])
+        return {"rate": frames / seconds, "peak_mb": peak, "also": {what: steps * seconds}}
 
     return Work(
         stepper.step,
@@ -355,23 +320,6 @@ BRANCH = 0.3  # weight of a residual branch, beside the 1 of its shortcut
 HALF_A_POINT = 0.005  # of mAP
 
 
-def synthetic_views(tracklets: int, side: int) -> tuple[np.ndarray, Samples]:
-    """Crops (n * 4, side, side, 3) of tracklets, two of each polyp, and whose they are."""
-    owner = np.arange(tracklets * CROPS) // CROPS // 2
-    crops = synthetic_crops(owner, side, np.random.default_rng(0))
-    polyps = [f"p{k // 2}" for k in range(tracklets)]
-    samples = Samples.of([f"t{k}" for k in range(tracklets)], polyps, polyps, np.zeros(tracklets))
-    return crops, samples
-
-
-def with_residual_branches(encoder: TrackletEncoder) -> TrackletEncoder:
-    """Give residual branches weight, as training does; fresh ones are 0, whatever the precision."""
-    for module in encoder.modules():
-        if isinstance(module, torch.nn.BatchNorm2d) and not module.weight.any():
-            torch.nn.init.constant_(module.weight, BRANCH)
-    return encoder
-
-
 def embed(
     size: int,
     device: torch.device,
@@ -385,14 +333,25 @@ def embed(
     shipped. `equal` is retrieval mAP within half a point.
     """
     torch.manual_seed(0)
-    encoder = with_residual_branches(TrackletEncoder(config or EncoderConfig()).eval())
-    crops, samples = synthetic_views(size, side)
+    encoder = TrackletEncoder(config or EncoderConfig()).eval()
+    for module in encoder.modules():
+        # Fresh residual branches are 0, whatever the precision; training gives them weight.
+        if isinstance(module, torch.nn.BatchNorm2d) and not module.weight.any():
+            torch.nn.init.constant_(module.weight, BRANCH)
+
+    def views(tracklets: int) -> np.ndarray:
+        """Crops (n * 4, side, side, 3) of tracklets, two of each polyp."""
+        owner = np.arange(tracklets * CROPS) // CROPS // 2
+        return synthetic_crops(owner, side, np.random.default_rng(0))
+
+    crops, polyps = views(size), [f"p{k // 2}" for k in range(size)]
+    samples = Samples.of([f"t{k}" for k in range(size)], polyps, polyps, np.zeros(size))
     plain = export_frames(encoder, folder / "encoder.onnx", side)
     narrow = quantise(plain, folder / "encoder-int8.onnx", crops[:CALIBRATION])
     exported, eager = ExportedEmbedder(encoder, narrow), NetworkEmbedder(encoder)
 
     def at(tracklets: int) -> Call:
-        some = synthetic_views(tracklets, side)[0]
+        some = views(tracklets)
         return lambda: exported(some, [CROPS] * tracklets)
 
     def rival() -> np.ndarray:
