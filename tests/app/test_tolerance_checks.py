@@ -17,12 +17,11 @@ from polyplink.app.tolerance_checks import (
     AT_LEAST,
     AT_MOST,
     EXACT,
-    Figure,
+    ROUNDED,
     Tolerance,
     check_simulation,
     check_tables,
     compare,
-    nearer_than,
     rows_text,
     within,
 )
@@ -42,8 +41,8 @@ from polyplink.simulate.procedure_specs import ProcedureSpec, stream
         (EXACT, (100, 11), False),
         (within(0.1), (110, 9), True),
         (within(0.1), (110, 8.9), False),
-        (nearer_than(2), (98, 12), True),
-        (nearer_than(2), (97, 12), False),
+        (ROUNDED, (100.004, 9.996), True),
+        (ROUNDED, (100.006, 10), False),
         (AT_MOST, (100, 3), True),
         (AT_MOST, (101, 3), False),
         (AT_LEAST, (100, 11), True),
@@ -56,15 +55,15 @@ from polyplink.simulate.procedure_specs import ProcedureSpec, stream
     ],
 )
 def test_a_row_holds_or_not(tolerance: Tolerance, values: tuple[float, ...], holds: bool) -> None:
-    row = compare(Figure("polyps", "somebody", tolerance, (100, 10)), values)
+    row = compare("polyps", "somebody", tolerance, (100, 10), values)
     assert row.holds is holds
     assert (row.name, row.source, row.published) == ("polyps", "somebody", (100, 10))
 
 
 def test_rows_become_lines() -> None:
     rows = [
-        compare(Figure("polyps", "x", within(0.1), (100, 10)), (105.25, 10)),
-        compare(Figure("boxes", "x", EXACT, (351_264,)), (0.125,)),
+        compare("polyps", "x", within(0.1), (100, 10), (105.25, 10)),
+        compare("boxes", "x", EXACT, (351_264,), (0.125,)),
     ]
     assert rows_text(rows).splitlines() == [
         "        published  simulated  tolerance  holds",
@@ -123,7 +122,7 @@ def simulated_tables(seed: int) -> DataSet:
     )
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_all_figures_hold(seed: int) -> None:
     rows = check_tables(simulated_tables(seed))
     assert len({row.name for row in rows}) == len(rows) == 35
