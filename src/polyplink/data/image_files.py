@@ -12,7 +12,7 @@ import simplejpeg
 from PIL import Image
 
 from polyplink.core.errors import PolyplinkError, first_line
-from polyplink.data.files.archives import INSIDE, ZipArchive, read_archived
+from polyplink.data.files.archives import INSIDE, Archive, read_archived
 from polyplink.data.files.folders import present
 from polyplink.data.files.video import open_video, split_frame_name
 from polyplink.data.tables import DataSet
@@ -51,7 +51,7 @@ def missing_images(data: DataSet, root: Path) -> pl.DataFrame:
     parts = [images.filter(~exists)]
     for (place, packed), part in inside.group_by("source", "archive", maintain_order=True):
         try:
-            members = ZipArchive(root / str(place) / str(packed)).names()
+            members = Archive(root / str(place) / str(packed)).names
         except PolyplinkError:
             members = []  # an archive that cannot be listed has none
         known = {*members, *(member.rpartition("/")[2] for member in members)}

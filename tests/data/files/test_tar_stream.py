@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.data.files.tar_stream import BLOCK, tar_members
+from polyplink.data.files.archives import BLOCK, read_members
 from tests.data.packed import pack
 
 
 def everything(path: Path) -> list[tuple[str, bytes]]:
-    return list(tar_members(path, lambda name: True))
+    return list(read_members(path, lambda name: True))
 
 
 _part = st.text("abcé_0", min_size=1, max_size=30)
@@ -57,10 +57,10 @@ def test_only_what_is_wanted_is_read_and_folders_and_links_are_not_files(
             info = tarfile.TarInfo(name)
             info.size = size
             archive.addfile(info, io.BytesIO(bytes(size)))
-    found = list(tar_members(path, lambda name: name.endswith(".xml")))
+    found = list(read_members(path, lambda name: name.endswith(".xml")))
     assert [(name, len(data)) for name, data in found] == [("d/x.xml", 700), ("d/y.xml", 512)]
     assert [name for name, _ in everything(path)] == ["d/x.xml", "d/big.jpg", "d/y.xml"]
-    begun = list(tar_members(path, lambda name: True, 600))
+    begun = list(read_members(path, lambda name: True, 600))
     assert [(name, len(data)) for name, data in begun] == [
         ("d/x.xml", 600),
         ("d/big.jpg", 600),
@@ -74,12 +74,12 @@ def test_every_cut_is_noticed(tmp_path: Path) -> None:
     for size in range(0, len(data)):
         whole.write_bytes(data[:size])
         with pytest.raises(PolyplinkError, match=r"a\.tar\.gz (is cut short|is damaged|is no tar)"):
-            list(tar_members(whole, lambda _: False))
+            list(read_members(whole, lambda _: False))
     plain = gzip.decompress(data)
     for size in range(0, 4 * 2 * BLOCK, 256):
         whole.write_bytes(plain[:size])
         with pytest.raises(PolyplinkError, match="is cut short; download it again"):
-            list(tar_members(whole, lambda _: False))
+            list(read_members(whole, lambda _: False))
 
 
 def test_damage_and_other_files_are_named(tmp_path: Path) -> None:

@@ -6,27 +6,30 @@ import polars as pl
 import pytest
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.data.boxes import box_table
 from polyplink.data.faults import Faults
-from polyplink.data.formats.assemble import Found, Options, assemble
+from polyplink.data.formats.assemble import Options, assemble
 
 SIZE = Options(size=(64, 48))
 
 
 def boxes(*rows: dict[str, object]) -> pl.DataFrame:
     plain = {"at": "line 1", "procedure_id": "v", "frame": 3, "x": 1, "y": 2, "w": 3, "h": 4}
-    return box_table(pl.DataFrame([plain | row for row in rows or ({},)]))
+    return pl.DataFrame([plain | row for row in rows or ({},)])
 
 
 def test_a_given_size_and_name_come_before_those_of_the_source(tmp_path: Path) -> None:
     procedures = pl.DataFrame({"procedure_id": ["v"], "width": [9], "height": [9]})
-    found = Found(boxes({"track": "5"}), procedures, splits={"a": ["v"], "b": ["v"]})
-    imported = assemble(found, tmp_path, "set", SIZE, Faults())
+    found = boxes({"track": "5"})
+    splits = {"a": ["v"], "b": ["v"]}
+    imported = assemble(
+        found, tmp_path, "set", SIZE, Faults(), procedures=procedures, splits=splits
+    )
     row = imported.data.procedures.row(0, named=True)
     assert (row["width"], row["height"], row["dataset"]) == (64, 48, "set")
     assert imported.data.polyps["polyp_id"].to_list() == ["v_5"]
     assert "1 x procedure in more than one part (first: v)" in imported.warnings
-    named = assemble(found, tmp_path, "set", Options(dataset="mine", identity="none"), Faults())
+    options = Options(dataset="mine", identity="none")
+    named = assemble(found, tmp_path, "set", options, Faults(), procedures=procedures)
     assert named.data.procedures["dataset"].to_list() == ["mine"]
     assert named.data.polyps.is_empty()
     with pytest.raises(PolyplinkError, match="no identity 'x'; choose one of: track, none"):
@@ -38,17 +41,14 @@ def test_side_tables_come_before_the_format_and_gaps_are_filled_with_a_warning(
 ) -> None:
     (tmp_path / "procedures.csv").write_text("procedure_id,width,n_frames\na,70,7\n")
     (tmp_path / "polyps.csv").write_text("procedure_id,polyp_id,track,size_mm\nb,known,1,3\n")
-    found = Found(
-        boxes(
-            {"procedure_id": "b", "frame": 4, "track": "1"},
-            {"procedure_id": "b", "polyp_id": "p", "track": "1"},
-            {"procedure_id": "c", "track": "2"},
-        ),
-        pl.DataFrame(
-            {"procedure_id": ["b", "a", "c"], "width": [64, 3, 64], "height": [48, 50, 48]}
-        ),
+    found = boxes(
+        {"procedure_id": "b", "frame": 4, "track": "1", "polyp_id": None},
+        {"procedure_id": "b", "track": "1", "polyp_id": "p"},
+        {"procedure_id": "c", "track": "2"},
     )
-    imported = assemble(found, tmp_path, "set", Options(), Faults())
+    sizes = {"procedure_id": ["b", "a", "c"], "width": [64, 3, 64], "height": [48, 50, 48]}
+    procedures = pl.DataFrame(sizes)
+    imported = assemble(found, tmp_path, "set", Options(), Faults(), procedures=procedures)
     columns = ("procedure_id", "width", "height", "n_frames", "patient", "dataset")
     assert imported.data.procedures.select(columns).rows() == [
         ("a", 70, 50, 7, "a", "set"),
@@ -66,11 +66,13 @@ def test_side_tables_come_before_the_format_and_gaps_are_filled_with_a_warning(
         "2 x procedure without a number of frames, taken as its last box's frame + 1 (first: b)",
         "3 x procedure of an unknown patient, taken as a patient of its own (first: a)",
     ]
-    bare = Found(boxes(), pl.DataFrame({"procedure_id": ["x"], "width": [64], "height": [48]}))
-    with pytest.raises(PolyplinkError, match="procedure v: width and height of its frames are not"):
-        assemble(bare, tmp_path / "other", "set", Options(), Faults())
-    with pytest.raises(PolyplinkError, match="procedure x has no box and no number of frames"):
-        assemble(bare, tmp_path / "other", "set", SIZE, Faults())
+    other = pl.DataFrame({"procedure_id": ["x"], "width": [64], "height": [48]})
+    for options, message in (
+        (Options(), "procedure v: width and height of its frames are not"),
+        (SIZE, "procedure x has no box and no number of frames"),
+    ):
+        with pytest.raises(PolyplinkError, match=message):
+            assemble(boxes(), tmp_path / "no", "set", options, Faults(), procedures=other)
 
 
 def test_a_polyp_id_of_two_procedures_is_split_and_the_first_fact_counts(tmp_path: Path) -> None:
@@ -82,16 +84,13 @@ def test_a_polyp_id_of_two_procedures_is_split_and_the_first_fact_counts(tmp_pat
             "location": [None, "Trasnverse", None],
         }
     )
-    found = Found(
-        boxes(
-            {"polyp_id": "1"},
-            {"procedure_id": "w", "polyp_id": "1"},
-            {"procedure_id": "w", "polyp_id": "2"},
-        ),
-        polyps=facts,
+    found = boxes(
+        {"polyp_id": "1"},
+        {"procedure_id": "w", "polyp_id": "1"},
+        {"procedure_id": "w", "polyp_id": "2"},
     )
     faults = Faults()
-    data = assemble(found, tmp_path, "set", SIZE, faults).data
+    data = assemble(found, tmp_path, "set", SIZE, faults, polyps=facts).data
     assert data.detections["polyp_id"].to_list() == ["v_1", "w_1", "2"]
     assert data.polyps.select("polyp_id", "size_mm", "location").rows() == [
         ("w_1", 3.0, "transverse"),
@@ -104,16 +103,19 @@ def test_a_polyp_id_of_two_procedures_is_split_and_the_first_fact_counts(tmp_pat
         "polyp with several values for one fact, the first used",
     ]
     none = Options(size=(64, 48), identity="none")
-    assert assemble(found, tmp_path, "s", none, Faults()).data.polyps.is_empty()
+    assert assemble(found, tmp_path, "s", none, Faults(), polyps=facts).data.polyps.is_empty()
 
 
 def test_frame_numbers_and_sources_without_a_usable_box(tmp_path: Path) -> None:
     options = Options(size=(9, 9), first_frame=3)
-    data = assemble(Found(boxes()), tmp_path, "s", options, Faults()).data
+    data = assemble(boxes(), tmp_path, "s", options, Faults()).data
     assert data.detections["frame"].to_list() == [0]
-    message = r"none of 1 boxes can be used: 1 x box of no area, left out \(first: line 1 .*; mend"
+    message = (
+        r"none of 1 boxes can be used: 1 x box of no area, left out \(first: line 1 .*; correct"
+    )
     with pytest.raises(PolyplinkError, match=message):
-        assemble(Found(boxes({"w": 0})), tmp_path, "s", SIZE, Faults())
-    empty = Found(boxes().clear(), pl.DataFrame({"procedure_id": ["v"], "n_frames": [3]}))
-    data = assemble(empty, tmp_path, "s", SIZE, Faults()).data
+        assemble(boxes({"w": 0}), tmp_path, "s", SIZE, Faults())
+    procedures = pl.DataFrame({"procedure_id": ["v"], "n_frames": [3]})
+    empty = boxes().clear()
+    data = assemble(empty, tmp_path, "s", SIZE, Faults(), procedures=procedures).data
     assert (data.detections.height, data.procedures.height) == (0, 1)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.data import DataSet
-from polyplink.data.formats.coco import Records, import_coco, load_json, write_coco
+from polyplink.data.formats.coco import import_coco, load_json, read_records, write_coco
 from tests.data.box_sets import seen_set
 
 values = (
@@ -252,18 +252,14 @@ def test_large_files_and_broken_ones(tmp_path: Path) -> None:
     assert gc.isenabled()
 
 
-def test_records_are_read_by_column() -> None:
-    rows = Records([{"a": 1}, {"b": "x", "a": None}, {}], "rows")
-    assert rows.values("a") == [1, None, None]
-    assert rows.values("a", "b") == [1, "x", None]
-    assert rows.values("c") == [None] * 3
-    assert rows.texts("a", "b").to_list() == ["1", "x", None]
-    assert rows.numbers("a").to_list() == [1, None, None]
-    assert Records(None, "rows").values("a") == []
-    wrong: list[object] = [{}, [1], "text"]
-    for odd in wrong:
+def test_the_first_key_of_a_column_that_a_record_has_counts() -> None:
+    rows = [{"track_id": 1, "size": 2}, {"instance_id": "x", "track_id": None}, {"size_mm": 3}]
+    table = read_records(rows, "rows", ["track", "size_mm", "polyp_id"])
+    assert table.rows() == [("1", 2, None), ("x", None, None), (None, 3, None)]
+    assert read_records(None, "rows", ["id"]).is_empty()
+    for odd in ([{}, [1]], "text"):
         with pytest.raises(PolyplinkError, match="rows is no list of records"):
-            Records(odd, "rows")
+            read_records(odd, "rows", ["id"])
 
 
 @settings(deadline=None)
@@ -279,14 +275,15 @@ def test_texts_and_numbers_equal_the_plain_way(column: list[object]) -> None:
         except (TypeError, ValueError, OverflowError):
             return None
 
-    rows = Records([{"a": value} for value in column], "rows")
-    assert rows.texts("a").to_list() == [text(value) for value in column]
-    assert rows.numbers("a").to_list() == [number(value) for value in column]
+    rows = [{"id": value, "score": value} for value in column]
+    table = read_records(rows, "rows", ["id", "score"])
+    assert table["id"].to_list() == [text(value) for value in column]
+    assert table["score"].to_list() == [number(value) for value in column]
 
 
 def test_boxes_of_any_kind() -> None:
     def boxes(*values: object) -> pl.DataFrame:
-        return Records([{"bbox": value} for value in values], "rows").boxes("bbox")
+        return read_records([{"bbox": value} for value in values], "rows", ["bbox"])
 
     assert boxes([1, 2, 3, 4.5], [5, 6, 7, 8]).rows() == [(1, 2, 3, 4.5), (5, 6, 7, 8)]
     odd = boxes([1, 2, 3, 4.5], [1, 2], None, "text", [1, "2", "wide", None])

@@ -1,22 +1,33 @@
-"""Zip and tar archives, listed and read where they lie: the one place that knows how they break."""
+"""Zip and tar archives, listed and read in one pass without unpacking.
+
+REAL-Colon's annotations are 2.76 million members of about a kilobyte; tarfile makes an object of
+dozens of fields for each. Here a member of a tar archive costs one look at its header block.
+Layout of the blocks: POSIX.1-2017, pax, "ustar Interchange Format"; GNU tar manual, "Basic Tar
+Format".
+"""
 
 import lzma
 import struct
 import zipfile
 import zlib
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from gzip import GzipFile
 from pathlib import Path
 from typing import IO
 
 from polyplink.core.errors import PolyplinkError, first_line
-from polyplink.data.files.tar_stream import tar_members
 
 ENDINGS = (".zip", ".tar", ".tar.gz", ".tgz")
 INSIDE = "!/"  # between an archive and the member in it: `ARCHIVE.zip!/member`
+BLOCK = 512  # bytes; a tar archive is made of blocks
 
-# What zipfile raises over damaged bytes (OSError comes from bz2, ValueError from names and offsets
-# that make no sense)
+Wanted = Callable[[str], bool]
+
+_AGAIN = "download it again"
+_READ = 1 << 17  # bytes asked of the disk at once
+# What is raised over damaged bytes (OSError comes from bz2 and gzip, ValueError from names, numbers
+# and offsets that make no sense)
 _DAMAGE = (
     zipfile.BadZipFile,
     zlib.error,
@@ -34,26 +45,28 @@ _ENCRYPTED = 0x1  # bit of the general purpose flags, APPNOTE.TXT 4.4.4
 # listed, so that a small text does not cost a second pass over gigabytes of images.
 _KEPT = (".txt", ".xml", ".csv", ".json", ".xlsx")
 
+_FILES = (b"0", b"7", b"\0")  # kinds of tar members: files, contiguous files, files of old archives
+_LONG_NAME, _PAX = b"L", b"x"
+_EXTENSIONS = (_LONG_NAME, b"K", _PAX, b"g")  # members that hold long names of others
+_NO_CONTENT = b"123456"  # links, devices, folders, pipes: nothing to read
+_LARGEST_NAME = 1 << 20  # of a long name or pax record, bytes
+
 
 def is_archive(name: str) -> bool:
     """Whether a file's name is that of an archive that can be read."""
     return name.lower().endswith(ENDINGS)
 
 
-def open_archive(path: Path) -> "ZipArchive | TarArchive":
-    """List an archive, by its ending.
-
-    Raises:
-        PolyplinkError: If it cannot be read or is not whole.
-    """
-    return ZipArchive(path) if path.name.lower().endswith(".zip") else TarArchive(path)
-
-
-class ZipArchive:
-    """The files of a zip archive.
+class Archive:
+    """The files of an archive, listed when it is opened.
 
     Args:
+        path: A .zip, .tar, .tar.gz or .tgz file.
+
+    Attributes:
         path: The archive.
+        names: Its files in their order; without links and devices.
+        locked: Those that ask for a password.
 
     Raises:
         PolyplinkError: If it cannot be read or is not whole.
@@ -61,142 +74,69 @@ class ZipArchive:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        with _open_zip(path) as archive:
-            self._infos = {info.filename: info for info in archive.infolist() if not info.is_dir()}
-
-    def names(self) -> list[str]:
-        """The files in it, in the archive's order."""
-        return list(self._infos)
-
-    def asks_password(self, name: str) -> bool:
-        """Whether a member is encrypted."""
-        return bool(self._infos[name].flag_bits & _ENCRYPTED)
-
-    def read(self, names: Collection[str], limit: int | None = None) -> Iterator[tuple[str, bytes]]:
-        """Read some members.
-
-        Args:
-            names: Which.
-            limit: Bytes from the beginning of each; None for all, which also checks the CRC.
-
-        Yields:
-            Name and bytes, in the archive's order.
-
-        Raises:
-            PolyplinkError: If a member is damaged, encrypted or of an unknown compression.
-        """
-        for name, data in self.read_each(names, limit):
-            if isinstance(data, str):
-                raise self._damaged(name, data)
-            yield name, data
-
-    def read_each(
-        self, names: Collection[str], limit: int | None = None
-    ) -> Iterator[tuple[str, bytes | str]]:
-        """As `read`, but a damaged member yields the reason as a string instead of raising.
-
-        Raises:
-            PolyplinkError: If the archive is gone, or a member is encrypted or of an unknown
-                compression.
-        """
-        with _open_zip(self.path) as archive:
-            infos = [self._infos[name] for name in names]
-            for info in sorted(infos, key=lambda info: info.header_offset):
-                data: bytes | str
-                try:
-                    with archive.open(info) as file:
-                        data = file.read(-1 if limit is None else limit)
-                except _DAMAGE as error:
-                    data = first_line(error)
-                except _LOCKED as error:
-                    raise self._locked(info.filename, error) from None
-                yield info.filename, data
-
-    @contextmanager
-    def open(self, name: str) -> Iterator[IO[bytes]]:
-        """A member as a file, read piece by piece.
-
-        Raises:
-            PolyplinkError: As `read`, wherever damage is detected.
-        """
-        with _open_zip(self.path) as archive:
-            try:
-                with archive.open(self._infos[name]) as file:
-                    yield file
-            except _DAMAGE as error:
-                raise self._damaged(name, first_line(error)) from None
-            except _LOCKED as error:
-                raise self._locked(name, error) from None
-
-    def _damaged(self, name: str, why: str) -> PolyplinkError:
-        return PolyplinkError(
-            f"{self.path}, member {name}, is damaged ({why})", "download the archive again"
-        )
-
-    def _locked(self, name: str, error: Exception) -> PolyplinkError:
-        return PolyplinkError(
-            f"{self.path}, member {name}, cannot be read ({first_line(error)})",
-            "unpack the archive beside itself and remove it",
-        )
-
-
-def _open_zip(path: Path) -> zipfile.ZipFile:
-    try:
-        return zipfile.ZipFile(path)
-    except FileNotFoundError:
-        raise PolyplinkError(f"archive {path} is missing", "restore it, or import again") from None
-    except OSError as error:
-        raise PolyplinkError(
-            f"{path}: {error.strerror or error}", "check its permissions"
-        ) from None
-    except (*_DAMAGE, _LOCKED) as error:
-        raise PolyplinkError(
-            f"{path} is not a whole zip archive ({first_line(error)})", "download it again"
-        ) from None
-
-
-class TarArchive:
-    """The files of a tar archive, plain or compressed by gzip; links and devices are not listed.
-
-    Args:
-        path: The archive.
-
-    Raises:
-        PolyplinkError: If it cannot be read or is not whole.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._names: dict[str, None] = {}
+        self.locked: set[str] = set()
+        self._kept: dict[str, bytes] = {}
+        if _is_zip(path):
+            with _open_zip(path) as archive:
+                infos = _infos(archive)
+            self.names = list(infos)
+            self.locked = {name for name, info in infos.items() if info.flag_bits & _ENCRYPTED}
+            return
+        names: dict[str, None] = {}
         plain = path.name.lower().endswith(".tar")
 
         def keep(name: str) -> bool:
-            self._names[name] = None
+            names[name] = None
             return not plain and name.lower().endswith(_KEPT)
 
-        self._kept = dict(tar_members(path, keep))
-
-    def names(self) -> list[str]:
-        """The files in it, in the archive's order."""
-        return list(self._names)
+        self._kept = dict(_tar_members(path, keep, None))
+        self.names = list(names)
 
     def read(self, names: Collection[str], limit: int | None = None) -> Iterator[tuple[str, bytes]]:
-        """Read some members; one pass over the archive, except for texts kept while listing.
+        """Read some members in one pass; texts of a compressed tar were kept while listing it.
 
         Args:
             names: Which.
-            limit: Bytes from the beginning of each; None for all.
+            limit: Bytes from the beginning of each; None for all, which also checks a zip's CRC.
 
         Yields:
-            Name and bytes.
+            Name and bytes; texts that were kept first, then in the archive's order.
 
         Raises:
-            PolyplinkError: If the archive cannot be read.
+            PolyplinkError: If the archive cannot be read, or a member is damaged, encrypted or of
+                an unknown compression.
         """
         yield from ((name, self._kept[name][:limit]) for name in names if name in self._kept)
         rest = {name for name in names if name not in self._kept}
         if rest:
-            yield from tar_members(self.path, rest.__contains__, limit)
+            yield from read_members(self.path, rest.__contains__, limit)
+
+
+def read_members(
+    path: Path, wanted: Wanted, limit: int | None = None
+) -> Iterator[tuple[str, bytes]]:
+    """Read the wanted files of an archive in one pass, in its order; nothing is unpacked.
+
+    Args:
+        path: A .zip, .tar, .tar.gz or .tgz file; whether a tar is compressed is seen from its
+            first bytes.
+        wanted: Whether the file of this name is to be read; others are skipped. Called once for
+            every regular file.
+        limit: Bytes from the beginning of each file; None for all of it.
+
+    Yields:
+        Name, as the archive has it, and content.
+
+    Raises:
+        PolyplinkError: If the archive is cut short, damaged, of another format, or has a wanted
+            member that is encrypted or of an unknown compression.
+    """
+    for name, data in _members(path, wanted, limit):
+        if isinstance(data, str):
+            raise PolyplinkError(
+                f"{path}, member {name}, is damaged ({data})", "download the archive again"
+            )
+        yield name, data
 
 
 def read_archived(path: Path, wanted: Collection[str]) -> Iterator[tuple[str, bytes | str]]:
@@ -215,26 +155,180 @@ def read_archived(path: Path, wanted: Collection[str]) -> Iterator[tuple[str, by
         PolyplinkError: If the archive cannot be read, or has none of the members.
     """
     left = set(wanted)
-    if path.name.lower().endswith(".zip"):
-        archive = ZipArchive(path)
-        whole = set(archive.names())
-        last = {name.rpartition("/")[2]: name for name in archive.names()}
-        found = {m if m in whole else last[m]: m for m in wanted if m in whole or m in last}
-        for name, read in archive.read_each(found):
-            left.discard(found[name])
-            yield found[name], read
-    else:
 
-        def known(name: str) -> str | None:
-            names = (name, name.removeprefix("./"), name.rpartition("/")[2])
-            return next((n for n in names if n in left), None)
+    listed: dict[str, str] | None = None  # member to wanted name; a tar is not listed beforehand
+    if _is_zip(path):
+        whole = set(names := Archive(path).names)
+        last = {name.rpartition("/")[2]: name for name in names}
+        listed = {m if m in whole else last[m]: m for m in wanted if m in whole or m in last}
 
-        for name, data in tar_members(path, lambda name: known(name) is not None):
-            if (member := known(name)) is not None:
-                left.remove(member)
-                yield member, data
+    def known(name: str) -> str | None:
+        if listed is not None:
+            return listed.get(name)
+        names = (name, name.removeprefix("./"), name.rpartition("/")[2])
+        return next((n for n in names if n in left), None)
+
+    for name, data in _members(path, lambda name: known(name) is not None):
+        if (member := known(name)) is not None:
+            left.discard(member)
+            yield member, data
     if wanted and len(left) == len(wanted):
         raise PolyplinkError(
             f"{path} has no member {next(iter(wanted))}", "give the archive of these frames"
         )
     yield from ((name, "not in the archive") for name in wanted if name in left)
+
+
+@contextmanager
+def _readable(path: Path, broken: str) -> Iterator[None]:
+    """Turn every sign that an archive is missing or damaged into one clear error."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise PolyplinkError(f"archive {path} is missing", "restore it, or import again") from None
+    except EOFError:
+        raise PolyplinkError(f"{path} is cut short", _AGAIN) from None
+    except (*_DAMAGE, _LOCKED) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise PolyplinkError(f"{path}: {error.strerror}", "check its permissions") from None
+        raise PolyplinkError(f"{path} {broken} ({first_line(error)})", _AGAIN) from None
+
+
+def _is_zip(path: Path) -> bool:
+    return path.name.lower().endswith(".zip")
+
+
+def _members(
+    path: Path, wanted: Wanted, limit: int | None = None
+) -> Iterator[tuple[str, bytes | str]]:
+    """As `read_members`, but a damaged member of a zip yields the reason instead of raising."""
+    if _is_zip(path):
+        return _zip_members(path, wanted, limit)
+    return _tar_members(path, wanted, limit)
+
+
+def _open_zip(path: Path) -> zipfile.ZipFile:
+    with _readable(path, "is not a whole zip archive"):
+        return zipfile.ZipFile(path)
+
+
+def _infos(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
+    return {info.filename: info for info in archive.infolist() if not info.is_dir()}
+
+
+def _zip_members(
+    path: Path, wanted: Wanted, limit: int | None
+) -> Iterator[tuple[str, bytes | str]]:
+    with _open_zip(path) as archive:
+        infos = [info for name, info in _infos(archive).items() if wanted(name)]
+        for info in sorted(infos, key=lambda info: info.header_offset):
+            data: bytes | str
+            try:
+                with archive.open(info) as file:
+                    data = file.read(-1 if limit is None else limit)
+            except _DAMAGE as error:
+                data = first_line(error)
+            except _LOCKED as error:
+                raise PolyplinkError(
+                    f"{path}, member {info.filename}, cannot be read ({first_line(error)})",
+                    "unpack the archive beside itself and remove it",
+                ) from None
+            yield info.filename, data
+
+
+def _tar_members(path: Path, wanted: Wanted, limit: int | None) -> Iterator[tuple[str, bytes]]:
+    with (
+        _readable(path, "is no tar archive, or is damaged"),
+        path.open("rb", buffering=_READ) as raw,
+    ):
+        packed = raw.read(2) == b"\x1f\x8b"
+        raw.seek(0)
+        file: IO[bytes] | GzipFile = GzipFile(fileobj=raw, mode="rb") if packed else raw
+        long_name: str | None = None  # from a member of its own, for the member after it
+        long_size: int | None = None
+        while (header := _exactly(file, BLOCK)).strip(b"\0"):
+            name, size, kind = _parse(header)
+            if kind in _EXTENSIONS:
+                text = _exactly(file, _padded(size))[:size]
+                if kind == _LONG_NAME:
+                    long_name = _decode(text.split(b"\0", 1)[0])
+                elif kind == _PAX:
+                    records = _pax_records(text)
+                    long_name = records.get("path", long_name)
+                    long_size = int(records["size"]) if "size" in records else None
+                continue
+            name, size = long_name or name, size if long_size is None else long_size
+            long_name = long_size = None
+            if kind in _NO_CONTENT:
+                continue
+            here = kind in _FILES and not name.endswith("/") and wanted(name)
+            if here and (limit is None or size <= limit):
+                yield name, _exactly(file, _padded(size))[:size]
+                continue
+            data = _exactly(file, (limit or 0) if here else 0)
+            rest = _padded(size) - len(data)
+            if not packed and rest > _READ:  # a seek beyond the end shows at the next header
+                file.seek(rest, 1)
+                rest = 0
+            while rest:
+                rest -= len(_exactly(file, min(rest, 1 << 20)))
+            if here:
+                yield name, data
+        while file.read(1 << 20):  # the padding after the last member: gzip verifies its checksum
+            pass
+
+
+def _padded(size: int) -> int:
+    return -(-size // BLOCK) * BLOCK
+
+
+def _exactly(file: IO[bytes] | GzipFile, size: int) -> bytes:
+    data = file.read(size)
+    if len(data) == size:
+        return data
+    parts = [data]
+    left = size - len(data)
+    while left and (more := file.read(left)):
+        parts.append(more)
+        left -= len(more)
+    if left:
+        raise EOFError
+    return b"".join(parts)
+
+
+def _parse(header: bytes) -> tuple[str, int, bytes]:
+    """Name, size and kind of a header block, checked against its checksum."""
+    total = sum(header) - sum(header[148:156]) + 8 * 32  # the field itself counts as spaces
+    if _number(header[148:156]) != total:
+        raise ValueError("checksum of a header")
+    size, kind = _number(header[124:136]), header[156:157]
+    if kind in _EXTENSIONS and size > _LARGEST_NAME:
+        raise ValueError(f"a name of {size} bytes")
+    name = header[:100].split(b"\0", 1)[0]
+    if header[257:263] == b"ustar\0" and header[345] != 0:
+        name = header[345:500].split(b"\0", 1)[0] + b"/" + name
+    return _decode(name), size, kind
+
+
+def _number(field: bytes) -> int:
+    """An octal number, or GNU's binary one with its first bit set."""
+    if field[0] == 0x80:
+        return int.from_bytes(field[1:], "big")
+    return int(field.split(b"\0", 1)[0].strip() or b"0", 8)
+
+
+def _pax_records(text: bytes) -> dict[str, str]:
+    """Records of a pax header: `length keyword=value` and a newline, length in bytes of all."""
+    records = {}
+    while text:
+        length, _, rest = text.partition(b" ")
+        if not length.isdigit() or not 0 < int(length) <= len(text):
+            raise ValueError("pax header")
+        keyword, _, value = rest[: int(length) - len(length) - 2].partition(b"=")
+        records[_decode(keyword)] = _decode(value)
+        text = text[int(length) :]
+    return records
+
+
+def _decode(name: bytes) -> str:
+    return name.decode("utf-8", "surrogateescape")

@@ -2,7 +2,8 @@
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
@@ -24,19 +25,6 @@ _NUMBER = re.compile(r"(\d{1,10})\.[A-Za-z]+$")
 def refuse(error: OSError) -> NoReturn:
     """Turn the system's error about a folder into the user's; `os.walk` takes it as `onerror`."""
     raise PolyplinkError(f"{error.filename}: {error.strerror}", "check its permissions") from None
-
-
-def files_below(folder: Path) -> Iterator[Path]:
-    """All files below a folder, in the order of their paths' parts; links are not followed.
-
-    Unlike `Path.rglob` it does not skip folders without permission silently.
-
-    Raises:
-        PolyplinkError: If a folder may not be read.
-    """
-    for place, below, names in os.walk(folder, onerror=refuse):
-        below.sort()
-        yield from (Path(place) / name for name in sorted(names))
 
 
 def files_in(folder: Path, ending: str) -> list[Path]:
@@ -123,16 +111,11 @@ def read_each(
     Returns:
         What each gave, in the order of the sources.
     """
-
-    def collect(results: Iterable[Read]) -> list[Read]:
-        collected = []
-        for result in results:
+    several = workers > 1 and len(sources) > 1
+    collected = []
+    with worker_pool(min(workers, len(sources))) if several else nullcontext() as pool:
+        for result in pool.map(read, sources) if pool else map(read, sources):
             collected.append(result)
             if progress is not None:
                 progress(len(collected), len(sources))
-        return collected
-
-    if workers <= 1 or len(sources) <= 1:
-        return collect(map(read, sources))
-    with worker_pool(min(workers, len(sources))) as pool:
-        return collect(pool.map(read, sources))
+    return collected

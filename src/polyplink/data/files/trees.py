@@ -15,14 +15,7 @@ from PIL import Image
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.faults import Faults
-from polyplink.data.files.archives import (
-    ENDINGS,
-    INSIDE,
-    TarArchive,
-    ZipArchive,
-    is_archive,
-    open_archive,
-)
+from polyplink.data.files.archives import ENDINGS, INSIDE, Archive, is_archive
 from polyplink.data.files.folders import refuse
 
 Parsed = TypeVar("Parsed")
@@ -65,7 +58,7 @@ class Tree:
 
     root: Path
     members: list[Member]
-    archives: dict[str, ZipArchive | TarArchive]
+    archives: dict[str, Archive]
 
     def read(self, member: Member) -> bytes:
         """Read one small file.
@@ -147,28 +140,18 @@ class Tree:
         Raises:
             PolyplinkError: If strict, at the first that is no image; if a file cannot be read.
         """
-        sizes, rest = {}, []
-        for member, data in self.read_many(members, _HEADER):
-            size = _image_size(data)
-            if size is None:
-                rest.append(member)
-            else:
-                sizes[member] = size
-        for member, data in self.read_many(rest):  # a header behind a large colour profile
-            size = _image_size(data)
-            if size is None:
-                faults.fault("file that is no image", member.image, "restore it or take it out")
-            else:
-                sizes[member] = size
+        sizes: dict[Member, tuple[int, int]] = {}
+        for limit in (_HEADER, None):  # None: the size may be behind a large colour profile
+            rest = [member for member in members if member not in sizes]
+            for member, data in self.read_many(rest, limit):
+                try:
+                    with Image.open(BytesIO(data)) as image:
+                        sizes[member] = image.size
+                except (OSError, SyntaxError, ValueError, Image.DecompressionBombError):
+                    if limit is None:
+                        mend = "restore it or take it out"
+                        faults.fault("file that is no image", member.image, mend)
         return sizes
-
-
-def _image_size(data: bytes) -> tuple[int, int] | None:
-    try:
-        with Image.open(BytesIO(data)) as image:
-            return image.size
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError):
-        return None
 
 
 def decode_text(data: bytes, name: str) -> str:
@@ -205,7 +188,7 @@ def open_tree(source: Path, faults: Faults) -> Tree:
             for a password and is not unpacked.
     """
     if source.is_dir():
-        root, files = source, sorted(_walk(source))
+        root, files = source, sorted(walk_files(source))
     elif source.is_file() and is_archive(source.name):
         root, files = source.parent, [source.name]
     elif source.exists():
@@ -217,17 +200,18 @@ def open_tree(source: Path, faults: Faults) -> Tree:
         raise PolyplinkError(f"no folder {source}", "check the path")
     members = [Member(name, name) for name in files if not is_archive(name)]
     unpacked = {member.path for member in members}
-    archives = {name: open_archive(root / name) for name in files if is_archive(name)}
+    archives = {name: Archive(root / name) for name in files if is_archive(name)}
     for name, archive in archives.items():
-        inside = _members(name, archive, unpacked, faults)
-        if isinstance(archive, ZipArchive):
-            inside = _without_locked(archive, inside, unpacked)
-        members += inside
+        members += _members(name, archive, unpacked, faults)
     return Tree(root, members, archives)
 
 
-def _walk(source: Path) -> Iterator[str]:
-    """Files under a folder, relative to it; linked folders too, each once."""
+def walk_files(source: Path) -> Iterator[str]:
+    """Files under a folder, relative to it, without hidden ones; linked folders too, each once.
+
+    Raises:
+        PolyplinkError: If a folder may not be read, or its name ends in `!`.
+    """
     seen = set()
     for folder, folders, names in os.walk(source, followlinks=True, onerror=refuse):
         place = os.stat(folder)  # noqa: PTH116 - as os.walk gives it
@@ -250,14 +234,16 @@ def _hidden(part: str) -> bool:
     return part.startswith(".") or part == "__MACOSX"
 
 
-def _members(
-    name: str, archive: ZipArchive | TarArchive, unpacked: set[str], faults: Faults
-) -> list[Member]:
-    """The members of an archive that are not unpacked beside it."""
+def _members(name: str, archive: Archive, unpacked: set[str], faults: Faults) -> list[Member]:
+    """The members of an archive that do not also lie unpacked in the tree.
+
+    Unpacked is beside the archive or in a folder of its name; encrypted members, which the user
+    may have unpacked anywhere, are recognised by folder and name.
+    """
     beside, _, last = name.rpartition("/")
     here, stem = [beside] if beside else [], last.split(".")[0]
-    members = []
-    for inner in archive.names():
+    members, locked = [], set()
+    for inner in archive.names:
         parts = inner.replace("\\", "/").removeprefix("./").split("/")
         if any(_hidden(part) and part != ".." for part in parts):
             continue
@@ -268,25 +254,14 @@ def _members(
             faults.warn("archive member with an odd path, left out", f"{name}{INSIDE}{inner}")
         elif is_archive(parts[-1]):
             faults.warn("archive inside an archive, not looked into", f"{name}{INSIDE}{inner}")
+        elif inner in archive.locked:
+            locked.add("/".join(path.split("/")[-2:]))
         else:
             members.append(Member(path, f"{name}{INSIDE}{inner}"))
-    return members
-
-
-def _without_locked(archive: ZipArchive, members: list[Member], unpacked: set[str]) -> list[Member]:
-    """Leave out encrypted members if they lie unpacked somewhere in the tree.
-
-    The user may have unpacked them anywhere: files are recognised by folder and name.
-    """
-
-    def tail(path: str) -> str:
-        return "/".join(path.split("/")[-2:])
-
-    locked = {m for m in members if archive.asks_password(m.image.partition(INSIDE)[2])}
-    if locked and not {tail(m.path) for m in locked} <= {tail(name) for name in unpacked}:
-        path = archive.path
+    if locked and not locked <= {"/".join(file.split("/")[-2:]) for file in unpacked}:
         raise PolyplinkError(
-            f"{path} asks for a password",
-            f"unpack it beside itself (`unzip -P PASSWORD -d {path.with_suffix('')} {path}`)",
+            f"{archive.path} asks for a password",
+            "unpack it beside itself (`unzip -P PASSWORD -d "
+            f"{archive.path.with_suffix('')} {archive.path}`)",
         )
-    return [member for member in members if member not in locked]
+    return members

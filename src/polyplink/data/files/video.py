@@ -12,7 +12,6 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,6 +27,8 @@ if TYPE_CHECKING:
     from av.video.stream import VideoStream
 
     Packets = Iterator[Packet[VideoStream]]
+
+Times = npt.NDArray[np.int64]
 
 SUFFIXES = (".mp4", ".mkv", ".avi", ".ts", ".m4v", ".mov", ".mpg", ".mpeg", ".webm", ".m2ts")
 
@@ -67,49 +68,24 @@ class Shown:
 
 
 @dataclass(frozen=True)
-class VideoIndex:
-    """Frames by number, from one pass over the packets without decoding.
-
-    Attributes:
-        n_frames: Packets that hold a frame, from the first key frame on.
-        times: (n_frames,) pts of every frame, ascending, in units of the stream; None where the
-            file does not say (avi), so that frames can only be counted.
-        keys: (k,) pts of every key frame, ascending; decoding can begin there.
-        key_order: (k,) when each key frame is decoded (dts), in the same units.
-    """
-
-    n_frames: int
-    times: npt.NDArray[np.int64] | None
-    keys: npt.NDArray[np.int64]
-    key_order: npt.NDArray[np.int64]
-
-    def fps(self, unit: Fraction | None, stated: Fraction | None) -> float | None:
-        """Mean frame rate: from the times if there are any, else as the file states it."""
-        if self.times is not None and self.n_frames > 1 and unit is not None:
-            seconds = (int(self.times[-1]) - int(self.times[0])) * unit
-            return round(float((self.n_frames - 1) / seconds), 3)
-        return None if stated is None else float(stated)
-
-
-@dataclass(frozen=True)
 class Video:
     """An open video.
 
     Attributes:
-        path: The file.
-        n_frames: Frames in it.
+        n_frames: Packets that hold a frame, from the first key frame on.
         width: Width of a frame, pixels.
         height: Height of a frame, pixels.
         fps: Mean frames per second; None where the file does not say.
     """
 
-    path: Path
     n_frames: int
     width: int
     height: int
     fps: float | None
     _container: "InputContainer"
-    _index: VideoIndex
+    _times: Times | None  # (n_frames,) pts, ascending, in the stream's unit; None: only counted
+    _keys: Times  # (k,) pts of every key frame, ascending; decoding can begin there
+    _key_order: Times  # (k,) when each key frame is decoded (dts), in the same unit
 
     def frames(self, wanted: Iterable[int]) -> Iterator[tuple[int, Shown | None]]:
         """Decode some frames, forward; seeks where a long way lies between two.
@@ -120,31 +96,32 @@ class Video:
         Yields:
             Number and frame; None for a frame that does not decode, or lies beyond the end.
         """
-        todo = deque(wanted)
-        beyond = deque(n for n in todo if not 0 <= n < self.n_frames)
-        todo = deque(n for n in todo if 0 <= n < self.n_frames)
-        if self._index.times is None:
-            yield from _counted(self._container, todo)
+        numbers = list(wanted)
+        inside = deque(n for n in numbers if 0 <= n < self.n_frames)
+        if self._times is None:
+            yield from self._counted(inside)
         else:
-            yield from self._timed(todo, self._index.times)
-        yield from ((number, None) for number in beyond)
+            yield from self._timed(inside, self._times)
+        yield from ((n, None) for n in numbers if not 0 <= n < self.n_frames)
 
-    def _timed(
-        self, todo: deque[int], times: npt.NDArray[np.int64]
-    ) -> Iterator[tuple[int, Shown | None]]:
+    def frame(self, number: int) -> Shown | None:
+        """One frame; None if it does not decode or does not exist."""
+        return next(shown for _, shown in self.frames([number]))
+
+    def _timed(self, todo: deque[int], times: Times) -> Iterator[tuple[int, Shown | None]]:
+        """Frames by their times; a frame that the decoder skips is None."""
         stream: Iterator[tuple[VideoFrame, bool]] | None = None
-        keys = self._index.keys
         here = -1  # number of the last frame that came
         while todo:
             # The last key frame shown at or before the wanted frame. Frames shown before a key
             # frame but decoded after it may need the key frame before, which this is for them.
-            key = max(int(np.searchsorted(keys, times[todo[0]], side="right")) - 1, 0)
-            key_frame = int(np.searchsorted(times, keys[key]))
+            key = max(int(np.searchsorted(self._keys, times[todo[0]], side="right")) - 1, 0)
+            key_frame = int(np.searchsorted(times, self._keys[key]))
             if stream is None or key_frame - here > _WORTH_SEEKING:
-                stream = _trusted(_from_key(self._container, self._index, key), self._index, times)
+                stream = self._trusted(key, times)
             frame, sound = next(stream, (None, False))
             if frame is None:
-                yield from ((todo.popleft(), None) for _ in range(len(todo)))
+                yield from ((n, None) for n in todo)
                 return
             here = int(np.searchsorted(times, frame.pts or 0))
             while todo and todo[0] < here:
@@ -152,9 +129,76 @@ class Video:
             if todo and todo[0] == here and times[here] == frame.pts:
                 yield todo.popleft(), Shown(frame) if sound else None
 
-    def frame(self, number: int) -> Shown | None:
-        """One frame; None if it does not decode or does not exist."""
-        return next(shown for _, shown in self.frames([number]))
+    def _counted(self, todo: deque[int]) -> Iterator[tuple[int, Shown | None]]:
+        """Count frames from the beginning, for files without pts.
+
+        Where a packet does not decode, it is not known which of the frames around it is lost: those
+        that come next are given up, until the count is certain again.
+        """
+        self._container.seek(0)
+        number, packets, sure = 0, 0, 0
+        for packet, frames in _decoded(_demuxed(self._container)):
+            packets += 1 if packet.size else 0
+            if frames is None:
+                number += 1
+                sure = packets + _UNSURE
+            for frame in frames or ():
+                while todo and todo[0] < number:
+                    yield todo.popleft(), None
+                if todo and todo[0] == number:
+                    bad = number < sure or frame.is_corrupt
+                    yield todo.popleft(), None if bad else Shown(frame)
+                number += 1
+        yield from ((n, None) for n in todo)
+
+    def _trusted(self, key: int, times: Times) -> "Iterator[tuple[VideoFrame, bool]]":
+        """Frames from a key frame on as they are shown, and whether they are what was recorded.
+
+        Where a frame is lost, those predicted from it decode to wrong pictures without an error:
+        no frame is used then until the next key frame that the decoder had not reached yet.
+        """
+
+        def next_key() -> int:
+            """Pts of the first key frame that is decoded after the current packet."""
+            later = self._keys[self._key_order > order]
+            return int(later[0]) if len(later) else int(np.iinfo(np.int64).max)
+
+        order, before = 0, -1
+        sound_again: int | None = None
+        for packet, frames in _decoded(self._from_key(key)):
+            order = packet.dts if packet.dts is not None else order
+            lost = frames is None
+            for frame in frames or ():
+                if frame.pts is None:
+                    continue
+                here = int(np.searchsorted(times, frame.pts))
+                if lost or frame.is_corrupt or before not in (-1, here - 1):
+                    sound_again, lost = next_key(), False
+                before = here
+                if sound_again is not None and frame.pts >= sound_again:
+                    sound_again = None
+                yield frame, sound_again is None
+            if lost:
+                sound_again = next_key()
+
+    def _from_key(self, key: int) -> "Packets":
+        """Packets from a key frame to the end, independent of earlier reads."""
+        # By the time of decoding: that is what some containers (ts) look for, and never too late.
+        for back in _BACK:
+            order = self._key_order
+            early = int(order[key - back]) if back <= key else int(order.min()) - _EARLY
+            stream = self._container.streams.video[0]
+            self._container.seek(early, stream=stream, backward=True)
+            found = False
+            for packet in _demuxed(self._container):
+                if not found and packet.size:
+                    found = packet.pts == self._keys[key] and packet.is_keyframe
+                    if not found and packet.dts is not None and packet.dts > order[key]:
+                        break  # the seek landed too late
+                if found:
+                    yield packet
+            if found:
+                return
 
 
 @contextmanager
@@ -170,62 +214,52 @@ def open_video(path: Path) -> Iterator[Video]:
     import av  # noqa: PLC0415 - heavy, and only videos need it
 
     if not path.is_file():
-        raise PolyplinkError(f"video {path} is missing", "restore it, or mend `source`")
+        raise PolyplinkError(f"video {path} is missing", "restore it, or correct `source`")
     try:
         container = av.open(str(path), metadata_errors="replace")
     except (av.error.FFmpegError, OSError) as error:
         raise PolyplinkError(
             f"video {path} cannot be opened ({first_line(error)})",
-            "copy it again; a recording that was cut short may be mended by ffmpeg",
+            "copy it again; ffmpeg may be able to repair a recording that was cut short",
         ) from None
     with container:
         if not container.streams.video:
             raise PolyplinkError(f"{path} has no video in it", "give the recording itself")
         stream = container.streams.video[0]
-        if getattr(stream, "codec_context", None) is None:  # FFmpeg has no decoder for it
+        context = getattr(stream, "codec_context", None)
+        if context is None:  # FFmpeg has no decoder for it
             raise PolyplinkError(f"video {path} is of an unknown codec", "convert it to H.264")
-        index = _index_packets(container, stream)
-        if not index.n_frames:
-            raise PolyplinkError(f"video {path} holds no frame", "copy it again")
-        context = stream.codec_context
-        fps = index.fps(stream.time_base, stream.average_rate)
-    with av.open(str(path), metadata_errors="replace") as container:
-        # A damaged frame is an error instead of a guess. With several threads an error may come
-        # some packets late, which would spoil counting.
-        stream = container.streams.video[0]
-        stream.thread_type = "SLICE" if index.times is None else "AUTO"
-        stream.codec_context.options = {"err_detect": "explode"}
-        yield Video(path, index.n_frames, context.width, context.height, fps, container, index)
-
-
-def _index_packets(container: "InputContainer", stream: "VideoStream") -> VideoIndex:
-    """Read all packets of a video; one that ends in the middle is read as far as it goes.
-
-    Packets before the first key frame have nothing to be decoded from, and those that an edit list
-    takes away are never shown: neither is counted.
-    """
-    import av  # noqa: PLC0415 - heavy, and only videos need it
-
-    shown: list[int | None] = []
-    keys: list[tuple[int, int]] = []
-    begun = False
-    try:
-        for packet in container.demux(stream):
+        # Packets before the first key frame have nothing to be decoded from, and those that an
+        # edit list takes away are never shown: neither is counted.
+        shown: list[int | None] = []
+        keys: list[tuple[int, int]] = []
+        begun = False
+        for packet in _demuxed(container):
             begun = begun or packet.is_keyframe
             if not packet.size or not begun or packet.is_discard:
                 continue
             shown.append(packet.pts)
             if packet.is_keyframe and packet.pts is not None:
-                order = packet.pts if packet.dts is None else packet.dts
-                keys.append((packet.pts, order))
-    except av.error.FFmpegError:
-        pass
-    known = [time for time in shown if time is not None]
-    # avi stores no pts: those that the reader makes up may be wrong.
-    timed = container.format.name != "avi" and len(set(known)) == len(shown)
-    times = np.array(sorted(known), dtype=np.int64) if timed else None
-    pairs = np.array(sorted(keys), dtype=np.int64).reshape(-1, 2)  # k 2
-    return VideoIndex(len(shown), times, pairs[:, 0], pairs[:, 1])
+                keys.append((packet.pts, packet.pts if packet.dts is None else packet.dts))
+        if not shown:
+            raise PolyplinkError(f"video {path} holds no frame", "copy it again")
+        known = sorted(time for time in shown if time is not None)
+        # avi stores no pts: those that the reader makes up may be wrong.
+        timed = container.format.name != "avi" and len(set(known)) == len(shown)
+        times = np.array(known, dtype=np.int64) if timed else None
+        pairs = np.array(sorted(keys), dtype=np.int64).reshape(-1, 2)  # k 2
+        fps = None if stream.average_rate is None else float(stream.average_rate)
+        if timed and len(shown) > 1 and stream.time_base is not None:
+            seconds = (known[-1] - known[0]) * stream.time_base
+            fps = round(float((len(shown) - 1) / seconds), 3)
+        size = (context.width, context.height)
+    with av.open(str(path), metadata_errors="replace") as container:
+        # A damaged frame is an error instead of a guess. With several threads an error may come
+        # some packets late, which would spoil counting.
+        stream = container.streams.video[0]
+        stream.thread_type = "AUTO" if timed else "SLICE"
+        stream.codec_context.options = {"err_detect": "explode"}
+        yield Video(len(shown), *size, fps, container, times, pairs[:, 0], pairs[:, 1])
 
 
 def _demuxed(container: "InputContainer") -> "Packets":
@@ -249,87 +283,3 @@ def _decoded(
             yield packet, packet.decode()
         except av.error.FFmpegError:
             yield packet, None
-
-
-def _from_key(container: "InputContainer", index: VideoIndex, key: int) -> "Packets":
-    """Packets from the key frame of a frame number to the end, independent of earlier reads."""
-    for back in _BACK:
-        packets = _after_seek(container, index, key, back)
-        first = next(packets, None)
-        if first is not None:
-            yield first
-            yield from packets
-            return
-
-
-def _after_seek(container: "InputContainer", index: VideoIndex, key: int, back: int) -> "Packets":
-    """Packets from a key frame on, seeking `back` key frames before it; none if it is missed."""
-    stream = container.streams.video[0]
-    # By the time of decoding: that is what some containers (ts) look for, and never too late.
-    early = int(index.key_order[key - back]) if back <= key else int(index.key_order.min()) - _EARLY
-    container.seek(early, stream=stream, backward=True)
-    found = False
-    for packet in _demuxed(container):
-        if not found and packet.size:
-            found = packet.pts == index.keys[key] and packet.is_keyframe
-            if not found and packet.dts is not None and packet.dts > index.key_order[key]:
-                return
-        if found:
-            yield packet
-
-
-def _trusted(
-    packets: "Packets", index: VideoIndex, times: npt.NDArray[np.int64]
-) -> "Iterator[tuple[VideoFrame, bool]]":
-    """Frames in the order in which they are shown, and whether they are what was recorded.
-
-    Where a frame is lost, those predicted from it decode to wrong pictures without an error:
-    no frame is used then until the next key frame that the decoder had not reached yet.
-    """
-
-    def key_after(order: int) -> int:
-        """Pts of the first key frame that is decoded after this place."""
-        later = index.keys[index.key_order > order]
-        return int(later[0]) if len(later) else int(np.iinfo(np.int64).max)
-
-    order, before = 0, -1
-    sound_again: int | None = None
-    for packet, frames in _decoded(packets):
-        order = packet.dts if packet.dts is not None else order
-        lost = frames is None
-        for frame in frames or ():
-            if frame.pts is None:
-                continue
-            here = int(np.searchsorted(times, frame.pts))
-            lost = lost or frame.is_corrupt or before not in (-1, here - 1)
-            before = here
-            if lost:
-                sound_again = key_after(order)
-                lost = False
-            if sound_again is not None and frame.pts >= sound_again:
-                sound_again = None
-            yield frame, sound_again is None
-        if lost:
-            sound_again = key_after(order)
-
-
-def _counted(container: "InputContainer", todo: deque[int]) -> Iterator[tuple[int, Shown | None]]:
-    """Count frames from the beginning, for files without pts.
-
-    Where a packet does not decode, it is not known which of the frames around it is lost: those
-    that come next are given up, until the count is certain again.
-    """
-    container.seek(0)
-    number, packets, sure = 0, 0, 0
-    for packet, frames in _decoded(_demuxed(container)):
-        packets += 1 if packet.size else 0
-        if frames is None:
-            number += 1
-            sure = packets + _UNSURE
-        for frame in frames or ():
-            while todo and todo[0] < number:
-                yield todo.popleft(), None
-            if todo and todo[0] == number:
-                yield todo.popleft(), None if number < sure or frame.is_corrupt else Shown(frame)
-            number += 1
-    yield from ((todo.popleft(), None) for _ in range(len(todo)))

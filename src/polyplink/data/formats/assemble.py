@@ -1,14 +1,14 @@
 """From the boxes of a format's files to the three tables: names, sizes, images, side tables."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypedDict, TypeVar
 
 import polars as pl
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.data.boxes import check_boxes, fit_boxes
+from polyplink.data.boxes import box_table, check_boxes, fit_boxes
 from polyplink.data.faults import Faults, leave_out
 from polyplink.data.files.folders import present, read_each
 from polyplink.data.formats.text import read_side_tables
@@ -21,28 +21,6 @@ Size = tuple[int, int]  # width, height in pixels
 IDENTITIES = ("track", "none")  # what the number of a track means
 _KEYS = ["procedure_id", "polyp_id"]
 _FACTS = [name for name in POLYPS if name not in _KEYS]
-
-
-@dataclass(frozen=True)
-class Found:
-    """What a format's files hold.
-
-    Attributes:
-        boxes: From `box_table`.
-        procedures: procedure_id and any columns of `PROCEDURES`; the first row of a procedure
-            that has a value counts.
-        polyps: procedure_id, polyp_id and any columns of `POLYPS`.
-        splits: Part to procedure ids.
-    """
-
-    boxes: pl.DataFrame
-    procedures: pl.DataFrame = field(
-        default_factory=lambda: pl.DataFrame(schema={"procedure_id": pl.String})
-    )
-    polyps: pl.DataFrame = field(
-        default_factory=lambda: pl.DataFrame(schema=dict.fromkeys(_KEYS, pl.String))
-    )
-    splits: Mapping[str, list[str]] = field(default_factory=dict)
 
 
 class ReadOptions(TypedDict, total=False):
@@ -157,22 +135,39 @@ def source_folder(source: Path) -> Path:
     return source if source.is_dir() else source.parent
 
 
-def assemble(found: Found, folder: Path, name: str, options: Options, faults: Faults) -> Imported:
+def assemble(
+    boxes: pl.DataFrame,
+    folder: Path,
+    name: str,
+    options: Options,
+    faults: Faults,
+    *,
+    procedures: pl.DataFrame | None = None,
+    polyps: pl.DataFrame | None = None,
+    splits: Mapping[str, list[str]] | None = None,
+) -> Imported:
     """Check boxes, complete procedures and polyps, and join the tables.
 
+    A box that has a polyp_id keeps it. One that has only a track gets the polyp that `polyps.csv`
+    names for it, else `<procedure>_<track>` with a warning, since a track need not be a polyp.
+
     Args:
-        found: What the files hold.
+        boxes: Any columns of `BOXES`, see `box_table`.
         folder: Folder that image paths are relative to, and of the side tables.
-        name: The source's name, for the data set where nobody names it.
+        name: The source's name, for the data set where neither it nor the caller names it.
         options: The caller's.
         faults: What is known so far.
+        procedures: procedure_id and any columns of `PROCEDURES`; the first row of a procedure
+            that has a value counts.
+        polyps: procedure_id, polyp_id and any columns of `POLYPS`.
+        splits: Part to procedure ids.
 
     Raises:
         PolyplinkError: If no box can be used, or a procedure's frames have no size; if strict,
             at the first fault.
     """
     side_procedures, side_polyps = read_side_tables(folder, faults)
-    boxes = found.boxes.with_columns(pl.col("frame") - options.first_frame)
+    boxes = box_table(boxes).with_columns(pl.col("frame") - options.first_frame)
     if options.first_frame == 0 and boxes["frame"].min() == 1:
         kind = "lowest frame number is 1, read as the second frame (--first-frame 1 if it is not)"
         faults.warn(kind, boxes.filter(pl.col("frame") == 1)["at"][0])
@@ -180,23 +175,33 @@ def assemble(found: Found, folder: Path, name: str, options: Options, faults: Fa
     if boxes.height and checked.is_empty():
         left_out = next(line for line in faults.lines() if "left out" in line)
         raise PolyplinkError(
-            f"none of {boxes.height} boxes can be used: {left_out}", "mend them at the source"
+            f"none of {boxes.height} boxes can be used: {left_out}", "correct them at the source"
         )
     facts = [side_polyps.drop("track")]
     if options.identity == "none":
-        boxes = checked.drop("track").with_columns(polyp_id=pl.lit(None, dtype=pl.String))
+        boxes = checked.with_columns(polyp_id=pl.lit(None, dtype=pl.String))
     else:
-        boxes = _name_polyps(checked, side_polyps, faults)
-        facts.append(found.polyps)
+        facts += [] if polyps is None else [polyps]
+        keys = ["procedure_id", "track"]
+        known = side_polyps.drop_nulls("track").select(*keys, known="polyp_id")
+        known = known.unique(keys, keep="first", maintain_order=True)
+        boxes = checked.join(known, on=keys, how="left", maintain_order="left")
+        made = pl.concat_str("procedure_id", "track", separator="_")
+        unnamed = boxes.filter(pl.col("polyp_id").is_null() & pl.col("known").is_null())
+        names = unnamed.select(name=made).drop_nulls().unique(maintain_order=True)
+        faults.warn_rows("track taken as a polyp of its own", names, "name")
+        boxes = boxes.with_columns(polyp_id=pl.coalesce("polyp_id", "known", made)).drop("known")
+    boxes = boxes.drop("track")
     defaults = {"dataset": options.dataset or name, "source": str(folder.resolve())}
-    procedures = _procedures([side_procedures, found.procedures], boxes, defaults, options, faults)
+    stated = [side_procedures] if procedures is None else [side_procedures, procedures]
+    procedures = _procedures(stated, boxes, defaults, options, faults)
     boxes = fit_boxes(boxes, procedures, faults)
     boxes = _with_images(boxes, procedures, options.images, faults)
     boxes, polyps = _polyps(boxes, pl.concat(facts, how="diagonal_relaxed"), faults)
-    ids = [i for part in found.splits.values() for i in part]
+    ids = [i for part in (splits or {}).values() for i in part]
     for twice in sorted({i for i in ids if ids.count(i) > 1}):
         faults.warn("procedure in more than one part", twice)
-    return Imported(DataSet.of(boxes, procedures, polyps, found.splits), faults.lines())
+    return Imported(DataSet.of(boxes, procedures, polyps, splits), faults.lines())
 
 
 def _procedures(
@@ -246,25 +251,6 @@ def _procedures(
     return rows.with_columns(
         n_frames=pl.coalesce("n_frames", "last"), patient=pl.coalesce("patient", "procedure_id")
     ).drop("last")
-
-
-def _name_polyps(boxes: pl.DataFrame, side: pl.DataFrame, faults: Faults) -> pl.DataFrame:
-    """Turn numbers of tracks into polyp ids.
-
-    A box that has a polyp_id keeps it. One that has only a track gets the polyp that `polyps.csv`
-    names for it, else `<procedure>_<track>` with a warning, since a track need not be a polyp.
-    """
-    keys = ["procedure_id", "track"]
-    known = side.drop_nulls("track").select(*keys, known="polyp_id")
-    known = known.unique(keys, keep="first", maintain_order=True)
-    boxes = boxes.join(known, on=keys, how="left", maintain_order="left")
-    made = pl.concat_str("procedure_id", "track", separator="_")
-    unnamed = pl.col("polyp_id").is_null() & pl.col("known").is_null()
-    names = boxes.filter(unnamed).select(name=made).drop_nulls().unique(maintain_order=True)
-    faults.warn_rows("track taken as a polyp of its own", names, "name")
-    return boxes.with_columns(polyp_id=pl.coalesce("polyp_id", "known", made)).drop(
-        "track", "known"
-    )
 
 
 def _polyps(

@@ -20,11 +20,9 @@ import polars as pl
 
 from polyplink.core.artefacts import write_text
 from polyplink.core.errors import PolyplinkError, first_line
-from polyplink.data.boxes import box_table
 from polyplink.data.faults import Faults, apply_rules, leave_out
 from polyplink.data.files.folders import files_in
 from polyplink.data.formats.assemble import (
-    Found,
     Options,
     ReadOptions,
     assemble,
@@ -40,10 +38,22 @@ _File = tuple[Path, str | None]  # an annotation file, and the part that its nam
 
 _PREFIX = "instances"
 _CATEGORY = 1  # the one that is written
-_NAMES = ("identity_id", "polyp_id")  # of a polyp, unique in the data set
-_TRACKS = ("track_id", "instance_id")  # a number may be unique in its video only
-_FRAMES = ("frame_index", "frame_id", "frame_number")
-_SIZES = ("size", "size_mm")
+# Columns that are read from records, and those with other keys than their name.
+_VIDEO = (*PROCEDURES, "id", "name")
+_IMAGE = ("id", "file_name", "width", "height", "video_id", "sequence_id", "frame", "dataset_id")
+_BOX = (
+    *("id", "image_id", "category_id", "bbox", "iscrowd", "score", "polyp_id", "track"),
+    *("size_mm", "histology", "histology_class", "morphology", "location"),
+)
+_KEYS = {
+    "n_frames": ("n_frames", "length"),
+    "frame": ("frame_index", "frame_id", "frame_number"),
+    "polyp_id": ("identity_id", "polyp_id"),  # unique in the data set
+    "track": ("track_id", "instance_id"),  # a number may be unique in its video only
+    "size_mm": ("size", "size_mm"),
+}
+_NUMBERS = {name for name, column in PROCEDURES.items() if column.dtype.is_numeric()}
+_NUMBERS |= {"frame", "iscrowd", "score", "size_mm"}
 # `dataset3_004-005_1` is of the video `dataset3_004-005`; other identities are videos themselves.
 _IDENTITY = r"^(.*\d+-\d+)_\d+$"
 # Column of ours -> key of the papers.
@@ -83,68 +93,58 @@ def load_json(path: Path) -> Any:
             gc.enable()
 
 
-class Records:
-    """A list of JSON records, read a column at a time.
+def read_records(value: Any, what: str, names: Sequence[str]) -> pl.DataFrame:
+    """Read a list of JSON records into a table, a column at a time.
 
-    Values keep their type until a column is asked for, so that a malformed value is null in its
+    Values keep their type until their column is made, so that a malformed value is null in its
     row instead of an error for the file (a typed decoder such as msgspec's would refuse the file).
 
     Args:
         value: As in the file; None means no records.
         what: Its name, for the message.
+        names: Columns; of several keys of a column the first that a record has counts. Numbers
+            are Float64, those written as text included, and null for anything else; names and ids
+            are text, with 7, 7.0 and "7" equal. The column "bbox" becomes x, y, w, h (Float64),
+            null where the value is not a list of four numbers.
 
     Raises:
         PolyplinkError: If it is no list of records.
     """
+    rows = [] if value is None else value
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise PolyplinkError(f"{what} is no list of records", "export it as COCO again")
+    known = frozenset[str]().union(*set(map(tuple, rows)))
+    columns: dict[str, pl.Series] = {}
+    for name in names:
+        keys = [key for key in _KEYS.get(name, (name,)) if key in known]
+        if len(keys) == 1:
+            values = [row.get(keys[0]) for row in rows]
+        else:
+            given = ((row.get(key) for key in keys) for row in rows)
+            values = [next((v for v in of_row if v is not None), None) for of_row in given]
+        if name == "bbox":
+            columns |= _sides(values)
+        elif name in _NUMBERS:
+            columns[name] = pl.Series(values, dtype=pl.Float64, strict=False)
+        else:
+            first = next((value for value in values if value is not None), "")
+            try:  # values of one type, as most columns have: twice as fast
+                dtype = pl.Int64 if type(first) is int else pl.String
+                column = pl.Series(values, dtype=dtype, strict=True).cast(pl.String)
+            except (TypeError, OverflowError, pl.exceptions.PolarsError):
+                column = pl.Series(values, dtype=pl.String, strict=False)
+            columns[name] = column.str.replace(r"^(-?\d+)\.0$", "${1}")
+    return pl.DataFrame(columns)
 
-    def __init__(self, value: Any, what: str) -> None:
-        rows = [] if value is None else value
-        if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-            raise PolyplinkError(f"{what} is no list of records", "export it as COCO again")
-        self._rows: list[dict[str, Any]] = rows
-        self.keys = frozenset[str]().union(*set(map(tuple, rows)))
 
-    def values(self, *keys: str) -> list[Any]:
-        """Values under the first of several keys that a record has; None where it has none."""
-        used = [key for key in keys if key in self.keys]
-        if not used:
-            return [None] * len(self._rows)
-        if len(used) == 1:
-            return [row.get(used[0]) for row in self._rows]
-        return [
-            next((v for k in used if (v := row.get(k)) is not None), None) for row in self._rows
-        ]
-
-    def texts(self, *keys: str) -> pl.Series:
-        """Names and ids as text: 7, 7.0 and "7" are equal."""
-        values = self.values(*keys)
-        first = next((value for value in values if value is not None), "")
-        try:  # values of one type, as most columns have: twice as fast
-            dtype = pl.Int64 if type(first) is int else pl.String
-            column = pl.Series(values, dtype=dtype, strict=True).cast(pl.String)
-        except (TypeError, OverflowError, pl.exceptions.PolarsError):
-            column = pl.Series(values, dtype=pl.String, strict=False)
-        return column.str.replace(r"^(-?\d+)\.0$", "${1}")
-
-    def numbers(self, *keys: str) -> pl.Series:
-        """Numbers as Float64, numbers written as text included; null for anything else."""
-        return pl.Series(self.values(*keys), dtype=pl.Float64, strict=False)
-
-    def boxes(self, key: str) -> pl.DataFrame:
-        """N rows of x, y, w, h (Float64); null where the value is not a list of four numbers."""
-        column = self.values(key)
-        try:
-            table = np.array(column, dtype=np.float64).reshape(len(column), 4)  # n x 4
-            return pl.DataFrame({side: table[:, i] for i, side in enumerate("xywh")})
-        except (TypeError, ValueError, OverflowError):  # a value is malformed
-            rows = [v if isinstance(v, list) and len(v) == 4 else [None] * 4 for v in column]
-            sides = list(zip(*rows, strict=True))
-            return pl.DataFrame(
-                {
-                    side: pl.Series(sides[i], dtype=pl.Float64, strict=False)
-                    for i, side in enumerate("xywh")
-                }
-            )
+def _sides(values: list[Any]) -> dict[str, pl.Series]:
+    try:
+        table = np.array(values, dtype=np.float64).reshape(len(values), 4)  # n x 4
+        return {side: pl.Series(table[:, i]) for i, side in enumerate("xywh")}
+    except (TypeError, ValueError, OverflowError):  # a value is malformed
+        rows = [v if isinstance(v, list) and len(v) == 4 else [None] * 4 for v in values]
+        sides = zip("xywh", zip(*rows, strict=True), strict=True)
+        return {side: pl.Series(column, dtype=pl.Float64, strict=False) for side, column in sides}
 
 
 def import_coco(
@@ -194,14 +194,17 @@ def import_coco(
     placed = placed.join(places, on=["file", "image_id"], how="inner", maintain_order="left")
     facts = ["procedure_id", "polyp_id", "histology_class", *_FACTS]
     polyps = placed.select(facts).drop_nulls(["procedure_id", "polyp_id"])
-    found = Found(
-        box_table(placed),
-        _procedures(videos, frames, datasets or {}, faults),
-        polyps.unique(maintain_order=True),
-        splits_of(frames),
-    )
     # Frames were shifted to 0 above, because images have frame numbers too.
-    return assemble(found, root, source.stem, replace(given, first_frame=0), faults)
+    return assemble(
+        placed,
+        root,
+        source.stem,
+        replace(given, first_frame=0),
+        faults,
+        procedures=_procedures(videos, frames, datasets or {}, faults),
+        polyps=polyps.unique(maintain_order=True),
+        splits=splits_of(frames),
+    )
 
 
 def _find_files(source: Path) -> tuple[Path, list[_File]]:
@@ -254,17 +257,14 @@ def _read(
             "give COCO annotations of instances (results have no images: give them with --boxes)",
         )
     faults = Faults(strict)
-    videos = _videos(Records(content.get("videos"), f"{name}: videos"))
-    boxes_name = name if results is None else results.name
+    # Videos under their name, or their id where they have none.
+    videos = read_records(content.get("videos"), f"{name}: videos", _VIDEO)
+    videos = videos.with_columns(procedure_id=pl.coalesce("name", "id")).drop("name")
+    videos = videos.unique("id", keep="first", maintain_order=True)
     annotations = content["annotations"] if results is None else load_json(results)
-    boxes = _boxes(Records(annotations, f"{boxes_name}: annotations"), boxes_name)
-    images = _images(Records(content["images"], f"{name}: images"), videos, name, faults)
-    prefix = _image_prefix(root, part, images["image"].drop_nulls())
-    images = images.with_columns(
-        image=pl.lit(prefix) + pl.col("image"), part=pl.lit(part, dtype=pl.String)
-    )
-    listed = Records(content.get("categories"), f"{name}: categories")
-    categories = pl.DataFrame({"id": listed.texts("id"), "name": listed.texts("name")})
+    boxes = _boxes(annotations, name if results is None else results.name)
+    images = _images(content["images"], videos, name, faults)
+    categories = read_records(content.get("categories"), f"{name}: categories", ("id", "name"))
     names = dict(categories.drop_nulls("id").rows())
     boxes = apply_rules(
         boxes,
@@ -272,12 +272,12 @@ def _read(
             (
                 "box of a category that is not listed",
                 "add the category to `categories`",
-                ~pl.col("category").is_in(list(names)).fill_null(False) & pl.lit(bool(names)),
+                ~pl.col("category_id").is_in(list(names)).fill_null(False) & pl.lit(bool(names)),
             ),
             (
                 "box of a crowd (iscrowd), not of one polyp",
                 "write a box for each polyp",
-                pl.col("crowd") == 1,
+                pl.col("iscrowd") == 1,
             ),
             (
                 "box of an image that is not listed",
@@ -287,116 +287,68 @@ def _read(
         ],
         faults,
     )
-    images = _procedure_by_identity(images, boxes, faults)
+    identities = boxes.filter(pl.col("polyp_id").is_not_null())
+    if images["procedure_id"].null_count() and identities.height:
+        # The procedure of images without video is that of their boxes' identity, else their name's.
+        of_identity = pl.coalesce(pl.col("polyp_id").str.extract(_IDENTITY), "polyp_id")
+        of_image = identities.unique("image_id", keep="first", maintain_order=True)
+        of_image = of_image.select(id="image_id", of_identity=of_identity)
+        images = images.join(of_image, on="id", how="left", maintain_order="left")
+        procedure = pl.coalesce("procedure_id", "of_identity")
+        images = images.with_columns(procedure_id=procedure).drop("of_identity")
+        bare = pl.col("procedure_id").is_null() & ~pl.col("id").is_in(boxes["image_id"].implode())
+        faults.warn_rows("image without box and sequence_id, not counted", images.filter(bare))
+        images = images.filter(~bare)
+    # The folder, relative to the data set's, where the first of the images is found.
+    first = images["image"].drop_nulls().head(1).to_list()
+    folders = ["images/", "", *([f"images/{part}/", f"{part}/"] if part else [])]
+    found = [folder for folder in folders for image in first if (root / folder / image).is_file()]
+    if first and not found and (root / "images").is_dir():
+        found = ["images/"]
+    prefix, file = found[0] if found else "", pl.lit(i, dtype=pl.Int32)
+    images = images.with_columns(
+        procedure_id=pl.coalesce("procedure_id", "by_name"),
+        image=pl.lit(prefix) + pl.col("image"),
+        part=pl.lit(part, dtype=pl.String),
+        file=file,
+    ).drop("by_name")
     own = {i: name for i, name in names.items() if name is not None}
-    category = pl.col("category").replace(own) if own else pl.col("category")
-    number = pl.lit(i, dtype=pl.Int32).alias("file")
-    boxes = boxes.drop("crowd").with_columns(category, number)
-    return faults, images.with_columns(number), boxes, videos.drop("id")
+    category = pl.col("category_id").replace(own) if own else pl.col("category_id")
+    return faults, images, boxes.with_columns(category=category, file=file), videos.drop("id")
 
 
-def _videos(rows: Records) -> pl.DataFrame:
-    """Videos under their name, or their id where they have none."""
-    columns = {
-        name: rows.numbers(name) if column.dtype.is_numeric() else rows.texts(name)
-        for name, column in PROCEDURES.items()
-    }
-    columns |= {"id": rows.texts("id"), "name": rows.texts("name"), "len": rows.numbers("length")}
-    videos = pl.DataFrame(columns).with_columns(
-        procedure_id=pl.coalesce("name", "id"), n_frames=pl.coalesce("n_frames", "len")
-    )
-    return videos.drop("name", "len").unique("id", keep="first", maintain_order=True)
-
-
-def _images(rows: Records, videos: pl.DataFrame, name: str, faults: Faults) -> pl.DataFrame:
-    table = pl.DataFrame(
-        {
-            "id": rows.texts("id"),
-            "file_name": rows.texts("file_name"),
-            "video": rows.texts("video_id"),
-            "sequence": rows.texts("sequence_id"),
-            "number": rows.numbers(*_FRAMES),
-            "width": rows.numbers("width"),
-            "height": rows.numbers("height"),
-            "dataset": rows.texts("dataset_id"),
-        }
-    )
+def _images(rows: Any, videos: pl.DataFrame, name: str, faults: Faults) -> pl.DataFrame:
+    table = read_records(rows, f"{name}: images", _IMAGE)
     table = table.with_columns(at=pl.format("{}, image {}", pl.lit(name), "id"))
     kind, mend = "image without an id", "give every image an id"
     table = leave_out(table, pl.col("id").is_null(), kind, mend, faults)
     kind, mend = "further image of the same id", "give every image its own id"
     table = leave_out(table, ~pl.col("id").is_first_distinct(), kind, mend, faults)
     by_name = name_frames(table["file_name"]).select(by_name="procedure_id", number_by_name="frame")
-    of_video = videos.select(video="id", by_video="procedure_id")
-    table = table.hstack(by_name).join(of_video, on="video", how="left", maintain_order="left")
+    of_video = videos.select(video_id="id", by_video="procedure_id")
+    table = table.hstack(by_name).join(of_video, on="video_id", how="left", maintain_order="left")
     return table.select(
-        "at",
-        "id",
-        "by_name",
-        "width",
-        "height",
-        "dataset",
-        procedure_id=pl.coalesce("by_video", "sequence"),
-        frame=pl.coalesce(pl.col("number"), pl.col("number_by_name").cast(pl.Float64)),
+        *("at", "id", "by_name", "width", "height"),
+        dataset="dataset_id",
+        procedure_id=pl.coalesce("by_video", "sequence_id"),
+        frame=pl.coalesce(pl.col("frame"), pl.col("number_by_name").cast(pl.Float64)),
         image="file_name",
     )
 
 
-def _image_prefix(root: Path, part: str | None, names: pl.Series) -> str:
-    """The folder, relative to the data set's, where the first of the images is found."""
-    parts = [f"images/{part}/", f"{part}/"] if part else []
-    for prefix in ("images/", "", *parts) if names.len() else ():
-        if (root / prefix / names[0]).is_file():
-            return prefix
-    return "images/" if names.len() and (root / "images").is_dir() else ""
-
-
-def _boxes(rows: Records, name: str) -> pl.DataFrame:
+def _boxes(rows: Any, name: str) -> pl.DataFrame:
+    table = read_records(rows, f"{name}: annotations", _BOX)
     # Where a file has one word only, it is the data set's class.
-    classes = "histology_class" if "histology_class" in rows.keys else "histology"
+    two_words = any("histology_class" in row for row in rows or ())
     track = pl.col("track")
     is_number = track.str.contains(r"^-?\d+$")
     entry = pl.format("{}, entry {}", pl.lit(name), pl.int_range(1, pl.len() + 1))
-    table = rows.boxes("bbox").with_columns(
-        id=rows.texts("id"),
-        image_id=rows.texts("image_id"),
-        category=rows.texts("category_id"),
-        crowd=rows.numbers("iscrowd"),
-        score=rows.numbers("score"),
-        polyp_id=rows.texts(*_NAMES),
-        track=rows.texts(*_TRACKS),
-        size_mm=rows.numbers(*_SIZES),
-        histology_class=rows.texts(classes),
-        **{key: rows.texts(key) for key in ("morphology", "location", "histology")},
-    )
     return table.with_columns(
         at=pl.coalesce(pl.format("{}, annotation {}", pl.lit(name), "id"), entry),
         polyp_id=pl.coalesce("polyp_id", pl.when(~is_number).then(track)),
         track=pl.when(is_number & ~track.str.starts_with("-")).then(track),
+        histology_class="histology_class" if two_words else "histology",
     ).drop("id")
-
-
-def _procedure_by_identity(
-    images: pl.DataFrame, boxes: pl.DataFrame, faults: Faults
-) -> pl.DataFrame:
-    """Fill the procedure of images without video: from their boxes' identity, else their name."""
-    identities = boxes.filter(pl.col("polyp_id").is_not_null())
-    if images["procedure_id"].null_count() and identities.height:
-        of_identity = pl.coalesce(pl.col("polyp_id").str.extract(_IDENTITY), "polyp_id")
-        videos = identities.unique("image_id", keep="first", maintain_order=True)
-        videos = videos.select(id="image_id", of_identity=of_identity)
-        images = images.join(videos, on="id", how="left", maintain_order="left")
-        nameless = (
-            pl.col("procedure_id").is_null()
-            & pl.col("of_identity").is_null()
-            & ~pl.col("id").is_in(boxes["image_id"].implode())
-        )
-        kind = "image without box and sequence_id, not counted"
-        faults.warn_rows(kind, images.filter(nameless))
-        images = images.filter(~nameless)
-        procedure = pl.coalesce("procedure_id", "of_identity")
-        images = images.with_columns(procedure_id=procedure).drop("of_identity")
-    return images.with_columns(procedure_id=pl.coalesce("procedure_id", "by_name")).drop("by_name")
 
 
 def _procedures(
@@ -446,14 +398,11 @@ def write_coco(data: DataSet, root: Path) -> None:
         PolyplinkError: If a procedure is in two parts.
     """
     parts: dict[str | None, Sequence[str]] = {part: ids for part, ids in data.splits.items() if ids}
-    placed: set[str] = set()
-    for ids in parts.values():
-        for name in ids:
-            if name in placed:
-                raise PolyplinkError(
-                    f"procedure {name!r} is in two parts", "write a data set whose parts are apart"
-                )
-            placed.add(name)
+    placed = [name for ids in parts.values() for name in ids]
+    twice = next((name for name in placed if placed.count(name) > 1), None)
+    PolyplinkError.unless(
+        twice is None, f"procedure {twice!r} is in two parts", "write a data set without overlap"
+    )
     rest = [i for i in data.procedures["procedure_id"] if i not in placed]
     if rest or not parts:
         parts[None] = rest

@@ -12,9 +12,8 @@ import polars as pl
 
 from polyplink.core.artefacts import write_text
 from polyplink.core.errors import PolyplinkError
-from polyplink.data.boxes import box_table
 from polyplink.data.faults import Faults, leave_out
-from polyplink.data.formats.assemble import Found, Options, ReadOptions, assemble, source_folder
+from polyplink.data.formats.assemble import Options, ReadOptions, assemble, source_folder
 from polyplink.data.formats.text import no_number, number, read_box_rows, write_side_tables
 from polyplink.data.tables import DataSet, Imported
 
@@ -48,25 +47,16 @@ def import_csv(
             raise PolyplinkError(f"{source} has no {_NAMES[0]}", "check the path, or name the file")
         path = there[0]
     faults = Faults(given.strict)
-    table = read_box_rows(path)
-    table = table.with_columns(
-        pl.lit(None, dtype=pl.String).alias(name)
-        for name in {"score", "polyp_id", "image"} - set(table.columns)
+    boxes = read_box_rows(path).with_columns(
+        pl.when(pl.col("procedure_id") != "").then("procedure_id")
     )
-    table = leave_out(
-        table,
-        no_number("score"),
-        "box with a score that is no number",
-        "write a number, or nothing",
-        faults,
-    )
-    boxes = table.with_columns(
-        number("score"),
-        pl.when(pl.col("procedure_id") != "").then("procedure_id"),
-    )
+    if "score" in boxes.columns:
+        kind, mend = "box with a score that is no number", "write a number, or nothing"
+        boxes = leave_out(boxes, no_number("score"), kind, mend, faults)
+        boxes = boxes.with_columns(number("score"))
     if given.progress is not None:
         given.progress(1, 1)
-    return assemble(Found(box_table(boxes)), source_folder(source), source.stem, given, faults)
+    return assemble(boxes, source_folder(source), source.stem, given, faults)
 
 
 def write_csv(data: DataSet, root: Path) -> None:

@@ -5,26 +5,23 @@ Source: docs.cvat.ai, XML annotation format. Frames are those of the video, from
 CVAT interpolated them when it exported.
 """
 
-from collections.abc import Iterator
-from contextlib import ExitStack
-from dataclasses import dataclass, field
 from functools import partial
+from io import BytesIO
 from pathlib import Path
-from typing import Any, Unpack
+from typing import IO, Unpack
 from urllib.parse import quote
-from xml.parsers import expat
+from xml.etree import ElementTree as ET
 from xml.sax.saxutils import escape
 
 import polars as pl
 
 from polyplink.core.artefacts import write_text
 from polyplink.core.errors import PolyplinkError
-from polyplink.data.boxes import box_table
 from polyplink.data.faults import Faults, leave_out
-from polyplink.data.files.archives import ZipArchive
-from polyplink.data.files.folders import files_below, video_beside
+from polyplink.data.files.archives import INSIDE, Archive
+from polyplink.data.files.folders import video_beside
+from polyplink.data.files.trees import walk_files
 from polyplink.data.formats.assemble import (
-    Found,
     Options,
     ReadOptions,
     assemble,
@@ -37,12 +34,11 @@ from polyplink.data.tables import PROCEDURES, DataSet, Imported
 POLYP, SCORE, LABEL = "polyp_id", "score", "polyp"  # attributes of a box, and its label
 _MEMBER = "annotations.xml"
 _MEND = "export the task again as CVAT for video 1.1"
-_BLOCK = 1 << 20  # bytes parsed at a time
+_HEAD = 1 << 20  # bytes in which a document type would stand
 _SHAPES = {"box", "polygon", "polyline", "points", "mask", "ellipse", "cuboid", "skeleton"}
 _EDGES = ("xtl", "ytl", "xbr", "ybr")
 _OF_SHAPE = ("outside", "frame", "rotation", *_EDGES)  # the shape's own attributes that are read
 _COLUMNS = ("task", "track", "label", "tag", *_OF_SHAPE, POLYP, SCORE)
-
 
 _Source = tuple[Path, str | None]  # an XML file, or an archive and the member that is one
 
@@ -82,7 +78,7 @@ def import_cvat(
             f"two tasks are called {twice[0]!r}", "give every task its own name in CVAT"
         )
     faults.warn_values("label of tracks, all taken as polyps", boxes["label"])
-    return assemble(Found(box_table(boxes), procedures), folder, source.stem, given, faults)
+    return assemble(boxes, folder, source.stem, given, faults, procedures=procedures)
 
 
 def _find_files(source: Path) -> list[_Source]:
@@ -90,8 +86,8 @@ def _find_files(source: Path) -> list[_Source]:
         return [_source(source)]
     if not source.is_dir():
         raise PolyplinkError(f"no file or folder {source}", "check the path")
-    paths = [p for p in sorted(files_below(source)) if p.suffix.lower() in {".xml", ".zip"}]
-    found = [_source(p) for p in paths if p.is_file() and p.name[0] != "."]
+    paths = sorted(source / name for name in walk_files(source))
+    found = [_source(p) for p in paths if p.suffix.lower() in {".xml", ".zip"} and p.is_file()]
     if not found:
         raise PolyplinkError(
             f"{source} has no *.xml and no *.zip", "give what CVAT exported as CVAT for video 1.1"
@@ -102,89 +98,67 @@ def _find_files(source: Path) -> list[_Source]:
 def _source(path: Path) -> _Source:
     if path.suffix.lower() != ".zip":
         return path, None
-    members = [n for n in ZipArchive(path).names() if n.rpartition("/")[2] == _MEMBER]
+    members = [n for n in Archive(path).names if n.rpartition("/")[2] == _MEMBER]
     if not members:
         raise PolyplinkError(f"{path} has no {_MEMBER}", "export it as CVAT for video 1.1")
     return path, members[0]
 
 
-@dataclass
-class _Parser:
-    """The handlers of the XML parser, and what they have collected, every value as text.
+def _parse(
+    stream: IO[bytes], name: str, attribute: str
+) -> tuple[list[dict[str, str]], pl.DataFrame]:
+    """The fields of each task (name, size, stop_frame, width, source ...), and all shapes.
 
-    Attributes:
-        name: The file's name, for messages.
+    Tracks are dropped as soon as they are read. A document type is refused, so that no entity is
+    expanded; nothing outside the file is opened.
+
+    Args:
+        stream: The file.
+        name: Its name, for messages.
         attribute: The attribute of boxes that names the polyp.
-        tasks: For each task the texts of its fields (name, size, stop_frame, width, source ...).
-        shapes: Values of `_COLUMNS` for each shape of a track; None where absent.
-        path: Tags that are open.
-        text: Text of the current element.
-        track: Attributes of the current track.
-        column: Index in `_COLUMNS` that the current `<attribute>` goes to, if it is needed.
+
+    Returns:
+        The tasks; `_COLUMNS` of each shape of a track as text, null where absent.
     """
+    if b"<!DOCTYPE" in stream.read(_HEAD).replace(b"\0", b""):  # UTF-16 has a null in each letter
+        raise PolyplinkError(f"{name} has a document type, which is not read", _MEND)
+    stream.seek(0)
 
-    name: str
-    attribute: str
-    tasks: list[dict[str, str]] = field(default_factory=list)
-    shapes: list[list[str | None]] = field(default_factory=list)
-    path: list[str] = field(default_factory=list)
-    text: list[str] = field(default_factory=list)
-    track: dict[str, str] | None = None
-    column: int | None = None
+    def text(element: ET.Element) -> str:
+        return (element.text or "").strip()
 
-    def parse(self, stream: Any) -> None:
-        """Read a file; no entity is expanded and nothing outside the file is opened."""
-        parser = expat.ParserCreate()
-        parser.buffer_text = True
-        parser.StartElementHandler = self.start
-        parser.EndElementHandler = self.end
-        parser.CharacterDataHandler = self.text.append
-        parser.StartDoctypeDeclHandler = self.refuse_doctype
-        try:
-            while block := stream.read(_BLOCK):
-                parser.Parse(block, False)
-            parser.Parse(b"", True)
-        except expat.ExpatError as error:
-            raise PolyplinkError(f"{self.name} is not whole XML ({error})", _MEND) from None
-
-    def start(self, tag: str, attributes: dict[str, str]) -> None:
-        self.text.clear()
-        if not self.path and tag != "annotations":
-            raise PolyplinkError(f"{self.name} is not of CVAT: its root is <{tag}>", _MEND)
-        self.path.append(tag)
-        track = self.track
-        if track is not None:
-            if tag == "attribute":
-                named = attributes.get("name")
-                self.column = {SCORE: -1, self.attribute: -2}.get(named or "")
-            elif tag in _SHAPES and len(self.path) == 3:
-                row = [track.get("task_id"), track.get("id", ""), track.get("label", ""), tag]
-                self.shapes.append([*row, *map(attributes.get, _OF_SHAPE), None, None])
-        elif tag == "track":
-            self.track = attributes
-        elif tag == "image":
-            raise PolyplinkError(
-                f"{self.name} is of CVAT for images", "export the task as CVAT for video 1.1"
-            )
-        elif tag in {"task", "job"} and "meta" in self.path:
-            self.tasks.append({})
-
-    def end(self, tag: str) -> None:
-        text = "".join(self.text).strip()
-        self.text.clear()
-        self.path.pop()
-        if tag == "track":
-            self.track = None
-        elif self.track is not None:
-            if tag == "attribute" and self.column is not None and len(self.path) == 3:
-                self.shapes[-1][self.column] = text
-        elif text and self.tasks and "meta" in self.path:
-            in_task = self.path[-1] in {"task", "job", "original_size"}
-            if in_task or self.path == ["annotations", "meta"]:
-                self.tasks[-1].setdefault(tag, text)
-
-    def refuse_doctype(self, *_: object) -> None:
-        raise PolyplinkError(f"{self.name} has a document type, which is not read", _MEND)
+    tasks: list[dict[str, str]] = []
+    shapes: list[list[str | None]] = []
+    try:
+        events = ET.iterparse(stream, ("start", "end"))  # noqa: S314 - see above
+        _, root = next(events)
+        if root.tag != "annotations":
+            raise PolyplinkError(f"{name} is not of CVAT: its root is <{root.tag}>", _MEND)
+        for event, element in events:
+            if element.tag == "image":
+                raise PolyplinkError(
+                    f"{name} is of CVAT for images", "export the task as CVAT for video 1.1"
+                )
+            if event == "end" and element.tag == "meta":
+                for task in (each for each in element.iter() if each.tag in {"task", "job"}):
+                    fields = [*task, *task.findall("original_size/*")]
+                    tasks.append({field.tag: text(field) for field in fields if text(field)})
+                for field in element if tasks else ():
+                    tasks[-1].setdefault(field.tag, text(field))
+            elif event == "end" and element.tag == "track":
+                track = [element.get("task_id"), element.get("id", ""), element.get("label", "")]
+                for shape in element:
+                    if shape.tag in _SHAPES:
+                        named = {a.get("name"): text(a) for a in shape.iterfind("attribute")}
+                        own = map(shape.get, _OF_SHAPE)
+                        shapes.append(
+                            [*track, shape.tag, *own, named.get(attribute), named.get(SCORE)]
+                        )
+                element.clear()
+    except ET.ParseError as error:
+        raise PolyplinkError(f"{name} is not whole XML ({error})", _MEND) from None
+    schema = dict.fromkeys(_COLUMNS, pl.String)
+    return tasks, pl.DataFrame(shapes, schema=schema, orient="row")
 
 
 def _read(
@@ -193,52 +167,59 @@ def _read(
     """One file: faults, boxes with their label, and rows of procedures."""
     faults = Faults(options.strict)
     path, member = source
-    name = path.name if member is None else f"{path.name}!/{member}"
-    parser = _Parser(name, attribute)
-    with ExitStack() as stack:
-        if member is None:
-            parser.parse(stack.enter_context(path.open("rb")))
-        else:
-            parser.parse(stack.enter_context(ZipArchive(path).open(member)))
-    if not parser.tasks:
+    images = {}  # frame -> `images/frame_000012.PNG` of the archive
+    if member is None:
+        name = path.name
+        with path.open("rb") as stream:
+            tasks, shapes = _parse(stream, name, attribute)
+    else:
+        name = f"{path.name}{INSIDE}{member}"
+        archive = Archive(path)
+        content = dict(archive.read([member]))[member]
+        tasks, shapes = _parse(BytesIO(content), name, attribute)
+        for each in archive.names:
+            stem = each.rpartition("/")[2].rpartition(".")[0].rpartition("_")[2]
+            if each.lower().endswith((".png", ".jpg", ".jpeg")) and stem.isdecimal():
+                images[int(stem)] = f"{path.relative_to(root).as_posix()}{INSIDE}{each}"
+    if not tasks:
         faults.warn("file without a task, its own name taken", name)
-    tasks = parser.tasks or [{}]
+        tasks = [{}]
+
+    def whole(text: str | None) -> int | None:
+        return int(text) if text is not None and text.isdecimal() and len(text) < 10 else None
+
     rows = []
+    videos = {}  # procedure -> its video beside the file, relative to the source's folder
     for task in tasks:
-        last = _whole(task.get("stop_frame"))
-        rows.append(
-            {
-                "procedure_id": task.get("name") or path.stem,
-                # `size` counts the annotated frames, the last one those of the video.
-                "n_frames": _whole(task.get("size")) if last is None else last + 1,
-                "width": _whole(task.get("width")),
-                "height": _whole(task.get("height")),
-            }
-        )
+        procedure_id = task.get("name") or path.stem
+        last = whole(task.get("stop_frame"))
+        # `size` counts the annotated frames, the last one those of the video.
+        n_frames = whole(task.get("size")) if last is None else last + 1
+        size = {side: whole(task.get(side)) for side in ("width", "height")}
+        rows.append({"procedure_id": procedure_id, "n_frames": n_frames, **size})
+        names = (Path(each).name for each in (task.get("source"), procedure_id, path.stem) if each)
+        beside = next(filter(None, (video_beside(path.parent, each) for each in names)), None)
+        place = path.parent.relative_to(root)
+        videos[procedure_id] = None if beside is None else (place / beside).as_posix()
     procedures = pl.DataFrame(rows, schema={name: PROCEDURES[name].dtype for name in rows[0]})
-    names = procedures["procedure_id"].to_list()
-    boxes = _boxes(parser.shapes, name, faults)
-    procedure = pl.lit(names[0])
+    procedure = pl.lit(procedures["procedure_id"][0])
     if len(tasks) > 1:
-        ids = {task["id"]: name for task, name in zip(tasks, names, strict=True) if "id" in task}
-        procedure = pl.col("task").replace_strict(ids, default=None, return_dtype=pl.String)
-    videos = {name: _video(task, path, root) for name, task in zip(names, tasks, strict=True)}
-    images = _images(source, root, videos, options.first_frame)
-    boxes = boxes.with_columns(procedure_id=procedure).with_columns(image=images).drop("task")
-    return faults, boxes, procedures
+        ids = zip((task.get("id") for task in tasks), procedures["procedure_id"], strict=True)
+        of_task = {i: procedure_id for i, procedure_id in ids if i is not None}
+        procedure = pl.col("task").replace_strict(of_task, default=None, return_dtype=pl.String)
+    frame = pl.col("frame").cast(pl.Int64, strict=False)
+    video = pl.col("procedure_id").replace_strict(videos, return_dtype=pl.String)
+    image = pl.format("{}#{}", video, frame - options.first_frame)
+    if images:
+        image = frame.replace_strict(images, default=None, return_dtype=pl.String)
+    boxes = _boxes(shapes, name, faults).with_columns(procedure_id=procedure)
+    return faults, boxes.with_columns(image=image).drop("task"), procedures
 
 
-def _whole(text: str | None) -> int | None:
-    return int(text) if text is not None and text.isdecimal() and len(text) < 10 else None
-
-
-def _boxes(shapes: list[list[str | None]], name: str, faults: Faults) -> pl.DataFrame:
-    table = pl.DataFrame(shapes, schema=dict.fromkeys(_COLUMNS, pl.String), orient="row")
-    seen = pl.col("outside").fill_null("0") != "1"
-    frame = pl.col("frame").fill_null("?")
-    table = table.filter(seen).with_columns(
-        at=pl.format("{}, track {}, frame {}", pl.lit(name), "track", frame)
-    )
+def _boxes(shapes: pl.DataFrame, name: str, faults: Faults) -> pl.DataFrame:
+    """Boxes that are seen, with columns of `BOXES`, task and label."""
+    at = pl.format("{}, track {}, frame {}", pl.lit(name), "track", pl.col("frame").fill_null("?"))
+    table = shapes.filter(pl.col("outside").fill_null("0") != "1").with_columns(at=at)
     kind, mend = "shape of a track that is no box", "draw boxes (rectangles)"
     table = leave_out(table, pl.col("tag") != "box", kind, mend, faults)
     kind, mend = "box with a score that is no number", "write a number, or nothing"
@@ -263,32 +244,6 @@ def _boxes(shapes: list[list[str | None]], name: str, faults: Faults) -> pl.Data
     )
 
 
-def _video(task: dict[str, str], path: Path, root: Path) -> str | None:
-    """The task's video beside the file, relative to the source's folder."""
-    for name in (task.get("source"), task.get("name"), path.stem):
-        found = video_beside(path.parent, Path(name).name) if name else None
-        if found is not None:
-            return (path.parent / found).relative_to(root).as_posix()
-    return None
-
-
-def _images(
-    source: _Source, root: Path, videos: dict[str, str | None], first_frame: int
-) -> pl.Expr:
-    """Images by frame: `images/frame_000012.PNG` of the archive, else frames of the video."""
-    frame = pl.col("frame").cast(pl.Int64, strict=False)
-    members = {}
-    path, member = source
-    for name in [] if member is None else ZipArchive(path).names():
-        stem = name.rpartition("/")[2].rpartition(".")[0].rpartition("_")[2]
-        if name.lower().endswith((".png", ".jpg", ".jpeg")) and stem.isdecimal():
-            members[int(stem)] = f"{path.relative_to(root).as_posix()}!/{name}"
-    if members:
-        return frame.replace_strict(members, default=None, return_dtype=pl.String)
-    video = pl.col("procedure_id").replace_strict(videos, default=None, return_dtype=pl.String)
-    return pl.format("{}#{}", video, frame - first_frame)
-
-
 def write_cvat(data: DataSet, root: Path) -> None:
     """Write `<procedure>.xml`; `import_cvat` reads them, and so does CVAT (upload annotations).
 
@@ -301,58 +256,49 @@ def write_cvat(data: DataSet, root: Path) -> None:
         data: The data set.
         root: Folder to write into; created if absent.
     """
+    key = ["procedure_id", "track"]
+    frame = pl.col("frame")
     nth = pl.int_range(pl.len()).over("procedure_id", "frame", "polyp_id")
-    x, y, w, h = (pl.col(side).cast(pl.Float64) for side in "xywh")
     track = pl.struct("polyp_id", "nth").rank("dense").over("procedure_id").cast(pl.Int64) - 1
-    boxes = data.detections.with_columns(nth=nth, xbr=x + w, ybr=y + h, xtl=x, ytl=y)
-    boxes = boxes.with_columns(track=track).sort(
-        "procedure_id", "track", "frame", maintain_order=True
+    boxes = data.detections.with_columns(nth=nth).with_columns(track=track)
+    boxes = boxes.sort(*key, "frame", maintain_order=True)
+    boxes = boxes.join(data.procedures.select("procedure_id", "n_frames"), on="procedure_id",
+                       how="left", maintain_order="left")  # fmt: skip
+    x, y, w, h = (pl.col(side).cast(pl.Float64) for side in "xywh")
+    shape = (
+        'occluded="0" xtl="{}" ytl="{}" xbr="{}" ybr="{}">'
+        f'<attribute name="{POLYP}">{{}}</attribute><attribute name="{SCORE}">{{}}</attribute>'
+        "</box>\n"
     )
-    tables = boxes.partition_by("procedure_id", as_dict=True)
-    for task, row in enumerate(data.procedures.iter_rows(named=True)):
-        table = tables.get((row["procedure_id"],), boxes.clear())
-        # Quoted, because a name may hold a slash; the task's own name is inside.
-        path = root / f"{quote(row['procedure_id'], safe=' ')}.xml"
-        write_text(path, "".join(_document(task, row, table)))
-    write_side_tables(data, root)
-
-
-def _document(task: int, row: dict[str, Any], boxes: pl.DataFrame) -> Iterator[str]:
+    polyp = pl.col("polyp_id").fill_null("")
+    polyp = polyp.str.replace_many(["&", "<", ">"], ["&amp;", "&lt;", "&gt;"])
+    score = pl.col("score").cast(pl.String).fill_null("")
+    box = '<box frame="{}" keyframe="1" outside="{}" {}'
+    following = frame.shift(-1, fill_value=-1).over(key)
+    ends = (following != frame + 1) & (frame < pl.col("n_frames") - 1)
+    boxes = boxes.with_columns(shape=pl.format(shape, x, y, x + w, y + h, polyp, score), ends=ends)
+    seen = pl.format(box, frame, 0, "shape")
+    text = pl.when("ends").then(seen + pl.format(box, frame + 1, 1, "shape")).otherwise(seen)
+    tracks = boxes.group_by(key, maintain_order=True).agg(text=text.str.join(""))
+    start = f'<track id="{{}}" label="{LABEL}" source="manual">\n{{}}</track>\n'
+    tracks = tracks.group_by("procedure_id").agg(pl.format(start, "track", "text").str.join(""))
+    texts = dict(tracks.iter_rows())
     attributes = "".join(
         f"<attribute><name>{name}</name><mutable>True</mutable><input_type>text</input_type>"
         "<default_value/><values/></attribute>"
         for name in (POLYP, SCORE)
     )
-    yield (
-        '<?xml version="1.0" encoding="utf-8"?>\n<annotations>\n<version>1.1</version>\n<meta>'
-        f"<task>\n<id>{task}</id>\n<name>{escape(row['procedure_id'])}</name>\n"
-        f"<size>{row['n_frames']}</size>\n<mode>interpolation</mode>\n<overlap>0</overlap>\n"
-        f"<start_frame>0</start_frame>\n<stop_frame>{row['n_frames'] - 1}</stop_frame>\n"
-        f"<frame_filter/>\n<labels><label><name>{LABEL}</name><attributes>{attributes}</attributes>"
-        f"</label></labels>\n<original_size><width>{row['width']}</width>"
-        f"<height>{row['height']}</height></original_size>\n</task></meta>\n"
-    )
-    for (track,), rows in boxes.partition_by("track", as_dict=True, maintain_order=True).items():
-        yield f'<track id="{track}" label="{LABEL}" source="manual">\n'
-        yield from _shapes(rows, row["n_frames"] - 1)
-        yield "</track>\n"
-    yield "</annotations>\n"
-
-
-def _shapes(rows: pl.DataFrame, last: int) -> Iterator[str]:
-    name = escape(rows["polyp_id"][0] or "")  # one for the whole track
-    corners = pl.format(" ".join(f'{edge}="{{}}"' for edge in _EDGES), *_EDGES)
-    score = pl.col("score").cast(pl.String).fill_null("")
-    told = (
-        pl.lit(f'<attribute name="{POLYP}">{name}</attribute><attribute name="{SCORE}">')
-        + score
-        + "</attribute></box>\n"
-    )
-    columns = rows.select(
-        "frame", pl.col("frame").shift(-1).alias("next"), corners=corners, attributes=told
-    )
-    box = '<box frame="{}" keyframe="1" outside="{}" occluded="0" {}>{}'
-    for frame, following, edges, attributes in columns.iter_rows():
-        yield box.format(frame, 0, edges, attributes)
-        if following != frame + 1 and frame < last:
-            yield box.format(frame + 1, 1, edges, attributes)
+    for task, row in enumerate(data.procedures.iter_rows(named=True)):
+        # Quoted, because a name may hold a slash; the task's own name is inside.
+        write_text(
+            root / f"{quote(row['procedure_id'], safe=' ')}.xml",
+            '<?xml version="1.0" encoding="utf-8"?>\n<annotations>\n<version>1.1</version>\n<meta>'
+            f"<task>\n<id>{task}</id>\n<name>{escape(row['procedure_id'])}</name>\n"
+            f"<size>{row['n_frames']}</size>\n<mode>interpolation</mode>\n<overlap>0</overlap>\n"
+            f"<start_frame>0</start_frame>\n<stop_frame>{row['n_frames'] - 1}</stop_frame>\n"
+            f"<frame_filter/>\n<labels><label><name>{LABEL}</name><attributes>{attributes}"
+            f"</attributes></label></labels>\n<original_size><width>{row['width']}</width>"
+            f"<height>{row['height']}</height></original_size>\n</task></meta>\n"
+            f"{texts.get(row['procedure_id'], '')}</annotations>\n",
+        )
+    write_side_tables(data, root)

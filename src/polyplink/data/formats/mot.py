@@ -15,7 +15,6 @@ import polars as pl
 
 from polyplink.core.artefacts import write_text
 from polyplink.core.errors import PolyplinkError, first_line
-from polyplink.data.boxes import box_table
 from polyplink.data.faults import Faults, leave_out
 from polyplink.data.files.folders import (
     IMAGE_ENDINGS,
@@ -24,7 +23,6 @@ from polyplink.data.files.folders import (
     video_beside,
 )
 from polyplink.data.formats.assemble import (
-    Found,
     Options,
     ReadOptions,
     assemble,
@@ -93,14 +91,22 @@ def import_mot(
     boxes, procedures = read_tables(read, sequences, given, faults)
     classes = boxes["class"].filter(boxes["class"] >= 0)
     faults.warn_values("class of boxes, all taken as polyps", classes)
-    found = Found(box_table(boxes), procedures, splits=splits_of(procedures))
-    return assemble(found, folder, source.stem, given, faults)
+    splits = splits_of(procedures)
+    return assemble(boxes, folder, source.stem, given, faults, procedures=procedures, splits=splits)
 
 
 def _find_sequences(source: Path, kind: str | None, faults: Faults) -> list[_Sequence]:
     """The sequences of a source, each name once; see `import_mot`."""
+
+    def sequence(path: Path) -> _Sequence:
+        if path.stem in KINDS and path.parent.name == path.stem:
+            folder = path.parent.parent
+            part = folder.parent.name if folder.parent.name in PARTS else None
+            return _Sequence(folder.resolve().name, path, folder, path.stem == "gt", part)
+        return _Sequence(path.stem, path, path.parent / path.stem, kind == "gt", None)
+
     if source.is_file():
-        return [_sequence(source, kind)]
+        return [sequence(source)]
     if not source.is_dir():
         raise PolyplinkError(f"no file or folder {source}", "check the path")
     folders = [source]
@@ -108,37 +114,27 @@ def _find_sequences(source: Path, kind: str | None, faults: Faults) -> list[_Seq
         if folder.name in PARTS:
             folders += sorted(p for p in folder.iterdir() if p.is_dir())
         folders.append(folder)
-    found = []
+    paths = []
     for folder in folders:
         files = [folder / each / f"{each}.txt" for each in KINDS]
         there = [path for path in files if path.is_file()]
-        wanted = [path for path in there if kind is None or path.stem == kind]
         if kind is None and len(there) > 1:
             faults.warn("sequence with detections beside ground truth, not read", folder.name)
-        found += [_sequence(path, kind) for path in wanted[:1]]
-    found = found or [_sequence(path, kind) for path in files_in(source, ".txt")]
+        paths += [path for path in there if kind is None or path.stem == kind][:1]
+    found = [sequence(path) for path in paths or files_in(source, ".txt")]
     if not found:
         raise PolyplinkError(
             f"{source} has no <sequence>/gt/gt.txt, <sequence>/det/det.txt or <sequence>.txt",
             "check the path",
         )
-    paths: dict[str, Path] = {}
-    for sequence in found:
-        if sequence.name in paths:
+    known: dict[str, Path] = {}
+    for one in found:
+        if known.setdefault(one.name, one.path) != one.path:
             raise PolyplinkError(
-                f"{sequence.path} and {paths[sequence.name]} are of one sequence name",
+                f"{one.path} and {known[one.name]} are of one sequence name",
                 "give every sequence its own name",
             )
-        paths[sequence.name] = sequence.path
     return found
-
-
-def _sequence(path: Path, kind: str | None) -> _Sequence:
-    if path.stem in KINDS and path.parent.name == path.stem:
-        folder = path.parent.parent
-        part = folder.parent.name if folder.parent.name in PARTS else None
-        return _Sequence(folder.resolve().name, path, folder, path.stem == "gt", part)
-    return _Sequence(path.stem, path, path.parent / path.stem, kind == "gt", None)
 
 
 def _read(
@@ -146,30 +142,72 @@ def _read(
 ) -> tuple[Faults, pl.DataFrame, pl.DataFrame]:
     """One sequence: faults, boxes with their class, and a row of procedures and their parts."""
     faults = Faults(strict)
-    info = _seqinfo(sequence.folder / "seqinfo.ini")
     boxes = _boxes(sequence, faults)
-    images = _images(boxes["frame"], sequence, info.get("imdir", "img1"), root, first_frame)
-    boxes = boxes.with_columns(procedure_id=pl.lit(sequence.name), image=images)
-    row: dict[str, object] = {"procedure_id": sequence.name, "fps": _above_0(info, "framerate")}
+    parser = ConfigParser(interpolation=None)
+    path = sequence.folder / "seqinfo.ini"
+    try:
+        parser.read_string(path.read_text(encoding="utf-8-sig") if path.is_file() else "")
+    except (IniError, UnicodeDecodeError) as error:
+        raise PolyplinkError(f"{path} cannot be read ({first_line(error)})", _MEND) from None
+    info = dict(parser["Sequence"]) if parser.has_section("Sequence") else {}
+
+    def above_0(key: str) -> float | None:
+        try:
+            value = float(info[key]) if key in info else None
+        except ValueError:
+            value = 0.0
+        if value is not None and not value > 0:
+            raise PolyplinkError(f"{path}: {key} is {info[key]!r}", "write a number above 0")
+        return value
+
+    row: dict[str, object] = {"procedure_id": sequence.name, "fps": above_0("framerate")}
     for column, key in (("n_frames", "seqlength"), ("width", "imwidth"), ("height", "imheight")):
-        value = _above_0(info, key)
+        value = above_0(key)
         row[column] = None if value is None else round(value)
     procedure = pl.DataFrame([row], schema={name: PROCEDURES[name].dtype for name in row})
     procedure = procedure.with_columns(part=pl.lit(sequence.part, dtype=pl.String))
-    return faults, boxes, procedure
+
+    frame = pl.col("frame").cast(pl.Int64, strict=False)
+    folder = sequence.folder / info.get("imdir", "img1")
+    files = numbered(folder, IMAGE_ENDINGS)
+    if files:
+        prefix = f"{folder.relative_to(root)}/"
+        names = frame.replace_strict(files, default=None, return_dtype=pl.String)
+        image = (prefix + names).fill_null(f"{prefix}(frame without an image)")
+    else:
+        places = (sequence.folder, sequence.folder.parent)
+        videos = [(place, video_beside(place, sequence.name)) for place in places]
+        video = next((str((place / v).relative_to(root)) for place, v in videos if v), None)
+        image = pl.format("{}#{}", pl.lit(video, dtype=pl.String), frame - first_frame)
+    return faults, boxes.with_columns(procedure_id=pl.lit(sequence.name), image=image), procedure
 
 
 def _boxes(sequence: _Sequence, faults: Faults) -> pl.DataFrame:
-    at = pl.format("{}, line {}", pl.lit(f"{sequence.name}/{sequence.path.name}"), "line")
-    table = _lines(sequence.path).with_columns(at=at)
+    """The lines of a sequence's file as boxes; values that a line has not are null."""
+    path = sequence.path
+    data = path.read_bytes().removeprefix(b"\xef\xbb\xbf")
+    table = pl.DataFrame(schema=dict.fromkeys(_COLUMNS, pl.String))
+    if data.strip():
+        try:
+            table = pl.read_csv(
+                data,
+                has_header=False,
+                schema=dict.fromkeys(_COLUMNS, pl.String),
+                missing_columns="insert",
+                truncate_ragged_lines=True,
+            )
+        except pl.exceptions.PolarsError as error:
+            what = f"{path} is no table of numbers ({first_line(error)})"
+            raise PolyplinkError(what, _MEND) from None
+        if table["x"].is_null().all():
+            raise PolyplinkError(f"{path} has no lines of {_NEEDED} values with commas", _MEND)
+    # Counted after blank lines are removed: near enough to find the line.
+    at = pl.format("{}, line {}", pl.lit(f"{sequence.name}/{path.name}"), "line")
+    table = table.with_row_index("line", 1).with_columns(at=at)
     for column in ("id", "confidence"):
-        table = leave_out(
-            table,
-            no_number(column),
-            f"line with text instead of a number ({column})",
-            "write a number (-1: not known)",
-            faults,
-        )
+        kind = f"line with text instead of a number ({column})"
+        mend = "write a number (-1: not known)"
+        table = leave_out(table, no_number(column), kind, mend, faults)
     table = table.with_columns(number(column) for column in _COLUMNS)
     score: pl.Expr = pl.when(pl.col("confidence") != -1).then("confidence")
     if sequence.truth:
@@ -179,71 +217,6 @@ def _boxes(sequence: _Sequence, faults: Faults) -> pl.DataFrame:
         score = pl.lit(None, dtype=pl.Float64)
     track = pl.when(pl.col("id") >= 0).then(pl.col("id").cast(pl.Int64).cast(pl.String))
     return table.select("at", "frame", "x", "y", "w", "h", "class", score=score, track=track)
-
-
-def _lines(path: Path) -> pl.DataFrame:
-    """The lines of a file as ten columns of text, null where a line has fewer values."""
-    data = path.read_bytes().removeprefix(b"\xef\xbb\xbf")
-    if not data.strip():
-        return pl.DataFrame(schema={"line": pl.UInt32, **dict.fromkeys(_COLUMNS, pl.String)})
-    try:
-        table = pl.read_csv(
-            data,
-            has_header=False,
-            schema=dict.fromkeys(_COLUMNS, pl.String),
-            missing_columns="insert",
-            truncate_ragged_lines=True,
-        )
-    except pl.exceptions.PolarsError as error:
-        what = f"{path} is no table of numbers ({first_line(error)})"
-        raise PolyplinkError(what, _MEND) from None
-    if table["x"].is_null().all():
-        raise PolyplinkError(f"{path} has no lines of {_NEEDED} values with commas", _MEND)
-    # Counted after blank lines are removed: near enough to find the line.
-    return table.with_row_index("line", 1)
-
-
-def _seqinfo(path: Path) -> dict[str, str]:
-    if not path.is_file():
-        return {}
-    parser = ConfigParser(interpolation=None)
-    try:
-        parser.read_string(path.read_text(encoding="utf-8-sig"))
-    except (IniError, UnicodeDecodeError) as error:
-        raise PolyplinkError(f"{path} cannot be read ({first_line(error)})", _MEND) from None
-    return dict(parser["Sequence"]) if parser.has_section("Sequence") else {}
-
-
-def _above_0(info: dict[str, str], key: str) -> float | None:
-    if key not in info:
-        return None
-    try:
-        value = float(info[key])
-    except ValueError:
-        value = 0.0
-    PolyplinkError.unless(
-        value > 0, f"seqinfo.ini: {key} is {info[key]!r}", "write a number above 0"
-    )
-    return value
-
-
-def _images(
-    frames: pl.Series, sequence: _Sequence, folder_name: str, root: Path, first_frame: int
-) -> pl.Series:
-    """The image of every box by its frame's number; null where there are no images."""
-    folder = sequence.folder / folder_name
-    files = numbered(folder, IMAGE_ENDINGS)
-    wanted = frames.cast(pl.Int64, strict=False)
-    if files:
-        prefix = f"{folder.relative_to(root)}/"
-        names = wanted.replace_strict(files, default=None, return_dtype=pl.String)
-        return (prefix + names).fill_null(f"{prefix}(frame without an image)")
-    for place in (sequence.folder, sequence.folder.parent):
-        video = video_beside(place, sequence.name)
-        if video is not None:
-            path = str((place / video).relative_to(root))
-            return pl.select(pl.format("{}#{}", pl.lit(path), wanted - first_frame)).to_series()
-    return pl.repeat(None, frames.len(), dtype=pl.String, eager=True)
 
 
 def write_mot(data: DataSet, root: Path, *, kind: str = "det") -> None:

@@ -16,11 +16,9 @@ from PIL import Image, UnidentifiedImageError
 
 from polyplink.core.artefacts import whole_folder, write_text
 from polyplink.core.errors import PolyplinkError
-from polyplink.data.boxes import box_table
 from polyplink.data.faults import Faults, leave_out
 from polyplink.data.files.folders import IMAGE_ENDINGS, refuse, video_beside
 from polyplink.data.formats.assemble import (
-    Found,
     Options,
     ReadOptions,
     Size,
@@ -93,6 +91,7 @@ def import_yolo(
     boxes, sizes = read_tables(read, chunks, given, faults)
     frames = _frames(files, source, given.first_frame, faults)
     boxes = boxes.join(frames, on="file", how="inner", maintain_order="left")
+    faults.warn_values("class of boxes, all taken as polyps", boxes["class"])
     procedures = frames.select("procedure_id").unique(maintain_order=True)
     if known is None:
         opened = sizes.join(frames, on="file", maintain_order="left")
@@ -102,12 +101,16 @@ def import_yolo(
         )
     else:
         procedures = procedures.with_columns(width=pl.lit(known[0]), height=pl.lit(known[1]))
-    sized = pl.concat([side, procedures], how="diagonal_relaxed")
-    boxes = _in_pixels(boxes, sizes, sized, known)
-    faults.warn_values("class of boxes, all taken as polyps", boxes["class"])
-    boxes = _score_and_track(boxes, sixth)
-    found = Found(box_table(boxes), procedures, splits=splits_of(frames))
-    return assemble(found, source, source.stem, given, faults)
+    stated = pl.concat([side, procedures], how="diagonal_relaxed")
+    return assemble(
+        _score_and_track(_in_pixels(boxes, sizes, stated, known), sixth),
+        source,
+        source.stem,
+        given,
+        faults,
+        procedures=procedures,
+        splits=splits_of(frames),
+    )
 
 
 def _label_files(source: Path) -> list[_LabelFile]:
@@ -178,7 +181,7 @@ def _read_labels(
     """
     first, files = chunk
     faults = Faults(strict)
-    rows: list[tuple[int, str, int, str]] = []
+    rows: list[tuple[int, str, str]] = []
     sizes: list[tuple[int, int, int]] = []
     for i, file in enumerate(files, first):
         try:
@@ -187,7 +190,7 @@ def _read_labels(
             faults.fault("label file that is not UTF-8 text", file.name, "write it again")
             continue
         rows += [
-            (i, file.name, number, line)
+            (i, f"{file.name}, line {number}", line)
             for number, line in enumerate(text.splitlines(), 1)
             if line and not line.isspace()
         ]
@@ -199,25 +202,13 @@ def _read_labels(
             except (OSError, UnidentifiedImageError, Image.DecompressionBombError):
                 mend = "replace it, or say the size"
                 faults.fault("image that cannot be opened", file.image, mend)
-    schema = {"file": pl.Int64, "name": pl.String, "line": pl.Int64, "text": pl.String}
+    schema = {"file": pl.Int64, "at": pl.String, "text": pl.String}
     lines = pl.DataFrame(rows, schema=schema, orient="row")
-    opened = dict.fromkeys(("file", "width", "height"), pl.Int64)
-    return faults, _boxes(lines, faults), pl.DataFrame(sizes, schema=opened, orient="row")
-
-
-def _boxes(lines: pl.DataFrame, faults: Faults) -> pl.DataFrame:
-    lines = lines.with_columns(
-        at=pl.format("{}, line {}", "name", "line"),
-        values=pl.col("text").str.extract_all(r"\S+"),
-    )
+    lines = lines.with_columns(values=pl.col("text").str.extract_all(r"\S+"))
     count = pl.col("values").list.len()
-    lines = leave_out(
-        lines,
-        (count < 5) | (count > 7),
-        "line that is no box (class, 4 numbers, score, track)",
-        "write 5 to 7 values; outlines are not read",
-        faults,
-    )
+    kind = "line that is no box (class, 4 numbers, score, track)"
+    mend = "write 5 to 7 values; outlines are not read"
+    lines = leave_out(lines, (count < 5) | (count > 7), kind, mend, faults)
     values = [
         pl.col("values").list.get(i, null_on_oob=True).cast(pl.Float64, strict=False).alias(name)
         for i, name in enumerate(_VALUES)
@@ -225,13 +216,10 @@ def _boxes(lines: pl.DataFrame, faults: Faults) -> pl.DataFrame:
     table = lines.select("at", "file", *values, given=count)
     # A side that is no number is left to the check of all formats.
     others = ((0, "class"), (5, "sixth"), (6, "seventh"))
-    return leave_out(
-        table,
-        pl.any_horizontal(pl.col(name).is_null() & (pl.col("given") > i) for i, name in others),
-        "line with text instead of a number",
-        "write numbers",
-        faults,
-    ).drop("given")
+    odd = pl.any_horizontal(pl.col(name).is_null() & (pl.col("given") > i) for i, name in others)
+    boxes = leave_out(table, odd, "line with text instead of a number", "write numbers", faults)
+    opened = dict.fromkeys(("file", "width", "height"), pl.Int64)
+    return faults, boxes.drop("given"), pl.DataFrame(sizes, schema=opened, orient="row")
 
 
 def _frames(

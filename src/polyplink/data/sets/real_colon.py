@@ -19,9 +19,8 @@ from polyplink.core.artefacts import read_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.boxes import box_table, check_boxes, fit_boxes
 from polyplink.data.faults import Faults
-from polyplink.data.files.archives import INSIDE, ZipArchive
+from polyplink.data.files.archives import INSIDE, read_members
 from polyplink.data.files.folders import LARGEST, read_each
-from polyplink.data.files.tar_stream import tar_members
 from polyplink.data.files.trees import open_tree
 from polyplink.data.formats.text import read_text_table
 from polyplink.data.protocols import split_by_rule
@@ -366,14 +365,8 @@ def annotation_texts(place: Path) -> Iterator[tuple[int, str, str]]:
     def wanted(path: str) -> bool:
         return path.endswith(".xml") and not path.rpartition("/")[2].startswith(".")
 
-    members: Iterator[tuple[str, bytes]]
-    if place.name.endswith(".zip"):
-        archive = ZipArchive(place)
-        members = archive.read(list(filter(wanted, archive.names())))
-    else:
-        members = tar_members(place, wanted)
     names: dict[int, str] = {}
-    for path, data in members:
+    for path, data in read_members(place, wanted):
         name = path.rpartition("/")[2]
         frame = _add_frame(names, name, f"{place}{INSIDE}{name}", place)
         yield frame, name, data.decode("utf-8", "replace")
