@@ -9,14 +9,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from polyplink.simulate.colon.batch_surface import BatchSurface, stack_maps
 from polyplink.simulate.colon.surface import (
+    BatchSurface,
     Colon,
     Lump,
     at_rest,
     centre_line,
     join,
     lump_distance,
+    stack_maps,
     to_material,
     wall_distance,
 )

@@ -162,7 +162,7 @@ def light_of(plan: Plan, frame: int) -> torch.Tensor:
     size = plan.spec.width, plan.spec.height
     whole = Windows(torch.tensor([[0.0, 0.0, *size]]), size, size)
     with torch.inference_mode():
-        ((_, (linear, _)),) = renderer.draw(np.array([frame]), whole)
+        ((_, linear, _),) = renderer.draw(np.array([frame]), whole)
     return linear[:, 0]
 
 

@@ -18,7 +18,7 @@ from torch.nn.functional import interpolate
 from polyplink.bench.harness import Call, Work, timed
 from polyplink.core.workers import worker_pool
 from polyplink.encoders import to_pixels
-from polyplink.simulate.colon.batch_surface import BatchSurface
+from polyplink.simulate.colon.surface import BatchSurface
 from polyplink.simulate.picture.rays import (
     FAR,
     SETTLED,
@@ -164,7 +164,7 @@ def plain_march(surface: BatchSurface, eyes: Eyes, windows: Windows, most: int) 
     beams = beams_of(eyes, windows)
     depth = torch.zeros_like(beams.directions[0])
     for frames, pixels in tiles(len(depth), depth.shape[1], most):
-        tile, part = beams.tile(frames, pixels), depth[frames, pixels]
+        tile, part = beams.part(frames, pixels), depth[frames, pixels]
         for _ in range(STEPS):
             free = surface.distance(tile.at(part), tile.frame)
             part = (part + free).clamp_max(FAR)

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import torch
 
+from polyplink.simulate.colon.projection import LENS_CORNERS, Lens
 from polyplink.simulate.picture.overlays import (
     FORCEPS,
     GRAIN,
@@ -101,9 +102,8 @@ def test_text_stands_outside_the_view() -> None:
         ("Olympus", badge(1080 / 1352), (1352, 1080)),
         ("Olympus", badge(1007 / 1162), (1162, 1007)),
     ):
-        light, _ = lens_mask(
-            brand, Windows(torch.tensor([[0.0, 0.0, *map(float, frame)]]), frame, frame)
-        )
+        windows = Windows(torch.tensor([[0.0, 0.0, *map(float, frame)]]), frame, frame)
+        light, _ = lens_mask(Lens.of(LENS_CORNERS[brand], *frame), windows)
         ink = written(label, *frame) > 0.1
         assert ink.any()
         assert light[0][ink].max() == 0

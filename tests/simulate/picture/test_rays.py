@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from polyplink.simulate.colon.projection import FIELD, FOCAL, LENS_CORNERS
+from polyplink.simulate.colon.projection import FIELD, FOCAL, LENS_CORNERS, Lens
 from polyplink.simulate.picture import rays
 from polyplink.simulate.picture.rays import (
     FAR,
@@ -119,7 +119,7 @@ def test_depths_do_not_depend_on_the_batch_or_the_tiles(size: tuple[int, int]) -
     for most in (1280, 500):
         assert torch.equal(march_windows(SURFACE, eyes(), windows, most), both)
     for frame in (0, 1):
-        one = eyes().some(slice(frame, frame + 1))
+        one = Eyes(*(part[frame : frame + 1] for part in vars(eyes()).values()))
         alone = march_windows(SURFACE, one, windows.some(np.array([frame])))
         assert torch.equal(alone[0], both[frame])
 
@@ -220,15 +220,18 @@ def cross(a: tuple[float, ...], b: tuple[float, ...], c: tuple[float, ...]) -> f
     return (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0])
 
 
-def whole_frame(frame: tuple[int, int], size: tuple[int, int]) -> Windows:
-    return Windows(torch.tensor([[0.0, 0.0, *map(float, frame)]]), frame, size)
+def mask(brand: str, size: tuple[int, int]) -> tuple[torch.Tensor, torch.Tensor]:
+    """The light and the mask (h, w) of a whole frame drawn at a size."""
+    frame = FRAMES[brand]
+    whole = Windows(torch.tensor([[0.0, 0.0, *map(float, frame)]]), frame, size)
+    light, inside = lens_mask(Lens.of(LENS_CORNERS[brand], *frame), whole)
+    return light[0], inside[0]
 
 
 @pytest.mark.parametrize("brand", BRANDS)
 def test_the_mask_is_the_polygon(brand: str) -> None:
     """A pixel's middle is inside by the mask where it is inside by the polygon's corners."""
-    frame = FRAMES[brand]
-    _, inside = lens_mask(brand, whole_frame(frame, (60, 48)))
+    _, inside = mask(brand, (60, 48))
     corners = LENS_CORNERS[brand]
     for row, column in itertools.product(range(48), range(60)):
         place = ((column + 0.5) / 60, (row + 0.5) / 48)
@@ -236,14 +239,14 @@ def test_the_mask_is_the_polygon(brand: str) -> None:
             cross(a, b, place) for a, b in zip(corners, corners[1:] + corners[:1], strict=True)
         ]
         if min(abs(side) for side in sides) > 1e-5:
-            assert bool(inside[0, row, column]) == all(side > 0 for side in sides)
+            assert bool(inside[row, column]) == all(side > 0 for side in sides)
 
 
 @pytest.mark.parametrize("brand", BRANDS)
 def test_light_falls_from_the_middle_to_nothing(brand: str) -> None:
-    light, inside = lens_mask(brand, whole_frame(FRAMES[brand], (61, 49)))
+    light, inside = mask(brand, (61, 49))
     assert light.argmax() == 24 * 61 + 30
-    assert light[0, 24, 30].item() == pytest.approx(1, abs=1e-3)
-    assert light[0, 0, 0].item() == 0
+    assert light[24, 30].item() == pytest.approx(1, abs=1e-3)
+    assert light[0, 0].item() == 0
     assert light[inside].min() > 0.2
     assert light.max() <= 1

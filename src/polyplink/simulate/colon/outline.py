@@ -15,15 +15,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from polyplink.simulate.colon.batch_surface import BatchSurface, stack_maps
 from polyplink.simulate.colon.projection import Outline, rest_of
 from polyplink.simulate.colon.surface import (
     WALL_BOUND,
+    BatchSurface,
     Colon,
     Lump,
     centre_line,
     map_place,
     read_maps,
+    stack_maps,
     wall_distance,
 )
 
@@ -138,19 +139,15 @@ def carried(colon: Colon, points: Array) -> Array:
     return np.stack(parts, axis=1)
 
 
-def _directions(count: int) -> Array:
-    """Unit vectors (count, 3) spread evenly by the golden angle."""
-    index = np.arange(count) + 0.5
-    height, turn = 1 - 2 * index / count, index * (math.pi * (3 - math.sqrt(5)))
-    across = np.sqrt(1 - height * height)
-    return np.stack([across * np.cos(turn), across * np.sin(turn), height], axis=1)
-
-
 def _hull(points: Array) -> NDArray[np.int64]:
-    """The points (n, 3) that lie furthest out in some of many directions."""
-    ways, across = _directions(DIRECTIONS).astype(np.float32), points.T.astype(np.float32)
+    """The points (n, 3) that lie furthest out in some of `DIRECTIONS` spread evenly."""
+    index = np.arange(DIRECTIONS) + 0.5
+    height, turn = 1 - 2 * index / DIRECTIONS, index * (math.pi * (3 - math.sqrt(5)))
+    across = np.sqrt(1 - height * height)
+    ways = np.stack([across * np.cos(turn), across * np.sin(turn), height], 1).astype(np.float32)
+    columns = points.T.astype(np.float32)
     few = [ways[k : k + TOGETHER] for k in range(0, DIRECTIONS, TOGETHER)]
-    furthest = np.concatenate([(part @ across).argmax(1) for part in few])
+    furthest = np.concatenate([(part @ columns).argmax(1) for part in few])
     return np.unique(furthest).astype(np.int64)
 
 
@@ -170,29 +167,6 @@ def _relief(lump: Lump, local: Tensor) -> Tensor:
     return read_maps(lump.maps[:1], torch.tensor(0.0), place)[0].double()
 
 
-def _refined(lump: Lump, points: Tensor, tilt: Tensor) -> Tensor:
-    """A finer mesh: how far the surface is from the relief is smooth, the relief is not.
-
-    Args:
-        lump: The polyp.
-        points: (3, `RINGS`, `RAYS`) of its surface.
-        tilt: (`RINGS`, `RAYS`) angles from the top.
-
-    Returns:
-        (3, `DOWN`, `AROUND`) points of its surface.
-    """
-    centre, axes, radii = lump.centre.double(), lump.axes.double(), lump.radii.double()
-    local = torch.einsum("ij,irn->jrn", axes, points - centre[:, None, None]) / radii[:, None, None]
-    length = torch.linalg.vector_norm(local, dim=0)
-    rest = length - _relief(lump, local / length)  # (RINGS, RAYS)
-    rest, fine = _finer(torch.stack([rest, tilt]))
-    turn = torch.arange(AROUND, dtype=torch.float64) * (2 * math.pi / AROUND)
-    across = fine.sin()
-    ways = torch.stack([across * turn.cos(), across * turn.sin(), fine.cos()])  # (3, r, n)
-    local = (rest + _relief(lump, ways)) * ways * radii[:, None, None]
-    return centre[:, None, None] + torch.einsum("ij,jrn->irn", axes, local)
-
-
 def outline(colon: Colon, lump: Lump) -> Outline:
     """The visible part of a polyp in a mask.
 
@@ -209,17 +183,27 @@ def outline(colon: Colon, lump: Lump) -> Outline:
     rays = _Rays(still, lump)
     tilt = torch.linspace(0, 1, RINGS, dtype=torch.float64)[:, None] * rays.rim(turn)
     coarse, _ = rays.meet(tilt.reshape(-1), turn.repeat(RINGS))
-    points = _refined(lump, coarse.view(3, RINGS, RAYS), tilt)
+    # A finer mesh: how far the surface is from the relief is smooth, the relief is not.
+    centre, radii = (part.double()[:, None, None] for part in (lump.centre, lump.radii))
+    axes = lump.axes.double()
+    local = torch.einsum("ij,irn->jrn", axes, coarse.view(3, RINGS, RAYS) - centre) / radii
+    length = torch.linalg.vector_norm(local, dim=0)  # (RINGS, RAYS)
+    rest, fine = _finer(torch.stack([length - _relief(lump, local / length), tilt]))
+    turns = torch.arange(AROUND, dtype=torch.float64) * (2 * math.pi / AROUND)
+    across = fine.sin()  # (DOWN, AROUND)
+    ways = torch.stack([across * turns.cos(), across * turns.sin(), fine.cos()])
+    local = (rest + _relief(lump, ways)) * ways * radii
+    points = centre + torch.einsum("ij,jrn->irn", axes, local)  # (3, DOWN, AROUND)
     if lump.stalk[1]:
         rays = _Rays(still, lump, from_foot=True)
         ring = rays.meet(rays.rim(turn), turn)[0]
         points[:, -1] = _finer(ring[:, None])[:, 0]
-    rest = np.ascontiguousarray(points.reshape(3, -1).T.numpy())
-    middle = 0.5 * (rest.min(0) + rest.max(0))
+    at_rest = np.ascontiguousarray(points.reshape(3, -1).T.numpy())
+    middle = 0.5 * (at_rest.min(0) + at_rest.max(0))
     # The wave widens by a few percent; a ball this much too large is still a ball around it all.
-    radius = (1 + 2 * abs(colon.wave)) * float(np.linalg.norm(rest - middle, axis=1).max())
+    radius = (1 + 2 * abs(colon.wave)) * float(np.linalg.norm(at_rest - middle, axis=1).max())
     return Outline(
-        grid=carried(colon, rest).reshape(DOWN, AROUND, 7),
-        hull=_hull(rest - middle),
+        grid=carried(colon, at_rest).reshape(DOWN, AROUND, 7),
+        hull=_hull(at_rest - middle),
         ball=np.append(carried(colon, middle[None])[0], radius),
     )

@@ -75,7 +75,6 @@ class Traits:
     Attributes:
         form: Its Paris form.
         size_mm: Largest diameter.
-        histology_class: What it is.
         narrow: Shorter over longer diameter.
         height: Half height over half width.
         heading: Direction of its longer axis on the wall, radians.
@@ -89,7 +88,6 @@ class Traits:
 
     form: Form
     size_mm: float
-    histology_class: str
     narrow: float
     height: float
     heading: float
@@ -123,7 +121,6 @@ def draw_traits(
     return Traits(
         form=form,
         size_mm=float(size_mm),
-        histology_class=histology_class,
         narrow=float(rng.uniform(max(1 - 0.45 * spread, 0.4), 1.0)),
         height=float(rng.uniform(*form.height)),
         heading=float(rng.uniform(0, math.pi)),
@@ -142,20 +139,6 @@ def map_directions() -> NDArray[np.float64]:
     b, a = np.meshgrid(edge, edge, indexing="ij")
     square = a * a + b * b
     return np.asarray(np.stack([2 * a, 2 * b, 1 - square]) / (1 + square))
-
-
-def _lobes(
-    rng: np.random.Generator, traits: Traits, towards: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Bumps of the radius around random directions of the upper half; mean about 0."""
-    total = np.zeros(towards.shape[1:])
-    for index in range(traits.lobes):
-        angle = 2 * math.pi * (index + rng.uniform(-0.3, 0.3)) / traits.lobes
-        tilt = rng.uniform(0.5, 1.2)
-        lobe = (math.sin(tilt) * math.cos(angle), math.sin(tilt) * math.sin(angle), math.cos(tilt))
-        sharp = rng.uniform(8, 20)
-        total += traits.lobe_size * np.exp(sharp * (np.tensordot(lobe, towards, 1) - 1))
-    return np.asarray(total - total.mean())
 
 
 def _patches(
@@ -184,7 +167,15 @@ def surface_maps(rng: np.random.Generator, traits: Traits) -> Tensor:
     """
     towards = map_directions()
     pattern = draw_pattern(rng, traits.tissue.pattern, towards, traits.pitch, traits.slant)
-    radius = 1 + _lobes(rng, traits, towards) + 0.04 * pattern
+    # Lobes around random directions of the upper half; their mean is about 0.
+    lobes = np.zeros(towards.shape[1:])
+    for index in range(traits.lobes):
+        angle = 2 * math.pi * (index + rng.uniform(-0.3, 0.3)) / traits.lobes
+        tilt = rng.uniform(0.5, 1.2)
+        lobe = (math.sin(tilt) * math.cos(angle), math.sin(tilt) * math.sin(angle), math.cos(tilt))
+        sharp = rng.uniform(8, 20)
+        lobes += traits.lobe_size * np.exp(sharp * (np.tensordot(lobe, towards, 1) - 1))
+    radius = 1 + (lobes - lobes.mean()) + 0.04 * pattern
     patches = _patches(rng, towards, 3, 9.0)
     vessels = vessel_net(rng, MAP_TEXELS, 0.4)
     mucus = np.clip(1.6 * _patches(rng, towards, 2, 4.0) - 0.4, 0, 1)

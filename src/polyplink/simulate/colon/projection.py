@@ -34,31 +34,20 @@ Corner = tuple[float, float]
 ASPECT = 1.28  # about what released frames have; makes the rounded corners round
 
 
-def _cut(legs: float) -> list[Corner]:
-    """The right lower corner cut off straight; legs in shares of the width."""
-    return [(1.0, 1 - legs * ASPECT), (1 - legs, 1.0)]
-
-
-def _rounded(radius: float, steps: int) -> list[Corner]:
-    """The right lower corner rounded; radius in shares of the width."""
-    turns = [0.5 * math.pi * step / steps for step in range(steps + 1)]
-    return [
-        (1 - radius * (1 - math.cos(t)), 1 - radius * ASPECT * (1 - math.sin(t))) for t in turns
-    ]
-
-
 def _all_four(corner: Sequence[Corner]) -> tuple[Corner, ...]:
-    """The polygon whose corners all look like the right lower one."""
+    """The polygon whose corners all look like the right lower one, in shares of the frame."""
     right = [*((x, 1 - y) for x, y in reversed(corner)), *corner]  # downwards
     return (*right, *((1 - x, y) for x, y in reversed(right)))
 
 
-RIGHT_LOWER: Mapping[str, list[Corner]] = {
-    "Olympus": _cut(0.165),
-    "Fujifilm": _rounded(0.21, 3),
-}
 LENS_CORNERS: Mapping[str, tuple[Corner, ...]] = {
-    brand: _all_four(corner) for brand, corner in RIGHT_LOWER.items()
+    "Olympus": _all_four([(1.0, 1 - 0.165 * ASPECT), (1 - 0.165, 1.0)]),
+    "Fujifilm": _all_four(
+        [
+            (1 - 0.21 * (1 - math.cos(turn)), 1 - 0.21 * ASPECT * (1 - math.sin(turn)))
+            for turn in (0.5 * math.pi * step / 3 for step in range(4))
+        ]
+    ),
 }
 
 
@@ -102,22 +91,28 @@ class Outlines(NamedTuple):
     @classmethod
     def of(cls, outlines: Sequence[Outline]) -> "Outlines":
         """Put outlines together."""
-        points = [outline.grid.reshape(-1, 7) for outline in outlines]
-        hulls = [own[outline.hull] for own, outline in zip(points, outlines, strict=True)]
-        blocks = [_blocks(outline.grid) for outline in outlines]
+        points, hulls, blocks = [np.zeros((0, 7))], [np.zeros((0, 7))], [np.zeros((0, POINTS, 7))]
+        step = np.arange(_SIDE)
+        for grid, hull, _ in outlines:
+            rows, columns = grid.shape[:2]
+            points.append(grid.reshape(-1, 7))
+            hulls.append(points[-1][hull])
+            # The grid closes around; blocks share their edges.
+            row = np.minimum(np.arange(0, rows - 1, CELLS)[:, None] + step, rows - 1)
+            column = (np.arange(0, columns, CELLS)[:, None] + step) % columns
+            block = grid[row[:, None, :, None], column[None, :, None, :]]
+            blocks.append(block.reshape(-1, POINTS, 7))
         sizes = [[len(part) for part in one] for one in zip(points, hulls, blocks, strict=True)]
-        starts = np.zeros((len(outlines) + 1, 3), np.int64)
-        starts[1:] = np.cumsum(np.array(sizes, np.int64).reshape(-1, 3), axis=0)
-        every = np.concatenate([np.zeros((0, POINTS, 7)), *blocks])
+        every = np.concatenate(blocks)
         middle = every[:, POINTS // 2]
         away = np.linalg.norm(rest_of(every) - rest_of(middle)[:, None], axis=2).max(1)
         return cls(
-            points=np.concatenate([np.zeros((0, 7)), *points]),
+            points=np.concatenate(points),
             balls=np.array([outline.ball for outline in outlines]).reshape(-1, 8),
-            hulls=np.concatenate([np.zeros((0, 7)), *hulls]).T.copy(),
+            hulls=np.concatenate(hulls).T.copy(),
             blocks=every.reshape(-1, 7).T.copy(),
             block_balls=np.column_stack([middle, away]).T.copy(),
-            starts=starts,
+            starts=np.cumsum(np.array(sizes, np.int64), axis=0),
         )
 
 
@@ -125,16 +120,6 @@ def rest_of(points: Array) -> Array:
     """Where points (..., 7) are at rest: (..., 3)."""
     across: Array = points[..., :2] + points[..., 2:4]
     return np.asarray(np.concatenate([across, points[..., 4:5]], axis=-1))
-
-
-def _blocks(grid: Array) -> Array:
-    """A grid (r, c, 7) that closes around, in blocks (b, POINTS, 7) that share their edges."""
-    rows, columns = grid.shape[:2]
-    step = np.arange(_SIDE)
-    row = np.minimum(np.arange(0, rows - 1, CELLS)[:, None] + step, rows - 1)  # (br, _SIDE)
-    column = (np.arange(0, columns, CELLS)[:, None] + step) % columns
-    blocks = grid[row[:, None, :, None], column[None, :, None, :]]
-    return np.asarray(blocks.reshape(-1, POINTS, 7))
 
 
 class Lens(NamedTuple):
@@ -273,25 +258,6 @@ def _idle(low: float, high: float, k: int, bounds: Array, box: Array) -> bool:  
 
 
 @njit(fastmath=FAST)
-def _ball_idle(  # pragma: no cover
-    seen: Array, j: int, radius: float, bounds: Array, box: Array
-) -> bool:
-    """Whether what the lens shows of ball j of (5, v) cannot widen a box.
-
-    |x / z - (x + a) / (z + c)| <= radius |(x, z)| / (z (z - radius)) for all |(a, c)| <= radius.
-    """
-    z = seen[2, j]
-    if z <= radius:
-        return False
-    for k in range(2):
-        x = seen[k, j]
-        away = radius * math.sqrt(x * x + z * z) / (z * (z - radius))
-        if not _idle(x / z - away, x / z + away, k, bounds, box):
-            return False
-    return True
-
-
-@njit(fastmath=FAST)
 def _clip(  # noqa: PLR0917  # pragma: no cover
     seen: Array, corners: tuple[int, int, int], planes: Array, sides: int, room: Array, box: Array
 ) -> None:
@@ -362,58 +328,62 @@ def _grow_by_block(  # noqa: PLR0917  # pragma: no cover
 
 
 @njit(fastmath=FAST)
-def _box_of(  # noqa: PLR0917  # pragma: no cover
-    outlines: Outlines, body: int, shot: Array, lens: Lens, room: Array, box: Array
-) -> None:
-    """Widen the empty box of tangents to one polyp before one camera."""
-    every, ball = (1 << lens.planes.shape[0]) - 1, np.empty((5, 1))
-    _seen(outlines.balls[body].reshape(8, 1), 0, 1, shot, ball)
-    if _ball_sides(ball, 0, outlines.balls[body, 7], lens.planes, every) < 0:
-        return
-    # The whole polyp has the box of its hull.
-    (_, first_hull, first), (_, last_hull, last) = outlines.starts[body], outlines.starts[body + 1]
-    count = last_hull - first_hull
-    seen, bits = np.empty((5, count)), np.zeros(count, np.int32)
-    _seen(outlines.hulls, first_hull, count, shot, seen)
-    if seen[2].min() > 1e-6:
-        _grow(seen, bits, box)
-        corners, cut = np.ones((5, 4)), np.empty(4, np.int32)
-        for k in range(4):
-            corners[0, k], corners[1, k] = box[k & 2], box[1 + 2 * (k & 1)]
-        _outside(corners, lens.planes, every, cut)
-        every = cut[0] | cut[1] | cut[2] | cut[3]  # sides that cut the box, and so the polyp
-        if every == 0:
-            return
-        box[:2], box[2:] = np.inf, -np.inf
-        if cut[0] & cut[1] & cut[2] & cut[3] != 0:
-            return
-    # The lens cuts it: the hull's points that are shown, then the blocks on the cut, then others,
-    # most of which cannot widen the box any more.
-    _outside(seen, lens.planes, every, bits)
-    _grow(seen, bits, box)
-    balls, sides = np.empty((5, last - first)), np.empty(last - first, np.int32)
-    _seen(outlines.block_balls, first, last - first, shot, balls)
-    grown = 1 + STRETCH * math.sqrt(shot[12] ** 2 + shot[13] ** 2)
-    for k in range(last - first):
-        radius = grown * outlines.block_balls[7, first + k]
-        sides[k] = _ball_sides(balls, k, radius, lens.planes, every)
-    seen, bits = np.empty((5, POINTS)), np.empty(POINTS, np.int32)
-    for on_cut in (True, False):
-        for k in range(last - first):
-            radius = grown * outlines.block_balls[7, first + k]
-            if sides[k] < 0 or (sides[k] > 0) != on_cut:
-                continue
-            if not _ball_idle(balls, k, radius, lens.bounds, box):
-                _seen(outlines.blocks, (first + k) * POINTS, POINTS, shot, seen)
-                _grow_by_block(seen, bits, lens, sides[k], room, box)
-
-
-@njit(fastmath=FAST)
-def _boxes(  # noqa: PLR0917  # pragma: no cover
+def _boxes(  # noqa: PLR0912, PLR0917  # pragma: no cover
     outlines: Outlines, cameras: Array, lens: Lens, frames: Index, which: Index, boxes: Array
 ) -> None:
     """Boxes of tangents (n, 4) of polyps before cameras; empty ones are infinite."""
-    room = np.empty((2, MAX_SIDES + 3, 3))
+    room, ball = np.empty((2, MAX_SIDES + 3, 3)), np.empty((5, 1))
+    corners, cut = np.ones((5, 4)), np.empty(4, np.int32)
+    block, block_bits = np.empty((5, POINTS)), np.empty(POINTS, np.int32)
+    boxes[:, :2], boxes[:, 2:] = np.inf, -np.inf
     for i in range(len(frames)):
-        boxes[i, :2], boxes[i, 2:] = np.inf, -np.inf
-        _box_of(outlines, which[i], cameras[frames[i]], lens, room, boxes[i])
+        body, shot, box = which[i], cameras[frames[i]], boxes[i]
+        every = (1 << lens.planes.shape[0]) - 1
+        _seen(outlines.balls[body].reshape(8, 1), 0, 1, shot, ball)
+        if _ball_sides(ball, 0, outlines.balls[body, 7], lens.planes, every) < 0:
+            continue
+        # The whole polyp has the box of its hull.
+        (_, first_hull, first), (_, last_hull, last) = (
+            outlines.starts[body],
+            outlines.starts[body + 1],
+        )
+        seen = np.empty((5, last_hull - first_hull))
+        bits = np.zeros(last_hull - first_hull, np.int32)
+        _seen(outlines.hulls, first_hull, len(bits), shot, seen)
+        if seen[2].min() > 1e-6:
+            _grow(seen, bits, box)
+            for k in range(4):
+                corners[0, k], corners[1, k] = box[k & 2], box[1 + 2 * (k & 1)]
+            _outside(corners, lens.planes, every, cut)
+            every = cut[0] | cut[1] | cut[2] | cut[3]  # sides that cut the box, and so the polyp
+            if every == 0:
+                continue
+            box[:2], box[2:] = np.inf, -np.inf
+            if cut[0] & cut[1] & cut[2] & cut[3] != 0:
+                continue
+        # The lens cuts it: the hull's points that are shown, then the blocks on the cut, then
+        # others, most of which cannot widen the box any more.
+        _outside(seen, lens.planes, every, bits)
+        _grow(seen, bits, box)
+        balls, sides = np.empty((5, last - first)), np.empty(last - first, np.int32)
+        _seen(outlines.block_balls, first, last - first, shot, balls)
+        grown = 1 + STRETCH * math.sqrt(shot[12] ** 2 + shot[13] ** 2)
+        radii = grown * outlines.block_balls[7, first:last]
+        for k in range(last - first):
+            sides[k] = _ball_sides(balls, k, radii[k], lens.planes, every)
+        for on_cut in (True, False):
+            for k in range(last - first):
+                if sides[k] < 0 or (sides[k] > 0) != on_cut:
+                    continue
+                # |x / z - (x + a) / (z + c)| <= radius |(x, z)| / (z (z - radius))
+                # for all |(a, c)| <= radius.
+                z, radius = balls[2, k], radii[k]
+                idle = z > radius
+                for axis in range(2):
+                    if idle:
+                        x = balls[axis, k]
+                        away = radius * math.sqrt(x * x + z * z) / (z * (z - radius))
+                        idle = _idle(x / z - away, x / z + away, axis, lens.bounds, box)
+                if not idle:
+                    _seen(outlines.blocks, (first + k) * POINTS, POINTS, shot, block)
+                    _grow_by_block(block, block_bits, lens, sides[k], room, box)

@@ -52,36 +52,34 @@ SLIME = (0.78, 0.62, 0.36)
 GLARE = (0.99, 0.95, 0.90)
 
 
-def _gaussian(image: Tensor, sigma: float) -> Tensor:
-    """A picture (3, h, w) blurred by a Gaussian; a wide one at a lower resolution."""
-    h, w = image.shape[1:]
-    factor = 2 ** max(0, math.ceil(math.log2(sigma / WIDE)))
-    small = image[None]
-    if factor > 1:
-        small = functional.pad(small, (0, -w % factor, 0, -h % factor), mode="replicate")
-        small = functional.avg_pool2d(small, factor)
-        # Means and the way back blur too: by a box and a tent of `factor` pixels.
-        own = (factor * factor - 1) / 12 + (factor * factor) / 6
-        sigma = math.sqrt(max(sigma * sigma - own, 0.1)) / factor
-    weights = np.exp(-0.5 * (np.arange(-REACH, REACH + 1) / sigma) ** 2)
-    weights /= weights.sum()
-    small = functional.pad(small, (REACH,) * 4, mode="replicate")
-    for axis in (2, 3):  # sums of shifted pictures: several times as fast as a convolution here
-        size = small.shape[axis] - 2 * REACH
-        total = small.narrow(axis, 0, size) * weights[0]
-        for tap in range(1, len(weights)):
-            total.add_(small.narrow(axis, tap, size), alpha=weights[tap])
-        small = total
-    if factor > 1:
-        small = functional.interpolate(small, scale_factor=float(factor), mode="bilinear")
-    return small[0, :, :h, :w]
-
-
 def defocus(images: Tensor, sigma: NDArray[np.float32]) -> Tensor:
-    """Pictures (3, s, h, w) blurred by a Gaussian each, of (s,) standard deviations in pixels."""
+    """Pictures (3, s, h, w) blurred by a Gaussian each, of (s,) standard deviations in pixels.
+
+    A wide Gaussian is computed at a lower resolution.
+    """
+    h, w = images.shape[2:]
     blurred = images.clone()
     for k in np.flatnonzero(sigma >= LEAST_BLUR):
-        blurred[:, k] = _gaussian(images[:, k], float(sigma[k]))
+        width, small = float(sigma[k]), images[None, :, k]
+        factor = 2 ** max(0, math.ceil(math.log2(width / WIDE)))
+        if factor > 1:
+            small = functional.pad(small, (0, -w % factor, 0, -h % factor), mode="replicate")
+            small = functional.avg_pool2d(small, factor)
+            # Means and the way back blur too: by a box and a tent of `factor` pixels.
+            own = (factor * factor - 1) / 12 + (factor * factor) / 6
+            width = math.sqrt(max(width * width - own, 0.1)) / factor
+        weights = np.exp(-0.5 * (np.arange(-REACH, REACH + 1) / width) ** 2)
+        weights /= weights.sum()
+        small = functional.pad(small, (REACH,) * 4, mode="replicate")
+        for axis in (2, 3):  # sums of shifted pictures: several times as fast as a convolution here
+            size = small.shape[axis] - 2 * REACH
+            total = small.narrow(axis, 0, size) * weights[0]
+            for tap in range(1, len(weights)):
+                total.add_(small.narrow(axis, tap, size), alpha=weights[tap])
+            small = total
+        if factor > 1:
+            small = functional.interpolate(small, scale_factor=float(factor), mode="bilinear")
+        blurred[:, k] = small[0, :, :h, :w]
     return blurred
 
 
@@ -168,22 +166,6 @@ def draw_drops(rng: np.random.Generator) -> Drops:
     return Drops(tiling(np.stack([height, *slopes])), levels.astype(np.float32))
 
 
-def _shifted(images: Tensor, shift: Tensor, windows: Windows) -> Tensor:
-    """Images (3, s, h, w) read (2, s, h, w) frame widths away; at edges the edge goes on."""
-    h, w = images.shape[2:]
-    rows = (torch.arange(h, device=images.device) + 0.5)[:, None]
-    columns = torch.arange(w, device=images.device) + 0.5
-    pixels = shift * windows.scale[:, None, None]
-    places = torch.stack([(columns + pixels[0]) * (2 / w) - 1, (rows + pixels[1]) * (2 / h) - 1], 3)
-    read = [
-        functional.grid_sample(
-            images[None, :, k], place[None], padding_mode="border", align_corners=False
-        )
-        for k, place in enumerate(places)
-    ]
-    return torch.cat(read).transpose(0, 1)
-
-
 def water(
     images: Tensor, splash: NDArray[np.float32], drops: Drops, drift: Tensor, windows: Windows
 ) -> Tensor:
@@ -207,7 +189,19 @@ def water(
     cover = ((height - level) / EDGE + 0.5).clamp(0, 1)
     cover = cover * cover * (3 - 2 * cover) * strength
     slope = torch.stack([right, down]).tanh()  # (2, s, h, w)
-    behind = _shifted(images, -SHIFT * cover * slope, windows)
+    # Read a little way off; beyond a window's edge the edge goes on.
+    h, w = images.shape[2:]
+    rows = (torch.arange(h, device=images.device) + 0.5)[:, None]
+    columns = torch.arange(w, device=images.device) + 0.5
+    x, y = -SHIFT * cover * slope * windows.scale[:, None, None]  # (s, h, w) each, pixels
+    places = torch.stack([(columns + x) * (2 / w) - 1, (rows + y) * (2 / h) - 1], 3)
+    read = [
+        functional.grid_sample(
+            images[None, :, k], place[None], padding_mode="border", align_corners=False
+        )
+        for k, place in enumerate(places)
+    ]
+    behind = torch.cat(read).transpose(0, 1)
     behind = defocus(behind, np.float32(DROP_BLUR) * windows.host_scale)
     glint = torch.exp(-((slope - colour_like(slope, LAMP)) / GLINT_SIZE).square().sum(0)) * cover
     behind = behind * (1 + SHADE * slope[1] - RIM * 4 * cover * (1 - cover))

@@ -124,32 +124,23 @@ def draw_instruments(images: Tensor, windows: Windows, tools: Tensor) -> Tensor:
     rings = 1 + 0.16 * torch.sin(along * 620)
     images = _paint(images, SHEATH, light, body * is_snare)
     images = _paint(images, COIL, light * rings, body * ~is_snare)
-    images = _loop(images, (along - tip, across), scale, reach * is_snare)
-    return _jaws(images, (along - tip, across), scale, reach * ~is_snare)
-
-
-def _loop(images: Tensor, place: tuple[Tensor, Tensor], scale: Tensor, reach: Tensor) -> Tensor:
-    """The wire of a snare; it opens as it comes out."""
-    ahead, across = place
-    open_ = (1.4 * reach).clamp(0.15, 1)
+    ahead = along - tip
+    # The wire of a snare; it opens as it comes out.
+    out = reach * is_snare
+    open_ = (1.4 * out).clamp(0.15, 1)
     edge = _ellipse(ahead - LOOP[0] * open_, across, LOOP, open_)
-    cover = _cover(edge.abs() - WIRE_RADIUS, scale) * (reach > 0)
-    side = (edge / WIRE_RADIUS).clamp(-1, 1)
-    return _paint(images, WIRE, 0.85 * _rod(side), cover)
-
-
-def _jaws(images: Tensor, place: tuple[Tensor, Tensor], scale: Tensor, reach: Tensor) -> Tensor:
-    """The two cups of open forceps; their insides are dark."""
-    ahead, across = place
-    c, s = math.cos(JAW_TURN), math.sin(JAW_TURN)
-    whole = torch.ones_like(reach)
+    cover = _cover(edge.abs() - WIRE_RADIUS, scale) * (out > 0)
+    images = _paint(images, WIRE, 0.85 * _rod((edge / WIRE_RADIUS).clamp(-1, 1)), cover)
+    # The two cups of open forceps; their insides are dark.
+    out, whole = reach * ~is_snare, torch.ones_like(reach)
+    c0, s0 = math.cos(JAW_TURN), math.sin(JAW_TURN)
     for turn in (1.0, -1.0):
-        x = c * (ahead - 0.008) + turn * s * across - JAW[0]
-        y = c * across - turn * s * (ahead - 0.008)
+        x = c0 * (ahead - 0.008) + turn * s0 * across - JAW[0]
+        y = c0 * across - turn * s0 * (ahead - 0.008)
         edge = _ellipse(x, y, JAW, whole)
         light = 0.35 + 0.75 * (-edge / JAW[1]).clamp(0, 1) - 0.25 * turn * y / JAW[1]
         hollow = ((turn * y / JAW[1] - 0.2) * -3).clamp(0, 1) * (-edge / (0.4 * JAW[1])).clamp(0, 1)
-        cover = _cover(edge, scale) * (reach > 0)
+        cover = _cover(edge, scale) * (out > 0)
         images = _paint(images, STEEL, light * (1 - 0.65 * hollow), cover)
     return images
 
@@ -164,22 +155,6 @@ def text_cells(lines: Sequence[str]) -> NDArray[np.float32]:
     return cells
 
 
-def coverage(edges: Tensor, count: int) -> Tensor:
-    """How much of each pixel lies in each cell.
-
-    Args:
-        edges: (p + 1,) edges of p pixels, in cells.
-        count: Number of cells.
-
-    Returns:
-        (p, count) shares of the pixel.
-    """
-    cell = torch.arange(count, device=edges.device)
-    start, stop = edges[:-1, None], edges[1:, None]
-    common = torch.minimum(stop, cell + 1.0) - torch.maximum(start, cell.float())
-    return common.clamp_min(0) / (stop - start)
-
-
 def badge(tall: float) -> Label:
     """Olympus' "Near Focus", in the left lower corner; tall is the frame's height over width."""
     cells = text_cells(["Near", "Focus"])
@@ -192,11 +167,28 @@ def clock(start: datetime.datetime, seconds: int) -> Label:
     return text_cells([f"{now:%d/%m/%Y}", f"{now:%H:%M:%S}"]), MARGIN, MARGIN, CLOCK_CELL
 
 
-def _pixels(first: float, last: float, start: float, stop: float, count: int) -> tuple[int, int]:
-    """The pixels of a window's side that lie between first and last; all in frame widths."""
-    step = (stop - start) / count
-    low, high = int((first - start) // step), int((last - start) // step) + 1
-    return min(max(low, 0), count), min(max(high, 0), count)
+def _coverage(
+    cells: tuple[float, float, int], side: tuple[float, float, int], device: torch.device
+) -> tuple[slice, Tensor]:
+    """The pixels of a window's side that cells may cover.
+
+    Args:
+        cells: Where the first begins and how wide one is, frame widths; how many there are.
+        side: Where the window's side begins and ends, frame widths; how many pixels it has.
+        device: Where the shares are wanted.
+
+    Returns:
+        Which pixels, and how much of each lies in each cell (p, cells).
+    """
+    (first, cell, count), (start, stop, pixels) = cells, side
+    step = (stop - start) / pixels
+    low, high = (first - start) // step, (first + count * cell - start) // step + 1
+    low, high = (min(max(int(pixel), 0), pixels) for pixel in (low, high))
+    edges = start + step * torch.arange(low, high + 1, device=device)
+    edges, index = (edges - first) / cell, torch.arange(count, device=device)
+    begin, end = edges[:-1, None], edges[1:, None]
+    common = torch.minimum(end, index + 1.0) - torch.maximum(begin, index.float())
+    return slice(low, high), common.clamp_min(0) / (end - begin)
 
 
 def write_label(image: Tensor, edges: Sequence[float], label: Label) -> None:
@@ -209,19 +201,13 @@ def write_label(image: Tensor, edges: Sequence[float], label: Label) -> None:
     """
     left, top, right, bottom = edges
     cells, x, y, cell = label
-    rows, columns = cells.shape
-    h, w = image.shape[1:]
-    x0, x1 = _pixels(x, x + columns * cell, left, right, w)
-    y0, y1 = _pixels(y, y + rows * cell, top, bottom, h)
-    if x0 >= x1 or y0 >= y1:
-        return
-    across = left + (right - left) / w * torch.arange(x0, x1 + 1, device=image.device)
-    down = top + (bottom - top) / h * torch.arange(y0, y1 + 1, device=image.device)
-    across = coverage((across - x) / cell, columns)
-    down = coverage((down - y) / cell, rows)
-    ink = down @ onto(cells, image.device) @ across.T
-    part = image[:, y0:y1, x0:x1]
-    part += ink * (INK - part)
+    (rows, columns), (h, w) = cells.shape, image.shape[1:]
+    across, horizontal = _coverage((x, cell, columns), (left, right, w), image.device)
+    down, vertical = _coverage((y, cell, rows), (top, bottom, h), image.device)
+    part = image[:, down, across]
+    if part.numel():
+        ink = vertical @ onto(cells, image.device) @ horizontal.T
+        part += ink * (INK - part)
 
 
 def draw_grain(rng: np.random.Generator) -> Tensor:

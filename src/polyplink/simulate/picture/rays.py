@@ -17,7 +17,6 @@ marching (2012), for the cells.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -25,8 +24,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from polyplink.simulate.colon.batch_surface import BatchSurface
-from polyplink.simulate.colon.projection import FOCAL, RIGHT_LOWER
+from polyplink.simulate.colon.projection import FOCAL, Lens
+from polyplink.simulate.colon.surface import BatchSurface
 
 FAR = 9.0  # units; further away nothing is lit
 VIGNETTE = 0.24  # of the light is missing in the middle of each edge, twice that in the corners
@@ -88,6 +87,10 @@ class Windows:
         """The same on the device: (s,)."""
         return onto(self.host_scale, self.device)
 
+    def cells(self, edge: int) -> tuple[int, int]:
+        """Columns and rows of cells of `edge` x `edge` pixels."""
+        return math.ceil(self.size[0] / edge), math.ceil(self.size[1] / edge)
+
     def _middles(self, first: int, count: int) -> Tensor:
         start, stop = (self.edges[:, side, None] for side in (first, first + 2))
         part = (torch.arange(count) + 0.5) / count  # (count,)
@@ -128,35 +131,32 @@ def in_windows(
     return np.asarray(shown)
 
 
-def lens_mask(brand: str, windows: Windows) -> tuple[Tensor, Tensor]:
-    """What the lens of a brand's endoscope lets through.
+def lens_mask(lens: Lens, windows: Windows) -> tuple[Tensor, Tensor]:
+    """What a lens lets through.
 
     Args:
-        brand: A key of `projection.LENS_CORNERS`.
+        lens: Of the endoscope.
         windows: s windows.
 
     Returns:
         Light (s, h, w) from 1 in the middle, with its vignette, to 0 outside the view; and
         whether a pixel's middle is inside the view (s, h, w), which is what polyps are masked by.
     """
-    tall, scale = windows.tall, windows.scale[:, None]
-    # The view is the same left and right, above and below, so that one corner is enough.
-    x = 0.5 + (windows.x - 0.5).abs()  # (s, w) folded to the right
-    y = 0.5 * tall + (windows.y - 0.5 * tall).abs()  # (s, h) folded down
-    # How far pixels lie inside the view, in drawn pixels: first of its right and lower border.
-    inside = torch.minimum((scale * (1 - x))[:, None, :], (scale * (tall - y))[:, :, None])
-    for (x0, y0), (x1, y1) in pairwise(RIGHT_LOWER[brand]):
-        across, down = (y1 - y0) * tall, x0 - x1  # the outward normal
-        norm = math.hypot(across, down)
-        part_x = scale * (across / norm) * (x0 - x)  # (s, w)
-        part_y = scale * (down / norm) * (y0 * tall - y)  # (s, h)
-        inside = torch.minimum(inside, part_y[:, :, None] + part_x[:, None, :])
-    x, y = 2 * windows.x - 1, 2 * windows.y / tall - 1
+    x, y = 2 * windows.x - 1, 2 * windows.y / windows.tall - 1
     fall = (1 - VIGNETTE * y * y)[:, :, None] - (VIGNETTE * x * x)[:, None, :]
+    # The view is the same left and right, above and below, so that the sides of its right lower
+    # quarter are enough for tangents that are folded there.
+    u = (windows.x - 0.5).abs() / FOCAL  # (s, w)
+    v = (windows.y - 0.5 * windows.tall).abs() / FOCAL  # (s, h)
+    inside = torch.full_like(fall, math.inf)  # how far pixels lie inside the view, drawn pixels
+    for a, b, c in lens.planes[(lens.planes[:, :2] < 1e-9).all(1)].tolist():
+        per = windows.scale[:, None] * (FOCAL / math.hypot(a, b))
+        edge = (per * (a * u + c))[:, None, :] + (per * (b * v))[:, :, None]
+        inside = torch.minimum(inside, edge)
     return fall * (inside + 0.5).clamp(0, 1), inside >= 0
 
 
-LEVELS = ((8, 16), (4, 4), (2, 3))  # pixels along a cell, steps of its cone
+LEVELS = ((8, 16), (4, 4), (2, 3), (1, 0))  # pixels along a cell, steps of its cone
 WIDEN = 1.0  # half a cell's diagonal is 0.71 of its edge; distances are bounds, but not strictly
 SLANT, STEEPEST = 0.35, 2.0  # what a secant's slope is kept between
 OPEN = 1.0  # its least far from everything, where steps are plain
@@ -181,57 +181,37 @@ class Eyes:
     rotations: Tensor
     frame: Tensor
 
-    def some(self, which: slice) -> "Eyes":
-        """Cameras of some of the frames."""
-        return Eyes(self.origins[which], self.rotations[which], self.frame[which])
-
 
 @dataclass(frozen=True)
 class Beams:
-    """Rays of s windows of n cells each; or m single rays, then s and n below are m.
+    """Rays of s windows of n cells each; m single rays are m windows of one cell.
 
     Attributes:
         origins: (3, s, 1).
         directions: (3, s, n) unit vectors.
         frame: (s, 1) index in the batch.
         width: (s, 1) of a pixel, units a unit of depth.
-        shape: Rows and columns, n in all.
     """
 
     origins: Tensor
     directions: Tensor
     frame: Tensor
     width: Tensor
-    shape: tuple[int, int]
 
     def at(self, depth: Tensor) -> Tensor:
         """Points (3, s, n) at depths (s, n)."""
         return torch.addcmul(self.origins, self.directions, depth)
 
+    def part(self, rows: slice | Tensor, cells: slice = slice(None)) -> "Beams":
+        """Some cells of some windows."""
+        directions = self.directions[:, rows, cells].contiguous()
+        return Beams(self.origins[:, rows], directions, self.frame[rows], self.width[rows])
+
     def single(self, which: Tensor) -> "Beams":
-        """The m rays at indices (m,) into s * n, each with its own origin (3, m)."""
+        """The m rays at indices (m,) into s * n."""
         row = which // self.directions.shape[2]
-        ways = self.directions.flatten(1)[:, which]
-        own = self.frame[row, 0], self.width[row, 0]
-        return Beams(self.origins[:, row, 0], ways, *own, (1, len(which)))
-
-    def part(self, which: Tensor) -> "Beams":
-        """Some of m single rays."""
-        own = self.frame[which], self.width[which]
-        return Beams(self.origins[:, which], self.directions[:, which], *own, (1, len(which)))
-
-    def tile(self, frames: slice, pixels: slice) -> "Beams":
-        """Some windows' cells."""
-        ways = self.directions[:, frames, pixels].contiguous()
-        own = self.frame[frames], self.width[frames]
-        return Beams(self.origins[:, frames], ways, *own, self.shape)
-
-
-def join_beams(parts: Sequence[Beams]) -> Beams:
-    """Single rays, one after the other."""
-    columns = zip(*((p.origins, p.directions, p.frame, p.width) for p in parts), strict=True)
-    origins, directions, frame, width = (torch.cat(column, -1) for column in columns)
-    return Beams(origins, directions, frame, width, (1, len(frame)))
+        directions = self.directions.flatten(1)[:, which, None]
+        return Beams(self.origins[:, row], directions, self.frame[row], self.width[row])
 
 
 def beams_of(eyes: Eyes, windows: Windows, cell: int = 1) -> Beams:
@@ -239,7 +219,7 @@ def beams_of(eyes: Eyes, windows: Windows, cell: int = 1) -> Beams:
 
     Cells begin at the window's left upper corner; the last ones may go beyond its edge.
     """
-    columns, rows = (math.ceil(pixels / cell) for pixels in windows.size)
+    columns, rows = windows.cells(cell)
     device = windows.device
     edges = windows.edges[:, :2].to(device, non_blocking=True) / windows.frame[0]  # (s, 2)
     pixel = 1 / windows.scale[:, None]  # (s, 1) shares of the frame's width
@@ -252,32 +232,11 @@ def beams_of(eyes: Eyes, windows: Windows, cell: int = 1) -> Beams:
     scale = torch.rsqrt((1 + x * x)[:, None, :] + (y * y)[:, :, None])  # (s, rows, columns)
     directions = (across[:, :, None, :] + down[:, :, :, None]) * scale  # (3, s, rows, columns)
     origins = eyes.origins.T[:, :, None].contiguous()  # (3, s, 1)
-    shape = rows, columns
-    return Beams(origins, directions.flatten(2), eyes.frame[:, None], pixel / FOCAL, shape)
+    return Beams(origins, directions.flatten(2), eyes.frame[:, None], pixel / FOCAL)
 
 
-def march_cones(
-    surface: BatchSurface, beams: Beams, depth: Tensor, cell: int, steps: int
-) -> Tensor:
-    """Go on along the axes of cones from depths (s, n): new depths (s, n), at most `FAR`."""
-    widths = WIDEN * cell * beams.width
-    for _ in range(steps):
-        free = surface.distance(beams.at(depth), beams.frame)
-        free.addcmul_(depth, widths, value=-1).clamp_min_(0)
-        depth = free.add_(depth).clamp_max_(FAR)
-    return depth
-
-
-def refine(depth: Tensor, coarse: tuple[int, int], fine: tuple[int, int]) -> Tensor:
-    """Depths of cells (s, n) given to their quarters (s, m); the last row may be cut."""
-    grid = depth.view(len(depth), coarse[0], 1, coarse[1], 1)
-    grid = grid.expand(-1, -1, 2, -1, 2).reshape(len(depth), 2 * coarse[0], 2 * coarse[1])
-    # A view of fewer rows would not hold its frames one after the other.
-    return grid[:, : fine[0], : fine[1]].flatten(1).contiguous()
-
-
-# Where rays are and were a step ago is one tensor (4, ...) from here on: depth now, distance to the
-# surface there, depth a step ago, distance there.
+# Where rays are and were a step ago is one tensor (4, s, n): depth now, distance to the surface
+# there, depth a step ago, distance there.
 
 
 def _stride(surface: BatchSurface, beams: Beams, pace: Tensor) -> Tensor:
@@ -292,48 +251,9 @@ def _stride(surface: BatchSurface, beams: Beams, pace: Tensor) -> Tensor:
     return torch.stack([after, surface.distance(beams.at(after), beams.frame), depth, left])
 
 
-def march_pixels(surface: BatchSurface, beams: Beams, depth: Tensor) -> Tensor:
-    """Go on from depths (s, n) a few pixels before the surface, by one step and a secant."""
-    first = surface.distance(beams.at(depth), beams.frame)
-    after = (depth + first).clamp_max_(FAR)
-    second = surface.distance(beams.at(after), beams.frame)
-    return _stride(surface, beams, torch.stack([after, second, depth, first]))
-
-
 def _away(beams: Beams, pace: Tensor) -> Tensor:
     """Whether rays are not on the surface yet."""
     return (pace[1].abs() > SETTLED * pace[0] * beams.width) & (pace[0] < FAR)
-
-
-def settle(
-    surface: BatchSurface, beams: Beams, pace: Tensor, rounds: Sequence[int] | None = None
-) -> Tensor:
-    """Go on with m rays, each by its own secant, until all are there: depths (m,).
-
-    Args:
-        surface: What is marched to.
-        beams: Single rays.
-        pace: (4, m) where they are and were.
-        rounds: How many before those that are there are left out, each time; None for what suits
-            the device. Depths do not depend on it, only on their sum.
-    """
-    depth = pace[0].clone()
-    if not len(depth):
-        return depth
-    moving = torch.arange(len(depth), device=depth.device)
-    for count in SETTLE_ROUNDS[depth.device.type] if rounds is None else rounds:
-        for once in range(count):
-            after = pace
-            for _ in range(SETTLE_STEPS):
-                after = _stride(surface, beams, after)
-            # All that are left at the beginning are on their way; later those that are there stay.
-            pace = after if not once else torch.where(_away(beams, pace), after, pace)
-        depth[moving] = pace[0]
-        on = torch.nonzero(_away(beams, pace))[:, 0]
-        if not len(on):
-            break
-        moving, beams, pace = moving[on], beams.part(on), pace[:, on]
-    return depth
 
 
 def tiles(frames: int, pixels: int, most: int) -> list[tuple[slice, slice]]:
@@ -356,23 +276,47 @@ def march_windows(
         windows: A window of each, n pixels.
         most: Pixels whose temporaries are held at a time.
     """
-    depth, shape = torch.zeros(0), (0, 0)
+    depth = torch.zeros(0)
     for cell, steps in LEVELS:
-        beams = beams_of(eyes, windows, cell)
-        start = refine(depth, shape, beams.shape) if shape[0] else beams.directions[0] * 0
-        depth, shape = march_cones(surface, beams, start, cell, steps), beams.shape
-    beams = beams_of(eyes, windows)
-    depth = refine(depth, shape, beams.shape)  # (s, n)
-    rays, paces, places = [], [], []
+        beams, (columns, rows) = beams_of(eyes, windows, cell), windows.cells(cell)
+        if len(depth):  # quarters go on from the depth of their cell; the last ones may be cut
+            depth = depth.repeat_interleave(2, 1).repeat_interleave(2, 2)[:, :rows, :columns]
+            depth = depth.flatten(1).contiguous()
+        else:
+            depth = beams.directions[0] * 0
+        widths = WIDEN * cell * beams.width
+        for _ in range(steps):
+            free = surface.distance(beams.at(depth), beams.frame)
+            free.addcmul_(depth, widths, value=-1).clamp_min_(0)
+            depth = free.add_(depth).clamp_max_(FAR)
+        depth = depth.view(-1, rows, columns)
+    depth = depth.flatten(1)  # (s, n), a few pixels before the surface
+    paces, places = [], []
     for frames, pixels in tiles(len(depth), depth.shape[1], most):
-        tile = beams.tile(frames, pixels)
-        pace = march_pixels(surface, tile, depth[frames, pixels])
+        tile, start = beams.part(frames, pixels), depth[frames, pixels]
+        first = surface.distance(tile.at(start), tile.frame)
+        after = (start + first).clamp_max_(FAR)
+        second = surface.distance(tile.at(after), tile.frame)
+        pace = _stride(surface, tile, torch.stack([after, second, start, first]))
         depth[frames, pixels] = pace[0]
         which = torch.nonzero(_away(tile, pace).flatten())[:, 0]  # grazing rays, still on their way
-        rays.append(tile.single(which))
-        paces.append(pace.flatten(1)[:, which])
+        paces.append(pace.flatten(1)[:, which, None])
         row, column = which // pace.shape[2], which % pace.shape[2]
         places.append((row + frames.start) * depth.shape[1] + column + pixels.start)
-    found = settle(surface, join_beams(rays), torch.cat(paces, 1))
-    depth.view(-1)[torch.cat(places)] = found
+    place, pace = torch.cat(places), torch.cat(paces, 1)
+    rays = beams.single(place)
+    # These go on, each by its own secant, until all are there. Depths do not depend on how many
+    # steps are taken before those that are there are left out, only on their sum.
+    for count in SETTLE_ROUNDS[depth.device.type]:
+        if not len(place):
+            break
+        for once in range(count):
+            after = pace
+            for _ in range(SETTLE_STEPS):
+                after = _stride(surface, rays, after)
+            # All that are left at the beginning are on their way; later those that are there stay.
+            pace = after if not once else torch.where(_away(rays, pace), after, pace)
+        depth.view(-1)[place] = pace[0, :, 0]
+        on = torch.nonzero(_away(rays, pace))[:, 0]
+        place, rays, pace = place[on], rays.part(on), pace[:, on]
     return depth

@@ -10,16 +10,20 @@ A frame's pixels depend on the frame and the window alone, not on what is drawn 
 import datetime
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from polyplink.simulate.colon.batch_surface import BatchSurface, Touch, in_places, stack_maps
 from polyplink.simulate.colon.polyp import lump_foot
-from polyplink.simulate.colon.surface import CALM_RADIUS, Lump
+from polyplink.simulate.colon.surface import (
+    CALM_RADIUS,
+    BatchSurface,
+    in_places,
+    stack_maps,
+)
 from polyplink.simulate.colon.tissue import paint_map
 from polyplink.simulate.picture.effects import (
     BLINK_ZOOM,
@@ -70,8 +74,6 @@ from polyplink.simulate.plan import Plan
 from polyplink.simulate.procedure_specs import stream
 
 Frames = NDArray[np.int64]
-# Light of windows, (3, s, h, w) linear RGB; which polyp a pixel shows, (s, h, w) int8, -1 for none.
-Drawn = tuple[Tensor, Tensor]
 March = Callable[[BatchSurface, Eyes, Windows, int], Tensor]
 Record = TypeVar("Record")
 
@@ -95,25 +97,21 @@ class Appearance:
         patient: The patient.
         paints: (3, m, m) linear RGB over the surface of each polyp, in the plan's order.
         scars: The places of those that are removed.
-        brand: Of the endoscope, see `projection.LENS_CORNERS`.
         blinks: (s,) kind of blink in every frame, -1 for none; see `effects.BLINKS`.
         clouds: Tile of clouds, see `effects.draw_clouds`.
         drops: Water on the lens.
         grain: Tile of sensor noise, see `overlays.draw_grain`.
         start: What the processor's clock shows in the first frame; made up.
-        fps: Frames per second.
     """
 
     patient: Patient
     paints: tuple[Tensor, ...]
     scars: tuple[Scar, ...]
-    brand: str
     blinks: NDArray[np.int8]
     clouds: Tensor
     drops: Drops
     grain: Tensor
     start: datetime.datetime
-    fps: float
 
 
 def draw_appearance(plan: Plan, seed: int) -> Appearance:
@@ -129,31 +127,25 @@ def draw_appearance(plan: Plan, seed: int) -> Appearance:
     )
     patient = draw_patient(patients, spec.bbps)
     polyps = list(zip(plan.traits, plan.lumps, plan.timeline.removed, strict=True))
+    paints = tuple(paint_map(t.tissue, t.cap, lump.maps, patient.tissue) for t, lump, _ in polyps)
+    scars = tuple(
+        draw_scar(scar, *lump_foot(traits, lump), removed)
+        for traits, lump, removed in polyps
+        if removed is not None
+    )
     return Appearance(
         patient=patient,
-        paints=tuple(
-            paint_map(traits.tissue, traits.cap, lump.maps, patient.tissue)
-            for traits, lump, _ in polyps
-        ),
-        scars=tuple(
-            draw_scar(scar, *lump_foot(traits, lump), removed)
-            for traits, lump, removed in polyps
-            if removed is not None
-        ),
-        brand=spec.brand,
+        paints=paints,
+        scars=scars,
         blinks=draw_blinks(look, plan.conditions.blink),
         clouds=draw_clouds(look),
         drops=draw_drops(drops),
         grain=draw_grain(look),
-        start=_draw_clock(look),
-        fps=spec.fps,
+        start=datetime.datetime(2001, 1, 1)
+        + datetime.timedelta(
+            days=int(look.integers(0, 9000)), seconds=int(look.integers(8 * 3600, 15 * 3600))
+        ),
     )
-
-
-def _draw_clock(rng: np.random.Generator) -> datetime.datetime:
-    """A made-up time of day on a made-up day."""
-    day = datetime.datetime(2001, 1, 1) + datetime.timedelta(days=int(rng.integers(0, 9000)))
-    return day + datetime.timedelta(seconds=int(rng.integers(8 * 3600, 15 * 3600)))
 
 
 def on_device(record: Record, device: torch.device) -> Record:
@@ -167,12 +159,6 @@ def on_device(record: Record, device: torch.device) -> Record:
         parts = {f.name: on_device(getattr(record, f.name), device) for f in fields(record)}
         moved = replace(record, **parts)
     return cast("Record", moved)
-
-
-def body_radius(lump: Lump) -> float:
-    """Radius of a sphere about a lump's centre that holds it and its joint with the wall."""
-    head = float(lump.radii.max()) * float(lump.maps[0].max())
-    return max(head, sum(lump.stalk)) + lump.blend
 
 
 class Renderer:
@@ -198,14 +184,18 @@ class Renderer:
         self.batch, self.tile = BATCH[device.type], TILE[device.type]
         paints = zip(plan.lumps, appearance.paints, strict=True)
         self._stack = stack_maps([torch.cat([a.maps[:1], b]) for a, b in paints]).to(device)
-        # The wave moves what is on the wall by as much as this.
+        # Spheres that hold polyps with their joints, calm places and wounds. The wave moves what is
+        # on the wall by as much as the margin.
         margin = 1.3 * plan.colon.wave
-        spheres = [(lump.centre.tolist(), body_radius(lump) + margin) for lump in plan.lumps]
+        spheres: list[tuple[list[float], float]] = []
+        for lump in plan.lumps:
+            head = float(lump.radii.max()) * float(lump.maps[0].max())
+            radius = max(head, sum(lump.stalk)) + lump.blend
+            spheres.append((lump.centre.tolist(), radius + margin))
         spheres += [(list(place), CALM_REACH) for place in plan.colon.calm]
         spheres += [(s.place.tolist(), WOUND_REACH * s.radius + margin) for s in appearance.scars]
         self._centres = np.array([centre for centre, _ in spheres], float).reshape(-1, 3)
         self._radii = np.array([radius for _, radius in spheres], float)
-        self._removed = plan.timeline.gone
         self._since = np.array([scar.since for scar in appearance.scars], np.int64)
 
     def windows(
@@ -226,193 +216,161 @@ class Renderer:
         width, height = size
         images = np.empty((len(frames), height, width, 3), np.uint8)
         polyps = np.empty((len(frames), height, width), np.int8)
+        frame = self.plan.spec.width, self.plan.spec.height
+        edges = torch.from_numpy(np.ascontiguousarray(windows, np.float32))
+        whole = torch.tensor([[0.0, 0.0, *frame]]).expand(len(frames), 4)
         with torch.inference_mode():
-            gains = self.gains(frames) * self._tensor(self.plan.path.exposures[frames])
-            every = self._windows(windows, size)
-            for some, drawn in self.draw(frames, every):
-                own = gains[onto(some, self.device)]
-                picture, which = self._picture(frames[some], every.some(some), drawn, own)
-                images[some] = picture.cpu().numpy()
-                polyps[some] = which.cpu().numpy()
+            gains = self._tensor(self.plan.path.exposures[frames])
+            # Automatic exposure, from a coarse drawing of the whole frame.
+            for some, linear, _ in self.draw(frames, Windows(whole, frame, METER, self.device)):
+                gains[onto(some, self.device)] *= automatic_gains(linear.flatten(2))
+            every = Windows(edges, frame, size, self.device)
+            for some, linear, shown in self.draw(frames, every):
+                which, own = frames[some], every.some(some)
+                whites = self._tensor(self.plan.path.whites[which])
+                picture = develop(linear, gains[onto(some, self.device)], whites)
+                self._disturb(picture, which, own)
+                through, inside = lens_mask(self.plan.lens, own)
+                picture = picture.mul_(through)
+                self._write(picture, which, own)
+                picture += read_grain(self.appearance.grain, which, own)
+                pixels = picture.mul_(255).add_(0.5).clamp_(0, 255).to(torch.uint8)
+                images[some] = pixels.permute(1, 2, 3, 0).contiguous().cpu().numpy()
+                polyps[some] = torch.where(inside, shown, -1).cpu().numpy()
         return images, polyps
 
-    def _windows(self, edges: NDArray[np.float64], size: tuple[int, int]) -> Windows:
-        spec = self.plan.spec
-        host = torch.from_numpy(np.ascontiguousarray(edges, np.float32))
-        return Windows(host, (spec.width, spec.height), size, self.device)
+    def _disturb(self, images: Tensor, frames: Frames, windows: Windows) -> None:
+        """Defocus, movement, smoke, water, instruments and blinks, in place.
 
-    def _picture(
-        self, frames: Frames, windows: Windows, drawn: Drawn, gains: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """Images (s, h, w, 3) uint8 and polyps (s, h, w) int8."""
-        images = develop(drawn[0], gains, self._tensor(self.plan.path.whites[frames]))
-        self._blur(images, frames, windows)
-        self._veil(images, frames, windows)
-        through, inside = lens_mask(self.appearance.brand, windows)
-        images = images.mul_(through)
-        self._write(images, frames, windows)
-        images += read_grain(self.appearance.grain, frames, windows)
-        pixels = images.mul_(255).add_(0.5).clamp_(0, 255).to(torch.uint8)
-        return pixels.permute(1, 2, 3, 0).contiguous(), torch.where(inside, drawn[1], -1)
+        Frames without are not touched and cost nothing.
+        """
+        look, scale, blurs = self.appearance, windows.host_scale, self.plan.conditions
+        sigma, motion = blurs.focus[frames] * scale, blurs.motion[frames] * scale[:, None]
+        haze, splash, tools = blurs.haze[frames], blurs.splash[frames], blurs.instrument[frames]
+        blink = blurs.blink[frames]
 
-    def _blur(self, images: Tensor, frames: Frames, windows: Windows) -> None:
-        """Defocus and movement, in place; frames without are not touched and cost nothing."""
-        conditions, scale = self.plan.conditions, windows.host_scale
-        sigma = conditions.focus[frames] * scale
-        _change(images, sigma >= LEAST_BLUR, lambda some, which: defocus(some, sigma[which]))
-        motion = conditions.motion[frames] * scale[:, None]
-        moved = np.hypot(motion[:, 0], motion[:, 1]) >= LEAST_MOTION
-        _change(images, moved, lambda some, which: smear(some, motion[which]))
+        def tensor(values: NDArray[Any]) -> Tensor:
+            return onto(values, self.device)
 
-    def _veil(self, images: Tensor, frames: Frames, windows: Windows) -> None:
-        """Smoke, water, instruments and blinks, in place."""
-        look, conditions, device = self.appearance, self.plan.conditions, self.device
-        haze, splash = conditions.haze[frames], conditions.splash[frames]
-        blink, tools = conditions.blink[frames], conditions.instrument[frames]
+        def drift(k: Frames, step: NDArray[np.float64]) -> Tensor:
+            return self._tensor(frames[k, None] * step)
 
-        def drift(which: Frames, step: NDArray[np.float64] = DRIFT) -> Tensor:
-            return onto((frames[which, None] * step).astype(np.float32), device)
+        def cloud(k: Frames, step: NDArray[np.float64], zoom: float) -> Tensor:
+            return read_clouds(look.clouds, windows.some(k), drift(k, step), zoom)
 
-        def smoky(some: Tensor, which: Frames) -> Tensor:
-            cloud = read_clouds(look.clouds, windows.some(which), drift(which))[0]
-            return smoke(some, onto(haze[which], device), cloud)
-
-        def wet(some: Tensor, which: Frames) -> Tensor:
-            return water(some, splash[which], look.drops, drift(which, RUN), windows.some(which))
-
-        def armed(some: Tensor, which: Frames) -> Tensor:
-            return draw_instruments(some, windows.some(which), onto(tools[which].T, device))
-
-        def blinking(_: Tensor, which: Frames) -> Tensor:
-            fast = drift(which, 3 * DRIFT)
-            cloud = read_clouds(look.clouds, windows.some(which), fast, BLINK_ZOOM)
-            return blinded(onto(look.blinks[frames[which]], device), cloud, look.patient.wall)
-
-        _change(images, haze > 0, smoky)
-        _change(images, splash > 0, wet)
-        _change(images, (tools[:, 0] > 0) & ~blink, armed)
-        _change(images, blink, blinking)
+        # Which frames, and what makes of their images (3, k, h, w) and indices (k,) new images.
+        effects: list[tuple[NDArray[np.bool_], Callable[[Tensor, Frames], Tensor]]] = [
+            (sigma >= LEAST_BLUR, lambda some, k: defocus(some, sigma[k])),
+            (np.hypot(*motion.T) >= LEAST_MOTION, lambda some, k: smear(some, motion[k])),
+            (haze > 0, lambda some, k: smoke(some, tensor(haze[k]), cloud(k, DRIFT, 1.0)[0])),
+            (
+                splash > 0,
+                lambda some, k: water(some, splash[k], look.drops, drift(k, RUN), windows.some(k)),
+            ),
+            (
+                (tools[:, 0] > 0) & ~blink,
+                lambda some, k: draw_instruments(some, windows.some(k), tensor(tools[k].T)),
+            ),
+            (
+                blink,
+                lambda _, k: blinded(
+                    tensor(look.blinks[frames[k]]),
+                    cloud(k, 3 * DRIFT, BLINK_ZOOM),
+                    look.patient.wall,
+                ),
+            ),
+        ]
+        for chosen, effect in effects:
+            which = np.flatnonzero(chosen)
+            if len(which):
+                index = tensor(which)
+                images[:, index] = effect(images[:, index], which)
 
     def _write(self, images: Tensor, frames: Frames, windows: Windows) -> None:
         """The processor's text in the corners, in place."""
-        edges = (windows.edges / windows.frame[0]).tolist()
+        edges, spec = (windows.edges / windows.frame[0]).tolist(), self.plan.spec
         for index, frame in enumerate(frames.tolist()):
-            if self.appearance.brand == "Fujifilm":
-                label = clock(self.appearance.start, int(frame / self.appearance.fps))
+            if spec.brand == "Fujifilm":
+                label = clock(self.appearance.start, int(frame / spec.fps))
             elif self.plan.conditions.near[frame]:
                 label = badge(windows.tall)
             else:
                 continue
             write_label(images[:, index], edges[index], label)
 
-    def gains(self, frames: Frames) -> Tensor:
-        """Automatic exposure of frames (s,), from a coarse drawing of the whole frame."""
-        spec = self.plan.spec
-        whole = np.tile([0.0, 0.0, spec.width, spec.height], (len(frames), 1))
-        gains = torch.ones(len(frames), device=self.device)
-        for some, (linear, _) in self.draw(frames, self._windows(whole, METER)):
-            gains[onto(some, self.device)] = automatic_gains(linear.flatten(2))
-        return gains
-
-    def draw(self, frames: Frames, windows: Windows) -> Iterator[tuple[Frames, Drawn]]:
+    def draw(self, frames: Frames, windows: Windows) -> Iterator[tuple[Frames, Tensor, Tensor]]:
         """Draw the surface alone, as light; blinks, in which it is not seen, stay black.
 
         Yields:
-            Indices into the frames, a few at a time and in any order, and what they show.
+            Indices into the frames, a few at a time and in any order; their light (3, k, h, w),
+            linear RGB; which polyp a pixel shows, (k, h, w) int8, -1 for none.
         """
-        blink = self.plan.conditions.blink[frames]
-        pixels = windows.size[0] * windows.size[1]
-        for some in _cut(np.flatnonzero(blink), max(1, self.tile // pixels)):
-            yield some, self._dark(len(some), windows.size)
-        seen = self._seen(frames, windows)
-        for batch in _cut(np.flatnonzero(~blink), max(1, self.batch // pixels)):
-            yield from self._lit(batch, frames, windows, seen[batch])
-
-    def _dark(self, count: int, size: tuple[int, int]) -> Drawn:
-        shape = (count, size[1], size[0])
-        linear = torch.zeros((3, *shape), device=self.device)
-        return linear, torch.full(shape, -1, dtype=torch.int8, device=self.device)
-
-    def _seen(self, frames: Frames, windows: Windows) -> NDArray[np.bool_]:
-        """Which polyps, calm places and scars may show in which frame: (s, k)."""
-        path = self.plan.path
+        path, blink = self.plan.path, self.plan.conditions.blink[frames]
+        # Which polyps, calm places and scars may show in which frame: (s, k).
         seen = in_windows(
             windows, path.positions[frames], path.rotations[frames], self._centres, self._radii
         )
-        seen[:, : len(self._removed)] &= frames[:, None] < self._removed
+        seen[:, : len(self.plan.lumps)] &= frames[:, None] < self.plan.timeline.gone
         scars = seen.shape[1] - len(self._since)
         seen[:, scars:] &= frames[:, None] >= self._since
-        return seen
+        width, height = windows.size
+        pixels = width * height
+        for batch in _cut(np.argsort(blink, kind="stable"), max(1, self.batch // pixels)):
+            shape = len(batch), height, width
+            linear = torch.zeros((3, *shape), device=self.device)
+            shown = torch.full(shape, -1, dtype=torch.int8, device=self.device)
+            lit = batch[~blink[batch]]
+            if len(lit):
+                out = linear.flatten(2)[:, : len(lit)], shown.flatten(1)[: len(lit)]
+                self._light(frames[lit], windows.some(lit), seen[lit], *out)
+            for rows in _cut(np.arange(len(batch)), max(1, self.tile // pixels)):
+                part = slice(rows[0], rows[-1] + 1)
+                yield batch[part], linear[:, part], shown[part]
 
-    def _lit(
-        self, batch: Frames, frames: Frames, windows: Windows, seen: NDArray[np.bool_]
-    ) -> Iterator[tuple[Frames, Drawn]]:
-        """Draw the frames of a batch, whose rows of `_seen` these are."""
-        plan, look, every = self.plan, self.appearance, frames[batch]
+    def _light(
+        self,
+        frames: Frames,
+        windows: Windows,
+        seen: NDArray[np.bool_],
+        linear: Tensor,
+        shown: Tensor,
+    ) -> None:
+        """Draw frames into linear (3, s, n) and shown (s, n); seen as in `draw`."""
+        plan, look = self.plan, self.appearance
         polyps, calm, scars = np.split(
             seen, [len(plan.lumps), seen.shape[1] - len(self._since)], axis=1
         )
-        open_scars, phases = np.flatnonzero(scars.any(0)).tolist(), plan.conditions.phase[every]
+        phases = plan.conditions.phase[frames]
         surface = BatchSurface(plan.colon, plan.lumps, self._stack, (polyps, calm), phases)
         eyes = Eyes(
-            self._tensor(plan.path.positions[every]),
-            self._tensor(plan.path.rotations[every]),
-            onto(np.arange(len(batch)), self.device),
+            self._tensor(plan.path.positions[frames]),
+            self._tensor(plan.path.rotations[frames]),
+            onto(np.arange(len(frames)), self.device),
         )
         names = onto(in_places(polyps).astype(np.int8), self.device).T[..., None]  # (k, s, 1)
-        whole = windows.some(batch)
-        depths = self._march(surface, eyes, whole, self.tile)  # (s, h * w)
-        pixels = windows.size[0] * windows.size[1]
-        for rows in _cut(np.arange(len(batch)), max(1, self.tile // pixels)):
-            some, part = batch[rows], slice(rows[0], rows[-1] + 1)
-            beams = beams_of(eyes.some(part), whole.some(rows))
-            # Wounds that may show, and the seconds (s, 1) since each polyp's removal.
-            old = [(look.scars[k], frames[some] - self._since[k]) for k in open_scars]
-            wounds = [(scar, self._tensor(age / look.fps)[:, None]) for scar, age in old]
-            drawn = self._dark(len(some), windows.size)
-            linear, shown = drawn[0].flatten(2), drawn[1].flatten(1)
-            for _, cut in tiles(1, pixels, self.tile):
-                depth, tile = depths[part, cut], beams.tile(slice(None), cut)
-                touch = surface.touch(tile.at(depth), tile.frame)
-                colour, relief = surface_colour(look.patient, touch, wounds, depth * tile.width)
-                normal = normals(touch, relief)
-                linear[:, :, cut] = light(look.patient, colour, normal, tile.directions, depth)
-                shown[:, cut] = polyp_pixels(touch, depth, names[:, part])
-            yield some, drawn
+        depths, beams = self._march(surface, eyes, windows, self.tile), beams_of(eyes, windows)
+        # Wounds that may show, and the seconds (s, 1) since each polyp's removal.
+        open_scars = np.flatnonzero(scars.any(0)).tolist()
+        ages = [self._tensor((frames - self._since[k]) / plan.spec.fps) for k in open_scars]
+        for rows, cut in tiles(len(frames), shown.shape[1], self.tile):
+            depth, tile = depths[rows, cut], beams.part(rows, cut)  # (s, n)
+            touch = surface.touch(tile.at(depth), tile.frame)
+            wounds = [
+                (look.scars[k], age[rows, None]) for k, age in zip(open_scars, ages, strict=True)
+            ]
+            colour, relief = surface_colour(look.patient, touch, wounds, depth * tile.width)
+            normal = normals(touch, relief)
+            linear[:, rows, cut] = light(look.patient, colour, normal, tile.directions, depth)
+            which, largest = shown[rows, cut], torch.full_like(depth, 0.5)
+            for name, share in zip(names[:, rows], touch.shares, strict=True):
+                which = torch.where((share > largest) & (depth < FAR), name, which)
+                largest = torch.maximum(largest, share)
+            shown[rows, cut] = which
 
-    def _tensor(self, values: NDArray[np.floating]) -> Tensor:
+    def _tensor(self, values: NDArray[Any]) -> Tensor:
         return onto(np.asarray(values, np.float32), self.device)
 
 
 def _cut(indices: Frames, most: int) -> list[Frames]:
     """Indices in runs of at most `most`."""
     return [indices[start : start + most] for start in range(0, len(indices), most)]
-
-
-def _change(
-    images: Tensor, chosen: NDArray[np.bool_], change: Callable[[Tensor, Frames], Tensor]
-) -> None:
-    """Replace the chosen frames of images, in place, by what `change` makes of them.
-
-    It is called with the images (3, k, h, w) and their indices.
-    """
-    which = np.flatnonzero(chosen)
-    if len(which):
-        index = onto(which, images.device)
-        images[:, index] = change(images[:, index], which)
-
-
-def polyp_pixels(touch: Touch, depth: Tensor, names: Tensor) -> Tensor:
-    """Which polyp a pixel shows: (s, n) int8, -1 for none.
-
-    Args:
-        touch: Surface points.
-        depth: (s, n) along the rays.
-        names: (k, s, 1) int8, index of the polyp of every share in the touch.
-    """
-    which = torch.full(depth.shape, -1, dtype=torch.int8, device=depth.device)
-    largest = torch.full_like(depth, 0.5)
-    for name, share in zip(names, touch.shares, strict=True):
-        which = torch.where((share > largest) & (depth < FAR), name, which)
-        largest = torch.maximum(largest, share)
-    return which

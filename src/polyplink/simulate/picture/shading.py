@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from polyplink.simulate.colon.batch_surface import Touch
+from polyplink.simulate.colon.surface import Touch
 from polyplink.simulate.colon.tissue import Texture, periodic_noise, vessel_net
 from polyplink.simulate.picture.rays import FAR, colour_like
 
@@ -67,38 +67,22 @@ def draw_patient(rng: np.random.Generator, bbps: float = 8.5) -> Patient:
     shift = np.exp(np.array([0.04, -0.10, -0.08]) + rng.normal(0, 0.06, 3))
     rng.uniform(size=12)  # an earlier version drew these: without them every patient would change
     vessels, waves = float(rng.uniform(-0.4, 0.7)), float(rng.uniform(40, 70))
-    residue = float(np.clip(0.16 * (9.6 - bbps) + 0.1 * rng.normal(), 0, 1))
-    return Patient(
-        coarse=_coarse_texture(rng, wall, vessels, waves, residue),
-        fine=_fine_texture(rng),
-        wall=torch.from_numpy(wall.astype(np.float32)),
-        tissue=torch.from_numpy((wall * shift).astype(np.float32)),
-        wetness=float(rng.uniform(0.5, 1.1)),
-        relief=float(rng.uniform(0.5, 1.2)),
-    )
+    amount = float(np.clip(0.16 * (9.6 - bbps) + 0.1 * rng.normal(), 0, 1))  # of residue
 
-
-def _coarse_texture(
-    rng: np.random.Generator, wall: NDArray[np.float64], vessels: float, waves: float, amount: float
-) -> Tensor:
-    """Colours and relief (5, m, m).
-
-    Args:
-        rng: Where they come from.
-        wall: (3,) mean colour.
-        vessels: Density of the vessels, about -0.5 to 1.
-        waves: Of the relief once around the lumen.
-        amount: Of stool residue and bubbles, 0 to 1.
-    """
+    # Colours and relief.
     mottle = 0.5 * periodic_noise(rng, TEXELS, 4.0) + 0.5 * periodic_noise(rng, TEXELS, 15.0)
     flush = periodic_noise(rng, TEXELS, 7.0)  # redder and paler places
     vessel = vessel_net(rng, TEXELS, vessels)
-    residue = residue_film(rng, TEXELS, amount)
+    # Stool residue, 0 (none) to 1: soft films and small flecks.
+    pool, edge = periodic_noise(rng, TEXELS, 2.5, 0.4), periodic_noise(rng, TEXELS, 24.0)
+    film = np.clip(0.8 * (pool + 0.35 * edge) - 1.9 + 1.3 * amount, 0, 1)
+    flecks = np.clip(2.5 * (periodic_noise(rng, TEXELS, 60.0) + 0.5 * pool - 3.3 + amount), 0, 1)
+    residue = np.asarray(np.maximum(0.8 * film, flecks * (amount > 0)), np.float32)
     rim, dome_y, dome_x = bubbles(rng, TEXELS, amount)
-    relief = periodic_noise(rng, TEXELS, waves)
+    relief = periodic_noise(rng, TEXELS, waves)  # so many once around the lumen
     mean, vessel_factor, stool, foam = (c[:, None, None] for c in (wall, VESSEL, RESIDUE, FOAM))
-    hue = np.array([0.01, -0.06, -0.06])[:, None, None] * flush
-    colour = mean * (1 + 0.09 * mottle + hue)  # (3, m, m)
+    blush = np.array([0.01, -0.06, -0.06])[:, None, None] * flush
+    colour = mean * (1 + 0.09 * mottle + blush)  # (3, m, m)
     colour = colour * (1 - vessel * (1 - vessel_factor))
     colour = colour + residue * (stool - colour)
     colour = colour + 0.55 * rim * (foam - colour)
@@ -107,29 +91,18 @@ def _coarse_texture(
         (np.roll(relief, -1, 0) - relief) * smooth + 1.6 * dome_y,
         (np.roll(relief, -1, 1) - relief) * smooth + 1.6 * dome_x,
     ]
-    return tiling(np.concatenate([colour, np.stack(slopes)]))
 
-
-def _fine_texture(rng: np.random.Generator) -> Tensor:
-    """Shade and two slopes (3, f, f)."""
-    shade = periodic_noise(rng, FINE_TEXELS, 34.0, 0.45)
-    pits = periodic_noise(rng, FINE_TEXELS, 34.0, 0.45)
+    shade, pits = (periodic_noise(rng, FINE_TEXELS, 34.0, 0.45) for _ in range(2))
     mixed = FINE_SHADE * (0.6 * shade + 0.4 * pits)
-    return tiling(np.stack([mixed, np.roll(pits, -1, 0) - pits, np.roll(pits, -1, 1) - pits]))
-
-
-def residue_film(rng: np.random.Generator, size: int, amount: float) -> Texture:
-    """Where stool residue lies on the wall, 0 (none) to 1: soft films and small flecks.
-
-    Args:
-        rng: Where it comes from.
-        size: Edge of the tile, texels.
-        amount: 0 for a clean wall to 1 for a poorly prepared one.
-    """
-    pool, edge = periodic_noise(rng, size, 2.5, 0.4), periodic_noise(rng, size, 24.0)
-    film = np.clip(0.8 * (pool + 0.35 * edge) - 1.9 + 1.3 * amount, 0, 1)
-    flecks = np.clip(2.5 * (periodic_noise(rng, size, 60.0) + 0.5 * pool - 3.3 + amount), 0, 1)
-    return np.asarray(np.maximum(0.8 * film, flecks * (amount > 0)), np.float32)
+    fine = [mixed, np.roll(pits, -1, 0) - pits, np.roll(pits, -1, 1) - pits]
+    return Patient(
+        coarse=tiling(np.concatenate([colour, np.stack(slopes)])),
+        fine=tiling(np.stack(fine)),
+        wall=torch.from_numpy(wall.astype(np.float32)),
+        tissue=torch.from_numpy((wall * shift).astype(np.float32)),
+        wetness=float(rng.uniform(0.5, 1.1)),
+        relief=float(rng.uniform(0.5, 1.2)),
+    )
 
 
 def bubbles(rng: np.random.Generator, size: int, amount: float) -> Texture:
@@ -357,11 +330,8 @@ def develop(linear: Tensor, gains: Tensor, whites: Tensor) -> Tensor:
         whites: (s, 3) white balance.
     """
     scaled = linear.mul_((-CONTRAST * gains[:, None] * whites).T[:, :, None, None])
-    return soften(scaled.exp_().neg_().add_(1).sqrt_())
-
-
-def soften(images: Tensor) -> Tensor:
-    """Images (..., h, w) with a little of every pixel given to its neighbours, edges repeated."""
+    images = scaled.exp_().neg_().add_(1).sqrt_()
+    # A little of every pixel is given to its neighbours, edges repeated.
     for axis in (-1, -2):
         last = images.shape[axis] - 1
         soft = images * (1 - 2 * SOFTNESS)
