@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.data.boxes import Border, box_table, check_boxes, fit_boxes, join_boxes
+from polyplink.data.boxes import Border, box_table, check_boxes, fit_boxes
 from polyplink.data.faults import Faults
 
 WIDTH, HEIGHT, N_FRAMES = 100, 80, 3
@@ -83,16 +83,6 @@ def test_what_is_kept_can_be_used(rows: list[tuple[object, ...]]) -> None:
         assert all(abs(np.float32(row[side])) < float("inf") for side in "xywh")
         assert min(row["w"], row["h"]) > 0
         assert row["score"] is None or 0 <= row["score"] <= 1
-    inside = fit_boxes(kept, PROCEDURES, Faults())
-    data = join_boxes(boxes, with_dataset(), pl.DataFrame(POLYP), {}, Faults(), border="keep")
-    assert inside.height == data.detections.height
-
-
-POLYP = {"polyp_id": ["p"], "procedure_id": ["v"]}
-
-
-def with_dataset() -> pl.DataFrame:
-    return PROCEDURES.with_columns(dataset=pl.lit("x"), patient=pl.lit("p"), source=pl.lit("."))
 
 
 def test_faults_are_counted_by_kind_with_the_first_place() -> None:

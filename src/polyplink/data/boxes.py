@@ -2,8 +2,8 @@
 
 Every format and every data set brings its boxes to the columns of `BOXES` with `box_table`. Then
 `check_boxes` leaves out boxes that no image could hold (a side that is no number, no area) and
-`fit_boxes` those that do not fit the frame of their procedure; `join_boxes` does both and joins
-the three tables. Everything that is left out or changed is counted in `Faults`.
+`fit_boxes` those that do not fit the frame of their procedure. Everything that is left out or
+changed is counted in `Faults`.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,6 @@ import polars as pl
 
 from polyplink.data.faults import Faults, apply_rules
 from polyplink.data.files.folders import LARGEST
-from polyplink.data.tables import DataSet
 
 Border = Literal["keep", "clip", "pixels"]
 
@@ -191,30 +190,3 @@ def fit_boxes(
 
 def _clamp(edge: pl.Expr, largest: pl.Expr) -> pl.Expr:
     return pl.min_horizontal(pl.max_horizontal(edge, pl.lit(0.0)), largest) + 0.0  # no -0.0
-
-
-def join_boxes(
-    boxes: pl.DataFrame,
-    procedures: pl.DataFrame,
-    polyps: pl.DataFrame,
-    splits: Mapping[str, list[str]],
-    faults: Faults,
-    *,
-    border: Border,
-) -> DataSet:
-    """Check boxes and join them and their procedures and polyps to a data set.
-
-    Args:
-        boxes: From `box_table`, polyps named; those of a frame keep their order.
-        procedures: Columns of `PROCEDURES`; one row for every procedure that a box names.
-        polyps: Columns of `POLYPS`.
-        splits: Part -> procedure ids; parts without procedures are left out.
-        faults: Gets what is left out or clipped.
-        border: See `fit_boxes`.
-
-    Raises:
-        PolyplinkError: If a table breaks its schema; if strict, at the first box that cannot be
-            used.
-    """
-    boxes = fit_boxes(check_boxes(boxes, faults), procedures, faults, border=border)
-    return DataSet.of(boxes, procedures, polyps, {part: ids for part, ids in splits.items() if ids})

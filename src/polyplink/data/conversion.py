@@ -11,11 +11,11 @@ from pathlib import Path
 import polars as pl
 
 from polyplink.core.errors import find_named
+from polyplink.data.formats.assemble import PARTS
 from polyplink.data.formats.coco import write_coco
 from polyplink.data.formats.csv import write_csv
 from polyplink.data.formats.cvat import write_cvat
 from polyplink.data.formats.mot import write_mot
-from polyplink.data.formats.text import PARTS
 from polyplink.data.formats.yolo import write_yolo
 from polyplink.data.sets.ldpolyp import write_ldpolyp
 from polyplink.data.sets.polyp_size import write_polyp_size

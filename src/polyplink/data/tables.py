@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import polars as pl
 
@@ -70,8 +70,12 @@ POLYPS: Schema = {
 }
 
 
-def _refuse(table: str, what: str, mend: str) -> PolyplinkError:
-    return PolyplinkError(f"table {table}: {what}", mend)
+def _refuse_first(table: str, bad: pl.Series, values: pl.Series, what: str, mend: str) -> None:
+    """Raise an error that names the first bad row, if there is one, and its value."""
+    rows = bad.arg_true()
+    if rows.len():
+        row = int(rows[0])
+        raise PolyplinkError(f"table {table}: {what.format(row=row, value=values[row])}", mend)
 
 
 def check(frame: pl.DataFrame, schema: Schema, table: str) -> pl.DataFrame:
@@ -89,106 +93,36 @@ def check(frame: pl.DataFrame, schema: Schema, table: str) -> pl.DataFrame:
         A table with exactly the schema's columns, in the schema's order and types.
 
     Raises:
-        PolyplinkError: Naming the column, the first bad row (from 0) and the mend.
+        PolyplinkError: Naming the column, the first bad row (from 0) and what to do about it.
     """
     columns = []
     for name, column in schema.items():
         if name not in frame.columns:
             if not column.nullable:
-                raise _refuse(table, f"column {name} is missing", f"add it: {column.meaning}")
+                mend = f"add it: {column.meaning}"
+                raise PolyplinkError(f"table {table}: column {name} is missing", mend)
             columns.append(pl.lit(None, dtype=column.dtype).alias(name))
             continue
-        columns.append(_checked_column(frame, name, column, table))
+        values, write = frame[name], f"write {column.meaning}"
+        found = values.dtype
+        is_text = found in (pl.Null, pl.String, pl.Categorical, pl.Enum)
+        if not is_text and not (found.is_numeric() and column.dtype.is_numeric()):
+            raise PolyplinkError(f"table {table}: column {name} holds {found}", write)
+        cast = values.cast(column.dtype, strict=False)
+        lost = cast.is_null() & values.is_not_null()
+        if found.is_float() and column.dtype.is_integer():
+            lost = lost | (cast.cast(pl.Float64) != values.cast(pl.Float64)).fill_null(False)
+        place = f"column {name}, row {{row}}:"
+        _refuse_first(table, lost, values, f"{place} {{value!r}} is no value for it", write)
+        if not column.nullable:
+            fill = f"fill it ({column.meaning}) or leave the row out"
+            _refuse_first(table, cast.is_null(), values, f"{place} no value", fill)
+        if column.dtype == _REAL:
+            infinite = ~cast.fill_null(0.0).is_finite()
+            mend = "leave the row out, or write null where null is allowed"
+            _refuse_first(table, infinite, cast, f"{place} {{value}} is not finite", mend)
+        columns.append(pl.lit(cast).alias(name))
     return frame.select(columns)
-
-
-def _may_hold(found: pl.DataType, wanted: pl.DataType) -> bool:
-    """Whether values of one type can be those of another: numbers, text, or nothing at all."""
-    if found == pl.Null:
-        return True
-    text = found in (pl.String, pl.Categorical, pl.Enum)
-    return text or (found.is_numeric() and wanted.is_numeric())
-
-
-def _checked_column(frame: pl.DataFrame, name: str, column: Column, table: str) -> pl.Expr:
-    values = frame[name]
-    if not _may_hold(values.dtype, column.dtype):
-        raise _refuse(table, f"column {name} holds {values.dtype}", f"write {column.meaning}")
-    cast = values.cast(column.dtype, strict=False)
-    gone = cast.is_null() & values.is_not_null()
-    if values.dtype.is_float() and column.dtype.is_integer():
-        gone = gone | (cast.cast(pl.Float64) != values.cast(pl.Float64)).fill_null(False)
-    lost = gone.arg_true()
-    if lost.len():
-        row = int(lost[0])
-        raise _refuse(
-            table,
-            f"column {name}, row {row}: {values[row]!r} is no value for it",
-            f"write {column.meaning}",
-        )
-    empty = cast.is_null().arg_true()
-    if not column.nullable and empty.len():
-        raise _refuse(
-            table,
-            f"column {name}, row {int(empty[0])}: no value",
-            f"fill it ({column.meaning}) or leave the row out",
-        )
-    if column.dtype == _REAL:
-        broken = (~cast.fill_null(0.0).is_finite()).arg_true()
-        if broken.len():
-            raise _refuse(
-                table,
-                f"column {name}, row {int(broken[0])}: {cast[int(broken[0])]} is not finite",
-                "leave the row out, or write null where null is allowed",
-            )
-    return pl.lit(cast).alias(name)
-
-
-def _check_relations(
-    detections: pl.DataFrame, procedures: pl.DataFrame, polyps: pl.DataFrame
-) -> None:
-    flat = ((detections["w"] <= 0) | (detections["h"] <= 0)).arg_true()
-    if flat.len():
-        raise _refuse("detections", f"row {int(flat[0])}: a box of no area", "leave it out")
-    for table, frame, key in (
-        ("procedures", procedures, "procedure_id"),
-        ("polyps", polyps, "polyp_id"),
-    ):
-        twice = frame[key].is_duplicated().arg_true()
-        if twice.len():
-            name = frame[key][int(twice[0])]
-            raise _refuse(table, f"{key} {name!r} occurs twice", "give every row its own name")
-    known = procedures["procedure_id"]
-    for table, frame in (("detections", detections), ("polyps", polyps)):
-        strange = (~frame["procedure_id"].is_in(known.implode())).arg_true()
-        if strange.len():
-            row = int(strange[0])
-            raise _refuse(
-                table,
-                f"column procedure_id, row {row}: {frame['procedure_id'][row]!r} is in no row of "
-                "procedures",
-                "add the procedure, or leave the row out",
-            )
-
-
-def _check_splits(splits: Any) -> None:
-    """Splits may come from a file that anyone wrote: part -> list of procedure ids."""
-    fits = splits is None or (
-        isinstance(splits, Mapping)
-        and all(
-            isinstance(ids, list | tuple) and all(isinstance(i, str) for i in ids)
-            for ids in splits.values()
-        )
-    )
-    if not fits:
-        raise PolyplinkError(
-            "splits.json is not a mapping of parts to lists of procedure ids", "import again"
-        )
-
-
-def _table_key(table: pl.DataFrame) -> str:
-    # Text, because two equal tables may lie in memory in different ways.
-    return hashlib.sha256(table.write_csv(null_value="\0").encode()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -232,11 +166,38 @@ class DataSet:
         )
         procedures = check(procedures, PROCEDURES, "procedures")
         polyps = check(polyps, POLYPS, "polyps")
-        _check_relations(detections, procedures, polyps)
-        _check_splits(splits)
-        # Where the images lie is not content: a moved data set keeps its key.
-        key = content_key([_table_key(t) for t in (detections, procedures.drop("source"), polyps)])
-        return cls(detections, procedures, polyps, dict(splits or {}), key, adenoma)
+        flat = (detections["w"] <= 0) | (detections["h"] <= 0)
+        what = "row {row}: a box of no area"
+        _refuse_first("detections", flat, detections["w"], what, "leave it out")
+        for table, names in (
+            ("procedures", procedures["procedure_id"]),
+            ("polyps", polyps["polyp_id"]),
+        ):
+            what = f"{names.name} {{value!r}} occurs twice"
+            mend = "give every row its own name"
+            _refuse_first(table, names.is_duplicated(), names, what, mend)
+        for table, frame in (("detections", detections), ("polyps", polyps)):
+            names = frame["procedure_id"]
+            unknown = ~names.is_in(procedures["procedure_id"].implode())
+            what = "column procedure_id, row {row}: {value!r} is in no row of procedures"
+            mend = "add the procedure, or leave the row out"
+            _refuse_first(table, unknown, names, what, mend)
+        splits = {} if splits is None else splits
+        if not isinstance(splits, Mapping) or not all(  # they may come from a file by anyone
+            isinstance(ids, list | tuple) and all(isinstance(i, str) for i in ids)
+            for ids in splits.values()
+        ):
+            raise PolyplinkError(
+                "splits.json is not a mapping of parts to lists of procedure ids", "import again"
+            )
+        # Where the images lie is not content: a moved data set keeps its key. Text is hashed,
+        # because two equal tables may lie in memory in different ways.
+        texts = (
+            each.write_csv(null_value="\0").encode()
+            for each in (detections, procedures.drop("source"), polyps)
+        )
+        key = content_key([hashlib.sha256(text).hexdigest() for text in texts])
+        return cls(detections, procedures, polyps, dict(splits), key, adenoma)
 
     def part(self, name: str | None) -> list[str]:
         """Procedure ids of a part ("train", "eval", ...), or of the whole set for None.
@@ -303,6 +264,30 @@ class Imported:
 
     data: DataSet
     warnings: list[str]
+
+
+def read_text_table(path: Path) -> pl.DataFrame:
+    """Read a CSV file with a header, every column as text (type inference would turn 001 into 1).
+
+    A byte order mark, Windows line ends, and `;` or a tab instead of the comma are handled.
+
+    Raises:
+        PolyplinkError: If the file is missing, empty, not UTF-8 or not a table.
+    """
+    if not path.is_file():
+        raise PolyplinkError(f"{path} is missing", "check the path")
+    try:
+        with path.open(encoding="utf-8-sig") as file:
+            header = file.readline()
+        separator = max(",;\t", key=header.count)
+        table = pl.read_csv(path, infer_schema=False, separator=separator)
+    except UnicodeDecodeError:
+        raise PolyplinkError(f"{path} is not UTF-8 text", "save it as UTF-8") from None
+    except pl.exceptions.PolarsError as error:
+        raise PolyplinkError(
+            f"{path} is not a table ({first_line(error)})", "write one header and a row for each"
+        ) from None
+    return table.rename({name: name.strip() for name in table.columns})
 
 
 TABLES = ("detections", "procedures", "polyps")

@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 from polyplink.core.errors import PolyplinkError
 from polyplink.data import DataSet
 from polyplink.data.faults import Faults
-from polyplink.data.formats.text import (
+from polyplink.data.formats.assemble import (
     name_frames,
     no_number,
     number,
     number_polyps,
     read_side_tables,
-    read_text_table,
     write_side_tables,
 )
+from polyplink.data.tables import read_text_table
 from tests.data.box_sets import box_sets
 
 

@@ -1,24 +1,45 @@
-"""From the boxes of a format's files to the three tables: names, sizes, images, side tables."""
+"""What the general formats share: options, names of files, side tables, and the way to the tables.
+
+`procedures.csv` and `polyps.csv` beside a source hold what its format has no field for. Both have
+our column names (see `polyplink.data.PROCEDURES` and `POLYPS`); only procedure_id, and polyp_id in
+`polyps.csv`, are required. A further column `track` of `polyps.csv` gives the number of the polyp
+in formats that identify objects by number.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypedDict, TypeVar
 
 import polars as pl
 
+from polyplink.core.artefacts import write_text
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.boxes import box_table, check_boxes, fit_boxes
 from polyplink.data.faults import Faults, leave_out
 from polyplink.data.files.folders import present, read_each
-from polyplink.data.formats.text import read_side_tables
-from polyplink.data.tables import POLYPS, PROCEDURES, DataSet, Imported
+from polyplink.data.tables import (
+    POLYPS,
+    PROCEDURES,
+    Column,
+    DataSet,
+    Imported,
+    check,
+    read_text_table,
+)
 from polyplink.data.vocabulary import normalise_location
 
 Source = TypeVar("Source")
 Size = tuple[int, int]  # width, height in pixels
 
 IDENTITIES = ("track", "none")  # what the number of a track means
+PARTS = ("train", "val", "valid", "test")  # folders that name a part, not a procedure
+
+_WORD = r"(?:frame|image|img)?[_-]?"
+_NUMBER = r"0*(\d{1,10})(?:\.0+)?$"
+_ENDING = r"\.[A-Za-z][A-Za-z0-9]{1,4}$"
+_ALONE = rf"(?i)^{_WORD}{_NUMBER}"
+_NAMED = rf"(?i)^(.+?)_{_WORD}{_NUMBER}"
 _KEYS = ["procedure_id", "polyp_id"]
 _FACTS = [name for name in POLYPS if name not in _KEYS]
 
@@ -68,6 +89,50 @@ class Options:
             f"no identity {self.identity!r}",
             f"choose one of: {', '.join(IDENTITIES)}",
         )
+
+
+def number(column: str) -> pl.Expr:
+    """A text column as Float64; null where it is empty or no number."""
+    return pl.col(column).str.strip_chars().cast(pl.Float64, strict=False)
+
+
+def no_number(column: str) -> pl.Expr:
+    """Whether a text column holds something that is no number."""
+    return (pl.col(column).str.strip_chars().str.len_bytes() > 0) & number(column).is_null()
+
+
+def name_frames(names: pl.Series) -> pl.DataFrame:
+    """Read procedure and frame number from file names.
+
+    Three rules: in `<folder>/<number>` and `<folder>/frame_<number>` (also `image`, `img`) the
+    folder is the procedure; in `<procedure>_<number>` and `<procedure>_frame<number>` it is what
+    precedes the number. Zero padding and `.0` after the number are ignored.
+
+    Args:
+        names: Text, n file names with `/` between folders, relative to the root folder; a
+            first folder called train, val, valid or test is a part and never the procedure.
+
+    Returns:
+        n rows: procedure_id, frame (Int64, as written) and part; null where a name has none.
+
+    Example:
+        >>> name_frames(pl.Series(["train/case7/frame_012.png", "001-002_5.jpg"])).rows()
+        [('case7', 12, 'train'), ('001-002', 5, None)]
+    """
+    folder = pl.col("folder").str.replace(rf"^({'|'.join(PARTS)})(/|$)", "")
+    stem = pl.col("stem")
+    alone = stem.str.extract(_ALONE)
+    table = pl.DataFrame({"name": names}).select(
+        folder=pl.col("name").str.extract(r"^(.*)/[^/]*$").fill_null(""),
+        stem=pl.col("name").str.extract(r"([^/]*)$").str.replace(_ENDING, ""),
+    )
+    return table.select(
+        procedure_id=pl.when(alone.is_not_null())
+        .then(pl.when(folder != "").then(folder))
+        .otherwise(stem.str.extract(_NAMED)),
+        frame=pl.coalesce(alone, stem.str.extract(_NAMED, 2)).cast(pl.Int64),
+        part=pl.col("folder").str.extract(rf"^({'|'.join(PARTS)})(?:/|$)"),
+    )
 
 
 def read_tables(
@@ -133,6 +198,35 @@ def splits_of(frames: pl.DataFrame) -> dict[str, list[str]]:
 def source_folder(source: Path) -> Path:
     """The folder that a source's image paths and side tables are relative to."""
     return source if source.is_dir() else source.parent
+
+
+def read_side_tables(folder: Path, faults: Faults) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Read `procedures.csv` and `polyps.csv` of a folder; a missing file has no rows.
+
+    Args:
+        folder: The folder.
+        faults: Gets a warning for unknown columns.
+
+    Returns:
+        All columns of `PROCEDURES`; all columns of `POLYPS` and `track`. Null where a file has
+        no such column.
+
+    Raises:
+        PolyplinkError: If a file is no table, a value cannot be read, or a key is missing.
+    """
+    tables = []
+    track = Column(pl.String(), True, "number of the polyp in its procedure's tracks")
+    every = {"procedures.csv": PROCEDURES, "polyps.csv": {**POLYPS, "track": track}}
+    for name, columns in every.items():
+        required = {"procedure_id", "polyp_id"}
+        schema = {key: replace(c, nullable=key not in required) for key, c in columns.items()}
+        table = pl.DataFrame(schema={key: column.dtype for key, column in schema.items()})
+        if (folder / name).is_file():
+            table = read_text_table(folder / name)
+        for key in set(table.columns) - set(schema):
+            faults.warn(f"unknown column of {name}, not read", key)
+        tables.append(check(table, schema, name))
+    return tables[0], tables[1]
 
 
 def assemble(
@@ -312,3 +406,48 @@ def _with_images(
         faults,
     )
     return boxes.drop("exists", "source")
+
+
+def number_polyps(data: DataSet) -> pl.DataFrame:
+    """Give every polyp a number that is unique in its procedure.
+
+    A polyp called `<procedure>_<number>` keeps its number, the others get the next free ones from
+    1 in the order of the table; polyps that only boxes name come after those of the table.
+
+    Returns:
+        Columns procedure_id, polyp_id, track (Int64).
+    """
+    keys = ["procedure_id", "polyp_id"]
+    pairs = pl.concat([data.polyps.select(keys), data.detections.select(keys).drop_nulls()])
+    pairs = pairs.unique(maintain_order=True)
+    prefix = pl.col("procedure_id") + "_"
+    own = pl.col("polyp_id").str.strip_prefix(prefix)
+    has_own = pl.col("polyp_id").str.starts_with(prefix) & own.str.contains(r"^(0|[1-9]\d{0,8})$")
+    pairs = pairs.with_columns(track=pl.when(has_own).then(own.cast(pl.Int64, strict=False)))
+    taken: dict[str, set[int]] = {}
+    for procedure_id, track in pairs.select("procedure_id", "track").drop_nulls().iter_rows():
+        taken.setdefault(procedure_id, set()).add(track)
+    tracks = []
+    for procedure_id, track in pairs.select("procedure_id", "track").iter_rows():
+        used = taken.setdefault(procedure_id, set())
+        free = next(k for k in range(1, len(used) + 2) if k not in used)
+        tracks.append(free if track is None else track)
+        used.add(tracks[-1])
+    return pairs.with_columns(track=pl.Series(tracks, dtype=pl.Int64))
+
+
+def write_side_tables(data: DataSet, folder: Path, tracks: pl.DataFrame | None = None) -> None:
+    """Write `procedures.csv` and `polyps.csv` of a data set, each whole or not at all.
+
+    Args:
+        data: The data set.
+        folder: Created if absent.
+        tracks: From `number_polyps`, for a format that identifies objects by number.
+    """
+    polyps = data.polyps
+    if tracks is not None:
+        keys = ["procedure_id", "polyp_id"]
+        polyps = tracks.join(polyps, on=keys, how="left", maintain_order="left")
+        polyps = polyps.select(*POLYPS, "track")
+    write_text(folder / "procedures.csv", data.procedures.write_csv())
+    write_text(folder / "polyps.csv", polyps.write_csv())

@@ -23,15 +23,16 @@ from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.data.faults import Faults, apply_rules, leave_out
 from polyplink.data.files.folders import files_in
 from polyplink.data.formats.assemble import (
+    PARTS,
     Options,
     ReadOptions,
     assemble,
     first_of_frame,
+    name_frames,
     read_tables,
     sizes_of_procedures,
     splits_of,
 )
-from polyplink.data.formats.text import PARTS, name_frames
 from polyplink.data.tables import PROCEDURES, DataSet, Imported
 
 _File = tuple[Path, str | None]  # an annotation file, and the part that its name gives ("train")

@@ -2,7 +2,7 @@
 
 `detections.csv`: procedure_id, frame (from 0), x, y, w, h (pixels) and, where known, score,
 polyp_id, image (relative to the folder; a video's frame is `video.mp4#12`). Beside it, optionally,
-`procedures.csv` and `polyps.csv` (see `polyplink.data.formats.text`).
+`procedures.csv` and `polyps.csv` (see `polyplink.data.formats.assemble`).
 """
 
 from pathlib import Path
@@ -13,11 +13,44 @@ import polars as pl
 from polyplink.core.artefacts import write_text
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.faults import Faults, leave_out
-from polyplink.data.formats.assemble import Options, ReadOptions, assemble, source_folder
-from polyplink.data.formats.text import no_number, number, read_box_rows, write_side_tables
-from polyplink.data.tables import DataSet, Imported
+from polyplink.data.formats.assemble import (
+    Options,
+    ReadOptions,
+    assemble,
+    no_number,
+    number,
+    source_folder,
+    write_side_tables,
+)
+from polyplink.data.tables import DataSet, Imported, read_text_table
 
 _NAMES = ("detections.csv", "boxes.csv")
+_BOX = ("frame", "x", "y", "w", "h")
+
+
+def read_box_rows(path: Path) -> pl.DataFrame:
+    """Read a CSV file of boxes.
+
+    Args:
+        path: The file; columns procedure_id (or video_id), frame, x, y, w, h in pixels.
+
+    Returns:
+        The table with these columns as numbers (null where they are none), the others as text, and
+        `at`, the file and line of each row.
+
+    Raises:
+        PolyplinkError: If the file is missing or no table, or lacks a column.
+    """
+    table = read_text_table(path)
+    table = table.rename({"video_id": "procedure_id"} if "video_id" in table.columns else {})
+    missing = [name for name in ("procedure_id", *_BOX) if name not in table.columns]
+    if missing:
+        columns = ", ".join(("procedure_id", *_BOX))
+        raise PolyplinkError(f"{path} has no column {missing[0]!r}", f"write the columns {columns}")
+    table = table.with_row_index("line", 2).with_columns(
+        *(number(column) for column in _BOX), at=pl.format("{}, line {}", pl.lit(path.name), "line")
+    )
+    return table.drop("line")
 
 
 def import_csv(

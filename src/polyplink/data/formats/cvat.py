@@ -25,10 +25,12 @@ from polyplink.data.formats.assemble import (
     Options,
     ReadOptions,
     assemble,
+    no_number,
+    number,
     read_tables,
     source_folder,
+    write_side_tables,
 )
-from polyplink.data.formats.text import no_number, number, write_side_tables
 from polyplink.data.tables import PROCEDURES, DataSet, Imported
 
 POLYP, SCORE, LABEL = "polyp_id", "score", "polyp"  # attributes of a box, and its label

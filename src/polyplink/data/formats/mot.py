@@ -23,18 +23,16 @@ from polyplink.data.files.folders import (
     video_beside,
 )
 from polyplink.data.formats.assemble import (
+    PARTS,
     Options,
     ReadOptions,
     assemble,
-    read_tables,
-    source_folder,
-    splits_of,
-)
-from polyplink.data.formats.text import (
-    PARTS,
     no_number,
     number,
     number_polyps,
+    read_tables,
+    source_folder,
+    splits_of,
     write_side_tables,
 )
 from polyplink.data.tables import PROCEDURES, DataSet, Imported

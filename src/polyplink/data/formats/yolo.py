@@ -17,22 +17,21 @@ from PIL import Image, UnidentifiedImageError
 from polyplink.core.artefacts import whole_folder, write_text
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.faults import Faults, leave_out
-from polyplink.data.files.folders import IMAGE_ENDINGS, refuse, video_beside
+from polyplink.data.files.folders import IMAGE_ENDINGS, video_beside
+from polyplink.data.files.trees import walk_files
 from polyplink.data.formats.assemble import (
+    PARTS,
     Options,
     ReadOptions,
     Size,
     assemble,
     first_of_frame,
-    read_tables,
-    sizes_of_procedures,
-    splits_of,
-)
-from polyplink.data.formats.text import (
-    PARTS,
     name_frames,
     number_polyps,
     read_side_tables,
+    read_tables,
+    sizes_of_procedures,
+    splits_of,
     write_side_tables,
 )
 from polyplink.data.tables import DataSet, Imported
@@ -40,7 +39,7 @@ from polyplink.data.tables import DataSet, Imported
 SIXTH = ("score", "track")
 _CHUNK = 2000  # files that a worker reads at a time
 _NOT_LABELS = {"classes.txt", "train.txt", "val.txt", "test.txt", "README.txt"}
-_SIDE = re.compile(r"^(width|height)\s*:\s*(.*?)\s*(?:#.*)?$")
+_SIDE = re.compile(r"^(width|height)[ \t]*:[ \t]*(.*?)[ \t]*(?:#.*)?$", re.MULTILINE)
 _VALUES = ("class", "cx", "cy", "w", "h", "sixth", "seventh")
 
 
@@ -59,7 +58,7 @@ def import_yolo(
     """Read YOLO labels; procedure and frame come from a file's name.
 
     Names are `<procedure>_<frame>.txt` or `<procedure>/<frame>.txt`, below a part or not (see
-    `polyplink.data.formats.text.name_frames`). The size of a frame is that of `size`, else of
+    `polyplink.data.formats.assemble.name_frames`). The size of a frame is that of `size`, else of
     `procedures.csv`, else of the keys width and height in `data.yaml`, else of the frame's image.
 
     Args:
@@ -124,21 +123,15 @@ def _label_files(source: Path) -> list[_LabelFile]:
         homes = [(source, beside, "")]
     files = []
     for labels, images, part in homes:
-        for folder, below, names in os.walk(labels, onerror=refuse):
-            below.sort()
-            inside = Path(folder).relative_to(labels)
-            image_folder = images / inside
-            there = os.listdir(image_folder) if image_folder.is_dir() else []  # noqa: PTH208 - names alone
-            image_of = {
-                n.rpartition(".")[0]: n for n in sorted(there) if n.lower().endswith(IMAGE_ENDINGS)
-            }
-            home, prefix = os.path.relpath(image_folder, source), str(Path(part, inside))
-            prefix = "" if prefix == "." else f"{prefix}/"
-            for name in sorted(set(names) - _NOT_LABELS):
-                if name.lower().endswith(".txt") and name[0] != ".":
-                    image = image_of.get(name[:-4])
-                    image = None if image is None else os.path.normpath(f"{home}/{image}")
-                    files.append(_LabelFile(f"{folder}/{name}", prefix + name, image))
+        there = sorted(walk_files(images)) if images.is_dir() else []
+        image_of = {n.rpartition(".")[0]: n for n in there if n.lower().endswith(IMAGE_ENDINGS)}
+        home, prefix = os.path.relpath(images, source), f"{part}/" if part else ""
+        # The files of a folder before those of the folders in it.
+        for name in sorted(walk_files(labels), key=lambda name: (name.split("/")[:-1], name)):
+            if name.lower().endswith(".txt") and name.rpartition("/")[2] not in _NOT_LABELS:
+                image = image_of.get(name[:-4])
+                image = None if image is None else os.path.normpath(f"{home}/{image}")
+                files.append(_LabelFile(f"{labels}/{name}", prefix + name, image))
     if not files:
         raise PolyplinkError(f"{source} has no labels (labels/*.txt)", "check the path")
     return files
@@ -149,18 +142,11 @@ def _yaml_size(source: Path) -> Size | None:
     path = source / "data.yaml"
     if not path.is_file():
         return None
-    found: dict[str, int] = {}
-    for line in path.read_text(encoding="utf-8-sig").splitlines():
-        side = _SIDE.match(line)
-        if side is None:
-            continue
-        text = side.group(2)
+    found: dict[str, str] = dict(_SIDE.findall(path.read_text(encoding="utf-8-sig")))
+    for side, text in found.items():
         if not text.isdecimal() or int(text) < 1:
-            raise PolyplinkError(
-                f"{path}: {side.group(1)} is {text!r}", "write a whole number of pixels"
-            )
-        found[side.group(1)] = int(text)
-    return (found["width"], found["height"]) if len(found) == 2 else None
+            raise PolyplinkError(f"{path}: {side} is {text!r}", "write a whole number of pixels")
+    return (int(found["width"]), int(found["height"])) if len(found) == 2 else None
 
 
 def _read_labels(

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from polyplink.core.artefacts import write_text
 from polyplink.core.errors import PolyplinkError
-from polyplink.data.boxes import box_table, join_boxes
+from polyplink.data.boxes import box_table, check_boxes, fit_boxes
 from polyplink.data.faults import Faults
 from polyplink.data.files.archives import INSIDE
 from polyplink.data.files.folders import IMAGE_ENDINGS, LARGEST
@@ -214,15 +214,12 @@ def join_recordings(
             for part in dict.fromkeys(r.part for r in recordings)
         }
     found = box_table(pl.DataFrame(rows, schema=schema, orient="row"))
-    data = join_boxes(
-        found if boxes is None else pl.concat([found, box_table(boxes)]),
-        pl.DataFrame(procedures, schema={name: c.dtype for name, c in PROCEDURES.items()}),
-        pl.DataFrame(polyps, schema={name: c.dtype for name, c in POLYPS.items()}),
-        splits,
-        faults,
-        border="clip",
-    )
-    return Imported(data, faults.lines())
+    found = found if boxes is None else pl.concat([found, box_table(boxes)])
+    table = pl.DataFrame(procedures, schema={name: c.dtype for name, c in PROCEDURES.items()})
+    fitted = fit_boxes(check_boxes(found, faults), table, faults, border="clip")
+    of_polyps = pl.DataFrame(polyps, schema={name: c.dtype for name, c in POLYPS.items()})
+    splits = {part: ids for part, ids in splits.items() if ids}
+    return Imported(DataSet.of(fitted, table, of_polyps, splits), faults.lines())
 
 
 def _boxes(recording: Recording, images: bool, faults: Faults) -> list[tuple[Any, ...]]:

@@ -18,7 +18,7 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.data.faults import Faults, apply_rules
 from polyplink.data.files.trees import Member, Tree, open_tree
 from polyplink.data.files.video import frame_name, is_video
-from polyplink.data.formats.text import read_box_rows
+from polyplink.data.formats.csv import read_box_rows
 from polyplink.data.sets.facts import (
     NUMBER,
     Facts,

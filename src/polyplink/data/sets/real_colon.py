@@ -22,11 +22,18 @@ from polyplink.data.faults import Faults
 from polyplink.data.files.archives import INSIDE, read_members
 from polyplink.data.files.folders import LARGEST, read_each
 from polyplink.data.files.trees import open_tree
-from polyplink.data.formats.text import read_text_table
 from polyplink.data.protocols import split_by_rule
 from polyplink.data.sets.layout import VocObject, named_dataset, nothing_found, parse_voc
 from polyplink.data.sets.real_colon_layout import LESION_INFO, VIDEO_INFO, frames_folder
-from polyplink.data.tables import POLYPS, PROCEDURES, Column, DataSet, Imported, check
+from polyplink.data.tables import (
+    POLYPS,
+    PROCEDURES,
+    Column,
+    DataSet,
+    Imported,
+    check,
+    read_text_table,
+)
 from polyplink.data.vocabulary import SIMULATED, normalise_location
 
 DATASET = "real-colon"
