@@ -14,7 +14,7 @@ from polyplink.app.reproduce import ReproduceRequest, find_part, incomparable, r
 from polyplink.core.artefacts import read_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.data import read_data, write_data
-from polyplink.encoders.foundation import FOUNDATION
+from polyplink.encoders.catalogue import FOUNDATION
 from polyplink.recipes.published import published
 from polyplink.report.reproduced import ReproducedTable
 from tests.app.calls import assert_refused, polyplink

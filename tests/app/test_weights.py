@@ -21,7 +21,7 @@ from polyplink.app.weights import (
 from polyplink.core.artefacts import file_key
 from polyplink.core.errors import PolyplinkError
 from polyplink.encoders import FoundationConfig, build_frame_encoder, load_encoder, read_record
-from polyplink.encoders.foundation import FOUNDATION
+from polyplink.encoders.catalogue import FOUNDATION
 from tests.app.calls import assert_refused, polyplink
 from tests.encoders.checkpoints import caformer_shapes, golden_state
 from tests.samples import write_procedures

@@ -28,7 +28,6 @@ from polyplink.encoders import (
     build_projector,
     to_pixels,
 )
-from polyplink.encoders.encoder import mean_over_frames
 from tests.encoders.small import BACKBONE, KINDS, MVE, PROJECTED, SFE, TRANSFORMER, crops, made
 
 ANY: TypeAdapter[Any] = TypeAdapter(AnyEncoderConfig)
@@ -118,10 +117,10 @@ def test_mve_vectors_come_after_the_linear_layer() -> None:
 
 
 def test_means_over_frames_equal_a_loop() -> None:
-    features, lengths = torch.rand(6, 3), [1, 3, 2]
-    found = mean_over_frames(features, lengths)
+    features, sfe = torch.rand(6, 3), made(SFE)
+    assert isinstance(sfe, SfeEncoder)
     naive = torch.stack([features[:1].mean(0), features[1:4].mean(0), features[4:].mean(0)])
-    assert torch.allclose(found, naive)
+    assert torch.allclose(sfe.aggregate(features, [1, 3, 2]).tracklet, naive)
     assert made(SFE).width > made(PROJECTED).width == 4
 
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.encoders import FoundationConfig
-from polyplink.encoders.foundation import FOUNDATION, find_spec
-from polyplink.encoders.foundation.base import (
+from polyplink.encoders.catalogue import FOUNDATION, find_spec
+from polyplink.encoders.foundation import (
     ClipFoundation,
     FrameFoundation,
     Pooling,
@@ -35,8 +35,8 @@ def test_each_has_its_own_preset_and_the_references() -> None:
     clips = {name: one.clip for name, one in own.items() if one.clip != 1}
     assert clips == {"endofm": 8, "endofm-lv": 32, "vjepa2-l": 64}
     for name, spec in FOUNDATION.items():
-        assert spec.origin.source
-        assert spec.origin.licence
+        assert spec.source
+        assert spec.licence
         there = spec.settle(FoundationConfig(model=name, preset="reference"))
         assert (there.size, there.mean, there.std) == (224, (0.45,) * 3, (0.225,) * 3)
         assert there.clip == 0
@@ -96,7 +96,8 @@ def test_a_tracklet_is_the_mean_of_its_pooled_frames() -> None:
     frames = crops(5, size=28)
     found = encoder(frames, [2, 3])
     mean, std = (torch.tensor(v).view(3, 1, 1) for v in (config.mean, config.std))
-    vectors = pool(encoder.tokens((frames.permute(0, 3, 1, 2) / 255 - mean) / std), "cat")
+    pixels = (frames.permute(0, 3, 1, 2) / 255 - mean) / std
+    vectors = pool(encoder.spec.tokens(encoder.backbone, pixels), "cat")
     assert torch.allclose(found.frames, vectors, atol=1e-5)
     assert torch.allclose(found.tracklet[1], vectors[2:].mean(dim=0), atol=1e-5)
     assert encoder.width == 2 * 384
@@ -108,7 +109,7 @@ def test_registers_are_patches_in_the_reference_alone(preset: str, prefix: int) 
     config = FoundationConfig("dinov3-s", preset=preset, pooling="patchmean", size=32, depth=1)  # type: ignore[arg-type]
     encoder, pixels = made(config), torch.rand(1, 3, 32, 32)
     assert isinstance(encoder, FrameFoundation)
-    wanted = pool(encoder.tokens(pixels), "patchmean", prefix)
+    wanted = pool(encoder.spec.tokens(encoder.backbone, pixels), "patchmean", prefix)
     assert torch.equal(encoder.pooled(pixels), wanted)
 
 
@@ -144,9 +145,8 @@ def test_poolings_of_clips_follow_their_definitions() -> None:
     clip = torch.rand(1, 3, 3, 32, 32)
     encoder = made(FoundationConfig(model="endofm", depth=1, size=32))
     assert isinstance(encoder, ClipFoundation)
-    tokens = encoder.tokens(clip)
-    assert tokens.cls is not None
-    every = torch.cat([tokens.cls[:, None], tokens.patches.flatten(1, 2)], dim=1)  # 1 1+t*p d
+    patches, cls = encoder.spec.tokens(encoder.backbone, clip)
+    every = torch.cat([cls[:, None], patches.flatten(1, 2)], dim=1)  # 1 1+t*p d
     naive = {"cls": every[:, 0], "mean": every.mean(dim=1), "patchmean": every[:, 1:].mean(dim=1)}
     naive["cat"] = torch.cat([naive["cls"], naive["patchmean"]], dim=1)
     for pooling, wanted in naive.items():

@@ -9,14 +9,8 @@ from safetensors.torch import save_file
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.encoders import FoundationConfig, build_encoder, build_frame_encoder
-from polyplink.encoders.published import (
-    REFERENCES,
-    fit_published,
-    is_resnet,
-    read_published,
-    recognise,
-    unwrap,
-)
+from polyplink.encoders.catalogue import BACKBONE, REFERENCES, recognise
+from polyplink.encoders.published import fit_published, read_published, unwrap
 from tests.encoders.checkpoints import State, timesformer_shapes, vit_shapes
 
 TENSORS = {"a": torch.arange(3.0), "b": torch.ones(2, 2)}
@@ -39,7 +33,7 @@ def test_all_containers_are_read_and_truncated_ones_refused(tmp_path: Path, layo
         save_file(TENSORS, path)
     else:
         torch.save(TENSORS, path, _use_new_zipfile_serialization=layout == "zip")
-    found = unwrap(read_published(path))
+    found = read_published(path)
     assert all(torch.equal(found[name], value) for name, value in TENSORS.items())
     del found
     path.write_bytes(path.read_bytes()[: path.stat().st_size * 2 // 3])
@@ -93,13 +87,15 @@ def test_endofm_is_known_by_its_time_table_and_endovit_by_its_decoder() -> None:
 def test_torchvisions_backbone() -> None:
     with torch.device("meta"):
         model, _ = build_frame_encoder("timm:resnet50")
-    assert is_resnet(model.state_dict())
-    assert not is_resnet(zeros(vit_shapes(1)))
+    known, tensors, encoder, _ = fit_published(PATH, model.state_dict())
+    assert known is BACKBONE
+    assert encoder is None
+    assert set(tensors) == set(model.state_dict())
 
 
 def test_missing_unknown_and_reshaped_tensors_are_refused() -> None:
     state = zeros(timesformer_shapes(8, 1))
-    assert fit_published(PATH, state, SHALLOW).name == "endofm"
+    assert fit_published(PATH, state, SHALLOW).known.name == "endofm"
     few = {k: v for k, v in state.items() if k != "norm.bias"}
     for bad, says in (
         (few, "1 tensors missing, 0 unknown"),
@@ -110,7 +106,7 @@ def test_missing_unknown_and_reshaped_tensors_are_refused() -> None:
     ):
         with pytest.raises(PolyplinkError, match=says):
             fit_published(PATH, bad, SHALLOW)
-    with pytest.raises(PolyplinkError, match="holds 27 tensors, and Endo-FM has 247"):
+    with pytest.raises(PolyplinkError, match="220 tensors missing, 0 unknown"):
         fit_published(PATH, state)
 
 
@@ -147,8 +143,8 @@ def test_checkpoints_of_the_papers_programs_become_encoders(name: str, tmp_path:
     assert name != "hmve" or len(state) == 361
     path = tmp_path / "last.ckpt"
     torch.save({"state_dict": state, "hyper_parameters": {"dim": 256}, "epoch": 49}, path)
-    fitted = fit_published(path, unwrap(read_published(path)))
-    assert fitted.name == name
+    fitted = fit_published(path, read_published(path))
+    assert fitted.known.name == name
     torch.manual_seed(0)
     own = build_encoder(REFERENCES[name].encoder)
     assert set(fitted.tensors) == set(own.state_dict())
@@ -157,7 +153,7 @@ def test_checkpoints_of_the_papers_programs_become_encoders(name: str, tmp_path:
 
 def test_extra_tensors_of_the_papers_checkpoints_are_refused() -> None:
     state = checkpoint("hmve") | {"mve.feature_norm.weight": torch.ones(2048)}
-    with pytest.raises(PolyplinkError, match=r"holds 362 tensors, and NTSSL's .* has 361"):
+    with pytest.raises(PolyplinkError, match=r"1 unknown, .* first 'feature_norm.weight'"):
         fit_published(PATH, state)
     state = checkpoint("ta") | {"adapter.extra": torch.ones(1)}
     with pytest.raises(PolyplinkError, match=r"1 unknown, .* first 'adapter.extra'"):

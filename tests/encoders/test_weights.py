@@ -22,7 +22,7 @@ from polyplink.encoders import (
     weights_path,
     write_tensors,
 )
-from polyplink.encoders.store import check_seal, seal, store_folder, stored, stored_path
+from polyplink.encoders.weights import check_seal, seal, store_folder, stored, stored_path
 from polyplink.tracklets import PrepareSettings
 from tests.encoders.small import CLIPS, MVE, PROJECTED, SFE, TRANSFORMER, made
 

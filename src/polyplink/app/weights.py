@@ -15,10 +15,8 @@ from polyplink.core.errors import PolyplinkError, find_named
 if TYPE_CHECKING:
     from torch import nn
 
-    from polyplink.encoders import AnyEncoderConfig, Seen
-    from polyplink.encoders.published import Recognised
+    from polyplink.encoders import AnyEncoderConfig
 
-BACKBONE = "resnet50.tv2_in1k"  # timm's name of torchvision's second weights
 _HUB_NAME = re.compile(r"-([0-9a-f]{8})\.pth$")  # a file named after its own digest
 
 
@@ -56,50 +54,40 @@ def add_weights(request: AddRequest, progress: Progress = silent) -> Result[dict
         PolyplinkError: If the file is missing, broken, of no known encoder, not the published
             one, or requires running code.
     """
-    from polyplink.encoders import FoundationConfig, WeightsRecord, write_tensors
-    from polyplink.encoders.published import (
-        RESNET,
-        fit_published,
-        is_resnet,
-        read_published,
-        unwrap,
-    )
-    from polyplink.encoders.store import seal, stored_path
-    from polyplink.encoders.weights import write_weights
+    from polyplink.data.protocols import published_splits
+    from polyplink.encoders import FoundationConfig, Seen, WeightsRecord, write_tensors
+    from polyplink.encoders.catalogue import HMVE
+    from polyplink.encoders.published import fit_published, read_published
+    from polyplink.encoders.weights import RECORD, record_text, seal, stored_path
 
     file = request.file
-    state = unwrap(read_published(file, trust_pickle=request.trust_pickle))
+    state = read_published(file, trust_pickle=request.trust_pickle)
     digest = file_key(file)
     config = FoundationConfig(preset=request.preset, size=request.size, pooling=request.pooling)
-    fitted = None if is_resnet(state) else fit_published(file, state, config)
-    known = "" if fitted is None else fitted.origin.sha256
+    known, tensors, encoder, prepare = fit_published(file, state, config)
     if not request.unverified:
-        check_published(file, digest, known)
-    title = RESNET if fitted is None else fitted.title
-    licence = "BSD-3-Clause (torchvision)" if fitted is None else fitted.origin.licence
-    origin = {"title": title, "file": file.name, "sha256": digest, "licence": licence}
-    if fitted is None:  # a backbone is no encoder by itself: recipes start from it
-        path, count = stored_path(request.name or BACKBONE), len(state)
-        write_tensors(path, state, {"backbone": json.dumps(origin)})
+        check_published(file, digest, known.sha256)
+    path = stored_path(request.name or known.name)
+    origin = {"title": known.title, "file": file.name, "sha256": digest, "licence": known.licence}
+    if encoder is None:  # a backbone is no encoder by itself: recipes start from it
+        metadata = {"backbone": json.dumps(origin)}
     else:
-        path, count = stored_path(request.name or fitted.name), len(fitted.tensors)
-        verified = bool(known) and not request.unverified
-        record = WeightsRecord(
-            encoder=fitted.config,
-            prepare=fitted.prepare,
-            recipe={"name": path.stem},
-            seen=_seen(fitted),
-            origin=origin | {"source": fitted.origin.source, "verified": verified},
-        )
-        write_weights(path, fitted.tensors, record)
+        seen = Seen(datasets=known.saw)
+        if known is HMVE:
+            seen = Seen(trained=[("real-colon", n, n) for n in published_splits()["rc27"]])
+        verified = bool(known.sha256) and not request.unverified
+        more = {"source": known.source, "verified": verified}
+        record = WeightsRecord(encoder, prepare, {"name": path.stem}, seen, origin | more)
+        metadata = {RECORD: record_text(record)}
+    write_tensors(path, tensors, metadata)
     seal(path)
     added = {
         "name": path.stem,
         "path": path,
-        "title": title,
-        "tensors": count,
+        "title": known.title,
+        "tensors": len(tensors),
         "sha256": digest,
-        "licence": licence,
+        "licence": known.licence,
     }
     text = "{name}: {title}, {tensors} tensors, licence {licence}".format(**added)
     return Result(added, shown=[text, str(path)])
@@ -126,18 +114,6 @@ def check_published(path: Path, digest: str, wanted: str) -> None:
         )
 
 
-def _seen(fitted: "Recognised") -> "Seen":
-    """The known training data of published weights."""
-    from polyplink.data.protocols import published_splits
-    from polyplink.encoders import Seen
-    from polyplink.encoders.published import HMVE
-
-    if fitted.name == HMVE.name:
-        rows = [("real-colon", name, name) for name in published_splits()["rc27"]]
-        return Seen(trained=rows)
-    return Seen(datasets=fitted.origin.saw)
-
-
 @dataclass(frozen=True)
 class ListRequest:
     """Nothing to choose."""
@@ -146,32 +122,20 @@ class ListRequest:
 def list_weights(request: ListRequest, progress: Progress = silent) -> Result[list[dict[str, str]]]:
     """List known encoders and added weights."""
     from polyplink.encoders import read_record
-    from polyplink.encoders.foundation import FOUNDATION
-    from polyplink.encoders.store import stored
+    from polyplink.encoders.catalogue import FOUNDATION
+    from polyplink.encoders.weights import stored
 
-    rows = {
-        spec.name: {
-            "name": spec.name,
-            "title": spec.title,
-            "licence": spec.origin.licence,
-            "path": "",
-            "source": spec.origin.source,
-        }
-        for spec in FOUNDATION.values()
-    }
+    columns = ("name", "title", "licence", "path", "source")
+    found = [(s.name, s.title, s.licence, "", s.source) for s in FOUNDATION.values()]
     for path in stored():
-        name = path.name.removesuffix(".safetensors")
         try:
             origin = dict(read_record(path).origin)
         except PolyplinkError:  # a backbone carries no record of an encoder
             origin = {}
-        rows[name] = {
-            "name": name,
-            "title": str(origin.get("title", "a backbone")),
-            "licence": str(origin.get("licence", "unknown")),
-            "path": str(path),
-            "source": str(origin.get("source", "")),
-        }
+        title, licence = origin.get("title", "a backbone"), origin.get("licence", "unknown")
+        name = path.name.removesuffix(".safetensors")
+        found.append((name, str(title), str(licence), str(path), str(origin.get("source", ""))))
+    rows = {row[0]: dict(zip(columns, row, strict=True)) for row in found}
     shown = [
         f"{row['name']:14}{row['title']:20}{row['licence']}\n{'':14}"
         + (row["path"] or f"not here; from {row['source']}")
@@ -194,7 +158,7 @@ def show_weights(request: ShowRequest, progress: Progress = silent) -> Result[di
         PolyplinkError: If they do not exist, or were changed since they were added.
     """
     from polyplink.encoders import read_record, weights_path
-    from polyplink.encoders.store import check_seal
+    from polyplink.encoders.weights import check_seal
 
     path = weights_path(request.weights)
     digest = file_key(path)
@@ -285,8 +249,7 @@ def cost_of(name: str, size: int | None = None, frames: int = 8) -> dict[str, An
 def known_encoders() -> "dict[str, AnyEncoderConfig]":
     """Encoders by the names that `cost_of` takes: foundation, papers, recipes."""
     from polyplink.encoders import FoundationConfig, SfeConfig
-    from polyplink.encoders.foundation import FOUNDATION
-    from polyplink.encoders.published import REFERENCES
+    from polyplink.encoders.catalogue import FOUNDATION, REFERENCES
     from polyplink.recipes import RECIPES
 
     known: dict[str, AnyEncoderConfig] = {

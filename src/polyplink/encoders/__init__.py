@@ -1,5 +1,15 @@
 """Encoders: from the crops of a tracklet to one vector; weights with their record."""
 
+from polyplink.encoders.build import (
+    MveEncoder,
+    SfeEncoder,
+    TrackletEncoder,
+    build_encoder,
+    build_frame_encoder,
+    build_projector,
+    build_started,
+    load_encoder,
+)
 from polyplink.encoders.config import (
     AnyEncoderConfig,
     EncoderConfig,
@@ -27,23 +37,16 @@ from polyplink.encoders.embed import (
 )
 from polyplink.encoders.encoder import ClipWise, Encoder, FrameWise, Tokens, to_pixels
 from polyplink.encoders.finetune import FineTune, merge_adapters, trainable
-from polyplink.encoders.store import WEIGHTS_FILE, check_state, weights_path, write_tensors
-from polyplink.encoders.tracklet import (
-    MveEncoder,
-    SfeEncoder,
-    TrackletEncoder,
-    build_frame_encoder,
-)
 from polyplink.encoders.weights import (
+    WEIGHTS_FILE,
     Seen,
     WeightsRecord,
-    build_encoder,
-    build_projector,
-    build_started,
+    check_state,
     inherited,
-    load_encoder,
     read_record,
     save_weights,
+    weights_path,
+    write_tensors,
 )
 
 __all__ = [

@@ -56,19 +56,6 @@ def to_pixels(frames: torch.Tensor, mean: torch.Tensor, std: torch.Tensor) -> to
     return rows.view(frames.shape).permute(0, 3, 1, 2)  # n 3 h w, a view
 
 
-def mean_over_frames(features: torch.Tensor, lengths: Sequence[int]) -> torch.Tensor:
-    """Mean over the frames of each tracklet.
-
-    Args:
-        features: (n, d), the frames of all tracklets one after the other.
-        lengths: Frames of each of the b tracklets, at least 1, summing to n.
-
-    Returns:
-        (b, d).
-    """
-    return torch.stack([part.mean(dim=0) for part in torch.split(features, list(lengths))])
-
-
 @dataclass(frozen=True)
 class Tokens:
     """The output of an encoder for b tracklets of n frames in total.
@@ -147,17 +134,15 @@ class FrameWise(Encoder):
     def encode_frames(self, frames: torch.Tensor) -> torch.Tensor:
         """Crops uint8 (n, h, w, 3) to frame features (n, f)."""
 
-    @abstractmethod
     def aggregate(self, features: torch.Tensor, lengths: Sequence[int]) -> Tokens:
-        """Frame features to tokens.
+        """Frame features to tokens: by default a tracklet's vector is the mean of its frames.
 
         Args:
             features: (n, f), the frames of all tracklets one after the other.
             lengths: Frames of each of the b tracklets, at least 1, summing to n.
-
-        Returns:
-            Tokens of the batch.
         """
+        parts = torch.split(features, list(lengths))
+        return Tokens(torch.stack([part.mean(dim=0) for part in parts]), features)
 
     def forward(self, frames: torch.Tensor, lengths: Sequence[int]) -> Tokens:
         """Crops uint8 (n, h, w, 3), packed, of tracklets of `lengths` frames to their tokens."""

@@ -24,15 +24,14 @@ from torch import nn
 
 from polyplink.core.artefacts import KEY_DIGITS, file_key, whole_file
 from polyplink.core.errors import PolyplinkError, first_line
+from polyplink.encoders.build import LoadedEncoder, build_encoder
 from polyplink.encoders.device import Precision, check_precision
 from polyplink.encoders.embed import NetworkEmbedder
 from polyplink.encoders.encoder import FrameWise
-from polyplink.encoders.store import check_state
 from polyplink.encoders.weights import (
     RECORD,
-    LoadedEncoder,
     WeightsRecord,
-    build_encoder,
+    check_state,
     parse_record,
     record_text,
 )

@@ -1,85 +1,166 @@
-"""Encoders from a configuration or from weights, and the record that weights carry.
+"""Weights files: where they are on this machine, their tensors, and the record that they carry.
 
-`resume` continues a training run; `init_from` starts a new one from the weights of another.
+Added weights are in the store: the folder $POLYPLINK_HOME/weights where that variable is set,
+else polyplink/weights in the user's data folder ($XDG_DATA_HOME, or ~/.local/share). The SHA-256
+of NAME.safetensors is kept beside it.
 """
 
 import json
-import re
+import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 from pydantic import TypeAdapter
 from safetensors import SafetensorError, safe_open
-from torch import nn
+from safetensors.torch import load_file, save
 
-from polyplink.core.artefacts import KEY_DIGITS, file_key, to_plain
+from polyplink.core.artefacts import KEY_DIGITS, file_key, to_plain, whole_file, write_text
 from polyplink.core.errors import PolyplinkError, first_line
-from polyplink.encoders.config import (
-    AnyEncoderConfig,
-    EncoderConfig,
-    FoundationConfig,
-    MveConfig,
-    SfeConfig,
-)
-from polyplink.encoders.device import memory_suffices, place
+from polyplink.encoders.catalogue import FOUNDATION
+from polyplink.encoders.config import AnyEncoderConfig, FoundationConfig
 from polyplink.encoders.encoder import Encoder
-from polyplink.encoders.foundation import find_spec
-from polyplink.encoders.store import (
-    check_seal,
-    check_state,
-    read_tensors,
-    weights_path,
-    write_tensors,
-)
-from polyplink.encoders.tracklet import MveEncoder, SfeEncoder, TrackletEncoder, two_layers
 from polyplink.tracklets import PrepareSettings
 
+SUFFIX = ".safetensors"
+WEIGHTS_FILE = f"weights{SUFFIX}"
 RECORD = "polyplink"  # the metadata entry of the file that holds the record
 _FORMAT = 1
 
 
-def build_encoder(config: AnyEncoderConfig) -> Encoder:
-    """Build an encoder and load its `frame_weights`, if any.
+def store_folder() -> Path:
+    """The folder of added weights; it need not exist."""
+    if home := os.environ.get("POLYPLINK_HOME"):
+        return Path(home) / "weights"
+    shared = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+    return Path(shared) / "polyplink" / "weights"
+
+
+def stored_path(name: str) -> Path:
+    """The file of a name in the store; it need not exist.
 
     Raises:
-        PolyplinkError: If a backbone is unknown or cannot be built so, or its weights are missing
-            or do not fit.
-
-    Example:
-        >>> config = EncoderConfig(frame_encoder="timm:test_resnet", width=16, heads=2)
-        >>> build_encoder(config).width
-        16
+        PolyplinkError: If the name is a path or starts with a dot.
     """
-    match config:
-        case EncoderConfig():
-            return TrackletEncoder(config)
-        case SfeConfig():
-            return SfeEncoder(config)
-        case MveConfig():
-            return MveEncoder(config)
-        case FoundationConfig():
-            spec = find_spec(config.model)
-            encoder = spec.build(spec, config)
-            if config.frame_weights is not None:
-                path = weights_path(config.frame_weights)
-                state = read_tensors(path, "import published weights with `polyplink weights add`")
-                check_state(path, state, encoder.state_dict())
-                encoder.load_state_dict(state)
-            return encoder
+    plain = name.removesuffix(SUFFIX)
+    PolyplinkError.unless(
+        bool(plain) and plain == Path(plain).name and not plain.startswith("."),
+        f"{name!r} is no name for weights",
+        "use letters, digits, dots and dashes",
+    )
+    return store_folder() / f"{plain}{SUFFIX}"
 
 
-def build_projector(encoder: Encoder) -> nn.Module:
-    """Build the projector between an encoder's tokens and the loss; dropped after training.
+def stored() -> list[Path]:
+    """All added weights, by name."""
+    return sorted(store_folder().glob(f"[!.]*{SUFFIX}"))
 
-    The identity where the encoder contains its head (SFE "projected", MVE).
+
+def added_weights(given: Path) -> Path | None:
+    """The added weights of a bare name, or None if `given` exists, is a path or unknown."""
+    if given.exists() or given.name != str(given):
+        return None
+    return path if (path := stored_path(given.name)).is_file() else None
+
+
+def weights_path(given: Path) -> Path:
+    """The weights file: `given` itself, the one in the run folder `given`, or added weights.
+
+    Raises:
+        PolyplinkError: If there is none; for a known model it says where to get its weights.
     """
-    config = encoder.config
-    if isinstance(config, MveConfig) or getattr(config, "vector", "") == "projected":
-        return nn.Identity()
-    return two_layers(encoder.width, config.projector_hidden, config.projector_out)
+    path = given / WEIGHTS_FILE if given.is_dir() else given
+    if path.is_file():
+        return path
+    if (added := added_weights(given)) is not None:
+        return added
+    if given.name == str(given) and (spec := FOUNDATION.get(given.name)) is not None:
+        raise PolyplinkError(
+            f"the weights of {spec.title} are not on this machine, and nothing is downloaded",
+            f"get {spec.file} from {spec.source} (licence: {spec.licence}), then "
+            "`polyplink weights add FILE`",
+        )
+    raise PolyplinkError(
+        f"no weights at {path}",
+        "give a .safetensors file, a folder `polyplink train` made, or a name that "
+        "`polyplink weights list` shows",
+    )
+
+
+def seal(path: Path) -> None:
+    """Write the SHA-256 of added weights beside them, in the format of sha256sum."""
+    write_text(path.with_name(f"{path.name}.sha256"), f"{file_key(path)}  {path.name}\n")
+
+
+def check_seal(path: Path, digest: str | None = None) -> None:
+    """Refuse added weights that have changed since.
+
+    Args:
+        path: Any weights file; one without a SHA-256 beside it passes.
+        digest: Its SHA-256 if it is known already.
+
+    Raises:
+        PolyplinkError: If the file is not the one that was added.
+    """
+    beside = path.with_name(f"{path.name}.sha256")
+    if not beside.is_file():
+        return
+    wanted = beside.read_text(encoding="utf-8").split(" ")[0]
+    PolyplinkError.unless(
+        (digest or file_key(path)) == wanted,
+        f"{path} is not the file that was added: its SHA-256 is another",
+        "add it again with `polyplink weights add`",
+    )
+
+
+def read_tensors(path: Path, mend: str = "train or copy again") -> dict[str, torch.Tensor]:
+    """All tensors of a safetensors file, on the CPU.
+
+    Raises:
+        PolyplinkError: If it is not safetensors, with what to do about it.
+    """
+    try:
+        return load_file(path)
+    except SafetensorError as error:
+        raise PolyplinkError(f"{path} is not safetensors ({first_line(error)})", mend) from None
+
+
+def write_tensors(
+    path: Path, tensors: Mapping[str, torch.Tensor], metadata: Mapping[str, str]
+) -> None:
+    """Write tensors of any device as safetensors, whole or not at all."""
+    cpu = {key: value.detach().cpu().contiguous() for key, value in tensors.items()}
+    # Serialised in memory: the library's own writer does not report that a disk is full.
+    data = save(cpu, dict(metadata))
+    with whole_file(path) as temporary:
+        temporary.write_bytes(data)
+
+
+def check_state(
+    path: Path, state: Mapping[str, torch.Tensor], wanted: Mapping[str, torch.Tensor]
+) -> None:
+    """Refuse tensors whose names or shapes differ from those of a model.
+
+    Args:
+        path: Where they were read, for the message.
+        state: What was read.
+        wanted: The model's state dict.
+
+    Raises:
+        PolyplinkError: Counting missing and unknown tensors and other shapes, and naming one.
+    """
+    missing = sorted(wanted.keys() - state.keys())
+    unknown = sorted(state.keys() - wanted.keys())
+    bent = sorted(k for k in wanted.keys() & state.keys() if wanted[k].shape != state[k].shape)
+    if missing or unknown or bent:
+        raise PolyplinkError(
+            f"{path} holds weights of another encoder: {len(missing)} tensors missing, "
+            f"{len(unknown)} unknown, {len(bent)} of another shape, "
+            f"first {(missing + unknown + bent)[0]!r}",
+            "give the weights of the encoder that the recipe names",
+        )
 
 
 @dataclass(frozen=True)
@@ -120,25 +201,11 @@ class WeightsRecord:
     operating: Mapping[str, Any] | None = None
 
 
-@dataclass(frozen=True)
-class LoadedEncoder:
-    """An encoder in evaluation mode, its record, and the id of its file."""
-
-    encoder: Encoder
-    record: WeightsRecord
-    weights_id: str
-
-
 def save_weights(path: Path, encoder: Encoder, record: WeightsRecord) -> None:
     """Write the encoder and its record as one safetensors file, whole or not at all."""
     if isinstance(encoder.config, FoundationConfig):  # as built: presets are filled in
         record = replace(record, encoder=encoder.config)
-    write_weights(path, encoder.state_dict(), record)
-
-
-def write_weights(path: Path, tensors: Mapping[str, torch.Tensor], record: WeightsRecord) -> None:
-    """Write an encoder's tensors and record, whole or not at all."""
-    write_tensors(path, tensors, {RECORD: record_text(record)})
+    write_tensors(path, encoder.state_dict(), {RECORD: record_text(record)})
 
 
 def record_text(record: WeightsRecord) -> str:
@@ -182,71 +249,11 @@ def parse_record(text: str, path: Path) -> WeightsRecord:
         record = json.loads(text)
         if record.pop("format", None) != _FORMAT:
             raise PolyplinkError(f"{path} has another format of record", "update polyplink")
-        values = {
-            f.name: TypeAdapter(cast("Any", f.type)).validate_python(record[f.name])
-            for f in fields(WeightsRecord)
-        }
+        return TypeAdapter(WeightsRecord).validate_python(record)
     except (KeyError, ValueError, TypeError, AttributeError) as error:
         raise PolyplinkError(
             f"the record of {path} is broken ({first_line(error)})", "train or copy again"
         ) from None
-    return WeightsRecord(**values)
-
-
-def load_encoder(given: Path, device: torch.device) -> LoadedEncoder:
-    """Load an encoder and its record, strictly: every tensor, none besides.
-
-    Raises:
-        PolyplinkError: If there is no such file, or its tensors do not fit its record.
-    """
-    path = weights_path(given)
-    record = read_record(path)
-    with memory_suffices(device):
-        encoder = build_encoder(record.encoder)
-        state = read_tensors(path)
-        check_state(path, state, encoder.state_dict())
-        encoder.load_state_dict(state)
-        placed = place(encoder, device).eval()
-    digest = file_key(path)
-    check_seal(path, digest)
-    return LoadedEncoder(placed, record, digest[:KEY_DIGITS])
-
-
-def build_started(config: AnyEncoderConfig, init_from: Path | None = None) -> Encoder:
-    """Build an encoder, initialised from other weights if given.
-
-    Weights of the same encoder initialise all tensors. Weights of a single-frame encoder (SFE)
-    initialise the backbone of a tracklet encoder, and of a multi-view encoder (MVE) the frame head
-    too, as in its paper (Intrator et al. 2023); the transformer starts from random values.
-
-    Args:
-        config: The encoder; its `frame_weights` are ignored if `init_from` is given.
-        init_from: Weights file, run folder or name.
-
-    Raises:
-        PolyplinkError: If there are no such weights, or they are of another encoder.
-    """
-    if init_from is None:
-        return build_encoder(config)
-    path = weights_path(init_from)
-    check_seal(path)
-    source, state = read_record(path).encoder, read_tensors(path)
-    encoder = build_encoder(replace(config, frame_weights=None))
-    wanted = encoder.state_dict()
-    if isinstance(source, SfeConfig) and isinstance(config, EncoderConfig):
-        state = {name: value for name, value in state.items() if name.startswith("backbone.")}
-        wanted = {name: value for name, value in wanted.items() if name.startswith("backbone.")}
-    elif isinstance(source, SfeConfig) and isinstance(config, MveConfig):
-        PolyplinkError.unless(
-            source.vector == "projected",
-            f"{path} holds a single-frame encoder without its head",
-            "train it with --set encoder.vector=projected, which keeps the head",
-        )
-        state = {re.sub("^head", "frame_head", name): value for name, value in state.items()}
-        wanted = {k: v for k, v in wanted.items() if k.startswith(("backbone.", "frame_head."))}
-    check_state(path, state, wanted)
-    encoder.load_state_dict(encoder.state_dict() | state)
-    return encoder
 
 
 def inherited(config: AnyEncoderConfig, init_from: Path | None) -> tuple[Seen, dict[str, str]]:

@@ -1,16 +1,15 @@
 """Foundation encoders: models that others pre-trained, behind one interface.
 
-A `Spec` describes one published model: its architecture, its preprocessing and where to get its
-weights. Its class is a `FrameFoundation` (an image model whose frame vectors are averaged) or a
-`ClipFoundation` (a video model whose clip vectors are averaged). Each family of models is one
-file beside this one; `catalogue` lists them all.
+A `Spec` describes one published model: its architecture, its preprocessing, how its file is
+recognised and where to get it; `catalogue` lists them all. An image model becomes a
+`FrameFoundation` (its frame vectors are averaged), a video model a `ClipFoundation` (its clip
+vectors are averaged).
 """
 
 import importlib
 import re
-from abc import abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any, Literal
 
@@ -20,48 +19,91 @@ from torch import nn
 from polyplink.core._torchvision import heal_torchvision
 from polyplink.core.errors import PolyplinkError
 from polyplink.encoders.config import REFERENCE_MEAN, REFERENCE_STD, FoundationConfig, Triple
-from polyplink.encoders.encoder import ClipWise, Encoder, FrameWise, Tokens, mean_over_frames
+from polyplink.encoders.encoder import ClipWise, Encoder, FrameWise, Tokens
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
 REFERENCE_SIZE = 224
+HEADS = r"^(head|dino_head|ibot_head)\."  # of the pre-training, not of the backbone
 
 Pooling = Literal["cls", "mean", "patchmean", "cat"]
 State = Mapping[str, torch.Tensor]
 
 
-@dataclass(frozen=True)
-class Origin:
-    """Where to get weights, and what is known about them.
+@dataclass(frozen=True, kw_only=True)
+class Published:
+    """Published weights: where to get their file, how to recognise and how to rename its tensors.
 
     Attributes:
+        name: Their name in polyplink.
+        title: Their published name.
         source: Where to get the file.
         file: Its name there.
         licence: Of the weights.
         sha256: Of the file, or its first digits, where known; else empty.
-        saw: Public data sets it was pre-trained on, by their usual names.
+        saw: Public data sets they were trained on, by their usual names.
+        marks: The file is recognised by all tensors of one of these, name -> shape (None for any).
+        lacks: Tensors that it does not have.
+        dropped: Pattern of the names of tensors outside the encoder; empty for none.
+        names: (pattern, replacement) pairs, all applied to every name in this order.
+        fused: Split ".attn.qkv." (3d, ...) into ".attn.q.", ".attn.k." and ".attn.v." (d, ...)
+            before renaming.
     """
 
+    name: str
+    title: str
     source: str
     file: str
     licence: str
     sha256: str = ""
     saw: tuple[str, ...] = ()
+    marks: Sequence[Mapping[str, tuple[int, ...] | None]]
+    lacks: tuple[str, ...] = ()
+    dropped: str = ""
+    names: tuple[tuple[str, str], ...] = ()
+    fused: bool = False
+
+    def recognises(self, state: State) -> bool:
+        """Whether tensors are those of these weights, by the marks."""
+        return not any(name in state for name in self.lacks) and any(
+            all(n in state and shape in (None, tuple(state[n].shape)) for n, shape in mark.items())
+            for mark in self.marks
+        )
+
+    def renamed(self, state: State) -> dict[str, torch.Tensor]:
+        """Rename published tensors; those that no pattern matches keep their names."""
+        parts: dict[str, torch.Tensor] = {}
+        for name, tensor in state.items():
+            if self.fused and ".attn.qkv." in name:
+                for part, rows in zip("qkv", torch.chunk(tensor, 3), strict=True):
+                    parts[name.replace(".qkv.", f".{part}.")] = rows
+            else:
+                parts[name] = tensor
+        found = {}
+        for old, tensor in parts.items():
+            if not (self.dropped and re.search(self.dropped, old)):
+                name = old
+                for pattern, new in self.names:
+                    name = re.sub(pattern, new, name)
+                found[name] = tensor
+        return found
 
 
-@dataclass(frozen=True)
-class Spec:
+@dataclass(frozen=True, kw_only=True)
+class Spec(Published):
     """A published model.
 
     Attributes:
-        name: Its name in polyplink.
-        title: Its published name.
-        build: The encoder class of its family.
-        shape: Sizes that its family needs to build it.
+        network: Builds its module for a configuration, with random values.
+        part: Attribute of the module that is the encoder; empty for the whole module.
+        hub: Whether `renamed` gives the Hub's names, which transformers translates by itself.
+        tokens: Applies the encoder to normalised pixels. Of an image model: (n, 3, h, w) to tokens
+            (n, p, d) after the last norm. Of a video model: (b, t, 3, h, w) to patches
+            (b, t, p, d), repeated where the model merges neighbouring frames, and the CLS tokens
+            (b, d) or None.
         width: Width of its tokens.
         patch: Width of a patch in pixels: image sizes are its multiples.
-        tensors: Number of tensors of the whole model, once loaded.
-        origin: Where to get its weights.
+        prefix: Number of tokens before the first patch.
         pooling: Supported poolings, the default first.
         reference_pooling: What NTSSL's program uses, as far as known.
         size: Default width and height of its images, pixels.
@@ -73,14 +115,14 @@ class Spec:
         depth: Number of its blocks.
     """
 
-    name: str
-    title: str
-    build: "type[Foundation]"
+    dropped: str = HEADS
+    network: Callable[["Spec", FoundationConfig], nn.Module]
+    part: str = ""
+    hub: bool = False
+    tokens: Callable[[Any, torch.Tensor], Any]
     width: int
     patch: int
-    tensors: int
-    origin: Origin
-    shape: Mapping[str, Any] = field(default_factory=dict)
+    prefix: int = 1
     pooling: tuple[Pooling, ...] = ("cls", "mean", "patchmean", "cat")
     reference_pooling: Pooling = "cls"
     size: int = 224
@@ -133,13 +175,27 @@ class Spec:
             positions=config.positions or ("correct" if own else "paper"),
         )
 
+    def library_names(self, config: FoundationConfig, state: State) -> State:
+        """Published tensors under the names, and in the shapes, of the encoder's state dict.
+
+        Shapes differ where a library has another layer for the same product, as a 1 x 1
+        convolution for a linear layer.
+        """
+        found = self.renamed(state)
+        with torch.device("meta"):
+            network: Any = self.network(self, config)
+        for name, wanted in network.state_dict().items():
+            if name in found and found[name].squeeze().shape == wanted.squeeze().shape:
+                found[name] = found[name].reshape(wanted.shape)
+        if self.hub:
+            found = dict(from_published_names(type(network), network.config, found))
+        if not self.part:
+            return found
+        return {name.removeprefix(f"{self.part}."): tensor for name, tensor in found.items()}
+
 
 class Foundation(Encoder):
-    """A published model as an encoder.
-
-    A family implements `network`, `recognises`, `library_names` and, in its subclass of
-    `FrameFoundation` or `ClipFoundation`, `tokens`.
-    """
+    """A published model as an encoder."""
 
     config: FoundationConfig
 
@@ -148,25 +204,10 @@ class Foundation(Encoder):
         self.spec = spec
         self.config = config = spec.settle(config)
         self.pooling = config.pooling or "cls"
-        self.size = config.size or spec.size
         self.width = spec.width * (2 if self.pooling == "cat" else 1)
-        self.backbone = self.network(spec, config)
+        network = spec.network(spec, config)
+        self.backbone = getattr(network, spec.part) if spec.part else network
         self.keep_pixel_scale(config.mean or spec.mean, config.std or spec.std)
-
-    @staticmethod
-    @abstractmethod
-    def network(spec: Spec, config: FoundationConfig) -> nn.Module:
-        """The module of timm or transformers, randomly initialised."""
-
-    @staticmethod
-    @abstractmethod
-    def recognises(state: State) -> str | None:
-        """Name of the model of this family that published tensors belong to, or None."""
-
-    @staticmethod
-    @abstractmethod
-    def library_names(spec: Spec, config: FoundationConfig, state: State) -> State:
-        """Published tensors renamed to the state dict of `network`."""
 
     def check_pixels(self, frames: torch.Tensor) -> None:
         """Refuse crops (..., h, w, 3) that are not of the configured size.
@@ -175,7 +216,7 @@ class Foundation(Encoder):
             PolyplinkError: Naming both sizes.
         """
         height, width = frames.shape[-3:-1]
-        size = self.size
+        size = self.config.size
         PolyplinkError.unless(
             height == width == size,
             f"{self.spec.name} is set to images of {size} pixels, "
@@ -207,39 +248,16 @@ def pool(tokens: torch.Tensor, pooling: Pooling, prefix: int = 1) -> torch.Tenso
 class FrameFoundation(Foundation, FrameWise):
     """An image model: a tracklet's vector is the mean of the pooled tokens of its frames."""
 
-    prefix = 1  # tokens before the first patch
-
-    @abstractmethod
-    def tokens(self, pixels: torch.Tensor) -> torch.Tensor:
-        """Normalised pixels (n, 3, h, w) to tokens (n, p, d), after the last norm."""
-
     def pooled(self, pixels: torch.Tensor) -> torch.Tensor:
         """Normalised pixels (n, 3, h, w) to frame vectors (n, d)."""
         # NTSSL's program counts registers among the patches; the "own" preset does not.
-        prefix = self.prefix if self.config.preset == "own" else 1
-        return pool(self.tokens(pixels), self.pooling, prefix)
+        prefix = self.spec.prefix if self.config.preset == "own" else 1
+        return pool(self.spec.tokens(self.backbone, pixels), self.pooling, prefix)
 
     def encode_frames(self, frames: torch.Tensor) -> torch.Tensor:
         """Crops uint8 (n, h, w, 3) to frame vectors (n, d)."""
         self.check_pixels(frames)
         return self.pooled(self.normalised(frames))
-
-    def aggregate(self, features: torch.Tensor, lengths: Sequence[int]) -> Tokens:
-        """Frame vectors (n, d) to tokens: the tracklet's is the mean of its frames."""
-        return Tokens(tracklet=mean_over_frames(features, lengths), frames=features)
-
-
-@dataclass(frozen=True)
-class ClipTokens:
-    """Tokens of b clips of t frames with p patches each, after the last norm.
-
-    Attributes:
-        patches: (b, t, p, d); models that merge neighbouring frames repeat their tokens.
-        cls: (b, d), or None if the model has no CLS token.
-    """
-
-    patches: torch.Tensor
-    cls: torch.Tensor | None
 
 
 def clip_starts(frames: int, clip: int) -> list[int]:
@@ -265,29 +283,25 @@ def clip_starts(frames: int, clip: int) -> list[int]:
 class ClipFoundation(Foundation, ClipWise):
     """A video model: a tracklet's vector is the mean of the pooled tokens of its clips."""
 
-    @abstractmethod
-    def tokens(self, pixels: torch.Tensor) -> ClipTokens:
-        """Normalised pixels (b, t, 3, h, w) to tokens."""
-
     def pooled(self, pixels: torch.Tensor) -> Tokens:
         """Normalised pixels (b, t, 3, h, w) to clip vectors (b, d) and frame vectors (b*t, d).
 
         A frame has no CLS token of its own: its vector is the mean of its patches, under "cat"
         preceded by the CLS token of the clip.
         """
-        found = self.tokens(pixels)
-        b, t, p, d = found.patches.shape
-        frames = found.patches.mean(dim=2)  # b t d
+        patches, cls = self.spec.tokens(self.backbone, pixels)  # b t p d; b d
+        b, t, p, d = patches.shape
+        frames = patches.mean(dim=2)  # b t d
         patchmean = frames.mean(dim=1)  # b d
-        if found.cls is None or self.pooling == "patchmean":
+        if cls is None or self.pooling == "patchmean":
             return Tokens(patchmean, frames.reshape(b * t, d))
         if self.pooling == "cls":
-            return Tokens(found.cls, frames.reshape(b * t, d))
+            return Tokens(cls, frames.reshape(b * t, d))
         if self.pooling == "mean":  # over all tokens, CLS included
-            mean = (found.cls + t * p * patchmean) / (1 + t * p)
+            mean = (cls + t * p * patchmean) / (1 + t * p)
             return Tokens(mean, frames.reshape(b * t, d))
-        both = torch.cat([found.cls[:, None].expand(b, t, d), frames], dim=2)  # b t 2d
-        return Tokens(torch.cat([found.cls, patchmean], dim=1), both.reshape(b * t, 2 * d))
+        both = torch.cat([cls[:, None].expand(b, t, d), frames], dim=2)  # b t 2d
+        return Tokens(torch.cat([cls, patchmean], dim=1), both.reshape(b * t, 2 * d))
 
     def encode_clips(self, clips: torch.Tensor) -> Tokens:
         """Crops uint8 (b, t, h, w, 3) to tokens; a long tracklet is split into clips, averaged."""
@@ -358,27 +372,3 @@ def from_published_names(kind: type[nn.Module], config: Any, state: State) -> St
     for name in report["missing_keys"]:
         taken.pop(name, None)
     return taken | {name: state[name] for name in report["unexpected_keys"] if name in state}
-
-
-def renamed(
-    state: State, names: Sequence[tuple[str, str]], qkv: Sequence[str]
-) -> dict[str, torch.Tensor]:
-    """Rename tensors of Meta's vision transformers to the Hub's names.
-
-    Args:
-        state: Tensors; those under the Hub's names already stay as they are.
-        names: (pattern, replacement) pairs, all applied to every name in this order.
-        qkv: Replacements of ".attn.qkv." for query, key and value: the fused projection (3d, ...)
-            is split into three (d, ...).
-    """
-    found = {}
-    for old, tensor in state.items():
-        name = old
-        for pattern, new in names:
-            name = re.sub(pattern, new, name)
-        if ".attn.qkv." in name:
-            for part, rows in zip(qkv, torch.chunk(tensor, 3), strict=True):
-                found[name.replace(".attn.qkv.", part)] = rows
-        else:
-            found[name] = tensor
-    return found

@@ -1,0 +1,290 @@
+"""Encoders from a configuration or from weights, and those that polyplink trains.
+
+SFE, MVE and NTSSL's tracklet encoder run a timm backbone on every frame. SFE averages the frames of
+a tracklet, the other two aggregate them with a transformer.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from polyplink.core.artefacts import KEY_DIGITS, file_key
+from polyplink.core.errors import PolyplinkError
+from polyplink.encoders.catalogue import find_spec
+from polyplink.encoders.config import (
+    AnyEncoderConfig,
+    EncoderConfig,
+    FoundationConfig,
+    MveConfig,
+    SfeConfig,
+)
+from polyplink.encoders.device import memory_suffices, place
+from polyplink.encoders.encoder import Encoder, FrameWise, Tokens, timm
+from polyplink.encoders.foundation import ClipFoundation, FrameFoundation
+from polyplink.encoders.weights import (
+    WeightsRecord,
+    added_weights,
+    check_seal,
+    check_state,
+    read_record,
+    read_tensors,
+    weights_path,
+)
+
+FAMILY = "timm:"
+
+
+def build_frame_encoder(name: str, weights: Path | None = None) -> tuple[nn.Module, int]:
+    """Build a backbone that maps frames (n, 3, h, w) to vectors (n, width).
+
+    Args:
+        name: "timm:" and a model name of timm, e.g. "timm:resnet50.tv2_in1k".
+        weights: Safetensors file with pre-trained values under timm's names; None leaves the
+            random values. Nothing is downloaded.
+
+    Returns:
+        The module without its classifier, and its output width.
+
+    Raises:
+        PolyplinkError: If there is no such model, or the file does not fit it.
+    """
+    if not name.startswith(FAMILY):
+        raise PolyplinkError(f"frame encoder {name!r} is of no known family", "write timm:NAME")
+    model_name = name.removeprefix(FAMILY)
+    try:
+        model: nn.Module = timm().create_model(model_name, pretrained=False, num_classes=0)
+    except (RuntimeError, ValueError):
+        near = get_close_matches(model_name.split(".")[0], timm().list_models(), n=1)
+        mend = f"did you mean timm:{near[0]}?" if near else "see timm.list_models() for the names"
+        raise PolyplinkError(f"timm knows no model {model_name!r}", mend) from None
+    if weights is not None:
+        path = added_weights(weights) or weights
+        PolyplinkError.unless(
+            path.is_file(),
+            f"no file {path} with weights of the frame encoder",
+            "name the file with --set encoder.frame_weights=FILE, or none to start from random "
+            "values",
+        )
+        # A published file also holds the classifier, which is not part of a frame encoder.
+        named = getattr(model, "pretrained_cfg", {}).get("classifier") or ()
+        heads = tuple(f"{head}." for head in ([named] if isinstance(named, str) else named))
+        state = read_tensors(path, "convert it first")
+        state = {key: value for key, value in state.items() if not key.startswith(heads)}
+        check_state(path, state, model.state_dict())
+        model.load_state_dict(state)
+    # Some models widen their features in what is left of the head.
+    width = getattr(model, "head_hidden_size", None) or model.num_features
+    return model, int(width)  # type: ignore[arg-type]
+
+
+def two_layers(width: int, hidden: int, out: int) -> nn.Sequential:
+    """A perceptron: width -> hidden, ReLU -> out."""
+    return nn.Sequential(nn.Linear(width, hidden), nn.ReLU(), nn.Linear(hidden, out))
+
+
+class SfeEncoder(FrameWise):
+    """A backbone on every frame; a tracklet is the mean of its frames (Intrator et al. 2023).
+
+    With `vector` "projected" the head 2048 -> 2048, ReLU -> 128 is part of the encoder, as in the
+    first program; with "features" it serves the loss alone (`build_projector`), as in NTSSL's.
+    """
+
+    def __init__(self, config: SfeConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.backbone, features = build_frame_encoder(config.frame_encoder, config.frame_weights)
+        projected = config.vector == "projected"
+        self.head = (
+            two_layers(features, config.projector_hidden, config.projector_out)
+            if projected
+            else nn.Identity()
+        )
+        self.width = config.projector_out if projected else features
+        self.keep_pixel_scale(config.mean, config.std)
+
+    def encode_frames(self, frames: torch.Tensor) -> torch.Tensor:
+        """Crops uint8 (n, h, w, 3) to frame vectors (n, d)."""
+        vectors: torch.Tensor = self.head(self.backbone(self.normalised(frames)))  # n d
+        return vectors
+
+
+class TrackletEncoder(FrameWise):
+    """A backbone on every frame, then a transformer with a CLS token over the tracklet.
+
+    NTSSL 3, "Implementation Details", after its predecessors: backbone, linear to `width`, a
+    learnable token in front (zeros at first), post-norm transformer layers with ReLU, no
+    positional encoding: the encoder ignores the order of frames. Frames of all tracklets go
+    through the backbone packed, without padding; only the transformer sees a mask.
+    """
+
+    def __init__(self, config: EncoderConfig | MveConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.width = config.width
+        self.backbone, features = build_frame_encoder(config.frame_encoder, config.frame_weights)
+        # The layers before the transformer, under the names of the released tensors.
+        if isinstance(config, MveConfig):
+            self.frame_head = two_layers(features, config.frame_hidden, config.width)
+        else:
+            self.adapter = nn.Linear(features, config.width)
+        self.cls_token = nn.Parameter(torch.zeros(1, 1, config.width))
+        layer = nn.TransformerEncoderLayer(
+            config.width, config.heads, config.feedforward, config.dropout, batch_first=True
+        )
+        self.transformer = nn.TransformerEncoder(layer, config.layers, enable_nested_tensor=False)
+        self.keep_pixel_scale(config.mean, config.std)
+
+    def encode_frames(self, frames: torch.Tensor) -> torch.Tensor:
+        """Crops uint8 (n, h, w, 3) to frame features (n, d), before the transformer."""
+        features: torch.Tensor = self.adapter(self.backbone(self.normalised(frames)))  # n d
+        return features
+
+    def aggregate(self, features: torch.Tensor, lengths: Sequence[int]) -> Tokens:
+        """Frame features (n, d) to tokens: the CLS token's and those of the frames."""
+        b, d = len(lengths), features.shape[1]
+        cls = self.cls_token.to(features.dtype).expand(b, 1, d)  # b 1 d
+        if len(set(lengths)) == 1:  # fixed shapes: nothing to pad, mask or wait for
+            tokens = self.transformer(torch.cat([cls, features.view(b, -1, d)], dim=1))
+            return Tokens(tracklet=tokens[:, 0], frames=tokens[:, 1:].reshape(-1, d))
+        steps = torch.arange(max(lengths))  # s
+        real = (steps[None, :] < torch.tensor(lengths)[:, None]).to(features.device)  # b s
+        padded = features.new_zeros(b, len(steps), d)  # b s d
+        padded[real] = features
+        mask = torch.cat([real.new_zeros(b, 1), ~real], dim=1)  # b 1+s, True = ignore
+        tokens = self.transformer(torch.cat([cls, padded], dim=1), src_key_padding_mask=mask)
+        return Tokens(tracklet=tokens[:, 0], frames=tokens[:, 1:][real])
+
+
+class MveEncoder(TrackletEncoder):
+    """Frames through backbone and head, a transformer with a CLS token, a linear layer.
+
+    Intrator et al. 2023; trained by TPC too (Parolari et al. 2025). No positional encoding. The
+    linear layer is part of the encoder: the vectors that are compared are after it.
+    """
+
+    def __init__(self, config: MveConfig) -> None:
+        super().__init__(config)
+        self.head = nn.Linear(config.width, config.projector_out)
+        self.width = config.projector_out
+
+    def encode_frames(self, frames: torch.Tensor) -> torch.Tensor:
+        """Crops uint8 (n, h, w, 3) to what the single-frame encoder gives (n, width)."""
+        features = self.backbone(self.normalised(frames))  # n f
+        projected: torch.Tensor = self.frame_head(features)  # n width
+        return projected
+
+    def aggregate(self, features: torch.Tensor, lengths: Sequence[int]) -> Tokens:
+        """Frame features (n, width) to tokens (b, d) and (n, d), after the linear layer."""
+        tokens = super().aggregate(features, lengths)
+        return Tokens(tracklet=self.head(tokens.tracklet), frames=self.head(tokens.frames))
+
+
+def build_encoder(config: AnyEncoderConfig) -> Encoder:
+    """Build an encoder and load its `frame_weights`, if any.
+
+    Raises:
+        PolyplinkError: If a backbone is unknown or cannot be built so, or its weights are missing
+            or do not fit.
+
+    Example:
+        >>> config = EncoderConfig(frame_encoder="timm:test_resnet", width=16, heads=2)
+        >>> build_encoder(config).width
+        16
+    """
+    match config:
+        case EncoderConfig():
+            return TrackletEncoder(config)
+        case SfeConfig():
+            return SfeEncoder(config)
+        case MveConfig():
+            return MveEncoder(config)
+        case FoundationConfig():
+            spec = find_spec(config.model)
+            encoder = (ClipFoundation if spec.clip > 1 else FrameFoundation)(spec, config)
+            if config.frame_weights is not None:
+                path = weights_path(config.frame_weights)
+                state = read_tensors(path, "import published weights with `polyplink weights add`")
+                check_state(path, state, encoder.state_dict())
+                encoder.load_state_dict(state)
+            return encoder
+
+
+def build_projector(encoder: Encoder) -> nn.Module:
+    """Build the projector between an encoder's tokens and the loss; dropped after training.
+
+    The identity where the encoder contains its head (SFE "projected", MVE).
+    """
+    config = encoder.config
+    if isinstance(config, MveConfig) or getattr(config, "vector", "") == "projected":
+        return nn.Identity()
+    return two_layers(encoder.width, config.projector_hidden, config.projector_out)
+
+
+@dataclass(frozen=True)
+class LoadedEncoder:
+    """An encoder in evaluation mode, its record, and the id of its file."""
+
+    encoder: Encoder
+    record: WeightsRecord
+    weights_id: str
+
+
+def load_encoder(given: Path, device: torch.device) -> LoadedEncoder:
+    """Load an encoder and its record, strictly: every tensor, none besides.
+
+    Raises:
+        PolyplinkError: If there is no such file, or its tensors do not fit its record.
+    """
+    path = weights_path(given)
+    record = read_record(path)
+    with memory_suffices(device):
+        encoder = build_encoder(record.encoder)
+        state = read_tensors(path)
+        check_state(path, state, encoder.state_dict())
+        encoder.load_state_dict(state)
+        placed = place(encoder, device).eval()
+    digest = file_key(path)
+    check_seal(path, digest)
+    return LoadedEncoder(placed, record, digest[:KEY_DIGITS])
+
+
+def build_started(config: AnyEncoderConfig, init_from: Path | None = None) -> Encoder:
+    """Build an encoder, initialised from other weights if given.
+
+    Weights of the same encoder initialise all tensors. Weights of a single-frame encoder (SFE)
+    initialise the backbone of a tracklet encoder, and of a multi-view encoder (MVE) the frame head
+    too, as in its paper (Intrator et al. 2023); the transformer starts from random values.
+
+    Args:
+        config: The encoder; its `frame_weights` are ignored if `init_from` is given.
+        init_from: Weights file, run folder or name.
+
+    Raises:
+        PolyplinkError: If there are no such weights, or they are of another encoder.
+    """
+    if init_from is None:
+        return build_encoder(config)
+    path = weights_path(init_from)
+    check_seal(path)
+    source, state = read_record(path).encoder, read_tensors(path)
+    encoder = build_encoder(replace(config, frame_weights=None))
+    wanted = encoder.state_dict()
+    if isinstance(source, SfeConfig) and isinstance(config, EncoderConfig):
+        state = {name: value for name, value in state.items() if name.startswith("backbone.")}
+        wanted = {name: value for name, value in wanted.items() if name.startswith("backbone.")}
+    elif isinstance(source, SfeConfig) and isinstance(config, MveConfig):
+        PolyplinkError.unless(
+            source.vector == "projected",
+            f"{path} holds a single-frame encoder without its head",
+            "train it with --set encoder.vector=projected, which keeps the head",
+        )
+        state = {re.sub("^head", "frame_head", name): value for name, value in state.items()}
+        wanted = {k: v for k, v in wanted.items() if k.startswith(("backbone.", "frame_head."))}
+    check_state(path, state, wanted)
+    encoder.load_state_dict(encoder.state_dict() | state)
+    return encoder
