@@ -40,7 +40,7 @@ def test_both_forms_equal_trackeval_and_many_clusterings_each_alone(
     n = labels.size
     every = np.stack([labels, *np.random.default_rng(seed).integers(0, n, (6, n))])
     found = truth.score(every)
-    left, rows = without_doubles(tracklets, truth.concurrent)
+    left, rows = without_doubles(tracklets)
     for p, track in enumerate(found.track):
         scene = true_and_found(left, track[rows])
         plain = score_tracks(*scene)  # the table form is a case of the general one
@@ -53,8 +53,9 @@ def test_both_forms_equal_trackeval_and_many_clusterings_each_alone(
         assert one.tracks == track.max() + 1
         if p == 0:
             assert agree(one.counts, trackeval_figures(scene))
-    polyp = tracklets.polyp[truth.concurrent.pairs]
-    unsure = truth.concurrent.touching.any() or (polyp[:, 0] == polyp[:, 1]).any()
+    pairs, _, touching = find_concurrent(tracklets)
+    polyp = tracklets.polyp[pairs]
+    unsure = touching.any() or (polyp[:, 0] == polyp[:, 1]).any()
     assert found.form == ("general" if unsure else "table")
     assert found.doubled == tracklets.frame.size - left.frame.size
 
@@ -81,7 +82,7 @@ def test_one_box_of_a_polyp_in_a_frame_is_kept() -> None:
     tracklets = TrackletBoxes(np.array([5, 5]), np.array([0, 3, 6]), frame, box)
     truth = TrackingTruth.of("v", tracklets)
     assert not truth.table
-    left, rows = without_doubles(tracklets, truth.concurrent)
+    left, rows = without_doubles(tracklets)
     assert left.frame.tolist() == [0, 1, 2, 3]
     assert (left.offset.tolist(), rows.tolist()) == ([0, 3, 4], [0, 1])
     found = truth.score([[0, 0]]).take(0)
@@ -93,9 +94,9 @@ def test_one_box_of_a_polyp_in_a_frame_is_kept() -> None:
 @given(st.integers(0, 10_000), st.booleans(), st.integers(1, 5))
 def test_a_track_is_in_one_place_and_in_one_cluster(seed: int, doubled: bool, p: int) -> None:
     tracklets, _ = procedure(seed, touching=True, doubled=doubled)
-    concurrent, n = find_concurrent(tracklets), tracklets.polyp.size
+    (pairs, together, _), n = find_concurrent(tracklets), tracklets.polyp.size
     labels = np.random.default_rng(seed).integers(0, n, (p, n))
-    tracks, made, split = make_tracks(labels, concurrent)
+    tracks, made, split = make_tracks(labels, pairs[together])
     owner = tracklets.owner()
     for row in range(p):
         track = tracks[row]
@@ -107,10 +108,7 @@ def test_a_track_is_in_one_place_and_in_one_cluster(seed: int, doubled: bool, p:
 
 
 def test_the_later_of_two_at_one_time_moves_to_a_track_of_its_own() -> None:
-    box = np.tile([0.0, 0.0, 5.0, 5.0], (9, 1))
-    frame = np.array([0, 1, 2, 1, 2, 3, 4, 5, 6])
-    tracklets = TrackletBoxes(np.array([0, 1, 0]), np.array([0, 3, 6, 9]), frame, box)
-    tracks, made, split = make_tracks([[4, 4, 4], [0, 1, 0]], find_concurrent(tracklets))
+    tracks, made, split = make_tracks([[4, 4, 4], [0, 1, 0]], np.array([[0, 1]]))
     assert tracks.tolist() == [[0, 1, 0], [0, 1, 0]]
     assert (made.tolist(), split.tolist()) == ([2, 2], [1, 0])
 
@@ -133,8 +131,8 @@ def test_meetings_equal_a_naive_loop(seed: int, touching: bool, doubled: bool) -
                 low = [np.maximum(a[f][:2], b[f][:2]) for f in common]
                 high = [np.minimum(a[f][:2] + a[f][2:], b[f][:2] + b[f][2:]) for f in common]
                 expected[i, j] = bool((np.array(high) > np.array(low)).all(axis=1).any())
-    concurrent = find_concurrent(tracklets)
-    each = zip(concurrent.pairs.tolist(), concurrent.together, concurrent.touching, strict=True)
+    pairs, together, touching = find_concurrent(tracklets)
+    each = zip(pairs.tolist(), together, touching, strict=True)
     found = {(min(pair), max(pair)): bool(touch) for pair, shared, touch in each if shared}
     assert found == expected
 
@@ -169,9 +167,7 @@ def test_figures_are_trackevals_of_all_procedures_and_of_each() -> None:
     folds = [truths[name].score(labels[None]).take(0) for name, (_, labels) in made.items()]
     scenes = []
     for one in folds:
-        left, rows = without_doubles(
-            truths[one.procedure].tracklets, truths[one.procedure].concurrent
-        )
+        left, rows = without_doubles(truths[one.procedure].tracklets)
         scenes.append(true_and_found(left, one.track[rows]))
     theirs = trackeval_figures(*scenes)
     measures = tracking_measures("threshold", folds, draw_weights(4, resamples=300))

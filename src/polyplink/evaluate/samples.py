@@ -8,11 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from polyplink.associate.similarity import checked_positions, unit_rows
-from polyplink.core.compiled import njit
 from polyplink.core.errors import PolyplinkError
 
 Reals = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
 
 
 def _codes(names: Sequence[str]) -> tuple[tuple[str, ...], Ints]:
@@ -38,8 +38,8 @@ class Samples:
     procedures: tuple[str, ...]
     procedure: Ints
     polyp: Ints
-    known: npt.NDArray[np.bool_]
-    positions: npt.NDArray[np.float64]
+    known: Flags
+    positions: Reals
 
     @classmethod
     def of(
@@ -110,7 +110,7 @@ class Samples:
         return unit
 
     @property
-    def labelled(self) -> npt.NDArray[np.bool_]:
+    def labelled(self) -> Flags:
         """Whether each procedure has a tracklet of known polyp (procedures,)."""
         return np.isin(np.arange(len(self.procedures)), self.procedure[self.known])
 
@@ -217,50 +217,35 @@ class Overlaps(NamedTuple):
     found_rows: Ints
 
 
-@njit()
-def _iou(a: Reals, b: Reals) -> float:
-    """IoU of two boxes x, y, w, h: (4,), (4,)."""
-    width = min(a[0] + a[2], b[0] + b[2]) - max(a[0], b[0])
-    height = min(a[1] + a[3], b[1] + b[3]) - max(a[1], b[1])
-    if width <= 0.0 or height <= 0.0:
-        return 0.0
-    area_a = (a[0] + a[2] - a[0]) * (a[1] + a[3] - a[1])  # as TrackEval rounds it
-    area_b = (b[0] + b[2] - b[0]) * (b[1] + b[3] - b[1])
-    shared = width * height
-    return float(shared / (area_a + area_b - shared))
+def _in_one_frame(a: Ints, b: Ints) -> tuple[Ints, Ints]:
+    """Rows of all pairs of boxes of one frame (p,), (p,), from rising frames (n,) and (m,)."""
+    begin, end = (np.searchsorted(b, a, side) for side in ("left", "right"))  # (n,)
+    many = end - begin
+    i = np.repeat(np.arange(a.size), many)
+    return i, np.arange(i.size) - np.repeat(np.cumsum(many) - end, many)
 
 
-@njit()
-def _pairs(a: Reals, b: Reals, a_rows: Ints, b_rows: Ints) -> tuple[Ints, Ints, Reals, Ints]:
-    frames = a_rows.shape[0]
-    room = 0
-    for f in range(frames):
-        room += (a_rows[f, 1] - a_rows[f, 0]) * (b_rows[f, 1] - b_rows[f, 0])
-    true, found = np.empty(room, np.int64), np.empty(room, np.int64)
-    similarity, starts = np.empty(room), np.empty(frames + 1, np.int64)
-    place = 0
-    for f in range(frames):
-        starts[f] = place
-        for i in range(a_rows[f, 0], a_rows[f, 1]):
-            for j in range(b_rows[f, 0], b_rows[f, 1]):
-                iou = _iou(a[i], b[j])
-                if iou > 0.0:
-                    true[place], found[place], similarity[place] = i, j, iou
-                    place += 1
-    starts[frames] = place
-    return true[:place], found[:place], similarity[:place], starts
+def _iou(a: Reals, b: Reals) -> Reals:
+    """IoU (p,) of pairs of boxes x, y, w, h (p, 4), (p, 4), rounded as TrackEval does."""
+    ends = a[:, :2] + a[:, 2:], b[:, :2] + b[:, 2:]  # (p, 2)
+    sides = np.minimum(*ends) - np.maximum(a[:, :2], b[:, :2])
+    shared = np.maximum(sides, 0.0).prod(axis=1)
+    areas = (ends[0] - a[:, :2]).prod(axis=1) + (ends[1] - b[:, :2]).prod(axis=1)
+    return np.asarray(shared / (areas - shared))
 
 
 def overlaps(true: BoxTracks, found: BoxTracks) -> Overlaps:
     """Find the overlapping pairs of all frames that have boxes on both sides."""
+    i, j = _in_one_frame(true.frame, found.frame)
+    iou = _iou(true.box[i], found.box[j])
+    i, j, iou = i[iou > 0], j[iou > 0], iou[iou > 0]
     common = np.intersect1d(true.frame, found.frame)  # (f,)
-    a_rows, b_rows = (
-        np.stack(
-            [np.searchsorted(side.frame, common, end) for end in ("left", "right")], axis=1
-        ).astype(np.int64)
+    starts = np.append(np.searchsorted(true.frame[i], common), i.size)
+    true_rows, found_rows = (
+        np.stack([np.searchsorted(side.frame, common, end) for end in ("left", "right")], axis=1)
         for side in (true, found)
     )
-    return Overlaps(*_pairs(true.box, found.box, a_rows, b_rows), a_rows, b_rows)
+    return Overlaps(i, j, iou, starts, true_rows, found_rows)
 
 
 @dataclass(frozen=True)
@@ -328,49 +313,29 @@ class TrackletBoxes:
         return np.repeat(np.arange(self.polyp.size), self.sizes)
 
 
-@dataclass(frozen=True)
-class Concurrent:
-    """Pairs of tracklets whose spans overlap in time.
+def find_concurrent(tracklets: TrackletBoxes) -> tuple[Ints, Flags, Flags]:
+    """Find the tracklets that are seen at one time.
 
-    Attributes:
-        pairs: Tracklets i < j in the order of first frames (m, 2).
-        together: Whether they have a frame in common (m,).
-        touching: Whether two of their boxes overlap in one frame (m,).
+    Returns:
+        Pairs whose spans overlap (m, 2), the one of the earlier first frame before the other, in
+        the order of the later one's first frames; whether they have a frame in common (m,);
+        whether two of their boxes overlap in one frame (m,).
     """
-
-    pairs: Ints
-    together: npt.NDArray[np.bool_]
-    touching: npt.NDArray[np.bool_]
-
-
-def find_concurrent(tracklets: TrackletBoxes) -> Concurrent:
-    """Find the tracklets that are seen at one time; most are alone, so that this is quick."""
-    first, last = tracklets.first, tracklets.last
-    order = np.argsort(first, kind="stable")
-    pairs, together, touching = [], [], []
-    open_ones: list[int] = []
-    for j in order.tolist():
-        open_ones = [i for i in open_ones if last[i] >= first[j]]
-        for i in open_ones:
-            shared, touch = _overlap(tracklets, i, j)
-            pairs.append((i, j))
-            together.append(shared)
-            touching.append(touch)
-        open_ones.append(j)
-    return Concurrent(
-        np.array(pairs, dtype=np.int64).reshape(-1, 2),
-        np.array(together, dtype=np.bool_),
-        np.array(touching, dtype=np.bool_),
+    n, by_first = tracklets.polyp.size, np.argsort(tracklets.first, kind="stable")
+    order = np.argsort(tracklets.frame, kind="stable")
+    frame, box = tracklets.frame[order], tracklets.box[order]
+    place = np.argsort(by_first)[tracklets.owner()[order]]  # of every box's tracklet (d,)
+    i, j = _in_one_frame(frame, frame)
+    earlier = place[i] < place[j]
+    i, j = i[earlier], j[earlier]
+    together, touching = np.zeros((2, n, n), dtype=np.bool_)  # by later and earlier tracklet
+    together[place[j], place[i]] = True
+    touch = _iou(box[i], box[j]) > 0
+    touching[place[j[touch]], place[i[touch]]] = True
+    spans = tracklets.last[by_first] >= tracklets.first[by_first][:, None]
+    late, early = np.nonzero(np.tril(spans, -1))
+    return (
+        np.stack([by_first[early], by_first[late]], axis=1),
+        together[late, early],
+        touching[late, early],
     )
-
-
-def _overlap(tracklets: TrackletBoxes, i: int, j: int) -> tuple[bool, bool]:
-    """Whether two tracklets share a frame, and whether their boxes overlap in one."""
-    a, b = (slice(tracklets.offset[k], tracklets.offset[k + 1]) for k in (i, j))
-    _, at, other = np.intersect1d(
-        tracklets.frame[a], tracklets.frame[b], assume_unique=True, return_indices=True
-    )
-    x, y = tracklets.box[a][at], tracklets.box[b][other]  # (f, 4)
-    low = np.maximum(x[:, :2], y[:, :2])
-    high = np.minimum(x[:, :2] + x[:, 2:], y[:, :2] + y[:, 2:])
-    return bool(at.size), bool((high > low).all(axis=1).any())

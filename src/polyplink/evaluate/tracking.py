@@ -26,7 +26,6 @@ from polyplink.evaluate.hota import (
 from polyplink.evaluate.intervals import Figure, Resampled, Weights, resampled_mean
 from polyplink.evaluate.samples import (
     BoxTracks,
-    Concurrent,
     Ints,
     Reals,
     TrackletBoxes,
@@ -36,42 +35,32 @@ from polyplink.evaluate.samples import (
 MEANS = ("HOTA", "AssA", "AssPr", "AssRe", "IDF1")  # that the thesis prints, and HOTA
 
 
-def make_tracks(labels: npt.ArrayLike, concurrent: Concurrent) -> tuple[Codes, Ints, Ints]:
+def make_tracks(labels: npt.ArrayLike, pairs: Ints) -> tuple[Codes, Ints, Ints]:
     """Turn clusters into tracks: a track is in one place at a time.
 
     Two polyps that are seen in one frame are two, whatever the clusterer says. Where a cluster
-    holds tracklets of one time, the later one, in the order of first frames, moves to the first
+    holds tracklets of one frame, the later one, in the order of first frames, moves to the first
     further track of the cluster that is free.
 
     Args:
         labels: Cluster of every tracklet under p clusterings (p, n), 0 or more.
-        concurrent: The tracklets of one time.
+        pairs: Tracklets i, j that have a frame in common (m, 2), see `find_concurrent`.
 
     Returns:
         Tracks (p, n), numbered from 0 in the order of first tracklets; how many (p,); tracklets
         that became a separate track (p,).
     """
     clusters = np.ascontiguousarray(labels, dtype=np.int32)
-    pairs = concurrent.pairs[concurrent.together]  # i < j, j rising in the order of first frames
-    most = int(np.bincount(pairs[:, 1], minlength=1).max()) + 1  # tracks that a cluster may need
-    tracks = np.empty(clusters.shape, dtype=np.int32)
-    counts = np.empty((2, len(clusters)), dtype=np.int64)
+    tracks, counts = np.empty_like(clusters), np.empty((2, len(clusters)), dtype=np.int64)
     if clusters.size:
+        most = int(np.bincount(pairs[:, 1], minlength=1).max()) + 1  # tracks a cluster may need
         _split_clusters(clusters, pairs, most, tracks, counts)
     return tracks, counts[0], counts[1]
 
 
 @njit()
 def _split_clusters(clusters: Codes, pairs: Ints, most: int, tracks: Codes, counts: Ints) -> None:
-    """Fill tracks (p, n), and how many there are and how many tracklets moved (2, p).
-
-    Args:
-        clusters: Clusters (p, n).
-        pairs: Tracklets i < j of one frame in the order of first frames (m, 2).
-        most: Tracks that a cluster may need.
-        tracks: Written.
-        counts: Written.
-    """
+    """Fill tracks (p, n), and how many there are and how many tracklets moved (2, p)."""
     n = clusters.shape[1]
     place, key = np.zeros(n, np.int64), np.empty(n, np.int64)  # place among the cluster's tracks
     taken, new = np.zeros(most, np.bool_), np.full((clusters.max() + 1) * most, -1, np.int32)
@@ -132,23 +121,23 @@ class TrackingTruth:
     Attributes:
         procedure: Its name.
         tracklets: The tracklets, of known polyp.
-        concurrent: Which are seen at one time.
+        pairs: Those that have a frame in common (m, 2), see `find_concurrent`.
         table: Whether the table form is right: no two boxes of a frame overlap, and the tracklets
             of a polyp come one after the other.
     """
 
     procedure: str
     tracklets: TrackletBoxes
-    concurrent: Concurrent
+    pairs: Ints
     table: bool
 
     @classmethod
     def of(cls, procedure: str, tracklets: TrackletBoxes) -> Self:
         """Find once what all clusterings of a procedure share."""
-        concurrent = find_concurrent(tracklets)
-        polyp = tracklets.polyp[concurrent.pairs]  # (m, 2)
-        apart = not concurrent.touching.any() and not (polyp[:, 0] == polyp[:, 1]).any()
-        return cls(procedure, tracklets, concurrent, apart)
+        pairs, together, touching = find_concurrent(tracklets)
+        i, j = tracklets.polyp[pairs].T
+        apart = not (touching | (i == j)).any()
+        return cls(procedure, tracklets, pairs[together], apart)
 
     def score(self, labels: npt.ArrayLike) -> ProcedureTracking:
         """Score clusterings (p, n) in whichever form is right.
@@ -161,32 +150,28 @@ class TrackingTruth:
             >>> tracking_figures(found.counts)["IDF1"].tolist()
             [1.0, 0.8]
         """
-        tracks, made, split = make_tracks(labels, self.concurrent)
+        tracks, made, split = make_tracks(labels, self.pairs)
         if self.table:
             counts = score_table(self.tracklets, tracks, made)
             return ProcedureTracking(self.procedure, "table", counts, tracks, made, split, 0)
-        left, rows = without_doubles(self.tracklets, self.concurrent)
+        left, rows = without_doubles(self.tracklets)
         scene = true_and_found(left, np.arange(rows.size))
         counts = score_boxes(*scene, np.ascontiguousarray(tracks[:, rows]))
         doubled = int(self.tracklets.frame.size - left.frame.size)
         return ProcedureTracking(self.procedure, "general", counts, tracks, made, split, doubled)
 
 
-def without_doubles(tracklets: TrackletBoxes, concurrent: Concurrent) -> tuple[TrackletBoxes, Ints]:
+def without_doubles(tracklets: TrackletBoxes) -> tuple[TrackletBoxes, Ints]:
     """Leave out boxes of a polyp that has another in the same frame, in a tracklet before it.
 
     Returns:
         The tracklets that are left, and their rows in those given (m,).
     """
-    polyp = tracklets.polyp[concurrent.pairs]
-    if not ((polyp[:, 0] == polyp[:, 1]) & concurrent.together).any():
-        return tracklets, np.arange(tracklets.polyp.size)
-    owner = tracklets.owner()
-    rank = np.argsort(np.argsort(tracklets.first, kind="stable"))
-    order = np.lexsort((rank[owner], tracklets.frame, tracklets.polyp[owner]))
-    key = np.stack([tracklets.polyp[owner], tracklets.frame])[:, order]
-    first = np.append(True, np.diff(key).any(axis=0))
-    kept = np.sort(order[first])
+    owner, rank = tracklets.owner(), np.argsort(np.argsort(tracklets.first, kind="stable"))
+    polyp = tracklets.polyp[owner]
+    order = np.lexsort((rank[owner], tracklets.frame, polyp))
+    again = (np.diff(polyp[order]) == 0) & (np.diff(tracklets.frame[order]) == 0)
+    kept = np.sort(order[np.append(True, ~again)])
     rows, counts = np.unique(owner[kept], return_counts=True)
     offset = np.concatenate([[0], np.cumsum(counts)])
     left = TrackletBoxes(tracklets.polyp[rows], offset, tracklets.frame[kept], tracklets.box[kept])
