@@ -5,15 +5,8 @@ from hypothesis import strategies as st
 
 import polyplink.evaluate.pair_counts as module
 from polyplink.associate.similarity import cosines, unit_rows
-from polyplink.evaluate.pair_counts import (
-    count_others,
-    own_scores,
-    pair_rows,
-    some_other_scores,
-    tabulate,
-    tally,
-)
-from polyplink.evaluate.ranking import Grouped
+from polyplink.evaluate.pair_counts import count_others, some_other_scores, tabulate, tally
+from polyplink.evaluate.ranking import Grouped, own_cosines
 from polyplink.evaluate.samples import Samples
 from tests.evaluate.made import made
 
@@ -59,7 +52,7 @@ def test_counts_equal_a_search_of_every_score(
         [0] * 60,
     )
     grouped = Grouped.of(unit_rows(vectors), samples)
-    levels = np.unique(own_scores(grouped)[0])
+    levels = np.unique(own_cosines(grouped.rows, grouped.stop))
     edges = levels[::3]
     around, tied, bins = count_others(grouped, levels, edges, threads=threads)
     i, j, same = pairs(grouped)
@@ -69,7 +62,9 @@ def test_counts_equal_a_search_of_every_score(
     np.testing.assert_array_equal(tied[:-1], [(scores == value).sum() for value in levels])
     assert tied[-1] == 0
     expected = np.zeros_like(bins)
-    row = pair_rows(5)[grouped.procedure[i[~same]]] + grouped.procedure[j[~same]]
+    number = np.zeros((5, 5), dtype=np.int64)
+    number[np.triu_indices(5)] = np.arange(15)
+    row = number[grouped.procedure[i[~same]], grouped.procedure[j[~same]]]
     np.add.at(expected, (row, np.searchsorted(edges, scores, "right")), 1)
     np.testing.assert_array_equal(bins, expected)
 

@@ -1,7 +1,7 @@
 import pytest
 from threadpoolctl import threadpool_info  # type: ignore[import-untyped]
 
-from polyplink.evaluate.parallel import parallel
+from polyplink.evaluate.ranking import parallel
 
 
 def blas_threads() -> set[int]:

@@ -13,7 +13,6 @@ from polyplink.core._torchvision import heal_torchvision
 from polyplink.evaluate.intervals import draw_weights
 from polyplink.evaluate.reid import (
     auroc_aupr,
-    bin_edges,
     published_reid,
     reid_measures,
     reid_rows,
@@ -60,16 +59,6 @@ def test_reid_equals_scikit_learn_on_all_pairs(
     assert found.aupr == pytest.approx(average_precision_score(truth, scores), abs=1e-9)
     assert (found.positives, found.negatives) == (sum(truth), len(truth) - sum(truth))
     assert found.unlabelled == 4
-
-
-@settings(deadline=None)
-@given(SCORES, SCORES, st.integers(1, 30))
-def test_edges_are_quantiles(positive: list[float], negative: list[float], bins: int) -> None:
-    shares = np.arange(bins) / bins
-    scores = np.array(positive), np.array(negative)
-    quantiles = [np.quantile(s, shares, method="inverted_cdf") for s in scores]
-    expected = np.unique(np.concatenate(quantiles))
-    np.testing.assert_array_equal(bin_edges(*scores, bins), expected)
 
 
 def test_views_that_are_the_same_tie() -> None:

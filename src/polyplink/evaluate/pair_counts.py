@@ -17,8 +17,7 @@ import numpy.typing as npt
 
 from polyplink.associate.similarity import cosines
 from polyplink.core.compiled import njit
-from polyplink.evaluate.parallel import parallel
-from polyplink.evaluate.ranking import SCALE, Grouped, exact_cosine
+from polyplink.evaluate.ranking import SCALE, Grouped, parallel
 
 Reals = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
@@ -115,12 +114,6 @@ class PairCounts:
     negatives: Counts
 
 
-def own_scores(grouped: Grouped) -> tuple[Reals, Counts]:
-    """Scores of all pairs of one polyp (p,), and the procedure of each (p,)."""
-    later = grouped.stop - np.arange(len(grouped.rows)) - 1  # (n,) partners after each row
-    return own_cosines(grouped.rows, grouped.stop), np.repeat(grouped.procedure, later)
-
-
 def some_other_scores(grouped: Grouped, every: int, *, threads: int | None = None) -> Reals:
     """Scores of the pairs of two polyps whose first is each `every`-th row, in any order."""
 
@@ -135,43 +128,6 @@ def some_other_scores(grouped: Grouped, every: int, *, threads: int | None = Non
     n, step = len(grouped.rows), PICKED * every
     columns = np.arange(n)
     return np.concatenate(parallel(work, range(0, n, step), threads))
-
-
-@njit(error_model="numpy")
-def own_cosines(rows: Reals, stop: Counts) -> Reals:
-    """Cosines (p,) of every row with those after it in its group, row by row.
-
-    Args:
-        rows: Rows of length 1 (n, d), those of a group side by side.
-        stop: One past the last row of each row's group (n,).
-    """
-    pairs = 0
-    for i in range(len(rows)):
-        pairs += stop[i] - i - 1
-    found = np.empty(pairs)
-    place = 0
-    for i in range(len(rows)):
-        for j in range(i + 1, stop[i]):
-            found[place] = exact_cosine(rows[i], rows[j])
-            place += 1
-    return found
-
-
-def pair_rows(procedures: int) -> Counts:
-    """The row of pair (a, b), a <= b, is this (procedures,) at a, plus b."""
-    a = np.arange(procedures)
-    return a * procedures - a * (a + 1) // 2
-
-
-def _jobs(grouped: Grouped) -> list[tuple[int, int]]:
-    """Rows from and to: procedures that no other job has, as counts are written by procedure."""
-    ends = np.flatnonzero(np.diff(grouped.procedure, append=-1)) + 1
-    jobs, start = [], 0
-    for end in ends.tolist():
-        if end - start >= ROWS or end == len(grouped.rows):
-            jobs.append((start, end))
-            start = end
-    return jobs
 
 
 def count_others(
@@ -194,7 +150,9 @@ def count_others(
     # Counts half as wide where they suffice: caches hold more of them.
     count: type = np.int32 if len(grouped.rows) ** 2 // 2 < NARROW else np.int64
     bins: Wide = np.zeros((pairs, edges.size + 1), dtype=count)
-    layout = (grouped.procedure, grouped.stop, pair_rows(grouped.procedures))
+    a = np.arange(grouped.procedures)
+    pair_row = a * grouped.procedures - a * (a + 1) // 2  # plus b: the row of (a, b), a <= b
+    layout = (grouped.procedure, grouped.stop, pair_row)
     rows = grouped.rows
 
     def work(jobs: Iterator[tuple[int, int]]) -> Reals:
@@ -210,7 +168,13 @@ def count_others(
                     _count(scores, (i, j), layout, table, (records, bins))
         return records[:, 1:3]
 
-    counted = np.sum(parallel(work, _jobs(grouped), threads), axis=0).astype(np.int64)
+    # Counts are written by procedure, so that a job has whole procedures.
+    jobs, begin = [], 0
+    for end in (np.flatnonzero(np.diff(grouped.procedure, append=-1)) + 1).tolist():
+        if end - begin >= ROWS or end == len(rows):
+            jobs.append((begin, end))
+            begin = end
+    counted = np.sum(parallel(work, jobs, threads), axis=0).astype(np.int64)
     return counted[:, 0], counted[:, 1], bins.astype(np.int64)
 
 

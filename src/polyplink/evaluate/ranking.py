@@ -8,27 +8,66 @@ Similarities are computed in float32, twice as fast, and that is nearly always e
 that float32 cannot tell from a match's exact similarity is computed again in double precision.
 """
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Self
+from functools import cache
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 from polyplink.associate.similarity import DIGITS
 from polyplink.core.compiled import njit
-from polyplink.evaluate.parallel import parallel
 from polyplink.evaluate.samples import Samples
 
 Reals = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
 Singles = npt.NDArray[np.float32]
+Job = TypeVar("Job")
+Result = TypeVar("Result")
 
 BLOCK = 480  # rows and columns of a block; no power of two, whose columns share cache sets
-PART = 512  # scores that are counted at a time, and looked at again where rounding may decide
-FINE = 32  # of those, scores that are looked at one by one
+FINE = 32  # scores that are looked at one by one where rounding may decide
 UNIT32 = 2.0**-24  # half a last place of float32 near 1
 SCALE = 10.0**DIGITS
+
+
+@cache
+def _libraries() -> Any:
+    """The loaded libraries that start threads; to find them takes milliseconds."""
+    return ThreadpoolController()
+
+
+def parallel(
+    work: Callable[[Iterator[Job]], Result], jobs: Iterable[Job], threads: int | None = None
+) -> list[Result]:
+    """Call `work` once in every thread; which jobs a call draws is chance.
+
+    BLAS has one thread meanwhile: it splits every product among its threads and waits for the last
+    of them, so that small products take many times longer where anything else runs on the machine.
+    Threads that fetch blocks one by one never wait for each other. Work must release the GIL, as
+    numpy's products and compiled loops do.
+
+    Args:
+        work: Goes through the jobs it is given and returns what it made of them; results must
+            add up to the same whoever did which job, as counts do.
+        jobs: What to do, those that take longest first.
+        threads: How many at most; None for one a core.
+
+    Returns:
+        One result a thread, at least one.
+    """
+    every = list(jobs)
+    waiting = iter(every)  # the iterator of a list gives each job to one thread alone
+    count = max(1, min(threads or os.cpu_count() or 1, len(every)))
+    with _libraries().limit(limits=1, user_api="blas"):
+        if count == 1:
+            return [work(waiting)]
+        with ThreadPoolExecutor(count, thread_name_prefix="blocks") as pool:
+            return list(pool.map(work, [waiting] * count))
 
 
 # Sums may be taken in any order, so that they are vectorised. The order is the same for all pairs.
@@ -91,6 +130,32 @@ def _bounds(grouped: Codes) -> tuple[Codes, Codes]:
     return np.append(0, ends)[place], ends[place]
 
 
+@njit(error_model="numpy")
+def own_cosines(rows: Reals, stop: Codes) -> Reals:
+    """Cosines (p,) of every row with those after it in its group, row by row.
+
+    Args:
+        rows: Rows of length 1 (n, d), those of a group side by side.
+        stop: One past the last row of each row's group (n,).
+    """
+    pairs = 0
+    for i in range(len(rows)):
+        pairs += stop[i] - i - 1
+    found = np.empty(pairs)
+    place = 0
+    for i in range(len(rows)):
+        for j in range(i + 1, stop[i]):
+            found[place] = exact_cosine(rows[i], rows[j])
+            place += 1
+    return found
+
+
+Matches = tuple[Reals, Reals, Codes, Codes, Codes, Codes, Codes, Codes]
+"""The sorted rows (n, d); exact similarities of all matches (m,) and where each row's begin
+(n + 1,); first row of each row's polyp and one past its last (n,), the same of its procedure, and
+its place before sorting (n,)."""
+
+
 def rank_matches(
     grouped: Grouped, *, block: int = BLOCK, threads: int | None = None
 ) -> tuple[Codes, Reals, Codes, Codes, Codes, Reals]:
@@ -110,48 +175,17 @@ def rank_matches(
         them (m, 2); of each grouped row the row of the samples that is most similar to it (n,),
         the first among equals, -1 where there is none; its cosine (n,), NaN where there is none.
     """
-    n = len(grouped.rows)
-    many = grouped.stop - grouped.start - 1  # n, matches of each row
-    first = np.concatenate([[0], np.cumsum(many)])  # n + 1, where each row's matches begin
-    similarity = _match_similarities(grouped.rows, grouped.start, grouped.stop, first)  # m
-    whole = _bounds(grouped.procedure)
-    matches = (grouped.rows, similarity, first, grouped.start, grouped.stop, *whole, grouped.order)
-    before, nearest, cosine = _in_blocks(matches, block, threads)
-    row = np.repeat(np.arange(n), many)  # m
-    place = 1 + np.arange(row.size) - first[row]
-    found = nearest >= 0
-    nearest = np.where(found, grouped.order[nearest], -1) if n else nearest
-    return grouped.order[row], similarity, place, before, nearest, np.where(found, cosine, np.nan)
-
-
-@njit(error_model="numpy")
-def _match_similarities(rows: Reals, start: Codes, stop: Codes, first: Codes) -> Reals:
-    """Exact similarities of all matches (m,), each query's from the best on."""
-    negated = np.empty(first[-1])
-    for i in range(len(rows)):
-        own = negated[first[i] : first[i + 1]]
-        place = 0
-        for j in range(start[i], stop[i]):
-            if j != i:
-                own[place] = -exact_cosine(rows[i], rows[j])
-                place += 1
-        own.sort()
-    return -negated
-
-
-Matches = tuple[Reals, Reals, Codes, Codes, Codes, Codes, Codes, Codes]
-"""The sorted rows (n, d); exact similarities of all matches (m,) and where each row's begin
-(n + 1,); first row of each row's polyp and one past its last (n,), the same of its procedure, and
-its place before sorting (n,)."""
-
-
-def _in_blocks(matches: Matches, block: int, threads: int | None) -> tuple[Codes, Codes, Reals]:
-    """Rows before each match, elsewhere and own (m, 2); the nearest row and its cosine (n,) each.
-
-    A block of similarities serves twice: its rows query its columns, and its columns the rows.
-    """
-    rows, similarity, order = matches[0], matches[1], matches[-1]
+    rows, order = grouped.rows, grouped.order
     n, width = rows.shape
+    later = grouped.stop - np.arange(n) - 1  # n, matches after each row
+    i = np.repeat(np.arange(n), later)
+    j = np.arange(i.size) + np.repeat(np.arange(n) + 1 - np.cumsum(later) + later, later)
+    row, level = np.append(i, j), np.tile(own_cosines(rows, grouped.stop), 2)  # m
+    best_first = np.lexsort((-level, row))
+    row, similarity = row[best_first], level[best_first]
+    first = np.append(0, np.cumsum(np.bincount(row, minlength=n)))  # n + 1
+    whole = _bounds(grouped.procedure)
+    matches = (rows, similarity, first, grouped.start, grouped.stop, *whole, order)
     narrow = rows.astype(np.float32)  # n d
     side = max(1, min(block, n))
     slack = tolerance(width) + UNIT32 * 2  # bounds are rounded to float32, too
@@ -164,13 +198,16 @@ def _in_blocks(matches: Matches, block: int, threads: int | None) -> tuple[Codes
             left, right = narrow[i : i + side], narrow[j : j + side]
             shape = len(left), len(right)
             near = np.matmul(left, right.T, out=room[: shape[0] * shape[1]].reshape(shape))  # a b
-            _count_before(near, (i, j), matches, slack, before)
-            _find_nearer(near, (i, j), matches, slack, (nearest, cosine))
-            if i != j:
+            blocks = [((i, j), near)]
+            if i == j:
+                np.fill_diagonal(near, -2.0)  # the query itself is never near
+            else:  # a block serves twice: its rows query its columns, and its columns the rows
                 mirror = mirror_room[: near.size].reshape(shape[::-1])  # b a
                 np.copyto(mirror, near.T)
-                _count_before(mirror, (j, i), matches, slack, before)
-                _find_nearer(mirror, (j, i), matches, slack, (nearest, cosine))
+                blocks.append(((j, i), mirror))
+            for corner, each in blocks:
+                _count_before(each, corner, matches, slack, before)
+                _find_nearer(each, each.max(axis=1), corner, matches, slack, (nearest, cosine))
         return before, nearest, cosine
 
     corners = [(i, j) for i in range(0, n, side) for j in range(i, n, side)]
@@ -178,10 +215,14 @@ def _in_blocks(matches: Matches, block: int, threads: int | None) -> tuple[Codes
     before, nearest, cosine = done[0]
     for more, other, value in done[1:]:  # one result a thread
         before += more
-        first = order[other] < order[nearest]
-        better = (value > cosine) | ((value == cosine) & (other >= 0) & first)
+        better = (value > cosine) | (
+            (value == cosine) & (other >= 0) & (order[other] < order[nearest])
+        )
         nearest, cosine = np.where(better, other, nearest), np.where(better, value, cosine)
-    return before, nearest, cosine
+    found = nearest >= 0
+    nearest = np.where(found, order[nearest], -1) if n else nearest
+    place = 1 + np.arange(row.size) - first[row]
+    return order[row], similarity, place, before, nearest, np.where(found, cosine, np.nan)
 
 
 @njit(error_model="numpy")
@@ -207,70 +248,54 @@ def _count_before(
         c = min(max(stop[row] - corner[1], 0), width)
         d = min(max(procedure_stop[row] - corner[1], 0), width)
         for k in range(first[row], first[row + 1]):
-            level = similarity[k]
             for whose, begin, end in ((0, 0, a), (1, a, b), (1, c, d), (0, d, width)):
-                for left in range(begin, end, PART):
-                    right = min(left + PART, end)
-                    gallery = rows[corner[1] + left :]
+                if begin < end:
+                    gallery = rows[corner[1] + begin :]
                     before[k, whose] += _at_least(
-                        near[i, left:right], level, slack, rows[row], gallery
+                        near[i, begin:end], similarity[k], slack, rows[row], gallery
                     )
 
 
 @njit(error_model="numpy")
-def _find_nearer(
+def _find_nearer(  # noqa: PLR0917
     near: Singles,
+    highest: Singles,
     corner: tuple[int, int],
     matches: Matches,
     slack: float,
     found: tuple[Codes, Reals],
 ) -> None:
-    """Look in a block for columns that are nearer to its rows than the nearest so far.
+    """Look in a block, see `_count_before`, for columns nearer to its rows than the nearest so far.
 
-    Args:
-        near: Similarities (a, b) in float32.
-        corner: The block's first query and its first gallery row.
-        matches: All matches.
-        slack: How far `near` may be from the exact similarities.
-        found: The nearest row so far, -1 for none, and its exact cosine (n,) each; changed.
+    highest (a,) is the largest of each row of near; found are the nearest row so far, -1 for none,
+    and its exact cosine (n,) each; changed.
     """
     rows, similarity, first, order = matches[0], matches[1], matches[2], matches[7]
     nearest, cosine = found
-    width = near.shape[1]
     for i in range(near.shape[0]):
         row = corner[0] + i
         # The nearest row is no farther than the best match, wherever that is.
         bound = cosine[row]
         if first[row] < first[row + 1]:
             bound = max(bound, similarity[first[row]])
-        here = min(max(row - corner[1], 0), width)  # the query itself is left out
-        after = min(max(row + 1 - corner[1], 0), width)
-        for begin, end in ((0, here), (after, width)):
-            for left in range(begin, end, FINE):
-                right = min(left + FINE, end)
-                if _highest(near[i, left:right]) < np.float32(bound - slack):
-                    continue
-                for j in range(left, right):
-                    if near[i, j] < np.float32(bound - slack):
-                        continue
-                    other = corner[1] + j
-                    exact = exact_cosine(rows[row], rows[other])
-                    tied = exact == cosine[row] and order[other] < order[nearest[row]]
-                    if exact > cosine[row] or tied:
-                        cosine[row], nearest[row] = exact, other
-                        bound = max(bound, exact)
+        if highest[i] < np.float32(bound - slack):
+            continue
+        for j in range(near.shape[1]):
+            other = corner[1] + j
+            if near[i, j] < np.float32(bound - slack) or other == row:
+                continue
+            exact = exact_cosine(rows[row], rows[other])
+            tied = exact == cosine[row] and order[other] < order[nearest[row]]
+            if exact > cosine[row] or tied:
+                cosine[row], nearest[row] = exact, other
+                bound = max(bound, exact)
 
 
 @njit(error_model="numpy")
 def _at_least(near: Singles, level: float, slack: float, query: Reals, gallery: Reals) -> int:
-    """How many of at most `PART` scores are at least `level`, exactly.
+    """How many scores (n,) in float32 are at least the exact similarity `level`.
 
-    Args:
-        near: The scores (n,) in float32.
-        level: The exact similarity of a match.
-        slack: How far `near` may be from the exact similarities.
-        query: The query's row (d,).
-        gallery: The rows that are compared with it (n or more, d).
+    They are those of a query (d,) with the first rows of a gallery (n or more, d).
     """
     low, high = np.float32(level - slack), np.float32(level + slack)
     maybe, found = _count_between(near, low, high)
@@ -298,12 +323,3 @@ def _count_between(near: Singles, low: np.float32, high: np.float32) -> tuple[in
         at_least += one if near[j] >= low else zero
         above += one if near[j] > high else zero
     return int(at_least), int(above)
-
-
-@njit(fastmath={"reassoc", "nsz", "nnan"})
-def _highest(near: Singles) -> np.float32:
-    """The largest of near (n,)."""
-    highest = np.float32(-2)
-    for j in range(near.size):
-        highest = max(highest, near[j])
-    return highest

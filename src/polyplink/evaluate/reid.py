@@ -13,13 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from polyplink.evaluate.intervals import Resampled, Weights
-from polyplink.evaluate.pair_counts import (
-    PairCounts,
-    count_others,
-    own_scores,
-    some_other_scores,
-)
-from polyplink.evaluate.ranking import Grouped
+from polyplink.evaluate.pair_counts import PairCounts, count_others, some_other_scores
+from polyplink.evaluate.ranking import Grouped, own_cosines
 from polyplink.evaluate.samples import Samples
 
 Reals = npt.NDArray[np.float64]
@@ -69,28 +64,14 @@ def auroc_aupr(positive: Reals, negative: Reals) -> tuple[float, float]:
 def _pooled(times: Counts, below: Counts, up_to: Counts, total: int) -> tuple[float, float]:
     """AUROC and average precision from counts at rising levels (u,).
 
-    Args:
-        times: Positives at each level.
-        below: Negatives below it.
-        up_to: Negatives below it or at it.
-        total: Negatives in all.
+    times are the positives at each level, below the negatives below it, up_to those below it or at
+    it, total those in all.
     """
     positives = times.sum()
     auroc = (times * (below + up_to) / 2).sum() / (positives * total)
     hits = positives - np.cumsum(times) + times  # positives >= level
     aupr = (times * hits / np.maximum(hits + total - below, 1)).sum() / positives
     return float(auroc), float(aupr)
-
-
-def bin_edges(positive: Reals, negative: Reals, bins: int) -> Reals:
-    """The quantiles of both kinds of scores, `bins` of each, without doubles (e,)."""
-    shares = np.arange(bins) / bins
-    quantiles = []
-    for scores in (np.sort(positive), np.sort(negative)):
-        # Scores that occur (an inverted distribution), so that few positives each get a bin.
-        at = np.ceil(shares * scores.size).astype(np.int64) - 1
-        quantiles.append(scores[np.maximum(at, 0)])
-    return np.unique(np.concatenate(quantiles))
 
 
 def reidentify(
@@ -110,29 +91,25 @@ def reidentify(
     """
     n = len(samples.tracklet_ids)
     grouped = Grouped.of(samples.unit_rows(vectors), samples)
-    positive, procedure = own_scores(grouped)  # (p,)
-    known = len(grouped.rows)
+    positive, known = own_cosines(grouped.rows, grouped.stop), len(grouped.rows)  # (p,)
     negatives = known * (known - 1) // 2 - positive.size
     if not positive.size or not negatives:
         return Reid(None, None, positive.size, negatives, samples.unlabelled, None)
     sample = some_other_scores(grouped, 1 + n * n // (2 * SAMPLED), threads=threads)
-    edges = bin_edges(positive, sample, bins)
+    shares = np.arange(bins) / bins
+    quantiles = [np.quantile(s, shares, method="inverted_cdf") for s in (positive, sample)]
+    edges = np.unique(np.concatenate(quantiles))  # scores that occur: few positives get a bin each
     levels = np.union1d(positive, edges)  # (u,)
     around, tied, others = count_others(grouped, levels, edges, threads=threads)
     times = np.diff(np.searchsorted(np.sort(positive), levels, side="right"), prepend=0)
     up_to = np.cumsum(around)
     auroc, aupr = _pooled(times, up_to[:-1] - tied[:-1], up_to[:-1], int(up_to[-1]))
     bins = edges.size + 1
+    procedure = np.repeat(grouped.procedure, grouped.stop - np.arange(known) - 1)
     place = procedure * bins + np.searchsorted(edges, positive, side="right")  # (p,)
     own = np.bincount(place, minlength=grouped.procedures * bins).reshape(-1, bins)
     counts = PairCounts(edges, own, others)
     return Reid(auroc, aupr, positive.size, negatives, samples.unlabelled, counts)
-
-
-def squashed(scores: Reals) -> Reals:
-    """Sigmoid in single precision, of any shape."""
-    narrow = scores.astype(np.float32)
-    return np.asarray(np.float32(1) / (np.float32(1) + np.exp(-narrow)), dtype=np.float64)
 
 
 def published_reid(vectors: npt.ArrayLike, samples: Samples) -> tuple[float, float] | None:
@@ -146,9 +123,14 @@ def published_reid(vectors: npt.ArrayLike, samples: Samples) -> tuple[float, flo
         samples: The tracklets of these vectors.
     """
     grouped = Grouped.of(samples.unit_rows(vectors), samples)
-    positive, negative = own_scores(grouped)[0], some_other_scores(grouped, 1)
+    positive, negative = own_cosines(grouped.rows, grouped.stop), some_other_scores(grouped, 1)
     if not positive.size or not negative.size:
         return None
+
+    def squashed(scores: Reals) -> Reals:
+        narrow = scores.astype(np.float32)
+        return np.asarray(np.float32(1) / (np.float32(1) + np.exp(-narrow)), dtype=np.float64)
+
     return auroc_aupr(squashed(positive), squashed(negative))
 
 

@@ -67,10 +67,14 @@ class Retrieval:
         """MAP over the valid queries, or None if there is none."""
         return float(self.ap[self.valid].mean()) if self.valid.any() else None
 
-    def hit_rate(self, k: int) -> float | None:
-        """Share of the valid queries with a match in the first k ranks, or None without any."""
-        best = self.best_rank[self.valid]
-        return float((best <= k).mean()) if best.size else None
+    @property
+    def values(self) -> dict[str, Reals]:
+        """By figure, its value for every query (n,); meaningless where there is no valid query."""
+        found = {"mAP": self.ap, "mAP (as published)": self.published_ap}
+        ranks = {"": self.best_rank, " (without own)": self.best_rank_without_own}
+        found |= {f"HR@{k}{of}": rank <= k for of, rank in ranks.items() for k in (1, 5)}
+        found["mAP (without own)"] = self.ap_without_own
+        return {name: value.astype(np.float64) for name, value in found.items()}
 
 
 def retrieve(
@@ -91,8 +95,8 @@ def retrieve(
     Example:
         >>> samples = Samples.of("abc", ["v", "v", "w"], ["p", "p", "q"], [0, 0.5, 0])
         >>> found = retrieve([[1, 0], [0.6, 0.8], [0.8, 0.6]], samples)
-        >>> found.mean_ap, found.hit_rate(1), found.hit_rate(5)
-        (0.5, 0.0, 1.0)
+        >>> found.mean_ap, found.best_rank.tolist()
+        (0.5, [2, 2, 0])
     """
     n = len(samples.tracklet_ids)
     grouped = Grouped.of(samples.unit_rows(vectors), samples)
@@ -131,10 +135,8 @@ def retrieve(
 
 def _sums(values: npt.ArrayLike, retrieval: Retrieval, samples: Samples) -> Reals:
     """Sum of the valid queries' values in every procedure (procedures,)."""
-    valid = retrieval.valid
-    sums = np.zeros(len(samples.procedures))
-    np.add.at(sums, samples.procedure[valid], np.asarray(values, dtype=np.float64)[valid])
-    return sums
+    valid, many = retrieval.valid, len(samples.procedures)
+    return np.bincount(samples.procedure[valid], np.asarray(values)[valid], minlength=many)
 
 
 RETRIEVAL = ("mAP", "HR@1", "HR@5")
@@ -156,15 +158,7 @@ def retrieval_measures(
             " (without own)".
     """
     queries = _sums(retrieval.valid, retrieval, samples)
-    values = {
-        "mAP": retrieval.ap,
-        "HR@1": retrieval.best_rank <= 1,
-        "HR@5": retrieval.best_rank <= 5,
-        "mAP (as published)": retrieval.published_ap,
-        "mAP (without own)": retrieval.ap_without_own,
-        "HR@1 (without own)": retrieval.best_rank_without_own <= 1,
-        "HR@5 (without own)": retrieval.best_rank_without_own <= 5,
-    }
+    values = retrieval.values
     return {
         name: resampled_mean(_sums(values[name], retrieval, samples), queries, weights)
         for name in names
@@ -179,13 +173,11 @@ def retrieval_figures(retrieval: Retrieval, samples: Samples) -> dict[str, Any]:
         matches them, or because their polyp is unknown; procedures: one row per procedure, with
         its queries, and of those mean_ap, hr1 and hr5, None where there is none.
     """
-    values = {
-        "mean_ap": retrieval.ap,
-        "hr1": retrieval.best_rank <= 1,
-        "hr5": retrieval.best_rank <= 5,
-    }
     queries = _sums(retrieval.valid, retrieval, samples)
-    means = {key: ratio(_sums(v, retrieval, samples), queries) for key, v in values.items()}
+    means = {
+        key: ratio(_sums(retrieval.values[name], retrieval, samples), queries)
+        for key, name in zip(("mean_ap", "hr1", "hr5"), RETRIEVAL, strict=True)
+    }
     rows = [
         {"procedure": name, "queries": int(queries[place])}
         | {key: float(m[place]) if queries[place] else None for key, m in means.items()}
