@@ -7,7 +7,6 @@ from polyplink.evaluate.intervals import (
     Resampled,
     draw_weights,
     no_different,
-    percentile_interval,
     resampled_mean,
 )
 from polyplink.evaluate.reid import reidentify, resample_reid
@@ -71,7 +70,7 @@ def test_what_cannot_be_said_is_none() -> None:
     assert (nothing.value, nothing.low, nothing.high, nothing.n) == (None, None, None, 0)
     one = resampled_mean([2.0, 0, 0, 0], [4, 0, 0, 0], weights).figure()
     assert (one.value, one.low, one.high, one.n) == (0.5, None, None, 1)
-    assert percentile_interval(0.5, np.full(3, np.nan), 3).low is None
+    assert Resampled(0.5, np.full(3, np.nan), np.ones(3, dtype=np.bool_)).figure().low is None
     # Draws in which nothing counts are left out, not taken for zero.
     some = resampled_mean(SUMS, COUNTS, weights).figure()
     assert some.low is not None

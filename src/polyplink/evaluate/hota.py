@@ -33,19 +33,8 @@ ALPHAS = np.arange(0.05, 0.99, 0.05)  # 19
 THRESHOLD = 0.5  # IoU from which identity and CLEAR call two boxes one
 EPS = float(np.finfo("float").eps)
 LEVELS = ALPHAS.size + 1
-FIGURES = (
-    "HOTA",
-    "DetA",
-    "AssA",
-    "AssPr",
-    "AssRe",
-    "LocA",
-    "IDF1",
-    "IDP",
-    "IDR",
-    "IDSW",
-    "MOTA",
-)
+FIGURES = ("HOTA", "DetA", "AssA", "AssPr", "AssRe", "LocA")
+FIGURES += ("IDF1", "IDP", "IDR", "IDSW", "MOTA")
 
 
 @dataclass(frozen=True)
@@ -211,48 +200,38 @@ def score_table(tracklets: TrackletBoxes, tracks: Codes, made: Ints) -> Tracking
     """
     _, polyp = np.unique(tracklets.polyp, return_inverse=True)
     order = np.lexsort((tracklets.first, polyp))
-    sums, single = np.zeros((3, len(tracks))), np.zeros((2, len(tracks)), dtype=np.int64)
-    _count_table(tracks, made, (polyp, tracklets.sizes, order), sums, single)
+    sums, single = _count_table(tracks, made, polyp, tracklets.sizes, order)
     boxes = np.full(len(tracks), float(tracklets.sizes.sum()))
-
-    def at_every_threshold(values: Reals) -> Reals:
-        return np.broadcast_to(values[:, None], (values.size, ALPHAS.size))  # a view, no copies
-
-    accuracy, precision, recall = (at_every_threshold(one) for one in sums)
-    return TrackingCounts(
-        true=boxes,
-        found=boxes,
-        tp=at_every_threshold(boxes),
-        ass_a=accuracy,
-        ass_pr=precision,
-        ass_re=recall,
-        loc=at_every_threshold(boxes),
-        idtp=single[0].astype(np.float64),
-        clear_tp=boxes,
-        switches=single[1].astype(np.float64),
+    every, *associated = (  # at every threshold (p, 19): views, no copies
+        np.broadcast_to(values[:, None], (values.size, ALPHAS.size)) for values in (boxes, *sums)
     )
+    # In the order of the fields: every box is matched with itself.
+    return TrackingCounts(boxes, boxes, every, *associated, every, single[0], boxes, single[1])
 
 
 @njit()
 def _count_table(
-    tracks: Codes, made: Ints, tracklets: tuple[Ints, Ints, Ints], sums: Reals, single: Ints
-) -> None:
+    tracks: Codes, made: Ints, polyp: Ints, sizes: Ints, order: Ints
+) -> tuple[Reals, Reals]:
     """Fill and read the table of polyps and tracks of every assignment.
 
     Args:
         tracks: Track of every tracklet (p, n).
         made: How many (p,).
-        tracklets: Polyp of every tracklet, from 0; its boxes; the tracklets polyp by polyp, in
-            the order of first frames: three (n,).
-        sums: Association accuracy, precision and recall (3, p), zeros at first.
-        single: Boxes under the best matching, and switches (2, p), zeros at first.
+        polyp: Polyp of every tracklet (n,), from 0.
+        sizes: Its boxes (n,).
+        order: The tracklets polyp by polyp, in the order of first frames (n,).
+
+    Returns:
+        Association accuracy, precision and recall (3, p); boxes under the best matching, and
+        switches (2, p).
     """
-    polyp, sizes, order = tracklets
-    n, g = polyp.size, polyp.max() + 1
+    n, g, many = polyp.size, polyp.max() + 1, tracks.shape[0]
+    sums, single = np.zeros((3, many)), np.zeros((2, many))
     found, true = np.empty(n, np.int64), np.zeros(g, np.int64)
     for i in range(n):
         true[polyp[i]] += sizes[i]
-    for p in range(tracks.shape[0]):
+    for p in range(many):
         table = np.zeros((g, made[p]), np.int64)
         found[:] = 0
         for i in range(n):
@@ -269,6 +248,7 @@ def _count_table(
         for k in range(1, n):
             a, b = order[k - 1], order[k]
             single[1, p] += polyp[a] == polyp[b] and tracks[p, a] != tracks[p, b]
+    return sums, single
 
 
 def score_tracks(true: BoxTracks, found: BoxTracks) -> TrackingCounts:
@@ -319,20 +299,8 @@ def score_boxes(true: BoxTracks, found: BoxTracks, tracks: Codes) -> TrackingCou
             (share, level, *contested),
             (sums, single),
         )
-    tp, accuracy, precision, recall, loc = np.moveaxis(sums, 1, 0)
-    idtp, clear_tp, switches = single.T.astype(np.float64)
-    return TrackingCounts(
-        true=np.full(len(tracks), float(true.frame.size)),
-        found=np.full(len(tracks), float(found.frame.size)),
-        tp=tp,
-        ass_a=accuracy,
-        ass_pr=precision,
-        ass_re=recall,
-        loc=loc,
-        idtp=idtp,
-        clear_tp=clear_tp,
-        switches=switches,
-    )
+    boxes = (np.full(len(tracks), float(side.frame.size)) for side in (true, found))
+    return TrackingCounts(*boxes, *np.moveaxis(sums, 1, 0), *single.T.astype(np.float64))
 
 
 def _contested(pairs: Overlaps, use: Flags) -> Flags:
@@ -353,15 +321,12 @@ def _score_frames(
     values: tuple[Reals, Ints, Flags, Flags],
     out: tuple[Reals, Ints],
 ) -> None:
-    """Score every assignment.
+    """Score every assignment: track of every part (q, n).
 
-    Args:
-        tracks: Track of every part (q, n).
-        who: Polyp of every true box (d,); boxes of every polyp (g,); part of every found box.
-        pairs: All pairs of overlapping boxes.
-        values: Share and level of every pair (p,); contested frames for HOTA and CLEAR (f,).
-        out: Zeros for the sums (q, 5, 19), and for boxes under the best matching, matches and
-            switches of CLEAR (q, 3).
+    who are the polyp of every true box (d,), boxes of every polyp (g,) and the part of every found
+    box; values the share and level of every pair (p,) and the contested frames for HOTA and CLEAR
+    (f,). out are zeros for the sums (q, 5, 19), and for boxes under the best matching, matches and
+    switches of CLEAR (q, 3).
     """
     polyp, true, part = who
     share, level, for_hota, for_clear = values
@@ -410,12 +375,8 @@ def _match_hota(
 ) -> Flags:
     """Whether HOTA matches each pair at threshold 0 (p,): one matching serves all thresholds.
 
-    Args:
-        pairs: All pairs.
-        cell: Their cells in the table of polyps and tracks (p,).
-        boxes: Boxes of every polyp (g,) and of every track (t,).
-        share: What each adds to the similarity of its tracks (p,).
-        contested: Frames in which boxes compete (f,).
+    cell (p,) are the pairs' cells in the table of polyps and tracks, boxes those of every polyp
+    (g,) and track (t,), share (p,) what each pair adds to the similarity of its tracks.
     """
     true, found = boxes
     kept = np.ones(cell.size, np.bool_)
@@ -436,14 +397,7 @@ def _match_hota(
 
 @njit()
 def _match_clear(pairs: Overlaps, polyp: Ints, track: Ints, contested: Flags) -> tuple[int, int]:
-    """Matches and switches at IoU 0.5; a match of the frame before is kept where it can be.
-
-    Args:
-        pairs: All pairs.
-        polyp: Polyp of each (p,).
-        track: Track of each (p,).
-        contested: Frames in which boxes compete (f,).
-    """
+    """Matches and switches at IoU 0.5; a match of the frame before is kept where it can be."""
     starts, similarity, limit = pairs.starts, pairs.similarity, THRESHOLD - EPS
     last, seen = np.full(polyp.max() + 1, -1), np.full(polyp.max() + 1, -2)
     score, kept = np.zeros(polyp.size), similarity >= limit
@@ -465,13 +419,9 @@ def _match_clear(pairs: Overlaps, polyp: Ints, track: Ints, contested: Flags) ->
 
 @njit()
 def _assign_frame(frame: int, pairs: Overlaps, score: Reals, kept: Flags) -> None:
-    """Keep those of a frame's pairs that the Hungarian algorithm chooses.
+    """Keep those of a frame's pairs that the Hungarian algorithm chooses, by their scores (p,).
 
-    Args:
-        frame: The frame.
-        pairs: All pairs.
-        score: Their scores (p,), 0: not in use.
-        kept: Whether a pair is kept (p,), written for those of the frame.
+    A score of 0 is not in use; kept (p,) is written for the pairs of the frame.
     """
     true, found, _, starts, true_rows, found_rows = pairs
     i, j = true_rows[frame, 0], found_rows[frame, 0]

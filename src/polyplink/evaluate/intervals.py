@@ -85,15 +85,6 @@ def draw_weights(units: int, *, resamples: int = RESAMPLES, seed: int = 0) -> We
     return rng.multinomial(units, np.full(units, 1 / units), size=resamples)
 
 
-def percentile_interval(value: float | None, resampled: Reals, n: int) -> Figure:
-    """The interval of a figure from its resampled values (r,); NaN ones are left out."""
-    defined = resampled[~np.isnan(resampled)]
-    if value is None or n < 2 or not defined.size:
-        return Figure(value, None, None, n)
-    low, high = np.percentile(defined, PERCENTILES)
-    return Figure(value, float(low), float(high), n)
-
-
 def ratio(part: npt.ArrayLike, whole: npt.ArrayLike) -> Reals:
     """Part / whole, NaN where the whole is 0."""
     result = np.full(np.broadcast_shapes(np.shape(part), np.shape(whole)), np.nan)
@@ -120,8 +111,12 @@ class Resampled:
         return int(self.taking_part.sum())
 
     def figure(self) -> Figure:
-        """The figure with its 95 % interval."""
-        return percentile_interval(self.value, self.resampled, self.n)
+        """The figure with its 95 % interval; resamples in which it is undefined are left out."""
+        defined = self.resampled[~np.isnan(self.resampled)]
+        if self.value is None or self.n < 2 or not defined.size:
+            return Figure(self.value, None, None, self.n)
+        low, high = np.percentile(defined, PERCENTILES)
+        return Figure(self.value, float(low), float(high), self.n)
 
     def minus(self, other: Self) -> Figure:
         """This figure minus another of the same draws: both saw the same procedures in each.
@@ -135,7 +130,7 @@ class Resampled:
         common = self.taking_part & other.taking_part
         if (self.taking_part != other.taking_part).any():
             return Figure(value, None, None, int(common.sum()))
-        return percentile_interval(value, difference, self.n)
+        return Resampled(value, difference, common).figure()
 
 
 def resampled_mean(sums: npt.ArrayLike, counts: npt.ArrayLike, weights: Weights) -> Resampled:

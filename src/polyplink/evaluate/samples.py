@@ -70,12 +70,28 @@ class Samples:
                 f"{len(polyps)} polyps and {p.size} positions",
                 "give one of each per tracklet, and at least one tracklet",
             )
-        _check_names(tracklet_ids, procedures, polyps)
-        names, procedure = _codes(procedures)
+        twice = np.setdiff1d(np.arange(p.size), np.unique(tracklet_ids, return_index=True)[1])
+        if twice.size:
+            raise PolyplinkError(
+                f"tracklet {tracklet_ids[twice[0]]!r} occurs twice (row {twice[0]})",
+                "give each tracklet one row",
+            )
+        home: dict[str, str] = {}
+        for polyp, procedure in zip(polyps, procedures, strict=True):
+            if polyp is not None and home.setdefault(polyp, procedure) != procedure:
+                raise PolyplinkError(
+                    f"polyp {polyp!r} is in procedures {home[polyp]!r} and {procedure!r}",
+                    "name polyps so that no two procedures share a name",
+                )
+        if not home:
+            raise PolyplinkError(
+                "no tracklet has a known polyp", "evaluate on procedures with annotated polyps"
+            )
+        names, places = _codes(procedures)
         known = np.array([polyp is not None for polyp in polyps], dtype=np.bool_)
         # A tracklet of unknown polyp is named by its row: equal to no other.
-        _, polyp = _codes([f"p{v}" if v is not None else f"{i}" for i, v in enumerate(polyps)])
-        return cls(tuple(tracklet_ids), names, procedure, polyp, known, p)
+        _, codes = _codes([f"p{v}" if v is not None else f"{i}" for i, v in enumerate(polyps)])
+        return cls(tuple(tracklet_ids), names, places, codes, known, p)
 
     def of_procedure(self, place: int) -> tuple[Self, Ints]:
         """One procedure's tracklets, and their rows in these samples."""
@@ -118,29 +134,6 @@ class Samples:
     def unlabelled(self) -> int:
         """How many tracklets have no known polyp."""
         return int((~self.known).sum())
-
-
-def _check_names(
-    tracklet_ids: Sequence[str], procedures: Sequence[str], polyps: Sequence[str | None]
-) -> None:
-    seen: set[str] = set()
-    for row, name in enumerate(tracklet_ids):
-        if name in seen:
-            raise PolyplinkError(
-                f"tracklet {name!r} occurs twice (row {row})", "give each tracklet one row"
-            )
-        seen.add(name)
-    home: dict[str, str] = {}
-    for polyp, procedure in zip(polyps, procedures, strict=True):
-        if polyp is not None and home.setdefault(polyp, procedure) != procedure:
-            raise PolyplinkError(
-                f"polyp {polyp!r} is in procedures {home[polyp]!r} and {procedure!r}",
-                "name polyps so that no two procedures share a name",
-            )
-    if not home:
-        raise PolyplinkError(
-            "no tracklet has a known polyp", "evaluate on procedures with annotated polyps"
-        )
 
 
 @dataclass(frozen=True)

@@ -218,8 +218,8 @@ def tracking_rows(
         }
         for one in folds
     ]
-    each = [tracking_figures(one.counts) for one in folds]
-    spreads = {name: Figure.mean_of(float(one[name]) for one in each) for name in FIGURES}
+    figures: list[Any] = [row["figures"] for row in rows]
+    spreads = {name: Figure.mean_of(each[name] for each in figures) for name in FIGURES}
     return {"procedures": tuple(rows), "spreads": spreads}
 
 
