@@ -4,7 +4,7 @@ import numpy as np
 
 from polyplink.app.evaluation_table import by_procedure, comparison, notes
 from polyplink.associate import Grid
-from polyplink.evaluate import TASKS, EvaluationSettings, Facts, Samples, evaluate_embeddings
+from polyplink.evaluate import TASKS, EvaluationSettings, Samples, evaluate_embeddings
 from polyplink.evaluate.intervals import IDEALS
 from tests.evaluate.made import boxes_of, made
 
@@ -18,7 +18,7 @@ def test_every_figure_has_a_column_and_the_reference_comes_first() -> None:
         np.tile(np.linspace(0, 1, 6), 2),
     )
     settings = EvaluationSettings(Grid((0.5,), (1.0,), (0.5, -1.0), (0.3, 0.7)), resamples=50)
-    evaluation = evaluate_embeddings(
+    evaluation, _ = evaluate_embeddings(
         {"one": rng.random((12, 4)), "two": rng.random((12, 4))}, samples, settings, reference="two"
     )
     table = comparison(evaluation)
@@ -56,10 +56,14 @@ def test_all_tasks_have_columns_and_what_is_no_different_is_bold() -> None:
     settings = EvaluationSettings(
         Grid((1.0,), (1.0,), (0.5, -1.0), (0.3, 0.7)), resamples=50, tasks=TASKS, without_own=True
     )
-    facts = Facts(boxes_of(samples), [bool(i % 2) for i in samples.polyp])
+    adenoma = [bool(i % 2) for i in samples.polyp]
     noise = np.random.default_rng(2).normal(size=vectors.shape)
-    evaluation = evaluate_embeddings(
-        {"ours": vectors, "noise": noise}, samples, settings, facts=facts
+    evaluation, _ = evaluate_embeddings(
+        {"ours": vectors, "noise": noise},
+        samples,
+        settings,
+        boxes=boxes_of(samples),
+        adenoma=adenoma,
     )
     table = comparison(evaluation)
     keys = {metric.key: metric for metric in table.metrics}

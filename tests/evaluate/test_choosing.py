@@ -17,14 +17,20 @@ from polyplink.evaluate.choosing import (
     apply_choice,
     choose,
     counting_figures,
-    curve_table,
-    make_folds,
+    counting_measures,
     operating_curve,
     summarise,
 )
-from polyplink.evaluate.counting import ProcedureCounts, count_procedure
-from polyplink.evaluate.intervals import Figure
+from polyplink.evaluate.counting import ProcedureCounts, clinic_figures, count_procedure
+from polyplink.evaluate.intervals import Figure, draw_weights
 
+SETTINGS = (Threshold(0.1), Threshold(0.5), Threshold(0.9))
+LABELS = [[0, 0, 0, 0], [0, 0, 1, 1], [0, 1, 2, 3]]
+COUNTS = [
+    count_procedure(LABELS, polyps, name)
+    for name, polyps in [("v", "aabb"), ("w", "abbb"), ("x", "aaaa")]
+]
+SETTLED = [np.array([True, True, False]), np.array([True, False, False]), np.array([True] * 3)]
 FIGURES = tuple(RATES.values())
 
 
@@ -57,7 +63,7 @@ def naive_choice(counts: list[ProcedureCounts]) -> int:
 @given(st.lists(st.integers(1, 3), min_size=2, max_size=6), st.integers(0, 10_000))
 def test_leave_one_out_equals_a_naive_loop(polyps: list[int], seed: int) -> None:
     counts = procedures(polyps, seed)
-    folds = make_folds(counts)
+    folds = counting_figures(counts, range(6)).folds
     for place, fold in enumerate(folds):
         others = [c for i, c in enumerate(counts) if i != place]
         row = naive_choice(others)
@@ -114,7 +120,7 @@ def test_with_one_polyp_each_the_rule_says_so() -> None:
     choice = choose([single, single])
     assert (choice.row, choice.rule, choice.fpr) == (1, "one_polyp_each", None)
     double = count_procedure([[0, 1], [0, 0]], ["a", "b"], "two")
-    folds = make_folds([double, single, single])
+    folds = counting_figures([double, single, single], SETTINGS).folds
     assert [fold["choice"].rule for fold in folds] == ["one_polyp_each", "nearest", "nearest"]
     assert folds[0]["fpr"] == 1.0
     assert folds[1]["fpr"] is None
@@ -131,7 +137,6 @@ def test_undefined_figures_are_left_out_of_means() -> None:
 
 def test_too_few_or_unequal_procedures_are_refused() -> None:
     one = count_procedure([[0]], ["a"])
-    assert make_folds([one]) == ()
     with pytest.raises(PolyplinkError, match="0 procedures"):
         choose([])
     with pytest.raises(PolyplinkError, match=r"2 procedures with \[1, 2\] settings"):
@@ -144,23 +149,14 @@ def test_too_few_or_unequal_procedures_are_refused() -> None:
 
 def test_a_setting_chosen_elsewhere_is_the_same_for_all() -> None:
     counts = procedures([2, 3, 2, 1, 3], 7)
-    folds = make_folds(counts, ["v1", "v2"])
+    folds = counting_figures(counts, range(6), ["v1", "v2"]).folds
     choice = choose(counts[1:3])
     assert [fold["procedure"] for fold in folds] == ["v0", "v3", "v4"]
     assert {fold["choice"] for fold in folds} == {choice}
     assert folds[2]["clusters"] == counts[4].clusters[choice.row]
     for names in (["v0", "v1", "v2", "v3", "v4"], ["w"]):
         with pytest.raises(PolyplinkError, match="labelled procedures to choose a setting on"):
-            make_folds(counts, names)
-
-
-SETTINGS = (Threshold(0.1), Threshold(0.5), Threshold(0.9))
-LABELS = [[0, 0, 0, 0], [0, 0, 1, 1], [0, 1, 2, 3]]
-COUNTS = [
-    count_procedure(LABELS, polyps, name)
-    for name, polyps in [("v", "aabb"), ("w", "abbb"), ("x", "aaaa")]
-]
-SETTLED = [np.array([True, True, False]), np.array([True, False, False]), np.array([True] * 3)]
+            counting_figures(counts, range(6), names)
 
 
 def test_counting_figures_name_the_settings_that_were_chosen() -> None:
@@ -169,14 +165,8 @@ def test_counting_figures_name_the_settings_that_were_chosen() -> None:
     assert figures.setting == SETTINGS[figures.chosen.row]
     assert figures.summary is not None
     assert figures.as_chosen["fr"].value == pytest.approx(figures.chosen.fr)
-
-
-def test_one_procedure_has_an_operating_point_but_no_folds() -> None:
-    counts = [count_procedure([[0, 0], [0, 1], [0, 1]], ["a", "b"])]
-    figures = counting_figures(counts, SETTINGS)
-    assert figures.folds == ()
-    assert figures.summary is None
-    assert figures.setting == SETTINGS[0]
+    alone = counting_figures([count_procedure([[0, 0], [0, 1], [0, 1]], ["a", "b"])], SETTINGS)
+    assert (alone.folds, alone.summary, alone.setting) == ((), None, SETTINGS[0])
 
 
 def test_a_row_is_the_summary_under_its_setting() -> None:
@@ -193,15 +183,6 @@ def test_a_row_is_the_summary_under_its_setting() -> None:
     assert curve["converged"].tolist() == pytest.approx([1.0, 2 / 3, 1 / 3])
     chosen = choose(COUNTS)
     assert curve["fpr"][chosen.row] == pytest.approx(chosen.fpr)
-
-
-def test_the_table_has_a_row_per_setting_and_nulls_where_undefined() -> None:
-    table = curve_table(SETTINGS, operating_curve(COUNTS, SETTLED))
-    assert table.columns == ["value", *RATES.values(), "converged", "exact"]
-    assert table["value"].to_list() == [0.1, 0.5, 0.9]
-    assert table["precision"][2] is None  # nothing was linked
-    single = operating_curve(COUNTS[2:], SETTLED[2:])
-    assert curve_table(SETTINGS, single)["fpr"].null_count() == 3  # one polyp only
 
 
 def test_one_cluster_a_procedure_gives_the_published_row_of_endovit() -> None:
@@ -223,3 +204,28 @@ def test_one_cluster_a_procedure_gives_the_published_row_of_endovit() -> None:
     assert printed("fr") == (0.626, 0.361, 19)
     assert printed("fpr_published") == (0.526, 0.499, 19)
     assert printed("fpr") == (1.0, 0.0, 10)
+
+
+def test_measures_are_means_over_folds_and_say_how_many() -> None:
+    counts = procedures([2, 3, 1, 2], 3)
+    folds = counting_figures(counts, range(6)).folds
+    summary = summarise(folds)
+    clinic = clinic_figures(
+        [
+            {"polyps": 2, "counted": 2, "adenomas": a, "adenomas_counted": a}
+            for a in (1, None, 0, None)
+        ]
+    )
+    measures = counting_measures("ap", folds, clinic, draw_weights(4, resamples=50))
+    for name, rate in RATES.items():
+        found, mean = measures[f"ap/{name}"], summary[rate]
+        assert found.n == mean.n
+        assert found.value == (None if mean.value is None else pytest.approx(mean.value))
+    assert measures["ap/exact"].value == pytest.approx(summary["exact"])
+    errors = [abs(fold["clusters"] - fold["polyps"]) for fold in folds]
+    assert measures["ap/count error"].value == pytest.approx(np.mean(errors))
+    assert measures["ap/FPR"].n == 3
+    assert measures["ap/PPC"].value == pytest.approx(np.mean([f["clusters"] for f in folds]))
+    assert (measures["ap/ADR"].value, measures["ap/ADR"].n) == (0.5, 2)
+    nothing = counting_measures("ap", (), None, draw_weights(1, resamples=5))
+    assert all(measure.value is None for measure in nothing.values())

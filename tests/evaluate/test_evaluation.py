@@ -1,17 +1,21 @@
 import json
+from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
+from polyplink.associate.clusterers import Agglomerative, Dbscan, Hdbscan
 from polyplink.associate.search import Grid
+from polyplink.associate.similarity import visual
 from polyplink.core.artefacts import to_plain
 from polyplink.core.errors import PolyplinkError
+from polyplink.evaluate.choosing import RATES, counting_figures, operating_curve
+from polyplink.evaluate.counting import count_procedure
 from polyplink.evaluate.evaluation import (
     TASKS,
     EvaluationSettings,
-    Facts,
     evaluate_embeddings,
-    evaluate_with_tables,
 )
 from polyplink.evaluate.intervals import draw_weights
 from polyplink.evaluate.reid import reidentify
@@ -27,7 +31,7 @@ SETTINGS = EvaluationSettings(grid=GRID, resamples=200, seed=4)
 
 def test_figures_are_those_of_the_tasks() -> None:
     vectors, samples, _ = made(unknown=2)
-    result = evaluate_embeddings({"ours": vectors}, samples, SETTINGS)
+    result, _ = evaluate_embeddings({"ours": vectors}, samples, SETTINGS)
     ours = result.encoders["ours"]
     assert ours.figures["mAP"].value == pytest.approx(retrieve(vectors, samples).mean_ap)
     assert ours.figures["AUPR"].value == pytest.approx(reidentify(vectors, samples).aupr)
@@ -38,7 +42,7 @@ def test_figures_are_those_of_the_tasks() -> None:
 def test_encoders_are_compared_on_the_same_draws() -> None:
     vectors, samples, _ = made()
     worse = vectors + 3 * np.random.default_rng(1).normal(size=vectors.shape)
-    result = evaluate_embeddings(
+    result, _ = evaluate_embeddings(
         {"worse": worse, "ours": vectors, "copy": 2 * vectors}, samples, SETTINGS, reference="ours"
     )
     assert set(result.minus_reference) == {"worse", "copy"}
@@ -57,7 +61,7 @@ def test_encoders_are_compared_on_the_same_draws() -> None:
 
 def test_one_procedure_of_one_polyp_gives_undefined_figures_not_wrong_ones() -> None:
     samples = Samples.of(["a", "b", "c"], ["v"] * 3, ["p"] * 3, [0.0, 0.5, 1.0])
-    result = evaluate_embeddings({"ours": np.eye(3)}, samples, SETTINGS)
+    result, _ = evaluate_embeddings({"ours": np.eye(3)}, samples, SETTINGS)
     ours = result.encoders["ours"]
     assert ours.figures["AUROC"].value is None
     assert ours.figures["mAP"].low is None
@@ -70,13 +74,13 @@ def test_a_procedure_without_labels_is_named_and_left_out_of_counting() -> None:
     samples = Samples.of(
         ["a", "b", "c", "d"], ["v", "v", "w", "w"], ["p", "q", None, None], [0, 1, 0, 1]
     )
-    result = evaluate_embeddings({"ours": np.eye(4)}, samples, SETTINGS)
+    result, _ = evaluate_embeddings({"ours": np.eye(4)}, samples, SETTINGS)
     assert result.encoders["ours"].not_counted == ("w",)
     figures = result.encoders["ours"].retrieval
     assert figures is not None
     assert figures["unlabelled"] == 2
     only = Grid(thresholds=(0.5,))
-    again = evaluate_embeddings({"ours": np.eye(4)}, samples, EvaluationSettings(grid=only))
+    again, _ = evaluate_embeddings({"ours": np.eye(4)}, samples, EvaluationSettings(grid=only))
     assert set(again.encoders["ours"].counting) == {"threshold"}
 
 
@@ -104,9 +108,9 @@ def test_all_tasks_and_their_tables() -> None:
     every = EvaluationSettings(
         GRID, resamples=100, tasks=TASKS, clusterers=("threshold", "ap"), without_own=True
     )
-    facts = Facts(boxes_of(samples), [bool(i % 2) for i in samples.polyp])
+    facts = {"boxes": boxes_of(samples), "adenoma": [bool(i % 2) for i in samples.polyp]}
     encoders = {"ours": vectors, "worse": vectors + np.random.default_rng(1).normal(size=(30, 6))}
-    result, tables = evaluate_with_tables(encoders, samples, every, facts=facts)
+    result, tables = evaluate_embeddings(encoders, samples, every, **facts)
     figures = result.encoders["ours"].figures
     for name in ("mAP (as published)", "AUROC (as published)", "mAP (without own)", "ap/ADR"):
         assert figures[name].value is not None
@@ -116,17 +120,17 @@ def test_all_tasks_and_their_tables() -> None:
     for name, alike in result.no_different.items():
         assert set(alike) <= set(encoders), name
     assert result.no_different["mAP"][0] == "ours"
-    assert tables.queries["method"].unique(maintain_order=True).to_list() == ["ours", "worse"]
+    assert tables["queries"]["method"].unique(maintain_order=True).to_list() == ["ours", "worse"]
     known = sum(name is not None for name in names)
-    assert tables.assignment.height == 2 * 2 * known
-    assert tables.curve.height == 2 * (3 + 2)
+    assert tables["assignment"].height == 2 * 2 * known
+    assert tables["curve"].height == 2 * (3 + 2)
     json.dumps(to_plain(result), allow_nan=False)
 
 
 def test_one_class_and_no_pair_are_undefined_and_counted() -> None:
     alone = Samples.of(["a", "b"], ["v", "w"], ["p", "q"], [0, 0])
     settings = EvaluationSettings(Grid(thresholds=(0.5,)), resamples=20, tasks=TASKS)
-    result = evaluate_embeddings({"x": np.eye(2)}, alone, settings, facts=Facts(boxes_of(alone)))
+    result, _ = evaluate_embeddings({"x": np.eye(2)}, alone, settings, boxes=boxes_of(alone))
     figures = result.encoders["x"].figures
     for name in ("mAP", "mAP (as published)", "AUROC", "AUPR (as published)", "threshold/FPR"):
         assert figures[name].value is None
@@ -137,6 +141,7 @@ def test_one_class_and_no_pair_are_undefined_and_counted() -> None:
 
 
 VECTORS, SAMPLES, _ = made(unknown=2)
+BOXES = boxes_of(SAMPLES)
 FEW = Grid(thresholds=(0.3, 0.6, 0.9))
 
 
@@ -150,50 +155,105 @@ FEW = Grid(thresholds=(0.3, 0.6, 0.9))
     ],
 )
 def test_only_what_is_asked_for_is_done(task: str, figure: str) -> None:
-    asked, facts = EvaluationSettings(FEW, resamples=50, tasks=(task,)), Facts(boxes_of(SAMPLES))
-    result, tables = evaluate_with_tables({"x": VECTORS}, SAMPLES, asked, facts=facts)
+    asked = EvaluationSettings(FEW, resamples=50, tasks=(task,))
+    result, tables = evaluate_embeddings({"x": VECTORS}, SAMPLES, asked, boxes=BOXES)
     figures = result.encoders["x"].figures
     kinds = {"mAP", "AUROC", "threshold/FR", "tracking/threshold/HOTA"}
     assert kinds & set(figures) == {figure}
     counted = task in ("counting", "tracking")
-    found = [bool(each.width) for each in (tables.queries, tables.curve, tables.assignment)]
-    assert found == [task == "retrieval", counted, counted]
+    assert list(tables) == (
+        ["curve", "assignment"] if counted else ["queries"] if task == "retrieval" else []
+    )
     if counted:
-        assert ("fr" in tables.curve.columns) == (task == "counting")
-        assert ("HOTA" in tables.curve.columns) == (task == "tracking")
+        assert ("fr" in tables["curve"].columns) == (task == "counting")
+        assert ("HOTA" in tables["curve"].columns) == (task == "tracking")
 
 
 def test_procedures_to_choose_on_are_not_evaluated() -> None:
     tasks, on = ("retrieval", "counting", "tracking"), SAMPLES.procedures[:1]
     asked = EvaluationSettings(FEW, resamples=50, tasks=tasks, chosen_on=on)
-    facts = Facts(boxes_of(SAMPLES))
-    result, tables = evaluate_with_tables({"x": VECTORS}, SAMPLES, asked, facts=facts)
+    result, tables = evaluate_embeddings({"x": VECTORS}, SAMPLES, asked, boxes=BOXES)
     figures = result.encoders["x"].figures
     left = np.flatnonzero(SAMPLES.procedure != 0)
     exact = retrieve(VECTORS[left], SAMPLES.take(left))
     assert figures["mAP"].value == pytest.approx(exact.mean_ap)
     assert figures["threshold/FR"].n == result.procedures == 3
-    assert set(tables.assignment["procedure_id"]) == set(SAMPLES.procedures[1:])
-    assert tables.assignment["track"].null_count() == 0
-    assert (tables.curve["clusterer"][0], tables.curve.height) == ("threshold", 3)
-    assert {"value", "fr", "fpr", "HOTA", "IDF1 mean", "MOTA"} < set(tables.curve.columns)
+    assert set(tables["assignment"]["procedure_id"]) == set(SAMPLES.procedures[1:])
+    assert tables["assignment"]["track"].null_count() == 0
+    assert (tables["curve"]["clusterer"][0], tables["curve"].height) == ("threshold", 3)
+    assert {"value", "fr", "fpr", "HOTA", "IDF1 mean", "MOTA"} < set(tables["curve"].columns)
 
 
 @pytest.mark.parametrize(
-    ("settings", "facts", "says"),
+    ("asked", "adenoma", "says"),
     [
-        (EvaluationSettings(tasks=("trackin",)), Facts(), "no task 'trackin'; did you mean track"),
-        (EvaluationSettings(tasks=()), Facts(), "no task; name some of: retrieval"),
-        (EvaluationSettings(tasks=("tracking",)), Facts(), "tracking needs boxes"),
-        (EvaluationSettings(), Facts(adenoma=[None]), "histology of 1 tracklets for 30 samples"),
-        (EvaluationSettings(chosen_on=("w",)), Facts(), r"procedure \['w'\] to choose settings on"),
-        (
-            EvaluationSettings(chosen_on=("v0", "v1", "v2", "v3")),
-            Facts(),
-            "none is left to evaluate",
-        ),
+        ({"tasks": ("trackin",)}, None, "no task 'trackin'; did you mean track"),
+        ({"tasks": ("tracking",)}, None, "tracking needs boxes"),
+        ({}, [None], "histology of 1 tracklets for 30 samples"),
+        ({"chosen_on": ("w",)}, None, r"procedure \['w'\] to choose settings on"),
+        ({"chosen_on": ("v0", "v1", "v2", "v3")}, None, "none is left to evaluate"),
+        ({"clusterers": ("thresholds",)}, None, "no clusterer 'thresholds'; did you mean thresh"),
+        ({"grid": Grid()}, None, "the grid has no setting"),
     ],
 )
-def test_what_is_missing_is_named(settings: EvaluationSettings, facts: Facts, says: str) -> None:
+def test_what_is_missing_is_named(asked: dict[str, Any], adenoma: list[None], says: str) -> None:
     with pytest.raises(PolyplinkError, match=says):
-        evaluate_embeddings({"x": VECTORS}, SAMPLES, settings, facts=facts)
+        evaluate_embeddings({"x": VECTORS}, SAMPLES, EvaluationSettings(**asked), adenoma=adenoma)
+
+
+def test_without_a_task_there_are_no_figures() -> None:
+    result, tables = evaluate_embeddings(
+        {"x": VECTORS, "y": VECTORS}, SAMPLES, EvaluationSettings(tasks=())
+    )
+    assert [encoder.figures for encoder in result.encoders.values()] == [{}, {}]
+    assert (result.minus_reference, result.no_different, tables) == ({"y": {}}, {}, {})
+
+
+def test_every_clusterer_is_counted_as_its_settings_alone() -> None:
+    vectors, samples, names = made(unknown=4)
+    grid = Grid(
+        alphas=(0.5, 1.0),
+        gammas=(1.0,),
+        preferences=(-1.0, 0.5),
+        thresholds=(0.3, 0.6),
+        dbscans=(Dbscan(0.3, 2),),
+        hdbscans=(Hdbscan(2, 1),),
+        linkages=(Agglomerative(0.3), Agglomerative(0.6)),
+    )
+    asked = EvaluationSettings(grid, resamples=5, tasks=("counting",))
+    result, tables = evaluate_embeddings({"x": vectors}, samples, asked)
+    found = result.encoders["x"]
+    assert list(found.counting) == list(grid.by_clusterer())
+    parts = [samples.of_procedure(place) for place in range(len(samples.procedures))]
+    for name, settings in grid.by_clusterer().items():
+        counts = []
+        for part, rows in parts:
+            V = visual(vectors[rows])
+            labels = [setting.cluster(V, part.positions).labels for setting in settings]
+            counts.append(count_procedure(labels, [names[r] for r in rows], part.procedures[0]))
+        assert found.counting[name] == counting_figures(counts, settings)
+        table = tables["assignment"].filter(clusterer=name)
+        assert (table.height, table["track"].null_count()) == (26, 26)
+        clusters = table.group_by("procedure_id", maintain_order=True).agg(
+            pl.col("cluster").n_unique()
+        )["cluster"]
+        assert clusters.to_list() == [fold["clusters"] for fold in found.counting[name].folds]
+        assert [row["counted"] for row in found.clinic[name].rows] == clusters.to_list()
+        assert found.clinic[name].adr is None
+        curve = tables["curve"].filter(clusterer=name)
+        expected = operating_curve(counts, [np.ones(len(settings)) for _ in counts])
+        for rate in RATES.values():  # null where undefined
+            np.testing.assert_array_equal(
+                curve[rate].fill_null(np.nan).to_numpy(), expected[rate], err_msg=name
+            )
+
+
+def test_histology_travels_with_the_clusters() -> None:
+    vectors, samples, _ = made(noise=0.01)
+    kinds = [bool(polyp % 2) for polyp in samples.polyp.tolist()]
+    asked = EvaluationSettings(FEW, resamples=5, tasks=("counting",))
+    result, _ = evaluate_embeddings({"x": vectors}, samples, asked, adenoma=kinds)
+    clinic = result.encoders["x"].clinic["threshold"]
+    assert (clinic.with_histology, clinic.ppc) == (4, 2.0)
+    with_one = {int(samples.procedure[i]) for i in range(30) if kinds[i]}
+    assert clinic.adr == len(with_one) / 4

@@ -153,7 +153,7 @@ def _evaluated(runs: Mapping[str, Path], path: Path, on: _On) -> list[dict[str, 
     encoders += baselines(encoders[0])
     encoded = encode(encoders, on.folder, on.part, workers=on.workers)
     settings = EvaluationSettings(grid=find_grid(on.grid), threads=on.workers)
-    found = evaluate_embeddings(encoded.vectors, encoded.samples, settings)
+    found, _ = evaluate_embeddings(encoded.vectors, encoded.samples, settings)
     rows = [
         {"method": name, "figure": figure}
         | _columns(one.figures[figure], "value", "")

@@ -18,7 +18,6 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.evaluate import (
     EncoderFigures,
     EvaluationSettings,
-    Facts,
     Figure,
     Samples,
     TrackletBoxes,
@@ -129,8 +128,10 @@ def named_figures(
     found: dict[str, Figure] = {}
     if tasks:
         own = replace(settings or EvaluationSettings(), tasks=tasks, clusterers=clusterers)
-        facts = Facts(boxes if tracked else None)
-        done = evaluate_embeddings({"it": vectors}, samples, own, facts=facts).encoders["it"]
+        result, _ = evaluate_embeddings(
+            {"it": vectors}, samples, own, boxes=boxes if tracked else None
+        )
+        done = result.encoders["it"]
         found |= {name: done.figures[name] for name in (*RETRIEVAL, *REID) if name in done.figures}
         for clusterer in clusterers:
             found |= _clustered(done, clusterer)

@@ -1,6 +1,6 @@
 """The verb `evaluate`: all tasks on a labelled part of a data set, with intervals and a report."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,11 +12,13 @@ from polyplink.core.artefacts import RunRecord, to_plain, write_json, write_text
 from polyplink.core.errors import PolyplinkError, find_named
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from polyplink.app.encoded import Encoded
     from polyplink.app.probing import Probed
     from polyplink.associate import Grid
     from polyplink.data import DataSet
-    from polyplink.evaluate import Evaluation, EvaluationSettings, EvaluationTables, Facts
+    from polyplink.evaluate import Evaluation, EvaluationSettings
     from polyplink.report import Comparison
 
 CLUSTERERS = ("temporal_ap", "threshold")  # by default
@@ -113,6 +115,7 @@ def evaluate(request: EvaluateRequest, progress: Progress = silent) -> Result[Ev
     from polyplink.app.evaluation_table import comparison, notes, probe_notes, with_probes
     from polyplink.app.operating_point import from_record, link_all
     from polyplink.app.probing import PROBES, probe_encoders
+    from polyplink.evaluate import evaluate_embeddings
     from polyplink.report import comparison_table, write_report
 
     weights, folder, out, workers = request.weights, request.data, request.out, request.workers
@@ -152,7 +155,12 @@ def evaluate(request: EvaluateRequest, progress: Progress = silent) -> Result[Ev
             f"none of the {len(chosen_on)} procedures to choose settings on has a tracklet",
             "choose on another part",
         )
-        evaluation, tables, missing = _evaluated(encoded, replace(settings, chosen_on=there))
+        settings = replace(settings, chosen_on=there if settings.tasks else ())
+        adenoma, missing = _adenoma(encoded)
+        evaluation, tables = evaluate_embeddings(
+            encoded.vectors, samples, settings, boxes=encoded.boxes(), adenoma=adenoma
+        )
+    missing = missing if "counting" in settings.tasks else ()
     said = (*notes(evaluation), *missing, *probe_notes(probed))
     table = with_probes(comparison(evaluation), probed)
     found = Evaluated(out / "report.html", evaluation, table, said, probed)
@@ -257,40 +265,25 @@ def _procedures(data: "DataSet", request: EvaluateRequest) -> tuple[list[str], t
     return [*other, *own], tuple(other)
 
 
-def _evaluated(
-    encoded: "Encoded", settings: "EvaluationSettings"
-) -> "tuple[Evaluation, EvaluationTables, tuple[str, ...]]":
-    """Figures and tables of all tasks but the probes, and what is to be said about them."""
-    import polars as pl
-
-    from polyplink.evaluate import EvaluationTables, evaluate_with_tables, nothing_evaluated
-
-    if not settings.tasks:
-        empty = EvaluationTables(*(pl.DataFrame() for _ in range(3)))
-        return nothing_evaluated(list(encoded.encoders), encoded.samples), empty, ()
-    facts, missing = _facts(encoded)
-    found, tables = evaluate_with_tables(encoded.vectors, encoded.samples, settings, facts=facts)
-    return found, tables, missing if "counting" in settings.tasks else ()
-
-
-def _facts(encoded: "Encoded") -> "tuple[Facts, tuple[str, ...]]":
-    """Boxes and histology of the tracklets, and what is to be said about them."""
-    from polyplink.evaluate import Facts
-
-    boxes, data = encoded.boxes(), encoded.prepared.data
+def _adenoma(encoded: "Encoded") -> tuple[list[bool | None] | None, tuple[str, ...]]:
+    """Whether each tracklet's polyp is an adenoma, and what is to be said about it."""
+    data = encoded.prepared.data
     try:
         labels = data.adenoma_labels()
     except PolyplinkError as error:  # the other figures of counting need no histology
-        return Facts(boxes), (f"No adenoma detection rate: {error}.",)
+        return None, (f"No adenoma detection rate: {error}.",)
     by_polyp = dict(zip(data.polyps["polyp_id"], labels, strict=True))
     kinds = [by_polyp.get(polyp) for polyp in encoded.table["polyp_id"]]
-    return Facts(boxes, [None if kind is None else bool(kind) for kind in kinds]), ()
+    return [None if kind is None else bool(kind) for kind in kinds], ()
 
 
 def _write(
-    request: EvaluateRequest, found: Evaluated, tables: "EvaluationTables", encoded: "Encoded"
+    request: EvaluateRequest,
+    found: Evaluated,
+    tables: "Mapping[str, pl.DataFrame]",
+    encoded: "Encoded",
 ) -> None:
-    """Write every file except the report; a table without columns is left out."""
+    """Write every file except the report."""
     from polyplink.app.evaluation_table import by_procedure
     from polyplink.app.track_files import write_trackeval
     from polyplink.data import write_table
@@ -302,11 +295,9 @@ def _write(
     by_name = by_procedure(found.evaluation)
     if by_name.width:
         write_text(out / "procedures.csv", by_name.write_csv())
-    for name in ("queries", "curve", "assignment"):
-        table = getattr(tables, name)
-        if table.width:
-            write_table(out / f"{name}.parquet", table)
-    if request.curve_csv and tables.curve.width:
-        write_text(out / "curve.csv", tables.curve.write_csv())
-    if tables.assignment.width and "tracking" in found.evaluation.tasks:
-        write_trackeval(out / "trackeval", encoded.prepared, tables.assignment, request.part)
+    for name, table in tables.items():
+        write_table(out / f"{name}.parquet", table)
+    if request.curve_csv and "curve" in tables:
+        write_text(out / "curve.csv", tables["curve"].write_csv())
+    if "assignment" in tables and "tracking" in found.evaluation.tasks:
+        write_trackeval(out / "trackeval", encoded.prepared, tables["assignment"], request.part)

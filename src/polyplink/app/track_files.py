@@ -51,7 +51,7 @@ def write_trackeval(out: Path, prepared: Prepared, assignment: pl.DataFrame, par
     Args:
         out: Folder to write into.
         prepared: The tracklets.
-        assignment: Tracks, see `EvaluationTables.assignment`.
+        assignment: Tracks, see `evaluate_embeddings`.
         part: Part of the data set, which names the split.
     """
     boxes = tracklet_boxes(prepared)

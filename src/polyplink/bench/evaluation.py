@@ -29,7 +29,7 @@ from polyplink.evaluate import (
     resample_reid,
     retrieve,
 )
-from polyplink.evaluate.counting import Partitions, count_partitions, partitions
+from polyplink.evaluate.counting import Partitions, count_procedure, partitions
 from polyplink.evaluate.hota import TrackingCounts, score_tracks, tracking_figures
 from polyplink.evaluate.retrieval import retrieval_measures
 from polyplink.evaluate.samples import BoxTracks, Ints
@@ -165,7 +165,7 @@ def retrieval(size: int, device: torch.device, folder: Path) -> Work:
         found = np.array([figures[name].value for name in ("mAP", "HR@1", "HR@5")], np.float64)
         return bool(np.allclose(found, theirs, rtol=0, atol=1e-6))
 
-    return Work(lambda: evaluate_embeddings({"ours": vectors}, samples, settings), rival, equal)
+    return Work(lambda: evaluate_embeddings({"ours": vectors}, samples, settings)[0], rival, equal)
 
 
 def reid(size: int, device: torch.device, folder: Path) -> Work:
@@ -376,12 +376,10 @@ def sweep(
             search(V, positions, grid, threads=cores)["temporal_ap"].labels
             for V, positions, _ in some
         ]
-        parts = [partitions(own) for own in labels]
-        rates = [
-            count_partitions(own, polyps).rates["fr"]
-            for own, (_, _, polyps) in zip(parts, some, strict=True)
-        ]
-        return {"FR": np.mean(rates, axis=0), **tracked(some, parts)}, labels
+        polyps = [own for _, _, own in some]
+        counts = [count_procedure(*each) for each in zip(labels, polyps, strict=True)]
+        rates = np.mean([one.rates["fr"] for one in counts], axis=0)
+        return {"FR": rates, **tracked(some, [one.cut for one in counts])}, labels
 
     def one_by_one(some: Sequence[Procedure]) -> list[list[np.ndarray | None]]:
         """scikit-learn's labels under some settings, None where it did not converge."""

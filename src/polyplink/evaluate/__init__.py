@@ -1,22 +1,17 @@
 """Evaluation of vectors: retrieval, re-identification, counting and tracking, with intervals."""
 
 from polyplink.evaluate.choosing import choose
-from polyplink.evaluate.counting import ProcedureCounts, count_procedure
-from polyplink.evaluate.counting_task import Clinic
+from polyplink.evaluate.counting import count_procedure
 from polyplink.evaluate.evaluation import (
     TASKS,
     EncoderFigures,
     Evaluation,
     EvaluationSettings,
-    EvaluationTables,
-    Facts,
     evaluate_embeddings,
-    evaluate_with_tables,
-    nothing_evaluated,
 )
 from polyplink.evaluate.hota import TrackingCounts, score_tracks, tracking_figures
 from polyplink.evaluate.intervals import Figure, draw_weights, no_different
-from polyplink.evaluate.reid import Reid, reid_measures, reidentify, resample_reid
+from polyplink.evaluate.reid import Reid, reidentify, resample_reid
 from polyplink.evaluate.retrieval import Retrieval, retrieval_measures, retrieve
 from polyplink.evaluate.samples import BoxTracks, Samples, TrackletBoxes
 from polyplink.evaluate.tracking import TrackingTruth
@@ -24,14 +19,10 @@ from polyplink.evaluate.tracking import TrackingTruth
 __all__ = [
     "TASKS",
     "BoxTracks",
-    "Clinic",
     "EncoderFigures",
     "Evaluation",
     "EvaluationSettings",
-    "EvaluationTables",
-    "Facts",
     "Figure",
-    "ProcedureCounts",
     "Reid",
     "Retrieval",
     "Samples",
@@ -42,10 +33,7 @@ __all__ = [
     "count_procedure",
     "draw_weights",
     "evaluate_embeddings",
-    "evaluate_with_tables",
     "no_different",
-    "nothing_evaluated",
-    "reid_measures",
     "reidentify",
     "resample_reid",
     "retrieval_measures",

@@ -4,18 +4,17 @@ Source: Parolari et al., temporally-aware polyp counting, section 3, and its pro
 """
 
 import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-import polars as pl
 
 from polyplink.associate.clusterers import Setting
 from polyplink.core.errors import PolyplinkError
-from polyplink.evaluate.counting import ProcedureCounts
-from polyplink.evaluate.intervals import Figure
+from polyplink.evaluate.counting import Clinic, ProcedureCounts
+from polyplink.evaluate.intervals import Figure, Resampled, Weights, resampled_mean
 
 Reals = npt.NDArray[np.float64]
 
@@ -115,9 +114,8 @@ def summarise(folds: Sequence[Fold]) -> dict[str, Any]:
     Returns:
         Means with standard deviations (`Figure`, ddof 0): fr and the published rates over all
         procedures (`OVER_ALL`); the other rates of `RATES` over those with two polyps or more, as
-        far as they are defined there; bias, the
-        mean of clusters minus polyps, over all. exact (float): the share of all procedures whose
-        clusters are as many as their polyps.
+        far as they are defined there; bias, the mean of clusters minus polyps, over all. exact
+        (float): the share of all procedures whose clusters are as many as their polyps.
 
     Raises:
         PolyplinkError: If there is none.
@@ -134,44 +132,6 @@ def summarise(folds: Sequence[Fold]) -> dict[str, Any]:
         "bias": Figure.mean_of(float(error) for error in errors),
         "exact": errors.count(0) / len(folds),
     }
-
-
-def make_folds(
-    counts: Sequence[ProcedureCounts],
-    chosen_on: Sequence[str] = (),
-    *,
-    target: float = TARGET_FPR,
-) -> tuple[Fold, ...]:
-    """Apply to each procedure a setting that was chosen without it.
-
-    Args:
-        counts: One per procedure, all under the same settings; nothing is clustered again.
-        chosen_on: Names of procedures, such as those of a validation part, to choose one setting
-            on for all others. None: leave one out, each procedure's setting is chosen on the rest.
-        target: The false positive rate to come near.
-
-    Returns:
-        One fold per procedure that was not chosen on, in their order; see `summarise`. None where
-        a single procedure leaves none to choose on.
-
-    Raises:
-        PolyplinkError: If none of those to choose on is there, or none is left.
-    """
-    if not chosen_on:
-        places = range(len(counts)) if len(counts) > 1 else ()
-        return tuple(
-            apply_choice(counts[k], choose([*counts[:k], *counts[k + 1 :]], target=target))
-            for k in places
-        )
-    known = [c for c in counts if c.procedure in chosen_on]
-    others = [c for c in counts if c.procedure not in chosen_on]
-    if not known or not others:
-        raise PolyplinkError(
-            f"{len(known)} labelled procedures to choose a setting on and {len(others)} to count",
-            "name parts that do not overlap, with labels in both",
-        )
-    choice = choose(known, target=target)
-    return tuple(apply_choice(left, choice) for left in others)
 
 
 @dataclass(frozen=True)
@@ -201,27 +161,68 @@ def counting_figures(
     settings: Sequence[Setting],
     chosen_on: Sequence[str] = (),
 ) -> CountingFigures:
-    """Counting by leave-one-out or with a setting chosen elsewhere, and the operating point.
+    """Apply to each procedure a setting that was chosen without it, and find the operating point.
 
     Args:
-        counts: One per procedure, under the settings.
+        counts: One per procedure, under the settings; nothing is clustered again.
         settings: The settings, in the order of the counts.
-        chosen_on: Procedures to choose on, the others being counted; none: leave one out.
+        chosen_on: Names of procedures, such as those of a validation part, to choose one setting
+            on for all others. None: leave one out, each procedure's setting is chosen on the rest.
 
     Raises:
-        PolyplinkError: If there is no procedure or no setting.
+        PolyplinkError: If there is no procedure or no setting, none of those to choose on is
+            there, or none is left.
     """
-    folds = make_folds(counts, chosen_on)
-    counts_for_choice = [c for c in counts if not chosen_on or c.procedure in chosen_on]
-    chosen = choose(counts_for_choice)
+    known = [c for c in counts if not chosen_on or c.procedure in chosen_on]
+    others = [c for c in counts if c.procedure not in chosen_on]
+    if chosen_on and not (known and others):
+        raise PolyplinkError(
+            f"{len(known)} labelled procedures to choose a setting on and {len(others)} to count",
+            "name parts that do not overlap, with labels in both",
+        )
+    chosen = choose(known)
+    if chosen_on:
+        folds = [apply_choice(left, chosen) for left in others]
+    else:
+        rest = [[c for c in counts if c is not left] for left in counts]
+        folds = [apply_choice(c, choose(r)) for c, r in zip(counts, rest, strict=True) if r]
     return CountingFigures(
-        folds=folds,
+        folds=tuple(folds),
         settings=tuple(settings[fold["choice"].row] for fold in folds),
         summary=summarise(folds) if folds else None,
         chosen=chosen,
         setting=settings[chosen.row],
-        as_chosen=summarise([apply_choice(c, chosen) for c in counts_for_choice]),
+        as_chosen=summarise([apply_choice(c, chosen) for c in known]),
     )
+
+
+def counting_measures(
+    name: str, folds: Sequence[Fold], clinic: Clinic | None, weights: Weights
+) -> dict[str, Resampled]:
+    """Figures of a clusterer over the folds, each under the setting chosen for it.
+
+    Args:
+        name: The clusterer; the figures are called "NAME/FR" and so on.
+        folds: One per procedure; without any, figures are undefined, not zero.
+        clinic: The clinical rates over the folds.
+        weights: Draws (r, procedures).
+    """
+    columns: dict[str, list[float | None]] = {
+        key: [fold[rate] if rate in OVER_ALL or fold["polyps"] > 1 else None for fold in folds]
+        for key, rate in RATES.items()
+    }
+    columns["count error"] = [abs(fold["clusters"] - fold["polyps"]) for fold in folds]
+    columns["exact"] = [fold["clusters"] == fold["polyps"] for fold in folds]
+    columns["PPC"] = [fold["clusters"] for fold in folds]
+    called = [row["adenomas_counted"] for row in (clinic.rows if clinic else ())]
+    columns["ADR"] = [None if adenomas is None else adenomas > 0 for adenomas in called]
+    measures = {}
+    for key, column in columns.items():
+        values = column or [None] * weights.shape[1]
+        defined = [value is not None for value in values]
+        sums = [value or 0.0 for value in values]
+        measures[f"{name}/{key}"] = resampled_mean(sums, defined, weights)
+    return measures
 
 
 def operating_curve(
@@ -253,18 +254,3 @@ def operating_curve(
             means[name] = np.nanmean(rows, axis=0) if rows else nothing
     exact = np.mean([c.clusters == c.polyps for c in counts], axis=0)
     return means | {"converged": np.mean(converged, axis=0), "exact": exact}
-
-
-def curve_table(settings: Sequence[Setting], figures: Mapping[str, Reals]) -> pl.DataFrame:
-    """One row per setting: its parameters, then its figures; undefined is null.
-
-    Args:
-        settings: The settings of one clusterer.
-        figures: By name, in their order (s,): those of `operating_curve`, of `tracking_curve`.
-    """
-    parameters = pl.DataFrame([asdict(setting) for setting in settings])  # type: ignore[call-overload]
-    values = {
-        name: pl.Series(np.asarray(value), dtype=pl.Float64).fill_nan(None)
-        for name, value in figures.items()
-    }
-    return parameters.hstack(pl.DataFrame(values))

@@ -1,15 +1,21 @@
-"""Counting: one procedure's clusters under many settings against its polyps.
+"""Counting: one procedure's clusters under many settings against its polyps, and clinical rates.
 
 Source: Parolari et al., temporally-aware polyp counting, section 3 (FR), and its program (FPR,
 precision, recall over pairs of tracklets). A pair is positive when its tracklets show one polyp,
 and called positive when they share a cluster. Tracklets enter the contingency table of clusters and
 polyps one after another, each pairing with those before it: settings take time linear in tracklets,
 and those that give the same partition, as most settings of a grid do, are counted once.
+
+Clinical rates are polyps per colonoscopy (PPC), adenomas per colonoscopy (APC) and the share of
+colonoscopies with an adenoma (ADR). Each is given as it is, from the polyps with a tracklet, and as
+counted, from the clusters. A cluster is an adenoma if at least half of its tracklets of known
+histology show one: this counts histologists' findings, not a classifier's.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -56,46 +62,21 @@ def renumber(labels: Labels, codes: Codes, new: Codes) -> int:
 
 
 @njit()
-def _place(codes: Codes, table: Counts, kept: Codes) -> int:
-    """Where codes (n,) belong in a hash table of rows of kept (p, n); -1 there: not kept yet."""
-    key = np.uint64(1469598103934665603)
-    for i in range(codes.size):
-        key = (key ^ np.uint64(codes[i])) * np.uint64(1099511628211)
-        key ^= key >> np.uint64(29)
-    at = int(np.int64(key % np.uint64(table.size)))
-    while table[at] >= 0:
-        row, i = table[at], 0
-        while i < codes.size and kept[row, i] == codes[i]:
-            i += 1
-        if i == codes.size:
-            break
-        at = at + 1 if at + 1 < table.size else 0
-    return at
-
-
-@njit()
-def _sort_out(labels: Labels, most: int, kept: Codes, of: Counts) -> int:
-    """Fill kept (s, n) from its start and of (s,); return how many are kept."""
-    table = np.full(2 * of.size + 1, -1)
+def _renumber_all(labels: Labels, most: int, codes: Codes) -> None:
     new = np.full(most, -1, np.int32)
-    count = 0
-    for s in range(of.size):
-        renumber(labels[s], kept[count], new)
-        at = _place(kept[count], table, kept)
-        if table[at] < 0:
-            table[at] = count
-            count += 1
-        of[s] = table[at]
-    return count
+    for s in range(labels.shape[0]):
+        renumber(labels[s], codes[s], new)
 
 
 def partitions(labels: Labels) -> Partitions:
     """Find the distinct ones of clusterings (s, n), labels being 0 or more."""
     every = np.ascontiguousarray(labels)
-    kept = np.empty(every.shape, dtype=np.int32)
-    of = np.empty(len(every), dtype=np.int64)
-    count = _sort_out(every, int(every.max(initial=0)) + 1, kept, of)
-    return Partitions(kept[:count].copy(), of)
+    codes = np.empty(every.shape, dtype=np.int32)
+    _renumber_all(every, int(every.max(initial=0)) + 1, codes)
+    places: dict[bytes, int] = {}
+    of = [places.setdefault(row.tobytes(), len(places)) for row in codes]
+    first = np.unique(np.array(of, dtype=np.int64), return_index=True)[1]
+    return Partitions(codes[first], np.array(of, dtype=np.int64))
 
 
 @dataclass(frozen=True)
@@ -112,6 +93,7 @@ class ProcedureCounts:
         fp: Pairs of two polyps in one cluster (s,).
         fn: Pairs of one polyp in two clusters (s,).
         tn: Pairs of two polyps in two clusters (s,).
+        cut: The clusterings of the tracklets of known polyp, made distinct.
     """
 
     procedure: str
@@ -123,6 +105,7 @@ class ProcedureCounts:
     fp: Counts
     fn: Counts
     tn: Counts
+    cut: Partitions
 
     @cached_property
     def rates(self) -> dict[str, Reals]:
@@ -176,27 +159,12 @@ def count_procedure(
             f"procedure {procedure!r}: a label is outside [0, {known.size})",
             "number the clusters from 0",
         )
-    return count_partitions(partitions(every[:, known]), polyps, procedure)
-
-
-def count_partitions(
-    cut: Partitions, polyps: Sequence[str | int | None], procedure: str = "procedure"
-) -> ProcedureCounts:
-    """Compare the clusterings of one procedure, made distinct, with its polyps.
-
-    Args:
-        cut: Clusterings of its tracklets of known polyp.
-        polyps: Polyp of every tracklet, None where unknown.
-        procedure: Its name.
-
-    Raises:
-        PolyplinkError: If no polyp is known.
-    """
     names = [polyp for polyp in polyps if polyp is not None]
     if not names:
         raise PolyplinkError(
             f"procedure {procedure!r} has no tracklet of known polyp", "leave it out of counting"
         )
+    cut = partitions(every[:, known])
     place = {name: code for code, name in enumerate(dict.fromkeys(names))}
     polyp = np.array([place[name] for name in names], dtype=np.int64)  # (n,)
     found = np.zeros((3, len(cut.labels)), dtype=np.int64)
@@ -207,19 +175,16 @@ def count_partitions(
     fp, fn = together - tp, one_polyp - tp
     tn = len(names) * (len(names) - 1) // 2 - tp - fp - fn
     unlabelled = len(polyps) - len(names)
-    return ProcedureCounts(procedure, len(names), unlabelled, len(place), clusters, tp, fp, fn, tn)
+    return ProcedureCounts(
+        procedure, len(names), unlabelled, len(place), clusters, tp, fp, fn, tn, cut
+    )
 
 
 @njit()
 def _count(labels: Codes, polyp: Counts, clusters: Counts, together: Counts, both: Counts) -> None:
-    """Add clusters (s,), pairs in one cluster (s,) and pairs in one cluster and polyp (s,).
+    """Add clusters, pairs in one cluster, and pairs in one cluster and polyp, (s,) each.
 
-    Args:
-        labels: Cluster of every tracklet of known polyp (s, n), from 0.
-        polyp: Its polyp (n,), from 0.
-        clusters: Zeros, as are the next two.
-        together: Pairs in one cluster.
-        both: Pairs of one polyp in one cluster.
+    labels (s, n) are the clusters of tracklets of known polyp, polyp (n,) these, both from 0.
     """
     most = labels.max() + 1 if labels.size else 0
     sizes = np.zeros(most, np.int64)
@@ -235,3 +200,83 @@ def _count(labels: Codes, polyp: Counts, clusters: Counts, together: Counts, bot
         for i in range(polyp.size):  # emptied for the next setting
             sizes[labels[row, i]] = 0
             table[labels[row, i], polyp[i]] = 0
+
+
+@dataclass(frozen=True)
+class Clinic:
+    """Rates over procedures; those of adenomas over the procedures of known histology.
+
+    Attributes:
+        procedures: Procedures counted.
+        ppc: Polyps per colonoscopy.
+        ppc_counted: Clusters per colonoscopy.
+        with_histology: Procedures of which some polyp's histology is known.
+        apc: Adenomas per colonoscopy; None without histology, as are the next three.
+        apc_counted: Clusters called adenoma per colonoscopy.
+        adr: Share of colonoscopies with an adenoma.
+        adr_counted: Share with a cluster called adenoma.
+        rows: One per procedure, see `clinic_row`.
+    """
+
+    procedures: int
+    ppc: float
+    ppc_counted: float
+    with_histology: int
+    apc: float | None
+    apc_counted: float | None
+    adr: float | None
+    adr_counted: float | None
+    rows: tuple[dict[str, Any], ...]
+
+
+def clinic_row(
+    procedure: str, labels: npt.ArrayLike, polyps: Sequence[int], adenoma: Sequence[bool | None]
+) -> dict[str, Any]:
+    """Count one procedure.
+
+    Args:
+        procedure: Its name.
+        labels: Cluster of every tracklet of known polyp (n,).
+        polyps: Its polyp (n,).
+        adenoma: Whether that is an adenoma (n,); None where unknown.
+
+    Returns:
+        procedure; polyps (those that have a tracklet); counted (clusters); adenomas (polyps) and
+        adenomas_counted (clusters called adenoma), both None where no histology is known.
+    """
+    clusters, of = np.unique(np.asarray(labels), return_inverse=True)
+    known = np.array([kind is not None for kind in adenoma], dtype=np.bool_)
+    yes = np.array([bool(kind) for kind in adenoma], dtype=np.bool_)
+    votes = np.bincount(of, weights=yes, minlength=clusters.size)
+    against = np.bincount(of, weights=known & ~yes, minlength=clusters.size)
+    called = int(((votes > 0) & (votes >= against)).sum())  # a tie is called adenoma: it is one
+    return {
+        "procedure": procedure,
+        "polyps": len(set(polyps)),
+        "counted": int(clusters.size),
+        "adenomas": np.unique(np.asarray(polyps)[yes]).size if known.any() else None,
+        "adenomas_counted": called if known.any() else None,
+    }
+
+
+def clinic_figures(rows: Sequence[dict[str, Any]]) -> Clinic | None:
+    """The rates over procedures; None where nothing was counted."""
+    known = [row for row in rows if row["adenomas"] is not None]
+
+    def mean(values: Sequence[int]) -> float | None:
+        return float(np.mean(values)) if values else None
+
+    ppc, counted = (mean([row[key] for row in rows]) for key in ("polyps", "counted"))
+    if ppc is None or counted is None:
+        return None
+    return Clinic(
+        procedures=len(rows),
+        ppc=ppc,
+        ppc_counted=counted,
+        with_histology=len(known),
+        apc=mean([row["adenomas"] for row in known]),
+        apc_counted=mean([row["adenomas_counted"] for row in known]),
+        adr=mean([row["adenomas"] > 0 for row in known]),
+        adr_counted=mean([row["adenomas_counted"] > 0 for row in known]),
+        rows=tuple(rows),
+    )

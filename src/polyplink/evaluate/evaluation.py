@@ -1,28 +1,26 @@
 """The evaluator: retrieval, re-identification, counting and tracking from one set of embeddings.
 
-Every verb that scores vectors asks here. `evaluate_embeddings` compares encoders on the same
-tracklets and gives every figure with its interval; `evaluate_with_tables` gives the long tables too
-(queries, the whole grid, tracks). Each task's mathematics is in the task's own file.
+Every verb that scores vectors asks here. Each task's mathematics is in the task's own file.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from polyplink.associate.search import Grid, paper_grid
-from polyplink.associate.similarity import Reals, VisualForm
+from polyplink.associate.search import Grid, paper_grid, search
+from polyplink.associate.similarity import Reals, VisualForm, visual
 from polyplink.core.errors import PolyplinkError, find_named
-from polyplink.evaluate.choosing import CountingFigures, curve_table, operating_curve
-from polyplink.evaluate.counting_task import (
-    Clinic,
-    Counted,
-    count_task,
+from polyplink.evaluate.choosing import (
+    CountingFigures,
+    counting_figures,
     counting_measures,
+    operating_curve,
 )
+from polyplink.evaluate.counting import Clinic, clinic_figures, clinic_row, count_procedure
 from polyplink.evaluate.intervals import (
     RESAMPLES,
     Figure,
@@ -31,12 +29,7 @@ from polyplink.evaluate.intervals import (
     draw_weights,
     no_different,
 )
-from polyplink.evaluate.reid import (
-    published_reid,
-    reid_measures,
-    reid_rows,
-    reidentify,
-)
+from polyplink.evaluate.reid import published_reid, reid_measures, reid_rows, reidentify
 from polyplink.evaluate.retrieval import (
     RETRIEVAL,
     query_table,
@@ -85,20 +78,6 @@ class EvaluationSettings:
     def draws(self, procedures: int) -> Weights:
         """The bootstrap's draws, the same for every encoder."""
         return draw_weights(procedures, resamples=self.resamples, seed=self.seed)
-
-
-@dataclass(frozen=True)
-class Facts:
-    """Additional inputs of some tasks.
-
-    Attributes:
-        boxes: Boxes of all samples, in their order; for tracking.
-        adenoma: Whether each sample's polyp is an adenoma (n,), None where unknown; for the
-            adenoma detection rate.
-    """
-
-    boxes: TrackletBoxes | None = None
-    adenoma: Sequence[bool | None] | None = None
 
 
 @dataclass(frozen=True)
@@ -156,56 +135,21 @@ class Evaluation:
     tasks: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class EvaluationTables:
-    """What is too long for a record: one table each, every row with its method's name.
-
-    Attributes:
-        queries: One row per query, see `query_table`.
-        curve: One row per setting of each clusterer, see `curve_table`.
-        assignment: The cluster and track of every tracklet under its fold's setting.
-    """
-
-    queries: pl.DataFrame
-    curve: pl.DataFrame
-    assignment: pl.DataFrame
-
-
 def evaluate_embeddings(
     vectors: Mapping[str, npt.ArrayLike],
     samples: Samples,
     settings: EvaluationSettings | None = None,
     *,
     reference: str | None = None,
-    facts: Facts | None = None,
-) -> Evaluation:
-    """Evaluate encoders on the same tracklets; arguments as of `evaluate_with_tables`.
+    boxes: TrackletBoxes | None = None,
+    adenoma: Sequence[bool | None] | None = None,
+) -> tuple[Evaluation, dict[str, pl.DataFrame]]:
+    """Evaluate encoders on the same tracklets; only the tasks that are asked for run.
 
     To get single figures by name, ask for the tasks and clusterers that they need and look them
     up: in `EncoderFigures.figures` those with an interval ("mAP", "threshold/FR"), in its
-    `counting[clusterer].summary` and `tracking[clusterer].spreads` those that papers print as
-    mean ± sd over procedures. Only requested tasks run.
-
-    Example:
-        >>> samples = Samples.of("abcd", "vvww", ["p", "p", "q", "q"], [0, 1, 0, 1])
-        >>> vectors = np.array([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.1, 0.9]])
-        >>> settings = EvaluationSettings(tasks=("retrieval", "reid"), resamples=100)
-        >>> found = evaluate_embeddings({"ours": vectors}, samples, settings)
-        >>> found.encoders["ours"].figures["mAP"]
-        Figure(value=1.0, low=1.0, high=1.0, n=2, sd=None, why='')
-    """
-    return evaluate_with_tables(vectors, samples, settings, reference=reference, facts=facts)[0]
-
-
-def evaluate_with_tables(
-    vectors: Mapping[str, npt.ArrayLike],
-    samples: Samples,
-    settings: EvaluationSettings | None = None,
-    *,
-    reference: str | None = None,
-    facts: Facts | None = None,
-) -> tuple[Evaluation, EvaluationTables]:
-    """Evaluate encoders on the same tracklets.
+    `counting[clusterer].summary` and `tracking[clusterer]["spreads"]` those that papers print as
+    mean ± sd over procedures.
 
     Args:
         vectors: By encoder's name, embeddings (n, d) in the order of the samples.
@@ -213,37 +157,71 @@ def evaluate_with_tables(
             then left out.
         settings: How to evaluate; the paper's grid and 10,000 resamples by default.
         reference: The encoder to compare the others with; the first by default.
-        facts: What tracking and the adenoma detection rate need.
+        boxes: Boxes of all samples, in their order; for tracking.
+        adenoma: Whether each sample's polyp is an adenoma (n,), None where unknown; for the
+            adenoma detection rate.
 
     Returns:
-        Figures of every encoder with the paired differences to the reference, and tables.
+        Figures of every encoder with the paired differences to the reference; and, as far as the
+        tasks have them, long tables with a column of methods: "queries", one row per query, see
+        `query_table`; "curve", the parameters and figures of every setting of each clusterer, see
+        `operating_curve` and `tracking_curve`; "assignment", the cluster and track of every
+        tracklet of known polyp under its fold's setting.
 
     Raises:
         PolyplinkError: If there is no encoder, the reference is none of them, the vectors do not
             match the samples, a vector is zero or not finite, or a task lacks what it needs.
+
+    Example:
+        >>> samples = Samples.of("abcd", "vvww", ["p", "p", "q", "q"], [0, 1, 0, 1])
+        >>> vectors = np.array([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.1, 0.9]])
+        >>> settings = EvaluationSettings(tasks=("retrieval", "reid"), resamples=100)
+        >>> found, tables = evaluate_embeddings({"ours": vectors}, samples, settings)
+        >>> found.encoders["ours"].figures["mAP"]
+        Figure(value=1.0, low=1.0, high=1.0, n=2, sd=None, why='')
+        >>> tables["queries"]["nearest"].to_list()
+        ['b', 'a', 'd', 'c']
     """
-    settings, facts = settings or EvaluationSettings(), facts or Facts()
-    _check_tasks(samples, settings, facts)
-    checked = _checked(vectors, samples)
-    base = next(iter(checked)) if reference is None else reference
+    settings = settings or EvaluationSettings()
+    _check_tasks(samples, settings, boxes, adenoma)
+    unit = {}  # by encoder (n, d), scaled to length 1
+    for name, rows in vectors.items():
+        try:
+            unit[name] = samples.unit_rows(rows)
+        except PolyplinkError as error:
+            raise PolyplinkError(f"encoder {name!r}: {error.what}", error.mend) from None
     PolyplinkError.unless(
-        base in checked,
-        f"reference encoder {base!r} is not among those given",
-        f"choose one of: {', '.join(checked)}",
+        bool(unit), "no encoder to evaluate", "give the embeddings of at least one"
     )
-    truths = _truths(samples, facts.boxes) if facts.boxes and "tracking" in settings.tasks else {}
-    done = {
-        name: _evaluate_encoder(rows, samples, settings, facts.adenoma, truths)
-        for name, rows in checked.items()
-    }
-    measures = {name: found for name, (found, _, _) in done.items()}
-    ideals: dict[str, float] = {}  # what a clinic's rates are in truth: the best a count can say
-    for name, clinic in done[base][1].clinic.items():
+    base = next(iter(unit)) if reference is None else reference
+    PolyplinkError.unless(
+        base in unit,
+        f"reference encoder {base!r} is not among those given",
+        f"choose one of: {', '.join(unit)}",
+    )
+    truths = {}  # by procedure with labels, what the tracks of all encoders are scored against
+    for place in np.flatnonzero(samples.labelled) if boxes and "tracking" in settings.tasks else ():
+        name, own = samples.procedures[place], (samples.procedure == place) & samples.known
+        truths[name] = TrackingTruth.of(name, boxes.take(np.flatnonzero(own)))  # type: ignore[union-attr]
+    encoders, measures, ideals = {}, {}, {}
+    parts: dict[str, list[pl.DataFrame]] = {}
+    for name, rows in unit.items():
+        raw = np.asarray(vectors[name], dtype=np.float64)
+        found, fields, tables = _evaluate_encoder(
+            raw, rows, samples, settings, adenoma=adenoma, truths=truths
+        )
+        measures[name] = found
+        figures = {key: measure.figure() for key, measure in found.items()}
+        encoders[name] = EncoderFigures(figures, **fields)
+        method = pl.lit(name).alias("method")
+        for table, each in tables.items():
+            parts.setdefault(table, []).extend(part.select(method, pl.all()) for part in each)
+    for name, clinic in encoders[base].clinic.items():  # the true rates: the best a count can be
         ideals[f"{name}/PPC"] = clinic.ppc
         if clinic.adr is not None:
             ideals[f"{name}/ADR"] = clinic.adr
     evaluation = Evaluation(
-        encoders={name: figures for name, (_, figures, _) in done.items()},
+        encoders=encoders,
         reference=base,
         minus_reference={
             name: {key: value.minus(measures[base][key]) for key, value in own.items()}
@@ -258,31 +236,27 @@ def evaluate_with_tables(
         procedures=len(samples.procedures) - len(settings.chosen_on),
         tasks=settings.tasks,
     )
-
-    def stacked(table: str) -> pl.DataFrame:
-        parts = [
-            part.select(pl.lit(method).alias("method"), pl.all())
-            for method, (_, _, tables) in done.items()
-            for part in tables.get(table, ())
-            if part.width
-        ]
-        return pl.concat(parts, how="diagonal") if parts else pl.DataFrame()
-
-    return evaluation, EvaluationTables(stacked("queries"), stacked("curve"), stacked("assignment"))
+    return evaluation, {
+        name: pl.concat(each, how="diagonal") for name, each in parts.items() if each
+    }
 
 
-def _check_tasks(samples: Samples, settings: EvaluationSettings, facts: Facts) -> None:
+def _check_tasks(
+    samples: Samples,
+    settings: EvaluationSettings,
+    boxes: TrackletBoxes | None,
+    adenoma: Sequence[bool | None] | None,
+) -> None:
     """Refuse what cannot be done before anything is computed."""
     for task in settings.tasks:
         find_named("task", task, dict.fromkeys(TASKS))
-    PolyplinkError.unless(bool(settings.tasks), "no task", f"name some of: {', '.join(TASKS)}")
     PolyplinkError.unless(
-        "tracking" not in settings.tasks or facts.boxes is not None,
+        "tracking" not in settings.tasks or boxes is not None,
         "tracking needs boxes, and none were given",
-        "give Facts(boxes=...), or leave tracking out",
+        "give boxes=..., or leave tracking out",
     )
     n = len(samples.tracklet_ids)
-    given = (facts.boxes.polyp.size if facts.boxes else n, len(facts.adenoma or [None] * n))
+    given = (boxes.polyp.size if boxes else n, len(adenoma or [None] * n))
     PolyplinkError.unless(
         given == (n, n),
         f"boxes of {given[0]} and histology of {given[1]} tracklets for {n} samples",
@@ -301,58 +275,24 @@ def _check_tasks(samples: Samples, settings: EvaluationSettings, facts: Facts) -
     )
 
 
-def _checked(
-    vectors: Mapping[str, npt.ArrayLike], samples: Samples
-) -> dict[str, tuple[Reals, Reals]]:
-    """By encoder, vectors (n, d) in float64 as they are, and scaled to length 1."""
-    if not vectors:
-        raise PolyplinkError("no encoder to evaluate", "give the embeddings of at least one")
-    checked = {}
-    for name, rows in vectors.items():
-        try:
-            checked[name] = np.asarray(rows, dtype=np.float64), samples.unit_rows(rows)
-        except PolyplinkError as error:
-            raise PolyplinkError(f"encoder {name!r}: {error.what}", error.mend) from None
-    return checked
-
-
-def _truths(samples: Samples, boxes: TrackletBoxes) -> dict[str, TrackingTruth]:
-    """By procedure with labels, what the tracks of all encoders are scored against."""
-    truths = {}
-    for place in np.flatnonzero(samples.labelled):
-        rows = np.flatnonzero((samples.procedure == place) & samples.known)
-        name = samples.procedures[place]
-        truths[name] = TrackingTruth.of(name, boxes.take(rows))
-    return truths
-
-
-Tables = dict[str, list[pl.DataFrame]]
+# Figures with their resamples, fields of `EncoderFigures`, and the parts of each table.
+Results = tuple[dict[str, Resampled], dict[str, Any], dict[str, list[pl.DataFrame]]]
 
 
 def _evaluate_encoder(
-    rows: tuple[Reals, Reals],
+    vectors: Reals,
+    unit: Reals,
     samples: Samples,
     settings: EvaluationSettings,
+    *,
     adenoma: Sequence[bool | None] | None,
     truths: Mapping[str, TrackingTruth],
-) -> tuple[dict[str, Resampled], EncoderFigures, Tables]:
-    """All tasks that are asked for, of one encoder.
-
-    Args:
-        rows: Embeddings (n, d) as they are, and scaled to length 1.
-        samples: The tracklets of these vectors.
-        settings: How to evaluate.
-        adenoma: Whether each sample's polyp is an adenoma (n,), None where unknown.
-        truths: By procedure, what tracks are scored against; empty without tracking.
-
-    Returns:
-        Figures with their resamples, the encoder's figures, and the parts of each table.
-    """
+) -> Results:
+    """All tasks that are asked for, from vectors (n, d) as they are and scaled to length 1."""
     measures: dict[str, Resampled] = {}
-    fields: dict[str, Any] = {}  # of `EncoderFigures`
-    tables: Tables = {}
+    fields: dict[str, Any] = {}
+    tables: dict[str, list[pl.DataFrame]] = {}
     chosen_on = np.isin(np.array(samples.procedures), settings.chosen_on)
-    vectors, unit = rows
     evaluated = np.flatnonzero(~chosen_on[samples.procedure])
     own, part = unit[evaluated], samples.take(evaluated)
     if "retrieval" in settings.tasks:
@@ -367,75 +307,83 @@ def _evaluate_encoder(
         measures |= reid_measures(reid, published, part, settings.draws(len(part.procedures)))
         fields |= {"pairs": (reid.positives, reid.negatives), "reid": reid_rows(own, part)}
     if {"counting", "tracking"} & set(settings.tasks):
-        counted = count_task(
-            vectors,
-            samples,
-            settings.grid,
-            form=settings.form,
-            clusterers=settings.clusterers,
-            chosen_on=settings.chosen_on,
-            adenoma=adenoma,
+        found, more, long = _count_and_track(vectors, samples, settings, adenoma, truths)
+        measures, fields, tables = measures | found, fields | more, tables | long
+    return measures, fields, tables
+
+
+def _count_and_track(
+    vectors: Reals,
+    samples: Samples,
+    settings: EvaluationSettings,
+    adenoma: Sequence[bool | None] | None,
+    truths: Mapping[str, TrackingTruth],
+) -> Results:
+    """Cluster every procedure under the whole grid; count, and track under the same settings."""
+    grid = settings.grid.only(settings.clusterers) if settings.clusterers else settings.grid
+    kinds, rows, searched = grid.by_clusterer(), {}, {}
+    for place in np.flatnonzero(samples.labelled):
+        procedure = samples.procedures[place]
+        own = rows[procedure] = np.flatnonzero(samples.procedure == place)
+        searched[procedure] = search(
+            visual(vectors[own], settings.form),
+            samples.positions[own],
+            grid,
             threads=settings.threads,
         )
-        unlabelled = np.flatnonzero(~samples.labelled)
-        fields["not_counted"] = tuple(samples.procedures[place] for place in unlabelled)
-        found, more, tables["curve"], tables["assignment"] = _clustered(counted, settings, truths)
-        measures |= found
-        fields |= more
-    figures = {name: measure.figure() for name, measure in measures.items()}
-    return measures, EncoderFigures(figures, **fields), tables
-
-
-def _clustered(
-    counted: Mapping[str, Counted],
-    settings: EvaluationSettings,
-    truths: Mapping[str, TrackingTruth],
-) -> tuple[dict[str, Resampled], dict[str, Any], list[pl.DataFrame], list[pl.DataFrame]]:
-    """Counting, and tracking under the settings chosen for it, as far as each is asked for.
-
-    Returns:
-        Figures with their resamples, fields of `EncoderFigures`, and of each clusterer the table
-        of all settings and that of the clusters.
-    """
     measures: dict[str, Resampled] = {}
-    curves, assignments, tracking = [], [], {}
-    for name, one in counted.items():
-        weights = settings.draws(len(one.figures.folds) or len(one.counts))
-        curve: dict[str, Reals] = {}
-        assignment = one.assignment
-        if "counting" in settings.tasks:
-            measures |= counting_measures(name, one, weights)
-            curve |= operating_curve(one.counts, one.converged)
-        if truths:
-            tracked = {
-                counts.procedure: (truths[counts.procedure].score(cut.labels), cut.of)
-                for counts, cut in zip(one.counts, one.cuts, strict=True)
-            }
-            curve |= tracking_curve(*zip(*tracked.values(), strict=True))
-            folds = []
-            for fold in one.figures.folds:
-                every, of = tracked[fold["procedure"]]
-                folds.append(every.take(of[fold["choice"].row]))
-            measures |= tracking_measures(name, folds, weights)
-            tracking[name] = tracking_rows(folds, truths)
-            if folds:
-                tracks = np.concatenate([fold.track for fold in folds])
-                assignment = assignment.with_columns(track=pl.Series(tracks, dtype=pl.Int64))
-        table = curve_table(one.settings, curve)
-        curves.append(table.select(pl.lit(name).alias("clusterer"), pl.all()))
-        assignments.append(assignment)
-    fields: dict[str, Any] = {"tracking": tracking}
-    if "temporal_ap" in counted:
-        fields["not_converged"] = counted["temporal_ap"].not_converged
+    unlabelled = np.array(samples.procedures)[~samples.labelled].tolist()
+    fields: dict[str, Any] = {"not_counted": tuple(unlabelled), "tracking": {}}
     if "counting" in settings.tasks:
-        fields["counting"] = {name: one.figures for name, one in counted.items()}
-        fields["converged"] = {name: one.fold_converged for name, one in counted.items()}
-        fields["clinic"] = {name: one.clinic for name, one in counted.items() if one.clinic}
-    return measures, fields, curves, assignments
-
-
-def nothing_evaluated(names: Sequence[str], samples: Samples) -> Evaluation:
-    """Encoders, the reference first, without any of these tasks: figures come from elsewhere."""
-    many = len(samples.tracklet_ids), len(samples.procedures)
-    others: dict[str, dict[str, Figure]] = {name: {} for name in names[1:]}
-    return Evaluation({name: EncoderFigures({}) for name in names}, names[0], others, {}, *many, ())
+        fields |= {"counting": {}, "converged": {}, "clinic": {}}
+    curves, assignments = [], []
+    for name in settings.clusterers or kinds:
+        counts = []
+        for procedure, own in rows.items():
+            codes = zip(samples.polyp[own].tolist(), samples.known[own], strict=True)
+            polyps = [code if known else None for code, known in codes]
+            counts.append(count_procedure(searched[procedure][name].labels, polyps, procedure))
+        converged = [searched[procedure][name].converged for procedure in rows]
+        if name == "temporal_ap":
+            fields["not_converged"] = float(1 - np.concatenate(converged).mean())
+        figures = counting_figures(counts, kinds[name], settings.chosen_on)
+        folds, weights = figures.folds, settings.draws(len(figures.folds) or len(counts))
+        tracked = {c.procedure: truths[c.procedure].score(c.cut.labels) for c in counts if truths}
+        cut = {c.procedure: c.cut.of for c in counts}
+        clinic_rows, settled, tracks, assigned = [], [], [], []
+        for fold in folds:
+            procedure, setting = fold["procedure"], fold["choice"].row
+            found, known = searched[procedure][name], samples.known[rows[procedure]]
+            tracklets = rows[procedure][known].tolist()
+            labels = found.labels[setting][known]
+            settled.append(bool(found.converged[setting]))
+            kinds_of = [adenoma[row] if adenoma else None for row in tracklets]
+            truth = samples.polyp[tracklets].tolist()
+            clinic_rows.append(clinic_row(procedure, labels, truth, kinds_of))
+            if truths:
+                tracks.append(tracked[procedure].take(cut[procedure][setting]))
+            columns = {
+                "clusterer": name,
+                "procedure_id": procedure,
+                "tracklet_id": [samples.tracklet_ids[row] for row in tracklets],
+                "cluster": pl.Series(labels, dtype=pl.Int64),
+                "track": pl.Series(tracks[-1].track, dtype=pl.Int64) if truths else None,
+                "converged": settled[-1],
+            }
+            assigned.append(pl.DataFrame(columns, schema_overrides={"track": pl.Int64}))
+        curve: dict[str, Reals] = {}
+        if "counting" in settings.tasks:
+            clinic = clinic_figures(clinic_rows)
+            measures |= counting_measures(name, folds, clinic, weights)
+            curve |= operating_curve(counts, converged)
+            fields["counting"][name], fields["converged"][name] = figures, tuple(settled)
+            fields["clinic"] |= {name: clinic} if clinic else {}
+        if truths:
+            measures |= tracking_measures(name, tracks, weights)
+            curve |= tracking_curve([tracked[p] for p in rows], [cut[p] for p in rows])
+            fields["tracking"][name] = tracking_rows(tracks, truths)
+        # One row per setting: its parameters, then its figures; undefined is null.
+        parameters = pl.DataFrame([{"clusterer": name} | asdict(each) for each in kinds[name]])
+        curves.append(parameters.hstack(pl.DataFrame(curve).fill_nan(None)))
+        assignments += assigned
+    return measures, fields, {"curve": curves, "assignment": assignments}
