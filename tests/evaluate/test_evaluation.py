@@ -108,9 +108,9 @@ def test_all_tasks_and_their_tables() -> None:
     every = EvaluationSettings(
         GRID, resamples=100, tasks=TASKS, clusterers=("threshold", "ap"), without_own=True
     )
-    facts = {"boxes": boxes_of(samples), "adenoma": [bool(i % 2) for i in samples.polyp]}
+    boxes, adenoma = boxes_of(samples), [bool(i % 2) for i in samples.polyp]
     encoders = {"ours": vectors, "worse": vectors + np.random.default_rng(1).normal(size=(30, 6))}
-    result, tables = evaluate_embeddings(encoders, samples, every, **facts)
+    result, tables = evaluate_embeddings(encoders, samples, every, boxes=boxes, adenoma=adenoma)
     figures = result.encoders["ours"].figures
     for name in ("mAP (as published)", "AUROC (as published)", "mAP (without own)", "ap/ADR"):
         assert figures[name].value is not None
@@ -241,7 +241,7 @@ def test_every_clusterer_is_counted_as_its_settings_alone() -> None:
         assert [row["counted"] for row in found.clinic[name].rows] == clusters.to_list()
         assert found.clinic[name].adr is None
         curve = tables["curve"].filter(clusterer=name)
-        expected = operating_curve(counts, [np.ones(len(settings)) for _ in counts])
+        expected = operating_curve(counts, [np.ones(len(settings), dtype=np.bool_) for _ in counts])
         for rate in RATES.values():  # null where undefined
             np.testing.assert_array_equal(
                 curve[rate].fill_null(np.nan).to_numpy(), expected[rate], err_msg=name

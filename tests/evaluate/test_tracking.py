@@ -53,9 +53,9 @@ def test_both_forms_equal_trackeval_and_many_clusterings_each_alone(
         assert one.tracks == track.max() + 1
         if p == 0:
             assert agree(one.counts, trackeval_figures(scene))
-    pairs, _, touching = find_concurrent(tracklets)
+    pairs, _, touch = find_concurrent(tracklets)
     polyp = tracklets.polyp[pairs]
-    unsure = touching.any() or (polyp[:, 0] == polyp[:, 1]).any()
+    unsure = touch.any() or (polyp[:, 0] == polyp[:, 1]).any()
     assert found.form == ("general" if unsure else "table")
     assert found.doubled == tracklets.frame.size - left.frame.size
 
@@ -131,8 +131,8 @@ def test_meetings_equal_a_naive_loop(seed: int, touching: bool, doubled: bool) -
                 low = [np.maximum(a[f][:2], b[f][:2]) for f in common]
                 high = [np.minimum(a[f][:2] + a[f][2:], b[f][:2] + b[f][2:]) for f in common]
                 expected[i, j] = bool((np.array(high) > np.array(low)).all(axis=1).any())
-    pairs, together, touching = find_concurrent(tracklets)
-    each = zip(pairs.tolist(), together, touching, strict=True)
+    pairs, *flags = find_concurrent(tracklets)
+    each = zip(pairs.tolist(), *flags, strict=True)
     found = {(min(pair), max(pair)): bool(touch) for pair, shared, touch in each if shared}
     assert found == expected
 

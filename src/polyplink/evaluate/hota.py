@@ -33,8 +33,7 @@ ALPHAS = np.arange(0.05, 0.99, 0.05)  # 19
 THRESHOLD = 0.5  # IoU from which identity and CLEAR call two boxes one
 EPS = float(np.finfo("float").eps)
 LEVELS = ALPHAS.size + 1
-FIGURES = ("HOTA", "DetA", "AssA", "AssPr", "AssRe", "LocA")
-FIGURES += ("IDF1", "IDP", "IDR", "IDSW", "MOTA")
+FIGURES = ("HOTA", "DetA", "AssA", "AssPr", "AssRe", "LocA", "IDF1", "IDP", "IDR", "IDSW", "MOTA")
 
 
 @dataclass(frozen=True)
@@ -202,11 +201,12 @@ def score_table(tracklets: TrackletBoxes, tracks: Codes, made: Ints) -> Tracking
     order = np.lexsort((tracklets.first, polyp))
     sums, single = _count_table(tracks, made, polyp, tracklets.sizes, order)
     boxes = np.full(len(tracks), float(tracklets.sizes.sum()))
-    every, *associated = (  # at every threshold (p, 19): views, no copies
+    every, accuracy, precision, recall = (  # at every threshold (p, 19): views, no copies
         np.broadcast_to(values[:, None], (values.size, ALPHAS.size)) for values in (boxes, *sums)
     )
     # In the order of the fields: every box is matched with itself.
-    return TrackingCounts(boxes, boxes, every, *associated, every, single[0], boxes, single[1])
+    found = (boxes, every, accuracy, precision, recall, every, single[0], boxes, single[1])
+    return TrackingCounts(boxes, *found)
 
 
 @njit()

@@ -70,10 +70,13 @@ class Retrieval:
     @property
     def values(self) -> dict[str, Reals]:
         """By figure, its value for every query (n,); meaningless where there is no valid query."""
-        found = {"mAP": self.ap, "mAP (as published)": self.published_ap}
+        found: dict[str, npt.NDArray[Any]] = {
+            "mAP": self.ap,
+            "mAP (as published)": self.published_ap,
+            "mAP (without own)": self.ap_without_own,
+        }
         ranks = {"": self.best_rank, " (without own)": self.best_rank_without_own}
         found |= {f"HR@{k}{of}": rank <= k for of, rank in ranks.items() for k in (1, 5)}
-        found["mAP (without own)"] = self.ap_without_own
         return {name: value.astype(np.float64) for name, value in found.items()}
 
 
@@ -136,7 +139,8 @@ def retrieve(
 def _sums(values: npt.ArrayLike, retrieval: Retrieval, samples: Samples) -> Reals:
     """Sum of the valid queries' values in every procedure (procedures,)."""
     valid, many = retrieval.valid, len(samples.procedures)
-    return np.bincount(samples.procedure[valid], np.asarray(values)[valid], minlength=many)
+    sums = np.bincount(samples.procedure[valid], np.asarray(values)[valid], minlength=many)
+    return sums.astype(np.float64)
 
 
 RETRIEVAL = ("mAP", "HR@1", "HR@5")
