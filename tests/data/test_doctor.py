@@ -1,8 +1,6 @@
 """Every check of the doctor: counts against loops, messages, images."""
 
 import io
-import tarfile
-import zipfile
 from collections import Counter, defaultdict
 from dataclasses import replace
 from itertools import pairwise
@@ -20,6 +18,7 @@ from polyplink.data.doctor import LICENCES, SEVERITIES, near_names
 from polyplink.data.image_files import decode_size
 from tests.data.films import write_film
 from tests.data.made_sets import HEIGHT, WIDTH, data_set, data_sets, procedure_row, small_set
+from tests.data.packed import pack
 
 N_FRAMES = 6
 side = st.integers(-80, 160)
@@ -257,9 +256,7 @@ def test_archives_and_videos_are_looked_for(tmp_path: Path) -> None:
     names: list[str | None] = ["a/p.zip!/x/0.jpg", "a/p.zip!/x/1.jpg", "b.tar.gz!/2.jpg", "c.mp4#3"]
     data = with_images(tmp_path, names)
     assert of_images(data) == [("missing image", 4)]
-    (tmp_path / "a").mkdir()
-    with zipfile.ZipFile(tmp_path / "a" / "p.zip", "w") as archive:
-        archive.writestr("x/0.jpg", b"")
+    pack(tmp_path / "a" / "p.zip", {"x/0.jpg": b""})
     (tmp_path / "b.tar.gz").touch()
     (tmp_path / "c.mp4").touch()
     assert of_images(data) == [("missing image", 1)]
@@ -290,17 +287,7 @@ def test_files_are_opened_as_a_sample_or_all(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["zip", "tar.gz"])
 def test_archives_are_opened_only_deep(tmp_path: Path, kind: str) -> None:
-    path = tmp_path / f"p.{kind}"
-    if kind == "zip":
-        with zipfile.ZipFile(path, "w") as zipped:
-            for name, content in CONTENTS.items():
-                zipped.writestr(f"p/{name}", content)
-    else:
-        with tarfile.open(path, "w:gz") as archive:
-            for name, content in CONTENTS.items():
-                info = tarfile.TarInfo(f"p/{name}")
-                info.size = len(content)
-                archive.addfile(info, io.BytesIO(content))
+    path = pack(tmp_path / f"p.{kind}", {f"p/{name}": data for name, data in CONTENTS.items()})
     data = with_images(tmp_path, [*(f"p.{kind}!/{name}" for name in CONTENTS), f"p.{kind}!/x.png"])
     opened = {check: n for check, n in of_images(data, deep=True) if check != "missing image"}
     assert opened == {"unreadable image": 2, "image of another size": 1}

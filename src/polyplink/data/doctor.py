@@ -1,9 +1,9 @@
 """The doctor: find errors and irregularities of a data set before computing on it.
 
-Every check turns a table of offending rows into one finding. Sources of the licences: figshare
-22202866 (REAL-Colon: its README says CC BY 4.0, the description in the release CC BY-NC-SA 4.0);
-github.com/dashishi/LDPolypVideo-Benchmark; sundatabase.org; doi:10.7910/DVN/FCBUOR (PolypsSet);
-figshare 28030115 (Polyp-Size).
+Every check is a table of offending rows, from which one finding is made. Sources of the licences:
+figshare 22202866 (REAL-Colon: its README says CC BY 4.0, the description in the release CC BY-NC-SA
+4.0); github.com/dashishi/LDPolypVideo-Benchmark; sundatabase.org; doi:10.7910/DVN/FCBUOR
+(PolypsSet); figshare 28030115 (Polyp-Size).
 """
 
 import re
@@ -66,8 +66,8 @@ class Finding:
     mend: str
 
 
-# Offending rows, severity, check, text with `{column}` of the first row, mend.
-_Check = tuple[pl.DataFrame, Severity, str, str, str]
+# Severity and name -> the offending rows, text with `{column}` of the first row, mend.
+_Checks = dict[tuple[Severity, str], tuple[pl.DataFrame, str, str]]
 
 
 def diagnose(
@@ -90,21 +90,21 @@ def diagnose(
     Returns:
         The findings, worst first; empty if nothing is odd.
     """
-    checks = [_splits, _overlaps, _boxes, _identities, _names, _contents, _gaps, _licences]
-    found = [check for checks_of in checks for check in checks_of(data)]
+    checks = [_of_splits(data), _of_boxes(data), _of_polyps_and_procedures(data), *_licences(data)]
     if images or deep:
-        found += _missing_images(data, folder)
-        found += _opened_images(open_images(data, folder, deep=deep, progress=progress))
+        opened = open_images(data, folder, deep=deep, progress=progress)
+        checks.append(_of_images(data, missing_images(data, folder), opened))
     findings = [
         Finding(severity, check, what.format(**rows.row(0, named=True)), rows.height, mend)
-        for rows, severity, check, what, mend in found
+        for group in checks
+        for (severity, check), (rows, what, mend) in group.items()
         if rows.height
     ]
     return sorted(findings, key=lambda finding: SEVERITIES.index(finding.severity))
 
 
-def _splits(data: DataSet) -> Iterator[_Check]:
-    """Leakage between the parts of the splits."""
+def _of_splits(data: DataSet) -> _Checks:
+    """Leakage between the parts of the splits; sets that are known to hold the same videos."""
     members = pl.DataFrame(
         [(part, name) for part, names in data.splits.items() for name in names],
         schema={"part": pl.String, "procedure_id": pl.String},
@@ -125,142 +125,85 @@ def _splits(data: DataSet) -> Iterator[_Check]:
     # A procedure in two parts is reported once, not again as its patient.
     single = known.join(twice, on="procedure_id", how="anti", maintain_order="left")
     unsplit = patients.join(members, on="procedure_id", how="anti", maintain_order="left")
-    yield (
-        twice,
-        "error",
-        "procedure in two parts",
-        "splits.json: procedure {procedure_id} is in {parts}",
-        _ONE_PART,
-    )
-    yield (
-        in_several_parts(single, ["dataset", "patient"]),
-        "error",
-        "patient in two parts",
-        "splits.json: patient {patient} is in {parts}",
-        _ONE_PART,
-    )
-    yield (
-        members.join(patients, on="procedure_id", how="anti", maintain_order="left"),
-        "error",
-        "unknown procedure in a part",
-        "splits.json: part {part} names {procedure_id}, which is in no row of procedures",
-        "correct the name, or take it out of the part",
-    )
-    yield (
-        unsplit if data.splits else unsplit.clear(),
-        "note",
-        "procedure in no part",
-        "splits.json: procedure {procedure_id} is in no part",
-        "add it to a part if it is to be used",
-    )
+    return {
+        ("error", "procedure in two parts"): (
+            twice,
+            "splits.json: procedure {procedure_id} is in {parts}",
+            _ONE_PART,
+        ),
+        ("error", "patient in two parts"): (
+            in_several_parts(single, ["dataset", "patient"]),
+            "splits.json: patient {patient} is in {parts}",
+            _ONE_PART,
+        ),
+        ("error", "unknown procedure in a part"): (
+            members.join(patients, on="procedure_id", how="anti", maintain_order="left"),
+            "splits.json: part {part} names {procedure_id}, which is in no row of procedures",
+            "correct the name, or take it out of the part",
+        ),
+        ("note", "procedure in no part"): (
+            unsplit if data.splits else unsplit.clear(),
+            "splits.json: procedure {procedure_id} is in no part",
+            "add it to a part if it is to be used",
+        ),
+        ("warning", "overlapping data sets"): (
+            pl.DataFrame({"what": overlaps(data)}, schema={"what": pl.String}),
+            "{what}",
+            "keep them in one part: the same video goes by two names, which no check can match",
+        ),
+    }
 
 
-def _overlaps(data: DataSet) -> Iterator[_Check]:
-    """Sets that are known to hold the same videos."""
-    yield (
-        pl.DataFrame({"what": overlaps(data)}, schema={"what": pl.String}),
-        "warning",
-        "overlapping data sets",
-        "{what}",
-        "keep them in one part: the same video goes by two names, which no check can match",
-    )
-
-
-def _boxes(data: DataSet) -> Iterator[_Check]:
-    """Boxes outside their frame, and tiny boxes."""
+def _of_boxes(data: DataSet) -> _Checks:
+    """Where boxes lie, and whose they are."""
     size = data.procedures.select("procedure_id", "n_frames", "width", "height")
-    boxes = data.detections.join(size, on="procedure_id", how="left", maintain_order="left")
-    boxes = boxes.with_columns(right=pl.col("x") + pl.col("w"), bottom=pl.col("y") + pl.col("h"))
-    yield (
-        boxes.filter(NO_SUCH_FRAME),
-        "error",
-        "frame number",
-        "procedure {procedure_id}: a box in frame {frame} of {n_frames}",
-        "correct n_frames, or number the frames from 0",
-    )
-    yield (
-        boxes.filter(OUTSIDE),
-        "error",
-        "box outside",
-        f"{_BOX} is wholly outside the image of {{width}} x {{height}}",
-        "correct the box, or the procedure's width and height",
-    )
-    yield (
-        boxes.filter(OVER_THE_EDGE),
-        "warning",
-        "box over the edge",
-        f"{_BOX} reaches beyond the image of {{width}} x {{height}}",
-        "clip the box; check the procedure's width and height",
-    )
-    yield (
-        boxes.filter(pl.min_horizontal("w", "h") < TINY_PIXELS),
-        "warning",
-        "tiny box",
-        f"{_BOX} has a side below {TINY_PIXELS:g} pixels",
-        "leave it out, unless the images are very small",
-    )
-
-
-def _identities(data: DataSet) -> Iterator[_Check]:
-    """The polyp ids of boxes."""
     owner = data.polyps.select("polyp_id", owner="procedure_id")
-    named = data.detections.filter(pl.col("polyp_id").is_not_null())
-    boxes = named.join(owner, on="polyp_id", how="left", maintain_order="left")
-    yield (
-        boxes.filter(pl.col("owner").is_null()),
-        "error",
-        "unknown polyp",
-        f"{_IN_FRAME}: a box of {{polyp_id}}, which is in no row of polyps",
-        "add the polyp to the table, or leave its polyp_id empty",
-    )
-    yield (
-        boxes.filter(pl.col("owner") != pl.col("procedure_id")),
-        "error",
-        "polyp of another procedure",
-        f"{_IN_FRAME}: a box of {{polyp_id}}, which belongs to {{owner}}",
-        "give every procedure its own polyp ids",
-    )
-    yield (
-        named.filter(~pl.struct("procedure_id", "frame", "polyp_id").is_first_distinct()),
-        "warning",
-        "polyp twice in a frame",
-        f"{_IN_FRAME}: more than one box of {{polyp_id}}",
-        "leave one box, or give the second polyp its own id",
-    )
-    yield (
-        data.detections.filter(pl.col("polyp_id").is_null()),
-        "note",
-        "box without polyp",
-        f"{_IN_FRAME}: a box without a polyp id",
-        "none needed for counting; evaluation and supervised training need the ids",
-    )
-
-
-def _names(data: DataSet) -> Iterator[_Check]:
-    """Names so similar that they may denote the same thing, and duplicate boxes."""
-    columns = (
-        ("procedures", "procedure_id", data.procedures),
-        ("procedures", "patient", data.procedures),
-        ("polyps", "polyp_id", data.polyps),
-        ("polyps", "histology_class", data.polyps),
-        ("polyps", "location", data.polyps),
-    )
-    for table, column, rows in columns:
-        yield (
-            near_names(rows[column].drop_nulls().unique(maintain_order=True)),
-            "warning",
-            f"near names of {column}",
-            f"table {table}, column {column}: {{first}} and {{second}} are almost one name",
-            "write both in one way if they mean the same",
-        )
-    box = ["procedure_id", "frame", "x", "y", "w", "h", "polyp_id"]
-    yield (
-        data.detections.filter(~pl.struct(box).is_first_distinct()),
-        "warning",
-        "box twice",
-        f"{_BOX} occurs twice",
-        "leave one of them",
-    )
+    boxes = data.detections.join(size, on="procedure_id", how="left", maintain_order="left")
+    boxes = boxes.join(owner, on="polyp_id", how="left", maintain_order="left")
+    boxes = boxes.with_columns(right=pl.col("x") + pl.col("w"), bottom=pl.col("y") + pl.col("h"))
+    named = boxes.filter(pl.col("polyp_id").is_not_null())
+    return {
+        ("error", "frame number"): (
+            boxes.filter(NO_SUCH_FRAME),
+            "procedure {procedure_id}: a box in frame {frame} of {n_frames}",
+            "correct n_frames, or number the frames from 0",
+        ),
+        ("error", "box outside"): (
+            boxes.filter(OUTSIDE),
+            f"{_BOX} is wholly outside the image of {{width}} x {{height}}",
+            "correct the box, or the procedure's width and height",
+        ),
+        ("warning", "box over the edge"): (
+            boxes.filter(OVER_THE_EDGE),
+            f"{_BOX} reaches beyond the image of {{width}} x {{height}}",
+            "clip the box; check the procedure's width and height",
+        ),
+        ("warning", "tiny box"): (
+            boxes.filter(pl.min_horizontal("w", "h") < TINY_PIXELS),
+            f"{_BOX} has a side below {TINY_PIXELS:g} pixels",
+            "leave it out, unless the images are very small",
+        ),
+        ("error", "unknown polyp"): (
+            named.filter(pl.col("owner").is_null()),
+            f"{_IN_FRAME}: a box of {{polyp_id}}, which is in no row of polyps",
+            "add the polyp to the table, or leave its polyp_id empty",
+        ),
+        ("error", "polyp of another procedure"): (
+            named.filter(pl.col("owner") != pl.col("procedure_id")),
+            f"{_IN_FRAME}: a box of {{polyp_id}}, which belongs to {{owner}}",
+            "give every procedure its own polyp ids",
+        ),
+        ("warning", "polyp twice in a frame"): (
+            named.filter(~pl.struct("procedure_id", "frame", "polyp_id").is_first_distinct()),
+            f"{_IN_FRAME}: more than one box of {{polyp_id}}",
+            "leave one box, or give the second polyp its own id",
+        ),
+        ("note", "box without polyp"): (
+            boxes.filter(pl.col("polyp_id").is_null()),
+            f"{_IN_FRAME}: a box without a polyp id",
+            "none needed for counting; evaluation and supervised training need the ids",
+        ),
+    }
 
 
 def near_names(names: Iterable[str]) -> pl.DataFrame:
@@ -280,122 +223,117 @@ def near_names(names: Iterable[str]) -> pl.DataFrame:
     return pl.DataFrame(pairs, schema={"first": pl.String, "second": pl.String}, orient="row")
 
 
-def _contents(data: DataSet) -> Iterator[_Check]:
-    """Polyps without a box; procedures without a box, without a polyp, and with one only."""
+def _of_polyps_and_procedures(data: DataSet) -> _Checks:
+    """Names that may mean the same thing, what has no box, and how often boxes skip frames."""
     boxes, polyps = data.detections, data.polyps
+    columns = {"procedure_id": "procedures", "patient": "procedures"}
+    columns |= dict.fromkeys(("polyp_id", "histology_class", "location"), "polyps")
+    names = {
+        column: getattr(data, table)[column].drop_nulls().unique(maintain_order=True)
+        for column, table in columns.items()
+    }
     count = polyps.group_by("procedure_id").len("polyps")
     procedures = data.procedures.join(count, on="procedure_id", how="left", maintain_order="left")
     procedures = procedures.with_columns(pl.col("polyps").fill_null(0))
-    yield (
-        polyps.join(boxes, on=["procedure_id", "polyp_id"], how="anti", maintain_order="left"),
-        "warning",
-        "polyp without box",
-        "procedure {procedure_id}: no box of {polyp_id}",
-        "annotate it, or leave its row out: it is counted but cannot be found",
-    )
-    yield (
-        procedures.join(boxes, on="procedure_id", how="anti", maintain_order="left"),
-        "note",
-        "procedure without box",
-        "procedure {procedure_id} has no box and {polyps} polyps",
-        "none needed where no polyp was seen",
-    )
-    yield (
-        procedures.filter(pl.col("polyps") == 0),
-        "note",
-        "procedure without polyp",
-        "procedure {procedure_id} has no polyp",
-        "none needed: it is left out of fragmentation rates",
-    )
-    yield (
-        procedures.filter(pl.col("polyps") == 1),
-        "note",
-        "procedure with one polyp",
-        "procedure {procedure_id} has one polyp",
-        "none needed: it is left out of false positive rates, which need two",
-    )
-
-
-def _gaps(data: DataSet) -> Iterator[_Check]:
-    """How often the boxes of one polyp skip frames: tracklets are cut there."""
     polyp = ["procedure_id", "polyp_id"]
-    seen = data.detections.drop_nulls("polyp_id").unique([*polyp, "frame"])
+    seen = boxes.drop_nulls("polyp_id").unique([*polyp, "frame"]).sort(*polyp, "frame")
     step = pl.col("frame").diff().over(polyp)
-    steps = seen.sort(*polyp, "frame").with_columns(step=step).drop_nulls("step")
+    steps = seen.with_columns(step=step).drop_nulls("step")
     usual = steps.group_by("procedure_id", maintain_order=True).agg(pl.col("step").median())
-    yield (
-        usual.filter(pl.col("step") > 1),
-        "warning",
-        "frames skipped",
-        "procedure {procedure_id}: boxes of a polyp are usually {step:g} frames apart",
-        "number the annotated frames without gaps, or every box becomes its own tracklet",
-    )
-    yield (
-        steps.filter(pl.col("step") > 1).sort("step", descending=True, maintain_order=True),
-        "note",
-        "gap",
-        "procedure {procedure_id}: {polyp_id} is away for {step} frames before frame {frame}",
-        "none needed: a tracklet ends at a gap",
-    )
+    box = ["procedure_id", "frame", "x", "y", "w", "h", "polyp_id"]
+    near: _Checks = {
+        ("warning", f"near names of {column}"): (
+            near_names(names[column]),
+            f"table {table}, column {column}: {{first}} and {{second}} are almost one name",
+            "write both in one way if they mean the same",
+        )
+        for column, table in columns.items()
+    }
+    return near | {
+        ("warning", "box twice"): (
+            boxes.filter(~pl.struct(box).is_first_distinct()),
+            f"{_BOX} occurs twice",
+            "leave one of them",
+        ),
+        ("warning", "polyp without box"): (
+            polyps.join(boxes, on=polyp, how="anti", maintain_order="left"),
+            "procedure {procedure_id}: no box of {polyp_id}",
+            "annotate it, or leave its row out: it is counted but cannot be found",
+        ),
+        ("note", "procedure without box"): (
+            procedures.join(boxes, on="procedure_id", how="anti", maintain_order="left"),
+            "procedure {procedure_id} has no box and {polyps} polyps",
+            "none needed where no polyp was seen",
+        ),
+        ("note", "procedure without polyp"): (
+            procedures.filter(pl.col("polyps") == 0),
+            "procedure {procedure_id} has no polyp",
+            "none needed: it is left out of fragmentation rates",
+        ),
+        ("note", "procedure with one polyp"): (
+            procedures.filter(pl.col("polyps") == 1),
+            "procedure {procedure_id} has one polyp",
+            "none needed: it is left out of false positive rates, which need two",
+        ),
+        ("warning", "frames skipped"): (
+            usual.filter(pl.col("step") > 1),
+            "procedure {procedure_id}: boxes of a polyp are usually {step:g} frames apart",
+            "number the annotated frames without gaps, or every box becomes its own tracklet",
+        ),
+        ("note", "gap"): (  # a tracklet is cut there
+            steps.filter(pl.col("step") > 1).sort("step", descending=True, maintain_order=True),
+            "procedure {procedure_id}: {polyp_id} is away for {step} frames before frame {frame}",
+            "none needed: a tracklet ends at a gap",
+        ),
+    }
 
 
-def _licences(data: DataSet) -> Iterator[_Check]:
+def _licences(data: DataSet) -> Iterator[_Checks]:
     """Licence and form of access of every data set that procedures are from."""
     procedures = data.procedures.select("dataset")
     for name in procedures["dataset"].unique(maintain_order=True):
         if name in LICENCES:
             terms, access, advice = LICENCES[name]
             mine = procedures.filter(pl.col("dataset") == name)
-            what = f"{{dataset}}: {terms}; {access}"
-            yield mine, "note", "licence", what, advice
+            yield {("note", "licence"): (mine, f"{{dataset}}: {terms}; {access}", advice)}
     simulated = pl.col("dataset").str.starts_with(SIMULATED)
     unknown = ~pl.col("dataset").is_in(list(LICENCES)) & ~simulated
-    yield (
-        procedures.filter(unknown).unique(maintain_order=True),
-        "note",
-        "licence not known",
-        "{dataset}: its terms are not known here",
-        "look them up before results or weights are passed on",
-    )
+    yield {
+        ("note", "licence not known"): (
+            procedures.filter(unknown).unique(maintain_order=True),
+            "{dataset}: its terms are not known here",
+            "look them up before results or weights are passed on",
+        )
+    }
 
 
-def _missing_images(data: DataSet, folder: Path) -> Iterator[_Check]:
-    """Images that do not exist, and boxes that name none (simulated ones are rendered)."""
-    yield (
-        missing_images(data, folder),
-        "error",
-        "missing image",
-        "procedure {procedure_id}, frame {frame}: no file {image} in {source}",
-        "restore the file, or import without images",
-    )
+def _of_images(data: DataSet, missing: pl.DataFrame, opened: pl.DataFrame) -> _Checks:
+    """Images that do not exist, do not decode, or are of another size; boxes that name none."""
     dataset = data.procedures.select("procedure_id", "dataset")
     bare = data.detections.filter(pl.col("image").is_null())
     bare = bare.join(dataset, on="procedure_id", how="left", maintain_order="left")
-    yield (
-        bare.filter(~pl.col("dataset").str.starts_with(SIMULATED)),
-        "warning",
-        "box without image",
-        "procedure {procedure_id}, frame {frame}: a box that names no image",
-        "import with the frames in place; crops cannot be made without",
-    )
-
-
-def _opened_images(opened: pl.DataFrame) -> Iterator[_Check]:
-    """Images that do not decode, or are not of their procedure's size."""
     other = (pl.col("is_width") != pl.col("width")) | (pl.col("is_height") != pl.col("height"))
     of = f" (of {opened.height} opened)"
-    yield (
-        opened.filter(pl.col("why").is_not_null()),
-        "error",
-        "unreadable image",
-        f"procedure {{procedure_id}}, frame {{frame}}: {{image}} does not decode: {{why}}{of}",
-        "restore the file; `prepare` leaves such frames out and cuts their tracklets",
-    )
-    yield (
-        opened.filter(other),
-        "error",
-        "image of another size",
-        "procedure {procedure_id}, frame {frame}: {image} is {is_width} x {is_height}, the "
-        f"procedure {{width}} x {{height}}{of}",
-        "correct width and height of the procedure; boxes must be in pixels of the image",
-    )
+    return {
+        ("error", "missing image"): (
+            missing,
+            f"{_IN_FRAME}: no file {{image}} in {{source}}",
+            "restore the file, or import without images",
+        ),
+        ("warning", "box without image"): (  # simulated ones are rendered
+            bare.filter(~pl.col("dataset").str.starts_with(SIMULATED)),
+            f"{_IN_FRAME}: a box that names no image",
+            "import with the frames in place; crops cannot be made without",
+        ),
+        ("error", "unreadable image"): (
+            opened.filter(pl.col("why").is_not_null()),
+            f"{_IN_FRAME}: {{image}} does not decode: {{why}}{of}",
+            "restore the file; `prepare` leaves such frames out and cuts their tracklets",
+        ),
+        ("error", "image of another size"): (
+            opened.filter(other),
+            f"{_IN_FRAME}: {{image}} is {{is_width}} x {{is_height}}, the procedure {{width}} x "
+            f"{{height}}{of}",
+            "correct width and height of the procedure; boxes must be in pixels of the image",
+        ),
+    }
