@@ -21,7 +21,6 @@ from polyplink.data import (
     import_yolo,
 )
 from tests.data.box_sets import box_sets, seen_set
-from tests.data.public_sets import SETS, assert_same
 
 IMPORTERS: dict[str, Callable[..., Imported]] = {
     "coco": import_coco,
@@ -84,20 +83,6 @@ def test_splits_survive_where_they_can_and_progress_is_reported(name: str, tmp_p
     if name == "mot":  # all formats read with the same helper
         assert IMPORTERS[name](tmp_path, workers=2).data.key == one.key
     assert one.splits == (data.splits if keeps_splits else {})
-
-
-@pytest.mark.parametrize("name", SETS)
-def test_released_layouts_are_read_back(name: str, tmp_path: Path) -> None:
-    data = SETS[name].small()
-    assert not any("image" in line for line in convert(data, name, tmp_path))
-    if name == "polyp-size":  # importing needs the videos, which `convert` does not write
-        assert sorted(path.name for path in tmp_path.iterdir()) == ["boxes.csv", "labels.csv"]
-        return
-    again = SETS[name].read(tmp_path, **({"size": (60, 50)} if name == "sun" else {})).data
-    box = ["procedure_id", "polyp_id", "x", "y", "w", "h"]
-    assert again.detections.select(box).equals(data.detections.select(box))
-    if name == "real-colon":
-        assert_same(again, data)
 
 
 def test_what_a_format_has_no_place_for_is_counted(tmp_path: Path) -> None:

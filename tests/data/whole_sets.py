@@ -2,13 +2,8 @@
 
 from pathlib import Path
 
-import numpy as np
-import simplejpeg
-
 from polyplink.data import (
     DataSet,
-    frame_stem,
-    frames_folder,
     lesion_info,
     published_splits,
     video_info,
@@ -57,14 +52,7 @@ def write_whole_sets(root: Path) -> dict[str, tuple[str, ...]]:
         Format -> what to give `polyplink import` behind it, before the folder for the tables.
     """
     real = _real_colon()
-    write_real_colon(real, root / "real-colon")
-    for name in real.procedures["procedure_id"]:
-        folder = root / "real-colon" / frames_folder(name)
-        folder.mkdir()
-        for frame in range(FRAMES):
-            pixels = np.full((HEIGHT, WIDTH, 3), 90 + frame, np.uint8)
-            jpeg = simplejpeg.encode_jpeg(pixels)
-            (folder / f"{frame_stem(name, frame)}.jpg").write_bytes(jpeg)
+    write_real_colon(real, root / "real-colon", frames=picture(real))
     ids = [f"TrainValid_{k}" for k in range(1, 101)] + [f"Test_{k}" for k in range(101, 161)]
     ldpolyp = _one_polyp_each("ldpolyp", ids, ["unused"])
     write_ldpolyp(ldpolyp, root / "ldpolyp", frames=picture(ldpolyp))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 from typer import Argument, Option
 
@@ -173,11 +173,10 @@ def _own_options(request: ImportRequest) -> dict[str, Any]:
 
 
 def _options_of(importer: "Callable[..., Imported]") -> set[str]:
-    """Names of an importer's arguments, those of `ReadOptions` included where it takes them."""
-    from polyplink.data import ReadOptions
-
-    names = set(inspect.signature(importer).parameters)
-    return names | set(ReadOptions.__annotations__) if "options" in names else names
+    """Names of an importer's arguments, and of those that it takes as `**options`."""
+    parameters = inspect.signature(importer).parameters
+    (options,) = get_args(parameters["options"].annotation)
+    return {*parameters, *options.__annotations__}
 
 
 @contextmanager

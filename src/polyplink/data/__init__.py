@@ -17,15 +17,17 @@ from polyplink.data.protocols import (
     split_by_rule,
     video_info,
 )
+from polyplink.data.sets.layout import ReleaseOptions
 from polyplink.data.sets.ldpolyp import import_ldpolyp, write_ldpolyp
 from polyplink.data.sets.polyp_size import import_polyp_size, write_polyp_size
 from polyplink.data.sets.polypsset import import_polypsset, write_polypsset
-from polyplink.data.sets.real_colon import import_real_colon, simulated_name
-from polyplink.data.sets.real_colon_layout import (
+from polyplink.data.sets.real_colon import (
     annotations_folder,
     format_annotations,
     frame_stem,
     frames_folder,
+    import_real_colon,
+    simulated_name,
     write_real_colon,
     write_tables,
 )
@@ -68,6 +70,7 @@ __all__ = [
     "Finding",
     "Imported",
     "ReadOptions",
+    "ReleaseOptions",
     "annotations_folder",
     "check",
     "common_histology",

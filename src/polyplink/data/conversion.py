@@ -5,7 +5,6 @@ and returned as warnings; a data set that a format cannot express at all is refu
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
@@ -20,67 +19,56 @@ from polyplink.data.formats.yolo import write_yolo
 from polyplink.data.sets.ldpolyp import write_ldpolyp
 from polyplink.data.sets.polyp_size import write_polyp_size
 from polyplink.data.sets.polypsset import write_polypsset
-from polyplink.data.sets.real_colon_layout import write_real_colon
+from polyplink.data.sets.real_colon import write_real_colon
 from polyplink.data.sets.sun import write_sun
 from polyplink.data.tables import DataSet
-
-
-@dataclass(frozen=True)
-class Format:
-    """A format that data sets can be written in.
-
-    Attributes:
-        write: Called with the data set and the folder.
-        loses: Keys of `LOSSES`: what the format has no place for.
-    """
-
-    write: Callable[[DataSet, Path], None]
-    loses: Sequence[str]
-
 
 _RELEASED = ("images", "scores", "splits", "patients")
 _ONE_A_VIDEO = (*_RELEASED, "unnamed boxes", "several polyps", "fps", "brand and preparation")
 
-FORMATS: Mapping[str, Format] = {
-    "coco": Format(write_coco, ("images", "empty polyps")),
-    "mot": Format(write_mot, ("images", "splits")),
-    "yolo": Format(write_yolo, ("images", "other splits")),
-    "cvat": Format(write_cvat, ("images", "splits")),
-    "csv": Format(write_csv, ("splits",)),
-    "real-colon": Format(write_real_colon, (*_RELEASED, "morphology")),
-    "sun": Format(write_sun, _ONE_A_VIDEO),
-    "ldpolyp": Format(write_ldpolyp, (*_ONE_A_VIDEO, "sizes", "histology", "morphology")),
-    "polypsset": Format(write_polypsset, (*_ONE_A_VIDEO, "sizes", "morphology")),
-    "polyp-size": Format(write_polyp_size, (*_ONE_A_VIDEO, "locations")),
+# Name -> writer, called with the data set and the folder, and keys of `LOSSES`: what it loses.
+FORMATS: Mapping[str, tuple[Callable[[DataSet, Path], None], Sequence[str]]] = {
+    "coco": (write_coco, ("images", "empty polyps")),
+    "mot": (write_mot, ("images", "splits")),
+    "yolo": (write_yolo, ("images", "other splits")),
+    "cvat": (write_cvat, ("images", "splits")),
+    "csv": (write_csv, ("splits",)),
+    "real-colon": (write_real_colon, (*_RELEASED, "morphology")),
+    "sun": (write_sun, _ONE_A_VIDEO),
+    "ldpolyp": (write_ldpolyp, (*_ONE_A_VIDEO, "sizes", "histology", "morphology")),
+    "polypsset": (write_polypsset, (*_ONE_A_VIDEO, "sizes", "morphology")),
+    "polyp-size": (write_polyp_size, (*_ONE_A_VIDEO, "locations")),
 }
 
 
-def _known(table: pl.DataFrame, *columns: str) -> int:
-    """Rows of which any of some columns is known."""
-    return table.filter(pl.any_horizontal(pl.col(columns).is_not_null())).height
+def _rows(table: str, lost: pl.Expr) -> Callable[[DataSet], int]:
+    return lambda data: getattr(data, table).filter(lost).height
 
+
+def _known(table: str, *columns: str) -> Callable[[DataSet], int]:
+    return _rows(table, pl.any_horizontal(pl.col(columns).is_not_null()))
+
+
+_MANY, _OTHER = pl.col("procedure_id").is_duplicated(), pl.col("patient") != pl.col("procedure_id")
 
 # What may be lost, and how often it occurs in a data set.
 LOSSES: Mapping[str, tuple[str, Callable[[DataSet], int]]] = {
-    "images": ("box whose image is not written", lambda d: _known(d.detections, "image")),
-    "scores": ("box whose score is not written", lambda d: _known(d.detections, "score")),
+    "images": ("box whose image is not written", _known("detections", "image")),
+    "scores": ("box whose score is not written", _known("detections", "score")),
     "unnamed boxes": (
         "box of no known polyp, which may be read as a polyp",
-        lambda d: d.detections["polyp_id"].null_count(),
+        _rows("detections", pl.col("polyp_id").is_null()),
     ),
     "splits": ("part of the split that is not written", lambda d: len(d.splits)),
     "other splits": (
         "part of the split that is not train, val or test, not written",
         lambda d: len(set(d.splits) - set(PARTS)),
     ),
-    "patients": (
-        "procedure whose patient is not written",
-        lambda d: d.procedures.filter(pl.col("patient") != pl.col("procedure_id")).height,
-    ),
-    "fps": ("procedure whose frame rate is not written", lambda d: _known(d.procedures, "fps")),
+    "patients": ("procedure whose patient is not written", _rows("procedures", _OTHER)),
+    "fps": ("procedure whose frame rate is not written", _known("procedures", "fps")),
     "brand and preparation": (
         "procedure whose age, sex, brand or preparation is not written",
-        lambda d: _known(d.procedures, "age", "sex", "brand", "bbps"),
+        _known("procedures", "age", "sex", "brand", "bbps"),
     ),
     "empty polyps": (
         "polyp without a box, not written",
@@ -88,18 +76,15 @@ LOSSES: Mapping[str, tuple[str, Callable[[DataSet], int]]] = {
     ),
     "several polyps": (
         "polyp whose procedure has others, read as one with them",
-        lambda d: d.polyps.filter(pl.col("procedure_id").is_duplicated()).height,
+        _rows("polyps", _MANY),
     ),
-    "sizes": ("polyp whose size is not written", lambda d: _known(d.polyps, "size_mm")),
+    "sizes": ("polyp whose size is not written", _known("polyps", "size_mm")),
     "histology": (
         "polyp whose histology is not written",
-        lambda d: _known(d.polyps, "histology", "histology_class"),
+        _known("polyps", "histology", "histology_class"),
     ),
-    "locations": ("polyp whose location is not written", lambda d: _known(d.polyps, "location")),
-    "morphology": (
-        "polyp whose Paris class is not written",
-        lambda d: _known(d.polyps, "morphology"),
-    ),
+    "locations": ("polyp whose location is not written", _known("polyps", "location")),
+    "morphology": ("polyp whose Paris class is not written", _known("polyps", "morphology")),
 }
 
 
@@ -136,7 +121,7 @@ def convert(data: DataSet, name: str, root: Path) -> list[str]:
         ['1 x part of the split that is not written']
         True
     """
-    form = find_named("format", name, FORMATS)
-    form.write(data, root)
-    lost = [(what, count(data)) for what, count in (LOSSES[key] for key in form.loses)]
+    write, loses = find_named("format", name, FORMATS)
+    write(data, root)
+    lost = [(what, count(data)) for what, count in (LOSSES[key] for key in loses)]
     return [f"{n} x {what}" for what, n in lost if n]

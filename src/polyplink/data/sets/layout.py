@@ -1,16 +1,17 @@
 """Shared by the readers and writers of the public data sets.
 
-A reader sorts the files of a `Tree` into one `Recording` a procedure (`sort_files`), reads
-annotations (`read_annotations`), sizes and tables of facts (`facts.py`) into it, and joins all with
-`join_recordings`. A writer has the signature `write(data, root, *, frames=None)`: it writes a data
-set in the layout of a release, with an image for every frame that `frames` has one of.
+A reader opens a `Release`, sorts its files into one `Recording` for each procedure, reads
+annotations and tables of facts (`facts.py`) into the recordings, and joins them. A writer has the
+signature `write(data, root, *, frames=None)`: it writes a data set in the layout of a release, with
+an image for every frame that `frames` has one of.
 """
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Self, TypedDict, TypeVar
 from xml.etree import ElementTree as ET
 
 import numpy as np
@@ -24,22 +25,20 @@ from polyplink.data.boxes import box_table, check_boxes, fit_boxes
 from polyplink.data.faults import Faults
 from polyplink.data.files.archives import INSIDE
 from polyplink.data.files.folders import IMAGE_ENDINGS, LARGEST
-from polyplink.data.files.trees import Member, Tree, decode_text
+from polyplink.data.files.trees import Member, Tree, decode_text, open_tree
 from polyplink.data.files.video import open_video
 from polyplink.data.tables import POLYPS, PROCEDURES, DataSet, Imported
 
 Parsed = TypeVar("Parsed")
-Value = TypeVar("Value")
 
 Edges = tuple[float, float, float, float]  # left, top, right, bottom, pixels
+Size = tuple[int, int]  # width, height, pixels
+Progress = Callable[[int, int], None]
 
 # A procedure's id and a frame number -> its image (height, width, 3), RGB; None: no image.
 FrameSource = Callable[[str, int], NDArray[np.uint8] | None]
 
-# A frame's number; while SUN is sorted the image's name, from which the numbers follow.
-Frame = Any
-
-_DATASET_FILE = "dataset.txt"  # names the data set that is written in another one's layout
+DATASET_FILE = "dataset.txt"  # names the data set that is written in another one's layout
 _QUALITY = 90  # of JPEGs
 _AGAIN = "download or unpack this file again"
 
@@ -55,268 +54,287 @@ _MARKS: Mapping[str, re.Pattern[str]] = {
 }
 
 
+class ReleaseOptions(TypedDict, total=False):
+    """Keyword arguments that the importers of all released data sets take.
+
+    Attributes:
+        images: Name each box's image, where its procedure has images; default: True.
+        strict: Raise at the first fault instead of leaving it out and counting it.
+        progress: Callback after every procedure with the number read and the number there are.
+        workers: Processes that read REAL-Colon (more than one needs the main module to be
+            importable); the other sets are read by one process; default: 1.
+    """
+
+    images: bool
+    strict: bool
+    progress: Progress | None
+    workers: int
+
+
+@dataclass(slots=True)
+class Frame:
+    """One frame while its files are read.
+
+    Attributes:
+        image: Its image; None where there is none.
+        annotation: The file that annotates it.
+        size: Its own size, in sets whose frames differ in size.
+        boxes: Its boxes; None until its annotation is read.
+    """
+
+    image: Member | None = None
+    annotation: Member | None = None
+    size: Size | None = None
+    boxes: list[Edges] | None = None
+
+    @property
+    def where(self) -> str:
+        """Name of its annotation, for messages."""
+        return "" if self.annotation is None else self.annotation.image
+
+
 @dataclass
 class Recording:
-    """One procedure while its files are read; it shows one polyp at most, named as itself.
+    """One procedure while its files are read; it shows one polyp at most, with the same name.
 
     Attributes:
         name: The procedure's id.
         part: Part of the splits that it belongs to.
-        size: Width and height of its frames, pixels; (0, 0) until it is known.
-        n_frames: Its number of frames.
+        size: Size of its frames; (0, 0) until it is known.
+        n_frames: Its number of frames; 0: it ends at the last of `frames`.
         procedure: Further columns of `PROCEDURES`; the patient is the procedure unless given.
         polyp: Columns of `POLYPS` besides the two ids; None where boxes name no polyp.
-        images: Frame -> its image.
-        annotations: Frame -> the file that annotates it.
-        boxes: Frame -> its boxes; none where a frame shows no polyp.
+        frames: Number (while SUN is sorted: what the image's name says) -> frame.
+        video: Its video, where it has one.
     """
 
     name: str
     part: str = ""
-    size: tuple[int, int] = (0, 0)
+    size: Size = (0, 0)
     n_frames: int = 0
     procedure: dict[str, Any] = field(default_factory=dict)
     polyp: dict[str, Any] | None = None
-    images: dict[Frame, Member] = field(default_factory=dict)
-    annotations: dict[Frame, Member] = field(default_factory=dict)
-    boxes: dict[Frame, list[Edges]] = field(default_factory=dict)
+    frames: dict[Any, Frame] = field(default_factory=dict)
+    video: Member | None = None
 
-    def renumbered(self, frames: Mapping[Frame, int], **changes: Any) -> "Recording":
-        """A copy of some frames under other numbers, with other fields changed."""
+    @property
+    def has_boxes(self) -> bool:
+        """Whether any of its frames has a box."""
+        return any(frame.boxes for frame in self.frames.values())
 
-        def moved(found: dict[Frame, Value]) -> dict[Frame, Value]:
-            return {number: found[frame] for frame, number in frames.items() if frame in found}
+    def renumbered(self, numbers: Mapping[Any, int], **changes: Any) -> Self:
+        """A copy with some of the frames under other numbers, and other fields changed."""
+        return replace(self, frames={n: self.frames[k] for k, n in numbers.items()}, **changes)
 
-        return replace(
-            self,
-            n_frames=max(frames.values(), default=-1) + 1,
-            images=moved(self.images),
-            annotations=moved(self.annotations),
-            boxes=moved(self.boxes),
-            **changes,
+
+# Where a file belongs: the order of its recording among all (different for each), the recording's
+# name and part, and the key in `Recording.frames`.
+Place = tuple[tuple[Any, ...], str, str, Any]
+
+
+@dataclass
+class Release:
+    """A released data set while it is read: its files, the options, and what is left out.
+
+    Attributes:
+        dataset: Name of the data set whose layout it is.
+        source: What the user named: a folder or an archive.
+        images: See `ReleaseOptions`, as the others.
+        faults: Gets what is left out or odd.
+    """
+
+    dataset: str
+    source: Path
+    images: bool = True
+    strict: bool = False
+    progress: Progress | None = None
+    workers: int = 1
+
+    def __post_init__(self) -> None:
+        self.faults = Faults(self.strict)
+
+    @cached_property
+    def tree(self) -> Tree:
+        """Its files; for REAL-Colon listed only for an error, as its archives are large."""
+        return open_tree(self.source, self.faults)
+
+    def nothing_found(self, wanted: str) -> PolyplinkError:
+        """The error where nothing of the data set is found: suggests what the files look like."""
+        names = [member.path for member in self.tree.members] + list(self.tree.archives)
+        others = (
+            name
+            for name, mark in _MARKS.items()
+            if name != self.dataset and any(mark.search(path) for path in names)
         )
+        other = next(others, None)
+        mend = "check the path" if other is None else f"this looks like {other}: import it as that"
+        return PolyplinkError(f"{self.source} has no {wanted}", mend)
 
+    def sort(
+        self, place: Callable[[Member, Faults], Place | None], ending: str
+    ) -> dict[tuple[Any, ...], Recording]:
+        """Sort images and annotations into recordings; a second file of a frame is a fault.
 
-class Place(NamedTuple):
-    """Where a file belongs."""
+        Args:
+            place: Where a file belongs; None where it is not of this set, or counted as a fault.
+            ending: Of the annotations.
 
-    order: tuple[Any, ...]  # of its recording among all; different for each
-    name: str  # of the recording
-    part: str
-    frame: Frame
-
-
-def sort_files(
-    tree: Tree, place: Callable[[Member], Place | None], ending: str, faults: Faults
-) -> dict[tuple[Any, ...], Recording]:
-    """Sort images and annotations into recordings.
-
-    Args:
-        tree: Where they are.
-        place: Where a file belongs; None where it is not of this set, or is counted as faulty.
-        ending: Of the annotations.
-        faults: Counts further files of a frame, which are left out.
-
-    Returns:
-        Order -> recording with its images and annotations, by the order.
-
-    Raises:
-        PolyplinkError: If strict, at the first fault.
-    """
-    recordings: dict[tuple[Any, ...], Recording] = {}
-    for member in tree.members:
-        is_image = member.suffix in IMAGE_ENDINGS
-        found = place(member) if is_image or member.suffix == ending else None
-        if found is not None:
-            recording = recordings.get(found.order)
-            if recording is None:
-                recording = recordings[found.order] = Recording(found.name, found.part)
-            files = recording.images if is_image else recording.annotations
-            if found.frame in files:
-                faults.fault("second file of a frame", member.image, "remove one of them")
+        Returns:
+            Order -> recording, by the order.
+        """
+        recordings: dict[tuple[Any, ...], Recording] = {}
+        for member in self.tree.members:
+            kind = "image" if member.suffix in IMAGE_ENDINGS else "annotation"
+            found = None
+            if kind == "image" or member.suffix == ending:
+                found = place(member, self.faults)
+            if found is None:
+                continue
+            order, name, part, key = found
+            recording = recordings.setdefault(order, Recording(name, part))
+            frame = recording.frames.setdefault(key, Frame())
+            if getattr(frame, kind) is None:
+                setattr(frame, kind, member)
             else:
-                files[found.frame] = member
-    return dict(sorted(recordings.items()))
+                self.faults.fault("second file of a frame", member.image, "remove one of them")
+        return dict(sorted(recordings.items()))
 
+    def parse(
+        self, recordings: Iterable[Recording], parse: Callable[[bytes, str], Parsed]
+    ) -> Iterator[tuple[Recording, Frame, Member, Parsed]]:
+        """Parse the annotations of all recordings as `Tree.parse_each` does.
 
-def read_annotations(
-    tree: Tree,
-    recordings: Iterable[Recording],
-    parse: Callable[[bytes, str], Parsed],
-    faults: Faults,
-) -> Iterator[tuple[Recording, Frame, Parsed]]:
-    """Parse the annotations of all recordings as `Tree.parse_each` does.
+        Yields:
+            Recording, frame, annotation and what it holds.
+        """
+        placed = {f.annotation: (r, f) for r in recordings for f in r.frames.values()}
+        members = [member for member in placed if member is not None]
+        for member, parsed in self.tree.parse_each(members, parse, self.faults).items():
+            yield (*placed[member], member, parsed)
 
-    Yields:
-        Recording, frame and what its file holds.
-    """
-    placed = {m: (r, frame) for r in recordings for frame, m in r.annotations.items()}
-    for member, parsed in tree.parse_each(placed, parse, faults).items():
-        yield (*placed[member], parsed)
+    def size_by_first_image(self, recordings: Iterable[Recording]) -> None:
+        """Set the size of each recording to that of its first image, where that can be read."""
+        first: dict[Member, Recording] = {}
+        for recording in recordings:
+            images = {n: f.image for n, f in recording.frames.items() if f.image is not None}
+            if images:
+                first[images[min(images)]] = recording
+        for member, size in self.tree.image_sizes(list(first), self.faults).items():
+            first[member].size = size
 
+    def open_videos(
+        self, names: Mapping[Member, str], *, part: str = "", progress: Progress | None = None
+    ) -> list[Recording]:
+        """Open videos, for their number of frames, size and frame rate; faulty ones are left out.
 
-def join_recordings(
-    recordings: Sequence[Recording],
-    tree: Tree,
-    dataset: str,
-    faults: Faults,
-    *,
-    images: bool,
-    splits: Mapping[str, list[str]] | None = None,
-    boxes: pl.DataFrame | None = None,
-    progress: Callable[[int, int], None] | None = None,
-) -> Imported:
-    """Join recordings to a data set; boxes that reach beyond the image are clipped to it.
+        Args:
+            names: Video -> procedure id, in the order wanted.
+            part: Part of the recordings.
+            progress: Callback after every video.
+        """
+        videos: dict[str, Member] = {}
+        for member, name in names.items():
+            if INSIDE in member.image:
+                self.faults.fault("video inside an archive", member.image, "unpack it")
+            elif name in videos:
+                mend = "remove or rename one of them"
+                self.faults.fault("second video of a name", member.image, mend)
+            else:
+                videos[name] = member
+        recordings = []
+        for done, (name, member) in enumerate(videos.items(), 1):
+            try:
+                with open_video(self.tree.root / member.image) as video:
+                    size, fps = (video.width, video.height), {"fps": video.fps}
+                    found = Recording(name, part, size, video.n_frames, fps, video=member)
+                    recordings.append(found)
+            except PolyplinkError as error:
+                if self.strict:
+                    raise
+                self.faults.warn("video that cannot be read, left out", error.what)
+            if progress is not None:
+                progress(done, len(videos))
+        return recordings
 
-    A recording whose patient is not known is taken as its own patient, and counted.
+    def join(
+        self,
+        recordings: Sequence[Recording],
+        *,
+        splits: Mapping[str, list[str]] | None = None,
+        boxes: pl.DataFrame | None = None,
+        progress: Progress | None = None,
+    ) -> Imported:
+        """Join recordings to a data set; boxes that reach beyond the image are clipped to it.
 
-    Args:
-        recordings: Complete, in the order of the table procedures.
-        tree: Where they were read.
-        dataset: Name of the data set whose layout it is; a `dataset.txt` in the tree overrules it.
-        faults: Gets what is left out or odd. A frame with a box must have an image where its
-            recording has any.
-        images: Name each box's image.
-        splits: Part -> procedure ids; None: by the recordings' parts.
-        boxes: Columns of `BOXES`: boxes of the recordings that are read from another source.
-        progress: Called after every recording with how many are done and how many there are.
+        A recording whose patient is not known is taken as its own patient, and counted. A frame
+        with a box must have an image where its recording has any.
 
-    Raises:
-        PolyplinkError: If strict, at the first box that cannot be used.
-    """
-    unknown = [r.name for r in recordings if "patient" not in r.procedure]
-    if unknown:
-        kind = "procedure whose patient is not known, taken as its own patient"
-        faults.warn(kind, unknown[0], len(unknown))
-    rows: list[tuple[Any, ...]] = []
-    for done, recording in enumerate(recordings, 1):
-        rows += _boxes(recording, images, faults)
-        if progress is not None:
-            progress(done, len(recordings))
-    columns = ("procedure_id", "frame", "polyp_id", "image", "at")
-    schema: dict[str, Any] = dict.fromkeys(columns, pl.String) | {"frame": pl.Int64}
-    schema |= dict.fromkeys(("left", "top", "right", "bottom"), pl.Float64)
-    named = _named_dataset(tree) or dataset
-    procedures = [
-        {"procedure_id": r.name, "dataset": named, "patient": r.name, "n_frames": r.n_frames}
-        | {"width": r.size[0], "height": r.size[1], "source": str(tree.root.resolve())}
-        | r.procedure
-        for r in recordings
-    ]
-    polyps = [
-        {"polyp_id": r.name, "procedure_id": r.name} | r.polyp
-        for r in recordings
-        if r.polyp is not None
-    ]
-    if splits is None:
-        splits = {
-            part: [r.name for r in recordings if r.part == part]
-            for part in dict.fromkeys(r.part for r in recordings)
-        }
-    found = box_table(pl.DataFrame(rows, schema=schema, orient="row"))
-    found = found if boxes is None else pl.concat([found, box_table(boxes)])
-    table = pl.DataFrame(procedures, schema={name: c.dtype for name, c in PROCEDURES.items()})
-    fitted = fit_boxes(check_boxes(found, faults), table, faults, border="clip")
-    of_polyps = pl.DataFrame(polyps, schema={name: c.dtype for name, c in POLYPS.items()})
-    splits = {part: ids for part, ids in splits.items() if ids}
-    return Imported(DataSet.of(fitted, table, of_polyps, splits), faults.lines())
+        Args:
+            recordings: Complete, in the order of the table procedures.
+            splits: Part -> procedure ids; None: by the recordings' parts.
+            boxes: Columns of `BOXES`: boxes of the recordings that are read from another source.
+            progress: Callback after every recording.
 
-
-def _boxes(recording: Recording, images: bool, faults: Faults) -> list[tuple[Any, ...]]:
-    rows = []
-    polyp_id = None if recording.polyp is None else recording.name
-    for frame in sorted(recording.boxes):
-        boxes, where = recording.boxes[frame], recording.annotations[frame].image
-        image = recording.images.get(frame) if images else None
-        if boxes and images and recording.images and image is None:
-            mend = "unpack the images again, import without images"
-            faults.fault("frame with a box without an image", where, mend)
-            continue
-        name = None if image is None else image.image
-        rows += [(recording.name, frame, polyp_id, name, where, *edges) for edges in boxes]
-    for frame in sorted(recording.images.keys() - recording.annotations.keys()):
-        kind = "image without an annotation, taken as without polyp"
-        faults.warn(kind, recording.images[frame].image)
-    return rows
-
-
-def first_image_sizes(tree: Tree, recordings: Sequence[Recording], faults: Faults) -> None:
-    """Set the size of each recording to that of its first image, where that can be read."""
-    first = {r.images[min(r.images)]: r for r in recordings if r.images}
-    for member, size in tree.image_sizes(list(first), faults).items():
-        first[member].size = size
-
-
-def video_recordings(
-    tree: Tree,
-    names: Mapping[Member, str],
-    faults: Faults,
-    *,
-    part: str = "",
-    progress: Callable[[int, int], None] | None = None,
-) -> dict[str, tuple[Recording, Member]]:
-    """Open video files, for their number of frames, size and frame rate.
-
-    Args:
-        tree: The tree they are in.
-        names: Video -> procedure id, in the order wanted.
-        faults: Counts videos in archives, second ones of a name, and those that cannot be read.
-        part: Part of the recordings.
-        progress: Called after every video with how many are read and how many there are.
-
-    Returns:
-        Procedure id -> recording, without boxes, and its video.
-
-    Raises:
-        PolyplinkError: If strict, at the first video that cannot be read.
-    """
-    videos: dict[str, Member] = {}
-    for member, name in names.items():
-        if INSIDE in member.image:
-            faults.fault("video inside an archive", member.image, "unpack it")
-        elif name in videos:
-            faults.fault("second video of a name", member.image, "remove or rename one of them")
-        else:
-            videos[name] = member
-    recordings = {}
-    for done, (name, member) in enumerate(videos.items(), 1):
-        try:
-            with open_video(tree.root / member.image) as video:
-                size = (video.width, video.height)
-                found = Recording(name, part, size, video.n_frames, {"fps": video.fps})
-                recordings[name] = found, member
-        except PolyplinkError as error:
-            if faults.strict:
-                raise
-            faults.warn("video that cannot be read, left out", error.what)
-        if progress is not None:
-            progress(done, len(videos))
-    return recordings
+        Raises:
+            PolyplinkError: If strict, at the first box that cannot be used.
+        """
+        faults = self.faults
+        unknown = [r.name for r in recordings if "patient" not in r.procedure]
+        if unknown:
+            kind = "procedure whose patient is not known, taken as its own patient"
+            faults.warn(kind, unknown[0], len(unknown))
+        rows: list[tuple[Any, ...]] = []
+        for done, recording in enumerate(recordings, 1):
+            polyp_id = None if recording.polyp is None else recording.name
+            images = self.images and any(f.image for f in recording.frames.values())
+            for number, frame in sorted(recording.frames.items(), key=lambda item: item[0]):
+                if frame.boxes:
+                    if images and frame.image is None:
+                        mend = "unpack the images again, import without images"
+                        faults.fault("frame with a box without an image", frame.where, mend)
+                        continue
+                    image = frame.image.image if images and frame.image is not None else None
+                    named = (recording.name, number, polyp_id, image, frame.where)
+                    rows += [(*named, *edges) for edges in frame.boxes]
+            bare = [n for n, f in recording.frames.items() if f.annotation is None]
+            if bare and (first := recording.frames[min(bare)].image) is not None:
+                kind = "image without an annotation, taken as without polyp"
+                faults.warn(kind, first.image, len(bare))
+            if progress is not None:
+                progress(done, len(recordings))
+        columns = ("procedure_id", "frame", "polyp_id", "image", "at")
+        schema: dict[str, Any] = dict.fromkeys(columns, pl.String) | {"frame": pl.Int64}
+        schema |= dict.fromkeys(("left", "top", "right", "bottom"), pl.Float64)
+        found = box_table(pl.DataFrame(rows, schema=schema, orient="row"))
+        own = (member for member in self.tree.members if member.path == DATASET_FILE)
+        named_by = next((decode_text(self.tree.read(m), m.image).strip() for m in own), "")
+        source = str(self.tree.root.resolve())
+        procedures = [
+            {"procedure_id": r.name, "dataset": named_by or self.dataset, "patient": r.name}
+            | {"n_frames": r.n_frames or max(r.frames, default=-1) + 1, "source": source}
+            | {"width": r.size[0], "height": r.size[1]}
+            | r.procedure
+            for r in recordings
+        ]
+        polyps = [
+            {"polyp_id": r.name, "procedure_id": r.name} | r.polyp
+            for r in recordings
+            if r.polyp is not None
+        ]
+        if splits is None:
+            parts = dict.fromkeys(r.part for r in recordings)
+            splits = {part: [r.name for r in recordings if r.part == part] for part in parts}
+        found = found if boxes is None else pl.concat([found, box_table(boxes)])
+        table = pl.DataFrame(procedures, schema={name: c.dtype for name, c in PROCEDURES.items()})
+        fitted = fit_boxes(check_boxes(found, faults), table, faults, border="clip")
+        of_polyps = pl.DataFrame(polyps, schema={name: c.dtype for name, c in POLYPS.items()})
+        splits = {part: ids for part, ids in splits.items() if ids}
+        return Imported(DataSet.of(fitted, table, of_polyps, splits), faults.lines())
 
 
 def natural(name: str) -> tuple[int, str]:
     """Sort key: names that are numbers by their value, before all others."""
     return (int(name) if name.isdecimal() else LARGEST, name)
-
-
-def nothing_found(tree: Tree, source: Path, wanted: str, own: str) -> PolyplinkError:
-    """The error for a folder in which an importer found nothing of its own.
-
-    Args:
-        tree: What was searched.
-        source: What the user named.
-        wanted: What was searched for.
-        own: The importer's format; another one that the files look like is suggested.
-    """
-    names = [member.path for member in tree.members] + list(tree.archives)
-    others = (
-        name
-        for name, mark in _MARKS.items()
-        if name != own and any(mark.search(path) for path in names)
-    )
-    other = next(others, None)
-    mend = "check the path" if other is None else f"this looks like {other}: import it as that"
-    return PolyplinkError(f"{source} has no {wanted}", mend)
 
 
 class VocObject(NamedTuple):
@@ -330,21 +348,15 @@ class VocObject(NamedTuple):
 class VocFrame(NamedTuple):
     """What a VOC file says of a frame; the size in pixels is None where it gives none, or 0."""
 
-    size: tuple[int, int] | None
+    size: Size | None
     objects: tuple[VocObject, ...]
 
 
 def parse_voc(text: str, name: str) -> VocFrame:
     """Read the VOC XML of a frame, as REAL-Colon, PolypsSet and a packaging of SUN have it.
 
-    Fields are found by their tags in any order; blanks around them are ignored.
-
-    Args:
-        text: The file's text.
-        name: The file's name, for messages.
-
-    Returns:
-        Its size and boxes, coordinates as written (not rounded, not clamped).
+    Fields are found by their tags in any order; blanks around them are ignored, and coordinates
+    are neither rounded nor clamped.
 
     Raises:
         PolyplinkError: If the XML is malformed or truncated, holds a document type (entities are
@@ -390,13 +402,8 @@ def parse_voc_file(data: bytes, name: str) -> VocFrame:
 def write_origin(data: DataSet, root: Path, own: str) -> None:
     """Write `dataset.txt` where a data set is not the one whose layout it is written in.
 
-    So that nothing simulated, and nothing of another set, is called by the layout's own name when
-    it is imported again. A release has no such file.
-
-    Args:
-        data: What is written.
-        root: The folder; made if absent.
-        own: The data set whose layout it is.
+    So that nothing simulated, and nothing of another set, gets the layout's own name when it is
+    imported again. A release has no such file.
 
     Raises:
         PolyplinkError: If the procedures are of several data sets.
@@ -408,33 +415,15 @@ def write_origin(data: DataSet, root: Path, own: str) -> None:
             "write each into a folder of its own",
         )
     if names and names != [own]:
-        write_text(root / _DATASET_FILE, f"{names[0]}\n")
-
-
-def named_dataset(source: Path) -> str | None:
-    """The name in a folder's `dataset.txt`; None if there is no such file, or it is empty."""
-    path = source / _DATASET_FILE
-    return decode_text(path.read_bytes(), str(path)).strip() or None if path.is_file() else None
-
-
-def _named_dataset(tree: Tree) -> str | None:
-    for member in tree.members:
-        if member.path == _DATASET_FILE:
-            return decode_text(tree.read(member), member.image).strip() or None
-    return None
+        write_text(root / DATASET_FILE, f"{names[0]}\n")
 
 
 def procedures_to_write(
     data: DataSet, root: Path, dataset: str, names: str, example: str
 ) -> Iterator[tuple[dict[str, Any], re.Match[str]]]:
-    """The procedures of a data set that is written in another one's layout; see `write_origin`.
+    """The procedures of a data set that is written in the layout of `dataset`; see `write_origin`.
 
-    Args:
-        data: What is written.
-        root: The folder.
-        dataset: The data set whose layout it is.
-        names: Pattern of the procedures' names that the layout can hold.
-        example: Such names, for the message.
+    The layout can hold procedures whose names match `names`; a message shows `example`.
 
     Yields:
         A row of the table procedures and the match of its name.
@@ -460,11 +449,7 @@ def write_image(path: Path, frames: FrameSource | None, name: str, frame: int) -
 
 
 def whole_edges(data: DataSet, layout: str) -> dict[str, dict[int, list[tuple[int, ...]]]]:
-    """The boxes of a data set for a layout of whole pixels.
-
-    Args:
-        data: The data set.
-        layout: Name of the layout, for the message.
+    """The boxes of a data set for a layout of whole pixels, which `layout` names.
 
     Returns:
         Procedure -> frame -> left, top, right, bottom of each box, in the order of the table.
@@ -472,17 +457,14 @@ def whole_edges(data: DataSet, layout: str) -> dict[str, dict[int, list[tuple[in
     Raises:
         PolyplinkError: If an edge is not a whole number.
     """
-    x, y, w, h = (pl.col(side).cast(pl.Float64) for side in ("x", "y", "w", "h"))
-    box = [x, y, x + w, y + h]
-    split = data.detections.filter(pl.any_horizontal(edge != edge.floor() for edge in box))
-    for name, frame, *sides in split.select("procedure_id", "frame", x, y, w, h).iter_rows():
-        shown = ", ".join(f"{side:g}" for side in sides)
-        what = f"procedure {name}, frame {frame}: box ({shown}) is not of whole pixels"
-        raise PolyplinkError(f"{what}, as {layout} needs", "round the boxes first")
     edges: dict[str, dict[int, list[tuple[int, ...]]]] = {}
-    whole = [edge.cast(pl.Int64).alias(str(i)) for i, edge in enumerate(box)]
-    for name, frame, *sides in data.detections.select("procedure_id", "frame", *whole).iter_rows():
-        edges.setdefault(name, {}).setdefault(frame, []).append(tuple(sides))
+    columns = ("procedure_id", "frame", "x", "y", "w", "h")
+    for name, frame, x, y, w, h in data.detections.select(columns).iter_rows():
+        box = (x, y, x + w, y + h)
+        if any(edge % 1 for edge in box):
+            what = f"procedure {name}, frame {frame}: box ({x:g}, {y:g}, {w:g}, {h:g}) is not of "
+            raise PolyplinkError(f"{what}whole pixels, as {layout} needs", "round the boxes first")
+        edges.setdefault(name, {}).setdefault(frame, []).append(tuple(map(int, box)))
     return edges
 
 

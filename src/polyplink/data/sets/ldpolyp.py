@@ -12,31 +12,17 @@ known that there is a polyp somewhere.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal, Unpack, get_args
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.faults import Faults
 from polyplink.data.files.folders import LARGEST
-from polyplink.data.files.trees import Member, Tree, decode_text, open_tree
+from polyplink.data.files.trees import Member, decode_text
 from polyplink.data.files.video import is_video
-from polyplink.data.sets.layout import (
-    Edges,
-    FrameSource,
-    Place,
-    Recording,
-    first_image_sizes,
-    join_recordings,
-    natural,
-    nothing_found,
-    procedures_to_write,
-    read_annotations,
-    sort_files,
-    video_recordings,
-    whole_edges,
-    write_image,
-)
+from polyplink.data.sets import layout
+from polyplink.data.sets.layout import Edges, FrameSource, Place, Release, ReleaseOptions
 from polyplink.data.tables import DataSet, Imported
 
 DATASET = "ldpolyp"
@@ -53,13 +39,7 @@ _AGAIN = "download or unpack this file again"
 
 
 def import_ldpolyp(
-    source: Path,
-    *,
-    images: bool = True,
-    strict: bool = False,
-    progress: Callable[[int, int], None] | None = None,
-    workers: int = 1,
-    identity: Identity = "video",
+    source: Path, *, identity: Identity = "video", **options: Unpack[ReleaseOptions]
 ) -> Imported:
     """Read LDPolypVideo into the three tables.
 
@@ -69,14 +49,11 @@ def import_ldpolyp(
 
     Args:
         source: A folder above `TrainValid` and `Test`, plain or in archives, or one archive.
-        images: Name each box's image, where the procedure has any.
-        strict: Raise at the first fault instead of leaving it out and counting it.
-        progress: Called after every procedure with how many are read and how many there are.
-        workers: Ignored; every importer has it, and this set is read by one process.
         identity: `video`: all boxes of a video are one polyp, as in the papers (160 identities,
             although 200 polyps are labelled). `tracklet-safe`: frames with two boxes or more are
             left out, and the boxes of a video that has such a frame, and so more than one polyp,
             name none.
+        options: See `ReleaseOptions`.
 
     Returns:
         The data set and its warnings.
@@ -85,30 +62,44 @@ def import_ldpolyp(
         PolyplinkError: If the identity is unknown, the folder is not of this set or an archive is
             broken; if strict, at the first faulty file or box.
     """
-    del workers
     if identity not in get_args(Identity):
         raise PolyplinkError(
             f"no identity {identity!r}", f"choose: {', '.join(get_args(Identity))}"
         )
-    faults = Faults(strict)
-    tree = open_tree(source, faults)
-    found = sort_files(tree, lambda member: _place(member, faults), ".txt", faults)
-    videos = list(found.values())
+    release = Release(DATASET, source, **options)
+    faults = release.faults
+    videos = list(release.sort(_place, ".txt").values())
     if not videos:
         wanted = "files TrainValid/Annotations/<id>/0001.txt or Test/Annotations/<id>/0001.txt"
-        raise nothing_found(tree, source, wanted, DATASET)
-    for video, frame, boxes in read_annotations(tree, videos, parse_boxes, faults):
-        video.boxes[frame] = boxes
-    first_image_sizes(tree, videos, faults)
+        raise release.nothing_found(wanted)
+    for _, frame, _, boxes in release.parse(videos, parse_boxes):
+        frame.boxes = boxes
+    release.size_by_first_image(videos)
     for video in videos:
         if video.size == (0, 0):
             video.size = SIZE
             kind = "video without an image to take the size from, {} x {} as published"
             faults.warn(kind.format(*SIZE), video.name)
-        video.n_frames = max([*video.images, *video.annotations]) + 1
-        _apply_identity(video, identity, faults)
-    videos += _negative_videos(tree, faults)
-    return join_recordings(videos, tree, DATASET, faults, images=images, progress=progress)
+        several = [frame for _, frame in sorted(video.frames.items()) if len(frame.boxes or ()) > 1]
+        shared = "frame with several boxes that share the video's one identity"
+        for frame in several:
+            kind = shared if identity == "video" else "frame with several boxes, left out"
+            faults.warn(kind, frame.where)
+            frame.boxes = frame.boxes if identity == "video" else None
+        if several and identity != "video":
+            faults.warn("video of several polyps, its boxes name none", video.name)
+        elif video.has_boxes:
+            video.polyp = {}
+    negative = {}
+    for member in release.tree.members:
+        if is_video(member.name) and _WITHOUT.search(member.path):
+            negative[member] = f"{NEGATIVE}_{member.name.rpartition('.')[0]}"
+        elif is_video(member.name):
+            kind = "video with a label for the whole of it and no boxes, left out"
+            faults.warn(kind, member.image)
+    opened = release.open_videos(negative, part=NEGATIVE)
+    videos += sorted(opened, key=lambda video: (len(video.name), video.name))
+    return release.join(videos, progress=release.progress)
 
 
 def _place(member: Member, faults: Faults) -> Place | None:
@@ -121,8 +112,8 @@ def _place(member: Member, faults: Faults) -> Place | None:
     if not 0 <= frame < LARGEST:
         faults.fault("file whose name is no number from 1", member.image, "rename it")
         return None
-    order = (part == "Test", *natural(folder))
-    return Place(order, f"{part}_{folder}", PARTS[part], frame)
+    order = (part == "Test", *layout.natural(folder))
+    return order, f"{part}_{folder}", PARTS[part], frame
 
 
 def parse_boxes(data: bytes, name: str) -> list[Edges]:
@@ -157,35 +148,6 @@ def parse_boxes(data: bytes, name: str) -> list[Edges]:
     return boxes
 
 
-def _apply_identity(video: Recording, identity: Identity, faults: Faults) -> None:
-    """Give a video its one polyp; none where it has no box, or several polyps are kept apart."""
-    several = [frame for frame, boxes in sorted(video.boxes.items()) if len(boxes) > 1]
-    for frame in several:
-        if identity == "video":
-            kind = "frame with several boxes that share the video's one identity"
-            faults.warn(kind, video.annotations[frame].image)
-        else:
-            faults.warn("frame with several boxes, left out", video.annotations[frame].image)
-            del video.boxes[frame]
-    if several and identity != "video":
-        faults.warn("video of several polyps, its boxes name none", video.name)
-    elif any(video.boxes.values()):
-        video.polyp = {}
-
-
-def _negative_videos(tree: Tree, faults: Faults) -> list[Recording]:
-    """The videos without polyp, `negative_<name>`, in the order of their numbers or names."""
-    names = {}
-    for member in tree.members:
-        if is_video(member.name) and _WITHOUT.search(member.path):
-            names[member] = f"{NEGATIVE}_{member.name.rpartition('.')[0]}"
-        elif is_video(member.name):
-            kind = "video with a label for the whole of it and no boxes, left out"
-            faults.warn(kind, member.image)
-    found = video_recordings(tree, names, faults, part=NEGATIVE)
-    return [found[name][0] for name in sorted(found, key=lambda name: (len(name), name))]
-
-
 def write_ldpolyp(data: DataSet, root: Path, *, frames: FrameSource | None = None) -> None:
     """Write a data set as LDPolypVideo is released: a text for every frame, images where given.
 
@@ -201,9 +163,9 @@ def write_ldpolyp(data: DataSet, root: Path, *, frames: FrameSource | None = Non
     Raises:
         PolyplinkError: If a procedure is named otherwise, or a box is not of whole pixels.
     """
-    boxes = whole_edges(data, "LDPolypVideo")
+    boxes = layout.whole_edges(data, "LDPolypVideo")
     names, example = r"(TrainValid|Test)_(.+)", "TrainValid_<id> or Test_<id>"
-    for procedure, match in procedures_to_write(data, root, DATASET, names, example):
+    for procedure, match in layout.procedures_to_write(data, root, DATASET, names, example):
         name, part, folder = match.group(0, 1, 2)
         texts = root / part / "Annotations" / folder
         texts.mkdir(parents=True, exist_ok=True)
@@ -212,4 +174,4 @@ def write_ldpolyp(data: DataSet, root: Path, *, frames: FrameSource | None = Non
             lines = [str(len(found)), *(" ".join(map(str, box)) for box in found)]
             (texts / f"{frame + 1:04d}.txt").write_text("\n".join(lines) + "\n")
             image = root / part / "Images" / folder / f"{frame + 1:04d}.jpg"
-            write_image(image, frames, name, frame)
+            layout.write_image(image, frames, name, frame)

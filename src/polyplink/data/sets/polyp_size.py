@@ -6,36 +6,21 @@ they are read from a side file, or the whole frame is the box. Reader and writer
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import polars as pl
 
 from polyplink.core.artefacts import write_text
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.faults import Faults, apply_rules
-from polyplink.data.files.trees import Member, Tree, open_tree
+from polyplink.data.files.trees import Member, Tree
 from polyplink.data.files.video import frame_name, is_video
 from polyplink.data.formats.csv import read_box_rows
-from polyplink.data.sets.facts import (
-    NUMBER,
-    Facts,
-    add_facts,
-    find_columns,
-    parse_facts,
-    read_facts,
-    read_rows,
-)
-from polyplink.data.sets.layout import (
-    MILLIMETRES,
-    FrameSource,
-    join_recordings,
-    nothing_found,
-    procedures_to_write,
-    video_recordings,
-)
+from polyplink.data.sets import facts, layout
+from polyplink.data.sets.layout import Frame, FrameSource, Release, ReleaseOptions
 from polyplink.data.tables import DataSet, Imported
 from polyplink.data.vocabulary import ADENOMA
 
@@ -51,27 +36,22 @@ _SIDES = ("x", "y", "w", "h")
 def import_polyp_size(
     source: Path,
     *,
-    images: bool = True,
-    strict: bool = False,
-    progress: Callable[[int, int], None] | None = None,
-    workers: int = 1,
     cases: Path | None = None,
     boxes: Path | None = None,
+    **options: Unpack[ReleaseOptions],
 ) -> Imported:
     """Read Polyp-Size into the three tables.
 
     Procedures and polyps are `01` .. `42`, one patient each. The five official lists
-    (`split/train_1.csv`, `val_1.csv`, ...) become parts of the same names if they are there.
+    (`split/train_1.csv`, `val_1.csv`, ...) become parts of the same names if they are there. A
+    box's image is its frame, `01.mp4#17`.
 
     Args:
         source: Folder with the videos, at any depth.
-        images: Name each box's frame, `01.mp4#17`.
-        strict: Raise at the first fault instead of leaving it out and counting it.
-        progress: Called after every video with how many are read and how many there are.
-        workers: Ignored; every importer has it, and this set is read by one process.
         cases: The label table, .xlsx or .csv; None: the one in the folder.
         boxes: CSV file with procedure_id (or video_id), frame, x, y, w, h in pixels; None: each
             box is the whole frame, with a warning.
+        options: See `ReleaseOptions`.
 
     Returns:
         The data set and its warnings.
@@ -80,56 +60,47 @@ def import_polyp_size(
         PolyplinkError: If there is no video that can be read, or a table cannot be read; if
             strict, at the first fault.
     """
-    del workers
-    faults = Faults(strict)
-    tree = open_tree(source, faults)
+    release = Release(DATASET, source, **options)
+    faults, tree = release.faults, release.tree
     names = {}
     for member in (member for member in tree.members if is_video(member.name)):
-        if match := re.fullmatch(NUMBER, member.name, re.I):
+        if match := re.fullmatch(facts.NUMBER, member.name, re.I):
             names[member] = f"{int(match[1]):02d}"
         else:
             faults.warn("video whose name is no number, left out", member.image)
     if not names:
-        raise nothing_found(tree, source, "video 01.mp4 or Video01.mp4", DATASET)
-    table, facts = _read_labels(tree, cases, faults)
+        raise release.nothing_found("video 01.mp4 or Video01.mp4")
+    table, labels = _read_labels(tree, cases, faults)
     given = None if boxes is None else read_side_boxes(boxes, faults)
     names = dict(sorted(names.items(), key=lambda item: int(item[1])))
-    videos = video_recordings(tree, names, faults, progress=progress)
-    if not videos:
+    found = release.open_videos(names, progress=release.progress)
+    if not found:
         raise PolyplinkError(f"{source} has no video that can be read", "download them again")
-    for name, (recording, member) in videos.items():
+    videos: dict[str, str] = {}  # procedure id -> its video
+    for recording in found:
+        name, video = recording.name, recording.video or Member("", "")
+        videos[name] = video.image
         recording.procedure["patient"], recording.polyp = name, {}
         if given is None:
             kind = "whole frame taken as a box, no file of boxes given"
             faults.warn(kind, name, recording.n_frames)
             for frame in range(recording.n_frames):
-                recording.boxes[frame] = [(0, 0, *recording.size)]
-                recording.annotations[frame] = Member(member.path, name)
-                image = frame_name(member.image, frame)
-                recording.images[frame] = Member(member.path, image)
+                image = Member(video.path, frame_name(video.image, frame))
+                edges: layout.Edges = (0, 0, *recording.size)
+                recording.frames[frame] = Frame(image, Member(video.path, name), boxes=[edges])
         elif name not in given["procedure_id"]:
             faults.warn("video without a box in the file of boxes", name)
-    recordings = {int(name): recording for name, (recording, _) in videos.items()}
-    add_facts(recordings, facts, table, faults)
+    facts.add_facts({int(video.name): video for video in found}, labels, table, faults)
     if given is not None:
         there = pl.col("procedure_id").is_in(list(videos))
         rules = [("box of a video that is not there", "restore the video", ~there)]
-        files = {name: member.image if images else None for name, (_, member) in videos.items()}
-        video = pl.col("procedure_id").replace_strict(files, return_dtype=pl.String)
+        files = videos if release.images else dict.fromkeys(videos)
+        video_file = pl.col("procedure_id").replace_strict(files, return_dtype=pl.String)
         number_text = pl.col("frame").cast(pl.Int64, strict=False).cast(pl.String)
         given = apply_rules(given, rules, faults).with_columns(
-            polyp_id="procedure_id", image=pl.concat_str(video, number_text, separator="#")
+            polyp_id="procedure_id", image=pl.concat_str(video_file, number_text, separator="#")
         )
-    splits = _splits(tree, list(videos), faults)
-    return join_recordings(
-        list(recordings.values()),
-        tree,
-        DATASET,
-        faults,
-        images=images,
-        splits=splits,
-        boxes=given,
-    )
+    return release.join(found, splits=_splits(tree, list(videos), faults), boxes=given)
 
 
 def read_side_boxes(path: Path, faults: Faults) -> pl.DataFrame:
@@ -148,7 +119,9 @@ def read_side_boxes(path: Path, faults: Faults) -> pl.DataFrame:
             first row of no video.
     """
     table = read_box_rows(path)
-    video = pl.col("procedure_id").str.strip_chars().str.extract(f"(?i)^{NUMBER}$").str.zfill(2)
+    video = (
+        pl.col("procedure_id").str.strip_chars().str.extract(f"(?i)^{facts.NUMBER}$").str.zfill(2)
+    )
     table = table.select(video, "frame", *_SIDES, "at")
     rules = [("box of no video", "write the video's number", pl.col("procedure_id").is_null())]
     return apply_rules(table, rules, faults)
@@ -159,7 +132,9 @@ def _splits(tree: Tree, names: Sequence[str], faults: Faults) -> dict[str, list[
     splits: dict[str, list[str]] = {}
     for member in tree.members:
         if match := _FOLD.search(member.path):
-            words = [cell for row in read_rows(tree.read(member), member.image) for cell in row]
+            words = [
+                cell for row in facts.read_rows(tree.read(member), member.image) for cell in row
+            ]
             listed = {int(found[1]) for word in words if (found := _FRAME.match(word))}
             splits[match[1]] = [name for name in names if int(name) in listed]
     for part in sorted(splits):
@@ -170,23 +145,23 @@ def _splits(tree: Tree, names: Sequence[str], faults: Faults) -> dict[str, list[
     return splits
 
 
-def _read_labels(tree: Tree, path: Path | None, faults: Faults) -> tuple[str | None, Facts]:
+def _read_labels(tree: Tree, path: Path | None, faults: Faults) -> tuple[str | None, facts.Facts]:
     """The label table that was given, or the only one in the folder, and its name."""
     if path is not None:
-        return path.name, read_facts(path, _WANTED, _CLASSES, faults)
+        return path.name, facts.read_facts(path, _WANTED, _CLASSES, faults)
     tables = {}
     for member in tree.members:
         # `~$name.xlsx` is what a spreadsheet program leaves while a file is open in it.
         if member.suffix in (".xlsx", ".csv") and not member.name.startswith("~$"):
-            rows = read_rows(tree.read(member), member.image)
-            if rows and {"number", "size_mm"} <= find_columns(rows[0]).keys():
+            rows = facts.read_rows(tree.read(member), member.image)
+            if rows and {"number", "size_mm"} <= facts.find_columns(rows[0]).keys():
                 tables[member.image] = rows
     if len(tables) > 1:
         raise PolyplinkError(
             f"{tree.root} has several label tables: {', '.join(tables)}", "say which one it is"
         )
     for name, rows in tables.items():
-        return name, parse_facts(rows, name, _WANTED, _CLASSES, faults)
+        return name, facts.parse_facts(rows, name, _WANTED, _CLASSES, faults)
     return None, {}
 
 
@@ -205,14 +180,16 @@ def write_polyp_size(data: DataSet, root: Path, *, frames: FrameSource | None = 
         PolyplinkError: If a procedure is named otherwise, or an image is missing or odd-sided.
     """
     names = "[0-9]{2}|[1-9][0-9]{2,}"
-    for procedure, match in procedures_to_write(data, root, DATASET, names, "by two digits, 01"):
+    for procedure, match in layout.procedures_to_write(
+        data, root, DATASET, names, "by two digits, 01"
+    ):
         if frames is not None:
             _write_video(root / f"Video{match[0]}.mp4", procedure, frames)
     polyps = data.polyps.unique("procedure_id", keep="last")
     rows = data.procedures.join(polyps, "procedure_id", how="left", maintain_order="left")
     labels = rows.select(
         Video_ID="Video" + pl.col("procedure_id"),
-        Polyp_Size=MILLIMETRES,
+        Polyp_Size=layout.MILLIMETRES,
         Paris_Classification="morphology",
         Age="age",
         Gender="sex",

@@ -9,8 +9,8 @@ in it has an identity.
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Unpack
 from xml.sax.saxutils import escape
 
 import polars as pl
@@ -18,21 +18,9 @@ import polars as pl
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.faults import Faults
 from polyplink.data.files.folders import LARGEST
-from polyplink.data.files.trees import Member, Tree, open_tree
-from polyplink.data.sets.layout import (
-    FrameSource,
-    Place,
-    Recording,
-    join_recordings,
-    natural,
-    nothing_found,
-    parse_voc_file,
-    procedures_to_write,
-    read_annotations,
-    sort_files,
-    whole_edges,
-    write_image,
-)
+from polyplink.data.files.trees import Member
+from polyplink.data.sets import layout
+from polyplink.data.sets.layout import FrameSource, Place, Recording, Release, ReleaseOptions
 from polyplink.data.tables import DataSet, Imported
 from polyplink.data.vocabulary import ADENOMA
 
@@ -45,17 +33,7 @@ _FILE = re.compile(
 )
 
 
-Sizes = Mapping[int, tuple[int, int]]  # number of an image -> its width and height, pixels
-
-
-def import_polypsset(
-    source: Path,
-    *,
-    images: bool = True,
-    strict: bool = False,
-    progress: Callable[[int, int], None] | None = None,
-    workers: int = 1,
-) -> Imported:
+def import_polypsset(source: Path, **options: Unpack[ReleaseOptions]) -> Imported:
     """Read PolypsSet into the three tables.
 
     Procedures and polyps are `val_<folder>` and `test_<folder>`; the frame number is the file's.
@@ -66,11 +44,8 @@ def import_polypsset(
     Args:
         source: A folder above `train2019`, `val2019` or `test2019`, plain or in an archive, or
             the archive.
-        images: Name each box's image, where there are images.
-        strict: Raise at the first fault instead of leaving it out and counting it. Annotations
-            without image are part of the release and only counted.
-        progress: Called after every procedure with how many are read and how many there are.
-        workers: Ignored; every importer has it, and this set is read by one process.
+        options: See `ReleaseOptions`; annotations without image are part of the release and,
+            if strict too, only counted.
 
     Returns:
         The data set and its warnings.
@@ -79,25 +54,28 @@ def import_polypsset(
         PolyplinkError: If the folder is not of this set or an archive is broken; if strict, at
             the first faulty file or box.
     """
-    del workers
-    faults = Faults(strict)
-    tree = open_tree(source, faults)
-    found = sort_files(tree, lambda member: _place(member, faults), ".xml", faults)
-    if not found:
+    release = Release(DATASET, source, **options)
+    folders = list(release.sort(_place, ".xml").values())
+    if not folders:
         wanted = "folder train2019, val2019 or test2019 with Image and Annotation"
-        raise nothing_found(tree, source, wanted, DATASET)
-    folders = list(found.values())
-    sizes = _read_sizes(tree, folders, faults)
-    words = _read_boxes(tree, folders, sizes, faults)
+        raise release.nothing_found(wanted)
+    words = _read_frames(release, folders)
     recordings: list[Recording] = []
     for folder in folders:
+        sizes = {n: frame.size for n, frame in sorted(folder.frames.items()) if frame.size}
         if folder.part == "train":
-            recordings += _training_recordings(folder, sizes[folder.name])
-        elif sizes[folder.name]:
-            recordings.append(_video_recording(folder, sizes[folder.name], faults))
-            if any(recordings[-1].boxes.values()):
-                recordings[-1].polyp = _histology(folder.name, sorted(words[folder.name]), faults)
-    return join_recordings(recordings, tree, DATASET, faults, images=images, progress=progress)
+            for size in sorted(set(sizes.values())):  # renumbered so that none follows another
+                alike = (number for number in sizes if sizes[number] == size)
+                frames = {number: i * TRAIN_STEP for i, number in enumerate(alike)}
+                name, procedure = f"train_{size[0]}x{size[1]}", {"patient": "train"}
+                changes = {"name": name, "size": size, "procedure": procedure}
+                recordings.append(folder.renumbered(frames, **changes))
+        elif sizes:
+            recordings.append(_video_recording(folder, sizes, release.faults))
+            if recordings[-1].has_boxes:
+                found = sorted(words[folder.name])
+                recordings[-1].polyp = _histology(folder.name, found, release.faults)
+    return release.join(recordings, progress=release.progress)
 
 
 def _place(member: Member, faults: Faults) -> Place | None:
@@ -115,81 +93,60 @@ def _place(member: Member, faults: Faults) -> Place | None:
     elif not stem.isdecimal() or int(stem) >= LARGEST // TRAIN_STEP:
         faults.fault("file whose name is no number", member.image, "restore its name")
     else:
-        order = (PARTS.index(part), *natural(video or ""))
-        return Place(order, part if video is None else f"{part}_{video}", part, int(stem))
+        order = (PARTS.index(part), *layout.natural(video or ""))
+        return order, part if video is None else f"{part}_{video}", part, int(stem)
     return None
 
 
-def _read_sizes(
-    tree: Tree, folders: list[Recording], faults: Faults
-) -> dict[str, dict[int, tuple[int, int]]]:
-    """The sizes of the images of each folder; annotations of no image are removed from it."""
-    sizes: dict[str, dict[int, tuple[int, int]]] = {folder.name: {} for folder in folders}
-    pictures = {m: (folder.name, i) for folder in folders for i, m in folder.images.items()}
-    for member, size in tree.image_sizes(list(pictures), faults).items():
-        name, number = pictures[member]
-        sizes[name][number] = size
-    for folder in folders:
-        for number in sorted(folder.annotations) if folder.images else ():
-            if number not in folder.images:
-                where = folder.annotations[number].image
-                faults.warn("annotation without an image, left out", where)
-            if number not in sizes[folder.name]:
-                del folder.annotations[number]
-    return sizes
-
-
-def _read_boxes(
-    tree: Tree,
-    folders: list[Recording],
-    sizes: dict[str, dict[int, tuple[int, int]]],
-    faults: Faults,
-) -> dict[str, set[str]]:
-    """Read the boxes, and the sizes of frames without image.
+def _read_frames(release: Release, folders: list[Recording]) -> dict[str, set[str]]:
+    """Read sizes and boxes; frames of no known size are of no use.
 
     Returns:
         Folder -> the class names of its boxes, in lower case.
     """
+    faults = release.faults
+    images = {f.image: f for folder in folders for f in folder.frames.values() if f.image}
+    for member, size in release.tree.image_sizes(list(images), faults).items():
+        images[member].size = size
+    with_images = {
+        folder.name for folder in folders if any(f.image for f in folder.frames.values())
+    }
+    for folder in folders:
+        for _, frame in sorted(folder.frames.items()) if folder.name in with_images else ():
+            if frame.annotation is not None and frame.image is None:
+                faults.warn("annotation without an image, left out", frame.where)
+            if frame.size is None:
+                frame.annotation = None
     words: defaultdict[str, set[str]] = defaultdict(set)
-    for folder, number, frame in read_annotations(tree, folders, parse_voc_file, faults):
-        known, where = sizes[folder.name], folder.annotations[number].image
-        if folder.images:
-            if frame.size not in (None, known[number]):
-                faults.warn("size in the XML is not the image's, which counts", where)
-        elif frame.size is None:
-            faults.fault("annotation without a size or an image", where, "unpack the images")
+    for folder, frame, member, voc in release.parse(folders, layout.parse_voc_file):
+        if folder.name in with_images:
+            if voc.size not in (None, frame.size):
+                kind = "size in the XML is not the image's, which counts"
+                faults.warn(kind, member.image)
+        elif voc.size is None:
+            kind = "annotation without a size or an image"
+            faults.fault(kind, member.image, "unpack the images")
             continue
         else:
-            faults.warn("frame without an image, its size taken from the XML", where)
-            known[number] = frame.size
-        folder.boxes[number] = [box.edges for box in frame.objects]
-        words[folder.name] |= {box.label.lower() for box in frame.objects}
+            kind = "frame without an image, its size taken from the XML"
+            faults.warn(kind, member.image)
+            frame.size = voc.size
+        frame.boxes = [box.edges for box in voc.objects]
+        words[folder.name] |= {box.label.lower() for box in voc.objects}
     return words
 
 
-def _training_recordings(folder: Recording, sizes: Sizes) -> Iterator[Recording]:
-    """The images of training in groups of one size, renumbered so that none follows another."""
-    numbers: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
-    for number in sorted(sizes):
-        numbers[sizes[number]].append(number)
-    for size in sorted(numbers):
-        frames = {number: i * TRAIN_STEP for i, number in enumerate(numbers[size])}
-        name, procedure = f"train_{size[0]}x{size[1]}", {"patient": "train"}
-        yield folder.renumbered(frames, name=name, size=size, procedure=procedure)
-
-
-def _video_recording(folder: Recording, sizes: Sizes, faults: Faults) -> Recording:
+def _video_recording(folder: Recording, sizes: dict[int, layout.Size], faults: Faults) -> Recording:
     """One video of val or test; its size is the most frequent one, the first of them."""
-    size = Counter(sizes[number] for number in sorted(sizes)).most_common(1)[0][0]
+    size = Counter(sizes.values()).most_common(1)[0][0]
     recording = folder.renumbered({number: number for number in sizes}, size=size)
-    for frame in sorted(recording.boxes):
-        where = recording.annotations[frame].image
-        if recording.boxes[frame] and sizes[frame] != size:
+    for frame in recording.frames.values():
+        if frame.boxes and frame.size != size:
             kind = "frame with a box of another size than most of its video"
-            faults.fault(kind, where, "resize the image and its boxes")
-            del recording.boxes[frame]
-        elif len(recording.boxes[frame]) > 1:
-            faults.warn("frame with several boxes of one polyp, all kept", where)
+            faults.fault(kind, frame.where, "resize the image and its boxes")
+            frame.boxes = None
+        elif len(frame.boxes or ()) > 1:
+            faults.warn("frame with several boxes of one polyp, all kept", frame.where)
     return recording
 
 
@@ -246,11 +203,11 @@ def write_polypsset(data: DataSet, root: Path, *, frames: FrameSource | None = N
         PolyplinkError: If a procedure is named otherwise, a box of training lies in an odd frame,
             or a box is not of whole pixels.
     """
-    boxes = whole_edges(data, "PolypsSet")
+    boxes = layout.whole_edges(data, "PolypsSet")
     words = dict(data.polyps.select("procedure_id", pl.col("histology").fill_null("")).iter_rows())
     first = 1  # number of the next image of training, which has no folders
     names, example = r"(train|val|test)_(.+)", "val_<id>, test_<id> or train_<width>x<height>"
-    for procedure, match in procedures_to_write(data, root, DATASET, names, example):
+    for procedure, match in layout.procedures_to_write(data, root, DATASET, names, example):
         name, part, folder = match.group(0, 1, 2)
         found, word = boxes.get(name, {}), escape(words.get(name, ""))
         stems = {frame: frame for frame in range(procedure["n_frames"])}
@@ -268,7 +225,7 @@ def write_polypsset(data: DataSet, root: Path, *, frames: FrameSource | None = N
         annotations = below / "Annotation" / folder
         annotations.mkdir(parents=True, exist_ok=True)
         for frame, stem in stems.items():
-            write_image(below / "Image" / folder / f"{stem}.jpg", frames, name, frame)
+            layout.write_image(below / "Image" / folder / f"{stem}.jpg", frames, name, frame)
             text = _FRAME.format(
                 folder=folder,
                 stem=stem,

@@ -1,30 +1,35 @@
-"""Read REAL-Colon as it is released: 60 procedures, 132 polyps, 2.76 million annotation files.
+"""REAL-Colon as it is released: 60 procedures, 132 polyps, 2.76 million annotation files.
 
-Source: Biffi et al., Scientific Data 2024, 11:539 (figshare 22202866). Images are optional: the
-annotations and the two tables are enough to build tracklets and count from boxes. Files are listed
-by folder and read through bare descriptors, archives in one pass: at this number of files every
-microsecond of each is seconds of the import.
+Source: Biffi et al., Scientific Data 2024, 11:539; its release (figshare 22202866):
+`<procedure>_annotations/<procedure>_<frame>.xml` for every frame, `<procedure>_frames` with the
+images, `video_info.csv` and `lesion_info.csv`. Reader and writer.
+
+Images are optional: the annotations and the two tables are enough to build tracklets and count
+from boxes. Files are listed by folder and read through bare descriptors, archives in one pass: at
+this number of files every microsecond of each is seconds of the import.
 """
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, Unpack
+from xml.sax.saxutils import escape
 
 import polars as pl
 
-from polyplink.core.artefacts import read_json
+from polyplink.core.artefacts import read_json, whole_folder, write_text
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.boxes import box_table, check_boxes, fit_boxes
 from polyplink.data.faults import Faults
 from polyplink.data.files.archives import INSIDE, read_members
 from polyplink.data.files.folders import LARGEST, read_each
-from polyplink.data.files.trees import open_tree
+from polyplink.data.files.trees import decode_text
 from polyplink.data.protocols import split_by_rule
-from polyplink.data.sets.layout import VocObject, named_dataset, nothing_found, parse_voc
-from polyplink.data.sets.real_colon_layout import LESION_INFO, VIDEO_INFO, frames_folder
+from polyplink.data.sets import layout
+from polyplink.data.sets.layout import Edges, FrameSource, Release, ReleaseOptions, VocObject
 from polyplink.data.tables import (
     POLYPS,
     PROCEDURES,
@@ -44,6 +49,26 @@ _SIDE = re.compile(r"<(width|height)>(\d+)</\1>")
 _READ_BYTES = 1 << 16  # an annotation file is about 1 KiB
 _AGAIN = "unpack the archive again"
 
+# Column as released -> our name. The number of lesions is no column of ours.
+VIDEO_INFO: Mapping[str, str] = {
+    "unique_video_name": "procedure_id",
+    "age": "age",
+    "sex": "sex",
+    "endoscope_brand": "brand",
+    "fps": "fps",
+    "num_frames": "n_frames",
+    "num_lesions": "num_lesions",
+    "bbps": "bbps",
+}
+LESION_INFO: Mapping[str, str] = {
+    "unique_object_id": "polyp_id",
+    "unique_video_name": "procedure_id",
+    "size [mm]": "size_mm",
+    "site": "location",
+    "histology_extended": "histology",
+    "histology_class": "histology_class",
+}
+
 
 class ProcedureSource(NamedTuple):
     """Where the annotations of one procedure are, and what they may name."""
@@ -54,23 +79,12 @@ class ProcedureSource(NamedTuple):
     polyp_ids: frozenset[str]  # its lesions
 
 
-class ProcedureBoxes(NamedTuple):
-    """What the annotations of one procedure hold."""
-
-    size: tuple[int, int]  # width and height of the first frame, pixels
-    n_files: int  # annotation files, one for each frame
-    boxes: pl.DataFrame  # columns of `DETECTIONS`, in the order of the frames
-    faults: Faults
+# Size of the first frame, number of annotation files (one for each frame), boxes in columns of
+# `DETECTIONS` and in the order of the frames, faults.
+ProcedureBoxes = tuple[layout.Size, int, pl.DataFrame, Faults]
 
 
-def import_real_colon(
-    source: Path,
-    *,
-    images: bool = True,
-    strict: bool = False,
-    progress: Callable[[int, int], None] | None = None,
-    workers: int = 1,
-) -> Imported:
+def import_real_colon(source: Path, **options: Unpack[ReleaseOptions]) -> Imported:
     """Read a REAL-Colon folder into the three tables; archives are read without unpacking.
 
     Procedures are those with annotations, in the order of `video_info.csv`, each its own patient.
@@ -81,12 +95,8 @@ def import_real_colon(
         source: Folder with `video_info.csv`, `lesion_info.csv` and, for every procedure,
             `<procedure>_annotations.tar.gz` as downloaded, or the folder unpacked from it, which
             is preferred to the archive.
-        images: Name each box's image, where the procedure's frames exist, archive or folder.
-        strict: Raise at the first thing that cannot be used, instead of leaving it out and
-            counting it. The frame of a missing image loses its boxes, so that a tracklet is cut
-            there.
-        progress: Called after every procedure with how many are read and how many there are.
-        workers: Processes that read. More than one needs the main module to be importable.
+        options: See `ReleaseOptions`. Images are the procedure's `_frames`, archive or folder. The
+            frame of a missing image loses its boxes, so that a tracklet is cut there.
 
     Returns:
         The data set and its warnings.
@@ -97,71 +107,76 @@ def import_real_colon(
     """
     if not source.is_dir():
         raise PolyplinkError(f"no folder {source}", "check the path")
-    folders = _annotation_folders(source)
+    release = Release(DATASET, source, **options)
+    annotations: dict[str, Path] = {}
+    frames: dict[str, Path] = {}
+    for path in sorted(source.iterdir()):  # a folder comes before its archive
+        ending = next((end for end in _ARCHIVES if path.name.endswith(end)), "")
+        name, _, kind = path.name.removesuffix(ending).rpartition("_")
+        before = annotations.get(name)
+        if kind == "frames" and (ending or path.is_dir()):
+            frames.setdefault(name, path)
+        elif kind not in ("annotations", "annotation") or name[:1] in ("", "."):
+            continue
+        elif before is None:
+            annotations[name] = path
+        elif path.is_dir() or not before.is_dir():
+            raise PolyplinkError(f"{path} and {before} are of one procedure", "remove one of them")
+    if not annotations:
+        wanted = "<procedure>_annotations.tar.gz, nor a folder <procedure>_annotations"
+        raise release.nothing_found(wanted)
     videos, lesions = read_tables(source)
-    unknown = sorted(set(folders) - set(videos["procedure_id"]))
+    unknown = sorted(set(annotations) - set(videos["procedure_id"]))
     if unknown:
         raise PolyplinkError(
             f"{source / 'video_info.csv'} has no row for {unknown[0]}",
-            f"add the row, or move {folders[unknown[0]].name} away",
+            f"add the row, or move {annotations[unknown[0]].name} away",
         )
-    videos = videos.filter(pl.col("procedure_id").is_in(list(folders)))
-    lesions = lesions.filter(pl.col("procedure_id").is_in(list(folders)))
+    videos = videos.filter(pl.col("procedure_id").is_in(list(annotations)))
+    lesions = lesions.filter(pl.col("procedure_id").is_in(list(annotations)))
     polyps = lesions.group_by("procedure_id").agg("polyp_id")
     polyp_ids = {name: frozenset(ids) for name, ids in polyps.iter_rows()}
     sources = [
         ProcedureSource(
-            procedure_id=name,
-            annotations=folders[name],
-            frames=_frames_place(source, name) if images else None,
-            polyp_ids=polyp_ids.get(name, frozenset()),
+            name,
+            annotations[name],
+            frames.get(name) if release.images else None,
+            polyp_ids.get(name, frozenset()),
         )
         for name in videos["procedure_id"]
     ]
     read = read_each(
-        partial(read_boxes, strict=strict), sources, workers=workers, progress=progress
+        partial(read_boxes, strict=release.strict),
+        sources,
+        workers=release.workers,
+        progress=release.progress,
     )
+    faults = release.faults
+    claims = videos.select("n_frames", "num_lesions").iter_rows()
+    for place, (n_frames, n_lesions), (_, n_files, _, found) in zip(
+        sources, claims, read, strict=True
+    ):
+        rows, name = len(place.polyp_ids), place.procedure_id
+        if n_lesions not in (None, rows):
+            kind = (
+                "num_lesions of video_info.csv is not the number of rows of lesion_info.csv, "
+                "which counts"
+            )
+            faults.warn(kind, f"{name}: {n_lesions} and {rows}")
+        if n_files != n_frames:
+            kind = "num_frames of video_info.csv is not the number of annotation files"
+            faults.warn(kind, f"{name}: {n_frames} and {n_files}")
+        faults.add(found)
     procedures = videos.with_columns(
         dataset=pl.lit(_dataset(source)),
         patient=pl.col("procedure_id"),
-        width=pl.Series([boxes.size[0] for boxes in read], dtype=pl.Int32),
-        height=pl.Series([boxes.size[1] for boxes in read], dtype=pl.Int32),
+        width=pl.Series([size[0] for size, *_ in read], dtype=pl.Int32),
+        height=pl.Series([size[1] for size, *_ in read], dtype=pl.Int32),
         source=pl.lit(str(source.resolve())),
     )
-    data = DataSet.of(
-        pl.concat(boxes.boxes for boxes in read),
-        procedures,
-        lesions,
-        split_by_rule(videos["procedure_id"], set(lesions["procedure_id"])),
-    )
-    return Imported(data, _warnings(videos, polyp_ids, read).lines())
-
-
-def _annotation_folders(source: Path) -> dict[str, Path]:
-    """Procedure id to its folder or archive, under either of the two names in use."""
-    folders: dict[str, Path] = {}
-    for path in sorted(source.iterdir()):
-        stem = next((path.name.removesuffix(e) for e in _ARCHIVES if path.name.endswith(e)), None)
-        procedure_id, _, kind = (stem or path.name).rpartition("_")
-        if kind not in ("annotations", "annotation") or procedure_id[:1] in ("", "."):
-            continue
-        before = folders.get(procedure_id)
-        if before is not None and before.is_dir() and not path.is_dir():
-            continue  # unpacked beside its archive, which sorts behind it
-        if before is not None:
-            raise PolyplinkError(f"{path} and {before} are of one procedure", "remove one of them")
-        folders[procedure_id] = path
-    if not folders:
-        wanted = "<procedure>_annotations.tar.gz, nor a folder <procedure>_annotations"
-        raise nothing_found(open_tree(source, Faults()), source, wanted, DATASET)
-    return folders
-
-
-def _frames_place(source: Path, procedure_id: str) -> Path | None:
-    """Where a procedure's images are: the folder, else an archive of that name, else nowhere."""
-    folder = source / frames_folder(procedure_id)
-    archives = (folder.with_name(f"{folder.name}{end}") for end in _ARCHIVES)
-    return folder if folder.is_dir() else next((path for path in archives if path.is_file()), None)
+    splits = split_by_rule(videos["procedure_id"], set(lesions["procedure_id"]))
+    data = DataSet.of(pl.concat(boxes for _, _, boxes, _ in read), procedures, lesions, splits)
+    return Imported(data, faults.lines())
 
 
 def _dataset(source: Path) -> str:
@@ -170,9 +185,9 @@ def _dataset(source: Path) -> str:
     The release has neither. A simulation's preset and seed are part of its name, because
     procedures of two seeds differ under the same ids.
     """
-    if named := named_dataset(source):
+    path, run = source / layout.DATASET_FILE, source / "run.json"
+    if path.is_file() and (named := decode_text(path.read_bytes(), str(path)).strip()):
         return named
-    run = source / "run.json"
     record = read_json(run) if run.is_file() else {}
     if not isinstance(record, Mapping) or record.get("command") != "simulate":
         return DATASET
@@ -184,28 +199,6 @@ def _dataset(source: Path) -> str:
 def simulated_name(preset: str, seed: int | None) -> str:
     """Name of a simulated data set."""
     return f"{SIMULATED} {preset} {seed}"
-
-
-def _warnings(
-    videos: pl.DataFrame, polyp_ids: Mapping[str, frozenset[str]], read: list[ProcedureBoxes]
-) -> Faults:
-    faults = Faults()
-    columns = videos.select("procedure_id", "n_frames", "num_lesions")
-    for (procedure_id, n_frames, claimed), boxes in zip(columns.iter_rows(), read, strict=True):
-        rows = len(polyp_ids.get(procedure_id, ()))
-        if claimed is not None and claimed != rows:
-            faults.warn(
-                "num_lesions of video_info.csv is not the number of rows of lesion_info.csv, "
-                "which counts",
-                f"{procedure_id}: {claimed} and {rows}",
-            )
-        if boxes.n_files != n_frames:
-            faults.warn(
-                "num_frames of video_info.csv is not the number of annotation files",
-                f"{procedure_id}: {n_frames} and {boxes.n_files}",
-            )
-        faults.add(boxes.faults)
-    return faults
 
 
 def read_tables(source: Path) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -251,8 +244,8 @@ def read_boxes(source: ProcedureSource, *, strict: bool) -> ProcedureBoxes:
         strict: Whether faults are raised instead of left out and counted.
 
     Returns:
-        Its boxes, edges rounded and clamped as in the exporter that the authors released, each
-        box to its own frame's size.
+        See `ProcedureBoxes`; edges are rounded and clamped as in the exporter that the authors
+        released, each box to its own frame's size.
 
     Raises:
         PolyplinkError: If there are no annotations or their archive is not whole, or, if strict,
@@ -260,45 +253,66 @@ def read_boxes(source: ProcedureSource, *, strict: bool) -> ProcedureBoxes:
             and frame whose box has no image.
     """
     faults = Faults(strict)
+    folder = source.frames
+    # A folder of images is listed. An archive is not, as that would be a pass over tens of
+    # gigabytes: it is taken to hold an image for every annotation; `prepare` reports others.
+    listed = _frame_files(folder, ".jpg") if folder is not None and folder.is_dir() else None
     files: dict[int, str] = {}
-    frames: dict[int, tuple[tuple[int, int], tuple[VocObject, ...]]] = {}
+    sizes: dict[int, layout.Size] = {}
+    rows: list[tuple[Any, ...]] = []
     for number, name, text in annotation_texts(source.annotations):
         files[number] = name
         try:
-            size, objects = _parse_frame(text, f"{source.annotations}{os.sep}{name}")
-            frames[number] = size, objects
+            sizes[number], objects = _parse_frame(text, f"{source.annotations}{os.sep}{name}")
         except PolyplinkError as error:
             if strict:
                 raise
             faults.warn("annotation file that cannot be read, left out", error.what)
-    if not frames:
+            continue
+        jpeg = name.removesuffix(".xml") + ".jpg"
+        for box in objects:
+            image = None
+            if box.unique_id is not None and box.unique_id not in source.polyp_ids:
+                faults.fault(
+                    "box of a polyp that lesion_info.csv does not list for the procedure",
+                    f"{source.annotations / name}, {box.unique_id}",
+                    "add its row to lesion_info.csv",
+                )
+                continue
+            if folder is not None and listed is not None and number not in listed:
+                mend = "unpack the frames again, import without images"
+                faults.fault("frame with a box without an image", str(folder / jpeg), mend)
+                continue
+            if folder is not None:
+                in_archive = f"{folder.name}{INSIDE}{jpeg}"
+                image = in_archive if listed is None else f"{folder.name}/{listed[number]}"
+            named = (name, source.procedure_id, number, box.unique_id, image)
+            rows.append((*named, *box.edges, *sizes[number]))
+    if not sizes:
         none = "annotation that can be read" if files else "annotations (*.xml)"
         raise PolyplinkError(f"{source.annotations} has no {none}", _AGAIN)
-    first = frames[min(frames)][0]
-    for number in sorted(number for number, (size, _) in frames.items() if size != first):
+    first = sizes[min(sizes)]
+    for number in sorted(number for number, size in sizes.items() if size != first):
         faults.warn("frame of another size than the procedure's first", files[number])
-    procedure = pl.DataFrame(
-        {
-            "procedure_id": [source.procedure_id],
-            "n_frames": [LARGEST],  # a frame behind the table's number is counted, and kept
-            "width": [first[0]],
-            "height": [first[1]],
-        }
-    )
-    boxes = check_boxes(box_table(_box_rows(source, files, frames, faults)), faults)
+    texts = ("at", "procedure_id", "frame", "polyp_id", "image")
+    schema: dict[str, Any] = dict.fromkeys(texts, pl.String) | {"frame": pl.Int64}
+    edges = ("left", "top", "right", "bottom", "width", "height")
+    schema |= dict.fromkeys(edges, pl.Float64)
+    table = pl.DataFrame(rows, schema=schema, orient="row").sort("frame", maintain_order=True)
+    # A frame behind the number of video_info.csv is counted, and kept.
+    size = {"n_frames": [LARGEST], "width": [first[0]], "height": [first[1]]}
+    procedure = pl.DataFrame({"procedure_id": [source.procedure_id], **size})
+    boxes = check_boxes(box_table(table), faults)
     boxes = fit_boxes(boxes, procedure, faults, border="pixels")
-    unnamed = boxes.filter(pl.col("polyp_id").is_null())
-    if unnamed.height:
-        faults.warn("box without unique_id", unnamed["at"][0], unnamed.height)
-    named = boxes.filter(pl.col("polyp_id").is_not_null())
-    twice = named.filter(~pl.struct("frame", "polyp_id").is_first_distinct())
-    if twice.height:
-        kind = "further box of a polyp in one frame, both kept"
-        faults.warn(kind, twice["at"][0], twice.height)
-    return ProcedureBoxes(first, len(files), boxes, faults)
+    polyp = pl.col("polyp_id")
+    faults.warn_rows("box without unique_id", boxes.filter(polyp.is_null()))
+    again = polyp.is_not_null() & ~pl.struct("frame", "polyp_id").is_first_distinct()
+    kind = "further box of a polyp in one frame, both kept"
+    faults.warn_rows(kind, boxes.filter(again))
+    return first, len(files), boxes, faults
 
 
-def _parse_frame(text: str, name: str) -> tuple[tuple[int, int], tuple[VocObject, ...]]:
+def _parse_frame(text: str, name: str) -> tuple[layout.Size, tuple[VocObject, ...]]:
     """Size and boxes of a frame. Most frames show no polyp: no tree is built for those."""
     if "<object" not in text and text.startswith("<annotation") and "<!" not in text:
         sides = _SIDE.findall(text)
@@ -306,47 +320,10 @@ def _parse_frame(text: str, name: str) -> tuple[tuple[int, int], tuple[VocObject
             width, height = dict(sides).get("width", "0"), dict(sides).get("height", "0")
             if 0 < int(width) <= LARGEST and 0 < int(height) <= LARGEST:
                 return (int(width), int(height)), ()
-    frame = parse_voc(text, name)
+    frame = layout.parse_voc(text, name)
     if frame.size is None:
         raise PolyplinkError(f"{name} has no width and height from 1", _AGAIN)
     return frame.size, frame.objects
-
-
-def _box_rows(
-    source: ProcedureSource,
-    files: Mapping[int, str],
-    frames: Mapping[int, tuple[tuple[int, int], tuple[VocObject, ...]]],
-    faults: Faults,
-) -> pl.DataFrame:
-    """The boxes of known polyps in frames with an image, in the columns that `box_table` takes."""
-    images = _image_names(source.frames, files)
-    rows = []
-    for number, (size, objects) in sorted(frames.items()):
-        for box in objects:
-            at = files[number]
-            if box.unique_id is not None and box.unique_id not in source.polyp_ids:
-                faults.fault(
-                    "box of a polyp that lesion_info.csv does not list for the procedure",
-                    f"{source.annotations / at}, {box.unique_id}",
-                    "add its row to lesion_info.csv",
-                )
-            elif source.frames is not None and number not in images:
-                faults.fault(
-                    "frame with a box without an image",
-                    str(source.frames / Path(at).with_suffix(".jpg")),
-                    "unpack the frames again, import without images",
-                )
-            else:
-                named = (at, source.procedure_id, number, box.unique_id, images.get(number))
-                rows.append((*named, *box.edges, *size))
-    texts, numbers = ("at", "procedure_id"), ("left", "top", "right", "bottom", "width", "height")
-    schema = {
-        **dict.fromkeys(texts, pl.String),
-        "frame": pl.Int64,
-        **dict.fromkeys(("polyp_id", "image"), pl.String),
-        **dict.fromkeys(numbers, pl.Float64),
-    }
-    return pl.DataFrame(rows, schema=schema, orient="row")
 
 
 def annotation_texts(place: Path) -> Iterator[tuple[int, str, str]]:
@@ -420,16 +397,163 @@ def _read_text(path: str) -> str:
         raise PolyplinkError(f"{path} is not UTF-8 text", _AGAIN) from None
 
 
-def _image_names(place: Path | None, annotations: Mapping[int, str]) -> dict[int, str]:
-    """Images of a procedure by frame number, as the column `image` names them.
+def annotations_folder(procedure_id: str) -> str:
+    """Name of the folder that holds a procedure's XML files."""
+    return f"{procedure_id}_annotations"
 
-    A folder is listed. An archive is not, as that would be a pass over tens of gigabytes: it is
-    assumed to hold an image for every annotation, and `prepare` reports where it has none.
+
+def frames_folder(procedure_id: str) -> str:
+    """Name of the folder that holds a procedure's images."""
+    return f"{procedure_id}_frames"
+
+
+def frame_stem(procedure_id: str, frame: int) -> str:
+    """Name of a frame's files without ending: not zero-padded, counted from 0."""
+    return f"{procedure_id}_{frame}"
+
+
+def format_voc(
+    folder: str, filename: str, size: tuple[int, int], boxes: Sequence[tuple[str | None, Edges]]
+) -> str:
+    """Write a frame's XML with the fields in the order of the release.
+
+    Args:
+        folder: Name of the folder of the procedure's images.
+        filename: Name of the frame's image.
+        size: Width and height of the frame, pixels.
+        boxes: Polyp and edges of each box; whole coordinates are written without a decimal point.
+
+    Returns:
+        The text of the file, ending in a newline; the same frame gives the same bytes.
     """
-    if place is None:
-        return {}
-    if place.is_dir():
-        files = _frame_files(place, ".jpg")
-        return {frame: f"{place.name}/{name}" for frame, name in files.items()}
-    start = f"{place.name}{INSIDE}"
-    return {f: f"{start}{name.removesuffix('.xml')}.jpg" for f, name in annotations.items()}
+    objects = []
+    for box_id, (polyp_id, edges) in enumerate(boxes, 1):
+        left, top, right, bottom = (int(e) if e == int(e) else e for e in edges)
+        polyp = "" if polyp_id is None else f"\t\t<unique_id>{escape(polyp_id)}</unique_id>\n"
+        objects.append(
+            "\t<object>\n"
+            "\t\t<name>lesion</name>\n"
+            f"{polyp}"
+            f"\t\t<box_id>{box_id}</box_id>\n"
+            "\t\t<bndbox>\n"
+            f"\t\t\t<xmin>{left!r}</xmin>\n"
+            f"\t\t\t<xmax>{right!r}</xmax>\n"
+            f"\t\t\t<ymin>{top!r}</ymin>\n"
+            f"\t\t\t<ymax>{bottom!r}</ymax>\n"
+            "\t\t</bndbox>\n"
+            "\t</object>\n"
+        )
+    return (
+        "<annotation>\n"
+        "\t<version_fmt>1.0</version_fmt>\n"
+        f"\t<folder>{escape(folder)}</folder>\n"
+        f"\t<filename>{escape(filename)}</filename>\n"
+        "\t<source>\n"
+        "\t\t<database>cosmoimd</database>\n"
+        "\t\t<release>v1.0_20230228</release>\n"
+        "\t</source>\n"
+        "\t<size>\n"
+        f"\t\t<width>{size[0]}</width>\n"
+        f"\t\t<height>{size[1]}</height>\n"
+        "\t\t<depth>3</depth>\n"
+        "\t</size>\n"
+        f"{''.join(objects)}"
+        "</annotation>\n"
+    )
+
+
+def format_annotations(
+    procedure: Mapping[str, Any], detections: pl.DataFrame, *, suffix: str = ""
+) -> Iterator[tuple[str, str]]:
+    """The annotation files of a procedure, one for every frame.
+
+    Args:
+        procedure: Its row of the table procedures.
+        detections: Its boxes.
+        suffix: Stands behind the frame number in file names; the release has `.0` in 001-012.
+
+    Yields:
+        Name of a file without its ending, and its text.
+
+    Raises:
+        PolyplinkError: If a box lies beyond the last frame.
+    """
+    name, n_frames = procedure["procedure_id"], procedure["n_frames"]
+    boxes: defaultdict[int, list[tuple[str | None, Edges]]] = defaultdict(list)
+    columns = detections.select("frame", "polyp_id", "x", "y", "w", "h")
+    for frame, polyp_id, x, y, w, h in columns.iter_rows():
+        boxes[frame].append((polyp_id, (x, y, x + w, y + h)))
+    beyond = [frame for frame in boxes if not 0 <= frame < n_frames]
+    if beyond:
+        raise PolyplinkError(
+            f"procedure {name}: a box in frame {beyond[0]} of {n_frames}",
+            "correct n_frames, or leave the box out",
+        )
+    size = procedure["width"], procedure["height"]
+    for frame in range(n_frames):
+        stem = frame_stem(name, frame) + suffix
+        yield stem, format_voc(frames_folder(name), f"{stem}.jpg", size, boxes.get(frame, ()))
+
+
+def write_real_colon(
+    data: DataSet, root: Path, *, frames: FrameSource | None = None, keep: bool = False
+) -> None:
+    """Write annotations of every procedure, images where given, then the two tables.
+
+    Scores, image paths, Paris classes and patients have no place in the release and are left out.
+
+    Args:
+        data: The data set.
+        root: Folder to write into; made if absent.
+        frames: Gives the image of a frame.
+        keep: Leave annotation folders that exist as they are (a run that is resumed, and whose
+            own record says which data set it is).
+
+    Raises:
+        PolyplinkError: If an annotation folder exists and `keep` is not asked for, a box lies
+            beyond its procedure's last frame, or procedures are of several data sets.
+    """
+    if not keep:
+        layout.write_origin(data, root, "real-colon")
+    boxes = data.detections.partition_by("procedure_id", as_dict=True)
+    for procedure in data.procedures.iter_rows(named=True):
+        name = procedure["procedure_id"]
+        target = root / annotations_folder(name)
+        if not (keep and target.is_dir()):
+            with whole_folder(target) as folder:  # whole or not at all
+                found = boxes.get((name,), data.detections.clear())
+                for stem, text in format_annotations(procedure, found):
+                    (folder / f"{stem}.xml").write_bytes(text.encode())
+        for frame in range(0 if frames is None else procedure["n_frames"]):
+            image = root / frames_folder(name) / f"{frame_stem(name, frame)}.jpg"
+            layout.write_image(image, frames, name, frame)
+    write_tables(data, root)
+
+
+def write_tables(data: DataSet, root: Path) -> None:
+    """Write `video_info.csv` and `lesion_info.csv`, rows in the order of the data set's tables.
+
+    Texts are quoted and numbers are not, as in the release; null is an empty field. The number of
+    lesions is counted from the polyps.
+
+    Args:
+        data: The data set.
+        root: Folder to write into; made if absent.
+    """
+
+    def cell(value: str | float | None) -> str:
+        if isinstance(value, str):
+            return '"' + value.replace('"', '""') + '"'
+        if isinstance(value, float):
+            return layout.short_number(value)
+        return "" if value is None else str(value)
+
+    lesions = data.polyps.group_by("procedure_id").len(name="num_lesions")
+    videos = data.procedures.join(lesions, on="procedure_id", how="left", maintain_order="left")
+    videos = videos.with_columns(pl.col("num_lesions").fill_null(0))
+    for name, table, columns in (
+        ("video_info.csv", videos, VIDEO_INFO),
+        ("lesion_info.csv", data.polyps, LESION_INFO),
+    ):
+        rows = [tuple(columns), *table.select(columns.values()).iter_rows()]
+        write_text(root / name, "".join(",".join(map(cell, row)) + "\n" for row in rows))

@@ -8,10 +8,10 @@ the only link between an image and its polyp; what lies under a path with `negat
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from itertools import groupby
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple
+from typing import NamedTuple, Unpack
 
 import polars as pl
 
@@ -19,24 +19,10 @@ from polyplink.core.artefacts import write_text
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.faults import Faults
 from polyplink.data.files.folders import IMAGE_ENDINGS
-from polyplink.data.files.trees import Member, Tree, decode_text, open_tree
+from polyplink.data.files.trees import Member, decode_text
+from polyplink.data.sets import layout
 from polyplink.data.sets.facts import add_facts, read_facts
-from polyplink.data.sets.layout import (
-    MILLIMETRES,
-    Edges,
-    FrameSource,
-    Place,
-    Recording,
-    first_image_sizes,
-    join_recordings,
-    nothing_found,
-    parse_voc_file,
-    procedures_to_write,
-    read_annotations,
-    sort_files,
-    whole_edges,
-    write_image,
-)
+from polyplink.data.sets.layout import Edges, Frame, FrameSource, Place, Recording, Release
 from polyplink.data.tables import DataSet, Imported
 from polyplink.data.vocabulary import ADENOMA
 
@@ -84,12 +70,9 @@ class ImageName(NamedTuple):
 def import_sun(
     source: Path,
     *,
-    images: bool = True,
-    strict: bool = False,
-    progress: Callable[[int, int], None] | None = None,
-    workers: int = 1,
-    size: tuple[int, int] | None = None,
+    size: layout.Size | None = None,
     cases: Path | None = None,
+    **options: Unpack[layout.ReleaseOptions],
 ) -> Imported:
     """Read the SUN database into the three tables.
 
@@ -101,10 +84,6 @@ def import_sun(
     Args:
         source: A folder above the case folders, plain or in archives (which must have been opened
             with their password first).
-        images: Name each box's image, where the case has any.
-        strict: Raise at the first fault instead of leaving it out and counting it.
-        progress: Called after every case with how many are read and how many there are.
-        workers: Ignored; every importer has it, and this set is read by one process.
         size: Width and height of the frames, for cases without an image.
         cases: Table of the cases, .csv or .xlsx, that the user makes: the site (sundatabase.org)
             lists shape, size, location and pathology of every case on a page and not as a file, and
@@ -112,6 +91,7 @@ def import_sun(
             any of `patient`, `shape` (Is, IIa, ...), `size` (`5mm`, `15mm-` for 15 mm or more),
             `location` and `pathology`, both in words or in the abbreviations C A T D S R and LA HA
             HP SSL TSA IC. Without the table they are null, and each case is its own patient.
+        options: See `ReleaseOptions`.
 
     Returns:
         The data set and its warnings.
@@ -120,26 +100,26 @@ def import_sun(
         PolyplinkError: If the folder is not of this set, an archive is broken, or no case has a
             size; if strict, at the first fault.
     """
-    del workers
-    faults = Faults(strict)
-    tree = open_tree(source, faults)
-    found, texts = _find_cases(tree, source.name, faults)
+    release = Release(DATASET, source, **options)
+    faults = release.faults
+    found = _find_cases(release)
     if not found:
-        wanted = "folders case1, case2, ... or annotation_txt/case1.txt"
-        raise nothing_found(tree, source, wanted, DATASET)
-    _read_boxes(tree, found, texts, faults)
+        raise release.nothing_found("folders case1, case2, ... or annotation_txt/case1.txt")
     facts = {} if cases is None else read_facts(cases, _WANTED, CLASSES, faults)
-    recordings = [case.renumbered(number_frames({*case.images, *case.boxes})) for case in found]
-    first_image_sizes(tree, recordings, faults)
+    recordings = []
+    for case in found:
+        known = [
+            name for name, frame in case.frames.items() if frame.image or frame.boxes is not None
+        ]
+        recordings.append(case.renumbered(number_frames(known)))
+    release.size_by_first_image(recordings)
     for recording in recordings:
-        if recording.size != (0, 0):
-            continue
-        if recording.n_frames == 0:
+        if not recording.frames:
             kind = "case without an image or a line that can be read"
             faults.fault(kind, recording.name, "restore it")
-        elif size is not None:
+        elif recording.size == (0, 0) and size is not None:
             recording.size = size
-        else:
+        elif recording.size == (0, 0):
             mend = "give the frames' width and height, or unpack the images"
             faults.fault("case without an image to take its size from", recording.name, mend)
     recordings = [recording for recording in recordings if recording.size != (0, 0)]
@@ -150,34 +130,29 @@ def import_sun(
     positive: dict[int, Recording] = {}
     for recording in recordings:
         recording.procedure["fps"] = FPS
-        if any(recording.boxes.values()):
+        if recording.has_boxes:
             recording.polyp = {}
         if recording.part == "positive":
             positive[int(recording.name.removeprefix("case"))] = recording
-        else:  # an image without an annotation is what is expected
-            recording.annotations = recording.images | recording.annotations
-            recording.procedure["patient"] = recording.name
+            continue
+        recording.procedure["patient"] = recording.name
+        for frame in recording.frames.values():  # images without annotation are what is expected
+            frame.annotation = frame.annotation or frame.image
     add_facts(positive, facts, None if cases is None else cases.name, faults)
-    return join_recordings(recordings, tree, DATASET, faults, images=images, progress=progress)
+    return release.join(recordings, progress=release.progress)
 
 
-def _find_cases(
-    tree: Tree, source: str, faults: Faults
-) -> tuple[list[Recording], dict[Member, Recording]]:
-    """Sort the files of a tree into cases, by number, those with polyps first.
-
-    The name of the folder or archive that the user gave, `source`, may say `negative` too.
-
-    Returns:
-        The cases, frames by the images' names, and text -> the case that it annotates.
-    """
+def _find_cases(release: Release) -> list[Recording]:
+    """The cases, by number, those with polyps first; frames by the images' names, boxes read."""
+    faults = release.faults
 
     def place(member: Member, number: str, name: ImageName | None) -> Place:
-        negative = "negative" in f"{source}/{member.image}".lower()
+        # The folder or archive that the user named may say `negative` too.
+        negative = "negative" in f"{release.source.name}/{member.image}".lower()
         kind, part = ("negative", "negative") if negative else ("case", "positive")
-        return Place((negative, int(number)), f"{kind}{int(number)}", part, name)
+        return (negative, int(number)), f"{kind}{int(number)}", part, name
 
-    def place_file(member: Member) -> Place | None:
+    def place_file(member: Member, faults: Faults) -> Place | None:
         match = _FILE.search(member.path)
         if match is None:
             if "annotation_xml/" in member.path or "imgs/" in member.path:
@@ -189,13 +164,35 @@ def _find_cases(
             return place(member, match[1], name)
         return None
 
-    cases = sort_files(tree, place_file, ".xml", faults)
-    texts = {}
-    for member in tree.members:
+    cases = release.sort(place_file, ".xml")
+    texts: dict[Member, Recording] = {}
+    for member in release.tree.members:
         if match := _TEXT.search(member.path):
-            order, name, part, _ = place(member, match[1], None)
-            texts[member] = cases.setdefault(order, Recording(name, part))
-    return [cases[order] for order in sorted(cases)], texts
+            order, case_name, part, _ = place(member, match[1], None)
+            texts[member] = cases.setdefault(order, Recording(case_name, part))
+    # Each archive is read in one pass for XML files and in one for texts.
+    xmls = list(release.parse(cases.values(), layout.parse_voc_file))
+    lines = release.tree.parse_each(texts, lambda data, at: parse_case(data, at, faults), faults)
+    for member, read in lines.items():
+        for stem, edges in read:
+            name, where = parse_name(stem), f"{member.image} ({stem})"
+            if name is None:
+                faults.fault("image name without segment and number", where, "restore its name")
+                continue
+            frame = texts[member].frames.setdefault(name, Frame())
+            if frame.boxes is not None:
+                faults.warn("image named in two lines, all boxes kept", where)
+            frame.boxes = [*(frame.boxes or ()), *edges]
+            frame.annotation = Member(member.path, where)
+    for _, frame, member, voc in xmls:
+        polyps = [box.edges for box in voc.objects if box.label.lower() not in _NO_POLYP]
+        if others := len(voc.objects) - len(polyps):
+            faults.warn("box of class 1 (no polyp), not taken", member.image, others)
+        if frame.boxes is not None:
+            faults.fault("image annotated as text and as XML", member.image, "remove one of them")
+        else:
+            frame.boxes = polyps
+    return [cases[order] for order in sorted(cases)]
 
 
 def parse_name(stem: str) -> ImageName | None:
@@ -234,34 +231,6 @@ def number_frames(names: Iterable[ImageName]) -> dict[ImageName, int]:
             frames[name] = start + name.number - first
         start = frames[segment[-1]] + 2
     return frames
-
-
-def _read_boxes(
-    tree: Tree, cases: list[Recording], texts: Mapping[Member, Recording], faults: Faults
-) -> None:
-    """Read the annotations of all cases, those of an archive in one pass."""
-    xmls = list(read_annotations(tree, cases, parse_voc_file, faults))
-    lines = tree.parse_each(texts, lambda data, name: parse_case(data, name, faults), faults)
-    for member, read in lines.items():
-        case = texts[member]
-        for stem, edges in read:
-            name, where = parse_name(stem), f"{member.image} ({stem})"
-            if name is None:
-                faults.fault("image name without segment and number", where, "restore its name")
-                continue
-            if name in case.boxes:
-                faults.warn("image named in two lines, all boxes kept", where)
-            case.boxes.setdefault(name, []).extend(edges)
-            case.annotations[name] = Member(member.path, where)
-    for case, name, frame in xmls:
-        where = case.annotations[name].image
-        polyps = [box.edges for box in frame.objects if box.label.lower() not in _NO_POLYP]
-        if others := len(frame.objects) - len(polyps):
-            faults.warn("box of class 1 (no polyp), not taken", where, others)
-        if name in case.boxes:
-            faults.fault("image annotated as text and as XML", where, "remove one of them")
-        else:
-            case.boxes[name] = polyps
 
 
 def parse_case(data: bytes, name: str, faults: Faults) -> list[tuple[str, list[Edges]]]:
@@ -331,53 +300,37 @@ def write_sun(data: DataSet, root: Path, *, frames: FrameSource | None = None) -
     Raises:
         PolyplinkError: If a procedure is named otherwise, or a box is not of whole pixels.
     """
-    boxes = whole_edges(data, "SUN")
-    names_held = r"(case|negative)(\d+)"
-    for procedure, match in procedures_to_write(data, root, DATASET, names_held, "case<number>"):
+    boxes = layout.whole_edges(data, "SUN")
+    held = r"(case|negative)(\d+)"
+    for procedure, match in layout.procedures_to_write(data, root, DATASET, held, "case<number>"):
         procedure_id, n_frames = procedure["procedure_id"], procedure["n_frames"]
         positive, number = match[1] == "case", int(match[2])
         found = boxes.get(procedure_id, {})
-        names = _name_images(sorted(found) if positive else list(range(n_frames)), number)
         folder = root / f"sundatabase_{'positive' if positive else 'negative'}_part1"
-        for frame, name in names.items():
-            image = folder / f"case{number}" / f"{name}.jpg"
-            write_image(image, frames, procedure_id, frame)
-        lines = [
-            " ".join([f"{names[frame]}.jpg", *(",".join(map(str, (*b, 0))) for b in found[frame])])
-            for frame in sorted(found)
-        ]
+        # The names of the release say the recording, not the case. A new segment, counted from 1,
+        # begins after every gap.
+        stem = f"case_M_20180101000000_0U{number * 7919:014d}_1_{number % 7:03d}_001-1"
+        segment, start, last = 0, 0, -2
+        lines = []
+        for frame in sorted(found) if positive else range(n_frames):
+            if frame > last + 1:
+                segment, start = segment + 1, last + 2
+            name, last = f"{stem}_a{segment}_ayy_image{frame - start + 1:04d}.jpg", frame
+            layout.write_image(folder / f"case{number}" / name, frames, procedure_id, frame)
+            if frame in found:
+                lines.append(" ".join([name, *(",".join(map(str, (*b, 0))) for b in found[frame])]))
         if lines:
             text = "\n".join(lines) + "\n\n"
             write_text(folder / "annotation_txt" / f"case{number}.txt", text)
-    _write_cases(data, root / "cases.csv")
-
-
-def _name_images(frames: list[int], case: int) -> dict[int, str]:
-    """Image names of frames in rising order; a new segment, counted from 1, after every gap."""
-    names: dict[int, str] = {}
-    segment, start, last = 1, 0, -1
-    for frame in frames:
-        if frame > last + 1 and names:
-            segment, start = segment + 1, last + 2
-        # The names of the release say the recording, not the case.
-        names[frame] = (
-            f"case_M_20180101000000_0U{case * 7919:014d}_1_{case % 7:03d}_001-1"
-            f"_a{segment}_ayy_image{frame - start + 1:04d}"
-        )
-        last = frame
-    return names
-
-
-def _write_cases(data: DataSet, path: Path) -> None:
-    """Write the table that `import_sun` reads; 15 mm becomes `15mm-` as on the site."""
     patients = data.procedures.select("procedure_id", "patient")
     rows = data.polyps.join(patients, "procedure_id", how="left", maintain_order="left")
+    bound = pl.when(pl.col("size_mm") == 15).then(pl.lit("-")).otherwise(pl.lit(""))  # as the site
     cases = rows.select(
         "patient",
         "location",
         case=pl.col("procedure_id").str.strip_prefix("case"),
         shape="morphology",
-        size=MILLIMETRES + pl.when(pl.col("size_mm") == 15).then(pl.lit("-")).otherwise(pl.lit("")),
+        size=layout.MILLIMETRES + bound,
         pathology=pl.coalesce("histology_class", "histology"),
     ).select("case", "patient", "shape", "size", "location", "pathology")
-    write_text(path, cases.write_csv())
+    write_text(root / "cases.csv", cases.write_csv())
