@@ -185,10 +185,22 @@ def protocol_part(
         return _with_others(name, "rc27", TA_IDENTITIES, procedures, polyps)
     protocol, _, side = name.partition("-")
     ids = _with_others(protocol, "rc19", _PROBED[protocol], procedures, polyps)
-    rows = procedures.filter(pl.col("procedure_id").is_in(ids))
+    owner = procedures.select("procedure_id", "dataset")
     mine = polyps.filter(pl.col("procedure_id").is_in(ids))
-    labelled = mine.filter(_has_label(protocol, rows, mine, maps))
-    rows = rows.filter(pl.col("procedure_id").is_in(labelled["procedure_id"].implode()))
+    mine = mine.join(owner, on="procedure_id", how="left", maintain_order="left")
+    # What is probed: the size in rsp, adenoma or not in rspp.
+    column = "size_mm" if protocol == "rsp" else "histology_class"
+    has = (
+        mine["size_mm"] if protocol == "rsp" else label_polyps(procedures, mine, maps)
+    ).is_not_null()
+    for dataset in mine["dataset"].unique(maintain_order=True):
+        if not has.filter(mine["dataset"] == dataset).any():
+            raise PolyplinkError(
+                f"no polyp of {dataset} has a {column} that {protocol} could use",
+                "import it again with --cases TABLE",
+            )
+    labelled = mine.filter(has)
+    rows = procedures.filter(pl.col("procedure_id").is_in(labelled["procedure_id"].implode()))
     return split_by_patient(rows, labelled, share=SHARE)[side == "test"]
 
 
@@ -235,23 +247,3 @@ def _with_others(
                 "import all of it (LDPolypVideo with --identity video)",
             )
     return ids
-
-
-def _has_label(name: str, procedures: pl.DataFrame, polyps: pl.DataFrame, maps: Maps) -> pl.Series:
-    """Which polyps have what is probed: a size in rsp, adenoma or not in rspp.
-
-    Raises:
-        PolyplinkError: If none of a data set has, because its table of cases was not given.
-    """
-    column = "size_mm" if name == "rsp" else "histology_class"
-    label = polyps["size_mm"] if name == "rsp" else label_polyps(procedures, polyps, maps)
-    has = label.is_not_null()
-    sets = dict(procedures.select("procedure_id", "dataset").rows())
-    owners = pl.Series([sets[p] for p in polyps["procedure_id"]], dtype=pl.String)
-    bare = [s for s in owners.unique(maintain_order=True) if not has.filter(owners == s).any()]
-    if bare:
-        raise PolyplinkError(
-            f"no polyp of {bare[0]} has a {column} that {name} could use",
-            "import it again with --cases TABLE",
-        )
-    return has

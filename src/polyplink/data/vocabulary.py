@@ -8,6 +8,7 @@ disagree, so the maps are an argument wherever a label is made.
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -21,35 +22,44 @@ DIMINUTIVE_MM = 5.0  # a polyp of exactly 5 mm is still diminutive
 AdenomaMap = Mapping[str, bool | None]
 Maps = Mapping[str, AdenomaMap]  # name of a data set (column `dataset` of procedures) -> its map
 
-ADENOMA: Maps = {
+# Data set -> the words of its release -> a class common to all; None: unknown.
+_WORDS: Mapping[str, Mapping[str, str | None]] = {
     "real-colon": {
-        "AD": True,
-        "HP": False,
-        "SSL": False,
-        "TSA": False,
-        "NO POLYP": None,
-        "OTHER": None,
+        "AD": "adenoma",
+        "HP": "hyperplastic",
+        "SSL": "sessile serrated lesion",
+        "TSA": "traditional serrated adenoma",
+        "NO POLYP": "no polyp",
+        "OTHER": "other",
     },
     "sun": {
-        "Low-grade adenoma": True,
-        "High-grade adenoma": True,
-        "Hyperplastic polyp": False,
-        "SSL": False,
-        "TSA": False,
-        "Invasive cancer (T1b)": None,
+        "Low-grade adenoma": "adenoma",
+        "High-grade adenoma": "adenoma",
+        "Hyperplastic polyp": "hyperplastic",
+        "SSL": "sessile serrated lesion",
+        "TSA": "traditional serrated adenoma",
+        "Invasive cancer (T1b)": "cancer",
     },
     "polyp-size": {
-        "Tubular Adenoma": True,
-        "Tubular Adenoma With High-Grade Dysplasia (HGD)": True,
-        "Tubulovillous Adenoma": True,
-        "Sessile Serrated Lesion (SSL)": False,
-        "Hyperplastic Polyp": False,
-        "Inflammatory Polyp": False,
+        "Tubular Adenoma": "adenoma",
+        "Tubular Adenoma With High-Grade Dysplasia (HGD)": "adenoma",
+        "Tubulovillous Adenoma": "adenoma",
+        "Sessile Serrated Lesion (SSL)": "sessile serrated lesion",
+        "Hyperplastic Polyp": "hyperplastic",
+        "Inflammatory Polyp": "inflammatory",
         "Pathology Not Available": None,
     },
-    "polypsset": {"adenomatous": True, "hyperplastic": False},
+    "polypsset": {"adenomatous": "adenoma", "hyperplastic": "hyperplastic"},
 }
+_LEFT_OUT = ("cancer", "no polyp", "other", None)  # classes that are no example of either label
 
+HISTOLOGY: Mapping[str, str | None] = {
+    word: kind for words in _WORDS.values() for word, kind in words.items()
+}
+ADENOMA: Maps = {
+    name: {word: None if kind in _LEFT_OUT else kind == "adenoma" for word, kind in words.items()}
+    for name, words in _WORDS.items()
+}
 NAMED: Mapping[str, Maps] = {
     "papers": ADENOMA,
     "tsa-adenoma": {
@@ -58,29 +68,8 @@ NAMED: Mapping[str, Maps] = {
     },
 }
 
-# Words of the releases -> a class or segment common to all; None: unknown.
-HISTOLOGY: Mapping[str, str | None] = {
-    "AD": "adenoma",
-    "Low-grade adenoma": "adenoma",
-    "High-grade adenoma": "adenoma",
-    "Tubular Adenoma": "adenoma",
-    "Tubular Adenoma With High-Grade Dysplasia (HGD)": "adenoma",
-    "Tubulovillous Adenoma": "adenoma",
-    "adenomatous": "adenoma",
-    "HP": "hyperplastic",
-    "Hyperplastic polyp": "hyperplastic",
-    "Hyperplastic Polyp": "hyperplastic",
-    "hyperplastic": "hyperplastic",
-    "SSL": "sessile serrated lesion",
-    "Sessile Serrated Lesion (SSL)": "sessile serrated lesion",
-    "TSA": "traditional serrated adenoma",
-    "Inflammatory Polyp": "inflammatory",
-    "Invasive cancer (T1b)": "cancer",
-    "NO POLYP": "no polyp",
-    "OTHER": "other",
-    "Pathology Not Available": None,
-}
-SEGMENTS: Mapping[str, str | None] = {
+# Words of the releases -> a segment common to all.
+SEGMENTS: Mapping[str, str] = {
     "cecum": "cecum",
     "ascending": "ascending",
     "ascending_colon": "ascending",
@@ -243,7 +232,7 @@ def common_location(sites: pl.Series) -> pl.Series:
 
 
 def _translate(
-    words: pl.Series, known: Mapping[str, str | int | None], name: str, what: str, mend: str
+    words: pl.Series, known: Mapping[str, Any], name: str, what: str, mend: str
 ) -> pl.Series:
     unknown = words.filter(words.is_not_null() & ~words.is_in(list(known)))
     if unknown.len():
