@@ -15,18 +15,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
+from polyplink.simulate.colon import surface
 from polyplink.simulate.colon.projection import Outline, rest_of
-from polyplink.simulate.colon.surface import (
-    WALL_BOUND,
-    BatchSurface,
-    Colon,
-    Lump,
-    centre_line,
-    map_place,
-    read_maps,
-    stack_maps,
-    wall_distance,
-)
+from polyplink.simulate.colon.surface import Colon, Lump
 
 Array = NDArray[np.float64]
 RAYS, RINGS = 72, 30  # marched: around the polyp, from its top to its rim
@@ -60,12 +51,12 @@ class _Rays:
 
     def __init__(self, colon: Colon, lump: Lump, *, from_foot: bool = False) -> None:
         one, calm = np.ones((1, 1), np.bool_), np.ones((1, len(colon.calm)), np.bool_)
-        stack = stack_maps([lump.maps[:1]])
-        self._surface = BatchSurface(colon, [lump], stack, (one, calm), np.zeros(1))
+        stack = surface.stack_maps([lump.maps[:1]])
+        self._surface = surface.BatchSurface(colon, [lump], stack, (one, calm), np.zeros(1))
         self._axes, self._steps = lump.axes.double(), STEPS if lump.stalk[1] else FEW
         self._origin, self._scale = lump.centre.double()[:, None], lump.radii.double()
         if from_foot:
-            lift = wall_distance(colon, lump.centre[:, None]).double() / WALL_BOUND
+            lift = surface.wall_distance(colon, lump.centre[:, None]).double() / surface.WALL_BOUND
             self._origin = self._origin - self._axes[:, 2:] * (lift - FOOT * lump.blend)
             self._scale = torch.full((3,), lump.stalk[0], dtype=torch.float64)
 
@@ -133,7 +124,7 @@ def coarser(fine: Outline) -> Outline:
 def carried(colon: Colon, points: Array) -> Array:
     """Points (n, 3) at rest as `projection.Outline` keeps them, (n, 7)."""
     z = torch.from_numpy(points[:, 2])
-    x, y = (part.numpy() for part in centre_line(colon, z))
+    x, y = (part.numpy() for part in surface.centre_line(colon, z))
     angle = colon.wave_rate * points[:, 2]
     parts = [x, y, points[:, 0] - x, points[:, 1] - y, points[:, 2], np.sin(angle), np.cos(angle)]
     return np.stack(parts, axis=1)
@@ -163,8 +154,8 @@ def _finer(grid: Tensor) -> Tensor:
 
 def _relief(lump: Lump, local: Tensor) -> Tensor:
     """Relative radius (r, n) of the lump in unit directions (3, r, n) of its own frame."""
-    place = map_place(local.float().unbind(), torch.ones(local.shape[1:]))
-    return read_maps(lump.maps[:1], torch.tensor(0.0), place)[0].double()
+    place = surface.map_place(local.float().unbind(), torch.ones(local.shape[1:]))
+    return surface.read_maps(lump.maps[:1], torch.tensor(0.0), place)[0].double()
 
 
 def outline(colon: Colon, lump: Lump) -> Outline:

@@ -13,21 +13,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from polyplink.simulate.colon.surface import (
-    MAP_EXTENT,
-    MM_PER_UNIT,
-    Colon,
-    Lump,
-    centre_line,
-    slopes,
-    wall_distance,
-    wall_radius,
-)
+from polyplink.simulate.colon import surface
+from polyplink.simulate.colon.surface import Colon, Lump
 from polyplink.simulate.colon.tissue import (
     Tissue,
     draw_pattern,
     draw_tissue,
-    habit_of,
+    flatness,
     vessel_net,
 )
 
@@ -115,7 +107,7 @@ def draw_traits(
     """
     spread = 1.5 - difficulty
     chances = np.array(LARGE_FORMS if size_mm > LARGE else SMALL_FORMS)
-    chances[list(FORMS).index("IIa")] *= habit_of(histology_class).flat
+    chances[list(FORMS).index("IIa")] *= flatness(histology_class)
     form = tuple(FORMS.values())[int(rng.choice(len(chances), p=chances / chances.sum()))]
     pitch = 13.0 * math.exp(0.28 * spread * rng.normal()) * (size_mm / 4) ** 0.3
     return Traits(
@@ -135,7 +127,7 @@ def draw_traits(
 
 def map_directions() -> NDArray[np.float64]:
     """Unit directions (3, m, m) of a map's texels: z up at the middle, row = y, column = x."""
-    edge = np.linspace(-MAP_EXTENT, MAP_EXTENT, MAP_TEXELS)
+    edge = np.linspace(-surface.MAP_EXTENT, surface.MAP_EXTENT, MAP_TEXELS)
     b, a = np.meshgrid(edge, edge, indexing="ij")
     square = a * a + b * b
     return np.asarray(np.stack([2 * a, 2 * b, 1 - square]) / (1 + square))
@@ -196,11 +188,11 @@ def wall_frame(colon: Colon, z: float, angle: float) -> tuple[Tensor, Tensor]:
     """
     place = torch.tensor([z])
     c, s = torch.tensor([math.cos(angle)]), torch.tensor([math.sin(angle)])
-    x, y = centre_line(colon, place)
-    radius = wall_radius(colon, place, x, c, s)
+    x, y = surface.centre_line(colon, place)
+    radius = surface.wall_radius(colon, place, x, c, s)
     point = torch.stack([x + radius * c, y + radius * s, place])  # (3, 1)
-    here = wall_distance(colon, point)
-    inward = slopes(lambda moved: wall_distance(colon, moved), point, here, 1e-3)[:, 0]
+    here = surface.wall_distance(colon, point)
+    inward = surface.slopes(lambda at: surface.wall_distance(colon, at), point, here, 1e-3)[:, 0]
     inward = inward / inward.norm()
     along = torch.tensor([0.0, 0.0, 1.0])
     along = along - inward * (along @ inward)
@@ -222,7 +214,7 @@ def lump_foot(traits: Traits, lump: Lump) -> tuple[Tensor, float]:
 
 def place_lump(traits: Traits, maps: Tensor, point: Tensor, axes: Tensor) -> Lump:
     """Put a polyp on the wall at a point with axes as `wall_frame` gives them."""
-    half = traits.size_mm / MM_PER_UNIT / 2
+    half = traits.size_mm / surface.MM_PER_UNIT / 2
     c, s = math.cos(traits.heading), math.sin(traits.heading)
     turned = torch.stack(
         [axes[:, 0] * c + axes[:, 1] * s, axes[:, 1] * c - axes[:, 0] * s, axes[:, 2]], dim=1

@@ -158,13 +158,7 @@ def at_rest(colon: Colon, points: Tensor, phase: Tensor | float) -> tuple[Tensor
 
 
 def to_material(colon: Colon, points: Tensor, phase: Tensor | float) -> Tensor:
-    """Where points were before the wave moved them: (3, ...) to (3, ...); see the module.
-
-    Args:
-        colon: The tube.
-        points: (3, ...) world positions.
-        phase: Of the wave, radians; broadcasts with points[0].
-    """
+    """Where points were before the wave moved them: (3, ...) to (3, ...); phases broadcast."""
     line_x, line_y, x, y, _ = at_rest(colon, points, phase)
     return torch.stack([line_x + x, line_y + y, points[2].expand_as(x)])
 
@@ -228,28 +222,21 @@ def wall_radius(  # noqa: PLR0917
     return RADIUS + colon.corner_depth * corner - colon.fold_depth * ridge * (0.7 + 0.3 * corner)
 
 
-def wall_from(
-    colon: Colon,
-    z: Tensor,
-    middle: Tensor,
-    offset: tuple[Tensor, Tensor],
-    calm: Sequence[CalmPlace] | None = None,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Bound of the distance to the wall at rest; cosine and sine of the way from the centre line.
+def _wall(
+    colon: Colon, points: Tensor, phase: Tensor | float, calm: Sequence[CalmPlace] | None = None
+) -> tuple[Tensor, tuple[Tensor, ...], tuple[Tensor, Tensor], Tensor]:
+    """Bound of the distance to the wall at rest; arguments as `wall_distance`.
 
-    Args:
-        colon: The tube.
-        z: (...) along it.
-        middle: (...) x of the centre line.
-        offset: x and y (...) from the centre line.
-        calm: The calm places that count; None for all of the tube's.
+    Also the material points, cosine and sine of their direction from the centre line, and how much
+    wider the tube is than at rest.
     """
-    x, y = offset
+    line_x, line_y, x, y, wider = at_rest(colon, points, phase)
     square = (x * x).addcmul(y, y) + 1e-8
     per = square.rsqrt()
     c, s = x * per, y * per
-    radius = wall_radius(colon, z, middle, c, s, calm)
-    return radius.addcmul(square, per, value=-1) * WALL_BOUND, c, s
+    radius = wall_radius(colon, points[2], line_x, c, s, calm)
+    distance = radius.addcmul(square, per, value=-1) * WALL_BOUND
+    return distance, (line_x + x, line_y + y, points[2]), (c, s), wider
 
 
 def wall_distance(colon: Colon, points: Tensor, phase: Tensor | float = 0.0) -> Tensor:
@@ -268,8 +255,8 @@ def wall_distance(colon: Colon, points: Tensor, phase: Tensor | float = 0.0) -> 
         >>> wall_distance(colon, torch.zeros(3, 5)).shape
         torch.Size([5])
     """
-    middle, _, x, y, wider = at_rest(colon, points, phase)
-    return wall_from(colon, points[2], middle, (x, y))[0] * wider
+    distance, _, _, wider = _wall(colon, points, phase)
+    return distance * wider
 
 
 def polyp_row(lump: Lump, texture: int = 0) -> list[float]:
@@ -365,13 +352,9 @@ def join(wall: Tensor, lump: Tensor, blend: Tensor | float) -> tuple[Tensor, Ten
 def slopes(
     distance: Callable[[Tensor], Tensor], points: Tensor, here: Tensor, step: float
 ) -> Tensor:
-    """Forward differences (3, ...) of a distance: its slope times the step.
+    """Forward differences (3, ...) of a distance at points (3, ...): its slope times the step.
 
-    Args:
-        distance: From points (3, ...) to distances (...).
-        points: (3, ...) where.
-        here: (...) the distances there.
-        step: Length of a difference.
+    `here` (...) are the distances at the points.
     """
     found = torch.empty_like(points)
     for axis in range(3):
@@ -604,18 +587,17 @@ class BatchSurface:
         self, points: Tensor, frame: Tensor
     ) -> tuple[Tensor, tuple[Tensor, ...], tuple[Tensor, Tensor], list[PolypPart]]:
         """Distances by torch alone; material points, `Touch.turn`, and what every slot holds."""
-        numbers, z = self._columns[:, frame].unbind(), points[2]
+        numbers = self._columns[:, frame].unbind()
         ends = 1 + 3 * self.sizes[0]
         calm = [(a, b, c) for a, b, c in zip(*[iter(numbers[1:ends])] * 3, strict=True)]
-        line_x, line_y, x, y, wider = at_rest(self.colon, points, numbers[0])
-        distance, c, s = wall_from(self.colon, z, line_x, (x, y), calm)
-        rest, parts = (line_x + x, line_y + y, z), []
+        distance, rest, turn, wider = _wall(self.colon, points, numbers[0], calm)
+        parts = []
         for first in range(ends, len(numbers), ROW):
             row = numbers[first : first + ROW]
             away, place = polyp_distance(row, self._radii, rest, stalked=self._stalked)
             distance, share = join(distance, away, row[15])
             parts.append((share, row[18], place))
-        return distance * wider, rest, (c, s), parts
+        return distance * wider, rest, turn, parts
 
     def touch(self, points: Tensor, frame: Tensor) -> Touch:
         """What is at points (3, s, n) of the surface, of frames (s, 1)."""

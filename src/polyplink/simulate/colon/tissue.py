@@ -10,7 +10,7 @@ clearly worse than perfectly.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -63,42 +63,18 @@ def vessel_net(rng: np.random.Generator, size: int, density: float) -> Texture:
     return net.astype(np.float32)
 
 
-@dataclass(frozen=True)
-class Habit:
-    """How the polyps of a histology class tend to look.
-
-    Attributes:
-        stripes: Weight of tubular and gyrus-like grooves (Kudo IIIL, IV).
-        pits: Weight of small, stellar pits (II).
-        rounds: Weight of wide open pits (II-O).
-        bumps: Weight of a fine mosaic, as normal mucosa has (I).
-        contrast: Mean strength of the pattern's shade.
-        hue: Mean log factor from green and blue to red: above 0 is browner and redder.
-        value: Mean log brightness.
-        vessels: Mean strength of the vessels on it.
-        mucus: Mean strength of a cap of mucus.
-        flat: How much oftener than others it is flat.
-    """
-
-    stripes: float
-    pits: float
-    rounds: float
-    bumps: float
-    contrast: float
-    hue: float
-    value: float
-    vessels: float
-    mucus: float
-    flat: float
-
-
-HABITS: Mapping[str, Habit] = {
-    "AD": Habit(0.85, 0.45, 0.30, 0.50, 0.38, 0.085, -0.035, 0.40, 0.12, 1.0),
-    "HP": Habit(0.45, 0.80, 0.40, 0.50, 0.32, -0.06, 0.04, 0.22, 0.16, 1.3),
-    "SSL": Habit(0.30, 0.50, 0.95, 0.40, 0.32, -0.03, 0.01, 0.22, 0.45, 2.5),
-    "TSA": Habit(0.70, 0.45, 0.40, 0.50, 0.38, 0.05, -0.01, 0.33, 0.2, 0.7),
-    "NO POLYP": Habit(0.35, 0.40, 0.30, 0.90, 0.28, -0.02, 0.02, 0.26, 0.12, 1.3),
-    "OTHER": Habit(0.50, 0.50, 0.40, 0.50, 0.35, 0.0, 0.0, 0.3, 0.2, 1.0),
+# How the polyps of a histology class tend to look: weights of tubular and gyrus-like grooves (Kudo
+# IIIL, IV), of small, stellar pits (II), of wide open pits (II-O) and of a fine mosaic, as normal
+# mucosa has (I); mean strength of the pattern's shade; mean log factor from green and blue to red
+# (above 0 is browner and redder); mean log brightness; mean strength of the vessels and of a cap of
+# mucus; how much oftener than others it is flat.
+HABITS: Mapping[str, tuple[float, ...]] = {
+    "AD": (0.85, 0.45, 0.30, 0.50, 0.38, 0.085, -0.035, 0.40, 0.12, 1.0),
+    "HP": (0.45, 0.80, 0.40, 0.50, 0.32, -0.06, 0.04, 0.22, 0.16, 1.3),
+    "SSL": (0.30, 0.50, 0.95, 0.40, 0.32, -0.03, 0.01, 0.22, 0.45, 2.5),
+    "TSA": (0.70, 0.45, 0.40, 0.50, 0.38, 0.05, -0.01, 0.33, 0.2, 0.7),
+    "NO POLYP": (0.35, 0.40, 0.30, 0.90, 0.28, -0.02, 0.02, 0.26, 0.12, 1.3),
+    "OTHER": (0.50, 0.50, 0.40, 0.50, 0.35, 0.0, 0.0, 0.3, 0.2, 1.0),
 }
 
 
@@ -123,13 +99,13 @@ class Tissue:
     mucus: float
 
 
-def habit_of(histology_class: str) -> Habit:
-    """The habit of a class.
+def flatness(histology_class: str) -> float:
+    """How much oftener than others a polyp of a class is flat.
 
     Raises:
         PolyplinkError: If there is no such class, naming the nearest.
     """
-    return find_named("histology class", histology_class, HABITS)
+    return find_named("histology class", histology_class, HABITS)[-1]
 
 
 def draw_tissue(rng: np.random.Generator, histology_class: str, spread: float) -> Tissue:
@@ -143,20 +119,19 @@ def draw_tissue(rng: np.random.Generator, histology_class: str, spread: float) -
     Raises:
         PolyplinkError: If there is no such class.
     """
-    # The habit, `spread` times as far from the middle one as it is.
-    own, middle = (np.array(astuple(h)) for h in (habit_of(histology_class), HABITS["OTHER"]))
-    habit = Habit(*(middle + spread * (own - middle)).tolist())
-    weights = np.array([habit.stripes, habit.pits, habit.rounds, habit.bumps])
-    pattern = rng.dirichlet(EVENNESS * np.maximum(weights, 0.1) / spread)
+    own, middle = np.array(find_named("histology class", histology_class, HABITS)), HABITS["OTHER"]
+    habit = middle + spread * (own - middle)  # `spread` times as far from the middle as it is
+    pattern = rng.dirichlet(EVENNESS * np.maximum(habit[:4], 0.1) / spread)
+    shade, redness, brightness, vessel, cap = habit[4:9].tolist()
     hue, value, contrast = rng.normal(0, spread, 3) * (0.15, 0.11, 0.25)
     vessels, mucus = rng.gamma(1.5, 1 / 1.5, 2)
     return Tissue(
         pattern=(float(pattern[0]), float(pattern[1]), float(pattern[2]), float(pattern[3])),
-        contrast=float(np.clip(habit.contrast * np.exp(contrast), 0, 0.7)),
-        hue=habit.hue + float(hue),
-        value=habit.value + float(value),
-        vessels=float(np.clip(habit.vessels * vessels, 0, 1)),
-        mucus=float(np.clip(habit.mucus * mucus, 0, 1)),
+        contrast=float(np.clip(shade * np.exp(contrast), 0, 0.7)),
+        hue=redness + float(hue),
+        value=brightness + float(value),
+        vessels=float(np.clip(vessel * vessels, 0, 1)),
+        mucus=float(np.clip(cap * mucus, 0, 1)),
     )
 
 

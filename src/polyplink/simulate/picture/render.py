@@ -18,58 +18,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from polyplink.simulate.colon.polyp import lump_foot
-from polyplink.simulate.colon.surface import (
-    CALM_RADIUS,
-    BatchSurface,
-    in_places,
-    stack_maps,
-)
+from polyplink.simulate.colon.surface import CALM_RADIUS, BatchSurface, in_places, stack_maps
 from polyplink.simulate.colon.tissue import paint_map
-from polyplink.simulate.picture.effects import (
-    BLINK_ZOOM,
-    LEAST_BLUR,
-    Drops,
-    blinded,
-    defocus,
-    draw_blinks,
-    draw_clouds,
-    draw_drops,
-    read_clouds,
-    smear,
-    smoke,
-    water,
-)
-from polyplink.simulate.picture.overlays import (
-    badge,
-    clock,
-    draw_grain,
-    draw_instruments,
-    read_grain,
-    write_label,
-)
-from polyplink.simulate.picture.rays import (
-    FAR,
-    Eyes,
-    Windows,
-    beams_of,
-    in_windows,
-    lens_mask,
-    march_windows,
-    onto,
-    tiles,
-)
-from polyplink.simulate.picture.shading import (
-    WOUND_REACH,
-    Patient,
-    Scar,
-    automatic_gains,
-    develop,
-    draw_patient,
-    draw_scar,
-    light,
-    normals,
-    surface_colour,
-)
+from polyplink.simulate.picture import effects, overlays, rays, shading
+from polyplink.simulate.picture.rays import FAR, Eyes, Windows, onto, tiles
 from polyplink.simulate.plan import Plan
 from polyplink.simulate.procedure_specs import stream
 
@@ -104,12 +56,12 @@ class Appearance:
         start: What the processor's clock shows in the first frame; made up.
     """
 
-    patient: Patient
+    patient: shading.Patient
     paints: tuple[Tensor, ...]
-    scars: tuple[Scar, ...]
+    scars: tuple[shading.Scar, ...]
     blinks: NDArray[np.int8]
     clouds: Tensor
-    drops: Drops
+    drops: effects.Drops
     grain: Tensor
     start: datetime.datetime
 
@@ -125,11 +77,11 @@ def draw_appearance(plan: Plan, seed: int) -> Appearance:
     patients, look, scar, drops = (
         stream(seed, spec.procedure_id, concern) for concern in ("patient", "look", "scar", "drops")
     )
-    patient = draw_patient(patients, spec.bbps)
+    patient = shading.draw_patient(patients, spec.bbps)
     polyps = list(zip(plan.traits, plan.lumps, plan.timeline.removed, strict=True))
     paints = tuple(paint_map(t.tissue, t.cap, lump.maps, patient.tissue) for t, lump, _ in polyps)
     scars = tuple(
-        draw_scar(scar, *lump_foot(traits, lump), removed)
+        shading.draw_scar(scar, *lump_foot(traits, lump), removed)
         for traits, lump, removed in polyps
         if removed is not None
     )
@@ -137,10 +89,10 @@ def draw_appearance(plan: Plan, seed: int) -> Appearance:
         patient=patient,
         paints=paints,
         scars=scars,
-        blinks=draw_blinks(look, plan.conditions.blink),
-        clouds=draw_clouds(look),
-        drops=draw_drops(drops),
-        grain=draw_grain(look),
+        blinks=effects.draw_blinks(look, plan.conditions.blink),
+        clouds=effects.draw_clouds(look),
+        drops=effects.draw_drops(drops),
+        grain=overlays.draw_grain(look),
         start=datetime.datetime(2001, 1, 1)
         + datetime.timedelta(
             days=int(look.integers(0, 9000)), seconds=int(look.integers(8 * 3600, 15 * 3600))
@@ -177,7 +129,7 @@ class Renderer:
         appearance: Appearance,
         device: torch.device,
         *,
-        march: March = march_windows,
+        march: March = rays.march_windows,
     ) -> None:
         self.plan, self.device, self._march = plan, device, march
         self.appearance = on_device(appearance, device)
@@ -193,7 +145,9 @@ class Renderer:
             radius = max(head, sum(lump.stalk)) + lump.blend
             spheres.append((lump.centre.tolist(), radius + margin))
         spheres += [(list(place), CALM_REACH) for place in plan.colon.calm]
-        spheres += [(s.place.tolist(), WOUND_REACH * s.radius + margin) for s in appearance.scars]
+        spheres += [
+            (s.place.tolist(), shading.WOUND_REACH * s.radius + margin) for s in appearance.scars
+        ]
         self._centres = np.array([centre for centre, _ in spheres], float).reshape(-1, 3)
         self._radii = np.array([radius for _, radius in spheres], float)
         self._since = np.array([scar.since for scar in appearance.scars], np.int64)
@@ -223,17 +177,17 @@ class Renderer:
             gains = self._tensor(self.plan.path.exposures[frames])
             # Automatic exposure, from a coarse drawing of the whole frame.
             for some, linear, _ in self.draw(frames, Windows(whole, frame, METER, self.device)):
-                gains[onto(some, self.device)] *= automatic_gains(linear.flatten(2))
+                gains[onto(some, self.device)] *= shading.automatic_gains(linear.flatten(2))
             every = Windows(edges, frame, size, self.device)
             for some, linear, shown in self.draw(frames, every):
                 which, own = frames[some], every.some(some)
                 whites = self._tensor(self.plan.path.whites[which])
-                picture = develop(linear, gains[onto(some, self.device)], whites)
+                picture = shading.develop(linear, gains[onto(some, self.device)], whites)
                 self._disturb(picture, which, own)
-                through, inside = lens_mask(self.plan.lens, own)
+                through, inside = rays.lens_mask(self.plan.lens, own)
                 picture = picture.mul_(through)
                 self._write(picture, which, own)
-                picture += read_grain(self.appearance.grain, which, own)
+                picture += overlays.read_grain(self.appearance.grain, which, own)
                 pixels = picture.mul_(255).add_(0.5).clamp_(0, 255).to(torch.uint8)
                 images[some] = pixels.permute(1, 2, 3, 0).contiguous().cpu().numpy()
                 polyps[some] = torch.where(inside, shown, -1).cpu().numpy()
@@ -256,47 +210,54 @@ class Renderer:
             return self._tensor(frames[k, None] * step)
 
         def cloud(k: Frames, step: NDArray[np.float64], zoom: float) -> Tensor:
-            return read_clouds(look.clouds, windows.some(k), drift(k, step), zoom)
+            return effects.read_clouds(look.clouds, windows.some(k), drift(k, step), zoom)
 
         # Which frames, and what makes of their images (3, k, h, w) and indices (k,) new images.
-        effects: list[tuple[NDArray[np.bool_], Callable[[Tensor, Frames], Tensor]]] = [
-            (sigma >= LEAST_BLUR, lambda some, k: defocus(some, sigma[k])),
-            (np.hypot(*motion.T) >= LEAST_MOTION, lambda some, k: smear(some, motion[k])),
-            (haze > 0, lambda some, k: smoke(some, tensor(haze[k]), cloud(k, DRIFT, 1.0)[0])),
+        changes: list[tuple[NDArray[np.bool_], Callable[[Tensor, Frames], Tensor]]] = [
+            (sigma >= effects.LEAST_BLUR, lambda some, k: effects.defocus(some, sigma[k])),
+            (np.hypot(*motion.T) >= LEAST_MOTION, lambda some, k: effects.smear(some, motion[k])),
+            (
+                haze > 0,
+                lambda some, k: effects.smoke(some, tensor(haze[k]), cloud(k, DRIFT, 1.0)[0]),
+            ),
             (
                 splash > 0,
-                lambda some, k: water(some, splash[k], look.drops, drift(k, RUN), windows.some(k)),
+                lambda some, k: effects.water(
+                    some, splash[k], look.drops, drift(k, RUN), windows.some(k)
+                ),
             ),
             (
                 (tools[:, 0] > 0) & ~blink,
-                lambda some, k: draw_instruments(some, windows.some(k), tensor(tools[k].T)),
+                lambda some, k: overlays.draw_instruments(
+                    some, windows.some(k), tensor(tools[k].T)
+                ),
             ),
             (
                 blink,
-                lambda _, k: blinded(
+                lambda _, k: effects.blinded(
                     tensor(look.blinks[frames[k]]),
-                    cloud(k, 3 * DRIFT, BLINK_ZOOM),
+                    cloud(k, 3 * DRIFT, effects.BLINK_ZOOM),
                     look.patient.wall,
                 ),
             ),
         ]
-        for chosen, effect in effects:
+        for chosen, change in changes:
             which = np.flatnonzero(chosen)
             if len(which):
                 index = tensor(which)
-                images[:, index] = effect(images[:, index], which)
+                images[:, index] = change(images[:, index], which)
 
     def _write(self, images: Tensor, frames: Frames, windows: Windows) -> None:
         """The processor's text in the corners, in place."""
         edges, spec = (windows.edges / windows.frame[0]).tolist(), self.plan.spec
         for index, frame in enumerate(frames.tolist()):
             if spec.brand == "Fujifilm":
-                label = clock(self.appearance.start, int(frame / spec.fps))
+                label = overlays.clock(self.appearance.start, int(frame / spec.fps))
             elif self.plan.conditions.near[frame]:
-                label = badge(windows.tall)
+                label = overlays.badge(windows.tall)
             else:
                 continue
-            write_label(images[:, index], edges[index], label)
+            overlays.write_label(images[:, index], edges[index], label)
 
     def draw(self, frames: Frames, windows: Windows) -> Iterator[tuple[Frames, Tensor, Tensor]]:
         """Draw the surface alone, as light; blinks, in which it is not seen, stay black.
@@ -307,7 +268,7 @@ class Renderer:
         """
         path, blink = self.plan.path, self.plan.conditions.blink[frames]
         # Which polyps, calm places and scars may show in which frame: (s, k).
-        seen = in_windows(
+        seen = rays.in_windows(
             windows, path.positions[frames], path.rotations[frames], self._centres, self._radii
         )
         seen[:, : len(self.plan.lumps)] &= frames[:, None] < self.plan.timeline.gone
@@ -348,7 +309,7 @@ class Renderer:
             onto(np.arange(len(frames)), self.device),
         )
         names = onto(in_places(polyps).astype(np.int8), self.device).T[..., None]  # (k, s, 1)
-        depths, beams = self._march(surface, eyes, windows, self.tile), beams_of(eyes, windows)
+        depths, beams = self._march(surface, eyes, windows, self.tile), rays.beams_of(eyes, windows)
         # Wounds that may show, and the seconds (s, 1) since each polyp's removal.
         open_scars = np.flatnonzero(scars.any(0)).tolist()
         ages = [self._tensor((frames - self._since[k]) / plan.spec.fps) for k in open_scars]
@@ -358,9 +319,11 @@ class Renderer:
             wounds = [
                 (look.scars[k], age[rows, None]) for k, age in zip(open_scars, ages, strict=True)
             ]
-            colour, relief = surface_colour(look.patient, touch, wounds, depth * tile.width)
-            normal = normals(touch, relief)
-            linear[:, rows, cut] = light(look.patient, colour, normal, tile.directions, depth)
+            colour, relief = shading.surface_colour(look.patient, touch, wounds, depth * tile.width)
+            normal = shading.normals(touch, relief)
+            linear[:, rows, cut] = shading.light(
+                look.patient, colour, normal, tile.directions, depth
+            )
             which, largest = shown[rows, cut], torch.full_like(depth, 0.5)
             for name, share in zip(names[:, rows], touch.shares, strict=True):
                 which = torch.where((share > largest) & (depth < FAR), name, which)
