@@ -17,7 +17,6 @@ from polyplink.simulate.colon.tissue import (
     HABITS,
     draw_pattern,
     draw_tissue,
-    habit_of,
     paint_map,
     periodic_noise,
     vessel_net,
@@ -39,7 +38,7 @@ def test_tissue_is_in_its_ranges(seed: int, kind: str, spread: float) -> None:
 def test_every_class_of_the_release_has_a_habit_and_no_other() -> None:
     assert set(HABITS) == {"AD", "HP", "SSL", "TSA", "OTHER", "NO POLYP"}
     with pytest.raises(PolyplinkError, match="did you mean AD"):
-        habit_of("ADE")
+        draw_tissue(np.random.default_rng(0), "ADE", 1.0)
 
 
 @pytest.mark.parametrize("spread", [0.5, 1.0, 1.5])
@@ -72,33 +71,26 @@ def waves_per_edge(pattern: np.ndarray) -> float:
     return float((rate * power).sum() / power.sum())
 
 
+def waves_of(kind: int, pitch: float) -> float:
+    rng = np.random.default_rng(0)
+    return waves_per_edge(draw_pattern(rng, KINDS[kind], map_directions(), pitch, 0.4))
+
+
 @pytest.mark.parametrize("kind", range(4))
 def test_a_higher_pitch_is_a_finer_pattern(kind: int) -> None:
-    coarse, fine = (
-        draw_pattern(np.random.default_rng(0), KINDS[kind], map_directions(), pitch, 0.4)
-        for pitch in (8.0, 20.0)
-    )
-    assert waves_per_edge(fine) > 1.5 * waves_per_edge(coarse)
+    assert waves_of(kind, 20.0) > 1.5 * waves_of(kind, 8.0)
 
 
 def test_small_pits_are_smaller_than_wide_ones() -> None:
-    small, wide = (
-        draw_pattern(np.random.default_rng(0), KINDS[kind], map_directions(), 12.0, 0.4)
-        for kind in (1, 2)
-    )
-    assert waves_per_edge(small) > 1.3 * waves_per_edge(wide)
+    assert waves_of(1, 12.0) > 1.3 * waves_of(2, 12.0)
 
 
-def test_noise_tiles_and_is_normal() -> None:
-    noise = periodic_noise(np.random.default_rng(0), 64, 5.0)
+def test_noise_tiles_is_normal_and_has_the_waves_that_were_asked_for() -> None:
+    noise = periodic_noise(np.random.default_rng(0), 64, 8.0, spread=0.2)
     assert noise.mean() == pytest.approx(0, abs=1e-5)
     assert noise.std() == pytest.approx(1, abs=1e-4)
     inner = np.abs(np.diff(noise, axis=0)).mean()
     assert np.abs(noise[0] - noise[-1]).mean() < 2 * inner
-
-
-def test_noise_has_the_waves_that_were_asked_for() -> None:
-    noise = periodic_noise(np.random.default_rng(0), 64, 8.0, spread=0.2)
     power = np.abs(np.fft.fft2(noise)) ** 2
     frequency = np.hypot(*np.meshgrid(np.fft.fftfreq(64, 1 / 64), np.fft.fftfreq(64, 1 / 64)))
     assert (power * frequency).sum() / power.sum() == pytest.approx(8, rel=0.15)

@@ -160,15 +160,10 @@ def test_rays_settle_alike_however_seldom_a_gpu_is_waited_for(
 SMALL = (100, 80)
 
 
-def test_places_are_shares_of_the_frames_width() -> None:
-    whole = Windows(torch.tensor([[0.0, 0.0, 100.0, 80.0]]), SMALL, (10, 8))
-    assert whole.x[0].tolist() == pytest.approx([0.05 + 0.1 * i for i in range(10)])
-    assert whole.y[0].tolist() == pytest.approx([0.05 + 0.1 * i for i in range(8)])
-    assert whole.scale.tolist() == [10.0]
-
-
-def test_a_window_is_where_it_was_cut() -> None:
+def test_places_are_shares_of_the_frames_width_in_every_window() -> None:
     whole = Windows(torch.tensor([[0.0, 0.0, 100.0, 80.0]]), SMALL, SMALL)
+    assert whole.x[0].tolist() == pytest.approx([0.005 + 0.01 * i for i in range(100)])
+    assert whole.y[0].tolist() == pytest.approx([0.005 + 0.01 * i for i in range(80)])
     part = Windows(torch.tensor([[20.0, 30.0, 60.0, 50.0]]), SMALL, (40, 20))
     torch.testing.assert_close(part.x, whole.x[:, 20:60])
     torch.testing.assert_close(part.y, whole.y[:, 30:50])
