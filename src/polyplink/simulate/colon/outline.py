@@ -40,13 +40,10 @@ REACH = 3.0  # the surface is looked for up to so many radii from the centre
 
 
 class _Rays:
-    """Rays from a point within a polyp out to the surface, at rest.
+    """Rays from a point within a polyp out to the surface of a tube without a wave, at rest.
 
-    Args:
-        colon: The tube, without a wave.
-        lump: The polyp.
-        from_foot: Start within the foot of the stalk, whose fillet cannot be seen from the head;
-            else in the centre.
+    They start in the polyp's centre, or within the foot of its stalk, whose fillet cannot be seen
+    from the head.
     """
 
     def __init__(self, colon: Colon, lump: Lump, *, from_foot: bool = False) -> None:
@@ -69,13 +66,9 @@ class _Rays:
     def meet(self, tilt: Tensor, turn: Tensor, steps: int = STEPS) -> tuple[Tensor, Tensor]:
         """Where rays first leave the joined surface: points (3, n) and the polyp's share (n,).
 
-        Steps about as long as the distance lead outwards to the surface; beyond the rim, where
-        there is only wall to go into, they end at `REACH` with no share.
-
-        Args:
-            tilt: (n,) angles from the top.
-            turn: (n,) angles around.
-            steps: After which a ray that has not arrived is taken for one into the wall.
+        Rays have angles from the top, `tilt` (n,), and around, `turn` (n,). Steps about as long as
+        the distance lead outwards to the surface. Beyond the rim, where there is only wall to go
+        into, they end at `REACH` or after so many steps with no share.
         """
         local = torch.stack([tilt.sin() * turn.cos(), tilt.sin() * turn.sin(), tilt.cos()])
         ways = self._axes @ (self._scale[:, None] * local)  # (3, n)
@@ -159,15 +152,7 @@ def _relief(lump: Lump, local: Tensor) -> Tensor:
 
 
 def outline(colon: Colon, lump: Lump) -> Outline:
-    """The visible part of a polyp in a mask.
-
-    Args:
-        colon: The tube that the polyp stands in.
-        lump: The polyp.
-
-    Returns:
-        The mesh: `AROUND` points on each of `DOWN` rings from the top to the rim.
-    """
+    """The visible part of a polyp in a mask: `AROUND` points on each of `DOWN` rings to the rim."""
     near = tuple(p for p in colon.calm if abs(p[2] - float(lump.centre[2])) < CALM_REACH)
     still = replace(colon, wave=0.0, calm=near)
     turn = torch.arange(RAYS, dtype=torch.float64) * (2 * math.pi / RAYS)

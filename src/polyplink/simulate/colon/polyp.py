@@ -147,15 +147,10 @@ def _patches(
 
 
 def surface_maps(rng: np.random.Generator, traits: Traits) -> Tensor:
-    """Maps over a polyp's surface.
+    """Maps over a polyp's surface: (5, m, m) float32.
 
-    Args:
-        rng: The polyp's own generator.
-        traits: What it is.
-
-    Returns:
-        (5, m, m) float32: relative radius, which is its geometry; then what `tissue.paint_map`
-        colours it by: pattern (-1 to 1), patches, vessels and mucus (0 to about 1).
+    Relative radius, which is its geometry; then what `tissue.paint_map` colours it by: pattern
+    (-1 to 1), patches, vessels and mucus (0 to about 1).
     """
     towards = map_directions()
     pattern = draw_pattern(rng, traits.tissue.pattern, towards, traits.pitch, traits.slant)
@@ -176,15 +171,9 @@ def surface_maps(rng: np.random.Generator, traits: Traits) -> Tensor:
 
 
 def wall_frame(colon: Colon, z: float, angle: float) -> tuple[Tensor, Tensor]:
-    """A point of the wall and the axes there.
+    """A point (3,) of the wall, and the axes there (3, 3): along the tube, around it, inwards.
 
-    Args:
-        colon: The tube.
-        z: Where along the tube.
-        angle: Where around it, radians.
-
-    Returns:
-        The point (3,) and axes (3, 3): columns along the tube, around it, and into the lumen.
+    `z` is where along the tube, `angle` (radians) where around it; axes are columns.
     """
     place = torch.tensor([z])
     c, s = torch.tensor([math.cos(angle)]), torch.tensor([math.sin(angle)])

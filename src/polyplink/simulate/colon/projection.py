@@ -152,16 +152,10 @@ class Lens(NamedTuple):
 
 
 def shots(positions: Array, rotations: Array, wave: float, phase: Array) -> Array:
-    """Cameras as `project` takes them.
+    """Cameras as `project` takes them: (s, 14).
 
-    Args:
-        positions: (s, 3).
-        rotations: (s, 3, 3) columns: right, down, forward.
-        wave: Size of the peristaltic wave.
-        phase: (s,) its phase, radians.
-
-    Returns:
-        (s, 14): position, rotation by rows, wave times the cosine and the sine of the phase.
+    Positions (s, 3), rotations (s, 3, 3; columns right, down, forward) by rows, and the size of the
+    peristaltic wave times the cosine and the sine of its phase (s,), radians.
     """
     shift = wave * np.stack([np.cos(phase), np.sin(phase)], axis=1)
     return np.concatenate([positions, rotations.reshape(-1, 9), shift], axis=1, dtype=np.float64)

@@ -279,15 +279,10 @@ def map_place(local: Sequence[Tensor], length: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def read_maps(stack: Tensor, texture: Tensor, place: tuple[Tensor, Tensor]) -> Tensor:
-    """Maps of polyps, bilinear; the border's value beyond the border.
+    """Maps (c, ...) of polyps, bilinear; the border's value beyond the border.
 
-    Args:
-        stack: (c, k * m, m) the maps of k polyps, one below the other.
-        texture: Which polyp's; broadcasts with the places.
-        place: Column and row (...), -1 to 1.
-
-    Returns:
-        (c, ...) values.
+    `stack` (c, k * m, m) are the maps of k polyps, one below the other; `texture` says whose and
+    broadcasts with the places: column and row (...), -1 to 1.
     """
     texels, last = stack.shape[2], max(stack.shape[1] - 1, 1)
     scale = (texels - 1) / last

@@ -109,12 +109,9 @@ def flatness(histology_class: str) -> float:
 
 
 def draw_tissue(rng: np.random.Generator, histology_class: str, spread: float) -> Tissue:
-    """Draw one polyp's tissue.
+    """Draw one polyp's tissue; `histology_class` is a key of `HABITS`.
 
-    Args:
-        rng: Where it comes from.
-        histology_class: A key of `HABITS`.
-        spread: How far polyps lie from each other, within classes and between them; 1 as a rule.
+    `spread` is how far polyps lie from each other, within classes and between them; 1 as a rule.
 
     Raises:
         PolyplinkError: If there is no such class.
@@ -187,16 +184,13 @@ def draw_pattern(
 
 
 def paint_map(tissue: Tissue, cap: float, maps: Tensor, mean: Tensor) -> Tensor:
-    """Colours of a polyp, texel by texel.
+    """Colours of a polyp, texel by texel: (3, m, m) linear RGB.
 
     Args:
         tissue: Its tissue.
         cap: Strength of pale (above 0) or red (below 0) patches.
         maps: (5, m, m), see `polyp.surface_maps`.
         mean: (3,) colour of this patient's polyps, linear RGB.
-
-    Returns:
-        (3, m, m) linear RGB.
     """
     _, pattern, patches, vessels, mucus = maps
     groove, pale, vessel, slime = (

@@ -8,7 +8,6 @@ drawn with.
 """
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -44,6 +43,10 @@ GLINT, GLINT_SIZE = 0.30, 0.16  # brightness; share of the range of slopes
 LAMP = (-0.45, -0.55)  # slope that mirrors the lamp: up and to the left
 WATER = (0.86, 0.88, 0.88)
 CLOUDY = 0.05
+# Water that a lens may catch: a tile (3, m, m), see `shading.tiling`, of the height and its slopes
+# right and down in units of a median drop's; (LEVELS,) quantiles of the height, ascending: what is
+# above one is the rest's share of the view.
+Drops = tuple[Tensor, NDArray[np.float32]]
 BLINKS = ("red", "smear", "white")  # the lens on the wall, under a smear, blinded
 BLINK_CHANCES = (0.5, 0.35, 0.15)
 BLINK_ZOOM = 2.0
@@ -84,12 +87,7 @@ def defocus(images: Tensor, sigma: NDArray[np.float32]) -> Tensor:
 
 
 def smear(images: Tensor, motion: NDArray[np.float32]) -> Tensor:
-    """Blur pictures along the way that they move while exposed.
-
-    Args:
-        images: (3, s, h, w).
-        motion: (s, 2) right and down, pixels.
-    """
+    """Blur pictures (3, s, h, w) along the way (s, 2), right and down in pixels, that they move."""
     h, w = images.shape[2:]
     along = np.linspace(-0.5, 0.5, MOST_TAPS, dtype=np.float32)
     moved = torch.zeros_like(images)
@@ -114,11 +112,8 @@ def draw_clouds(rng: np.random.Generator) -> Tensor:
 def read_clouds(clouds: Tensor, windows: Windows, drift: Tensor, zoom: float = 1.0) -> Tensor:
     """A tile's values (c, s, h, w) at the pixels of windows.
 
-    Args:
-        clouds: (c, m, m), see `draw_clouds`.
-        windows: s windows.
-        drift: (s, 2) how far they have moved right and down, in frame widths.
-        zoom: How many times as large as the frame's width the tile is.
+    `clouds` (c, m, m), see `draw_clouds`, have moved by `drift` (s, 2) right and down, in frame
+    widths; the tile is `zoom` times as large as the frame's width.
     """
     x = (windows.x - drift[:, :1]) / zoom  # (s, w)
     y = (windows.y - drift[:, 1:]) / zoom  # (s, h)
@@ -130,21 +125,6 @@ def smoke(images: Tensor, haze: Tensor, cloud: Tensor) -> Tensor:
     """Smoke of strength (s,), 0 to 1, thicker where cloud (s, h, w) is; 0 changes nothing."""
     cover = (haze[:, None, None] * (0.45 + 0.6 * cloud)).clamp(0, 0.96)
     return torch.lerp(images, colour_like(images, SMOKE), cover)
-
-
-@dataclass(frozen=True)
-class Drops:
-    """Water that a lens may catch.
-
-    Attributes:
-        tile: (3, m, m) height, and its slopes right and down in units of a median drop's; see
-            `shading.tiling`.
-        levels: (LEVELS,) quantiles of the height, ascending: what is above one is the rest's
-            share of the view.
-    """
-
-    tile: Tensor
-    levels: NDArray[np.float32]
 
 
 def draw_drops(rng: np.random.Generator) -> Drops:
@@ -163,27 +143,23 @@ def draw_drops(rng: np.random.Generator) -> Drops:
         (np.roll(height, -1, axis) - np.roll(height, 1, axis)) / (2 * step) for axis in (1, 0)
     ]
     levels = np.quantile(height, np.linspace(0, 1, LEVELS))
-    return Drops(tiling(np.stack([height, *slopes])), levels.astype(np.float32))
+    return tiling(np.stack([height, *slopes])), levels.astype(np.float32)
 
 
 def water(
     images: Tensor, splash: NDArray[np.float32], drops: Drops, drift: Tensor, windows: Windows
 ) -> Tensor:
-    """Pictures through a wet lens; 0 changes nothing.
+    """Pictures (3, s, h, w) through a wet lens; 0 changes nothing.
 
     A drop on the lens is too near to be in focus: its edge is soft, what lies behind it is blurred
     and shifted towards the drop's own slope, and the lamp beside the lens leaves a faint glint.
-
-    Args:
-        images: (3, s, h, w), 0 to 1.
-        splash: (s,) share of the view that is under water, 0 to 1.
-        drops: Where it gathers.
-        drift: (s, 2) how far it has run right and down, frame widths.
-        windows: s windows.
+    `splash` (s,) is the share of the view that is under water, 0 to 1; `drift` (s, 2) how far the
+    drops have run right and down, in frame widths.
     """
+    tile, levels = drops
     quantiles = np.linspace(0, 1, LEVELS)
-    least = np.interp(1 - splash, quantiles, drops.levels).astype(np.float32)
-    height, right, down = read_clouds(drops.tile, windows, drift, DROP_ZOOM)  # (s, h, w) each
+    least = np.interp(1 - splash, quantiles, levels).astype(np.float32)
+    height, right, down = read_clouds(tile, windows, drift, DROP_ZOOM)  # (s, h, w) each
     level = onto(least, images.device)[:, None, None]
     strength = onto(np.minimum(splash / FIRST, 1), images.device)[:, None, None]
     cover = ((height - level) / EDGE + 0.5).clamp(0, 1)
@@ -210,14 +186,9 @@ def water(
 
 
 def draw_blinks(rng: np.random.Generator, blink: NDArray[np.bool_]) -> NDArray[np.int8]:
-    """What kind of blink a frame is: one kind for every unbroken run.
+    """Indices (s,) into `BLINKS` of frames that are blinks (s,), -1 for others.
 
-    Args:
-        rng: Where kinds come from.
-        blink: (s,) whether a frame is one.
-
-    Returns:
-        (s,) indices into `BLINKS`; -1 where there is none.
+    One kind is drawn for every unbroken run.
     """
     run, count = blink_runs(blink)
     kinds = rng.choice(len(BLINKS), count, p=BLINK_CHANCES)
@@ -225,15 +196,9 @@ def draw_blinks(rng: np.random.Generator, blink: NDArray[np.bool_]) -> NDArray[n
 
 
 def blinded(kind: Tensor, cloud: Tensor, tissue: Tensor) -> Tensor:
-    """Pictures in which nothing can be recognised, made of clouds alone.
+    """Pictures (3, s, h, w) in which nothing can be recognised, made of clouds (2, s, h, w) alone.
 
-    Args:
-        kind: (s,) indices into `BLINKS`.
-        cloud: (2, s, h, w) slow and faster clouds.
-        tissue: (3,) colour of the patient's wall, linear.
-
-    Returns:
-        (3, s, h, w) in 0 to 1.
+    `kind` (s,) are indices into `BLINKS`, `tissue` (3,) is the linear colour of the patient's wall.
     """
     slow, fast = cloud
     red = (colour_like(tissue, RED) * tissue)[:, None, None, None]

@@ -170,15 +170,10 @@ def clock(start: datetime.datetime, seconds: int) -> Label:
 def _coverage(
     cells: tuple[float, float, int], side: tuple[float, float, int], device: torch.device
 ) -> tuple[slice, Tensor]:
-    """The pixels of a window's side that cells may cover.
+    """Which pixels of a window's side cells may cover, and their shares in each cell (p, cells).
 
-    Args:
-        cells: Where the first begins and how wide one is, frame widths; how many there are.
-        side: Where the window's side begins and ends, frame widths; how many pixels it has.
-        device: Where the shares are wanted.
-
-    Returns:
-        Which pixels, and how much of each lies in each cell (p, cells).
+    `cells`: where the first begins and how wide one is, in frame widths; how many there are.
+    `side`: where the side begins and ends, in frame widths; how many pixels it has.
     """
     (first, cell, count), (start, stop, pixels) = cells, side
     step = (stop - start) / pixels
@@ -192,12 +187,9 @@ def _coverage(
 
 
 def write_label(image: Tensor, edges: Sequence[float], label: Label) -> None:
-    """Write a text over one image, in place, where its window shows it.
+    """Write a text over an image (3, h, w), in place, where its window shows it.
 
-    Args:
-        image: (3, h, w).
-        edges: Left, top, right and bottom of its window, frame widths.
-        label: The text.
+    `edges` are left, top, right and bottom of the window in frame widths.
     """
     left, top, right, bottom = edges
     cells, x, y, cell = label
@@ -217,12 +209,9 @@ def draw_grain(rng: np.random.Generator) -> Tensor:
 
 
 def read_grain(grain: Tensor, frames: NDArray[np.int64], windows: Windows) -> Tensor:
-    """Noise (s, h, w) of windows; a pixel that is the mean of several of the frame's has less.
+    """Noise (s, h, w) of windows of frames (s,) from the tile of `draw_grain`.
 
-    Args:
-        grain: See `draw_grain`.
-        frames: (s,) which frames.
-        windows: s windows.
+    A pixel that is the mean of several of the frame's has less.
     """
     share = torch.from_numpy(windows.host_scale / windows.frame[0])  # drawn pixels per pixel
     first = (windows.edges[:, :2] * share[:, None]).round().long()

@@ -109,14 +109,10 @@ def in_windows(
     centres: NDArray[np.float64],
     radii: NDArray[np.float64],
 ) -> NDArray[np.bool_]:
-    """Whether spheres may show: (s, k), False only where no ray can meet them.
+    """Whether spheres may show: (s, k), False only where no ray of s windows can meet them.
 
-    Args:
-        windows: s windows.
-        positions: (s, 3) of the cameras.
-        rotations: (s, 3, 3) columns: right, down, forward.
-        centres: (k, 3).
-        radii: (k,).
+    Cameras have positions (s, 3) and rotations (s, 3, 3), columns right, down and forward; spheres
+    have centres (k, 3) and radii (k,).
     """
     away = np.einsum("sji,skj->ski", rotations, centres[None] - positions[:, None])  # (s, k, 3)
     width, height = windows.frame
@@ -132,11 +128,7 @@ def in_windows(
 
 
 def lens_mask(lens: Lens, windows: Windows) -> tuple[Tensor, Tensor]:
-    """What a lens lets through.
-
-    Args:
-        lens: Of the endoscope.
-        windows: s windows.
+    """What a lens lets through of s windows.
 
     Returns:
         Light (s, h, w) from 1 in the middle, with its vignette, to 0 outside the view; and

@@ -67,12 +67,7 @@ class Appearance:
 
 
 def draw_appearance(plan: Plan, seed: int) -> Appearance:
-    """Draw the look of a planned procedure: the same plan and seed give the same look.
-
-    Args:
-        plan: The procedure.
-        seed: Seed of the data set.
-    """
+    """Draw the look of a planned procedure: the same plan and data set's seed give the same."""
     spec = plan.spec
     patients, look, scar, drops = (
         stream(seed, spec.procedure_id, concern) for concern in ("patient", "look", "scar", "drops")

@@ -58,9 +58,7 @@ class Patient:
 def draw_patient(rng: np.random.Generator, bbps: float = 8.5) -> Patient:
     """Draw one patient.
 
-    Args:
-        rng: The patient's own generator.
-        bbps: Boston bowel preparation scale, 0 to 9: the less, the more residue and bubbles.
+    `bbps` is the Boston bowel preparation scale, 0 to 9: the less, the more residue and bubbles.
     """
     hue, value = rng.normal(0, 0.13), rng.normal(0, 0.10)
     wall = WALL * np.exp(value + np.array([0.0, hue, 1.2 * hue]))
@@ -147,16 +145,10 @@ def read_tile(texture: Tensor, across: Tensor, along: Tensor) -> Tensor:
 
 
 def read_mucosa(patient: Patient, turn: Tensor, z: Tensor, pixel: Tensor) -> tuple[Tensor, Tensor]:
-    """Read both textures.
+    """Read both textures at (...) angles around the lumen (radians) and z along it (units).
 
-    Args:
-        patient: Whose.
-        turn: (...) angles around the lumen, radians.
-        z: (...) positions along it, units.
-        pixel: (...) how wide a pixel is there, units.
-
-    Returns:
-        (5, ...) as in `Patient.coarse`, and (3, ...) as in `Patient.fine`, faded.
+    Returns (5, ...) as in `Patient.coarse`, and (3, ...) as in `Patient.fine`, faded where pixels,
+    which are `pixel` (...) units wide there, cannot show it.
     """
     across, along = turn / (2 * math.pi), z / (2 * math.pi)
     coarse = read_tile(patient.coarse, across, along)
@@ -215,16 +207,9 @@ def draw_scar(rng: np.random.Generator, place: Tensor, radius: float, since: int
 
 
 def stain(colour: Tensor, points: Tensor, scar: Scar, age: Tensor) -> Tensor:
-    """Colour of the surface with a wound on it.
+    """Colour (3, s, n), linear RGB, of surface points (3, s, n) at rest with a wound on it.
 
-    Args:
-        colour: (3, s, n) linear RGB without.
-        points: (3, s, n) surface points at rest.
-        scar: The wound.
-        age: (s, 1) seconds since the polyp was removed; below 0 there is no wound yet.
-
-    Returns:
-        (3, s, n) linear RGB.
+    `age` (s, 1) are the seconds since the polyp was removed; below 0 there is no wound yet.
     """
     x, y, z = (points - scar.place[:, None, None]) / scar.radius
     a, b, c = scar.phase
@@ -292,8 +277,8 @@ def light(patient: Patient, colour: Tensor, normal: Tensor, rays: Tensor, depth:
 
     Args:
         patient: For the wetness.
-        colour: (3, ...) surface colour.
-        normal: (3, ...) unit normals.
+        colour: (3, ...) of the surface.
+        normal: (3, ...) unit vectors.
         rays: (3, ...) unit directions from the camera.
         depth: (...) distances from the camera.
     """
@@ -312,11 +297,7 @@ def light(patient: Patient, colour: Tensor, normal: Tensor, rays: Tensor, depth:
 
 
 def automatic_gains(linear: Tensor) -> Tensor:
-    """Factors (s,) that bring frames to the brightness that is aimed for.
-
-    Args:
-        linear: (3, s, n) linear RGB of points spread evenly over the frame.
-    """
+    """Factors (s,) that bring light (3, s, n), spread evenly over frames, to `TARGET`."""
     root = linear.amax(0).clamp_max(GLARE).sqrt().mean(dim=1)  # (s,)
     return (TARGET / root.clamp_min(1e-6)) ** 2
 
@@ -324,10 +305,8 @@ def automatic_gains(linear: Tensor) -> Tensor:
 def develop(linear: Tensor, gains: Tensor, whites: Tensor) -> Tensor:
     """A picture (3, s, h, w) in 0 to 1, as the sensor and its processor make it of light.
 
-    Args:
-        linear: (3, s, h, w) linear RGB; overwritten.
-        gains: (s,) factors of the exposure.
-        whites: (s, 3) white balance.
+    `linear` (3, s, h, w) is overwritten; `gains` (s,) are factors of the exposure, `whites` (s, 3)
+    the white balance.
     """
     scaled = linear.mul_((-CONTRAST * gains[:, None] * whites).T[:, :, None, None])
     images = scaled.exp_().neg_().add_(1).sqrt_()
