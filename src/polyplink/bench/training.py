@@ -1,5 +1,6 @@
 """Cases of learning: bags, a training step, its precision; and embedding by an export."""
 
+import copy
 import itertools
 import math
 import tempfile
@@ -134,18 +135,6 @@ def recipe(device: torch.device) -> TrainConfig:
     return replace(demo, prepare=replace(demo.prepare, size=32), fragment_length=8)
 
 
-class ConstantPixels(FragmentSet):
-    """A fragment set that returns the same tensor for every request."""
-
-    def __init__(self, data: FragmentSet, crops: torch.Tensor) -> None:
-        self.__dict__.update(vars(data))
-        self._crops = crops  # m*s h w 3
-
-    def pixels(self, clips: object) -> torch.Tensor:
-        """The tensor."""
-        return self._crops
-
-
 class Stepper:
     """The training loop's own model, fragments and bags, a step at a time.
 
@@ -165,11 +154,13 @@ class Stepper:
         self._next = itertools.cycle(self.batches)
         self._generator = torch.Generator().manual_seed(config.seed)
 
-    def constant(self, batch: Batch) -> ConstantPixels:
-        """The fragments with the crops of one batch, prefetched one by one."""
+    def constant(self, batch: Batch) -> FragmentSet:
+        """The fragments, which return the crops of one batch, prefetched one by one."""
         rows = self.drawn.clips[batch.fragments].reshape(-1)
-        crops = [self.data.pixels(rows[i : i + 1]) for i in range(len(rows))]
-        return ConstantPixels(self.data, torch.cat(crops))
+        crops = torch.cat([self.data.pixels(rows[i : i + 1]) for i in range(len(rows))])
+        data = copy.copy(self.data)
+        data.pixels = lambda clips: crops  # type: ignore[method-assign]  # m*s h w 3
+        return data
 
     def step(self, data: FragmentSet | None = None) -> None:
         """Crops, augmentation, forward, loss, backward, AdamW, and the wait for all of it.
@@ -257,32 +248,6 @@ T_QUANTILE = 4.303  # of Student's t with two degrees of freedom: 95 % of three 
 NEGLIGIBLE = 0.005  # of mAP
 
 
-def trained(
-    prepared: Prepared, device: torch.device, seed: int, steps: int, *, exact: bool
-) -> tuple[float, float]:
-    """Train for some steps, in float32 if `exact`, and embed as `polyplink embed` does.
-
-    Returns:
-        Seconds of the steps, and retrieval mAP of the tracklets that were trained on.
-    """
-    stepper = Stepper(replace(recipe(device), seed=seed), prepared, device, 12)
-    stepper.model.exact = exact
-    start = time.perf_counter()
-    for _ in range(steps):
-        stepper.step()
-    seconds = time.perf_counter() - start
-    embedder = NetworkEmbedder(stepper.model.encoder)
-    vectors = embed_prepared(prepared, embedder, "bench").vectors
-    table = prepared.tracklets
-    samples = Samples.of(
-        table["tracklet_id"].to_list(),
-        table["procedure_id"].to_list(),
-        table["polyp_id"].to_list(),
-        np.zeros(table.height),
-    )
-    return seconds, retrieve(vectors, samples).mean_ap or 0.0
-
-
 def same_mean(ours: Sequence[float], theirs: Sequence[float]) -> bool:
     """Whether the mean difference of three pairs is negligible or its 95 % interval holds 0."""
     apart = np.subtract(ours, theirs)
@@ -296,13 +261,30 @@ def precision(size: int, device: torch.device, folder: Path) -> Work:
     `equal` is retrieval mAP within the 95 % interval of the three differences. On a CPU both are
     float32 and nothing is compared: the command only works there.
     """
-    prepared = synthetic_prepared(folder, recipe(device).prepare)
+    config = recipe(device)
+    prepared = synthetic_prepared(folder, config.prepare)
     kind = "bf16" if device.type == "cuda" else "float32 again"
     found: dict[str, float] = {}
+    table = prepared.tracklets
+    ids, procedures, polyps = (
+        table[name].to_list() for name in ("tracklet_id", "procedure_id", "polyp_id")
+    )
+    samples = Samples.of(ids, procedures, polyps, np.zeros(table.height))
 
     def train(name: str, *, exact: bool) -> list[tuple[float, float]]:
-        runs = [trained(prepared, device, seed, size, exact=exact) for seed in SEEDS]
-        found.update({f"mAP {name}, seed {s}": r[1] for s, r in zip(SEEDS, runs, strict=True)})
+        """Seconds of the steps of each seed, and mAP of the tracklets that were trained on."""
+        runs = []
+        for seed in SEEDS:
+            stepper = Stepper(replace(config, seed=seed), prepared, device, 12)
+            stepper.model.exact = exact
+            start = time.perf_counter()
+            for _ in range(size):
+                stepper.step()
+            seconds = time.perf_counter() - start
+            embedder = NetworkEmbedder(stepper.model.encoder)
+            vectors = embed_prepared(prepared, embedder, "bench").vectors
+            runs.append((seconds, retrieve(vectors, samples).mean_ap or 0.0))
+            found[f"mAP {name}, seed {seed}"] = runs[-1][1]
         return runs
 
     return Work(
