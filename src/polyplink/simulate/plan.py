@@ -105,28 +105,25 @@ def plan_procedure(preset: Preset, seed: int, spec: ProcedureSpec) -> Plan:
         traits.append(draw_traits(rng, *own, preset.difficulty))
         lumps.append(set_lump(rng, colon, place, traits[-1]))
     outlines = [outline(colon, lump) for lump in lumps]
-    stage = Stage(
-        colon=colon,
-        lumps=tuple(lumps),
-        bodies=Outlines.of([coarser(body) for body in outlines]),
-        lens=Lens.of(LENS_CORNERS[spec.brand], spec.width, spec.height),
-        size=(spec.width, spec.height),
-        removed=timeline.gone,
-    )
+    lens = Lens.of(LENS_CORNERS[spec.brand], spec.width, spec.height)
+    coarse = Outlines.of([coarser(body) for body in outlines])
+    size = spec.width, spec.height
+    stage = Stage(colon, tuple(lumps), coarse, lens, size, timeline.gone)
     phase = draw_phase(weather, timeline.n_frames, spec.fps)
     unrest = 0.5 + preset.difficulty
     route = follow_route(camera, stage, places, timeline, phase, fps=spec.fps, unrest=unrest)
+    path, _, look, _, failed = route
     return Plan(
         spec=spec,
         timeline=timeline,
         colon=colon,
         traits=tuple(traits),
         lumps=tuple(lumps),
-        path=route.path,
+        path=path,
         conditions=draw_conditions(weather, spec, timeline, route, phase=phase, unrest=unrest),
         bodies=Outlines.of(outlines),
-        looks=route.look,
-        failed=route.failed,
+        looks=look,
+        failed=failed,
     )
 
 
@@ -154,10 +151,9 @@ def boxes_of(plan: Plan) -> pl.DataFrame:
 
 
 def pixel_boxes(boxes: Array, width: int, height: int) -> Index:
-    """Edges in shares of the frame to first and last pixels whose centres lie within.
+    """Edges (n, 4) in shares of the frame, NaN for no box, to x, y, w, h (n, 4) of whole pixels.
 
-    From left, top, right, bottom (n, 4), NaN for none, to x, y, w, h (n, 4), where x + w and
-    y + h are the last pixels; w and h are -1 for none.
+    Of the first and last pixels whose centres lie within; w and h are -1 for none.
     """
     scale = np.array([width, height])
     none = np.asarray(np.isnan(boxes).any(axis=1), np.bool_)

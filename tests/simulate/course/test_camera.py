@@ -23,7 +23,6 @@ from polyplink.simulate.course.camera import (
     follow_looks,
     from_tube,
     link_poses,
-    look_along,
     look_down,
     to_tube,
     turn_between,
@@ -70,17 +69,6 @@ def test_turns_go_the_shortest_way(
         np.testing.assert_allclose(turned_by(way), angle / 4, atol=1e-3)
 
 
-@given(VECTORS, VECTORS)
-def test_look_along_is_a_right_handed_camera(forward: np.ndarray, up: np.ndarray) -> None:
-    if np.linalg.norm(np.cross(unit(forward), unit(up))) < 0.05:
-        return
-    turn = look_along(forward[None], up[None])[0]
-    np.testing.assert_allclose(turn.T @ turn, np.eye(3), atol=1e-9)
-    assert np.linalg.det(turn) == pytest.approx(1)
-    np.testing.assert_allclose(turn[:, 2], unit(forward))
-    assert turn[:, 1] @ up < 0  # the second column points down
-
-
 @given(VECTORS, ANGLES, st.integers(0, 2), ANGLES)
 def test_turn_own_is_a_product_from_the_right(
     axis: np.ndarray, angle: float, own: int, by: float
@@ -106,6 +94,7 @@ def test_look_down_looks_at_the_place_from_the_asked_way(
 # --- Motion ---------------------------------------------------------------------------------
 
 
+@settings(deadline=None)
 @given(PLACES, st.floats(0, 6))
 def test_the_wave_scales_the_way_from_the_centre_line(places: np.ndarray, phase: float) -> None:
     points = from_tube(COLON, places)

@@ -25,27 +25,17 @@ from polyplink.simulate.course.conditions import (
 from polyplink.simulate.course.route import (
     BLINK_GAP,
     FREE,
-    Course,
     Pose,
     draw_phase,
     travel,
     turn_away,
 )
-from polyplink.simulate.course.timeline import Look, Timeline
+from polyplink.simulate.course.timeline import Timeline
 from tests.simulate.course.test_camera import turned_by
 from tests.simulate.scenes import mini_plan, mini_spec
 
 COLON = draw_colon(np.random.default_rng(0))
 AXES = np.tile(np.array([[0.0, 0, -1], [0, 1.0, 0], [1.0, 0, 0]]), (3, 1, 1))
-
-
-def test_looks_become_arrays() -> None:
-    course = Course.of([Look(0, 3, 2), Look(2, 9, 1, 1)])
-    assert course.beside.tolist() == [-1, 1]
-    which, frames = course.times
-    assert which.tolist() == [0, 0, 1]
-    assert frames.tolist() == [3, 4, 9]
-    assert course[np.array([1])].first.tolist() == [9]
 
 
 def test_the_wave_runs_on_at_a_few_a_minute() -> None:

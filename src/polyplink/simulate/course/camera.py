@@ -65,13 +65,9 @@ class CameraPath(Rows):
 
 
 def wander(turns: NDArray[Any], phases: Array) -> Array:
-    """A smooth back and forth within about -1.25 to 1.25.
+    """A smooth back and forth within about -1.25 to 1.25, at most `WANDER_RATE` a turn.
 
-    Its rate is at most `WANDER_RATE` per turn.
-
-    Args:
-        turns: (n,) time, in turns of the slower wave.
-        phases: (n, 2) or (2,) radians.
+    `turns` (n,) is time in turns of the slower wave, `phases` (n, 2) or (2,) are in radians.
     """
     waves = [
         size * np.sin(2 * np.pi * speed * turns + phases[..., index])
@@ -116,10 +112,10 @@ def look_along(forward: Array, up: Array) -> Array:
 
 
 def look_down(axes: Array, azimuth: Array, elevation: Array) -> tuple[Array, Array]:
-    """Cameras around places on a wall that look at them, without a singularity at the pole.
+    """Cameras that look at places on a wall, without a singularity straight above them.
 
     The right side of the picture is the tangent of the circle of azimuth, so that small changes
-    of azimuth and elevation are small turns even straight above the place.
+    of azimuth and elevation are small turns everywhere.
 
     Args:
         axes: (s, 3, 3) columns along the wall, around, and into the lumen.
@@ -156,16 +152,9 @@ def turn_own(rotations: Array, axis: int, angles: Array) -> Array:
 
 
 def turn_between(first: Array, last: Array, t: Array, which: Index) -> Array:
-    """Rotations on the shortest ways between k pairs of rotations.
+    """Rotations (s, 3, 3) on the shortest ways from the `first` (k, 3, 3) to the `last` (k, 3, 3).
 
-    Args:
-        first: (k, 3, 3).
-        last: (k, 3, 3).
-        t: (s,) how far on the way, 0 to 1.
-        which: (s,) index of the pair.
-
-    Returns:
-        (s, 3, 3).
+    `t` (s,) is how far on the way, 0 to 1, `which` (s,) the index of the pair.
     """
     # Axis and angle of the turns R = last first^T (k, 3, 3).
     turns = last @ first.transpose(0, 2, 1)
@@ -250,10 +239,6 @@ class Poses(Rows):
     light: Array
 
 
-def _log_normal(rng: np.random.Generator, law: tuple[float, float], k: int) -> Array:
-    return law[0] * np.exp(law[1] * rng.standard_normal(k))
-
-
 def draw_poses(
     rng: np.random.Generator,
     targets: Targets,
@@ -269,7 +254,11 @@ def draw_poses(
     `nearer` on the share of the frame that is filled.
     """
     k = len(frames)
-    share = np.where(targets.pair, rng.uniform(*PAIR_WIDTH, k), _log_normal(rng, WIDTH, k))
+
+    def log_normal(median: float, sigma: float) -> Array:
+        return median * np.exp(sigma * rng.standard_normal(k))
+
+    share = np.where(targets.pair, rng.uniform(*PAIR_WIDTH, k), log_normal(*WIDTH))
     nearest = 1.05 * targets.reaches + GAP
     distance = FOCAL * 1.9 * targets.reaches / np.clip(share * nearer, 0.08, 0.95)
     distance = np.clip(distance, nearest, FARTHEST)
@@ -277,7 +266,7 @@ def draw_poses(
     pace = WANDER_RATE * cycles / frames  # largest change in a frame of a wander of size 1
     sine = rng.uniform(math.sin(ELEVATION[0]), math.sin(ELEVATION[1]), k)
     elevation = np.arcsin(np.minimum(sine, np.maximum(HEADROOM / distance, 0.55)))
-    spread = unrest * _log_normal(rng, SPREAD, k) * np.where(targets.pair, 0.2, 1)
+    spread = unrest * log_normal(*SPREAD) * np.where(targets.pair, 0.2, 1)
     angles = np.zeros((k, 6, 2))
 
     def set_angle(move: int, mean: Array) -> None:

@@ -72,17 +72,20 @@ def draw_conditions(
         rng: The stream "conditions".
         spec: The procedure.
         timeline: What happens when.
-        route: Where the camera is, and what it looks at.
+        route: See `course.route`.
         phase: (s,) of the peristaltic wave.
         unrest: Factor on what is out of focus.
     """
-    n = timeline.n_frames
-    distance = np.linalg.norm(route.goals - route.path.positions, axis=1)
+    path, blink, _, goals, _ = route
+    distance = np.linalg.norm(goals - path.positions, axis=1)
     near = distance < NEAR_MM / MM_PER_UNIT
-    hunt = wander(0.13 * np.arange(n) / spec.fps, rng.uniform(0, 6, 2))
+    hunt = wander(0.13 * np.arange(timeline.n_frames) / spec.fps, rng.uniform(0, 6, 2))
     focus = defocus(distance, near) + unrest * HUNT * (hunt - 0.75).clip(0)
-    blur, water = _blink_kinds(rng, route.blink)
-    motion = (SHUTTER * picture_motion(route.path, route.goals)).clip(-MOST_MOTION, MOST_MOTION)
+    # Blur and water of blinks, alike over each of them.
+    run, count = blink_runs(blink)
+    blur = rng.uniform(*BLINK_BLUR, count)[run] * blink
+    water = (rng.random(count) < BLINK_WATER)[run] * blink
+    motion = (SHUTTER * picture_motion(path, goals)).clip(-MOST_MOTION, MOST_MOTION)
     splash = np.maximum(draw_splash(rng, spec.fps, timeline), water)
     return Conditions(
         phase=np.remainder(phase, 2 * math.pi).astype(np.float32),
@@ -90,7 +93,7 @@ def draw_conditions(
         motion=motion.astype(np.float32),
         haze=draw_haze(rng, spec.fps, timeline).astype(np.float32),
         splash=splash.clip(0, 1).astype(np.float32),
-        blink=route.blink,
+        blink=blink,
         instrument=draw_instruments(rng, spec, timeline).astype(np.float32),
         near=near,
     )
@@ -166,11 +169,3 @@ def blink_runs(blink: Mask) -> tuple[Index, int]:
     """The number of the blink (s,), from 1, in which or after which a frame is; how many + 1."""
     run = np.cumsum(blink & ~np.append(False, blink[:-1]))
     return run, int(run.max(initial=0)) + 1
-
-
-def _blink_kinds(rng: np.random.Generator, blink: Mask) -> tuple[Array, Array]:
-    """Blur and water (s,) of blinks, alike over each of them."""
-    run, count = blink_runs(blink)
-    blur = rng.uniform(*BLINK_BLUR, count)[run] * blink
-    water = (rng.random(count) < BLINK_WATER)[run] * blink
-    return np.asarray(blur), np.asarray(water, np.float64)

@@ -9,7 +9,6 @@ them, and a blink hides the jump to that stretch.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -20,7 +19,6 @@ from polyplink.simulate.course.camera import (
     Index,
     Mask,
     Poses,
-    Rows,
     Targets,
     carry,
     draw_poses,
@@ -37,7 +35,7 @@ from polyplink.simulate.course.camera import (
     wander,
 )
 from polyplink.simulate.course.stage import Place, Stage, Views, hidden, misses, strays, wall_axes
-from polyplink.simulate.course.timeline import Look, Timeline
+from polyplink.simulate.course.timeline import Timeline
 
 # Unrest of a look and how much nearer it is taken, try after try.
 TRIES = (
@@ -62,52 +60,16 @@ AHEAD = 1.3  # units up the tube that it looks at
 Pose = tuple[Array, Array]  # positions (k, 3) and rotations (k, 3, 3) of cameras
 
 
-@dataclass(frozen=True)
-class Course(Rows):
-    """The looks of a procedure as arrays over k looks.
-
-    Attributes:
-        polyp: (k,).
-        beside: (k,) the other polyp in view, -1 for none.
-        first: (k,) first frames.
-        frames: (k,) lengths.
-    """
-
-    polyp: Index
-    beside: Index
-    first: Index
-    frames: Index
-
-    @staticmethod
-    def of(looks: Sequence[Look]) -> "Course":
-        """From a timeline's looks."""
-        rows = [(k.polyp, -1 if k.beside is None else k.beside, k.first, k.frames) for k in looks]
-        return Course(*np.array(rows, np.int64).reshape(-1, 4).T)
-
-    @property
-    def times(self) -> tuple[Index, Index]:
-        """The look and the frame in the procedure of every frame of a look, (n,) each."""
-        which, time = look_times(self.frames)
-        return which, self.first[which] + time
+# A procedure's camera in every frame; (s,) frames in which nothing may be recognised; (s,) index of
+# the look, -1 between looks; (s, 3) what the camera looks at; looks for which no pose was found
+# that shows what it should.
+Route = tuple[CameraPath, Mask, Index, Array, tuple[int, ...]]
 
 
-@dataclass(frozen=True)
-class Route:
-    """Where the camera is, and what it looks at.
-
-    Attributes:
-        path: The camera in every frame.
-        blink: (s,) frames in which nothing may be recognised.
-        look: (s,) index of the look, -1 between looks.
-        goals: (s, 3) what the camera looks at.
-        failed: Looks for which no pose was found that shows what it should.
-    """
-
-    path: CameraPath
-    blink: Mask
-    look: Index
-    goals: Array
-    failed: tuple[int, ...]
+def frames_of(course: Index) -> tuple[Index, Index]:
+    """The look (n,) and the frame in the procedure (n,) of every frame of looks (k, 4)."""
+    which, time = look_times(course[:, 3])
+    return which, course[which, 2] + time
 
 
 def draw_phase(rng: np.random.Generator, n: int, fps: float) -> Array:
@@ -127,7 +89,7 @@ def follow_route(
     fps: float,
     unrest: float,
 ) -> Route:
-    """The camera of a procedure.
+    """Follow all looks of a procedure, and the ways between them.
 
     Args:
         rng: The stream "camera".
@@ -138,8 +100,10 @@ def follow_route(
         fps: Frames per second.
         unrest: Factor on all change within a look.
     """
-    n = timeline.n_frames
-    course = Course.of(timeline.looks)
+    n, looks = timeline.n_frames, timeline.looks
+    # Looks (k, 4): polyp, the other one in view (-1 for none), first frame, number of frames.
+    each = [(k.polyp, -1 if k.beside is None else k.beside, k.first, k.frames) for k in looks]
+    course = np.array(each, np.int64).reshape(-1, 4)
     path = CameraPath.of(np.zeros((n, 3)), np.zeros((n, 3, 3)))
     goals, look, failed = np.zeros((n, 3)), np.full(n, -1), np.zeros(0, np.int64)
     blink, on_way = np.zeros(n, np.bool_), np.ones(n, np.bool_)
@@ -148,18 +112,18 @@ def follow_route(
         path.positions[rows], path.rotations[rows] = pose
         goals[rows] = pose[0] + pose[1][:, :, 2]
 
-    if len(course.frames):
+    if len(course):
         targets = aim_at(stage, places, course)
         seen, failed = draw_looks(rng, stage, course, targets, phase, fps=fps, unrest=unrest)
-        which, frames = course.times
+        which, frames = frames_of(course)
         path.put(frames, seen)
         look[frames], on_way[frames] = which, False
         goals[frames] = carry(stage.colon, targets.centres[which], phase[frames])
         # The gaps before, between and after looks; those to turn away in are at the same place.
-        starts = np.append(0, course.first + course.frames)  # (k + 1,)
-        lengths = np.append(course.first, n) - starts
+        starts = np.append(0, course[:, 2:].sum(1))  # (k + 1,)
+        lengths = np.append(course[:, 2], n) - starts
         beside = {max(pair): min(pair) for pair in timeline.pairs}
-        place = np.array([beside.get(polyp, polyp) for polyp in course.polyp.tolist()])
+        place = np.array([beside.get(polyp, polyp) for polyp in course[:, 0].tolist()])
         same = np.append(False, place[1:] == place[:-1])
         turns = np.flatnonzero(same & (lengths[:-1] <= TURN_GAP))
         if len(turns):
@@ -181,36 +145,28 @@ def follow_route(
     joints = np.flatnonzero(on_way[1:] != on_way[:-1])[:, None] + np.arange(1 - JOINT, 1 + JOINT)
     joined = np.zeros(n, np.bool_)
     joined[joints.clip(0, n - 1)] = True
-    blink[rows] = joined[rows] | _chance_blinks(rng, len(rows))
+    begin = np.flatnonzero(rng.random(len(rows)) < BLINK_SHARE)
+    end = np.minimum(begin + rng.integers(*BLINK_FRAMES, len(begin)), len(rows))
+    begun, ended = (np.bincount(edges, minlength=len(rows) + 1) for edges in (begin, end))
+    blink[rows] = joined[rows] | (np.cumsum(begun - ended)[:-1] > 0)
     # Other frames between looks that show a polyp, or lie in the wall, blink, too.
     rows = np.flatnonzero((look < 0) & ~on_way & ~blink)
     views = Views(path[rows], phase[rows], rows, np.zeros(len(rows), np.int64))
     blink[rows] = strays(stage, views, np.full((1, 2), -1))
-    return Route(path, blink, look, goals, tuple(failed.tolist()))
-
-
-def _chance_blinks(rng: np.random.Generator, n: int) -> Mask:
-    """Blinks (n,) at random on the way through the tube."""
-    starts = np.flatnonzero(rng.random(n) < BLINK_SHARE)
-    lengths = rng.integers(*BLINK_FRAMES, len(starts))
-    edges = np.zeros(n + 1, np.int64)
-    np.add.at(edges, starts, 1)
-    np.add.at(edges, np.minimum(starts + lengths, n), -1)
-    return np.asarray(np.cumsum(edges)[:n] > 0)
+    return path, blink, look, goals, tuple(failed.tolist())
 
 
 # --- Looks ----------------------------------------------------------------------------------
 
 
-def aim_at(stage: Stage, places: Sequence[Place], course: Course) -> Targets:
+def aim_at(stage: Stage, places: Sequence[Place], course: Index) -> Targets:
     """What looks are directed at: a polyp, or the middle of two."""
     balls = stage.bodies.balls
-    rest = np.stack(
-        [balls[:, 0] + balls[:, 2], balls[:, 1] + balls[:, 3], balls[:, 4]], axis=1
-    )  # (p, 3)
+    x, y, z = balls[:, 0] + balls[:, 2], balls[:, 1] + balls[:, 3], balls[:, 4]
+    rest = np.stack([x, y, z], axis=1)  # (p, 3)
     radii = balls[:, 7] / (1 + 2 * abs(stage.colon.wave))
-    pair = course.beside >= 0
-    first, second = course.polyp, np.where(pair, course.beside, course.polyp)
+    first, pair = course[:, 0], course[:, 1] >= 0
+    second = np.where(pair, course[:, 1], first)
     way = rest[second] - rest[first]  # (k, 3)
     away = np.linalg.norm(way, axis=1)
     reach = np.where(pair, 0.5 * (away + radii[first] + radii[second]), radii[first])
@@ -224,7 +180,7 @@ def aim_at(stage: Stage, places: Sequence[Place], course: Course) -> Targets:
 def draw_looks(
     rng: np.random.Generator,
     stage: Stage,
-    course: Course,
+    course: Index,
     targets: Targets,
     phase: Array,
     *,
@@ -236,60 +192,42 @@ def draw_looks(
     Returns:
         The camera in the frames of the looks, one after the other, and the looks that failed.
     """
-    todo = np.arange(len(course.frames))
+    todo = np.arange(len(course))
     poses: Poses | None = None
     for calmer, nearer in TRIES:
         part, goal = course[todo], targets[todo]
-        drawn = draw_poses(rng, goal, part.frames, fps=fps, unrest=unrest * calmer, nearer=nearer)
+        polyp, beside, _, lengths = part.T
+        drawn = draw_poses(rng, goal, lengths, fps=fps, unrest=unrest * calmer, nearer=nearer)
         if poses is None:
             # A look at the same polyps after a short gap begins about where the last one ended.
-            gap = course.first[1:] - course.first[:-1] - course.frames[:-1]
-            same = (course.polyp[1:] == course.polyp[:-1]) & (
-                course.beside[1:] == course.beside[:-1]
-            )
+            gap = course[1:, 2] - course[:-1, 2:].sum(1)
+            same = (course[1:, :2] == course[:-1, :2]).all(1)
             poses = drawn = link_poses(rng, drawn, np.append(False, same & (gap < LINKED)))
         else:
             poses.put(todo, drawn)
-        which, frames = part.times
+        which, frames = frames_of(part)
         path = follow_looks(stage.colon, goal, drawn, phase[frames])
-        todo = todo[_faulty(stage, part, Views(path, phase[frames], frames, which))]
+        views = Views(path, phase[frames], frames, which)
+        # Looks that do not show what they should are sampled again.
+        bad = misses(stage, views, polyp)
+        if (beside >= 0).any():
+            bad |= misses(stage, views, beside)
+        stray = strays(stage, views, part[:, :2])
+        bad |= np.bincount(which, stray, len(bad)) > 0
+        bad |= hidden(stage, views, polyp, beside)
+        pair = np.flatnonzero((beside >= 0) & ~bad)
+        if len(pair):  # the other polyp of a pair must not be hidden either
+            some = views[np.isin(which, pair)]
+            again = Views(some.path, some.phase, some.frames, np.searchsorted(pair, some.look))
+            bad[pair] |= hidden(stage, again, beside[pair], polyp[pair])
+        todo = todo[bad]
         if not len(todo):
             break
     assert poses is not None
-    return follow_looks(stage.colon, targets, poses, phase[course.times[1]]), todo
-
-
-def _faulty(stage: Stage, course: Course, views: Views) -> Mask:
-    """Looks (k,) that do not show what they should."""
-    polyp, beside = course.polyp, course.beside
-    bad = misses(stage, views, polyp)
-    if (beside >= 0).any():
-        bad |= misses(stage, views, beside)
-    stray = strays(stage, views, np.stack([polyp, beside], axis=1))
-    bad |= np.bincount(views.look, stray, len(bad)) > 0
-    bad |= hidden(stage, views, polyp, beside)
-    pair = np.flatnonzero((beside >= 0) & ~bad)
-    if len(pair):  # the other polyp of a pair must not be hidden either
-        some = views[np.isin(views.look, pair)]
-        again = Views(some.path, some.phase, some.frames, np.searchsorted(pair, some.look))
-        bad[pair] |= hidden(stage, again, beside[pair], polyp[pair])
-    return np.asarray(bad)
+    return follow_looks(stage.colon, targets, poses, phase[frames_of(course)[1]]), todo
 
 
 # --- Between looks --------------------------------------------------------------------------
-
-
-def _lost_rotations(rng: np.random.Generator, axes: Array, rotations: Array) -> Array:
-    """Turn cameras (k, 3, 3) away from polyps: to the wall across, somewhat up or down the tube.
-
-    `axes` (k, 3, 3) are those of the wall at the polyps.
-    """
-    k = len(axes)
-    lean = rng.choice((-1.0, 1.0), k) * rng.uniform(0.2, 0.7, k)
-    away = unit(axes[:, :, 2] + lean[:, None] * axes[:, :, 0])
-    # The way that keeps the picture as upright as possible: the same right side, made square.
-    right = unit(np.cross(rotations[:, :, 1], away) + 1e-9)
-    return np.stack([right, np.cross(away, right), away], axis=-1)
 
 
 def turn_away(
@@ -312,10 +250,14 @@ def turn_away(
         The camera in the frames of all gaps, one gap after the other.
     """
     (start, before), (stop, after) = ends
-    lost = [
-        _lost_rotations(rng, wall, seen) for wall, seen in zip(axes, (before, after), strict=True)
-    ]
-    k = len(lengths)
+    k, lost = len(lengths), []
+    for wall, rotations in zip(axes, (before, after), strict=True):
+        # Away from the polyp: to the wall across, somewhat up or down the tube, the picture as
+        # upright as possible: the same right side, made square.
+        lean = rng.choice((-1.0, 1.0), k) * rng.uniform(0.2, 0.7, k)
+        away = unit(wall[:, :, 2] + lean[:, None] * wall[:, :, 0])
+        right = unit(np.cross(rotations[:, :, 1], away) + 1e-9)
+        lost.append(np.stack([right, np.cross(away, right), away], axis=-1))
     phases = rng.uniform(0, 2 * np.pi, (k, 2, 2))
     gap, time = look_times(lengths)
     length = lengths[gap]

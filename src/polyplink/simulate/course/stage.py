@@ -152,10 +152,10 @@ def shots_of(colon: Colon, path: CameraPath, phase: Array) -> Array:
 def in_reach(
     bodies: Outlines, removed: Index, path: CameraPath, frames: Index
 ) -> tuple[Index, Index]:
-    """All pairs of a frame and a polyp that is there and near enough along the tube.
+    """Rows of a path (n,) and polyps (n,) that are there and near enough along the tube.
 
     `removed` (k,) holds the frame from which each polyp is gone, `frames` (s,) the numbers of the
-    path's frames. Returns rows of the path (n,) and polyps (n,), by row, then polyp.
+    path's frames.
     """
     near = np.abs(path.positions[:, 2, None] - bodies.balls[:, 4]) < IN_SIGHT  # (s, k)
     rows, polyps = np.nonzero(near & (frames[:, None] < removed))
@@ -227,7 +227,14 @@ def hidden(stage: Stage, views: Views, polyp: Index, before: Index) -> Mask:
         z = stage.bodies.balls[index, 4]
         near = tuple(place for place in stage.colon.calm if abs(place[2] - z) < CALM_REACH)
         colon = replace(stage.colon, calm=near)
-        marks = torch.from_numpy(_marks(stage.bodies, int(index)))[:, None]  # (3, 1, m)
+        # Lines of sight are drawn to points of its rim, its middle ring and its top.
+        body = stage.bodies.points[
+            stage.bodies.starts[index, 0] : stage.bodies.starts[index + 1, 0]
+        ]
+        grid = body.reshape(COARSE_DOWN, COARSE_AROUND, 7)
+        rows = np.concatenate([grid[-1, ::2], grid[COARSE_DOWN // 2, ::4], grid[0, :1]])
+        ends = [rows[:, 0] + rows[:, 2], rows[:, 1] + rows[:, 3], rows[:, 4]]
+        marks = torch.from_numpy(np.stack(ends))[:, None]  # (3, 1, m)
         phase = phases[some][:, None]
         goals = to_world(colon, marks.expand(3, len(some), -1), phase)  # (3, f, m)
         start = origins[some].T[:, :, None]
@@ -240,11 +247,3 @@ def hidden(stage: Stage, views: Views, polyp: Index, before: Index) -> Mask:
             inside = lump_distance(stage.lumps[int(other)], rest.float().reshape(3, -1)) < 0.01
             bad[some[here]] |= inside.view(int(here.sum()), -1).any(1).numpy()
     return _any_by_look(bad, views.look, len(polyp))
-
-
-def _marks(bodies: Outlines, index: int) -> Array:
-    """Points (3, m) of a polyp that lines of sight are drawn to: rim, middle ring, top."""
-    points = bodies.points[bodies.starts[index, 0] : bodies.starts[index + 1, 0]]
-    grid = points.reshape(COARSE_DOWN, COARSE_AROUND, 7)
-    some = np.concatenate([grid[-1, ::2], grid[COARSE_DOWN // 2, ::4], grid[0, :1]])
-    return np.stack([some[:, 0] + some[:, 2], some[:, 1] + some[:, 3], some[:, 4]])

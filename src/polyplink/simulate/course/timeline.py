@@ -156,7 +156,16 @@ def draw_timeline(rng: np.random.Generator, spec: ProcedureSpec, preset: Preset)
     comfortable = free - sum(map(len, visits)) * mean_gap(spec.fps)
     share = rng.uniform(*preset.insertion)
     turn = max(int(min(share * spec.n_frames, max(comfortable, CROWDED * free))), 0)
-    glimpses = _glimpses(rng, polyps, visits) if turn >= WAY_IN else []
+    # A few polyps are glimpsed out of their visits: a short look at them comes during insertion.
+    glimpses: Visit = []
+    for polyp in np.flatnonzero(rng.random(polyps) < GLIMPSED) if turn >= WAY_IN else ():
+        for visit in visits:
+            own = [k for k in visit[:-1] if k.polyp == polyp and k.beside is None]
+            short = [item for item in own if item.frames < LONG]
+            if short:
+                visit.remove(short[0])
+                glimpses.append(short[0])
+                break
     slot = turn // max(polyps, 1)  # polyps are passed in the opposite order on the way in
     looks = [
         Look(item.polyp, int(slot * (polyps - 1 - item.polyp + rng.uniform(0.2, 0.6))), item.frames)
@@ -367,20 +376,6 @@ def _returned_to(rng: np.random.Generator, visits: list[Visit]) -> list[Visit]:
     return [*visits[:index], visit[:split], between, visit[split:], *visits[index + 2 :]]
 
 
-def _glimpses(rng: np.random.Generator, polyps: int, visits: list[Visit]) -> Visit:
-    """Take a short look at a few polyps out of their visits: it happens during insertion."""
-    taken: Visit = []
-    for polyp in np.flatnonzero(rng.random(polyps) < GLIMPSED):
-        for visit in visits:
-            own = [k for k in visit[:-1] if k.polyp == polyp and k.beside is None]
-            short = [item for item in own if item.frames < LONG]
-            if short:
-                visit.remove(short[0])
-                taken.append(short[0])
-                break
-    return taken
-
-
 # --- When they are --------------------------------------------------------------------------
 
 
@@ -391,42 +386,11 @@ def _withdrawal(
     items = [item for visit in visits for item in visit]
     lengths = np.array([item.frames for item in items], np.int64)
     free = spec.n_frames - turn - int(lengths.sum())
-    gaps, pause = _draw_gaps(rng, spec.fps, visits)
-    if free < len(gaps):
-        raise PolyplinkError(
-            f"procedure {spec.procedure_id}: {spec.boxed_frames} frames of looks do not fit into "
-            f"{spec.n_frames}",
-            "give it more frames, or its polyps fewer",
-        )
-    # Gaps shrink, to one frame at least, where there are too few frames for them; what is left is
-    # divided among the pauses.
-    most = max(int(GAP_SHARE * free), len(gaps))
-    excess = gaps - 1
-    if gaps.sum() > most:
-        excess = (excess * (most - len(gaps)) // max(int(excess.sum()), 1)).astype(np.int64)
-    weights = np.where(pause, rng.lognormal(0, 0.7, len(gaps)), 0.0)
-    left = free - len(gaps) - int(excess.sum())
-    ends = np.round(left * np.cumsum(weights) / weights.sum())
-    waits = 1 + excess + np.diff(ends, prepend=0.0).astype(np.int64)
-    firsts = turn + np.cumsum(waits)[: len(items)] + np.cumsum(lengths) - lengths
-    return [
-        Look(item.polyp, int(first), item.frames, item.beside)
-        for item, first in zip(items, firsts, strict=True)
-    ]
-
-
-def _draw_gaps(
-    rng: np.random.Generator, fps: float, visits: list[Visit]
-) -> tuple[Counts, NDArray[np.bool_]]:
-    """Frames (n + 1,) before each of n looks and after the last, and which are long pauses.
-
-    A pause has a single frame: `_withdrawal` lengthens it. All other gaps are flickers of the box
-    (1 to 15 frames), or last seconds: the polyp is lost and found again.
-    """
-    looks = [item for visit in visits for item in visit]
-    n = len(looks) + 1
+    n = len(items) + 1
+    # Gaps before each look and after the last are flickers of the box (1 to 15 frames), last
+    # seconds (the polyp is lost and found again), or are long pauses.
     pause = rng.random(n) < PAUSE_SHARE
-    quick = np.array([False, *(item.quick for item in looks)], np.bool_)
+    quick = np.array([False, *(item.quick for item in items)], np.bool_)
     pause[quick] = False
     pause[np.cumsum([0, *(len(visit) for visit in visits)])] = True
     flickers = rng.random(n) < FLICKER_SHARE
@@ -434,10 +398,31 @@ def _draw_gaps(
     flicker = np.clip(np.round(rng.lognormal(math.log(median), sigma, n)), 1, largest)
     median, sigma, longest = SECONDS
     seconds = np.minimum(rng.lognormal(math.log(median), sigma, n), longest)
-    gaps = np.where(flickers, flicker, np.maximum(np.round(fps * seconds), 1)).astype(np.int64)
+    lost = np.maximum(np.round(spec.fps * seconds), 1)
+    gaps = np.where(flickers, flicker, lost).astype(np.int64)
     gaps[quick] = np.minimum(gaps[quick], QUICK_FRAMES)
     gaps[pause] = 1
-    return gaps, pause
+    if free < n:
+        raise PolyplinkError(
+            f"procedure {spec.procedure_id}: {spec.boxed_frames} frames of looks do not fit into "
+            f"{spec.n_frames}",
+            "give it more frames, or its polyps fewer",
+        )
+    # Gaps shrink, to one frame at least, where there are too few frames for them; what is left is
+    # divided among the pauses.
+    most = max(int(GAP_SHARE * free), n)
+    excess = gaps - 1
+    if gaps.sum() > most:
+        excess = (excess * (most - n) // max(int(excess.sum()), 1)).astype(np.int64)
+    weights = np.where(pause, rng.lognormal(0, 0.7, n), 0.0)
+    left = free - n - int(excess.sum())
+    ends = np.round(left * np.cumsum(weights) / weights.sum())
+    waits = 1 + excess + np.diff(ends, prepend=0.0).astype(np.int64)
+    firsts = turn + np.cumsum(waits)[:-1] + np.cumsum(lengths) - lengths
+    return [
+        Look(item.polyp, int(first), item.frames, item.beside)
+        for item, first in zip(items, firsts, strict=True)
+    ]
 
 
 def mean_gap(fps: float) -> float:
