@@ -1,7 +1,6 @@
 """A preview for people: a contact sheet of the workflow and the polyps, and a short film."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
@@ -36,22 +35,6 @@ Frames = NDArray[np.int64]
 SheetRow = tuple[str, Sequence[tuple[str, Picture]]]  # its name; caption and picture of each cell
 
 
-@dataclass(frozen=True)
-class Shown:
-    """A procedure to show: its plan, its boxes, and a renderer of its pictures."""
-
-    plan: Plan
-    boxes: pl.DataFrame
-    pictures: SimulatedProcedure
-
-    @property
-    def size(self) -> tuple[int, int]:
-        """Width and height that whole frames are shown at: even, the frame's shape."""
-        spec = self.plan.spec
-        width = min(FILM_WIDTH, max(spec.width, LEAST_WIDTH)) // 2 * 2
-        return width, round(width * spec.height / spec.width / 2) * 2
-
-
 def write_preview(
     folder: Path,
     preset: Preset,
@@ -75,21 +58,28 @@ def write_preview(
     shown = []
     for spec in chosen(procedure_specs(preset, seed)):
         plan = plan_procedure(preset, seed, spec)
-        shown.append(Shown(plan, boxes_of(plan), SimulatedProcedure.of(plan, seed, device)))
-    frames = film_frames(shown[0])
+        shown.append((SimulatedProcedure.of(plan, seed, device), boxes_of(plan)))
+    first, boxes = shown[0]
+    frames = film_frames(first.plan)
     progress(0, len(frames))
     sheet, film = folder / "sheet.png", folder / "film.mp4"
-    rows = [row for one in shown for row in sheet_rows(one)]
+    rows = [row for one in shown for row in sheet_rows(*one)]
     with whole_file(sheet) as temporary:
-        Image.fromarray(contact_sheet(rows)).save(temporary, format="PNG")
+        contact_sheet(rows).save(temporary, format="PNG")
 
     def pictures() -> Iterator[Picture]:
-        for done, picture in enumerate(film_pictures(shown[0], frames), start=1):
+        for done, picture in enumerate(film_pictures(first, boxes, frames), start=1):
             progress(done, len(frames))
             yield picture
 
-    write_film(film, pictures(), shown[0].plan.spec.fps)
+    write_film(film, pictures(), first.plan.spec.fps)
     return {"sheet": sheet, "film": film}
+
+
+def film_size(spec: ProcedureSpec) -> tuple[int, int]:
+    """Width and height that whole frames are shown at: even, the frame's shape."""
+    width = min(FILM_WIDTH, max(spec.width, LEAST_WIDTH)) // 2 * 2
+    return width, round(width * spec.height / spec.width / 2) * 2
 
 
 def chosen(specs: Sequence[ProcedureSpec]) -> list[ProcedureSpec]:
@@ -108,49 +98,50 @@ def chosen(specs: Sequence[ProcedureSpec]) -> list[ProcedureSpec]:
 # --- The contact sheet ----------------------------------------------------------------------
 
 
-def sheet_rows(shown: Shown) -> list[SheetRow]:
+def sheet_rows(procedure: SimulatedProcedure, boxes: pl.DataFrame) -> list[SheetRow]:
     """The workflow of a procedure, then its polyps, each in several looks."""
-    spec = shown.plan.spec
-    moments = workflow(shown)
-    pictures = shown.pictures.frames(list(moments.values()), shown.size)
+    plan, spec = procedure.plan, procedure.plan.spec
+    moments = workflow(plan, boxes)
+    pictures = procedure.frames(list(moments.values()), film_size(spec))
     title = f"{spec.procedure_id}\n{spec.brand}\n{spec.width} x {spec.height}"
     rows: list[SheetRow] = [(title, list(zip(moments, pictures, strict=True)))]
     for index, polyp in enumerate(spec.polyps[:POLYPS]):
         # The box in the middle of some looks: long looks before short ones, in order of time.
-        looks = [look for look in shown.plan.timeline.looks if look.polyp == index]
+        looks = [look for look in plan.timeline.looks if look.polyp == index]
         kept = sorted(looks, key=lambda look: -look.frames)
         picked = [look.first + look.frames // 2 for look in kept[: 2 * COLUMNS : 2] or kept]
-        own = shown.boxes.filter(pl.col("polyp") == index, pl.col("frame").is_in(picked))
+        own = boxes.filter(pl.col("polyp") == index, pl.col("frame").is_in(picked))
         own = own.sort("frame").head(COLUMNS)
         if own.is_empty():
             continue
-        windows = [_window(box, spec) for box in own.select("x", "y", "w", "h").rows()]
-        pictures = shown.pictures.windows(own["frame"], windows, (CELL[0], CELL[0]))
+        # Square windows around the boxes, moved into the frame.
+        place = own.select("x", "y").to_numpy() + own.select("w", "h").to_numpy() / 2
+        side = ENLARGE * own.select(pl.max_horizontal("w", "h")).to_numpy()
+        side = np.minimum(side, min(spec.width, spec.height))
+        corner = np.clip(place - side / 2, 0, np.array([spec.width, spec.height]) - side)
+        windows = np.concatenate([corner, corner + side], axis=1)
+        pictures = procedure.windows(own["frame"], windows, (CELL[0], CELL[0]))
         captions = [f"frame {frame}" for frame in own["frame"]]
-        paris = shown.plan.traits[index].form.paris
-        name = f"{spec.procedure_id}_{index + 1}\n{polyp.size_mm:g} mm, {paris}"
-        title = f"{name}\n{polyp.histology_class}\n{polyp.site}"
+        name = f"{spec.procedure_id}_{index + 1}\n{polyp.size_mm:g} mm"
+        title = f"{name}, {plan.traits[index].form.paris}\n{polyp.histology_class}\n{polyp.site}"
         rows.append((title, list(zip(captions, pictures, strict=True))))
     return rows
 
 
-def _window(box: tuple[int, ...], spec: ProcedureSpec) -> tuple[float, ...]:
-    """A square window around a box, moved into the frame: left, top, right, bottom."""
-    x, y, w, h = box
-    side = min(ENLARGE * max(w, h), spec.width, spec.height)
-    left = min(max(x + w / 2 - side / 2, 0), spec.width - side)
-    top = min(max(y + h / 2 - side / 2, 0), spec.height - side)
-    return left, top, left + side, top + side
-
-
-def workflow(shown: Shown) -> dict[str, int]:
+def workflow(plan: Plan, boxes: pl.DataFrame) -> dict[str, int]:
     """Frames that show what happens in a procedure, by what they show."""
-    plan, conditions = shown.plan, shown.plan.conditions
-    n = plan.timeline.n_frames
-    numbers = shown.boxes["frame"].to_numpy()
-    boxes, area = np.bincount(numbers, minlength=n), np.zeros(n)
-    area[numbers] = (shown.boxes["w"] * shown.boxes["h"]).to_numpy()
-    boxed, clear, tool = boxes > 0, ~conditions.blink, conditions.instrument[:, 0]
+    conditions, n = plan.conditions, plan.timeline.n_frames
+    numbers = boxes["frame"].to_numpy()
+    count, area, scar = np.bincount(numbers, minlength=n), np.zeros(n), np.zeros(n)
+    area[numbers] = (boxes["w"] * boxes["h"]).to_numpy()
+    # How well each frame shows the place of a removed polyp, 0 to 1.
+    for lump, gone in zip(plan.lumps, plan.timeline.gone, strict=True):
+        way = lump.centre.double().numpy() - plan.path.positions[gone:]  # (s, 3)
+        far = np.linalg.norm(way, axis=1)
+        cosine = (way * plan.path.rotations[gone:, :, 2]).sum(1) / far
+        here = np.where((cosine > SEEN) & (far < SCAR_FAR), cosine / (1 + far), 0.0)
+        scar[gone:] = np.maximum(scar[gone:], here)
+    boxed, clear, tool = count > 0, ~conditions.blink, conditions.instrument[:, 0]
     dry = clear & (conditions.splash < DRY)
     view = dry & boxed & (tool == 0)
     steady = 1 / (1 + 100 * np.abs(conditions.motion).sum(1))
@@ -161,10 +152,10 @@ def workflow(shown: Shown) -> dict[str, int]:
         ("insertion", steady, dry & inserted & ~boxed),
         ("inspection", area, view & ~conditions.near),
         ("near focus", area, view & conditions.near),
-        ("two in view", area, view & (boxes > 1)),
+        ("two in view", area, view & (count > 1)),
         ("water", conditions.splash, clear & boxed),
         ("instrument", tool * area, clear & boxed),
-        ("after removal", _scar_in_view(plan) * steady, clear & ~boxed),
+        ("after removal", scar * steady, clear & ~boxed),
         ("smoke", conditions.haze, clear),
         ("nothing seen", np.ones(n), ~clear),
     )
@@ -174,21 +165,7 @@ def workflow(shown: Shown) -> dict[str, int]:
     return moments
 
 
-def _scar_in_view(plan: Plan) -> NDArray[np.float64]:
-    """How well each frame shows the place of a removed polyp, 0 to 1."""
-    visible = np.zeros(plan.timeline.n_frames)
-    for lump, gone in zip(plan.lumps, plan.timeline.removed, strict=True):
-        if gone is None:
-            continue
-        way = lump.centre.double().numpy() - plan.path.positions[gone:]  # (s, 3)
-        far = np.linalg.norm(way, axis=1)
-        cosine = (way * plan.path.rotations[gone:, :, 2]).sum(1) / far
-        here = np.where((cosine > SEEN) & (far < SCAR_FAR), cosine / (1 + far), 0.0)
-        visible[gone:] = np.maximum(visible[gone:], here)
-    return visible
-
-
-def contact_sheet(rows: Sequence[SheetRow]) -> Picture:
+def contact_sheet(rows: Sequence[SheetRow]) -> Image.Image:
     """Lay pictures out in rows, each with its name on the left and captions below its pictures."""
     columns = max((len(pictures) for _, pictures in rows), default=0)
     step = CELL[0] + GAP, CELL[1] + GAP + LINE
@@ -202,15 +179,15 @@ def contact_sheet(rows: Sequence[SheetRow]) -> Picture:
             left = MARGIN + column * step[0]
             image.paste(ImageOps.pad(Image.fromarray(picture), CELL), (left, top))
             draw.text((left, top + CELL[1]), caption, fill=INK, font=font)
-    return np.array(image)
+    return image
 
 
 # --- The film -------------------------------------------------------------------------------
 
 
-def film_frames(shown: Shown) -> Frames:
+def film_frames(plan: Plan) -> Frames:
     """Some 12 to 16 seconds: insertion, a polyp seen, lost, found and removed, the next one."""
-    timeline, fps = shown.plan.timeline, shown.plan.spec.fps
+    timeline, fps = plan.timeline, plan.spec.fps
     parts = [(timeline.turn // 2, 1.5)]
     looks = [look for look in timeline.looks if look.first >= timeline.turn] or timeline.looks
     if looks:
@@ -226,17 +203,19 @@ def film_frames(shown: Shown) -> Frames:
     return np.asarray(every[(every >= 0) & (every < timeline.n_frames)])
 
 
-def film_pictures(shown: Shown, frames: Frames) -> Iterator[Picture]:
+def film_pictures(
+    procedure: SimulatedProcedure, boxes: pl.DataFrame, frames: Frames
+) -> Iterator[Picture]:
     """Whole frames at the film's size, with the boxes and names of polyps."""
-    spec, size = shown.plan.spec, shown.size
+    spec, size = procedure.plan.spec, film_size(procedure.plan.spec)
     scale, font = size[0] / spec.width, ImageFont.load_default(12)
     for start in range(0, len(frames), FILM_BATCH):
         batch = frames[start : start + FILM_BATCH]
-        for frame, picture in zip(batch, shown.pictures.frames(batch, size), strict=True):
+        for frame, picture in zip(batch, procedure.frames(batch, size), strict=True):
             image = Image.fromarray(picture)
             draw = ImageDraw.Draw(image)
-            boxes = shown.boxes.filter(pl.col("frame") == frame)
-            for polyp, *box in boxes.select("polyp", "x", "y", "w", "h").iter_rows():
+            own = boxes.filter(pl.col("frame") == frame)
+            for polyp, *box in own.select("polyp", "x", "y", "w", "h").iter_rows():
                 x, y, w, h = (round(value * scale) for value in box)
                 colour, name = COLOURS[polyp % len(COLOURS)], f"{spec.procedure_id}_{polyp + 1}"
                 draw.text((x, max(y - LINE - 2, 0)), name, fill=colour, font=font)
