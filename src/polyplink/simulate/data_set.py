@@ -42,9 +42,9 @@ from polyplink.data import (
     write_table,
     write_tables,
 )
-from polyplink.simulate.plan import Plan, boxes_of, plan_procedure
+from polyplink.simulate.plan import boxes_of, plan_procedure
 from polyplink.simulate.presets import FOLDER, Preset, SimulationSettings
-from polyplink.simulate.procedure_specs import ProcedureSpec, procedure_specs
+from polyplink.simulate.procedure_specs import FIELDS, POLYP_FIELDS, ProcedureSpec, procedure_specs
 from polyplink.simulate.rendering import SimulatedProcedure, check_device, one_thread, to_jpeg
 
 BATCH = 16  # frames held in memory at a time
@@ -125,7 +125,7 @@ def simulate(
         with contextlib.closing(as_done(write_procedure, missing, workers, HEAVY)) as written:
             for count, _ in enumerate(written, start=done + 1):
                 progress(count, len(jobs))
-    data = read_boxes(out, settings, specs)
+    data = _read_boxes(out, settings, specs)
     if finished:
         return data
     with record.stage("tables"):
@@ -134,7 +134,18 @@ def simulate(
         elif preset.annotations == "folders":
             write_real_colon(data, out, keep=True)
         else:
-            write_archives(data, out, workers=workers)
+            # Archives of an earlier run are kept. The longest first, so that no worker is left with
+            # it at the end.
+            boxes = data.detections.partition_by("procedure_id", as_dict=True)
+            rows = data.procedures.sort("n_frames", descending=True, maintain_order=True)
+            archives: list[ArchiveJob] = []
+            for row in rows.iter_rows(named=True):
+                name = row["procedure_id"]
+                path = out / f"{annotations_folder(name)}.tar.gz"
+                if not path.exists():
+                    archives.append((path, row, boxes.get((name,), data.detections.clear())))
+            for _ in as_done(write_archive, archives, workers, HEAVY):
+                pass
             write_tables(data, out)
     write_text(out / "dataset_description.md", _description(preset, seed))
     record.write(out)
@@ -183,46 +194,31 @@ def _boxes_path(out: Path, spec: ProcedureSpec) -> Path:
 
 def write_procedure(job: Job) -> None:
     """Plan a procedure; write its frames (if asked for), its boxes, and what it was made from."""
+    name = job.spec.procedure_id
     with one_thread():  # processes share the cores: more threads would only compete
         plan = plan_procedure(job.preset, job.seed, job.spec)
         boxes = boxes_of(plan)
     if job.preset.frames != "none":
-        _write_frames(job, plan, boxes)
+        # What a killed run left: frames without their boxes, or a part of the frames.
+        for stale in [job.frames, *job.out.glob(f".{job.frames.name}.*.part")]:
+            shutil.rmtree(stale, ignore_errors=True)
+        every = np.arange(job.spec.n_frames)
+        wanted = every if job.preset.frames == "all" else boxes["frame"].unique().sort().to_numpy()
+        procedure = SimulatedProcedure.of(plan, job.seed, job.device)
+        with whole_folder(job.frames) as folder:
+            for start in range(0, len(wanted), BATCH):
+                frames = wanted[start : start + BATCH].astype(np.int64)
+                for frame, image in zip(frames, procedure.frames(frames), strict=True):
+                    (folder / f"{frame_stem(name, int(frame))}.jpg").write_bytes(to_jpeg(image))
     write_table(_boxes_path(job.out, job.spec), boxes)
     parts = {"procedure": plan.spec, "timeline": plan.timeline, "traits": plan.traits}
     write_json(job.truth, {name: to_plain(part) for name, part in parts.items()})
 
 
-def _write_frames(job: Job, plan: Plan, boxes: pl.DataFrame) -> None:
-    """Write frames as JPEG, the folder whole or not at all."""
-    # What a killed run left: frames without their boxes, or a part of the frames.
-    for stale in [job.frames, *job.out.glob(f".{job.frames.name}.*.part")]:
-        shutil.rmtree(stale, ignore_errors=True)
-    every = np.arange(job.spec.n_frames)
-    wanted = every if job.preset.frames == "all" else boxes["frame"].unique().sort().to_numpy()
-    procedure = SimulatedProcedure.of(plan, job.seed, job.device)
-    with whole_folder(job.frames) as folder:
-        for start in range(0, len(wanted), BATCH):
-            frames = wanted[start : start + BATCH].astype(np.int64)
-            for frame, image in zip(frames, procedure.frames(frames), strict=True):
-                name = f"{frame_stem(job.spec.procedure_id, int(frame))}.jpg"
-                (folder / name).write_bytes(to_jpeg(image))
+def _read_boxes(out: Path, settings: SimulationSettings, specs: Sequence[ProcedureSpec]) -> DataSet:
+    """The boxes of all procedures of a folder, as the data set that importing it gives.
 
-
-def read_boxes(out: Path, settings: SimulationSettings, specs: Sequence[ProcedureSpec]) -> DataSet:
-    """Read the boxes of all procedures of a simulation, as a data set.
-
-    Args:
-        out: Folder that they were written to.
-        settings: What they were made from.
-        specs: Of every procedure.
-
-    Returns:
-        The data set, equal to what importing the written folder gives; its parts are those of
-        `data.split_by_rule`. Polyps count from 1 in their names, as in REAL-Colon.
-
-    Raises:
-        PolyplinkError: If a procedure's boxes are missing.
+    Its parts are those of `data.split_by_rule`. Polyps count from 1, as in REAL-Colon.
     """
     tables = []
     for spec in specs:
@@ -251,17 +247,11 @@ def tables_of(
     specs: Sequence[ProcedureSpec], dataset: str, source: str
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The procedures and the polyps of a simulation, as the tables of a data set have them."""
-    fields = ("procedure_id", "n_frames", "fps", "width", "height", "brand", "age", "sex", "bbps")
+    fields = ("n_frames", *FIELDS)
     procedures = pl.DataFrame([{name: getattr(s, name) for name in fields} for s in specs])
     polyps = [
-        {
-            "polyp_id": f"{spec.procedure_id}_{number}",
-            "procedure_id": spec.procedure_id,
-            "size_mm": polyp.size_mm,
-            "histology": polyp.histology,
-            "histology_class": polyp.histology_class,
-            "location": polyp.site,
-        }
+        {"polyp_id": f"{spec.procedure_id}_{number}", "procedure_id": spec.procedure_id}
+        | {name: getattr(polyp, name) for name in POLYP_FIELDS}
         for spec in specs
         for number, polyp in enumerate(spec.polyps, start=1)
     ]
@@ -270,69 +260,46 @@ def tables_of(
         "patient": pl.col("procedure_id"),
         "source": pl.lit(source),
     }
-    schema = None if polyps else ["polyp_id", "procedure_id"]
-    return procedures.with_columns(**whose), pl.DataFrame(polyps, schema=schema)
+    schema = None if polyps else ["polyp_id", "procedure_id", "site"]
+    table = pl.DataFrame(polyps, schema=schema).rename({"site": "location"})
+    return procedures.with_columns(**whose), table
 
 
-_FRAMES = {
+_LISTS = "- `video_info.csv`, `lesion_info.csv`: procedures and polyps.\n"
+_WRITTEN = {
     "all": "- `SSS-VVV_frames/`: the frames, JPEG.\n",
     "boxed": "- `SSS-VVV_frames/`: the frames with a box, JPEG.\n",
-    "none": "",
-}
-_LISTS = "- `video_info.csv`, `lesion_info.csv`: procedures and polyps.\n"
-_ANNOTATIONS = {
     "folders": "- `SSS-VVV_annotations/`: one XML for every frame, with the true identities.\n"
     + _LISTS,
     "archives": "- `SSS-VVV_annotations.tar.gz`: an XML for every frame, with true identities.\n"
     + _LISTS,
-    "none": "- `detections`, `procedures`, `polyps` (Parquet), `splits.json`: the tables.\n",
+    "tables": "- `detections`, `procedures`, `polyps` (Parquet), `splits.json`: the tables.\n",
 }
 
 
 def _description(preset: Preset, seed: int) -> str:
+    annotations = "tables" if preset.annotations == "none" else preset.annotations
     return (
         "# Simulated colonoscopy procedures\n\n"
         f"Every frame, box and table here was made by polyplink {__version__} (preset "
         f"{preset.name}, seed {seed}, difficulty {preset.difficulty:g}). No patient was filmed. "
         "Sizes, histologies, ages and sexes are drawn from, or are, those of REAL-Colon's "
         "released tables (Biffi et al., Scientific Data 2024, 11:539), whose layout this is.\n\n"
-        + _FRAMES[preset.frames]
-        + _ANNOTATIONS[preset.annotations]
+        + _WRITTEN.get(preset.frames, "")
+        + _WRITTEN[annotations]
         + f"- `{FOLDER}/`: what each procedure was made from.\n"
     )
 
 
-def write_archives(data: DataSet, root: Path, *, workers: int = 1) -> None:
-    """Write the annotation archives of a data set, each whole or not at all.
-
-    The same data set gives the same bytes (with the same zlib). Archives that exist already are
-    kept, so that an interrupted run can be resumed.
-
-    Args:
-        data: The data set; scores and image paths have no place in the release.
-        root: Folder to write into; made if absent.
-        workers: Processes that write.
-    """
-    boxes = data.detections.partition_by("procedure_id", as_dict=True)
-    # The longest first, so that no worker is left with it at the end.
-    rows = data.procedures.sort("n_frames", descending=True, maintain_order=True)
-    jobs: list[ArchiveJob] = []
-    for row in rows.iter_rows(named=True):
-        name = row["procedure_id"]
-        path = root / f"{annotations_folder(name)}.tar.gz"
-        if not path.exists():
-            jobs.append((path, row, boxes.get((name,), data.detections.clear())))
-    for _ in as_done(write_archive, jobs, workers, HEAVY):
-        pass
-
-
 def write_archive(job: ArchiveJob) -> None:
-    """Write one archive, members in the order of the frames."""
+    """Write one archive of annotations, members in the order of the frames, whole or not at all.
+
+    The same annotations give the same bytes (with the same zlib).
+    """
     path, procedure, detections = job
     name = procedure["procedure_id"]
     suffix = ".0" if name in WITH_POINT else ""
-    # Level 1: the text repeats itself, and higher levels save another tenth only. Without a name
-    # or a time in it, so that equal annotations give equal bytes.
+    # Level 1: the text repeats itself, and higher levels save another tenth only.
     with (
         whole_file(path) as temporary,
         temporary.open("wb") as file,

@@ -6,7 +6,7 @@ The record, `simulation/key.json`, is enough to render every picture of the fold
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Literal
 
 import polars as pl
 from pydantic import TypeAdapter, ValidationError
@@ -14,6 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 from polyplink import __version__
 from polyplink.core.artefacts import content_key, read_json, to_plain, write_json
 from polyplink.core.errors import PolyplinkError, find_named
+from polyplink.core.ranges import AT_LEAST_ONE, NOT_NEGATIVE, SHARE, Range, check_ranges
 from polyplink.data import lesion_info, positive_frames, video_info
 
 # Boxes beyond one per frame with a box in REAL-Colon: 351,264 boxes on 342,109 frames (Biffi et
@@ -60,8 +61,8 @@ class Preset:
 
     name: str
     polyps: tuple[tuple[str, int], ...]
-    width: int = 1352
-    height: int = 1080
+    width: Annotated[int, Range(16)] = 1352
+    height: Annotated[int, Range(16)] = 1080
     fps: float = 25.0
     long_views: tuple[int, int] = (4, 7)
     long_frames: tuple[int, int] = (30, 35)
@@ -69,48 +70,37 @@ class Preset:
     short_frames: tuple[int, int] = (6, 20)
     released: bool = False
     published_looks: bool = False
-    shorter: float = 1.0
-    fullest: float = 0.72
+    shorter: Annotated[float, AT_LEAST_ONE] = 1.0
+    fullest: Annotated[float, Range(0, 1, above=True)] = 0.72
     insertion: tuple[float, float] = (1 / 3, 1 / 2)
-    pair_share: float = 0.4
-    close_share: float = 0.3
-    return_share: float = 0.3
-    surplus: float = SURPLUS
-    difficulty: float = 0.5
+    pair_share: Annotated[float, SHARE] = 0.4
+    close_share: Annotated[float, SHARE] = 0.3
+    return_share: Annotated[float, SHARE] = 0.3
+    surplus: Annotated[float, SHARE] = SURPLUS
+    difficulty: Annotated[float, SHARE] = 0.5
     frames: Literal["all", "boxed", "none"] = "all"
     annotations: Literal["folders", "archives", "none"] = "folders"
 
     def __post_init__(self) -> None:
-        for name in ("width", "height"):
-            value = getattr(self, name)
-            even = value >= 16 and value % 2 == 0
-            self._require(even, f"{name} is {value}", "an even number from 16")
-        for name in ("long_views", "long_frames", "short_views", "short_frames"):
+        check_ranges(self.name, self)
+        spans = {"long_frames": AT_LEAST_ONE, "short_frames": AT_LEAST_ONE}
+        spans |= {"long_views": NOT_NEGATIVE, "short_views": NOT_NEGATIVE}
+        for name, allowed in (spans | {"insertion": Range(0, 0.6)}).items():
             low, high = getattr(self, name)
-            least = 1 if name.endswith("frames") else 0
-            mend = "a range, the smaller number first"
-            self._require(least <= low <= high, f"{name} is {low} to {high}", mend)
-        low, high = self.insertion
-        self._require(
-            0 <= low <= high <= 0.6, f"insertion is {low} to {high}", "a range within 0 to 0.6"
-        )
-        self._require(
-            all(count >= 0 for _, count in self.polyps), "fewer than 0 polyps", "counts from 0"
-        )
-        for name in ("pair_share", "close_share", "return_share", "surplus", "difficulty"):
-            value = getattr(self, name)
-            self._require(0 <= value <= 1, f"{name} is {value}", "a value in [0, 1]")
-        self._require(
-            0 < self.fullest <= 1, f"fullest is {self.fullest}", "a share above 0, 1 at most"
-        )
-        self._require(self.shorter >= 1, f"shorter is {self.shorter}", "1 or more")
+            holds = low <= high and allowed.holds(low) and allowed.holds(high)
+            mend = f"the smaller number first, each {allowed}"
+            self._require(holds, f".{name} is {low} to {high}", mend)
+        even = self.width % 2 == self.height % 2 == 0
+        self._require(even, f" has frames of {self.width} x {self.height} pixels", "even numbers")
+        counted = all(count >= 0 for _, count in self.polyps)
+        self._require(counted, ".polyps has fewer than 0 polyps", "counts from 0")
         if self.released:
             unknown = {name for name, _ in self.polyps} - set(positive_frames()["video_id"])
-            what = f"{min(unknown, default='')} is no procedure of REAL-Colon"
+            what = f": {min(unknown, default='')} is no procedure of REAL-Colon"
             self._require(not unknown, what, "the names of released procedures")
 
     def _require(self, holds: bool, what: str, mend: str) -> None:
-        PolyplinkError.unless(holds, f"preset {self.name}: {what}", f"give {mend}")
+        PolyplinkError.unless(holds, f"{self.name}{what}", f"give {mend}")
 
     def at_difficulty(self, difficulty: float | None) -> "Preset":
         """This preset at another difficulty, which becomes part of its name; None keeps its own."""
@@ -262,9 +252,17 @@ class SimulationSettings:
             write_json(path, to_plain(self) | {"key": self.key})
             return
         found = read_json(path)
-        if not isinstance(found, Mapping) or found.get("key") != self.key:
+        found = found if isinstance(found, Mapping) else {}
+        if found.get("key") != self.key:
+            own = found.get("preset")
+            own = own if isinstance(own, Mapping) else {}
+            values = {"preset": own.get("name"), "seed": found.get("seed")}
+            values |= {name: own.get(name) for name in ("difficulty", "frames", "annotations")}
+            values |= {name: found.get(name) for name in ("device", "polyplink")}
+            words = ", ".join(f"{name} {v}" for name, v in values.items() if v is not None)
             raise PolyplinkError(
-                f"{out} holds {_in_words(found)}", "choose another folder, or remove it"
+                f"{out} holds {words or 'a simulation whose key is broken'}",
+                "choose another folder, or remove it",
             )
 
 
@@ -297,15 +295,3 @@ def read_settings(folder: Path) -> SimulationSettings:
     except ValidationError as error:
         reason = error.errors()[0]["msg"]
         raise PolyplinkError(f"{key_path(folder)} is broken ({reason})", "simulate again") from None
-
-
-def _in_words(found: Any) -> str:
-    """The settings of another simulation, for a message."""
-    if not isinstance(found, Mapping):
-        return "a simulation whose key is broken"
-    preset = found.get("preset")
-    preset = preset if isinstance(preset, Mapping) else {}
-    values = {"preset": preset.get("name"), "seed": found.get("seed")}
-    values |= {name: preset.get(name) for name in ("difficulty", "frames", "annotations")}
-    values |= {name: found.get(name) for name in ("device", "polyplink")}
-    return ", ".join(f"{name} {value}" for name, value in values.items() if value is not None)

@@ -5,7 +5,8 @@ a box that were counted in the release, and the whole set its surplus of boxes (
 two polyps).
 """
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +33,10 @@ SITES = (
     "sigma",
     "rectum",
 )
+
+# Columns of the released tables that a `ProcedureSpec` and a `PolypSpec` have, too.
+FIELDS = ("procedure_id", "fps", "width", "height", "brand", "age", "sex", "bbps")
+POLYP_FIELDS = ("size_mm", "site", "histology", "histology_class")
 
 Row = dict[str, Any]
 Counts = NDArray[np.int64]
@@ -134,54 +139,66 @@ def procedure_specs(preset: Preset, seed: int) -> tuple[ProcedureSpec, ...]:
     """
     visible: dict[str, Counts] = {}
     rows = _rows(preset, seed)
+    kinds = (preset.long_views, preset.long_frames), (preset.short_views, preset.short_frames)
     for video, lesions in rows:
-        name = video["procedure_id"]
-        rng = stream(seed, name, "frames")
+        rng = stream(seed, video["procedure_id"], "frames")
         if preset.published_looks:
-            visible[name] = share_frames(rng, video["boxed"], len(lesions))
-        else:
-            visible[name] = np.array([_ranged_frames(rng, preset) for _ in lesions], np.int64)
+            frames = share_frames(rng, video["boxed"], len(lesions))
+        else:  # of each polyp the sum of looks within the preset's ranges
+            frames = np.zeros(len(lesions), np.int64)
+            for polyp, (views, length) in itertools.product(range(len(lesions)), kinds):
+                looks = rng.integers(*views, endpoint=True)
+                frames[polyp] += rng.integers(*length, looks, endpoint=True).sum()
+        visible[video["procedure_id"]] = frames
     pairs = _pairs(preset, seed, visible)
     specs = []
     for video, lesions in rows:
-        name = video["procedure_id"]
-        specs.append(_spec(preset, video, lesions, visible[name], pairs.get(name)))
+        frames, pair = visible[video["procedure_id"]], pairs.get(video["procedure_id"])
+        if pair is not None:
+            # With published looks the frames with a box are given, and half of the pair's are
+            # taken from either polyp; otherwise a view of two comes on top of a polyp's own.
+            part = pair.frames // 2 if preset.published_looks else pair.frames
+            frames = frames.copy()
+            frames[pair.first] += part
+            frames[pair.second] += max(part, pair.frames - part)
+        boxed = int(frames.sum()) - (pair.frames if pair else 0)
+        released = round(video["n_frames"] / preset.shorter)
+        room = int(np.ceil(boxed / preset.fullest)) if boxed else EMPTY_FRAMES
+        polyps = [
+            PolypSpec(visible_frames=int(own), **{name: lesion[name] for name in POLYP_FIELDS})
+            for lesion, own in zip(lesions, frames, strict=True)
+        ]
+        specs.append(
+            ProcedureSpec(
+                n_frames=max(released, room),
+                polyps=tuple(polyps),
+                pairs=(pair,) if pair else (),
+                **{name: video[name] for name in FIELDS},
+            )
+        )
     return tuple(specs)
-
-
-def _tables() -> tuple[list[Row], list[Row]]:
-    """Rows of the released procedures (`boxed`: frames with a box) and lesions, by number."""
-    videos = (
-        video_info()
-        .join(positive_frames(), left_on="unique_video_name", right_on="video_id")
-        .rename(
-            {
-                "unique_video_name": "procedure_id",
-                "num_frames": "n_frames",
-                "n_polyp_frames": "boxed",
-                "endoscope_brand": "brand",
-            }
-        )
-    )
-    released = lesion_info()
-    number = pl.col("unique_object_id").str.split("_").list.last().cast(pl.Int32)
-    lesions = (
-        released.with_columns(normalise_location(released["site"]))
-        .sort("unique_video_name", number)
-        .select(
-            pl.col("unique_video_name").alias("procedure_id"),
-            pl.col("size [mm]").cast(pl.Float64).alias("size_mm"),
-            "site",
-            pl.col("histology_extended").alias("histology"),
-            "histology_class",
-        )
-    )
-    return videos.rows(named=True), lesions.rows(named=True)
 
 
 def _rows(preset: Preset, seed: int) -> list[tuple[Row, list[Row]]]:
     """Every procedure's patient and polyps: its released rows, or rows sampled from all of them."""
-    videos, lesions = _tables()
+    # The released procedures (`boxed`: frames with a box), and their lesions by number.
+    frames = positive_frames().rename({"video_id": "procedure_id", "n_polyp_frames": "boxed"})
+    names = {"unique_video_name": "procedure_id", "num_frames": "n_frames"}
+    videos = (
+        video_info()
+        .rename(names | {"endoscope_brand": "brand"})
+        .join(frames, on="procedure_id")
+        .rows(named=True)
+    )
+    number = pl.col("unique_object_id").str.split("_").list.last().cast(pl.Int32)
+    lesions = (
+        lesion_info()
+        .with_columns(normalise_location(lesion_info()["site"]))
+        .sort("unique_video_name", number)
+        .rename({"unique_video_name": "procedure_id", "histology_extended": "histology"})
+        .with_columns(pl.col("size [mm]").cast(pl.Float64).alias("size_mm"))
+        .rows(named=True)
+    )
     if preset.released:
         named = {video["procedure_id"]: (video, list[Row]()) for video in videos}
         for lesion in lesions:
@@ -207,18 +224,6 @@ def share_frames(rng: np.random.Generator, total: int, polyps: int) -> Counts:
     low = min(FEWEST_FRAMES, total // (2 * max(polyps, 1)))
     ends = np.round((total - low * polyps) * np.cumsum(weights) / weights.sum())
     return np.asarray(low + np.diff(ends, prepend=0.0), np.int64)
-
-
-def _ranged_frames(rng: np.random.Generator, preset: Preset) -> int:
-    """Frames of one polyp, as a sum of looks within the preset's ranges."""
-    frames = 0
-    for views, length in (
-        (preset.long_views, preset.long_frames),
-        (preset.short_views, preset.short_frames),
-    ):
-        count = rng.integers(*views, endpoint=True)
-        frames += int(rng.integers(*length, count, endpoint=True).sum())
-    return frames
 
 
 def _pairs(preset: Preset, seed: int, visible: Mapping[str, Counts]) -> dict[str, PairSpec]:
@@ -267,33 +272,3 @@ def fill(weights: NDArray[np.float64], caps: Counts, total: int) -> Counts:
             high = scale
     ends = np.round(np.cumsum(np.minimum(caps, high * weights)))
     return np.diff(ends, prepend=0.0).astype(np.int64)
-
-
-def _spec(
-    preset: Preset, video: Row, lesions: Sequence[Row], visible: Counts, pair: PairSpec | None
-) -> ProcedureSpec:
-    """The specification of one procedure, given the frames of its polyps and of its pair."""
-    if pair is not None:
-        # With published looks the frames with a box are given, and half of the pair's are taken
-        # from either polyp; otherwise a view of two comes on top of a polyp's own.
-        part = pair.frames // 2 if preset.published_looks else pair.frames
-        visible = visible.copy()
-        visible[pair.first] += part
-        visible[pair.second] += max(part, pair.frames - part)
-    boxed = int(visible.sum()) - (pair.frames if pair else 0)
-    n_frames = max(
-        round(video["n_frames"] / preset.shorter),
-        int(np.ceil(boxed / preset.fullest)),
-        EMPTY_FRAMES if boxed == 0 else 0,
-    )
-    fields = ("procedure_id", "fps", "width", "height", "brand", "age", "sex", "bbps")
-    polyp_fields = ("size_mm", "site", "histology", "histology_class")
-    return ProcedureSpec(
-        n_frames=n_frames,
-        polyps=tuple(
-            PolypSpec(visible_frames=int(frames), **{name: lesion[name] for name in polyp_fields})
-            for lesion, frames in zip(lesions, visible, strict=True)
-        ),
-        pairs=(pair,) if pair else (),
-        **{name: video[name] for name in fields},
-    )
