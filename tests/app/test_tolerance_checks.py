@@ -129,16 +129,8 @@ def test_all_figures_hold(seed: int) -> None:
     assert [row.name for row in rows if not row.holds] == []
 
 
-def procedures(data: DataSet, **columns: pl.Expr) -> DataSet:
-    return replace(data, procedures=data.procedures.with_columns(**columns))
-
-
-def polyps(data: DataSet, **columns: pl.Expr) -> DataSet:
-    return replace(data, polyps=data.polyps.with_columns(**columns))
-
-
-def detections(data: DataSet, **columns: pl.Expr) -> DataSet:
-    return replace(data, detections=data.detections.with_columns(**columns))
+def changed(data: DataSet, table: str, **columns: pl.Expr) -> DataSet:
+    return replace(data, **{table: getattr(data, table).with_columns(**columns)})
 
 
 def one(column: str, value: object, row: int = 0) -> pl.Expr:
@@ -152,38 +144,42 @@ def keep_boxes(data: DataSet, kept: pl.Expr) -> DataSet:
 def stretched(data: DataSet, factor: float) -> DataSet:
     """Each box as large as before, but for every other one of a tracklet."""
     wide = pl.when(pl.col("frame") % 40 < 20).then(pl.col("h") * factor).otherwise("h")
-    return detections(data, h=wide)
+    return changed(data, "detections", h=wide)
 
 
 def merged(data: DataSet) -> DataSet:
     """Nothing is lost of sight any more: whole runs of frames for the frames of a polyp."""
     frame = pl.int_range(pl.len(), dtype=pl.Int32).over("polyp_id")
-    return detections(data, frame=frame)
+    return changed(data, "detections", frame=frame)
 
 
 def cut(data: DataSet, every: int) -> DataSet:
     """Every so many frames a box jumps, so that its tracklet ends."""
-    return detections(data, x=pl.col("x") + 3000 * (pl.col("frame") // every % 2))
+    return changed(data, "detections", x=pl.col("x") + 3000 * (pl.col("frame") // every % 2))
 
 
 Change = Callable[[DataSet], DataSet]
 CHANGES: dict[str, Change] = {
-    "a patient has two procedures": lambda d: procedures(d, patient=one("patient", "001-002")),
+    "a patient has two procedures": lambda d: changed(
+        d, "procedures", patient=one("patient", "001-002")
+    ),
     "a procedure has no part": lambda d: replace(
         d, splits=dict(d.splits) | {"eval": d.splits["eval"][1:], "negative": []}
     ),
     "a polyp is lost": lambda d: replace(d, polyps=d.polyps[1:]),
-    "a rate is off": lambda d: procedures(d, fps=one("fps", 30.0)),
-    "a brand is off": lambda d: procedures(d, brand=one("brand", "polyplink")),
-    "a sex is off": lambda d: procedures(d, sex=one("sex", None)),
-    "a frame size is off": lambda d: procedures(d, width=one("width", 1350)),
-    "a procedure is longer": lambda d: procedures(d, n_frames=one("n_frames", 45_466)),
-    "procedures are longer": lambda d: procedures(d, n_frames=pl.col("n_frames") * 2),
-    "polyps are larger": lambda d: polyps(d, size_mm=pl.col("size_mm") + 1),
-    "classes are exchanged": lambda d: polyps(
-        d, histology_class=pl.col("histology_class").replace({"AD": "HP", "HP": "AD"})
+    "a rate is off": lambda d: changed(d, "procedures", fps=one("fps", 30.0)),
+    "a brand is off": lambda d: changed(d, "procedures", brand=one("brand", "polyplink")),
+    "a sex is off": lambda d: changed(d, "procedures", sex=one("sex", None)),
+    "a frame size is off": lambda d: changed(d, "procedures", width=one("width", 1350)),
+    "a procedure is longer": lambda d: changed(d, "procedures", n_frames=one("n_frames", 45_466)),
+    "procedures are longer": lambda d: changed(d, "procedures", n_frames=pl.col("n_frames") * 2),
+    "polyps are larger": lambda d: changed(d, "polyps", size_mm=pl.col("size_mm") + 1),
+    "classes are exchanged": lambda d: changed(
+        d, "polyps", histology_class=pl.col("histology_class").replace({"AD": "HP", "HP": "AD"})
     ),
-    "a class is unknown": lambda d: polyps(d, histology_class=one("histology_class", None)),
+    "a class is unknown": lambda d: changed(
+        d, "polyps", histology_class=one("histology_class", None)
+    ),
     "half of the boxes": lambda d: keep_boxes(d, pl.col("frame") % 2 == 0),
     "twice the boxes": lambda d: replace(
         d,
@@ -194,10 +190,12 @@ CHANGES: dict[str, Change] = {
     "one box a frame": lambda d: replace(
         d, detections=d.detections.unique(["procedure_id", "frame"], maintain_order=True)
     ),
-    "a box without a polyp": lambda d: detections(d, procedure_id=one("procedure_id", "001-002")),
+    "a box without a polyp": lambda d: changed(
+        d, "detections", procedure_id=one("procedure_id", "001-002")
+    ),
     "never out of sight": merged,
     "boxes jump": lambda d: cut(d, 20),
-    "small boxes": lambda d: detections(d, w=pl.col("w") / 2, h=pl.col("h") / 2),
+    "small boxes": lambda d: changed(d, "detections", w=pl.col("w") / 2, h=pl.col("h") / 2),
     "sizes swing": lambda d: stretched(d, 6.0),
 }
 
