@@ -1,5 +1,4 @@
 import json
-from pathlib import Path
 
 import pytest
 
@@ -14,8 +13,16 @@ def test_bench_prints_one_object_per_path() -> None:
     assert (found["name"], found["size"], found["equal"]) == ("bags", 64, True)
 
 
-def test_an_unknown_path_is_refused_with_the_nearest() -> None:
-    assert_refused(polyplink("bench", "sweeep"), "did you mean sweep")
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (("sweeep",), "did you mean sweep"),
+        (("bags", "--profile", "p"), "is for the path step"),
+        (("bags", "--device", "cuda"), "no GPU is used for bags"),
+    ],
+)
+def test_what_cannot_be_timed_is_refused(given: tuple[str, ...], says: str) -> None:
+    assert_refused(polyplink("bench", *given), says)
 
 
 def test_what_fell_is_named_and_ends_in_1(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -34,11 +41,3 @@ def test_ratios_are_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     assert polyplink("bench", "bags", "--size", "64", "--record").exit_code == 0
     assert kept == ["bags"]
-
-
-def test_a_profile_is_of_a_step(tmp_path: Path) -> None:
-    assert_refused(polyplink("bench", "bags", "--profile", tmp_path / "p"), "is for the path step")
-
-
-def test_a_gpu_is_refused_to_paths_that_use_none() -> None:
-    assert_refused(polyplink("bench", "bags", "--device", "cuda"), "no GPU is used for bags")

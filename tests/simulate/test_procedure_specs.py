@@ -36,9 +36,6 @@ def test_presets_go_by_name() -> None:
     assert all(preset(name) == make() and make().name == name for name, make in PRESETS.items())
     with pytest.raises(PolyplinkError, match=r"no preset 'tinny'; did you mean tiny\?"):
         preset("tinny")
-
-
-def test_another_difficulty_is_part_of_the_name() -> None:
     assert smoke().at_difficulty(None) == smoke().at_difficulty(0.5) == smoke()
     harder = smoke().at_difficulty(0.8)
     assert (harder.name, harder.difficulty) == ("smoke@0.8", 0.8)
@@ -154,11 +151,8 @@ def test_shared_frames_sum_up(seed: int, total: int, polyps: int) -> None:
     frames = share_frames(np.random.default_rng(seed), total, polyps)
     assert frames.sum() == total
     assert frames.min() >= min(300, total // (2 * polyps))
-
-
-def test_shares_are_log_normal() -> None:
-    frames = share_frames(np.random.default_rng(0), 10**8, 5000)
-    assert np.log(frames - 300).std() == pytest.approx(0.73, rel=0.05)
+    many = share_frames(np.random.default_rng(seed), 10**8, 2000)
+    assert np.log(many - 300).std() == pytest.approx(0.73, rel=0.1)
 
 
 @settings(max_examples=50)

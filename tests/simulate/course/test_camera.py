@@ -15,7 +15,6 @@ from polyplink.simulate.course.camera import (
     AZIMUTH,
     FARTHEST,
     GAP,
-    WANDER_RATE,
     Poses,
     Targets,
     carry,
@@ -23,12 +22,10 @@ from polyplink.simulate.course.camera import (
     follow_looks,
     from_tube,
     link_poses,
-    look_down,
     to_tube,
     turn_between,
     turn_own,
     unit,
-    wander,
 )
 
 COLON = dataclasses.replace(draw_colon(np.random.default_rng(0)), wave=0.05, wave_rate=1.3)
@@ -78,19 +75,6 @@ def test_turn_own_is_a_product_from_the_right(
     np.testing.assert_allclose(turn_own(before, own, np.array([by])), expected, atol=1e-9)
 
 
-@given(VECTORS, ANGLES, st.floats(-3, 3), st.floats(0.1, 1.6))
-def test_look_down_looks_at_the_place_from_the_asked_way(
-    axis: np.ndarray, angle: float, azimuth: float, elevation: float
-) -> None:
-    axes = matrix(axis, angle)
-    way, turn = look_down(axes[None], np.array([azimuth]), np.array([elevation]))
-    height = math.asin(np.clip((axes.T @ way[0])[2], -1, 1))
-    assert height == pytest.approx(min(elevation, math.pi - elevation), abs=1e-6)
-    np.testing.assert_allclose(turn[0, :, 2], -way[0], atol=1e-12)
-    np.testing.assert_allclose(turn[0].T @ turn[0], np.eye(3), atol=1e-9)
-    assert np.linalg.det(turn[0]) == pytest.approx(1)
-
-
 # --- Motion ---------------------------------------------------------------------------------
 
 
@@ -103,14 +87,6 @@ def test_the_wave_scales_the_way_from_the_centre_line(places: np.ndarray, phase:
     for before, after in zip(places, moved, strict=True):
         g = 1 + COLON.wave * math.sin(COLON.wave_rate * before[2] - phase)
         np.testing.assert_allclose(after, before * [g, g, 1], atol=1e-9)
-
-
-@given(st.floats(0, 6), st.floats(0, 6), st.floats(0.1, 5))
-def test_a_wander_is_bounded_and_no_faster_than_it_says(a: float, b: float, turns: float) -> None:
-    time = np.linspace(0, turns, 200)
-    way = wander(time, np.array([a, b]))
-    assert np.abs(way).max() <= 1.25 + 1e-9
-    assert np.abs(np.diff(way)).max() <= WANDER_RATE * (time[1] - time[0]) + 1e-9
 
 
 # --- Looks ----------------------------------------------------------------------------------

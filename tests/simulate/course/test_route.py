@@ -26,7 +26,6 @@ from polyplink.simulate.course.route import (
     BLINK_GAP,
     FREE,
     Pose,
-    draw_phase,
     travel,
     turn_away,
 )
@@ -36,12 +35,6 @@ from tests.simulate.scenes import mini_plan, mini_spec
 
 COLON = draw_colon(np.random.default_rng(0))
 AXES = np.tile(np.array([[0.0, 0, -1], [0, 1.0, 0], [1.0, 0, 0]]), (3, 1, 1))
-
-
-def test_the_wave_runs_on_at_a_few_a_minute() -> None:
-    phase = draw_phase(np.random.default_rng(0), 3000, 30.0)
-    assert np.all(np.abs(np.diff(phase)) < 0.05)
-    assert 2 < (phase[-1] - phase[0]) / (2 * np.pi) < 12
 
 
 def test_a_gap_turns_away_and_back_without_a_jump() -> None:

@@ -10,13 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polyplink.simulate.colon.outline import coarser, outline
-from polyplink.simulate.colon.projection import FOCAL, Outlines
+from polyplink.simulate.colon.projection import Outlines
 from polyplink.simulate.colon.surface import draw_colon, wall_distance
 from polyplink.simulate.course.camera import CameraPath
 from polyplink.simulate.course.stage import (
     SPACING,
-    SPECK,
-    USUAL,
     Place,
     Stage,
     Views,
@@ -51,15 +49,6 @@ def test_polyps_lie_one_after_the_other_and_pairs_side_by_side(
     way = math.hypot(places[1].z - places[0].z, places[1].angle - places[0].angle)
     assert way == pytest.approx(distance_between(*radii))
     assert way > sum(radii)
-
-
-@given(st.floats(0.02, 0.5), st.floats(0.02, 0.5))
-def test_a_polyp_can_be_viewed_without_its_neighbour(own: float, other: float) -> None:
-    usual = USUAL * own
-    half_view = 0.5 / FOCAL * usual
-    visible = 2 * other * FOCAL / usual > SPECK
-    assert not visible or distance_between(own, other) - other >= half_view
-    assert distance_between(own, other) == distance_between(other, own)
 
 
 def test_folds_fade_at_calm_places_alone() -> None:
