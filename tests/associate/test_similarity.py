@@ -5,7 +5,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from polyplink.associate.affinity import propagate
-from polyplink.associate.similarity import VisualForm, combine, cosine, temporal, unit_rows, visual
+from polyplink.associate.clusterers import TemporalAP
+from polyplink.associate.similarity import VisualForm, cosine, temporal, unit_rows, visual
 from polyplink.core.errors import PolyplinkError
 
 POSITIONS = st.lists(st.floats(0, 1, width=32), min_size=1, max_size=8).map(np.array)
@@ -98,11 +99,12 @@ def test_no_spread_gives_ones(n: int, form: VisualForm) -> None:
     np.testing.assert_array_equal(temporal(np.full(n, 0.5), 2.0), np.ones((n, n)))
 
 
-def test_combine_weighs_the_two() -> None:
-    V, T = np.random.default_rng(2).random((2, 4, 4))
-    np.testing.assert_allclose(combine(V, T, 0.25), 0.25 * V + 0.75 * T)
-    np.testing.assert_array_equal(combine(V, T, 1.0), V)
-    np.testing.assert_array_equal(combine(V, T, 0.0), T)
+def test_alpha_weighs_the_two() -> None:
+    V, positions = np.random.default_rng(2).random((4, 4)), [0.0, 0.1, 0.5, 1.0]
+    T = temporal(positions, 2.0)
+    for alpha, expected in ((0.25, 0.25 * V + 0.75 * T), (1.0, V), (0.0, T)):
+        found = TemporalAP(alpha, 2.0, 0.0).similarity(V, positions)
+        np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.parametrize(
@@ -128,6 +130,6 @@ def test_bad_times_and_shares_are_refused() -> None:
     with pytest.raises(PolyplinkError, match=r"gamma -1\.0 is not a penalty"):
         temporal([0.0], -1.0)
     with pytest.raises(PolyplinkError, match=r"alpha 1.5 is outside"):
-        combine(np.ones((1, 1)), np.ones((1, 1)), 1.5)
+        TemporalAP(1.5, 1.0, 0.0).similarity(np.ones((1, 1)), [0.0])
     with pytest.raises(PolyplinkError, match="for the same tracklets"):
-        combine(np.ones((1, 1)), np.ones((2, 2)), 0.5)
+        TemporalAP(0.5, 1.0, 0.0).similarity(np.ones((1, 1)), [0.0, 1.0])

@@ -1,15 +1,9 @@
 """From similarities and times to identities: clustering, grid search, link probabilities."""
 
-from polyplink.associate.affinity import propagate
 from polyplink.associate.clusterers import (
-    Agglomerative,
     Clustering,
-    Dbscan,
-    Hdbscan,
     Setting,
     TemporalAP,
-    Threshold,
-    threshold_components,
 )
 from polyplink.associate.links import (
     Calibration,
@@ -29,7 +23,6 @@ from polyplink.associate.search import (
 )
 from polyplink.associate.similarity import (
     VisualForm,
-    combine,
     cosine,
     temporal,
     time_gaps,
@@ -39,29 +32,22 @@ from polyplink.associate.similarity import (
 
 __all__ = [
     "CLUSTERERS",
-    "Agglomerative",
     "Calibration",
     "Clustering",
     "Clusterings",
-    "Dbscan",
     "Doubt",
     "Grid",
-    "Hdbscan",
     "Setting",
     "TemporalAP",
-    "Threshold",
     "VisualForm",
-    "combine",
     "cosine",
     "demo_grid",
     "fit_calibration",
     "labelled_pairs",
     "link_scores",
     "paper_grid",
-    "propagate",
     "search",
     "temporal",
-    "threshold_components",
     "time_gaps",
     "uncertain",
     "unit_rows",

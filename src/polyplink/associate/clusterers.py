@@ -9,7 +9,7 @@ average linkage, Parolari et al. 2024.
 """
 
 from dataclasses import dataclass
-from typing import Annotated, Literal, Protocol, get_args
+from typing import Annotated, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,7 @@ from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
 from scipy.spatial.distance import squareform
 
 from polyplink.associate.affinity import propagate
-from polyplink.associate.similarity import Reals, checked_square, combine, temporal
+from polyplink.associate.similarity import Reals, checked_square, temporal
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.ranges import AT_LEAST_ONE, POSITIVE, Range, Ranged
 
@@ -38,14 +38,6 @@ class Clustering:
 
     labels: Labels
     converged: bool
-
-
-class Setting(Protocol):
-    """A clusterer with its parameters chosen."""
-
-    def cluster(self, V: Reals, positions: npt.ArrayLike) -> Clustering:
-        """Cluster one procedure from V (n, n) and positions (n,) in [0, 1]."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -68,8 +60,21 @@ class TemporalAP:
     preference: float
 
     def similarity(self, V: Reals, positions: npt.ArrayLike) -> Reals:
-        """S (n, n) from V (n, n) and positions (n,)."""
-        return combine(V, temporal(positions, self.gamma), self.alpha)
+        """S (n, n) from V (n, n) and positions (n,).
+
+        Raises:
+            PolyplinkError: If the lengths differ, or a parameter or position is out of its range.
+        """
+        T, alpha = temporal(positions, self.gamma), self.alpha
+        PolyplinkError.unless(
+            V.shape == T.shape,
+            f"visual similarity is {V.shape} but temporal similarity is {T.shape}",
+            "give both for the same tracklets",
+        )
+        PolyplinkError.unless(
+            0.0 <= alpha <= 1.0, f"alpha {alpha} is outside [0, 1]", "give a share of V in [0, 1]"
+        )
+        return alpha * V + (1.0 - alpha) * T
 
     def cluster(self, V: Reals, positions: npt.ArrayLike) -> Clustering:
         """Cluster one procedure from V (n, n) and positions (n,) in [0, 1]."""
@@ -172,6 +177,10 @@ class Agglomerative:
     def cluster(self, V: Reals, positions: npt.ArrayLike) -> Clustering:
         """Cluster one procedure from V (n, n); positions are not read."""
         return Clustering(average_linkage(V, [self.distance])[0], True)
+
+
+# A clusterer with its parameters chosen.
+Setting = TemporalAP | Threshold | Dbscan | Hdbscan | Agglomerative
 
 
 def threshold_components(V: npt.ArrayLike, thresholds: npt.ArrayLike) -> Labels:

@@ -8,9 +8,8 @@ scikit-learn takes a second:
     from polyplink.associate.estimators import TemporalAPClustering
 """
 
-from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
-from typing import Any, Literal, Self, get_args
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -23,21 +22,20 @@ from polyplink.associate.clusterers import (
     Dbscan,
     Hdbscan,
     Selection,
-    Setting,
     TemporalAP,
     Threshold,
 )
-from polyplink.associate.similarity import Reals, visual
+from polyplink.associate.similarity import visual
 
 Affinity = Literal["raw_l2", "l2", "sigmoid", "precomputed"]
 
 
 @dataclass(repr=False, eq=False)
-class _Clustering(ClusterMixin, BaseEstimator, ABC):  # type: ignore[misc]
+class _Clustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     """What the estimators have in common: parameters are the fields of a dataclass.
 
     Attributes:
-        affinity: What X holds: embeddings, compared by "l2" or "cosine", or V: "precomputed".
+        affinity: What X holds: embeddings, compared as `visual` does, or V: "precomputed".
         labels_: Cluster of every tracklet (n,), int32, from 0 without gaps.
         converged_: Whether the algorithm settled before its limit of rounds.
         n_clusters_: Number of clusters: the count.
@@ -47,10 +45,7 @@ class _Clustering(ClusterMixin, BaseEstimator, ABC):  # type: ignore[misc]
     labels_: npt.NDArray[np.int32] = field(init=False)
     converged_: bool = field(init=False)
     n_clusters_: int = field(init=False)
-
-    @abstractmethod
-    def _setting(self) -> Setting:
-        """The clusterer with the estimator's parameters."""
+    _kind: ClassVar[type[Any]]  # the setting, made of the parameters of the same names
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -73,14 +68,19 @@ class _Clustering(ClusterMixin, BaseEstimator, ABC):  # type: ignore[misc]
         """
         if self.affinity not in get_args(Affinity):
             raise ValueError(f"affinity {self.affinity!r}; choose one of {get_args(Affinity)}")
-        rows = validate_data(self, X, dtype=np.float64)  # (n, d)
-        found = self._cluster(_similarity(rows, self.affinity), positions)
+        V = validate_data(self, X, dtype=np.float64)  # (n, d)
+        if self.affinity != "precomputed":
+            V = visual(V, self.affinity)
+        elif V.shape[0] != V.shape[1]:
+            raise ValueError(f"Precomputed similarities must be square: shape {V.shape}")
+        parameters = {each.name: getattr(self, each.name) for each in fields(self._kind)}
+        if positions is None and parameters.get("alpha", 1) != 1:
+            raise ValueError("time matters (alpha < 1): give fit(X, positions=...)")
+        times = np.zeros(len(V)) if positions is None else positions
+        found: Clustering = self._kind(**parameters).cluster(V, times)
         self.labels_, self.converged_ = found.labels, found.converged
         self.n_clusters_ = int(found.labels.max()) + 1
         return self
-
-    def _cluster(self, V: Reals, positions: npt.ArrayLike | None) -> Clustering:
-        return self._setting().cluster(V, np.zeros(len(V)) if positions is None else positions)
 
     def fit_predict(
         self, X: npt.ArrayLike, y: object = None, positions: npt.ArrayLike | None = None
@@ -89,22 +89,12 @@ class _Clustering(ClusterMixin, BaseEstimator, ABC):  # type: ignore[misc]
         return self.fit(X, y, positions).labels_
 
 
-def _similarity(rows: Reals, affinity: Affinity) -> Reals:
-    if affinity != "precomputed":
-        return visual(rows, affinity)
-    if rows.shape[0] != rows.shape[1]:
-        raise ValueError(f"Precomputed similarities must be square: shape {rows.shape}")
-    return rows
-
-
 @dataclass(repr=False, eq=False)
 class ThresholdClustering(_Clustering):
     """Connected components of V >= value, see `Threshold`."""
 
     value: float = 0.5
-
-    def _setting(self) -> Setting:
-        return Threshold(self.value)
+    _kind = Threshold
 
 
 @dataclass(repr=False, eq=False)
@@ -112,9 +102,9 @@ class APClustering(_Clustering):
     """Affinity propagation on V alone, see `propagate`."""
 
     preference: float = 0.0
-
-    def _setting(self) -> Setting:
-        return TemporalAP(1.0, 0.0, self.preference)
+    alpha: ClassVar[float] = 1.0
+    gamma: ClassVar[float] = 0.0
+    _kind = TemporalAP
 
 
 @dataclass(repr=False, eq=False)
@@ -124,14 +114,7 @@ class TemporalAPClustering(_Clustering):
     alpha: float = 0.5
     gamma: float = 1.0
     preference: float = 0.0
-
-    def _setting(self) -> Setting:
-        return TemporalAP(self.alpha, self.gamma, self.preference)
-
-    def _cluster(self, V: Reals, positions: npt.ArrayLike | None) -> Clustering:
-        if positions is None and self.alpha != 1:
-            raise ValueError("time has a say (alpha < 1): give fit(X, positions=...)")
-        return super()._cluster(V, positions)
+    _kind = TemporalAP
 
 
 @dataclass(repr=False, eq=False)
@@ -140,9 +123,7 @@ class DBSCANClustering(_Clustering):
 
     eps: float = 0.5
     min_samples: int = 2
-
-    def _setting(self) -> Setting:
-        return Dbscan(self.eps, self.min_samples)
+    _kind = Dbscan
 
 
 @dataclass(repr=False, eq=False)
@@ -152,9 +133,7 @@ class HDBSCANClustering(_Clustering):
     min_cluster_size: int = 2
     min_samples: int = 1
     selection: Selection = "eom"
-
-    def _setting(self) -> Setting:
-        return Hdbscan(self.min_cluster_size, self.min_samples, self.selection)
+    _kind = Hdbscan
 
 
 @dataclass(repr=False, eq=False)
@@ -162,6 +141,4 @@ class AgglomerativeClustering(_Clustering):
     """Average linkage on 1 - V, see `Agglomerative`."""
 
     distance: float = 0.5
-
-    def _setting(self) -> Setting:
-        return Agglomerative(self.distance)
+    _kind = Agglomerative

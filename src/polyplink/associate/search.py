@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -88,19 +88,13 @@ class Grid:
         have = self.by_clusterer()
         for name in clusterers:
             find_named("clusterer", name, have)
-        part = self
+        fields = ("thresholds", "dbscans", "hdbscans", "linkages")
+        names = zip(CLUSTERERS[2:], fields, strict=True)
+        left: dict[str, Any] = {field: () for name, field in names if name not in clusterers}
         if "temporal_ap" not in clusterers:  # AP on V alone needs alpha 1 and any one gamma
-            alone = "ap" in clusterers
-            part = replace(
-                self, alphas=(1.0,) if alone else (), gammas=self.gammas[:1] if alone else ()
-            )
-        return replace(
-            part,
-            thresholds=self.thresholds if "threshold" in clusterers else (),
-            dbscans=self.dbscans if "dbscan" in clusterers else (),
-            hdbscans=self.hdbscans if "hdbscan" in clusterers else (),
-            linkages=self.linkages if "agglomerative" in clusterers else (),
-        )
+            left |= {"alphas": (), "gammas": ()}
+            left |= {"alphas": (1.0,), "gammas": self.gammas[:1]} if "ap" in clusterers else {}
+        return replace(self, **left)
 
 
 def paper_grid() -> Grid:
@@ -111,13 +105,12 @@ def paper_grid() -> Grid:
     """
     # Divided, not multiplied: 3 * 0.1 is not 0.3.
     return Grid(
-        alphas=_floats(np.arange(21) / 20),
-        gammas=_floats(np.concatenate([np.arange(1, 10) / 10, 1 + 0.375 * np.arange(25)])),
-        preferences=_floats(-5 + np.arange(41) / 4),
-        thresholds=_floats(np.arange(101) / 100),
-        dbscans=_dbscans(np.arange(1, 51) / 50, (2, 3, 5)),
-        hdbscans=_hdbscans((2, 3, 4, 5, 8), (1, 2, 3)),
-        linkages=tuple(Agglomerative(v) for v in _floats(np.arange(101) / 100)),
+        tuple((np.arange(21) / 20).tolist()),
+        tuple(np.concatenate([np.arange(1, 10) / 10, 1 + 0.375 * np.arange(25)]).tolist()),
+        tuple((-5 + np.arange(41) / 4).tolist()),
+        *_without_time(
+            np.arange(101) / 100, np.arange(1, 51) / 50, (2, 3, 5), (2, 3, 4, 5, 8), (1, 2, 3)
+        ),
     )
 
 
@@ -129,27 +122,28 @@ def demo_grid() -> Grid:
     cluster.
     """
     return Grid(
-        alphas=_floats(np.arange(5) / 4),
-        gammas=(0.3, 0.9, 2.5, 5.5, 10.0),
-        preferences=(-5.0, -3.0, -2.0, -1.0, -0.5, 0.0, 0.25, 0.5, 0.75, 0.85, 0.9, 0.95, 1.25),
-        thresholds=_floats(np.arange(51) / 50),
-        dbscans=_dbscans(np.arange(1, 11) / 10, (2, 3)),
-        hdbscans=_hdbscans((2, 3), (1, 2)),
-        linkages=tuple(Agglomerative(v) for v in _floats(np.arange(51) / 50)),
+        tuple((np.arange(5) / 4).tolist()),
+        (0.3, 0.9, 2.5, 5.5, 10.0),
+        (-5.0, -3.0, -2.0, -1.0, -0.5, 0.0, 0.25, 0.5, 0.75, 0.85, 0.9, 0.95, 1.25),
+        *_without_time(np.arange(51) / 50, np.arange(1, 11) / 10, (2, 3), (2, 3), (1, 2)),
     )
 
 
-def _floats(numbers: Reals) -> tuple[float, ...]:
-    return tuple(numbers.tolist())
-
-
-def _dbscans(eps: Reals, min_samples: tuple[int, ...]) -> tuple[Dbscan, ...]:
-    return tuple(Dbscan(e, m) for m, e in product(min_samples, _floats(eps)))
-
-
-def _hdbscans(sizes: tuple[int, ...], min_samples: tuple[int, ...]) -> tuple[Hdbscan, ...]:
+def _without_time(
+    values: Reals,
+    eps: Reals,
+    min_samples: tuple[int, ...],
+    sizes: tuple[int, ...],
+    smoothed: tuple[int, ...],
+) -> tuple[Any, ...]:
+    """Thresholds, and settings of DBSCAN, HDBSCAN and average linkage (at distances `values`)."""
     kinds: tuple[Selection, ...] = ("eom", "leaf")
-    return tuple(Hdbscan(*each) for each in product(sizes, min_samples, kinds))
+    return (
+        tuple(values.tolist()),
+        tuple(Dbscan(e, m) for m, e in product(min_samples, eps.tolist())),
+        tuple(Hdbscan(*each) for each in product(sizes, smoothed, kinds)),
+        tuple(Agglomerative(value) for value in values.tolist()),
+    )
 
 
 @dataclass(frozen=True)
@@ -196,41 +190,30 @@ def search(
         raise PolyplinkError("the grid has no setting", "give it parameters, or use paper_grid()")
     found: dict[str, Clusterings] = {}
     if "temporal_ap" in kinds:
-        found["temporal_ap"] = every = _search_affinity(V, positions, grid, threads)
+        # All preferences of one (alpha, gamma) at once; pairs of them in a thread pool. With
+        # alpha = 1 time does not matter, so that all gammas share one clustering.
+        noise = tie_noise(len(V))
+        pairs = [(a, grid.gammas[0] if a == 1 else g) for a, g in product(grid.alphas, grid.gammas)]
+        distinct = list(dict.fromkeys(pairs))
+
+        def propagate_all(pair: tuple[float, float]) -> tuple[Labels, npt.NDArray[np.bool_]]:
+            S = TemporalAP(*pair, preference=0.0).similarity(V, positions)
+            return propagate(S, grid.preferences, noise)
+
+        with ThreadPoolExecutor(threads) as pool:
+            done = dict(zip(distinct, pool.map(propagate_all, distinct), strict=True))
+        labels, converged = (np.concatenate([done[pair][k] for pair in pairs]) for k in (0, 1))
         rows = np.asarray(grid.ap_rows(), dtype=np.int64)
-        found["ap"] = Clusterings(every.labels[rows], every.converged[rows])
+        found["temporal_ap"] = Clusterings(labels, converged)
+        found["ap"] = Clusterings(labels[rows], converged[rows])
+    always = {}
     if "threshold" in kinds:
-        found["threshold"] = _always_converged(threshold_components(V, grid.thresholds))
+        always["threshold"] = threshold_components(V, grid.thresholds)
     for name in ("dbscan", "hdbscan"):
-        labels = [setting.cluster(V, positions).labels for setting in kinds.get(name, ())]
-        found[name] = _always_converged(np.array(labels, dtype=np.int32).reshape(-1, len(V)))
+        each = [setting.cluster(V, positions).labels for setting in kinds.get(name, ())]
+        always[name] = np.array(each, dtype=np.int32).reshape(-1, len(V))
     if "agglomerative" in kinds:
-        distances = [setting.distance for setting in grid.linkages]
-        found["agglomerative"] = _always_converged(average_linkage(V, distances))
+        always["agglomerative"] = average_linkage(V, [one.distance for one in grid.linkages])
+    for name, labels in always.items():
+        found[name] = Clusterings(labels, np.ones(len(labels), dtype=np.bool_))
     return {name: found[name] for name in kinds}
-
-
-def _always_converged(labels: Labels) -> Clusterings:
-    return Clusterings(labels, np.ones(len(labels), dtype=np.bool_))
-
-
-def _search_affinity(V: Reals, positions: npt.ArrayLike, grid: Grid, threads: int) -> Clusterings:
-    """All preferences of one (alpha, gamma) at once; pairs of them in a thread pool."""
-    noise = tie_noise(len(V))
-    # With alpha = 1 time does not matter, so that all gammas share one clustering.
-    pairs = [
-        (alpha, grid.gammas[0] if alpha == 1 else gamma)
-        for alpha, gamma in product(grid.alphas, grid.gammas)
-    ]
-    distinct = list(dict.fromkeys(pairs))
-
-    def propagate_all(pair: tuple[float, float]) -> tuple[Labels, npt.NDArray[np.bool_]]:
-        S = TemporalAP(*pair, preference=0.0).similarity(V, positions)
-        return propagate(S, grid.preferences, noise)
-
-    with ThreadPoolExecutor(threads) as pool:
-        done = dict(zip(distinct, pool.map(propagate_all, distinct), strict=True))
-    return Clusterings(
-        np.concatenate([done[pair][0] for pair in pairs]),
-        np.concatenate([done[pair][1] for pair in pairs]),
-    )

@@ -191,19 +191,3 @@ def temporal(positions: npt.ArrayLike, gamma: float) -> Reals:
     if not (np.isfinite(gamma) and gamma >= 0):
         raise PolyplinkError(f"gamma {gamma} is not a penalty", "give a number of 0 or more")
     return min_max(np.exp(-gamma * time_gaps(positions)))
-
-
-def combine(V: Reals, T: Reals, alpha: float) -> Reals:
-    """S = alpha V + (1 - alpha) T, for V and T (n, n) and alpha in [0, 1].
-
-    Raises:
-        PolyplinkError: If the shapes differ or alpha is outside [0, 1].
-    """
-    if V.shape != T.shape:
-        raise PolyplinkError(
-            f"visual similarity is {V.shape} but temporal similarity is {T.shape}",
-            "give both for the same tracklets",
-        )
-    if not 0.0 <= alpha <= 1.0:
-        raise PolyplinkError(f"alpha {alpha} is outside [0, 1]", "give a share of V in [0, 1]")
-    return alpha * V + (1.0 - alpha) * T

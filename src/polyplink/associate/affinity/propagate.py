@@ -55,16 +55,6 @@ def assign(S: Reals, exemplars: npt.NDArray[np.int64], labels: Labels) -> None:
 
 
 @njit()
-def _label(S: Reals, is_exemplar: Mask, labels: Labels) -> None:
-    """Labels (n,) from the exemplars; all alone where there is none."""
-    exemplars = np.flatnonzero(is_exemplar)
-    if exemplars.size:
-        assign(S, exemplars, labels)
-    else:
-        labels[:] = np.arange(labels.size)
-
-
-@njit()
 def _run(  # noqa: PLR0917
     S: Reals, order: Order, diagonals: Reals, room: int, labels: Labels, converged: Mask
 ) -> None:
@@ -88,7 +78,11 @@ def _run(  # noqa: PLR0917
             for k in range(n):
                 S[k, k] = diagonals[start + lane, k]
             converged[start + lane] = settled[lane]
-            _label(S, is_exemplar[lane], labels[start + lane])
+            exemplars = np.flatnonzero(is_exemplar[lane])
+            if exemplars.size:
+                assign(S, exemplars, labels[start + lane])
+            else:  # each is its own cluster
+                labels[start + lane] = np.arange(n)
 
 
 def tie_noise(n: int) -> Reals:

@@ -43,23 +43,6 @@ GROWN = 1.0 - DAMPING ** np.arange(1.0, MAX_ITER + 1.0)  # a constant input's sh
 
 
 @njit(error_model="numpy", forceinline=True)
-def _raise_common(common: Reals, supports: Reals, t: Index, rise: Reals, deep: float) -> None:
-    """This round's `common`, and how much each block rose where it is above -deep."""
-    blocks, floor, zero = U(rise.size // LANES - 1), every(-deep), every(0.0)
-    width, any_block = U(common.size // LANES) // blocks, zero
-    for b in range(blocks):
-        most = zero
-        for k in range(b * width, (b + U(1)) * width):
-            old = load(common, k)
-            new = availability(old, zero, load(supports, t * blocks * width + k))
-            most = larger(minus(larger(new, floor), larger(old, floor)), most)
-            store(common, k, new)
-        store(rise, b, plus(load(rise, b), most))
-        any_block = larger(most, any_block)
-    store(rise, blocks, plus(load(rise, blocks), any_block))
-
-
-@njit(error_model="numpy", forceinline=True)
 def _bound(idle: Reals, common: Reals, i: Index, start: Index, width: Index) -> Four:
     """Largest of idle[i, k] + common[k] in a block, a Four."""
     # Four accumulators: each depends only on its own last value.
@@ -102,84 +85,8 @@ def _follow_risen(  # noqa: PLR0917
     reached[i] = max(reached[i], j)
 
 
-@njit(error_model="numpy", forceinline=True)
-def _choose(  # noqa: PLR0917
-    near_s: Reals,
-    near_column: Columns,
-    near_a: Reals,
-    near_r: Reals,
-    supports: Reals,
-    i: Index,
-    count: Index,
-    start: Index,
-    own: Four,
-) -> tuple[Four, Four]:
-    """Availabilities of the contenders of row i, and the best two of their values and its own.
-
-    The columns' sums begin at `start`; own is the row's value of itself.
-    """
-    room = U(near_s.shape[1])
-    first, second = own, every(-np.inf)
-    for j in range(count):
-        at, support = i * room + j, load(supports, start + U(near_column[i, j]))
-        a = availability(load(near_a, at), load(near_r, at), support)
-        store(near_a, at, a)
-        value = plus(a, every(near_s[i, j]))
-        second = larger(smaller(value, first), second)
-        first = larger(value, first)
-    return first, second
-
-
-@njit(error_model="numpy", forceinline=True)
-def _respond(  # noqa: PLR0917
-    near_s: Reals,
-    near_column: Columns,
-    near_a: Reals,
-    near_r: Reals,
-    sums: Reals,
-    i: Index,
-    count: Index,
-    first: Four,
-    second: Four,
-) -> None:
-    """Responsibilities of the contenders of row i, added to sums."""
-    room = U(near_s.shape[1])
-    for j in range(count):
-        at, k, s = i * room + j, U(near_column[i, j]), every(near_s[i, j])
-        # Two that are both the best leave the second as good.
-        rival = where_equal(plus(load(near_a, at), s), first, second, first)
-        new = damped(load(near_r, at), minus(s, rival))
-        store(near_r, at, new)
-        store(sums, k, plus(load(sums, k), larger(new, every(0.0))))
-
-
-@njit(error_model="numpy", forceinline=True)
-def _update(  # noqa: PLR0917
-    by_size: Reals, column: Columns, r: Reals, sums: Reals, i: Index, count: Index, first: Four
-) -> None:
-    """Responsibilities of the risen of row i, whose best value is `first`, added to sums."""
-    n = U(by_size.shape[0])
-    for j in range(count):
-        at, k = i * n + j, U(column[i, j])
-        new = damped(load(r, at), minus(every(by_size[i, j]), first))
-        store(r, at, new)
-        store(sums, k, plus(load(sums, k), larger(new, every(0.0))))
-
-
-@njit(error_model="numpy", forceinline=True)
-def _left(  # noqa: PLR0917
-    r: Reals, until: npt.NDArray[np.uint16], i: Index, count: Index, t: Index, low: Four
-) -> Index:
-    """How many of the risen of row i are still worth following after round t."""
-    n = U(until.shape[0])
-    while count > U(0) and not any_above(load(r, i * n + count - U(1)), low):
-        count -= U(1)
-        until[i, count] = t + U(1)
-    return count
-
-
 @njit(error_model="numpy")
-def _pass_few(  # noqa: PLR0915  # a part with branches would count references at every row
+def _pass_few(  # noqa: PLR0912, PLR0915  # a part with branches would count references at every row
     m: Few, t: Index, diagonals: Reals, sums: Reals, deep: float
 ) -> bool:
     """Round t, row by row, so that sums are taken in scikit-learn's order.
@@ -191,18 +98,36 @@ def _pass_few(  # noqa: PLR0915  # a part with branches would count references a
     near_a, near_r, r, best, supports, common, own_a, own_r, smooth, doubt = m[10:20]
     limit, rise, highest = m[20:]
     n, columns, room, zero = U(risen.size), U(idle.shape[1]), U(near_s.shape[1]), every(0.0)
-    blocks = U(rise.size // LANES - 1)
+    blocks, start = U(rise.size // LANES - 1), t * columns
     width = columns // blocks
-    _raise_common(common, supports, t, rise, deep)
+    # This round's `common`, and how much each block rose where it is above -deep.
+    floor, any_block = every(-deep), zero
+    for b in range(blocks):
+        most = zero
+        for k in range(b * width, (b + U(1)) * width):
+            old = load(common, k)
+            new = availability(old, zero, load(supports, start + k))
+            most = larger(minus(larger(new, floor), larger(old, floor)), most)
+            store(common, k, new)
+        store(rise, b, plus(load(rise, b), most))
+        any_block = larger(most, any_block)
+    store(rise, blocks, plus(load(rise, blocks), any_block))
     sums[:] = 0.0
     for i in range(n):
         own, wish = load(own_r, i), load(diagonals, i)
-        mine = damped(load(own_a, i), minus(load(supports, t * columns + i), own))
+        mine = damped(load(own_a, i), minus(load(supports, start + i), own))
         store(own_a, i, mine)
         mine = plus(mine, wish)
-        first, second = _choose(
-            near_s, near_column, near_a, near_r, supports, i, U(contenders[i]), t * columns, mine
-        )
+        # Availabilities of the contenders, and the best two of their values and the row's own.
+        first, second = mine, every(-np.inf)
+        for j in range(U(contenders[i])):
+            at, support = i * room + j, load(supports, start + U(near_column[i, j]))
+            a = availability(load(near_a, at), load(near_r, at), support)
+            store(near_a, at, a)
+            value = plus(a, every(near_s[i, j]))
+            second = larger(smaller(value, first), second)
+            first = larger(value, first)
+        # New contenders: entries whose bound beats the second best.
         all_rise = load(rise, blocks)
         if any_above(plus(load(highest, i), all_rise), second):
             most = every(-np.inf)
@@ -237,31 +162,33 @@ def _pass_few(  # noqa: PLR0915  # a part with branches would count references a
         store(smooth, i, smoothed)
         doubted = larger(times(larger(first, minus(zero, first)), every(DOUBT)), load(doubt, i))
         store(doubt, i, doubted)
+        # Responsibilities of the risen, added to sums; those far below 0 are left at the end.
         count = U(risen[i])
-        _update(by_size, column, r, sums, i, count, first)
+        for j in range(count):
+            at, k = i * n + j, U(column[i, j])
+            new = damped(load(r, at), minus(every(by_size[i, j]), first))
+            store(r, at, new)
+            store(sums, k, plus(load(sums, k), larger(new, zero)))
         low, least = times(doubted, every(-LEAVE)), minus(smoothed, doubted)
-        risen[i] = _left(r, until, i, count, t, low)
+        while count > U(0) and not any_above(load(r, i * n + count - U(1)), low):
+            count -= U(1)
+            until[i, count] = t + U(1)
+        risen[i] = count
         # Checked here as well: it is rare.
-        if any_above(every(GROWN[t] * by_size[i, risen[i]]), least):
+        if any_above(every(GROWN[t] * by_size[i, count]), least):
             _follow_risen(by_size, column, until, risen, reached, r, best, sums, i, t, least)
-        _respond(near_s, near_column, near_a, near_r, sums, i, U(contenders[i]), first, second)
+        # Responsibilities of the contenders, and of the row for itself, added to sums.
+        for j in range(U(contenders[i])):
+            at, k, near = i * room + j, U(near_column[i, j]), every(near_s[i, j])
+            # Two that are both the best leave the second as good.
+            rival = where_equal(plus(load(near_a, at), near), first, second, first)
+            new = damped(load(near_r, at), minus(near, rival))
+            store(near_r, at, new)
+            store(sums, k, plus(load(sums, k), larger(new, zero)))
         store(sums, i, plus(load(sums, i), own))
     after = (t + U(1)) * U(common.size)
     supports[after : after + U(common.size)] = sums[: common.size]
     return True
-
-
-@njit(error_model="numpy")
-def _mark(own_a: Reals, own_r: Reals, sums: Reals, e: Index, marks: Mask) -> bool:
-    """Mark the exemplars (n,) of run e after a round; return whether a mark changed."""
-    changed = False
-    for k in range(U(marks.size)):
-        at = k * U(LANES) + e
-        a = own_a[at] * DAMPING - (own_r[at] - sums[at]) * (1 - DAMPING)
-        mark = a + own_r[at] > 0
-        changed = changed or mark != marks[k]
-        marks[k] = mark
-    return changed
 
 
 @njit(error_model="numpy")
@@ -287,10 +214,16 @@ def settle_few(m: Few, diagonals: Reals, is_exemplar: Mask, settled: Mask) -> bo
         for e in range(U(LANES)):
             if settled[e]:
                 continue
-            changed = _mark(own_a, own_r, sums, e, is_exemplar[e])
+            marks, changed = is_exemplar[e], False
+            for k in range(U(marks.size)):
+                at = k * U(LANES) + e
+                a = own_a[at] * DAMPING - (own_r[at] - sums[at]) * (1 - DAMPING)
+                mark = a + own_r[at] > 0
+                changed = changed or mark != marks[k]
+                marks[k] = mark
             unchanged[e] = 1 if changed else unchanged[e] + 1
             enough = t >= U(CONVERGENCE_ITER) and unchanged[e] >= CONVERGENCE_ITER
-            settled[e] = enough and is_exemplar[e].any()
+            settled[e] = enough and marks.any()
         if settled.all():
             break
     return True

@@ -5,7 +5,7 @@ and maxima. A `Four` is such a vector, one number per run; the functions here co
 instruction each. They can be called only from compiled code, and round like the scalar operations.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, cast
 
 from llvmlite import ir
@@ -38,13 +38,24 @@ class _FourModel(models.PrimitiveModel):
         super().__init__(manager, kind, _VECTOR)  # type: ignore[no-untyped-call]
 
 
-def _of_fours(emit: Callable[[ir.IRBuilder, Sequence[ir.Value]], ir.Value], count: int) -> Any:
-    """Signature and code of a function that makes a Four of some others."""
+def _of_two(emit: Callable[[ir.IRBuilder, ir.Value, ir.Value], ir.Value]) -> Callable[..., Any]:
+    """A function of compiled code that makes a Four of two."""
 
-    def generate(context: Any, builder: ir.IRBuilder, signature: Any, values: Any) -> ir.Value:
-        return emit(builder, values)
+    def four(typing: Any, x: Any, y: Any) -> Any:
+        def generate(context: Any, builder: ir.IRBuilder, signature: Any, values: Any) -> ir.Value:
+            return emit(builder, *values)
 
-    return FOUR(*(FOUR,) * count), generate
+        return FOUR(FOUR, FOUR), generate
+
+    return _instruction(four)
+
+
+plus = _of_two(lambda b, x, y: b.fadd(x, y))  # the sums x + y
+minus = _of_two(lambda b, x, y: b.fsub(x, y))  # the differences x - y
+times = _of_two(lambda b, x, y: b.fmul(x, y))  # the products x * y
+# The larger and the smaller of x and y; y where neither is.
+larger = _of_two(lambda b, x, y: b.select(b.fcmp_ordered(">", x, y), x, y))
+smaller = _of_two(lambda b, x, y: b.select(b.fcmp_ordered("<", x, y), x, y))
 
 
 def _place(context: Any, builder: ir.IRBuilder, signature: Any, values: Any) -> ir.Value:
@@ -92,39 +103,13 @@ def every(typing: Any, number: Any) -> Any:
 
 
 @_instruction
-def plus(typing: Any, x: Any, y: Any) -> Any:
-    """The sums x + y."""
-    return _of_fours(lambda b, v: b.fadd(v[0], v[1]), 2)
-
-
-@_instruction
-def minus(typing: Any, x: Any, y: Any) -> Any:
-    """The differences x - y."""
-    return _of_fours(lambda b, v: b.fsub(v[0], v[1]), 2)
-
-
-@_instruction
-def times(typing: Any, x: Any, y: Any) -> Any:
-    """The products x * y."""
-    return _of_fours(lambda b, v: b.fmul(v[0], v[1]), 2)
-
-
-@_instruction
-def larger(typing: Any, x: Any, y: Any) -> Any:
-    """The larger of x and y; y where neither is."""
-    return _of_fours(lambda b, v: b.select(b.fcmp_ordered(">", v[0], v[1]), v[0], v[1]), 2)
-
-
-@_instruction
-def smaller(typing: Any, x: Any, y: Any) -> Any:
-    """The smaller of x and y; y where neither is."""
-    return _of_fours(lambda b, v: b.select(b.fcmp_ordered("<", v[0], v[1]), v[0], v[1]), 2)
-
-
-@_instruction
 def where_equal(typing: Any, x: Any, y: Any, p: Any, q: Any) -> Any:
     """Of p where x = y, else of q."""
-    return _of_fours(lambda b, v: b.select(b.fcmp_ordered("==", v[0], v[1]), v[2], v[3]), 4)
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        return builder.select(builder.fcmp_ordered("==", *values[:2]), *values[2:])
+
+    return FOUR(FOUR, FOUR, FOUR, FOUR), generate
 
 
 @_instruction
