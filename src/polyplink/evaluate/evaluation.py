@@ -383,7 +383,7 @@ def _count_and_track(
             curve |= tracking_curve([tracked[p] for p in rows], [cut[p] for p in rows])
             fields["tracking"][name] = tracking_rows(tracks, truths)
         # One row per setting: its parameters, then its figures; undefined is null.
-        each = [{"clusterer": name} | asdict(one) for one in kinds[name]]  # type: ignore[call-overload]
+        each = [{"clusterer": name} | asdict(one) for one in kinds[name]]
         curves.append(pl.DataFrame(each).hstack(pl.DataFrame(curve).fill_nan(None)))
         assignments += assigned
     return measures, fields, {"curve": curves, "assignment": assignments}

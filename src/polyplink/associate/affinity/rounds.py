@@ -98,6 +98,8 @@ def _pass_few(  # noqa: PLR0912, PLR0915  # a part with branches would count ref
     near_a, near_r, r, best, supports, common, own_a, own_r, smooth, doubt = m[10:20]
     limit, rise, highest = m[20:]
     n, columns, room, zero = U(risen.size), U(idle.shape[1]), U(near_s.shape[1]), every(0.0)
+    j: Index
+    k: Index
     blocks, start = U(rise.size // LANES - 1), t * columns
     width = columns // blocks
     # This round's `common`, and how much each block rose where it is above -deep.
