@@ -2,15 +2,12 @@
 
 import warnings
 
-import numba
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from sklearn.cluster import AffinityPropagation
 from sklearn.exceptions import ConvergenceWarning
 
-from polyplink.associate.affinity import propagate, simd, tie_noise
+from polyplink.associate.affinity import propagate, tie_noise
 from polyplink.associate.affinity import propagate as propagate_module
 from polyplink.associate.affinity.few_entries import (
     CONVERGENCE_ITER,
@@ -25,7 +22,6 @@ from polyplink.associate.affinity.simd import LANES
 from polyplink.core.errors import PolyplinkError
 
 PREFERENCES = np.array([-5, -2, -1, -0.25, 0, 0.25, 0.5, 0.75, 0.9, 1, 1.25])
-U = np.uint64
 
 
 def plain_responsibilities(S: np.ndarray, diagonal: np.ndarray) -> np.ndarray:
@@ -213,42 +209,3 @@ def test_few_entries_are_followed_of_many_and_a_lack_of_room_is_reported() -> No
     assert 2 <= m.contenders.mean() < 15
     assert m.risen.mean() < 40
     assert not had_room(few_of(S, 2), diagonals)
-
-
-@numba.njit
-def every_simd_function(x: np.ndarray, y: np.ndarray, out: np.ndarray) -> bool:
-    """Each function of x[4:8] and y[4:8] into four places of its own of `out`."""
-    a, b = simd.load(x, U(1)), simd.load(y, U(1))
-    simd.store(out, U(0), simd.plus(a, b))
-    simd.store(out, U(1), simd.minus(a, b))
-    simd.store(out, U(2), simd.times(a, b))
-    simd.store(out, U(3), simd.larger(a, b))
-    simd.store(out, U(4), simd.smaller(a, b))
-    simd.store(out, U(5), simd.where_equal(a, b, simd.every(1.0), simd.every(-1.0)))
-    simd.store(out, U(6), simd.every(x[5]))
-    return bool(simd.any_above(a, b))
-
-
-FOUR = st.lists(
-    st.floats(allow_nan=False) | st.sampled_from([0.0, -0.0, 1.0]), min_size=4, max_size=4
-).map(np.array)
-
-
-@settings(deadline=None)  # the first call compiles
-@given(FOUR, FOUR)
-def test_simd_operations_are_those_on_each_number(x: np.ndarray, y: np.ndarray) -> None:
-    out = np.full((7, LANES), np.nan)
-    above = every_simd_function(np.append(y, x), np.append(x, y), out.ravel())
-    with np.errstate(all="ignore"):
-        expected = [
-            x + y,
-            x - y,
-            x * y,
-            np.where(x > y, x, y),
-            np.where(x < y, x, y),
-            np.where(x == y, 1.0, -1.0),
-            np.full(LANES, x[1]),
-        ]
-    np.testing.assert_array_equal(out, expected)
-    np.testing.assert_array_equal(np.signbit(out[3:5]), np.signbit(expected[3:5]))
-    assert above == (x > y).any()

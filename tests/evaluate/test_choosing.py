@@ -22,7 +22,7 @@ from polyplink.evaluate.choosing import (
     summarise,
 )
 from polyplink.evaluate.counting import ProcedureCounts, clinic_figures, count_procedure
-from polyplink.evaluate.intervals import Figure, draw_weights
+from polyplink.evaluate.intervals import draw_weights
 
 SETTINGS = (Threshold(0.1), Threshold(0.5), Threshold(0.9))
 ANY = SETTINGS * 2  # as many as `procedures` have
@@ -125,15 +125,6 @@ def test_with_one_polyp_each_the_rule_says_so() -> None:
     assert [fold["choice"].rule for fold in folds] == ["one_polyp_each", "nearest", "nearest"]
     assert folds[0]["fpr"] == 1.0
     assert folds[1]["fpr"] is None
-
-
-def test_undefined_figures_are_left_out_of_means() -> None:
-    assert Figure.mean_of([None, 1.0, 3.0]) == Figure.mean_of([1.0, 3.0])
-    assert Figure.mean_of([None]).value is None
-    alone = count_procedure([[0, 1]], ["a", "b"])
-    summary = summarise([apply_choice(alone, choose([alone]))])
-    assert (summary["precision"].value, summary["precision"].n) == (None, 0)
-    assert summary["precision_with_self"].value == 1.0
 
 
 def test_too_few_or_unequal_procedures_are_refused() -> None:

@@ -124,12 +124,6 @@ def test_no_clustering_and_none_of_anything() -> None:
     assert nothing.of.tolist() == [0, 0]
 
 
-def test_published_precision_of_a_small_case() -> None:
-    """Labels 0, 0, 1 on polyps a, b, b: the program prints 0.60."""
-    found = count_procedure([[0, 0, 1]], ["a", "b", "b"])
-    assert found.rates["precision_with_self"][0] == pytest.approx(0.60)
-
-
 def test_rates_of_three_procedures_by_hand() -> None:
     rows = [
         # An adenoma in two clusters, a hyperplastic polyp alone.

@@ -46,16 +46,6 @@ def test_identical_boxes_that_compete_are_matched_as_trackeval_does() -> None:
     assert agree(score_tracks(fewer, true), trackeval_figures((fewer, true)))
 
 
-def test_a_track_cut_in_two_halves() -> None:
-    box = np.tile([0.0, 0.0, 10.0, 10.0], (10, 1))
-    true = BoxTracks.of(range(10), [0] * 10, box)
-    found = figures(true, BoxTracks.of(range(10), [1] * 5 + [2] * 5, box))
-    # Every pair: 5 frames in common, 10 true, 5 found. AssA = 5 / 10; IDF1 = 2 x 5 / (10 + 10).
-    expected = {"DetA": 1.0, "AssA": 0.5, "AssPr": 1.0, "AssRe": 0.5, "HOTA": np.sqrt(0.5)}
-    expected |= {"IDF1": 0.5, "IDP": 0.5, "IDR": 0.5, "IDSW": 1.0, "MOTA": 0.9, "LocA": 1.0}
-    assert found == pytest.approx(expected)
-
-
 @settings(deadline=None, max_examples=300)
 @given(
     st.integers(1, 8),
@@ -72,12 +62,6 @@ def test_assignments_are_scipys_choice_among_equals_too(
     np.testing.assert_array_equal(assign(cost), linear_sum_assignment(cost)[1])
     table = rng.integers(0, values, (rows, columns))
     assert best_matching(table) == table[linear_sum_assignment(-table)].sum()
-
-
-def test_procedures_are_combined_as_trackeval_combines_sequences() -> None:
-    scenes = [scene(seed) for seed in range(4)]
-    counts = [score_tracks(*one) for one in scenes]
-    assert agree(TrackingCounts.total(counts), trackeval_figures(*scenes))
 
 
 def test_weights_are_copies_of_procedures() -> None:

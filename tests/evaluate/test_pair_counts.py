@@ -1,12 +1,10 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-import polyplink.evaluate.pair_counts as module
+import polyplink.evaluate.reid as module
 from polyplink.associate.similarity import cosines, unit_rows
-from polyplink.evaluate.pair_counts import count_others, some_other_scores, tabulate, tally
 from polyplink.evaluate.ranking import Grouped, own_cosines
+from polyplink.evaluate.reid import count_others, some_other_scores, tabulate, tally
 from polyplink.evaluate.samples import Samples
 from tests.evaluate.made import made
 
@@ -69,42 +67,18 @@ def test_counts_equal_a_search_of_every_score(
     np.testing.assert_array_equal(bins, expected)
 
 
-SCORES = st.lists(st.integers(-9, 9).map(lambda v: round(v / 9, 12)), min_size=1, max_size=30)
-
-
-def assert_counted(values: np.ndarray, edges: np.ndarray, scores: np.ndarray) -> None:
-    """Against the plain version: a search for every score."""
-    (table, records), bins = tabulate(values, edges), np.empty(scores.size, dtype=np.int32)
+@pytest.mark.parametrize("size", [1, 1000])
+def test_crowded_levels_are_told_apart(size: int) -> None:
+    """All levels but one within a millionth share a cell; against a search for every score."""
+    crowd = np.linspace(0.5, 0.500001, size).round(12)
+    values = np.unique(np.concatenate([[-1.0], crowd]))
+    scores = np.random.default_rng(0).uniform(0.499999, 0.500002, 5000)
+    scores[::7] = values[np.arange(scores[::7].size) % values.size]
+    (table, records), bins = tabulate(values, values), np.empty(scores.size, dtype=np.int32)
     tally(scores.copy(), table, records, bins)
     rounded = np.round(scores, 12)
     level = np.searchsorted(values, rounded, "left")
     np.testing.assert_array_equal(records[:, 1], np.bincount(level, minlength=values.size + 1))
     ties = [(rounded == value).sum() for value in values]
     np.testing.assert_array_equal(records[:, 2], [*ties, 0])
-    np.testing.assert_array_equal(bins, np.searchsorted(edges, rounded, "right"))
-
-
-@settings(deadline=None)
-@given(SCORES, SCORES, st.integers(0, 3))
-def test_counts_equal_a_search(levels: list[float], scores: list[float], skip: int) -> None:
-    values = np.unique(levels)
-    assert_counted(values, values[skip::2], np.array(scores))
-
-
-@pytest.mark.parametrize("size", [1, 1000])
-def test_crowded_levels_are_told_apart(size: int) -> None:
-    """All levels but one within a millionth: they share a cell."""
-    crowd = np.linspace(0.5, 0.500001, size).round(12)
-    values = np.unique(np.concatenate([[-1.0], crowd]))
-    scores = np.random.default_rng(0).uniform(0.499999, 0.500002, 5000)
-    scores[::7] = values[np.arange(scores[::7].size) % values.size]
-    assert_counted(values, values, scores)
-
-
-def test_products_are_rounded_before_they_are_placed() -> None:
-    values = np.array([-0.25, 0.1, 0.7])
-    scores = np.repeat(values, 3) + np.tile([-3e-13, 0.0, 3e-13], 3)
-    assert_counted(values, values[1:], scores)
-    table, records = tabulate(values, values)
-    tally(scores, table, records, np.empty(9, dtype=np.int32))
-    np.testing.assert_array_equal(records[:, 2], [3, 3, 3, 0])
+    np.testing.assert_array_equal(bins, np.searchsorted(values, rounded, "right"))

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, roc_auc_score
 
-import polyplink.evaluate.pair_counts as module
+import polyplink.evaluate.reid as module
 from polyplink.associate.similarity import unit_rows
 from polyplink.core._torchvision import heal_torchvision
 from polyplink.evaluate.intervals import draw_weights
