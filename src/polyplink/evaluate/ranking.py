@@ -44,7 +44,7 @@ def _libraries() -> Any:
 def parallel(
     work: Callable[[Iterator[Job]], Result], jobs: Iterable[Job], threads: int | None = None
 ) -> list[Result]:
-    """Call `work` once in every thread; which jobs a call draws is chance.
+    """Call `work` once in every thread; the threads share the jobs.
 
     BLAS has one thread meanwhile: it splits every product among its threads and waits for the last
     of them, so that small products take many times longer where anything else runs on the machine.
@@ -52,8 +52,8 @@ def parallel(
     numpy's products and compiled loops do.
 
     Args:
-        work: Goes through the jobs it is given and returns what it made of them; results must
-            add up to the same whoever did which job, as counts do.
+        work: Iterates over jobs and returns its result; the sum of all results must not depend on
+            which thread did which job.
         jobs: What to do, those that take longest first.
         threads: How many at most; None for one a core.
 
