@@ -70,7 +70,7 @@ class Samples:
                 f"{len(polyps)} polyps and {p.size} positions",
                 "give one of each per tracklet, and at least one tracklet",
             )
-        twice = np.setdiff1d(np.arange(p.size), np.unique(tracklet_ids, return_index=True)[1])
+        twice = np.setdiff1d(np.arange(p.size), np.unique(list(tracklet_ids), return_index=True)[1])
         if twice.size:
             raise PolyplinkError(
                 f"tracklet {tracklet_ids[twice[0]]!r} occurs twice (row {twice[0]})",
