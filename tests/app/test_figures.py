@@ -3,12 +3,32 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from matplotlib.axes import Axes
 
-from polyplink.app.figures import FIGURES, FiguresRequest, draw, recall_at
+from polyplink.app.drawings import (
+    FIGURES,
+    STEPS,
+    Shown,
+    draw_counting,
+    draw_curriculum,
+    draw_similarities,
+    draw_vectors,
+    nearest_to_target,
+    pareto_front,
+    project,
+    recall_at,
+)
+from polyplink.app.encoded import encode, load_named
+from polyplink.app.figures import FiguresRequest, draw
+from polyplink.app.request import silent
 from polyplink.core.errors import PolyplinkError
 from polyplink.evaluate import Samples
 from tests.app.calls import assert_refused, polyplink
 from tests.conftest import Made
+
+RATES = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=20)
 
 
 def test_all_figures_are_drawn(made: Made, tmp_path: Path) -> None:
@@ -53,3 +73,75 @@ def test_bad_input_is_refused(made: Made, tmp_path: Path) -> None:
     with pytest.raises(PolyplinkError, match="no part"):
         draw(FiguresRequest(made.run, made.data, tmp_path, part="night", only=["map"]))
     assert_refused(polyplink("figures", made.run, made.data, "--beside", "x"), "names no file")
+
+
+def legend(axis: Axes) -> list[str]:
+    found = axis.get_legend()
+    return [] if found is None else [text.get_text() for text in found.get_texts()]
+
+
+def test_figures_show_what_was_computed(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    encoded = encode([load_named(made.run, "cpu")], made.data)
+    shown = Shown(encoded, "made", "demo", 1, silent)
+    left, right = draw_curriculum(shown).axes
+    median, share = (np.asarray(axis.lines[0].get_xydata()) for axis in (left, right))
+    assert median.shape == share.shape == (STEPS, 2)
+    assert median[0, 1] < median[-1, 1]  # members are drawn from further and further away
+    assert share[0, 1] >= share[-1, 1] > 0
+
+    axis = draw_similarities(shown).axes[0]
+    panel = axis.images[0].get_array()
+    assert panel is not None
+    first = encoded.vectors["ntssl-demo"][:6]  # procedures are alike: the first is shown
+    unit = first / np.linalg.norm(first, axis=1, keepdims=True)
+    assert np.allclose(panel, unit @ unit.T, atol=1e-6)
+    assert [text.get_text() for text in axis.texts] == ["1", "1", "2", "2"]
+
+    (axis,) = draw_counting(shown).axes
+    assert "temporal affinity propagation" in legend(axis)
+    assert "FPR 0.05" in [text.get_text() for text in axis.texts]
+
+    (axis,) = draw_vectors(shown, "pca").axes
+    assert legend(axis) == encoded.table["polyp_id"].unique(maintain_order=True).to_list()
+    monkeypatch.setattr("polyplink.app.drawings.MOST_IN_LEGEND", 9)
+    assert legend(draw_vectors(shown, "pca").axes[0]) == []
+
+
+@given(RATES)
+def test_the_pareto_front_is_what_no_setting_beats(rates: list[tuple[int, int]]) -> None:
+    fr, fpr = np.array(rates, dtype=float).T
+    x, y = pareto_front(fr, fpr)
+    naive = {
+        (b, a)
+        for a, b in rates
+        if not any((c <= a and d <= b) and (c, d) != (a, b) for c, d in rates)
+    }
+    assert set(zip(x, y, strict=True)) == naive
+    assert (np.diff(x) > 0).all()
+    assert (np.diff(y) < 0).all()
+
+
+def test_the_marked_setting_is_the_one_that_would_be_chosen() -> None:
+    fr, fpr = np.array([9.0, 4.0, 3.0, 1.0]), np.array([0.0, 0.04, 0.04, 0.5])
+    assert nearest_to_target(fr, fpr).tolist() == [2]  # of equal FPR the lower FR; never FPR 0
+    assert nearest_to_target(fr[:1], fpr[:1]).size == 0
+
+
+@pytest.mark.parametrize("method", ["tsne", "pca"])
+def test_polyps_that_are_apart_stay_apart(method: str) -> None:
+    rng = np.random.default_rng(0)
+    vectors = np.repeat(np.eye(3), 8, axis=0) + 0.05 * rng.normal(size=(24, 3))
+    own = np.repeat(np.arange(3), 8)
+    flat = project(vectors, method)  # type: ignore[arg-type]
+    far = np.linalg.norm(flat[:, None] - flat[None], axis=-1)
+    np.fill_diagonal(far, np.inf)
+    assert (own[far.argmin(axis=1)] == own).all()
+    assert np.array_equal(flat, project(vectors, method))  # type: ignore[arg-type]
+
+
+def test_few_vectors_and_one_dimension_are_projected_and_bad_ones_refused() -> None:
+    assert project(np.eye(2)).shape == (2, 2)
+    assert project(np.array([[1.0], [-1.0], [1.0]])).shape == (3, 2)
+    for bad in (np.ones((1, 3)), np.zeros((4, 3)), np.full((4, 3), np.nan)):
+        with pytest.raises(PolyplinkError, match="vectors to draw"):
+            project(bad)

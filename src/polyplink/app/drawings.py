@@ -1,0 +1,325 @@
+"""The figures of the verb `figures`, drawn as in the papers from encoders on a part of a data set.
+
+This file imports matplotlib and scikit-learn, which `figures.py` does only when the verb runs.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Literal, NamedTuple
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+from sklearn.decomposition import PCA
+from sklearn.manifold import TSNE
+
+from polyplink.app.encoded import Encoded
+from polyplink.app.evaluate import find_grid
+from polyplink.app.request import Progress, counter
+from polyplink.associate import search, visual
+from polyplink.associate.similarity import unit_rows
+from polyplink.core.errors import PolyplinkError
+from polyplink.evaluate import Samples, count_procedure, retrieve
+from polyplink.learn.bags import purity
+from polyplink.learn.temporal_bags import cosine_tau, sampled_bags
+from polyplink.report.formats import CLUSTERERS
+from polyplink.report.plots import (
+    GREY,
+    MARKERS,
+    colour,
+    draw_matrix,
+    marker,
+    new_figure,
+    plot_style,
+)
+from polyplink.tracklets import prepare
+
+STEPS = 21  # points of the curriculum that bags are drawn at
+MEMBERS, TAU = 4, (0.3, 12.0)  # of a bag; its temperature at both ends (NTSSL, 3)
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+TARGET_FPR = 0.05  # at which settings are chosen
+NEAREST = 20  # k of the recall
+FEWEST_FOR_TSNE = 10  # points; t-SNE of fewer has no structure
+MOST_IN_LEGEND = 40  # polyps; a longer legend would hide the points
+
+Projection = Literal["tsne", "pca"]
+
+
+class Shown(NamedTuple):
+    """What the figures show; the first encoder is used where a figure shows one."""
+
+    encoded: Encoded
+    subtitle: str  # data set and part
+    grid: str  # settings searched
+    threads: int  # of the search
+    progress: Progress  # called for procedures searched
+
+
+@plot_style()
+def draw_curriculum(shown: Shown) -> Figure:
+    """Quantiles of the sampled ranks and share of pure bags over the curriculum.
+
+    NTSSL, arXiv 2605.12320, figure 2. Bags are drawn from the fragments of all procedures; polyps
+    may be unknown, and no crops are needed.
+    """
+    first = shown.encoded.first
+    assert first.record is not None
+    length = int(first.record.recipe.get("fragment_length", 8))
+    whole = prepare(shown.encoded.folder, shown.encoded.prepared.settings, with_crops=False)
+    table = whole.fragments(length)
+    if table.height < 2:
+        raise PolyplinkError(
+            f"{table.height} fragments of {length} crops to draw bags from",
+            "give a data set with longer tracklets",
+        )
+    procedures, positions = table["procedure_id"].to_numpy(), table["position"].to_numpy()
+    known = table["polyp_id"].null_count() == 0
+    _, codes = np.unique(table["polyp_id"].fill_null("?").to_numpy(), return_inverse=True)
+    ranks, pure = {}, {}
+    for c in np.linspace(0, 1, STEPS).tolist():
+        rng = np.random.default_rng(0)
+        bags = sampled_bags(procedures, positions, MEMBERS, cosine_tau(c, *TAU), rng)
+        drawn = bags.ranks[bags.valid[:, 1:]]
+        if drawn.size:
+            ranks[c] = np.quantile(drawn, QUANTILES)
+        if known:
+            pure[c] = purity(bags, codes)
+
+    words = f"{table.height} fragments of {length} crops, {len(whole.procedures)} procedures"
+    figure, (left, right) = new_figure(7.2, 3.1, columns=2, subtitle=words)
+    c, q = np.array(list(ranks)), np.array(list(ranks.values())).T  # n, 5 n
+    left.fill_between(c, q[0], q[4], color=colour(0), alpha=0.15, lw=0, label="5 to 95 %")
+    left.fill_between(c, q[1], q[3], color=colour(0), alpha=0.3, lw=0, label="25 to 75 %")
+    left.plot(c, q[2], color=colour(0), lw=2, label="median")
+    left.set(title="Sampled ranks", xlabel="curriculum c", ylabel="rank in time", xlim=(0, 1))
+    left.set_ylim(bottom=0)
+    left.legend(loc="upper left")
+    right.set(title="Pure bags", xlabel="curriculum c", ylabel="share", xlim=(0, 1), ylim=(0, 1.02))
+    if pure:
+        right.plot(list(pure), list(pure.values()), color=colour(2), lw=2)
+    else:
+        right.text(0.5, 0.5, "polyps unknown", ha="center", color=GREY)
+    return figure
+
+
+@plot_style(**{"axes.grid": False})
+def draw_similarities(shown: Shown) -> Figure:
+    """Cosine similarities in the procedure with the most polyps, a matrix for each encoder.
+
+    Rows are sorted by polyp, in order of first sight, and by time within a polyp.
+    """
+    samples = shown.encoded.samples
+    counts = [
+        len(np.unique(samples.polyp[samples.known & (samples.procedure == place)]))
+        for place in range(len(samples.procedures))
+    ]
+    place = int(np.argmax(counts))
+    part, rows = samples.of_procedure(place)
+    first = {code: part.positions[part.polyp == code].min() for code in np.unique(part.polyp)}
+    start = np.array([first[code] for code in part.polyp])
+    order = np.lexsort((part.positions, part.polyp, start))
+    _, starts = np.unique(part.polyp[order], return_index=True)
+    sizes = np.diff([*sorted(starts), len(order)]).tolist()
+    matrices = []
+    for vectors in shown.encoded.vectors.values():
+        unit = vectors[rows][order]  # n d
+        unit = unit / np.linalg.norm(unit, axis=1, keepdims=True)
+        matrices.append(unit @ unit.T)  # n n
+    limits = min(float(S.min()) for S in matrices), 1.0
+    title = f"Procedure {part.procedures[0]}: {rows.size} tracklets of {counts[place]} polyps"
+    n = len(matrices)
+    figure, axes = new_figure(3.1 * n + 0.9, 3.4, columns=n, subtitle=title)
+    for axis, name, S in zip(axes, shown.encoded.vectors, matrices, strict=True):
+        image = draw_matrix(axis, S, sizes, [str(i + 1) for i in range(len(sizes))], limits, 2.7)
+        axis.set_title(name, pad=26)
+    figure.colorbar(image, ax=axes, shrink=0.8, label="cosine similarity")
+    return figure
+
+
+@plot_style()
+def draw_counting(shown: Shown) -> Figure:
+    """FR against FPR of all clusterers: every setting, Pareto fronts, the target FPR."""
+    samples, name = shown.encoded.samples, shown.encoded.first.name
+    grid, unit = find_grid(shown.grid), unit_rows(shown.encoded.vectors[name])
+    frs: dict[str, list[np.ndarray]] = {}
+    fprs: dict[str, list[np.ndarray]] = {}
+    tick = counter(shown.progress, "search")
+    for place in range(len(samples.procedures)):
+        part, rows = samples.of_procedure(place)
+        if part.known.any():
+            polyps = [int(p) if k else None for p, k in zip(part.polyp, part.known, strict=True)]
+            found = search(visual(unit[rows]), part.positions, grid, threads=shown.threads)
+            for clusterer, clusterings in found.items():
+                counts = count_procedure(clusterings.labels, polyps, part.procedures[0])
+                frs.setdefault(clusterer, []).append(counts.rates["fr"])
+                if counts.polyps > 1:
+                    fprs.setdefault(clusterer, []).append(counts.rates["fpr"])
+        tick(place + 1, len(samples.procedures))
+    if not fprs:
+        raise PolyplinkError(
+            "no procedure has two polyps, so that FPR is undefined", "name another --part"
+        )
+
+    figure, (axis,) = new_figure(6.4, 4.0, subtitle=f"{name}; {shown.subtitle}; grid: {shown.grid}")
+    for i, clusterer in enumerate(frs):
+        fr, fpr = np.mean(frs[clusterer], axis=0), np.mean(fprs[clusterer], axis=0)  # s, s
+        label = CLUSTERERS.get(clusterer, clusterer)
+        axis.scatter(fpr, fr, s=5, color=colour(i), alpha=0.12, lw=0, rasterized=True)
+        axis.step(*pareto_front(fr, fpr), where="post", color=colour(i), lw=1.8, label=label)
+        chosen = nearest_to_target(fr, fpr)
+        axis.scatter(fpr[chosen], fr[chosen], s=30, marker=marker(i), color=colour(i))
+    axis.axvline(TARGET_FPR, color=GREY, lw=1, ls="--")
+    axis.axhline(1.0, color=GREY, lw=0.8, ls=":")
+    axis.set_yscale("log")
+    low, high = axis.get_ylim()
+    ticks = [v for v in (0.25, 0.5, 1, 2, 3, 5, 10, 20, 50) if low <= v <= high]
+    axis.set_yticks(ticks, [f"{v:g}" for v in ticks], minor=False)
+    axis.minorticks_off()
+    axis.text(0.053, high, f"FPR {TARGET_FPR}", color=GREY, fontsize=8, va="top")
+    axis.set(
+        title="Fragmentation against false positives",
+        xlabel="FPR (mean over procedures with two polyps or more)",
+        ylabel="FR (clusters / polyps)",
+        xlim=(-0.01, 1.01),
+    )
+    axis.legend(loc="upper right")
+    return figure
+
+
+def pareto_front(fr: np.ndarray, fpr: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Settings for which no other one is better in both rates: FPR (m,) rising, FR (m,) falling.
+
+    Args:
+        fr: Fragmentation rates of s settings (s,).
+        fpr: Their false positive rates (s,).
+    """
+    order = np.lexsort((fr, fpr))
+    best = np.minimum.accumulate(fr[order])
+    kept = np.concatenate([[True], best[1:] < best[:-1]])
+    return fpr[order][kept], fr[order][kept]
+
+
+def nearest_to_target(fr: np.ndarray, fpr: np.ndarray) -> np.ndarray:
+    """Index of the setting whose FPR is above 0 and nearest to 0.05: (1,), or (0,) if none is.
+
+    Args:
+        fr: Fragmentation rates of s settings (s,); the lowest wins a tie.
+        fpr: Their false positive rates (s,).
+    """
+    above = np.flatnonzero(fpr > 0)
+    return above[np.lexsort((fr[above], np.abs(fpr[above] - TARGET_FPR)))[:1]]
+
+
+@plot_style()
+def draw_recall(shown: Shown) -> Figure:
+    """Share of queries with a match among the k nearest, for each encoder."""
+    figure, (axis,) = new_figure(6.0, 3.6, subtitle=shown.subtitle)
+    most = 0
+    for i, (name, vectors) in enumerate(shown.encoded.vectors.items()):
+        share = recall_at(vectors, shown.encoded.samples)  # k
+        most = max(most, len(share))
+        k = np.arange(1, len(share) + 1)
+        axis.plot(k, share, color=colour(i), lw=1.8, marker=MARKERS[i % 5], ms=4, label=name)
+    axis.set(
+        title="Recall at k",
+        xlabel="k nearest tracklets",
+        ylabel="share of queries with a match",
+        xlim=(0.5, most + 0.5),
+        ylim=(0, 1.03),
+    )
+    axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axis.legend(loc="lower right")
+    return figure
+
+
+def recall_at(vectors: np.ndarray, samples: Samples, most: int = NEAREST) -> np.ndarray:
+    """Share of queries with a match among the k nearest, for k = 1 to `most` (k,).
+
+    Args:
+        vectors: (n, d).
+        samples: Whose they are.
+        most: Largest k; no more than there are other tracklets.
+
+    Raises:
+        PolyplinkError: If no tracklet has a match.
+    """
+    found = retrieve(vectors, samples)
+    ranks = found.best_rank[found.valid]
+    PolyplinkError.unless(
+        bool(ranks.size),
+        "no tracklet has another of its polyp, so that recall is undefined",
+        "name another --part",
+    )
+    k = max(1, min(most, int(samples.known.sum()) - 1))
+    return np.asarray((ranks[:, None] <= np.arange(1, k + 1)).mean(axis=0))  # q k -> k
+
+
+@plot_style()
+def draw_vectors(shown: Shown, way: Projection = "tsne") -> Figure:
+    """The first encoder's vectors in the plane; colour and marker show the polyp."""
+    polyps, encoder = shown.encoded.table["polyp_id"].to_numpy(), shown.encoded.first.name
+    rows = np.flatnonzero([polyp is not None for polyp in polyps])
+    points = project(shown.encoded.vectors[encoder][rows], way)  # n 2
+    names = list(dict.fromkeys(polyps[rows].tolist()))
+    with_legend = len(names) <= MOST_IN_LEGEND
+    figure, (axis,) = new_figure(6.6, 4.4, subtitle=f"{encoder}; {shown.subtitle}")
+    for i, name in enumerate(names):
+        axis.scatter(
+            *points[polyps[rows] == name].T,
+            s=26,
+            color=colour(i),
+            marker=marker(i),
+            edgecolor="white",
+            linewidth=0.5,
+            alpha=0.9,
+            label=name if with_legend else None,
+        )
+    how = "PCA" if way == "pca" or len(rows) < FEWEST_FOR_TSNE else "t-SNE of cosines"
+    axis.set(title=f"Tracklets by polyp ({how})", xticks=[], yticks=[])
+    axis.grid(visible=False)
+    axis.spines[:].set_visible(True)
+    axis.spines[:].set_color("#d0d0d0")
+    if with_legend:
+        columns = 1 + (len(names) - 1) // 20
+        beside = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)}
+        axis.legend(**beside, fontsize=7, ncols=columns, title="polyp")
+    return figure
+
+
+def project(vectors: np.ndarray, method: Projection = "tsne", seed: int = 0) -> np.ndarray:
+    """Vectors, normalised to length 1, projected to the plane.
+
+    Args:
+        vectors: (n, d), n at least 2.
+        method: "tsne" (on cosines) or "pca"; fewer than ten points are always "pca".
+        seed: Of t-SNE.
+
+    Returns:
+        (n, 2).
+
+    Raises:
+        PolyplinkError: If there are fewer than two vectors, or one is zero or not finite.
+    """
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    if len(vectors) < 2 or not np.isfinite(norms).all() or (norms == 0).any():
+        raise PolyplinkError(
+            f"{len(vectors)} vectors to draw, or one that is zero or not finite",
+            "give a part with more tracklets, or embed again",
+        )
+    unit = (vectors / norms).astype(np.float64)  # n d
+    if method == "pca" or len(unit) < FEWEST_FOR_TSNE:
+        flat = PCA(2).fit_transform(unit) if unit.shape[1] > 1 else np.c_[unit, 0 * unit]
+        return np.asarray(flat)
+    perplexity = min(30.0, (len(unit) - 1) / 3)
+    tsne = TSNE(perplexity=perplexity, metric="cosine", init="random", random_state=seed)
+    return np.asarray(tsne.fit_transform(unit))
+
+
+FIGURES: Mapping[str, Callable[[Shown], Figure]] = {
+    "curriculum": draw_curriculum,
+    "similarity": draw_similarities,
+    "counting": draw_counting,
+    "recall": draw_recall,
+    "map": draw_vectors,
+    "pca": partial(draw_vectors, way="pca"),
+}
