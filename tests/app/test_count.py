@@ -8,10 +8,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from polyplink.app.build_report import build_report, link_warnings
 from polyplink.app.count import CountRequest, count
 from polyplink.app.encoded import encode, load_named
-from polyplink.app.operating_point import from_record, link_all, untuned
+from polyplink.app.linked import build_report, from_record, link_all, untuned
 from polyplink.associate import Clustering
 from polyplink.core.errors import PolyplinkError
 from polyplink.data import DataSet, read_data, write_data
@@ -90,7 +89,6 @@ def test_the_page_holds_every_procedure_and_says_what_to_doubt(made: Made) -> No
     assert encoded.first.record is not None
     point = from_record(encoded.first.record.operating)
     linked = link_all(encoded.prepared, encoded.embeddings[encoded.first.name], point)
-    assert link_warnings(point, linked) == ()
     page = build_report("T", made.run, encoded, point, linked, seconds={}, warnings=("mine",))
     assert [p.procedure_id for p in page.procedures] == list(encoded.prepared.procedures)
     assert page.training is not None
@@ -101,9 +99,11 @@ def test_the_page_holds_every_procedure_and_says_what_to_doubt(made: Made) -> No
     assert first.similarity.shape == (6, 6)
     assert first.tracklets[0].crop is not None
     assert first.tracklets[0].crop.shape == (32, 32, 3)
-    assert all(0 <= doubt.sureness <= 1 for doubt in first.uncertain)
+    assert all(0 <= doubt.doubt <= 1 for doubt in first.uncertain)
     stuck = replace(linked[0], clustering=Clustering(linked[0].clustering.labels, False))
-    assert link_warnings(untuned("no labels"), [stuck, *linked[1:]]) == (
+    point = untuned("no labels")
+    page = build_report("T", made.run, encoded, point, [stuck, *linked[1:]], seconds={})
+    assert page.warnings == (
         "Links carry no sureness (not tuned: no labels).",
         "Affinity propagation did not converge in 001-001.",
     )

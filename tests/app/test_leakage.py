@@ -4,7 +4,7 @@ from pathlib import Path
 
 import polars as pl
 
-from polyplink.app.leakage import seen_by, seen_procedures, with_start
+from polyplink.app.leakage import seen_by, seen_procedures
 from polyplink.data import DataSet, read_data
 from polyplink.encoders import Seen
 from tests.samples import write_procedures
@@ -18,7 +18,7 @@ def test_procedures_and_patients_are_known_again_whatever_the_key(tmp_path: Path
     folder = write_procedures(tmp_path, procedures=4, images=False)
     data = read_data(folder)
     every = data.part(None)
-    seen = seen_by(data, ["001-001"], ["001-002"])
+    seen = seen_by(data, ["001-001"], ["001-002"], Seen())
     assert names(seen, data, every) == ["001-001", "001-002"]
     assert names(seen, data, ["001-003"]) == []
     assert names(Seen(), data, every) == []
@@ -61,9 +61,9 @@ def test_a_set_of_anothers_pre_training_is_met_whole(tmp_path: Path) -> None:
     assert seen_procedures(seen, data, ["001-001"]) == []
 
 
-def test_what_the_start_had_seen_counts_too() -> None:
-    own = Seen("key", [("a", "1", "p")], [("a", "2", "p")])
-    before = Seen("other", [("b", "9", "q"), ("a", "1", "p")], [], ["SUN"])
-    both = with_start(own, before)
-    assert both == Seen("key", [("a", "1", "p"), ("b", "9", "q")], [("a", "2", "p")], ["SUN"])
-    assert with_start(own, Seen()) == Seen("key", [("a", "1", "p")], [("a", "2", "p")], [])
+def test_what_the_start_had_seen_counts_too(tmp_path: Path) -> None:
+    data = read_data(write_procedures(tmp_path, procedures=2, images=False))
+    one, two = (("sample", name, name) for name in ("001-001", "001-002"))
+    start = Seen("other", [("b", "9", "q"), one], [], ["SUN"])
+    both = seen_by(data, ["001-001"], ["001-002"], start)
+    assert both == Seen(data.key, [one, ("b", "9", "q")], [two], ["SUN"])

@@ -8,18 +8,16 @@ import numpy as np
 from hypothesis import strategies as st
 from rich.console import Console, RenderableType
 
+from polyplink.associate import Doubt
 from polyplink.evaluate import Figure
 from polyplink.report import (
     Comparison,
     Method,
     Metric,
-    OperatingPoint,
     Procedure,
-    Provenance,
     Report,
     Tracklet,
     Training,
-    UncertainLink,
 )
 
 RUDE = "<script>alert('x')</script>&\"</title>"
@@ -43,7 +41,7 @@ def procedure(name: str = "p0") -> Procedure:
         tracklet("t4", 1050, 1200, "y", "b"),
     )
     similarity = np.eye(5) * 0.5 + 0.5
-    links = (UncertainLink(("t2",), ("t0", "t1"), False, 0.4),)
+    links = (Doubt((2,), (0, 1), False, 0.6),)
     return Procedure(name, 3000, members, 25.0, 2, similarity, True, links)
 
 
@@ -66,15 +64,21 @@ def report() -> Report:
     """Everything a report can hold."""
     return Report(
         "A report",
-        Provenance("made-up data", "2025-01-02", "a machine", "w123", "c456", 7, True),
-        (procedure("p0"), replace(procedure("p1"), converged=False)),
-        comparison(),
-        Training((3.0, 2.0, 1.5), (3.1, None, 2.0), (0.3, 6.0, 12.0), (1.0, 0.9, 0.8), 2),
-        OperatingPoint("threshold", {"threshold": 0.6}, "leave one out"),
-        {"psi": "5"},
-        {"embed": 1.5, "associate": 0.02},
-        ("A note.",),
-        ("A warning.",),
+        "made-up data",
+        "2025-01-02",
+        "a machine",
+        "w123",
+        "c456",
+        7,
+        True,
+        procedures=(procedure("p0"), replace(procedure("p1"), converged=False)),
+        comparison=comparison(),
+        training=Training((3.0, 2.0, 1.5), (3.1, None, 2.0), (0.3, 6.0, 12.0), (1.0, 0.9, 0.8), 2),
+        operating_point={"method": "threshold", "threshold": 0.6, "chosen": "leave one out"},
+        settings={"psi": "5"},
+        seconds={"embed": 1.5, "associate": 0.02},
+        notes=("A note.",),
+        warnings=("A warning.",),
     )
 
 

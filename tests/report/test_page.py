@@ -10,18 +10,16 @@ import pytest
 import simplejpeg
 from hypothesis import given, settings
 
+from polyplink.associate import Doubt
 from polyplink.evaluate import Figure
 from polyplink.report import (
     Comparison,
     Method,
     Metric,
-    OperatingPoint,
     Procedure,
-    Provenance,
     Report,
     Tracklet,
     Training,
-    UncertainLink,
     render,
     write_report,
 )
@@ -29,7 +27,7 @@ from polyplink.report.page import VIEW, jpeg, most_doubtful
 from polyplink.report.polyps import match
 from tests.report.sample import RUDE, Page, comparison, procedure, procedures, report
 
-EMPTY = Report("Nothing", Provenance("none", "today", "a machine"))
+EMPTY = Report("Nothing", "none", "today", "a machine")
 
 
 def svgs(text: str) -> list[ElementTree.Element]:
@@ -76,17 +74,20 @@ def test_whatever_comes_from_data_is_inert() -> None:
         2,
         np.ones((2, 2)),
         False,
-        (UncertainLink((RUDE,), ("t",), False, 0.1),),
+        (Doubt((0,), (1,), False, 0.9),),
     )
     metric = Metric("m", RUDE, RUDE, 1.0, RUDE, RUDE, "reference")
     table = Comparison((metric,), (Method(RUDE, {"m": Figure(None, why=RUDE)}),))
     given_report = Report(
         RUDE,
-        Provenance(RUDE, RUDE, RUDE, RUDE, RUDE, 1, True, RUDE),
+        *[RUDE] * 5,
+        1,
+        True,
+        RUDE,
         (rude,),
         table,
         Training((1.0,)),
-        OperatingPoint(RUDE, {RUDE: 1.0}, RUDE),
+        {"method": RUDE, RUDE: 1.0, "chosen": RUDE},
         {RUDE: RUDE},
         {RUDE: 1.0},
         (RUDE,),
@@ -132,7 +133,7 @@ def test_header_says_what_it_is_and_is_not() -> None:
     assert "The clustering did not converge for p1." in words
     assert "1 of 2 procedures" in words
     assert words.count("do not trust this count") == 1
-    real = replace(report(), provenance=replace(report().provenance, simulated=False))
+    real = replace(report(), simulated=False)
     assert "Simulated data" not in render(real)
     assert "not a medical device" in render(real)
 
@@ -222,7 +223,7 @@ def test_a_long_strip_keeps_the_wrong_and_the_least_sure() -> None:
 def test_least_sure_links_come_first_over_all_procedures() -> None:
     made = []
     for name, sureness in (("p0", (0.3, 0.1)), ("p1", (0.2, 0.45))):
-        links = tuple(UncertainLink(("t0", "t1", "t2"), ("t3",), True, s) for s in sureness)
+        links = tuple(Doubt((0, 1, 2), (3,), True, s) for s in sureness)
         made.append(replace(procedure(name), uncertain=links))
     text = render(replace(EMPTY, procedures=tuple(made)))
     listed = text[text.index('<ol class="pairs">') : text.index("</ol>")]

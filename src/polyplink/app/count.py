@@ -1,7 +1,6 @@
 """The verb `count`: number of polyps, groups of tracklets, probabilities, and a report."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,8 +12,7 @@ from polyplink.app.request import Data, Device, Out, Progress, Result, Weights, 
 from polyplink.core.artefacts import RunRecord, to_plain, write_json, write_text
 
 if TYPE_CHECKING:
-    from polyplink.app.encoded import Encoded
-    from polyplink.app.operating_point import Linked, OperatingPoint
+    from polyplink.app.linked import Linked
     from polyplink.report import Report
 
 
@@ -59,10 +57,12 @@ def count(request: CountRequest, progress: Progress = silent) -> Result[Counted]
     Raises:
         PolyplinkError: If weights, data folder or an image is at fault.
     """
-    from polyplink.app.build_report import build_report
+    import polars as pl
+
     from polyplink.app.encoded import encode, load_named
     from polyplink.app.leakage import seen_procedures
-    from polyplink.app.operating_point import from_record, link_all
+    from polyplink.app.linked import build_report, from_record, link_all
+    from polyplink.data import write_table
     from polyplink.report import count_table, write_report
 
     weights, out = request.weights, request.out
@@ -95,117 +95,82 @@ def count(request: CountRequest, progress: Progress = silent) -> Result[Counted]
         seconds=record.seconds,
         warnings=(leaked,) if leaked else (),
     )
-    summary = _summary(encoded, point, linked)
-    with record.stage("report"):
-        _write_tables(out, summary, linked)
-        write_report(out / "report.html", page)
-    record.write(out)
-    report = out / "report.html"
-    shown = [count_table(page), f"report: {report}"]
-    return Result(Counted(report, page, summary), summary, shown)
-
-
-def _summary(
-    encoded: "Encoded", point: "OperatingPoint", linked: "Sequence[Linked]"
-) -> dict[str, Any]:
-    """What count.json holds."""
     found = {one.tracklets.procedure_id: one for one in linked}
-    procedures = []
-    for name in encoded.prepared.procedures:
-        one = found.get(name)
-        procedures.append(
-            {
-                "procedure_id": name,
-                "polyps": len(one.names) if one else 0,
-                "tracklets": one.tracklets.table.height if one else 0,
-                "converged": one.clustering.converged if one else None,
-                "groups": _groups(one) if one else [],
-                "to_look_at": _doubts(one) if one else [],
-            }
-        )
-    return {
+    procedures = [_counted(name, found.get(name)) for name in prepared.procedures]
+    summary = {
         "polyplink": __version__,
-        "weights": encoded.first.key,
-        "crops": encoded.prepared.key,
+        "weights": encoder.key,
+        "crops": prepared.key,
         "operating_point": to_plain(point),
         "polyps": sum(p["polyps"] for p in procedures),
         "procedures": procedures,
     }
+    report = out / "report.html"
+    with record.stage("report"):
+        write_json(out / "count.json", summary)
+        counts = {"procedure_id": pl.String, "polyps": pl.Int64, "tracklets": pl.Int64}
+        table = pl.DataFrame(procedures, schema=counts | {"converged": pl.Boolean})
+        write_text(out / "counts.csv", table.write_csv())
+        rows = [
+            (
+                one.tracklets.procedure_id,
+                tracklet_id,
+                one.names[label],
+                _or_none(score),
+                one.clustering.converged,
+            )
+            for one in linked
+            for tracklet_id, label, score in zip(
+                one.tracklets.table["tracklet_id"], one.clustering.labels, one.scores, strict=True
+            )
+        ]
+        columns = dict.fromkeys(("procedure_id", "tracklet_id", "label"), pl.String)
+        types: dict[str, Any] = columns | {"score": pl.Float64, "converged": pl.Boolean}
+        write_table(out / "assignment.parquet", pl.DataFrame(rows, schema=types, orient="row"))
+        write_report(report, page)
+    record.write(out)
+    shown = [count_table(page), f"report: {report}"]
+    return Result(Counted(report, page, summary), summary, shown)
 
 
-def _groups(linked: "Linked") -> list[dict[str, Any]]:
-    """Every counted polyp with its tracklets."""
+def _counted(name: str, linked: "Linked | None") -> dict[str, Any]:
+    """What count.json holds of a procedure: its polyps with their tracklets, and what to review."""
+    found: dict[str, Any] = {"procedure_id": name, "polyps": 0, "tracklets": 0, "converged": None}
+    if linked is None:
+        return found | {"groups": [], "to_look_at": []}
     rows = list(linked.tracklets.table.iter_rows(named=True))
+    tracklets = [
+        {
+            "tracklet_id": row["tracklet_id"],
+            "first_frame": row["first_frame"],
+            "last_frame": row["last_frame"],
+            "sureness": _or_none(score),
+        }
+        for row, score in zip(rows, linked.scores, strict=True)
+    ]
     labels = linked.clustering.labels.tolist()
-    return [
-        {
-            "polyp": name,
-            "tracklets": [
-                {
-                    "tracklet_id": row["tracklet_id"],
-                    "first_frame": row["first_frame"],
-                    "last_frame": row["last_frame"],
-                    "sureness": _or_none(float(linked.scores[i])),
-                }
-                for i, row in enumerate(rows)
-                if labels[i] == place
-            ],
-        }
-        for place, name in enumerate(linked.names)
-    ]
-
-
-def _doubts(linked: "Linked") -> list[dict[str, Any]]:
-    """Decisions that a person should review first."""
-    ids = linked.tracklets.table["tracklet_id"].to_list()
-    return [
-        {
-            "members": [ids[i] for i in doubt.members],
-            "others": [ids[i] for i in doubt.others],
-            "joined": doubt.joined,
-            "probability_of_one_polyp": round(doubt.probability, 4),
-        }
-        for doubt in linked.doubts
-    ]
-
-
-def _or_none(value: float) -> float | None:
-    return None if math.isnan(value) else round(value, 4)
-
-
-def _write_tables(out: Path, summary: dict[str, Any], linked: "Sequence[Linked]") -> None:
-    """Write count.json, counts.csv (a row per procedure) and assignment.parquet (per tracklet)."""
-    import polars as pl
-
-    from polyplink.data import write_table
-
-    write_json(out / "count.json", summary)
-    counts = {
-        "procedure_id": pl.String,
-        "polyps": pl.Int64,
-        "tracklets": pl.Int64,
-        "converged": pl.Boolean,
+    return found | {
+        "polyps": len(linked.names),
+        "tracklets": len(rows),
+        "converged": linked.clustering.converged,
+        "groups": [
+            {
+                "polyp": polyp,
+                "tracklets": [t for t, own in zip(tracklets, labels, strict=True) if own == place],
+            }
+            for place, polyp in enumerate(linked.names)
+        ],
+        "to_look_at": [
+            {
+                "members": [rows[i]["tracklet_id"] for i in doubt.members],
+                "others": [rows[i]["tracklet_id"] for i in doubt.others],
+                "joined": doubt.joined,
+                "probability_of_one_polyp": round(doubt.probability, 4),
+            }
+            for doubt in linked.doubts
+        ],
     }
-    table = pl.DataFrame(summary["procedures"], schema=counts)
-    write_text(out / "counts.csv", table.write_csv())
-    rows = [
-        (
-            one.tracklets.procedure_id,
-            tracklet_id,
-            one.names[label],
-            _or_none(float(score)),
-            one.clustering.converged,
-        )
-        for one in linked
-        for tracklet_id, label, score in zip(
-            one.tracklets.table["tracklet_id"], one.clustering.labels, one.scores, strict=True
-        )
-    ]
-    columns = {
-        "procedure_id": pl.String,
-        "tracklet_id": pl.String,
-        "label": pl.String,
-        "score": pl.Float64,
-        "converged": pl.Boolean,
-    }
-    write_table(out / "assignment.parquet", pl.DataFrame(rows, schema=columns, orient="row"))
+
+
+def _or_none(score: float) -> float | None:
+    return None if math.isnan(score) else round(float(score), 4)

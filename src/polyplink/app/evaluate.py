@@ -110,10 +110,9 @@ def evaluate(request: EvaluateRequest, progress: Progress = silent) -> Result[Ev
     Raises:
         PolyplinkError: If procedures were seen in training, or what is asked for is not there.
     """
-    from polyplink.app.build_report import build_report
     from polyplink.app.encoded import baselines, encode, load_named
     from polyplink.app.evaluation_table import comparison, notes, probe_notes, with_probes
-    from polyplink.app.operating_point import from_record, link_all
+    from polyplink.app.linked import build_report, from_record, link_all
     from polyplink.app.probing import PROBES, probe_encoders
     from polyplink.evaluate import evaluate_embeddings
     from polyplink.report import comparison_table, write_report

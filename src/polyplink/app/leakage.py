@@ -21,18 +21,20 @@ def _named(data: DataSet, procedures: Sequence[str]) -> list[tuple[str, str, str
     return table.select("dataset", "procedure_id", "patient").rows()
 
 
-def seen_by(data: DataSet, trained: Sequence[str], validated: Sequence[str]) -> Seen:
-    """The record of the training data of an encoder, stored in its weights."""
-    return Seen(data.key, _named(data, trained), _named(data, validated))
+def seen_by(data: DataSet, trained: Sequence[str], validated: Sequence[str], start: Seen) -> Seen:
+    """The record of the training data of an encoder, stored in its weights.
 
-
-def with_start(seen: Seen, before: Seen) -> Seen:
-    """The training data of an encoder, including those of the weights it started from."""
+    Args:
+        data: The data set.
+        trained: Procedures trained on.
+        validated: Procedures validated on.
+        start: Training data of the weights that the training started from.
+    """
     return Seen(
-        data=seen.data,
-        trained=list(dict.fromkeys([*seen.trained, *before.trained])),
-        validated=list(dict.fromkeys([*seen.validated, *before.validated])),
-        datasets=list(dict.fromkeys([*seen.datasets, *before.datasets])),
+        data=data.key,
+        trained=list(dict.fromkeys([*_named(data, trained), *start.trained])),
+        validated=list(dict.fromkeys([*_named(data, validated), *start.validated])),
+        datasets=list(start.datasets),
     )
 
 
@@ -51,11 +53,10 @@ def seen_procedures(seen: Seen, data: DataSet, procedures: Sequence[str]) -> lis
     Returns:
         Procedure id and what was seen of it, in the data set's order.
     """
-    rows = [*seen.trained, *seen.validated]
-    known = [(plain_name(d), d, procedure, patient) for d, procedure, patient in rows]
-    met = {(plain, procedure) for plain, _, procedure, _ in known}
-    patients = {(plain, patient) for plain, _, _, patient in known}
-    sets = sorted({d for _, d, _, _ in known} | set(seen.datasets))
+    known = [*seen.trained, *seen.validated]
+    met = {(plain_name(dataset), procedure) for dataset, procedure, _ in known}
+    patients = {(plain_name(dataset), patient) for dataset, _, patient in known}
+    sets = sorted({dataset for dataset, _, _ in known} | set(seen.datasets))
     found = []
     pretrained = {plain_name(name) for name in seen.datasets}
     for dataset, procedure, patient in _named(data, procedures):

@@ -13,8 +13,7 @@ from polyplink.core.artefacts import RunRecord, to_plain
 from polyplink.core.errors import PolyplinkError
 
 if TYPE_CHECKING:
-    from polyplink.app.operating_point import OperatingPoint
-    from polyplink.encoders import Seen, WeightsRecord
+    from polyplink.app.linked import OperatingPoint
     from polyplink.learn import Fitted, TrainConfig
     from polyplink.tracklets import Prepared
 
@@ -73,9 +72,11 @@ def train(request: TrainRequest, progress: Progress = silent) -> Result[Trained]
             at fault.
     """
     from polyplink.app.encoded import prepare_part
+    from polyplink.app.leakage import seen_by
     from polyplink.data import read_data
     from polyplink.encoders import (
         WEIGHTS_FILE,
+        WeightsRecord,
         build_started,
         inherited,
         pick_device,
@@ -84,8 +85,13 @@ def train(request: TrainRequest, progress: Progress = silent) -> Result[Trained]
     from polyplink.learn import fit
     from polyplink.learn.loggers import open_loggers
     from polyplink.learn.loop import LAST
+    from polyplink.recipes import find_recipe, override
 
-    config, out = recipe_of(request), request.out
+    recipe, out = request.recipe, request.out
+    start = [] if request.init_from is None else [f"init_from={request.init_from}"]
+    config = override(
+        find_recipe(recipe) if isinstance(recipe, str) else recipe, [*start, *request.sets]
+    )
     if (out / LAST).is_file() and not request.resume:
         raise PolyplinkError(
             f"{out} holds a training run already",
@@ -113,8 +119,18 @@ def train(request: TrainRequest, progress: Progress = silent) -> Result[Trained]
         fitted = fit(config, prepared, out, device=device, resume=request.resume, progress=tick)
     with record.stage("operating point"):
         point = _operating_point(fitted, prepared, request.workers)
+    # Without the seconds: equal trainings must give equal files.
+    chosen = {k: v for k, v in fitted.chosen.items() if k != "seconds" and not math.isnan(v)}
+    made = WeightsRecord(
+        encoder=config.encoder,
+        prepare=config.prepare,
+        recipe=to_plain(config),
+        seen=seen_by(prepared.data, fitted.train, fitted.held, seen),
+        origin={"selected_by": config.validation.select} | chosen,
+        operating=asdict(point),
+    )
     weights = out / WEIGHTS_FILE
-    save_weights(weights, fitted.encoder, _record(config, fitted, prepared, point, seen))
+    save_weights(weights, fitted.encoder, made)
     record.write(out)
     done = Trained(
         weights=weights,
@@ -131,24 +147,9 @@ def train(request: TrainRequest, progress: Progress = silent) -> Result[Trained]
     return Result(done, shown=[text], warnings=done.warnings)
 
 
-def recipe_of(request: TrainRequest) -> "TrainConfig":
-    """The recipe of a request, with the fields that it sets.
-
-    Raises:
-        PolyplinkError: If there is no such recipe or field.
-    """
-    from polyplink.recipes import find_recipe, override
-
-    recipe = request.recipe
-    start = [] if request.init_from is None else [f"init_from={request.init_from}"]
-    return override(
-        find_recipe(recipe) if isinstance(recipe, str) else recipe, [*start, *request.sets]
-    )
-
-
 def _operating_point(fitted: "Fitted", prepared: "Prepared", workers: int) -> "OperatingPoint":
     """Chosen on the procedures that were held out of the training."""
-    from polyplink.app.operating_point import by_procedure, find_operating_point, untuned
+    from polyplink.app.linked import by_procedure, find_operating_point, untuned
     from polyplink.encoders import NetworkEmbedder, embed
 
     if not fitted.held:
@@ -158,26 +159,3 @@ def _operating_point(fitted: "Fitted", prepared: "Prepared", workers: int) -> "O
         return untuned("the held-out procedures have no tracklets")
     embeddings = embed(held, NetworkEmbedder(fitted.encoder), "in training")
     return find_operating_point(by_procedure(held, embeddings, "l2"), threads=workers)
-
-
-def _record(
-    config: "TrainConfig",
-    fitted: "Fitted",
-    prepared: "Prepared",
-    point: "OperatingPoint",
-    before: "Seen",
-) -> "WeightsRecord":
-    """The record stored in the weights; `before` is the training data of the initial weights."""
-    from polyplink.app.leakage import seen_by, with_start
-    from polyplink.encoders import WeightsRecord
-
-    # Without the seconds: equal trainings must give equal files.
-    chosen = {k: v for k, v in fitted.chosen.items() if k != "seconds" and not math.isnan(v)}
-    return WeightsRecord(
-        encoder=config.encoder,
-        prepare=config.prepare,
-        recipe=to_plain(config),
-        seen=with_start(seen_by(prepared.data, fitted.train, fitted.held), before),
-        origin={"selected_by": config.validation.select} | chosen,
-        operating=asdict(point),
-    )

@@ -4,13 +4,10 @@ from polyplink.report.model import (
     Comparison,
     Method,
     Metric,
-    OperatingPoint,
     Procedure,
-    Provenance,
     Report,
     Tracklet,
     Training,
-    UncertainLink,
 )
 from polyplink.report.page import render, write_report
 from polyplink.report.tables import comparison_table, count_table, write_csv
@@ -19,13 +16,10 @@ __all__ = [
     "Comparison",
     "Method",
     "Metric",
-    "OperatingPoint",
     "Procedure",
-    "Provenance",
     "Report",
     "Tracklet",
     "Training",
-    "UncertainLink",
     "comparison_table",
     "count_table",
     "render",

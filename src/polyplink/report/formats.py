@@ -1,6 +1,5 @@
-"""Numbers, figures, times and images as text, for every page, table and plot of this room."""
+"""Numbers, figures and times as text, for every page, table and plot of this room."""
 
-import base64
 import math
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -86,11 +85,6 @@ def duration(seconds: float) -> str:
     if seconds < 0.1:
         return f"{seconds * 1000:.1f} ms"
     return f"{seconds:.1f} s" if seconds < 120 else f"{clock(seconds)} min"
-
-
-def data_uri(kind: str, data: bytes) -> str:
-    """Bytes as a data URI of an image ("jpeg", "png")."""
-    return f"data:image/{kind};base64,{base64.b64encode(data).decode('ascii')}"
 
 
 def environment() -> Environment:

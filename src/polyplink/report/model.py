@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyplink import __version__
+from polyplink.associate import Doubt
 from polyplink.core.errors import PolyplinkError
 from polyplink.evaluate import Figure
 
@@ -42,23 +43,6 @@ class Tracklet:
 
 
 @dataclass(frozen=True)
-class UncertainLink:
-    """An uncertain decision: do the tracklets of two sides show the same polyp?
-
-    Attributes:
-        members: Names of the tracklets on one side, at least one.
-        others: Names of those on the other side, at least one.
-        joined: Whether they are currently counted as one polyp.
-        sureness: Probability in [0, 1] that this is right; the least sure are shown first.
-    """
-
-    members: tuple[str, ...]
-    others: tuple[str, ...]
-    joined: bool
-    sureness: float
-
-
-@dataclass(frozen=True)
 class Procedure:
     """One procedure: its tracklets and their predicted identities.
 
@@ -70,7 +54,7 @@ class Procedure:
         n_polyps: True number of polyps, or None where unknown.
         similarity: float (n, n), as clustered, in the order of `tracklets`; or None.
         converged: Whether the clustering converged; None where it does not iterate.
-        uncertain: Uncertain links to review.
+        uncertain: Uncertain links to review; their rows are places in `tracklets`.
 
     Raises:
         PolyplinkError: If a tracklet ends after the recording.
@@ -83,7 +67,7 @@ class Procedure:
     n_polyps: int | None = None
     similarity: NDArray[np.floating] | None = None
     converged: bool | None = None
-    uncertain: tuple[UncertainLink, ...] = ()
+    uncertain: tuple[Doubt, ...] = ()
 
     def __post_init__(self) -> None:
         for tracklet in self.tracklets:
@@ -195,25 +179,11 @@ class Training:
 
 
 @dataclass(frozen=True)
-class OperatingPoint:
-    """The setting that the count was made with.
+class Report:
+    """Everything on the page; empty or None parts are left out or marked as missing.
 
     Attributes:
-        method: The clustering ("temporal affinity propagation", "threshold").
-        values: Name to value: alpha, gamma, preference, threshold.
-        origin: Where it came from ("leave one procedure out on 19 procedures, FPR near 0.05").
-    """
-
-    method: str
-    values: Mapping[str, float]
-    origin: str
-
-
-@dataclass(frozen=True)
-class Provenance:
-    """Provenance of the report: data, weights, machine.
-
-    Attributes:
+        title: Head line.
         dataset: Name of the data set.
         date: Day or time, as text.
         machine: What it ran on, without names of people or hosts.
@@ -222,8 +192,18 @@ class Provenance:
         seed: Random seed, or None.
         simulated: Whether the data come from the simulator.
         version: Of polyplink.
+        procedures: One section each.
+        comparison: Methods by figures, or None.
+        training: Curves, or None.
+        operating_point: The setting that the count was made with, name to value, and its origin,
+            in the order to show.
+        settings: Name to value, in the order to show.
+        seconds: Stage to seconds.
+        notes: Notes, one sentence each.
+        warnings: Warnings, one sentence each.
     """
 
+    title: str
     dataset: str
     date: str
     machine: str
@@ -232,31 +212,10 @@ class Provenance:
     seed: int | None = None
     simulated: bool = False
     version: str = __version__
-
-
-@dataclass(frozen=True)
-class Report:
-    """Everything on the page; empty or None parts are left out or marked as missing.
-
-    Attributes:
-        title: Head line.
-        provenance: Data, weights and machine.
-        procedures: One section each.
-        comparison: Methods by figures, or None.
-        training: Curves, or None.
-        operating_point: Setting of the clustering, or None.
-        settings: Name to value, in the order to show.
-        seconds: Stage to seconds.
-        notes: Notes, one sentence each.
-        warnings: Warnings, one sentence each.
-    """
-
-    title: str
-    provenance: Provenance
     procedures: tuple[Procedure, ...] = ()
     comparison: Comparison | None = None
     training: Training | None = None
-    operating_point: OperatingPoint | None = None
+    operating_point: Mapping[str, float | str] = field(default_factory=dict)
     settings: Mapping[str, str] = field(default_factory=dict)
     seconds: Mapping[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from polyplink.core.artefacts import write_text
-from polyplink.report.formats import data_uri, environment, moment, number
-from polyplink.report.model import Procedure, Report, Tracklet, Training, UncertainLink, Values
+from polyplink.report.formats import environment, moment, number
+from polyplink.report.model import Procedure, Report, Tracklet, Training, Values
 from polyplink.report.plots import inline_svg, plot_epochs, plot_similarity
-from polyplink.report.polyps import HUES, Look, Matching, Polyp, match
+from polyplink.report.polyps import HUES, Matching, Polyp, match
 from polyplink.report.timeline import Timeline, describe, layout
 
 MOST_LINKS = 12  # uncertain links listed
@@ -33,7 +33,7 @@ class Section(NamedTuple):
     matching: Matching
     timeline: Timeline
     strips: list[tuple[Polyp, list[Tracklet], list[Tracklet], int]]  # polyp, all, shown, n wrong
-    matrix: str | None  # SVG
+    matrix: str | None  # SVG: similarities ordered by counted polyp, then time
     n_wrong: int
 
 
@@ -49,22 +49,34 @@ def render(report: Report) -> str:
     request and every script but its own.
     """
     templates = environment()
-    templates.filters |= {"px": px, "look_class": look_class, "jpeg": jpeg, "describe": describe}
-    templates.filters["moment"] = moment
+    templates.filters |= {
+        "px": lambda length: f"{length:.1f}".removesuffix(".0"),
+        "look_class": lambda look: "unknown" if look is None else f"h{look.hue}",
+        "jpeg": jpeg,
+        "describe": describe,
+        "moment": moment,
+    }
     script = templates.get_template("script.js").render()
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    sections = [section(index, p) for index, p in enumerate(report.procedures)]
+    sections = [_section(index, p) for index, p in enumerate(report.procedures)]
+    # The least sure links of all procedures, with the tracklets of their two sides.
+    doubts = [(s, link) for s in sections for link in s.procedure.uncertain]
+    doubts.sort(key=lambda entry: 1 - entry[1].doubt)
+    links = [
+        (s, one, [[s.procedure.tracklets[i] for i in side] for side in (one.members, one.others)])
+        for s, one in doubts[:MOST_LINKS]
+    ]
     known = [p for p in report.procedures if p.n_polyps is not None]
     return templates.get_template("report.html.j2").render(
         report=report,
         sections=sections,
-        links=least_sure(sections),
+        links=links,
         charts=[] if report.training is None else training_charts(report.training),
         counted=sum(p.n_counted for p in report.procedures),
         known=len(known),  # procedures whose true number of polyps is known
         counted_where_known=sum(p.n_counted for p in known),
         n_true=sum(p.n_polyps or 0 for p in known),
-        uncertain=sum(len(p.uncertain) for p in report.procedures),
+        uncertain=len(doubts),
         failed=[p.procedure_id for p in report.procedures if p.converged is False],
         hues=HUES,
         most_of_side=MOST_OF_SIDE,
@@ -72,22 +84,36 @@ def render(report: Report) -> str:
     )
 
 
-def section(index: int, procedure: Procedure) -> Section:
+def _section(index: int, procedure: Procedure) -> Section:
     """Match, lay out and draw one procedure."""
-    matching = match(procedure)
+    matching, members = match(procedure), procedure.tracklets
+    polyps = list(matching.counted.values())
     strips = []
-    for name, polyp in matching.counted.items():
-        members = [t for t in procedure.tracklets if t.predicted == name]
-        n_wrong = sum(map(matching.is_wrong, members))
-        strips.append((polyp, members, most_doubtful(members, matching), n_wrong))
+    for polyp in polyps:
+        own = [t for t in members if t.predicted == polyp.name]
+        n_wrong = sum(map(matching.is_wrong, own))
+        strips.append((polyp, own, most_doubtful(own, matching), n_wrong))
+    matrix = None
+    if procedure.similarity is not None and members:
+        place = {polyp.name: index for index, polyp in enumerate(polyps)}
+        rows = np.array([place[tracklet.predicted] for tracklet in members])
+        order = np.lexsort((np.array([tracklet.first for tracklet in members]), rows))
+        figure = plot_similarity(
+            np.asarray(procedure.similarity, dtype=np.float64)[np.ix_(order, order)],  # (n, n)
+            np.bincount(rows).tolist(),
+            [polyp.label for polyp in polyps],
+            [polyp.look for polyp in polyps],
+        )
+        label = f"{procedure.procedure_id}: similarities of {len(members)} tracklets, by polyp"
+        matrix = inline_svg(figure, label)
     return Section(
         f"procedure-{index + 1}",
         procedure,
         matching,
         layout(procedure, matching),
         strips,
-        similarity_svg(procedure, matching),
-        sum(map(matching.is_wrong, procedure.tracklets)),
+        matrix,
+        sum(map(matching.is_wrong, members)),
     )
 
 
@@ -102,39 +128,6 @@ def most_doubtful(
         return (not matching.is_wrong(tracklet), sureness if sureness and known else 0.0)
 
     return sorted(sorted(members, key=doubt)[:most], key=lambda t: (t.first, t.last))
-
-
-def least_sure(
-    sections: list[Section], most: int = MOST_LINKS
-) -> list[tuple[Section, UncertainLink, list[list[Tracklet]]]]:
-    """The least sure links of all procedures, with the tracklets of their two sides."""
-    links = [(s, link) for s in sections for link in s.procedure.uncertain]
-    links.sort(key=lambda entry: entry[1].sureness)
-    found = []
-    for s, link in links[:most]:
-        by_name = {tracklet.tracklet_id: tracklet for tracklet in s.procedure.tracklets}
-        sides = [[by_name[name] for name in side] for side in (link.members, link.others)]
-        found.append((s, link, sides))
-    return found
-
-
-def similarity_svg(procedure: Procedure, matching: Matching) -> str | None:
-    """The similarity matrix ordered by counted polyp, then time; None without similarities."""
-    similarity, members = procedure.similarity, procedure.tracklets
-    if similarity is None or not members:
-        return None
-    place = {name: index for index, name in enumerate(matching.counted)}
-    rows = np.array([place[tracklet.predicted] for tracklet in members])
-    order = np.lexsort((np.array([tracklet.first for tracklet in members]), rows))
-    polyps = list(matching.counted.values())
-    figure = plot_similarity(
-        np.asarray(similarity, dtype=np.float64)[np.ix_(order, order)],  # (n, n)
-        np.bincount(rows).tolist(),
-        [polyp.label for polyp in polyps],
-        [polyp.look for polyp in polyps],
-    )
-    name = procedure.procedure_id
-    return inline_svg(figure, f"{name}: similarities of {len(members)} tracklets, by polyp")
 
 
 def training_charts(training: Training) -> list[tuple[str, str, str]]:
@@ -170,14 +163,4 @@ def jpeg(crop: NDArray[np.uint8]) -> str:
     image.thumbnail((VIEW, VIEW), Image.Resampling.BOX)
     buffer = io.BytesIO()
     image.save(buffer, "JPEG", quality=QUALITY)
-    return data_uri("jpeg", buffer.getvalue())
-
-
-def px(value: float) -> str:
-    """A length in a drawing: one decimal, none where it is zero."""
-    return f"{value:.1f}".removesuffix(".0")
-
-
-def look_class(look: Look | None) -> str:
-    """The style class of a look's hue; one of its own where the polyp is unknown."""
-    return "unknown" if look is None else f"h{look.hue}"
+    return f"data:image/jpeg;base64,{base64.b64encode(buffer.getvalue()).decode()}"

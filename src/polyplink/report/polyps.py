@@ -6,7 +6,6 @@ Colour is never the only cue: everything drawn in a polyp's colour also has its 
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from polyplink.report.model import Procedure, Tracklet
@@ -96,7 +95,11 @@ def match(procedure: Procedure) -> Matching:
     tracklets = in_time(procedure)
     counted = list(dict.fromkeys(t.predicted for t in tracklets))
     true = list(dict.fromkeys(t.polyp_id for t in tracklets if t.polyp_id is not None))
-    frames = _common_frames(tracklets, counted, true)  # (k, m)
+    frames = np.zeros((len(counted), len(true)), dtype=np.int64)  # (k, m), shared by two polyps
+    for one in tracklets:
+        if one.polyp_id is not None:
+            shared = one.last - one.first + 1
+            frames[counted.index(one.predicted), true.index(one.polyp_id)] += shared
     rows, columns = linear_sum_assignment(frames, maximize=True)
     pairs = [(int(r), int(c)) for r, c in zip(rows, columns, strict=True) if frames[r, c] > 0]
     true_of, counted_of = dict(pairs), {column: row for row, column in pairs}
@@ -117,20 +120,6 @@ def match(procedure: Procedure) -> Matching:
             for i, name in enumerate(true)
         },
     )
-
-
-def _common_frames(
-    tracklets: list[Tracklet], counted: list[str], true: list[str]
-) -> NDArray[np.int64]:
-    """Frames (k, m) that each counted polyp shares with each true one."""
-    row_of = {name: index for index, name in enumerate(counted)}
-    column_of = {name: index for index, name in enumerate(true)}
-    frames = np.zeros((len(counted), len(true)), dtype=np.int64)
-    for tracklet in tracklets:
-        if tracklet.polyp_id is not None:
-            row, column = row_of[tracklet.predicted], column_of[tracklet.polyp_id]
-            frames[row, column] += tracklet.last - tracklet.first + 1
-    return frames
 
 
 def letters(index: int) -> str:

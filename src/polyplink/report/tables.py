@@ -43,20 +43,14 @@ def comparison_table(comparison: Comparison) -> Table:
             note = "\n(self-pairs counted)" if metric.style == "reference" else ""
             n = max((figure.n for figure in figures), default=0)
             unit = "" if metric.unit == "procedures" else f" {metric.unit}"
-            cells = [
-                _figure_cell(figure, method.name in bold)
-                for figure, method in zip(figures, comparison.methods, strict=True)
-            ]
+            cells = []
+            for figure, method in zip(figures, comparison.methods, strict=True):
+                cell = Text(number(figure.value), style="bold" if method.name in bold else "")
+                if ends := interval(figure):
+                    cell.append(f"\n{ends}", style="not bold dim")
+                cells.append(cell)
             table.add_row(Text(f"{metric.name}{note}"), *cells, f"{n}{unit}" if n else "")
     return table
-
-
-def _figure_cell(figure: Figure, bold: bool) -> Text:
-    """The value, and under it its interval."""
-    text = Text(number(figure.value), style="bold" if bold else "")
-    if ends := interval(figure):
-        text.append(f"\n{ends}", style="not bold dim")
-    return text
 
 
 def count_table(report: Report) -> Table:

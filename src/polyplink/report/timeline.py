@@ -27,8 +27,6 @@ APART = 26.0  # bars further apart than this get a label each
 TICKS = 12  # intervals, at most
 CLOCK_STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 18000, 36000)  # s
 
-PolypOf = Callable[[Tracklet], Polyp | None]
-
 
 class Bar(NamedTuple):
     """One tracklet in a row of the time line."""
@@ -84,7 +82,7 @@ def layout(procedure: Procedure, matching: Matching) -> Timeline:
     lanes = assign_lanes([(t.first, t.last) for t in tracklets])
     scale = WIDTH / max(1, procedure.n_frames)
 
-    def row(name: str, top: float, polyp_of: PolypOf) -> Row:
+    def row(name: str, top: float, polyp_of: Callable[[Tracklet], Polyp | None]) -> Row:
         bars, labels = [], []
         for lane in range(max(lanes, default=-1) + 1):
             y = top + lane * LANE + LEVELS * LABEL
@@ -110,6 +108,10 @@ def layout(procedure: Procedure, matching: Matching) -> Timeline:
     if matching.true:
         rows.append(row("true", depth + MARKS, matching.true_of))
     axis = len(rows) * depth + (len(rows) - 1) * MARKS + 2
+    wrong = [bar for bar in rows[0].bars if bar.wrong]
+    summary = f"Time line of {len(tracklets)} tracklets in {procedure.n_counted} polyps"
+    if matching.true:
+        summary += f"; truth: {len(matching.true)} polyps, {len(wrong)} tracklets disagree"
     return Timeline(
         LEFT + WIDTH + RIGHT,
         axis + AXIS,
@@ -117,9 +119,9 @@ def layout(procedure: Procedure, matching: Matching) -> Timeline:
         LEFT + WIDTH,
         axis,
         rows,
-        [(bar.x + bar.width / 2, depth + 4) for bar in rows[0].bars if bar.wrong],
+        [(bar.x + bar.width / 2, depth + 4) for bar in wrong],
         [(LEFT + frame * scale, text) for frame, text in ticks(procedure)],
-        _summary(procedure, matching),
+        summary,
     )
 
 
@@ -194,11 +196,3 @@ def ticks(procedure: Procedure) -> list[tuple[float, str]]:
         return [(time * fps, moment(round(time * fps), fps)) for time in times]
     found = MaxNLocator(TICKS, integer=True, steps=[1, 2, 5, 10]).tick_values(0, last)
     return [(float(frame), f"{frame:.0f}") for frame in found if 0 <= frame <= last]
-
-
-def _summary(procedure: Procedure, matching: Matching) -> str:
-    text = f"Time line of {len(procedure.tracklets)} tracklets in {procedure.n_counted} polyps"
-    if matching.true:
-        wrong = sum(matching.is_wrong(tracklet) for tracklet in procedure.tracklets)
-        text += f"; truth: {len(matching.true)} polyps, {wrong} tracklets disagree"
-    return text

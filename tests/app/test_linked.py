@@ -7,7 +7,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from polyplink.app.operating_point import (
+from polyplink.app.linked import (
     UNTUNED,
     OperatingPoint,
     ProcedureTracklets,

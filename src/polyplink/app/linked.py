@@ -1,18 +1,22 @@
-"""From vectors to identities: the operating point, and every procedure linked at it.
+"""From vectors to identities: the operating point, every procedure linked at it, and their report.
 
 The operating point is the setting of temporal affinity propagation that a count uses, and the
 calibration of its links. It is chosen once, on the validation procedures of a training run, and is
 stored in the weights.
 """
 
+import csv
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 from pydantic import TypeAdapter, ValidationError
 
+from polyplink.app.encoded import Encoded
 from polyplink.associate import (
     Calibration,
     Clustering,
@@ -28,13 +32,17 @@ from polyplink.associate import (
     uncertain,
     visual,
 )
+from polyplink.core.artefacts import machine, to_plain
 from polyplink.core.errors import PolyplinkError
-from polyplink.encoders import Embeddings
+from polyplink.data import SIMULATED
+from polyplink.encoders import Embeddings, weights_path
 from polyplink.evaluate import choose, count_procedure
+from polyplink.report import Comparison, Procedure, Report, Tracklet, Training
 from polyplink.tracklets import Prepared
 
 UNTUNED = TemporalAP(alpha=0.5, gamma=1.0, preference=0.0)  # near the middle of the papers' grid
 MOST_DOUBTS = 5  # links listed for review, per procedure
+_CURVES = ("loss", "loss_labels", "loss_bags", "tau", "purity")
 
 
 @dataclass(frozen=True)
@@ -205,3 +213,133 @@ def link(tracklets: ProcedureTracklets, point: OperatingPoint) -> Linked:
 def link_all(prepared: Prepared, embeddings: Embeddings, point: OperatingPoint) -> list[Linked]:
     """Link every procedure that has tracklets."""
     return [link(one, point) for one in by_procedure(prepared, embeddings, point.form)]
+
+
+def build_report(
+    title: str,
+    weights: Path,
+    encoded: Encoded,
+    point: OperatingPoint,
+    linked: Sequence[Linked],
+    *,
+    seconds: Mapping[str, float],
+    comparison: Comparison | None = None,
+    notes: tuple[str, ...] = (),
+    warnings: tuple[str, ...] = (),
+) -> Report:
+    """The page of a count or an evaluation.
+
+    Args:
+        title: Headline.
+        weights: As the user gave them; a training history in the same folder is shown.
+        encoded: The part and its vectors.
+        point: The operating point that it was linked at.
+        linked: Its procedures; those without tracklets are missing here and shown as empty.
+        seconds: Time per stage.
+        comparison: Table of methods, where there is one.
+        notes: Notes.
+        warnings: Warnings, in addition to those about the links.
+
+    Raises:
+        PolyplinkError: If the training history is broken.
+    """
+    prepared, record = encoded.prepared, encoded.first.record
+    assert record is not None
+    found = {one.tracklets.procedure_id: one for one in linked}
+    names = prepared.data.procedures["dataset"].unique().sort().to_list()
+    here, seed, setting = machine(), record.recipe.get("seed"), point.setting
+    said = []
+    if point.calibration is None:
+        said.append(f"Links carry no sureness ({point.origin}).")
+    failed = [one.tracklets.procedure_id for one in linked if not one.clustering.converged]
+    if failed:
+        said.append(f"Affinity propagation did not converge in {', '.join(failed)}.")
+    return Report(
+        title=title,
+        dataset=", ".join(names),
+        date=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        machine=f"{here['system']}, {here['processor']}, {here['cores']} cores",
+        weights=encoded.first.key,
+        crops=prepared.key,
+        seed=seed if isinstance(seed, int) else None,
+        simulated=any(name.startswith(SIMULATED) for name in names),
+        procedures=tuple(
+            _procedure(name, found.get(name), prepared, point) for name in prepared.procedures
+        ),
+        comparison=comparison,
+        training=_training_curves(weights_path(weights), record.origin),
+        operating_point={
+            "method": "temporal affinity propagation",
+            "alpha": setting.alpha,
+            "gamma": setting.gamma,
+            "preference": setting.preference,
+            "chosen": point.origin,
+        },
+        settings={name: str(value) for name, value in to_plain(prepared.settings).items()},
+        seconds=seconds,
+        notes=notes,
+        warnings=(*said, *warnings),
+    )
+
+
+def _procedure(
+    procedure_id: str, linked: Linked | None, prepared: Prepared, point: OperatingPoint
+) -> Procedure:
+    """One procedure as the report shows it; without tracklets it is an empty time line."""
+    row: dict[str, Any] = prepared.data.procedures.row(
+        by_predicate=pl.col("procedure_id") == procedure_id, named=True
+    )
+    polyps = prepared.data.polyps
+    # Polyps without a tracklet are counted too; where no polyp is known there is no number.
+    known = None if polyps.is_empty() else polyps.filter(procedure_id=procedure_id).height
+    if linked is None:
+        return Procedure(procedure_id, row["n_frames"], (), fps=row["fps"], n_polyps=known)
+    tracklets, crops = linked.tracklets, prepared.crops(procedure_id)
+    of_each = zip(linked.clustering.labels, linked.scores, strict=True)
+    return Procedure(
+        procedure_id=procedure_id,
+        n_frames=row["n_frames"],
+        tracklets=tuple(
+            Tracklet(
+                tracklet_id=one["tracklet_id"],
+                first=one["first_frame"],
+                last=one["last_frame"],
+                predicted=linked.names[label],
+                polyp_id=one["polyp_id"],
+                sureness=None if np.isnan(score) else float(score),
+                crop=np.array(crops[one["crop_first"] + one["n_crops"] // 2]),  # the middle one
+            )
+            for one, (label, score) in zip(
+                tracklets.table.iter_rows(named=True), of_each, strict=True
+            )
+        ),
+        fps=row["fps"],
+        n_polyps=known,
+        similarity=point.setting.similarity(tracklets.V, tracklets.positions),
+        converged=linked.clustering.converged,
+        uncertain=tuple(linked.doubts),
+    )
+
+
+def _training_curves(weights: Path, origin: Mapping[str, Any]) -> Training | None:
+    """Training curves, if the history.csv of the run is in the folder of the weights."""
+    path = weights.parent / "history.csv"
+    if not path.is_file():
+        return None
+    try:
+        with path.open(newline="") as file:
+            rows = [{k: float(v) for k, v in row.items()} for row in csv.DictReader(file)]
+        curves = {name: tuple(row[name] for row in rows) for name in _CURVES}
+    except (KeyError, ValueError, TypeError, csv.Error):
+        raise PolyplinkError(
+            f"{path} is no history of a training run", "remove it; the report does not need it"
+        ) from None
+    watched = "loss_bags" if origin.get("selected_by") == "bags" else "loss_labels"
+    best = origin.get("epoch")
+    return Training(
+        loss=curves["loss"],
+        validation_loss=curves[watched],
+        tau=curves["tau"],
+        purity=curves["purity"],
+        best_epoch=None if best is None else int(best),
+    )
