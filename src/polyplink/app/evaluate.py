@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from polyplink.app.encoded import Encoded
     from polyplink.app.probing import Probed
     from polyplink.associate import Grid
-    from polyplink.data import DataSet
     from polyplink.evaluate import Evaluation, EvaluationSettings
     from polyplink.report import Comparison
 
@@ -112,8 +111,11 @@ def evaluate(request: EvaluateRequest, progress: Progress = silent) -> Result[Ev
     """
     from polyplink.app.encoded import baselines, encode, load_named
     from polyplink.app.evaluation_table import comparison, notes, probe_notes, with_probes
+    from polyplink.app.leakage import guard
     from polyplink.app.linked import build_report, from_record, link_all
-    from polyplink.app.probing import PROBES, probe_encoders
+    from polyplink.app.probing import PROBES, check_labels, probe_encoders
+    from polyplink.data import read_data
+    from polyplink.encoders import read_record, weights_path
     from polyplink.evaluate import evaluate_embeddings
     from polyplink.report import comparison_table, write_report
 
@@ -129,11 +131,19 @@ def evaluate(request: EvaluateRequest, progress: Progress = silent) -> Result[Ev
         "evaluate", settings=asked | {name: getattr(request, name) for name in named}
     )
     record.claim(out)
-    names, chosen_on = _procedures(_checked_data(request, probes), request)
+    # Training data and missing labels are refused before crops are cut, which may take hours.
+    data = read_data(folder)
+    guard(read_record(weights_path(weights)).seen, data, request.part)
+    check_labels(probes, data, request.part)
+    names, chosen_on = data.part(request.part), list[str]()
+    if request.choose_on is not None:
+        why = "choose settings on procedures that are not evaluated"
+        names, chosen_on = data.disjoint_parts(request.part, request.choose_on, why)
 
     with record.stage("embed"):
         ours = load_named(weights, request.device)
-        encoded = encode([ours], folder, names, workers=workers, progress=progress)
+        every = [*chosen_on, *names]
+        encoded = encode([ours], folder, every, workers=workers, progress=progress)
         samples = encoded.samples  # unknown polyps are refused before the baselines are embedded
         encoders = [ours, *(baselines(ours) if request.baselines else [])]
         encoded = encoded.add(encoders[1:], workers, progress)
@@ -230,38 +240,6 @@ def find_grid(name: str) -> "Grid":
     from polyplink.associate import demo_grid, paper_grid
 
     return find_named("grid", name, {"paper": paper_grid, "demo": demo_grid})()
-
-
-def _checked_data(request: EvaluateRequest, probes: Sequence[str]) -> "DataSet":
-    """Read the data set; refuse missing labels and training data of the encoder.
-
-    Checked before crops are cut and embedded, which may take hours.
-    """
-    from polyplink.app.leakage import guard
-    from polyplink.app.probing import check_labels
-    from polyplink.data import read_data
-    from polyplink.encoders import read_record, weights_path
-
-    data = read_data(request.data)
-    guard(read_record(weights_path(request.weights)).seen, data, request.part)
-    check_labels(probes, data, request.part)
-    return data
-
-
-def _procedures(data: "DataSet", request: EvaluateRequest) -> tuple[list[str], tuple[str, ...]]:
-    """Procedures to embed, and those of them to choose settings on.
-
-    Raises:
-        PolyplinkError: If a part is unknown, or the two overlap.
-    """
-    if request.choose_on is None:
-        return data.part(request.part), ()
-    own, other = data.disjoint_parts(
-        request.part,
-        request.choose_on,
-        "choose settings on procedures that are not evaluated",
-    )
-    return [*other, *own], tuple(other)
 
 
 def _adenoma(encoded: "Encoded") -> tuple[list[bool | None] | None, tuple[str, ...]]:

@@ -1,7 +1,6 @@
 """From an evaluation to a table of methods by figures, its notes, and a table of procedures."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import polars as pl
@@ -160,7 +159,26 @@ def notes(evaluation: Evaluation) -> tuple[str, ...]:
         )
     for name, figures in evaluation.encoders.items():
         said += _counting_notes(name, figures)
-    said += _clinic_notes(first) + _tracking_notes(first)
+    clinic = next(iter(first.clinic.values()), None)
+    if clinic is not None:
+        known = f"True polyps per colonoscopy (with a tracklet): {clinic.ppc:.2f}."
+        if clinic.adr is None:
+            said.append(f"{known} No adenoma detection rate: no histology is known.")
+        else:
+            said.append(
+                f"{known} True adenoma detection rate: {clinic.adr:.2f}, adenomas per colonoscopy "
+                f"{clinic.apc:.2f}, over {clinic.with_histology} procedures of known histology."
+            )
+    for name, found in first.tracking.items():
+        if rows := found["procedures"]:
+            general = sum(row["form"] == "general" for row in rows)
+            boxes, split, doubled = (sum(r[c] for r in rows) for c in ("boxes", "split", "doubled"))
+            said.append(
+                f"Tracking, {name}: {boxes:,} boxes of tracklets; {general} of "
+                f"{len(rows)} procedures needed boxes matched one by one; {split} tracklets were "
+                "split off a track that was elsewhere in the same frame; "
+                f"{doubled} second boxes of a polyp in one frame left out."
+            )
     if first.not_counted:
         said.append(f"Not counted, no polyp known: {', '.join(first.not_counted)}.")
     return tuple(said)
@@ -191,36 +209,6 @@ def _counting_notes(name: str, figures: EncoderFigures) -> list[str]:
     return said
 
 
-def _clinic_notes(figures: EncoderFigures) -> list[str]:
-    clinic = next(iter(figures.clinic.values()), None)
-    if clinic is None:
-        return []
-    said = f"True polyps per colonoscopy (with a tracklet): {clinic.ppc:.2f}."
-    if clinic.adr is None:
-        return [f"{said} No adenoma detection rate: no histology is known."]
-    return [
-        f"{said} True adenoma detection rate: {clinic.adr:.2f}, adenomas per colonoscopy "
-        f"{clinic.apc:.2f}, over {clinic.with_histology} procedures of known histology."
-    ]
-
-
-def _tracking_notes(figures: EncoderFigures) -> list[str]:
-    said = []
-    for name, found in figures.tracking.items():
-        rows = found["procedures"]
-        if not rows:
-            continue
-        general = sum(row["form"] == "general" for row in rows)
-        boxes, split, doubled = (sum(r[c] for r in rows) for c in ("boxes", "split", "doubled"))
-        said.append(
-            f"Tracking, {name}: {boxes:,} boxes of tracklets; {general} of "
-            f"{len(rows)} procedures needed boxes matched one by one; {split} tracklets were "
-            "split off a track that was elsewhere in the same frame; "
-            f"{doubled} second boxes of a polyp in one frame left out."
-        )
-    return said
-
-
 def by_procedure(evaluation: Evaluation) -> pl.DataFrame:
     """One row per method and procedure; empty where a figure is undefined there.
 
@@ -230,41 +218,34 @@ def by_procedure(evaluation: Evaluation) -> pl.DataFrame:
         clusters, FR, FPR, precision and recall under the setting chosen for the procedure,
         whether that settled, and its tracking figures.
     """
-    rows = []
+    every = []
     for method, figures in evaluation.encoders.items():
-        for name, row in _procedure_rows(figures).items():
-            rows.append({"method": method, "procedure": name, **row})
-    return pl.DataFrame(rows, infer_schema_length=None)
-
-
-def _procedure_rows(figures: EncoderFigures) -> dict[str, dict[str, Any]]:
-    """By procedure, its columns; every procedure has all of them."""
-    rows: dict[str, dict[str, Any]] = {}
-    for own in figures.retrieval["procedures"] if figures.retrieval is not None else ():
-        names = {"queries": "queries", "mAP": "mean_ap", "HR@1": "hr1", "HR@5": "hr5"}
-        found = {name: own[key] for name, key in names.items()}
-        rows.setdefault(own["procedure"], {}).update(found)
-    for pairs in figures.reid:
-        found = {"AUROC": pairs["auroc"], "AUPR": pairs["aupr"]}
-        rows.setdefault(pairs["procedure"], {}).update(found)
-    for name, counting in figures.counting.items():
-        for fold, settled in zip(counting.folds, figures.converged[name], strict=True):
-            row = rows.setdefault(fold["procedure"], {})
-            row |= {"polyps": fold["polyps"], "tracklets": fold["tracklets"]}
-            row |= {f"{name} {c}": fold[c] for c in _FOLD_COLUMNS}
-            row[f"{name} converged"] = settled
-        clinic = figures.clinic.get(name)
-        for patient in clinic.rows if clinic is not None else ():
-            row = rows[patient["procedure"]]
-            row["adenomas"] = patient["adenomas"]
-            row[f"{name} adenomas"] = patient["adenomas_counted"]
-    for name, tracking in figures.tracking.items():
-        for track in tracking["procedures"]:
-            row = rows.setdefault(track["procedure"], {})
-            row |= {f"{name} {figure}": value for figure, value in track["figures"].items()}
-            row |= {f"{name} {column}": track[column] for column in ("form", "tracks")}
-    columns = dict.fromkeys(column for row in rows.values() for column in row)
-    return {name: dict.fromkeys(columns) | row for name, row in rows.items()}
+        rows: dict[str, dict[str, Any]] = {}
+        for own in figures.retrieval["procedures"] if figures.retrieval is not None else ():
+            names = {"queries": "queries", "mAP": "mean_ap", "HR@1": "hr1", "HR@5": "hr5"}
+            found = {name: own[key] for name, key in names.items()}
+            rows.setdefault(own["procedure"], {}).update(found)
+        for pairs in figures.reid:
+            found = {"AUROC": pairs["auroc"], "AUPR": pairs["aupr"]}
+            rows.setdefault(pairs["procedure"], {}).update(found)
+        for name, counting in figures.counting.items():
+            for fold, settled in zip(counting.folds, figures.converged[name], strict=True):
+                row = rows.setdefault(fold["procedure"], {})
+                row |= {"polyps": fold["polyps"], "tracklets": fold["tracklets"]}
+                row |= {f"{name} {c}": fold[c] for c in _FOLD_COLUMNS}
+                row[f"{name} converged"] = settled
+            clinic = figures.clinic.get(name)
+            for patient in clinic.rows if clinic is not None else ():
+                row = rows[patient["procedure"]]
+                row["adenomas"] = patient["adenomas"]
+                row[f"{name} adenomas"] = patient["adenomas_counted"]
+        for name, tracking in figures.tracking.items():
+            for track in tracking["procedures"]:
+                row = rows.setdefault(track["procedure"], {})
+                row |= {f"{name} {figure}": value for figure, value in track["figures"].items()}
+                row |= {f"{name} {column}": track[column] for column in ("form", "tracks")}
+        every += [{"method": method, "procedure": name} | row for name, row in rows.items()]
+    return pl.DataFrame(every, infer_schema_length=None)
 
 
 def with_probes(table: Comparison, probed: ProbedByTask) -> Comparison:
@@ -274,40 +255,24 @@ def with_probes(table: Comparison, probed: ProbedByTask) -> Comparison:
         table: All methods.
         probed: By task and method, from `probing.probe_encoders`.
     """
-    metrics = [metric for task in probed for metric in _metrics(task)]
-    bold = {}
+    metrics, bold = list(table.metrics), dict(table.bold)
+    methods = {one.name: (dict(one.figures), dict(one.differences)) for one in table.methods}
+    reference = table.methods[0].name
     for task, found in probed.items():
-        by_figure = {name: one.result.measures for name, one in found.items()}
-        for key in PROBE_MEANINGS:
-            own = {name: measures[key] for name, measures in by_figure.items()}
-            bold[f"{task}/{key}"] = no_different(key, own)
-    return replace(
-        table,
-        metrics=(*table.metrics, *metrics),
-        methods=tuple(
-            _with_figures(method, table.methods[0].name, probed) for method in table.methods
-        ),
-        bold={**table.bold, **bold} if len(table.methods) > 1 else table.bold,
-    )
-
-
-def _metrics(task: str) -> list[Metric]:
-    group = f"{task.capitalize()}, probe: {PROBES[task].positive}"
-    named = {name: f"{says}; mean over seeds" for name, says in PROBE_MEANINGS.items()}
-    named[PROBES[task].figure] += "; the paper's figure"
-    return [Metric(f"{task}/{k}", k, group, 1.0, says, "polyps") for k, says in named.items()]
-
-
-def _with_figures(method: Method, reference: str, probed: ProbedByTask) -> Method:
-    figures, differences = dict(method.figures), dict(method.differences)
-    for task, found in probed.items():
-        own, base = found[method.name].result, found[reference].result
-        for key in PROBE_MEANINGS:
-            figures[f"{task}/{key}"] = own.figures[key]
-            if method.name != reference:
-                gap = own.measures[key].minus(base.measures[key])
-                differences[f"{task}/{key}"] = gap
-    return replace(method, figures=figures, differences=differences)
+        group = f"{task.capitalize()}, probe: {PROBES[task].positive}"
+        for name, says in PROBE_MEANINGS.items():
+            key, measures = f"{task}/{name}", {k: p.result.measures[name] for k, p in found.items()}
+            paper = "; the paper's figure" if name == PROBES[task].figure else ""
+            meaning = f"{says}; mean over seeds{paper}"
+            metrics.append(Metric(key, name, group, 1.0, meaning, "polyps"))
+            for method, (figures, differences) in methods.items():
+                figures[key] = found[method].result.figures[name]
+                if method != reference:
+                    differences[key] = measures[method].minus(measures[reference])
+            if len(methods) > 1:
+                bold[key] = no_different(name, measures)
+    rows = tuple(Method(name, *both) for name, both in methods.items())
+    return Comparison(tuple(metrics), rows, bold)
 
 
 def probe_notes(probed: ProbedByTask) -> tuple[str, ...]:
