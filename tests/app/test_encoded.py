@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from polyplink.app.embed import EmbedRequest, embed_data
 from polyplink.app.encoded import NamedEncoder, baselines, encode, load_named
+from polyplink.app.export import EmbedRequest, embed_data
 from polyplink.core.errors import PolyplinkError
 from polyplink.encoders import read_embeddings
 from tests.conftest import Made, recipe

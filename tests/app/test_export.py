@@ -6,8 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from polyplink.app.embed import EmbedRequest, embed_data
-from polyplink.app.export import ExportRequest, export, typical_crops
+from polyplink.app.export import EmbedRequest, ExportRequest, embed_data, export, typical_crops
 from polyplink.core.errors import PolyplinkError
 from polyplink.encoders import (
     AnyEncoderConfig,

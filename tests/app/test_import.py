@@ -12,7 +12,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from polyplink.app.import_data import (
+from polyplink.app.data_folder import (
     ImportRequest,
     MergeRequest,
     import_data,

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from polyplink.app.embed import EmbedRequest, embed_data
+from polyplink.app.export import EmbedRequest, embed_data
 from polyplink.app.weights import (
     AddRequest,
     ListRequest,

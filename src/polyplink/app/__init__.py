@@ -10,13 +10,20 @@ Example:
 
 from polyplink.app.bench import BenchRequest, bench
 from polyplink.app.count import Counted, CountRequest, count
-from polyplink.app.data_folder import DoctorRequest, PrepareRequest, doctor, prepare_data
+from polyplink.app.data_folder import (
+    DoctorRequest,
+    ImportRequest,
+    MergeRequest,
+    PrepareRequest,
+    doctor,
+    import_data,
+    merge_data,
+    prepare_data,
+)
 from polyplink.app.demo import DemoRequest, demo
-from polyplink.app.embed import EmbedRequest, embed_data
 from polyplink.app.evaluate import Evaluated, EvaluateRequest, evaluate
-from polyplink.app.export import Exported, ExportRequest, export
+from polyplink.app.export import EmbedRequest, Exported, ExportRequest, embed_data, export
 from polyplink.app.figures import FiguresRequest, draw
-from polyplink.app.import_data import ImportRequest, MergeRequest, import_data, merge_data
 from polyplink.app.probe import ProbeRequest, probe
 from polyplink.app.reproduce import ReproduceRequest, reproduce
 from polyplink.app.request import Progress, Result

@@ -18,13 +18,17 @@ from typer.core import TyperGroup
 from polyplink import __version__
 from polyplink.app.bench import bench
 from polyplink.app.count import count
-from polyplink.app.data_folder import convert_data, doctor, prepare_data
+from polyplink.app.data_folder import (
+    convert_data,
+    doctor,
+    import_data,
+    merge_data,
+    prepare_data,
+)
 from polyplink.app.demo import demo
-from polyplink.app.embed import embed_data
 from polyplink.app.evaluate import evaluate
-from polyplink.app.export import export
+from polyplink.app.export import embed_data, export
 from polyplink.app.figures import draw
-from polyplink.app.import_data import import_data, merge_data
 from polyplink.app.probe import probe
 from polyplink.app.reproduce import reproduce
 from polyplink.app.request import Progress
@@ -79,11 +83,23 @@ def command(verb: Verb) -> Callable[..., None]:
         verb: Called with (request, progress); the annotation of `request` is its dataclass.
     """
     request = inspect.signature(verb).parameters["request"].annotation
-    fields = inspect.signature(request).parameters.values()
-    parameters = [
-        _parameter(field) for field in fields if get_origin(field.annotation) is Annotated
-    ]
-    several = [field.name for field in fields if _item(field.annotation) is not None]
+    parameters, several = [], []
+    for field in inspect.signature(request).parameters.values():
+        if get_origin(field.annotation) is not Annotated:
+            continue
+        plain, *details = get_args(field.annotation)
+        default = field.default
+        if get_origin(plain) is Sequence:  # a list, None if it is not given
+            several.append(field.name)
+            plain = list[get_args(plain)[0]]  # type: ignore[misc]
+            if default is not inspect.Parameter.empty:
+                plain, default = plain | None, None
+        elif isinstance(plain, ForwardRef):  # it takes more from Python than can be typed
+            plain = str
+        option: Any = Annotated[plain, *details]
+        parameters.append(
+            inspect.Parameter(field.name, _KEYWORD, default=default, annotation=option)
+        )
 
     def run(as_json: bool, **given: Any) -> None:
         with one_line_errors():
@@ -101,30 +117,6 @@ def command(verb: Verb) -> Callable[..., None]:
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {p.name: p.annotation for p in parameters}
     return run
-
-
-def _item(annotation: Any) -> Any:
-    """The item type of `Annotated[Sequence[item], ...]`; None for any other annotation."""
-    plain = get_args(annotation)[0] if get_origin(annotation) is Annotated else None
-    return get_args(plain)[0] if get_origin(plain) is Sequence else None
-
-
-def _parameter(field: inspect.Parameter) -> inspect.Parameter:
-    """A field as a typer parameter.
-
-    A sequence becomes a list, None if it is not given. A quoted type, which takes more from
-    Python than can be typed, is text on the command line.
-    """
-    plain, *details = get_args(field.annotation)
-    item: Any = _item(field.annotation)
-    default = field.default
-    if item is not None:
-        required = default is inspect.Parameter.empty
-        plain, default = (list[item], default) if required else (list[item] | None, None)
-    elif isinstance(plain, ForwardRef):
-        plain = str
-    annotation: Any = Annotated[plain, *details]
-    return inspect.Parameter(field.name, _KEYWORD, default=default, annotation=annotation)
 
 
 @contextmanager

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, Option, echo
 
 from polyplink.app.count import CountRequest, count
+from polyplink.app.data_folder import ImportRequest, import_data
 from polyplink.app.evaluate import Evaluated, EvaluateRequest, evaluate
-from polyplink.app.import_data import ImportRequest, import_data
 from polyplink.app.request import Progress, Result, Workers, counter, silent
 from polyplink.app.train import TrainRequest, train
 from polyplink.core.artefacts import content_key, read_json, write_json
@@ -55,7 +55,13 @@ def demo(request: DemoRequest, progress: Progress = silent) -> Result[Evaluated]
     preset = request.preset or tiny()
     recipe = override(ntssl_demo(), request.sets)
     PolyplinkError.unless(seed >= 0, f"seed {seed} is below 0", "give a whole number from 0")
-    _claim(out, content_key("demo", preset, seed, recipe))
+    key, mark = content_key("demo", preset, seed, recipe), out / _MARK
+    if not mark.is_file() or read_json(mark).get("key") != key:
+        new = not out.exists() or (out.is_dir() and not any(out.iterdir()))
+        PolyplinkError.unless(
+            new, f"{out} holds something else", "name another folder, or remove it"
+        )
+        write_json(mark, {"key": key})
 
     first = out / FIRST
     if not (first / "report.html").is_file():
@@ -73,20 +79,6 @@ def demo(request: DemoRequest, progress: Progress = silent) -> Result[Evaluated]
     run, data = out / "run", out / "data"
     count(CountRequest(run, data, out / "count", part="eval", workers=workers), progress)
     return evaluate(EvaluateRequest(run, data, out, workers=workers), progress)
-
-
-def _claim(out: Path, key: str) -> None:
-    """Take a new folder, or continue in one of the same demo.
-
-    Raises:
-        PolyplinkError: If the folder holds something else.
-    """
-    mark = out / _MARK
-    if mark.is_file() and read_json(mark).get("key") == key:
-        return
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise PolyplinkError(f"{out} holds something else", "name another folder, or remove it")
-    write_json(mark, {"key": key})
 
 
 def _make(

@@ -299,14 +299,19 @@ def _cached(
     encoder: NamedEncoder, prepared: Prepared, clip: int | None, progress: Progress
 ) -> tuple[Embeddings, Path]:
     """Read an encoder's vectors from their file, or embed and write it."""
+    table, column = prepared.tracklets, "tracklet_id"
+    if clip is not None:
+        table, column = fragment_table(prepared, clip), "fragment_id"
     # A GPU (bf16) and a CPU (float32) give slightly different vectors: each has its own cache file.
     key = f"{encoder.key}-{encoder.device.type}"
     name = f"{key}-{content_key(prepared.procedures)}.parquet"
     name = name if clip is None else f"fragments{clip}-{name}"
     path = prepared.folder / "embeddings" / name
     if path.is_file():
-        with suppress(PolyplinkError):  # a broken file is written again
-            return _aligned(read_embeddings(path), prepared, clip), path
+        with suppress(PolyplinkError):  # a broken file, or one of other rows, is written again
+            found = read_embeddings(path)
+            if found.crops_id == prepared.key and [*found.tracklet_ids] == table[column].to_list():
+                return found, path
     if clip is None:
         stage = counter(progress, f"embed {encoder.key}")
         found = embed(prepared, encoder.embedder, encoder.key, progress=stage)
@@ -315,25 +320,6 @@ def _cached(
         found = embed_fragments(prepared, encoder.embedder, key, clip, progress=stage)
     write_embeddings(path, found)
     return found, path
-
-
-def _aligned(found: Embeddings, prepared: Prepared, clip: int | None) -> Embeddings:
-    """Refuse vectors of other crops or of other rows.
-
-    Raises:
-        PolyplinkError: If they are not those of these tracklets or fragments.
-    """
-    names = (
-        prepared.tracklets["tracklet_id"]
-        if clip is None
-        else fragment_table(prepared, clip)["fragment_id"]
-    )
-    PolyplinkError.unless(
-        found.crops_id == prepared.key and list(found.tracklet_ids) == names.to_list(),
-        f"vectors of {len(found.tracklet_ids)} other tracklets or crops",
-        f"remove {prepared.folder / 'embeddings'}",
-    )
-    return found
 
 
 def samples_of(prepared: Prepared, clip: int | None = None) -> Samples:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
@@ -46,6 +46,8 @@ def probe(request: ProbeRequest, progress: Progress = silent) -> "Result[Probed]
         PolyplinkError: If the task is unknown, labels are missing, the encoder has seen these
             procedures, or a side of the split has only one class.
     """
+    import polars as pl
+
     from polyplink.app.encoded import load_named
     from polyplink.app.leakage import guard
     from polyplink.app.probing import PAIRS, PROBES, probe_encoders
@@ -54,9 +56,11 @@ def probe(request: ProbeRequest, progress: Progress = silent) -> "Result[Probed]
     from polyplink.report.tables import probe_table
 
     task = find_named("probe", request.task, PROBES)
-    changed = {"rate": request.rate, "epochs": request.epochs}
-    own: dict[str, Any] = {name: value for name, value in changed.items() if value is not None}
-    settings = replace(task.settings, **own)
+    settings = replace(
+        task.settings,
+        rate=task.settings.rate if request.rate is None else request.rate,
+        epochs=task.settings.epochs if request.epochs is None else request.epochs,
+    )
     names = ("part", "length", "seeds", "split_seed", "rate", "epochs")
     asked = {
         "task": task.name,
@@ -69,8 +73,7 @@ def probe(request: ProbeRequest, progress: Progress = silent) -> "Result[Probed]
     data = read_data(request.data)
     task.labels(data)  # missing labels are refused before anything is cut or embedded
     seen = read_record(weights_path(request.weights)).seen
-    sides = ("-train", "-test") if request.part in PAIRS else ("",)
-    for side in sides:
+    for side in ("-train", "-test") if request.part in PAIRS else ("",):
         guard(seen, data, f"{request.part}{side}")
     with record.stage("probe"):
         encoder = load_named(request.weights, request.device)
@@ -89,32 +92,24 @@ def probe(request: ProbeRequest, progress: Progress = silent) -> "Result[Probed]
     record.inputs |= {"weights": encoder.key, "data": data.key}
     found = replace(found, out=request.out)
     write_json(request.out / "probe.json", found.as_dict())
-    write_text(request.out / "figures.csv", figures_csv(found, task.figure))
-    record.write(request.out)
     result = found.result
+    rows = [
+        {
+            "task": task.name,
+            "figure": name,
+            "value": one.value,
+            "low": one.low,
+            "high": one.high,
+            "polyps": one.n,
+            "published_figure": name == task.figure,
+        }
+        for name, one in result.figures.items()
+    ]
+    write_text(request.out / "figures.csv", pl.DataFrame(rows).write_csv())
+    record.write(request.out)
     text = (
         f"trained on {sum(found.trained_polyps)} polyps {found.trained_polyps}, tested on "
         f"{sum(result.polyps)} {result.polyps}: (negative, positive); {found.left_out} "
         "labelled polyps without a whole fragment left out"
     )
     return Result(found, found.as_dict(), [probe_table(found.task, result.figures), text])
-
-
-def figures_csv(probed: "Probed", published_figure: str) -> str:
-    """One row per figure: its mean over seeds, its interval over polyps, their number."""
-    import polars as pl
-
-    rows = [
-        {
-            "task": probed.task,
-            "figure": name,
-            "value": found.value,
-            "low": found.low,
-            "high": found.high,
-            "polyps": found.n,
-            "published_figure": name == published_figure,
-        }
-        for name, found in probed.result.figures.items()
-    ]
-    text: str = pl.DataFrame(rows).write_csv()
-    return text

@@ -6,11 +6,11 @@ annotation and nowhere else (`app.command_line` builds the commands from them).
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Generic, Literal, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 
 from typer import Argument, Option, echo
 
@@ -21,20 +21,8 @@ Data = Annotated[Path, Argument(help="Data folder that `polyplink import` wrote.
 Weights = Annotated[Path, Argument(help="Weights file, or a folder `polyplink train` wrote.")]
 Out = Annotated[Path, Option("--out", "-o", help="Folder to write.")]
 Device = Annotated[str, Option(help="auto, cpu, cuda or cuda:N.")]
-Precision = Annotated[
-    Literal["float32", "bf16", "int8"] | None,
-    Option(help="float32, bf16 or int8; float32 by default, bf16 on a GPU."),
-]
 Workers = Annotated[int, Option(min=1, help="Worker processes or threads.")]
 Sets = Annotated[Sequence[str], Option("--set", help="Change a field of the recipe: NAME=VALUE.")]
-HistologyMap = Annotated[
-    str | None,
-    Option(
-        metavar="NAME|FILE",
-        help="Histology map for adenoma: papers (the default), tsa-adenoma, or a JSON file.",
-    ),
-]
-
 Value = TypeVar("Value")
 
 Progress = Callable[[str, int, int], None]
@@ -48,17 +36,6 @@ def silent(stage: str, done: int, total: int) -> None:
 def counter(progress: Progress, stage: str) -> Callable[[int, int], None]:
     """The callback (done, total) of one stage, as the other rooms take it."""
     return partial(progress, stage)
-
-
-def mean_aps_text(mean_ap: Mapping[str, float]) -> str:
-    """The effect of a precision on retrieval, in one line.
-
-    Example:
-        >>> mean_aps_text({"float32": 0.39911, "bf16": 0.39904})
-        'mAP on a sample: float32 0.3991, bf16 0.3990'
-    """
-    each = ", ".join(f"{name} {value:.4f}" for name, value in mean_ap.items())
-    return f"mAP on a sample: {each}"
 
 
 @dataclass(frozen=True)

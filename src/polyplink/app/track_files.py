@@ -74,16 +74,17 @@ def write_trackeval(out: Path, prepared: Prepared, assignment: pl.DataFrame, par
             rows.select("tracklet_id", "track"), on="tracklet_id", maintain_order="left"
         )
         folder = trackers / f"{method}, {clusterer}".replace("/", "_") / "data"
+        # Frame, track, box, confidence 1 and three columns that are not used, for each box.
+        lines = tracks.select(
+            "procedure_id",
+            pl.col("frame") + FIRST,
+            pl.col("track") + 1,
+            *_BOX,
+            *(pl.lit(value).alias(f"unused_{k}") for k, value in enumerate((1, -1, -1, -1))),
+        )
         for name in names:
-            lines = _lines(tracks.filter(pl.col("procedure_id") == name))
-            write_text(folder / f"{name}.txt", lines)
-
-
-def _lines(tracks: pl.DataFrame) -> str:
-    """Frame, track, box, confidence 1 and three columns that are not used, for each box."""
-    unused = [pl.lit(-1).alias(f"unused_{k}") for k in range(3)]
-    columns = (pl.col("frame") + FIRST, pl.col("track") + 1, *_BOX, pl.lit(1).alias("confidence"))
-    return tracks.select(*columns, *unused).write_csv(include_header=False)
+            own = lines.filter(pl.col("procedure_id") == name).drop("procedure_id")
+            write_text(folder / f"{name}.txt", own.write_csv(include_header=False))
 
 
 def _read(folder: Path, kind: str, size: tuple[int, int] | None) -> dict[str, BoxTracks]:

@@ -64,19 +64,13 @@ def _temporary(path: Path) -> Path:
     here = f"{zlib.crc32(platform.node().encode()):08x}"
     for left in path.parent.glob(f".{glob.escape(path.name)}.{here}-*.part"):
         pid = left.name.split("-")[-2]
-        if pid.isdecimal() and not _alive(int(pid)):
+        try:
+            os.kill(int(pid), 0)  # sends nothing: it only asks whether the process lives
+        except ProcessLookupError:
             _remove(left)
+        except (ValueError, PermissionError):
+            continue  # not a file of ours, or the process of another user
     return path.with_name(f".{path.name}.{here}-{os.getpid()}-{uuid4().hex[:8]}.part")
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 def _remove(path: Path) -> None:
