@@ -17,28 +17,23 @@ from tests.app.calls import assert_refused, polyplink
 from tests.app.probed import write_labelled
 from tests.conftest import Made
 
-
-def with_eval(made: Made, root: Path, parts: dict[str, list[str]], drop: bool = False) -> Path:
-    """The same data with other parts, and without labels if asked."""
-    data = read_data(made.data)
-    detections = data.detections
-    if drop:
-        detections = detections.with_columns(polyp_id=pl.lit(None, dtype=pl.String))
-    write_data(root, DataSet.of(detections, data.procedures, data.polyps, parts))
-    return root
+NAMES = [f"001-00{i}" for i in range(1, 6)]
 
 
-def test_figures_of_three_methods_with_intervals(made: Made, tmp_path: Path) -> None:
-    # Called another data set, so that all five procedures may be evaluated on.
-    data = read_data(made.data)
+@pytest.fixture(scope="module")
+def another(made: Made, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same procedures as another data set, so that all five may be evaluated on."""
+    folder, data = tmp_path_factory.mktemp("another"), read_data(made.data)
     other = data.procedures.with_columns(dataset=pl.lit("another"))
-    parts = {"eval": [f"001-00{i}" for i in range(1, 6)]}
-    write_data(tmp_path / "data", DataSet.of(data.detections, other, data.polyps, parts))
-    done = evaluate(
-        EvaluateRequest(
-            made.run, tmp_path / "data", tmp_path / "out", grid="demo", curve_csv=True, device="cpu"
-        )
-    ).value
+    parts = {"eval": NAMES, "val": NAMES[:2], "test": NAMES[2:]}
+    write_data(folder, DataSet.of(data.detections, other, data.polyps, parts))
+    return folder
+
+
+def test_figures_of_three_methods_with_intervals(made: Made, another: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    request = EvaluateRequest(made.run, another, out, grid="demo", curve_csv=True, device="cpu")
+    done = evaluate(request).value
     figures = done.as_dict()
     assert set(figures["encoders"]) == {"ntssl-demo", "untrained encoder", "colour histogram"}
     # Plain colours: the histogram finds every polyp again.
@@ -70,16 +65,13 @@ def test_figures_of_three_methods_with_intervals(made: Made, tmp_path: Path) -> 
     assert "no adenoma map" in " ".join(done.notes) or "no histology" in " ".join(done.notes)
 
 
-def test_settings_chosen_on_another_part_and_tasks_by_name(made: Made, tmp_path: Path) -> None:
-    data = read_data(made.data)
-    other = data.procedures.with_columns(dataset=pl.lit("another"))
-    names = [f"001-00{i}" for i in range(1, 6)]
-    parts = {"val": names[:2], "test": names[2:]}
-    write_data(tmp_path / "data", DataSet.of(data.detections, other, data.polyps, parts))
+def test_settings_chosen_on_another_part_and_tasks_by_name(
+    made: Made, another: Path, tmp_path: Path
+) -> None:
     done = evaluate(
         EvaluateRequest(
             made.run,
-            tmp_path / "data",
+            another,
             tmp_path / "out",
             part="test",
             choose_on="val",
@@ -93,34 +85,13 @@ def test_settings_chosen_on_another_part_and_tasks_by_name(made: Made, tmp_path:
     ours = done.evaluation.encoders["ntssl-demo"]
     assert list(ours.counting) == ["dbscan", "hdbscan", "agglomerative", "ap"]
     for name, found in ours.counting.items():
-        assert [fold["procedure"] for fold in found.folds] == names[2:], name
+        assert [fold["procedure"] for fold in found.folds] == NAMES[2:], name
         assert len(set(found.settings)) == 1
     assert ours.retrieval is None
     assert not (tmp_path / "out" / "trackeval").exists()
     assert not (tmp_path / "out" / "queries.parquet").exists()
     assert not (tmp_path / "out" / "curve.csv").exists()
     assert "HOTA" not in pl.read_parquet(tmp_path / "out" / "curve.parquet").columns
-    with pytest.raises(PolyplinkError, match="is in 'test' and in 'test'"):
-        evaluate(
-            EvaluateRequest(
-                made.run, tmp_path / "data", tmp_path / "o", part="test", choose_on="test"
-            )
-        )
-
-
-def test_unknown_tasks_and_clusterers_are_named(made: Made, tmp_path: Path) -> None:
-    with pytest.raises(PolyplinkError, match="no task 'reidd'; did you mean reid"):
-        evaluate(EvaluateRequest(made.run, made.data, tmp_path / "a", tasks=["reidd"]))
-    with pytest.raises(PolyplinkError, match="no clusterer 'kmeans'; choose one of: temporal_ap"):
-        evaluate(EvaluateRequest(made.run, made.data, tmp_path / "b", clusterers=["kmeans"]))
-    assert not list(tmp_path.iterdir())
-
-
-def test_a_curve_is_of_counting_or_tracking(made: Made, tmp_path: Path) -> None:
-    with pytest.raises(PolyplinkError, match=r"--curve-csv is for counting .*; add --task count"):
-        evaluate(
-            EvaluateRequest(made.run, made.data, tmp_path / "out", tasks=["reid"], curve_csv=True)
-        )
 
 
 def test_procedures_that_were_trained_on_are_refused(made: Made, tmp_path: Path) -> None:
@@ -137,14 +108,33 @@ def test_procedures_that_were_trained_on_are_refused(made: Made, tmp_path: Path)
     assert not (tmp_path / "data" / "prepared").exists()  # told before anything is cut
 
 
-def test_what_is_missing_is_named(made: Made, tmp_path: Path) -> None:
-    with pytest.raises(PolyplinkError, match=r"no part 'test' in splits\.json"):
-        evaluate(EvaluateRequest(made.run, made.data, tmp_path, part="test", device="cpu"))
-    with pytest.raises(PolyplinkError, match="no grid 'papr'; did you mean paper"):
-        evaluate(EvaluateRequest(made.run, made.data, tmp_path, grid="papr"))
-    unlabelled = with_eval(made, tmp_path / "none", {"eval": ["001-005"]}, drop=True)
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"tasks": ["reidd"]}, "no task 'reidd'; did you mean reid"),
+        ({"clusterers": ["kmeans"]}, "no clusterer 'kmeans'; choose one of: temporal_ap"),
+        ({"grid": "papr"}, "no grid 'papr'; did you mean paper"),
+        ({"part": "night"}, r"no part 'night' in splits\.json"),
+        ({"tasks": ["reid"], "curve_csv": True}, r"--curve-csv is for counting .*; add --task co"),
+        ({"part": "test", "choose_on": "test"}, "is in 'test' and in 'test'"),
+        ({"tasks": ["size"]}, "column size_mm is empty, and the size task"),
+    ],
+)
+def test_what_cannot_be_evaluated_is_named_before_anything_is_written(
+    made: Made, another: Path, tmp_path: Path, given: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(PolyplinkError, match=says):
+        evaluate(EvaluateRequest(made.run, another, tmp_path, device="cpu", **given))
+    assert not list(tmp_path.iterdir())
+
+
+def test_unknown_polyps_are_refused(made: Made, tmp_path: Path) -> None:
+    data = read_data(made.data)
+    unknown = data.detections.with_columns(polyp_id=pl.lit(None, dtype=pl.String))
+    folder = tmp_path / "data"
+    write_data(folder, DataSet.of(unknown, data.procedures, data.polyps, {"eval": NAMES[4:]}))
     with pytest.raises(PolyplinkError, match="column polyp_id is empty"):
-        evaluate(EvaluateRequest(made.run, unlabelled, tmp_path, device="cpu"))
+        evaluate(EvaluateRequest(made.run, folder, tmp_path, device="cpu"))
 
 
 def test_one_procedure_says_that_no_setting_can_be_chosen(made: Made, tmp_path: Path) -> None:
@@ -180,7 +170,8 @@ def test_size_and_histology_stand_in_the_table_of_all_methods(
     assert probes["units"].unique().to_list() == [6]
     assert table.filter(pl.col("metric") == "mAP")["units"].unique().to_list() == [8]
     others = probes.filter(pl.col("method") != "ntssl-demo")
-    gap = others["value"] - pl.Series([*_values(probes, "ntssl-demo")] * 2)
+    ours = probes.filter(pl.col("method") == "ntssl-demo")["value"]
+    gap = others["value"] - pl.concat([ours, ours])
     assert gap.to_list() == pytest.approx(others["difference"].to_list())
     record = read_json(out / "evaluation.json")
     assert record == done.as_dict()
@@ -189,10 +180,6 @@ def test_size_and_histology_stand_in_the_table_of_all_methods(
     assert any(note.startswith("Histology: probes trained on 10 polyps") for note in done.notes)
     assert "6 polyps" in comparison_table(done.comparison).columns[-1]._cells
     assert "of the polyps&#39; mean probability" in (out / "report.html").read_text()
-
-
-def _values(probes: pl.DataFrame, method: str) -> list[float]:
-    return probes.filter(pl.col("method") == method)["value"].to_list()
 
 
 def test_probes_alone_write_no_other_table(made: Made, labelled: Path, tmp_path: Path) -> None:
@@ -208,8 +195,6 @@ def test_probes_alone_write_no_other_table(made: Made, labelled: Path, tmp_path:
 def test_a_missing_column_and_one_class_are_told_before_anything_is_cut(
     made: Made, labelled: Path, tmp_path: Path
 ) -> None:
-    with pytest.raises(PolyplinkError, match="column size_mm is empty, and the size task"):
-        evaluate(EvaluateRequest(made.run, made.data, tmp_path / "a", tasks=["size"], device="cpu"))
     data = read_data(labelled)
     part = {"eval": data.part("eval"), "test": data.part("eval")[:1]}
     first = pl.col("procedure_id") == part["test"][0]

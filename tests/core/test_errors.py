@@ -11,9 +11,6 @@ def test_it_reads_as_one_line_with_a_way_out() -> None:
     error = PolyplinkError("table polyps: no rows", "import again")
     assert str(error) == "table polyps: no rows; import again"
     assert (error.what, error.mend) == ("table polyps: no rows", "import again")
-
-
-def test_unless() -> None:
     PolyplinkError.unless(True, "a", "b")
     with pytest.raises(PolyplinkError, match="a; b"):
         PolyplinkError.unless(False, "a", "b")
