@@ -15,7 +15,6 @@ from polyplink.app.drawings import (
     draw_curriculum,
     draw_similarities,
     draw_vectors,
-    nearest_to_target,
     pareto_front,
     project,
     recall_at,
@@ -119,12 +118,6 @@ def test_the_pareto_front_is_what_no_setting_beats(rates: list[tuple[int, int]])
     assert set(zip(x, y, strict=True)) == naive
     assert (np.diff(x) > 0).all()
     assert (np.diff(y) < 0).all()
-
-
-def test_the_marked_setting_is_the_one_that_would_be_chosen() -> None:
-    fr, fpr = np.array([9.0, 4.0, 3.0, 1.0]), np.array([0.0, 0.04, 0.04, 0.5])
-    assert nearest_to_target(fr, fpr).tolist() == [2]  # of equal FPR the lower FR; never FPR 0
-    assert nearest_to_target(fr[:1], fpr[:1]).size == 0
 
 
 @pytest.mark.parametrize("method", ["tsne", "pca"])

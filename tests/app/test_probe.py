@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from polyplink.app.probe import ProbeRequest, probe
-from polyplink.app.probing import PROBES, check_apart, probe_vectors, sides
+from polyplink.app.probing import PROBES, probe_vectors, sides
 from polyplink.core.artefacts import read_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.data import DataSet, read_data, write_data
@@ -69,16 +69,16 @@ def test_no_patient_is_on_both_sides(labelled: Path, seed: int) -> None:
     patients = pl.Series([f"p{i // 2}" for i in range(8)])
     data = replace(data, procedures=data.procedures.with_columns(patient=patients))
     train, test = sides(data, PROBES["size"].labels(data), "eval", seed)
-    check_apart(data, train, test)
     own = dict(zip(data.procedures["procedure_id"], patients, strict=True))
     assert not {own[p] for p in train} & {own[p] for p in test}
     assert sorted([*train, *test]) == sorted(data.part("eval"))
 
 
 def test_a_polyp_and_a_patient_on_both_sides_are_refused(labelled: Path) -> None:
-    data = read_data(labelled)
+    parts = {"rsp-train": ["001-001", "001-002"], "rsp-test": ["001-001"]}
+    data = replace(read_data(labelled), splits=parts)
     with pytest.raises(PolyplinkError, match=r"patient real-colon/001-001 would be on both sides"):
-        check_apart(data, ["001-001", "001-002"], ["001-001"])
+        sides(data, PROBES["size"].labels(data), "rsp", 0)
 
 
 def test_what_is_tested_is_not_trained_on() -> None:

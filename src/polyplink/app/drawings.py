@@ -19,7 +19,8 @@ from polyplink.app.request import Progress, counter
 from polyplink.associate import search, visual
 from polyplink.associate.similarity import unit_rows
 from polyplink.core.errors import PolyplinkError
-from polyplink.evaluate import Samples, count_procedure, retrieve
+from polyplink.evaluate import ProcedureCounts, Samples, choose, count_procedure, retrieve
+from polyplink.evaluate.choosing import TARGET_FPR
 from polyplink.learn.bags import purity
 from polyplink.learn.temporal_bags import cosine_tau, sampled_bags
 from polyplink.report.formats import CLUSTERERS
@@ -37,7 +38,6 @@ from polyplink.tracklets import prepare
 STEPS = 21  # points of the curriculum that bags are drawn at
 MEMBERS, TAU = 4, (0.3, 12.0)  # of a bag; its temperature at both ends (NTSSL, 3)
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
-TARGET_FPR = 0.05  # at which settings are chosen
 NEAREST = 20  # k of the recall
 FEWEST_FOR_TSNE = 10  # points; t-SNE of fewer has no structure
 MOST_IN_LEGEND = 40  # polyps; a longer legend would hide the points
@@ -138,11 +138,10 @@ def draw_similarities(shown: Shown) -> Figure:
 
 @plot_style()
 def draw_counting(shown: Shown) -> Figure:
-    """FR against FPR of all clusterers: every setting, Pareto fronts, the target FPR."""
+    """FR against FPR of all clusterers: every setting, Pareto fronts, what would be chosen."""
     samples, name = shown.encoded.samples, shown.encoded.first.name
     grid, unit = find_grid(shown.grid), unit_rows(shown.encoded.vectors[name])
-    frs: dict[str, list[np.ndarray]] = {}
-    fprs: dict[str, list[np.ndarray]] = {}
+    counts: dict[str, list[ProcedureCounts]] = {}
     tick = counter(shown.progress, "search")
     for place in range(len(samples.procedures)):
         part, rows = samples.of_procedure(place)
@@ -150,24 +149,25 @@ def draw_counting(shown: Shown) -> Figure:
             polyps = [int(p) if k else None for p, k in zip(part.polyp, part.known, strict=True)]
             found = search(visual(unit[rows]), part.positions, grid, threads=shown.threads)
             for clusterer, clusterings in found.items():
-                counts = count_procedure(clusterings.labels, polyps, part.procedures[0])
-                frs.setdefault(clusterer, []).append(counts.rates["fr"])
-                if counts.polyps > 1:
-                    fprs.setdefault(clusterer, []).append(counts.rates["fpr"])
+                counted = count_procedure(clusterings.labels, polyps, part.procedures[0])
+                counts.setdefault(clusterer, []).append(counted)
         tick(place + 1, len(samples.procedures))
-    if not fprs:
+    if not any(one.polyps > 1 for each in counts.values() for one in each):
         raise PolyplinkError(
             "no procedure has two polyps, so that FPR is undefined", "name another --part"
         )
 
     figure, (axis,) = new_figure(6.4, 4.0, subtitle=f"{name}; {shown.subtitle}; grid: {shown.grid}")
-    for i, clusterer in enumerate(frs):
-        fr, fpr = np.mean(frs[clusterer], axis=0), np.mean(fprs[clusterer], axis=0)  # s, s
+    for i, (clusterer, each) in enumerate(counts.items()):
+        fr = np.mean([one.rates["fr"] for one in each], axis=0)  # s
+        fpr = np.mean([one.rates["fpr"] for one in each if one.polyps > 1], axis=0)  # s
         label = CLUSTERERS.get(clusterer, clusterer)
         axis.scatter(fpr, fr, s=5, color=colour(i), alpha=0.12, lw=0, rasterized=True)
         axis.step(*pareto_front(fr, fpr), where="post", color=colour(i), lw=1.8, label=label)
-        chosen = nearest_to_target(fr, fpr)
-        axis.scatter(fpr[chosen], fr[chosen], s=30, marker=marker(i), color=colour(i))
+        choice = choose(each)
+        if choice.rule == "nearest":
+            at = choice.row
+            axis.scatter(fpr[at], fr[at], s=30, marker=marker(i), color=colour(i))
     axis.axvline(TARGET_FPR, color=GREY, lw=1, ls="--")
     axis.axhline(1.0, color=GREY, lw=0.8, ls=":")
     axis.set_yscale("log")
@@ -197,17 +197,6 @@ def pareto_front(fr: np.ndarray, fpr: np.ndarray) -> tuple[np.ndarray, np.ndarra
     best = np.minimum.accumulate(fr[order])
     kept = np.concatenate([[True], best[1:] < best[:-1]])
     return fpr[order][kept], fr[order][kept]
-
-
-def nearest_to_target(fr: np.ndarray, fpr: np.ndarray) -> np.ndarray:
-    """Index of the setting whose FPR is above 0 and nearest to 0.05: (1,), or (0,) if none is.
-
-    Args:
-        fr: Fragmentation rates of s settings (s,); the lowest wins a tie.
-        fpr: Their false positive rates (s,).
-    """
-    above = np.flatnonzero(fpr > 0)
-    return above[np.lexsort((fr[above], np.abs(fpr[above] - TARGET_FPR)))[:1]]
 
 
 @plot_style()

@@ -128,27 +128,24 @@ def sides(
         labels: Polyps with a label.
         part: A part to divide; "rsp" and "rspp" are divided as `data.protocols` does.
         split_seed: Seed of the division, which "rsp" and "rspp" do not use.
-    """
-    if part in PAIRS:
-        return data.part(f"{part}-train"), data.part(f"{part}-test")
-    own = labels.filter(pl.col("procedure_id").is_in(data.part(part)))
-    rows = data.procedures.filter(pl.col("procedure_id").is_in(own["procedure_id"].implode()))
-    return split_by_patient(rows, own, share=SHARE, seed=split_seed)
-
-
-def check_apart(data: DataSet, train: Sequence[str], test: Sequence[str]) -> None:
-    """Refuse sides that share a procedure or a patient.
 
     Raises:
-        PolyplinkError: Naming one.
+        PolyplinkError: If a patient would be on both sides.
     """
-    rows = data.procedures.select("procedure_id", "dataset", "patient").rows()
-    patients = {procedure: f"{dataset}/{patient}" for procedure, dataset, patient in rows}
+    if part in PAIRS:
+        train, test = data.part(f"{part}-train"), data.part(f"{part}-test")
+    else:
+        own = labels.filter(pl.col("procedure_id").is_in(data.part(part)))
+        rows = data.procedures.filter(pl.col("procedure_id").is_in(own["procedure_id"].implode()))
+        train, test = split_by_patient(rows, own, share=SHARE, seed=split_seed)
+    named = data.procedures.select("procedure_id", "dataset", "patient").rows()
+    patients = {procedure: f"{dataset}/{patient}" for procedure, dataset, patient in named}
     shared = sorted({patients[p] for p in train} & {patients[p] for p in test})
     if shared:
         raise PolyplinkError(
             f"patient {shared[0]} would be on both sides of the probe", "divide by patient"
         )
+    return train, test
 
 
 def probe_encoders(
@@ -188,7 +185,6 @@ def probe_encoders(
     data = read_data(folder)
     labels = task.labels(data)
     train, test = sides(data, labels, part, split_seed)
-    check_apart(data, train, test)
     both = [p for p in data.part(None) if p in {*train, *test}]
     encoded = encode(encoders, folder, both, clip=length, workers=workers, progress=progress)
     labelled = labels.filter(pl.col("procedure_id").is_in(both)).height
