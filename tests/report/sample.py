@@ -17,7 +17,6 @@ from polyplink.report import (
     Procedure,
     Report,
     Tracklet,
-    Training,
 )
 
 RUDE = "<script>alert('x')</script>&\"</title>"
@@ -73,7 +72,13 @@ def report() -> Report:
         True,
         procedures=(procedure("p0"), replace(procedure("p1"), converged=False)),
         comparison=comparison(),
-        training=Training((3.0, 2.0, 1.5), (3.1, None, 2.0), (0.3, 6.0, 12.0), (1.0, 0.9, 0.8), 2),
+        curves={
+            "loss": (3.0, 2.0, 1.5),
+            "validation_loss": (3.1, None, 2.0),
+            "tau": (0.3, 6.0, 12.0),
+            "purity": (1.0, 0.9, 0.8),
+        },
+        best_epoch=2,
         operating_point={"method": "threshold", "threshold": 0.6, "chosen": "leave one out"},
         settings={"psi": "5"},
         seconds={"embed": 1.5, "associate": 0.02},

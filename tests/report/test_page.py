@@ -18,7 +18,6 @@ from polyplink.report import (
     Procedure,
     Report,
     Tracklet,
-    Training,
     render,
 )
 from polyplink.report.page import VIEW, jpeg, most_doubtful
@@ -84,7 +83,8 @@ def test_whatever_comes_from_data_is_inert() -> None:
         RUDE,
         (rude,),
         table,
-        Training((1.0,)),
+        {"loss": (1.0,)},
+        None,
         {"method": RUDE, RUDE: 1.0, "chosen": RUDE},
         {RUDE: RUDE},
         {RUDE: 1.0},
@@ -168,13 +168,13 @@ def test_nothing_at_all_is_said() -> None:
         EMPTY,
         procedures=(Procedure("p", 10, ()),),
         comparison=Comparison((), ()),
-        training=Training(),
+        curves={"loss": ()},
     )
     words = Page(render(bare)).words
     for part in ("No tracklet", "No method was measured", "No curve was recorded"):
         assert part in words
     without = replace(procedure(), similarity=None)
-    text = render(replace(EMPTY, procedures=(without,), training=Training(loss=(1.0, None))))
+    text = render(replace(EMPTY, procedures=(without,), curves={"loss": (1.0, None)}))
     assert "No similarities were given." in text
     assert text.count('class="plot"') == 1  # of three curves one has values
 

@@ -37,12 +37,11 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.data import SIMULATED
 from polyplink.encoders import Embeddings, weights_path
 from polyplink.evaluate import choose, count_procedure
-from polyplink.report import Comparison, Procedure, Report, Tracklet, Training
+from polyplink.report import Comparison, Procedure, Report, Tracklet
 from polyplink.tracklets import Prepared
 
 UNTUNED = TemporalAP(alpha=0.5, gamma=1.0, preference=0.0)  # near the middle of the papers' grid
 MOST_DOUBTS = 5  # links listed for review, per procedure
-_CURVES = ("loss", "loss_labels", "loss_bags", "tau", "purity")
 
 
 @dataclass(frozen=True)
@@ -248,6 +247,9 @@ def build_report(
     found = {one.tracklets.procedure_id: one for one in linked}
     names = prepared.data.procedures["dataset"].unique().sort().to_list()
     here, seed, setting = machine(), record.recipe.get("seed"), point.setting
+    watched = "loss_bags" if record.origin.get("selected_by") == "bags" else "loss_labels"
+    curves = _training_curves(weights_path(weights).parent, watched)
+    best = record.origin.get("epoch")
     said = []
     if point.calibration is None:
         said.append(f"Links carry no sureness ({point.origin}).")
@@ -267,7 +269,8 @@ def build_report(
             _procedure(name, found.get(name), prepared, point) for name in prepared.procedures
         ),
         comparison=comparison,
-        training=_training_curves(weights_path(weights), record.origin),
+        curves=curves,
+        best_epoch=int(best) if curves and best is not None else None,
         operating_point={
             "method": "temporal affinity propagation",
             "alpha": setting.alpha,
@@ -321,25 +324,17 @@ def _procedure(
     )
 
 
-def _training_curves(weights: Path, origin: Mapping[str, Any]) -> Training | None:
-    """Training curves, if the history.csv of the run is in the folder of the weights."""
-    path = weights.parent / "history.csv"
+def _training_curves(folder: Path, watched: str) -> dict[str, tuple[float, ...]]:
+    """Curves of the report from the history.csv of a training run; none without the file."""
+    path = folder / "history.csv"
     if not path.is_file():
-        return None
+        return {}
+    columns = {"loss": "loss", "validation_loss": watched, "tau": "tau", "purity": "purity"}
     try:
         with path.open(newline="") as file:
             rows = [{k: float(v) for k, v in row.items()} for row in csv.DictReader(file)]
-        curves = {name: tuple(row[name] for row in rows) for name in _CURVES}
+        return {name: tuple(row[column] for row in rows) for name, column in columns.items()}
     except (KeyError, ValueError, TypeError, csv.Error):
         raise PolyplinkError(
             f"{path} is no history of a training run", "remove it; the report does not need it"
         ) from None
-    watched = "loss_bags" if origin.get("selected_by") == "bags" else "loss_labels"
-    best = origin.get("epoch")
-    return Training(
-        loss=curves["loss"],
-        validation_loss=curves[watched],
-        tau=curves["tau"],
-        purity=curves["purity"],
-        best_epoch=None if best is None else int(best),
-    )

@@ -7,7 +7,6 @@ from polyplink.report.model import (
     Procedure,
     Report,
     Tracklet,
-    Training,
 )
 from polyplink.report.page import render, write_report
 from polyplink.report.tables import comparison_table, count_table, write_csv
@@ -19,7 +18,6 @@ __all__ = [
     "Procedure",
     "Report",
     "Tracklet",
-    "Training",
     "comparison_table",
     "count_table",
     "render",

@@ -160,25 +160,6 @@ class Comparison:
 
 
 @dataclass(frozen=True)
-class Training:
-    """Training curves, one value per epoch; None or NaN leaves a gap.
-
-    Attributes:
-        loss: Training loss.
-        validation_loss: Validation loss.
-        tau: Bag temperature of the curriculum, in ranks.
-        purity: Share of bags whose members all show the anchor's polyp, in [0, 1].
-        best_epoch: Selected epoch, from 0; or None.
-    """
-
-    loss: Values = ()
-    validation_loss: Values = ()
-    tau: Values = ()
-    purity: Values = ()
-    best_epoch: int | None = None
-
-
-@dataclass(frozen=True)
 class Report:
     """Everything on the page; empty or None parts are left out or marked as missing.
 
@@ -194,7 +175,10 @@ class Report:
         version: Of polyplink.
         procedures: One section each.
         comparison: Methods by figures, or None.
-        training: Curves, or None.
+        curves: Of the training, one value per epoch; None or NaN leaves a gap: "loss" and
+            "validation_loss" (nats), "tau" (bag temperature of the curriculum, in ranks) and
+            "purity" (share of bags whose members all show the anchor's polyp, in [0, 1]).
+        best_epoch: Selected epoch, from 0; or None.
         operating_point: The setting that the count was made with, name to value, and its origin,
             in the order to show.
         settings: Name to value, in the order to show.
@@ -214,7 +198,8 @@ class Report:
     version: str = __version__
     procedures: tuple[Procedure, ...] = ()
     comparison: Comparison | None = None
-    training: Training | None = None
+    curves: Mapping[str, Values] = field(default_factory=dict)
+    best_epoch: int | None = None
     operating_point: Mapping[str, float | str] = field(default_factory=dict)
     settings: Mapping[str, str] = field(default_factory=dict)
     seconds: Mapping[str, float] = field(default_factory=dict)

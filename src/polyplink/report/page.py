@@ -4,6 +4,7 @@ import base64
 import hashlib
 import io
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,7 +14,7 @@ from PIL import Image
 
 from polyplink.core.artefacts import write_text
 from polyplink.report.formats import environment, moment, number
-from polyplink.report.model import Procedure, Report, Tracklet, Training, Values
+from polyplink.report.model import Procedure, Report, Tracklet, Values
 from polyplink.report.plots import inline_svg, plot_epochs, plot_similarity
 from polyplink.report.polyps import HUES, Matching, Polyp, match
 from polyplink.report.timeline import Timeline, describe, layout
@@ -71,7 +72,7 @@ def render(report: Report) -> str:
         report=report,
         sections=sections,
         links=links,
-        charts=[] if report.training is None else training_charts(report.training),
+        charts=training_charts(report.curves, report.best_epoch),
         counted=sum(p.n_counted for p in report.procedures),
         known=len(known),  # procedures whose true number of polyps is known
         counted_where_known=sum(p.n_counted for p in known),
@@ -130,15 +131,18 @@ def most_doubtful(
     return sorted(sorted(members, key=doubt)[:most], key=lambda t: (t.first, t.last))
 
 
-def training_charts(training: Training) -> list[tuple[str, str, str]]:
+def training_charts(
+    curves: Mapping[str, Values], best_epoch: int | None
+) -> list[tuple[str, str, str]]:
     """Title, caption and SVG of loss, bag temperature and purity, where there are values."""
-    loss = {"train": training.loss, "validation": training.validation_loss}
+    loss = {"train": curves.get("loss", ()), "validation": curves.get("validation_loss", ())}
+    tau, purity = ({name: curves.get(name, ())} for name in ("tau", "purity"))
     bags = "The larger tau, the further in time members of a bag are from its anchor."
     pure = "A bag is pure when all its members show the anchor's polyp."
     charts: list[tuple[str, str, str, dict[str, Values], tuple[float, float] | None]] = [
         ("Loss", "loss (nats)", "Contrastive loss of the bags; lower is better.", loss, None),
-        ("Bag temperature", "tau (ranks)", bags, {"tau": training.tau}, None),
-        ("Bag purity", "pure bags (share)", pure, {"purity": training.purity}, (0.0, 1.02)),
+        ("Bag temperature", "tau (ranks)", bags, tau, None),
+        ("Bag purity", "pure bags (share)", pure, purity, (0.0, 1.02)),
     ]
     drawn = []
     for title, y_label, caption, series, limits in charts:
@@ -152,7 +156,7 @@ def training_charts(training: Training) -> list[tuple[str, str, str]]:
         }
         known = {name: series[name] for name, texts in titles.items() if texts}
         if known:
-            figure = plot_epochs(known, y_label, best_epoch=training.best_epoch, limits=limits)
+            figure = plot_epochs(known, y_label, best_epoch=best_epoch, limits=limits)
             drawn.append((title, caption, inline_svg(figure, f"{title} over the epochs", titles)))
     return drawn
 
