@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -27,20 +28,18 @@ def test_torchvision_imports_after_healing() -> None:
     assert done.stdout.strip()
 
 
-def test_nothing_is_declared_where_the_operators_load_or_without_torchvision(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(_torchvision, "_compiled_operators_load", lambda folder: True)
-    assert _torchvision.heal_torchvision.__wrapped__() is None
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert _torchvision.heal_torchvision.__wrapped__() is None
-
-
-def test_a_library_that_does_not_load_is_noticed(
+def test_schemas_are_declared_only_where_the_operators_do_not_load(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert not _torchvision._compiled_operators_load(tmp_path)
+    heal, declared = _torchvision.heal_torchvision.__wrapped__, list[str]()
+    spec = SimpleNamespace(submodule_search_locations=[str(tmp_path)])
+    library = SimpleNamespace(define=declared.append)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: spec)
+    monkeypatch.setattr(torch.library, "Library", lambda *_: library)
     (tmp_path / "_C.so").write_bytes(b"not a library")
-    assert not _torchvision._compiled_operators_load(tmp_path)
+    assert heal() is library
+    assert [schema.partition("(")[0] for schema in declared] == ["nms", "qnms"]
     monkeypatch.setattr(torch.ops, "load_library", lambda path: None)
-    assert _torchvision._compiled_operators_load(tmp_path)
+    assert heal() is None
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert heal() is None

@@ -7,6 +7,7 @@ their schemas is enough. If torchvision's own operators load, nothing is declare
 """
 
 import importlib.util
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -16,16 +17,6 @@ _SCHEMAS = (
     "nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
     "qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
 )
-
-
-def _compiled_operators_load(folder: Path) -> bool:
-    for library in sorted(folder.glob("_C*.so")):
-        try:
-            torch.ops.load_library(str(library))  # type: ignore[no-untyped-call]
-        except (OSError, ImportError):
-            continue
-        return True
-    return False
 
 
 @cache  # declared operators must stay alive, and may be declared only once
@@ -41,8 +32,10 @@ def heal_torchvision() -> torch.library.Library | None:
     spec = importlib.util.find_spec("torchvision")
     if spec is None or not spec.submodule_search_locations:
         return None
-    if _compiled_operators_load(Path(spec.submodule_search_locations[0])):
-        return None
+    for compiled in sorted(Path(spec.submodule_search_locations[0]).glob("_C*.so")):
+        with suppress(OSError, ImportError):
+            torch.ops.load_library(str(compiled))  # type: ignore[no-untyped-call]
+            return None
     library = torch.library.Library("torchvision", "FRAGMENT")  # type: ignore[no-untyped-call]
     for schema in _SCHEMAS:
         library.define(schema)  # type: ignore[no-untyped-call]
