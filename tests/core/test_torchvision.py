@@ -4,6 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -33,7 +34,7 @@ def test_schemas_are_declared_only_where_the_operators_do_not_load(
 ) -> None:
     heal, declared = _torchvision.heal_torchvision.__wrapped__, list[str]()
     spec = SimpleNamespace(submodule_search_locations=[str(tmp_path)])
-    library = SimpleNamespace(define=declared.append)
+    library: Any = SimpleNamespace(define=declared.append)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: spec)
     monkeypatch.setattr(torch.library, "Library", lambda *_: library)
     (tmp_path / "_C.so").write_bytes(b"not a library")

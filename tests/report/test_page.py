@@ -2,6 +2,7 @@ import base64
 import hashlib
 import re
 from dataclasses import replace
+from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
@@ -75,21 +76,20 @@ def test_whatever_comes_from_data_is_inert() -> None:
     )
     metric = Metric("m", RUDE, RUDE, 1.0, RUDE, RUDE, "reference")
     table = Comparison((metric,), (Method(RUDE, {"m": Figure(None, why=RUDE)}),))
+    texts: Any = dict.fromkeys(("title", "dataset", "date", "machine", "weights", "crops"), RUDE)
     given_report = Report(
-        RUDE,
-        *[RUDE] * 5,
-        1,
-        True,
-        RUDE,
-        (rude,),
-        table,
-        {"loss": (1.0,)},
-        None,
-        {"method": RUDE, RUDE: 1.0, "chosen": RUDE},
-        {RUDE: RUDE},
-        {RUDE: 1.0},
-        (RUDE,),
-        (RUDE,),
+        **texts,
+        seed=1,
+        simulated=True,
+        version=RUDE,
+        procedures=(rude,),
+        comparison=table,
+        curves={"loss": (1.0,)},
+        operating_point={"method": RUDE, RUDE: 1.0, "chosen": RUDE},
+        settings={RUDE: RUDE},
+        seconds={RUDE: 1.0},
+        notes=(RUDE,),
+        warnings=(RUDE,),
     )
     text = render(given_report)
     page = Page(text)

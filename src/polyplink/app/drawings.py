@@ -253,8 +253,10 @@ def draw_vectors(shown: Shown, way: Projection = "tsne") -> Figure:
     with_legend = len(names) <= MOST_IN_LEGEND
     figure, (axis,) = new_figure(6.6, 4.4, subtitle=f"{encoder}; {shown.subtitle}")
     for i, name in enumerate(names):
+        x, y = points[polyps[rows] == name].T
         axis.scatter(
-            *points[polyps[rows] == name].T,
+            x,
+            y,
             s=26,
             color=colour(i),
             marker=marker(i),
@@ -269,9 +271,13 @@ def draw_vectors(shown: Shown, way: Projection = "tsne") -> Figure:
     axis.spines[:].set_visible(True)
     axis.spines[:].set_color("#d0d0d0")
     if with_legend:
-        columns = 1 + (len(names) - 1) // 20
-        beside = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)}
-        axis.legend(**beside, fontsize=7, ncols=columns, title="polyp")
+        axis.legend(
+            loc="center left",
+            bbox_to_anchor=(1.0, 0.5),
+            fontsize=7,
+            ncols=1 + (len(names) - 1) // 20,
+            title="polyp",
+        )
     return figure
 
 
