@@ -11,13 +11,13 @@ def main() -> None:
     if len(sys.argv) == 1:
         sys.argv.append("--help")
     try:
-        # Imported inside, so that Ctrl-C during the import is no traceback either.
+        # Imported here, so that Ctrl-C during the import prints no traceback either.
         from polyplink.app.command_line import app  # noqa: PLC0415
 
         code = app(standalone_mode=False)
-        sys.stdout.flush()  # here, where a full or closed output can still be said in one line
+        sys.stdout.flush()  # here, where the errors of a full or closed output are caught
         sys.exit(code)
-    except BrokenPipeError:  # the reader has seen enough, as in `polyplink ... | head`
+    except BrokenPipeError:  # the reader closed the pipe, as in `polyplink ... | head`
         _forget_output()
     except OSError as error:
         _forget_output()
@@ -37,7 +37,7 @@ def main() -> None:
 
 
 def _forget_output() -> None:
-    """Send what is left in stdout's buffer nowhere: Python would fail on it again at the end."""
+    """Discard what is left in stdout's buffer: Python would fail on it again at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -135,8 +135,6 @@ def spawned(*arguments: str) -> subprocess.CompletedProcess[str]:
     [
         (("improt",), "No such command 'improt'"),
         (("simulate", "x", "--workers", "0"), "--workers"),
-        (("train",), "recipe"),
-        (("doctor", "nowhere"), "no folder nowhere"),
     ],
 )
 def test_one_line_and_exit_code_2(arguments: tuple[str, ...], says: str) -> None:

@@ -6,10 +6,10 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 import pytest
 
 from polyplink.app.data_folder import (
@@ -161,14 +161,6 @@ def merged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root / "all"
 
 
-def test_a_part_of_the_papers_is_prepared_by_its_name(merged: Path) -> None:
-    done = polyplink("prepare", merged, "--part", "ta384", "--no-crops", *CHEAP)
-    assert done.exit_code == 0, done.output
-    assert json.loads(done.stdout)["procedures"] == 27 + 160 + 100 + 39
-    data = read_data(merged)
-    assert data.polyps.filter(pl.col("procedure_id").is_in(data.part("ta384"))).height == 384
-
-
 @pytest.mark.parametrize(("part", "videos"), [("rsp", 161), ("rspp", 200 - 2 - 2)])
 def test_both_sides_of_a_probe_are_cut_from_each_set_s_own_place(
     merged: Path, part: str, videos: int
@@ -190,6 +182,8 @@ def test_both_sides_of_a_probe_are_cut_from_each_set_s_own_place(
 
 
 def test_the_doctor_and_the_parts_know_a_merged_set(merged: Path) -> None:
+    done = polyplink("prepare", merged, "--part", "ta384", "--no-crops", *CHEAP)
+    assert json.loads(done.stdout)["procedures"] == 27 + 160 + 100 + 39
     done = polyplink("doctor", merged, "--json")
     assert done.exit_code == 0, done.output  # no error: images are found, no patient is split
     licences = [f["what"] for f in json.loads(done.stdout) if f["check"] == "licence"]
@@ -206,54 +200,59 @@ def other_set(**changes: str) -> DataSet:
     return data_set([(names["procedure"], 0, 1, 1, 9, 9, names["polyp"])], [polyp], [row], splits)
 
 
-def test_nothing_is_renamed_and_sources_stay_where_they_are(tmp_path: Path) -> None:
-    write_data(tmp_path / "a", small_set())
-    write_data(tmp_path / "b", other_set())
-    both = merge_data(MergeRequest(tmp_path / "out", [tmp_path / "a", tmp_path / "b"]))
-    data = read_data(tmp_path / "out")
+@pytest.fixture
+def places(tmp_path: Path) -> tuple[Path, Path, Path]:
+    """Folders of two sets, and of the merged one, which is not there yet."""
+    a, b, out = tmp_path / "a", tmp_path / "b", tmp_path / "out"
+    write_data(a, small_set())
+    write_data(b, other_set())
+    return a, b, out
+
+
+def test_nothing_is_renamed_and_sources_stay_where_they_are(
+    places: tuple[Path, Path, Path],
+) -> None:
+    a, b, out = places
+    both = merge_data(MergeRequest(out, [a, b]))
+    data = read_data(out)
     assert data.key == both.value.key
-    assert data.procedures["source"].to_list() == ["/nowhere"] * 3 + [str(tmp_path / "b")]
+    assert data.procedures["source"].to_list() == ["/nowhere"] * 3 + [str(b)]
     assert data.splits["train"] == ["001-001", "a"]
     assert data.detections.height == small_set().detections.height + 1
-    assert both.warnings == json.loads((tmp_path / "out" / "warnings.json").read_text())
+    assert both.warnings == json.loads((out / "warnings.json").read_text())
     assert "Colon-Bench is made of REAL-Colon's videos" in both.warnings[0]
-    done = polyplink("merge", tmp_path / "out", tmp_path / "a", tmp_path / "b")
+    done = polyplink("merge", out, a, b)
     assert done.exit_code == 0, done.output  # again: the same tables in their place
     assert "warning: real-colon and colon-bench overlap" in done.stderr
 
 
-def test_clashes_are_refused_with_the_name_and_both_folders(tmp_path: Path) -> None:
-    a, b, out = tmp_path / "a", tmp_path / "b", tmp_path / "out"
-    write_data(a, small_set())
+def test_clashes_are_refused_with_the_name_and_both_folders(
+    places: tuple[Path, Path, Path],
+) -> None:
+    a, b, out = places
     for changes, says in (
         ({"procedure": "001-009"}, f"procedure_id '001-009' is in {a} and in {b}; leave one"),
         ({"polyp": "001-009_1"}, f"polyp_id '001-009_1' is in {a} and in {b}; leave one"),
     ):
         write_data(b, other_set(**changes))
         assert_refused(polyplink("merge", out, a, b), says)
-    assert_refused(polyplink("merge", out, a, tmp_path / "x" / ".." / "a"), "is named twice")
+    assert_refused(polyplink("merge", out, a, a / ".." / "a"), "is named twice")
     assert_refused(polyplink("merge", b, a, b), "is one of the folders to merge")
-    assert_refused(polyplink("merge", out, a, tmp_path / "none"), "no folder")
+    assert_refused(polyplink("merge", out, a, a / "none"), "no folder")
     assert not out.exists()
 
 
-def test_the_map_of_adenoma_goes_with_the_tables(tmp_path: Path) -> None:
-    a, b = tmp_path / "a", tmp_path / "b"
-    write_data(a, small_set())
-    write_data(b, other_set())
-    (tmp_path / "map.json").write_text('{"real-colon": {"HP": true}}')
-    for given, labels in (("tsa-adenoma", [1, 0, None, None]), ("map.json", [1, 1, None, None])):
-        name = given if given in ("tsa-adenoma",) else str(tmp_path / given)
-        merge_data(MergeRequest(tmp_path / "out", [a, b], histology_map=name))
-        assert read_data(tmp_path / "out").adenoma_labels().to_list() == labels
+def test_the_map_of_adenoma_goes_with_the_tables(
+    places: tuple[Path, Path, Path], tmp_path: Path
+) -> None:
+    a, b, out = places
+    own = tmp_path / "map.json"
+    own.write_text('{"real-colon": {"HP": true}}')
+    for name, labels in (("tsa-adenoma", [1, 0, None, None]), (str(own), [1, 1, None, None])):
+        merge_data(MergeRequest(out, [a, b], histology_map=name))
+        assert read_data(out).adenoma_labels().to_list() == labels
+    write_data(b, replace(other_set(), adenoma={"colon-bench": {}}))
     with pytest.raises(PolyplinkError, match=r"disagree on which words.*--histology-map"):
-        write_data(b, DataSet.of(*_tables(other_set()), adenoma={"colon-bench": {}}))
-        merge_data(MergeRequest(tmp_path / "out", [a, b]))
-    assert_refused(
-        polyplink("merge", tmp_path / "out", a, b, "--histology-map", "paper"),
-        "no histology map 'paper'; did you mean papers?",
-    )
-
-
-def _tables(data: DataSet) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
-    return data.detections, data.procedures, data.polyps
+        merge_data(MergeRequest(out, [a, b]))
+    refused = polyplink("merge", out, a, b, "--histology-map", "paper")
+    assert_refused(refused, "no histology map 'paper'; did you mean papers?")

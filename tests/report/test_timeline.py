@@ -8,7 +8,6 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.report.model import Procedure, Tracklet
 from polyplink.report.polyps import match
 from polyplink.report.timeline import (
-    DIGIT,
     LEFT,
     NARROWEST,
     TICKS,
@@ -91,18 +90,6 @@ def test_lanes_never_overlap_and_are_as_few_as_can_be(spans: list[tuple[int, int
                 assert spans[j][1] < first or last < spans[j][0]
     together = [sum(a <= at <= b for a, b in spans) for at in range(100)]
     assert max(placed, default=-1) + 1 == max(together)
-
-
-@given(st.lists(st.tuples(st.floats(0, 300), st.sampled_from(["1", "12", "123"])), max_size=30))
-def test_labels_and_their_lines_never_touch(centres: list[tuple[float, str]]) -> None:
-    placed = place_labels(sorted(centres), 40.0)
-    boxes = [(p.x - DIGIT * len(p.text) / 2, p.x + DIGIT * len(p.text) / 2, p.y) for p in placed]
-    for i, (left, right, y) in enumerate(boxes):
-        for j, (other_left, other_right, other_y) in enumerate(boxes):
-            if i != j and y == other_y:
-                assert right < other_left or other_right < left
-            if placed[j].foot is not None and y > other_y:  # j's line passes this label's level
-                assert not left < placed[j].x < right
 
 
 @given(st.integers(0, 10**8), st.sampled_from([None, 25.0, 59.94]))
