@@ -19,8 +19,9 @@ from polyplink.app.request import Progress, counter
 from polyplink.associate import search, visual
 from polyplink.associate.similarity import unit_rows
 from polyplink.core.errors import PolyplinkError
-from polyplink.evaluate import ProcedureCounts, Samples, choose, count_procedure, retrieve
+from polyplink.evaluate import Samples, choose, count_procedure, retrieve
 from polyplink.evaluate.choosing import TARGET_FPR
+from polyplink.evaluate.counting import ProcedureCounts
 from polyplink.learn.bags import purity
 from polyplink.learn.temporal_bags import cosine_tau, sampled_bags
 from polyplink.report.formats import CLUSTERERS

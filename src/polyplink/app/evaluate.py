@@ -137,13 +137,15 @@ def evaluate(request: EvaluateRequest, progress: Progress = silent) -> Result[Ev
     check_labels(probes, data, request.part)
     names, chosen_on = data.part(request.part), list[str]()
     if request.choose_on is not None:
-        why = "choose settings on procedures that are not evaluated"
-        names, chosen_on = data.disjoint_parts(request.part, request.choose_on, why)
+        names, chosen_on = data.disjoint_parts(
+            request.part,
+            request.choose_on,
+            "choose settings on procedures that are not evaluated",
+        )
 
     with record.stage("embed"):
         ours = load_named(weights, request.device)
-        every = [*chosen_on, *names]
-        encoded = encode([ours], folder, every, workers=workers, progress=progress)
+        encoded = encode([ours], folder, [*chosen_on, *names], workers=workers, progress=progress)
         samples = encoded.samples  # unknown polyps are refused before the baselines are embedded
         encoders = [ours, *(baselines(ours) if request.baselines else [])]
         encoded = encoded.add(encoders[1:], workers, progress)
@@ -193,8 +195,7 @@ def evaluate(request: EvaluateRequest, progress: Progress = silent) -> Result[Ev
         )
         write_report(found.report, page)
     record.write(out)
-    told = [f"note: {note}" for note in found.notes]
-    shown = [comparison_table(table), *told, f"report: {found.report}"]
+    shown = [comparison_table(table), *(f"note: {n}" for n in said), f"report: {found.report}"]
     return Result(found, found.as_dict(), shown)
 
 
