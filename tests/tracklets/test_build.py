@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.tracklets.boxes import iou
-from polyplink.tracklets.build import _owners, build_tracklets, link
+from polyplink.tracklets.build import _owners, build_tracklets, link, overlap
 from tests.tracklets.sample import detections, random_rows
 
 Row = dict[str, Any]
@@ -23,8 +22,25 @@ def key(row: Row) -> Key:
     return tuple(row[k] for k in ("procedure_id", "frame", "x", "y", "w", "h", "polyp_id"))
 
 
-def as_box(row: Row) -> np.ndarray:
-    return np.array([[row[k] for k in "xywh"]], dtype=np.float32)
+def as_box(row: Row) -> tuple[float, ...]:
+    return tuple(row[k] for k in "xywh")
+
+
+def iou(a: tuple[float, ...], b: tuple[float, ...]) -> float:
+    width = min(a[0] + a[2], b[0] + b[2]) - max(a[0], b[0])
+    height = min(a[1] + a[3], b[1] + b[3]) - max(a[1], b[1])
+    shared = max(width, 0.0) * max(height, 0.0)
+    return shared / (a[2] * a[3] + b[2] * b[3] - shared)
+
+
+SIDE, PLACE = st.floats(0.5, 500, width=32), st.floats(-300, 900, width=32)
+BOX = st.tuples(PLACE, PLACE, SIDE, SIDE)
+
+
+@settings(deadline=None)
+@given(BOX, BOX)
+def test_overlap_equals_its_definition(one: tuple[float, ...], other: tuple[float, ...]) -> None:
+    assert overlap(one, other) == pytest.approx(min(iou(one, other), 1.0), abs=1e-9)
 
 
 def naive_labelled(rows: list[Row], max_gap: int, min_iou: float) -> list[list[Row]]:
@@ -35,7 +51,7 @@ def naive_labelled(rows: list[Row], max_gap: int, min_iou: float) -> list[list[R
         for row in sorted(own, key=lambda row: row["frame"]):
             step = row["frame"] - last["frame"] if last else 0
             near = last is not None and 1 <= step <= max_gap
-            if last is None or not near or iou(as_box(last), as_box(row))[0] < min_iou:
+            if last is None or not near or iou(as_box(last), as_box(row)) < min_iou:
                 tracklets.append([])
             tracklets[-1].append(row)
             last = row
@@ -47,14 +63,10 @@ def naive_unlabelled(rows: list[Row], max_gap: int, min_iou: float) -> list[list
     for procedure in {row["procedure_id"] for row in rows}:
         own = [row for row in rows if row["procedure_id"] == procedure]
         own.sort(key=lambda row: row["frame"])
-        frames = np.array([row["frame"] for row in own])
-        boxes = np.concatenate([as_box(row) for row in own])
-        of: dict[int, list[Row]] = {}
-        for row, previous in enumerate(naive_link(frames, boxes, max_gap, min_iou)):
-            of[row] = [] if previous == row else of[previous]
-            if previous == row:
-                tracklets.append(of[row])
-            of[row].append(own[row])
+        chains: dict[int, list[Row]] = {}
+        for row, first in zip(own, naive_link(own, max_gap, min_iou), strict=True):
+            chains.setdefault(first, []).append(row)
+        tracklets += chains.values()
     return tracklets
 
 
@@ -148,37 +160,32 @@ def test_settings_out_of_range_are_refused() -> None:
         build_tracklets(detections([]), min_iou=1.5)
 
 
-def naive_link(frames: np.ndarray, boxes: np.ndarray, max_gap: int, min_iou: float) -> list[int]:
+def naive_link(rows: list[Row], max_gap: int, min_iou: float) -> list[int]:
     """Every box against every box of the next frame; the first of equals is the best."""
-    previous = list(range(len(frames)))
-    times = sorted(set(frames.tolist()))
-    for now, after in pairwise(times):
-        left = [i for i in range(len(frames)) if frames[i] == now]
-        right = [i for i in range(len(frames)) if frames[i] == after]
+    chain = list(range(len(rows)))
+    frames = [row["frame"] for row in rows]
+    for now, after in pairwise(sorted(set(frames))):
+        left = [i for i, frame in enumerate(frames) if frame == now]
+        right = [i for i, frame in enumerate(frames) if frame == after]
         if after - now > max_gap:
             continue
-        overlap = {(i, j): iou(boxes[[i]], boxes[[j]])[0] for i in left for j in right}
+        shared = {(i, j): iou(as_box(rows[i]), as_box(rows[j])) for i in left for j in right}
         for i in left:
-            j = max(right, key=lambda j: overlap[i, j])
-            if max(left, key=lambda k: overlap[k, j]) == i and overlap[i, j] >= min_iou:
-                previous[j] = i
-    return previous
-
-
-def of(rows: list[Row]) -> tuple[np.ndarray, np.ndarray]:
-    rows = sorted(rows, key=lambda row: row["frame"])
-    frames = np.array([row["frame"] for row in rows], dtype=np.int64)
-    boxes = np.array([[row[k] for k in "xywh"] for row in rows], dtype=np.float32)
-    return frames, boxes.reshape(-1, 4)
+            j = max(right, key=lambda j: shared[i, j])
+            if max(left, key=lambda k: shared[k, j]) == i and shared[i, j] >= min_iou:
+                chain[j] = chain[i]
+    return chain
 
 
 @settings(deadline=None)
 @example(rows=[], max_gap=1, min_iou=0.1)
 @given(random_rows(labelled=False), st.integers(1, 3), st.sampled_from([0.0, 0.1, 0.5, 1.0]))
 def test_link_equals_a_naive_loop(rows: list[Row], max_gap: int, min_iou: float) -> None:
-    frames, boxes = of(rows)
-    linked = link(frames, boxes, max_gap=max_gap, min_iou=min_iou)
-    assert linked.tolist() == naive_link(frames, boxes, max_gap, min_iou)
+    rows = sorted(rows, key=lambda row: row["frame"])
+    frames = np.array([row["frame"] for row in rows], dtype=np.int32)
+    boxes = np.array([as_box(row) for row in rows], dtype=np.float32).reshape(-1, 4)
+    linked = link(frames, boxes, np.zeros(len(rows), np.uint32), (max_gap, min_iou))
+    assert linked.tolist() == naive_link(rows, max_gap, min_iou)
 
 
 NAMES = st.text("ab\0é", max_size=3)

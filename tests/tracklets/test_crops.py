@@ -12,7 +12,8 @@ from PIL import Image
 
 from polyplink.core._torchvision import heal_torchvision
 from polyplink.core.errors import PolyplinkError
-from polyplink.tracklets.crops import FrameCrops, Unreadable, cut, cut_frame, decode
+from polyplink.tracklets.crops import FrameCrops, cut, cut_frame, decode
+from polyplink.tracklets.prepare import enlarge
 
 heal_torchvision()
 from torchvision.transforms.v2.functional import resize  # type: ignore[import-untyped]  # noqa: E402
@@ -59,12 +60,12 @@ def test_png_tiff_and_jpeg_are_decoded() -> None:
         np.testing.assert_array_equal(np.asarray(decode(encoded(image, kind))), image)
     data = simplejpeg.encode_jpeg(image)
     got = decode(data)
-    assert not isinstance(got, Unreadable)
+    assert not isinstance(got, str)
     with Image.open(io.BytesIO(data)) as other:
         difference = got.astype(int) - np.asarray(other)
     assert np.abs(difference).max() <= 2
     grey = decode(encoded(image[:, :, 0], "png"))
-    assert not isinstance(grey, Unreadable)
+    assert not isinstance(grey, str)
     assert grey.shape == (HEIGHT, WIDTH, 3)
 
 
@@ -72,8 +73,8 @@ def test_what_is_no_whole_image_is_unreadable() -> None:
     half = simplejpeg.encode_jpeg(noise())[:1000]
     for data in (half, b"no image", b"", encoded(noise(), "png")[:99]):
         got = decode(data)
-        assert isinstance(got, Unreadable)
-        assert got.why
+        assert isinstance(got, str)
+        assert got
 
 
 def frame(crops: list[list[int]], size: tuple[int, int] = (WIDTH, HEIGHT)) -> FrameCrops:
@@ -83,13 +84,43 @@ def frame(crops: list[list[int]], size: tuple[int, int] = (WIDTH, HEIGHT)) -> Fr
 def test_all_crops_of_a_frame() -> None:
     boxes = [[0, 0, 30, 20], [5, 6, 50, 60]]
     got = cut_frame(noise(), frame(boxes), "a.png", 9)
-    assert not isinstance(got, Unreadable)
+    assert not isinstance(got, str)
     for pixels, box in zip(got, boxes, strict=True):
         np.testing.assert_array_equal(pixels, cut(noise(), np.array(box), 9))
-    broken = Unreadable("cut short")
-    assert cut_frame(broken, frame(boxes), "a.png", 9) is broken
+    assert cut_frame("cut short", frame(boxes), "a.png", 9) == "cut short"
 
 
 def test_an_image_of_another_size_is_refused() -> None:
     with pytest.raises(PolyplinkError, match="is 90 x 60, its procedure says 80 x 60; mend width"):
         cut_frame(noise(), frame([[0, 0, 9, 9]], (80, 60)), "a.png", 4)
+
+
+SIDE, PLACE = st.floats(0.5, 500, width=32), st.floats(-300, 900, width=32)
+BOXES = st.lists(st.tuples(PLACE, PLACE, SIDE, SIDE), min_size=1, max_size=8).map(np.array)
+
+
+def naive_crop(box: np.ndarray, factor: float, width: int, height: int) -> list[int]:
+    x, y, w, h = (float(v) for v in box)
+    left, right = x + w / 2 - w * factor / 2, x + w / 2 + w * factor / 2
+    top, bottom = y + h / 2 - h * factor / 2, y + h / 2 + h * factor / 2
+    left, right = int(min(max(left, 0), width)), int(min(max(right, 0), width))
+    top, bottom = int(min(max(top, 0), height)), int(min(max(bottom, 0), height))
+    left, top = min(left, width - 1), min(top, height - 1)
+    return [left, top, max(right, left + 1), max(bottom, top + 1)]
+
+
+@settings(deadline=None)
+@given(BOXES, st.floats(0.01, 20), st.integers(1, 700), st.integers(1, 700))
+def test_enlarge_equals_a_naive_loop(boxes: np.ndarray, factor: float, w: int, h: int) -> None:
+    expected = [naive_crop(box, factor, w, h) for box in boxes]
+    np.testing.assert_array_equal(enlarge(boxes, factor, w, h), expected)
+
+
+def test_factors_of_one_and_none_and_those_refused() -> None:
+    box = np.array([[10.0, 20.0, 30.0, 40.0]])
+    np.testing.assert_array_equal(enlarge(box, 1.0, 100, 100), [[10, 20, 40, 60]])
+    np.testing.assert_array_equal(enlarge(box, None, 100, 90), [[0, 0, 100, 90]])
+    with pytest.raises(PolyplinkError, match="crop factor 0; give one above 0, or None"):
+        enlarge(box, 0, 100, 100)
+    with pytest.raises(PolyplinkError, match="a frame of 0 x 100 pixels; mend width"):
+        enlarge(box, 1.0, 0, 100)

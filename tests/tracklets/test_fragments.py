@@ -6,15 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from polyplink.tracklets.build import build_tracklets
-from polyplink.tracklets.fragments import (
-    crop_rows,
-    fragments,
-    polyp_positions,
-    procedure_positions,
-    spans_of,
-)
-from polyplink.tracklets.prepare import sampled
-from polyplink.tracklets.prepared import PrepareSettings
+from polyplink.tracklets.fragments import crop_rows, fragments, positions, spans_of
+from polyplink.tracklets.prepare import PrepareSettings, sampled
 from tests.tracklets.sample import detections, random_rows
 
 Row = dict[str, Any]
@@ -95,5 +88,5 @@ def test_positions_equal_a_naive_loop(rows: list[Row]) -> None:
         frames = [r["frame"] for r in same if r["polyp_id"] == tracklet["polyp_id"]]
         known = tracklet["polyp_id"] is not None
         of_polyp.append(naive_position(tracklet["first_frame"], frames) if known else None)
-    assert procedure_positions(tracklets, spans).to_list() == of_procedure
-    assert polyp_positions(tracklets, spans).to_list() == of_polyp
+    assert positions(tracklets, spans.procedures).to_list() == of_procedure
+    assert positions(tracklets, spans.polyps).to_list() == of_polyp

@@ -14,15 +14,15 @@ from polars.testing import assert_frame_equal
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.tables import DataSet, write_data
-from polyplink.tracklets import sources
-from polyplink.tracklets.boxes import enlarge
-from polyplink.tracklets.crops import Broken, Pixels, Unreadable, cut
-from polyplink.tracklets.prepare import prepare
-from polyplink.tracklets.prepared import (
+from polyplink.tracklets import crops as sources
+from polyplink.tracklets.crops import Broken, Pixels, cut
+from polyplink.tracklets.prepare import (
     Prepared,
     PrepareSettings,
     crops_path,
     cut_tracklets,
+    enlarge,
+    prepare,
     prepared_folder,
 )
 from tests.data.films import number_of, write_film
@@ -94,7 +94,7 @@ def test_each_frame_is_decoded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     decoded: list[Path] = []
     read_image = sources.read_image
 
-    def counting(path: Path) -> Pixels | Unreadable:
+    def counting(path: Path) -> Pixels | str:
         decoded.append(path)
         return read_image(path)
 
@@ -134,7 +134,7 @@ def test_a_second_run_changes_nothing_and_reads_no_image(tmp_path: Path) -> None
 def failing_at(monkeypatch: pytest.MonkeyPatch, name: str, error: BaseException) -> None:
     read_image = sources.read_image
 
-    def failing(path: Path) -> Pixels | Unreadable:
+    def failing(path: Path) -> Pixels | str:
         if path.match(name):
             raise error
         return read_image(path)

@@ -8,8 +8,7 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.data import read_data
 from polyplink.simulate import SimulatedProcedure, simulate, smoke
 from polyplink.tracklets import PrepareSettings, prepare
-from polyplink.tracklets.crops import FrameCrops
-from polyplink.tracklets.rendered import Rendering, render, render_all
+from polyplink.tracklets.crops import FrameCrops, render_crops
 
 TABLES = dataclasses.replace(
     smoke(), polyps=(("001-001", 1), ("001-009", 1)), frames="none", annotations="none"
@@ -24,13 +23,17 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+def render(path: Path, folder: Path, name: str, frames: list[FrameCrops]) -> int:
+    return render_crops(path, frames, folder, 24, procedure_id=name, device="cpu")
+
+
 def test_crops_are_written_to_their_rows(folder: Path, tmp_path: Path) -> None:
     windows = np.array([[row, 0, row + 20, 20] for row in range(3)])
     frames = [
         FrameCrops(None, number, 64, 56, np.array(rows), windows[rows])
         for number, rows in ((4, [2]), (9, [0, 1]))
     ]
-    assert render(Rendering(tmp_path / "a.npy", folder, "001-001", frames, 24)) == 3
+    assert render(tmp_path / "a.npy", folder, "001-001", frames) == 3
     wanted = SimulatedProcedure.open(folder, "001-001").crops([9, 9, 4], windows, 24)
     np.testing.assert_array_equal(np.load(tmp_path / "a.npy"), wanted)
 
@@ -56,11 +59,9 @@ def test_prepare_renders_and_goes_on_where_it_stopped(folder: Path) -> None:
 
 
 def test_a_file_is_whole_or_absent(folder: Path, tmp_path: Path) -> None:
-    none = Rendering(tmp_path / "a.npy", folder, "001-001", [], 24)
-    assert render(none) == 0
+    assert render(tmp_path / "a.npy", folder, "001-001", []) == 0
     assert np.load(tmp_path / "a.npy").shape == (0, 24, 24, 3)
     one = FrameCrops(None, 0, 64, 56, np.zeros(1, int), np.array([[0, 0, 9, 9]]))
-    other = Rendering(tmp_path / "b.npy", folder, "009-009", [one], 24)
     with pytest.raises(PolyplinkError, match="no procedure '009-009' in the simulation"):
-        render_all([other], 1, lambda crops: None)
+        render(tmp_path / "b.npy", folder, "009-009", [one])
     assert {path.name for path in tmp_path.iterdir()} == {"a.npy"}

@@ -12,9 +12,16 @@ import pytest
 from PIL import Image
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.tracklets.crops import Broken, FrameCrops, Pixels, Unreadable, broken_path
+from polyplink.tracklets.crops import (
+    Broken,
+    FrameCrops,
+    Pixels,
+    broken_path,
+    cut_crops,
+    prefetch,
+    write_crops,
+)
 from polyplink.tracklets.crops import read_broken as listed
-from polyplink.tracklets.sources import cut_crops, prefetch, write_crops
 from tests.data.films import HEIGHT, WIDTH, frame_of, number_of, spoil, write_film
 
 
@@ -24,18 +31,17 @@ def whole_frame(image: str | None, row: int, width: int = WIDTH) -> FrameCrops:
     return FrameCrops(image, row, width, HEIGHT, np.array([row]), box)
 
 
-def cut_all(folder: Path, names: dict[int, str]) -> dict[int, Pixels | Unreadable]:
+def cut_all(folder: Path, names: dict[int, str]) -> dict[int, Pixels | str]:
     """Frame number -> its one crop (WIDTH, WIDTH, 3), or why there is none."""
     frames = [whole_frame(name, k) for k, name in names.items()]
-    with prefetch(2) as pool:
-        cuts = list(cut_crops(folder, frames, WIDTH, pool))
+    cuts = list(cut_crops(folder, frames, WIDTH, 2))
     assert sorted(frame.frame for frame, _ in cuts) == sorted(names)
-    return {f.frame: p if isinstance(p, Unreadable) else p[0] for f, p in cuts}
+    return {f.frame: p if isinstance(p, str) else p[0] for f, p in cuts}
 
 
-def numbers(found: dict[int, Pixels | Unreadable]) -> dict[int, int | None]:
+def numbers(found: dict[int, Pixels | str]) -> dict[int, int | None]:
     """The number that each frame shows; None for those that cannot be decoded."""
-    return {k: None if isinstance(p, Unreadable) else number_of(p) for k, p in found.items()}
+    return {k: None if isinstance(p, str) else number_of(p) for k, p in found.items()}
 
 
 def png(number: int) -> bytes:
@@ -78,7 +84,7 @@ def test_members_of_archives(tmp_path: Path, kind: str, prefix: str) -> None:
     names = {k: f"p.{kind}!/{prefix}{k}.png" for k in (0, 1, 2, 9)}
     found = cut_all(tmp_path, names)
     assert numbers(found) == {0: 0, 1: None, 2: 2, 9: None}
-    assert found[9] == Unreadable("not in the archive")
+    assert found[9] == "not in the archive"
     with pytest.raises(PolyplinkError, match=r"has no member other\.png; give the archive"):
         cut_all(tmp_path, {0: f"p.{kind}!/other.png"})
     path.write_bytes(path.read_bytes()[: -200 if kind != "tar" else 700])
@@ -130,11 +136,10 @@ def test_results_come_in_order_and_few_are_in_flight() -> None:
             taken.append(item)
             yield item
 
-    with prefetch(2) as pool:
-        results = pool.map(lambda item: item * 2, items(), ahead=3)
-        assert next(results) == 0
-        assert len(taken) == 6
-        assert [0, *results] == [2 * item for item in range(40)]
+    results = prefetch(lambda item: item * 2, items(), 2, ahead=3)
+    assert next(results) == 0
+    assert len(taken) == 6
+    assert [0, *results] == [2 * item for item in range(40)]
 
 
 def test_an_error_is_raised_and_waiting_items_are_dropped() -> None:
@@ -148,9 +153,9 @@ def test_an_error_is_raised_and_waiting_items_are_dropped() -> None:
             raise ValueError("broken")
         return item
 
-    with pytest.raises(ValueError, match="broken"), prefetch(1) as pool:
-        results = pool.map(work, range(100), ahead=50)
-        first.set()
+    results = prefetch(work, range(100), 1, ahead=50)
+    first.set()
+    with pytest.raises(ValueError, match="broken"):
         next(results)
     assert len(begun) < 100
 
@@ -169,8 +174,7 @@ def frames(tmp_path: Path) -> list[FrameCrops]:
 
 def write(folder: Path, frames: list[FrameCrops], ticks: list[int] | None = None) -> list[Broken]:
     tick = (ticks if ticks is not None else []).append
-    with prefetch(2) as pool:
-        return write_crops(folder / "out/c.npy", frames, folder, WIDTH, pool=pool, tick=tick)
+    return write_crops(folder / "out/c.npy", frames, folder, WIDTH, workers=2, tick=tick)
 
 
 def test_crops_are_written_to_their_rows(tmp_path: Path, frames: list[FrameCrops]) -> None:

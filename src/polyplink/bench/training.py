@@ -34,7 +34,7 @@ from polyplink.learn.model import Model
 from polyplink.learn.temporal_bags import sampled_bags
 from polyplink.recipes.ntssl import ntssl, ntssl_demo
 from polyplink.tracklets import Prepared, PrepareSettings, prepare
-from polyplink.tracklets.prepared import crops_path
+from polyplink.tracklets.prepare import crops_path
 
 K, TAU = 4, 6.0  # members of a bag, and its temperature
 

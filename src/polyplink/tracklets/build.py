@@ -4,7 +4,6 @@ Every box belongs to a track: that of its polyp if the polyp is known, else a ch
 boxes. A compiled loop then cuts the tracks wherever a box does not continue the one before it.
 """
 
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,15 +12,27 @@ import polars as pl
 
 from polyplink.core.compiled import njit
 from polyplink.core.errors import PolyplinkError
-from polyplink.tracklets.boxes import Floats, iou, overlap
 
 Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.floating]
+Box = tuple[float, float, float, float]
 Rows = npt.NDArray[np.uint32]  # polars' own type of row numbers, which needs no cast there
 Columns = tuple[npt.NDArray[np.float32], ...]  # x, y, w, h: d each
 Limits = tuple[int, float]  # largest gap in frames, smallest IoU
 
 BOX = ("x", "y", "w", "h")
 OWNER = ("procedure_id", "polyp_id")  # boxes of one procedure without a polyp have one owner too
+
+
+@njit(error_model="numpy")
+def overlap(one: Box, other: Box) -> float:
+    """Intersection over union, in [0, 1], of two boxes x, y, w, h in pixels; areas above 0."""
+    x, y, w, h = one
+    p, q, r, s = other
+    across = min(x + w, p + r) - max(x, p)
+    down = min(y + h, q + s) - max(y, q)
+    shared = max(across, 0.0) * max(down, 0.0)
+    return float(min(shared / (w * h + r * s - shared), 1.0))
 
 
 class Cuts(NamedTuple):
@@ -46,7 +57,7 @@ def build_tracklets(
     Detections of one polyp, in frame order, are cut wherever the next one is more than `max_gap`
     frames later or its IoU with the box before is below `min_iou` (NTSSL paper, section 3). Two
     boxes of one polyp in one frame are cut too: a tracklet has one box per frame. (The papers'
-    program links them.) Detections without a polyp are linked by `unlabelled.link`.
+    program links them.) Detections without a polyp are linked by `link`.
 
     Args:
         detections: The table `polyplink.data.tables.DETECTIONS`, in any order.
@@ -70,7 +81,12 @@ def build_tracklets(
     frames = _column(detections, "frame")  # d
     boxes = tuple(_column(detections, name) for name in BOX)  # x, y, w, h: d each
     owner = _owners(detections.select(OWNER))  # d
-    tracks = _tracks(detections["polyp_id"], owner, frames, boxes, (max_gap, min_iou))  # d
+    tracks, unknown = owner.copy(), detections["polyp_id"].is_null()
+    if unknown.any():
+        rows = np.flatnonzero(unknown.to_numpy())
+        rows = rows[np.lexsort((frames[rows], owner[rows]))]  # by procedure, in time
+        places = np.stack([column[rows] for column in boxes], axis=1)  # unknown 4
+        tracks[rows] = len(owner) + link(frames[rows], places, owner[rows], (max_gap, min_iou))
     found = Cuts(*(np.empty(len(tracks), dtype=np.uint32) for _ in range(3)))
     count = _walk(tracks, frames, boxes, (max_gap, min_iou), found)
     if count < 0:  # a track is not in the order of time
@@ -100,23 +116,6 @@ def _owners(names: pl.DataFrame) -> Rows:
     if not names[owner].equals(names):  # different names have the same hash
         owner = counted.select(first.over(OWNER)).to_series().to_numpy()
     return owner
-
-
-def _tracks(polyps: pl.Series, owner: Rows, frames: Rows, boxes: Columns, limits: Limits) -> Rows:
-    """The track of each box (d,): its owner's or, if its polyp is unknown, its chain's."""
-    tracks = owner.copy()
-    if not polyps.null_count():
-        return tracks
-    rows = np.flatnonzero(polyps.is_null().to_numpy())
-    rows = rows[np.lexsort((frames[rows], tracks[rows]))]  # by procedure, in time
-    times = frames[rows].astype(np.int64)
-    places = np.stack([column[rows] for column in boxes], axis=1)  # unknown 4
-    edges = np.flatnonzero(np.diff(tracks[rows], prepend=-1, append=-1))
-    for start, stop in pairwise(edges):
-        max_gap, min_iou = limits
-        linked = link(times[start:stop], places[start:stop], max_gap=max_gap, min_iou=min_iou)
-        tracks[rows[start:stop]] = len(owner) + start + chains(linked)
-    return tracks
 
 
 @njit(error_model="numpy")
@@ -182,8 +181,10 @@ def _tables(
     _gather(cuts.tracklet, begin, rows)
     procedure = procedures[which]  # t
     number = np.arange(len(n)) - np.searchsorted(procedure, procedure)  # within its procedure
+    # Five digits or more; each number that occurs is written once.
+    written = pl.Series(np.arange(number.max(initial=-1) + 1)).cast(pl.String).str.zfill(5)
     tracklets = names[which].select(
-        pl.concat_str("procedure_id", pl.lit(":"), _padded(number)).alias("tracklet_id"),
+        pl.concat_str("procedure_id", pl.lit(":"), written.gather(number)).alias("tracklet_id"),
         *OWNER,
         pl.Series("first_frame", frames[first], dtype=pl.Int32),
         pl.Series("last_frame", frames[rows[offset + n - 1]], dtype=pl.Int32),
@@ -193,81 +194,44 @@ def _tables(
     return given[rows], tracklets
 
 
-def _padded(number: Ints) -> pl.Series:
-    """Rows (n,) as text of five digits or more; each that occurs is written once."""
-    written = pl.Series(np.arange(number.max(initial=-1) + 1)).cast(pl.String).str.zfill(5)
-    return written.gather(number)
+@njit(error_model="numpy")
+def link(frames: Ints, boxes: Floats, groups: Ints, limits: Limits) -> Ints:
+    """Chain boxes: each is linked to one of the frame before it, where each is the other's best.
 
-
-def link(frames: Ints, boxes: Floats, *, max_gap: int = 1, min_iou: float = 0.1) -> Ints:
-    """Link each box to the box before it, where each is the other's best.
-
-    Boxes of two frames that follow one another in `frames` and are at most `max_gap` apart are
-    compared all with all. Two boxes are linked when each has its largest IoU with the other and
-    it is at least `min_iou`; among equals the earlier row is the best. This is the plainest
-    tracker there is: it never bridges a missed detection beyond `max_gap`.
+    Boxes of two frames of a group that follow one another and are at most the largest gap apart
+    are compared all with all. Two boxes are linked when each has its largest IoU with the other
+    and it is not below the smallest; among equals the earlier row is the best. This is the
+    plainest tracker there is: it never bridges a missed detection beyond the largest gap.
 
     Args:
-        frames: (d,) frame numbers of one procedure's boxes, sorted.
+        frames: (d,) frame numbers, sorted within each group.
         boxes: (d, 4), x, y, w, h in pixels.
-        max_gap: Largest step between linked frames.
-        min_iou: Smallest IoU of linked boxes.
+        groups: (d,) the procedure of each box; boxes of a procedure are one run of rows.
+        limits: Largest gap in frames and smallest IoU of linked boxes.
 
     Returns:
-        (d,) row of the box each was linked to; its own row where a tracklet begins.
+        (d,) row of the first box of the chain that each belongs to.
     """
-    previous = np.arange(len(frames))
-    left, right = _pairs(frames, max_gap)
-    if not len(left):
-        return previous
-    overlap = iou(boxes[left], boxes[right])  # pairs
-    best_right = _best(left, right, overlap, len(frames))
-    best_left = _best(right, left, overlap, len(frames))
-    mutual = (best_right[left] == right) & (best_left[right] == left) & (overlap >= min_iou)
-    previous[right[mutual]] = left[mutual]
-    return previous
-
-
-def chains(previous: Ints) -> Ints:
-    """First row of the chain each row belongs to.
-
-    Args:
-        previous: (d,) from `link`; a row points to an earlier one or to itself.
-
-    Returns:
-        (d,) the row each chain begins with, found by doubling the step: log2(longest) passes.
-    """
-    root = previous
-    while True:
-        further = root[root]
-        if np.array_equal(further, root):
-            return root
-        root = further
-
-
-def _pairs(frames: Ints, max_gap: int) -> tuple[Ints, Ints]:
-    """Rows of all pairs of boxes in neighbouring frames, left row then right row ascending."""
-    values, first, count = np.unique(frames, return_index=True, return_counts=True)  # frames
-    near = np.diff(values) <= max_gap
-    first_left, count_left = first[:-1][near], count[:-1][near]
-    first_right, count_right = first[1:][near], count[1:][near]
-    # One run per left box: the boxes of the next frame.
-    left = np.repeat(first_left, count_left) + _within(count_left)
-    run, start = np.repeat(count_right, count_left), np.repeat(first_right, count_left)
-    return np.repeat(left, run), np.repeat(start, run) + _within(run)
-
-
-def _within(counts: Ints) -> Ints:
-    """0 .. count - 1 for each count, in a row."""
-    ends = np.cumsum(counts)
-    total = int(ends[-1]) if len(ends) else 0
-    return np.arange(total) - np.repeat(ends - counts, counts)
-
-
-def _best(keys: Ints, partners: Ints, overlap: npt.NDArray[np.float64], n: int) -> Ints:
-    """For each key its partner of largest overlap, the lowest row among equals."""
-    order = np.lexsort((partners, -overlap, keys))
-    found, first = np.unique(keys[order], return_index=True)
-    best = np.arange(n)
-    best[found] = partners[order][first]
-    return best
+    max_gap, min_iou = limits
+    chain = np.arange(len(frames))
+    before = start = 0  # where the boxes of the frame before, and those of this frame, begin
+    while start < len(frames):
+        frame, group = frames[start], groups[start]
+        stop = start
+        while stop < len(frames) and frames[stop] == frame and groups[stop] == group:
+            stop += 1
+        if before < start and groups[before] == group and frame - frames[before] <= max_gap:
+            shared = np.empty((start - before, stop - start))  # IoU of all pairs
+            for i in range(before, start):
+                x, y, w, h = boxes[i, 0], boxes[i, 1], boxes[i, 2], boxes[i, 3]
+                one = (np.float64(x), np.float64(y), np.float64(w), np.float64(h))
+                for j in range(start, stop):
+                    x, y, w, h = boxes[j, 0], boxes[j, 1], boxes[j, 2], boxes[j, 3]
+                    other = (np.float64(x), np.float64(y), np.float64(w), np.float64(h))
+                    shared[i - before, j - start] = overlap(one, other)
+            for right in range(stop - start):
+                left = np.argmax(shared[:, right])  # the first of equals
+                if np.argmax(shared[left]) == right and shared[left, right] >= min_iou:
+                    chain[start + right] = chain[before + left]
+        before, start = start, stop
+    return chain

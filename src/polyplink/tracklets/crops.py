@@ -1,11 +1,28 @@
-"""Crops: the part of a frame around a box, and the file that holds a procedure's crops."""
+"""Crops: the part of a frame around a box, cut from where the frame is, and stored in one file.
+
+The column `image` of the detections names a frame in one of three ways, relative to the folder
+that is the procedure's source:
+
+- `rel/path.jpg`, `.png`, `.tif`: an image file;
+- `ARCHIVE.zip!/member`, `.tar`, `.tar.gz`, `.tgz`: a member of an archive;
+- `video.mp4#17`: frame 17 of a video, counted from 0 in presentation order.
+
+Every archive and video is read once, forward, and nothing is unpacked. Threads decode and cut.
+Frames of simulated procedures may not be written at all: their crops are rendered, in processes,
+because rendering consists of many small steps, and threads would compete for the interpreter's
+lock.
+"""
 
 import io
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import IO, Any, NoReturn
+from typing import IO, Any, NoReturn, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,8 +33,19 @@ from torch.nn.functional import interpolate
 
 from polyplink.core.artefacts import read_json, whole_file, write_json
 from polyplink.core.errors import PolyplinkError, first_line
+from polyplink.data.files.archives import INSIDE, is_archive, read_archived
+from polyplink.data.files.video import open_video, split_frame_name
+from polyplink.simulate import SimulatedProcedure
 
 Pixels = npt.NDArray[np.uint8]
+Unreadable = str  # the reason why a frame cannot be decoded
+Load = Callable[[], Pixels | Unreadable]  # decodes a frame, in the calling thread
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+AHEAD = 32  # results in flight per thread: bounds memory, and what Ctrl-C waits for
+VIDEO_AHEAD = 4  # a decoded frame takes megabytes
+BATCH, GPU_BATCH = 32, 512  # crops that are rendered at a time, and held in memory
 
 
 @dataclass(frozen=True)
@@ -30,7 +58,7 @@ class FrameCrops:
         width: Width of the procedure's frames, pixels.
         height: Height of the procedure's frames, pixels.
         rows: (k,) rows of the crops in the procedure's array.
-        crops: (k, 4) left, top, right, bottom (see `boxes.enlarge`).
+        crops: (k, 4) left, top, right, bottom (see `prepare.enlarge`).
     """
 
     image: str | None
@@ -39,13 +67,6 @@ class FrameCrops:
     height: int
     rows: npt.NDArray[np.int64]
     crops: npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class Unreadable:
-    """The reason why a frame cannot be decoded."""
-
-    why: str
 
 
 def decode(data: bytes) -> Pixels | Unreadable:
@@ -70,7 +91,7 @@ def decode(data: bytes) -> Pixels | Unreadable:
         UnidentifiedImageError,
         Image.DecompressionBombError,
     ) as error:
-        return Unreadable(first_line(error))
+        return first_line(error)
 
 
 def cut(image: Pixels, crop: npt.NDArray[np.int64], size: int) -> Pixels:
@@ -108,7 +129,7 @@ def cut_frame(
     Raises:
         PolyplinkError: If the image is not of the procedure's size.
     """
-    if isinstance(image, Unreadable):
+    if isinstance(image, str):
         return image
     height, width = image.shape[:2]
     if (width, height) != (frame.width, frame.height):
@@ -118,6 +139,108 @@ def cut_frame(
             "mend width and height in procedures, or import again",
         )
     return np.stack([cut(image, crop, size) for crop in frame.crops])  # k size size 3
+
+
+def prefetch(
+    function: Callable[[Item], Result], items: Iterable[Item], workers: int, ahead: int = AHEAD
+) -> Iterator[Result]:
+    """Apply a function to items in threads; an item is taken when there is room for its result.
+
+    On an error, or when the generator is closed, waiting items are dropped.
+
+    Args:
+        function: Called in the threads.
+        items: May be generated, and be large.
+        workers: Threads.
+        ahead: Items in flight per thread.
+
+    Yields:
+        The results, in the order of the items.
+    """
+    pool = ThreadPoolExecutor(workers, thread_name_prefix="crops")
+    try:
+        running: deque[Future[Result]] = deque()
+        for item in items:
+            running.append(pool.submit(function, item))
+            if len(running) >= ahead * workers:
+                yield running.popleft().result()
+        while running:
+            yield running.popleft().result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def cut_crops(
+    source: Path, frames: Sequence[FrameCrops], size: int, workers: int
+) -> Iterator[tuple[FrameCrops, Pixels | Unreadable]]:
+    """Cut the crops of frames, each file read once.
+
+    Args:
+        source: The procedure's source.
+        frames: The frames, each with an image.
+        size: Width and height of a crop, pixels.
+        workers: Threads that decode and cut.
+
+    Yields:
+        Each frame once, those of videos first, then of archives, then of files, with its crops
+        (k, size, size, 3) or why it cannot be decoded.
+
+    Raises:
+        PolyplinkError: If a file is missing, or frames are not of the procedure's size.
+    """
+    videos: dict[str, dict[int, list[FrameCrops]]] = {}
+    archives: dict[str, dict[str, FrameCrops]] = {}
+    files: list[FrameCrops] = []
+    for frame in frames:
+        image = str(frame.image)
+        archive, mark, member = image.partition(INSIDE)
+        if place := split_frame_name(image):
+            videos.setdefault(place[0], {}).setdefault(place[1], []).append(frame)
+        elif mark and is_archive(archive):
+            archives.setdefault(archive, {})[member] = frame
+        else:
+            files.append(frame)
+
+    def work(item: tuple[FrameCrops, Load]) -> tuple[FrameCrops, Pixels | Unreadable]:
+        frame, load = item
+        return frame, cut_frame(load(), frame, str(source / str(frame.image)), size)
+
+    def of_video(name: str) -> Iterator[tuple[FrameCrops, Load]]:
+        with open_video(source / name) as video:  # decoded here, made RGB by the threads
+            for index, shown in video.frames(sorted(videos[name])):
+                for frame in videos[name][index]:
+                    yield frame, shown.rgb if shown else lambda: "does not decode"
+
+    def of_archive(name: str) -> Iterator[tuple[FrameCrops, Load]]:
+        for member, data in read_archived(source / name, archives[name]):
+            load: Load = partial(str if isinstance(data, str) else decode, data)  # type: ignore[arg-type]
+            yield archives[name][member], load
+
+    for name in videos:
+        yield from prefetch(work, of_video(name), workers, VIDEO_AHEAD)
+    for name in archives:
+        yield from prefetch(work, of_archive(name), workers)
+    of_files = ((frame, partial(read_image, source / str(frame.image))) for frame in files)
+    yield from prefetch(work, of_files, workers)
+
+
+def read_image(path: Path) -> Pixels | Unreadable:
+    """Decode an image file: (height, width, 3) RGB, or why it cannot be decoded.
+
+    Raises:
+        PolyplinkError: If the file is missing or may not be read.
+    """
+    try:
+        data = path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        raise PolyplinkError(
+            f"image {path} is missing", "mend `source` in procedures, or import again"
+        ) from None
+    except OSError as error:
+        raise PolyplinkError(
+            f"image {path}: {error.strerror or error}", "check its permissions"
+        ) from None
+    return decode(data)
 
 
 @contextmanager
@@ -152,14 +275,6 @@ def broken_path(crops: Path) -> Path:
     return crops.with_suffix(".broken.json")
 
 
-def write_broken(crops: Path, broken: Sequence[Broken]) -> None:
-    """Write the list of broken frames; without any there is no file."""
-    if broken:
-        write_json(broken_path(crops), broken)
-    else:
-        broken_path(crops).unlink(missing_ok=True)
-
-
 def read_broken(crops: Path) -> list[Broken]:
     """The broken frames of a procedure's crops; none if there are no crops."""
     path = broken_path(crops)
@@ -175,3 +290,104 @@ def refuse_broken(frame: Broken, crops: Path | None = None) -> NoReturn:
         f"image {frame.image}, frame {frame.frame}, cannot be decoded ({frame.why})",
         f"restore it{again}, or prepare without --strict: its tracklet is then cut there",
     )
+
+
+def write_crops(
+    path: Path,
+    frames: Sequence[FrameCrops],
+    source: Path,
+    size: int,
+    *,
+    workers: int,
+    tick: Callable[[int], None],
+    strict: bool = False,
+) -> list[Broken]:
+    """Write one procedure's crops as a .npy file, whole or not at all.
+
+    The crops of a broken frame stay black, and the frame is listed beside the file (see
+    `broken_path`) before the file is renamed into place.
+
+    Args:
+        path: The file; its array is (crops, size, size, 3) uint8.
+        frames: The frames, each with an image; their rows are 0 .. crops - 1, each once.
+        source: Folder of the images, archives and videos.
+        size: Width and height of a crop, pixels.
+        workers: Threads that decode and cut.
+        tick: Callback with the number of crops that have just been written.
+        strict: Raise the first broken frame.
+
+    Returns:
+        The broken frames, in order.
+
+    Raises:
+        PolyplinkError: If a file is missing, an image is not of the procedure's size, all frames
+            are broken, or, if strict, one is.
+        OSError: If the disk is full.
+    """
+    count = sum(len(frame.rows) for frame in frames)
+    broken: list[Broken] = []
+    cuts = closing(cut_crops(source, frames, size, workers))
+    with cuts as found, crops_file(path, count, size) as file:
+        start = file.tell()
+        file.truncate(start + count * size * size * 3)
+        for frame, pixels in found:
+            if isinstance(pixels, str):
+                broken.append(Broken(frame.frame, str(frame.image), pixels))
+                if strict:
+                    refuse_broken(broken[0])
+            else:
+                for row, crop in zip(frame.rows, pixels, strict=True):
+                    file.seek(start + int(row) * crop.nbytes)
+                    file.write(crop.data)
+            tick(len(frame.rows))
+        broken.sort(key=lambda frame: frame.frame)
+        if frames and len(broken) == len(frames):
+            first = broken[0]
+            raise PolyplinkError(
+                f"image {first.image} cannot be decoded ({first.why}), nor any other of its "
+                "procedure",
+                "restore the images, or leave the procedure out",
+            )
+        if broken:
+            write_json(broken_path(path), broken)
+        else:
+            broken_path(path).unlink(missing_ok=True)
+    return broken
+
+
+def render_crops(
+    path: Path,
+    frames: Sequence[FrameCrops],
+    source: Path,
+    size: int,
+    *,
+    procedure_id: str,
+    device: str,
+) -> int:
+    """Render one simulated procedure's crops into the file of `write_crops`; return their number.
+
+    Args:
+        path: The file.
+        frames: The frames and the crops of each.
+        source: Folder that the procedure was simulated in.
+        size: Width and height of a crop, pixels.
+        procedure_id: The procedure.
+        device: Where to render, by torch's name.
+
+    Raises:
+        PolyplinkError: If the source was simulated by another version, or lacks the procedure.
+    """
+    count = sum(len(frame.rows) for frame in frames)
+    numbers = np.zeros(count, np.int64)  # frame of each crop, in the order of the file's rows
+    windows = np.zeros((count, 4), np.int64)  # left, top, right, bottom in it
+    for frame in frames:
+        numbers[frame.rows], windows[frame.rows] = frame.frame, frame.crops
+    batch, threads = (BATCH, 1) if device == "cpu" else (GPU_BATCH, os.cpu_count() or 1)
+    with crops_file(path, count, size) as file:
+        if count:
+            made = SimulatedProcedure.open(source, procedure_id, device)
+            for start in range(0, count, batch):
+                part = slice(start, start + batch)
+                drawn = made.crops(numbers[part], windows[part], size, threads=threads)
+                file.write(drawn.data)
+    return count

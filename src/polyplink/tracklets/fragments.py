@@ -44,34 +44,18 @@ def spans_of(detections: pl.DataFrame) -> Spans:
     )
 
 
-def procedure_positions(rows: pl.DataFrame, spans: Spans) -> pl.Series:
-    """Where each row's first frame lies in its procedure's annotated span.
+def positions(rows: pl.DataFrame, spans: pl.DataFrame, name: str = "position") -> pl.Series:
+    """Where each row's first frame lies in the annotated span of its procedure or polyp.
 
     Args:
-        rows: Any table with procedure_id and first_frame (tracklets, fragments).
-        spans: From the detections that the rows were made of.
+        rows: Any table with the ids of `spans` and first_frame (tracklets, fragments).
+        spans: `Spans.procedures` or `Spans.polyps`, of the detections that the rows were made of.
+        name: Name of the result.
 
     Returns:
-        "position", Float64 in [0, 1]; 0 where the span is a single frame.
+        Float64 in [0, 1]; 0 where the span is a single frame, null where the polyp is unknown.
     """
-    return _positions(rows, spans.procedures, ["procedure_id"]).rename("position")
-
-
-def polyp_positions(rows: pl.DataFrame, spans: Spans) -> pl.Series:
-    """Where each row's first frame lies in its polyp's own span.
-
-    Args:
-        rows: Any table with procedure_id, polyp_id and first_frame.
-        spans: From the detections that the rows were made of.
-
-    Returns:
-        "polyp_position", Float64 in [0, 1]; 0 where the span is a single frame, null where the
-        polyp is unknown.
-    """
-    return _positions(rows, spans.polyps, ["procedure_id", "polyp_id"]).rename("polyp_position")
-
-
-def _positions(rows: pl.DataFrame, spans: pl.DataFrame, keys: list[str]) -> pl.Series:
+    keys = [key for key in spans.columns if key.endswith("_id")]
     joined = rows.select(*keys, "first_frame").join(
         spans.select(
             *keys,
@@ -86,7 +70,7 @@ def _positions(rows: pl.DataFrame, spans: pl.DataFrame, keys: list[str]) -> pl.S
     since = (joined["first_frame"] - joined["span_first"]).cast(pl.Float64).to_numpy()
     length = joined["length"].cast(pl.Float64).to_numpy()
     position = np.divide(since, length, out=since * 0.0, where=length > 0)
-    return pl.Series(position, dtype=pl.Float64).fill_nan(None)
+    return pl.Series(name, position, dtype=pl.Float64).fill_nan(None)
 
 
 def fragments(
@@ -133,7 +117,9 @@ def fragments(
         pl.Series("n", np.minimum(length, crops[tracklet] - first), dtype=pl.Int32),
         pl.Series("first_frame", frames[start], dtype=pl.Int32),
     )
-    return table.with_columns(procedure_positions(table, spans), polyp_positions(table, spans))
+    return table.with_columns(
+        positions(table, spans.procedures), positions(table, spans.polyps, "polyp_position")
+    )
 
 
 def crop_rows(fragments: pl.DataFrame, length: int) -> npt.NDArray[np.int64]:

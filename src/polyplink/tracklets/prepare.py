@@ -1,35 +1,177 @@
-"""Prepare a data set: tracklets and crops, made once; a killed run is continued."""
+"""Prepare a data set: its tracklets, and their crops as arrays on disk, made once.
 
+A killed run is continued.
+"""
+
+import dataclasses
 import errno
+import operator
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+from urllib.parse import quote
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
-from polyplink.core.artefacts import RunRecord
-from polyplink.core.errors import PolyplinkError
+from polyplink.core.artefacts import RunRecord, content_key
+from polyplink.core.errors import PolyplinkError, first_line
+from polyplink.core.ranges import AT_LEAST_ONE, POSITIVE, SHARE, Ranged
+from polyplink.core.workers import as_done
 from polyplink.data.tables import DataSet, read_data, write_table
 from polyplink.simulate import is_simulation
-from polyplink.tracklets.boxes import enlarge
-from polyplink.tracklets.build import BOX, build_tracklets
-from polyplink.tracklets.crops import FrameCrops, refuse_broken
-from polyplink.tracklets.fragments import procedure_positions, spans_of
-from polyplink.tracklets.prepared import (
-    Prepared,
-    PrepareSettings,
-    check_procedures,
-    crops_path,
-    load_prepared,
-    prepared_folder,
+from polyplink.tracklets.build import BOX, Floats, build_tracklets
+from polyplink.tracklets.crops import (
+    Broken,
+    FrameCrops,
+    Pixels,
+    read_broken,
+    refuse_broken,
+    render_crops,
+    write_crops,
 )
-from polyplink.tracklets.rendered import Rendering, render_all
-from polyplink.tracklets.sources import prefetch, write_crops
+from polyplink.tracklets.fragments import Spans, fragments, positions, spans_of
 
+FORMAT = 1  # of the folder; a new one makes new keys
 Progress = Callable[[int, int], None]  # crops written so far, crops in all
+
+
+@dataclass(frozen=True)
+class PrepareSettings(Ranged):
+    """How tracklets and crops are made; the defaults are those of the NTSSL paper.
+
+    Attributes:
+        min_length: Boxes a tracklet must have to be kept.
+        stride: Boxes from one crop of a tracklet to the next.
+        max_gap: Largest step in frames within a tracklet.
+        min_iou: Smallest IoU of neighbouring boxes of a tracklet.
+        crop_factor: psi, times the box's width and height; None for the full frame.
+        size: Width and height of a crop, pixels.
+    """
+
+    min_length: Annotated[int, AT_LEAST_ONE] = 30
+    stride: Annotated[int, AT_LEAST_ONE] = 4
+    max_gap: Annotated[int, AT_LEAST_ONE] = 1
+    min_iou: Annotated[float, SHARE] = 0.1
+    crop_factor: Annotated[float | None, POSITIVE] = 5.0
+    size: Annotated[int, AT_LEAST_ONE] = 232
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        # 5 and 5.0 are one setting, and must be one key.
+        object.__setattr__(self, "min_iou", float(self.min_iou))
+        if self.crop_factor is not None:
+            object.__setattr__(self, "crop_factor", float(self.crop_factor))
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A data set with its tracklets and crops, or a part of its procedures.
+
+    Attributes:
+        data: The data set, whole.
+        settings: How it was prepared.
+        key: Content key of data and settings.
+        folder: Where it lies: the data folder's prepared/key.
+        procedures: The procedures of this part.
+        detections: All detections, sorted so that each tracklet is one run.
+        tracklets: Tracklets of this part of at least `min_length` boxes: the columns of
+            `build_tracklets`, then crop_first (row in the procedure's crops), n_crops and
+            position (first frame in the procedure's annotated span, 0 to 1).
+        spans: Annotated spans, over all detections.
+    """
+
+    data: DataSet
+    settings: PrepareSettings
+    key: str
+    folder: Path
+    procedures: tuple[str, ...]
+    detections: pl.DataFrame
+    tracklets: pl.DataFrame
+    spans: Spans
+
+    def crops(self, procedure_id: str) -> Pixels:
+        """The procedure's crops, memory-mapped, read-only: (crops, size, size, 3) uint8, RGB.
+
+        Raises:
+            PolyplinkError: If they were not made, or the file was cut short.
+        """
+        path = crops_path(self.folder, procedure_id)
+        try:
+            crops: Pixels = np.load(path, mmap_mode="r", allow_pickle=False)
+        except FileNotFoundError:
+            raise PolyplinkError(
+                f"no crops of procedure {procedure_id!r} in {self.folder}",
+                "run `polyplink prepare`",
+            ) from None
+        except (ValueError, EOFError) as error:
+            raise PolyplinkError(
+                f"{path} cannot be read ({first_line(error)})",
+                "remove it and run `polyplink prepare`",
+            ) from None
+        return crops
+
+    def broken(self) -> dict[str, list[Broken]]:
+        """Procedure -> its broken frames, for procedures that have any."""
+        found = {name: read_broken(crops_path(self.folder, name)) for name in self.procedures}
+        return {name: frames for name, frames in found.items() if frames}
+
+    def part(self, name: str | None) -> "Prepared":
+        """A part of the data set by its name in splits.json ("train", ...); None for all of it.
+
+        Raises:
+            PolyplinkError: If there is no such part.
+        """
+        return self.select(self.data.part(name))
+
+    def select(self, procedures: Sequence[str]) -> "Prepared":
+        """Some procedures; their tracklets keep their order and count their rows from 0.
+
+        Raises:
+            PolyplinkError: If one is not among this part's procedures.
+        """
+        check_procedures(procedures, self.procedures)
+        rows = self.tracklets.filter(pl.col("procedure_id").is_in(list(procedures)))
+        return dataclasses.replace(self, procedures=tuple(procedures), tracklets=rows)
+
+    def fragments(self, length: int = 8, *, pad: bool = False) -> pl.DataFrame:
+        """Fragments of `length` crops of this part's tracklets (see `fragments.fragments`)."""
+        return fragments(
+            self.tracklets,
+            self.spans,
+            self.detections["frame"].to_numpy(),
+            stride=self.settings.stride,
+            length=length,
+            pad=pad,
+        )
+
+
+def check_procedures(wanted: Sequence[str], known: Sequence[str]) -> None:
+    """Refuse a name that is no procedure.
+
+    Raises:
+        PolyplinkError: Naming it and some of those there are.
+    """
+    strange = sorted(set(wanted) - set(known))
+    if strange:
+        have = ", ".join(list(known)[:5]) or "none"
+        raise PolyplinkError(f"no procedure {strange[0]!r}", f"choose among: {have} ...")
+
+
+def prepared_folder(folder: Path, data: DataSet, settings: PrepareSettings) -> Path:
+    """Where a data folder keeps what is prepared of it under these settings."""
+    return folder / "prepared" / content_key("prepare", FORMAT, data.key, settings)
+
+
+def crops_path(prepared: Path, procedure_id: str) -> Path:
+    """The file of a procedure's crops; a name that no file can have is quoted."""
+    return prepared / "crops" / f"{quote(procedure_id, safe=' ')}.npy"
 
 
 def prepare(
@@ -47,7 +189,7 @@ def prepare(
 
     The tables cover the whole data set; crops are made procedure by procedure, each file whole
     or absent. Called again, it makes what is missing, and returns at once if nothing is. A frame
-    that cannot be decoded is listed, and its tracklet cut there (see `prepared.cut_tracklets`).
+    that cannot be decoded is listed, and its tracklet cut there (see `cut_tracklets`).
     The key hashes the tables and the settings: image files that change under the same names go
     unnoticed.
 
@@ -74,36 +216,33 @@ def prepare(
     check_procedures(wanted, data.part(None))
     target = prepared_folder(folder, data, settings)
     record = RunRecord("prepare", settings=settings, inputs={"data": data.key})
-    with _disk_full_is_an_error(target):
+    try:
         if not (target / "tracklets.parquet").is_file():
             with record.stage("tracklets"):
-                _write_tables(target, data, settings)
+                detections, tracklets = build_tracklets(
+                    data.detections, max_gap=settings.max_gap, min_iou=settings.min_iou
+                )
+                tracklets = sampled(tracklets, settings)
+                place = positions(tracklets, spans_of(detections).procedures)
+                write_table(target / "detections.parquet", detections)
+                # The tracklets last: where they are, the detections are too.
+                write_table(target / "tracklets.parquet", tracklets.with_columns(place))
         prepared = load_prepared(target, data, settings).select(wanted)
         missing = [name for name in wanted if not crops_path(target, name).is_file()]
         if with_crops and missing:
             with record.stage("crops"):
-                count = workers or os.cpu_count() or 1
                 _write_crops(
                     prepared,
                     missing,
                     folder,
                     strict=strict,
-                    workers=count,
+                    workers=workers or os.cpu_count() or 1,
                     device=device,
                     progress=progress,
                 )
             prepared = load_prepared(target, data, settings).select(wanted)
         if record.seconds or not (target / "run.json").is_file():
             record.write(target)
-    for name, frames in prepared.broken().items() if strict else ():
-        refuse_broken(frames[0], crops_path(target, name))
-    return prepared
-
-
-@contextmanager
-def _disk_full_is_an_error(target: Path) -> Iterator[None]:
-    try:
-        yield
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
@@ -111,17 +250,9 @@ def _disk_full_is_an_error(target: Path) -> Iterator[None]:
             f"the disk of {target} is full",
             "free disk space and run it again: it continues where it stopped",
         ) from None
-
-
-def _write_tables(target: Path, data: DataSet, settings: PrepareSettings) -> None:
-    detections, tracklets = build_tracklets(
-        data.detections, max_gap=settings.max_gap, min_iou=settings.min_iou
-    )
-    tracklets = sampled(tracklets, settings)
-    tracklets = tracklets.with_columns(procedure_positions(tracklets, spans_of(detections)))
-    # The tracklets last: where they are, the detections are too.
-    for name, table in (("detections", detections), ("tracklets", tracklets)):
-        write_table(target / f"{name}.parquet", table)
+    for name, frames in prepared.broken().items() if strict else ():
+        refuse_broken(frames[0], crops_path(target, name))
+    return prepared
 
 
 def sampled(tracklets: pl.DataFrame, settings: PrepareSettings) -> pl.DataFrame:
@@ -170,26 +301,28 @@ def _write_crops(
             progress(done, total)
 
     renderings = []
-    size = prepared.settings.size
-    with prefetch(workers) as pool:
-        for procedure_id in missing:
-            row = rows[procedure_id]
-            part = prepared.select([procedure_id])
-            source = folder / row["source"]
-            frames = frame_crops(part, row)
-            path = crops_path(prepared.folder, procedure_id)
-            lost = next((frame for frame in frames if frame.image is None), None)
-            if is_simulation(source) and all(frame.image is None for frame in frames):
-                renderings.append(Rendering(path, source, procedure_id, frames, size, device))
-            elif lost is None:
-                write_crops(path, frames, source, size, pool=pool, tick=tick, strict=strict)
-            else:
-                raise PolyplinkError(
-                    f"procedure {procedure_id!r}, frame {lost.frame}: no image",
-                    "import the data with its images; `polyplink prepare --no-crops` gives "
-                    "tracklets alone",
-                )
-    render_all(renderings, workers, tick)
+    for procedure_id in missing:
+        row = rows[procedure_id]
+        part = prepared.select([procedure_id])
+        frames, source = frame_crops(part, row), folder / row["source"]
+        place = (crops_path(prepared.folder, procedure_id), frames, source, prepared.settings.size)
+        lost = next((frame for frame in frames if frame.image is None), None)
+        if is_simulation(source) and all(frame.image is None for frame in frames):
+            render = partial(render_crops, *place, procedure_id=procedure_id, device=device)
+            renderings.append((sum(part.tracklets["n_crops"]), render))
+        elif lost is None:
+            write_crops(*place, workers=workers, tick=tick, strict=strict)
+        else:
+            raise PolyplinkError(
+                f"procedure {procedure_id!r}, frame {lost.frame}: no image",
+                "import the data with its images; `polyplink prepare --no-crops` gives "
+                "tracklets alone",
+            )
+    longest_first = [render for _, render in sorted(renderings, key=lambda one: -one[0])]
+    processes = workers if device == "cpu" else 1  # a GPU is used by this process alone
+    with closing(as_done(operator.call, longest_first, processes)) as rendered:
+        for crops in rendered:
+            tick(crops)
 
 
 def frame_crops(part: Prepared, procedure: dict[str, Any]) -> list[FrameCrops]:
@@ -216,3 +349,135 @@ def frame_crops(part: Prepared, procedure: dict[str, Any]) -> list[FrameCrops]:
         FrameCrops(images[found[0]], frames[found[0]], width, height, np.array(found), cuts[found])
         for found in groups.values()
     ]
+
+
+def enlarge(boxes: Floats, factor: float | None, width: int, height: int) -> npt.NDArray[np.int64]:
+    """The part of the image to cut out around each box.
+
+    Width and height grow `factor` times about the box's centre; the corners are clamped to the
+    frame, then truncated to integers (methods of the NTSSL paper; the order is its authors'
+    program's). A crop is at least 1 pixel wide and high, even for a box outside the frame.
+
+    Args:
+        boxes: (n, 4), x, y, w, h in pixels.
+        factor: psi in the papers, above 0; None for the full frame.
+        width: Width of the frame, pixels.
+        height: Height of the frame, pixels.
+
+    Returns:
+        (n, 4) left, top, right, bottom in pixels; right and bottom are exclusive.
+
+    Raises:
+        PolyplinkError: If the factor or the frame's size is not above 0.
+    """
+    if width < 1 or height < 1:
+        raise PolyplinkError(
+            f"a frame of {width} x {height} pixels", "mend width and height in procedures"
+        )
+    if factor is None:
+        return np.tile(np.array([0, 0, width, height]), (len(boxes), 1))  # n 4
+    if not factor > 0:
+        raise PolyplinkError(f"crop factor {factor}", "give one above 0, or None")
+    size = np.array([width, height])  # 2
+    centre = boxes[:, :2].astype(np.float64) + boxes[:, 2:] / 2.0  # n 2
+    half = boxes[:, 2:].astype(np.float64) * factor / 2.0  # n 2
+    low = np.clip(centre - half, 0, size).astype(np.int64)  # n 2
+    high = np.clip(centre + half, 0, size).astype(np.int64)  # n 2
+    low = np.minimum(low, size - 1)
+    return np.concatenate([low, np.maximum(high, low + 1)], axis=1)  # n 4
+
+
+def load_prepared(target: Path, data: DataSet, settings: PrepareSettings) -> Prepared:
+    """Read the tables in `target`, the folder that `prepared_folder` names.
+
+    Raises:
+        PolyplinkError: If they cannot be read.
+    """
+    tables = {}
+    for name in ("detections", "tracklets"):
+        path = target / f"{name}.parquet"
+        try:
+            tables[name] = pl.read_parquet(path)
+        except (OSError, pl.exceptions.PolarsError) as error:
+            raise PolyplinkError(
+                f"{path} cannot be read ({first_line(error)})",
+                f"remove {target} and run `polyplink prepare`",
+            ) from None
+    prepared = Prepared(
+        data=data,
+        settings=settings,
+        key=target.name,
+        folder=target,
+        procedures=tuple(data.part(None)),
+        detections=tables["detections"],
+        tracklets=tables["tracklets"],
+        spans=spans_of(tables["detections"]),
+    )
+    broken = prepared.broken()
+    if not broken:
+        return prepared
+    tracklets = cut_tracklets(
+        prepared.tracklets,
+        prepared.detections["frame"],
+        broken,
+        stride=settings.stride,
+        min_length=settings.min_length,
+    )
+    tracklets = tracklets.with_columns(positions(tracklets, prepared.spans.procedures))
+    return dataclasses.replace(prepared, tracklets=tracklets)
+
+
+def cut_tracklets(
+    tracklets: pl.DataFrame,
+    frames: pl.Series,
+    broken: Mapping[str, Sequence[Broken]],
+    *,
+    stride: int,
+    min_length: int,
+) -> pl.DataFrame:
+    """Cut tracklets at broken frames.
+
+    A part begins at a crop and ends before the broken one, so that the other crops keep their
+    rows; boxes between a broken crop and the next are lost. Only frames that should have been
+    cropped can be known to be broken.
+
+    Args:
+        tracklets: From `sampled`.
+        frames: Frame number of each detection, in the order that `offset` counts in.
+        broken: Procedure -> its broken frames.
+        stride: Boxes from one crop to the next.
+        min_length: Boxes that a part must have to be kept.
+
+    Returns:
+        The same table; the parts after the first are named `ID.1`, `ID.2`, ...
+    """
+    bad = {procedure: {row.frame for row in rows} for procedure, rows in broken.items() if rows}
+    if not bad:
+        return tracklets
+    rows: list[dict[str, object]] = []
+    for row in tracklets.iter_rows(named=True):
+        offset, n = row["offset"], row["n"]
+        mine = bad.get(row["procedure_id"], set())
+        shown = frames[offset : offset + n : stride].to_list() if mine else []
+        cuts = [k for k, frame in enumerate(shown) if frame in mine]
+        if not cuts:
+            rows.append(row)
+            continue
+        edges = [-1, *cuts, row["n_crops"]]
+        for number, (before, after) in enumerate(pairwise(edges)):
+            start, stop = (before + 1) * stride, min(after * stride, n)
+            if stop - start < max(min_length, 1):
+                continue
+            rows.append(
+                row
+                | {
+                    "tracklet_id": row["tracklet_id"] + (f".{number}" if number else ""),
+                    "first_frame": frames[offset + start],
+                    "last_frame": frames[offset + stop - 1],
+                    "n": stop - start,
+                    "offset": offset + start,
+                    "crop_first": row["crop_first"] + before + 1,
+                    "n_crops": after - before - 1,
+                }
+            )
+    return pl.DataFrame(rows, schema=tracklets.schema)
