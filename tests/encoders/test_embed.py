@@ -27,7 +27,7 @@ from polyplink.encoders import (
     read_embeddings,
     write_embeddings,
 )
-from polyplink.encoders.embed import equal_groups, length_groups
+from polyplink.encoders.embed import length_groups
 from polyplink.tracklets import Prepared, PrepareSettings, prepare
 from tests.encoders.small import CLIPS, TRANSFORMER, crops, made
 from tests.samples import write_procedures
@@ -48,7 +48,8 @@ def broken(crops: np.ndarray, lengths: Sequence[int]) -> np.ndarray:
 
 @given(st.lists(st.integers(1, 50), max_size=30), st.integers(2, 100))
 def test_groups_hold_every_tracklet_once_within_the_bound(lengths: list[int], most: int) -> None:
-    padded, equal = length_groups(lengths, most), equal_groups(lengths, most)
+    padded = length_groups(lengths, most, beside=1)
+    equal = length_groups(lengths, most, equal=True)
     for groups in (padded, equal):
         assert sorted(i for group in groups for i in group) == list(range(len(lengths)))
     for group in padded:

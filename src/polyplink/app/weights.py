@@ -210,6 +210,7 @@ def cost_of(name: str, size: int | None = None, frames: int = 8) -> dict[str, An
         PolyplinkError: If there is no such encoder, or it refuses the size.
     """
     import torch
+    from torch import nn
 
     from polyplink.encoders import (
         Encoder,
@@ -218,7 +219,7 @@ def cost_of(name: str, size: int | None = None, frames: int = 8) -> dict[str, An
         build_encoder,
         build_projector,
     )
-    from polyplink.encoders.cost import all_macs, module_macs, parameters
+    from polyplink.encoders.cost import count_macs
 
     config = find_named("encoder or recipe", name, known_encoders())
     pixels = size or 224
@@ -228,18 +229,30 @@ def cost_of(name: str, size: int | None = None, frames: int = 8) -> dict[str, An
         encoder: Encoder = build_encoder(config).eval()
         projector, unused = build_projector(encoder), _unused(name)
         crops = torch.empty(frames, pixels, pixels, 3, dtype=torch.uint8)
-        own = module_macs(encoder, lambda: encoder(crops, [frames]))
-        every = all_macs(lambda: encoder(crops, [frames]))
-    published = own + (_predictor_macs(frames, pixels) if name == "vjepa2-l" else 0)
-    heads = (projector if isinstance(config, SfeConfig) else None, unused)
-    beside = (head for head in heads if head is not None)
+        own, every = count_macs(encoder, lambda: encoder(crops, [frames]))
+    published = own
+    if name == "vjepa2-l":
+        # NTSSL's program runs the predictor and does not use it. It reads values of tensors, so
+        # that it cannot run on the meta device: it is run on few tokens, in whose number this way
+        # of counting is linear.
+        few, tokens = 4, max(frames // 2, 1) * (pixels // 16) ** 2
+        predictor = _unused(name)
+        assert predictor is not None
+        places = [torch.arange(few)[None]]
+        one = (torch.zeros(1, few, 1024), places, places)
+        published += count_macs(predictor, lambda: predictor(*one))[0] * tokens // few
+    heads = (encoder, projector if isinstance(config, SfeConfig) else None, unused)
+
+    def millions(*modules: nn.Module | None) -> float:
+        return sum(p.numel() for m in modules if m is not None for p in m.parameters()) / 1e6
+
     return {
         "name": name,
         "frames": frames,
         "size": pixels,
-        "params_m": parameters(encoder) / 1e6,
-        "published_params_m": parameters(encoder, *beside) / 1e6,
-        "projector_m": parameters(projector) / 1e6,
+        "params_m": millions(encoder),
+        "published_params_m": millions(*heads),
+        "projector_m": millions(projector),
         "macs_g": own / 1e9,
         "published_macs_g": published / 1e9,
         "all_macs_g": every / 1e9,
@@ -278,24 +291,3 @@ def _unused(name: str) -> "nn.Module | None":
         predictor: nn.Module = model.predictor
         return predictor
     return None
-
-
-def _predictor_macs(frames: int, size: int) -> int:
-    """V-JEPA 2's predictor, which NTSSL's program runs and does not use.
-
-    It reads values of tensors, so that it cannot run on the meta device: it is run on few tokens,
-    in whose number this way of counting is linear.
-    """
-    import torch
-
-    from polyplink.encoders.cost import module_macs
-
-    few, tokens = 4, max(frames // 2, 1) * (size // 16) ** 2
-    with torch.device("cpu"):
-        predictor = _unused("vjepa2-l")
-        assert predictor is not None
-        places = [torch.arange(few)[None]]
-        counted = module_macs(
-            predictor, lambda: predictor(torch.zeros(1, few, 1024), places, places)
-        )
-    return counted * tokens // few

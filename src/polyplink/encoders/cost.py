@@ -1,8 +1,8 @@
-"""The cost of an encoder: parameters and multiply-accumulates.
+"""The cost of an encoder in multiply-accumulates.
 
 The papers count with thop: module by module, so that matrix products inside attention are left out
-and norms are counted. `module_macs` counts so; `all_macs` counts every product, and no norm. Both
-run on tensors without memory (device "meta").
+and norms are counted. This counts so, and every product without norms; it runs on tensors without
+memory too (device "meta").
 """
 
 from collections.abc import Callable
@@ -13,27 +13,19 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-
-def parameters(*modules: nn.Module) -> int:
-    """Parameters of modules together."""
-    return sum(p.numel() for module in modules for p in module.parameters())
-
-
 Rule = Callable[[Any, torch.Tensor, torch.Tensor], int]
 # By the name of the class: what libraries derive under other names is not counted by thop either.
 _RULES: dict[str, Rule] = (
     # Outputs times the inputs that each is made of; a bias is not counted.
     dict.fromkeys(
-        ("Conv1d", "Conv2d", "Conv3d"),
-        lambda layer, x, y: y.numel() * (x.shape[1] // layer.groups) * prod(layer.kernel_size),
+        ("Conv1d", "Conv2d", "Conv3d", "Linear"),
+        lambda layer, x, y: y.numel() * layer.weight[0].numel(),
     )
-    | {"Linear": lambda layer, x, y: y.numel() * layer.in_features}
     # Two for each input, four where the norm also scales and shifts.
     | dict.fromkeys(
-        ("BatchNorm1d", "BatchNorm2d", "BatchNorm3d"),
-        lambda layer, x, y: x.numel() * (4 if layer.affine else 2),
+        ("BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "LayerNorm"),
+        lambda layer, x, y: x.numel() * (2 if layer.weight is None else 4),
     )
-    | {"LayerNorm": lambda layer, x, y: x.numel() * (4 if layer.elementwise_affine else 2)}
     # One for each input that an average takes, one for each output.
     | {
         "AdaptiveAvgPool2d": lambda _, x, y: (
@@ -43,12 +35,16 @@ _RULES: dict[str, Rule] = (
 )
 
 
-def module_macs(module: nn.Module, run: Callable[[], object]) -> int:
-    """Multiply-accumulates as thop 0.1.1 counts them.
+def count_macs(module: nn.Module, run: Callable[[], object]) -> tuple[int, int]:
+    """Multiply-accumulates of a module.
 
     Args:
         module: What is looked at.
         run: Runs it once.
+
+    Returns:
+        As thop 0.1.1 counts them; and of all matrix products and convolutions, those of attention
+        included.
     """
     total = 0
 
@@ -59,16 +55,9 @@ def module_macs(module: nn.Module, run: Callable[[], object]) -> int:
     counted = (m for m in module.modules() if type(m).__name__ in _RULES)
     hooks = [m.register_forward_hook(count) for m in counted]
     try:
-        with torch.no_grad():
+        with FlopCounterMode(display=False) as counter, torch.no_grad():
             run()
     finally:
         for hook in hooks:
             hook.remove()
-    return total
-
-
-def all_macs(run: Callable[[], object]) -> int:
-    """Multiply-accumulates of all matrix products and convolutions, those of attention too."""
-    with FlopCounterMode(display=False) as counter, torch.no_grad():
-        run()
-    return int(counter.get_total_flops()) // 2
+    return total, int(counter.get_total_flops()) // 2

@@ -91,41 +91,28 @@ def read_embeddings(path: Path) -> Embeddings:
     return Embeddings(ids, vectors.astype(np.float32), *source)
 
 
-def length_groups(lengths: Sequence[int], most_tokens: int) -> list[list[int]]:
+def length_groups(
+    lengths: Sequence[int], most: int, *, beside: int = 0, equal: bool = False
+) -> list[list[int]]:
     """Group tracklets of similar length, so that padded batches contain little padding.
 
     Args:
         lengths: Frames of each tracklet.
-        most_tokens: Bound on (tracklets in a group) x (1 + longest); a longer one goes alone.
+        most: Bound on (tracklets in a group) x (beside + longest); a longer one goes alone.
+        beside: Tokens of a tracklet beside its frames.
+        equal: Group only tracklets of equal length.
 
     Returns:
         Lists of indices into `lengths`, every index once.
     """
     groups: list[list[int]] = []
     for index in np.argsort(lengths, kind="stable").tolist():
-        tokens = 1 + lengths[index]  # ascending, so the newest is the longest
-        if groups and tokens * (len(groups[-1]) + 1) <= most_tokens:
+        tokens = beside + lengths[index]  # ascending, so the newest is the longest
+        fits = groups and tokens * (len(groups[-1]) + 1) <= most
+        if fits and not (equal and lengths[groups[-1][0]] != lengths[index]):
             groups[-1].append(index)
         else:
             groups.append([index])
-    return groups
-
-
-def equal_groups(lengths: Sequence[int], most_frames: int) -> list[list[int]]:
-    """Group tracklets of equal length.
-
-    Args:
-        lengths: Frames of each tracklet.
-        most_frames: Bound on the frames of a group; a longer tracklet goes alone.
-
-    Returns:
-        Lists of indices into `lengths`, every index once.
-    """
-    groups = []
-    for length in sorted(set(lengths)):
-        rows = [i for i, own in enumerate(lengths) if own == length]
-        step = max(most_frames // length, 1)
-        groups += [rows[a : a + step] for a in range(0, len(rows), step)]
     return groups
 
 
@@ -163,10 +150,10 @@ class NetworkEmbedder:
         with precision(encoder.device, self.compute), memory_suffices(encoder.device):
             if isinstance(encoder, FrameWise):
                 features = torch.split(self._features(encoder, crops), list(lengths))  # s f each
-                groups = length_groups(lengths, self.most_tokens)
+                groups = length_groups(lengths, self.most_tokens, beside=1)
             else:
                 clips = np.split(crops, np.cumsum(lengths)[:-1])  # s h w 3 each
-                groups = equal_groups(lengths, self.frames_per_pass)
+                groups = length_groups(lengths, self.frames_per_pass, equal=True)
             for group in groups:
                 own = [lengths[i] for i in group]
                 if isinstance(encoder, FrameWise):

@@ -69,32 +69,6 @@ class _Frames(nn.Module):
         return self.encoder.encode_frames(crops)
 
 
-def _graph(encoder: FrameWise, side: int) -> Any:
-    """The ONNX model of the frame part, for any number of crops of one size."""
-    example = torch.zeros((2, side, side, 3), dtype=torch.uint8)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the exporter warns about itself
-        program = torch.onnx.export(
-            _Frames(encoder.eval()),
-            (example,),
-            input_names=[INPUT],
-            output_names=[OUTPUT],
-            dynamic_shapes=({0: torch.export.Dim("n")},),
-            opset_version=OPSET,
-            dynamo=True,
-            verbose=False,
-        )
-    assert program is not None
-    return program.model_proto
-
-
-def _head_of(encoder: FrameWise) -> str:
-    """All tensors except the backbone's, as base 64."""
-    state = {k: v.contiguous() for k, v in encoder.state_dict().items()}
-    head = {k: v for k, v in state.items() if not k.startswith(_BACKBONE)}
-    return base64.b64encode(save(head)).decode("ascii")
-
-
 def export_frames(
     encoder: FrameWise,
     path: Path,
@@ -122,10 +96,26 @@ def export_frames(
     with export_suffices():
         import onnx  # noqa: PLC0415  an extra
 
-        model = _graph(encoder, side)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the exporter warns about itself
+            program = torch.onnx.export(
+                _Frames(encoder.eval()),
+                (torch.zeros((2, side, side, 3), dtype=torch.uint8),),
+                input_names=[INPUT],
+                output_names=[OUTPUT],
+                dynamic_shapes=({0: torch.export.Dim("n")},),  # any number of crops
+                opset_version=OPSET,
+                dynamo=True,
+                verbose=False,
+            )
+    assert program is not None
+    model = program.model_proto
     props: dict[str, str] = {PRECISION: compute}
     if record is not None:
-        props |= {RECORD: record_text(record), HEAD: _head_of(encoder)}
+        # All tensors except the backbone's, which is the graph.
+        state = {k: v.contiguous() for k, v in encoder.state_dict().items()}
+        head = save({k: v for k, v in state.items() if not k.startswith(_BACKBONE)})
+        props |= {RECORD: record_text(record), HEAD: base64.b64encode(head).decode("ascii")}
     onnx.helper.set_model_props(model, props)
     with whole_file(path) as temporary:
         onnx.save(model, str(temporary))
@@ -222,7 +212,18 @@ class ExportedEmbedder(NetworkEmbedder):
         # The aggregation is too small to be worth another precision.
         super().__init__(encoder, frames_per_pass=frames_per_pass, compute="float32")
         self.exported_for = _metadata(path).get(PRECISION, "float32")
-        self.precision = _agreed(path, self.exported_for, compute)
+        self.precision = compute or self.exported_for
+        check_precision(self.precision)
+        PolyplinkError.unless(
+            self.exported_for != "int8" or self.precision == "int8",
+            f"{path} holds 8-bit numbers and cannot be computed in {compute}",
+            "export the weights again without --int8",
+        )
+        PolyplinkError.unless(
+            self.exported_for == "int8" or self.precision != "int8",
+            f"{path} does not hold 8-bit numbers",
+            "export the weights again with --int8 DATA",
+        )
         model = _compiled(path, self.precision)
         most = model.get_property("OPTIMAL_NUMBER_OF_INFER_REQUESTS")
         self._requests = deque(model.create_infer_request() for _ in range(most))
@@ -264,24 +265,6 @@ def _metadata(path: Path) -> dict[str, str]:
     except DecodeError as error:
         raise PolyplinkError(f"{path} cannot be read ({first_line(error)})", _AGAIN) from None
     return {entry.key: entry.value for entry in model.metadata_props}
-
-
-def _agreed(path: Path, own: str, asked: str | None) -> str:
-    """The precision to compute a file in: the one asked for, if the file has it."""
-    if asked is None:
-        return own
-    check_precision(asked)
-    PolyplinkError.unless(
-        own != "int8" or asked == "int8",
-        f"{path} holds 8-bit numbers and cannot be computed in {asked}",
-        "export the weights again without --int8",
-    )
-    PolyplinkError.unless(
-        own == "int8" or asked != "int8",
-        f"{path} does not hold 8-bit numbers",
-        "export the weights again with --int8 DATA",
-    )
-    return asked
 
 
 def _compiled(path: Path, compute: str) -> Any:

@@ -81,13 +81,8 @@ def trainable(encoder: Encoder, tune: FineTune) -> Encoder:
         )
         for block in blocks[-tune.blocks :]:
             block.requires_grad_(True)
-    if tune.how == "lora":
-        _adapt(encoder, tune)
-    return encoder
-
-
-def _adapt(encoder: Encoder, tune: FineTune) -> None:
-    """Put adapters beside the linear layers of attention."""
+    if tune.how != "lora":
+        return encoder
     targets = [
         name
         for name, module in encoder.backbone.named_modules()
@@ -113,6 +108,7 @@ def _adapt(encoder: Encoder, tune: FineTune) -> None:
         bias="none",
     )
     peft.inject_adapter_in_model(config, encoder.backbone)
+    return encoder
 
 
 def merge_adapters(encoder: Encoder) -> Encoder:
