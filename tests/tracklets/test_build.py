@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.tracklets.build import _owners, build_tracklets, link, overlap
+from polyplink.tracklets.build import Box, _owners, build_tracklets, link, overlap
 from tests.tracklets.sample import detections, random_rows
 
 Row = dict[str, Any]
@@ -22,11 +22,11 @@ def key(row: Row) -> Key:
     return tuple(row[k] for k in ("procedure_id", "frame", "x", "y", "w", "h", "polyp_id"))
 
 
-def as_box(row: Row) -> tuple[float, ...]:
-    return tuple(row[k] for k in "xywh")
+def as_box(row: Row) -> Box:
+    return row["x"], row["y"], row["w"], row["h"]
 
 
-def iou(a: tuple[float, ...], b: tuple[float, ...]) -> float:
+def iou(a: Box, b: Box) -> float:
     width = min(a[0] + a[2], b[0] + b[2]) - max(a[0], b[0])
     height = min(a[1] + a[3], b[1] + b[3]) - max(a[1], b[1])
     shared = max(width, 0.0) * max(height, 0.0)
@@ -39,7 +39,7 @@ BOX = st.tuples(PLACE, PLACE, SIDE, SIDE)
 
 @settings(deadline=None)
 @given(BOX, BOX)
-def test_overlap_equals_its_definition(one: tuple[float, ...], other: tuple[float, ...]) -> None:
+def test_overlap_equals_its_definition(one: Box, other: Box) -> None:
     assert overlap(one, other) == pytest.approx(min(iou(one, other), 1.0), abs=1e-9)
 
 
@@ -182,7 +182,7 @@ def naive_link(rows: list[Row], max_gap: int, min_iou: float) -> list[int]:
 @given(random_rows(labelled=False), st.integers(1, 3), st.sampled_from([0.0, 0.1, 0.5, 1.0]))
 def test_link_equals_a_naive_loop(rows: list[Row], max_gap: int, min_iou: float) -> None:
     rows = sorted(rows, key=lambda row: row["frame"])
-    frames = np.array([row["frame"] for row in rows], dtype=np.int32)
+    frames = np.array([row["frame"] for row in rows], dtype=np.int64)
     boxes = np.array([as_box(row) for row in rows], dtype=np.float32).reshape(-1, 4)
     linked = link(frames, boxes, np.zeros(len(rows), np.uint32), (max_gap, min_iou))
     assert linked.tolist() == naive_link(rows, max_gap, min_iou)

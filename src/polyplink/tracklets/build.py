@@ -195,7 +195,7 @@ def _tables(
 
 
 @njit(error_model="numpy")
-def link(frames: Ints, boxes: Floats, groups: Ints, limits: Limits) -> Ints:
+def link(frames: Ints, boxes: Floats, groups: Rows, limits: Limits) -> Ints:
     """Chain boxes: each is linked to one of the frame before it, where each is the other's best.
 
     Boxes of two frames of a group that follow one another and are at most the largest gap apart

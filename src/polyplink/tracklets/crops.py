@@ -16,7 +16,7 @@ lock.
 import io
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -172,7 +172,7 @@ def prefetch(
 
 def cut_crops(
     source: Path, frames: Sequence[FrameCrops], size: int, workers: int
-) -> Iterator[tuple[FrameCrops, Pixels | Unreadable]]:
+) -> Generator[tuple[FrameCrops, Pixels | Unreadable], None, None]:
     """Cut the crops of frames, each file read once.
 
     Args:
