@@ -1,4 +1,4 @@
-"""Tracklets and links against naive loops."""
+"""Tracklets against naive loops."""
 
 from itertools import pairwise
 from typing import Any
@@ -6,12 +6,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.tracklets.build import Box, _owners, build_tracklets, link, overlap
+from polyplink.tracklets.build import Box, _owners, build_tracklets, overlap
+from polyplink.tracklets.tracks import Tracker
 from tests.tracklets.sample import detections, random_rows
 
 Row = dict[str, Any]
@@ -58,16 +59,19 @@ def naive_labelled(rows: list[Row], max_gap: int, min_iou: float) -> list[list[R
     return tracklets
 
 
-def naive_unlabelled(rows: list[Row], max_gap: int, min_iou: float) -> list[list[Row]]:
-    tracklets: list[list[Row]] = []
+def tracked(rows: list[Row]) -> list[list[Row]]:
+    """What the tracker makes of each procedure's boxes; one it leaves out is a track of its own."""
+    tracks: dict[tuple[str, int], list[Row]] = {}
     for procedure in {row["procedure_id"] for row in rows}:
         own = [row for row in rows if row["procedure_id"] == procedure]
         own.sort(key=lambda row: row["frame"])
-        chains: dict[int, list[Row]] = {}
-        for row, first in zip(own, naive_link(own, max_gap, min_iou), strict=True):
-            chains.setdefault(first, []).append(row)
-        tracklets += chains.values()
-    return tracklets
+        frames = np.array([row["frame"] for row in own], dtype=np.int64)
+        boxes = np.array([as_box(row) for row in own], dtype=np.float64).reshape(-1, 4)
+        scores = np.array([row.get("score", 1.0) for row in own])
+        numbers = Tracker(25.0).update(frames, boxes, scores).tolist()
+        for k, (row, number) in enumerate(zip(own, numbers, strict=True)):
+            tracks.setdefault((procedure, number if number >= 0 else -k - 1), []).append(row)
+    return list(tracks.values())
 
 
 def found(rows: list[Row], max_gap: int, min_iou: float) -> list[list[Key]]:
@@ -84,16 +88,16 @@ def test_equals_a_naive_loop_over_polyps(rows: list[Row], max_gap: int, min_iou:
 
 
 @settings(deadline=None)
-@given(random_rows(labelled=False), st.integers(1, 3), st.sampled_from([0.0, 0.1, 0.5]))
-def test_equals_a_naive_loop_where_polyps_are_unknown(
-    rows: list[Row], max_gap: int, min_iou: float
+@given(random_rows(labelled=False), st.sampled_from([0.05, 0.3, 0.9]))
+def test_boxes_without_a_polyp_are_tracked_beside_those_of_polyps(
+    rows: list[Row], score: float
 ) -> None:
+    rows = [row | {"score": score if k % 3 else 1.0} for k, row in enumerate(rows)]
     known = [row for row in rows if row["polyp_id"] is not None]
     unknown = [row for row in rows if row["polyp_id"] is None]
-    expected = naive_labelled(known, max_gap, min_iou)
-    expected += naive_unlabelled(unknown, max_gap, min_iou)
+    expected = naive_labelled(known, 1, 0.1) + tracked(unknown)
     keys = [[key(row) for row in tracklet] for tracklet in expected]
-    assert sorted(found(rows, max_gap, min_iou), key=repr) == sorted(keys, key=repr)
+    assert sorted(found(rows, 1, 0.1), key=repr) == sorted(keys, key=repr)
 
 
 @settings(deadline=None)
@@ -158,34 +162,6 @@ def test_settings_out_of_range_are_refused() -> None:
         build_tracklets(detections([]), max_gap=0)
     with pytest.raises(PolyplinkError, match=r"min_iou is 1.5; give a value in \[0, 1\]"):
         build_tracklets(detections([]), min_iou=1.5)
-
-
-def naive_link(rows: list[Row], max_gap: int, min_iou: float) -> list[int]:
-    """Every box against every box of the next frame; the first of equals is the best."""
-    chain = list(range(len(rows)))
-    frames = [row["frame"] for row in rows]
-    for now, after in pairwise(sorted(set(frames))):
-        left = [i for i, frame in enumerate(frames) if frame == now]
-        right = [i for i, frame in enumerate(frames) if frame == after]
-        if after - now > max_gap:
-            continue
-        shared = {(i, j): iou(as_box(rows[i]), as_box(rows[j])) for i in left for j in right}
-        for i in left:
-            j = max(right, key=lambda j: shared[i, j])
-            if max(left, key=lambda k: shared[k, j]) == i and shared[i, j] >= min_iou:
-                chain[j] = chain[i]
-    return chain
-
-
-@settings(deadline=None)
-@example(rows=[], max_gap=1, min_iou=0.1)
-@given(random_rows(labelled=False), st.integers(1, 3), st.sampled_from([0.0, 0.1, 0.5, 1.0]))
-def test_link_equals_a_naive_loop(rows: list[Row], max_gap: int, min_iou: float) -> None:
-    rows = sorted(rows, key=lambda row: row["frame"])
-    frames = np.array([row["frame"] for row in rows], dtype=np.int64)
-    boxes = np.array([as_box(row) for row in rows], dtype=np.float32).reshape(-1, 4)
-    linked = link(frames, boxes, np.zeros(len(rows), np.uint32), (max_gap, min_iou))
-    assert linked.tolist() == naive_link(rows, max_gap, min_iou)
 
 
 NAMES = st.text("ab\0é", max_size=3)

@@ -58,7 +58,8 @@ def test_tables_without_images_and_some_procedures_alone(tmp_path: Path) -> None
         ("p0:00001", None, 34, 9, 9),
         ("p1:00000", "p1_a", 34, 0, 9),
     ]
-    none = prepare(tmp_path, PrepareSettings(min_length=35), with_crops=False)
+    longer = PrepareSettings(min_length=35, min_seconds=2.0)
+    none = prepare(tmp_path, longer, with_crops=False)
     assert (len(none.tracklets), len(none.detections), len(none.fragments())) == (0, 102, 0)
     with pytest.raises(PolyplinkError, match="procedure 'p0', frame 0: no image; import the data"):
         prepare(tmp_path, SETTINGS)

@@ -54,6 +54,8 @@ _COMMON: Sources = {
     "prepare.min_iou": ("text", "0.1 between consecutive frames"),
     "prepare.crop_factor": ("text", "5 times the box"),
     "prepare.size": ("text", "232 pixels"),
+    "prepare.min_seconds": ("ours", "the papers have annotated boxes alone"),
+    "prepare.tracks": ("ours", "the papers have annotated boxes alone"),
     "fragment_length": ("text", "8"),
     "augment": ("program", "none"),
     "optim.epochs": ("program", "50"),
@@ -184,7 +186,7 @@ _FAMILIES: Mapping[str, Sources] = {
 def field_sources(recipe: TrainConfig) -> list[FieldSource]:
     """Every field of a recipe with where its value comes from.
 
-    A field is looked up by its own name, then by its group ("augment.flip", "augment"), first
+    A field is looked up by its own name, then by its groups ("augment.flip", "augment"), first
     among its method's, then among those that all have. Recipes at small size are ours throughout.
 
     Example:
@@ -201,9 +203,10 @@ def field_sources(recipe: TrainConfig) -> list[FieldSource]:
         value: Any = plain
         for part in name.split("."):
             value = value[part]
-        group = name.split(".")[0]
+        parts = name.split(".")
+        groups = [".".join(parts[:n]) for n in range(len(parts), 0, -1)]
         tables = () if small or family is None else (_FAMILIES[family], _COMMON)
-        hits = (table[key] for table in tables for key in (name, group) if key in table)
+        hits = (table[key] for table in tables for key in groups if key in table)
         source, note = next(hits, ("ours", "at a size for a laptop" if small else ""))
         found.append(FieldSource(name, value, source, note))
     return found

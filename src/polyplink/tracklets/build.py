@@ -1,9 +1,11 @@
 """From detections to tracklets: runs of boxes that show one polyp without a break.
 
-Every box belongs to a track: that of its polyp if the polyp is known, else a chain of linked
-boxes. A compiled loop then cuts the tracks wherever a box does not continue the one before it.
+Every box belongs to a track: that of its polyp if the polyp is known, else one of a `Tracker`. A
+compiled loop then cuts the tracks of polyps wherever a box does not continue the one before it.
 """
 
+from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +14,7 @@ import polars as pl
 
 from polyplink.core.compiled import njit
 from polyplink.core.errors import PolyplinkError
+from polyplink.tracklets.tracks import Tracker, TrackSettings
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.floating]
@@ -21,6 +24,7 @@ Columns = tuple[npt.NDArray[np.float32], ...]  # x, y, w, h: d each
 Limits = tuple[int, float]  # largest gap in frames, smallest IoU
 
 BOX = ("x", "y", "w", "h")
+USUAL_FPS = 25.0  # where a procedure does not say
 OWNER = ("procedure_id", "polyp_id")  # boxes of one procedure without a polyp have one owner too
 
 
@@ -50,19 +54,27 @@ class Cuts(NamedTuple):
 
 
 def build_tracklets(
-    detections: pl.DataFrame, *, max_gap: int = 1, min_iou: float = 0.1
+    detections: pl.DataFrame,
+    *,
+    max_gap: int = 1,
+    min_iou: float = 0.1,
+    tracks: TrackSettings | None = None,
+    fps: Mapping[str, float | None] | None = None,
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Build tracklets from detections.
 
     Detections of one polyp, in frame order, are cut wherever the next one is more than `max_gap`
     frames later or its IoU with the box before is below `min_iou` (NTSSL paper, section 3). Two
     boxes of one polyp in one frame are cut too: a tracklet has one box per frame. (The papers'
-    program links them.) Detections without a polyp are linked by `link`.
+    program links them.) Detections without a polyp, as of a detector, are linked by a `Tracker`,
+    which bridges the gaps of missed frames; each of its tracks is a tracklet.
 
     Args:
         detections: The table `polyplink.data.tables.DETECTIONS`, in any order.
-        max_gap: Largest step in frames within a tracklet, at least 1.
-        min_iou: Smallest IoU of neighbouring boxes, in [0, 1].
+        max_gap: Largest step in frames within a tracklet of a known polyp, at least 1.
+        min_iou: Smallest IoU of neighbouring boxes of a known polyp, in [0, 1].
+        tracks: How boxes without a polyp are linked; None for the defaults.
+        fps: Frames per second of each procedure; 25 where not known.
 
     Returns:
         The detections, sorted so that each tracklet is one run in frame order, and the tracklets,
@@ -81,20 +93,44 @@ def build_tracklets(
     frames = _column(detections, "frame")  # d
     boxes = tuple(_column(detections, name) for name in BOX)  # x, y, w, h: d each
     owner = _owners(detections.select(OWNER))  # d
-    tracks, unknown = owner.copy(), detections["polyp_id"].is_null()
+    track, unknown = owner.copy(), detections["polyp_id"].is_null()
     if unknown.any():
         rows = np.flatnonzero(unknown.to_numpy())
         rows = rows[np.lexsort((frames[rows], owner[rows]))]  # by procedure, in time
-        places = np.stack([column[rows] for column in boxes], axis=1)  # unknown 4
-        tracks[rows] = len(owner) + link(frames[rows], places, owner[rows], (max_gap, min_iou))
-    found = Cuts(*(np.empty(len(tracks), dtype=np.uint32) for _ in range(3)))
-    count = _walk(tracks, frames, boxes, (max_gap, min_iou), found)
+        track[rows] = len(owner) + _linked(detections, rows, owner[rows], tracks, fps or {})
+    found = Cuts(*(np.empty(len(track), dtype=np.uint32) for _ in range(3)))
+    count = _walk(track, frames, boxes, (max_gap, min_iou), found)
     if count < 0:  # a track is not in the order of time
         in_time = detections[np.argsort(frames, kind="stable")]
-        return build_tracklets(in_time, max_gap=max_gap, min_iou=min_iou)
+        return build_tracklets(in_time, max_gap=max_gap, min_iou=min_iou, tracks=tracks, fps=fps)
     return _tables(
         detections, owner, frames, Cuts(found.tracklet, found.first[:count], found.n[:count])
     )
+
+
+def _linked(
+    detections: pl.DataFrame,
+    rows: npt.NDArray[np.int64],
+    owner: Rows,
+    settings: TrackSettings | None,
+    fps: Mapping[str, float | None],
+) -> npt.NDArray[np.int64]:
+    """Tracks (n,) of the boxes in `rows`, by procedure and in time, of no polyp; 0 to 2 n."""
+    given = detections[rows].select(
+        "procedure_id",
+        pl.col("frame").cast(pl.Int64),
+        pl.col("score").fill_null(1.0).cast(pl.Float64) if "score" in detections.columns else 1.0,
+    )
+    places = np.ascontiguousarray(detections[rows].select(BOX).to_numpy(), np.float64)  # n 4
+    frames, scores = given["frame"].to_numpy(), given.to_series(2).to_numpy()
+    track = np.arange(len(rows), 2 * len(rows))  # boxes that are left out have one of their own
+    edges = np.flatnonzero(np.diff(owner.astype(np.int64), prepend=-1, append=-1))
+    for start, stop in pairwise(edges):
+        rate = fps.get(given["procedure_id"][int(start)]) or USUAL_FPS
+        part = slice(start, stop)
+        found = Tracker(rate, settings).update(frames[part], places[part], scores[part])
+        track[part] = np.where(found < 0, track[part], start + found)
+    return track
 
 
 def _column(table: pl.DataFrame, name: str) -> npt.NDArray[Any]:
@@ -141,7 +177,9 @@ def _walk(tracks: Rows, frames: Rows, boxes: Columns, limits: Limits, found: Cut
             return -1
         box = (np.float64(x[k]), np.float64(y[k]), np.float64(w[k]), np.float64(h[k]))
         other = (held[track, 0], held[track, 1], held[track, 2], held[track, 3])
-        if before >= 0 and 1 <= gap <= max_gap and overlap(box, other) >= min_iou:
+        # The tracks of boxes without a polyp, numbered after all others, are not cut.
+        near = track >= tracks.size or (gap <= max_gap and overlap(box, other) >= min_iou)
+        if before >= 0 and gap >= 1 and near:
             tracklet[k] = tracklet[before]
         else:
             tracklet[k] = count
@@ -192,46 +230,3 @@ def _tables(
         pl.Series("offset", offset, dtype=pl.Int64),
     )
     return given[rows], tracklets
-
-
-@njit(error_model="numpy")
-def link(frames: Ints, boxes: Floats, groups: Rows, limits: Limits) -> Ints:
-    """Chain boxes: each is linked to one of the frame before it, where each is the other's best.
-
-    Boxes of two frames of a group that follow one another and are at most the largest gap apart
-    are compared all with all. Two boxes are linked when each has its largest IoU with the other
-    and it is not below the smallest; among equals the earlier row is the best. This is the
-    plainest tracker there is: it never bridges a missed detection beyond the largest gap.
-
-    Args:
-        frames: (d,) frame numbers, sorted within each group.
-        boxes: (d, 4), x, y, w, h in pixels.
-        groups: (d,) the procedure of each box; boxes of a procedure are one run of rows.
-        limits: Largest gap in frames and smallest IoU of linked boxes.
-
-    Returns:
-        (d,) row of the first box of the chain that each belongs to.
-    """
-    max_gap, min_iou = limits
-    chain = np.arange(len(frames))
-    before = start = 0  # where the boxes of the frame before, and those of this frame, begin
-    while start < len(frames):
-        frame, group = frames[start], groups[start]
-        stop = start
-        while stop < len(frames) and frames[stop] == frame and groups[stop] == group:
-            stop += 1
-        if before < start and groups[before] == group and frame - frames[before] <= max_gap:
-            shared = np.empty((start - before, stop - start))  # IoU of all pairs
-            for i in range(before, start):
-                x, y, w, h = boxes[i, 0], boxes[i, 1], boxes[i, 2], boxes[i, 3]
-                one = (np.float64(x), np.float64(y), np.float64(w), np.float64(h))
-                for j in range(start, stop):
-                    x, y, w, h = boxes[j, 0], boxes[j, 1], boxes[j, 2], boxes[j, 3]
-                    other = (np.float64(x), np.float64(y), np.float64(w), np.float64(h))
-                    shared[i - before, j - start] = overlap(one, other)
-            for right in range(stop - start):
-                left = np.argmax(shared[:, right])  # the first of equals
-                if np.argmax(shared[left]) == right and shared[left, right] >= min_iou:
-                    chain[start + right] = chain[before + left]
-        before, start = start, stop
-    return chain

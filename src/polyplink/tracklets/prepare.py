@@ -9,7 +9,7 @@ import operator
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -22,23 +22,26 @@ import polars as pl
 
 from polyplink.core.artefacts import RunRecord, content_key
 from polyplink.core.errors import PolyplinkError, first_line
-from polyplink.core.ranges import AT_LEAST_ONE, POSITIVE, SHARE, Ranged
+from polyplink.core.ranges import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, SHARE, Ranged
 from polyplink.core.workers import as_done
 from polyplink.data.tables import DataSet, read_data, write_table
 from polyplink.simulate import is_simulation
-from polyplink.tracklets.build import BOX, Floats, build_tracklets
+from polyplink.tracklets.build import BOX, USUAL_FPS, Floats, build_tracklets
 from polyplink.tracklets.crops import (
     Broken,
     FrameCrops,
     Pixels,
+    crops_file,
     read_broken,
     refuse_broken,
     render_crops,
     write_crops,
 )
 from polyplink.tracklets.fragments import Spans, fragments, positions, spans_of
+from polyplink.tracklets.kept import take_kept
+from polyplink.tracklets.tracks import TrackSettings
 
-FORMAT = 1  # of the folder; a new one makes new keys
+FORMAT = 2  # of the folder; a new one makes new keys
 Progress = Callable[[int, int], None]  # crops written so far, crops in all
 
 
@@ -47,27 +50,31 @@ class PrepareSettings(Ranged):
     """How tracklets and crops are made; the defaults are those of the NTSSL paper.
 
     Attributes:
-        min_length: Boxes a tracklet must have to be kept.
+        min_length: Boxes a tracklet of a known polyp must have to be kept.
+        min_seconds: Time that a track of boxes without a polyp must last to be kept.
         stride: Boxes from one crop of a tracklet to the next.
-        max_gap: Largest step in frames within a tracklet.
-        min_iou: Smallest IoU of neighbouring boxes of a tracklet.
+        max_gap: Largest step in frames within a tracklet of a known polyp.
+        min_iou: Smallest IoU of neighbouring boxes of a tracklet of a known polyp.
+        tracks: How boxes without a polyp are linked to tracks.
         crop_factor: psi, times the box's width and height; None for the full frame.
         size: Width and height of a crop, pixels.
     """
 
     min_length: Annotated[int, AT_LEAST_ONE] = 30
+    min_seconds: Annotated[float, NOT_NEGATIVE] = 0.5
     stride: Annotated[int, AT_LEAST_ONE] = 4
     max_gap: Annotated[int, AT_LEAST_ONE] = 1
     min_iou: Annotated[float, SHARE] = 0.1
+    tracks: TrackSettings = field(default_factory=TrackSettings)
     crop_factor: Annotated[float | None, POSITIVE] = 5.0
     size: Annotated[int, AT_LEAST_ONE] = 232
 
     def __post_init__(self) -> None:
         super().__post_init__()
         # 5 and 5.0 are one setting, and must be one key.
-        object.__setattr__(self, "min_iou", float(self.min_iou))
-        if self.crop_factor is not None:
-            object.__setattr__(self, "crop_factor", float(self.crop_factor))
+        for name in ("min_seconds", "min_iou", "crop_factor"):
+            value = getattr(self, name)
+            object.__setattr__(self, name, None if value is None else float(value))
 
 
 @dataclass(frozen=True)
@@ -219,10 +226,15 @@ def prepare(
     try:
         if not (target / "tracklets.parquet").is_file():
             with record.stage("tracklets"):
+                fps = dict(data.procedures.select("procedure_id", "fps").iter_rows())
                 detections, tracklets = build_tracklets(
-                    data.detections, max_gap=settings.max_gap, min_iou=settings.min_iou
+                    data.detections,
+                    max_gap=settings.max_gap,
+                    min_iou=settings.min_iou,
+                    tracks=settings.tracks,
+                    fps=fps,
                 )
-                tracklets = sampled(tracklets, settings)
+                tracklets = sampled(tracklets, settings, fps)
                 place = positions(tracklets, spans_of(detections).procedures)
                 write_table(target / "detections.parquet", detections)
                 # The tracklets last: where they are, the detections are too.
@@ -255,20 +267,31 @@ def prepare(
     return prepared
 
 
-def sampled(tracklets: pl.DataFrame, settings: PrepareSettings) -> pl.DataFrame:
+def sampled(
+    tracklets: pl.DataFrame,
+    settings: PrepareSettings,
+    fps: Mapping[str, float | None] | None = None,
+) -> pl.DataFrame:
     """Keep tracklets that are long enough and number their crops.
 
     Args:
         tracklets: From `build_tracklets`.
-        settings: `min_length` and `stride` are used.
+        settings: `min_length`, `min_seconds` and `stride` are used.
+        fps: Frames per second of each procedure; 25 where not known.
 
     Returns:
-        Those of at least `min_length` boxes, with crop_first (row in the procedure's crops) and
-        n_crops (every `stride`-th box from the first).
+        Those of at least `min_length` boxes, or of `min_seconds` where the polyp is not known,
+        with crop_first (row in the procedure's crops) and n_crops (every `stride`-th box from the
+        first).
     """
     n_crops = (pl.col("n") + settings.stride - 1) // settings.stride
+    rates = {name: rate or USUAL_FPS for name, rate in (fps or {}).items()}
+    rate = pl.col("procedure_id").replace_strict(rates, default=USUAL_FPS, return_dtype=pl.Float64)
+    frames = pl.col("last_frame") - pl.col("first_frame") + 1
+    known = pl.col("polyp_id").is_not_null()
+    long = pl.when(known).then(pl.col("n") >= settings.min_length)
     return (
-        tracklets.filter(pl.col("n") >= settings.min_length)
+        tracklets.filter(long.otherwise(frames >= settings.min_seconds * rate))
         .with_columns(n_crops.cast(pl.Int32).alias("n_crops"))
         .with_columns(
             (pl.col("n_crops").cum_sum() - pl.col("n_crops"))
@@ -307,7 +330,12 @@ def _write_crops(
         frames, source = frame_crops(part, row), folder / row["source"]
         place = (crops_path(prepared.folder, procedure_id), frames, source, prepared.settings.size)
         lost = next((frame for frame in frames if frame.image is None), None)
-        if is_simulation(source) and all(frame.image is None for frame in frames):
+        kept = take_kept(folder, procedure_id, frames, prepared.settings.size)
+        if kept is not None:
+            with crops_file(place[0], *kept.shape[:2]) as file:
+                file.write(kept.data)
+            tick(len(kept))
+        elif is_simulation(source) and all(frame.image is None for frame in frames):
             render = partial(render_crops, *place, procedure_id=procedure_id, device=device)
             renderings.append((sum(part.tracklets["n_crops"]), render))
         elif lost is None:
@@ -446,7 +474,7 @@ def cut_tracklets(
         frames: Frame number of each detection, in the order that `offset` counts in.
         broken: Procedure -> its broken frames.
         stride: Boxes from one crop to the next.
-        min_length: Boxes that a part must have to be kept.
+        min_length: Boxes that a part of a known polyp must have to be kept.
 
     Returns:
         The same table; the parts after the first are named `ID.1`, `ID.2`, ...
@@ -466,7 +494,7 @@ def cut_tracklets(
         edges = [-1, *cuts, row["n_crops"]]
         for number, (before, after) in enumerate(pairwise(edges)):
             start, stop = (before + 1) * stride, min(after * stride, n)
-            if stop - start < max(min_length, 1):
+            if stop - start < max(min_length if row.get("polyp_id", "") is not None else 1, 1):
                 continue
             rows.append(
                 row

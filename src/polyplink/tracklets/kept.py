@@ -1,0 +1,79 @@
+"""Crops that were cut while a recording was decoded for its detector, so that it is decoded once.
+
+`kept/NAME.npy` holds the crops of a procedure and `kept/NAME.parquet` the boxes they belong to. A
+`prepare` with the same crop factor and size takes them from there; if its tracklets need a crop
+that was not kept, all of the procedure's crops are cut from the recording instead.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.parse import quote
+
+import numpy as np
+import polars as pl
+
+from polyplink.core.artefacts import whole_file
+from polyplink.tracklets.crops import FrameCrops, Pixels, crops_file
+
+AREA = ("left", "top", "right", "bottom")
+
+
+def kept_paths(folder: Path, procedure_id: str) -> tuple[Path, Path]:
+    """The files of crops and of their places that a data folder keeps of a procedure."""
+    stem = quote(procedure_id, safe=" ")
+    return folder / "kept" / f"{stem}.npy", folder / "kept" / f"{stem}.parquet"
+
+
+def write_kept(
+    folder: Path, procedure_id: str, places: pl.DataFrame, parts: Sequence[Path]
+) -> None:
+    """Keep the crops of a procedure.
+
+    Args:
+        folder: The data folder.
+        procedure_id: The procedure.
+        places: frame, left, top, right, bottom of each crop, in order.
+        parts: .npy files (k, size, size, 3) that hold the crops, in order.
+    """
+    crops, table = kept_paths(folder, procedure_id)
+    arrays = [np.load(part, mmap_mode="r", allow_pickle=False) for part in parts]
+    if not places.height:
+        return
+    with crops_file(crops, places.height, arrays[0].shape[1]) as file:
+        for array in arrays:
+            file.write(np.ascontiguousarray(array).data)
+    with whole_file(table) as temporary:
+        places.write_parquet(temporary)
+
+
+def take_kept(
+    folder: Path, procedure_id: str, frames: Sequence[FrameCrops], size: int
+) -> Pixels | None:
+    """The kept crops that frames ask for, in their rows; None unless all were kept.
+
+    Args:
+        folder: The data folder.
+        procedure_id: The procedure.
+        frames: The crops to find, with their rows in the result.
+        size: Width and height of a crop, pixels.
+
+    Returns:
+        (crops, size, size, 3), a copy.
+    """
+    crops, table = kept_paths(folder, procedure_id)
+    if not (crops.is_file() and table.is_file()) or not frames:
+        return None
+    kept: Pixels = np.load(crops, mmap_mode="r", allow_pickle=False)
+    if kept.shape[1] != size:
+        return None
+    places = pl.read_parquet(table).with_row_index("row")
+    areas = np.concatenate([one.crops for one in frames])  # n 4
+    wanted = pl.DataFrame(areas, schema=dict.fromkeys(AREA, pl.Int64)).with_columns(
+        frame=pl.Series([one.frame for one in frames for _ in one.rows], dtype=pl.Int64)
+    )
+    found = wanted.join(places, ["frame", *AREA], how="left", maintain_order="left")["row"]
+    if found.null_count() or len(found) != wanted.height:
+        return None
+    out = np.empty((wanted.height, size, size, 3), np.uint8)
+    out[np.concatenate([one.rows for one in frames])] = kept[found.to_numpy()]
+    return out

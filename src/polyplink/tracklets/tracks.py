@@ -1,0 +1,190 @@
+"""Tracks of a detector's boxes, whose polyps are unknown: two thresholds, motion, bridged gaps.
+
+A detector misses a polyp in runs of frames, and while it does the polyp moves. The tracker here is
+an online one (nothing is looked up in later frames), as used for a running procedure: every track
+predicts where its polyp is from a damped velocity, and takes the box that is nearest to the
+prediction in units of the boxes' sides. How far it may be grows with the length of the gap. As in
+ByteTrack (Zhang et al., ECCV 2022) confident boxes choose first, and the others may continue a
+track but not begin one.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+import numpy.typing as npt
+
+from polyplink.core.compiled import njit
+from polyplink.core.ranges import NOT_NEGATIVE, SHARE, Ranged
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Given = tuple[Ints, Floats, Floats]
+
+REACH, DRIFT = 0.6, 1.1  # farthest from the prediction: box sides, and sides per second of gap
+SCALE, GROWTH = 0.4, 0.5  # largest change of log(side), and per second of gap
+COASTING = 0.22  # seconds after which a predicted movement has all but ended
+SMOOTHING = 0.3  # weight of the newest velocity
+CONTIGUOUS = 0.2  # seconds: after a longer gap the velocity is measured anew
+
+
+@dataclass(frozen=True)
+class TrackSettings(Ranged):
+    """How boxes without a polyp become tracks.
+
+    Attributes:
+        high: Score from which a box begins a track.
+        low: Score from which a box continues one; boxes below it are left out.
+        bridge: Longest gap without a box within a track, seconds.
+    """
+
+    high: Annotated[float, SHARE] = 0.4
+    low: Annotated[float, SHARE] = 0.1
+    bridge: Annotated[float, NOT_NEGATIVE] = 0.7
+
+
+class Tracker:
+    """Links the boxes of one procedure to tracks, all at once or frame by frame as they come.
+
+    Example:
+        >>> boxes = np.array([[10, 10, 40, 40], [14, 10, 40, 40], [30, 12, 40, 40]], float)
+        >>> Tracker(25.0).update(np.array([0, 1, 6]), boxes, np.full(3, 0.9))
+        array([0, 0, 0])
+    """
+
+    def __init__(self, fps: float, settings: TrackSettings | None = None) -> None:
+        """Start without tracks.
+
+        Args:
+            fps: Frames per second.
+            settings: Thresholds and longest gap; None for the defaults.
+        """
+        settings = settings or TrackSettings()
+        self._limits = (settings.high, settings.low, settings.bridge, fps)
+        self._state = np.zeros((0, FIELDS))  # of the tracks that may go on
+        self._tracks = 0  # begun so far
+
+    def update(self, frames: Ints, boxes: Floats, scores: Floats) -> Ints:
+        """Link further boxes, of frames after those of the call before.
+
+        Args:
+            frames: (d,) frame numbers, ascending.
+            boxes: (d, 4) x, y, w, h in pixels, areas above 0.
+            scores: (d,) detector's scores in [0, 1].
+
+        Returns:
+            (d,) track of each box, numbered from 0 by first box; -1 for boxes left out. A track
+            has at most one box in a frame.
+        """
+        state = np.concatenate([self._state, np.zeros((len(frames), FIELDS))])
+        counts = np.array([len(self._state), self._tracks])
+        found = _follow((frames, boxes, scores), self._limits, state, counts)
+        self._state, self._tracks = state[: counts[0]].copy(), int(counts[1])
+        return found
+
+
+# Columns of the state of a track: its last box, that box's frame, the velocity in pixels a frame,
+# the number of its boxes, and its own number.
+X, Y, W, H, FRAME, VX, VY, LENGTH, NUMBER = range(9)
+FIELDS = 9
+
+
+@njit(error_model="numpy")
+def _follow(
+    given: Given, limits: tuple[float, float, float, float], state: Floats, counts: Ints
+) -> Ints:
+    """Follow tracks frame by frame.
+
+    Args:
+        given: Frames (d,), boxes (d, 4) and scores (d,); frames ascend.
+        limits: High and low score, longest gap in seconds, frames per second.
+        state: (at least tracks that may go on + d, FIELDS); changed.
+        counts: Tracks that may go on, in the first rows of the state, and tracks begun; changed.
+
+    Returns:
+        (d,) track of each box, -1 for none.
+    """
+    frames, boxes, scores = given
+    high, low, bridge, fps = limits
+    track = np.full(len(frames), -1, np.int64)
+    alive, begun = counts
+    begin = 0
+    while begin < len(frames):
+        end = begin
+        while end < len(frames) and frames[end] == frames[begin]:
+            end += 1
+        # Tracks whose gap is too long end.
+        one = 0
+        while one < alive:
+            if frames[begin] - state[one, FRAME] - 1 > bridge * fps:
+                alive -= 1
+                state[one] = state[alive]
+            else:
+                one += 1
+        for least, most in ((high, np.inf), (low, high)):
+            cost = np.full((end - begin, alive), np.inf)
+            for row in range(begin, end):
+                for one in range(alive):
+                    if least <= scores[row] < most and state[one, FRAME] < frames[row]:
+                        cost[row - begin, one] = _distance(boxes[row], state[one], frames[row], fps)
+            # The nearest pair first, until none is left within reach.
+            while cost.size and cost.min() < np.inf:
+                best = np.argmin(cost)
+                k, one = best // alive, best % alive
+                cost[k, :] = np.inf
+                cost[:, one] = np.inf
+                _continue(state[one], boxes[begin + k], frames[begin], fps)
+                track[begin + k] = np.int64(state[one, NUMBER])
+        for row in range(begin, end):
+            if track[row] < 0 and scores[row] >= high:
+                state[alive] = 0.0
+                state[alive, : H + 1] = boxes[row]
+                state[alive, FRAME] = frames[row]
+                state[alive, LENGTH], state[alive, NUMBER] = 1.0, begun
+                track[row] = begun
+                alive += 1
+                begun += 1
+        begin = end
+    counts[0], counts[1] = alive, begun
+    return track
+
+
+@njit(error_model="numpy")
+def _continue(track: Floats, box: Floats, frame: int, fps: float) -> None:
+    """Put a box at the end of a track, whose state (FIELDS,) is changed."""
+    step = frame - track[FRAME]
+    weight = 1.0
+    if step <= max(CONTIGUOUS * fps, 1.0):
+        weight = max(SMOOTHING, 1.0 / track[LENGTH])
+    x, y, w, h = box
+    track[VX] += weight * ((x + w / 2 - track[X] - track[W] / 2) / step - track[VX])
+    track[VY] += weight * ((y + h / 2 - track[Y] - track[H] / 2) / step - track[VY])
+    track[: H + 1] = box
+    track[FRAME] = frame
+    track[LENGTH] += 1
+
+
+@njit(error_model="numpy")
+def _distance(box: Floats, track: Floats, frame: int, fps: float) -> float:
+    """How far a box is from where a track would be now, in box sides; inf beyond reach.
+
+    Args:
+        box: (4,) the box.
+        track: (FIELDS,) the track's state.
+        frame: Frame of the box.
+        fps: Frames per second.
+    """
+    x, y, w, h = box
+    step = frame - track[FRAME]
+    coasting = COASTING * fps
+    frames = coasting * (1.0 - math.exp(-step / coasting))  # the movement dies away
+    across = x + w / 2 - track[X] - track[W] / 2 - track[VX] * frames
+    down = y + h / 2 - track[Y] - track[H] / 2 - track[VY] * frames
+    side = (w * h * track[W] * track[H]) ** 0.25
+    distance = math.sqrt(across * across + down * down) / side
+    growth = 0.5 * math.log(w * h / (track[W] * track[H]))
+    gap = (step - 1.0) / fps
+    reach = (distance / (REACH + DRIFT * gap)) ** 2 + (growth / (SCALE + GROWTH * gap)) ** 2
+    # Between equals the more recent track is taken.
+    return distance + 0.03 * gap if reach <= 1.0 else math.inf

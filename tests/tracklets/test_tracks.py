@@ -1,0 +1,121 @@
+"""The tracker of boxes without a polyp, against a naive one, and what it is for."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from polyplink.core.errors import PolyplinkError
+from polyplink.tracklets.tracks import Tracker, TrackSettings
+
+Box = tuple[float, float, float, float]
+FPS = 25.0
+
+
+class NaiveTrack:
+    def __init__(self, number: int, frame: int, box: Box) -> None:
+        self.number, self.frame, self.box = number, frame, box
+        self.velocity, self.length = (0.0, 0.0), 1
+
+    def distance(self, frame: int, box: Box) -> float:
+        """Sides between the box and the prediction; inf if it is out of reach."""
+        gap = (frame - self.frame - 1) / FPS
+        moving = 0.22 * FPS * (1 - math.exp(-(frame - self.frame) / (0.22 * FPS)))
+        (x, y), (p, q) = centre(box), centre(self.box)
+        apart = math.hypot(x - p - self.velocity[0] * moving, y - q - self.velocity[1] * moving)
+        area, before = box[2] * box[3], self.box[2] * self.box[3]
+        apart /= (area * before) ** 0.25
+        growth = math.log(area / before) / 2
+        near = (apart / (0.6 + 1.1 * gap)) ** 2 + (growth / (0.4 + 0.5 * gap)) ** 2 <= 1
+        return apart + 0.03 * gap if near else math.inf
+
+    def take(self, frame: int, box: Box) -> None:
+        step = frame - self.frame
+        weight = max(0.3, 1 / self.length) if step <= 5 else 1.0
+        moved = [(a - b) / step for a, b in zip(centre(box), centre(self.box), strict=True)]
+        self.velocity = (
+            self.velocity[0] + weight * (moved[0] - self.velocity[0]),
+            self.velocity[1] + weight * (moved[1] - self.velocity[1]),
+        )
+        self.frame, self.box, self.length = frame, box, self.length + 1
+
+
+def centre(box: Box) -> tuple[float, float]:
+    return box[0] + box[2] / 2, box[1] + box[3] / 2
+
+
+def naive(frames: list[int], boxes: list[Box], scores: list[float]) -> list[int]:
+    tracks: list[NaiveTrack] = []
+    out = [-1] * len(frames)
+    for frame in sorted(set(frames)):
+        rows = [row for row, other in enumerate(frames) if other == frame]
+        for least, most in ((0.4, 2.0), (0.1, 0.4)):
+            pairs = [
+                (track.distance(frame, boxes[row]), row, track)
+                for row in rows
+                if least <= scores[row] < most
+                for track in tracks
+                if track.frame < frame and frame - track.frame - 1 <= 0.7 * FPS
+            ]
+            for distance, row, track in sorted(pairs, key=lambda pair: pair[0]):
+                if distance < math.inf and out[row] < 0 and track.frame < frame:
+                    track.take(frame, boxes[row])
+                    out[row] = track.number
+        for row in rows:
+            if out[row] < 0 and scores[row] >= 0.4:
+                out[row] = len(tracks)
+                tracks.append(NaiveTrack(len(tracks), frame, boxes[row]))
+    return out
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(0, 10_000), st.integers(1, 60), st.booleans())
+def test_equals_a_naive_tracker_at_once_and_frame_by_frame(seed: int, n: int, dense: bool) -> None:
+    rng = np.random.default_rng(seed)
+    frames = np.sort(rng.integers(0, 12 if dense else 120, n))
+    boxes = np.concatenate([rng.uniform(0, 60, (n, 2)), rng.uniform(10, 40, (n, 2))], 1)
+    scores = rng.uniform(0, 1, n)
+    expected = naive(frames.tolist(), [tuple(box) for box in boxes.tolist()], scores.tolist())
+    assert Tracker(FPS).update(frames, boxes, scores).tolist() == expected
+    tracker, found = Tracker(FPS), []
+    for frame in np.unique(frames):
+        now = frames == frame
+        found += tracker.update(frames[now], boxes[now], scores[now]).tolist()
+    assert found == expected
+
+
+def moving(frames: list[int], speed: float) -> np.ndarray:
+    return np.array([[100 + speed * frame, 80.0, 50.0, 40.0] for frame in frames])
+
+
+@pytest.mark.parametrize(
+    ("frames", "speed", "bridge", "tracks"),
+    [
+        ([0, 1, 2, 12, 13], 2.0, 0.7, 1),  # ten frames missed
+        ([0, 1, 2, 12, 13], 2.0, 0.2, 2),  # a longer gap than is bridged
+        ([0, 1, 2, 3], 200.0, 0.7, 4),  # another place in every frame
+    ],
+)
+def test_gaps_are_bridged_where_the_motion_agrees(
+    frames: list[int], speed: float, bridge: float, tracks: int
+) -> None:
+    tracker = Tracker(FPS, TrackSettings(bridge=bridge))
+    found = tracker.update(np.array(frames), moving(frames, speed), np.full(len(frames), 0.9))
+    assert len(set(found.tolist())) == tracks
+
+
+def test_a_weak_box_continues_a_track_but_begins_none() -> None:
+    boxes, frames = moving([0, 1, 2, 3], 1.0), np.arange(4)
+    assert Tracker(FPS).update(frames, boxes, np.array([0.2, 0.9, 0.2, 0.05])).tolist() == [
+        -1,
+        0,
+        0,
+        -1,
+    ]
+
+
+def test_settings_out_of_range_are_refused() -> None:
+    with pytest.raises(PolyplinkError, match=r"high is 1\.2; give one from 0 to 1"):
+        TrackSettings(high=1.2)
