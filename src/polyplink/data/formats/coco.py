@@ -118,9 +118,10 @@ def read_records(value: Any, what: str, names: Sequence[str]) -> pl.DataFrame:
     columns: dict[str, pl.Series] = {}
     for name in names:
         keys = [key for key in _KEYS.get(name, (name,)) if key in known]
+        values: list[Any] = [None] * len(rows)
         if len(keys) == 1:
             values = [row.get(keys[0]) for row in rows]
-        else:
+        elif keys:
             given = ((row.get(key) for key in keys) for row in rows)
             values = [next((v for v in of_row if v is not None), None) for of_row in given]
         if name == "bbox":

@@ -132,26 +132,26 @@ def _parse(
     tasks: list[dict[str, str]] = []
     shapes: list[list[str | None]] = []
     try:
-        events = ET.iterparse(stream, ("start", "end"))  # noqa: S314 - see above
-        _, root = next(events)
+        _, root = next(ET.iterparse(stream, ("start",)))  # noqa: S314 - see above
         if root.tag != "annotations":
             raise PolyplinkError(f"{name} is not of CVAT: its root is <{root.tag}>", _MEND)
-        for event, element in events:
+        stream.seek(0)
+        for _, element in ET.iterparse(stream, ("end",)):  # noqa: S314
             if element.tag == "image":
                 raise PolyplinkError(
                     f"{name} is of CVAT for images", "export the task as CVAT for video 1.1"
                 )
-            if event == "end" and element.tag == "meta":
+            if element.tag == "meta":
                 for task in (each for each in element.iter() if each.tag in {"task", "job"}):
                     fields = [*task, *task.findall("original_size/*")]
                     tasks.append({field.tag: text(field) for field in fields if text(field)})
                 for field in element if tasks else ():
                     tasks[-1].setdefault(field.tag, text(field))
-            elif event == "end" and element.tag == "track":
+            elif element.tag == "track":
                 track = [element.get("task_id"), element.get("id", ""), element.get("label", "")]
                 for shape in element:
                     if shape.tag in _SHAPES:
-                        named = {a.get("name"): text(a) for a in shape.iterfind("attribute")}
+                        named = {a.get("name"): a.text or "" for a in shape if a.tag == "attribute"}
                         own = map(shape.get, _OF_SHAPE)
                         shapes.append(
                             [*track, shape.tag, *own, named.get(attribute), named.get(SCORE)]
@@ -160,7 +160,8 @@ def _parse(
     except ET.ParseError as error:
         raise PolyplinkError(f"{name} is not whole XML ({error})", _MEND) from None
     schema = dict.fromkeys(_COLUMNS, pl.String)
-    return tasks, pl.DataFrame(shapes, schema=schema, orient="row")
+    table = pl.DataFrame(shapes, schema=schema, orient="row")
+    return tasks, table.with_columns(pl.col(POLYP, SCORE).str.strip_chars())
 
 
 def _read(
