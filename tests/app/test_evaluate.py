@@ -207,7 +207,9 @@ def test_a_missing_column_and_one_class_are_told_before_anything_is_cut(
                 made.run, folder, tmp_path / "b", part="test", tasks=["size"], device="cpu"
             )
         )
-    with pytest.raises(PolyplinkError, match="histology: the 0 polyps of part 'test' to train"):
+    with pytest.raises(
+        PolyplinkError, match="histology: the 0 labelled polyps of part 'test' to train"
+    ):
         check_labels(["histology"], read_data(folder), "test")
     assert not (folder / "prepared").exists()
     check_labels(["size", "histology"], data, "eval")  # both are there

@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from polyplink.app.probe import ProbeRequest, probe
-from polyplink.app.probing import PROBES, probe_vectors, sides
+from polyplink.app.probing import PROBES, divide, probe_vectors
 from polyplink.core.artefacts import read_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.data import DataSet, read_data, write_data
 from polyplink.evaluate.probe import ProbeSettings
-from tests.app.calls import polyplink
+from tests.app.calls import assert_refused, polyplink
 from tests.app.probed import write_labelled
 from tests.conftest import Made
 
@@ -68,17 +68,18 @@ def test_no_patient_is_on_both_sides(labelled: Path, seed: int) -> None:
     # Two procedures share each patient.
     patients = pl.Series([f"p{i // 2}" for i in range(8)])
     data = replace(data, procedures=data.procedures.with_columns(patient=patients))
-    train, test = sides(data, PROBES["size"].labels(data), "eval", seed)
+    sides = divide(PROBES["size"], data, "eval", seed)
+    train, test = (side["procedure_id"].to_list() for side in sides)
     own = dict(zip(data.procedures["procedure_id"], patients, strict=True))
     assert not {own[p] for p in train} & {own[p] for p in test}
-    assert sorted([*train, *test]) == sorted(data.part("eval"))
+    assert sorted({*train, *test}) == sorted(data.part("eval"))
 
 
 def test_a_polyp_and_a_patient_on_both_sides_are_refused(labelled: Path) -> None:
     parts = {"rsp-train": ["001-001", "001-002"], "rsp-test": ["001-001"]}
     data = replace(read_data(labelled), splits=parts)
     with pytest.raises(PolyplinkError, match=r"patient real-colon/001-001 would be on both sides"):
-        sides(data, PROBES["size"].labels(data), "rsp", 0)
+        divide(PROBES["size"], data, "rsp")
 
 
 def test_what_is_tested_is_not_trained_on() -> None:
@@ -97,24 +98,51 @@ def test_what_is_tested_is_not_trained_on() -> None:
             "label": rng.permutation(polyps) % 2 == 0,
         }
     )
-    names = [f"v{i}" for i in range(polyps)]
     quick = ProbeSettings(rate=1e-2, epochs=15)
 
-    def auroc(train: list[str]) -> float:
+    def auroc(train: pl.DataFrame) -> float:
         found, _ = probe_vectors(
             fragments,
             vectors.astype(np.float32),
-            labels,
             train,
-            names[50:],
+            labels[50:],
             settings=quick,
             seeds=[0],
             resamples=50,
         )
         return float(found.figures["AUROC"].value or 0)
 
-    assert auroc(names[:50]) < 0.8
-    assert auroc(names) > 0.95  # the leak, which would be seen
+    assert auroc(labels[:50]) < 0.8
+    assert auroc(labels) > 0.95  # the leak, which would be seen
+
+
+def test_a_file_divides_the_polyps_as_its_lists_say(
+    made: Made, labelled: Path, tmp_path: Path
+) -> None:
+    data = read_data(labelled)
+    names = data.polyps["polyp_id"].to_list()
+    lists = {"train": names[:7], "test": names[7:15]}  # procedure 4 on both sides; one left out
+    path = tmp_path / "split.json"
+
+    def refused(written: Any, says: str) -> None:
+        path.write_text(json.dumps(written))
+        args = (made.run, labelled, "-o", tmp_path / "p", "--split", path)
+        assert_refused(polyplink("probe", "size", *args), says)
+
+    refused(lists | {"test": ["x_9", names[1]]}, "names 1 polyps that are not in the data set (x_9")
+    refused(lists | {"test": names[6:]}, f"names polyp ['{names[6]}'] twice")
+    refused([lists], 'does not divide polyps; write {"train": [polyp ids]')
+    refused({"train": names}, "does not divide polyps")
+    refused(lists | {"train": names[0:6:2]}, "the 3 labelled polyps of")
+
+    path.write_text(json.dumps(lists))
+    done = probe(ProbeRequest("size", made.run, labelled, tmp_path / "p", split=path, **USUAL))
+    large = {name for name in names if name.endswith("_2")}
+    for side, count in zip(
+        ("train", "test"), (done.value.trained_polyps, done.value.result.polyps), strict=True
+    ):
+        assert count == (len(set(lists[side]) - large), len(set(lists[side]) & large))
+    assert any("1 patients have polyps on both sides" in said for said in done.warnings)
 
 
 def test_bad_input_is_refused(made: Made, labelled: Path, tmp_path: Path) -> None:
@@ -129,7 +157,7 @@ def test_bad_input_is_refused(made: Made, labelled: Path, tmp_path: Path) -> Non
     data = read_data(labelled)
     large = data.polyps.with_columns(size_mm=pl.lit(9.0))
     write_data(tmp_path / "one", DataSet.of(data.detections, data.procedures, large, data.splits))
-    refused("one class", "size", tmp_path / "one")
+    refused("not of both classes", "size", tmp_path / "one")
     seen = read_data(made.data)
     known = seen.polyps.with_columns(size_mm=pl.Series([3.0, 8.0] * 5))
     write_data(tmp_path / "d", DataSet.of(seen.detections, seen.procedures, known, seen.splits))

@@ -73,13 +73,13 @@ def seen_procedures(seen: Seen, data: DataSet, procedures: Sequence[str]) -> lis
     return found
 
 
-def guard(seen: Seen, data: DataSet, part: str) -> None:
-    """Refuse to evaluate on procedures that an encoder has seen.
+def guard(seen: Seen, data: DataSet, part: str | Sequence[str]) -> None:
+    """Refuse to evaluate on procedures (a part, or their ids) that an encoder has seen.
 
     Raises:
         PolyplinkError: Naming them.
     """
-    met = seen_procedures(seen, data, data.part(part))
+    met = seen_procedures(seen, data, data.part(part) if isinstance(part, str) else part)
     if met:
         raise PolyplinkError(
             f"the encoder was trained or validated on {len(met)} of these procedures, or saw "

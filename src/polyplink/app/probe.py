@@ -28,6 +28,10 @@ class ProbeRequest:
     length: Annotated[int, Option(min=1, help="Crops of a fragment.")] = 8
     seeds: Annotated[int, Option(min=1, help="Training runs of the probe, averaged.")] = 3
     split_seed: Annotated[int, Option(help="Seed of the split.")] = 0
+    split: Annotated[
+        Path | None,
+        Option(help='JSON file that divides polyps, {"train": [ids], "test": [ids]}.'),
+    ] = None
     rate: Annotated[float | None, Option(help="Learning rate; the paper's by default.")] = None
     epochs: Annotated[int | None, Option(help="Epochs; the paper's 20 by default.")] = None
     device: Device = "auto"
@@ -44,13 +48,14 @@ def probe(request: ProbeRequest, progress: Progress = silent) -> "Result[Probed]
 
     Raises:
         PolyplinkError: If the task is unknown, labels are missing, the encoder has seen these
-            procedures, or a side of the split has only one class.
+            procedures, a side of the split has only one class, or the file of a division names
+            a polyp twice or an unknown one.
     """
     import polars as pl
 
     from polyplink.app.encoded import load_named
     from polyplink.app.leakage import guard
-    from polyplink.app.probing import PAIRS, PROBES, probe_encoders
+    from polyplink.app.probing import PROBES, divide, patients, probe_encoders
     from polyplink.data import read_data
     from polyplink.encoders import read_record, weights_path
     from polyplink.report.tables import probe_table
@@ -61,7 +66,7 @@ def probe(request: ProbeRequest, progress: Progress = silent) -> "Result[Probed]
         rate=task.settings.rate if request.rate is None else request.rate,
         epochs=task.settings.epochs if request.epochs is None else request.epochs,
     )
-    names = ("part", "length", "seeds", "split_seed", "rate", "epochs")
+    names = ("part", "length", "seeds", "split_seed", "split", "rate", "epochs")
     asked = {
         "task": task.name,
         "weights": request.weights,
@@ -71,10 +76,12 @@ def probe(request: ProbeRequest, progress: Progress = silent) -> "Result[Probed]
     record = RunRecord("probe", settings=asked, seed=request.split_seed)
     record.claim(request.out)
     data = read_data(request.data)
-    task.labels(data)  # missing labels are refused before anything is cut or embedded
-    seen = read_record(weights_path(request.weights)).seen
-    for side in ("-train", "-test") if request.part in PAIRS else ("",):
-        guard(seen, data, f"{request.part}{side}")
+    # Missing labels and procedures that were seen are refused before anything is cut or embedded.
+    train, test = divide(task, data, request.part, request.split_seed, request.split)
+    sides = [side["procedure_id"].to_list() for side in (train, test)]
+    guard(read_record(weights_path(request.weights)).seen, data, [*sides[0], *sides[1]])
+    shared = sorted(patients(data, sides[0]) & patients(data, sides[1]))
+    said = f"{len(shared)} patients have polyps on both sides of {request.split} ({shared[:1]})"
     with record.stage("probe"):
         encoder = load_named(request.weights, request.device)
         (found,) = probe_encoders(
@@ -85,6 +92,7 @@ def probe(request: ProbeRequest, progress: Progress = silent) -> "Result[Probed]
             length=request.length,
             seeds=request.seeds,
             split_seed=request.split_seed,
+            split=request.split,
             settings=settings,
             workers=request.workers,
             progress=progress,
@@ -112,4 +120,5 @@ def probe(request: ProbeRequest, progress: Progress = silent) -> "Result[Probed]
         f"{sum(result.polyps)} {result.polyps}: (negative, positive); {found.left_out} "
         "labelled polyps without a whole fragment left out"
     )
-    return Result(found, found.as_dict(), [probe_table(found.task, result.figures), text])
+    shown = [probe_table(found.task, result.figures), text]
+    return Result(found, found.as_dict(), shown, (said,) if shared else ())

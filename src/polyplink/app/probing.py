@@ -3,6 +3,7 @@
 Source: NTSSL (arXiv 2605.12320), section 3.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ import polars as pl
 
 from polyplink.app.encoded import NamedEncoder, encode
 from polyplink.app.request import Progress, counter, silent
-from polyplink.core.artefacts import to_plain
+from polyplink.core.artefacts import read_json, to_plain
 from polyplink.core.errors import PolyplinkError
 from polyplink.data import DataSet, read_data
 from polyplink.data.protocols import SHARE, split_by_patient
@@ -60,6 +61,7 @@ PROBES: Mapping[str, ProbeTask] = {
         "histology", "adenoma", histology_labels, HISTOLOGY_PROBE, "accuracy", "histology_class"
     ),
 }
+SIDES = ("train", "test")
 PAIRS = ("rsp", "rspp")  # parts of the papers that come as a training and a test side
 
 
@@ -89,63 +91,105 @@ class Probed:
 
 
 def check_labels(tasks: Sequence[str], data: DataSet, part: str) -> None:
-    """Refuse a probe without labels before crops are cut and embedded.
+    """Refuse probes that cannot be trained or tested, before crops are cut; errors of `divide`."""
+    for task in tasks:
+        divide(PROBES[task], data, part)
+
+
+def divide(
+    task: ProbeTask, data: DataSet, part: str, split_seed: int = 0, split: Path | None = None
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Labelled polyps to train and to test a probe on, by default 70 to 30, patients kept whole.
 
     Args:
-        tasks: Some of `PROBES`.
+        task: What is asked.
         data: The data set.
-        part: Its part that is evaluated.
+        part: The part to divide; "rsp" and "rspp" are divided as `data.protocols` does.
+        split_seed: Seed of the division, which "rsp" and "rspp" do not use.
+        split: JSON file that divides polyps, {"train": [ids], "test": [ids]}, in place of the
+            part; polyps without a label are left out.
+
+    Returns:
+        procedure_id, polyp_id and label of both sides.
 
     Raises:
-        PolyplinkError: Naming the column that is empty, or the side that has one class alone.
+        PolyplinkError: If a label that the task needs is nowhere, a side has one class alone, a
+            patient would be on both sides, or the file names a polyp twice or an unknown one.
     """
-    for task in map(PROBES.__getitem__, tasks):
-        labels = task.labels(data)
+    labels = task.labels(data)
+    if split is not None:
+        where, found = str(split), _read_split(split, data, labels)
+    else:
+        where = f"part {part!r}"
+        found = _split_part(data, labels, part, split_seed)
         PolyplinkError.unless(
-            bool(labels["procedure_id"].is_in(data.part(part)).any()),
+            any(not side.is_empty() for side in found),
             f"table polyps: column {task.column} is empty in the part {part!r}, and the "
             f"{task.name} task needs it",
             "name another --part, or leave the task out",
         )
-        for side, names in zip(("train", "test"), sides(data, labels, part, 0), strict=True):
-            found = labels.filter(pl.col("procedure_id").is_in(names))["label"]
-            PolyplinkError.unless(
-                found.n_unique() == 2,
-                f"{task.name}: the {len(found)} polyps of part {part!r} to {side} the probe on are "
-                "not of both classes",
-                f"give a part with more polyps whose {task.column} is known, or leave "
-                f"{task.name} out",
-            )
+    for name, side in zip(SIDES, found, strict=True):
+        PolyplinkError.unless(
+            side["label"].n_unique() == 2,
+            f"{task.name}: the {len(side)} labelled polyps of {where} to {name} the probe on are "
+            "not of both classes",
+            f"give more polyps whose {task.column} is known, or leave {task.name} out",
+        )
+    return found
 
 
-def sides(
-    data: DataSet, labels: pl.DataFrame, part: str, split_seed: int
-) -> tuple[list[str], list[str]]:
-    """Procedures to train and to test a probe on, 70 to 30 by labelled polyps; no patient in both.
-
-    Args:
-        data: The data set.
-        labels: Polyps with a label.
-        part: A part to divide; "rsp" and "rspp" are divided as `data.protocols` does.
-        split_seed: Seed of the division, which "rsp" and "rspp" do not use.
-
-    Raises:
-        PolyplinkError: If a patient would be on both sides.
-    """
+def _split_part(
+    data: DataSet, labels: pl.DataFrame, part: str, seed: int
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The labelled polyps of both sides of a part; no patient is on both."""
     if part in PAIRS:
         train, test = data.part(f"{part}-train"), data.part(f"{part}-test")
     else:
         own = labels.filter(pl.col("procedure_id").is_in(data.part(part)))
         rows = data.procedures.filter(pl.col("procedure_id").is_in(own["procedure_id"].implode()))
-        train, test = split_by_patient(rows, own, share=SHARE, seed=split_seed)
-    named = data.procedures.select("procedure_id", "dataset", "patient").rows()
-    patients = {procedure: f"{dataset}/{patient}" for procedure, dataset, patient in named}
-    shared = sorted({patients[p] for p in train} & {patients[p] for p in test})
-    if shared:
-        raise PolyplinkError(
-            f"patient {shared[0]} would be on both sides of the probe", "divide by patient"
-        )
-    return train, test
+        train, test = split_by_patient(rows, own, share=SHARE, seed=seed)
+    shared = patients(data, train) & patients(data, test)
+    PolyplinkError.unless(
+        not shared,
+        f"patient {min(shared, default='')} would be on both sides of the probe",
+        "divide by patient",
+    )
+    first, second = (labels.filter(pl.col("procedure_id").is_in(names)) for names in (train, test))
+    return first, second
+
+
+def _read_split(
+    path: Path, data: DataSet, labels: pl.DataFrame
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The labelled polyps of both sides of a file, see `divide`."""
+    given = read_json(path)
+    lists: list[Any] = [given.get(side) for side in SIDES] if isinstance(given, dict) else []
+    named = [name for each in lists if isinstance(each, list) for name in each]
+    PolyplinkError.unless(
+        len(lists) == sum(isinstance(each, list) for each in lists) == len(SIDES)
+        and all(isinstance(name, str) for name in named),
+        f"{path} does not divide polyps",
+        'write {"train": [polyp ids], "test": [polyp ids]}',
+    )
+    strange = sorted(set(named) - set(data.polyps["polyp_id"]))
+    PolyplinkError.unless(
+        not strange,
+        f"{path} names {len(strange)} polyps that are not in the data set "
+        f"({', '.join(strange[:3])})",
+        "correct the names, or import and merge the data sets that have them",
+    )
+    twice = sorted(name for name, times in Counter(named).items() if times > 1)
+    PolyplinkError.unless(
+        not twice, f"{path} names polyp {twice[:1]} twice", "give it to one side, once"
+    )
+    first, second = (labels.filter(pl.col("polyp_id").is_in(each)) for each in lists)
+    return first, second
+
+
+def patients(data: DataSet, procedures: Sequence[str]) -> set[str]:
+    """Patients of procedures, as DATASET/PATIENT."""
+    own = data.procedures.filter(pl.col("procedure_id").is_in(list(procedures)))
+    return {f"{dataset}/{patient}" for dataset, patient in own.select("dataset", "patient").rows()}
 
 
 def probe_encoders(
@@ -157,6 +201,7 @@ def probe_encoders(
     length: int = 8,
     seeds: int = 3,
     split_seed: int = 0,
+    split: Path | None = None,
     settings: ProbeSettings | None = None,
     workers: int = 2,
     progress: Progress = silent,
@@ -171,6 +216,7 @@ def probe_encoders(
         length: Crops of a fragment.
         seeds: Trainings of the probe, averaged.
         split_seed: Seed of the division.
+        split: File that divides polyps, see `divide`.
         settings: Of the probe; None for the paper's.
         workers: Threads that cut crops.
         progress: Called for crops, fragments and seeds.
@@ -183,24 +229,22 @@ def probe_encoders(
     """
     PolyplinkError.unless(seeds >= 1, f"{seeds} seeds", "give 1 or more")
     data = read_data(folder)
-    labels = task.labels(data)
-    train, test = sides(data, labels, part, split_seed)
-    both = [p for p in data.part(None) if p in {*train, *test}]
+    train, test = divide(task, data, part, split_seed, split)
+    used = {*train["procedure_id"], *test["procedure_id"]}
+    both = [name for name in data.part(None) if name in used]
     encoded = encode(encoders, folder, both, clip=length, workers=workers, progress=progress)
-    labelled = labels.filter(pl.col("procedure_id").is_in(both)).height
     found = {}
     for name, vectors in encoded.vectors.items():
         result, trained = probe_vectors(
             encoded.table,
             vectors,
-            labels,
             train,
             test,
             settings=settings or task.settings,
             seeds=range(seeds),
             progress=counter(progress, f"probe {task.name}"),
         )
-        left_out = labelled - sum(trained) - sum(result.polyps)
+        left_out = len(train) + len(test) - sum(trained) - sum(result.polyps)
         found[name] = Probed(task.name, result, trained, left_out)
     return found
 
@@ -208,9 +252,8 @@ def probe_encoders(
 def probe_vectors(
     fragments: pl.DataFrame,
     vectors: np.ndarray,
-    labels: pl.DataFrame,
-    train: Sequence[str],
-    test: Sequence[str],
+    train: pl.DataFrame,
+    test: pl.DataFrame,
     *,
     settings: ProbeSettings,
     seeds: Sequence[int] = (0, 1, 2),
@@ -222,9 +265,8 @@ def probe_vectors(
     Args:
         fragments: n of them, with procedure_id and polyp_id.
         vectors: (n, d) float32.
-        labels: procedure_id, polyp_id and label.
-        train: Procedures to train on.
-        test: Procedures to test on.
+        train: procedure_id, polyp_id and label of the polyps to train on.
+        test: The same to test on.
         settings: Of the probe.
         seeds: Of the training.
         resamples: Of the bootstrap over test polyps.
@@ -236,8 +278,8 @@ def probe_vectors(
     Raises:
         PolyplinkError: If a side has no fragment of a labelled polyp, or one class.
     """
-    rows, polyp, label = _labelled(fragments, labels, train)
-    test_rows, test_polyp, test_label = _labelled(fragments, labels, test)
+    rows, polyp, label = _labelled(fragments, train)
+    test_rows, test_polyp, test_label = _labelled(fragments, test)
     for side, found in (("train", rows), ("test", test_rows)):
         if not len(found):
             raise PolyplinkError(
@@ -256,11 +298,11 @@ def probe_vectors(
 
 
 def _labelled(
-    fragments: pl.DataFrame, labels: pl.DataFrame, procedures: Sequence[str]
+    fragments: pl.DataFrame, labels: pl.DataFrame
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Rows of the fragments with a label (m,), codes of their polyps (m,), labels of these (p,)."""
     mine = fragments.with_row_index("row").join(labels, on=["procedure_id", "polyp_id"])
-    mine = mine.filter(pl.col("procedure_id").is_in(list(procedures))).sort("row")
+    mine = mine.sort("row")
     code = mine.select(pl.struct("procedure_id", "polyp_id").rank("dense").cast(pl.Int64) - 1)
     polyp = code.to_series().to_numpy()
     label = np.zeros(int(polyp.max()) + 1 if len(polyp) else 0, dtype=np.bool_)
