@@ -3,9 +3,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
+from polyplink.app import encoders_under_test
 from polyplink.app.encoders_under_test import (
     Workspace,
+    fed_as,
     find_encoder,
     recipe_of,
     run_folder,
@@ -13,8 +16,20 @@ from polyplink.app.encoders_under_test import (
     untrained_stand_in,
     what_is_missing,
 )
+from polyplink.app.train import TrainRequest
 from polyplink.core.errors import PolyplinkError
+from polyplink.encoders import (
+    FoundationConfig,
+    MveConfig,
+    NetworkEmbedder,
+    Seen,
+    WeightsRecord,
+    build_encoder,
+    save_weights,
+)
+from polyplink.encoders.weights import stored_path
 from polyplink.recipes import find_recipe
+from polyplink.tracklets import PrepareSettings
 from tests.conftest import Made
 
 
@@ -39,8 +54,13 @@ def test_what_is_missing_is_named_with_its_mend(made: Made, tmp_path: Path) -> N
     with pytest.raises(PolyplinkError, match=r"ntssl is not trained in .*--weights ntssl=FILE"):
         find_encoder("ntssl", place, "eval")
     ready = replace(place, may_train=True)
-    assert "the backbone of ntssl" in what_is_missing("ntssl", ready)
-    assert what_is_missing("ntssl", replace(ready, sets=("encoder.frame_weights=none",))) == ""
+    lacking = what_is_missing("ntssl", ready)
+    assert "ntssl trains on rc27: rc27 is of 27 procedures" in lacking
+    assert "--set part=NAME" in lacking
+    elsewhere = replace(ready, sets=("part=train",))
+    assert "the backbone of ntssl" in what_is_missing("ntssl", elsewhere)
+    able = ("part=train", "encoder.frame_weights=none")
+    assert what_is_missing("ntssl", replace(ready, sets=able)) == ""
     assert what_is_missing("none") == ""
 
 
@@ -53,6 +73,57 @@ def test_a_run_that_is_there_is_used_again(made: Made, tmp_path: Path) -> None:
     assert run != run_folder(place, find_recipe("ntssl-demo"))
     other = recipe_of("ta384-mve", ["optim.epochs=2"])
     assert (other.name, other.part, other.optim.epochs) == ("ta384-mve", "ta384", 2)
+
+
+def test_published_encoders_are_fed_as_by_the_program(made: Made, tmp_path: Path) -> None:
+    """224 pixels, mean 0.45 and deviation 0.225 for every encoder; whole tracklets as clips."""
+    own = FoundationConfig("dinov3-s", depth=1)
+    network = build_encoder(own)
+    record = WeightsRecord(own, PrepareSettings(size=224), {"name": "dinov3-s"}, Seen(), {})
+    save_weights(stored_path("dinov3-s"), network, record)
+    crops = np.random.default_rng(0).integers(0, 256, (2, 224, 224, 3), dtype=np.uint8)
+    place = Workspace(tmp_path, made.data, device="cpu")
+    encoder = find_encoder("dinov3-s", place, "eval")
+    pixels = (torch.from_numpy(crops).permute(0, 3, 1, 2) / 255 - 0.45) / 0.225
+    with torch.inference_mode():
+        naive = network.eval().backbone(pixels).last_hidden_state[:, 0].mean(dim=0)
+    assert np.allclose(encoder.embedder(crops, [2])[0], naive, atol=1e-4)
+    as_pretrained = find_encoder("dinov3-s", replace(place, preset="own"), "eval")
+    assert not np.allclose(as_pretrained.embedder(crops, [2])[0], naive, atol=1e-2)
+    assert encoder.key == f"{as_pretrained.key}-reference"  # vectors are cached apart
+    clips = replace(encoder, record=replace(record, encoder=FoundationConfig("endofm", depth=1)))
+    moving = build_encoder(FoundationConfig("endofm", depth=1))
+    fed = fed_as(replace(clips, embedder=NetworkEmbedder(moving)), "reference").embedder
+    assert isinstance(fed, NetworkEmbedder)
+    assert (fed.encoder.config.clip, moving.config.clip) == (0, 8)  # type: ignore[union-attr]
+
+
+def test_each_training_starts_from_what_it_needs(
+    made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trained: list[tuple[str, str]] = []
+
+    def train(request: TrainRequest, progress: object) -> None:
+        start = request.init_from
+        trained.append((request.recipe.name, "" if start is None else start.parent.name))  # type: ignore[union-attr]
+        request.out.mkdir(parents=True)
+        weights = (made.run / "weights.safetensors").read_bytes()
+        (request.out / "weights.safetensors").write_bytes(weights)
+
+    monkeypatch.setattr(encoders_under_test, "train", train)
+    place = Workspace(
+        tmp_path,
+        made.data,
+        sets=("part=train", "encoder.frame_weights=none"),
+        device="cpu",
+    )
+    for name in ("tpc", "mve", "tpc", "ta384-mve"):
+        find_encoder(name, place, "eval")
+    assert [name for name, _ in trained] == ["sfe", "tpc", "mve", "ta384-sfe", "ta384-mve"]
+    own = recipe_of("ta384-mve", place.sets).encoder
+    assert isinstance(own, MveConfig)  # of the predecessor, from an SFE with its head
+    assert recipe_of("ta384-sfe").encoder.vector == "projected"  # type: ignore[union-attr]
+    assert [bool(start) for _, start in trained] == [False, True, True, False, True]
 
 
 def test_stand_ins_differ_by_name_and_not_by_call(made: Made, tmp_path: Path) -> None:

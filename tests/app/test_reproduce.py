@@ -1,27 +1,40 @@
 """Published tables beside ours."""
 
+import importlib
 import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 
-from polyplink.app.encoders_under_test import Workspace, list_tables, table_state
-from polyplink.app.reproduce import ReproduceRequest, find_part, incomparable, reproduce
+from polyplink.app.crop_variants import PUBLISHED_MAP
+from polyplink.app.encoders_under_test import Workspace, has_recipe, list_tables, table_state
+from polyplink.app.reproduce import (
+    ReproduceRequest,
+    best_cells,
+    find_part,
+    incomparable,
+    reproduce,
+)
+from polyplink.app.request import Progress
 from polyplink.core.artefacts import read_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.data import read_data, write_data
 from polyplink.encoders.catalogue import FOUNDATION
-from polyplink.recipes.published import published
+from polyplink.evaluate.intervals import draw_weights, resampled_mean
+from polyplink.recipes.published import PublishedTable, published
 from polyplink.report.reproduced import ReproducedTable
 from tests.app.calls import assert_refused, polyplink
 from tests.app.probed import write_labelled
 from tests.conftest import Made
+from tests.samples import write_procedures
 
 Run = Callable[..., ReproducedTable]
+reproduce_module = importlib.import_module("polyplink.app.reproduce")  # its verb hides it
 
 
 @pytest.fixture(autouse=True)
@@ -79,6 +92,9 @@ def test_ours_stands_beside_the_published_and_the_rest_says_why(
     assert cells["EndoViT", "mAP"].ours.value is None
     assert "weights" in cells["EndoViT", "mAP"].ours.why
     assert cells["SFE", "mAP"].ours.why == "left out by --only"
+    both = cells["Ours", PUBLISHED_MAP]  # of the program's tools, beside the exact one
+    assert (both.published, both.ours.known) == ("63.13", True)
+    assert result.settings.endswith("--preset reference; visual similarity: raw_l2.")
     written = sorted(path.name for path in (tmp_path / "out").iterdir())
     assert written == ["run.json", "table.csv", "table.html", "table.json", "table.tex"]
     assert read_json(tmp_path / "out" / "table.json")["name"] == "ntssl/1"
@@ -108,6 +124,7 @@ def test_simulated_data_are_named(labelled: Path) -> None:
 def test_stand_ins_fill_a_table_of_crops(run: Run, labelled: Path) -> None:
     result = run("thesis/5.3", stand_in=True, train=True, seeds=3)
     assert result.computed == len(result.cells) == 12
+    assert any(cell.best for cell in result.cells)
     cut = [
         read_json(path)["settings"]["crop_factor"] for path in labelled.glob("prepared/*/run.json")
     ]
@@ -119,6 +136,7 @@ def test_stand_ins_fill_a_table_of_crops(run: Run, labelled: Path) -> None:
 
 def test_bad_input_is_refused(run: Run, labelled: Path, tmp_path: Path) -> None:
     write_data(tmp_path / "d", replace(read_data(labelled), splits={}))
+    unlabelled = write_procedures(tmp_path / "u", procedures=2, labelled=False, images=False)
     for table, changes, says in (
         ("ntssl/11", {}, "did you mean ntssl/1"),
         ("ntssl/1", {"only": ["sam"]}, "no row of 'sam'"),
@@ -127,9 +145,66 @@ def test_bad_input_is_refused(run: Run, labelled: Path, tmp_path: Path) -> None:
         ("ntssl/1", {"data": tmp_path / "d", "part": None}, "no part 'eval'"),
         ("ntssl/1", {"data": None}, "no data folder"),
         ("ntssl/1", {"weights": ["ntssl"]}, "names no file"),
+        (
+            "ntssl/1",
+            {"data": unlabelled},
+            "polyp_id is empty in the part 'eval', and ntssl/1 needs",
+        ),
     ):
         with pytest.raises(PolyplinkError, match=says):
             run(table, **changes)
+
+
+def test_bold_is_the_best_and_what_a_paired_bootstrap_cannot_tell_from_it() -> None:
+    rng = np.random.default_rng(0)
+    weights = draw_weights(19, resamples=2000)
+    quality = {"a": 0.9, "b": 0.89, "c": 0.4}  # mean of each over 19 procedures
+    noise = rng.normal(0, 0.2, 19)  # common to all: the comparison must be in pairs
+    values = {name: q + noise + rng.normal(0, 0.05, 19) for name, q in quality.items()}
+    ours = [resampled_mean(values[name], np.ones(19), weights) for name in quality]
+    plain = published()["ntssl/2"].cells[0]
+    cells = [replace(plain, group="g", subject=name) for name in quality]
+    naive = {0, 1, 2} - {
+        i
+        for i, name in enumerate(quality)
+        if np.percentile(weights @ (values["a"] - values[name]), 2.5) > 0
+    }
+    assert best_cells(cells, ours) == naive == {0, 1}
+    assert best_cells(cells, [ours[0], None, None]) == set()
+    # One encoder in two groups: each group has its own best.
+    apart = [replace(plain, group=group, subject=s) for group, s in ("ga", "ha", "hb")]
+    assert best_cells(apart, ours) == {1}
+
+
+def test_all_tables_are_computed_once_with_the_fewest_trainings_first(
+    run: Run, labelled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+    table_of = reproduce_module.reproduce_table
+
+    def counted(request: ReproduceRequest, table: PublishedTable, progress: Progress) -> Any:
+        done.append(table.name)
+        return table_of(request, table, progress)
+
+    monkeypatch.setattr(reproduce_module, "reproduce_table", counted)
+    request = ReproduceRequest(
+        "all", labelled, workspace=tmp_path, part="eval", only=["none", "endofm-supervised"],
+        grid="demo", train=False, device="cpu", workers=1,
+    )  # fmt: skip
+    rows = reproduce(request).value
+    assert isinstance(rows, list)
+    assert [row["table"] for row in rows] == done
+    assert {"ta/1", "thesis/5.12", "thesis/5.14", "thesis/A.19"} <= set(done)
+    needed = [sum(map(has_recipe, published()[name].subjects)) for name in done]
+    assert needed == sorted(needed)
+    one = next(row for row in rows if row["table"] == "ta/1")
+    assert (one["computed"], one["cells"]) == (2, 10)
+    assert (tmp_path / "ta" / "1" / "table.html").is_file()
+    done.clear()
+    assert reproduce(request).value == rows
+    assert done == []  # all were there
+    reproduce(replace(request, seeds=1))
+    assert done  # other settings: computed again
 
 
 def test_a_table_is_printed_or_json(made: Made, tmp_path: Path) -> None:

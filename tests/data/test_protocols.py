@@ -196,3 +196,16 @@ def test_no_patient_is_on_both_sides(rows: list[tuple[int, int]], seed: int) -> 
     assert not {patient_of[p] for p in train} & {patient_of[p] for p in test}
     assert sum(owners.count(p) for p in train) <= round(0.5 * len(owners))
     assert split_by_patient(procedures, polyps, share=0.5, seed=seed) == (train, test)
+
+
+def test_tpc_divides_the_nineteen_by_number() -> None:
+    """get_split of its public program: 009 and 010 validate, 011 and above test."""
+    procedures, polyps = tables({})
+    naive: dict[str, list[str]] = {"tpc-val": [], "tpc-test": []}
+    for name in published_splits()["rc19"]:
+        naive["tpc-val" if int(name.split("-")[1]) <= 10 else "tpc-test"].append(name)
+    for part, names in naive.items():
+        assert protocol_part(part, procedures, polyps) == names
+    counts = [polyps.filter(pl.col("procedure_id").is_in(names)).height for names in naive.values()]
+    assert [len(names) for names in naive.values()] == [7, 12]
+    assert counts == [16, 31]

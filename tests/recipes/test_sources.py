@@ -1,9 +1,12 @@
 """Where the fields of recipes come from."""
 
+import json
+
 import pytest
 
 from polyplink.recipes import RECIPES, find_recipe
 from polyplink.recipes.sources import _COMMON, _FAMILIES, field_sources
+from tests.app.calls import assert_refused, polyplink
 
 
 @pytest.mark.parametrize("name", RECIPES)
@@ -34,3 +37,19 @@ def test_what_only_the_program_shows_is_said() -> None:
     assert fields["bags.k"].source == "text"
     assert fields["augment.hue"].source == "program"
     assert fields["finetune.rank"].source == "unused"
+
+
+def test_the_verb_prints_every_field_and_what_was_set() -> None:
+    shown = polyplink("recipes", "show", "ntssl", "--set", "optim.rate=0.1", "--json")
+    fields = {field["name"]: field for field in json.loads(shown.stdout)}
+    assert list(fields) == [field.name for field in field_sources(find_recipe("ntssl"))]
+    assert fields["loss.temperature"]["source"] == "program"
+    rate = fields["optim.rate"]
+    assert (rate["value"], rate["source"], rate["note"]) == (
+        0.1,
+        "ours",
+        "set; 1e-05 in the recipe",
+    )
+    text = polyplink("recipes", "show", "ntssl").stdout
+    assert all(words in text for words in ("bags.k", "text", "program", "ours"))
+    assert_refused(polyplink("recipes", "show", "ntsl"), "did you mean ntssl")

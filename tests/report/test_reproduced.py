@@ -1,4 +1,5 @@
 import csv
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -35,7 +36,7 @@ def cell(
 def sample(incomparable: str = "SIMULATED data") -> ReproducedTable:
     missing = Figure(None, why="weights of endofm are missing; add them")
     cells = (
-        cell("Ours", "mAP", Figure(61.5, 58.25, 64.0, 19), difference=-1.63),
+        cell("Ours", "mAP", Figure(61.5, 58.25, 64.0, 19), difference=-1.63, best=True),
         cell("Ours", "FR", Figure(2.4, n=19, sd=1.75), "2.32", spread="1.80"),
         cell("Endo<FM>", "mAP", missing, remark="odd"),
     )
@@ -72,7 +73,7 @@ def test_csv_has_full_precision_and_says_what_is_not_comparable(folder: Path) ->
     with (folder / "table.csv").open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert " ".join(rows[0]) == (
-        "table group row column unit published published_spread ours low high spread units "
+        "table group row column unit published published_spread ours low high spread best units "
         "units_of difference not_comparable missing remark"
     )
     assert (rows[0]["published"], rows[0]["ours"], rows[0]["low"]) == ("63.13", "61.5", "58.25")
@@ -96,7 +97,8 @@ def test_the_page_is_escaped_and_warns(folder: Path) -> None:
 
 def test_latex_is_escaped_and_has_a_row_for_each_cell() -> None:
     text = latex(sample())
-    row = r"Self \& others & Ours & mAP & 63.13 & 61.50 (58.25 to 64.00) & $-$1.63 & 19 procedures"
+    best = r"\textbf{61.50 (58.25 to 64.00)}"
+    row = rf"Self \& others & Ours & mAP & 63.13 & {best} & $-$1.63 & 19 procedures"
     assert row + r" \\" in text
     assert r"Endo$<$FM$>$ & mAP & 63.13 & -- & -- &  \\" in text  # no units of a missing figure
     assert r"(mAP): weights of endofm are missing; add them." in text
@@ -119,3 +121,19 @@ def test_the_list_of_tables_says_what_each_needs() -> None:
     text = shown(states_table([state, nothing]))
     assert "all of them" in text
     assert all(part in text for part in ("ta/1", "10", "ta384-tpc", "in part", "endofm"))
+
+
+def test_our_ranking_stands_beside_the_printed_one() -> None:
+    cells = [
+        cell(row, "FR", Figure(value, n=19), text)
+        for row, text, value in (("a", "1.8", 2.5), ("b", "2.0", 1.4), ("c", "2.1", None))
+    ]
+    table = ReproducedTable("thesis/A.17", "", "", "rc19", "", False, tuple(cells), "", "FR")
+    (line,) = table.rankings
+    assert line == "ranking by FR (Self & others): published a, b, c; ours b, a"
+    auroc = replace(
+        table, ranked_by="AUROC", cells=tuple(replace(c, column="AUROC") for c in cells)
+    )
+    assert auroc.rankings[0].endswith("ours a, b")  # a larger AUROC is better
+    assert replace(table, ranked_by="").rankings == []
+    assert line in latex(table).replace(r"\&", "&")

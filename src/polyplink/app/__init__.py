@@ -25,6 +25,7 @@ from polyplink.app.evaluate import Evaluated, EvaluateRequest, evaluate
 from polyplink.app.export import EmbedRequest, Exported, ExportRequest, embed_data, export
 from polyplink.app.figures import FiguresRequest, draw
 from polyplink.app.probe import ProbeRequest, probe
+from polyplink.app.recipes import RecipeRequest, show_recipe
 from polyplink.app.reproduce import ReproduceRequest, reproduce
 from polyplink.app.request import Progress, Result
 from polyplink.app.simulate import SimulateRequest, simulate
@@ -49,6 +50,7 @@ __all__ = [
     "PrepareRequest",
     "ProbeRequest",
     "Progress",
+    "RecipeRequest",
     "ReproduceRequest",
     "Result",
     "SimulateRequest",
@@ -69,6 +71,7 @@ __all__ = [
     "prepare_data",
     "probe",
     "reproduce",
+    "show_recipe",
     "show_weights",
     "simulate",
     "train",

@@ -30,6 +30,7 @@ from polyplink.app.evaluate import evaluate
 from polyplink.app.export import embed_data, export
 from polyplink.app.figures import draw
 from polyplink.app.probe import probe
+from polyplink.app.recipes import show_recipe
 from polyplink.app.reproduce import reproduce
 from polyplink.app.request import Progress
 from polyplink.app.simulate import simulate
@@ -55,6 +56,7 @@ VERBS: Mapping[str, Verb] = {
     "probe": probe,
     "figures": draw,
     "reproduce": reproduce,
+    "recipes show": show_recipe,
     "weights add": add_weights,
     "weights list": list_weights,
     "weights show": show_weights,
@@ -63,7 +65,10 @@ VERBS: Mapping[str, Verb] = {
 }
 """Verbs by name, in the order of `--help`; "weights add" is the verb `add` of the group weights."""
 
-GROUPS = {"weights": "Published encoders: add, list, show, cost."}
+GROUPS = {
+    "recipes": "Recipes: show the fields of one, and where their values come from.",
+    "weights": "Published encoders: add, list, show, cost.",
+}
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
 

@@ -21,13 +21,18 @@ from polyplink.evaluate import (
     Figure,
     Samples,
     TrackletBoxes,
-    evaluate_embeddings,
 )
 from polyplink.evaluate.choosing import RATES
+from polyplink.evaluate.evaluation import evaluate_encoder
+from polyplink.evaluate.intervals import Resampled
 from polyplink.evaluate.retrieval import RETRIEVAL
 from polyplink.evaluate.tracking import MEANS
 
 REID = ("AUROC", "AUPR")
+PUBLISHED_MAP = "mAP (as published)"  # by torchmetrics: without matches of cosine 0 or below
+
+Measured = tuple[Figure, Resampled | None]
+"""A figure, and its resamples where it has any."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +63,7 @@ def compare_variants(
     settings: EvaluationSettings | None = None,
     workers: int = 2,
     progress: Progress = silent,
-) -> dict[Variant, dict[str, Figure]]:
+) -> dict[Variant, dict[str, Measured]]:
     """Prepare, embed and measure an encoder on variants; crops and vectors are cached.
 
     Args:
@@ -73,10 +78,10 @@ def compare_variants(
     Returns:
         By variant, all figures that are wanted; one that cannot be measured says why.
     """
-    found = {}
+    found: dict[Variant, dict[str, Measured]] = {}
     for variant, names in wanted.items():
         own = replace(encoder, prepare=replace(encoder.prepare, crop_factor=variant.crop))
-        why, figures = "no such figure", {}
+        why, figures = "no such figure", dict[str, Measured]()
         try:
             encoded = encode(
                 [own], folder, part, clip=variant.clip, workers=workers, progress=progress
@@ -86,7 +91,8 @@ def compare_variants(
             figures = named_figures(names, vectors, encoded.samples, boxes, settings)
         except PolyplinkError as error:
             why = str(error)
-        found[variant] = {name: figures.get(name, Figure(None, why=why)) for name in names}
+        missing = Figure(None, why=why), None
+        found[variant] = {name: figures.get(name, missing) for name in names}
     return found
 
 
@@ -96,7 +102,7 @@ def named_figures(
     samples: Samples,
     boxes: TrackletBoxes | None = None,
     settings: EvaluationSettings | None = None,
-) -> dict[str, Figure]:
+) -> dict[str, Measured]:
     """Figures of vectors by name, from an evaluation of only those tasks that they need.
 
     Retrieval and re-identification have intervals; counting and tracking are means over
@@ -119,25 +125,27 @@ def named_figures(
     clusterers = tuple(c for c in CLUSTERERS if any(name.startswith(f"{c}/") for name in names))
     tracked = any(name.partition("/")[2] in MEANS for name in names) and boxes is not None
     asked = {
-        "retrieval": bool(set(names) & set(RETRIEVAL)),
+        "retrieval": bool(set(names) & {*RETRIEVAL, PUBLISHED_MAP}),
         "reid": bool(set(names) & set(REID)),
         "counting": bool(clusterers),
         "tracking": bool(clusterers) and tracked,
     }
     tasks = tuple(task for task, needed in asked.items() if needed)
     found: dict[str, Figure] = {}
+    resampled: dict[str, Resampled] = {}
     if tasks:
         own = replace(settings or EvaluationSettings(), tasks=tasks, clusterers=clusterers)
-        result, _ = evaluate_embeddings(
-            {"it": vectors}, samples, own, boxes=boxes if tracked else None
-        )
-        done = result.encoders["it"]
-        found |= {name: done.figures[name] for name in (*RETRIEVAL, *REID) if name in done.figures}
+        done, resampled = evaluate_encoder(vectors, samples, own, boxes if tracked else None)
+        found |= done.figures
         for clusterer in clusterers:
             found |= _clustered(done, clusterer)
     if any(name.startswith("none/") for name in names):
         found |= _unclustered(samples)
-    return {name: found[name] for name in names if name in found}
+
+    def draws(name: str) -> Resampled | None:
+        return resampled.get(name, resampled.get(f"tracking/{name}"))
+
+    return {name: (found[name], draws(name)) for name in names if name in found}
 
 
 def _clustered(done: EncoderFigures, clusterer: str) -> dict[str, Figure]:

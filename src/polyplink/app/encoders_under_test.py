@@ -7,7 +7,7 @@ tables reuse each other's trained encoders.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from zlib import crc32
 
 from polyplink.app.encoded import NamedEncoder, histogram, load_named, untrained
@@ -17,7 +17,16 @@ from polyplink.app.train import TrainRequest, train
 from polyplink.core.artefacts import content_key
 from polyplink.core.errors import PolyplinkError
 from polyplink.data import read_data
-from polyplink.encoders import WEIGHTS_FILE, pick_device, weights_path
+from polyplink.encoders import (
+    WEIGHTS_FILE,
+    FoundationConfig,
+    NetworkEmbedder,
+    build_encoder,
+    pick_device,
+    place,
+    weights_path,
+)
+from polyplink.encoders.catalogue import find_spec
 from polyplink.learn import TrainConfig
 from polyplink.learn.loop import LAST
 from polyplink.recipes import RECIPES, find_recipe, override, small_sibling
@@ -25,6 +34,14 @@ from polyplink.recipes.published import PublishedTable, published
 
 NO_ENCODER = "none"  # the row of a table without any encoder
 OTHER_PART = "ta384-"  # prefix of the name of a recipe trained on that part
+# Rows of temporally-aware counting come from its authors' own encoders, those of ntssl/1 from
+# NTSSL's: fields that differ.
+PREDECESSOR = {
+    "sfe": ("encoder.vector=projected",),
+    "mve": ("encoder.kind=mve",),
+    "tpc": ("encoder.kind=mve",),
+}
+STARTS = {"mve": "sfe", "tpc": "sfe"}  # by recipe, that whose weights it starts from
 STAND_IN = "ntssl-demo"  # its network, untrained, replaces those that are not trained here
 
 
@@ -41,6 +58,8 @@ class Workspace:
         may_train: Whether to train missing encoders.
         device: Device.
         workers: Threads and processes.
+        preset: How published encoders are fed: "reference", as NTSSL's program feeds them all, or
+            "own", as in their pre-training.
     """
 
     folder: Path
@@ -51,6 +70,7 @@ class Workspace:
     may_train: bool = True
     device: str = "auto"
     workers: int = 2
+    preset: Literal["reference", "own"] = "reference"
 
 
 def find_encoder(
@@ -86,7 +106,36 @@ def find_encoder(
     encoder = load_named(path, workspace.device, name)
     assert encoder.record is not None
     guard(encoder.record.seen, read_data(workspace.data), part)
-    return encoder
+    return fed_as(encoder, workspace.preset)
+
+
+def fed_as(encoder: NamedEncoder, preset: Literal["reference", "own"]) -> NamedEncoder:
+    """A published encoder under a preset; encoders that a recipe trained stay as they are."""
+    record, embedder = encoder.record, encoder.embedder
+    config = record.encoder if record else None
+    if (
+        not isinstance(config, FoundationConfig)
+        or config.preset == preset
+        or (record and "encoder" in record.recipe)
+    ):
+        return encoder
+    assert isinstance(embedder, NetworkEmbedder)
+    default = config.pooling == find_spec(config.model).pooling[0]
+    fed = FoundationConfig(
+        config.model,
+        preset,
+        pooling=None if default else config.pooling,
+        depth=config.depth,
+        projector_hidden=config.projector_hidden,
+        projector_out=config.projector_out,
+    )
+    network = build_encoder(fed)
+    network.load_state_dict(embedder.encoder.state_dict())
+    placed = NetworkEmbedder(place(network, encoder.device), compute=encoder.precision)
+    assert isinstance(network.config, FoundationConfig)
+    size = network.config.size or encoder.prepare.size
+    prepare = replace(encoder.prepare, size=size)
+    return replace(encoder, key=f"{encoder.key}-{preset}", embedder=placed, prepare=prepare)
 
 
 def what_is_missing(name: str, workspace: Workspace | None = None) -> str:
@@ -110,16 +159,24 @@ def what_is_missing(name: str, workspace: Workspace | None = None) -> str:
         return ""
     if workspace and not workspace.may_train:
         return f"{name} is not trained in {workspace.folder}; let it train"
-    why = ""
+    return untrainable(recipe, workspace)
+
+
+def untrainable(recipe: TrainConfig, workspace: Workspace | None = None) -> str:
+    """Why a recipe cannot be trained: its part or its backbone is missing; "" if it can."""
+    why = "{name} trains on {part}: {error} (--set part=NAME)"
     try:
+        if workspace:
+            read_data(workspace.data).part(recipe.part)
+        why = (
+            "the backbone of {name}: {error}, or --set encoder.frame_weights=FILE "
+            "(docs/how-to/backbone-weights.md)"
+        )
         if recipe.encoder.frame_weights is not None:
             weights_path(recipe.encoder.frame_weights)
     except PolyplinkError as error:
-        why = (
-            f"the backbone of {recipe.name}: {error}, or --set encoder.frame_weights=FILE "
-            "(docs/how-to/backbone-weights.md)"
-        )
-    return why
+        return why.format(name=recipe.name, part=recipe.part, error=error)
+    return ""
 
 
 def run_folder(workspace: Workspace, recipe: TrainConfig) -> Path:
@@ -129,14 +186,14 @@ def run_folder(workspace: Workspace, recipe: TrainConfig) -> Path:
 
 
 def recipe_of(name: str, sets: Sequence[str] = ()) -> TrainConfig:
-    """The recipe of an encoder; "ta384-NAME" is NAME trained on the part ta384.
+    """The recipe of an encoder; "ta384-NAME" is NAME of TA's program, trained on the part ta384.
 
     Raises:
         PolyplinkError: If there is none, or a field to set is unknown.
     """
     plain = name.removeprefix(OTHER_PART)
-    recipe = override(find_recipe(plain), sets)
-    return recipe if plain == name else replace(recipe, name=name, part=OTHER_PART.rstrip("-"))
+    own = () if plain == name else (*PREDECESSOR.get(plain, ()), f"part={OTHER_PART.rstrip('-')}")
+    return replace(override(find_recipe(plain), [*own, *sets]), name=name)
 
 
 def has_recipe(name: str) -> bool:
@@ -163,22 +220,35 @@ def untrained_stand_in(name: str, workspace: Workspace) -> NamedEncoder:
 
 
 def _trained(recipe: TrainConfig, workspace: Workspace, progress: Progress) -> Path:
-    """The folder of a recipe's run, trained or resumed if it is not finished."""
+    """The folder of a recipe's run, trained or resumed if it is not finished.
+
+    A recipe that starts from another's weights has that one trained first.
+    """
     run = run_folder(workspace, recipe)
     if not (run / WEIGHTS_FILE).is_file():
         PolyplinkError.unless(
             workspace.may_train, f"no run of {recipe.name} at {run}", "let it train"
         )
+        start = start_of(recipe, workspace.sets)
         request = TrainRequest(
             recipe,
             workspace.data,
             run,
+            init_from=None if start is None else _trained(start, workspace, progress),
             resume=(run / LAST).is_file(),
             device=workspace.device,
             workers=workspace.workers,
         )
         train(request, progress)
     return run
+
+
+def start_of(recipe: TrainConfig, sets: Sequence[str] = ()) -> TrainConfig | None:
+    """The recipe whose weights another starts from, as in the papers; None for none."""
+    plain = recipe.name.removeprefix(OTHER_PART)
+    if plain not in STARTS or recipe.init_from is not None:
+        return None
+    return recipe_of(recipe.name.removesuffix(plain) + STARTS[plain], sets)
 
 
 def table_state(table: PublishedTable, workspace: Workspace | None = None) -> dict[str, Any]:

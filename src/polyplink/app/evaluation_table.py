@@ -9,7 +9,7 @@ from polyplink.app.probing import PROBES, Probed
 from polyplink.evaluate import EncoderFigures, Evaluation, no_different
 from polyplink.evaluate.tracking import MEANS
 from polyplink.report import Comparison, Method, Metric
-from polyplink.report.formats import CLUSTERERS
+from polyplink.report.formats import CLUSTERERS, figure_text
 from polyplink.report.model import Style
 from polyplink.report.tables import PROBE_MEANINGS
 
@@ -192,6 +192,9 @@ def _counting_notes(name: str, figures: EncoderFigures) -> list[str]:
             "did not converge."
         )
     for clusterer, counting in figures.counting.items():
+        if clusterer == "temporal_ap" and counting.summary:
+            alpha = figure_text(counting.summary["alpha"], 4)
+            said.append(f"{name}, {clusterer}: mean chosen alpha {alpha} over the folds.")
         rules = [fold["choice"].rule for fold in counting.folds]
         odd = [rule for rule in rules if rule != "nearest"]
         if odd:

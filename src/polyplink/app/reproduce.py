@@ -1,23 +1,26 @@
 """The verb `reproduce`: compare a published table with ours; missing cells give the reason."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from typer import Argument, Option
 
 from polyplink.app.evaluate import find_grid
 from polyplink.app.request import Device, Progress, Result, Sets, Workers, named_files, silent
-from polyplink.core.artefacts import RunRecord, write_json
+from polyplink.core.artefacts import RunRecord, read_json, to_plain, write_json
 from polyplink.core.errors import PolyplinkError
 
 if TYPE_CHECKING:
-    from polyplink.app.crop_variants import Variant
+    from polyplink.app.crop_variants import Measured, Variant
     from polyplink.app.encoders_under_test import Workspace
+    from polyplink.associate import VisualForm
     from polyplink.data import DataSet
     from polyplink.evaluate import Figure
+    from polyplink.evaluate.intervals import Resampled
     from polyplink.recipes.published import Cell, PublishedTable
     from polyplink.report.reproduced import ReproducedCell, ReproducedTable
 
@@ -31,7 +34,7 @@ PROBE_PARTS = {"size": "rsp", "histology": "rspp"}
 class ReproduceRequest:
     """Which table to reproduce, on which data, with which encoders."""
 
-    table: Annotated[str, Argument(help="A table (ntssl/1, ta/2, thesis/5.4), or list.")]
+    table: Annotated[str, Argument(help="A table (ntssl/1, ta/2, thesis/5.4), all or list.")]
     data: Annotated[Path | None, Argument(help="Data folder; none for list.")] = None
     out: Annotated[
         Path | None, Option("--out", "-o", help="Folder to write; WORKSPACE/TABLE by default.")
@@ -51,6 +54,10 @@ class ReproduceRequest:
         bool, Option("--anyway", help="Print differences even if not comparable.")
     ] = False
     grid: Annotated[str, Option(help="Settings searched: paper or demo.")] = "paper"
+    preset: Annotated[
+        Literal["reference", "own"],
+        Option(help="Feed published encoders as NTSSL's program does, or as pre-trained."),
+    ] = "reference"
     seeds: Annotated[int, Option(min=1, help="Training runs of each probe.")] = 3
     device: Device = "auto"
     workers: Workers = 2
@@ -74,6 +81,7 @@ class ReproduceRequest:
             self.train,
             self.device,
             self.workers,
+            self.preset,
         )
 
 
@@ -82,65 +90,129 @@ def reproduce(
 ) -> "Result[ReproducedTable] | Result[list[dict[str, Any]]]":
     """Set a published table beside ours; writes HTML, CSV and LaTeX. `list` shows all tables.
 
-    Trained encoders, crops and vectors are cached in the workspace and data folder, and reused.
+    `all` computes every table, those that need the fewest trainings first; a table that was written
+    with the same settings and data is not computed again. Trained encoders, crops and vectors are
+    cached in the workspace and data folder, and reused.
 
     Raises:
-        PolyplinkError: If there is no such table, part or data folder, or `only` names no row.
+        PolyplinkError: If there is no such table, part or data folder, `only` names no row, or no
+            polyp of the part is known.
     """
+    from polyplink.app.encoders_under_test import has_recipe, list_tables
+    from polyplink.recipes.published import published, published_table
+    from polyplink.report.reproduced import states_table
+
+    if request.table == "list":
+        states = list_tables()
+        return Result(states, shown=[states_table(states)])
+    if request.data is None:
+        raise PolyplinkError(
+            f"no data folder to reproduce {request.table} on", "give TABLE and DATA"
+        )
+    every = request.table == "all"
+    tables = list(published().values()) if every else [published_table(request.table)]
+    subjects = list(dict.fromkeys(name for table in tables for name in table.subjects))
+    for wanted in request.only:
+        PolyplinkError.unless(
+            wanted in subjects,
+            f"{request.table} has no row of {wanted!r}",
+            f"choose among {', '.join(subjects)}",
+        )
+    find_grid(request.grid)
+    if not every:
+        return reproduce_table(request, tables[0], progress)
+    if request.only:
+        tables = [table for table in tables if set(request.only) & set(table.subjects)]
+    folder, rows, shown = request.out or request.workspace, [], []
+    for table in sorted(tables, key=lambda table: sum(map(has_recipe, table.subjects))):
+        own = replace(request, table=table.name, out=folder / table.name)
+        found = _written(own) or reproduce_table(own, table, progress).value.summary
+        rows.append({"table": table.name, **found, "files": str(folder / table.name)})
+        shown.append(f"{table.name}: {found['computed']} of {found['cells']} cells computed")
+    return Result(rows, shown=[*shown, f"files: {folder}"])
+
+
+def _asked(request: ReproduceRequest, table: str) -> dict[str, Any]:
+    """What decides the figures of a table, for its run.json."""
+    names = ("part", "grid", "anyway", "seeds", "only")
+    choices = {name: getattr(request, name) for name in names}
+    return {"table": table, "workspace": request.encoders(), "choices": choices}
+
+
+def _written(request: ReproduceRequest) -> dict[str, int] | None:
+    """How much of a table was computed, if it was written with these settings and data."""
+    from polyplink.data import read_data
+
+    assert request.data is not None
+    assert request.out is not None
+    try:
+        run, table = (read_json(request.out / f"{name}.json") for name in ("run", "table"))
+    except PolyplinkError:
+        return None
+    same = run["settings"] == to_plain(_asked(request, request.table))
+    if not same or run["inputs"].get("data") != read_data(request.data).key:
+        return None
+    cells = table["cells"]
+    computed = sum(cell["ours"]["value"] is not None for cell in cells)
+    return {"computed": computed, "cells": len(cells)}
+
+
+def reproduce_table(
+    request: ReproduceRequest, table: "PublishedTable", progress: Progress = silent
+) -> "Result[ReproducedTable]":
+    """Compute one table and write it; errors as of `reproduce`."""
     from polyplink.app.crop_variants import Variant
-    from polyplink.app.encoders_under_test import list_tables
     from polyplink.data import read_data
     from polyplink.evaluate import Figure
-    from polyplink.recipes.published import published_table
     from polyplink.report.reproduced import (
         ReproducedTable,
         places,
         reproduced_table,
-        states_table,
         write_reproduced,
     )
 
-    name = request.table
-    if name == "list":
-        states = list_tables()
-        return Result(states, shown=[states_table(states)])
-    if request.data is None:
-        raise PolyplinkError(f"no data folder to reproduce {name} on", "give TABLE and DATA")
-    workspace, table = request.encoders(), published_table(name)
-    for wanted in request.only:
-        PolyplinkError.unless(
-            wanted in table.subjects,
-            f"{name} has no row of {wanted!r}",
-            f"choose among {', '.join(table.subjects)}",
-        )
-    find_grid(request.grid)
+    workspace, name = request.encoders(), table.name
     out = request.out or request.workspace / name
-    names = ("part", "grid", "anyway", "seeds", "only")
-    choices = {name: getattr(request, name) for name in names}
-    asked = {"table": name, "workspace": workspace, "choices": choices}
-    record = RunRecord("reproduce", settings=asked)
+    record = RunRecord("reproduce", settings=_asked(request, name))
     record.claim(out)
-    data = read_data(request.data)
+    data = read_data(workspace.data)
     part = find_part(data, request.part)
-    found: dict[tuple[str, Variant, str], Figure] = {}
+    check_polyps(data, part, name)
+    table = replace(table, cells=tuple(both_precisions(table.cells)))
+    found: dict[tuple[str, Variant, str], Measured] = {}
     for encoder in table.subjects:
         if not request.only or encoder in request.only:
             with record.stage(encoder):
                 ours = _measured(encoder, request, workspace, table, data, part, progress)
                 found |= {(encoder, *key): figure for key, figure in ours.items()}
     why_not = incomparable(data, part, stand_in=request.stand_in)
-    left_out = Figure(None, why="left out by --only")
+    nothing: Measured = Figure(None, why="left out by --only"), None
+    ours_of = [
+        found.get((cell.subject, Variant(cell.crop, cell.clip), cell.measure), nothing)
+        for cell in table.cells
+    ]
+    best = best_cells(table.cells, [resampled for _, resampled in ours_of])
     cells = tuple(
         _beside(
             cell,
-            found.get((cell.subject, Variant(cell.crop, cell.clip), cell.measure), left_out),
+            figure,
             # The cost of an encoder does not depend on data.
             request.anyway or not why_not or cell.measure.startswith(COSTS),
+            i in best,
         )
-        for cell in table.cells
+        for i, (cell, (figure, _)) in enumerate(zip(table.cells, ours_of, strict=True))
     )
     result = ReproducedTable(
-        name, table.source, table.caption, part, why_not, request.anyway, cells
+        name,
+        table.source,
+        table.caption,
+        part,
+        why_not,
+        request.anyway,
+        cells,
+        f"Published encoders are fed with --preset {request.preset}; visual similarity: "
+        f"{similarity_form(name)}.",
+        table.ranked_by,
     )
     record.inputs["data"] = data.key
     write_json(out / "table.json", result)
@@ -151,8 +223,66 @@ def reproduce(
     remarks = [f"* {places(odd)}: {remark}" for remark, odd in result.remarks.items()]
     banner = [result.banner] if result.banner else []
     files = f"files: {out}/table.html, .csv, .tex"
-    shown = [*banner, reproduced_table(result), counted, *why, *remarks, files]
-    return Result(result, shown=shown)
+    told = [*result.rankings, result.settings, counted, *why, *remarks, files]
+    return Result(result, shown=[*banner, reproduced_table(result), *told])
+
+
+def similarity_form(table: str) -> "VisualForm":
+    """The form of the visual similarity that a table's paper counts with, see `visual`."""
+    return "sigmoid" if table.startswith("thesis/") else "raw_l2"
+
+
+def check_polyps(data: "DataSet", part: str, table: str) -> None:
+    """Refuse data without true polyps before anything is trained.
+
+    Raises:
+        PolyplinkError: If no polyp of the part is known.
+    """
+    mine = data.detections["procedure_id"].is_in(data.part(part))
+    PolyplinkError.unless(
+        data.detections["polyp_id"].filter(mine).is_not_null().any(),
+        f"table detections: column polyp_id is empty in the part {part!r}, and {table} needs it",
+        "name a labelled part with --part",
+    )
+
+
+def both_precisions(cells: "Sequence[Cell]") -> "Iterator[Cell]":
+    """The cells of a table, every mAP also as torchmetrics averages it, at the end of its row."""
+    from polyplink.app.crop_variants import PUBLISHED_MAP
+
+    for _, row in groupby(cells, key=lambda cell: (cell.group, cell.row)):
+        own = list(row)
+        yield from own
+        for cell in own:
+            if cell.measure == "mAP":
+                named = (text.replace("mAP", PUBLISHED_MAP) for text in (cell.row, cell.column))
+                name, column = named
+                yield replace(cell, row=name, column=column, measure=PUBLISHED_MAP, remark="")
+
+
+def best_cells(cells: "Sequence[Cell]", resampled: "Sequence[Resampled | None]") -> set[int]:
+    """The cells to print in bold: the best of a column and those no different from it.
+
+    Groups that show one encoder twice (the halves of ntssl/2) are compared apart.
+
+    Args:
+        cells: n cells.
+        resampled: Ours with its resamples (n,), None where it has none.
+
+    Returns:
+        Places of cells.
+    """
+    from polyplink.evaluate import no_different
+
+    shown = {(cell.group, cell.subject) for cell in cells}
+    apart = len(shown) > len({subject for _, subject in shown})
+    columns: dict[tuple[str, ...], dict[str, Resampled]] = {}
+    for i, (cell, ours) in enumerate(zip(cells, resampled, strict=True)):
+        if ours is not None:
+            kind, units = cell.measure.rpartition("/")[2], str(ours.taking_part.size)
+            key = (cell.group if apart else "", cell.column, units, kind)
+            columns.setdefault(key, {})[str(i)] = ours
+    return {int(i) for key, own in columns.items() for i in no_different(key[-1], own)}
 
 
 def find_part(data: "DataSet", part: str | None) -> str:
@@ -197,14 +327,14 @@ def _measured(
     data: "DataSet",
     part: str,
     progress: Progress,
-) -> "dict[tuple[Variant, str], Figure]":
+) -> "dict[tuple[Variant, str], Measured]":
     """All figures of a table for one encoder, by variant and measure; a failed one says why."""
     from polyplink.app.crop_variants import Variant, compare_variants
     from polyplink.app.encoders_under_test import find_encoder
     from polyplink.app.probing import PROBES, probe_encoders
     from polyplink.evaluate import EvaluationSettings, Figure
 
-    found: dict[tuple[Variant, str], Figure] = {}
+    found: dict[tuple[Variant, str], Measured] = {}
     of_vectors: dict[Variant, list[str]] = {}
     of_probes: list[tuple[Variant, str]] = []
     costs: dict[str, Figure] = {}
@@ -212,12 +342,12 @@ def _measured(
         variant, task = Variant(cell.crop, cell.clip), cell.measure.partition("/")[0]
         if cell.measure.startswith(COSTS):
             costs = costs or _costs(name)
-            found[variant, cell.measure] = costs[cell.measure]
+            found[variant, cell.measure] = costs[cell.measure], None
         elif task in PROBES:
             of_probes.append((variant, cell.measure))
         elif cell.measure.startswith(PARTS_UNKNOWN):
             why = "the parts that the paper measured on were not published"
-            found[variant, cell.measure] = Figure(None, why=why)
+            found[variant, cell.measure] = Figure(None, why=why), None
         else:
             of_vectors.setdefault(variant, []).append(cell.measure)
     try:
@@ -225,7 +355,7 @@ def _measured(
     except PolyplinkError as error:
         every = {(Variant(c.crop, c.clip), c.measure) for c in table.cells if c.subject == name}
         missing = {key for key in every if not key[1].startswith(COSTS)}
-        return found | dict.fromkeys(missing, Figure(None, why=str(error)))
+        return found | dict.fromkeys(missing, (Figure(None, why=str(error)), None))
 
     # Stand-ins keep their crop factor unless the table is about crop factors.
     crops = {cell.crop for cell in table.cells if not cell.measure.startswith(COSTS)}
@@ -241,7 +371,7 @@ def _measured(
         {seen[variant]: wanted for variant, wanted in of_vectors.items()},
         settings=EvaluationSettings(
             grid=find_grid(request.grid),
-            form="sigmoid" if table.name.startswith("thesis/") else "raw_l2",
+            form=similarity_form(table.name),
             threads=request.workers,
         ),
         workers=request.workers,
@@ -264,9 +394,10 @@ def _measured(
                 workers=workspace.workers,
                 progress=progress,
             ).values()
-            found[variant, measure] = probed.result.figures[figure]
+            of = probed.result
+            found[variant, measure] = of.figures[figure], of.measures.get(figure)
         except PolyplinkError as error:
-            found[variant, measure] = Figure(None, why=str(error))
+            found[variant, measure] = Figure(None, why=str(error)), None
     return found
 
 
@@ -285,7 +416,7 @@ def _costs(name: str) -> "dict[str, Figure]":
     }
 
 
-def _beside(cell: "Cell", ours: "Figure", comparable: bool) -> "ReproducedCell":
+def _beside(cell: "Cell", ours: "Figure", comparable: bool, best: bool) -> "ReproducedCell":
     """A published number and ours in its unit."""
     from polyplink.report.reproduced import ReproducedCell
 
@@ -309,4 +440,5 @@ def _beside(cell: "Cell", ours: "Figure", comparable: bool) -> "ReproducedCell":
         ),
         difference=scaled.value - cell.value if comparable and scaled.value is not None else None,
         remark=cell.remark,
+        best=best,
     )

@@ -30,10 +30,12 @@ SHARE = 0.7  # of the polyps of rsp and rspp are trained on
 _LAST_TRAIN = 8  # the highest number inside a study that is training
 _NAME = re.compile(r"\d{3}-(\d{3})")
 _PUBLISHED = {"rc27": "rc27", "rc19": "rc19", "rc14neg": "rc14neg", "loo19": "rc19"}
+_TPC = {"tpc-val": (9, 10), "tpc-test": (11, 15)}  # numbers of the procedures of rc19
 _PROBED = {"rsp": RSP_IDENTITIES, "rspp": RSPP_IDENTITIES}
 _FOLDS = ("loo19", "loo19-train")  # followed by `:` and the procedure that is left out
 PROTOCOLS = (
     *_PUBLISHED,
+    *_TPC,
     "ta384",
     *(f"{name}-{side}" for name in _PROBED for side in ("train", "test")),
 )
@@ -149,6 +151,8 @@ def protocol_part(
     - `rc27`, `rc19`, `rc14neg`: REAL-Colon, for training, evaluation and without polyp;
     - `loo19`: rc19, each of which is left out once; `loo19:003-010` the fold that leaves out
       003-010, which is it alone, and `loo19-train:003-010` the other 18;
+    - `tpc-val`, `tpc-test`: rc19 as TPC's public program divides it, numbers 009 and 010 (16
+      polyps), and from 011 on (31 polyps); its paper's own division differs;
     - `ta384`: the 384 identities that TA trains on: rc27, LDPolypVideo, SUN, PolypsSet;
     - `rsp-train`, `rsp-test`: rc19, SUN and Polyp-Size, 70 to 30 by polyp (size of a polyp);
     - `rspp-train`, `rspp-test`: these and PolypsSet (histology), without procedures all of whose
@@ -181,6 +185,10 @@ def protocol_part(
         return None
     if name in _PUBLISHED:
         return _of_real_colon(_PUBLISHED[name], procedures)
+    if name in _TPC:
+        first, last = _TPC[name]
+        nineteen = _of_real_colon("rc19", procedures)
+        return [procedure for procedure in nineteen if first <= int(procedure[-3:]) <= last]
     if name == "ta384":
         return _with_others(name, "rc27", TA_IDENTITIES, procedures, polyps)
     protocol, _, side = name.partition("-")
@@ -211,7 +219,7 @@ def _of_real_colon(name: str, procedures: pl.DataFrame) -> list[str]:
         raise PolyplinkError(
             f"{name} is of {len(wanted)} procedures of REAL-Colon, of which {len(missing)} are "
             f"not here ({missing[0]}, ...)",
-            "import all of them, or use a part of splits.json",
+            "import all of them, or name another part (--part; of a training --set part=NAME)",
         )
     return wanted
 

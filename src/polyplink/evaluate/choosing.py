@@ -142,7 +142,8 @@ class CountingFigures:
         folds: One per procedure, its setting chosen on the others, or on those named for it;
             empty with one procedure.
         settings: The setting of each fold.
-        summary: Means over the folds, see `summarise`; None with one procedure.
+        summary: Means over the folds, see `summarise`, and alpha, the mean weight of the visual
+            similarity that was chosen, where settings have one; None with one procedure.
         chosen: The choice on all procedures: the operating point to use elsewhere.
         setting: Its setting.
         as_chosen: Means under the operating point, on the procedures it was chosen on: optimistic.
@@ -186,10 +187,14 @@ def counting_figures(
     else:
         rest = [[c for c in counts if c is not left] for left in counts]
         folds = [apply_choice(c, choose(r)) for c, r in zip(counts, rest, strict=True) if r]
+    summary = summarise(folds) if folds else None
+    alphas = [getattr(settings[fold["choice"].row], "alpha", None) for fold in folds]
+    if summary and None not in alphas:
+        summary["alpha"] = Figure.mean_of(alphas)
     return CountingFigures(
         folds=tuple(folds),
         settings=tuple(settings[fold["choice"].row] for fold in folds),
-        summary=summarise(folds) if folds else None,
+        summary=summary,
         chosen=chosen,
         setting=settings[chosen.row],
         as_chosen=summarise([apply_choice(c, chosen) for c in known]),

@@ -199,10 +199,7 @@ def evaluate_embeddings(
         f"reference encoder {base!r} is not among those given",
         f"choose one of: {', '.join(unit)}",
     )
-    truths = {}  # by procedure with labels, what the tracks of all encoders are scored against
-    for place in np.flatnonzero(samples.labelled) if boxes and "tracking" in settings.tasks else ():
-        name, own = samples.procedures[place], (samples.procedure == place) & samples.known
-        truths[name] = TrackingTruth.of(name, boxes.take(np.flatnonzero(own)))  # type: ignore[union-attr]
+    truths = _truths(samples, settings, boxes)
     encoders, measures, ideals = {}, {}, {}
     parts: dict[str, list[pl.DataFrame]] = {}
     for name, rows in unit.items():
@@ -239,6 +236,36 @@ def evaluate_embeddings(
     return evaluation, {
         name: pl.concat(each, how="diagonal") for name, each in parts.items() if each
     }
+
+
+def evaluate_encoder(
+    vectors: npt.ArrayLike,
+    samples: Samples,
+    settings: EvaluationSettings,
+    boxes: TrackletBoxes | None = None,
+) -> tuple[EncoderFigures, dict[str, Resampled]]:
+    """Evaluate one encoder; arguments and errors as of `evaluate_embeddings`.
+
+    Returns:
+        Its figures, and by figure the resamples, for comparisons in pairs (`no_different`).
+    """
+    _check_tasks(samples, settings, boxes, None)
+    raw, truths = np.asarray(vectors, dtype=np.float64), _truths(samples, settings, boxes)
+    unit = samples.unit_rows(vectors)
+    found, fields, _ = _evaluate_encoder(raw, unit, samples, settings, adenoma=None, truths=truths)
+    figures = {key: measure.figure() for key, measure in found.items()}
+    return EncoderFigures(figures, **fields), found
+
+
+def _truths(
+    samples: Samples, settings: EvaluationSettings, boxes: TrackletBoxes | None
+) -> dict[str, TrackingTruth]:
+    """By procedure with labels, what tracks are scored against; empty without tracking."""
+    truths = {}
+    for place in np.flatnonzero(samples.labelled) if boxes and "tracking" in settings.tasks else ():
+        name, own = samples.procedures[place], (samples.procedure == place) & samples.known
+        truths[name] = TrackingTruth.of(name, boxes.take(np.flatnonzero(own)))  # type: ignore[union-attr]
+    return truths
 
 
 def _check_tasks(

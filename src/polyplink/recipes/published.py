@@ -62,6 +62,7 @@ class PublishedTable:
         data: What it was measured on, by name of a part.
         caption: What it shows.
         cells: Its numbers, row by row as printed.
+        ranked_by: The column that its rows are ranked by; "" if it is no ranking.
     """
 
     name: str
@@ -69,6 +70,7 @@ class PublishedTable:
     data: str
     caption: str
     cells: tuple[Cell, ...]
+    ranked_by: str = ""
 
     @property
     def subjects(self) -> tuple[str, ...]:
@@ -105,7 +107,12 @@ def published() -> Mapping[str, PublishedTable]:
         cells.setdefault(row["table"], []).append(_cell(row))
     return {
         row["table"]: PublishedTable(
-            row["table"], row["source"], row["data"], row["caption"], tuple(cells[row["table"]])
+            row["table"],
+            row["source"],
+            row["data"],
+            row["caption"],
+            tuple(cells[row["table"]]),
+            row["ranked_by"],
         )
         for row in _rows("tables.csv")
     }

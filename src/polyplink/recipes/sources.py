@@ -7,6 +7,7 @@ methods and options that a recipe does not use (LoRA's rank with `finetune.how=w
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, Literal
 
 from polyplink.core.artefacts import to_plain
@@ -183,11 +184,15 @@ _FAMILIES: Mapping[str, Sources] = {
 }
 
 
-def field_sources(recipe: TrainConfig) -> list[FieldSource]:
+def field_sources(recipe: TrainConfig, published: TrainConfig | None = None) -> list[FieldSource]:
     """Every field of a recipe with where its value comes from.
 
     A field is looked up by its own name, then by its groups ("augment.flip", "augment"), first
     among its method's, then among those that all have. Recipes at small size are ours throughout.
+
+    Args:
+        recipe: The recipe.
+        published: The recipe before fields were set; those that differ are ours. None: unchanged.
 
     Example:
         >>> from polyplink.recipes import find_recipe
@@ -195,18 +200,20 @@ def field_sources(recipe: TrainConfig) -> list[FieldSource]:
         >>> found["loss.temperature"].source
         'program'
     """
-    plain = to_plain(recipe)
+    plain, before = to_plain(recipe), to_plain(published or recipe)
     small = recipe.name.endswith(("-small", "-demo"))
     family = next((f for f in _FAMILIES if recipe.name.startswith(f)), None)
     found = []
     for name in field_names(recipe):
-        value: Any = plain
-        for part in name.split("."):
-            value = value[part]
         parts = name.split(".")
+        value, was = (
+            reduce(lambda inner, key: inner.get(key), parts, each) for each in (plain, before)
+        )
         groups = [".".join(parts[:n]) for n in range(len(parts), 0, -1)]
         tables = () if small or family is None else (_FAMILIES[family], _COMMON)
         hits = (table[key] for table in tables for key in groups if key in table)
         source, note = next(hits, ("ours", "at a size for a laptop" if small else ""))
+        if value != was:
+            source, note = "ours", f"set; {was} in the recipe"
         found.append(FieldSource(name, value, source, note))
     return found

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from polyplink.core.artefacts import write_text
 from polyplink.evaluate import Figure
+from polyplink.evaluate.intervals import IDEALS
 from polyplink.report.formats import DASH, MINUS, environment, figure_text, signed
 from polyplink.report.tables import write_rows
 
@@ -30,6 +31,7 @@ class ReproducedCell:
         units_of: The independent units that ours rests on ("procedures").
         difference: Ours minus the paper's; None where the two are not comparable.
         remark: Irregularities of the published number.
+        best: Whether ours is the best of its column or no different from it (p > 0.05).
     """
 
     group: str
@@ -42,6 +44,7 @@ class ReproducedCell:
     units_of: str
     difference: float | None
     remark: str
+    best: bool = False
 
     @property
     def published_words(self) -> str:
@@ -80,6 +83,8 @@ class ReproducedTable:
         incomparable: Why differences would be meaningless ("SIMULATED data"); "" if they are not.
         anyway: Whether differences are shown nevertheless.
         cells: Its numbers.
+        settings: How ours was measured where the papers differ.
+        ranked_by: The column that its rows are ranked by; "" if it is no ranking.
     """
 
     name: str
@@ -89,11 +94,18 @@ class ReproducedTable:
     incomparable: str
     anyway: bool
     cells: tuple[ReproducedCell, ...]
+    settings: str = ""
+    ranked_by: str = ""
 
     @property
     def computed(self) -> int:
         """How many cells have a number of ours."""
         return sum(cell.ours.value is not None for cell in self.cells)
+
+    @property
+    def summary(self) -> dict[str, int]:
+        """How many cells have a number of ours, and how many there are."""
+        return {"computed": self.computed, "cells": len(self.cells)}
 
     @property
     def rows(self) -> list[tuple[str, str, list[ReproducedCell]]]:
@@ -111,6 +123,22 @@ class ReproducedTable:
     def remarks(self) -> dict[str, list[ReproducedCell]]:
         """Remarks on published numbers, and on which."""
         return _by_text((cell.remark, cell) for cell in self.cells if cell.remark)
+
+    @property
+    def rankings(self) -> list[str]:
+        """For a ranking, the printed order of each group's rows and ours by the same column."""
+        lines = []
+        ranked = [cell for cell in self.cells if cell.column == self.ranked_by]
+        for group, cells in _by_text((cell.group, cell) for cell in ranked).items():
+            sign = 1 if self.ranked_by in IDEALS else -1  # of FR and FPR the lowest is the best
+            known = [(sign * cell.ours.value, cell.row) for cell in cells if cell.ours.known]  # type: ignore[operator]
+            ours = [row for _, row in sorted(known, key=lambda pair: pair[0])]
+            place = f" ({group})" if group else ""
+            lines.append(
+                f"ranking by {self.ranked_by}{place}: published "
+                f"{', '.join(cell.row for cell in cells)}; ours {', '.join(ours) or DASH}"
+            )
+        return lines
 
     @property
     def banner(self) -> str:
@@ -153,7 +181,7 @@ def reproduced_table(result: ReproducedTable) -> Table:
                 *(Text(name if i == 0 else "") for name in (group, row)),
                 Text(cell.column),
                 Text(cell.published_words + ("*" if cell.remark else "")),
-                Text(cell.our_words),
+                Text(cell.our_words, style="bold" if cell.best else ""),
                 cell.difference_words,
                 str(cell.ours.n) if cell.ours.value is not None else "",
             )
@@ -208,6 +236,7 @@ def write_reproduced(folder: Path, result: ReproducedTable) -> None:
             "low": cell.ours.low,
             "high": cell.ours.high,
             "spread": cell.ours.sd,
+            "best": cell.best,
             "units": cell.ours.n if cell.ours.value is not None else None,
             "units_of": cell.units_of,
             "difference": cell.difference,
@@ -256,9 +285,14 @@ def latex(result: ReproducedTable) -> str:
     ]
     for cell in result.cells:
         names = (cell.group, cell.row, cell.column)
-        numbers = (cell.published_words, cell.our_words, cell.difference_words, cell.units_words)
-        lines.append(" & ".join(map(tex, names + numbers)) + r" \\")
+        ours = rf"\textbf{{{tex(cell.our_words)}}}" if cell.best else tex(cell.our_words)
+        rest = map(tex, (cell.difference_words, cell.units_words))
+        lines.append(
+            " & ".join([*map(tex, names), tex(cell.published_words), ours, *rest]) + r" \\"
+        )
     lines += [r"\bottomrule", r"\end{longtable}"]
+    for line in result.rankings:
+        lines += ["", tex(f"{line}.")]
     for why, cells in result.reasons.items():
         lines += ["", tex(f"Not computed: {places(cells)}: {why}.")]
     return "\n".join([*lines, ""])
