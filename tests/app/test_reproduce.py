@@ -191,8 +191,7 @@ def test_all_tables_are_computed_once_with_the_fewest_trainings_first(
         "all", labelled, workspace=tmp_path, part="eval", only=["none", "endofm-supervised"],
         grid="demo", train=False, device="cpu", workers=1,
     )  # fmt: skip
-    rows = reproduce(request).value
-    assert isinstance(rows, list)
+    rows: Any = reproduce(request).value
     assert [row["table"] for row in rows] == done
     assert {"ta/1", "thesis/5.12", "thesis/5.14", "thesis/A.19"} <= set(done)
     needed = [sum(map(has_recipe, published()[name].subjects)) for name in done]

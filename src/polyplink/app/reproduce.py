@@ -5,6 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
+from shutil import disk_usage
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from typer import Argument, Option
@@ -17,6 +18,7 @@ from polyplink.core.errors import PolyplinkError
 if TYPE_CHECKING:
     from polyplink.app.crop_variants import Measured, Variant
     from polyplink.app.encoders_under_test import Workspace
+    from polyplink.app.reproduction_plan import Step
     from polyplink.associate import VisualForm
     from polyplink.data import DataSet
     from polyplink.evaluate import Figure
@@ -59,6 +61,9 @@ class ReproduceRequest:
         Option(help="Feed published encoders as NTSSL's program does, or as pre-trained."),
     ] = "reference"
     seeds: Annotated[int, Option(min=1, help="Training runs of each probe.")] = 3
+    dry_run: Annotated[
+        bool, Option("--dry-run", help="Only list the work, what is missing, and its cost.")
+    ] = False
     device: Device = "auto"
     workers: Workers = 2
 
@@ -87,7 +92,7 @@ class ReproduceRequest:
 
 def reproduce(
     request: ReproduceRequest, progress: Progress = silent
-) -> "Result[ReproducedTable] | Result[list[dict[str, Any]]]":
+) -> "Result[ReproducedTable] | Result[list[dict[str, Any]]] | Result[list[Step]]":
     """Set a published table beside ours; writes HTML, CSV and LaTeX. `list` shows all tables.
 
     `all` computes every table, those that need the fewest trainings first; a table that was written
@@ -119,17 +124,49 @@ def reproduce(
             f"choose among {', '.join(subjects)}",
         )
     find_grid(request.grid)
-    if not every:
-        return reproduce_table(request, tables[0], progress)
     if request.only:
         tables = [table for table in tables if set(request.only) & set(table.subjects)]
+    tables.sort(key=lambda table: sum(map(has_recipe, table.subjects)))
+    if request.dry_run:
+        return plan(request, tables)
+    if not every:
+        return reproduce_table(request, tables[0], progress)
     folder, rows, shown = request.out or request.workspace, [], []
-    for table in sorted(tables, key=lambda table: sum(map(has_recipe, table.subjects))):
+    for table in tables:
         own = replace(request, table=table.name, out=folder / table.name)
         found = _written(own) or reproduce_table(own, table, progress).value.summary
         rows.append({"table": table.name, **found, "files": str(folder / table.name)})
         shown.append(f"{table.name}: {found['computed']} of {found['cells']} cells computed")
     return Result(rows, shown=[*shown, f"files: {folder}"])
+
+
+def plan(request: ReproduceRequest, tables: "Sequence[PublishedTable]") -> "Result[list[Step]]":
+    """The steps that tables need; nothing is computed or written. Errors as of `reproduce`."""
+    from polyplink.app.reproduction_plan import Planner, gigabytes, hours, steps_table
+    from polyplink.data import read_data
+
+    workspace = request.encoders()
+    data = read_data(workspace.data)
+    part = find_part(data, request.part)
+    check_polyps(data, part, request.table)
+    probe_parts = {task: probe_part(task, data, part) for task in PROBE_PARTS}
+    planner = Planner(workspace, part, probe_parts, request.grid)
+    steps = planner.plan(tables, request.only)
+    to_do = [step for step in steps if step.state == "to do"]
+    counts = f"{len(to_do)} steps to do, {sum(s.state == 'done' for s in steps)} done, "
+    total = (
+        f"{counts}{sum(s.state == 'missing' for s in steps)} missing; about "
+        f"{hours(sum(step.seconds for step in to_do))} on {planner.device}, "
+        f"{gigabytes(max((step.memory for step in to_do), default=0)) or 'no'} memory at most, "
+        f"{gigabytes(sum(step.disk for step in to_do)) or 'nothing'} to write "
+        f"({gigabytes(disk_usage(workspace.data).free)} free)"
+    )
+    return Result(steps, shown=[steps_table(steps), total])
+
+
+def probe_part(task: str, data: "DataSet", part: str) -> str:
+    """The part that a probe is trained and tested on: the paper's where rc19 is measured on."""
+    return PROBE_PARTS[task] if part == "rc19" and not is_simulated(data) else part
 
 
 def _asked(request: ReproduceRequest, table: str) -> dict[str, Any]:
@@ -388,7 +425,7 @@ def _measured(
                 PROBES[task],
                 [own],
                 workspace.data,
-                PROBE_PARTS[task] if part == "rc19" and not is_simulated(data) else part,
+                probe_part(task, data, part),
                 length=variant.clip or 8,
                 seeds=request.seeds,
                 workers=workspace.workers,

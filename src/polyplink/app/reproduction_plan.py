@@ -1,0 +1,335 @@
+"""What `reproduce --dry-run` prints: the work that tables need, what is missing, and its cost.
+
+Nothing is trained, cut or written. Times follow from multiply-accumulates and the measured rate of
+matrix products of this device; they are estimates, within a factor of two or three.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import polars as pl
+import torch
+from rich.table import Table
+from rich.text import Text
+from torch import nn
+
+from polyplink.app.encoders_under_test import (
+    NO_ENCODER,
+    STAND_IN,
+    Workspace,
+    recipe_of,
+    run_folder,
+    stand_in_recipe,
+    start_of,
+    what_is_missing,
+)
+from polyplink.app.probing import PAIRS, PROBES, check_labels
+from polyplink.core.errors import PolyplinkError
+from polyplink.data import DataSet, read_data
+from polyplink.encoders import (
+    WEIGHTS_FILE,
+    AnyEncoderConfig,
+    FoundationConfig,
+    build_encoder,
+    pick_device,
+    weights_path,
+)
+from polyplink.encoders.cost import count_macs
+from polyplink.encoders.weights import read_record
+from polyplink.learn import FramePairs, TemporalBags, TrainConfig
+from polyplink.learn.polyp_views import PolypViews
+from polyplink.recipes import find_recipe, override
+from polyplink.tracklets import PrepareSettings, build_tracklets
+from polyplink.tracklets.prepare import crops_path, prepared_folder, sampled
+
+if TYPE_CHECKING:
+    from polyplink.recipes.published import PublishedTable
+
+EFFICIENCY = 0.3  # of the rate of large matrix products that a whole encoder reaches
+CROPS_PER_SECOND = 100.0  # of a thread: a frame of 1350 x 1080 is decoded for each
+SEARCH_SECONDS = 8.4  # of a thread and a procedure, under the paper's 29,274 settings
+PASS = 256  # frames that are embedded together
+
+
+@dataclass(frozen=True)
+class Step:
+    """A piece of work, listed once however many tables need it.
+
+    Attributes:
+        what: What would be done, and for which encoder.
+        part: Part of the data set.
+        settings: How.
+        state: "done" if its result is there, "missing" if it cannot be done.
+        why: What is missing.
+        seconds: Estimated time.
+        memory: Estimated peak, bytes of the device.
+        disk: Bytes that it writes.
+    """
+
+    what: str
+    part: str
+    settings: str
+    state: Literal["to do", "done", "missing"] = "to do"
+    why: str = ""
+    seconds: float = 0.0
+    memory: int = 0
+    disk: int = 0
+
+
+def steps_table(steps: Sequence[Step]) -> Table:
+    """For the terminal: one row per step, then what all steps to do take together."""
+    table = Table("step", "part", "settings", "state", "time", "memory", "disk")
+    for step in steps:
+        known = step.state == "to do"
+        numbers = (hours(step.seconds), gigabytes(step.memory), gigabytes(step.disk))
+        told = step.state if step.state != "missing" else f"missing: {step.why}"
+        row = (step.what, step.part, step.settings, told, *(numbers if known else ("", "", "")))
+        table.add_row(*map(Text, row))
+    return table
+
+
+def hours(seconds: float) -> str:
+    """A duration in the largest unit that gives at least 1.
+
+    Example:
+        >>> hours(40.0), hours(600.0), hours(90000.0)
+        ('40 s', '10 min', '25 h')
+    """
+    for size, unit in ((3600, "h"), (60, "min")):
+        if seconds >= size:
+            return (
+                f"{seconds / size:.2g} {unit}"
+                if seconds < 100 * size
+                else f"{seconds / size:.0f} {unit}"
+            )
+    return f"{seconds:.0f} s"
+
+
+def gigabytes(size: int) -> str:
+    """Bytes in GB, or MB below one; "" for none."""
+    if not size:
+        return ""
+    return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{max(size / 1e6, 1):.0f} MB"
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Cost of an encoder: parameters, and for each frame its multiply-accumulates and bytes.
+
+    Attributes:
+        parameters: Their number.
+        macs: Multiply-accumulates of a forward pass.
+        kept: Bytes of activations that the backward pass needs.
+        largest: Bytes of the largest activation.
+    """
+
+    parameters: int
+    macs: int
+    kept: int
+    largest: int
+
+
+@cache
+def cost(config: AnyEncoderConfig, size: int, frames: int = 8) -> Cost:
+    """Cost of an encoder in float32, on crops of `size` pixels; computed without memory."""
+    sizes: list[int] = []
+
+    def pack(tensor: torch.Tensor) -> torch.Tensor:
+        if not isinstance(tensor, nn.Parameter):
+            sizes.append(tensor.numel() * tensor.element_size())
+        return tensor
+
+    with torch.device("meta"):
+        encoder = build_encoder(replace(config, frame_weights=None))
+        crops = torch.empty(frames, size, size, 3, dtype=torch.uint8)
+        _, macs = count_macs(encoder, lambda: encoder(crops, [frames]))
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+            encoder(crops, [frames])
+    weights = sum(parameter.numel() for parameter in encoder.parameters())
+    return Cost(weights, macs // frames, sum(sizes) // frames, max(sizes) // frames)
+
+
+def measured_rate(device: torch.device, side: int = 1024) -> float:
+    """Multiply-accumulates of a second on a device, of whole encoders: measured in 0.2 s."""
+    kind = torch.bfloat16 if device.type == "cuda" else torch.float32
+    matrix = torch.rand(side, side, dtype=kind, device=device)
+    done, started, seconds = 0, time.perf_counter(), 0.0
+    while seconds < 0.2:
+        float((matrix @ matrix)[0, 0])  # waits for the device
+        done, seconds = done + 1, time.perf_counter() - started
+    return EFFICIENCY * done * side**3 / seconds
+
+
+@dataclass
+class Planner:
+    """Lists the steps of tables.
+
+    Attributes:
+        workspace: Where encoders come from.
+        part: Part that ours is measured on.
+        probe_parts: By probe, the part that it is trained and tested on.
+        grid: Name of the grid of settings.
+    """
+
+    workspace: Workspace
+    part: str
+    probe_parts: dict[str, str]
+    grid: str
+
+    def __post_init__(self) -> None:
+        self.data: DataSet = read_data(self.workspace.data)
+        self.device = pick_device(self.workspace.device)
+        self.rate = measured_rate(self.device)
+        self._tables: dict[PrepareSettings, pl.DataFrame] = {}
+
+    def plan(self, tables: "Sequence[PublishedTable]", only: Sequence[str] = ()) -> list[Step]:
+        """The steps in the order in which they are done; equal ones once."""
+        steps: dict[tuple[str, str], Step] = {}
+        for table in tables:
+            for name in table.subjects:
+                for step in () if only and name not in only else self._steps(name, table):
+                    steps.setdefault((step.what, step.part), step)
+        return list(steps.values())
+
+    def _steps(self, name: str, table: "PublishedTable") -> Iterator[Step]:
+        """Everything that the cells of one encoder need."""
+        measures = [c for c in table.cells if c.subject == name and "cost/" not in c.measure]
+        if name == NO_ENCODER or not measures:
+            return
+        if why := what_is_missing(name, self.workspace):
+            yield Step(f"encoder {name}", self.part, "", "missing", why)
+            return
+        recipe = self._recipe(name)
+        if recipe is None:
+            record = read_record(self.workspace.given.get(name) or weights_path(Path(name)))
+            config, prepare = record.encoder, record.prepare
+        else:
+            config, prepare = recipe.encoder, recipe.prepare
+            yield from self._training(recipe)
+        for crop, clip in dict.fromkeys((cell.crop, cell.clip) for cell in measures):
+            own = [c.measure for c in measures if (c.crop, c.clip) == (crop, clip)]
+            settings = replace(prepare, crop_factor=crop)
+            parts = {self.probe_parts.get(measure.partition("/")[0], self.part) for measure in own}
+            for part in sorted(parts):
+                yield from self._measuring(name, config, settings, clip, part, own)
+
+    def _recipe(self, name: str) -> TrainConfig | None:
+        """The recipe that makes an encoder; None for weights that are there."""
+        space = self.workspace
+        if name in space.given:
+            return None
+        if space.stand_in:
+            small = stand_in_recipe(name)
+            return find_recipe(STAND_IN) if small is None else override(small, space.sets)
+        try:
+            weights_path(Path(name))
+        except PolyplinkError:
+            return recipe_of(name, space.sets)
+        return None
+
+    def _training(self, recipe: TrainConfig) -> Iterator[Step]:
+        """Crops and training of a recipe, after those that it starts from."""
+        if recipe.name == STAND_IN:  # its network serves untrained
+            return
+        if (start := start_of(recipe, self.workspace.sets)) is not None:
+            yield from self._training(start)
+        yield self._crops(recipe.prepare, recipe.part)
+        own = cost(recipe.encoder, recipe.prepare.size)
+        optim, bags = recipe.optim, recipe.bags
+        clip = 1 if isinstance(bags, FramePairs) else recipe.fragment_length
+        views = 1 + bags.k if isinstance(bags, TemporalBags) else getattr(bags, "views", 2)
+        fragments = self._count(recipe.prepare, recipe.part, recipe.fragment_length)
+        # A bag a fragment; of a polyp's views, each fragment serves once.
+        frames = fragments * clip * (1 if isinstance(bags, PolypViews) else views)
+        step = optim.bags_per_batch * views * clip
+        done = (run_folder(self.workspace, recipe) / WEIGHTS_FILE).is_file()
+        yield Step(
+            f"train {recipe.name}",
+            recipe.part,
+            f"{optim.epochs} epochs of {fragments} fragments, {step} frames a step"
+            + (f"; {', '.join(self.workspace.sets)}" if self.workspace.sets else ""),
+            "done" if done else "to do",
+            "",
+            optim.epochs * frames * 3 * own.macs / self.rate,
+            16 * own.parameters + step * own.kept // (2 if self.device.type == "cuda" else 1),
+            28 * own.parameters,  # two checkpoints with both moments, and the weights
+        )
+
+    def _measuring(
+        self,
+        name: str,
+        config: AnyEncoderConfig,
+        settings: PrepareSettings,
+        clip: int | None,
+        part: str,
+        measures: Sequence[str],
+    ) -> Iterator[Step]:
+        """Crops of a part, its vectors by one encoder, and what is computed from them."""
+        tasks = {measure.partition("/")[0] for measure in measures}
+        mine = {task for task in tasks if self.probe_parts.get(task, self.part) == part}
+        here = sorted(mine & set(PROBES))
+        try:
+            self._names(part)
+            check_labels(() if part in PAIRS else here, self.data, part)
+        except PolyplinkError as error:
+            yield Step(f"probe {', '.join(here)} of {name}", part, "", "missing", str(error))
+            if not mine - set(PROBES):
+                return
+        yield self._crops(settings, part)
+        own = cost(config, settings.size)
+        crops = self._count(settings, part)
+        counted = self.grid == "paper" and any("temporal_ap/" in m for m in measures)
+        search = SEARCH_SECONDS * len(self._names(part)) if counted else 0.0
+        shown = "full frame" if settings.crop_factor is None else f"psi {settings.crop_factor:g}"
+        fed = f"preset {self.workspace.preset}, " if isinstance(config, FoundationConfig) else ""
+        yield Step(
+            f"embed and measure {name}, {shown}, "
+            + ("whole tracklets" if clip is None else f"fragments of {clip}"),
+            part,
+            f"{fed}grid {self.grid}, {len(set(measures))} figures",
+            seconds=crops * own.macs / self.rate + search / self.workspace.workers,
+            memory=4 * own.parameters + 3 * PASS * own.largest,
+            disk=4 * 512 * crops // max(clip or 30, 1),
+        )
+
+    def _crops(self, settings: PrepareSettings, part: str) -> Step:
+        """Cutting the crops of a part, as far as they are not there."""
+        names = self._names(part)
+        folder = prepared_folder(self.workspace.data, self.data, settings)
+        left = [name for name in names if not crops_path(folder, name).is_file()]
+        crops = self._count(settings, part, only=left)
+        shown = "full frame" if settings.crop_factor is None else f"psi {settings.crop_factor:g}"
+        return Step(
+            f"cut crops, {shown}, {settings.size} pixels, one frame in {settings.stride}",
+            part,
+            f"{crops} crops of {len(left)} procedures",
+            "to do" if left else "done",
+            seconds=crops / CROPS_PER_SECOND / self.workspace.workers,
+            disk=3 * crops * settings.size**2,
+        )
+
+    def _names(self, part: str) -> list[str]:
+        """Procedures of a part, of both sides of one that is divided for probes."""
+        sides = (f"{part}-train", f"{part}-test") if part in PAIRS else (part,)
+        return [name for side in sides for name in self.data.part(side)]
+
+    def _count(
+        self,
+        settings: PrepareSettings,
+        part: str,
+        length: int = 1,
+        only: Sequence[str] | None = None,
+    ) -> int:
+        """Fragments of `length` crops in a part, or in some of its procedures."""
+        key = replace(settings, crop_factor=None, size=1)
+        if key not in self._tables:
+            gap, iou = settings.max_gap, settings.min_iou
+            _, tracklets = build_tracklets(self.data.detections, max_gap=gap, min_iou=iou)
+            self._tables[key] = sampled(tracklets, settings)
+        names = self._names(part) if only is None else only
+        mine = self._tables[key].filter(pl.col("procedure_id").is_in(list(names)))
+        return int((mine["n_crops"] // length).sum())
