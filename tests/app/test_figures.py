@@ -16,8 +16,10 @@ from polyplink.app.drawings import (
     draw_similarities,
     draw_vectors,
     pareto_front,
+    plot_losses,
     project,
     recall_at,
+    target_matrices,
 )
 from polyplink.app.encoded import encode, load_named
 from polyplink.app.figures import FiguresRequest, draw
@@ -64,6 +66,27 @@ def test_recall_equals_a_loop() -> None:
     alone = Samples.of(["0", "1"], ["v"] * 2, ["a", "b"], [0.0, 1.0])
     with pytest.raises(PolyplinkError, match="no tracklet has another of its polyp"):
         recall_at(vectors[:2], alone)
+
+
+def test_targets_equal_a_loop_over_pairs() -> None:
+    polyp, time = np.array([0, 0, 0, 1, 1]), np.array([0.0, 0.5, 1.0, 0.0, 1.0])
+    found = target_matrices(polyp, time)
+    for i in range(5):
+        for j in range(5):
+            same = float(polyp[i] == polyp[j])
+            near = same * np.exp(-abs(time[i] - time[j]))  # lambda = 1
+            naive = (float(i == j), same, near, near + 0.2)  # gamma = 0.2, one procedure
+            for weights, value in zip(found.values(), naive, strict=True):
+                assert weights[i, j] == pytest.approx(value)
+
+
+def test_validation_losses_of_as_many_views_share_a_panel() -> None:
+    losses = {"2 views": {"a": [3.0, 2.0], "b": [3.0, 2.0]}, "4 views": {"c": [2.0, 1.0]}}
+    panels = plot_losses(losses).axes
+    assert [panel.get_title(loc="left") for panel in panels] == list(losses)
+    drawn = [[np.asarray(line.get_ydata()).tolist() for line in panel.lines] for panel in panels]
+    assert drawn == [[[3.0, 2.0], [3.0, 2.0]], [[2.0, 1.0]]]
+    assert not plot_losses({}).axes[0].lines
 
 
 def test_bad_input_is_refused(made: Made, tmp_path: Path) -> None:

@@ -3,11 +3,14 @@
 This file imports matplotlib and scikit-learn, which `figures.py` does only when the verb runs.
 """
 
-from collections.abc import Callable, Mapping
+import csv
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Literal, NamedTuple
 
 import numpy as np
+import torch
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from sklearn.decomposition import PCA
@@ -19,10 +22,17 @@ from polyplink.app.request import Progress, counter
 from polyplink.associate import search, visual
 from polyplink.associate.similarity import unit_rows
 from polyplink.core.errors import PolyplinkError
+from polyplink.encoders import weights_path
 from polyplink.evaluate import Samples, choose, count_procedure, retrieve
 from polyplink.evaluate.choosing import TARGET_FPR
 from polyplink.evaluate.counting import ProcedureCounts
 from polyplink.learn.bags import purity
+from polyplink.learn.supervised import (
+    IntraInterLoss,
+    TemporallyAwareLoss,
+    fading,
+    same_polyp,
+)
 from polyplink.learn.temporal_bags import cosine_tau, sampled_bags
 from polyplink.report.formats import CLUSTERERS
 from polyplink.report.plots import (
@@ -40,6 +50,7 @@ STEPS = 21  # points of the curriculum that bags are drawn at
 MEMBERS, TAU = 4, (0.3, 12.0)  # of a bag; its temperature at both ends (NTSSL, 3)
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 NEAREST = 20  # k of the recall
+TARGET_POLYPS, TARGET_TRACKLETS = 3, 4  # whose targets are shown (TA, figure 2)
 FEWEST_FOR_TSNE = 10  # points; t-SNE of fewer has no structure
 MOST_IN_LEGEND = 40  # polyps; a longer legend would hide the points
 
@@ -54,6 +65,7 @@ class Shown(NamedTuple):
     grid: str  # settings searched
     threads: int  # of the search
     progress: Progress  # called for procedures searched
+    weights: Sequence[Path] = ()  # of the encoders: files, runs or names
 
 
 @plot_style()
@@ -109,7 +121,24 @@ def draw_similarities(shown: Shown) -> Figure:
 
     Rows are sorted by polyp, in order of first sight, and by time within a polyp.
     """
-    samples = shown.encoded.samples
+    part, rows, order, polyps = _by_polyp(shown.encoded.samples)
+    matrices = {}
+    for name, vectors in shown.encoded.vectors.items():
+        unit = vectors[rows][order]  # n d
+        unit = unit / np.linalg.norm(unit, axis=1, keepdims=True)
+        matrices[name] = unit @ unit.T  # n n
+    limits = min(float(S.min()) for S in matrices.values()), 1.0
+    title = f"Procedure {part.procedures[0]}: {rows.size} tracklets of {polyps} polyps"
+    return _side_by_side(matrices, part.polyp[order], title, "cosine similarity", limits)
+
+
+def _by_polyp(samples: Samples) -> tuple[Samples, np.ndarray, np.ndarray, int]:
+    """The procedure with the most known polyps.
+
+    Returns:
+        Its n samples; their rows (n,); their order (n,) by polyp as first seen, then by time; and
+        its number of known polyps.
+    """
     counts = [
         len(np.unique(samples.polyp[samples.known & (samples.procedure == place)]))
         for place in range(len(samples.procedures))
@@ -118,22 +147,97 @@ def draw_similarities(shown: Shown) -> Figure:
     part, rows = samples.of_procedure(place)
     first = {code: part.positions[part.polyp == code].min() for code in np.unique(part.polyp)}
     start = np.array([first[code] for code in part.polyp])
-    order = np.lexsort((part.positions, part.polyp, start))
-    _, starts = np.unique(part.polyp[order], return_index=True)
-    sizes = np.diff([*sorted(starts), len(order)]).tolist()
-    matrices = []
-    for vectors in shown.encoded.vectors.values():
-        unit = vectors[rows][order]  # n d
-        unit = unit / np.linalg.norm(unit, axis=1, keepdims=True)
-        matrices.append(unit @ unit.T)  # n n
-    limits = min(float(S.min()) for S in matrices), 1.0
-    title = f"Procedure {part.procedures[0]}: {rows.size} tracklets of {counts[place]} polyps"
+    return part, rows, np.lexsort((part.positions, part.polyp, start)), counts[place]
+
+
+def _side_by_side(
+    matrices: Mapping[str, np.ndarray],
+    polyp: np.ndarray,
+    title: str,
+    label: str,
+    limits: tuple[float, float],
+) -> Figure:
+    """Matrices (n, n) by name, in the same colours; `polyp` (n,) is in groups."""
+    _, starts = np.unique(polyp, return_index=True)
+    sizes = np.diff([*sorted(starts), len(polyp)]).tolist()
     n = len(matrices)
     figure, axes = new_figure(3.1 * n + 0.9, 3.4, columns=n, subtitle=title)
-    for axis, name, S in zip(axes, shown.encoded.vectors, matrices, strict=True):
+    for axis, (name, S) in zip(axes, matrices.items(), strict=True):
         image = draw_matrix(axis, S, sizes, [str(i + 1) for i in range(len(sizes))], limits, 2.7)
         axis.set_title(name, pad=26)
-    figure.colorbar(image, ax=axes, shrink=0.8, label="cosine similarity")
+    figure.colorbar(image, ax=axes, shrink=0.8, label=label)
+    return figure
+
+
+@plot_style(**{"axes.grid": False})
+def draw_targets(shown: Shown) -> Figure:
+    """What the losses want of pairs of tracklets of the procedure with the most polyps.
+
+    Temporally-aware counting, arXiv 2507.02493, figure 2: three polyps of four tracklets.
+    """
+    part, _, order, _ = _by_polyp(shown.encoded.samples)
+    order = order[part.known[order]]
+    polyps = list(dict.fromkeys(part.polyp[order].tolist()))[:TARGET_POLYPS]
+    rows = [order[part.polyp[order] == polyp][:TARGET_TRACKLETS] for polyp in polyps]
+    at = [part.positions[own] for own in rows]
+    times = [(own - own.min()) / max(float(np.ptp(own)), 1e-12) for own in at]
+    polyp = part.polyp[np.concatenate(rows)]
+    matrices = target_matrices(polyp, np.concatenate(times))
+    title = f"Procedure {part.procedures[0]}: {len(polyp)} tracklets of {len(polyps)} polyps"
+    highest = max(float(weights.max()) for weights in matrices.values())
+    return _side_by_side(matrices, polyp, title, "weight in the target", (0.0, highest))
+
+
+def target_matrices(polyp: np.ndarray, time: np.ndarray) -> dict[str, np.ndarray]:
+    """Weights of the pairs of one procedure in the losses' targets, before rows sum to 1.
+
+    Args:
+        polyp: Code of each view's polyp (n,).
+        time: Its time in the polyp's own span (n,), 0 to 1.
+
+    Returns:
+        By loss (n, n); the diagonal is that of a second view of the same time.
+    """
+    same = same_polyp(torch.from_numpy(polyp))
+    near = same * fading(torch.from_numpy(time), TemporallyAwareLoss.decay)
+    found = {
+        "self-supervised": torch.eye(len(polyp), dtype=torch.float64),
+        "supervised": same,
+        "temporally aware": near,
+        "intra-inter": near + IntraInterLoss.gamma,
+    }
+    return {name: weights.numpy() for name, weights in found.items()}
+
+
+def draw_losses(shown: Shown) -> Figure:
+    """Validation loss of the runs over their epochs, a panel for each number of views."""
+    losses: dict[str, dict[str, list[float]]] = {}
+    for encoder, file in zip(shown.encoded.encoders.values(), shown.weights, strict=True):
+        path = weights_path(file).parent / "history.csv"
+        if path.is_file() and encoder.record is not None:
+            with path.open(newline="", encoding="utf-8") as rows:
+                values = [float(row["loss_labels"] or "nan") for row in csv.DictReader(rows)]
+            views = encoder.record.recipe["bags"].get("views")
+            panel = f"{views} views of a polyp" if views else "bags without labels"
+            losses.setdefault(panel, {})[encoder.name] = values
+    return plot_losses(losses)
+
+
+@plot_style()
+def plot_losses(losses: Mapping[str, Mapping[str, Sequence[float]]]) -> Figure:
+    """Losses by panel and run, one value per epoch (thesis, figures 5.9 and 5.10)."""
+    n = max(len(losses), 1)
+    words = "loss on views of one polyp, held-out procedures"
+    figure, axes = new_figure(3.6 * n, 3.1, columns=n, subtitle=words)
+    for axis, (panel, runs) in zip(axes, losses.items(), strict=False):
+        for i, (name, values) in enumerate(runs.items()):
+            epochs = np.arange(1, len(values) + 1)
+            axis.plot(epochs, values, color=colour(i), marker=marker(i), ms=3, label=name)
+        axis.set(title=panel, xlabel="epoch", ylabel="validation loss")
+        axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axis.legend()
+    if not losses:
+        axes[0].text(0.5, 0.5, "no history of a training", ha="center", color=GREY)
     return figure
 
 
@@ -318,4 +422,6 @@ FIGURES: Mapping[str, Callable[[Shown], Figure]] = {
     "recall": draw_recall,
     "map": draw_vectors,
     "pca": partial(draw_vectors, way="pca"),
+    "targets": draw_targets,
+    "losses": draw_losses,
 }

@@ -34,7 +34,10 @@ class FiguresRequest:
     ] = ()
     only: Annotated[
         Sequence[str],
-        Option(help="curriculum, similarity, counting, recall, map or pca; all by default."),
+        Option(
+            help="curriculum, similarity, counting, recall, map, pca, targets or losses; all by "
+            "default."
+        ),
     ] = ()
     part: Annotated[str, Option(help="Part of the data set.")] = "eval"
     grid: Annotated[str, Option(help="Settings searched: paper or demo.")] = "demo"
@@ -70,7 +73,8 @@ def draw(request: FiguresRequest, progress: Progress = silent) -> Result[list[Pa
     record.inputs |= {"data": prepared.data.key, "crops": prepared.key}
     names = ", ".join(sorted(set(prepared.data.procedures["dataset"])))
     subtitle = f"{names}, part {request.part}: {len(samples.procedures)} procedures"
-    shown = Shown(encoded, subtitle, request.grid, request.workers, progress)
+    files = (request.weights, *others.values())
+    shown = Shown(encoded, subtitle, request.grid, request.workers, progress, files)
     written: list[Path] = []
     for done, (name, call) in enumerate(wanted.items(), start=1):
         with record.stage(name):
