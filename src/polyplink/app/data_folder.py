@@ -59,6 +59,10 @@ class ImportRequest:
         Sequence[str], Option(help="ID=NAME: name of the data set with this id (coco).")
     ] = ()
     first_frame: Annotated[int | None, Option(help="Number of a video's first frame.")] = None
+    video: Annotated[
+        Path | None,
+        Option(metavar="FILE|FOLDER", help="The video, or a folder of videos named as procedures."),
+    ] = None
     kind: Annotated[str | None, Option(help="gt or det (mot).")] = None
     attribute: Annotated[str | None, Option(help="Attribute that names the polyp (cvat).")] = None
     sixth: Annotated[str | None, Option(help="Meaning of a sixth number (yolo).")] = None

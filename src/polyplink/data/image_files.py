@@ -90,7 +90,7 @@ def open_images(
         images = images[rows] if images.height else images
     keys = list(zip(images["source"], images["image"], strict=True))
     opened: dict[_Key, Opened] = {}
-    for key, size in _open_each(dict.fromkeys(keys), root):
+    for key, size in open_each(dict.fromkeys(keys), root):
         opened[key] = size
         if progress is not None:
             progress(len(opened), images.height)
@@ -116,8 +116,16 @@ def decode_size(data: bytes) -> Opened:
         return first_line(error)
 
 
-def _open_each(keys: dict[_Key, None], root: Path) -> Iterator[tuple[_Key, Opened]]:
-    """Every image that exists, in the fastest order: each archive and video once."""
+def open_each(keys: dict[_Key, None], root: Path) -> Iterator[tuple[_Key, Opened]]:
+    """Open every image that exists, in the fastest order: each archive and video once.
+
+    Args:
+        keys: Source and image, as in the tables procedures and detections.
+        root: Folder that relative sources are relative to.
+
+    Yields:
+        The key, and width and height in pixels or why the image does not decode.
+    """
     plain: list[_Key] = []
     packed: dict[_Key, dict[str, str]] = {}
     films: dict[_Key, dict[int, str]] = {}

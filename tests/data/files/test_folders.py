@@ -10,7 +10,6 @@ from polyplink.data.files.folders import (
     numbered,
     present,
     read_each,
-    video_beside,
 )
 
 
@@ -38,11 +37,7 @@ def test_which_images_exist(tmp_path: Path) -> None:
     assert present(pl.Series([None, None], dtype=pl.Null), folders[:2]).null_count() == 2
 
 
-def test_a_video_by_its_name_and_files_by_number(tmp_path: Path) -> None:
-    fill(tmp_path, "case 1.mp4", "b.mkv", "c.txt")
-    for name, found in (("case 1", "case 1.mp4"), ("case 1.mp4", "case 1.mp4"), ("b", "b.mkv")):
-        assert video_beside(tmp_path, name) == found
-    assert video_beside(tmp_path, "c") is video_beside(tmp_path / "nowhere", "b") is None
+def test_files_by_number(tmp_path: Path) -> None:
     fill(tmp_path, "000001.jpg", "f_10.JPG", "10.png", ".2.jpg", "3.txt", "none.jpg")
     assert numbered(tmp_path, IMAGE_ENDINGS) == {1: "000001.jpg", 10: "10.png"}
     assert numbered(tmp_path / "nowhere", IMAGE_ENDINGS) == {}

@@ -76,7 +76,7 @@ def test_the_papers_json_with_its_parts(tmp_path: Path) -> None:
     assert (first["size_mm"], first["histology_class"], first["location"]) == (3, "AD", "cecum")
     assert first["morphology"] == "Is"
     assert any("image without box and sequence_id" in line for line in imported.warnings)
-    assert any("taken as its last image's frame + 1" in line for line in imported.warnings)
+    assert any("taken as its last frame + 1" in line for line in imported.warnings)
 
 
 def test_the_video_comes_before_the_sequence_and_the_identity(tmp_path: Path) -> None:

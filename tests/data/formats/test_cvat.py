@@ -9,6 +9,7 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.data import DataSet
 from polyplink.data.formats.cvat import import_cvat, write_cvat
 from tests.data.box_sets import seen_set
+from tests.data.films import write_film
 
 TASK = """<task><id>7</id><name>clip</name><size>9</size><mode>interpolation</mode>
 <start_frame>0</start_frame><stop_frame>8</stop_frame><frame_filter></frame_filter>
@@ -54,7 +55,7 @@ def test_an_export_by_hand(tmp_path: Path) -> None:
         track(box(0, inner=named("A &amp; B")), box(1, inner=named(" A &amp; B ")), gone, box(5)),
         track(box(4, inner=named("")), number=4),
     )
-    (tmp_path / "clip.mp4").touch()
+    write_film(tmp_path / "clip.mp4", 9)
     imported = import_cvat(path)
     rows = imported.data.detections.select("frame", "polyp_id", "image").rows()
     assert rows == [
@@ -78,7 +79,7 @@ def test_an_export_by_hand(tmp_path: Path) -> None:
 
 
 def test_frames_that_are_counted_from_one(tmp_path: Path) -> None:
-    (tmp_path / "clip.mp4").touch()
+    write_film(tmp_path / "clip.mp4", 9)
     boxes = import_cvat(write(tmp_path, track(box(1))), first_frame=1).data.detections
     assert boxes.select("frame", "image").rows() == [(0, "clip.mp4#0")]
 

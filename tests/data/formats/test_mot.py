@@ -9,6 +9,7 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.data import TABLES, DataSet
 from polyplink.data.formats.mot import import_mot, write_mot
 from tests.data.box_sets import box_sets, seen_set
+from tests.data.films import write_film
 
 INFO = "[Sequence]\nname=s\nimDir=img1\nframeRate=25\nseqLength=9\nimWidth=64\nimHeight=48\n"
 
@@ -88,7 +89,7 @@ def test_byte_order_mark_windows_lines_blanks_and_short_lines(tmp_path: Path) ->
 
 def test_images_and_videos(tmp_path: Path) -> None:
     root = sequence(tmp_path, "1,1,1,2,3,4,1,1,1\n2,1,1,2,3,4,1,1,1\n")
-    (root / "s.mp4").touch()
+    write_film(root / "s.mp4", 9)
     assert import_mot(root).data.detections["image"].to_list() == ["s.mp4#0", "s.mp4#1"]
     folder = root / "s" / "img1"
     folder.mkdir()

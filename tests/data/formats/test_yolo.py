@@ -8,6 +8,7 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.data import DataSet
 from polyplink.data.formats.yolo import import_yolo, write_yolo
 from tests.data.box_sets import seen_set
+from tests.data.films import write_film
 
 
 def labels(root: Path, **files: str) -> Path:
@@ -20,7 +21,7 @@ def labels(root: Path, **files: str) -> Path:
 def test_a_trackers_output_by_hand(tmp_path: Path) -> None:
     """Six values: a score, or a track; frames of a tracker count from 1."""
     root = labels(tmp_path, clip_1="0 0.5 0.5 0.5 0.25 3\n", clip_2="0 0.5 0.5 0.5 0.25\n")
-    (root / "clip.mp4").touch()
+    write_film(root / "clip.mp4", 9)
     imported = import_yolo(root, size=(64, 48), first_frame=1)
     rows = imported.data.detections.select("frame", "x", "y", "w", "h", "polyp_id", "image").rows()
     assert rows == [

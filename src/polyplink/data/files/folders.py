@@ -11,7 +11,6 @@ import polars as pl
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.workers import worker_pool
-from polyplink.data.files.video import SUFFIXES, is_video
 
 Source = TypeVar("Source")
 Read = TypeVar("Read")
@@ -66,13 +65,6 @@ def present(images: pl.Series, folders: pl.Series) -> pl.Series:
     parents = table["path"].drop_nulls().str.extract(r"^(.*)/[^/]*$").unique()
     there = [f"{parent}/{name}" for parent in parents for name in _names(parent)]
     return table["path"].is_in(pl.Series(there, dtype=pl.String).implode())
-
-
-def video_beside(folder: Path, name: str) -> str | None:
-    """File name of a video in a folder, given with its ending or without; None if there is none."""
-    there = set(_names(str(folder)))
-    names = (name, *(name + ending for ending in SUFFIXES))
-    return next((n for n in names if n in there and is_video(n)), None)
 
 
 def numbered(folder: Path, endings: tuple[str, ...]) -> dict[int, str]:

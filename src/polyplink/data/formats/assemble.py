@@ -6,6 +6,7 @@ our column names (see `polyplink.data.PROCEDURES` and `POLYPS`); only procedure_
 in formats that identify objects by number.
 """
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,6 +19,8 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.data.boxes import box_table, check_boxes, fit_boxes
 from polyplink.data.faults import Faults, leave_out
 from polyplink.data.files.folders import present, read_each
+from polyplink.data.formats.videos import find_videos
+from polyplink.data.image_files import open_each
 from polyplink.data.tables import (
     POLYPS,
     PROCEDURES,
@@ -57,7 +60,10 @@ class ReadOptions(TypedDict, total=False):
         size: Width and height of every frame, pixels; default: as the source says.
         identity: "track" (the default): a track is a polyp, `<procedure>_<track>`, unless the
             source names it; "none": identities are not known.
-        first_frame: The number that the source gives to the first frame of a video.
+        first_frame: The number that the source gives to the first frame of a video; default: 0,
+            and 1 in MOTChallenge files.
+        video: The video that the boxes are of, or a folder of videos named as their procedures;
+            default: looked for beside the boxes (see `polyplink.data.formats.videos`).
     """
 
     images: bool
@@ -68,6 +74,7 @@ class ReadOptions(TypedDict, total=False):
     size: Size | None
     identity: str
     first_frame: int
+    video: Path | None
 
 
 @dataclass(frozen=True)
@@ -81,7 +88,8 @@ class Options:
     dataset: str | None = None
     size: Size | None = None
     identity: str = "track"
-    first_frame: int = 0
+    first_frame: int | None = None
+    video: Path | None = None
 
     def __post_init__(self) -> None:
         PolyplinkError.unless(
@@ -89,6 +97,11 @@ class Options:
             f"no identity {self.identity!r}",
             f"choose one of: {', '.join(IDENTITIES)}",
         )
+
+    @property
+    def first(self) -> int:
+        """Number of the first frame."""
+        return self.first_frame or 0
 
 
 def number(column: str) -> pl.Expr:
@@ -133,6 +146,23 @@ def name_frames(names: pl.Series) -> pl.DataFrame:
         frame=pl.coalesce(alone, stem.str.extract(_NAMED, 2)).cast(pl.Int64),
         part=pl.col("folder").str.extract(rf"^({'|'.join(PARTS)})(?:/|$)"),
     )
+
+
+def numbers_alone(frames: pl.DataFrame, source: Path, faults: Faults) -> pl.DataFrame:
+    """Take files named by a number alone as frames of one procedure, named as their folder.
+
+    Args:
+        frames: at, procedure_id and frame; rows of a procedure or without a number stay.
+        source: The file or folder that they are from.
+        faults: Gets a warning with the name.
+    """
+    place = source.resolve()
+    named = place.parent if place.name in ("labels", "annotations", "images") else place
+    alone = pl.col("procedure_id").is_null() & pl.col("frame").is_not_null()
+    kind = f"file named by a number alone, taken as a frame of procedure {named.stem}"
+    faults.warn_rows(kind, frames.filter(alone))
+    name = pl.when(alone).then(pl.lit(named.stem)).otherwise("procedure_id")
+    return frames.with_columns(procedure_id=name)
 
 
 def read_tables(
@@ -239,11 +269,14 @@ def assemble(
     procedures: pl.DataFrame | None = None,
     polyps: pl.DataFrame | None = None,
     splits: Mapping[str, list[str]] | None = None,
+    videos: pl.DataFrame | None = None,
 ) -> Imported:
     """Check boxes, complete procedures and polyps, and join the tables.
 
     A box that has a polyp_id keeps it. One that has only a track gets the polyp that `polyps.csv`
     names for it, else `<procedure>_<track>` with a warning, since a track need not be a polyp.
+    A procedure none of whose images exists gets the frames of its video, if it has one. What is
+    not stated of size, rate and length is that of the video, or of the images.
 
     Args:
         boxes: Any columns of `BOXES`, see `box_table`.
@@ -252,19 +285,19 @@ def assemble(
         options: The caller's.
         faults: What is known so far.
         procedures: procedure_id and any columns of `PROCEDURES`; the first row of a procedure
-            that has a value counts.
+            that has a value counts. Optionally `home` and `film` (see `find_videos`), and `first`
+            and `last`, the lowest frame number and the highest + 1 that the source names.
         polyps: procedure_id, polyp_id and any columns of `POLYPS`.
         splits: Part to procedure ids.
+        videos: From `find_videos`, where it was called already.
 
     Raises:
-        PolyplinkError: If no box can be used, or a procedure's frames have no size; if strict,
-            at the first fault.
+        PolyplinkError: If no box can be used, several videos may be a procedure's, or a procedure's
+            frames have no size; if strict, at the first fault.
     """
     side_procedures, side_polyps = read_side_tables(folder, faults)
-    boxes = box_table(boxes).with_columns(pl.col("frame") - options.first_frame)
-    if options.first_frame == 0 and boxes["frame"].min() == 1:
-        kind = "lowest frame number is 1, read as the second frame (--first-frame 1 if it is not)"
-        faults.warn(kind, boxes.filter(pl.col("frame") == 1)["at"][0])
+    boxes = box_table(boxes).with_columns(pl.col("frame") - options.first)
+    numbered = boxes.select("procedure_id", "frame").drop_nulls()
     checked = check_boxes(boxes, faults)
     if boxes.height and checked.is_empty():
         left_out = next(line for line in faults.lines() if "left out" in line)
@@ -287,10 +320,23 @@ def assemble(
         boxes = boxes.with_columns(polyp_id=pl.coalesce("polyp_id", "known", made)).drop("known")
     boxes = boxes.drop("track")
     defaults = {"dataset": options.dataset or name, "source": str(folder.resolve())}
-    stated = [side_procedures] if procedures is None else [side_procedures, procedures]
-    procedures = _procedures(stated, boxes, defaults, options, faults)
+    numbered = numbered.group_by("procedure_id", maintain_order=True).agg(
+        first=pl.col("frame").min(), last=pl.col("frame").max() + 1
+    )
+    stated = [table for table in (side_procedures, procedures, numbered) if table is not None]
+    rows = _stated(stated, defaults)
+    boxes = boxes.join(
+        rows.select("procedure_id", "source"), on="procedure_id", how="left", maintain_order="left"
+    )
+    boxes = boxes.with_columns(exists=present(boxes["image"], boxes["source"]))
+    if videos is None:
+        single = name if rows.height == 1 else None
+        wanted = rows if options.video else _without_images(rows, boxes, options)
+        videos = find_videos(wanted, folder, options.video, faults, single=single)
+    boxes = _of_videos(boxes, videos, options.video is not None)
+    procedures = _procedures(rows, boxes, videos, options, faults)
     boxes = fit_boxes(boxes, procedures, faults)
-    boxes = _with_images(boxes, procedures, options.images, faults)
+    boxes = _with_images(boxes, options.images, faults)
     boxes, polyps = _polyps(boxes, pl.concat(facts, how="diagonal_relaxed"), faults)
     ids = [i for part in (splits or {}).values() for i in part]
     for twice in sorted({i for i in ids if ids.count(i) > 1}):
@@ -298,38 +344,115 @@ def assemble(
     return Imported(DataSet.of(boxes, procedures, polyps, splits), faults.lines())
 
 
+def _stated(sources: list[pl.DataFrame], defaults: Mapping[str, str]) -> pl.DataFrame:
+    """One row for every procedure; the first row of `sources` that has a value counts.
+
+    Returns:
+        `PROCEDURES`, null where no source has a value, home, film, first and last.
+    """
+    columns = {name: column.dtype for name, column in PROCEDURES.items()}
+    columns |= {"home": pl.String(), "film": pl.String(), "first": pl.Int64(), "last": pl.Int64()}
+    tables = [
+        table.select(
+            pl.col(name).cast(dtype, strict=False)
+            for name, dtype in columns.items()
+            if name in table.columns
+        )
+        for table in [pl.DataFrame(schema=columns), *sources]
+    ]
+    rows = pl.concat(tables, how="diagonal").drop_nulls("procedure_id")
+    grouped = rows.group_by("procedure_id", maintain_order=True)
+    rows = grouped.agg(
+        pl.exclude("first", "last").drop_nulls().first(),
+        pl.col("first").min(),
+        pl.col("last").max(),
+    )
+    return rows.with_columns(pl.col(name).fill_null(value) for name, value in defaults.items())
+
+
+def _without_images(rows: pl.DataFrame, boxes: pl.DataFrame, options: Options) -> pl.DataFrame:
+    """Procedures to find the video of: no image exists, or images are frames of a video.
+
+    The latter only if rate, length or size are not stated; so the former if images are not wanted.
+    """
+    shown = boxes.filter("exists").unique("procedure_id", keep="first", maintain_order=True)
+    film = pl.concat_str("source", pl.lit("/"), pl.col("image").str.extract(r"^(.*)#\d+$"))
+    rows = rows.join(
+        shown.select("procedure_id", seen=film, shown=True), on="procedure_id", how="left"
+    )
+    sized = pl.col("width").is_not_null() | pl.lit(options.size is not None)
+    known = sized & pl.col("n_frames").is_not_null()
+    new = pl.col("shown").is_null() & ~(known & pl.lit(not options.images))
+    framed = pl.col("seen").is_not_null() & ~(known & pl.col("fps").is_not_null())
+    return rows.filter(new | framed).with_columns(film=pl.coalesce("seen", "film"))
+
+
+def _of_videos(boxes: pl.DataFrame, videos: pl.DataFrame, replace: bool) -> pl.DataFrame:
+    """Boxes without an existing image get their video's frame, relative to their source.
+
+    With `replace` those with an image get it too.
+    """
+    sources = boxes.select("procedure_id", "source").unique(maintain_order=True)
+    found = sources.join(videos.select("procedure_id", "video"), on="procedure_id")
+    paths = [os.path.relpath(video, source) for _, source, video in found.iter_rows()]
+    found = found.select("procedure_id", video=pl.Series(paths, dtype=pl.String))
+    boxes = boxes.join(found, on="procedure_id", how="left", maintain_order="left")
+    filmed = pl.col("video").is_not_null() & (~pl.col("exists").fill_null(False) | replace)
+    return boxes.with_columns(
+        image=pl.when(filmed).then(pl.format("{}#{}", "video", "frame")).otherwise("image"),
+        exists=filmed | pl.col("exists"),
+    ).drop("video")
+
+
 def _procedures(
-    sources: list[pl.DataFrame],
+    rows: pl.DataFrame,
     boxes: pl.DataFrame,
-    defaults: Mapping[str, str],
+    videos: pl.DataFrame,
     options: Options,
     faults: Faults,
 ) -> pl.DataFrame:
-    """One row for every procedure; the first row of `sources` that has a value counts.
+    """Complete what is stated of procedures by their videos and images.
 
-    Without a number of frames a procedure ends at its last box; without a patient it is one.
+    A video's length counts before a stated one, since no other frame can be read; a stated size
+    before the video's, since boxes are relative to it. Without either a procedure ends at its last
+    frame with a box; without a patient it is one.
     """
-    last = boxes.group_by("procedure_id", maintain_order=True).agg(last=pl.col("frame").max() + 1)
-    tables = [
-        table.select(
-            pl.col(name).cast(column.dtype, strict=False)
-            for name, column in PROCEDURES.items()
-            if name in table.columns
-        )
-        for table in sources
-    ]
-    rows = pl.concat([*tables, last], how="diagonal").drop_nulls("procedure_id")
-    rows = rows.group_by("procedure_id", maintain_order=True).agg(pl.all().drop_nulls().first())
-    rows = rows.with_columns(pl.col(name).fill_null(value) for name, value in defaults.items())
+    facts = ("n_frames", "fps", "width", "height")
+    of_video = videos.select("procedure_id", **{f"of_{name}": name for name in facts})
+    rows = rows.join(of_video, on="procedure_id", how="left", maintain_order="left")
+    other = {name: pl.col(name) != pl.col(f"of_{name}") for name in facts}
+    kind = "procedure of another number of frames than its video, the video's taken"
+    faults.warn_rows(kind, rows.filter(other["n_frames"]), "procedure_id")
+    kind = "procedure of another width or height than its video, the stated one taken"
+    faults.warn_rows(kind, rows.filter(other["width"] | other["height"]), "procedure_id")
+    rows = rows.with_columns(
+        n_frames=pl.coalesce("of_n_frames", "n_frames"),
+        fps=pl.coalesce("fps", "of_fps"),
+        width=pl.coalesce("width", "of_width"),
+        height=pl.coalesce("height", "of_height"),
+    )
     if options.size is not None:
         width, height = (pl.lit(side, dtype=pl.Int32) for side in options.size)
         rows = rows.with_columns(width=width, height=height)
-    bare = rows.filter(pl.min_horizontal(pl.col("width", "height").fill_null(0)) <= 0)
+    unsized = pl.min_horizontal(pl.col("width", "height").fill_null(0)) <= 0
+    images = boxes.filter("exists").unique("procedure_id", keep="first", maintain_order=True)
+    images = images.join(rows.filter(unsized), on="procedure_id", how="semi")
+    keys = dict.fromkeys(images.select("source", "image").iter_rows())
+    opened = dict(open_each(keys, Path()))
+    for procedure_id, source, image in images.select("procedure_id", "source", "image").iter_rows():
+        size = opened.get((source, image))
+        if isinstance(size, tuple):
+            here = pl.col("procedure_id") == procedure_id
+            rows = rows.with_columns(
+                width=pl.when(here).then(pl.lit(size[0], dtype=pl.Int32)).otherwise("width"),
+                height=pl.when(here).then(pl.lit(size[1], dtype=pl.Int32)).otherwise("height"),
+            )
+    bare = rows.filter(unsized)
     if bare.height:
         raise PolyplinkError(
             f"procedure {bare['procedure_id'][0]}: width and height of its frames are not known",
-            "say the size of the frames with --size WxH, or write them into procedures.csv beside "
-            "the source",
+            "give its recording with --video FILE or the size with --size WxH, or write them into "
+            "procedures.csv beside the source",
         )
     no_length = rows.filter(pl.col("n_frames").is_null())
     empty = no_length.filter(pl.col("last").is_null())
@@ -338,13 +461,34 @@ def _procedures(
             f"procedure {empty['procedure_id'][0]} has no box and no number of frames",
             "write its n_frames into procedures.csv beside the source",
         )
-    kind = "procedure without a number of frames, taken as its last box's frame + 1"
+    kind = "procedure without a number of frames, taken as its last frame + 1"
     faults.warn_rows(kind, no_length, "procedure_id")
     kind = "procedure of an unknown patient, taken as a patient of its own"
     faults.warn_rows(kind, rows.filter(pl.col("patient").is_null()), "procedure_id")
-    return rows.with_columns(
-        n_frames=pl.coalesce("n_frames", "last"), patient=pl.coalesce("patient", "procedure_id")
-    ).drop("last")
+    _warn_of_numbers(rows, options, faults)
+    rows = rows.with_columns(
+        n_frames=pl.coalesce("n_frames", pl.col("last").cast(pl.Int32)),
+        patient=pl.coalesce("patient", "procedure_id"),
+    )
+    return rows.select(*PROCEDURES)
+
+
+def _warn_of_numbers(rows: pl.DataFrame, options: Options, faults: Faults) -> None:
+    """Warn where frames seem to be numbered from 1 but are read as from 0, or the other way."""
+    numbered = rows.drop_nulls("first")
+    lowest = numbered["first"].min()
+    if lowest == -1:
+        own = options.first - 1
+        kind = f"labels seem to count frames from {own} (--first-frame {own} if they do)"
+        faults.warn_rows(kind, numbered.filter(pl.col("first") == -1), "procedure_id")
+    if options.first_frame is not None or lowest in (None, -1, 0):
+        return
+    what, odd = "the lowest number is 1", numbered.filter(pl.col("first") == 1)
+    if odd.is_empty():
+        what = "the highest number is that of frames"
+        odd = numbered.filter(pl.col("last") - 1 == pl.col("n_frames"))
+    kind = f"labels seem to count frames from 1, {what} (--first-frame 1 if they do, 0 if not)"
+    faults.warn_rows(kind, odd, "procedure_id")
 
 
 def _polyps(
@@ -380,15 +524,10 @@ def _polyps(
     return boxes, polyps.with_columns(location)
 
 
-def _with_images(
-    boxes: pl.DataFrame, procedures: pl.DataFrame, wanted: bool, faults: Faults
-) -> pl.DataFrame:
+def _with_images(boxes: pl.DataFrame, wanted: bool, faults: Faults) -> pl.DataFrame:
     """Keep images that exist: a procedure without any has none, one that lacks some loses boxes."""
     if not wanted:
-        return boxes.with_columns(image=pl.lit(None, dtype=pl.String))
-    source = procedures.select("procedure_id", "source")
-    boxes = boxes.join(source, on="procedure_id", how="left", maintain_order="left")
-    boxes = boxes.with_columns(exists=present(boxes["image"], boxes["source"]))
+        return boxes.with_columns(image=pl.lit(None, dtype=pl.String)).drop("exists", "source")
     some = pl.col("exists").fill_null(False).any().over("procedure_id")
     bare = boxes.filter(~some & pl.col("image").is_not_null())
     faults.warn_rows(

@@ -10,7 +10,6 @@ import gc
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Unpack
@@ -22,6 +21,7 @@ from polyplink.core.artefacts import write_text
 from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.data.faults import Faults, apply_rules, leave_out
 from polyplink.data.files.folders import files_in
+from polyplink.data.files.video import SUFFIXES
 from polyplink.data.formats.assemble import (
     PARTS,
     Options,
@@ -29,6 +29,7 @@ from polyplink.data.formats.assemble import (
     assemble,
     first_of_frame,
     name_frames,
+    numbers_alone,
     read_tables,
     sizes_of_procedures,
     splits_of,
@@ -40,7 +41,7 @@ _File = tuple[Path, str | None]  # an annotation file, and the part that its nam
 _PREFIX = "instances"
 _CATEGORY = 1  # the one that is written
 # Columns that are read from records, and those with other keys than their name.
-_VIDEO = (*PROCEDURES, "id", "name")
+_VIDEO = (*PROCEDURES, "id", "name", "file_name")
 _IMAGE = ("id", "file_name", "width", "height", "video_id", "sequence_id", "frame", "dataset_id")
 _BOX = (
     *("id", "image_id", "category_id", "bbox", "iscrowd", "score", "polyp_id", "track"),
@@ -57,6 +58,7 @@ _NUMBERS = {name for name, column in PROCEDURES.items() if column.dtype.is_numer
 _NUMBERS |= {"frame", "iscrowd", "score", "size_mm"}
 # `dataset3_004-005_1` is of the video `dataset3_004-005`; other identities are videos themselves.
 _IDENTITY = r"^(.*\d+-\d+)_\d+$"
+_FILM = rf"(?i)^(.+)\.({'|'.join(s[1:] for s in SUFFIXES)})(?:#(\d+))?$"
 # Column of ours -> key of the papers.
 _FACTS = {
     "histology": "histology",
@@ -160,10 +162,10 @@ def import_coco(
 
     The procedure of an image is its video's name, else its `sequence_id`, else its boxes'
     `identity_id` (without the last `_k` if `<digits>-<digits>` precedes it), else what its
-    file name gives (see `name_frames`); the frame is `frame_index` or `frame_id`, else
-    the number in the file name. The polyp is `identity_id` or `polyp_id`, else `track_id` or
-    `instance_id`, of which a number becomes `<procedure>_<number>`. Splits are from
-    `instances_<part>.json`.
+    file name gives (see `name_frames`; a video's name is that of its procedure); the frame is
+    `frame_index` or `frame_id`, else the number in the file name. The polyp is `identity_id` or
+    `polyp_id`, else `track_id` or `instance_id`, of which a number becomes `<procedure>_<number>`.
+    Splits are from `instances_<part>.json`.
 
     Args:
         source: A file, or a folder with `annotations/instances_<part>.json` and `images`.
@@ -189,21 +191,22 @@ def import_coco(
     read = partial(_read, root=root, strict=given.strict, results=boxes)
     frames, placed, videos = read_tables(read, list(enumerate(files)), given, faults)
     faults.warn_values("category of boxes, all taken as polyps", placed["category"].drop_nulls())
-    frames = frames.with_columns(pl.col("frame") - given.first_frame)
+    frames = numbers_alone(frames, root, faults)
     mend = "keep one image (and one file) for each frame"
     frames = first_of_frame(frames, "image", mend, faults)
     places = frames.select("file", "procedure_id", "frame", "image", image_id="id")
     placed = placed.join(places, on=["file", "image_id"], how="inner", maintain_order="left")
     facts = ["procedure_id", "polyp_id", "histology_class", *_FACTS]
     polyps = placed.select(facts).drop_nulls(["procedure_id", "polyp_id"])
-    # Frames were shifted to 0 above, because images have frame numbers too.
     return assemble(
         placed,
         root,
         source.stem,
-        replace(given, first_frame=0),
+        given,
         faults,
-        procedures=_procedures(videos, frames, datasets or {}, faults),
+        procedures=_procedures(videos, frames, datasets or {}, faults).with_columns(
+            pl.col("first", "last") - given.first, home=pl.lit(str(root / "images"))
+        ),
         polyps=polyps.unique(maintain_order=True),
         splits=splits_of(frames),
     )
@@ -261,7 +264,9 @@ def _read(
     faults = Faults(strict)
     # Videos under their name, or their id where they have none.
     videos = read_records(content.get("videos"), f"{name}: videos", _VIDEO)
-    videos = videos.with_columns(procedure_id=pl.coalesce("name", "id")).drop("name")
+    called = pl.coalesce("name", pl.col("file_name").str.extract(_FILM), "id")
+    videos = videos.with_columns(procedure_id=called).drop("name")
+    videos = videos.rename({"file_name": "film"})
     videos = videos.unique("id", keep="first", maintain_order=True)
     annotations = content["annotations"] if results is None else load_json(results)
     boxes = _boxes(annotations, name if results is None else results.name)
@@ -327,14 +332,17 @@ def _images(rows: Any, videos: pl.DataFrame, name: str, faults: Faults) -> pl.Da
     kind, mend = "further image of the same id", "give every image its own id"
     table = leave_out(table, ~pl.col("id").is_first_distinct(), kind, mend, faults)
     by_name = name_frames(table["file_name"]).select(by_name="procedure_id", number_by_name="frame")
+    # A frame of a video: `case7.mp4#12`, or `case7.mp4` with a frame number of its own.
+    film, number = (pl.col("file_name").str.extract(_FILM, i) for i in (1, 3))
     of_video = videos.select(video_id="id", by_video="procedure_id")
     table = table.hstack(by_name).join(of_video, on="video_id", how="left", maintain_order="left")
     return table.select(
         *("at", "id", "by_name", "width", "height"),
         dataset="dataset_id",
-        procedure_id=pl.coalesce("by_video", "sequence_id"),
-        frame=pl.coalesce(pl.col("frame"), pl.col("number_by_name").cast(pl.Float64)),
-        image="file_name",
+        procedure_id=pl.coalesce("by_video", "sequence_id", film.str.extract(r"([^/]+)$")),
+        frame=pl.coalesce(pl.col("frame"), pl.coalesce(number, "number_by_name").cast(pl.Float64)),
+        film=pl.when(film.is_not_null()).then(pl.col("file_name").str.replace(r"#\d+$", "")),
+        image=pl.when(film.is_null() | number.is_not_null()).then("file_name"),
     )
 
 
@@ -359,9 +367,10 @@ def _procedures(
     """What videos, and then images, say of procedures."""
     seen = frames.drop_nulls(["procedure_id", "frame"])
     by_images = seen.group_by("procedure_id", maintain_order=True).agg(
-        pl.col("dataset").drop_nulls().first(),
+        pl.col("dataset", "film").drop_nulls().first(),
         datasets=pl.col("dataset").n_unique(),
-        n_frames=pl.col("frame").max() + 1,
+        first=pl.col("frame").min(),
+        last=pl.col("frame").max() + 1,
     )
     mixed = by_images.filter(pl.col("datasets") > 1)
     if mixed.height:
@@ -373,9 +382,6 @@ def _procedures(
         sizes_of_procedures(seen, faults), on="procedure_id", how="left", maintain_order="left"
     )
     counted = videos.drop_nulls("n_frames")
-    kind = "procedure without a number of frames, taken as its last image's frame + 1"
-    bare = by_images.join(counted, on="procedure_id", how="anti", maintain_order="left")
-    faults.warn_rows(kind, bare, "procedure_id")
     known = pl.concat([counted, by_images], how="diagonal")
     empty = videos.join(known, on="procedure_id", how="anti", maintain_order="left")
     faults.warn_rows("video without an image, not counted", empty, "procedure_id")

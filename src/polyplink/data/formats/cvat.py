@@ -19,7 +19,6 @@ from polyplink.core.artefacts import write_text
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.faults import Faults, leave_out
 from polyplink.data.files.archives import INSIDE, Archive
-from polyplink.data.files.folders import video_beside
 from polyplink.data.files.trees import walk_files
 from polyplink.data.formats.assemble import (
     Options,
@@ -60,7 +59,7 @@ def import_cvat(
         source: An XML file, the archive as exported, or a folder of either.
         attribute: The boxes' attribute that names the polyp; where it is empty, none is known.
         options: See `ReadOptions`. Images are looked for in the archive, or beside the file, where
-            the task's video may be instead.
+            a video under the task's name, or that of its source, may be instead.
 
     Returns:
         The data set and its warnings.
@@ -71,7 +70,7 @@ def import_cvat(
     """
     given = Options(**options)
     folder = source_folder(source)
-    read = partial(_read, root=folder, attribute=attribute, options=given)
+    read = partial(_read, root=folder, attribute=attribute, strict=given.strict)
     faults = Faults(given.strict)
     boxes, procedures = read_tables(read, _find_files(source), given, faults)
     twice = procedures.filter(pl.col("procedure_id").is_duplicated())["procedure_id"]
@@ -165,10 +164,10 @@ def _parse(
 
 
 def _read(
-    source: _Source, root: Path, attribute: str, options: Options
+    source: _Source, root: Path, attribute: str, strict: bool
 ) -> tuple[Faults, pl.DataFrame, pl.DataFrame]:
     """One file: faults, boxes with their label, and rows of procedures."""
-    faults = Faults(options.strict)
+    faults = Faults(strict)
     path, member = source
     images = {}  # frame -> `images/frame_000012.PNG` of the archive
     if member is None:
@@ -191,8 +190,7 @@ def _read(
     def whole(text: str | None) -> int | None:
         return int(text) if text is not None and text.isdecimal() and len(text) < 10 else None
 
-    rows = []
-    videos = {}  # procedure -> its video beside the file, relative to the source's folder
+    rows, films = [], []
     for task in tasks:
         procedure_id = task.get("name") or path.stem
         last = whole(task.get("stop_frame"))
@@ -200,19 +198,18 @@ def _read(
         n_frames = whole(task.get("size")) if last is None else last + 1
         size = {side: whole(task.get(side)) for side in ("width", "height")}
         rows.append({"procedure_id": procedure_id, "n_frames": n_frames, **size})
-        names = (Path(each).name for each in (task.get("source"), procedure_id, path.stem) if each)
-        beside = next(filter(None, (video_beside(path.parent, each) for each in names)), None)
-        place = path.parent.relative_to(root)
-        videos[procedure_id] = None if beside is None else (place / beside).as_posix()
+        films.append(task.get("source", path.stem))
     procedures = pl.DataFrame(rows, schema={name: PROCEDURES[name].dtype for name in rows[0]})
+    procedures = procedures.with_columns(
+        home=pl.lit(str(path.parent)), film=pl.Series(films, dtype=pl.String)
+    )
     procedure = pl.lit(procedures["procedure_id"][0])
     if len(tasks) > 1:
         ids = zip((task.get("id") for task in tasks), procedures["procedure_id"], strict=True)
         of_task = {i: procedure_id for i, procedure_id in ids if i is not None}
         procedure = pl.col("task").replace_strict(of_task, default=None, return_dtype=pl.String)
     frame = pl.col("frame").cast(pl.Int64, strict=False)
-    video = pl.col("procedure_id").replace_strict(videos, return_dtype=pl.String)
-    image = pl.format("{}#{}", video, frame - options.first_frame)
+    image = pl.lit(None, dtype=pl.String)
     if images:
         image = frame.replace_strict(images, default=None, return_dtype=pl.String)
     boxes = _boxes(shapes, name, faults).with_columns(procedure_id=procedure)

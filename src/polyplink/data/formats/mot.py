@@ -20,7 +20,6 @@ from polyplink.data.files.folders import (
     IMAGE_ENDINGS,
     files_in,
     numbered,
-    video_beside,
 )
 from polyplink.data.formats.assemble import (
     PARTS,
@@ -67,8 +66,7 @@ def import_mot(
             confidence 0 are marked as ignored and left out, and there are no scores; in
             detections the confidence is the score (-1: none).
         options: See `ReadOptions`; the first frame is 1 unless given, and an id of -1 is unknown.
-            Images are `<sequence>/<imDir>/<number>.jpg`, or frames of a video `<sequence>.mp4`
-            beside it.
+            Images are `<sequence>/<imDir>/<number>.jpg`, or frames of a video.
 
     Returns:
         The data set and its warnings.
@@ -85,7 +83,7 @@ def import_mot(
     faults = Faults(given.strict)
     sequences = _find_sequences(source, kind, faults)
     folder = source_folder(source)
-    read = partial(_read, root=folder, first_frame=given.first_frame, strict=given.strict)
+    read = partial(_read, root=folder, strict=given.strict)
     boxes, procedures = read_tables(read, sequences, given, faults)
     classes = boxes["class"].filter(boxes["class"] >= 0)
     faults.warn_values("class of boxes, all taken as polyps", classes)
@@ -136,7 +134,7 @@ def _find_sequences(source: Path, kind: str | None, faults: Faults) -> list[_Seq
 
 
 def _read(
-    sequence: _Sequence, root: Path, first_frame: int, strict: bool
+    sequence: _Sequence, root: Path, strict: bool
 ) -> tuple[Faults, pl.DataFrame, pl.DataFrame]:
     """One sequence: faults, boxes with their class, and a row of procedures and their parts."""
     faults = Faults(strict)
@@ -163,20 +161,16 @@ def _read(
         value = above_0(key)
         row[column] = None if value is None else round(value)
     procedure = pl.DataFrame([row], schema={name: PROCEDURES[name].dtype for name in row})
-    procedure = procedure.with_columns(part=pl.lit(sequence.part, dtype=pl.String))
-
+    part = pl.lit(sequence.part, dtype=pl.String)
+    procedure = procedure.with_columns(part=part, home=pl.lit(str(sequence.folder)))
     frame = pl.col("frame").cast(pl.Int64, strict=False)
     folder = sequence.folder / info.get("imdir", "img1")
     files = numbered(folder, IMAGE_ENDINGS)
+    image = pl.lit(None, dtype=pl.String)
     if files:
         prefix = f"{folder.relative_to(root)}/"
         names = frame.replace_strict(files, default=None, return_dtype=pl.String)
         image = (prefix + names).fill_null(f"{prefix}(frame without an image)")
-    else:
-        places = (sequence.folder, sequence.folder.parent)
-        videos = [(place, video_beside(place, sequence.name)) for place in places]
-        video = next((str((place / v).relative_to(root)) for place, v in videos if v), None)
-        image = pl.format("{}#{}", pl.lit(video, dtype=pl.String), frame - first_frame)
     return faults, boxes.with_columns(procedure_id=pl.lit(sequence.name), image=image), procedure
 
 

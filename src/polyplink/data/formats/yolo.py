@@ -17,7 +17,7 @@ from PIL import Image, UnidentifiedImageError
 from polyplink.core.artefacts import whole_folder, write_text
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.faults import Faults, leave_out
-from polyplink.data.files.folders import IMAGE_ENDINGS, video_beside
+from polyplink.data.files.folders import IMAGE_ENDINGS
 from polyplink.data.files.trees import walk_files
 from polyplink.data.formats.assemble import (
     PARTS,
@@ -28,12 +28,14 @@ from polyplink.data.formats.assemble import (
     first_of_frame,
     name_frames,
     number_polyps,
+    numbers_alone,
     read_side_tables,
     read_tables,
     sizes_of_procedures,
     splits_of,
     write_side_tables,
 )
+from polyplink.data.formats.videos import find_videos
 from polyplink.data.tables import DataSet, Imported
 
 SIXTH = ("score", "track")
@@ -59,15 +61,15 @@ def import_yolo(
 
     Names are `<procedure>_<frame>.txt` or `<procedure>/<frame>.txt`, below a part or not (see
     `polyplink.data.formats.assemble.name_frames`). The size of a frame is that of `size`, else of
-    `procedures.csv`, else of the keys width and height in `data.yaml`, else of the frame's image.
+    `procedures.csv`, else of the keys width and height in `data.yaml`, else of the frame's image or
+    the procedure's video. Files named by a number alone are of one procedure, named as the folder.
 
     Args:
         source: A folder with `labels/` and, where there are any, `images/` (or `<part>/labels/`).
         sixth: What the sixth of six values is, "score" or "track"; None: a score where there are
             lines of seven values, or where it is no whole number; a track where it is above 1.
-        options: See `ReadOptions`; the image of a box may be the frame of a video
-            `<procedure>.mp4` in the folder. The first frame is 1 for a tracker that names its
-            files `<video>_<frame>`.
+        options: See `ReadOptions`; the first frame is 1 for a tracker that names its files
+            `<video>_<frame>`.
 
     Returns:
         The data set and its warnings.
@@ -88,10 +90,19 @@ def import_yolo(
     read = partial(_read_labels, root=source, open_images=unknown, strict=given.strict)
     chunks = [(i, files[i : i + _CHUNK]) for i in range(0, len(files), _CHUNK)]
     boxes, sizes = read_tables(read, chunks, given, faults)
-    frames = _frames(files, source, given.first_frame, faults)
+    frames = _frames(files, source, faults)
     boxes = boxes.join(frames, on="file", how="inner", maintain_order="left")
     faults.warn_values("class of boxes, all taken as polyps", boxes["class"])
-    procedures = frames.select("procedure_id").unique(maintain_order=True)
+    procedures = frames.group_by("procedure_id", maintain_order=True).agg(
+        first=pl.col("frame").min() - given.first,
+        last=pl.col("frame").max() + 1 - given.first,
+        bare=pl.col("image").is_null().all(),
+    )
+    wanted = procedures.filter(pl.col("bare") | pl.lit(given.video is not None))
+    if known is not None and not given.images:
+        wanted = wanted.clear()
+    single = source.stem if procedures.height == 1 else None
+    videos = find_videos(wanted, source, given.video, faults, single=single)
     if known is None:
         opened = sizes.join(frames, on="file", maintain_order="left")
         of_images = sizes_of_procedures(opened, faults)
@@ -100,7 +111,7 @@ def import_yolo(
         )
     else:
         procedures = procedures.with_columns(width=pl.lit(known[0]), height=pl.lit(known[1]))
-    stated = pl.concat([side, procedures], how="diagonal_relaxed")
+    stated = pl.concat([side, procedures, videos], how="diagonal_relaxed")
     return assemble(
         _score_and_track(_in_pixels(boxes, sizes, stated, known), sixth),
         source,
@@ -109,6 +120,7 @@ def import_yolo(
         faults,
         procedures=procedures,
         splits=splits_of(frames),
+        videos=videos,
     )
 
 
@@ -208,13 +220,12 @@ def _read_labels(
     return faults, boxes.drop("given"), pl.DataFrame(sizes, schema=opened, orient="row")
 
 
-def _frames(
-    files: Sequence[_LabelFile], source: Path, first_frame: int, faults: Faults
-) -> pl.DataFrame:
+def _frames(files: Sequence[_LabelFile], source: Path, faults: Faults) -> pl.DataFrame:
     """File number, procedure, frame, part and image of every label file."""
     names = pl.Series("at", [file.name for file in files], dtype=pl.String)
     images = pl.Series("image", [file.image for file in files], dtype=pl.String)
     frames = name_frames(names).with_columns(names, images)
+    frames = numbers_alone(frames, source, faults)
     frames = frames.with_columns(file=pl.int_range(pl.len(), dtype=pl.Int64))
     frames = leave_out(
         frames,
@@ -223,12 +234,7 @@ def _frames(
         "name it <procedure>_<frame>.txt or <procedure>/<frame>.txt",
         faults,
     )
-    frames = first_of_frame(frames, "file", "remove one of them", faults).drop("at")
-    if images.null_count() < images.len():
-        return frames
-    videos = {i: video_beside(source, i) for i in frames["procedure_id"].unique()}
-    video = pl.col("procedure_id").replace_strict(videos, return_dtype=pl.String)
-    return frames.with_columns(image=pl.format("{}#{}", video, pl.col("frame") - first_frame))
+    return first_of_frame(frames, "file", "remove one of them", faults).drop("at")
 
 
 def _in_pixels(

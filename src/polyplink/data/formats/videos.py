@@ -1,0 +1,129 @@
+"""Videos beside boxes: which video shows a procedure, and what it says of size, rate and length."""
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import polars as pl
+
+from polyplink.core.errors import PolyplinkError
+from polyplink.data.faults import Faults
+from polyplink.data.files.video import is_video, open_video
+
+SCHEMA = {
+    "procedure_id": pl.String,
+    "video": pl.String,
+    "n_frames": pl.Int32,
+    "fps": pl.Float32,
+    "width": pl.Int32,
+    "height": pl.Int32,
+}
+_SUBFOLDER = "videos"
+
+
+def find_videos(
+    procedures: pl.DataFrame,
+    folder: Path,
+    given: Path | None,
+    faults: Faults,
+    *,
+    single: str | None = None,
+) -> pl.DataFrame:
+    """Find the video of every procedure, and read its size, rate and length.
+
+    A video is looked for in the folder of the boxes, in the folder above it, and in the subfolder
+    `videos` of both, under the name that the source states for it, the procedure's or, of a single
+    procedure, that of the boxes' file. The video of a single procedure may have another name if it
+    is the only one there.
+
+    Args:
+        procedures: procedure_id; optionally `home`, a further folder, and `film`, the name that
+            the source states for the video, or its absolute path (text, null where not known).
+        folder: Folder of the boxes.
+        single: If the boxes are of one procedure, the name of their file, without its ending.
+        given: A video, or a folder to look in instead; each procedure must then have a video.
+        faults: Gets a warning where a video of another name is taken.
+
+    Returns:
+        `SCHEMA`, a row for each procedure with a video; `video` is its absolute path.
+
+    Raises:
+        PolyplinkError: If several videos may be a procedure's, `given` is missing or has no video
+            for a procedure, or a video cannot be opened.
+    """
+    if given is not None and given.is_file() and single is None:
+        raise PolyplinkError(
+            f"{given} is one video, the boxes are of several procedures",
+            "give --video a folder of videos, each named as its procedure",
+        )
+    PolyplinkError.unless(
+        given is None or given.exists(), f"no file or folder {given}", "check --video"
+    )
+    rows = []
+    for row in procedures.iter_rows(named=True):
+        procedure, home = row["procedure_id"], row.get("home")
+        homes = [folder] if home is None else [Path(home), folder]
+        near = homes if given is None else [given]
+        above = [place.parent for place in map(Path.resolve, homes)] if given is None else []
+        film = Path(row.get("film") or "")
+        names = [film.name, film.stem, procedure, procedure.rpartition("/")[2], single or ""]
+        if given is not None and given.is_file():
+            found: Sequence[Path] = [given.resolve()]
+        elif given is None and film.is_absolute():
+            found = [film]
+        else:
+            alone = single is not None
+            found = _choose(procedure, names, (_videos_in(near), _videos_in(above)), alone, faults)
+        if found:
+            with open_video(found[0]) as video:
+                size = (video.width, video.height)
+                rows.append((procedure, str(found[0]), video.n_frames, video.fps, *size))
+        elif given is not None:
+            raise PolyplinkError(
+                f"{given} has no video of procedure {procedure}", f"name it {procedure}.mp4"
+            )
+    return pl.DataFrame(rows, schema=SCHEMA, orient="row")
+
+
+def _choose(
+    procedure: str,
+    names: Sequence[str],
+    places: tuple[Sequence[Path], Sequence[Path]],
+    single: bool,
+    faults: Faults,
+) -> Sequence[Path]:
+    """The video of a procedure, alone in its sequence; empty if there is none.
+
+    Args:
+        procedure: The procedure.
+        names: Names that its video may have, the likeliest first.
+        places: Videos near the boxes, and those above.
+        single: Whether there is no other procedure.
+        faults: As for `find_videos`.
+    """
+    near, above = places
+    every = dict.fromkeys([*near, *above])
+    named = ([path for path in every if each in (path.name, path.stem)] for each in names if each)
+    found: Sequence[Path] = next(filter(None, named), [])
+    if not found and single:
+        found = near or (above if len(above) == 1 else [])
+        if len(found) == 1:
+            kind = "procedure whose video has another name, taken because it is the only one there"
+            faults.warn(kind, f"{procedure}: {found[0]}")
+    if len(found) > 1:
+        raise PolyplinkError(
+            f"the video of procedure {procedure} may be {' or '.join(map(str, found))}",
+            "say which with --video FILE, or import with --no-images",
+        )
+    return found
+
+
+def _videos_in(folders: Sequence[Path]) -> list[Path]:
+    """The videos of some folders and of their subfolders `videos`, each once."""
+
+    def each() -> Iterator[Path]:
+        for place in (place for folder in folders for place in (folder, folder / _SUBFOLDER)):
+            if place.is_dir() and os.access(place, os.R_OK | os.X_OK):
+                yield from sorted(path for path in place.iterdir() if is_video(path.name))
+
+    return list(dict.fromkeys(p.resolve() for p in each() if p.is_file() and p.name[0] != "."))

@@ -1,0 +1,112 @@
+"""Boxes of one's own beside a recording or images, imported as a user types it."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from polyplink.data import DataSet, read_data
+from tests.app.calls import assert_refused, polyplink
+from tests.data.films import HEIGHT, WIDTH, write_film
+
+FRAMES = 9
+
+
+def write_boxes(name: str, folder: Path, first: int | None = None) -> Path:
+    """Boxes in the frames 0 and 3 of procedure `case7`, without size, rate or length."""
+    folder.mkdir(parents=True, exist_ok=True)
+    number = [(int(name == "mot") if first is None else first) + frame for frame in (0, 3)]
+    if name == "csv":
+        rows = "".join(f"case7,{n},10,10,20,10\n" for n in number)
+        (folder / "boxes.csv").write_text(f"procedure_id,frame,x,y,w,h\n{rows}")
+    elif name == "mot":
+        (folder / "case7.txt").write_text("".join(f"{n},1,10,10,20,10,1\n" for n in number))
+    elif name == "yolo":
+        (folder / "labels").mkdir(exist_ok=True)
+        for n in number:
+            (folder / "labels" / f"case7_{n}.txt").write_text("0 0.5 0.5 0.25 0.25\n")
+    elif name == "cvat":
+        box = '<box frame="{}" xtl="10" ytl="10" xbr="30" ybr="20"/>'
+        boxes = "".join(map(box.format, number))
+        meta = "<meta><task><name>case7</name></task></meta>"
+        text = f'<annotations>{meta}<track id="1" label="polyp">{boxes}</track></annotations>'
+        (folder / "a.xml").write_text(text)
+    else:
+        images = [{"id": n, "file_name": "case7.mp4", "frame_id": n} for n in number]
+        bboxes = [{"id": n, "image_id": n, "bbox": [10, 10, 20, 10]} for n in number]
+        content = {"images": images, "annotations": bboxes}
+        (folder / "instances.json").write_text(json.dumps(content))
+    return folder
+
+
+def imported(name: str, source: Path, out: Path, *options: object) -> DataSet:
+    done = polyplink("import", name, source, out, *map(str, options))
+    assert done.exit_code == 0, done.output
+    return read_data(out)
+
+
+@pytest.mark.parametrize("name", ["csv", "mot", "yolo", "cvat", "coco"])
+def test_a_recording_beside_the_boxes_is_found_and_read(name: str, tmp_path: Path) -> None:
+    film = write_film(tmp_path / "case7.mp4", FRAMES)
+    places = ["boxes/case7.mp4", "case7.mp4", "boxes/videos/case7.mp4", "boxes/any.mkv"]
+    places += ["elsewhere/any.mp4"]
+    source = write_boxes(name, tmp_path / "boxes")
+    for place in places:
+        target = tmp_path / place
+        target.parent.mkdir(exist_ok=True)
+        film = film.rename(target)
+        given = ("--video", film) if "elsewhere" in place else ()
+        data = imported(name, source, tmp_path / "out", *given)
+        (row,) = data.procedures.select("n_frames", "fps", "width", "height").rows()
+        assert row == (FRAMES, 25, WIDTH, HEIGHT)
+        path = os.path.relpath(film, source)
+        assert data.detections["image"].to_list() == [f"{path}#0", f"{path}#3"]
+        findings = json.loads(polyplink("doctor", tmp_path / "out", "--deep", "--json").stdout)
+        assert "error" not in {finding["severity"] for finding in findings}
+    write_film(source / "other.mp4", 2)
+    film.rename(source / "any.mp4")
+    refused = polyplink("import", name, source, tmp_path / "out")
+    if name != "mot":
+        assert_refused(refused, "any.mp4 or ")
+        assert "--video FILE" in refused.stderr
+
+
+@pytest.mark.parametrize("name", ["csv", "mot", "yolo", "cvat", "coco"])
+def test_labels_that_count_from_1_are_pointed_out(name: str, tmp_path: Path) -> None:
+    """By a lowest number of 1, or a highest one that is the video's number of frames."""
+    write_film(tmp_path / "case7.mp4", FRAMES)
+    for first, says in ((1, "frames from 1, the lowest"), (FRAMES - 3, "frames from 1, the high")):
+        folder = write_boxes(name, tmp_path / f"from {first}", 0 if name == "mot" else first)
+        given = ("import", name, folder, tmp_path / "out")
+        done = polyplink(*given)
+        assert ("from 0 (--first-frame 0" if name == "mot" else says) in done.stderr, done.output
+        right = "0" if name == "mot" else "1"
+        assert "labels seem" not in polyplink(*given, "--first-frame", right).stderr
+
+
+def test_a_video_that_is_not_there_or_of_nobody_is_refused(tmp_path: Path) -> None:
+    source, out = write_boxes("csv", tmp_path / "boxes"), tmp_path / "out"
+    given = ("import", "csv", source, out)
+    assert_refused(polyplink(*given), "give its recording with --video FILE")
+    assert_refused(polyplink(*given, "--video", tmp_path / "no.mp4"), "no file or folder")
+    assert_refused(polyplink(*given, "--video", tmp_path), "has no video of procedure case7")
+    (source / "case7.mp4").write_bytes(b"no video")
+    assert_refused(polyplink(*given), "cannot be opened")
+    with (source / "boxes.csv").open("a") as file:
+        file.write("other,0,1,1,5,5\n")
+    film = write_film(tmp_path / "any.mp4", 2)
+    assert_refused(polyplink(*given, "--video", film), "the boxes are of several procedures")
+
+
+def test_sizes_are_read_from_images(tmp_path: Path) -> None:
+    (tmp_path / "case7").mkdir()
+    Image.new("RGB", (70, 50)).save(tmp_path / "case7" / "0.png")
+    boxes = "procedure_id,frame,x,y,w,h,image\ncase7,0,1,1,9,9,case7/0.png\n"
+    (tmp_path / "boxes.csv").write_text(boxes)
+    data = imported("csv", tmp_path / "boxes.csv", tmp_path / "out")
+    assert data.procedures.select("width", "height").rows() == [(70, 50)]
+    (tmp_path / "case7" / "0.png").write_bytes(b"half")
+    refused = polyplink("import", "csv", tmp_path / "boxes.csv", tmp_path / "out")
+    assert_refused(refused, "procedure case7: width and height of its frames are not known")
