@@ -13,6 +13,7 @@ ROOMS = (
     "data",
     "simulate",
     "tracklets",
+    "detect",
     "encoders",
     "learn",
     "associate",

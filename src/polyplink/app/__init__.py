@@ -21,6 +21,7 @@ from polyplink.app.data_folder import (
     prepare_data,
 )
 from polyplink.app.demo import DemoRequest, demo
+from polyplink.app.detect import DetectRequest, RunRequest, detect_polyps, run
 from polyplink.app.evaluate import Evaluated, EvaluateRequest, evaluate
 from polyplink.app.export import EmbedRequest, Exported, ExportRequest, embed_data, export
 from polyplink.app.figures import FiguresRequest, draw
@@ -38,6 +39,7 @@ __all__ = [
     "CountRequest",
     "Counted",
     "DemoRequest",
+    "DetectRequest",
     "DoctorRequest",
     "EmbedRequest",
     "EvaluateRequest",
@@ -53,6 +55,7 @@ __all__ = [
     "RecipeRequest",
     "ReproduceRequest",
     "Result",
+    "RunRequest",
     "SimulateRequest",
     "TrainRequest",
     "Trained",
@@ -60,6 +63,7 @@ __all__ = [
     "bench",
     "count",
     "demo",
+    "detect_polyps",
     "doctor",
     "draw",
     "embed_data",
@@ -71,6 +75,7 @@ __all__ = [
     "prepare_data",
     "probe",
     "reproduce",
+    "run",
     "show_recipe",
     "show_weights",
     "simulate",

@@ -26,6 +26,7 @@ from polyplink.app.data_folder import (
     prepare_data,
 )
 from polyplink.app.demo import demo
+from polyplink.app.detect import detect_polyps, run
 from polyplink.app.evaluate import evaluate
 from polyplink.app.export import embed_data, export
 from polyplink.app.figures import draw
@@ -42,9 +43,11 @@ Verb = Callable[..., Any]  # (request, progress) -> a Result, or what has its me
 
 VERBS: Mapping[str, Verb] = {
     "demo": demo,
+    "run": run,
     "simulate": simulate,
     "import": import_data,
     "merge": merge_data,
+    "detect": detect_polyps,
     "doctor": doctor,
     "convert": convert_data,
     "prepare": prepare_data,
@@ -164,6 +167,7 @@ def bars() -> Iterator[Progress]:
         TextColumn("{task.description:<28}"),
         BarColumn(),
         MofNCompleteColumn(),
+        TextColumn("{task.fields[speed]}"),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
@@ -174,8 +178,10 @@ def bars() -> Iterator[Progress]:
         if not tasks:
             bars.start()  # not earlier: empty bars leave a blank line before an error
         if stage not in tasks:
-            tasks[stage] = bars.add_task(stage, total=total)
-        bars.update(tasks[stage], completed=done, total=total)
+            tasks[stage] = bars.add_task(stage, total=total, speed="")
+        task = bars.tasks[tasks[stage]]
+        speed = "" if task.speed is None else f"{task.speed:.0f}/s"
+        bars.update(tasks[stage], completed=done, total=total, speed=speed)
 
     try:
         yield tick

@@ -1,6 +1,7 @@
 """The verb `count`: number of polyps, groups of tracklets, probabilities, and a report."""
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -8,16 +9,30 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Option
 
 from polyplink import __version__
-from polyplink.app.request import Data, Device, Out, Progress, Result, Weights, Workers, silent
+from polyplink.app.request import (
+    Data,
+    Device,
+    Out,
+    Progress,
+    Result,
+    TrackletOptions,
+    Weights,
+    Workers,
+    silent,
+)
 from polyplink.core.artefacts import RunRecord, to_plain, write_json, write_text
 
 if TYPE_CHECKING:
+    import polars as pl
+
+    from polyplink.app.encoded import Encoded
     from polyplink.app.linked import Linked
     from polyplink.report import Report
+    from polyplink.tracklets import PrepareSettings
 
 
 @dataclass(frozen=True)
-class CountRequest:
+class CountRequest(TrackletOptions):
     """What to count, and with which weights."""
 
     weights: Weights
@@ -36,11 +51,13 @@ class Counted:
         report: The report's file.
         page: Its contents.
         summary: What count.json holds.
+        boxes: The linked boxes: procedure_id, frame, x, y, w, h, score, polyp (from 1).
     """
 
     report: Path
     page: "Report"
     summary: dict[str, Any]
+    boxes: "pl.DataFrame"
 
 
 def count(request: CountRequest, progress: Progress = silent) -> Result[Counted]:
@@ -60,16 +77,16 @@ def count(request: CountRequest, progress: Progress = silent) -> Result[Counted]
     import polars as pl
 
     from polyplink.app.encoded import encode, load_named
-    from polyplink.app.leakage import seen_procedures
-    from polyplink.app.linked import build_report, from_record, link_all
+    from polyplink.app.linked import build_report, from_record, link_all, linked_boxes
     from polyplink.data import write_table
     from polyplink.report import count_table, write_report
+    from polyplink.tracklets import lost_boxes
 
     weights, out = request.weights, request.out
     record = RunRecord("count", settings={"weights": weights, "part": request.part})
     record.claim(out)
     with record.stage("embed"):
-        encoder = load_named(weights, request.device)
+        encoder = load_named(weights, request.device, tracklets=request)
         encoded = encode(
             [encoder], request.data, request.part, workers=request.workers, progress=progress
         )
@@ -79,13 +96,8 @@ def count(request: CountRequest, progress: Progress = silent) -> Result[Counted]
     point = from_record(own.operating)
     with record.stage("associate"):
         linked = link_all(prepared, encoded.embeddings[encoder.name], point)
-    met = [name for name, _ in seen_procedures(own.seen, prepared.data, prepared.procedures)]
-    leaked = (
-        f"The encoder was trained or validated on {len(met)} of these procedures "
-        f"({met[0]}, ...): their counts are optimistic."
-        if met
-        else ""
-    )
+    lost = lost_boxes(prepared)
+    warnings, notes = _said(encoded, linked, lost)
     page = build_report(
         "Polyp count",
         weights,
@@ -93,7 +105,8 @@ def count(request: CountRequest, progress: Progress = silent) -> Result[Counted]
         point,
         linked,
         seconds=record.seconds,
-        warnings=(leaked,) if leaked else (),
+        notes=tuple(notes),
+        warnings=tuple(warnings),
     )
     found = {one.tracklets.procedure_id: one for one in linked}
     procedures = [_counted(name, found.get(name)) for name in prepared.procedures]
@@ -102,6 +115,9 @@ def count(request: CountRequest, progress: Progress = silent) -> Result[Counted]
         "weights": encoder.key,
         "crops": prepared.key,
         "operating_point": to_plain(point),
+        "tracklets": to_plain(prepared.settings),
+        "lost_boxes": lost,
+        "warnings": list(page.warnings),
         "polyps": sum(p["polyps"] for p in procedures),
         "procedures": procedures,
     }
@@ -129,8 +145,64 @@ def count(request: CountRequest, progress: Progress = silent) -> Result[Counted]
         write_table(out / "assignment.parquet", pl.DataFrame(rows, schema=types, orient="row"))
         write_report(report, page)
     record.write(out)
-    shown = [count_table(page), f"report: {report}"]
-    return Result(Counted(report, page, summary), summary, shown)
+    shown = [count_table(page), *notes, f"report: {report}"]
+    counted = Counted(report, page, summary, linked_boxes(prepared, linked))
+    return Result(counted, summary, shown, warnings)
+
+
+def _said(
+    encoded: "Encoded", linked: "Sequence[Linked]", lost: Mapping[str, int]
+) -> tuple[list[str], list[str]]:
+    """Warnings about the count, and notes: what was left out, and why a count is 0."""
+    from polyplink.app.leakage import seen_procedures
+    from polyplink.data import SIMULATED
+
+    prepared, own = encoded.prepared, encoded.first.record
+    assert own is not None
+    warnings = []
+    met = [name for name, _ in seen_procedures(own.seen, prepared.data, prepared.procedures)]
+    if met:
+        warnings.append(
+            f"The encoder was trained or validated on {len(met)} of these procedures "
+            f"({met[0]}, ...): their counts are optimistic."
+        )
+    sets = [dataset for dataset, *_ in own.seen.trained]
+    real = [name for name in prepared.data.procedures["dataset"] if not name.startswith(SIMULATED)]
+    if real and sets and all(name.startswith(SIMULATED) for name in sets):
+        warnings.append(
+            f"The encoder was trained on simulated pictures, and {real[0]} is not simulated: do "
+            "not rely on this count."
+        )
+    lines = lost_lines(lost, prepared.settings)
+    counted = {one.tracklets.procedure_id for one in linked}
+    empty = [name for name in prepared.procedures if name not in counted]
+    if empty:
+        named = ", ".join(empty[:3]) + (", ..." if len(empty) > 3 else "")
+        boxed = prepared.data.detections["procedure_id"].is_in(empty).any()
+        why = "; ".join(lines) if boxed else "there is no box in them"
+        warnings.append(f"Counted 0 in {len(empty)} procedures ({named}): {why}.")
+    return warnings, [f"Boxes left out: {'; '.join(lines)}."] if lines else []
+
+
+def lost_lines(lost: Mapping[str, int], settings: "PrepareSettings") -> list[str]:
+    """What was left out, how much, and the option that keeps it.
+
+    Args:
+        lost: From `polyplink.tracklets.lost_boxes`.
+        settings: The settings that left it out.
+
+    Example:
+        >>> from polyplink.tracklets import PrepareSettings
+        >>> lost = {"boxes": 90, "min_length": 9, "min_seconds": 0, "low": 0}
+        >>> lost_lines(lost, PrepareSettings())
+        ['9 of 90 boxes in tracklets of fewer than 30 boxes (--min-length)']
+    """
+    why = {
+        "min_length": f"in tracklets of fewer than {settings.min_length} boxes (--min-length)",
+        "min_seconds": f"in tracks shorter than {settings.min_seconds:g} s (--min-seconds)",
+        "low": f"with scores below {settings.tracks.low:g} (--low)",
+    }
+    return [f"{lost[name]} of {lost['boxes']} boxes {why[name]}" for name in why if lost[name]]
 
 
 def _counted(name: str, linked: "Linked | None") -> dict[str, Any]:

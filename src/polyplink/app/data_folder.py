@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 from typer import Argument, Option
 
-from polyplink.app.request import Data, Progress, Result, Sets, Workers, counter, silent
+from polyplink.app.request import (
+    Data,
+    Progress,
+    Result,
+    Sets,
+    TrackletOptions,
+    Workers,
+    counter,
+    silent,
+)
 from polyplink.core.artefacts import RunRecord, whole_folder, write_json
 from polyplink.core.errors import PolyplinkError, find_named
 
@@ -325,7 +334,7 @@ def convert_data(request: ConvertRequest, progress: Progress = silent) -> Result
 
 
 @dataclass(frozen=True)
-class PrepareRequest:
+class PrepareRequest(TrackletOptions):
     """What to prepare, and with which recipe."""
 
     data: Data
@@ -352,7 +361,7 @@ def prepare_data(request: PrepareRequest, progress: Progress = silent) -> "Resul
     from polyplink.recipes import find_recipe, override
     from polyplink.tracklets import prepare
 
-    settings = override(find_recipe(request.recipe), request.sets).prepare
+    settings = request.on(override(find_recipe(request.recipe), request.sets).prepare)
     part = request.part
     prepared = prepare(
         request.data,

@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 import torch
 
-from polyplink.app.request import Progress, counter, silent
+from polyplink.app.request import Progress, TrackletOptions, counter, silent
 from polyplink.core.artefacts import content_key
 from polyplink.core.errors import PolyplinkError
 from polyplink.data import read_data
@@ -65,7 +65,11 @@ class NamedEncoder:
 
 
 def load_named(
-    weights: Path, device: str = "auto", name: str | None = None, precision: str | None = None
+    weights: Path,
+    device: str = "auto",
+    name: str | None = None,
+    precision: str | None = None,
+    tracklets: TrackletOptions | None = None,
 ) -> NamedEncoder:
     """Load a weights file, the folder of a training run, added weights, or an exported encoder.
 
@@ -75,6 +79,7 @@ def load_named(
         name: Its name; by default that of the recipe that trained it.
         precision: "float32", "bf16" or "int8"; by default bf16 on a GPU, float32 on the CPU, and
             of an exported encoder what it was exported for.
+        tracklets: What to change in the settings that the weights carry.
 
     Raises:
         PolyplinkError: If the weights are missing or broken, there is no such device, or it does
@@ -104,7 +109,8 @@ def load_named(
     record = loaded.record
     name = name or str(record.recipe.get("name", weights.stem))
     key = loaded.weights_id if used == usual else f"{loaded.weights_id}-{used}"
-    return NamedEncoder(name, key, network, where, record.prepare, record, used)
+    settings = record.prepare if tracklets is None else tracklets.on(record.prepare)
+    return NamedEncoder(name, key, network, where, settings, record, used)
 
 
 def precision_effect(

@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
 
-from polyplink.app.request import Data, Device, Out, Progress, Result, Weights, Workers, silent
+from polyplink.app.request import (
+    Data,
+    Device,
+    Out,
+    Progress,
+    Result,
+    TrackletOptions,
+    Weights,
+    Workers,
+    silent,
+)
 from polyplink.core.artefacts import RunRecord, to_plain, write_json, write_text
 from polyplink.core.errors import PolyplinkError, find_named
 
@@ -24,7 +34,7 @@ CLUSTERERS = ("temporal_ap", "threshold")  # by default
 
 
 @dataclass(frozen=True)
-class EvaluateRequest:
+class EvaluateRequest(TrackletOptions):
     """What to evaluate, on which tasks, with which clusterers."""
 
     weights: Weights
@@ -144,7 +154,7 @@ def evaluate(request: EvaluateRequest, progress: Progress = silent) -> Result[Ev
         )
 
     with record.stage("embed"):
-        ours = load_named(weights, request.device)
+        ours = load_named(weights, request.device, tracklets=request)
         encoded = encode([ours], folder, [*chosen_on, *names], workers=workers, progress=progress)
         samples = encoded.samples  # unknown polyps are refused before the baselines are embedded
         encoders = [ours, *(baselines(ours) if request.baselines else [])]

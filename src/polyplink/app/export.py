@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from typer import Argument, Option
 
-from polyplink.app.request import Data, Device, Progress, Result, Weights, Workers, silent
+from polyplink.app.request import (
+    Data,
+    Device,
+    Progress,
+    Result,
+    TrackletOptions,
+    Weights,
+    Workers,
+    silent,
+)
 from polyplink.core.errors import PolyplinkError
 
 if TYPE_CHECKING:
@@ -37,7 +46,7 @@ def mean_aps_text(mean_ap: Mapping[str, float]) -> list[str]:
 
 
 @dataclass(frozen=True)
-class EmbedRequest:
+class EmbedRequest(TrackletOptions):
     """What to embed, and with which weights."""
 
     weights: Weights
@@ -61,13 +70,15 @@ def embed_data(request: EmbedRequest, progress: Progress = silent) -> "Result[En
     from polyplink.app.encoded import encode, load_named, precision_effect
     from polyplink.encoders import write_embeddings
 
-    encoder = load_named(request.weights, request.device, precision=request.precision)
+    encoder = load_named(
+        request.weights, request.device, precision=request.precision, tracklets=request
+    )
     encoded = encode(
         [encoder], request.data, request.part, workers=request.workers, progress=progress
     )
     mean_ap = {}
     if request.precision == "bf16":  # its effect is measured, float32 being the reference
-        plain = load_named(request.weights, request.device, precision="float32")
+        plain = load_named(request.weights, request.device, precision="float32", tracklets=request)
         mean_ap = precision_effect(encoded.prepared, [plain, encoder])
     found = encoded.embeddings[encoder.name]
     if request.out is not None:

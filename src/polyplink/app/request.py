@@ -7,15 +7,18 @@ annotation and nowhere else (`app.command_line` builds the commands from them).
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
 
 from typer import Argument, Option, echo
 
 from polyplink.core.artefacts import to_plain
 from polyplink.core.errors import PolyplinkError
+
+if TYPE_CHECKING:
+    from polyplink.tracklets import PrepareSettings
 
 Data = Annotated[Path, Argument(help="Data folder that `polyplink import` wrote.")]
 Weights = Annotated[Path, Argument(help="Weights file, or a folder `polyplink train` wrote.")]
@@ -23,6 +26,48 @@ Out = Annotated[Path, Option("--out", "-o", help="Folder to write.")]
 Device = Annotated[str, Option(help="auto, cpu, cuda or cuda:N.")]
 Workers = Annotated[int, Option(min=1, help="Worker processes or threads.")]
 Sets = Annotated[Sequence[str], Option("--set", help="Change a field of the recipe: NAME=VALUE.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrackletOptions:
+    """How boxes become tracklets; what is not given is as the weights or the recipe say.
+
+    The fields are those of `polyplink.tracklets.PrepareSettings` and its `tracks`.
+    """
+
+    min_length: Annotated[
+        int | None, Option(min=1, help="Boxes that a tracklet of a known polyp must have [30].")
+    ] = None
+    max_gap: Annotated[
+        int | None, Option(min=1, help="Largest step in frames between its boxes [1].")
+    ] = None
+    min_iou: Annotated[
+        float | None, Option(min=0, max=1, help="Smallest IoU of two boxes in a row of it [0.1].")
+    ] = None
+    min_seconds: Annotated[
+        float | None, Option(min=0, help="Seconds a track of unknown boxes must last [0.5].")
+    ] = None
+    bridge: Annotated[
+        float | None, Option(min=0, help="Longest gap bridged within such a track, seconds [0.7].")
+    ] = None
+    high: Annotated[
+        float | None, Option(min=0, max=1, help="Score from which a box begins a track [0.4].")
+    ] = None
+    low: Annotated[
+        float | None, Option(min=0, max=1, help="Score from which a box continues one [0.1].")
+    ] = None
+    stride: Annotated[
+        int | None, Option(min=1, help="Boxes from one crop of a tracklet to the next [4].")
+    ] = None
+
+    def on(self, settings: "PrepareSettings") -> "PrepareSettings":
+        """The settings with what was given in place of their own."""
+        given = {field.name: getattr(self, field.name) for field in fields(TrackletOptions)}
+        given = {name: value for name, value in given.items() if value is not None}
+        tracks = {name: given.pop(name) for name in ("bridge", "high", "low") if name in given}
+        return replace(settings, **given, tracks=replace(settings.tracks, **tracks))
+
+
 Value = TypeVar("Value")
 
 Progress = Callable[[str, int, int], None]

@@ -1,6 +1,7 @@
 """Simulated colonoscopy procedures with known identities, written as any data set is."""
 
 from polyplink.simulate.data_set import WRITINGS, simulate
+from polyplink.simulate.detector import DETECTORS, detect_simulated, detector_preset
 from polyplink.simulate.presets import (
     PRESETS,
     Preset,
@@ -16,10 +17,13 @@ from polyplink.simulate.procedure_specs import procedure_specs
 from polyplink.simulate.rendering import SimulatedProcedure
 
 __all__ = [
+    "DETECTORS",
     "PRESETS",
     "WRITINGS",
     "Preset",
     "SimulatedProcedure",
+    "detect_simulated",
+    "detector_preset",
     "is_simulation",
     "preset",
     "procedure_specs",

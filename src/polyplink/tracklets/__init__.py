@@ -2,12 +2,13 @@
 
 from polyplink.tracklets.build import build_tracklets
 from polyplink.tracklets.fragments import crop_rows
-from polyplink.tracklets.prepare import Prepared, PrepareSettings, prepare
+from polyplink.tracklets.prepare import Prepared, PrepareSettings, lost_boxes, prepare
 
 __all__ = [
     "PrepareSettings",
     "Prepared",
     "build_tracklets",
     "crop_rows",
+    "lost_boxes",
     "prepare",
 ]

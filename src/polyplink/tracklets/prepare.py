@@ -159,6 +159,34 @@ class Prepared:
         )
 
 
+def lost_boxes(prepared: Prepared) -> dict[str, int]:
+    """Boxes of a part that are in no tracklet, by the setting that leaves them out.
+
+    Returns:
+        `min_length` (of a known polyp; where `max_gap` and `min_iou` cut, tracklets are shorter),
+        `min_seconds` (tracks too short) and `low` (scores too low), and `boxes`, all there are.
+
+    Example:
+        >>> lost_boxes(prepared)  # doctest: +SKIP
+        {'boxes': 812, 'min_length': 0, 'min_seconds': 96, 'low': 12}
+    """
+    table, tracklets = prepared.detections, prepared.tracklets
+    offset, n = (tracklets[name].to_numpy().astype(np.int64) for name in ("offset", "n"))
+    inside = np.zeros(table.height + 1, np.int64)
+    np.add.at(inside, offset, 1)
+    np.add.at(inside, offset + n, -1)
+    lost = pl.Series(inside.cumsum()[:-1] == 0)
+    own = table.select("procedure_id", "polyp_id", "score", lost=lost).filter(
+        pl.col("procedure_id").is_in(prepared.procedures)
+    )
+    left, known = own.filter("lost"), pl.col("polyp_id").is_not_null()
+    weak = ~known & (pl.col("score") < prepared.settings.tracks.low).fill_null(False)
+    counts = left.select(
+        min_length=known.sum(), min_seconds=(~known & ~weak).sum(), low=weak.sum()
+    ).row(0, named=True)
+    return {"boxes": own.height, **counts}
+
+
 def check_procedures(wanted: Sequence[str], known: Sequence[str]) -> None:
     """Refuse a name that is no procedure.
 

@@ -1,0 +1,233 @@
+"""The verbs `detect` and `run`: from recordings and a detector to boxes, and on to a count."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from typer import Argument, Option
+
+from polyplink.app.request import (
+    Device,
+    Out,
+    Progress,
+    Result,
+    TrackletOptions,
+    Workers,
+    silent,
+)
+from polyplink.core.artefacts import RunRecord, write_text
+from polyplink.core.errors import PolyplinkError
+
+if TYPE_CHECKING:
+    from polyplink.app.count import Counted
+    from polyplink.data import DataSet
+    from polyplink.tracklets import PrepareSettings
+
+SIMULATED = "sim:"
+
+Source = Annotated[Path, Argument(help="A video, or a folder of videos or images; a data folder.")]
+DetectorName = Annotated[
+    str | None,
+    Option(
+        help="ONNX file; or sim:good, sim:gi-genius, sim:shifted or sim:misses-15: a simulated "
+        "detector, for a data folder with annotated boxes."
+    ),
+]
+Fps = Annotated[float | None, Option(min=0.1, help="Frames per second, if not in the recording.")]
+Seed = Annotated[int, Option(min=0, help="Seed of a simulated detector.")]
+Function = Callable[..., Any] | None
+
+
+@dataclass(frozen=True)
+class DetectRequest(TrackletOptions):
+    """Where to detect polyps, and with what.
+
+    From Python a `function` may be the detector: it takes an image (height, width, 3) and returns
+    (k, 5): x, y, w, h in pixels, and a score from 0 to 1.
+    """
+
+    source: Source
+    out: Annotated[Path, Argument(help="Folder for the tables.")]
+    detector: DetectorName = None
+    fps: Fps = None
+    seed: Seed = 0
+    function: Function = None
+
+
+def detect_polyps(request: DetectRequest, progress: Progress = silent) -> "Result[DataSet]":
+    """Find polyps in recordings with a detector; writes a data folder of boxes.
+
+    Frames are decoded once: the crops that `count` will need are kept. A stopped run continues.
+
+    Raises:
+        PolyplinkError: If there is no recording or no detector, the detector's outputs fit no
+            layout, or no frame decodes.
+    """
+    from polyplink.tracklets import PrepareSettings
+
+    data, warnings = _detect(request, request.on(PrepareSettings()), progress)
+    boxes = data.detections
+    facts = {
+        "out": str(request.out),
+        "procedures": data.procedures.height,
+        "frames": int(data.procedures["n_frames"].sum()),
+        "boxes": boxes.height,
+        "frames_with_a_box": boxes.select("procedure_id", "frame").n_unique(),
+        "warnings": warnings,
+    }
+    text = "{out}: {boxes} boxes in {frames_with_a_box} of {frames} frames".format(**facts)
+    return Result(data, facts, [text], warnings)
+
+
+def _detect(
+    request: DetectRequest, settings: "PrepareSettings", progress: Progress
+) -> tuple["DataSet", list[str]]:
+    """The data folder of a detector's boxes, and warnings."""
+    from polyplink.data import DataSet, read_data, write_data
+    from polyplink.detect import OnnxDetector, detect, find_recordings
+    from polyplink.simulate import detect_simulated, detector_preset
+
+    source, out, name = request.source, request.out, request.detector
+    plain = {"source": source, "detector": name, "fps": request.fps, "seed": request.seed}
+    record = RunRecord("detect", settings=plain | {"tracklets": settings})
+    record.claim(out)
+    warnings: list[str] = []
+    if name is not None and name.startswith(SIMULATED):
+        given = read_data(source)
+        PolyplinkError.unless(
+            bool(given.detections["polyp_id"].count()),
+            f"{source} has no annotated polyps to simulate a detector on",
+            "give a data folder with polyps",
+        )
+        preset = detector_preset(name.removeprefix(SIMULATED))
+        found = detect_simulated(given, preset, request.seed).drop("truth")
+        root = str(source.resolve())
+        sources = given.procedures.with_columns(
+            source=given.procedures["source"].replace({".": root, "": root})
+        )
+        data = DataSet.of(found, sources, given.polyps.clear(), given.splits)
+        write_data(out, data)
+    else:
+        recordings = find_recordings(source, request.fps)
+        detector, key = request.function, "function"
+        if detector is None:
+            PolyplinkError.unless(
+                name is not None, f"no detector for {source}", "name one with --detector FILE.onnx"
+            )
+            found_in = OnnxDetector(Path(str(name)))
+            detector, key = found_in, found_in.key
+            known = [one.name for one in recordings if one.name in found_in.record.trained_on]
+            if known:
+                warnings.append(
+                    f"the detector was trained on {len(known)} of these procedures ({known[0]}, "
+                    "...): its boxes, and the count, are optimistic"
+                )
+        with record.stage("detect"):
+            data = detect(
+                recordings,
+                detector,
+                out,
+                settings,
+                key=key,
+                progress=lambda one, done, total: progress(f"detect {one}", done, total),
+            )
+        record.inputs["detector"] = key
+    if data.detections.is_empty():
+        warnings.append(f"the detector found nothing in {data.procedures.height} procedures")
+    record.write(out)
+    return data, warnings
+
+
+@dataclass(frozen=True)
+class RunRequest(TrackletOptions):
+    """What to count polyps in: recordings with a detector, or boxes.
+
+    A `function` from Python may be the detector, as in `DetectRequest`.
+    """
+
+    source: Source
+    weights: Annotated[Path, Option(help="Weights file, or a folder `polyplink train` wrote.")]
+    detector: DetectorName = None
+    boxes: Annotated[
+        str | None,
+        Option(help="Boxes instead of a detector: the format of SOURCE (coco, mot ...)."),
+    ] = None
+    out: Out = Path("out")
+    fps: Fps = None
+    seed: Seed = 0
+    device: Device = "auto"
+    workers: Workers = 2
+    function: Function = None
+
+
+def run(request: RunRequest, progress: Progress = silent) -> "Result[Counted]":
+    """Count the polyps of recordings, from the video to the report.
+
+    Args:
+        request: Recordings and a detector, or boxes; weights; and the output folder, which gets
+            data (a data folder of the boxes), count (see `count`) and tracks (a file in MOT format
+            for each procedure, whose identities are the counted polyps).
+        progress: Called for frames, crops and tracklets.
+
+    Raises:
+        PolyplinkError: If a recording, the detector, a box or the weights are at fault.
+    """
+    from polyplink.app.count import CountRequest, count
+    from polyplink.app.data_folder import ImportRequest, import_data
+    from polyplink.encoders import read_record, weights_path
+
+    source, out = request.source, request.out
+    settings = request.on(read_record(weights_path(request.weights)).prepare)
+    options = {field.name: getattr(request, field.name) for field in fields(TrackletOptions)}
+    data, warnings = out / "data", list[str]()
+    if request.boxes is not None:
+        asked = ImportRequest(request.boxes, source, data, identity="none", workers=request.workers)
+        warnings += import_data(asked, progress).warnings
+    elif request.detector is None and request.function is None:
+        PolyplinkError.unless(
+            (source / "detections.parquet").is_file(),
+            f"{source} is no data folder, and no detector is given",
+            "name a detector with --detector FILE.onnx, or the format of the boxes with --boxes",
+        )
+        data = source
+    else:
+        detecting = DetectRequest(
+            source,
+            data,
+            request.detector,
+            request.fps,
+            request.seed,
+            request.function,
+        )
+        warnings += _detect(detecting, settings, progress)[1]
+    counting = CountRequest(
+        request.weights,
+        data,
+        out / "count",
+        device=request.device,
+        workers=request.workers,
+        **options,
+    )
+    counted = count(counting, progress)
+    tracks = _write_tracks(counted.value, out / "tracks")
+    facts = counted.json | {"out": str(out), "tracks": str(tracks)}
+    shown = [*counted.shown, f"tracks: {tracks}"]
+    return Result(counted.value, facts, shown, [*warnings, *counted.warnings])
+
+
+def _write_tracks(counted: "Counted", folder: Path) -> Path:
+    """One file in MOT format a procedure: frame (from 1), polyp, x, y, w, h, score, -1, -1, -1."""
+    import polars as pl
+
+    boxes = counted.boxes.sort("procedure_id", "frame", "polyp")
+    for (name,), rows in boxes.group_by("procedure_id", maintain_order=True):
+        lines = rows.select(
+            pl.col("frame") + 1,
+            "polyp",
+            *(pl.col(side).round(2) for side in "xywh"),
+            pl.col("score").fill_null(1.0).round(4),
+            *(pl.lit(-1).alias(f"world{k}") for k in range(3)),
+        )
+        write_text(folder / f"{name}.txt", lines.write_csv(include_header=False))
+    return folder

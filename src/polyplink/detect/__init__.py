@@ -1,0 +1,14 @@
+"""Recordings to boxes: the user's detector, from an ONNX file or a Python callable."""
+
+from polyplink.detect.onnx import DetectorRecord, OnnxDetector
+from polyplink.detect.recordings import Recording, find_recordings
+from polyplink.detect.run import Detector, detect
+
+__all__ = [
+    "Detector",
+    "DetectorRecord",
+    "OnnxDetector",
+    "Recording",
+    "detect",
+    "find_recordings",
+]

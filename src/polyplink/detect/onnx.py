@@ -1,0 +1,378 @@
+"""Detectors from ONNX files: what the usual export programs write, recognised or described.
+
+| layout | outputs | written by |
+|---|---|---|
+| yolov5 | (1, n, 5 + classes): x, y, w, h of the centre, objectness, classes | YOLOv5, v7 |
+| yolov8 | (1, 4 + classes, n): x, y, w, h of the centre, classes | YOLOv8, v9, v11 |
+| nms | (1, n, 6): two corners, score, class | YOLOv10; others with NMS inside |
+| nms7 | (n, 7): image, two corners, class, score | YOLOv7 with NMS inside |
+| nms4 | number (1, 1), corners (1, n, 4), scores (1, n), classes (1, n) | EfficientNMS |
+| detr | logits (1, n, classes + 1), pred_boxes (1, n, 4) as shares of the image | DETR |
+| detr-sigmoid | the same without a class for "nothing" | RT-DETR, Deformable DETR (transformers) |
+| rtdetr | labels (1, n), boxes (1, n, 4) as corners, scores (1, n) | RT-DETR, D-FINE |
+| rtdetr8 | (1, n, 4 + classes): x, y, w, h of the centre as shares, classes | RT-DETR |
+| torchvision | boxes (n, 4) as corners, labels (n,), scores (n,) | torchvision |
+
+Only the files are read; no code of the programs is used.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, ClassVar, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+from torch.nn.functional import interpolate
+
+from polyplink.core.artefacts import content_key, file_key, read_json
+from polyplink.core.errors import PolyplinkError, first_line
+
+Pixels = npt.NDArray[np.uint8]
+Floats = npt.NDArray[np.float64]
+Layout = Literal[
+    "yolov5",
+    "yolov8",
+    "nms",
+    "nms7",
+    "nms4",
+    "detr",
+    "detr-sigmoid",
+    "rtdetr",
+    "rtdetr8",
+    "torchvision",
+]
+LAYOUTS: tuple[str, ...] = get_args(Layout)
+
+IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+USUAL_SIZE = 640  # of inputs whose size the file leaves open
+FILL = 114  # grey around a letterboxed image
+FEW = 1000  # candidates: more are a grid before non-maximum suppression
+
+
+@dataclass(frozen=True)
+class DetectorRecord:
+    """How an ONNX file is used; a field that is None is read from the file.
+
+    The record may lie beside the file, as `NAME.json` with some of these fields.
+
+    Attributes:
+        layout: One of `LAYOUTS`.
+        size: Height and width of the input, pixels.
+        letterbox: Keep the aspect ratio and fill with grey, instead of stretching the image.
+        mean: Subtracted from pixels in [0, 1], for red, green and blue.
+        std: Divides them then.
+        classes: Numbers of the classes that are polyps; None for all.
+        threshold: Smallest score of a box.
+        iou: Overlap above which the lesser of two boxes is dropped.
+        trained_on: Procedures that the detector was trained on; a count of these says so.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+
+    layout: Layout | None = None
+    size: tuple[int, int] | None = None
+    letterbox: bool | None = None
+    mean: tuple[float, float, float] | None = None
+    std: tuple[float, float, float] | None = None
+    classes: tuple[int, ...] | None = None
+    threshold: float = 0.1
+    iou: float = 0.5
+    trained_on: tuple[str, ...] = ()
+
+
+class OnnxDetector:
+    """A detector in an ONNX file, computed by onnxruntime on the CPU.
+
+    Attributes:
+        record: How it is used; only `classes` may be open.
+        key: Digest of the file and of the record.
+    """
+
+    def __init__(self, path: Path, record: DetectorRecord | None = None, threads: int = 0) -> None:
+        """Open a file and recognise its layout.
+
+        Args:
+            path: The ONNX file.
+            record: How it is used; None for the record beside the file, or none.
+            threads: Threads of onnxruntime; 0 for one per core.
+
+        Raises:
+            PolyplinkError: If onnxruntime is not installed, the file or its record is broken, or
+                its outputs fit no layout.
+        """
+        self._session = _session(path, threads)
+        self._path = path
+        record = record or read_record(path)
+        given = self._session.get_inputs()[0]
+        axes = [axis if isinstance(axis, int) and axis > 0 else None for axis in given.shape]
+        self._batched = len(axes) == 4
+        self._last = len(axes) > 2 and axes[-1] == 3 and axes[-3] != 3  # channels last
+        side = axes[-3:-1] if self._last else axes[-2:]
+        size = record.size or (side[0] or USUAL_SIZE, side[1] or USUAL_SIZE)
+        self._type = _TYPES.get(given.type, np.float32)
+        self.record = replace(record, size=size)
+        height, width = size
+        probe = self._run(np.full((height, width, 3), FILL, np.uint8))
+        layout = record.layout or recognise(probe, len(self._session.get_inputs()))
+        if layout is None:
+            shapes = ", ".join(f"{name} {value.shape}" for name, value in probe.items())
+            raise PolyplinkError(
+                f"{path}: the outputs {shapes} fit no known layout of a detector",
+                f"export it in one of the layouts {', '.join(LAYOUTS)}, or name one in "
+                f"{record_path(path)}",
+            )
+        mean, std = IMAGENET if layout.startswith("detr") else (None, None)
+        stretched = layout.startswith(("detr", "rtdetr", "torchvision"))
+        self.record = replace(
+            self.record,
+            layout=layout,
+            letterbox=not stretched if record.letterbox is None else record.letterbox,
+            mean=record.mean or mean or (0.0, 0.0, 0.0),
+            std=record.std or std or (1.0, 1.0, 1.0),
+        )
+        self.key = content_key("detector", file_key(path), self.record)
+
+    def __call__(self, image: Pixels) -> Floats:
+        """Find polyps in one image.
+
+        Args:
+            image: (height, width, 3) RGB.
+
+        Returns:
+            (k, 5) x, y, w, h in pixels of the image, and the score in [0, 1].
+
+        Raises:
+            PolyplinkError: If the outputs are not those of the layout.
+        """
+        record = self.record
+        assert record.size is not None
+        height, width = image.shape[:2]
+        rows, columns = record.size
+        scale = np.array([columns / width, rows / height])
+        if record.letterbox:
+            scale[:] = scale.min()
+        inner = np.maximum(np.round(scale * [width, height]), 1).astype(int)
+        shift = (np.array([columns, rows]) - inner) // 2
+        pixels = torch.from_numpy(np.ascontiguousarray(image)).permute(2, 0, 1)[None]
+        small = interpolate(pixels, (int(inner[1]), int(inner[0])), mode="bilinear", antialias=True)
+        framed = np.full((rows, columns, 3), FILL, np.uint8)
+        framed[shift[1] : shift[1] + inner[1], shift[0] : shift[0] + inner[0]] = small[0].permute(
+            1, 2, 0
+        )
+        corners, scores = decode(self._run(framed), record)  # n 4, n
+        if not (
+            np.isfinite(corners).all() and np.isfinite(scores).all() and (scores <= 1.001).all()
+        ):
+            raise PolyplinkError(
+                f"{self._path}: read as {record.layout}, its coordinates or scores are not finite, "
+                "or scores are above 1",
+                f"name its layout in {record_path(self._path)}",
+            )
+        corners = (corners - np.tile(shift, 2)) / np.tile(inner / [width, height], 2)
+        corners = corners.clip(0, [width, height, width, height])
+        sizes = corners[:, 2:] - corners[:, :2]
+        kept = (scores >= record.threshold) & (sizes > 0).all(1)
+        found = np.concatenate([corners[:, :2], sizes, scores[:, None]], 1)[kept]
+        ordered: Floats = found[np.argsort(-found[:, 4], kind="stable")]
+        return ordered
+
+    def _run(self, image: Pixels) -> dict[str, npt.NDArray[Any]]:
+        """The outputs for an image (height, width, 3) of the input's size."""
+        record = self.record
+        values: npt.NDArray[Any] = image.astype(np.float32)
+        if self._type != np.uint8:
+            values = (values / 255 - (record.mean or 0.0)) / (record.std or 1.0)
+        values = values if self._last else values.transpose(2, 0, 1)
+        values = np.ascontiguousarray(values[None] if self._batched else values, self._type)
+        first, *others = self._session.get_inputs()
+        # The second input of RT-DETR is the size that its boxes are scaled to.
+        feed = {first.name: values} | {
+            one.name: np.array([[image.shape[1], image.shape[0]]], _TYPES.get(one.type, np.int64))
+            for one in others
+        }
+        try:
+            found = self._session.run(None, feed)
+        except Exception as error:  # onnxruntime has no exception class of its own
+            raise PolyplinkError(
+                f"{self._path} does not run on an image of {image.shape[1]} x {image.shape[0]} "
+                f"pixels ({first_line(error)})",
+                f"write its input's height and width as `size` into {record_path(self._path)}",
+            ) from None
+        names = [output.name for output in self._session.get_outputs()]
+        return dict(zip(names, found, strict=True))
+
+
+_TYPES: dict[str, Any] = {
+    "tensor(float)": np.float32,
+    "tensor(float16)": np.float16,
+    "tensor(uint8)": np.uint8,
+    "tensor(int64)": np.int64,
+    "tensor(int32)": np.int32,
+}
+
+
+def _session(path: Path, threads: int) -> Any:
+    try:
+        import onnxruntime  # noqa: PLC0415 - an extra
+    except ImportError:
+        raise PolyplinkError(
+            "detectors need onnxruntime, which is not installed", "pip install 'polyplink[detect]'"
+        ) from None
+    if not path.is_file():
+        raise PolyplinkError(f"no detector {path}", "give an ONNX file")
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.log_severity_level = 4
+    try:
+        return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # onnxruntime has no exception class of its own
+        raise PolyplinkError(
+            f"{path} cannot be read as ONNX ({first_line(error)})", "export the detector again"
+        ) from None
+
+
+def record_path(path: Path) -> Path:
+    """The record beside an ONNX file."""
+    return path.with_suffix(".json")
+
+
+def read_record(path: Path) -> DetectorRecord:
+    """The record beside an ONNX file; the default where there is none.
+
+    Raises:
+        PolyplinkError: If it has an unknown field or a wrong value.
+    """
+    beside = record_path(path)
+    if not beside.is_file():
+        return DetectorRecord()
+    try:
+        return _RECORD.validate_python(read_json(beside))
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise PolyplinkError(
+            f"{beside}: {where}: {first['msg']}",
+            f"the fields are {', '.join(field.name for field in fields(DetectorRecord))}",
+        ) from None
+
+
+_RECORD = TypeAdapter(DetectorRecord)
+
+
+def recognise(outputs: dict[str, npt.NDArray[Any]], n_inputs: int = 1) -> Layout | None:
+    """The layout of the outputs of one image; None if they fit none.
+
+    Args:
+        outputs: By name.
+        n_inputs: Inputs of the file.
+
+    Example:
+        >>> recognise({"output0": np.zeros((1, 5, 8400))})
+        'yolov8'
+    """
+    shapes = {name: value.shape for name, value in outputs.items()}
+    found: Layout | None = None
+    if {"logits", "pred_boxes"} <= shapes.keys():
+        found = "detr" if shapes["logits"][1] <= 100 else "detr-sigmoid"
+    elif {"boxes", "labels", "scores"} <= shapes.keys():
+        found = "rtdetr" if len(shapes["boxes"]) == 3 and n_inputs == 2 else "torchvision"
+    elif sorted(map(len, shapes.values())) == [2, 2, 2, 3]:
+        found = "nms4"
+    elif len(shapes) == 1:
+        (shape,) = shapes.values()
+        if len(shape) == 2 and shape[1] == 7:
+            found = "nms7"
+        elif len(shape) == 3 and shape[0] == 1:
+            _, rows, columns = shape
+            if columns == 6 and rows <= FEW:  # rows may be 0: nothing was found
+                found = "nms"
+            elif 5 <= rows < columns:
+                found = "yolov8"
+            elif columns >= 5:
+                found = "yolov5" if rows > FEW else "rtdetr8"
+    return found
+
+
+def decode(outputs: dict[str, npt.NDArray[Any]], record: DetectorRecord) -> tuple[Floats, Floats]:
+    """Boxes in pixels of the input, and scores, from the outputs for one image.
+
+    Args:
+        outputs: By name, in the order of the file.
+        record: Layout, size, classes; threshold and IoU where boxes are suppressed here.
+
+    Returns:
+        (n, 4) left, top, right, bottom; (n,) scores of the best class that is a polyp.
+    """
+    assert record.size is not None
+    wanted = None if record.classes is None else list(record.classes)
+    scale = np.tile(np.array(record.size[::-1], np.float64), 2)  # width, height, twice
+    found = [np.asarray(value, np.float64) for value in outputs.values()]
+    match record.layout:
+        case "detr" | "detr-sigmoid":
+            logits = np.asarray(outputs["logits"][0], np.float64)  # n classes
+            if record.layout == "detr":
+                each = np.exp(logits - logits.max(1, keepdims=True))
+                each = (each / each.sum(1, keepdims=True))[:, :-1]  # the last one is "nothing"
+            else:
+                each = 1 / (1 + np.exp(-logits))
+            boxes = _corners(np.asarray(outputs["pred_boxes"][0], np.float64) * scale)
+            return boxes, _best(each, wanted)
+        case "rtdetr8":
+            return _corners(found[0][0, :, :4] * scale), _best(found[0][0, :, 4:], wanted)
+        case "yolov5":
+            rows = found[0][0]  # n 5+classes
+            each = rows[:, 4:5] * rows[:, 5:] if rows.shape[1] > 5 else rows[:, 4:5]
+            return _suppressed(_corners(rows[:, :4]), _best(each, wanted), record)
+        case "yolov8":
+            rows = found[0][0].T  # n 4+classes
+            return _suppressed(_corners(rows[:, :4]), _best(rows[:, 4:], wanted), record)
+        case "nms":
+            boxes, scores, classes = found[0][0, :, :4], found[0][0, :, 4], found[0][0, :, 5]
+        case "nms7":
+            boxes, scores, classes = found[0][:, 1:5], found[0][:, 6], found[0][:, 5]
+        case "nms4":
+            number, boxes, scores, classes = found  # in this order, whatever their names
+            n = int(number[0, 0])
+            boxes, scores, classes = boxes[0, :n], scores[0, :n], classes[0, :n]
+        case _:
+            boxes, scores, classes = (
+                np.asarray(outputs[name], np.float64) for name in ("boxes", "scores", "labels")
+            )
+            if record.layout == "rtdetr":
+                boxes, scores, classes = boxes[0], scores[0], classes[0]
+    if wanted is not None:
+        scores = np.where(np.isin(classes, wanted), scores, 0.0)
+    return boxes.reshape(-1, 4), scores.reshape(-1)
+
+
+def _corners(boxes: Floats) -> Floats:
+    """Corners (n, 4) of boxes given by their centres and sides."""
+    half = boxes[:, 2:] / 2
+    return np.concatenate([boxes[:, :2] - half, boxes[:, :2] + half], 1)
+
+
+def _best(each: Floats, wanted: Sequence[int] | None) -> Floats:
+    """The score of the best wanted class, (n,) from (n, classes)."""
+    columns = each if wanted is None else each[:, wanted]
+    best: Floats = columns.max(1, initial=0.0)
+    return best
+
+
+def _suppressed(boxes: Floats, scores: Floats, record: DetectorRecord) -> tuple[Floats, Floats]:
+    """Non-maximum suppression of a grid of candidates, whatever their classes."""
+    likely = scores >= record.threshold
+    boxes, scores = boxes[likely], scores[likely]
+    order = np.argsort(-scores, kind="stable")
+    kept: list[int] = []
+    while order.size:
+        best, order = order[0], order[1:]
+        kept.append(best)
+        low = np.maximum(boxes[best, :2], boxes[order, :2])
+        high = np.minimum(boxes[best, 2:], boxes[order, 2:])
+        shared = np.maximum(high - low, 0.0).prod(1)
+        areas = (boxes[:, 2:] - boxes[:, :2]).prod(1)
+        order = order[shared <= record.iou * (areas[best] + areas[order] - shared)]
+    return boxes[kept], scores[kept]

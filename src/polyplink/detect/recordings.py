@@ -1,0 +1,130 @@
+"""Recordings: videos and folders of images, frame by frame."""
+
+import itertools
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from polyplink.core.errors import PolyplinkError
+from polyplink.data.files.video import frame_name, is_video, open_video
+from polyplink.tracklets.crops import read_image
+
+Pixels = npt.NDArray[np.uint8]
+
+IMAGES = (".jpg", ".jpeg", ".png", ".tif", ".tiff", ".bmp")
+USUAL_FPS = 25.0  # of a folder of images
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A recorded procedure.
+
+    Attributes:
+        name: The procedure's id.
+        path: The video, or the folder of images.
+        images: Names of the images in order; empty for a video.
+        n_frames: Frames in it.
+        fps: Frames per second.
+        width: Width of a frame, pixels.
+        height: Height of a frame, pixels.
+    """
+
+    name: str
+    path: Path
+    images: tuple[str, ...]
+    n_frames: int
+    fps: float
+    width: int
+    height: int
+
+    @property
+    def folder(self) -> Path:
+        """The folder that names of frames are relative to."""
+        return self.path if self.images else self.path.parent
+
+    def image(self, frame: int) -> str:
+        """Value of the column `image` for a frame."""
+        return self.images[frame] if self.images else frame_name(self.path.name, frame)
+
+    def frames(self, start: int = 0) -> Iterator[tuple[int, Pixels | None]]:
+        """Decode the frames from `start` on, each once.
+
+        Yields:
+            Number and pixels (height, width, 3) RGB; None for a frame that does not decode.
+        """
+        if self.images:
+            for frame in range(start, self.n_frames):
+                pixels = read_image(self.path / self.images[frame])
+                yield frame, None if isinstance(pixels, str) else pixels
+            return
+        with open_video(self.path) as video:
+            for frame, shown in video.frames(range(start, self.n_frames)):
+                yield frame, None if shown is None else shown.rgb()
+
+
+def find_recordings(source: Path, fps: float | None = None) -> list[Recording]:
+    """The recordings at a path: a video, or a folder of videos, of images, or of such folders.
+
+    Args:
+        source: The path.
+        fps: Frames per second; None to read it from the video, and for images 25.
+
+    Raises:
+        PolyplinkError: If there is none, a video has no frame or no rate, or two have one name.
+    """
+    PolyplinkError.unless(source.exists(), f"no recording {source}", "give a video or a folder")
+    if source.is_file():
+        return [_video(source, fps)]
+    names = sorted((path.name for path in source.iterdir() if path.is_file()), key=_counted)
+    videos = [name for name in names if is_video(name)]
+    if videos:
+        found = [_video(source / name, fps) for name in videos]
+        for one, other in itertools.pairwise(found):
+            PolyplinkError.unless(
+                one.name != other.name,
+                f"{one.path} and {other.path} are both procedure {one.name!r}",
+                "rename one",
+            )
+        return found
+    folders = [path for path in sorted(source.iterdir()) if path.is_dir()]
+    groups = [source, *folders]
+    found = [one for one in (_images(folder, fps) for folder in groups) if one is not None]
+    PolyplinkError.unless(
+        bool(found), f"{source} holds no video and no image", "give a video or a folder of them"
+    )
+    return found
+
+
+def _images(folder: Path, fps: float | None) -> Recording | None:
+    """A folder of images as a recording; None if it holds no image."""
+    names = (path.name for path in folder.iterdir() if path.suffix.lower() in IMAGES)
+    images = tuple(sorted(names, key=_counted))
+    if not images:
+        return None
+    first = read_image(folder / images[0])
+    if isinstance(first, str):
+        raise PolyplinkError(
+            f"image {folder / images[0]} cannot be decoded ({first})", "restore or remove it"
+        )
+    height, width = first.shape[:2]
+    # REAL-Colon's folders are named after their procedures, `001-001_frames`.
+    name = folder.resolve().name.removesuffix("_frames")
+    return Recording(name, folder, images, len(images), fps or USUAL_FPS, width, height)
+
+
+def _counted(name: str) -> list[tuple[int, str]]:
+    """A key that sorts frame2 before frame10."""
+    parts = re.split(r"(\d+)", name)
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in parts]
+
+
+def _video(path: Path, fps: float | None) -> Recording:
+    with open_video(path) as video:
+        rate = fps or video.fps
+        if not rate:
+            raise PolyplinkError(f"{path} does not state its frame rate", "give --fps")
+        return Recording(path.stem, path, (), video.n_frames, rate, video.width, video.height)

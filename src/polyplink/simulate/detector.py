@@ -1,0 +1,213 @@
+"""A simulated detector: the boxes that a real one would give for annotated procedures.
+
+It misses polyps in runs, its boxes jitter, every box has a score, and it raises false alarms that
+last some frames. The presets have the published rates of detectors.
+
+Whether a box is found follows a two-state Markov chain for every view of a polyp: with
+probability `1 / memory` a frame is decided anew, found with a probability that depends on the
+box, else the state of the frame before is kept. The probability is logistic in the box's size
+(distance), its motion (blur), how much of it the frame's edge cuts off (view), and the time since
+the polyp came into view; the intercept makes the mean over all boxes the preset's recall.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+from scipy.signal import lfilter
+
+from polyplink.core.errors import find_named
+from polyplink.core.ranges import AT_LEAST_ONE, NOT_NEGATIVE, SHARE, Ranged
+from polyplink.data import DataSet
+from polyplink.simulate.procedure_specs import stream
+
+Floats = npt.NDArray[np.float64]
+
+EFFECTS = {"size": 0.9, "motion": -0.7, "edge": -0.6, "new": -0.8}  # on the log-odds of a hit
+NEW = 0.4  # seconds for which a view is new
+
+
+@dataclass(frozen=True)
+class DetectorPreset(Ranged):
+    """Rates of a simulated detector.
+
+    Attributes:
+        recall: Share of the frames with a polyp in which its box is found.
+        alarms: Mean number of false alarms in a procedure.
+        alarms_sd: Their standard deviation over procedures.
+        memory: Mean frames until a hit or miss is decided anew; 1 for independent misses.
+        jitter: Standard deviation of a box's edges, shares of its width and height.
+        median_alarm: Median length of a false alarm, frames.
+        spread_alarm: Standard deviation of the logarithm of that length. With a median of 2, 1.0
+            gives the published share of alarms of at most six frames, 88 %.
+    """
+
+    recall: Annotated[float, SHARE]
+    alarms: Annotated[float, NOT_NEGATIVE]
+    alarms_sd: Annotated[float, NOT_NEGATIVE]
+    memory: Annotated[float, AT_LEAST_ONE] = 8.0
+    jitter: Annotated[float, NOT_NEGATIVE] = 0.05
+    median_alarm: Annotated[float, AT_LEAST_ONE] = 2.0
+    spread_alarm: Annotated[float, NOT_NEGATIVE] = 1.0
+
+
+DETECTORS: Mapping[str, DetectorPreset] = {
+    "good": DetectorPreset(0.95, 20.0, 15.0),
+    "gi-genius": DetectorPreset(0.466, 101.0, 88.0),
+    "shifted": DetectorPreset(0.25, 300.0, 200.0),
+    "misses-15": DetectorPreset(0.85, 0.0, 0.0),
+}
+"""Simulated detectors by name.
+
+`gi-genius` has the figures of GI Genius on 10 full procedures (Brand et al.): 46.6 % of the frames
+with a polyp, 101 +- 88 false alarms a procedure, 88 % of them at most six frames long. `shifted`
+is a detector on recordings of another hospital, `good` one on its own; `misses-15` only misses.
+"""
+
+
+def detector_preset(name: str) -> DetectorPreset:
+    """The simulated detector of that name.
+
+    Raises:
+        PolyplinkError: If there is none; the message suggests the nearest name.
+    """
+    return find_named("detector", name, DETECTORS)
+
+
+def detect_simulated(data: DataSet, preset: DetectorPreset, seed: int) -> pl.DataFrame:
+    """The boxes that a detector finds in annotated procedures.
+
+    Args:
+        data: Annotated procedures; every box has its polyp.
+        preset: The detector's rates.
+        seed: The same seed gives the same boxes.
+
+    Returns:
+        The table `polyplink.data.tables.DETECTIONS` with scores and without polyps, by procedure
+        and frame. Its column `truth`, beyond the schema, holds the polyp that a box shows, null
+        for a false alarm; whoever evaluates may keep it, nothing else reads it.
+
+    Example:
+        >>> from polyplink.data import DataSet
+        >>> detect_simulated(DataSet.of(*annotated), DETECTORS["good"], seed=0)  # doctest: +SKIP
+    """
+    rates = data.procedures.select("procedure_id", "fps", "width", "height")
+    boxes = data.detections.join(rates, "procedure_id", maintain_order="left").sort(
+        "procedure_id", "polyp_id", "frame", maintain_order=True
+    )
+    odds = _log_odds(boxes)
+    intercept = _intercept(odds, preset.recall)
+    boxes = boxes.with_columns(chance=pl.Series(_logistic(odds + intercept)))
+    parts = []
+    for row in data.procedures.iter_rows(named=True):
+        rng = stream(seed, row["procedure_id"], "detector")
+        own = boxes.filter(procedure_id=row["procedure_id"])
+        parts += [_found(rng, own, preset), _alarms(rng, row, preset)]
+    columns = [*data.detections.columns, "truth"]
+    found = pl.concat([part.select(columns) for part in parts])
+    return found.sort("procedure_id", "frame", maintain_order=True)
+
+
+def _log_odds(boxes: pl.DataFrame) -> Floats:
+    """What size, motion, edge and novelty add to the log-odds of a hit (d,)."""
+    x, y, w, h, frame, width, height, fps = (
+        boxes[name].cast(pl.Float64).to_numpy()
+        for name in ("x", "y", "w", "h", "frame", "width", "height", "fps")
+    )
+    polyp = boxes["polyp_id"].rle_id().to_numpy()
+    follows = (np.diff(polyp, prepend=-1) == 0) & (np.diff(frame, prepend=-9) <= 2)  # d
+    side = np.sqrt(w * h)
+    moved = np.hypot(np.diff(x + w / 2, prepend=0), np.diff(y + h / 2, prepend=0)) / side
+    edge = (x <= 1) | (y <= 1) | (x + w >= width - 2) | (y + h >= height - 2)
+    rows = np.arange(len(frame))
+    since = rows - np.maximum.accumulate(np.where(follows, 0, rows))  # boxes since it came
+    effects = {
+        "size": np.log(side / np.sqrt(width * height) / 0.2),
+        "motion": np.where(follows, np.minimum(moved / 0.1, 3.0), 1.0),
+        "edge": edge.astype(np.float64),
+        "new": (since < NEW * fps).astype(np.float64),
+    }
+    total: Floats = np.sum([EFFECTS[name] * value for name, value in effects.items()], axis=0)
+    return total
+
+
+def _logistic(odds: Floats) -> Floats:
+    chance: Floats = 1.0 / (1.0 + np.exp(-odds))
+    return chance
+
+
+def _intercept(odds: Floats, recall: float) -> float:
+    """The intercept with which the mean chance is the recall, by bisection."""
+    low, high = -50.0, 50.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _logistic(odds + middle).mean() < recall else (low, middle)
+    return middle
+
+
+def _found(rng: np.random.Generator, own: pl.DataFrame, preset: DetectorPreset) -> pl.DataFrame:
+    """The found boxes of one procedure, with jitter and scores."""
+    n = own.height
+    chance, frame = own["chance"].to_numpy(), own["frame"].to_numpy()
+    polyp = own["polyp_id"].rle_id().to_numpy()
+    anew = rng.random(n) < 1 / preset.memory
+    anew |= (np.diff(polyp, prepend=-1) != 0) | (np.diff(frame, prepend=-9) != 1)
+    # Between decisions the uniform number that decided is kept.
+    decided = np.maximum.accumulate(np.where(anew, np.arange(n), 0))
+    hit = rng.random(n)[decided] < chance
+    # The errors of the edges persist too: an autoregressive sequence of unit variance.
+    noise = lfilter([0.6], [1.0, -0.8], rng.normal(size=(n, 4)), axis=0)
+    x, y, w, h = own.select("x", "y", "w", "h").to_numpy().astype(np.float64).T
+    left, top, right, bottom = (noise * preset.jitter * np.stack([w, h, w, h], 1)).T
+    edges = np.stack([x + left, y + top, x + w + right, y + h + bottom], 1)
+    score = 0.35 + 0.6 * chance + rng.normal(0, 0.1, n)
+    found = own.with_columns(truth="polyp_id", polyp_id=pl.lit(None, pl.String))
+    return _boxed(found, edges, score).filter(hit)
+
+
+def _alarms(
+    rng: np.random.Generator, procedure: dict[str, Any], preset: DetectorPreset
+) -> pl.DataFrame:
+    """The false alarms of one procedure: boxes anywhere, that drift as the picture does."""
+    mean, sd = preset.alarms, preset.alarms_sd
+    count = round(rng.gamma((mean / sd) ** 2, sd**2 / mean)) if sd and mean else round(mean)
+    drawn = rng.lognormal(np.log(preset.median_alarm), preset.spread_alarm, count)
+    lengths = np.clip(drawn.round(), 1, procedure["n_frames"]).astype(np.int64)
+    starts = (rng.random(count) * (procedure["n_frames"] - lengths + 1)).astype(np.int64)
+    n = int(lengths.sum())
+    alarm = np.repeat(np.arange(count), lengths)  # n
+    within = np.arange(n) - np.repeat(np.cumsum(lengths) - lengths, lengths)  # n
+    width, height = procedure["width"], procedure["height"]
+    # In frame widths: the centre at first, its speed, and the sides, which change slowly.
+    centre, speed = rng.uniform(0.15, 0.85, (count, 2)), rng.normal(0, 0.006, (count, 2))
+    side = np.exp(rng.normal(np.log(0.16), 0.5, count))
+    shape = np.exp(rng.normal(0, 0.25, count))
+    shake = lfilter([0.006], [1.0, -0.9], rng.normal(size=(n, 2)), axis=0)
+    middle = (centre[alarm] + speed[alarm] * within[:, None] + shake) * [width, height]  # n 2
+    half = np.stack([side * shape, side / shape], 1)[alarm] * width / 2  # n 2
+    half *= np.exp(lfilter([0.02], [1.0, -0.9], rng.normal(size=(n, 2)), axis=0))
+    score = rng.beta(4, 4, count)[alarm] + rng.normal(0, 0.08, n)
+    table = pl.DataFrame({"frame": (starts[alarm] + within).astype(np.int32)}).with_columns(
+        procedure_id=pl.lit(procedure["procedure_id"]),
+        polyp_id=pl.lit(None, pl.String),
+        truth=pl.lit(None, pl.String),
+        image=pl.lit(None, pl.String),
+        width=pl.lit(width),
+        height=pl.lit(height),
+    )
+    return _boxed(table, np.concatenate([middle - half, middle + half], 1), score)
+
+
+def _boxed(table: pl.DataFrame, edges: Floats, score: Floats) -> pl.DataFrame:
+    """Add boxes, from edges (n, 4) left, top, right, bottom cut to the frame, and scores."""
+    size = table.select("width", "height").to_numpy().astype(np.float64)  # n 2
+    low = np.clip(edges[:, :2], 0, size - 2)
+    high = np.clip(edges[:, 2:], low + 1, size - 1)
+    places = np.concatenate([low, high - low], 1).round(1)
+    return table.with_columns(
+        *(pl.Series(name, places[:, k], dtype=pl.Float32) for k, name in enumerate("xywh")),
+        pl.Series("score", np.clip(score, 0.05, 0.99).round(3), dtype=pl.Float32),
+    )

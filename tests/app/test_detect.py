@@ -1,0 +1,108 @@
+"""From a recording to a count, as a user types it."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from polyplink.app.detect import RunRequest, run
+from polyplink.data import read_data
+from tests.app.calls import assert_refused, polyplink
+from tests.conftest import Made
+from tests.detect.test_onnx import write_model
+
+
+@pytest.fixture(scope="module")
+def detector(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Finds the box (10, 8, 16, 12) in every frame; its input has the frames' size."""
+    path = tmp_path_factory.mktemp("detector") / "detector.onnx"
+    (path.with_suffix(".json")).write_text(json.dumps({"trained_on": ["001-005"]}))
+    answer = {"output0": np.array([[[10.0, 8.0, 26.0, 20.0, 0.9, 0.0]]])}
+    return write_model(path, answer, [1, 3, 40, 48])
+
+
+def test_a_recording_becomes_a_counted_report(made: Made, tmp_path: Path, detector: Path) -> None:
+    frames, out = made.root / "frames" / "001-005", tmp_path / "out"
+    asked = ("run", frames, "--detector", detector, "--weights", made.run, "--out", out)
+    result = polyplink(*asked, "--device", "cpu", "--json")
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    assert found["polyps"] == found["procedures"][0]["polyps"] == 1
+    assert found["lost_boxes"] == {"boxes": 192, "min_length": 0, "min_seconds": 0, "low": 0}
+    assert "the detector was trained on 1 of these procedures (001-005" in result.stderr
+    assert (out / "count" / "report.html").is_file()
+    lines = (out / "tracks" / "001-005.txt").read_text().splitlines()
+    assert len(lines) == 192
+    assert lines[0] == "1,1,10.0,8.0,16.0,12.0,0.9,-1,-1,-1"
+    assert list((out / "data" / "kept").iterdir())  # crops of the same decoding were used
+
+
+def test_a_count_of_nothing_says_why(made: Made, tmp_path: Path, detector: Path) -> None:
+    frames = made.root / "frames" / "001-005"
+    data = tmp_path / "data"
+    assert polyplink("detect", frames, data, "--detector", detector).exit_code == 0
+    counted = polyplink("count", made.run, data, "-o", tmp_path / "c", "--min-seconds", "60")
+    assert counted.exit_code == 0, counted.output
+    why = "192 of 192 boxes in tracks shorter than 60 s (--min-seconds)"
+    assert f"Counted 0 in 1 procedures (001-005): {why}" in counted.stderr.replace("\n", " ")
+    assert why in (tmp_path / "c" / "report.html").read_text()
+    none = run(
+        RunRequest(
+            frames,
+            weights=made.run,
+            out=tmp_path / "none",
+            device="cpu",
+            function=lambda image: np.zeros((0, 5)),
+        )
+    )
+    assert none.value.summary["polyps"] == 0
+    assert any("found nothing in 1 procedures" in line for line in none.warnings)
+    assert any("there is no box in them" in line for line in none.warnings)
+
+
+def test_a_simulated_detector_on_annotated_boxes(made: Made, tmp_path: Path) -> None:
+    result = polyplink("detect", made.data, tmp_path / "d", "--detector", "sim:good", "--json")
+    assert result.exit_code == 0, result.output
+    data = read_data(tmp_path / "d")
+    assert data.detections["polyp_id"].is_null().all()
+    assert data.detections["score"].is_not_null().all()
+    assert data.polyps.is_empty()
+    counted = polyplink(
+        "run", tmp_path / "d", "--weights", made.run, "-o", tmp_path / "o", "--bridge", "0.2"
+    )
+    assert counted.exit_code == 0, counted.output
+    summary = json.loads((tmp_path / "o" / "count" / "count.json").read_text())
+    assert summary["tracklets"]["tracks"]["bridge"] == 0.2
+    assert summary["polyps"] >= 5
+
+
+def test_boxes_of_a_format_are_counted_without_a_detector(made: Made, tmp_path: Path) -> None:
+    boxes = read_data(made.data).detections.filter(pl.col("procedure_id") == "001-005")
+    table = boxes.select("procedure_id", "frame", "x", "y", "w", "h", "image")
+    table.write_csv(made.root / "frames" / "boxes.csv")
+    asked = ("run", made.root / "frames" / "boxes.csv", "--boxes", "csv", "--weights", made.run)
+    size = made.root / "frames" / "procedures.csv"
+    size.write_text("procedure_id,width,height,n_frames,fps\n001-005,48,40,252,25\n")
+    result = polyplink(*asked, "--out", tmp_path / "o", "--device", "cpu")
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / "o" / "tracks" / "001-005.txt").is_file()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ((), "no detector is given; name a detector with --detector FILE.onnx"),
+        (("--detector", "none.onnx"), "no detector none.onnx"),
+        (("--detector", "sim:goood"), "did you mean good?"),
+        (("--boxes", "coko"), "did you mean coco?"),
+    ],
+)
+def test_what_cannot_be_run_is_refused(
+    made: Made, tmp_path: Path, arguments: tuple[str, ...], says: str
+) -> None:
+    frames = made.root / "frames" / "001-005"
+    source = made.data if "sim" in "".join(arguments) else frames
+    result = polyplink("run", source, "--weights", made.run, "-o", tmp_path / "o", *arguments)
+    assert_refused(result, says)

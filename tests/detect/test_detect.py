@@ -1,0 +1,97 @@
+"""Recordings to boxes: every frame decoded once, runs continued, crops equal to those cut later."""
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+import simplejpeg
+
+from polyplink.core.errors import PolyplinkError
+from polyplink.detect import detect, find_recordings
+from polyplink.tracklets import PrepareSettings, prepare
+
+SETTINGS = PrepareSettings(stride=2, crop_factor=2.0, size=16, min_seconds=0.2)
+N, WIDTH, HEIGHT = 30, 64, 48
+
+
+def write_frames(folder: Path) -> None:
+    folder.mkdir()
+    for frame in range(N):
+        y, x = np.mgrid[:HEIGHT, :WIDTH]
+        pixels = np.stack([3 * x + frame, 4 * y, x + y + frame], 2).astype(np.uint8)
+        (folder / f"f{frame}.jpg").write_bytes(simplejpeg.encode_jpeg(pixels))
+
+
+class Finder:
+    """Finds one box that moves with the calls, and none in every seventh frame."""
+
+    def __init__(self, start: int = 0, stop_after: int = 1000) -> None:
+        self.calls, self.start, self.stop_after = 0, start, stop_after
+
+    def __call__(self, image: np.ndarray) -> np.ndarray:
+        assert image.shape == (HEIGHT, WIDTH, 3)
+        if self.calls == self.stop_after:
+            raise KeyboardInterrupt
+        frame = self.start + self.calls
+        self.calls += 1
+        return np.array([[5.0 + frame, 8.0, 12.0, 10.0, 0.9]])[frame % 7 == 0 :]
+
+
+def test_crops_kept_while_detecting_are_those_that_prepare_cuts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_frames(tmp_path / "p1_frames")
+    recordings = find_recordings(tmp_path / "p1_frames")
+    assert [(one.name, one.n_frames, one.width) for one in recordings] == [("p1", N, WIDTH)]
+    data = detect(recordings, Finder(), tmp_path / "data", SETTINGS)
+    assert data.detections.height == N - 5
+    assert data.detections["image"][9] == "f11.jpg"  # in the order of their numbers
+    kept = prepare(tmp_path / "data", SETTINGS)
+    assert kept.tracklets.select("first_frame", "last_frame", "n").rows() == [(1, 29, 25)]
+    crops = np.array(kept.crops("p1"))
+    for path in (tmp_path / "data" / "kept").iterdir():
+        path.unlink()
+    for path in (kept.folder / "crops").iterdir():
+        path.unlink()
+    np.testing.assert_array_equal(prepare(tmp_path / "data", SETTINGS).crops("p1"), crops)
+
+
+def test_a_stopped_run_goes_on_where_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("polyplink.detect.run.PIECE", 8)
+    write_frames(tmp_path / "p1")
+    recordings = find_recordings(tmp_path / "p1")
+    whole = detect(recordings, Finder(), tmp_path / "whole", SETTINGS)
+    with pytest.raises(KeyboardInterrupt):
+        detect(recordings, Finder(stop_after=20), tmp_path / "data", SETTINGS)
+    rest = Finder(start=16)
+    data = detect(recordings, rest, tmp_path / "data", SETTINGS)
+    assert rest.calls == N - 16  # two pieces of eight were done
+    assert data.detections.equals(whole.detections)
+    names = [tmp_path / one / "kept" / "p1.parquet" for one in ("whole", "data")]
+    assert pl.read_parquet(names[0]).equals(pl.read_parquet(names[1]))
+    assert not (tmp_path / "data" / "pieces").exists()
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (np.zeros((1, 4)), r"array of shape \(1, 4\); return \(k, 5\)"),
+        (np.array([[0, 0, 5, 5, 7.0]]), "a score from 0 to 1"),
+    ],
+)
+def test_what_a_detector_may_not_answer_is_refused(
+    tmp_path: Path, answer: np.ndarray, said: str
+) -> None:
+    write_frames(tmp_path / "p1")
+    with pytest.raises(PolyplinkError, match=said):
+        detect(find_recordings(tmp_path / "p1"), lambda image: answer, tmp_path / "d", SETTINGS)
+
+
+def test_places_without_a_recording_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(PolyplinkError, match="holds no video and no image"):
+        find_recordings(tmp_path)
+    with pytest.raises(PolyplinkError, match="no recording"):
+        find_recordings(tmp_path / "none.mp4")

@@ -1,0 +1,166 @@
+"""Detectors from ONNX files: every layout gives the same boxes of one made-up image."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from polyplink.core.errors import PolyplinkError
+from polyplink.detect.onnx import DetectorRecord, OnnxDetector, decode
+
+SIZE = 64  # of the input; images are 128 wide and 96 high, so a letterbox scales them by a half
+BOXES = np.array([[10.0, 14.0, 30.0, 34.0], [40.0, 20.0, 60.0, 50.0]])  # corners, of the input
+SCORES = np.array([0.9, 0.6])
+IMAGE = np.zeros((96, 128, 3), np.uint8)
+
+
+def centred(boxes: np.ndarray) -> np.ndarray:
+    return np.concatenate([(boxes[:, :2] + boxes[:, 2:]) / 2, boxes[:, 2:] - boxes[:, :2]], 1)
+
+
+def grid(rows: np.ndarray, n: int) -> np.ndarray:
+    """The rows among n candidates of score 0, with a lesser copy of the first."""
+    table = np.zeros((n, rows.shape[1]))
+    table[:, :4] = [5, 5, 4, 4]
+    table[7], table[n - 3] = rows
+    table[8] = rows[0] * 0.99
+    return table[None]
+
+
+def outputs_of(layout: str) -> dict[str, np.ndarray]:
+    """What a detector of the layout answers for BOXES with SCORES, of class 0 of two."""
+    one, two = SCORES[:, None], np.zeros((2, 1))
+    labels = np.zeros(2, np.int64)
+    match layout:
+        case "yolov5":
+            rows = np.concatenate([centred(BOXES), one / 0.95, one * 0 + 0.95, two], 1)
+            return {"output": grid(rows, 1200)}
+        case "yolov8":
+            rows = np.concatenate([centred(BOXES), one, two], 1)
+            return {"output0": grid(rows, 1200).transpose(0, 2, 1)}
+        case "nms":
+            return {"output0": np.concatenate([BOXES, one, two], 1)[None]}
+        case "nms7":
+            return {"output": np.concatenate([two, BOXES, two, one], 1)}
+        case "nms4":
+            return {
+                "num_dets": np.array([[2]]),
+                "det_boxes": BOXES[None],
+                "det_scores": SCORES[None],
+                "det_classes": labels[None],
+            }
+        case "detr" | "detr-sigmoid":
+            n = 100 if layout == "detr" else 300
+            logits = np.full((1, n, 3 if layout == "detr" else 2), -20.0)
+            boxes = np.full((1, n, 4), 0.5)
+            if layout == "detr":
+                logits[0, :, 2] = 0.0
+                logits[0, :2, 0] = np.log(SCORES / (1 - SCORES))
+            else:
+                logits[0, :2, 0] = np.log(SCORES / (1 - SCORES))
+            boxes[0, :2] = centred(BOXES) / SIZE
+            return {"logits": logits, "pred_boxes": boxes}
+        case "rtdetr8":
+            rows = np.concatenate([centred(BOXES) / SIZE, one], 1)
+            return {"output0": rows[None]}
+        case "rtdetr":
+            return {"labels": labels[None], "boxes": BOXES[None], "scores": SCORES[None]}
+        case _:
+            return {"boxes": BOXES, "labels": labels, "scores": SCORES}
+
+
+def write_model(path: Path, outputs: dict[str, np.ndarray], shape: list[Any]) -> Path:
+    """An ONNX file that answers every image with the same outputs."""
+    inputs = [helper.make_tensor_value_info("images", TensorProto.FLOAT, shape)]
+    if set(outputs) == {"labels", "boxes", "scores"} and outputs["boxes"].ndim == 3:
+        inputs.append(helper.make_tensor_value_info("sizes", TensorProto.INT64, [1, 2]))
+    nodes, named = [], []
+    for name, given in outputs.items():
+        value = given.astype(np.int64 if given.dtype.kind == "i" else np.float32)
+        nodes.append(helper.make_node("Constant", [], [name], value=numpy_helper.from_array(value)))
+        kind = TensorProto.INT64 if value.dtype.kind == "i" else TensorProto.FLOAT
+        named.append(helper.make_tensor_value_info(name, kind, list(value.shape)))
+    graph = helper.make_graph(nodes, "detector", inputs, named)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    path.write_bytes(model.SerializeToString())
+    return path
+
+
+LAYOUTS = {
+    name: [1, 3, SIZE, SIZE]
+    for name in ("yolov5", "yolov8", "nms", "nms7", "nms4", "detr", "detr-sigmoid", "rtdetr8")
+} | {"rtdetr": [1, 3, SIZE, SIZE], "torchvision": [3, SIZE, SIZE]}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_every_layout_is_recognised_and_gives_the_same_boxes(tmp_path: Path, layout: str) -> None:
+    path = write_model(tmp_path / "d.onnx", outputs_of(layout), LAYOUTS[layout])
+    detector = OnnxDetector(path)
+    assert detector.record.layout == layout
+    found = detector(IMAGE)
+    # A letterbox scales by 1/2 and has 8 rows of grey above; else columns by 1/2, rows by 2/3.
+    boxed = (BOXES - [0, 8, 0, 8]) * 2
+    corners = boxed if detector.record.letterbox else BOXES * [2, 1.5, 2, 1.5]
+    expected = np.concatenate([corners[:, :2], corners[:, 2:] - corners[:, :2], SCORES[:, None]], 1)
+    np.testing.assert_allclose(found[:2], expected, atol=1e-3)
+    assert len(found) == 2
+
+
+def test_the_record_beside_the_file_decides(tmp_path: Path) -> None:
+    path = write_model(tmp_path / "d.onnx", outputs_of("nms"), [1, 3, "height", "width"])
+    record = {"size": [SIZE, SIZE], "classes": [1], "letterbox": False}
+    (tmp_path / "d.json").write_text(json.dumps(record))
+    assert len(OnnxDetector(path)(IMAGE)) == 0  # both boxes are of class 0
+    (tmp_path / "d.json").write_text(json.dumps(record | {"classes": [0], "threshold": 0.7}))
+    assert OnnxDetector(path)(IMAGE)[:, 4].tolist() == pytest.approx([0.9])
+    (tmp_path / "d.json").write_text(json.dumps({"treshold": 0.7}))
+    with pytest.raises(PolyplinkError, match=r"treshold.*the fields are layout, size"):
+        OnnxDetector(path)
+
+
+def test_suppression_is_that_of_a_naive_loop() -> None:
+    rng = np.random.default_rng(0)
+    low = rng.uniform(0, 40, (60, 2))
+    boxes = np.concatenate([low, low + rng.uniform(5, 25, (60, 2))], 1)
+    scores = rng.uniform(0.05, 1, 60)
+    output = np.concatenate([centred(boxes), scores[:, None]], 1).T[None]
+    record = DetectorRecord("yolov8", (SIZE, SIZE), threshold=0.2, iou=0.4)
+    _, found = decode({"o": output}, record)
+    kept: list[int] = []
+    for k in np.argsort(-scores):
+        x0, y0, x1, y1 = boxes[k]
+        overlaps = []
+        for j in kept:
+            p0, q0, p1, q1 = boxes[j]
+            shared = max(0, min(x1, p1) - max(x0, p0)) * max(0, min(y1, q1) - max(y0, q0))
+            union = (x1 - x0) * (y1 - y0) + (p1 - p0) * (q1 - q0) - shared
+            overlaps.append(shared / union)
+        if scores[k] >= 0.2 and all(overlap <= 0.4 for overlap in overlaps):
+            kept.append(int(k))
+    np.testing.assert_allclose(found, scores[kept])
+
+
+@pytest.mark.parametrize(
+    ("outputs", "said"),
+    [
+        ({"features": np.zeros((1, 512, 7, 7))}, r"features \(1, 512, 7, 7\) fit no known layout"),
+        ({"output0": np.full((1, 6, 1200), 3.0)}, "scores are above 1.*name its layout"),
+    ],
+)
+def test_what_is_no_detector_is_refused(
+    tmp_path: Path, outputs: dict[str, np.ndarray], said: str
+) -> None:
+    path = write_model(tmp_path / "d.onnx", outputs, [1, 3, SIZE, SIZE])
+    with pytest.raises(PolyplinkError, match=said):
+        OnnxDetector(path)(IMAGE)
+
+
+def test_files_that_are_no_onnx_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(PolyplinkError, match="no detector"):
+        OnnxDetector(tmp_path / "none.onnx")
+    (tmp_path / "d.onnx").write_bytes(b"pickled?")
+    with pytest.raises(PolyplinkError, match="cannot be read as ONNX"):
+        OnnxDetector(tmp_path / "d.onnx")

@@ -1,0 +1,72 @@
+"""The simulated detector has the rates of its preset."""
+
+import numpy as np
+import polars as pl
+import pytest
+
+from polyplink.core.errors import PolyplinkError
+from polyplink.data import DataSet
+from polyplink.simulate import DETECTORS, detect_simulated, detector_preset
+
+
+def annotated(procedures: int = 12, frames: int = 900) -> DataSet:
+    """Procedures in which one polyp stays in view, at a size of its own."""
+    names = [f"p{k:02d}" for k in range(procedures)]
+    frame = np.tile(np.arange(frames), procedures)
+    which = np.repeat(np.arange(procedures), frames)
+    side = 40.0 + 20 * which
+    return DataSet.of(
+        pl.DataFrame(
+            {
+                "procedure_id": [names[k] for k in which],
+                "polyp_id": [f"{names[k]}_1" for k in which],
+                "frame": frame,
+                "x": 200 + 50 * np.sin(frame / 40),
+                "y": np.full(len(frame), 150.0),
+                "w": side,
+                "h": side,
+            }
+        ),
+        pl.DataFrame({"procedure_id": names, "patient": names}).with_columns(
+            dataset=pl.lit("simulated"),
+            n_frames=pl.lit(frames * 4),
+            fps=pl.lit(25.0),
+            width=pl.lit(800),
+            height=pl.lit(600),
+            source=pl.lit("."),
+        ),
+        pl.DataFrame({"polyp_id": [f"{name}_1" for name in names], "procedure_id": names}),
+    )
+
+
+@pytest.mark.parametrize("name", DETECTORS)
+def test_rates_are_those_of_the_preset(name: str) -> None:
+    data, preset = annotated(), DETECTORS[name]
+    found = detect_simulated(data, preset, seed=0)
+    true = found.filter(pl.col("truth").is_not_null())
+    assert true.height / data.detections.height == pytest.approx(preset.recall, abs=0.04)
+    assert found["polyp_id"].is_null().all()
+    assert found["score"].is_between(0, 1).all()
+    x, y, w, h = found.select("x", "y", "w", "h").to_numpy().T
+    assert min(x.min(), y.min()) >= 0
+    assert (x + w).max() <= 800
+    assert (y + h).max() <= 600
+    # Misses come in runs: a hit follows a hit far more often than if frames were independent.
+    frames = true.sort("procedure_id", "frame")["frame"].to_numpy()
+    assert (np.diff(frames) == 1).mean() > preset.recall + (1 - preset.recall) / 2
+    assert found.equals(detect_simulated(data, preset, seed=0))
+    assert not found.equals(detect_simulated(data, preset, seed=1))
+
+
+def test_false_alarms_are_as_many_and_as_short_as_published() -> None:
+    data = annotated(procedures=40, frames=5)
+    found = detect_simulated(data, DETECTORS["gi-genius"], seed=0)
+    alarms = found.filter(pl.col("truth").is_null()).sort("procedure_id", "frame")
+    # At most a few alarms overlap in 20 frames each: count them by their total length instead.
+    mean = np.exp(np.log(2.0) + 0.5)  # of a lognormal of median 2 and spread 1
+    assert alarms.height / 40 / mean == pytest.approx(101, rel=0.35)
+
+
+def test_an_unknown_detector_is_refused() -> None:
+    with pytest.raises(PolyplinkError, match="did you mean gi-genius"):
+        detector_preset("gi-genus")
