@@ -22,8 +22,7 @@ from polyplink.app.data_folder import (
 from polyplink.core.errors import PolyplinkError
 from polyplink.data import DataSet, read_data, write_data, write_real_colon
 from tests.app.calls import assert_refused, polyplink
-from tests.data.made_sets import data_set, small_set
-from tests.data.public_sets import unlabelled_row
+from tests.data.made_sets import data_set, small_set, unlabelled_row
 from tests.data.test_corrupted import write_every_format
 from tests.data.whole_sets import write_whole_sets
 from tests.samples import write_procedures

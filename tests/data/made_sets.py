@@ -1,5 +1,6 @@
-"""Small data sets for the tests of this room: one by hand, and random ones."""
+"""Small data sets for the tests of this room: two by hand, and random ones for any layout."""
 
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import polars as pl
@@ -9,8 +10,9 @@ from polyplink.data import DataSet, split_by_rule
 
 WIDTH, HEIGHT = 64, 48
 
-_BOX = ("procedure_id", "frame", "x", "y", "w", "h", "polyp_id")
-_POLYP = ("polyp_id", "procedure_id", "size_mm", "location", "histology", "histology_class")
+BOX = ("procedure_id", "frame", "x", "y", "w", "h", "polyp_id")
+POLYP = ("polyp_id", "procedure_id", "size_mm", "location", "histology", "histology_class")
+Rows = list[tuple[Any, ...]]
 
 
 def procedure_row(procedure_id: str, n_frames: int = 6, **changes: Any) -> dict[str, Any]:
@@ -32,26 +34,27 @@ def procedure_row(procedure_id: str, n_frames: int = 6, **changes: Any) -> dict[
     return row | changes
 
 
+def unlabelled_row(
+    procedure_id: str, n_frames: int, dataset: str, **changes: Any
+) -> dict[str, Any]:
+    """A procedure of which nothing but its frames is known."""
+    nothing = {"age": None, "sex": None, "brand": None, "bbps": None, "fps": None}
+    return procedure_row(procedure_id, n_frames, dataset=dataset, **(nothing | changes))
+
+
+def _table(rows: Rows, columns: Sequence[str]) -> pl.DataFrame:
+    return pl.DataFrame(rows, schema=list(columns), orient="row", infer_schema_length=None)
+
+
 def data_set(
-    boxes: list[tuple[Any, ...]],
-    polyps: list[tuple[Any, ...]],
+    boxes: Rows,
+    polyps: Rows,
     procedures: list[dict[str, Any]],
-    splits: dict[str, list[str]] | None = None,
+    splits: Mapping[str, list[str]] | None = None,
 ) -> DataSet:
-    """Join rows to a data set; boxes and polyps in the columns `_BOX` and `_POLYP`."""
-    return DataSet.of(
-        pl.DataFrame([dict(zip(_BOX, row, strict=True)) for row in boxes], schema=list(_BOX))
-        if boxes
-        else pl.DataFrame(schema=list(_BOX)),
-        pl.DataFrame(procedures),
-        pl.DataFrame(
-            [dict(zip(_POLYP, row, strict=True)) for row in polyps],
-            schema=dict(
-                zip(_POLYP, (pl.String, pl.String, pl.Float64, *[pl.String] * 3), strict=True)
-            ),
-        ),
-        splits,
-    )
+    """Join rows to a data set; boxes and polyps in the columns `BOX` and `POLYP`."""
+    tables = _table(boxes, BOX), pl.DataFrame(procedures), _table(polyps, POLYP)
+    return DataSet.of(*tables, splits)
 
 
 def small_set() -> DataSet:
@@ -77,50 +80,133 @@ def small_set() -> DataSet:
     )
 
 
+def seen_set(dataset: str = "x") -> DataSet:
+    """Two procedures by hand: two polyps and a box without one; scores; one frame without box."""
+    rows = [
+        ("001-001", 0, 10.5, 8, 20, 16, 0.5, "001-001_1"),
+        ("001-001", 1, 11, 8.25, 20, 16, 0.75, "001-001_1"),
+        ("001-001", 1, 40, 30, 10, 10, None, "001-001_2"),
+        ("001-009", 2, 5, 5, 9, 9, 0.25, None),
+    ]
+    procedures = [procedure_row(n, k, dataset=dataset) for n, k in (("001-001", 6), ("001-009", 4))]
+    polyps = [("001-001_1", "001-001", 3.0), ("001-001_2", "001-001", None)]
+    return DataSet.of(
+        pl.DataFrame(rows, schema=[*BOX[:6], "score", "polyp_id"], orient="row"),
+        pl.DataFrame(procedures),
+        pl.DataFrame(polyps, schema=list(POLYP[:3]), orient="row"),
+    )
+
+
+def real(low: float, high: float) -> st.SearchStrategy[float]:
+    return st.floats(low, high, width=32, allow_nan=False)
+
+
 @st.composite
-def _rows(draw: st.DrawFn, procedure: dict[str, Any], ids: list[str]) -> list[tuple[Any, ...]]:
-    """Boxes of one procedure: whole numbers, inside the image, now and then without a polyp."""
-    rows = []
-    for frame in draw(st.lists(st.integers(0, procedure["n_frames"] - 1), max_size=5)):
-        x = draw(st.integers(0, procedure["width"] - 2))
-        y = draw(st.integers(0, procedure["height"] - 2))
-        w = draw(st.integers(1, procedure["width"] - 1 - x))
-        h = draw(st.integers(1, procedure["height"] - 1 - y))
-        polyp_id = draw(st.sampled_from([*ids, None]))
-        rows.append((procedure["procedure_id"], frame, x, y, w, h, polyp_id))
-    return rows
+def whole_boxes(draw: st.DrawFn, width: int, height: int) -> tuple[int, int, int, int]:
+    """x, y, w, h of whole pixels inside an image."""
+    x, y = draw(st.integers(0, width - 1)), draw(st.integers(0, height - 1))
+    return x, y, draw(st.integers(1, width - x)), draw(st.integers(1, height - y))
 
 
-_words = st.text("abc<&>\"', é", min_size=1, max_size=6).filter(lambda s: s == s.strip())
-_plain_words = st.sampled_from(["cecum", "sigma", "hepatic_flexure"])
+NONE: st.SearchStrategy[None] = st.none()
+UNKNOWN = st.just((None,) * 5)
 
 
 @st.composite
-def data_sets(draw: st.DrawFn) -> DataSet:
+def random_sets(
+    draw: st.DrawFn,
+    dataset: str,
+    order: Sequence[str],
+    size: st.SearchStrategy[tuple[int, int]],
+    box: Callable[[int, int], st.SearchStrategy[tuple[float, float, float, float]]],
+    polyps_of: Callable[[str, bool], st.SearchStrategy[list[str]]],
+    *,
+    unnamed: bool = False,
+    least: int = 0,
+    facts: Mapping[str, st.SearchStrategy[Any]] | None = None,
+    scores: st.SearchStrategy[float | None] = NONE,
+    polyp: st.SearchStrategy[tuple[Any, ...]] = UNKNOWN,
+    splits: Callable[[list[str], set[str]], Mapping[str, list[str]]] = lambda names, owners: {},
+) -> DataSet:
+    """One to three procedures, drawn so that a layout or format can hold them without loss.
+
+    Args:
+        draw: From hypothesis.
+        dataset: The name.
+        order: Procedures, in the order of an import.
+        size: Width and height of a procedure.
+        box: x, y, w, h in frames of a width and a height.
+        polyps_of: A procedure's polyps, by its name and whether it has boxes.
+        unnamed: Whether a box may name no polyp.
+        least: Boxes of a procedure at least; if any, the last frame has one.
+        facts: Other columns of a procedure.
+        scores: Of boxes.
+        polyp: size_mm, location, histology, histology_class and morphology of a polyp.
+        splits: By the names, and those of them that have polyps.
+    """
+    names = st.lists(st.sampled_from(order), min_size=1, max_size=3, unique=True)
+    boxes: Rows = []
+    polyps: Rows = []
+    procedures = []
+    for name in sorted(draw(names), key=order.index):
+        frames = draw(st.lists(st.integers(0, 5), min_size=least, max_size=5))
+        width, height = draw(size)
+        columns = draw(st.fixed_dictionaries(dict(facts or {})))
+        columns |= {"width": width, "height": height}
+        n_frames = max([0, *frames]) + 1 + (0 if least else draw(st.integers(0, 2)))
+        procedures.append(unlabelled_row(name, n_frames, dataset, **columns))
+        ids = draw(polyps_of(name, bool(frames)))
+        owner = st.sampled_from([*ids, None] if unnamed else ids)
+        for frame in frames:
+            sides = draw(box(width, height))
+            boxes.append((name, frame, *sides, draw(owner), draw(scores)))
+        polyps += [(polyp_id, name, *draw(polyp)) for polyp_id in ids]
+    parts = splits([p["procedure_id"] for p in procedures], {row[1] for row in polyps})
+    tables = _table(boxes, (*BOX, "score")), pl.DataFrame(procedures, infer_schema_length=None)
+    return DataSet.of(*tables, _table(polyps, (*POLYP, "morphology")), parts)
+
+
+_words = st.text("abc<&>\"',; éß", min_size=1, max_size=6).filter(lambda s: s == s.strip())
+_ends = st.lists(_words | st.sampled_from("12"), min_size=1, max_size=2, unique=True)
+_facts = {
+    "age": st.none() | st.integers(18, 99),
+    "sex": st.none() | _words,
+    "brand": st.none() | _words,
+    "fps": st.none() | real(1, 120),
+    "bbps": st.none() | real(0, 9),
+}
+_polyp = (
+    st.none() | real(0.5, 40),
+    st.sampled_from([None, "cecum", "sigma"]),
+    *[st.none() | _words] * 2,
+)
+
+
+def data_sets() -> st.SearchStrategy[DataSet]:
     """Random data sets that the layout of REAL-Colon can hold without loss."""
-    names = draw(
-        st.lists(st.sampled_from(["001-001", "001-012", "002-009", "003-010"]), min_size=1,
-                 max_size=3, unique=True)
-    )  # fmt: skip
-    boxes, polyps, procedures = [], [], []
-    for name in names:
-        procedure = procedure_row(
-            name,
-            draw(st.integers(1, 6)),
-            width=draw(st.integers(3, 2000)),
-            height=draw(st.integers(3, 2000)),
-            age=draw(st.none() | st.integers(18, 99)),
-            sex=draw(st.none() | _words),
-            fps=draw(st.none() | st.floats(1, 120, width=32)),
-            bbps=draw(st.none() | st.floats(0, 9, width=32)),
-        )
-        ids = [f"{name}_{k}" for k in range(1, 1 + draw(st.integers(0, 3)))]
-        for polyp_id in ids:
-            size = draw(st.none() | st.floats(0.5, 40, width=32))
-            site = draw(st.none() | _plain_words)
-            words = draw(st.tuples(st.none() | _words, st.none() | _words))
-            polyps.append((polyp_id, name, size, site, *words))
-        boxes += draw(_rows(procedure, ids))
-        procedures.append(procedure)
-    splits = split_by_rule(pl.Series(names), {owner for _, owner, *_ in polyps})
-    return data_set(boxes, polyps, procedures, splits)
+    return random_sets(
+        "real-colon",
+        ("001-001", "001-012", "002-009", "003-010"),
+        st.tuples(st.integers(3, 2000), st.integers(3, 2000)),
+        lambda width, height: whole_boxes(width - 1, height - 1),
+        lambda name, _: st.integers(0, 3).map(lambda n: [f"{name}_{k + 1}" for k in range(n)]),
+        unnamed=True,
+        facts=_facts,
+        polyp=st.tuples(*_polyp, st.none()),
+        splits=split_by_rule,
+    )
+
+
+def box_sets(*, scores: bool = True) -> st.SearchStrategy[DataSet]:
+    """Random data sets for the general formats: any float32 box, scores, polyps with odd names."""
+    return random_sets(
+        "one set",
+        ("001-001", "case 7", "a_b_3", "dataset0_é"),
+        st.tuples(st.integers(70, 2000), st.integers(50, 2000)),
+        lambda width, height: st.tuples(real(0, 40), real(0, 30), *[real(0.0625, 20)] * 2),
+        lambda name, _: _ends.map(lambda ends: [f"{name}_{end}" for end in ends]),
+        unnamed=True,
+        facts=_facts | {"patient": st.sampled_from("pq")},
+        scores=st.none() | real(0, 1) if scores else NONE,
+        polyp=st.tuples(*_polyp, st.sampled_from([None, "Is", "IIa"])),
+    )

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -25,9 +24,16 @@ from polyplink.data import (
     write_real_colon,
     write_sun,
 )
-from tests.data.made_sets import data_set, data_sets, procedure_row
-
-Box = tuple[int, int, int, int]  # x, y, w, h
+from tests.data.made_sets import (
+    HEIGHT,
+    WIDTH,
+    data_set,
+    data_sets,
+    procedure_row,
+    random_sets,
+    unlabelled_row,
+    whole_boxes,
+)
 
 
 def picture(data: DataSet) -> Callable[[str, int], NDArray[np.uint8]]:
@@ -41,64 +47,70 @@ def picture(data: DataSet) -> Callable[[str, int], NDArray[np.uint8]]:
     return frame
 
 
-@st.composite
-def whole_boxes(draw: st.DrawFn, width: int, height: int) -> Box:
-    """A box of whole pixels inside an image."""
-    x, y = draw(st.integers(0, width - 1)), draw(st.integers(0, height - 1))
-    return x, y, draw(st.integers(1, width - x)), draw(st.integers(1, height - y))
-
-
-def unlabelled_row(
-    procedure_id: str, n_frames: int, dataset: str, **changes: Any
-) -> dict[str, Any]:
-    """A procedure of which nothing but its frames is known."""
-    nothing = {"age": None, "sex": None, "brand": None, "bbps": None, "fps": None}
-    return procedure_row(procedure_id, n_frames, dataset=dataset, **(nothing | changes))
-
-
-@st.composite
-def ldpolyp_sets(draw: st.DrawFn) -> DataSet:
+def ldpolyp_sets() -> st.SearchStrategy[DataSet]:
     """One polyp for each procedure that has a box; boxes in any frame, several in some."""
-    order = ["TrainValid_1", "TrainValid_2", "TrainValid_10", "Test_2", "Test_101"]
-    names = draw(st.lists(st.sampled_from(order), min_size=1, unique=True))
-    boxes, polyps, procedures = [], [], []
-    splits: dict[str, list[str]] = {}
-    for name in sorted(names, key=order.index):
-        n_frames = draw(st.integers(1, 5))
-        frames = draw(st.lists(st.integers(0, n_frames - 1), max_size=4))
-        boxes += [(name, frame, *draw(whole_boxes(560, 480)), name) for frame in frames]
-        polyps += [(name, name, None, None, None, None)] if frames else []
-        procedures.append(unlabelled_row(name, n_frames, "ldpolyp", width=560, height=480))
-        part = "train" if name.startswith("TrainValid") else "test"
-        splits.setdefault(part, []).append(name)
-    return data_set(boxes, polyps, procedures, splits)
+    return random_sets(
+        "ldpolyp",
+        ("TrainValid_1", "TrainValid_2", "TrainValid_10", "Test_2", "Test_101"),
+        st.just((560, 480)),
+        whole_boxes,
+        lambda name, boxed: st.just([name] if boxed else []),
+        splits=lambda names, owners: {
+            part: found
+            for part, start in (("train", "TrainValid"), ("test", "Test"))
+            if (found := [name for name in names if name.startswith(start)])
+        },
+    )
 
 
-_PATHOLOGY = ["Low-grade adenoma", "SSL", "Invasive cancer (T1b)", "Hyperplastic polyp"]
+_PATHOLOGY = ["Low-grade adenoma", "SSL", "Invasive cancer (T1b)", "Hyperplastic polyp", None]
+_SIZE_WORDS = ["Tubular Adenoma", "Hyperplastic Polyp", "Pathology Not Available", None]
 
 
-@st.composite
-def sun_sets(draw: st.DrawFn) -> DataSet:
+def _polyp(
+    sizes: list[float | None], sites: list[str | None], words: list[str | None], shape: str
+) -> st.SearchStrategy[tuple[Any, ...]]:
+    values = (sizes, sites, words, [shape, "Is", None])
+    drawn = st.tuples(*map(st.sampled_from, values))  # type: ignore[arg-type]
+    return drawn.map(lambda v: (v[0], v[1], v[2], v[2], v[3]))
+
+
+def sun_sets() -> st.SearchStrategy[DataSet]:
     """Cases of one polyp with a box in their last frame; every image number restarts at gaps."""
-    boxes, polyps, procedures = [], [], []
-    numbers = draw(st.lists(st.sampled_from([1, 2, 10, 100]), min_size=1, unique=True))
-    for name in (f"case{number}" for number in sorted(numbers)):
-        # A segment is cut off by one frame number; further ones are a later first number.
-        frames = draw(st.lists(st.integers(0, 30), min_size=1, max_size=6))
-        boxes += [(name, frame, *draw(whole_boxes(1240, 1080)), name) for frame in frames]
-        size = draw(st.none() | st.sampled_from([2.0, 3.5, 15.0]))
-        site = draw(st.none() | st.sampled_from(["cecum", "sigma", "ascending"]))
-        word = draw(st.none() | st.sampled_from(_PATHOLOGY))
-        polyps.append((name, name, size, site, word, word))
-        patient = draw(st.sampled_from([name, "shared"]))
-        row = {"width": 1240, "height": 1080, "fps": 30.0, "patient": patient}
-        procedures.append(unlabelled_row(name, max(frames) + 1, "sun", **row))
-    splits = {"positive": [row["procedure_id"] for row in procedures]}
-    data = data_set(boxes, polyps, procedures, splits)
-    shapes = draw(st.lists(st.sampled_from(["Is", "IIa(LST-NG)", None]),
-                           min_size=len(polyps), max_size=len(polyps)))  # fmt: skip
-    table = data.polyps.with_columns(pl.Series("morphology", shapes, dtype=pl.String))
-    return DataSet.of(data.detections, data.procedures, table, splits)
+    return random_sets(
+        "sun",
+        ("case1", "case2", "case10", "case100"),
+        st.just((1240, 1080)),
+        whole_boxes,
+        lambda name, _: st.just([name]),
+        least=1,
+        facts={"fps": st.just(30.0), "patient": st.sampled_from("pq")},
+        polyp=_polyp(
+            [None, 2.0, 3.5, 15.0],
+            [None, "cecum", "sigma", "ascending"],
+            _PATHOLOGY,
+            "IIa(LST-NG)",
+        ),
+        splits=lambda names, owners: {"positive": names},
+    )
+
+
+def polyp_size_sets() -> st.SearchStrategy[DataSet]:
+    """Videos of one polyp, with boxes of any decimals."""
+    return random_sets(
+        "polyp-size",
+        ("01", "07", "42"),
+        st.just((WIDTH, HEIGHT)),
+        lambda width, height: st.tuples(*[st.integers(1, 40).map(lambda v: v / 8)] * 4),
+        lambda name, _: st.just([name]),
+        facts={
+            "age": st.none() | st.integers(18, 90),
+            "sex": st.sampled_from(["M", None]),
+            "brand": st.sampled_from(["CF-HQ290I, new", None]),
+            "fps": st.just(30.0),
+        },
+        polyp=_polyp([None, 2.8, 5.01, 11.74], [None], _SIZE_WORDS, 'II"a'),
+    )
 
 
 @st.composite
@@ -122,35 +134,6 @@ def polypsset_sets(draw: st.DrawFn) -> DataSet:
         procedures.append(unlabelled_row(name, (n_frames - 1) * step + 1, "polypsset", **row))
         splits.setdefault(name.split("_")[0], []).append(name)
     return data_set(boxes, polyps, procedures, splits)
-
-
-_POLYP_SIZE_WORDS = ["Tubular Adenoma", "Hyperplastic Polyp", "Pathology Not Available"]
-
-
-@st.composite
-def polyp_size_sets(draw: st.DrawFn) -> DataSet:
-    """One or two videos of one polyp, with boxes of any decimals."""
-    names = draw(st.lists(st.sampled_from(["01", "07", "42"]), min_size=1, max_size=2, unique=True))
-    boxes, polyps, procedures, shapes = [], [], [], []
-    for name in sorted(names):
-        n_frames = draw(st.integers(1, 3))
-        side = st.integers(1, 40).map(lambda v: v / 8)
-        for frame in draw(st.lists(st.integers(0, n_frames - 1), max_size=3)):
-            boxes.append((name, frame, *(draw(side) for _ in range(4)), name))
-        size = draw(st.none() | st.sampled_from([2.8, 5.01, 11.74]))
-        word = draw(st.none() | st.sampled_from(_POLYP_SIZE_WORDS))
-        polyps.append((name, name, size, None, word, word))
-        shapes.append(draw(st.sampled_from(["Is", 'II"a', None])))
-        row = {
-            "age": draw(st.none() | st.integers(18, 90)),
-            "sex": draw(st.sampled_from(["M", None])),
-            "brand": draw(st.sampled_from(["CF-HQ290I, new", None])),
-            "fps": 30.0,
-        }
-        procedures.append(unlabelled_row(name, n_frames, "polyp-size", **row))
-    data = data_set(boxes, polyps, procedures, {})
-    table = data.polyps.with_columns(pl.Series("morphology", shapes, dtype=pl.String))
-    return DataSet.of(data.detections, data.procedures, table, {})
 
 
 def assert_same(after: DataSet, before: DataSet) -> None:
@@ -247,7 +230,7 @@ class PublicSet:
     write: Callable[..., None]
     read: Callable[..., Imported]
     small: Callable[[], DataSet]
-    any: Callable[[], st.SearchStrategy[DataSet]]
+    any: st.SearchStrategy[DataSet]
 
 
 def _read_sun(root: Path, **options: Any) -> Imported:
@@ -261,9 +244,11 @@ def _read_polyp_size(root: Path, **options: Any) -> Imported:
 
 
 SETS = {
-    "real-colon": PublicSet(write_real_colon, import_real_colon, small_real_colon, data_sets),
-    "ldpolyp": PublicSet(write_ldpolyp, import_ldpolyp, small_ldpolyp, ldpolyp_sets),
-    "sun": PublicSet(write_sun, _read_sun, small_sun, sun_sets),
-    "polypsset": PublicSet(write_polypsset, import_polypsset, small_polypsset, polypsset_sets),
-    "polyp-size": PublicSet(write_polyp_size, _read_polyp_size, small_polyp_size, polyp_size_sets),
+    "real-colon": PublicSet(write_real_colon, import_real_colon, small_real_colon, data_sets()),
+    "ldpolyp": PublicSet(write_ldpolyp, import_ldpolyp, small_ldpolyp, ldpolyp_sets()),
+    "sun": PublicSet(write_sun, _read_sun, small_sun, sun_sets()),
+    "polypsset": PublicSet(write_polypsset, import_polypsset, small_polypsset, polypsset_sets()),
+    "polyp-size": PublicSet(
+        write_polyp_size, _read_polyp_size, small_polyp_size, polyp_size_sets()
+    ),
 }

@@ -20,7 +20,7 @@ from polyplink.data import (
     import_mot,
     import_yolo,
 )
-from tests.data.box_sets import box_sets, seen_set
+from tests.data.made_sets import box_sets, seen_set
 
 IMPORTERS: dict[str, Callable[..., Imported]] = {
     "coco": import_coco,

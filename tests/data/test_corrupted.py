@@ -26,8 +26,7 @@ from polyplink.data import (
     import_polyp_size,
     import_yolo,
 )
-from tests.data.box_sets import seen_set
-from tests.data.made_sets import HEIGHT, WIDTH
+from tests.data.made_sets import HEIGHT, WIDTH, seen_set
 from tests.data.public_sets import SETS, picture
 
 Read = Callable[[Path], Imported]

@@ -13,8 +13,8 @@ from polyplink.data import (
     write_real_colon,
     write_sun,
 )
-from tests.data.made_sets import HEIGHT, WIDTH, data_set
-from tests.data.public_sets import picture, unlabelled_row
+from tests.data.made_sets import HEIGHT, WIDTH, data_set, unlabelled_row
+from tests.data.public_sets import picture
 
 FRAMES = 2
 

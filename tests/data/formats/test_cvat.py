@@ -8,8 +8,8 @@ import pytest
 from polyplink.core.errors import PolyplinkError
 from polyplink.data import DataSet
 from polyplink.data.formats.cvat import import_cvat, write_cvat
-from tests.data.box_sets import seen_set
 from tests.data.films import write_film
+from tests.data.made_sets import seen_set
 
 TASK = """<task><id>7</id><name>clip</name><size>9</size><mode>interpolation</mode>
 <start_frame>0</start_frame><stop_frame>8</stop_frame><frame_filter></frame_filter>

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from polyplink.core.errors import PolyplinkError
 from polyplink.data import TABLES, DataSet
 from polyplink.data.formats.mot import import_mot, write_mot
-from tests.data.box_sets import box_sets, seen_set
 from tests.data.films import write_film
+from tests.data.made_sets import box_sets, seen_set
 
 INFO = "[Sequence]\nname=s\nimDir=img1\nframeRate=25\nseqLength=9\nimWidth=64\nimHeight=48\n"
 

@@ -20,7 +20,7 @@ from polyplink.data.formats.assemble import (
     write_side_tables,
 )
 from polyplink.data.tables import read_text_table
-from tests.data.box_sets import box_sets
+from tests.data.made_sets import box_sets
 
 
 def test_texts_stay_texts(tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ from PIL import Image
 from polyplink.core.errors import PolyplinkError
 from polyplink.data import DataSet
 from polyplink.data.formats.yolo import import_yolo, write_yolo
-from tests.data.box_sets import seen_set
 from tests.data.films import write_film
+from tests.data.made_sets import seen_set
 
 
 def labels(root: Path, **files: str) -> Path:
