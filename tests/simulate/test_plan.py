@@ -49,6 +49,10 @@ def test_every_frame_of_a_look_has_its_boxes_and_no_other_frame_has_any(seed: in
     assert boxes.height == len(expected)
     assert set(boxes.select("frame", "polyp").iter_rows()) == expected
     assert not plan.conditions.blink[boxes["frame"].to_numpy()].any()
+    of_frames = np.full(plan.spec.n_frames, -1)
+    for index, look in enumerate(plan.timeline.looks):
+        of_frames[look.first : look.end] = index
+    np.testing.assert_array_equal(plan.looks, of_frames)
     for polyp, gone in enumerate(plan.timeline.removed):
         assert gone is not None
         assert max(boxes.filter(boxes["polyp"] == polyp)["frame"]) < gone

@@ -6,8 +6,6 @@ import itertools
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.data import lesion_info, positive_frames, published_splits, video_info
@@ -15,9 +13,7 @@ from polyplink.simulate import PRESETS, Preset, preset, real_colon_sim, small, s
 from polyplink.simulate.procedure_specs import (
     PAIR_LIMIT,
     SITES,
-    fill,
     procedure_specs,
-    share_frames,
     stream,
 )
 
@@ -144,21 +140,3 @@ def test_pairs_are_neighbours_and_leave_each_frames_of_its_own(name: str, seed: 
             assert pair.frames > 0
             for polyp in (pair.first, pair.second):
                 assert pair.frames <= (PAIR_LIMIT + 0.1) * spec.polyps[polyp].visible_frames
-
-
-@given(st.integers(0, 2**32), st.integers(0, 30_000), st.integers(1, 9))
-def test_shared_frames_sum_up(seed: int, total: int, polyps: int) -> None:
-    frames = share_frames(np.random.default_rng(seed), total, polyps)
-    assert frames.sum() == total
-    assert frames.min() >= min(300, total // (2 * polyps))
-    many = share_frames(np.random.default_rng(seed), 10**8, 2000)
-    assert np.log(many - 300).std() == pytest.approx(0.73, rel=0.1)
-
-
-@settings(max_examples=50)
-@given(st.lists(st.integers(1, 900), min_size=1, max_size=12), st.integers(0, 5000))
-def test_filling_keeps_to_caps_and_total(caps: list[int], total: int) -> None:
-    weights = np.random.default_rng(total).lognormal(0, 1, len(caps))
-    filled = fill(weights, np.array(caps), total)
-    assert np.all(filled <= np.array(caps) + 1)
-    assert abs(filled.sum() - min(total, sum(caps))) <= 1

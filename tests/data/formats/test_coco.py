@@ -3,7 +3,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,7 +10,7 @@ from hypothesis import strategies as st
 from polyplink.core.errors import PolyplinkError
 from polyplink.data import DataSet
 from polyplink.data.formats.coco import import_coco, load_json, read_records, write_coco
-from tests.data.box_sets import seen_set
+from tests.data.made_sets import seen_set
 
 values = (
     st.none()
@@ -279,14 +278,3 @@ def test_texts_and_numbers_equal_the_plain_way(column: list[object]) -> None:
     table = read_records(rows, "rows", ["id", "score"])
     assert table["id"].to_list() == [text(value) for value in column]
     assert table["score"].to_list() == [number(value) for value in column]
-
-
-def test_boxes_of_any_kind() -> None:
-    def boxes(*values: object) -> pl.DataFrame:
-        return read_records([{"bbox": value} for value in values], "rows", ["bbox"])
-
-    assert boxes([1, 2, 3, 4.5], [5, 6, 7, 8]).rows() == [(1, 2, 3, 4.5), (5, 6, 7, 8)]
-    odd = boxes([1, 2, 3, 4.5], [1, 2], None, "text", [1, "2", "wide", None])
-    none = (None,) * 4
-    assert odd.rows() == [(1, 2, 3, 4.5), none, none, none, (1, 2, None, None)]
-    assert boxes().schema == dict.fromkeys("xywh", pl.Float64)

@@ -33,6 +33,8 @@ ROWS = [
     ("coco", {"category_id": None}, UNKNOWN),
     ("coco", {"bbox": [1, 2, "wide", 4]}, SIDE),
     ("coco", {"bbox": {"x": 1}}, SIDE),
+    ("coco", {"bbox": [1, 2]}, SIDE),
+    ("coco", {"bbox": None}, SIDE),
     ("coco", {"iscrowd": 1}, "box of a crowd (iscrowd), not of one polyp"),
     ("mot", "2,1,one,2,3,4,1", SIDE),
     ("mot", "2,1", SIDE),

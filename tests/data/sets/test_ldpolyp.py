@@ -7,7 +7,6 @@ import pytest
 from polyplink.core.errors import PolyplinkError
 from polyplink.data import import_ldpolyp, write_ldpolyp
 from polyplink.data.sets.layout import write_image
-from polyplink.data.sets.ldpolyp import parse_boxes
 from tests.data.films import HEIGHT, WIDTH, write_film
 from tests.data.made_sets import data_set, procedure_row
 from tests.data.public_sets import assert_same, picture, small_ldpolyp
@@ -123,21 +122,3 @@ def test_only_videos_without_polyps_are_procedures_without_boxes(root: Path) -> 
         assert any(line.startswith(kind) for line in imported.warnings)
     with pytest.raises(PolyplinkError, match="remove or rename one of them"):
         import_ldpolyp(root, strict=True)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (b"", "x.txt begins with '', not a number of boxes; download"),
-        (b"-1\n", "begins with '-1', not a number"),
-        ("²\n".encode(), "not a number of boxes"),
-        (b"2\n1 2 3 4\n", "has 1 boxes and says 2"),
-        (b"1\n1 2 3\n", "'1 2 3' is not four numbers"),
-        (b"1\n1 2 3 four\n", "'1 2 3 four' is not four numbers"),
-        (b"\xff\xfe1\x00", "is not UTF-8 text"),
-    ],
-)
-def test_broken_annotations(text: bytes, message: str) -> None:
-    with pytest.raises(PolyplinkError) as error:
-        parse_boxes(text, "x.txt")
-    assert message in str(error.value)

@@ -172,24 +172,6 @@ def source_of(folder: Path, *frames: list[Edges], polyp: str | None = "p_1") -> 
     return ProcedureSource("p", place, None, frozenset({"p_1"}))
 
 
-edge = st.floats(-200, 200)
-
-
-@settings(deadline=None, max_examples=50)
-@given(st.lists(st.tuples(edge, edge, edge, edge), max_size=6))
-def test_rounding_and_clamping_against_a_loop(
-    tmp_path_factory: pytest.TempPathFactory, boxes: list[Edges]
-) -> None:
-    naive = []
-    for left, top, right, bottom in boxes:
-        l, r = (min(max(round(v), 0), W - 1) for v in (left, right))  # noqa: E741
-        t, b = (min(max(round(v), 0), H - 1) for v in (top, bottom))
-        if r > l and b > t:
-            naive.append((l, t, r - l, b - t))
-    _, _, read, _ = read_boxes(source_of(tmp_path_factory.mktemp("x"), boxes), strict=False)
-    assert read.select("x", "y", "w", "h").rows() == naive
-
-
 def test_boxes_come_in_the_order_of_the_frames(tmp_path: Path) -> None:
     frames: list[list[Edges]] = [[] for _ in range(12)]
     frames[10], frames[9] = [(1, 2, 11, 22)], [(-3, 40.6, 20.4, 90)]

@@ -35,7 +35,7 @@ IMAGES = [name for name in SETS if name != "polyp-size"]  # the others are image
 @settings(max_examples=20, deadline=None)
 @given(draw=st.data())
 def test_import_undoes_write(name: str, draw: st.DataObject) -> None:
-    data = draw.draw(SETS[name].any())
+    data = draw.draw(SETS[name].any)
     with TemporaryDirectory() as folder:
         root = Path(folder)
         frames = picture(data) if name == "polyp-size" else None
@@ -128,6 +128,10 @@ INFINITE, NO_FRAME = "box with a side that is not finite", "box without a frame 
         ("real-colon", RC, "<xmax>28<", "<xmax>inf<", INFINITE),
         ("real-colon", RC, "</annotation>", "", BROKEN),
         ("ldpolyp", f"{LDPOLYP}0001.txt", "1\n10 ", "2\n10 ", BROKEN),
+        ("ldpolyp", f"{LDPOLYP}0001.txt", "1\n10 ", "-1\n10 ", BROKEN),
+        ("ldpolyp", f"{LDPOLYP}0001.txt", "40 60", "40", BROKEN),
+        ("ldpolyp", f"{LDPOLYP}0001.txt", "40 60", "40 four", BROKEN),
+        ("ldpolyp", f"{LDPOLYP}0001.txt", "", "", BROKEN),
         ("ldpolyp", f"{LDPOLYP}0001.txt", "10 20 40 60", "10 20 10 60", FLAT),
         ("ldpolyp", f"{LDPOLYP}0001.txt", "10 20 40 60", "600 20 700 60", OUTSIDE),
         ("ldpolyp", f"{LDPOLYP}0001.txt", "10 20 40 60", "nan 20 700 60", INFINITE),
@@ -142,6 +146,10 @@ INFINITE, NO_FRAME = "box with a side that is not finite", "box without a frame 
         ("sun", SUN, "5,6,12,14", "99,6,199,14", OUTSIDE),
         ("sun", SUN, "5,6,12,14", "5,6,nan,14", INFINITE),
         ("sun", SUN, "\n\n", "\nwhat is this\n", LINE),
+        ("sun", SUN, "5,6,12,14,0", "5,6,12,0", LINE),
+        ("sun", SUN, "5,6,12,14,0", "5,6,x,14,0", LINE),
+        ("sun", SUN, "5,6,12,14,0", "5,6,12,14,0 end", LINE),
+        ("sun", SUN, "5,6,12,14,0", "5,6,12,14,7", "box of an unknown class"),
         ("sun", SUN, "\n\n", "\n1.jpg 1,2,3,4,0\n", "image name without segment and number"),
         ("sun", SUN, "image0001", "image0002", "frame with a box without an image"),
         ("sun", SUN, "", "\udcff", BROKEN),

@@ -192,27 +192,3 @@ def test_lines_of_a_case() -> None:
     ]
     kind = "2 x box of class 1 (no polyp), not taken (first: case1.txt, line 7)"
     assert faults.lines() == [kind]
-
-
-@pytest.mark.parametrize(
-    ("line", "kind"),
-    [
-        ("a.jpg 1,2,3,0", "line that cannot be read"),
-        ("a.jpg 1,2,x,4,0", "line that cannot be read"),
-        ("a.jpg 1,2,3,4,5,0", "line that cannot be read"),
-        ("1,2,3,4,0", "line that cannot be read"),
-        ("a.jpg 1 2 3 4 0", "line that cannot be read"),
-        ("a.jpg 1,2,3,4,0 end", "line that cannot be read"),
-        ("a.jpg 1,2,3,4,7", "box of an unknown class"),
-        ("a.jpg 1,2,3,4,-1", "box of an unknown class"),
-    ],
-)
-def test_broken_lines_are_counted_and_the_others_read(line: str, kind: str) -> None:
-    faults = Faults()
-    lines = parse_case(f"{line}\nz.jpg 1,2,3,4,0\n".encode(), "case1.txt", faults)
-    assert lines[-1:] == [("z", [(1, 2, 3, 4)])]
-    assert not any(edges for _, edges in lines[:-1])
-    (warning,) = faults.lines()
-    assert warning.startswith(f"1 x {kind}, left out (first: case1.txt, line 1")
-    with pytest.raises(PolyplinkError, match=f"line 1.*: {kind}; write"):
-        parse_case(line.encode(), "case1.txt", Faults(strict=True))

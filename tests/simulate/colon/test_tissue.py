@@ -18,8 +18,6 @@ from polyplink.simulate.colon.tissue import (
     draw_pattern,
     draw_tissue,
     paint_map,
-    periodic_noise,
-    vessel_net,
 )
 
 CLASSES, CHANCES = ("AD", "HP", "NO POLYP"), (0.43, 0.42, 0.15)  # about as in REAL-Colon
@@ -79,28 +77,6 @@ def waves_of(kind: int, pitch: float) -> float:
 @pytest.mark.parametrize("kind", range(4))
 def test_a_higher_pitch_is_a_finer_pattern(kind: int) -> None:
     assert waves_of(kind, 20.0) > 1.5 * waves_of(kind, 8.0)
-
-
-def test_small_pits_are_smaller_than_wide_ones() -> None:
-    assert waves_of(1, 12.0) > 1.3 * waves_of(2, 12.0)
-
-
-def test_noise_tiles_is_normal_and_has_the_waves_that_were_asked_for() -> None:
-    noise = periodic_noise(np.random.default_rng(0), 64, 8.0, spread=0.2)
-    assert noise.mean() == pytest.approx(0, abs=1e-5)
-    assert noise.std() == pytest.approx(1, abs=1e-4)
-    inner = np.abs(np.diff(noise, axis=0)).mean()
-    assert np.abs(noise[0] - noise[-1]).mean() < 2 * inner
-    power = np.abs(np.fft.fft2(noise)) ** 2
-    frequency = np.hypot(*np.meshgrid(np.fft.fftfreq(64, 1 / 64), np.fft.fftfreq(64, 1 / 64)))
-    assert (power * frequency).sum() / power.sum() == pytest.approx(8, rel=0.15)
-
-
-def test_more_density_gives_more_vessels() -> None:
-    few, many = (vessel_net(np.random.default_rng(0), 128, density) for density in (-0.4, 0.7))
-    assert few.min() >= 0
-    assert many.max() <= 1
-    assert many.mean() > 1.3 * few.mean()
 
 
 MEAN = torch.tensor([0.8, 0.35, 0.28])

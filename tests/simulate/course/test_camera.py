@@ -24,7 +24,6 @@ from polyplink.simulate.course.camera import (
     link_poses,
     to_tube,
     turn_between,
-    turn_own,
     unit,
 )
 
@@ -64,15 +63,6 @@ def test_turns_go_the_shortest_way(
     np.testing.assert_allclose(steps[:, -1], last, atol=3e-3)
     for way, (_, angle, _, _) in zip(steps, turns, strict=True):
         np.testing.assert_allclose(turned_by(way), angle / 4, atol=1e-3)
-
-
-@given(VECTORS, ANGLES, st.integers(0, 2), ANGLES)
-def test_turn_own_is_a_product_from_the_right(
-    axis: np.ndarray, angle: float, own: int, by: float
-) -> None:
-    before = matrix(axis, angle)[None]
-    expected = before @ matrix(np.eye(3)[own], by)
-    np.testing.assert_allclose(turn_own(before, own, np.array([by])), expected, atol=1e-9)
 
 
 # --- Motion ---------------------------------------------------------------------------------

@@ -6,7 +6,6 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 
 from polyplink.core.errors import PolyplinkError
@@ -18,7 +17,6 @@ from polyplink.simulate.course.timeline import (
     Look,
     Timeline,
     Visit,
-    compose,
     draw_jets,
     draw_lengths,
     draw_long,
@@ -141,13 +139,6 @@ def test_looks_are_within_the_ranges_of_the_preset(name: str) -> None:
             assert np.all((short >= wanted.short_frames[0]) & (short <= wanted.short_frames[1]))
 
 
-@given(SEEDS, st.integers(0, 3000))
-def test_any_total_is_split(seed: int, total: int) -> None:
-    lengths = compose(np.random.default_rng(seed), total, ((2, 3), (30, 31)), ((0, 0), (6, 7)))
-    assert lengths.sum() == total
-    assert np.all(lengths >= 1)
-
-
 # --- Order ----------------------------------------------------------------------------------
 
 NEVER = Preset("own", (("001-001", 3),), pair_share=0.0, close_share=0.0, return_share=0.0)
@@ -176,19 +167,6 @@ def test_one_polyp_comes_after_the_other() -> None:
     assert [len(visit) for visit in visits] == [9, 9, 9]
     assert all(visit[-1].frames >= LONG for visit in visits)
     assert not any(item.quick for visit in visits for item in visit)
-
-
-@pytest.mark.parametrize("pair", [False, True])
-@pytest.mark.parametrize("shares", [(0, 0), (1, 0), (0, 1), (1, 1)])
-def test_no_look_is_lost_or_invented(pair: bool, shares: tuple[float, float]) -> None:
-    wanted = replace(NEVER, close_share=shares[0], return_share=shares[1])
-    for seed in range(5):
-        items = [item for visit in order(wanted, pair=pair, seed=seed) for item in visit]
-        for polyp in range(3):
-            own = sorted(i.frames for i in items if i.polyp == polyp and i.beside is None)
-            assert own == sorted(LENGTHS[polyp].tolist())
-        both = [(i.polyp, i.frames) for i in items if i.beside == 1]
-        assert sorted(both) == [(0, n) for n in sorted(BOTH.tolist())] * pair
 
 
 def test_two_in_one_view_are_viewed_together_then_treated_one_by_one() -> None:

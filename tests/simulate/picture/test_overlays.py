@@ -11,37 +11,21 @@ from polyplink.simulate.picture.rays import Windows, lens_mask
 
 FRAME = (100, 80)
 IMAGES = torch.full((3, 1, 80, 100), 0.3)
-BELOW = 0.5 * math.pi
 
 
 def whole(n: int = 1, size: tuple[int, int] = FRAME) -> Windows:
     return Windows(torch.tensor([[0.0, 0.0, 100.0, 80.0]]).repeat(n, 1), FRAME, size)
 
 
-def tools(reach: float, kind: int, angle: float = BELOW) -> torch.Tensor:
-    return torch.tensor([[reach], [angle], [kind]])
-
-
-def changed(reach: float, kind: int, angle: float = BELOW) -> torch.Tensor:
-    drawn = overlays.draw_instruments(IMAGES, whole(), tools(reach, kind, angle))
-    return (drawn - IMAGES).abs().amax(0)[0] > 0.1
+def tools(reach: float, kind: int) -> torch.Tensor:
+    """From below."""
+    return torch.tensor([[reach], [0.5 * math.pi], [kind]])
 
 
 @pytest.mark.parametrize("kind", [overlays.SNARE, overlays.FORCEPS])
 def test_no_reach_is_no_instrument(kind: int) -> None:
     drawn = overlays.draw_instruments(IMAGES, whole(), tools(0.0, kind))
     torch.testing.assert_close(drawn, IMAGES)
-
-
-@pytest.mark.parametrize("kind", [overlays.SNARE, overlays.FORCEPS])
-def test_an_instrument_comes_from_below_towards_the_middle(kind: int) -> None:
-    near, far = changed(0.6, kind), changed(1.0, kind)
-    assert far.sum() > near.sum() > 50
-    assert near[70:, 45:56].any()
-    assert not near[:30].any()
-    assert far[30:45, 40:60].any()
-    beside = changed(0.6, kind, BELOW + 0.5)
-    assert torch.nonzero(beside.any(0)).float().mean() < 45
 
 
 def test_snare_and_forceps_look_different_and_stay_in_range() -> None:
@@ -112,14 +96,3 @@ def test_grain_is_that_of_the_frame_whatever_it_is_drawn_with() -> None:
     assert torch.equal(together[2:], alone)
     assert together.std().item() == pytest.approx(overlays.GRAIN, rel=0.05)
     assert abs(np.corrcoef(together[0].ravel(), together[1].ravel())[0, 1]) < 0.05
-
-
-def test_a_window_at_full_size_has_the_grain_of_its_frame() -> None:
-    part = Windows(torch.tensor([[20.0, 30.0, 60.0, 50.0]]), FRAME, (40, 20))
-    expected = overlays.read_grain(NOISE, np.array([7]), whole(1))[:, 30:50, 20:60]
-    assert torch.equal(overlays.read_grain(NOISE, np.array([7]), part), expected)
-
-
-def test_a_smaller_picture_has_less_grain() -> None:
-    small = overlays.read_grain(NOISE, np.array([7]), whole(1, (50, 40)))
-    assert small.std().item() == pytest.approx(overlays.GRAIN / 2, rel=0.1)

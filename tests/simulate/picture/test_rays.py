@@ -235,13 +235,3 @@ def test_the_mask_is_the_polygon(brand: str) -> None:
         ]
         if min(abs(side) for side in sides) > 1e-5:
             assert bool(inside[row, column]) == all(side > 0 for side in sides)
-
-
-@pytest.mark.parametrize("brand", BRANDS)
-def test_light_falls_from_the_middle_to_nothing(brand: str) -> None:
-    light, inside = mask(brand, (61, 49))
-    assert light.argmax() == 24 * 61 + 30
-    assert light[24, 30].item() == pytest.approx(1, abs=1e-3)
-    assert light[0, 0].item() == 0
-    assert light[inside].min() > 0.2
-    assert light.max() <= 1

@@ -83,25 +83,6 @@ def test_normals_are_unit_and_lean_with_the_relief() -> None:
     assert math.isfinite(float(around.sum()))
 
 
-PLACE = torch.tensor([0.3, -0.2, 1.0])
-SCAR = shading.draw_scar(np.random.default_rng(0), PLACE, 0.1, 500)
-WALL = torch.tensor([0.8, 0.3, 0.2])[:, None, None]
-
-
-def colour_at(radii: float, age: float, scar: shading.Scar = SCAR) -> torch.Tensor:
-    point = PLACE[:, None, None] + torch.tensor([radii * scar.radius, 0, 0])[:, None, None]
-    return shading.stain(WALL, point, scar, torch.tensor([[age]]))[:, 0, 0]
-
-
-def test_it_bleeds_and_then_is_pale_within_a_red_rim() -> None:
-    assert torch.equal(colour_at(shading.WOUND_REACH, 0.0), WALL[:, 0, 0])
-    fresh, healed, rim = colour_at(0.2, 0.0), colour_at(0.2, 600.0), colour_at(1.05, 600.0)
-    assert fresh[1] < 0.1
-    assert healed[1] > 1.3 * WALL[1, 0, 0]
-    assert rim[1] < 0.95 * WALL[1, 0, 0]
-    assert rim[0] / rim[1] > healed[0] / healed[1]
-
-
 LINEAR = torch.from_numpy(np.random.default_rng(0).uniform(0, 9, (3, 2, 6, 8)))
 
 
@@ -160,11 +141,3 @@ def test_a_worse_prepared_bowel_is_yellower() -> None:
         return float((green - blue).mean())
 
     assert yellow(4.0) > yellow(9.0) + 0.005
-
-
-def test_bubbles_come_with_residue_and_lie_anywhere_on_the_tile() -> None:
-    assert not shading.bubbles(np.random.default_rng(0), 64, 0.0).any()
-    many = shading.bubbles(np.random.default_rng(0), 64, 1.0)
-    assert many.shape == (3, 64, 64)
-    assert np.abs(many).max() <= 1
-    assert many[0].mean() > 0.01
