@@ -78,6 +78,8 @@ def test_settings_chosen_on_another_part_and_tasks_by_name(
             grid="demo",
             tasks=["counting"],
             clusterers=["dbscan", "hdbscan", "agglomerative", "ap"],
+            visual="sigmoid",
+            time="frames",
             baselines=False,
             device="cpu",
         )
@@ -87,6 +89,10 @@ def test_settings_chosen_on_another_part_and_tasks_by_name(
     for name, found in ours.counting.items():
         assert [fold["procedure"] for fold in found.folds] == NAMES[2:], name
         assert len(set(found.settings)) == 1
+    text = (tmp_path / "out" / "report.html").read_text()
+    assert "visual similarity sigmoid, sigmoid of cosines, as in the thesis" in text
+    assert "distances in time in frames, as in the thesis" in text
+    assert "distances between vectors of length 1" in text  # the operating point of the weights
     assert ours.retrieval is None
     assert not (tmp_path / "out" / "trackeval").exists()
     assert not (tmp_path / "out" / "queries.parquet").exists()

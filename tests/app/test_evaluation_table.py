@@ -46,7 +46,7 @@ def test_every_figure_has_a_column_and_the_reference_comes_first() -> None:
     assert rows["AUROC"][1] == first.reid[1]["auroc"]
     assert rows["threshold fr"][1] == first.counting["threshold"].folds[1]["fr"]
     assert rows["polyps"].to_list() == [2, 2, 2, 2]
-    said = " ".join(notes(evaluation))
+    said = " ".join(notes(evaluation, settings))
     assert "1 of unknown polyp left out" in said
     assert "2 procedures" in said
 
@@ -80,6 +80,6 @@ def test_all_tasks_have_columns_and_what_is_no_different_is_bold() -> None:
     rows = by_procedure(evaluation)
     assert rows.height == 8
     assert {"threshold HOTA", "ap converged", "adenomas", "ap adenomas"} <= set(rows.columns)
-    said = " ".join(notes(evaluation))
+    said = " ".join(notes(evaluation, settings))
     assert f"True polyps per colonoscopy (with a tracklet): {clinic.ppc:.2f}" in said
     assert "Tracking, threshold:" in said

@@ -6,13 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.axes import Axes
+from sklearn.metrics import roc_auc_score
 
 from polyplink.app.drawings import (
+    BARS,
     FIGURES,
     STEPS,
     Shown,
+    draw_bars,
     draw_counting,
     draw_curriculum,
+    draw_reid,
     draw_similarities,
     draw_vectors,
     pareto_front,
@@ -24,10 +28,13 @@ from polyplink.app.drawings import (
 from polyplink.app.encoded import encode, load_named
 from polyplink.app.figures import FiguresRequest, draw
 from polyplink.app.request import silent
+from polyplink.associate import Grid, unit_rows
 from polyplink.core.errors import PolyplinkError
-from polyplink.evaluate import Samples
+from polyplink.evaluate import EvaluationSettings, Samples, evaluate_embeddings
 from tests.app.calls import assert_refused, polyplink
 from tests.conftest import Made
+from tests.evaluate.made import boxes_of
+from tests.evaluate.made import made as made_vectors
 
 RATES = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=20)
 
@@ -123,10 +130,36 @@ def test_figures_show_what_was_computed(made: Made, monkeypatch: pytest.MonkeyPa
     assert "temporal affinity propagation" in legend(axis)
     assert "FPR 0.05" in [text.get_text() for text in axis.texts]
 
+    roc, pr = draw_reid(shown).axes
+    samples, unit = encoded.samples, unit_rows(encoded.vectors["ntssl-demo"])
+    first, second = np.triu_indices(30, 1)
+    same, scores = samples.polyp[first] == samples.polyp[second], (unit @ unit.T)[first, second]
+    assert legend(roc)[0].endswith(f"{roc_auc_score(same, scores):.3f}")
+    x, y = np.asarray(roc.lines[0].get_xydata()).T
+    assert np.trapezoid(y, x) == pytest.approx(roc_auc_score(same, scores), abs=1e-3)
+    assert pr.get_ylabel() == "precision"
+
     (axis,) = draw_vectors(shown, "pca").axes
     assert legend(axis) == encoded.table["polyp_id"].unique(maintain_order=True).to_list()
     monkeypatch.setattr("polyplink.app.drawings.MOST_IN_LEGEND", 9)
     assert legend(draw_vectors(shown, "pca").axes[0]) == []
+
+
+def test_bars_are_the_figures_of_every_encoder_and_clusterer() -> None:
+    vectors, samples, _ = made_vectors()
+    grid = Grid((0.5,), (1.0,), (0.5, -1.0), (0.3, 0.7))
+    settings = EvaluationSettings(grid, resamples=50, tasks=("counting", "tracking"))
+    encoders = {"ours": vectors, "other": vectors[::-1]}
+    found, _ = evaluate_embeddings(encoders, samples, settings, boxes=boxes_of(samples))
+    axes = draw_bars(found, "made").axes
+    assert [axis.get_title("left") for axis in axes] == list(BARS.values())
+    for axis, key in zip(axes, BARS, strict=True):
+        names = [tick.get_text() for tick in axis.get_xticklabels()]
+        assert names == ["temporal AP", "threshold"]
+        for name, bars in zip(encoders, axis.containers[::2], strict=True):
+            figures = found.encoders[name].figures
+            wanted = [figures[key.format(kind)].value for kind in ("temporal_ap", "threshold")]
+            assert [bar.get_height() for bar in bars] == wanted
 
 
 @given(RATES)

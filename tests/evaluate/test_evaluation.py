@@ -1,11 +1,13 @@
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
+from sklearn.cluster import AffinityPropagation
 
-from polyplink.associate.clusterers import Agglomerative, Dbscan, Hdbscan
+from polyplink.associate.clusterers import Agglomerative, Dbscan, Hdbscan, TemporalAP
 from polyplink.associate.search import Grid
 from polyplink.associate.similarity import visual
 from polyplink.core.artefacts import to_plain
@@ -138,6 +140,47 @@ def test_one_class_and_no_pair_are_undefined_and_counted() -> None:
     assert result.encoders["x"].retrieval is not None
     assert result.encoders["x"].retrieval["unmatched"] == 2
     assert figures["tracking/threshold/HOTA"].value == 1.0
+
+
+def test_times_in_frames_multiply_gamma_by_frames() -> None:
+    """The thesis's T: exp(-gamma |frame_i - frame_j|), stretched, against scikit-learn."""
+    vectors, samples, _ = made()
+    rng = np.random.default_rng(3)
+    frames = rng.integers(100, 900, 30)
+    spans = {f"v{place}": 800 + place for place in range(4)}
+    span = np.array([spans[samples.procedures[place]] for place in samples.procedure])
+    samples = replace(samples, positions=(frames - 100) / span, spans=spans)
+    grid = Grid(alphas=(0.4,), gammas=(0.1, 0.002), preferences=(0.0, -1.0))
+    settings = EvaluationSettings(
+        grid, "sigmoid", "frames", 50, tasks=("counting",), chosen_on=("v0",)
+    )
+    found, tables = evaluate_embeddings({"ours": vectors}, samples, settings)
+    chosen = found.encoders["ours"].counting["temporal_ap"].setting
+    assert isinstance(chosen, TemporalAP)
+    assert chosen.gamma in grid.gammas  # as given, in each procedure the same
+    for place, name in enumerate(samples.procedures):
+        if name == "v0":
+            continue
+        rows = np.flatnonzero(samples.procedure == place)
+        T = np.exp(-chosen.gamma * abs(frames[rows, None] - frames[None, rows]))
+        T = (T - T.min()) / (T.max() - T.min())
+        unit = vectors[rows] / np.linalg.norm(vectors[rows], axis=1, keepdims=True)
+        S = 0.4 / (1 + np.exp(-unit @ unit.T)) + 0.6 * T
+        naive = AffinityPropagation(
+            affinity="precomputed",
+            damping=0.9,
+            max_iter=500,
+            convergence_iter=50,
+            preference=chosen.preference,
+            random_state=42,
+        ).fit_predict(S)
+        own = tables["assignment"].filter(procedure_id=name)
+        ids = [samples.tracklet_ids[row] for row in rows]
+        assert own["tracklet_id"].to_list() == ids
+        same = own["cluster"].to_numpy()[:, None] == own["cluster"].to_numpy()[None]
+        assert (same == (naive[:, None] == naive[None])).all()
+    with pytest.raises(PolyplinkError, match="length of every procedure's annotated span"):
+        evaluate_embeddings({"ours": vectors}, replace(samples, spans={}), settings)
 
 
 VECTORS, SAMPLES, _ = made(unknown=2)

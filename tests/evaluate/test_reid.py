@@ -17,6 +17,7 @@ from polyplink.evaluate.reid import (
     reid_measures,
     reid_rows,
     reidentify,
+    roc_and_pr,
 )
 from polyplink.evaluate.samples import Samples
 from tests.evaluate.made import ends, made
@@ -59,6 +60,13 @@ def test_reid_equals_scikit_learn_on_all_pairs(
     assert found.aupr == pytest.approx(average_precision_score(truth, scores), abs=1e-9)
     assert (found.positives, found.negatives) == (sum(truth), len(truth) - sum(truth))
     assert found.unlabelled == 4
+    assert found.counts is not None
+    same, rounded = np.array(truth), np.round(scores, 12)
+    naive = [
+        (above[~same].mean(), above[same].mean(), same[above].mean())
+        for above in (rounded >= edge for edge in [*found.counts.edges[::-1], -2.0])
+    ]
+    np.testing.assert_allclose(np.transpose(roc_and_pr(found.counts)), naive)
 
 
 def test_views_that_are_the_same_tie() -> None:

@@ -23,7 +23,17 @@ from polyplink.associate import search, visual
 from polyplink.associate.similarity import unit_rows
 from polyplink.core.errors import PolyplinkError
 from polyplink.encoders import weights_path
-from polyplink.evaluate import Samples, choose, count_procedure, retrieve
+from polyplink.evaluate import (
+    Evaluation,
+    EvaluationSettings,
+    Samples,
+    choose,
+    count_procedure,
+    evaluate_embeddings,
+    reidentify,
+    retrieve,
+    roc_and_pr,
+)
 from polyplink.evaluate.choosing import TARGET_FPR
 from polyplink.evaluate.counting import ProcedureCounts
 from polyplink.learn.bags import purity
@@ -37,6 +47,7 @@ from polyplink.learn.temporal_bags import cosine_tau, sampled_bags
 from polyplink.report.formats import CLUSTERERS
 from polyplink.report.plots import (
     GREY,
+    INK,
     MARKERS,
     colour,
     draw_matrix,
@@ -349,6 +360,93 @@ def recall_at(vectors: np.ndarray, samples: Samples, most: int = NEAREST) -> np.
 
 
 @plot_style()
+def draw_reid(shown: Shown) -> Figure:
+    """ROC and precision-recall curves of re-identification, for each encoder."""
+    figure, (roc, pr) = new_figure(7.2, 3.6, columns=2, subtitle=shown.subtitle)
+    for i, (name, vectors) in enumerate(shown.encoded.vectors.items()):
+        found = reidentify(vectors, shown.encoded.samples)
+        if found.counts is None:
+            raise PolyplinkError(
+                "no two tracklets of one polyp, or none of two, so that re-identification is "
+                "undefined",
+                "name another --part",
+            )
+        fpr, tpr, precision = roc_and_pr(found.counts)
+        label = f"{name}, {found.auroc:.3f}"
+        roc.plot([0, *fpr], [0, *tpr], color=colour(i), lw=1.6, label=label)
+        pr.step(
+            [0, *tpr],
+            [precision[0], *precision],
+            color=colour(i),
+            lw=1.6,
+            label=f"{name}, {found.aupr:.3f}",
+        )
+    chance = found.positives / (found.positives + found.negatives)
+    roc.plot([0, 1], [0, 1], color=GREY, lw=0.8, ls=":")
+    pr.axhline(chance, color=GREY, lw=0.8, ls=":")
+    roc.set(title="ROC", xlabel="false positive rate", ylabel="true positive rate")
+    pr.set(title="Precision and recall", xlabel="recall", ylabel="precision")
+    for axis, area in ((roc, "AUROC"), (pr, "AUPR")):
+        axis.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.02))
+        axis.legend(title=area)
+    return figure
+
+
+BARS = {  # figure -> title; as in the thesis, figures 5.1 to 5.8
+    "{}/FPR as published": "FPR (as published)",
+    "{}/FR": "FR",
+    "{}/precision with self": "precision (as published)",
+    "{}/recall with self": "recall (as published)",
+    "tracking/{}/AssA mean": "AssA",
+    "tracking/{}/AssPr mean": "AssPr",
+    "tracking/{}/AssRe mean": "AssRe",
+    "tracking/{}/IDF1 mean": "IDF1",
+}
+
+
+def draw_clusterers(shown: Shown) -> Figure:
+    """Counting and tracking by every encoder and clusterer, settings chosen on other procedures."""
+    settings = EvaluationSettings(
+        find_grid(shown.grid), threads=shown.threads, tasks=("counting", "tracking")
+    )
+    encoded = shown.encoded
+    found, _ = evaluate_embeddings(
+        encoded.vectors, encoded.samples, settings, boxes=encoded.boxes()
+    )
+    return draw_bars(found, f"{shown.subtitle}; grid: {shown.grid}; means and 95 % intervals")
+
+
+@plot_style(**{"axes.grid.axis": "y"})
+def draw_bars(evaluation: Evaluation, subtitle: str) -> Figure:
+    """Bars of encoder by clusterer, see `BARS`; undefined figures have none.
+
+    Args:
+        evaluation: Of the tasks counting and tracking.
+        subtitle: What was evaluated.
+    """
+    figure, axes = new_figure(12.0, 5.6, rows=2, columns=4, subtitle=subtitle)
+    kinds = list(evaluation.encoders[evaluation.reference].counting)
+    width = 0.8 / len(evaluation.encoders)
+    for axis, (key, title) in zip(axes, BARS.items(), strict=True):
+        for i, (name, encoder) in enumerate(evaluation.encoders.items()):
+            bars = [encoder.figures[key.format(kind)] for kind in kinds]
+            rows = [[f.value, f.low, f.high] for f in bars]
+            value, low, high = np.array(rows, dtype=np.float64).T  # None is NaN
+            at = np.arange(len(kinds)) + (i + 0.5) * width - 0.4
+            spread = np.maximum([value - low, high - value], 0)
+            axis.bar(at, value, width, color=colour(i), label=name)
+            axis.errorbar(at, value, spread, fmt="none", ecolor=INK, elinewidth=0.8)
+        if not any(bar.known for bar in bars):
+            axis.text(0.5, 0.5, "undefined", ha="center", color=GREY, transform=axis.transAxes)
+        names = [CLUSTERERS[kind].replace("affinity propagation", "AP") for kind in kinds]
+        axis.set_xticks(range(len(kinds)), names, rotation=40, ha="right")
+        axis.set(title=title)
+        axis.set_ylim(bottom=0)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper right", ncols=4)
+    return figure
+
+
+@plot_style()
 def draw_vectors(shown: Shown, way: Projection = "tsne") -> Figure:
     """The first encoder's vectors in the plane; colour and marker show the polyp."""
     polyps, encoder = shown.encoded.table["polyp_id"].to_numpy(), shown.encoded.first.name
@@ -419,7 +517,9 @@ FIGURES: Mapping[str, Callable[[Shown], Figure]] = {
     "curriculum": draw_curriculum,
     "similarity": draw_similarities,
     "counting": draw_counting,
+    "clusterers": draw_clusterers,
     "recall": draw_recall,
+    "reid": draw_reid,
     "map": draw_vectors,
     "pca": partial(draw_vectors, way="pca"),
     "targets": draw_targets,

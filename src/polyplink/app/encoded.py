@@ -345,9 +345,11 @@ def samples_of(prepared: Prepared, clip: int | None = None) -> Samples:
             "table detections: column polyp_id is empty, and evaluation needs true polyps",
             "give labelled procedures, or use `polyplink count`",
         )
+    spans = prepared.spans.procedures.rows()
     return Samples.of(
         table["tracklet_id" if clip is None else "fragment_id"].to_list(),
         table["procedure_id"].to_list(),
         table["polyp_id"].to_list(),
         table["position"].to_numpy(),
+        {procedure: max(last - first, 1) for procedure, first, last in spans},
     )

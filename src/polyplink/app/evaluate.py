@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from typer import Option
 
@@ -58,6 +58,14 @@ class EvaluateRequest(TrackletOptions):
         ),
     ] = ()
     grid: Annotated[str, Option(help="Settings searched for counting: paper or demo.")] = "paper"
+    visual: Annotated[
+        Literal["l2", "raw_l2", "sigmoid"],
+        Option(help="Similarity that is clustered: of unit vectors, raw vectors, or the thesis's."),
+    ] = "l2"
+    time: Annotated[
+        Literal["normalised", "frames"],
+        Option(help="Unit of distances in time: the annotated span, or frames (the thesis's)."),
+    ] = "normalised"
     choose_on: Annotated[
         str | None,
         Option(help="Part to choose settings on; by default on the other procedures."),
@@ -136,7 +144,7 @@ def evaluate(request: EvaluateRequest, progress: Progress = silent) -> Result[Ev
         "clusterers": settings.clusterers,
         "without_own": settings.without_own,
     }
-    named = ("weights", "part", "choose_on", "grid")
+    named = ("weights", "part", "choose_on", "grid", "visual", "time")
     record = RunRecord(
         "evaluate", settings=asked | {name: getattr(request, name) for name in named}
     )
@@ -182,7 +190,7 @@ def evaluate(request: EvaluateRequest, progress: Progress = silent) -> Result[Ev
             encoded.vectors, samples, settings, boxes=encoded.boxes(), adenoma=adenoma
         )
     missing = missing if "counting" in settings.tasks else ()
-    said = (*notes(evaluation), *missing, *probe_notes(probed))
+    said = (*notes(evaluation, settings), *missing, *probe_notes(probed))
     table = with_probes(comparison(evaluation), probed)
     found = Evaluated(out / "report.html", evaluation, table, said, probed)
 
@@ -229,6 +237,8 @@ def _settings(request: EvaluateRequest) -> "tuple[EvaluationSettings, list[str]]
         find_named("clusterer", clusterer, dict.fromkeys(ALL_CLUSTERERS))
     settings = EvaluationSettings(
         grid=find_grid(request.grid),
+        form=request.visual,
+        time=request.time,
         threads=request.workers,
         tasks=tuple(task for task in TASKS if task in tasks),
         clusterers=clusterers,

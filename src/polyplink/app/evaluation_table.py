@@ -6,10 +6,10 @@ from typing import Any
 import polars as pl
 
 from polyplink.app.probing import PROBES, Probed
-from polyplink.evaluate import EncoderFigures, Evaluation, no_different
+from polyplink.evaluate import EncoderFigures, Evaluation, EvaluationSettings, no_different
 from polyplink.evaluate.tracking import MEANS
 from polyplink.report import Comparison, Method, Metric
-from polyplink.report.formats import CLUSTERERS, figure_text
+from polyplink.report.formats import CLUSTERERS, TIMES, VISUAL, figure_text
 from polyplink.report.model import Style
 from polyplink.report.tables import PROBE_MEANINGS
 
@@ -140,7 +140,7 @@ def comparison(evaluation: Evaluation) -> Comparison:
     )
 
 
-def notes(evaluation: Evaluation) -> tuple[str, ...]:
+def notes(evaluation: Evaluation, settings: EvaluationSettings) -> tuple[str, ...]:
     """Notes under the table, one sentence each."""
     first = evaluation.encoders[evaluation.reference]
     said = [f"The independent units are the {evaluation.procedures} procedures."]
@@ -152,6 +152,11 @@ def notes(evaluation: Evaluation) -> tuple[str, ...]:
         )
     if first.pairs is not None:
         said.append(f"{first.pairs[0]} pairs of one polyp and {first.pairs[1]} of two.")
+    if first.counting or first.tracking:
+        said.append(
+            f"Clustered by visual similarity {settings.form}, {VISUAL[settings.form]}; distances "
+            f"in time in {TIMES[settings.time]}."
+        )
     if any(not counting.folds for counting in first.counting.values()):
         said.append(
             "No setting can be chosen on other procedures than the one there is: counting and "

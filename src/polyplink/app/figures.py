@@ -35,8 +35,8 @@ class FiguresRequest:
     only: Annotated[
         Sequence[str],
         Option(
-            help="curriculum, similarity, counting, recall, map, pca, targets or losses; all by "
-            "default."
+            help="curriculum, similarity, counting, clusterers, recall, reid, map, pca, targets or "
+            "losses; all by default."
         ),
     ] = ()
     part: Annotated[str, Option(help="Part of the data set.")] = "eval"
@@ -46,7 +46,7 @@ class FiguresRequest:
 
 
 def draw(request: FiguresRequest, progress: Progress = silent) -> Result[list[Path]]:
-    """Plot ranks and purity, similarities, FR against FPR, recall at k, and t-SNE or PCA.
+    """Plot ranks and purity, similarities, FR against FPR, clusterers, recall at k, ROC, t-SNE.
 
     Raises:
         PolyplinkError: If a figure is unknown, polyps are unknown, the encoders have crops of

@@ -38,6 +38,7 @@ from polyplink.data import SIMULATED
 from polyplink.encoders import Embeddings, weights_path
 from polyplink.evaluate import choose, count_procedure
 from polyplink.report import Comparison, Procedure, Report, Tracklet
+from polyplink.report.formats import VISUAL
 from polyplink.tracklets import Prepared
 
 UNTUNED = TemporalAP(alpha=0.5, gamma=1.0, preference=0.0)  # near the middle of the papers' grid
@@ -290,6 +291,7 @@ def build_report(
             "alpha": setting.alpha,
             "gamma": setting.gamma,
             "preference": setting.preference,
+            "visual similarity": VISUAL[point.form],
             "chosen": point.origin,
         },
         settings={name: str(value) for name, value in to_plain(prepared.settings).items()},

@@ -66,6 +66,10 @@ class Grid:
         rows = enumerate(self.temporal_ap())
         return tuple(i for i, s in rows if s.alpha == 1 and s.gamma == self.gammas[0])
 
+    def in_frames(self, span: float) -> Self:
+        """The grid whose gammas, given per frame, apply to positions within a span of frames."""
+        return replace(self, gammas=tuple(gamma * span for gamma in self.gammas))
+
     def by_clusterer(self) -> dict[str, tuple[Setting, ...]]:
         """Settings by the clusterer's name, as far as there are any; see `CLUSTERERS`."""
         every = self.temporal_ap()

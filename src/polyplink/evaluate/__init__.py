@@ -11,7 +11,7 @@ from polyplink.evaluate.evaluation import (
 )
 from polyplink.evaluate.hota import TrackingCounts, score_tracks, tracking_figures
 from polyplink.evaluate.intervals import Figure, draw_weights, no_different
-from polyplink.evaluate.reid import Reid, reidentify, resample_reid
+from polyplink.evaluate.reid import Reid, reidentify, resample_reid, roc_and_pr
 from polyplink.evaluate.retrieval import Retrieval, retrieval_measures, retrieve
 from polyplink.evaluate.samples import BoxTracks, Samples, TrackletBoxes
 from polyplink.evaluate.tracking import TrackingTruth
@@ -38,6 +38,7 @@ __all__ = [
     "resample_reid",
     "retrieval_measures",
     "retrieve",
+    "roc_and_pr",
     "score_tracks",
     "tracking_figures",
 ]

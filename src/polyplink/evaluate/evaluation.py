@@ -5,7 +5,7 @@ Every verb that scores vectors asks here. Each task's mathematics is in the task
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -45,6 +45,7 @@ from polyplink.evaluate.tracking import (
     tracking_rows,
 )
 
+TimeUnit = Literal["normalised", "frames"]
 TASKS = ("retrieval", "reid", "counting", "tracking")
 
 
@@ -55,6 +56,8 @@ class EvaluationSettings:
     Attributes:
         grid: The clusterers' settings to search; the paper's by default.
         form: The form of the visual similarity, see `visual`.
+        time: Unit of the distance in time that gamma multiplies: "normalised", the procedure's
+            annotated span (temporally-aware counting), or "frames" (thesis, 2.3).
         resamples: Resamples of the bootstrap over procedures.
         seed: Seed of the bootstrap.
         threads: Threads for the search; the figures do not depend on it.
@@ -67,6 +70,7 @@ class EvaluationSettings:
 
     grid: Grid = field(default_factory=paper_grid)
     form: VisualForm = "l2"
+    time: TimeUnit = "normalised"
     resamples: int = RESAMPLES
     seed: int = 0
     threads: int = 1
@@ -296,6 +300,11 @@ def _check_tasks(
         "name procedures that have tracklets",
     )
     PolyplinkError.unless(
+        settings.time == "normalised" or set(samples.procedures) <= set(samples.spans),
+        "times in frames need the length of every procedure's annotated span",
+        "give Samples.of(..., spans=...), or use normalised times",
+    )
+    PolyplinkError.unless(
         not settings.chosen_on or set(settings.chosen_on) != set(samples.procedures),
         "settings are chosen on all procedures, and none is left to evaluate",
         "name other procedures to choose on",
@@ -355,7 +364,7 @@ def _count_and_track(
         searched[procedure] = search(
             visual(vectors[own], settings.form),
             samples.positions[own],
-            grid,
+            grid.in_frames(samples.spans[procedure]) if settings.time == "frames" else grid,
             threads=settings.threads,
         )
     measures: dict[str, Resampled] = {}

@@ -298,6 +298,23 @@ def reidentify(
     return Reid(auroc, aupr, positive.size, negatives, samples.unlabelled, counts)
 
 
+def roc_and_pr(counts: PairCounts) -> tuple[Reals, Reals, Reals]:
+    """Points of the ROC and the precision-recall curve, exact at the edges of bins.
+
+    Args:
+        counts: Binned pairs, see `reidentify`.
+
+    Returns:
+        False positive rate, true positive rate (recall) and precision of the pairs whose similarity
+        is at or above each edge, from the highest edge to the lowest, then of all pairs (e + 1,).
+    """
+    hits, alarms = (
+        np.cumsum(pairs.sum(axis=0)[::-1]) for pairs in (counts.positives, counts.negatives)
+    )
+    precision = hits / np.maximum(hits + alarms, 1)
+    return alarms / alarms[-1], hits / hits[-1], precision
+
+
 def published_reid(vectors: npt.ArrayLike, samples: Samples) -> tuple[float, float] | None:
     """AUROC and AUPR of similarities after the sigmoid, or None without pairs of both kinds.
 

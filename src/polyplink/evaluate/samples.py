@@ -1,7 +1,7 @@
 """The samples of an evaluation: tracklets with procedures and polyps, and boxes with tracks."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -32,6 +32,8 @@ class Samples:
         polyp: Code of every tracklet's polyp (n,); every unknown one has a unique code.
         known: Whether the polyp is known (n,).
         positions: Position in the procedure (n,), in [0, 1].
+        spans: Frames that each procedure's positions were divided by, 1 or more; for times in
+            frames, and empty without them.
     """
 
     tracklet_ids: tuple[str, ...]
@@ -40,6 +42,7 @@ class Samples:
     polyp: Ints
     known: Flags
     positions: Reals
+    spans: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -48,6 +51,7 @@ class Samples:
         procedures: Sequence[str],
         polyps: Sequence[str | None],
         positions: npt.ArrayLike,
+        spans: Mapping[str, int] | None = None,
     ) -> Self:
         """Check the columns of a table of tracklets.
 
@@ -56,6 +60,7 @@ class Samples:
             procedures: Name of its procedure (n,).
             polyps: Name of its polyp (n,), None where unknown.
             positions: Its position in the procedure (n,), in [0, 1].
+            spans: Annotated span of each procedure in frames, for times in frames.
 
         Raises:
             PolyplinkError: If the columns differ in length or are empty, a tracklet occurs twice,
@@ -91,7 +96,7 @@ class Samples:
         known = np.array([polyp is not None for polyp in polyps], dtype=np.bool_)
         # A tracklet of unknown polyp is named by its row: equal to no other.
         _, codes = _codes([f"p{v}" if v is not None else f"{i}" for i, v in enumerate(polyps)])
-        return cls(tuple(tracklet_ids), names, places, codes, known, p)
+        return cls(tuple(tracklet_ids), names, places, codes, known, p, spans or {})
 
     def of_procedure(self, place: int) -> tuple[Self, Ints]:
         """One procedure's tracklets, and their rows in these samples."""

@@ -18,6 +18,18 @@ CLUSTERERS = {
 }
 """Name of a clusterer in settings -> its name in titles."""
 
+VISUAL = {
+    "l2": "distances between vectors of length 1",
+    "raw_l2": "distances between vectors as they are, as in temporally-aware counting",
+    "sigmoid": "sigmoid of cosines, as in the thesis",
+}
+"""Form of the visual similarity -> what it is."""
+TIMES = {
+    "normalised": "shares of the annotated span, as in temporally-aware counting",
+    "frames": "frames, as in the thesis",
+}
+"""Unit of distances in time -> what it is."""
+
 
 def number(value: float | None, digits: int = 3) -> str:
     """A number with fixed digits, or a dash for None, NaN and infinities.

@@ -62,13 +62,13 @@ def plot_style(**changed: Any) -> Iterator[None]:
 
 
 def new_figure(
-    width: float, height: float, *, columns: int = 1, subtitle: str = ""
+    width: float, height: float, *, rows: int = 1, columns: int = 1, subtitle: str = ""
 ) -> tuple[Figure, list[Axes]]:
-    """An empty figure (size in inches) with axes side by side; opens no window."""
+    """An empty figure (size in inches) with axes row by row; opens no window."""
     figure = Figure(figsize=(width, height), layout="constrained")
     if subtitle:
         figure.suptitle(subtitle, fontsize=8, color=GREY, x=0.01, ha="left")
-    return figure, list(figure.subplots(1, columns, squeeze=False)[0])
+    return figure, list(figure.subplots(rows, columns, squeeze=False).ravel())
 
 
 def colour(index: int) -> str:
