@@ -10,6 +10,9 @@ import pytest
 
 from polyplink.app.command_line import app
 from polyplink.data import DETECTIONS, POLYPS, PROCEDURES
+from polyplink.evaluate.choosing import RATES
+from polyplink.evaluate.retrieval import RETRIEVAL
+from polyplink.evaluate.tracking import MEANS
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md")])
@@ -98,3 +101,15 @@ def test_the_reference_lists_every_column() -> None:
             null = "yes" if spec.nullable else "no"
             row = f"| {table} | {column} | {spec.dtype} | {null} | {spec.meaning} |"
             assert row in text, row
+
+
+def test_every_row_of_fidelity_names_tests_that_exist() -> None:
+    text = (ROOT / "docs/reference/fidelity.md").read_text(encoding="utf-8")
+    rows = [row for row in text.splitlines() if row.startswith("| ") and "| text |" not in row]
+    for row in rows:
+        named = re.findall(r"`(\w+/test_\w+\.py)::(test_\w+)`", row.rsplit("|", 2)[1])
+        assert named, row
+        for path, test in named:
+            assert f"def {test}(" in (ROOT / "tests" / path).read_text(encoding="utf-8"), test
+    missing = [name for name in (*RETRIEVAL, *RATES, *MEANS, "AUROC", "AUPR") if name not in text]
+    assert not missing
