@@ -50,6 +50,10 @@ def test_without_labels_it_says_so_and_trains_all_the_same(tmp_path: Path) -> No
     with pytest.raises(PolyplinkError, match=r"set validation\.select=bags, which needs no label"):
         labels = override(recipe(), ["validation.select=labels"])
         train(TrainRequest(labels, data, tmp_path / "other", device="cpu"))
+    views = override(recipe(), ["bags.kind=polyp_views", "prepare.size=48"])
+    with pytest.raises(PolyplinkError, match=r"column polyp_id is empty in the part 'train'"):
+        train(TrainRequest(views, data, tmp_path / "views", device="cpu"))
+    assert len(list((data / "prepared").iterdir())) == 1  # refused before crops of 48 are cut
 
 
 def test_another_run_starts_from_its_weights_and_has_seen_what_they_saw(

@@ -162,6 +162,9 @@ def _read_split(
     path: Path, data: DataSet, labels: pl.DataFrame
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The labelled polyps of both sides of a file, see `divide`."""
+    PolyplinkError.unless(
+        path.is_file(), f"no file {path} that divides polyps", "name a JSON file with --split"
+    )
     given = read_json(path)
     lists: list[Any] = [given.get(side) for side in SIDES] if isinstance(given, dict) else []
     named = [name for each in lists if isinstance(each, list) for name in each]

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from polyplink.learn import Fitted, TrainConfig
     from polyplink.tracklets import Prepared
 
+NEED_POLYPS = ("polyp_views", "polyp_parts")  # ways of drawing bags
+
 
 @dataclass(frozen=True)
 class TrainRequest:
@@ -71,6 +73,8 @@ def train(request: TrainRequest, progress: Progress = silent) -> Result[Trained]
         PolyplinkError: If `out` holds a run already (or none, to resume), or data or recipe are
             at fault.
     """
+    import polars as pl
+
     from polyplink.app.encoded import prepare_part
     from polyplink.app.leakage import seen_by
     from polyplink.data import read_data
@@ -107,6 +111,13 @@ def train(request: TrainRequest, progress: Progress = silent) -> Result[Trained]
         data = read_data(request.data)
         parts = filter(None, (config.part, config.validation.part))
         names = [name for part in parts for name in data.part(part)]
+        shown = data.detections.filter(pl.col("procedure_id").is_in(names))["polyp_id"]
+        PolyplinkError.unless(
+            config.bags.kind not in NEED_POLYPS or shown.drop_nulls().n_unique() > 1,
+            f"table detections: column polyp_id is empty in the part {config.part!r} or names one "
+            f"polyp, and bags.kind={config.bags.kind} draws views of known polyps",
+            "name a labelled part (--set part=NAME), or a recipe without labels, such as ntssl",
+        )
         prepared = prepare_part(request.data, config.prepare, names, request.workers, progress)
     record.inputs |= {"crops": prepared.key} | started
 

@@ -218,7 +218,7 @@ def _of_real_colon(name: str, procedures: pl.DataFrame) -> list[str]:
     if missing:
         raise PolyplinkError(
             f"{name} is of {len(wanted)} procedures of REAL-Colon, of which {len(missing)} are "
-            f"not here ({missing[0]}, ...)",
+            f"not here ({', '.join(missing[:3])}{', ...' * (len(missing) > 3)})",
             "import all of them, or name another part (--part; of a training --set part=NAME)",
         )
     return wanted
