@@ -4,6 +4,7 @@ import json
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 from PIL import Image
 
@@ -110,3 +111,31 @@ def test_sizes_are_read_from_images(tmp_path: Path) -> None:
     (tmp_path / "case7" / "0.png").write_bytes(b"half")
     refused = polyplink("import", "csv", tmp_path / "boxes.csv", tmp_path / "out")
     assert_refused(refused, "procedure case7: width and height of its frames are not known")
+
+
+def write_mask(path: Path, *boxes: tuple[int, int, int, int]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    mask = np.zeros((50, 70), np.uint8)
+    for x, y, w, h in boxes:
+        mask[y : y + h, x : x + w] = 255
+    Image.fromarray(mask).save(path)
+
+
+def test_every_component_of_a_mask_is_a_box(tmp_path: Path) -> None:
+    set_, out = tmp_path / "set", tmp_path / "out"
+    write_mask(set_ / "masks" / "case7" / "0.png", (1, 2, 3, 4), (40, 30, 10, 5))
+    write_mask(set_ / "masks" / "case7" / "1.png")
+    write_mask(set_ / "masks" / "abc.png", (5, 5, 4, 4), (9, 9, 2, 2))  # touch at a corner
+    (set_ / "pictures" / "case7").mkdir(parents=True)
+    for name in ("case7/0.jpg", "case7/1.jpg", "abc.jpg"):
+        Image.new("RGB", (70, 50)).save(set_ / "pictures" / name)
+    assert_refused(polyplink("import", "masks", set_, out), "--image-folder")
+    data = imported("masks", set_, out, "--image-folder", "pictures")
+    assert data.detections.select("procedure_id", "frame", *"xywh", "image").rows() == [
+        ("abc", 0, 5, 5, 6, 6, "pictures/abc.jpg"),
+        ("case7", 0, 1, 2, 3, 4, "pictures/case7/0.jpg"),
+        ("case7", 0, 40, 30, 10, 5, "pictures/case7/0.jpg"),
+    ]
+    sizes = data.procedures.select("procedure_id", "n_frames", "width", "height").rows()
+    assert sorted(sizes) == [("abc", 1, 70, 50), ("case7", 2, 70, 50)]
+    assert data.detections["polyp_id"].null_count() == 3

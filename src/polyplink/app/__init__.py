@@ -30,6 +30,7 @@ from polyplink.app.recipes import RecipeRequest, show_recipe
 from polyplink.app.reproduce import ReproduceRequest, reproduce
 from polyplink.app.request import Progress, Result
 from polyplink.app.simulate import SimulateRequest, simulate
+from polyplink.app.split import SplitRequest, split_data
 from polyplink.app.train import Trained, TrainRequest, train
 from polyplink.app.weights import AddRequest, add_weights, list_weights, show_weights
 
@@ -57,6 +58,7 @@ __all__ = [
     "Result",
     "RunRequest",
     "SimulateRequest",
+    "SplitRequest",
     "TrainRequest",
     "Trained",
     "add_weights",
@@ -79,5 +81,6 @@ __all__ = [
     "show_recipe",
     "show_weights",
     "simulate",
+    "split_data",
     "train",
 ]

@@ -35,6 +35,7 @@ from polyplink.app.recipes import show_recipe
 from polyplink.app.reproduce import reproduce
 from polyplink.app.request import Progress
 from polyplink.app.simulate import simulate
+from polyplink.app.split import split_data
 from polyplink.app.train import train
 from polyplink.app.weights import add_weights, cost_weights, list_weights, show_weights
 from polyplink.core.errors import INTERRUPTED, MISTAKE, PolyplinkError
@@ -49,6 +50,7 @@ VERBS: Mapping[str, Verb] = {
     "merge": merge_data,
     "detect": detect_polyps,
     "doctor": doctor,
+    "split": split_data,
     "convert": convert_data,
     "prepare": prepare_data,
     "train": train,

@@ -44,7 +44,8 @@ class ImportRequest:
         str,
         Argument(
             metavar="FORMAT",
-            help="real-colon, ldpolyp, sun, polypsset, polyp-size, coco, mot, yolo, cvat or csv.",
+            help="real-colon, ldpolyp, sun, polypsset, polyp-size, coco, mot, yolo, cvat, csv or "
+            "masks.",
         ),
     ]
     source: Annotated[Path, Argument(metavar="SRC", help="The data set as released.")]
@@ -75,6 +76,8 @@ class ImportRequest:
     kind: Annotated[str | None, Option(help="gt or det (mot).")] = None
     attribute: Annotated[str | None, Option(help="Attribute that names the polyp (cvat).")] = None
     sixth: Annotated[str | None, Option(help="Meaning of a sixth number (yolo).")] = None
+    image_folder: Annotated[str | None, Option(help="Folder of the images (masks).")] = None
+    mask_folder: Annotated[str | None, Option(help="Folder of the masks (masks).")] = None
     histology_map: HistologyMap = None
     workers: Workers = 2
 
@@ -106,6 +109,7 @@ def importers() -> "Mapping[str, Callable[..., Imported]]":
         "yolo": data.import_yolo,
         "cvat": data.import_cvat,
         "csv": data.import_csv,
+        "masks": data.import_masks,
     }
 
 

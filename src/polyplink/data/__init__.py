@@ -6,15 +6,18 @@ from polyplink.data.formats.assemble import ReadOptions
 from polyplink.data.formats.coco import import_coco, write_coco
 from polyplink.data.formats.csv import import_csv, write_csv
 from polyplink.data.formats.cvat import import_cvat, write_cvat
+from polyplink.data.formats.masks import import_masks
 from polyplink.data.formats.mot import import_mot, write_mot
 from polyplink.data.formats.yolo import import_yolo, write_yolo
 from polyplink.data.merged import known_overlap, merge, overlaps
 from polyplink.data.protocols import (
+    check_splits,
     lesion_info,
     positive_frames,
     published_splits,
     split_by_patient,
     split_by_rule,
+    split_by_shares,
     video_info,
 )
 from polyplink.data.sets.layout import ReleaseOptions
@@ -73,6 +76,7 @@ __all__ = [
     "ReleaseOptions",
     "annotations_folder",
     "check",
+    "check_splits",
     "common_histology",
     "common_location",
     "convert",
@@ -85,6 +89,7 @@ __all__ = [
     "import_csv",
     "import_cvat",
     "import_ldpolyp",
+    "import_masks",
     "import_mot",
     "import_polyp_size",
     "import_polypsset",
@@ -105,6 +110,7 @@ __all__ = [
     "size_label",
     "split_by_patient",
     "split_by_rule",
+    "split_by_shares",
     "video_info",
     "write_coco",
     "write_csv",

@@ -14,6 +14,7 @@ of its numbers (2 the one, 10 the other), so that they cannot be matched.
 import hashlib
 import json
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from importlib.resources import files
 
@@ -141,6 +142,93 @@ def split_by_patient(
     for procedure, dataset, patient in rows:
         sides[f"{dataset}/{patient}" not in first].append(procedure)
     return sides
+
+
+def split_by_shares(
+    procedures: pl.DataFrame, shares: Mapping[str, float], seed: int = 0
+) -> dict[str, list[str]]:
+    """Split procedures into parts by their number; no patient is in two.
+
+    Patients come in an order given by a hash of the seed and their names, each to the part that
+    is furthest below its share.
+
+    Args:
+        procedures: The table.
+        shares: Part to its share of the procedures, above 0; their sum is 1.
+        seed: Another one, another split.
+
+    Returns:
+        Part to procedure ids, in the table's order.
+
+    Raises:
+        PolyplinkError: If there are fewer patients than parts.
+
+    Example:
+        >>> table = pl.DataFrame({"procedure_id": list("abcd"), "patient": list("ppqr")})
+        >>> table = table.with_columns(dataset=pl.lit("x"))
+        >>> split_by_shares(table, {"train": 0.5, "test": 0.5})
+        {'train': ['a', 'b'], 'test': ['c', 'd']}
+    """
+    rows = procedures.select("procedure_id", "dataset", "patient").rows()
+    owner = {procedure: f"{dataset}/{patient}" for procedure, dataset, patient in rows}
+    weights = Counter(owner.values())
+    PolyplinkError.unless(
+        len(weights) >= len(shares),
+        f"{len(shares)} parts of {len(weights)} patients: one would be empty",
+        "give fewer parts with --shares",
+    )
+    # The largest patients first, so that the small ones even out the shares.
+    order = sorted(weights, key=lambda key: hashlib.sha256(f"{seed} {key}".encode()).digest())
+    order.sort(key=lambda key: -weights[key])
+    room = {part: share * len(rows) for part, share in shares.items()}
+    chosen: dict[str, str] = {}
+    for left, patient in zip(range(len(order), 0, -1), order, strict=True):
+        empty = [part for part in shares if part not in chosen.values()]
+        part = max(empty if left == len(empty) else shares, key=room.__getitem__)
+        chosen[patient] = part
+        room[part] -= weights[patient]
+    return {
+        part: [procedure for procedure, patient in owner.items() if chosen[patient] == part]
+        for part in shares
+    }
+
+
+def check_splits(splits: object, procedures: pl.DataFrame, source: str) -> None:
+    """Refuse parts that name unknown procedures, or share a procedure or a patient.
+
+    Args:
+        splits: Part to procedure ids, as read from a file.
+        procedures: The table.
+        source: Where the parts are from, for the message.
+
+    Raises:
+        PolyplinkError: Naming the procedure or patient, and the parts.
+    """
+    if not isinstance(splits, dict) or not all(
+        isinstance(ids, list) and all(isinstance(name, str) for name in ids)
+        for ids in splits.values()
+    ):
+        raise PolyplinkError(
+            f"{source} is not a mapping of parts to lists of procedure ids",
+            'write {"train": ["001-001"], "test": ["001-002"]}',
+        )
+    rows = procedures.select("procedure_id", "dataset", "patient").rows()
+    owner = {procedure: (dataset, patient) for procedure, dataset, patient in rows}
+    part_of: dict[object, str] = {}
+    for part, ids in splits.items():
+        for name in ids:
+            if name not in owner:
+                raise PolyplinkError(
+                    f"{source}: part {part} names {name!r}, which is no procedure of the data",
+                    "correct the name",
+                )
+            repeated = part_of.setdefault(name, part) != part or ids.count(name) > 1
+            if repeated or part_of.setdefault(owner[name], part) != part:
+                what = f"procedure {name}" if repeated else f"patient {owner[name][1]}"
+                raise PolyplinkError(
+                    f"{source}: {what} is in {part} and in {part_of.get(owner[name], part)}",
+                    "leave each patient in one part",
+                )
 
 
 def protocol_part(

@@ -200,7 +200,7 @@ class DataSet:
         return cls(detections, procedures, polyps, dict(splits), key, adenoma)
 
     def part(self, name: str | None) -> list[str]:
-        """Procedure ids of a part ("train", "eval", ...), or of the whole set for None.
+        """Procedure ids of a part ("train", "eval", ...), or of the whole set for None or "all".
 
         What is no part of the splits may be one that papers name (see `protocols`).
 
@@ -208,13 +208,13 @@ class DataSet:
             PolyplinkError: If there is no such part, naming those there are, or a procedure
                 occurs twice in it.
         """
-        if name is None:
+        if name is None or (name == "all" and name not in self.splits):
             return self.procedures["procedure_id"].to_list()
         if name not in self.splits:
             published = protocol_part(name, self.procedures, self.polyps, self.adenoma)
             if published is not None:
                 return published
-            have = ", ".join([*sorted(self.splits), *NAMES])
+            have = ", ".join([*sorted({*self.splits, "all"}), *NAMES])
             raise PolyplinkError(f"no part {name!r} in splits.json", f"choose one of: {have}")
         ids = list(self.splits[name])
         twice = sorted({i for i in ids if ids.count(i) > 1})
