@@ -14,6 +14,7 @@ from polyplink.app.linked import build_report, from_record, link_all, untuned
 from polyplink.associate import Clustering
 from polyplink.core.errors import PolyplinkError
 from polyplink.data import DataSet, read_data, write_data
+from polyplink.encoders import load_encoder, pick_device, save_weights
 from tests.app.calls import polyplink
 from tests.conftest import Made
 
@@ -38,6 +39,16 @@ def test_every_tracklet_is_in_one_group_and_tables_agree(counted: Path) -> None:
     assert summary["polyps"] == sum(p["polyps"] for p in summary["procedures"])
     counts = pl.read_csv(counted / "counts.csv")
     assert counts["polyps"].to_list() == [p["polyps"] for p in summary["procedures"]]
+    views = pl.read_csv(counted / "views.csv")
+    tracklets = [
+        (p["procedure_id"], g["polyp"], t["tracklet_id"], t["first_frame"], t["sureness"])
+        for p in summary["procedures"]
+        for g in p["groups"]
+        for t in g["tracklets"]
+    ]
+    columns = ("procedure", "polyp", "tracklet", "start_frame", "probability")
+    assert sorted(views.select(columns).rows()) == sorted(tracklets)
+    assert (views["end_s"] > views["start_s"]).all()
     assignment = pl.read_parquet(counted / "assignment.parquet")
     assert assignment.columns == ["procedure_id", "tracklet_id", "label", "score", "converged"]
     assert assignment.height == 30
@@ -106,3 +117,18 @@ def test_counting_again_gives_the_same_and_json_alone_is_printed(
     text = polyplink(*given).stdout
     assert "001-005" in text
     assert f"report: {tmp_path / 'report.html'}" in text
+
+
+def test_an_untuned_operating_point_is_said(made: Made, tmp_path: Path) -> None:
+    given = load_named(made.run, "cpu")
+    assert given.record is not None
+    path = tmp_path / "weights.safetensors"
+    save_weights(
+        path,
+        load_encoder(made.run, pick_device("cpu")).encoder,
+        replace(given.record, operating=None),
+    )
+    for weights, says in ((path, True), (made.run, False)):
+        done = polyplink("count", weights, made.data, "-o", tmp_path / "out", "--device", "cpu")
+        assert done.exit_code == 0, done.output
+        assert ("warning: operating point: not tuned" in done.stderr) is says

@@ -3,8 +3,11 @@
 import json
 from pathlib import Path
 
-from polyplink.data import import_coco, read_data
+import polars as pl
+
+from polyplink.data import DataSet, import_coco, read_data, write_data
 from tests.app.calls import assert_refused, polyplink
+from tests.data.made_sets import procedure_row
 from tests.samples import write_procedures
 
 
@@ -15,6 +18,26 @@ def test_the_doctor_ends_with_1_where_there_is_an_error(tmp_path: Path) -> None:
     result = polyplink("doctor", data)
     assert result.exit_code == 1
     assert result.stdout.startswith("error")
+
+
+def test_the_doctor_says_how_many_tracklets_there_will_be_and_what_loses_the_others(
+    tmp_path: Path,
+) -> None:
+    """Polyp a: 40 boxes in a row; b: 40, every other frame; c: 9; without a polyp: 9 in a row."""
+    steps = {"a": (40, 1), "b": (40, 2), "c": (9, 1), None: (9, 1)}
+    rows = [("v", step * k, 100 * i, 10.0, 50.0, 50.0, polyp)
+            for i, (polyp, (n, step)) in enumerate(steps.items()) for k in range(n)]  # fmt: skip
+    columns = ("procedure_id", "frame", "x", "y", "w", "h", "polyp_id")
+    boxes = pl.DataFrame(rows, schema=columns, orient="row").with_columns(pl.col("x").cast(float))
+    procedures = pl.DataFrame([procedure_row("v", 99, width=800, height=600)])
+    polyps = pl.DataFrame({"polyp_id": ["a", "b", "c"], "procedure_id": "v"})
+    write_data(tmp_path, DataSet.of(boxes, procedures, polyps))
+    (line,) = [line for line in polyplink("doctor", tmp_path, "--no-images").stdout.splitlines()
+               if "tracklets (" in line]  # fmt: skip
+    assert line.startswith("warning tracklets (58): the default settings give 1 tracklets; of 98")
+    for reason in ("40 where gaps", "9 of polyps with fewer than 30", "9 without a polyp"):
+        assert reason in line
+    assert_refused(polyplink("doctor", tmp_path / "no"), "no folder")
 
 
 def test_prepare_tells_of_frames_that_do_not_decode_or_stops_at_them(tmp_path: Path) -> None:

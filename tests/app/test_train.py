@@ -1,6 +1,7 @@
 """Training down to weights that know how they were made."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -83,9 +84,15 @@ def test_paper_recipe_asks_for_its_backbone(tmp_path: Path) -> None:
     assert not (data / "prepared").exists()  # told before anything is cut
 
 
-def test_a_part_of_its_own_validates(made: Made, tmp_path: Path) -> None:
+def test_a_part_of_its_own_validates(
+    made: Made, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     config = override(recipe(), ["validation.part=eval", "validation.loss=tracklet"])
-    train(TrainRequest(config, made.data, tmp_path / "run", device="cpu", workers=1))
+    request = TrainRequest(config, made.data, tmp_path / "run", device="cpu", workers=1)
+    train(request, lambda *step: None)
+    first, last = capsys.readouterr().err.splitlines()  # a line an epoch without a terminal
+    assert re.fullmatch(r"epoch 1 of 2: loss \d+\.\d{3}, loss_labels [\d., a-z_]+ s", first)
+    assert last.startswith("epoch 2 of 2: loss ")
     seen = read_record(tmp_path / "run" / "weights.safetensors").seen
     data = read_data(made.data)
     assert [row[1] for row in seen.trained] == data.part("train")

@@ -127,6 +127,7 @@ def count(request: CountRequest, progress: Progress = silent) -> Result[Counted]
         counts = {"procedure_id": pl.String, "polyps": pl.Int64, "tracklets": pl.Int64}
         table = pl.DataFrame(procedures, schema=counts | {"converged": pl.Boolean})
         write_text(out / "counts.csv", table.write_csv())
+        write_text(out / "views.csv", _views(prepared.data.procedures, linked).write_csv())
         rows = [
             (
                 one.tracklets.procedure_id,
@@ -147,6 +148,9 @@ def count(request: CountRequest, progress: Progress = silent) -> Result[Counted]
     record.write(out)
     shown = [count_table(page), *notes, f"report: {report}"]
     counted = Counted(report, page, summary, linked_boxes(prepared, linked))
+    if point.calibration is None:
+        mend = "train with labelled procedures held out to tune counts and probabilities"
+        warnings.append(f"operating point: {point.origin}; {mend}")
     return Result(counted, summary, shown, warnings)
 
 
@@ -203,6 +207,43 @@ def lost_lines(lost: Mapping[str, int], settings: "PrepareSettings") -> list[str
         "low": f"with scores below {settings.tracks.low:g} (--low)",
     }
     return [f"{lost[name]} of {lost['boxes']} boxes {why[name]}" for name in why if lost[name]]
+
+
+def _views(procedures: "pl.DataFrame", linked: "Sequence[Linked]") -> "pl.DataFrame":
+    """One row for each view of a polyp: when it begins and ends, and how sure it is.
+
+    Returns:
+        procedure, polyp, tracklet, start_s, end_s (seconds; null where the rate is not known),
+        start_frame, end_frame (the last one) and probability, in the order of time.
+    """
+    import polars as pl
+
+    fps = pl.col("procedure").replace_strict(dict(procedures.select("procedure_id", "fps").rows()))
+    start, end = pl.col("start_frame"), pl.col("end_frame")
+    schema = dict.fromkeys(("procedure", "polyp", "tracklet"), pl.String())
+    tables = [pl.DataFrame(schema={**schema, "start_frame": pl.Int32, "end_frame": pl.Int32,
+                                   "probability": pl.Float64})]  # fmt: skip
+    for one in linked:
+        table = one.tracklets.table
+        probability = pl.Series(one.scores, dtype=pl.Float64).fill_nan(None).round(4)
+        polyps = [one.names[label] for label in one.clustering.labels]
+        rows = table.select(
+            procedure="procedure_id",
+            polyp=pl.Series(polyps, dtype=pl.String),
+            tracklet="tracklet_id",
+            start_frame="first_frame",
+            end_frame="last_frame",
+            probability=probability,
+        )
+        tables.append(rows.sort("start_frame", maintain_order=True))
+    return pl.concat(tables).select(
+        *schema,
+        start_s=(start / fps).round(2),
+        end_s=((end + 1) / fps).round(2),
+        start_frame="start_frame",
+        end_frame="end_frame",
+        probability="probability",
+    )
 
 
 def _counted(name: str, linked: "Linked | None") -> dict[str, Any]:

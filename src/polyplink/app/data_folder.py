@@ -279,18 +279,68 @@ def doctor(request: DoctorRequest, progress: Progress = silent) -> "Result[list[
     Raises:
         PolyplinkError: If the folder is not a data folder.
     """
-    from polyplink.data import diagnose, read_data
+    from polyplink.data import SEVERITIES, diagnose, read_data
 
+    data = read_data(request.data)
     findings = diagnose(
-        read_data(request.data),
+        data,
         images=request.images,
         deep=request.deep,
         folder=request.data,
         progress=counter(progress, "images opened"),
     )
+    findings = sorted([*findings, *_of_tracklets(data)], key=lambda f: SEVERITIES.index(f.severity))
     lines = [f"{f.severity:8}{f.check} ({f.count}): {f.what}\n        {f.mend}" for f in findings]
     code = int(any(f.severity == "error" for f in findings))
     return Result(findings, shown=lines or ["nothing found"], code=code)
+
+
+def _of_tracklets(data: "DataSet") -> "list[Finding]":
+    """How many tracklets the default settings give, and which setting loses the other boxes."""
+    from functools import partial
+
+    import polars as pl
+
+    from polyplink.data import Finding
+    from polyplink.tracklets import PrepareSettings, build_tracklets, kept_tracklets
+
+    if data.detections.is_empty():
+        return []
+    settings = PrepareSettings()
+    fps = dict(data.procedures.select("procedure_id", "fps").iter_rows())
+    build = partial(build_tracklets, data.detections, tracks=settings.tracks, fps=fps)
+    _, cut = build(max_gap=settings.max_gap, min_iou=settings.min_iou)
+    _, whole = build(max_gap=int(data.procedures["n_frames"].sum()), min_iou=0.0)
+    kept = kept_tracklets(cut, settings, fps)
+    named = pl.col("polyp_id").is_not_null()
+
+    def boxes(tracklets: pl.DataFrame, rows: pl.Expr = named) -> int:
+        return int(tracklets.filter(rows)["n"].sum())
+
+    uncut = boxes(kept_tracklets(whole, settings, fps))
+    total, unnamed = data.detections.height, data.detections["polyp_id"].null_count()
+    lost = {
+        f"where gaps or jumps cut a polyp's boxes (--max-gap {settings.max_gap}, --min-iou "
+        f"{settings.min_iou:g})": uncut - boxes(kept),
+        f"of polyps with fewer than {settings.min_length} boxes at a time (--min-length)": total
+        - unnamed
+        - uncut,
+        "without a polyp, in tracks shorter than "
+        f"{settings.min_seconds:g} s (--min-seconds) or of too low a score (--low)": unnamed
+        - boxes(kept, ~named),
+    }
+    count = sum(lost.values())
+    what = f"the default settings give {kept.height} tracklets"
+    reasons = [f"{n} {why}" for why, n in lost.items() if n]
+    return [
+        Finding(
+            "warning" if 2 * count > total else "note",
+            "tracklets",
+            f"{what}; of {total} boxes they leave out {', '.join(reasons)}" if reasons else what,
+            max(count, 1),
+            "give `prepare` or `count` these options to change them" if reasons else "none needed",
+        )
+    ]
 
 
 @dataclass(frozen=True)

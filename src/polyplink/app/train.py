@@ -1,6 +1,7 @@
 """The verb `train`: train with a recipe; the weights file includes its provenance."""
 
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -126,6 +127,11 @@ def train(request: TrainRequest, progress: Progress = silent) -> Result[Trained]
         def tick(done: int, total: int, row: Mapping[str, float]) -> None:
             log(row)
             progress("epochs", done, total)
+            if progress is not silent and not sys.stderr.isatty():  # where no bar is drawn
+                own = {k: v for k, v in row.items() if k.startswith("loss") and not math.isnan(v)}
+                losses = [f"{name} {value:.3f}" for name, value in own.items()]
+                text = f"epoch {done} of {total}: {', '.join(losses)}, {row['seconds']:.1f} s"
+                print(text, file=sys.stderr, flush=True)
 
         fitted = fit(config, prepared, out, device=device, resume=request.resume, progress=tick)
     with record.stage("operating point"):

@@ -1,7 +1,7 @@
 """The three tables, the data sets that are read into them, their splits and their doctor."""
 
 from polyplink.data.conversion import FORMATS, convert
-from polyplink.data.doctor import Finding, diagnose
+from polyplink.data.doctor import SEVERITIES, Finding, diagnose
 from polyplink.data.formats.assemble import ReadOptions
 from polyplink.data.formats.coco import import_coco, write_coco
 from polyplink.data.formats.csv import import_csv, write_csv
@@ -66,6 +66,7 @@ __all__ = [
     "FORMATS",
     "POLYPS",
     "PROCEDURES",
+    "SEVERITIES",
     "SIMULATED",
     "TABLES",
     "Column",

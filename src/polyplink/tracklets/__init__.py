@@ -2,13 +2,20 @@
 
 from polyplink.tracklets.build import build_tracklets
 from polyplink.tracklets.fragments import crop_rows
-from polyplink.tracklets.prepare import Prepared, PrepareSettings, lost_boxes, prepare
+from polyplink.tracklets.prepare import (
+    Prepared,
+    PrepareSettings,
+    kept_tracklets,
+    lost_boxes,
+    prepare,
+)
 
 __all__ = [
     "PrepareSettings",
     "Prepared",
     "build_tracklets",
     "crop_rows",
+    "kept_tracklets",
     "lost_boxes",
     "prepare",
 ]

@@ -295,6 +295,25 @@ def prepare(
     return prepared
 
 
+def kept_tracklets(
+    tracklets: pl.DataFrame,
+    settings: PrepareSettings,
+    fps: Mapping[str, float | None] | None = None,
+) -> pl.DataFrame:
+    """Tracklets of at least `min_length` boxes, or of `min_seconds` where the polyp is not known.
+
+    Args:
+        tracklets: From `build_tracklets`.
+        settings: `min_length` and `min_seconds` are used.
+        fps: Frames per second of each procedure; 25 where not known.
+    """
+    rates = {name: rate or USUAL_FPS for name, rate in (fps or {}).items()}
+    rate = pl.col("procedure_id").replace_strict(rates, default=USUAL_FPS, return_dtype=pl.Float64)
+    frames = pl.col("last_frame") - pl.col("first_frame") + 1
+    long = pl.when(pl.col("polyp_id").is_not_null()).then(pl.col("n") >= settings.min_length)
+    return tracklets.filter(long.otherwise(frames >= settings.min_seconds * rate))
+
+
 def sampled(
     tracklets: pl.DataFrame,
     settings: PrepareSettings,
@@ -308,18 +327,12 @@ def sampled(
         fps: Frames per second of each procedure; 25 where not known.
 
     Returns:
-        Those of at least `min_length` boxes, or of `min_seconds` where the polyp is not known,
-        with crop_first (row in the procedure's crops) and n_crops (every `stride`-th box from the
-        first).
+        Those of `kept_tracklets`, with crop_first (row in the procedure's crops) and n_crops (every
+        `stride`-th box from the first).
     """
     n_crops = (pl.col("n") + settings.stride - 1) // settings.stride
-    rates = {name: rate or USUAL_FPS for name, rate in (fps or {}).items()}
-    rate = pl.col("procedure_id").replace_strict(rates, default=USUAL_FPS, return_dtype=pl.Float64)
-    frames = pl.col("last_frame") - pl.col("first_frame") + 1
-    known = pl.col("polyp_id").is_not_null()
-    long = pl.when(known).then(pl.col("n") >= settings.min_length)
     return (
-        tracklets.filter(long.otherwise(frames >= settings.min_seconds * rate))
+        kept_tracklets(tracklets, settings, fps)
         .with_columns(n_crops.cast(pl.Int32).alias("n_crops"))
         .with_columns(
             (pl.col("n_crops").cum_sum() - pl.col("n_crops"))
