@@ -1,4 +1,4 @@
-"""The box pipeline against the plain rule, box by box."""
+"""The box pipeline against the plain rule, box by box, and how its faults are counted."""
 
 import numpy as np
 import polars as pl
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.boxes import Border, box_table, check_boxes, fit_boxes
-from polyplink.data.faults import Faults
+from polyplink.data.faults import Faults, apply_rules, leave_out
 
 WIDTH, HEIGHT, N_FRAMES = 100, 80, 3
 PROCEDURES = pl.DataFrame(
@@ -124,3 +124,37 @@ def test_the_size_of_a_box_s_own_frame_counts_before_its_procedure_s() -> None:
     own = boxes_by_edges((90, 10, 120, 20)).with_columns(width=pl.lit(110.0), height=pl.lit(80.0))
     kept = fit_boxes(check_boxes(own, Faults()), PROCEDURES, Faults(), border="pixels")
     assert kept.select("x", "y", "w", "h").row(0) == (90, 10, 19, 10)
+
+
+def test_a_fault_is_raised_with_its_mend_if_strict() -> None:
+    with pytest.raises(PolyplinkError) as error:
+        Faults(strict=True).fault("box of no area", "a.xml", "correct the box")
+    assert str(error.value) == "a.xml: box of no area; correct the box, or import without --strict"
+
+
+def test_faults_and_warnings_are_counted_with_the_first_name() -> None:
+    faults, other = Faults(), Faults()
+    faults.fault("box of no area", "a.xml", "correct the box")
+    faults.warn("odd", "x")
+    other.fault("box of no area", "b.xml", "correct the box")
+    other.warn("odder", "y", 3)
+    faults.add(other)
+    assert faults.lines() == [
+        "2 x box of no area, left out (first: a.xml)",
+        "1 x odd (first: x)",
+        "3 x odder (first: y)",
+    ]
+
+
+def test_a_row_is_left_out_by_the_first_rule_that_it_breaks() -> None:
+    table = pl.DataFrame({"at": ["a", "b", "c", "d"], "v": [1, 2, None, 7]})
+    rules = [("too large", "less", pl.col("v") > 5), ("large", "less", pl.col("v") > 1)]
+    faults = Faults()
+    assert apply_rules(table, rules, faults, show=["v"])["at"].to_list() == ["a", "c"]
+    assert faults.lines() == [
+        "1 x too large, left out (first: d (7))",
+        "1 x large, left out (first: b (2))",
+    ]
+    assert leave_out(table, pl.col("v") > 9, "too large", "less", faults).equals(table)
+    with pytest.raises(PolyplinkError, match="b: large; less"):
+        apply_rules(table, rules[1:], Faults(strict=True))

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
 
 from polyplink.simulate.colon.projection import (
-    FOCAL,
     LENS_CORNERS,
     Lens,
     Outline,
@@ -127,34 +126,6 @@ def test_boxes_are_those_of_all_triangles_clipped(
         assert np.isnan(box).all()
     else:
         np.testing.assert_allclose(box, expected, atol=1e-8, rtol=0)
-
-
-def test_cameras_turn_and_waves_move() -> None:
-    """Points are where a camera and a wave worked out by hand show them."""
-    turn = Rotation.from_rotvec([0.1, -0.2, 0.3]).as_matrix()
-    position, phase = np.array([0.1, 0.2, -1.5]), 0.7
-    outline = cap(np.random.default_rng(0), np.array([0.2, 0.1, 0.5]))
-    cameras = shots(position[None], turn[None], WAVE, np.array([phase]))
-    lens = Lens.of(LENSES["whole"], 125, 100)
-    seen = (moved(outline, phase) - position) @ turn
-    u, v = 0.5 + FOCAL * (seen[:, :2] / seen[:, 2:]).T * np.array([[1], [1.25]])
-    expected = np.array([u.min(), v.min(), u.max(), v.max()])
-    assert ((expected > 0) & (expected < 1)).all()
-    np.testing.assert_allclose(
-        project(Outlines.of([outline]), cameras, lens, ONE, ONE)[0], expected, atol=1e-9
-    )
-
-
-def test_polyps_are_told_apart() -> None:
-    rng = np.random.default_rng(0)
-    outlines = [cap(rng, np.array([x, 0.0, 2.0])) for x in (-0.5, 0.6)]
-    cameras = shots(np.zeros((1, 3)), np.eye(3)[None], WAVE, np.zeros(1))
-    lens, ask = Lens.of(LENSES["whole"], 125, 100), np.array([0, 0])
-    both = project(Outlines.of(outlines), cameras, lens, ask, np.array([1, 0]))
-    alone = [found(outline, lens, 0.0) for outline in outlines]
-    np.testing.assert_array_equal(both, alone[::-1])
-    assert both[1, 2] < both[0, 0]
-    assert project(Outlines.of([]), cameras, lens, ask[:0], ask[:0]).shape == (0, 4)
 
 
 @pytest.mark.parametrize("brand", sorted(LENS_CORNERS))

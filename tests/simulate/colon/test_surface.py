@@ -11,8 +11,6 @@ from hypothesis import strategies as st
 from scipy.ndimage import map_coordinates
 
 from polyplink.simulate.colon.surface import (
-    CALM_DEPTH,
-    CALM_RADIUS,
     LUMP_BOUND,
     MAP_EXTENT,
     RADIUS,
@@ -30,7 +28,7 @@ from polyplink.simulate.colon.surface import (
     wall_distance,
     wall_radius,
 )
-from tests.simulate.scenes import CALM, COLON, LUMPS, PHASES, PLACES, batch, points, surface
+from tests.simulate.scenes import CALM, COLON, LUMPS, PHASES, batch, points, surface
 
 LUMP = LUMPS[0]
 STILL = dataclasses.replace(COLON, wave=0.0)
@@ -108,22 +106,6 @@ def test_the_wave_carries_the_wall_and_the_polyps_with_it() -> None:
     g = 1 + COLON.wave * torch.sin(COLON.wave_rate * at[2] - phases)
     torch.testing.assert_close(distance, rest * g)
     torch.testing.assert_close(same, shares)
-
-
-def test_folds_fade_at_a_calm_place_and_nowhere_else() -> None:
-    z0, angle = PLACES[0]
-    place = torch.tensor(math.cos(angle)), torch.tensor(math.sin(angle)), torch.tensor(z0)
-    z = torch.linspace(-3, 3, 200)
-    c, s = place[0].expand_as(z), place[1].expand_as(z)
-    middle, _ = centre_line(COLON, z)
-    flat = dataclasses.replace(COLON, fold_depth=0.0)
-    one = dataclasses.replace(COLON, calm=CALM.calm[:1])
-    bare, before, after = (wall_radius(tube, z, middle, c, s) for tube in (flat, COLON, one))
-    bell = (1 - (z - z0) ** 2 / CALM_RADIUS**2).clamp_min(0) ** 2
-    expected = (bare - before) * (1 - CALM_DEPTH * bell)
-    torch.testing.assert_close(bare - after, expected, atol=1e-5, rtol=0)
-    across = (wall_radius(tube, z, middle, -c, -s) for tube in (COLON, one))
-    assert torch.equal(*across)
 
 
 @given(st.integers(0, 2**32 - 1))

@@ -2,7 +2,6 @@
 
 import functools
 import itertools
-import math
 
 import numpy as np
 import pytest
@@ -11,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from polyplink.simulate.colon.projection import FIELD, FOCAL, LENS_CORNERS, Lens
+from polyplink.simulate.colon.projection import FOCAL, LENS_CORNERS, Lens
 from polyplink.simulate.picture import rays
 from polyplink.simulate.picture.rays import (
     FAR,
@@ -65,19 +64,6 @@ def slow_march(beams: Beams) -> torch.Tensor:
         inside = SURFACE.distance(beams.at(middle), beams.frame) <= 0
         start, end = torch.where(inside, start, middle), torch.where(inside, middle, end)
     return end
-
-
-def test_beams_are_a_pinhole() -> None:
-    windows = Windows(torch.tensor([[40.0, 30.0, 120.0, 90.0]] * 2), FRAME, (8, 6))
-    beams = beams_of(eyes(), windows)
-    focal = FRAME[0] / 2 / math.tan(FIELD / 2)
-    for row in range(6):
-        for column in range(8):
-            x, y = 40 + 10 * (column + 0.5) - 160, 30 + 10 * (row + 0.5) - 128
-            way = eyes().rotations[1] @ torch.tensor([x / focal, y / focal, 1.0])
-            result = beams.directions[:, 1, row * 8 + column]
-            torch.testing.assert_close(result, way / way.norm(), atol=1e-5, rtol=0)
-    assert beams.width[0, 0].item() == pytest.approx(10 / focal)
 
 
 def test_march_finds_what_a_slow_march_finds() -> None:
