@@ -109,13 +109,8 @@ def test_every_tracklet_is_shown_and_can_be_read_aloud() -> None:
     assert all(g.find("title") is not None for g in tracklets)
     assert len([p for p in timeline.iter("path") if p.get("class") == "cross"]) == 1
     assert len([r for r in timeline.iter("rect") if r.get("class") == "wrong"]) == 2
-    plots = [s for s in svgs(text) if s.get("class") == "plot"]
-    hovers = [[e for e in plot.iter() if e.tag.endswith("title")] for plot in plots]
-    assert [len(texts) for texts in hovers] == [0, 3 + 2, 3, 3]  # the matrix and the curves
     page = Page(text)
-    assert len(page.with_class("strip")) == 3
     assert len(page.with_class("view")) == 5 + 3  # strips, and the uncertain link
-    assert len([tag for tag, _ in page.elements if tag == "img"]) == 5 + 3
     assert all("alt" in a for tag, a in page.elements if tag == "img")
     assert len([e for e in page.with_class("view") if "wrong" in e[1]["class"].split()]) == 2
     for svg in svgs(text):
@@ -180,7 +175,7 @@ def test_nothing_at_all_is_said() -> None:
 
 
 @given(procedures())
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=8)
 def test_any_procedure_makes_a_well_formed_page(made: Procedure) -> None:
     text = render(replace(EMPTY, procedures=(made,)))
     assert Page(text).balanced
