@@ -68,18 +68,6 @@ def test_accumulated_gradients_are_the_mean_of_the_batches(data: FragmentSet) ->
         torch.testing.assert_close(together, torch.stack(each).mean(0), atol=1e-5, rtol=1e-4)
 
 
-def test_checkpointed_activations_give_the_same_gradients(data: FragmentSet) -> None:
-    found = []
-    for on in ("false", "true"):
-        changes = (f"optim.checkpointing={on}", "encoder.frame_encoder=timm:resnet18")
-        model = without_statistics(Model(config(*changes), CPU))
-        drawn, parts = epoch_of(model, data)
-        model.learn(data, drawn, parts[:1], generator())
-        found.append(gradients(model))
-    for plain, again in zip(*found, strict=True):
-        torch.testing.assert_close(plain, again, atol=1e-6, rtol=1e-4)
-
-
 class _Breaks(nn.Module):
     """An encoder whose third tracklet is NaN."""
 
@@ -108,22 +96,18 @@ def test_a_bad_batch_names_its_tracklet_and_takes_no_step(data: FragmentSet) -> 
         assert torch.equal(old, now)
 
 
-def test_a_bad_loss_of_good_embeddings_says_so(data: FragmentSet) -> None:
+def test_a_bad_loss_of_good_embeddings_and_too_little_memory_are_one_line(
+    data: FragmentSet, monkeypatch: pytest.MonkeyPatch
+) -> None:
     infinite = replace(config(), loss=lambda views: torch.tensor(math.inf))  # type: ignore[arg-type]
     model = Model(infinite, CPU)
     drawn, parts = epoch_of(model, data)
     with pytest.raises(PolyplinkError, match=r"the loss is inf .*whose embeddings are finite"):
         model.learn(data, drawn, parts[:1], generator())
 
-
-def test_memory_that_does_not_suffice_says_what_takes_less(
-    data: FragmentSet, monkeypatch: pytest.MonkeyPatch
-) -> None:
     def too_much(clips: np.ndarray) -> torch.Tensor:
         raise torch.OutOfMemoryError
 
-    model = Model(config(), CPU)
-    drawn, parts = epoch_of(model, data)
     monkeypatch.setattr(data, "pixels", too_much)
     with pytest.raises(PolyplinkError, match=r"memory of cpu .* lower optim\.bags_per_batch"):
         model.learn(data, drawn, parts[:1], generator())

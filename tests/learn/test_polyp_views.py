@@ -49,7 +49,7 @@ def test_a_batch_of_the_paper_holds_56(views: int, polyps: int) -> None:
 
 
 def test_polyps_are_drawn_in_proportion_to_what_they_have_left() -> None:
-    counts, draws = [60, 30, 10], 1500
+    counts, draws = [60, 30, 10], 300
     first = np.bincount([dealt(counts, 5, 1, seed)[1][0][0] for seed in range(draws)])
     expected = np.array(counts) / 100 * draws
     statistic = ((first - expected) ** 2 / expected).sum()
