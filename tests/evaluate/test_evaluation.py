@@ -70,6 +70,16 @@ def test_one_procedure_of_one_polyp_gives_undefined_figures_not_wrong_ones() -> 
     assert ours.figures["threshold/FR"].value is None
     assert ours.counting["threshold"].summary is None
     assert ours.counting["threshold"].chosen.rule == "one_polyp_each"
+    alone = Samples.of(["a", "b"], ["v", "w"], ["p", "q"], [0, 0])  # one class, and no pair
+    settings = EvaluationSettings(Grid(thresholds=(0.5,)), resamples=20, tasks=TASKS)
+    result, _ = evaluate_embeddings({"x": np.eye(2)}, alone, settings, boxes=boxes_of(alone))
+    figures = result.encoders["x"].figures
+    for name in ("mAP", "mAP (as published)", "AUROC", "AUPR (as published)", "threshold/FPR"):
+        assert figures[name].value is None
+    for name in ("threshold/FR", "tracking/threshold/HOTA"):
+        assert figures[name].value == 1.0
+    assert result.encoders["x"].retrieval is not None
+    assert result.encoders["x"].retrieval["unmatched"] == 2
 
 
 def test_a_procedure_without_labels_is_named_and_left_out_of_counting() -> None:
@@ -127,19 +137,6 @@ def test_all_tasks_and_their_tables() -> None:
     assert tables["assignment"].height == 2 * 2 * known
     assert tables["curve"].height == 2 * (3 + 2)
     json.dumps(to_plain(result), allow_nan=False)
-
-
-def test_one_class_and_no_pair_are_undefined_and_counted() -> None:
-    alone = Samples.of(["a", "b"], ["v", "w"], ["p", "q"], [0, 0])
-    settings = EvaluationSettings(Grid(thresholds=(0.5,)), resamples=20, tasks=TASKS)
-    result, _ = evaluate_embeddings({"x": np.eye(2)}, alone, settings, boxes=boxes_of(alone))
-    figures = result.encoders["x"].figures
-    for name in ("mAP", "mAP (as published)", "AUROC", "AUPR (as published)", "threshold/FPR"):
-        assert figures[name].value is None
-    assert figures["threshold/FR"].value == 1.0
-    assert result.encoders["x"].retrieval is not None
-    assert result.encoders["x"].retrieval["unmatched"] == 2
-    assert figures["tracking/threshold/HOTA"].value == 1.0
 
 
 def test_times_in_frames_multiply_gamma_by_frames() -> None:

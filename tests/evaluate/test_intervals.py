@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-from sklearn.metrics import average_precision_score, roc_auc_score
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.evaluate.intervals import (
@@ -9,8 +8,7 @@ from polyplink.evaluate.intervals import (
     no_different,
     resampled_mean,
 )
-from polyplink.evaluate.reid import reidentify, resample_reid
-from tests.evaluate.made import ends, made
+from tests.evaluate.made import ends
 
 SUMS = np.array([3.0, 0.0, 5.5, 2.0])
 COUNTS = np.array([4.0, 0.0, 9.0, 2.0])
@@ -77,40 +75,6 @@ def test_what_cannot_be_said_is_none() -> None:
     assert some.low > 0.5
 
 
-def naive_reid(
-    vectors: np.ndarray, names: list[str | None], procedure: np.ndarray, w: np.ndarray
-) -> tuple[float, float]:
-    """Copy the tracklets of each drawn procedure; pair all but two copies of one procedure."""
-    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    copies = [
-        (i, copy)
-        for i in range(len(names))
-        if names[i] is not None
-        for copy in range(w[procedure[i]])
-    ]
-    truth, scores = [], []
-    for place, (i, copy) in enumerate(copies):
-        for j, other_copy in copies[place + 1 :]:
-            if procedure[i] == procedure[j] and copy != other_copy:
-                continue
-            truth.append(names[i] == names[j])
-            scores.append(float(unit[i] @ unit[j]))
-    return roc_auc_score(truth, scores), average_precision_score(truth, scores)
-
-
-def test_reid_equals_resampling_the_pairs() -> None:
-    vectors, samples, names = made(unknown=3, noise=2.0)
-    counts = reidentify(vectors, samples).counts
-    assert counts is not None
-    weights = draw_weights(4, resamples=25, seed=5)
-    weights[0] = 0  # nothing was drawn
-    auroc, aupr = resample_reid(counts, weights)
-    assert np.isnan([auroc[0], aupr[0]]).all()
-    for r, w in enumerate(weights[1:], start=1):
-        expected = naive_reid(vectors, names, samples.procedure, w)
-        np.testing.assert_allclose([auroc[r], aupr[r]], expected, rtol=1e-9)
-
-
 @pytest.mark.parametrize(("units", "resamples"), [(0, 10), (3, 0)])
 def test_an_empty_bootstrap_is_refused(units: int, resamples: int) -> None:
     with pytest.raises(PolyplinkError, match=f"{resamples} resamples over {units} procedures"):
@@ -146,11 +110,14 @@ def test_those_within_chance_of_the_best_stand_with_it() -> None:
     assert no_different("mAP", {"a": measure(base), "b": measure(base - 0.001)}) == ("a",)
 
 
-def test_the_ideal_of_a_rate_is_not_its_largest_value() -> None:
+def test_the_ideal_of_a_rate_is_not_its_largest_value_but_its_true_one_in_a_clinic() -> None:
     fr = {"many": measure(np.full(12, 3.0)), "few": measure(np.full(12, 0.8))}
     assert no_different("threshold/FR", fr) == ("few",)
     assert no_different("tracking/threshold/IDSW", fr) == ("few",)
     assert no_different("threshold/recall", fr) == ("many",)
+    counted = {"many": measure(np.full(12, 5.0)), "right": measure(np.full(12, 2.1))}
+    assert no_different("threshold/PPC", counted, {"threshold/PPC": 2.0}) == ("right",)
+    assert no_different("ap/PPC", counted, {"ap/PPC": 5.0}) == ("many",)
 
 
 def test_nothing_is_marked_where_nothing_is_known() -> None:
@@ -160,9 +127,3 @@ def test_nothing_is_marked_where_nothing_is_known() -> None:
     assert no_different("mAP", {"a": one}) == ()
     undefined = resampled_mean([0.0], [0.0], draw_weights(1, resamples=9))
     assert no_different("mAP", {"a": one, "b": undefined}) == ()
-
-
-def test_the_ideal_of_a_clinics_rate_is_the_true_one() -> None:
-    counted = {"many": measure(np.full(12, 5.0)), "right": measure(np.full(12, 2.1))}
-    assert no_different("threshold/PPC", counted, {"threshold/PPC": 2.0}) == ("right",)
-    assert no_different("ap/PPC", counted, {"ap/PPC": 5.0}) == ("many",)

@@ -8,22 +8,15 @@ def blas_threads() -> set[int]:
     return {each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"}
 
 
-@pytest.mark.parametrize("threads", [1, 2, 5, None])
-def test_every_job_is_done_once(threads: int | None) -> None:
-    parts = parallel(list, range(100), threads)
-    assert sorted(job for part in parts for job in part) == list(range(100))
-    assert len(parts) >= 1
-    assert threads is None or len(parts) == threads
-
-
-def test_blas_has_one_thread_meanwhile() -> None:
+@pytest.mark.parametrize("threads", [1, 5, None])
+def test_every_job_is_done_once_with_one_blas_thread_and_errors_are_raised(
+    threads: int | None,
+) -> None:
     before = blas_threads()
-    assert parallel(lambda jobs: [blas_threads() for _ in jobs], [0], 1) == [[{1}]]
-    assert blas_threads() == before
-
-
-def test_what_goes_wrong_in_a_thread_is_raised() -> None:
-    before = blas_threads()
+    parts = parallel(lambda jobs: [(job, blas_threads()) for job in jobs], range(100), threads)
+    assert threads in (None, len(parts))
+    done = sorted((pair for part in parts for pair in part), key=lambda pair: pair[0])
+    assert done == [(job, {1}) for job in range(100)]
     with pytest.raises(ZeroDivisionError):
-        parallel(lambda jobs: [1 / job for job in jobs], [1, 0, 2], 2)
+        parallel(lambda jobs: [1 / job for job in jobs], [1, 0, 2], threads)
     assert blas_threads() == before

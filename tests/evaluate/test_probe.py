@@ -109,6 +109,10 @@ def test_bad_input_is_refused() -> None:
         fit_probe(x, np.ones_like(y), FAST, seed=0)
     with pytest.raises(PolyplinkError, match="labels to train"):
         fit_probe(x[:-1], y, FAST, seed=0)
+    counts = polyp_counts(np.array([0.2, 0.7]), np.array([0, 1]), np.array([True, True]))
+    for tested in ([counts], []):
+        with pytest.raises(PolyplinkError, match="one class"):
+            probe_figures(tested, draw_weights(2, resamples=10))
     x[3, 2] = np.nan
     with pytest.raises(PolyplinkError, match="not finite"):
         fit_probe(x, y, FAST, seed=0)
@@ -174,14 +178,6 @@ def test_undefined_draws_are_nan_and_intervals_hold_the_value() -> None:
         assert interval.low is not None
         assert interval.high is not None
         assert interval.low <= interval.high
-
-
-def test_one_class_to_test_on_is_refused() -> None:
-    counts = polyp_counts(np.array([0.2, 0.7]), np.array([0, 1]), np.array([True, True]))
-    with pytest.raises(PolyplinkError, match="one class"):
-        probe_figures([counts], draw_weights(2, resamples=10))
-    with pytest.raises(PolyplinkError, match="one class"):
-        probe_figures([], draw_weights(2, resamples=10))
 
 
 def data_of(column: str, values: Sequence[float | str | None]) -> DataSet:

@@ -17,6 +17,7 @@ from polyplink.evaluate.reid import (
     reid_measures,
     reid_rows,
     reidentify,
+    resample_reid,
     roc_and_pr,
 )
 from polyplink.evaluate.samples import Samples
@@ -47,38 +48,77 @@ def test_areas_equal_scikit_learn_with_ties(positive: list[float], negative: lis
     assert aupr == pytest.approx(average_precision_score(truth, positive + negative), abs=1e-9)
 
 
-@pytest.mark.parametrize(("rows", "columns"), [(3, 4), (256, 480)])
-def test_reid_equals_scikit_learn_on_all_pairs(
-    rows: int, columns: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "ROWS", rows)
-    monkeypatch.setattr(module, "COLUMNS", columns)
-    vectors, samples, names = made(unknown=4, noise=2.0)
-    truth, scores = naive_pairs(vectors, names)
-    found = reidentify(vectors, samples)
-    assert found.auroc == pytest.approx(roc_auc_score(truth, scores), abs=1e-9)
-    assert found.aupr == pytest.approx(average_precision_score(truth, scores), abs=1e-9)
-    assert (found.positives, found.negatives) == (sum(truth), len(truth) - sum(truth))
-    assert found.unlabelled == 4
-    assert found.counts is not None
-    same, rounded = np.array(truth), np.round(scores, 12)
-    naive = [
-        (above[~same].mean(), above[same].mean(), same[above].mean())
-        for above in (rounded >= edge for edge in [*found.counts.edges[::-1], -2.0])
+def naive_reid(
+    vectors: np.ndarray, names: list[str | None], procedure: np.ndarray, w: np.ndarray
+) -> tuple[float, float]:
+    """Copy the tracklets of each drawn procedure; pair all but two copies of one procedure."""
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    copies = [
+        (i, copy)
+        for i in range(len(names))
+        if names[i] is not None
+        for copy in range(w[procedure[i]])
     ]
-    np.testing.assert_allclose(np.transpose(roc_and_pr(found.counts)), naive)
+    truth, scores = [], []
+    for place, (i, copy) in enumerate(copies):
+        for j, other_copy in copies[place + 1 :]:
+            if procedure[i] == procedure[j] and copy != other_copy:
+                continue
+            truth.append(names[i] == names[j])
+            scores.append(round(float(unit[i] @ unit[j]), 12))
+    return roc_auc_score(truth, scores), average_precision_score(truth, scores)
 
 
-def test_views_that_are_the_same_tie() -> None:
-    """Six directions among 30 tracklets: most scores are tied, of both kinds of pairs."""
-    _, samples, names = made()
-    few = np.random.default_rng(3).normal(size=(6, 6))
-    vectors = few[np.arange(30) % 6]
+def directions(kind: str) -> np.ndarray:
+    """Vectors (30, 6): apart, six among all so that most scores tie, or nearly all alike."""
+    rng = np.random.default_rng(3)
+    few = rng.normal(size=(6, 6))
+    if kind == "tied":
+        return np.take(few, np.arange(30) % 6, axis=0)
+    if kind == "crowded":  # within a millionth, and one opposite: one cell has nearly all levels
+        return few[0] * np.where(np.arange(30) == 7, -1, 1)[:, None] + rng.normal(0, 1e-3, (30, 6))
+    return made(noise=2.0)[0]
+
+
+@pytest.mark.parametrize("kind", ["apart", "tied", "crowded"])
+@pytest.mark.parametrize(
+    "limits",
+    [
+        {},
+        {"ROWS": 1, "COLUMNS": 1, "PICKED": 1},
+        {"ROWS": 3, "COLUMNS": 4, "PICKED": 2, "SAMPLED": 100},
+        {"NARROW": 0},  # wide counts
+    ],
+)
+def test_reid_equals_scikit_learn_on_all_pairs(
+    kind: str, limits: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in limits.items():
+        monkeypatch.setattr(module, name, value)
+    _, samples, names = made(unknown=4)
+    vectors = directions(kind)
     truth, scores = naive_pairs(vectors, names)
     tied = np.round(scores, 12)
     found = reidentify(vectors, samples)
     assert found.auroc == pytest.approx(roc_auc_score(truth, tied), abs=1e-9)
     assert found.aupr == pytest.approx(average_precision_score(truth, tied), abs=1e-9)
+    assert (found.positives, found.negatives) == (sum(truth), len(truth) - sum(truth))
+    assert found.unlabelled == 4
+    assert found.counts is not None
+    same = np.array(truth)
+    naive = [
+        (above[~same].mean(), above[same].mean(), same[above].mean())
+        for above in (tied >= edge for edge in [*found.counts.edges[::-1], -2.0])
+    ]
+    np.testing.assert_allclose(np.transpose(roc_and_pr(found.counts)), naive)
+    if "SAMPLED" not in limits:  # each score has a bin of its own
+        weights = draw_weights(4, resamples=9, seed=5)
+        weights[0] = 0  # nothing was drawn
+        auroc, aupr = resample_reid(found.counts, weights)
+        assert np.isnan([auroc[0], aupr[0]]).all()
+        for r, w in enumerate(weights[1:], start=1):
+            expected = naive_reid(vectors, names, samples.procedure, w)
+            np.testing.assert_allclose([auroc[r], aupr[r]], expected, rtol=1e-9)
 
 
 def test_threads_change_no_bit() -> None:

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from polyplink.associate.similarity import cosines, unit_rows
 from polyplink.core._torchvision import heal_torchvision
-from polyplink.core.errors import PolyplinkError
 from polyplink.evaluate.intervals import draw_weights
 from polyplink.evaluate.ranking import exact_cosine, tolerance
 from polyplink.evaluate.retrieval import (
@@ -126,11 +125,6 @@ def test_nothing_has_no_match() -> None:
     assert query_table(found, samples).height == 0
     alone = retrieve(np.ones((1, 2)), samples.take(np.array([0])))
     assert (alone.nearest.tolist(), alone.best_rank.tolist()) == ([-1], [0])
-
-
-def test_vectors_must_match_the_samples() -> None:
-    with pytest.raises(PolyplinkError, match="2 vectors for 30 tracklets"):
-        retrieve(np.eye(2), made()[1])
 
 
 @settings(deadline=None, max_examples=15)
