@@ -97,6 +97,10 @@ def test_a_data_set_is_embedded_in_the_order_of_its_tracklets(prepared: Prepared
     assert embed(prepared.select([]), colour_histogram, "x").vectors.shape == (0, 1)
     with pytest.raises(PolyplinkError, match="vector of tracklet 001-001:00000 is not finite"):
         embed(prepared, broken, "x")
+    with pytest.raises(PolyplinkError, match=r"fragment 001-001:00000#0 is not finite"):
+        embed_fragments(prepared, broken, "broken", 8)
+    with pytest.raises(PolyplinkError, match="no tracklet has 50 crops"):
+        fragment_table(prepared, 50)
 
 
 @pytest.mark.parametrize("at_once", [1, 5, 64])
@@ -114,13 +118,6 @@ def test_each_fragment_is_embedded_alone(prepared: Prepared, at_once: int) -> No
         own = prepared.crops(row["procedure_id"])[first : first + 8]
         assert np.allclose(vector, colour_histogram(np.array(own), [8])[0])
     assert seen[-1] == (table.height, table.height)
-
-
-def test_no_fragment_and_broken_vectors_of_fragments_are_refused(prepared: Prepared) -> None:
-    with pytest.raises(PolyplinkError, match="no tracklet has 50 crops"):
-        fragment_table(prepared, 50)
-    with pytest.raises(PolyplinkError, match=r"fragment 001-001:00000#0 is not finite"):
-        embed_fragments(prepared, broken, "broken", 8)
 
 
 @pytest.mark.parametrize("n", [0, 1, 5])

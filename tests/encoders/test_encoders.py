@@ -13,7 +13,6 @@ from polyplink.core.artefacts import to_plain
 from polyplink.core.errors import PolyplinkError
 from polyplink.encoders import (
     AnyEncoderConfig,
-    ClipWise,
     Encoder,
     EncoderConfig,
     FoundationConfig,
@@ -21,7 +20,6 @@ from polyplink.encoders import (
     MveEncoder,
     SfeConfig,
     SfeEncoder,
-    Tokens,
     TrackletEncoder,
     build_encoder,
     build_frame_encoder,
@@ -146,28 +144,6 @@ def test_a_frozen_norm_does_not_adapt() -> None:
     encoder.train()
     assert norms[0].training
     assert not any(norm.training for norm in norms[1:])
-
-
-class Sizes(ClipWise):
-    """Returns what it was given."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.width = 1
-        self.keep_pixel_scale((0.0,) * 3, (1.0,) * 3)
-
-    def encode_clips(self, clips: torch.Tensor) -> Tokens:
-        b, t = clips.shape[:2]
-        first = clips[:, :, 0, 0, :1].float()  # b t 1
-        return Tokens(first.sum(dim=1), first.reshape(b * t, 1))
-
-
-def test_clips_come_back_in_the_order_of_their_tracklets() -> None:
-    frames = torch.arange(6, dtype=torch.uint8).view(6, 1, 1, 1).expand(6, 2, 2, 3)
-    tokens = Sizes()(frames, [2, 1, 3])
-    assert tokens.tracklet.tolist() == [[1.0], [2.0], [12.0]]
-    assert tokens.frames.flatten().tolist() == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
-    assert Sizes().device == torch.device("cpu")
 
 
 @pytest.mark.parametrize("name", [BACKBONE, "timm:mobilenetv3_small_050"])  # one widens in its head

@@ -116,14 +116,6 @@ def test_eight_bits_keep_the_direction_of_vectors(exported: Path, narrow: Path) 
         load_exported(exported, "float16")
 
 
-def test_a_file_needs_no_other(exported: Path) -> None:
-    loaded, embedder = load_exported(exported)
-    wanted = NetworkEmbedder(tiny())(CROPS, LENGTHS)
-    np.testing.assert_allclose(embedder(CROPS, LENGTHS), wanted, atol=1e-4)
-    assert record_text(loaded.record) == record_text(RECORD)
-    assert len(loaded.weights_id) == 16
-
-
 def test_missing_and_broken_files_are_refused(tmp_path: Path) -> None:
     for read in (load_exported, lambda p: ExportedEmbedder(tiny(), p)):
         with pytest.raises(PolyplinkError, match=r"no exported encoder .*; export it with"):

@@ -22,7 +22,7 @@ from polyplink.encoders import (
     weights_path,
     write_tensors,
 )
-from polyplink.encoders.weights import check_seal, seal, store_folder, stored, stored_path
+from polyplink.encoders.weights import store_folder, stored, stored_path
 from polyplink.tracklets import PrepareSettings
 from tests.encoders.small import CLIPS, MVE, PROJECTED, SFE, TRANSFORMER, made
 
@@ -83,17 +83,6 @@ def test_missing_known_weights_say_where_to_get_them(store: Path) -> None:
     for nothing in (Path("nothing"), Path("some/where")):
         with pytest.raises(PolyplinkError, match=f"no weights at {nothing}"):
             weights_path(nothing)
-
-
-def test_a_changed_file_is_noticed(store: Path) -> None:
-    path = stored_path("x")
-    path.write_bytes(b"abc")
-    check_seal(path)  # no digest beside it: nothing to compare with
-    seal(path)
-    check_seal(path)
-    path.write_bytes(b"abd")
-    with pytest.raises(PolyplinkError, match="not the file that was added"):
-        check_seal(path)
 
 
 def test_a_full_disk_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
