@@ -67,7 +67,7 @@ def test_temporal_ap_clusters_the_weighted_similarity() -> None:
 
 
 # Hundredths, so that similarities often equal a threshold or each other.
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=15)
 @given(
     st.integers(1, 9).flatmap(
         lambda n: arrays(np.float64, (n, n), elements=st.integers(0, 100).map(lambda v: v / 100))

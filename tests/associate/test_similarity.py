@@ -1,3 +1,5 @@
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -101,28 +103,19 @@ def test_alpha_weighs_the_two() -> None:
 
 
 @pytest.mark.parametrize(
-    ("vectors", "message"),
+    ("call", "message"),
     [
-        ([[1.0, 0.0], [0.0, 0.0]], "embedding row 1 is zero"),
-        ([[1.0, 0.0], [0.0, 1.0], [np.nan, 1.0]], "embedding row 2 is not finite"),
-        ([1.0, 2.0], "not a matrix"),
+        (lambda: unit_rows([[1.0, 0.0], [0.0, 0.0]]), "embedding row 1 is zero"),
+        (lambda: unit_rows([[1.0, 0.0], [np.nan, 1.0]]), "embedding row 1 is not finite"),
+        (lambda: unit_rows([1.0, 2.0]), "not a matrix"),
+        (lambda: temporal([0.0, 1.5], 1.0), r"position 1.5 of row 1 is outside \[0, 1\]"),
+        (lambda: temporal([np.nan], 1.0), "position nan of row 0"),
+        (lambda: temporal([[0.1]], 1.0), "not a row"),
+        (lambda: temporal([0.0], -1.0), r"gamma -1\.0 is not a penalty"),
+        (lambda: TemporalAP(1.5, 1, 0).similarity(np.eye(1), [0.0]), "alpha 1.5 is outside"),
+        (lambda: TemporalAP(0.5, 1, 0).similarity(np.eye(1), [0, 1]), "for the same tracklets"),
     ],
 )
-def test_vectors_without_direction_are_refused(vectors: list[float], message: str) -> None:
+def test_bad_vectors_times_and_shares_are_refused(call: Callable[[], object], message: str) -> None:
     with pytest.raises(PolyplinkError, match=message):
-        unit_rows(vectors)
-
-
-def test_bad_times_and_shares_are_refused() -> None:
-    with pytest.raises(PolyplinkError, match=r"position 1.5 of row 1 is outside \[0, 1\]"):
-        temporal([0.0, 1.5], 1.0)
-    with pytest.raises(PolyplinkError, match="position nan of row 0"):
-        temporal([np.nan], 1.0)
-    with pytest.raises(PolyplinkError, match="not a row"):
-        temporal([[0.1]], 1.0)
-    with pytest.raises(PolyplinkError, match=r"gamma -1\.0 is not a penalty"):
-        temporal([0.0], -1.0)
-    with pytest.raises(PolyplinkError, match=r"alpha 1.5 is outside"):
-        TemporalAP(1.5, 1.0, 0.0).similarity(np.ones((1, 1)), [0.0])
-    with pytest.raises(PolyplinkError, match="for the same tracklets"):
-        TemporalAP(0.5, 1.0, 0.0).similarity(np.ones((1, 1)), [0.0, 1.0])
+        call()

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from polyplink.bench import BenchResult, Case, complaint, read_recorded, record
-from polyplink.bench.harness import Work, growth, measure, most_memory, timed
+from polyplink.bench.harness import Work, measure, most_memory, timed
 from polyplink.core.artefacts import to_plain
 
 CPU = torch.device("cpu")
@@ -74,23 +74,7 @@ def test_what_a_work_changes_is_in_the_result(clock: list[float]) -> None:
 
 def test_the_fastest_call_counts(clock: list[float]) -> None:
     seconds = iter([5.0, 2.0, 9.0])
-
-    def call() -> str:
-        clock[0] += next(seconds)
-        return "done"
-
-    assert timed(call, 3) == ("done", 2.0)
-
-
-def test_growth_is_from_an_eighth_to_the_whole(clock: list[float]) -> None:
-    sizes = []
-
-    def at(size: int) -> Any:
-        sizes.append(size)
-        return lambda: clock.__setitem__(0, clock[0] + size**1.5)
-
-    assert growth(at, 800) == pytest.approx(1.5)
-    assert sizes == [100, 200, 400, 800]
+    assert timed(lambda: clock.__setitem__(0, clock[0] + next(seconds)), 3)[1] == 2.0
 
 
 def test_the_peak_is_of_what_is_held_at_once() -> None:
@@ -105,20 +89,17 @@ def result(ratio: float | None, *, equal: bool = True, size: int = 8) -> BenchRe
     return BenchResult("x", "loop", size, 1.0, ratio, ratio, None, equal)
 
 
-def test_what_fell_by_more_than_a_quarter_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "recorded.json"
-    record([result(100.0)], path)
-    last = read_recorded(path)
-    assert complaint(result(76.0), last) is None
-    assert complaint(result(74.0), last) == "x: fell from 100 to 74 times the rival's speed"
-    assert complaint(result(10.0, size=9), last) is None
-    assert complaint(result(100.0, equal=False), last) == "x: outputs are not equal"
-
-
-def test_other_ratios_are_kept(tmp_path: Path) -> None:
+def test_what_fell_by_more_than_a_quarter_is_named_and_other_ratios_are_kept(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "recorded.json"
     assert read_recorded(path) == {}
     kept = {"y": {"size": 1, "ratio": 2.0}}
     path.write_text(json.dumps(kept))
-    record([result(3.0), replace(result(None), name="startup")], path)  # without a rival
-    assert json.loads(path.read_text()) == kept | {"x": {"size": 8, "ratio": 3.0}}
+    record([result(100.0), replace(result(None), name="startup")], path)  # without a rival
+    last = read_recorded(path)
+    assert last == kept | {"x": {"size": 8, "ratio": 100.0}}
+    assert complaint(result(76.0), last) is None
+    assert complaint(result(74.0), last) == "x: fell from 100 to 74 times the rival's speed"
+    assert complaint(result(10.0, size=9), last) is None
+    assert complaint(result(100.0, equal=False), last) == "x: outputs are not equal"
