@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from tests.app.calls import assert_refused, polyplink
+from tests.app.calls import polyplink
 
 
 def test_bench_prints_one_object_per_path() -> None:
@@ -11,18 +11,6 @@ def test_bench_prints_one_object_per_path() -> None:
     (line,) = result.stdout.splitlines()
     found = json.loads(line)
     assert (found["name"], found["size"], found["equal"]) == ("bags", 64, True)
-
-
-@pytest.mark.parametrize(
-    ("given", "says"),
-    [
-        (("sweeep",), "did you mean sweep"),
-        (("bags", "--profile", "p"), "is for the path step"),
-        (("bags", "--device", "cuda"), "no GPU is used for bags"),
-    ],
-)
-def test_what_cannot_be_timed_is_refused(given: tuple[str, ...], says: str) -> None:
-    assert_refused(polyplink("bench", *given), says)
 
 
 def test_what_fell_is_named_and_ends_in_1(monkeypatch: pytest.MonkeyPatch) -> None:

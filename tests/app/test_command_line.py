@@ -19,6 +19,7 @@ from polyplink.app.command_line import build
 from polyplink.app.request import Progress, Result, silent
 from polyplink.bench.cases import imported
 from tests.app.calls import assert_refused, polyplink
+from tests.conftest import Made
 
 
 def test_version_and_help() -> None:
@@ -29,31 +30,75 @@ def test_version_and_help() -> None:
     assert polyplink("no-such-verb").exit_code == 2
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (("import", "real-colon", "nowhere", "out"), "nowhere"),
-        (("import", "vgg", "nowhere", "out"), "no format 'vgg'"),
-        (("doctor", "nowhere"), "no folder nowhere"),
-        (("prepare", "nowhere"), "no folder nowhere"),
-        (("prepare", "nowhere", "--recipe", "ntsll"), "did you mean ntssl"),
-        (("train", "ntssl-demo", "nowhere"), "no folder nowhere"),
-        (("train", "simclr", "nowhere"), "no recipe 'simclr'"),
-        (("train", "ntssl", "nowhere", "--set", "los.form=x"), "did you mean loss.form"),
-        (("train", "ntssl", "nowhere", "--device", "cuda:77"), "no device 'cuda:77'"),
-        (("embed", "nowhere", "nowhere"), "no weights at nowhere"),
-        (("count", "nowhere", "nowhere"), "no weights at nowhere"),
-        (("evaluate", "nowhere", "nowhere", "--grid", "x"), "no grid 'x'"),
-        (("simulate", "out", "--preset", "tinny"), "did you mean tiny?"),
-        (("bench", "trackles"), "did you mean tracklets"),
-    ],
-)
-def test_mistakes_are_one_line(
-    arguments: tuple[str, ...], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+MISTAKES = {
+    # RUN and DATA are a trained run and its data folder; broken.pth is a file without weights.
+    "import real-colon nowhere out": "nowhere",
+    "import vgg nowhere out": "no format 'vgg'",
+    "convert DATA cocoa out": "did you mean coco",
+    "convert DATA ldpolyp out": "TrainValid_<id>",
+    "doctor nowhere": "no folder nowhere",
+    "prepare nowhere": "no folder nowhere",
+    "prepare nowhere --recipe ntsll": "did you mean ntssl",
+    "prepare DATA --part ta": "no part 'ta'",
+    "simulate": "no output folder; name one",
+    "simulate out --check": "--check writes nothing",
+    "simulate --check --preset smoke": "does not read --preset; leave --preset out",
+    "simulate --check --difficulty 0.2": "does not read --difficulty; leave --difficulty out",
+    "simulate --check --write tables": "does not read --write; leave --write out",
+    "simulate --check --preview": "does not read --preview; leave --preview out",
+    "simulate out --preset tinny": "no preset 'tinny'; did you mean tiny",
+    "simulate out --write table": "no way to write 'table'; did you mean tables",
+    "simulate out --difficulty 2": "difficulty is 2",
+    "simulate out --seed -1": "seed -1 is below 0",
+    "train ntssl-demo nowhere": "no folder nowhere",
+    "train simclr nowhere": "no recipe 'simclr'",
+    "train ntssl nowhere --set los.form=x": "did you mean loss.form",
+    "train ntssl nowhere --device cuda:77": "no device 'cuda:77'",
+    "embed nowhere nowhere": "no weights at nowhere",
+    "embed encoder.onnx DATA": "no exported encoder",
+    "embed encoder.onnx DATA --device cuda": "computes on the CPU; give the weights",
+    "embed RUN DATA --precision int8": "holds no 8-bit numbers",
+    "export RUN encoder.pt": "encoder.pt is no .onnx file",
+    "export RUN encoder.onnx --part train": "part 'train' is of no data; give --in",
+    "export RUN encoder.onnx --precision int8": "no data is given; give --data DATA",
+    "export RUN encoder.onnx --int8 x --data y": "give one of them",
+    "count nowhere nowhere": "no weights at nowhere",
+    "evaluate nowhere nowhere --grid x": "no grid 'x'",
+    "evaluate RUN DATA --grid papr": "no grid 'papr'; did you mean paper",
+    "evaluate RUN DATA --part train": "trained or validated on 4 of these procedures",
+    "evaluate RUN DATA --part night": "no part 'night' in splits.json",
+    "evaluate RUN DATA --choose-on eval": "is in 'eval' and in 'eval'",
+    "evaluate RUN DATA --task reidd": "no task 'reidd'; did you mean reid",
+    "evaluate RUN DATA --task size": "column size_mm is empty, and the size task",
+    "evaluate RUN DATA --task reid --curve-csv": "--curve-csv is for counting",
+    "evaluate RUN DATA --clusterer kmeans": "no clusterer 'kmeans'; choose one of: temporal_ap",
+    "probe sizes RUN DATA": "did you mean size",
+    "probe size RUN DATA": "column size_mm is empty",
+    "figures RUN DATA --only maps": "no figure 'maps'; did you mean map",
+    "figures RUN DATA --only map --part night": "no part",
+    "figures RUN DATA --beside x": "names no file",
+    "weights add broken.pth": "neither safetensors nor",
+    "weights show endofm": "not on this machine",
+    "weights cost endofn": "did you mean endofm",
+    "weights cost endovit --size 256": "endovit takes images of 224 pixels alone",
+    "bench trackles": "did you mean tracklets",
+    "bench bags --profile p": "is for the path step",
+    "bench bags --device cuda": "no GPU is used for bags",
+}
+
+
+@pytest.mark.parametrize("line", MISTAKES)
+def test_mistakes_are_one_line_before_anything_is_written_or_started(
+    line: str, made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    started: list[object] = []
+    monkeypatch.setattr("polyplink.core.workers.start_server", started.append)
+    monkeypatch.setenv("POLYPLINK_HOME", "store")
     monkeypatch.chdir(tmp_path)
-    assert_refused(polyplink(*arguments), says)
-    assert not list(tmp_path.iterdir())  # nothing half-written
+    Path("broken.pth").write_bytes(b"no weights")
+    given = {"RUN": str(made.run), "DATA": str(made.data)}
+    assert_refused(polyplink(*(given.get(word, word) for word in line.split())), MISTAKES[line])
+    assert (started, [path.name for path in tmp_path.iterdir()]) == ([], ["broken.pth"])
 
 
 @pytest.mark.parametrize(
@@ -163,7 +208,7 @@ def test_a_full_output_is_one_line() -> None:
 
 
 def test_a_reader_that_has_gone_is_no_traceback() -> None:
-    command = [sys.executable, "-m", "polyplink", "bench", "startup", "--json"]
+    command = [sys.executable, "-m", "polyplink", "weights", "list", "--json"]
     run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert run.stdout is not None
     assert run.stderr is not None

@@ -45,13 +45,26 @@ BOXES = TrackletBoxes(  # ten of each tracklet, one tracklet after the other
 )
 
 
-def test_perfect_vectors_score_perfectly() -> None:
+def test_perfect_vectors_score_perfectly_and_clusters_are_counted_by_hand() -> None:
+    """Similarities are 0 or 1: by the papers' rule, FPR above 0, all is one cluster."""
     vectors, samples = two_procedures(0.0)
-    wanted = ["AUPR", "mAP", "HR@1", "AUROC"]
-    found = named_figures(wanted, vectors, samples, BOXES, QUICK)
-    assert list(found) == wanted
-    assert all(found[name].value == pytest.approx(1.0) for name in wanted)
-    assert found["mAP"].n == 2
+    expected = dict.fromkeys(("AUPR", "mAP", "HR@1", "AUROC"), 1.0) | {
+        "threshold/FR": 0.5,  # one cluster for two polyps
+        "threshold/FPR": 1.0,
+        "threshold/recall": 1.0,
+        # (2 x 12 pairs of one polyp + 8 self-pairs) / (2 x 28 pairs + 8 self-pairs)
+        "threshold/precision with self": 32 / 64,
+        "threshold/IDF1": 0.5,  # 40 of 80 boxes by one track
+        "threshold/AssA": 0.5,
+        "threshold/AssRe": 1.0,
+        "none/FR": 4.0,  # without clustering every tracklet is a polyp
+        "none/FPR": 0.0,
+    }
+    found = named_figures(list(expected), vectors, samples, BOXES, QUICK)
+    assert list(found) == list(expected)
+    assert {name: found[name].value for name in expected} == pytest.approx(expected)
+    assert (found["mAP"].n, found["threshold/FR"].n) == (2, 2)
+    assert (found["threshold/FR"].sd, found["none/FR"].sd) == (0.0, 0.0)
 
 
 def test_both_ways_of_averaging_precision() -> None:
@@ -76,29 +89,6 @@ def test_both_ways_of_averaging_precision() -> None:
     assert np.mean(published) > np.mean(exact) + 0.02
 
 
-def test_clusters_are_counted_and_tracked_by_hand() -> None:
-    """Similarities are 0 or 1: by the papers' rule, FPR above 0, all is one cluster."""
-    vectors, samples = two_procedures(0.0)
-    wanted = ["threshold/FR", "threshold/FPR", "threshold/recall", "threshold/precision with self"]
-    wanted += ["threshold/IDF1", "threshold/AssA", "threshold/AssRe"]
-    found = named_figures(wanted, vectors, samples, BOXES, QUICK)
-    values = {name: found[name].value for name in wanted}
-    assert values == pytest.approx(
-        {
-            "threshold/FR": 0.5,  # one cluster for two polyps
-            "threshold/FPR": 1.0,
-            "threshold/recall": 1.0,
-            # (2 x 12 pairs of one polyp + 8 self-pairs) / (2 x 28 pairs + 8 self-pairs)
-            "threshold/precision with self": 32 / 64,
-            "threshold/IDF1": 0.5,  # 40 of 80 boxes by one track
-            "threshold/AssA": 0.5,
-            "threshold/AssRe": 1.0,
-        }
-    )
-    assert found["threshold/FR"].sd == 0.0
-    assert found["threshold/FR"].n == 2
-
-
 def test_pairs_are_scored_as_scikit_learn_does() -> None:
     vectors, samples = two_procedures(0.6)
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -107,13 +97,6 @@ def test_pairs_are_scored_as_scikit_learn_does() -> None:
     found = named_figures(["AUPR", "AUROC"], vectors, samples, settings=QUICK)
     assert found["AUROC"].value == pytest.approx(roc_auc_score(same, score))
     assert found["AUPR"].value == pytest.approx(average_precision_score(same, score))
-
-
-def test_without_clustering_every_tracklet_is_a_polyp() -> None:
-    vectors, samples = two_procedures(0.0)
-    found = named_figures(["none/FR", "none/FPR"], vectors, samples, settings=QUICK)
-    assert (found["none/FR"].value, found["none/FR"].sd) == (4.0, 0.0)
-    assert found["none/FPR"].value == 0.0
 
 
 def test_every_published_figure_of_vectors_has_a_name_here() -> None:

@@ -66,6 +66,3 @@ def test_a_data_folder_is_converted_once_and_imported_again(tmp_path: Path) -> N
     record = json.loads((tmp_path / "coco" / "run.json").read_text())
     assert record["inputs"] == {str(folder): data.key}
     assert_refused(polyplink("convert", folder, "coco", tmp_path / "coco"), "exists already")
-    assert_refused(polyplink("convert", folder, "cocoa", tmp_path / "x"), "did you mean coco")
-    assert_refused(polyplink("convert", folder, "ldpolyp", tmp_path / "ld"), "TrainValid_<id>")
-    assert not (tmp_path / "ld").exists()

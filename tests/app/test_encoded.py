@@ -78,10 +78,3 @@ def test_baselines_stand_on_the_same_rows_and_other_tracklets_are_refused(made: 
     short = replace(COLOUR, name="short", prepare=replace(COLOUR.prepare, min_length=40))
     with pytest.raises(PolyplinkError, match="short is made for tracklets of another kind"):
         found.add([short])
-
-
-def test_parts_and_weights_that_are_not_there(made: Made, tmp_path: Path) -> None:
-    with pytest.raises(PolyplinkError, match="no part 'nowhere'"):
-        encode([COLOUR], made.data, "nowhere")
-    with pytest.raises(PolyplinkError, match="no weights at"):
-        load_named(tmp_path, "cpu")

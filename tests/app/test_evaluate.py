@@ -13,7 +13,6 @@ from polyplink.core.artefacts import read_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.data import DataSet, read_data, write_data
 from polyplink.report import comparison_table
-from tests.app.calls import assert_refused, polyplink
 from tests.app.probed import write_labelled
 from tests.conftest import Made
 
@@ -100,10 +99,10 @@ def test_settings_chosen_on_another_part_and_tasks_by_name(
     assert "HOTA" not in pl.read_parquet(tmp_path / "out" / "curve.parquet").columns
 
 
-def test_procedures_that_were_trained_on_are_refused(made: Made, tmp_path: Path) -> None:
-    says = "trained or validated on 4 of these procedures"
-    assert_refused(polyplink("evaluate", made.run, made.data, "--part", "train"), says)
-    # A corrected table is another key, but the same procedures.
+def test_procedures_that_were_trained_on_and_unknown_polyps_are_refused(
+    made: Made, tmp_path: Path
+) -> None:
+    """Also after a correction: a corrected table has another key, but the same procedures."""
     data = read_data(made.data)
     corrected = data.polyps.with_columns(size_mm=pl.lit(3.0))
     write_data(
@@ -112,32 +111,8 @@ def test_procedures_that_were_trained_on_are_refused(made: Made, tmp_path: Path)
     with pytest.raises(PolyplinkError, match="trained or validated on 4 of these procedures"):
         evaluate(EvaluateRequest(made.run, tmp_path / "data", tmp_path, part="train", device="cpu"))
     assert not (tmp_path / "data" / "prepared").exists()  # told before anything is cut
-
-
-@pytest.mark.parametrize(
-    ("given", "says"),
-    [
-        ({"tasks": ["reidd"]}, "no task 'reidd'; did you mean reid"),
-        ({"clusterers": ["kmeans"]}, "no clusterer 'kmeans'; choose one of: temporal_ap"),
-        ({"grid": "papr"}, "no grid 'papr'; did you mean paper"),
-        ({"part": "night"}, r"no part 'night' in splits\.json"),
-        ({"tasks": ["reid"], "curve_csv": True}, r"--curve-csv is for counting .*; add --task co"),
-        ({"part": "test", "choose_on": "test"}, "is in 'test' and in 'test'"),
-        ({"tasks": ["size"]}, "column size_mm is empty, and the size task"),
-    ],
-)
-def test_what_cannot_be_evaluated_is_named_before_anything_is_written(
-    made: Made, another: Path, tmp_path: Path, given: dict[str, Any], says: str
-) -> None:
-    with pytest.raises(PolyplinkError, match=says):
-        evaluate(EvaluateRequest(made.run, another, tmp_path, device="cpu", **given))
-    assert not list(tmp_path.iterdir())
-
-
-def test_unknown_polyps_are_refused(made: Made, tmp_path: Path) -> None:
-    data = read_data(made.data)
     unknown = data.detections.with_columns(polyp_id=pl.lit(None, dtype=pl.String))
-    folder = tmp_path / "data"
+    folder = tmp_path / "unknown"
     write_data(folder, DataSet.of(unknown, data.procedures, data.polyps, {"eval": NAMES[4:]}))
     with pytest.raises(PolyplinkError, match="column polyp_id is empty"):
         evaluate(EvaluateRequest(made.run, folder, tmp_path, device="cpu"))

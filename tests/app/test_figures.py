@@ -26,12 +26,11 @@ from polyplink.app.drawings import (
     target_matrices,
 )
 from polyplink.app.encoded import encode, load_named
-from polyplink.app.figures import FiguresRequest, draw
 from polyplink.app.request import silent
 from polyplink.associate import Grid, unit_rows
 from polyplink.core.errors import PolyplinkError
 from polyplink.evaluate import EvaluationSettings, Samples, evaluate_embeddings
-from tests.app.calls import assert_refused, polyplink
+from tests.app.calls import polyplink
 from tests.conftest import Made
 from tests.evaluate.made import boxes_of
 from tests.evaluate.made import made as made_vectors
@@ -94,14 +93,6 @@ def test_validation_losses_of_as_many_views_share_a_panel() -> None:
     drawn = [[np.asarray(line.get_ydata()).tolist() for line in panel.lines] for panel in panels]
     assert drawn == [[[3.0, 2.0], [3.0, 2.0]], [[2.0, 1.0]]]
     assert not plot_losses({}).axes[0].lines
-
-
-def test_bad_input_is_refused(made: Made, tmp_path: Path) -> None:
-    with pytest.raises(PolyplinkError, match="no figure 'maps'; did you mean map"):
-        draw(FiguresRequest(made.run, made.data, tmp_path, only=["maps"]))
-    with pytest.raises(PolyplinkError, match="no part"):
-        draw(FiguresRequest(made.run, made.data, tmp_path, part="night", only=["map"]))
-    assert_refused(polyplink("figures", made.run, made.data, "--beside", "x"), "names no file")
 
 
 def legend(axis: Axes) -> list[str]:
@@ -186,9 +177,7 @@ def test_polyps_that_are_apart_stay_apart(method: str) -> None:
     np.fill_diagonal(far, np.inf)
     assert (own[far.argmin(axis=1)] == own).all()
     assert np.array_equal(flat, project(vectors, method))  # type: ignore[arg-type]
-
-
-def test_few_vectors_and_one_dimension_are_projected_and_bad_ones_refused() -> None:
+    # Few vectors and one dimension are projected, bad ones refused.
     assert project(np.eye(2)).shape == (2, 2)
     assert project(np.array([[1.0], [-1.0], [1.0]])).shape == (3, 2)
     for bad in (np.ones((1, 3)), np.zeros((4, 3)), np.full((4, 3), np.nan)):

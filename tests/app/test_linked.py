@@ -54,9 +54,6 @@ def test_without_labels_or_with_one_polyp_it_is_not_tuned() -> None:
         assert found.setting == UNTUNED
         assert found.calibration is None
         assert says in found.origin
-
-
-def test_weights_without_one_and_broken_ones() -> None:
     assert from_record(None).setting == UNTUNED
     with pytest.raises(PolyplinkError, match="broken operating point"):
         from_record({"setting": 3})

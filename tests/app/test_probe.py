@@ -152,8 +152,6 @@ def test_bad_input_is_refused(made: Made, labelled: Path, tmp_path: Path) -> Non
         with pytest.raises(PolyplinkError, match=says):
             probe(ProbeRequest(task, made.run, data, tmp_path / "out", **(USUAL | changes)))
 
-    refused("did you mean size", "sizes", labelled)
-    refused("column size_mm is empty", "size", made.data)
     refused("0 seeds", "size", labelled, seeds=0)
     refused("no tracklet has 90 crops", "size", labelled, length=90)
     data = read_data(labelled)

@@ -9,40 +9,7 @@ from polyplink import simulate
 from polyplink.app.simulate import PRESETS, WRITINGS
 from polyplink.app.tolerance_checks import Row
 from polyplink.bench.cases import imported
-from tests.app.calls import assert_refused, polyplink
-
-
-def test_simulate_asks_for_a_folder_and_check_for_none(tmp_path: Path) -> None:
-    assert_refused(polyplink("simulate"), "no output folder; name one")
-    assert_refused(polyplink("simulate", tmp_path / "a", "--check"), "--check writes nothing")
-    assert not (tmp_path / "a").exists()
-
-
-@pytest.mark.parametrize(
-    "given",
-    [("--preset", "smoke"), ("--difficulty", "0.2"), ("--write", "tables"), ("--preview",)],
-)
-def test_check_leaves_no_option_unread(given: tuple[str, ...]) -> None:
-    says = f"does not read {given[0]}; leave {given[0]} out"
-    assert_refused(polyplink("simulate", "--check", *given), says)
-
-
-@pytest.mark.parametrize(
-    ("given", "says"),
-    [
-        (("--preset", "tinny"), "no preset 'tinny'; did you mean tiny"),
-        (("--write", "table"), "no way to write 'table'; did you mean tables"),
-        (("--difficulty", "2"), "difficulty is 2"),
-        (("--seed", "-1"), "seed -1 is below 0"),
-    ],
-)
-def test_simulate_refuses_before_it_starts_processes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: tuple[str, ...], says: str
-) -> None:
-    started: list[object] = []
-    monkeypatch.setattr("polyplink.core.workers.start_server", started.append)
-    assert_refused(polyplink("simulate", tmp_path / "a", *given), says)
-    assert (started, list(tmp_path.iterdir())) == ([], [])
+from tests.app.calls import polyplink
 
 
 def test_names_that_simulate_knows_are_those_there_are() -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from numpy.typing import NDArray
 
 from polyplink.app import tolerance_checks
 from polyplink.app.tolerance_checks import (
@@ -27,7 +26,7 @@ from polyplink.app.tolerance_checks import (
 )
 from polyplink.data import DETECTIONS, POLYPS, PROCEDURES, DataSet, check, split_by_rule
 from polyplink.simulate import Preset, procedure_specs, real_colon_sim
-from polyplink.simulate.course.timeline import Look, draw_timeline
+from polyplink.simulate.course.timeline import draw_timeline
 from polyplink.simulate.data_set import tables_of
 from polyplink.simulate.procedure_specs import ProcedureSpec, stream
 
@@ -77,25 +76,20 @@ def test_rows_become_lines() -> None:
 COLUMNS = ("polyp", "frame", "x", "y", "w", "h")
 
 
-def look_boxes(
-    rng: np.random.Generator, spec: ProcedureSpec, look: Look
-) -> list[NDArray[np.float64]]:
-    """Rows (6, s) of `COLUMNS`: boxes whose sizes wander as those of CVC-ClinicDB do."""
-    time = np.arange(look.frames)
-    swing = rng.lognormal(np.log(0.35), 0.5) * np.sin(time / 15 + rng.uniform(0, 6))
-    width = np.exp(rng.normal(np.log(0.29), 0.45) + swing).clip(0.04, 0.9)
-    height = (width * rng.lognormal(np.log(1.23), 0.1)).clip(0.04, 0.9)
-    w, h = np.round(width * spec.width), np.round(height * spec.height)
-    x, y = np.round((spec.width - w) / 2), np.round((spec.height - h) / 2)
-    polyps = [p for p in (look.polyp, look.beside) if p is not None]
-    return [np.stack([time * 0.0 + p + 1, look.first + time, x, y, w, h]) for p in polyps]
-
-
 def procedure_boxes(seed: int, spec: ProcedureSpec) -> pl.DataFrame:
+    """Boxes of the timeline's looks, whose sizes wander as those of CVC-ClinicDB do."""
     timeline = draw_timeline(stream(seed, spec.procedure_id, "course"), spec, real_colon_sim())
-    rng = stream(seed, spec.procedure_id, "test")
-    rows = [row for look in timeline.looks for row in look_boxes(rng, spec, look)]
-    columns = np.concatenate([np.zeros((6, 0)), *rows], axis=1)
+    rng, rows = stream(seed, spec.procedure_id, "test"), [np.zeros((6, 0))]
+    for look in timeline.looks:
+        time = np.arange(look.frames)
+        swing = rng.lognormal(np.log(0.35), 0.5) * np.sin(time / 15 + rng.uniform(0, 6))
+        width = np.exp(rng.normal(np.log(0.29), 0.45) + swing).clip(0.04, 0.9)
+        height = (width * rng.lognormal(np.log(1.23), 0.1)).clip(0.04, 0.9)
+        w, h = np.round(width * spec.width), np.round(height * spec.height)
+        x, y = np.round((spec.width - w) / 2), np.round((spec.height - h) / 2)
+        polyps = [p for p in (look.polyp, look.beside) if p is not None]
+        rows += [np.stack([time * 0.0 + p + 1, look.first + time, x, y, w, h]) for p in polyps]
+    columns = np.concatenate(rows, axis=1)
     return pl.DataFrame(dict(zip(COLUMNS, columns, strict=True))).with_columns(
         pl.col("frame").cast(pl.Int32),
         procedure_id=pl.lit(spec.procedure_id),
@@ -137,27 +131,6 @@ def one(column: str, value: object, row: int = 0) -> pl.Expr:
     return pl.when(pl.int_range(pl.len()) == row).then(pl.lit(value)).otherwise(column)
 
 
-def keep_boxes(data: DataSet, kept: pl.Expr) -> DataSet:
-    return replace(data, detections=data.detections.filter(kept))
-
-
-def stretched(data: DataSet, factor: float) -> DataSet:
-    """Each box as large as before, but for every other one of a tracklet."""
-    wide = pl.when(pl.col("frame") % 40 < 20).then(pl.col("h") * factor).otherwise("h")
-    return changed(data, "detections", h=wide)
-
-
-def merged(data: DataSet) -> DataSet:
-    """Nothing is lost of sight any more: whole runs of frames for the frames of a polyp."""
-    frame = pl.int_range(pl.len(), dtype=pl.Int32).over("polyp_id")
-    return changed(data, "detections", frame=frame)
-
-
-def cut(data: DataSet, every: int) -> DataSet:
-    """Every so many frames a box jumps, so that its tracklet ends."""
-    return changed(data, "detections", x=pl.col("x") + 3000 * (pl.col("frame") // every % 2))
-
-
 Change = Callable[[DataSet], DataSet]
 CHANGES: dict[str, Change] = {
     "a patient has two procedures": lambda d: changed(
@@ -180,7 +153,9 @@ CHANGES: dict[str, Change] = {
     "a class is unknown": lambda d: changed(
         d, "polyps", histology_class=one("histology_class", None)
     ),
-    "half of the boxes": lambda d: keep_boxes(d, pl.col("frame") % 2 == 0),
+    "half of the boxes": lambda d: replace(
+        d, detections=d.detections.filter(pl.col("frame") % 2 == 0)
+    ),
     "twice the boxes": lambda d: replace(
         d,
         detections=pl.concat(
@@ -193,10 +168,16 @@ CHANGES: dict[str, Change] = {
     "a box without a polyp": lambda d: changed(
         d, "detections", procedure_id=one("procedure_id", "001-002")
     ),
-    "never out of sight": merged,
-    "boxes jump": lambda d: cut(d, 20),
+    "never out of sight": lambda d: changed(
+        d, "detections", frame=pl.int_range(pl.len(), dtype=pl.Int32).over("polyp_id")
+    ),
+    "boxes jump": lambda d: changed(
+        d, "detections", x=pl.col("x") + 3000 * (pl.col("frame") // 20 % 2)
+    ),
     "small boxes": lambda d: changed(d, "detections", w=pl.col("w") / 2, h=pl.col("h") / 2),
-    "sizes swing": lambda d: stretched(d, 6.0),
+    "sizes swing": lambda d: changed(
+        d, "detections", h=pl.col("h") * pl.when(pl.col("frame") % 40 < 20).then(6.0).otherwise(1.0)
+    ),
 }
 
 

@@ -14,23 +14,8 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.evaluate import TrackletBoxes
 from polyplink.evaluate.hota import FIGURES, tracking_figures
 from polyplink.evaluate.tracking import TrackingTruth
-from polyplink.tracklets import Prepared, PrepareSettings, prepare
+from polyplink.tracklets import PrepareSettings, prepare
 from tests.samples import write_procedures
-
-
-def made(root: Path) -> tuple[Prepared, pl.DataFrame]:
-    """Two procedures, and an assignment in which some tracklets are wrong."""
-    data = write_procedures(root, procedures=2, polyps=2, views=3)
-    prepared = prepare(data, PrepareSettings(size=8))
-    labels = [0, 0, 1, 1, 1, 2] * 2
-    table = prepared.tracklets.select(
-        pl.lit("ours").alias("method"),
-        pl.lit("threshold").alias("clusterer"),
-        "procedure_id",
-        "tracklet_id",
-        pl.Series("track", labels),
-    )
-    return prepared, table
 
 
 def by_trackeval(root: Path, part: str) -> dict[str, float]:
@@ -56,8 +41,19 @@ def by_trackeval(root: Path, part: str) -> dict[str, float]:
     return {name: float(np.mean(found[name])) for name in FIGURES}
 
 
-def test_trackeval_reads_the_folders_and_agrees(tmp_path: Path) -> None:
-    prepared, table = made(tmp_path)
+def test_trackeval_reads_the_folders_and_agrees_and_broken_ones_are_refused(
+    tmp_path: Path,
+) -> None:
+    data = write_procedures(tmp_path, procedures=2, polyps=2, views=3)
+    prepared = prepare(data, PrepareSettings(size=8))
+    labels = [0, 0, 1, 1, 1, 2] * 2  # some tracklets are wrong
+    table = prepared.tracklets.select(
+        pl.lit("ours").alias("method"),
+        pl.lit("threshold").alias("clusterer"),
+        "procedure_id",
+        "tracklet_id",
+        pl.Series("track", labels),
+    )
     write_trackeval(tmp_path / "out", prepared, table, "eval")
     theirs = by_trackeval(tmp_path / "out", "eval")
     truth = tmp_path / "out" / "gt" / "mot_challenge" / "polyplink-eval"
@@ -79,13 +75,6 @@ def test_trackeval_reads_the_folders_and_agrees(tmp_path: Path) -> None:
     scored = TrackingTruth.of("001-001", own).score([[0, 0, 1, 1, 1, 2]]).counts.take(0)
     for name, value in tracking_figures(scored).items():
         assert float(value) == pytest.approx(float(tracking_figures(counts["001-001"])[name]))
-
-
-def test_a_missing_file_and_a_box_without_a_track_are_told(tmp_path: Path) -> None:
-    prepared, table = made(tmp_path)
-    write_trackeval(tmp_path / "out", prepared, table, "eval")
-    truth = tmp_path / "out" / "gt" / "mot_challenge" / "polyplink-eval"
-    tracker = tmp_path / "out/trackers/mot_challenge/polyplink-eval/ours, threshold/data"
     text = (tracker / "001-002.txt").read_text()
     (tracker / "001-002.txt").write_text("1,-1," + text.split(",", 2)[2])
     with pytest.raises(PolyplinkError, match="1 boxes of 001-002 have no track"):

@@ -31,12 +31,9 @@ def test_weights_carry_recipe_procedures_and_operating_point(made: Made) -> None
     assert {"prepare", "train", "operating point"} == run["seconds"].keys()
 
 
-def test_a_run_is_not_overwritten(made: Made) -> None:
+def test_a_finished_run_is_not_overwritten_and_resumes_to_the_same_weights(made: Made) -> None:
     with pytest.raises(PolyplinkError, match="holds a training run already; continue it with"):
         train(TrainRequest(recipe(), made.data, made.run, device="cpu"))
-
-
-def test_a_finished_run_resumes_to_the_same_weights(made: Made) -> None:
     before = (made.run / "weights.safetensors").read_bytes()
     done = train(TrainRequest(recipe(), made.data, made.run, device="cpu", resume=True)).value
     assert done.epochs == 2

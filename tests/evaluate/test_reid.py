@@ -74,9 +74,10 @@ def directions(kind: str) -> np.ndarray:
     rng = np.random.default_rng(3)
     few = rng.normal(size=(6, 6))
     if kind == "tied":
-        return np.take(few, np.arange(30) % 6, axis=0)
+        return np.asarray(few[np.arange(30) % 6])
     if kind == "crowded":  # within a millionth, and one opposite: one cell has nearly all levels
-        return few[0] * np.where(np.arange(30) == 7, -1, 1)[:, None] + rng.normal(0, 1e-3, (30, 6))
+        signs = np.where(np.arange(30) == 7, -1.0, 1.0)[:, None]
+        return np.asarray(few[0] * signs + rng.normal(0, 1e-3, (30, 6)))
     return made(noise=2.0)[0]
 
 
