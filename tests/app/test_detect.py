@@ -69,9 +69,17 @@ def test_a_simulated_detector_on_annotated_boxes(made: Made, tmp_path: Path) -> 
     assert data.detections["polyp_id"].is_null().all()
     assert data.detections["score"].is_not_null().all()
     assert data.polyps.is_empty()
-    counted = polyplink(
-        "run", tmp_path / "d", "--weights", made.run, "-o", tmp_path / "o", "--bridge", "0.2"
+    # Views of different polyps are ten frames apart at one place: no gap as long may be bridged.
+    asked = ("--bridge", "0.2", "--device", "cpu")
+    compared = polyplink(
+        *("count", made.run, tmp_path / "d", "-o", tmp_path / "c", "--json"),
+        *("--truth", made.data, *asked),
     )
+    assert compared.exit_code == 0, compared.output
+    against = json.loads(compared.stdout)["against_truth"]
+    assert against["figures"]["polyps found"]["value"] == 1
+    assert sum(row["polyps"] for row in against["procedures"]) == 10
+    counted = polyplink("run", tmp_path / "d", "--weights", made.run, "-o", tmp_path / "o", *asked)
     assert counted.exit_code == 0, counted.output
     summary = json.loads((tmp_path / "o" / "count" / "count.json").read_text())
     assert summary["tracklets"]["tracks"]["bridge"] == 0.2

@@ -21,14 +21,16 @@ from polyplink.app.request import (
     silent,
 )
 from polyplink.core.artefacts import RunRecord, to_plain, write_json, write_text
+from polyplink.core.errors import PolyplinkError
 
 if TYPE_CHECKING:
     import polars as pl
 
     from polyplink.app.encoded import Encoded
     from polyplink.app.linked import Linked
+    from polyplink.evaluate import Figure
     from polyplink.report import Report
-    from polyplink.tracklets import PrepareSettings
+    from polyplink.tracklets import Prepared, PrepareSettings
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,10 @@ class CountRequest(TrackletOptions):
     data: Data
     out: Out = Path("count")
     part: Annotated[str | None, Option(help="Part of the data set; all by default.")] = None
+    truth: Annotated[
+        Path | None,
+        Option(help="Data folder with annotated boxes of the same procedures, to compare with."),
+    ] = None
     device: Device = "auto"
     workers: Workers = 2
 
@@ -51,7 +57,8 @@ class Counted:
         report: The report's file.
         page: Its contents.
         summary: What count.json holds.
-        boxes: The linked boxes: procedure_id, frame, x, y, w, h, score, polyp (from 1).
+        boxes: The linked boxes: procedure_id, frame, x, y, w, h, score, polyp and
+            tracklet (both from 1 in a procedure).
     """
 
     report: Path
@@ -121,6 +128,11 @@ def count(request: CountRequest, progress: Progress = silent) -> Result[Counted]
         "polyps": sum(p["polyps"] for p in procedures),
         "procedures": procedures,
     }
+    boxes = linked_boxes(prepared, linked)
+    compared = None if request.truth is None else _compare(request.truth, boxes, prepared)
+    if compared is not None:
+        figures, compared_rows = compared
+        summary["against_truth"] = {"figures": to_plain(figures), "procedures": compared_rows}
     report = out / "report.html"
     with record.stage("report"):
         write_json(out / "count.json", summary)
@@ -146,12 +158,53 @@ def count(request: CountRequest, progress: Progress = silent) -> Result[Counted]
         write_table(out / "assignment.parquet", pl.DataFrame(rows, schema=types, orient="row"))
         write_report(report, page)
     record.write(out)
-    shown = [count_table(page), *notes, f"report: {report}"]
-    counted = Counted(report, page, summary, linked_boxes(prepared, linked))
+    shown = [count_table(page), *notes]
+    if compared is not None:
+        shown += [f"{name}: {_text(figure)}" for name, figure in compared[0].items()]
+    counted = Counted(report, page, summary, boxes)
     if point.calibration is None:
         mend = "train with labelled procedures held out to tune counts and probabilities"
         warnings.append(f"operating point: {point.origin}; {mend}")
-    return Result(counted, summary, shown, warnings)
+    return Result(counted, summary, [*shown, f"report: {report}"], warnings)
+
+
+def _compare(
+    truth: Path, boxes: "pl.DataFrame", prepared: "Prepared"
+) -> "tuple[Mapping[str, Figure], list[dict[str, Any]]]":
+    """Figures against annotated boxes, and a row for each procedure.
+
+    Raises:
+        PolyplinkError: If a procedure is not annotated there.
+    """
+    import polars as pl
+
+    from polyplink.data import read_data
+    from polyplink.evaluate import chain_figures, score_procedure
+
+    known = read_data(truth)
+    there = set(known.procedures["procedure_id"])
+    strange = [name for name in prepared.procedures if name not in there]
+    PolyplinkError.unless(
+        not strange, f"{truth} has no procedure {strange[:1]}", "give the annotations of these"
+    )
+    rows = [
+        score_procedure(
+            name,
+            known.detections.filter(pl.col("procedure_id") == name),
+            boxes.filter(pl.col("procedure_id") == name),
+        )
+        for name in prepared.procedures
+    ]
+    plain = [{k: v for k, v in to_plain(row).items() if k != "counts"} for row in rows]
+    return chain_figures(rows), plain
+
+
+def _text(figure: "Figure") -> str:
+    """A figure and its interval, for the terminal."""
+    if figure.value is None:
+        return "undefined"
+    interval = "" if figure.low is None else f" ({figure.low:.3f} to {figure.high:.3f})"
+    return f"{figure.value:.3f}{interval}"
 
 
 def _said(

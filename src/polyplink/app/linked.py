@@ -216,17 +216,26 @@ def link_all(prepared: Prepared, embeddings: Embeddings, point: OperatingPoint) 
 
 
 def linked_boxes(prepared: Prepared, linked: Sequence[Linked]) -> pl.DataFrame:
-    """The boxes of linked tracklets: procedure_id, frame, x, y, w, h, score, polyp (from 1)."""
-    rows, polyps = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    """The boxes of linked tracklets.
+
+    Returns:
+        procedure_id, frame, x, y, w, h, score, polyp and tracklet (both from 1 in a procedure).
+    """
+    rows, polyps, tracklets = ([np.zeros(0, np.int64)] for _ in range(3))
     for one in linked:
         table = one.tracklets.table
         offset, n = (table[name].to_numpy().astype(np.int64) for name in ("offset", "n"))
         within = np.arange(n.sum()) - np.repeat(np.cumsum(n) - n, n)
         rows.append(np.repeat(offset, n) + within)
         polyps.append(np.repeat(one.clustering.labels.astype(np.int64) + 1, n))
+        tracklets.append(np.repeat(np.arange(len(n)) + 1, n))
     found = prepared.detections[np.concatenate(rows)]
     columns = ("procedure_id", "frame", "x", "y", "w", "h", "score")
-    return found.select(*columns, polyp=pl.Series(np.concatenate(polyps), dtype=pl.Int64))
+    return found.select(
+        *columns,
+        polyp=pl.Series(np.concatenate(polyps)),
+        tracklet=pl.Series(np.concatenate(tracklets)),
+    )
 
 
 def build_report(

@@ -1,5 +1,6 @@
 """Evaluation of vectors: retrieval, re-identification, counting and tracking, with intervals."""
 
+from polyplink.evaluate.chain import ChainRow, chain_figures, score_procedure
 from polyplink.evaluate.choosing import choose
 from polyplink.evaluate.counting import count_procedure
 from polyplink.evaluate.evaluation import (
@@ -19,6 +20,7 @@ from polyplink.evaluate.tracking import TrackingTruth
 __all__ = [
     "TASKS",
     "BoxTracks",
+    "ChainRow",
     "EncoderFigures",
     "Evaluation",
     "EvaluationSettings",
@@ -29,6 +31,7 @@ __all__ = [
     "TrackingCounts",
     "TrackingTruth",
     "TrackletBoxes",
+    "chain_figures",
     "choose",
     "count_procedure",
     "draw_weights",
@@ -39,6 +42,7 @@ __all__ = [
     "retrieval_measures",
     "retrieve",
     "roc_and_pr",
+    "score_procedure",
     "score_tracks",
     "tracking_figures",
 ]

@@ -80,6 +80,8 @@ def detector_preset(name: str) -> DetectorPreset:
 def detect_simulated(data: DataSet, preset: DetectorPreset, seed: int) -> pl.DataFrame:
     """The boxes that a detector finds in annotated procedures.
 
+    False alarms are anywhere; where boxes name images, in frames that have one.
+
     Args:
         data: Annotated procedures; every box has its polyp.
         preset: The detector's rates.
@@ -105,7 +107,7 @@ def detect_simulated(data: DataSet, preset: DetectorPreset, seed: int) -> pl.Dat
     for row in data.procedures.iter_rows(named=True):
         rng = stream(seed, row["procedure_id"], "detector")
         own = boxes.filter(procedure_id=row["procedure_id"])
-        parts += [_found(rng, own, preset), _alarms(rng, row, preset)]
+        parts += [_found(rng, own, preset), _pictured(_alarms(rng, row, preset), own)]
     columns = [*data.detections.columns, "truth"]
     found = pl.concat([part.select(columns) for part in parts])
     return found.sort("procedure_id", "frame", maintain_order=True)
@@ -199,6 +201,14 @@ def _alarms(
         height=pl.lit(height),
     )
     return _boxed(table, np.concatenate([middle - half, middle + half], 1), score)
+
+
+def _pictured(alarms: pl.DataFrame, own: pl.DataFrame) -> pl.DataFrame:
+    """The alarms with the images of their frames; without one they cannot be shown, and go."""
+    if own["image"].null_count():
+        return alarms
+    images = own.select("frame", "image").unique("frame", keep="first")
+    return alarms.drop("image").join(images, "frame", maintain_order="left")
 
 
 def _boxed(table: pl.DataFrame, edges: Floats, score: Floats) -> pl.DataFrame:

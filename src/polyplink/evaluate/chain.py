@@ -1,0 +1,131 @@
+"""From a detector's boxes to a count, against the truth: what detection, tracking and links cost.
+
+Found boxes are matched with annotated ones frame by frame; a tracklet shows the polyp that most of
+its boxes match, or is a false alarm if most match none.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from polyplink.evaluate.hota import TrackingCounts, score_tracks, tracking_figures
+from polyplink.evaluate.intervals import Figure, draw_weights, resampled_mean
+from polyplink.evaluate.samples import BoxTracks, overlaps
+
+MATCH = 0.3  # IoU from which a found box is a polyp's
+BOX = ("x", "y", "w", "h")
+
+
+@dataclass(frozen=True)
+class ChainRow:
+    """One procedure.
+
+    Attributes:
+        procedure_id: The procedure.
+        polyps: Annotated polyps.
+        found: Polyps that a tracklet shows.
+        counted: Polyps counted.
+        false_polyps: Counted polyps none of whose tracklets shows a polyp.
+        tracklets: Tracklets that show a polyp.
+        false_tracklets: Tracklets that show none.
+        mixed: Tracklets with boxes of two polyps or more.
+        counts: Sums of tracking: annotated polyps against counted ones.
+    """
+
+    procedure_id: str
+    polyps: int
+    found: int
+    counted: int
+    false_polyps: int
+    tracklets: int
+    false_tracklets: int
+    mixed: int
+    counts: TrackingCounts
+
+
+def score_procedure(procedure_id: str, truth: pl.DataFrame, found: pl.DataFrame) -> ChainRow:
+    """Compare one procedure's counted boxes with its annotated ones.
+
+    Args:
+        procedure_id: The procedure.
+        truth: frame, x, y, w, h, polyp_id of the annotated boxes.
+        found: frame, x, y, w, h, score, tracklet, polyp (any names) of the boxes in tracklets.
+
+    Example:
+        >>> box = {"x": 0.0, "y": 0.0, "w": 9.0, "h": 9.0}
+        >>> truth = pl.DataFrame([{"frame": k, **box, "polyp_id": "a"} for k in range(8)])
+        >>> box |= {"score": 0.9, "polyp": 1}
+        >>> found = pl.DataFrame([{"frame": k, **box, "tracklet": k // 4} for k in range(8)])
+        >>> row = score_procedure("p", truth, found)
+        >>> row.found, row.counted, row.tracklets
+        (1, 1, 2)
+    """
+    truth = truth.drop_nulls("polyp_id").unique(["frame", "polyp_id"], keep="first").sort("frame")
+    # Two tracklets of a counted polyp may be in one frame: tracking sees the box of higher score.
+    found = found.sort("frame", pl.col("score").fill_null(1.0), descending=[False, True])
+    names, codes = np.unique(truth["polyp_id"].to_numpy().astype(str), return_inverse=True)
+    single = found.unique(["frame", "polyp"], keep="first", maintain_order=True)
+    true = BoxTracks.of(truth["frame"], codes, truth.select(BOX).to_numpy())
+    tracks = BoxTracks.of(single["frame"], single["polyp"], single.select(BOX).to_numpy())
+    every = BoxTracks.of(found["frame"], np.arange(found.height), found.select(BOX).to_numpy())
+    pairs = overlaps(true, every)
+    # The polyp of each found box: that of the largest overlap, -1 for none.
+    shows = np.full(found.height, -1)
+    order = np.argsort(pairs.similarity, kind="stable")
+    order = order[pairs.similarity[order] >= MATCH]
+    shows[every.track[pairs.found[order]]] = true.track[pairs.true[order]]
+    polyp = pl.col("shows").filter(pl.col("shows") >= 0)
+    each = (
+        found.with_columns(shows=pl.Series(shows))
+        .group_by("tracklet", "polyp")
+        .agg(
+            real=(pl.col("shows") >= 0).mean() >= 0.5,
+            shown=polyp.mode().min(),
+            mixed=polyp.n_unique() > 1,
+        )
+    )
+    real = each.filter("real")
+    return ChainRow(
+        procedure_id,
+        polyps=names.size,
+        found=real["shown"].n_unique(),
+        counted=each["polyp"].n_unique(),
+        false_polyps=each["polyp"].n_unique() - real["polyp"].n_unique(),
+        tracklets=real.height,
+        false_tracklets=each.height - real.height,
+        mixed=int(each["mixed"].sum()),
+        counts=score_tracks(true, tracks),
+    )
+
+
+def chain_figures(rows: Sequence[ChainRow]) -> Mapping[str, Figure]:
+    """Figures over all procedures, with intervals by a bootstrap over them.
+
+    Args:
+        rows: One per procedure, at least one.
+
+    Returns:
+        polyps found, tracklets mixed (shares); false polyps, count error (means a procedure, the
+        error without its sign); FR (counted polyps that are real for each polyp found); HOTA;
+        IDF1.
+    """
+    draws = draw_weights(len(rows))
+    ones = [1] * len(rows)
+    parts: dict[str, tuple[list[int], list[int]]] = {
+        "polyps found": ([r.found for r in rows], [r.polyps for r in rows]),
+        "tracklets mixed": ([r.mixed for r in rows], [r.tracklets for r in rows]),
+        "false polyps": ([r.false_polyps for r in rows], ones),
+        "count error": ([abs(r.counted - r.polyps) for r in rows], ones),
+        "FR": ([r.counted - r.false_polyps for r in rows], [r.found for r in rows]),
+    }
+    figures = {name: resampled_mean(*part, draws).figure() for name, part in parts.items()}
+    counts = [row.counts for row in rows]
+    total = tracking_figures(TrackingCounts.total(counts))
+    drawn = tracking_figures(TrackingCounts.weighted(counts, draws))
+    for name in ("HOTA", "IDF1"):
+        low, high = np.nanpercentile(drawn[name], (2.5, 97.5))
+        value = float(total[name])
+        figures[name] = Figure(value, float(low), float(high), len(rows))
+    return figures
