@@ -139,7 +139,7 @@ def test_part() -> None:
     assert data.part("eval") == ["001-009"]
     assert data.part(None) == ["001-001", "001-009", "001-010"]
     with pytest.raises(
-        PolyplinkError, match=r"no part 'val'.*choose one of: eval, negative, train"
+        PolyplinkError, match=r"no part 'val'.*choose one of: all, eval, negative, train"
     ):
         data.part("val")
 

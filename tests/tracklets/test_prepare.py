@@ -232,7 +232,7 @@ def test_a_part_holds_its_procedures_alone(prepared: Prepared) -> None:
 
 
 def test_unknown_parts_and_procedures_are_refused(prepared: Prepared) -> None:
-    with pytest.raises(PolyplinkError, match=r"no part 'test' .*; choose one of: eval, train"):
+    with pytest.raises(PolyplinkError, match=r"no part 'test' .*; choose one of: all, eval, train"):
         prepared.part("test")
     with pytest.raises(PolyplinkError, match="no procedure 'p9'; choose among: p0, p1, none"):
         prepared.select(["p9"])
