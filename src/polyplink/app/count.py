@@ -33,6 +33,16 @@ if TYPE_CHECKING:
     from polyplink.tracklets import Prepared, PrepareSettings
 
 
+# Columns of assignment.parquet, and of the views that they are taken from.
+ASSIGNMENT = {
+    "procedure": "procedure_id",
+    "tracklet": "tracklet_id",
+    "polyp": "label",
+    "probability": "score",
+    "converged": "converged",
+}
+
+
 @dataclass(frozen=True)
 class CountRequest(TrackletOptions):
     """What to count, and with which weights."""
@@ -87,6 +97,7 @@ def count(request: CountRequest, progress: Progress = silent) -> Result[Counted]
     from polyplink.app.linked import build_report, from_record, link_all, linked_boxes
     from polyplink.data import write_table
     from polyplink.report import count_table, write_report
+    from polyplink.report.formats import figure_text
     from polyplink.tracklets import lost_boxes
 
     weights, out = request.weights, request.out
@@ -139,28 +150,15 @@ def count(request: CountRequest, progress: Progress = silent) -> Result[Counted]
         counts = {"procedure_id": pl.String, "polyps": pl.Int64, "tracklets": pl.Int64}
         table = pl.DataFrame(procedures, schema=counts | {"converged": pl.Boolean})
         write_text(out / "counts.csv", table.write_csv())
-        write_text(out / "views.csv", _views(prepared.data.procedures, linked).write_csv())
-        rows = [
-            (
-                one.tracklets.procedure_id,
-                tracklet_id,
-                one.names[label],
-                _or_none(score),
-                one.clustering.converged,
-            )
-            for one in linked
-            for tracklet_id, label, score in zip(
-                one.tracklets.table["tracklet_id"], one.clustering.labels, one.scores, strict=True
-            )
-        ]
-        columns = dict.fromkeys(("procedure_id", "tracklet_id", "label"), pl.String)
-        types: dict[str, Any] = columns | {"score": pl.Float64, "converged": pl.Boolean}
-        write_table(out / "assignment.parquet", pl.DataFrame(rows, schema=types, orient="row"))
+        views = _views(prepared.data.procedures, linked)
+        write_text(out / "views.csv", views.drop("converged").write_csv())
+        assigned = views.select(*ASSIGNMENT).rename(ASSIGNMENT)
+        write_table(out / "assignment.parquet", assigned)
         write_report(report, page)
     record.write(out)
     shown = [count_table(page), *notes]
     if compared is not None:
-        shown += [f"{name}: {_text(figure)}" for name, figure in compared[0].items()]
+        shown += [f"{name}: {figure_text(figure)}" for name, figure in compared[0].items()]
     counted = Counted(report, page, summary, boxes)
     if point.calibration is None:
         mend = "train with labelled procedures held out to tune counts and probabilities"
@@ -197,14 +195,6 @@ def _compare(
     ]
     plain = [{k: v for k, v in to_plain(row).items() if k != "counts"} for row in rows]
     return chain_figures(rows), plain
-
-
-def _text(figure: "Figure") -> str:
-    """A figure and its interval, for the terminal."""
-    if figure.value is None:
-        return "undefined"
-    interval = "" if figure.low is None else f" ({figure.low:.3f} to {figure.high:.3f})"
-    return f"{figure.value:.3f}{interval}"
 
 
 def _said(
@@ -267,15 +257,17 @@ def _views(procedures: "pl.DataFrame", linked: "Sequence[Linked]") -> "pl.DataFr
 
     Returns:
         procedure, polyp, tracklet, start_s, end_s (seconds; null where the rate is not known),
-        start_frame, end_frame (the last one) and probability, in the order of time.
+        start_frame, end_frame (the last one), probability, and whether the procedure's clustering
+        converged, in the order of time.
     """
     import polars as pl
 
     fps = pl.col("procedure").replace_strict(dict(procedures.select("procedure_id", "fps").rows()))
     start, end = pl.col("start_frame"), pl.col("end_frame")
     schema = dict.fromkeys(("procedure", "polyp", "tracklet"), pl.String())
-    tables = [pl.DataFrame(schema={**schema, "start_frame": pl.Int32, "end_frame": pl.Int32,
-                                   "probability": pl.Float64})]  # fmt: skip
+    frames = dict.fromkeys(("start_frame", "end_frame"), pl.Int32())
+    sure = {"probability": pl.Float64(), "converged": pl.Boolean()}
+    tables = [pl.DataFrame(schema={**schema, **frames, **sure})]
     for one in linked:
         table = one.tracklets.table
         probability = pl.Series(one.scores, dtype=pl.Float64).fill_nan(None).round(4)
@@ -287,6 +279,7 @@ def _views(procedures: "pl.DataFrame", linked: "Sequence[Linked]") -> "pl.DataFr
             start_frame="first_frame",
             end_frame="last_frame",
             probability=probability,
+            converged=pl.lit(one.clustering.converged),
         )
         tables.append(rows.sort("start_frame", maintain_order=True))
     return pl.concat(tables).select(
@@ -296,6 +289,7 @@ def _views(procedures: "pl.DataFrame", linked: "Sequence[Linked]") -> "pl.DataFr
         start_frame="start_frame",
         end_frame="end_frame",
         probability="probability",
+        converged="converged",
     )
 
 

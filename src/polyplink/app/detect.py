@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from polyplink.data import DataSet
     from polyplink.tracklets import PrepareSettings
 
-SIMULATED = "sim:"
+PREFIX = "sim:"  # of the names of simulated detectors
 
 Source = Annotated[Path, Argument(help="A video, or a folder of videos or images; a data folder.")]
 DetectorName = Annotated[
@@ -93,14 +93,14 @@ def _detect(
     record = RunRecord("detect", settings=plain | {"tracklets": settings})
     record.claim(out)
     warnings: list[str] = []
-    if name is not None and name.startswith(SIMULATED):
+    if name is not None and name.startswith(PREFIX):
         given = read_data(source)
         PolyplinkError.unless(
             bool(given.detections["polyp_id"].count()),
             f"{source} has no annotated polyps to simulate a detector on",
             "give a data folder with polyps",
         )
-        preset = detector_preset(name.removeprefix(SIMULATED))
+        preset = detector_preset(name.removeprefix(PREFIX))
         found = detect_simulated(given, preset, request.seed).drop("truth")
         root = str(source.resolve())
         sources = given.procedures.with_columns(

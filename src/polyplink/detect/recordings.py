@@ -10,13 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from polyplink.core.errors import PolyplinkError
+from polyplink.data.files.folders import IMAGE_ENDINGS
 from polyplink.data.files.video import frame_name, is_video, open_video
+from polyplink.tracklets.build import USUAL_FPS
 from polyplink.tracklets.crops import read_image
 
 Pixels = npt.NDArray[np.uint8]
-
-IMAGES = (".jpg", ".jpeg", ".png", ".tif", ".tiff", ".bmp")
-USUAL_FPS = 25.0  # of a folder of images
 
 
 @dataclass(frozen=True)
@@ -101,7 +100,7 @@ def find_recordings(source: Path, fps: float | None = None) -> list[Recording]:
 
 def _images(folder: Path, fps: float | None) -> Recording | None:
     """A folder of images as a recording; None if it holds no image."""
-    names = (path.name for path in folder.iterdir() if path.suffix.lower() in IMAGES)
+    names = (path.name for path in folder.iterdir() if path.suffix.lower() in IMAGE_ENDINGS)
     images = tuple(sorted(names, key=_counted))
     if not images:
         return None

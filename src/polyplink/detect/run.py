@@ -24,7 +24,7 @@ from polyplink.tracklets import PrepareSettings
 from polyplink.tracklets.crops import cut
 from polyplink.tracklets.kept import AREA, write_kept
 from polyplink.tracklets.prepare import enlarge
-from polyplink.tracklets.tracks import Tracker
+from polyplink.tracklets.tracks import Tracker, tracker_input
 
 Pixels = npt.NDArray[np.uint8]
 Floats = npt.NDArray[np.float64]
@@ -118,7 +118,7 @@ def _pieces(
         piece = folder / f"{start:09d}"
         if piece.is_dir():  # of an earlier run: only the tracks go on from it
             boxes = pl.read_parquet(piece / "boxes.parquet")
-            for track in tracker.update(*_arrays(boxes)).tolist():
+            for track in tracker.update(*tracker_input(boxes)).tolist():
                 length[track] = length.get(track, 0) + 1
             decoded += 1
             yield min(start + PIECE, recording.n_frames)
@@ -142,7 +142,9 @@ def _pieces(
                 recording.width,
                 recording.height,
             )
-            for track, area in zip(tracker.update(*_arrays(table)).tolist(), areas, strict=True):
+            for track, area in zip(
+                tracker.update(*tracker_input(table)).tolist(), areas, strict=True
+            ):
                 if track >= 0 and length.get(track, 0) % settings.stride == 0:
                     places.append((frame, *area.tolist()))
                     crops.append(cut(pixels, area, settings.size))
@@ -156,15 +158,6 @@ def _pieces(
         yield min(start + PIECE, recording.n_frames)
     PolyplinkError.unless(
         decoded > 0, f"{recording.path}: no frame can be decoded", "copy the recording again"
-    )
-
-
-def _arrays(boxes: pl.DataFrame) -> tuple[npt.NDArray[np.int64], Floats, Floats]:
-    """Frames, boxes and scores as the tracker takes them."""
-    return (
-        boxes["frame"].cast(pl.Int64).to_numpy(),
-        np.ascontiguousarray(boxes.select("x", "y", "w", "h").to_numpy(), np.float64),
-        boxes["score"].cast(pl.Float64).to_numpy(),
     )
 
 

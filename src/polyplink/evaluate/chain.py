@@ -11,11 +11,11 @@ import numpy as np
 import polars as pl
 
 from polyplink.evaluate.hota import TrackingCounts, score_tracks, tracking_figures
-from polyplink.evaluate.intervals import Figure, draw_weights, resampled_mean
+from polyplink.evaluate.intervals import Figure, Resampled, draw_weights, resampled_mean
 from polyplink.evaluate.samples import BoxTracks, overlaps
+from polyplink.tracklets.build import BOX
 
 MATCH = 0.3  # IoU from which a found box is a polyp's
-BOX = ("x", "y", "w", "h")
 
 
 @dataclass(frozen=True)
@@ -124,8 +124,7 @@ def chain_figures(rows: Sequence[ChainRow]) -> Mapping[str, Figure]:
     counts = [row.counts for row in rows]
     total = tracking_figures(TrackingCounts.total(counts))
     drawn = tracking_figures(TrackingCounts.weighted(counts, draws))
+    part = np.ones(len(rows), dtype=np.bool_)
     for name in ("HOTA", "IDF1"):
-        low, high = np.nanpercentile(drawn[name], (2.5, 97.5))
-        value = float(total[name])
-        figures[name] = Figure(value, float(low), float(high), len(rows))
+        figures[name] = Resampled(float(total[name]), drawn[name], part).figure()
     return figures

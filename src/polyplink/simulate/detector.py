@@ -3,9 +3,9 @@
 It misses polyps in runs, its boxes jitter, every box has a score, and it raises false alarms that
 last some frames. The presets have the published rates of detectors.
 
-Whether a box is found follows a two-state Markov chain for every view of a polyp: with
-probability `1 / memory` a frame is decided anew, found with a probability that depends on the
-box, else the state of the frame before is kept. The probability is logistic in the box's size
+Whether a box is found follows a two-state Markov chain for every view of a polyp: a uniform number
+is drawn anew with probability `1 / memory` in a frame, else that of the frame before is kept, and a
+box is found if its chance exceeds it. The chance is logistic in the box's size
 (distance), its motion (blur), how much of it the frame's edge cuts off (view), and the time since
 the polyp came into view; the intercept makes the mean over all boxes the preset's recall.
 """
@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 from scipy.signal import lfilter
+from scipy.special import expit
 
 from polyplink.core.errors import find_named
 from polyplink.core.ranges import AT_LEAST_ONE, NOT_NEGATIVE, SHARE, Ranged
@@ -62,9 +63,10 @@ DETECTORS: Mapping[str, DetectorPreset] = {
 }
 """Simulated detectors by name.
 
-`gi-genius` has the figures of GI Genius on 10 full procedures (Brand et al.): 46.6 % of the frames
-with a polyp, 101 +- 88 false alarms a procedure, 88 % of them at most six frames long. `shifted`
-is a detector on recordings of another hospital, `good` one on its own; `misses-15` only misses.
+`gi-genius` has the published figures of GI Genius (Brand et al.): 46.6 % of the frames with a
+polyp, 101 +- 88 false alarms a procedure, 88 % of them at most six frames long. The others are
+ours: `shifted` stands for a detector on recordings unlike its own, `good` for one on its own, and
+`misses-15` only misses.
 """
 
 
@@ -102,7 +104,7 @@ def detect_simulated(data: DataSet, preset: DetectorPreset, seed: int) -> pl.Dat
     )
     odds = _log_odds(boxes)
     intercept = _intercept(odds, preset.recall)
-    boxes = boxes.with_columns(chance=pl.Series(_logistic(odds + intercept)))
+    boxes = boxes.with_columns(chance=pl.Series(expit(odds + intercept)))
     parts = []
     for row in data.procedures.iter_rows(named=True):
         rng = stream(seed, row["procedure_id"], "detector")
@@ -136,17 +138,12 @@ def _log_odds(boxes: pl.DataFrame) -> Floats:
     return total
 
 
-def _logistic(odds: Floats) -> Floats:
-    chance: Floats = 1.0 / (1.0 + np.exp(-odds))
-    return chance
-
-
 def _intercept(odds: Floats, recall: float) -> float:
     """The intercept with which the mean chance is the recall, by bisection."""
     low, high = -50.0, 50.0
     for _ in range(60):
         middle = (low + high) / 2
-        low, high = (middle, high) if _logistic(odds + middle).mean() < recall else (low, middle)
+        low, high = (middle, high) if expit(odds + middle).mean() < recall else (low, middle)
     return middle
 
 

@@ -14,7 +14,7 @@ import polars as pl
 
 from polyplink.core.compiled import njit
 from polyplink.core.errors import PolyplinkError
-from polyplink.tracklets.tracks import Tracker, TrackSettings
+from polyplink.tracklets.tracks import Tracker, TrackSettings, tracker_input
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.floating]
@@ -116,13 +116,8 @@ def _linked(
     fps: Mapping[str, float | None],
 ) -> npt.NDArray[np.int64]:
     """Tracks (n,) of the boxes in `rows`, by procedure and in time, of no polyp; 0 to 2 n."""
-    given = detections[rows].select(
-        "procedure_id",
-        pl.col("frame").cast(pl.Int64),
-        pl.col("score").fill_null(1.0).cast(pl.Float64) if "score" in detections.columns else 1.0,
-    )
-    places = np.ascontiguousarray(detections[rows].select(BOX).to_numpy(), np.float64)  # n 4
-    frames, scores = given["frame"].to_numpy(), given.to_series(2).to_numpy()
+    given = detections[rows]
+    frames, places, scores = tracker_input(given)
     track = np.arange(len(rows), 2 * len(rows))  # boxes that are left out have one of their own
     edges = np.flatnonzero(np.diff(owner.astype(np.int64), prepend=-1, append=-1))
     for start, stop in pairwise(edges):

@@ -14,6 +14,7 @@ from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
 from polyplink.core.compiled import njit
 from polyplink.core.ranges import NOT_NEGATIVE, SHARE, Ranged
@@ -82,6 +83,24 @@ class Tracker:
         found = _follow((frames, boxes, scores), self._limits, state, counts)
         self._state, self._tracks = state[: counts[0]].copy(), int(counts[1])
         return found
+
+
+def tracker_input(boxes: pl.DataFrame) -> tuple[Ints, Floats, Floats]:
+    """Frames (d,), boxes (d, 4) and scores (d,) for `Tracker.update`; 1 where there is no score.
+
+    Args:
+        boxes: frame, x, y, w, h and, if known, score.
+    """
+    score = (
+        boxes["score"].fill_null(1.0)
+        if "score" in boxes.columns
+        else pl.repeat(1.0, boxes.height, eager=True)
+    )
+    return (
+        boxes["frame"].cast(pl.Int64).to_numpy(),
+        np.ascontiguousarray(boxes.select("x", "y", "w", "h").to_numpy(), np.float64),
+        score.cast(pl.Float64).to_numpy(),
+    )
 
 
 # Columns of the state of a track: its last box, that box's frame, the velocity in pixels a frame,
