@@ -10,6 +10,7 @@ import simplejpeg
 from polyplink.core.errors import PolyplinkError
 from polyplink.detect import detect, find_recordings
 from polyplink.tracklets import PrepareSettings, prepare
+from tests.data.films import write_film
 
 SETTINGS = PrepareSettings(stride=2, crop_factor=2.0, size=16, min_seconds=0.2)
 N, WIDTH, HEIGHT = 30, 64, 48
@@ -88,6 +89,16 @@ def test_what_a_detector_may_not_answer_is_refused(
     write_frames(tmp_path / "p1")
     with pytest.raises(PolyplinkError, match=said):
         detect(find_recordings(tmp_path / "p1"), lambda image: answer, tmp_path / "d", SETTINGS)
+
+
+def test_recordings_of_a_folder(tmp_path: Path) -> None:
+    for name in ("p10.mp4", "p2.mp4"):
+        write_film(tmp_path / name, 3)
+    (tmp_path / ".p3.mp4").write_bytes(b"hidden, as file managers leave it")
+    assert [one.name for one in find_recordings(tmp_path)] == ["p2", "p10"]
+    (tmp_path / "p2.mp4").rename(tmp_path / "p10.mkv")
+    with pytest.raises(PolyplinkError, match="are both procedure 'p10'; rename one"):
+        find_recordings(tmp_path)
 
 
 def test_places_without_a_recording_are_refused(tmp_path: Path) -> None:

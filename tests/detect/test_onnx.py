@@ -9,7 +9,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.detect.onnx import DetectorRecord, OnnxDetector, decode
+from polyplink.detect.onnx import IMAGENET, DetectorRecord, OnnxDetector, decode
 
 SIZE = 64  # of the input; images are 128 wide and 96 high, so a letterbox scales them by a half
 BOXES = np.array([[10.0, 14.0, 30.0, 34.0], [40.0, 20.0, 60.0, 50.0]])  # corners, of the input
@@ -100,6 +100,8 @@ def test_every_layout_is_recognised_and_gives_the_same_boxes(tmp_path: Path, lay
     path = write_model(tmp_path / "d.onnx", outputs_of(layout), LAYOUTS[layout])
     detector = OnnxDetector(path)
     assert detector.record.layout == layout
+    # Only DETR's own image processor normalises.
+    assert detector.record.mean == (IMAGENET[0] if layout == "detr" else (0.0, 0.0, 0.0))
     found = detector(IMAGE)
     # A letterbox scales by 1/2 and has 8 rows of grey above; else columns by 1/2, rows by 2/3.
     boxed = (BOXES - [0, 8, 0, 8]) * 2

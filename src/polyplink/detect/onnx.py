@@ -8,7 +8,7 @@
 | nms7 | (n, 7): image, two corners, class, score | YOLOv7 with NMS inside |
 | nms4 | number (1, 1), corners (1, n, 4), scores (1, n), classes (1, n) | EfficientNMS |
 | detr | logits (1, n, classes + 1), pred_boxes (1, n, 4) as shares of the image | DETR |
-| detr-sigmoid | the same without a class for "nothing" | RT-DETR, Deformable DETR (transformers) |
+| detr-sigmoid | the same without a class for "nothing" | RT-DETR, D-FINE (transformers) |
 | rtdetr | labels (1, n), boxes (1, n, 4) as corners, scores (1, n) | RT-DETR, D-FINE |
 | rtdetr8 | (1, n, 4 + classes): x, y, w, h of the centre as shares, classes | RT-DETR |
 | torchvision | boxes (n, 4) as corners, labels (n,), scores (n,) | torchvision |
@@ -124,7 +124,10 @@ class OnnxDetector:
                 f"export it in one of the layouts {', '.join(LAYOUTS)}, or name one in "
                 f"{record_path(path)}",
             )
-        mean, std = IMAGENET if layout.startswith("detr") else (None, None)
+        # The defaults of transformers' image processors: DetrImageProcessor normalises,
+        # RTDetrImageProcessor (RT-DETR, D-FINE) only divides by 255. Deformable DETR normalises and
+        # has the outputs of RT-DETR, so that its record must state mean and std.
+        mean, std = IMAGENET if layout == "detr" else (None, None)
         stretched = layout.startswith(("detr", "rtdetr", "torchvision"))
         self.record = replace(
             self.record,

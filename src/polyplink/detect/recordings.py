@@ -1,7 +1,5 @@
 """Recordings: videos and folders of images, frame by frame."""
 
-import itertools
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +9,7 @@ import numpy.typing as npt
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.files.folders import IMAGE_ENDINGS
-from polyplink.data.files.video import frame_name, is_video, open_video
+from polyplink.data.files.video import frame_name, natural_order, open_video, videos_in
 from polyplink.tracklets.build import USUAL_FPS
 from polyplink.tracklets.crops import read_image
 
@@ -78,30 +76,33 @@ def find_recordings(source: Path, fps: float | None = None) -> list[Recording]:
     PolyplinkError.unless(source.exists(), f"no recording {source}", "give a video or a folder")
     if source.is_file():
         return [_video(source, fps)]
-    names = sorted((path.name for path in source.iterdir() if path.is_file()), key=_counted)
-    videos = [name for name in names if is_video(name)]
-    if videos:
-        found = [_video(source / name, fps) for name in videos]
-        for one, other in itertools.pairwise(found):
-            PolyplinkError.unless(
-                one.name != other.name,
-                f"{one.path} and {other.path} are both procedure {one.name!r}",
-                "rename one",
-            )
-        return found
-    folders = [path for path in sorted(source.iterdir()) if path.is_dir()]
-    groups = [source, *folders]
-    found = [one for one in (_images(folder, fps) for folder in groups) if one is not None]
+    found = [_video(path, fps) for path in videos_in(source)]
+    if not found:
+        folders = [path for path in sorted(source.iterdir()) if path.is_dir()]
+        groups = [source, *(path for path in folders if path.name[0] != ".")]
+        found = [one for one in (_images(folder, fps) for folder in groups) if one is not None]
     PolyplinkError.unless(
         bool(found), f"{source} holds no video and no image", "give a video or a folder of them"
     )
+    first: dict[str, Path] = {}
+    for one in found:
+        other = first.setdefault(one.name, one.path)
+        PolyplinkError.unless(
+            other == one.path,
+            f"{other} and {one.path} are both procedure {one.name!r}",
+            "rename one",
+        )
     return found
 
 
 def _images(folder: Path, fps: float | None) -> Recording | None:
     """A folder of images as a recording; None if it holds no image."""
-    names = (path.name for path in folder.iterdir() if path.suffix.lower() in IMAGE_ENDINGS)
-    images = tuple(sorted(names, key=_counted))
+    names = (
+        path.name
+        for path in folder.iterdir()
+        if path.suffix.lower() in IMAGE_ENDINGS and path.name[0] != "."
+    )
+    images = tuple(sorted(names, key=natural_order))
     if not images:
         return None
     first = read_image(folder / images[0])
@@ -113,12 +114,6 @@ def _images(folder: Path, fps: float | None) -> Recording | None:
     # REAL-Colon's folders are named after their procedures, `001-001_frames`.
     name = folder.resolve().name.removesuffix("_frames")
     return Recording(name, folder, images, len(images), fps or USUAL_FPS, width, height)
-
-
-def _counted(name: str) -> list[tuple[int, str]]:
-    """A key that sorts frame2 before frame10."""
-    parts = re.split(r"(\d+)", name)
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in parts]
 
 
 def _video(path: Path, fps: float | None) -> Recording:

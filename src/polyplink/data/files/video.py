@@ -7,6 +7,7 @@ numbers to times of presentation (pts). After damage no frame is returned until 
 the picture trustworthy again: a decoder shows wrong pictures without an error.
 """
 
+import os
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -53,6 +54,23 @@ def split_frame_name(image: str) -> tuple[str, int] | None:
 def is_video(name: str) -> bool:
     """Whether a file's name is that of a video."""
     return name.lower().endswith(SUFFIXES)
+
+
+def natural_order(name: str) -> list[tuple[int, str]]:
+    """A sorting key by the numbers in names: frame2 comes before frame10."""
+    parts = re.split(r"(\d+)", name)
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in parts]
+
+
+def videos_in(folder: Path) -> list[Path]:
+    """The videos of a folder, without hidden files, in natural order of their names.
+
+    A folder that is missing or may not be read holds none.
+    """
+    if not (folder.is_dir() and os.access(folder, os.R_OK | os.X_OK)):
+        return []
+    found = (path for path in folder.iterdir() if is_video(path.name) and path.name[0] != ".")
+    return sorted((path for path in found if path.is_file()), key=lambda p: natural_order(p.name))
 
 
 class Shown:

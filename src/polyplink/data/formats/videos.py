@@ -1,14 +1,13 @@
 """Videos beside boxes: which video shows a procedure, and what it says of size, rate and length."""
 
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import polars as pl
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.faults import Faults
-from polyplink.data.files.video import is_video, open_video
+from polyplink.data.files.video import open_video, videos_in
 
 SCHEMA = {
     "procedure_id": pl.String,
@@ -120,10 +119,5 @@ def _choose(
 
 def _videos_in(folders: Sequence[Path]) -> list[Path]:
     """The videos of some folders and of their subfolders `videos`, each once."""
-
-    def each() -> Iterator[Path]:
-        for place in (place for folder in folders for place in (folder, folder / _SUBFOLDER)):
-            if place.is_dir() and os.access(place, os.R_OK | os.X_OK):
-                yield from sorted(path for path in place.iterdir() if is_video(path.name))
-
-    return list(dict.fromkeys(p.resolve() for p in each() if p.is_file() and p.name[0] != "."))
+    places = (place for folder in folders for place in (folder, folder / _SUBFOLDER))
+    return list(dict.fromkeys(path.resolve() for place in places for path in videos_in(place)))
