@@ -18,6 +18,7 @@ from polyplink.app.tolerance_checks import (
     EXACT,
     ROUNDED,
     Tolerance,
+    check_detector,
     check_simulation,
     check_tables,
     compare,
@@ -25,9 +26,10 @@ from polyplink.app.tolerance_checks import (
     within,
 )
 from polyplink.data import DETECTIONS, POLYPS, PROCEDURES, DataSet, check, split_by_rule
-from polyplink.simulate import Preset, procedure_specs, real_colon_sim
+from polyplink.simulate import DETECTORS, Preset, procedure_specs, real_colon_sim
 from polyplink.simulate.course.timeline import draw_timeline
 from polyplink.simulate.data_set import tables_of
+from polyplink.simulate.detector import DetectorPreset
 from polyplink.simulate.procedure_specs import ProcedureSpec, stream
 
 # --- One row --------------------------------------------------------------------------------
@@ -204,7 +206,13 @@ def test_a_simulation_is_made_without_pictures_and_left_nowhere(
         return simulated_tables(1)
 
     monkeypatch.setattr(tolerance_checks, "simulate", made)
-    assert check_simulation(real_colon_sim(), 1) == check_tables(simulated_tables(1))
+    tables = simulated_tables(1)
+    genius = check_detector(tables, DETECTORS["gi-genius"], 1)
+    assert check_simulation(real_colon_sim(), 1) == [*check_tables(tables), *genius]
+    assert [row.holds for row in genius] == [True] * 3
+    # A detector with other rates is found out in every row.
+    slow = DetectorPreset(0.6, 30.0, 20.0, median_alarm=6.0)
+    assert [row.holds for row in check_detector(tables, slow, 1)] == [False] * 3
     ((out, preset, seed),) = asked
     assert (preset.frames, preset.annotations, seed) == ("none", "none", 1)
     assert preset.polyps == real_colon_sim().polyps

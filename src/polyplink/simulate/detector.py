@@ -91,8 +91,9 @@ def detect_simulated(data: DataSet, preset: DetectorPreset, seed: int) -> pl.Dat
 
     Returns:
         The table `polyplink.data.tables.DETECTIONS` with scores and without polyps, by procedure
-        and frame. Its column `truth`, beyond the schema, holds the polyp that a box shows, null
-        for a false alarm; whoever evaluates may keep it, nothing else reads it.
+        and frame. Two columns beyond the schema are for evaluation only: `truth`, the polyp that a
+        box shows, and `alarm`, the number of the false alarm in its procedure; each null for the
+        other kind of box.
 
     Example:
         >>> from polyplink.data import DataSet
@@ -110,7 +111,7 @@ def detect_simulated(data: DataSet, preset: DetectorPreset, seed: int) -> pl.Dat
         rng = stream(seed, row["procedure_id"], "detector")
         own = boxes.filter(procedure_id=row["procedure_id"])
         parts += [_found(rng, own, preset), _pictured(_alarms(rng, row, preset), own)]
-    columns = [*data.detections.columns, "truth"]
+    columns = [*data.detections.columns, "truth", "alarm"]
     found = pl.concat([part.select(columns) for part in parts])
     return found.sort("procedure_id", "frame", maintain_order=True)
 
@@ -163,7 +164,9 @@ def _found(rng: np.random.Generator, own: pl.DataFrame, preset: DetectorPreset) 
     left, top, right, bottom = (noise * preset.jitter * np.stack([w, h, w, h], 1)).T
     edges = np.stack([x + left, y + top, x + w + right, y + h + bottom], 1)
     score = 0.35 + 0.6 * chance + rng.normal(0, 0.1, n)
-    found = own.with_columns(truth="polyp_id", polyp_id=pl.lit(None, pl.String))
+    found = own.with_columns(
+        truth="polyp_id", polyp_id=pl.lit(None, pl.String), alarm=pl.lit(None, pl.Int64)
+    )
     return _boxed(found, edges, score).filter(hit)
 
 
@@ -189,7 +192,8 @@ def _alarms(
     half = np.stack([side * shape, side / shape], 1)[alarm] * width / 2  # n 2
     half *= np.exp(lfilter([0.02], [1.0, -0.9], rng.normal(size=(n, 2)), axis=0))
     score = rng.beta(4, 4, count)[alarm] + rng.normal(0, 0.08, n)
-    table = pl.DataFrame({"frame": (starts[alarm] + within).astype(np.int32)}).with_columns(
+    frames = (starts[alarm] + within).astype(np.int32)
+    table = pl.DataFrame({"frame": frames, "alarm": alarm}).with_columns(
         procedure_id=pl.lit(procedure["procedure_id"]),
         polyp_id=pl.lit(None, pl.String),
         truth=pl.lit(None, pl.String),
