@@ -49,6 +49,7 @@ def test_every_tracklet_is_in_one_group_and_tables_agree(counted: Path) -> None:
     columns = ("procedure", "polyp", "tracklet", "start_frame", "probability")
     assert sorted(views.select(columns).rows()) == sorted(tracklets)
     assert (views["end_s"] > views["start_s"]).all()
+    assert views["bridged"].to_list() == [0.0] * 30  # every frame has a box
     assignment = pl.read_parquet(counted / "assignment.parquet")
     assert assignment.columns == ["procedure_id", "tracklet_id", "label", "score", "converged"]
     assert assignment.height == 30

@@ -257,8 +257,8 @@ def _views(procedures: "pl.DataFrame", linked: "Sequence[Linked]") -> "pl.DataFr
 
     Returns:
         procedure, polyp, tracklet, start_s, end_s (seconds; null where the rate is not known),
-        start_frame, end_frame (the last one), probability, and whether the procedure's clustering
-        converged, in the order of time.
+        start_frame, end_frame (the last one), probability, bridged (share of its frames without a
+        box), and whether the procedure's clustering converged, in the order of time.
     """
     import polars as pl
 
@@ -266,7 +266,7 @@ def _views(procedures: "pl.DataFrame", linked: "Sequence[Linked]") -> "pl.DataFr
     start, end = pl.col("start_frame"), pl.col("end_frame")
     schema = dict.fromkeys(("procedure", "polyp", "tracklet"), pl.String())
     frames = dict.fromkeys(("start_frame", "end_frame"), pl.Int32())
-    sure = {"probability": pl.Float64(), "converged": pl.Boolean()}
+    sure = {"probability": pl.Float64(), "bridged": pl.Float64(), "converged": pl.Boolean()}
     tables = [pl.DataFrame(schema={**schema, **frames, **sure})]
     for one in linked:
         table = one.tracklets.table
@@ -279,6 +279,7 @@ def _views(procedures: "pl.DataFrame", linked: "Sequence[Linked]") -> "pl.DataFr
             start_frame="first_frame",
             end_frame="last_frame",
             probability=probability,
+            bridged=pl.col("bridged").round(4),
             converged=pl.lit(one.clustering.converged),
         )
         tables.append(rows.sort("start_frame", maintain_order=True))
@@ -289,6 +290,7 @@ def _views(procedures: "pl.DataFrame", linked: "Sequence[Linked]") -> "pl.DataFr
         start_frame="start_frame",
         end_frame="end_frame",
         probability="probability",
+        bridged="bridged",
         converged="converged",
     )
 
@@ -305,6 +307,7 @@ def _counted(name: str, linked: "Linked | None") -> dict[str, Any]:
             "first_frame": row["first_frame"],
             "last_frame": row["last_frame"],
             "sureness": _or_none(score),
+            "bridged": round(row["bridged"], 4),
         }
         for row, score in zip(rows, linked.scores, strict=True)
     ]

@@ -336,6 +336,7 @@ def _procedure(
                 polyp_id=one["polyp_id"],
                 sureness=None if np.isnan(score) else float(score),
                 crop=np.array(crops[one["crop_first"] + one["n_crops"] // 2]),  # the middle one
+                bridged=one["bridged"],
             )
             for one, (label, score) in zip(
                 tracklets.table.iter_rows(named=True), of_each, strict=True

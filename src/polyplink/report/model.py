@@ -31,6 +31,7 @@ class Tracklet:
         polyp_id: The true polyp, or None where unknown.
         sureness: Confidence of the assignment in [0, 1]; None or NaN where unknown.
         crop: One view, uint8 (height, width, 3) RGB, or None.
+        bridged: Share of its frames without a box, in [0, 1].
     """
 
     tracklet_id: str
@@ -40,6 +41,7 @@ class Tracklet:
     polyp_id: str | None = None
     sureness: float | None = None
     crop: NDArray[np.uint8] | None = None
+    bridged: float = 0.0
 
 
 @dataclass(frozen=True)

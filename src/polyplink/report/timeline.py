@@ -126,7 +126,7 @@ def layout(procedure: Procedure, matching: Matching) -> Timeline:
 
 
 def describe(tracklet: Tracklet, matching: Matching, fps: float | None) -> str:
-    """Hover text of a tracklet: frames, counted and true polyp, sureness."""
+    """Hover text of a tracklet: frames, share bridged, counted and true polyp, sureness."""
     counted, true = matching.counted_of(tracklet), matching.true_of(tracklet)
     lines = [
         f"tracklet {tracklet.tracklet_id}",
@@ -134,6 +134,8 @@ def describe(tracklet: Tracklet, matching: Matching, fps: float | None) -> str:
         + (f" (from {moment(tracklet.first, fps)})" if fps else ""),
         f"counted as {counted.label} ({counted.name})",
     ]
+    if tracklet.bridged:
+        lines.insert(2, f"{tracklet.bridged:.0%} of them bridged, without a box")
     if true is not None:
         lines.append(f"true polyp {true.label} ({true.name})")
     lines.append(f"sureness {number(tracklet.sureness, 2)}")

@@ -24,6 +24,8 @@ Columns = tuple[npt.NDArray[np.float32], ...]  # x, y, w, h: d each
 Limits = tuple[int, float]  # largest gap in frames, smallest IoU
 
 BOX = ("x", "y", "w", "h")
+BRIDGED = 1 - pl.col("n") / (pl.col("last_frame") - pl.col("first_frame") + 1)
+"""Share of a tracklet's frames, from its first to its last, in which it has no box."""
 USUAL_FPS = 25.0  # where a procedure does not say
 OWNER = ("procedure_id", "polyp_id")  # boxes of one procedure without a polyp have one owner too
 

@@ -26,7 +26,7 @@ from polyplink.core.ranges import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, SHARE, R
 from polyplink.core.workers import as_done
 from polyplink.data.tables import DataSet, read_data, write_table
 from polyplink.simulate import is_simulation
-from polyplink.tracklets.build import BOX, USUAL_FPS, Floats, build_tracklets
+from polyplink.tracklets.build import BOX, BRIDGED, USUAL_FPS, Floats, build_tracklets
 from polyplink.tracklets.crops import (
     Broken,
     FrameCrops,
@@ -41,7 +41,7 @@ from polyplink.tracklets.fragments import Spans, fragments, positions, spans_of
 from polyplink.tracklets.kept import take_kept
 from polyplink.tracklets.tracks import TrackSettings
 
-FORMAT = 2  # of the folder; a new one makes new keys
+FORMAT = 3  # of the folder; a new one makes new keys
 Progress = Callable[[int, int], None]  # crops written so far, crops in all
 
 
@@ -89,8 +89,9 @@ class Prepared:
         procedures: The procedures of this part.
         detections: All detections, sorted so that each tracklet is one run.
         tracklets: Tracklets of this part of at least `min_length` boxes: the columns of
-            `build_tracklets`, then crop_first (row in the procedure's crops), n_crops and
-            position (first frame in the procedure's annotated span, 0 to 1).
+            `build_tracklets`, then crop_first (row in the procedure's crops), n_crops, position
+            (first frame in the procedure's annotated span, 0 to 1) and bridged (share of its
+            frames without a box).
         spans: Annotated spans, over all detections.
     """
 
@@ -266,7 +267,8 @@ def prepare(
                 place = positions(tracklets, spans_of(detections).procedures)
                 write_table(target / "detections.parquet", detections)
                 # The tracklets last: where they are, the detections are too.
-                write_table(target / "tracklets.parquet", tracklets.with_columns(place))
+                tracklets = tracklets.with_columns(place, bridged=BRIDGED)
+                write_table(target / "tracklets.parquet", tracklets)
         prepared = load_prepared(target, data, settings).select(wanted)
         missing = [name for name in wanted if not crops_path(target, name).is_file()]
         if with_crops and missing:
@@ -492,7 +494,8 @@ def load_prepared(target: Path, data: DataSet, settings: PrepareSettings) -> Pre
         stride=settings.stride,
         min_length=settings.min_length,
     )
-    tracklets = tracklets.with_columns(positions(tracklets, prepared.spans.procedures))
+    place = positions(tracklets, prepared.spans.procedures)
+    tracklets = tracklets.with_columns(place, bridged=BRIDGED)
     return dataclasses.replace(prepared, tracklets=tracklets)
 
 
