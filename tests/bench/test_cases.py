@@ -12,7 +12,7 @@ from polars.testing import assert_frame_equal
 from polyplink.associate import Grid, paper_grid
 from polyplink.bench import CASES, cases, evaluation, read_recorded, run_benches, training
 from polyplink.bench.harness import Work, most_memory
-from polyplink.bench.images import simulated_crops
+from polyplink.bench.images import recording, simulated_crops
 from polyplink.bench.training import Stepper, profile_step, recipe, same_mean, synthetic_prepared
 from polyplink.core._torchvision import heal_torchvision
 from polyplink.core.errors import PolyplinkError
@@ -43,9 +43,15 @@ def small_simulate(size: int, device: torch.device, folder: Path) -> Work:
     return simulated_crops(size, device, folder, side=24)
 
 
+def small_recording(size: int, device: torch.device, folder: Path) -> Work:
+    return recording(size, device, folder, frame=(320, 180))
+
+
 SMALL: list[tuple[str, int, Callable[..., Work] | None, Callable[[Any], Any]]] = [
     # Name, a small size, a smaller form of the case, and what makes the rival's output wrong.
     ("tracklets", 2_000, None, lambda found: found[1:]),
+    ("tracks", 4_000, None, lambda found: found[::-1]),
+    ("recording", 25, small_recording, lambda crops: crops[::-1]),
     ("bags", 300, None, lambda order: order[:, ::-1]),
     ("input", 1, None, lambda pixels: pixels.flip(0)),
     ("first-pass", 1, None, lambda pixels: pixels.flip(0)),

@@ -1,6 +1,8 @@
 """Recordings to boxes: every frame decoded once, runs continued, crops equal to those cut later."""
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -8,6 +10,7 @@ import pytest
 import simplejpeg
 
 from polyplink.core.errors import PolyplinkError
+from polyplink.data.files import video
 from polyplink.detect import detect, find_recordings
 from polyplink.tracklets import PrepareSettings, prepare
 from tests.data.films import write_film
@@ -56,6 +59,24 @@ def test_crops_kept_while_detecting_are_those_that_prepare_cuts(
     for path in (kept.folder / "crops").iterdir():
         path.unlink()
     np.testing.assert_array_equal(prepare(tmp_path / "data", SETTINGS).crops("p1"), crops)
+
+
+def test_every_frame_of_a_video_is_decoded_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_film(tmp_path / "p1.mp4", N)
+    decoded: list[int | None] = []
+    once = video._decoded
+
+    def counted(packets: Iterator[Any]) -> Iterator[Any]:
+        for packet, frames in once(packets):
+            decoded.extend(frame.pts for frame in frames or ())
+            yield packet, frames
+
+    monkeypatch.setattr(video, "_decoded", counted)
+    detect(find_recordings(tmp_path / "p1.mp4"), Finder(), tmp_path / "data", SETTINGS)
+    assert prepare(tmp_path / "data", SETTINGS).crops("p1").shape == (13, 16, 16, 3)
+    assert len(decoded) == len(set(decoded)) == N
 
 
 def test_a_stopped_run_goes_on_where_it_was(

@@ -64,6 +64,8 @@ def imported(code: str, modules: Sequence[str]) -> list[str]:
 
 WHOLE_FRAMES = "Pillow, whole frames to float, crop, resize, normalise; one fragment scaled to all"
 LOOP = "a loop over polyps and boxes"
+ONLINE = "the same tracker, a call for each frame"
+TWICE = "decoding a second time for the crops"
 MATRIX = "all distances, argsort, Gumbel top-k"
 SKLEARN = "scikit-learn one by one; 164 settings scaled to 29,274"
 EXACT = "torchmetrics, exact figures alone"
@@ -81,9 +83,11 @@ OVERLAPPING = partial(evaluation.tracking, touching=True)
 ROWS = (
     Case("startup", startup, "-", 1, "call", 1, (5, 0, 0)),
     Case("tracklets", evaluation.tracklets, LOOP, evaluation.BOXES, "boxes", repeats=(15, 2, 15)),
+    Case("tracks", evaluation.tracks, ONLINE, evaluation.BOXES, "boxes", repeats=(5, 1, 5)),
     Case("bags", training.bags, MATRIX, FRAGMENTS, "fragments", repeats=(5, 1, 5), memory=True),
     Case("input", images.stored_crops, WHOLE_FRAMES, 8, "fragments", repeats=(25, 5, 25)),
     Case("first-pass", images.first_pass, WHOLE_FRAMES, 8, "fragments", repeats=(5, 5, 1)),
+    Case("recording", images.recording, TWICE, 100, "frames", 25, (3, 3, 0)),
     Case(
         "sweep", evaluation.sweep, SKLEARN, 480, "tracklets of the largest procedure", 24, (1, 1, 2)
     ),

@@ -1,4 +1,4 @@
-"""Cases from boxes and vectors to figures: tracklets, retrieval, reid, tracking, the search."""
+"""Cases from boxes and vectors to figures: tracklets, tracks, retrieval, reid, the search."""
 
 import os
 import warnings
@@ -35,6 +35,7 @@ from polyplink.evaluate.retrieval import retrieval_measures
 from polyplink.evaluate.samples import BoxTracks, Ints
 from polyplink.evaluate.tracking import TrackingTruth, true_and_found
 from polyplink.tracklets import build_tracklets
+from polyplink.tracklets.tracks import Tracker, tracker_input
 
 Row = tuple[str, int, float, float, float, float, str]  # procedure, frame, x, y, w, h, polyp
 Described = tuple[str, str, int, int, int]  # procedure, polyp, first and last frame, boxes
@@ -108,6 +109,32 @@ def tracklets(size: int, device: torch.device, folder: Path) -> Work:
         return sorted(ours[1].select(columns).rows()) == sorted(theirs)
 
     return Work(lambda: build_tracklets(table), rival, equal)
+
+
+def tracks(size: int, device: torch.device, folder: Path) -> Work:
+    """Linking `size` boxes of unknown polyps to tracks, whole procedures at once.
+
+    The rival is the same tracker called frame by frame, as for a running procedure. `equal` is the
+    same track of every box.
+    """
+    scores = np.random.default_rng(0).uniform(0.05, 1.0, size)
+    table = synthetic_detections(size).with_columns(score=pl.Series(scores, dtype=pl.Float32))
+    procedures = [tracker_input(own) for own in table.partition_by("procedure_id")]
+
+    def ours() -> Ints:
+        return np.concatenate([Tracker(25.0).update(*given) for given in procedures])
+
+    def rival() -> Ints:
+        found = []
+        for given in procedures:
+            tracker, (frames, boxes, own) = Tracker(25.0), given
+            starts = np.flatnonzero(np.diff(frames, prepend=-1))
+            for start, stop in pairwise([*starts.tolist(), len(frames)]):
+                part = slice(start, stop)
+                found.append(tracker.update(frames[part], boxes[part], own[part]))
+        return np.concatenate(found)
+
+    return Work(ours, rival, np.array_equal)
 
 
 TEST_PROCEDURES = 19  # of the evaluation part of REAL-Colon

@@ -1,7 +1,9 @@
-"""Cases that handle pixels: stored crops, the first pass over frames, simulated crops."""
+"""Cases that handle pixels: stored crops, first pass, recordings, simulated crops."""
 
 import functools
+import itertools
 import os
+import shutil
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +19,7 @@ from torch.nn.functional import interpolate
 
 from polyplink.bench.harness import Call, Work, timed
 from polyplink.core.workers import worker_pool
+from polyplink.detect import detect, find_recordings
 from polyplink.encoders import to_pixels
 from polyplink.simulate.colon.surface import BatchSurface
 from polyplink.simulate.picture.rays import (
@@ -31,8 +34,10 @@ from polyplink.simulate.picture.rays import (
 from polyplink.simulate.picture.render import March, Renderer, draw_appearance
 from polyplink.simulate.plan import boxes_of, plan_procedure
 from polyplink.simulate.presets import preset
+from polyplink.simulate.preview import write_film
 from polyplink.simulate.procedure_specs import procedure_specs
 from polyplink.simulate.rendering import one_thread
+from polyplink.tracklets import PrepareSettings, prepare
 from polyplink.tracklets.crops import FrameCrops, cut_frame, decode
 
 Pixels = NDArray[np.uint8]
@@ -151,6 +156,42 @@ def first_pass(size: int, device: torch.device, folder: Path) -> Work:
 
     rival = one_thread()(lambda: read_at_every_step(paths))
     return Work(pass_over(size), rival, equal, scale=size, at=pass_over)
+
+
+def recording(
+    size: int, device: torch.device, folder: Path, frame: tuple[int, int] = FRAME
+) -> Work:
+    """A full-HD video of `size` frames, from the file to stored crops, without a detector's time.
+
+    The detector answers at once with a box that moves. The rate is frames a second. The rival
+    decodes the video a second time for its crops, as `prepare` does where none were kept; `equal`
+    is the same crops.
+    """
+    rng, (width, height) = np.random.default_rng(0), frame
+    wide = smooth_pictures(1, height + 64, width + 64, rng, (68, 120))[0]
+    noisy = np.clip(wide + rng.normal(0, 3, wide.shape), 0, 255).astype(np.uint8)
+    moving = (noisy[k % 64 :, k % 64 :][:height, :width] for k in range(size))
+    write_film(folder / "film.mp4", map(np.ascontiguousarray, moving), 25.0)
+    found, settings = find_recordings(folder / "film.mp4"), PrepareSettings()
+    runs = itertools.count()
+
+    def run(keep: bool) -> Pixels:
+        numbers = itertools.count()
+        data = folder / f"data{next(runs)}"
+
+        def answer(image: Pixels) -> NDArray[np.float64]:
+            left = width / 3 + next(numbers) % 64
+            return np.array([[left, height / 3, width / 5, height / 3, 0.9]])
+
+        detect(found, answer, data, settings)
+        if not keep:
+            shutil.rmtree(data / "kept")
+        return prepare(data, settings, workers=2).crops("film")
+
+    def rate(output: object, seconds: float) -> dict[str, Any]:
+        return {"rate": size / seconds}
+
+    return Work(lambda: run(True), lambda: run(False), np.array_equal, more=rate)
 
 
 RELEASED = (1350, 1080)  # frame size of the simulated release

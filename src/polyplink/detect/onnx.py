@@ -28,6 +28,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from torch.nn.functional import interpolate
 
 from polyplink.core.artefacts import content_key, file_key, read_json
+from polyplink.core.compiled import njit
 from polyplink.core.errors import PolyplinkError, first_line
 
 Pixels = npt.NDArray[np.uint8]
@@ -185,11 +186,17 @@ class OnnxDetector:
     def _run(self, image: Pixels) -> dict[str, npt.NDArray[Any]]:
         """The outputs for an image (height, width, 3) of the input's size."""
         record = self.record
-        values: npt.NDArray[Any] = image.astype(np.float32)
+        planes = image if self._last else image.transpose(2, 0, 1)
+        values: npt.NDArray[Any] = np.array(planes, np.float32, order="C")
         if self._type != np.uint8:
-            values = (values / 255 - (record.mean or 0.0)) / (record.std or 1.0)
-        values = values if self._last else values.transpose(2, 0, 1)
-        values = np.ascontiguousarray(values[None] if self._batched else values, self._type)
+            shape = (3,) if self._last else (3, 1, 1)
+            mean, std = (
+                255 * np.broadcast_to(np.asarray(given or default, np.float32), 3).reshape(shape)
+                for given, default in ((record.mean, 0.0), (record.std, 1.0))
+            )
+            values -= mean
+            values /= std
+        values = np.asarray(values[None] if self._batched else values, self._type)
         first, *others = self._session.get_inputs()
         # The second input of RT-DETR is the size that its boxes are scaled to.
         feed = {first.name: values} | {
@@ -366,16 +373,35 @@ def _best(each: Floats, wanted: Sequence[int] | None) -> Floats:
 
 def _suppressed(boxes: Floats, scores: Floats, record: DetectorRecord) -> tuple[Floats, Floats]:
     """Non-maximum suppression of a grid of candidates, whatever their classes."""
-    likely = scores >= record.threshold
-    boxes, scores = boxes[likely], scores[likely]
-    order = np.argsort(-scores, kind="stable")
-    kept: list[int] = []
-    while order.size:
-        best, order = order[0], order[1:]
-        kept.append(best)
-        low = np.maximum(boxes[best, :2], boxes[order, :2])
-        high = np.minimum(boxes[best, 2:], boxes[order, 2:])
-        shared = np.maximum(high - low, 0.0).prod(1)
-        areas = (boxes[:, 2:] - boxes[:, :2]).prod(1)
-        order = order[shared <= record.iou * (areas[best] + areas[order] - shared)]
+    likely = np.flatnonzero(scores >= record.threshold)
+    order = likely[np.argsort(-scores[likely], kind="stable")]
+    kept = order[_not_overlapped(np.ascontiguousarray(boxes[order]), record.iou)]
     return boxes[kept], scores[kept]
+
+
+@njit(error_model="numpy")
+def _not_overlapped(boxes: Floats, iou: float) -> npt.NDArray[np.bool_]:
+    """Which boxes overlap no earlier box that was kept.
+
+    Args:
+        boxes: (n, 4) left, top, right, bottom, the best one first.
+        iou: Largest overlap.
+
+    Returns:
+        (n,) whether each is kept.
+    """
+    kept = np.ones(len(boxes), np.bool_)
+    for k in range(len(boxes)):
+        left, top, right, bottom = boxes[k]
+        area = (right - left) * (bottom - top)
+        for j in range(k):
+            if not kept[j]:
+                continue
+            width = min(right, boxes[j, 2]) - max(left, boxes[j, 0])
+            height = min(bottom, boxes[j, 3]) - max(top, boxes[j, 1])
+            if width > 0 and height > 0:
+                other = (boxes[j, 2] - boxes[j, 0]) * (boxes[j, 3] - boxes[j, 1])
+                if width * height > iou * (area + other - width * height):
+                    kept[k] = False
+                    break
+    return kept

@@ -9,11 +9,13 @@ import numpy.typing as npt
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.files.folders import IMAGE_ENDINGS
-from polyplink.data.files.video import frame_name, natural_order, open_video, videos_in
+from polyplink.data.files.video import Shown, frame_name, natural_order, open_video, videos_in
 from polyplink.tracklets.build import USUAL_FPS
-from polyplink.tracklets.crops import read_image
+from polyplink.tracklets.crops import VIDEO_AHEAD, prefetch, read_image
 
 Pixels = npt.NDArray[np.uint8]
+
+THREADS = 2  # that convert frames to RGB, or read images, while the detector looks at earlier ones
 
 
 @dataclass(frozen=True)
@@ -53,14 +55,23 @@ class Recording:
         Yields:
             Number and pixels (height, width, 3) RGB; None for a frame that does not decode.
         """
+        numbers = range(start, self.n_frames)
         if self.images:
-            for frame in range(start, self.n_frames):
-                pixels = read_image(self.path / self.images[frame])
-                yield frame, None if isinstance(pixels, str) else pixels
+            paths = ((frame, self.path / self.images[frame]) for frame in numbers)
+            yield from prefetch(_read, paths, THREADS, VIDEO_AHEAD)
             return
         with open_video(self.path) as video:
-            for frame, shown in video.frames(range(start, self.n_frames)):
-                yield frame, None if shown is None else shown.rgb()
+            yield from prefetch(_to_rgb, video.frames(numbers), THREADS, VIDEO_AHEAD)
+
+
+def _read(item: tuple[int, Path]) -> tuple[int, Pixels | None]:
+    pixels = read_image(item[1])
+    return item[0], None if isinstance(pixels, str) else pixels
+
+
+def _to_rgb(item: tuple[int, Shown | None]) -> tuple[int, Pixels | None]:
+    frame, shown = item
+    return frame, None if shown is None else shown.rgb()
 
 
 def find_recordings(source: Path, fps: float | None = None) -> list[Recording]:

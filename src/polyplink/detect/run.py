@@ -124,7 +124,7 @@ def _pieces(
             yield min(start + PIECE, recording.n_frames)
             continue
         frames = frames or recording.frames(start)
-        found: list[tuple[float, ...]] = []
+        found: list[Floats] = []
         places: list[tuple[int, ...]] = []
         crops: list[Pixels] = []
         for frame, pixels in islice(frames, PIECE):
@@ -132,26 +132,26 @@ def _pieces(
                 continue
             decoded += 1
             boxes_here = _checked(detector(pixels), pixels)
-            table = pl.DataFrame(
-                [(frame, *row) for row in boxes_here.tolist()], schema=_BOXES, orient="row"
-            )
-            found += table.rows()
+            # Rounded as they are stored: a run that goes on from the tables finds the same tracks.
+            rounded = boxes_here.astype(np.float32).astype(np.float64)  # k 5: x, y, w, h, score
+            numbers = np.full(len(rounded), frame)
+            found.append(np.concatenate([numbers[:, None], rounded], 1))
+            at, scores = np.ascontiguousarray(rounded[:, :4]), rounded[:, 4]
+            tracks = tracker.update(numbers, at, scores).tolist()
             areas = enlarge(
-                table.select("x", "y", "w", "h").to_numpy(),
-                settings.crop_factor,
-                recording.width,
-                recording.height,
+                at.astype(np.float32), settings.crop_factor, recording.width, recording.height
             )
-            for track, area in zip(
-                tracker.update(*tracker_input(table)).tolist(), areas, strict=True
-            ):
+            for track, area in zip(tracks, areas, strict=True):
                 if track >= 0 and length.get(track, 0) % settings.stride == 0:
                     places.append((frame, *area.tolist()))
                     crops.append(cut(pixels, area, settings.size))
                 length[track] = length.get(track, 0) + 1
         size = settings.size
         with whole_folder(piece) as target:
-            pl.DataFrame(found, schema=_BOXES, orient="row").write_parquet(target / "boxes.parquet")
+            rows = np.concatenate([np.zeros((0, 6)), *found])
+            pl.DataFrame(rows, schema=list(_BOXES)).cast(_BOXES).write_parquet(  # type: ignore[arg-type]
+                target / "boxes.parquet"
+            )
             pl.DataFrame(places, schema=_KEPT, orient="row").write_parquet(target / "kept.parquet")
             stacked = np.stack(crops) if crops else np.zeros((0, size, size, 3), np.uint8)
             np.save(target / "crops.npy", stacked, allow_pickle=False)
