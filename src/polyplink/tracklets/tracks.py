@@ -3,9 +3,11 @@
 A detector misses a polyp in runs of frames, and while it does the polyp moves. The tracker here is
 an online one (nothing is looked up in later frames), as used for a running procedure: every track
 predicts where its polyp is from a damped velocity, and takes the box that is nearest to the
-prediction in units of the boxes' sides. How far it may be grows with the length of the gap. As in
-ByteTrack (Zhang et al., ECCV 2022) confident boxes choose first, and the others may continue a
-track but not begin one.
+prediction in units of the boxes' sides. While the polyp stays in view it is found again close to
+the prediction even after a second; a box farther away is more often another view, another polyp or
+a false alarm. As in ByteTrack (Zhang et al., ECCV 2022) confident boxes choose first, and the
+others may continue a track but not begin one. A track of few boxes, as false alarms are, may have
+short gaps only, and a scene cut ends all tracks.
 """
 
 import math
@@ -21,13 +23,16 @@ from polyplink.core.ranges import NOT_NEGATIVE, SHARE, Ranged
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
-Given = tuple[Ints, Floats, Floats]
+Given = tuple[Ints, Floats, Floats, Ints]
 
-REACH, DRIFT = 0.6, 1.1  # farthest from the prediction: box sides, and sides per second of gap
+REACH, DRIFT = 0.5, 0.1  # farthest from the prediction: box sides, and sides per second of gap
 SCALE, GROWTH = 0.4, 0.5  # largest change of log(side), and per second of gap
 COASTING = 0.22  # seconds after which a predicted movement has all but ended
 SMOOTHING = 0.3  # weight of the newest velocity
 CONTIGUOUS = 0.2  # seconds: after a longer gap the velocity is measured anew
+# A gap is bridged if it is shorter than this many seconds and this many times the track's boxes.
+SHORTEST, EARNED = 0.1, 3.0
+NO_CUTS = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True)
@@ -37,7 +42,8 @@ class TrackSettings(Ranged):
     Attributes:
         high: Score from which a box begins a track.
         low: Score from which a box continues one; boxes below it are left out.
-        bridge: Longest gap without a box within a track, seconds.
+        bridge: Longest gap without a box within a track, seconds; within a track of few boxes at
+            most 0.1 s and three times as long as its boxes take.
     """
 
     high: Annotated[float, SHARE] = 0.4
@@ -65,14 +71,16 @@ class Tracker:
         self._limits = (settings.high, settings.low, settings.bridge, fps)
         self._state = np.zeros((0, FIELDS))  # of the tracks that may go on
         self._tracks = 0  # begun so far
+        self._cuts = NO_CUTS  # so far
 
-    def update(self, frames: Ints, boxes: Floats, scores: Floats) -> Ints:
+    def update(self, frames: Ints, boxes: Floats, scores: Floats, cuts: Ints = NO_CUTS) -> Ints:
         """Link further boxes, of frames after those of the call before.
 
         Args:
             frames: (d,) frame numbers, ascending.
             boxes: (d, 4) x, y, w, h in pixels, areas above 0.
             scores: (d,) detector's scores in [0, 1].
+            cuts: Frames that begin a new scene, ascending; no track goes on over one.
 
         Returns:
             (d,) track of each box, numbered from 0 by first box; -1 for boxes left out. A track
@@ -80,7 +88,8 @@ class Tracker:
         """
         state = np.concatenate([self._state, np.zeros((len(frames), FIELDS))])
         counts = np.array([len(self._state), self._tracks])
-        found = _follow((frames, boxes, scores), self._limits, state, counts)
+        self._cuts = np.concatenate([self._cuts[-1:], cuts])
+        found = _follow((frames, boxes, scores, self._cuts), self._limits, state, counts)
         self._state, self._tracks = state[: counts[0]].copy(), int(counts[1])
         return found
 
@@ -116,7 +125,7 @@ def _follow(
     """Follow tracks frame by frame.
 
     Args:
-        given: Frames (d,), boxes (d, 4) and scores (d,); frames ascend.
+        given: Frames (d,), boxes (d, 4), scores (d,) and cuts (c,); frames and cuts ascend.
         limits: High and low score, longest gap in seconds, frames per second.
         state: (at least tracks that may go on + d, FIELDS); changed.
         counts: Tracks that may go on, in the first rows of the state, and tracks begun; changed.
@@ -124,7 +133,7 @@ def _follow(
     Returns:
         (d,) track of each box, -1 for none.
     """
-    frames, boxes, scores = given
+    frames, boxes, scores, cuts = given
     high, low, bridge, fps = limits
     track = np.full(len(frames), -1, np.int64)
     alive, begun = counts
@@ -133,10 +142,14 @@ def _follow(
         end = begin
         while end < len(frames) and frames[end] == frames[begin]:
             end += 1
-        # Tracks whose gap is too long end.
+        # Tracks end whose gap is too long, or holds a cut.
+        passed = np.searchsorted(cuts, frames[begin], side="right")
+        scene = cuts[passed - 1] if passed else -1
         one = 0
         while one < alive:
-            if frames[begin] - state[one, FRAME] - 1 > bridge * fps:
+            longest = min(bridge * fps, SHORTEST * fps + EARNED * state[one, LENGTH])
+            gap = frames[begin] - state[one, FRAME] - 1
+            if gap > longest or state[one, FRAME] < scene:
                 alive -= 1
                 state[one] = state[alive]
             else:
