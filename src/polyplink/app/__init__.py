@@ -9,6 +9,7 @@ Example:
 """
 
 from polyplink.app.bench import BenchRequest, bench
+from polyplink.app.calibrate import Calibrated, CalibrateRequest, calibrate
 from polyplink.app.count import Counted, CountRequest, count
 from polyplink.app.data_folder import (
     DoctorRequest,
@@ -37,6 +38,8 @@ from polyplink.app.weights import AddRequest, add_weights, list_weights, show_we
 __all__ = [
     "AddRequest",
     "BenchRequest",
+    "CalibrateRequest",
+    "Calibrated",
     "CountRequest",
     "Counted",
     "DemoRequest",
@@ -63,6 +66,7 @@ __all__ = [
     "Trained",
     "add_weights",
     "bench",
+    "calibrate",
     "count",
     "demo",
     "detect_polyps",

@@ -17,6 +17,7 @@ from typer.core import TyperGroup
 
 from polyplink import __version__
 from polyplink.app.bench import bench
+from polyplink.app.calibrate import calibrate
 from polyplink.app.count import count
 from polyplink.app.data_folder import (
     convert_data,
@@ -54,6 +55,7 @@ VERBS: Mapping[str, Verb] = {
     "convert": convert_data,
     "prepare": prepare_data,
     "train": train,
+    "calibrate": calibrate,
     "export": export,
     "embed": embed_data,
     "count": count,

@@ -10,6 +10,7 @@ from typer import Option
 
 from polyplink import __version__
 from polyplink.app.request import (
+    Alarms,
     Data,
     Device,
     Out,
@@ -21,13 +22,12 @@ from polyplink.app.request import (
     silent,
 )
 from polyplink.core.artefacts import RunRecord, to_plain, write_json, write_text
-from polyplink.core.errors import PolyplinkError
 
 if TYPE_CHECKING:
     import polars as pl
 
     from polyplink.app.encoded import Encoded
-    from polyplink.app.linked import Linked
+    from polyplink.app.linked import Linked, Screened
     from polyplink.evaluate import Figure
     from polyplink.report import Report
     from polyplink.tracklets import Prepared, PrepareSettings
@@ -43,6 +43,14 @@ ASSIGNMENT = {
 }
 
 
+COUNTS = ("procedure_id", "polyps", "tracklets", "false_alarms", "converged")  # of counts.csv
+# Columns of views.csv.
+VIEWS = (
+    *("procedure", "polyp", "tracklet", "start_s", "end_s", "start_frame", "end_frame"),
+    *("probability", "shows_polyp", "bridged"),
+)
+
+
 @dataclass(frozen=True)
 class CountRequest(TrackletOptions):
     """What to count, and with which weights."""
@@ -55,6 +63,7 @@ class CountRequest(TrackletOptions):
         Path | None,
         Option(help="Data folder with annotated boxes of the same procedures, to compare with."),
     ] = None
+    alarms: Alarms = "drop"
     device: Device = "auto"
     workers: Workers = 2
 
@@ -91,20 +100,19 @@ def count(request: CountRequest, progress: Progress = silent) -> Result[Counted]
     Raises:
         PolyplinkError: If weights, data folder or an image is at fault.
     """
-    import polars as pl
-
     from polyplink.app.encoded import encode, load_named
-    from polyplink.app.linked import build_report, from_record, link_all, linked_boxes
-    from polyplink.data import write_table
+    from polyplink.app.linked import build_report, from_record, link_all, linked_boxes, screen
     from polyplink.report import count_table, write_report
     from polyplink.report.formats import figure_text
     from polyplink.tracklets import lost_boxes
 
     weights, out = request.weights, request.out
-    record = RunRecord("count", settings={"weights": weights, "part": request.part})
+    settings: dict[str, Any] = {"weights": weights, "part": request.part, "alarms": request.alarms}
+    record = RunRecord("count", settings=settings)
     record.claim(out)
     with record.stage("embed"):
         encoder = load_named(weights, request.device, tracklets=request)
+        settings["tracklets"] = encoder.prepare
         encoded = encode(
             [encoder], request.data, request.part, workers=request.workers, progress=progress
         )
@@ -112,10 +120,12 @@ def count(request: CountRequest, progress: Progress = silent) -> Result[Counted]
     assert own is not None
     record.inputs |= {"weights": encoder.key, "crops": prepared.key}
     point = from_record(own.operating)
+    embeddings = encoded.embeddings[encoder.name]
     with record.stage("associate"):
-        linked = link_all(prepared, encoded.embeddings[encoder.name], point)
+        screened = screen(prepared, embeddings, point.alarms, drop=request.alarms == "drop")
+        linked = link_all(screened.prepared, embeddings, point)
     lost = lost_boxes(prepared)
-    warnings, notes = _said(encoded, linked, lost)
+    warnings, notes = _said(encoded, linked, lost, screened)
     page = build_report(
         "Polyp count",
         weights,
@@ -123,11 +133,15 @@ def count(request: CountRequest, progress: Progress = silent) -> Result[Counted]
         point,
         linked,
         seconds=record.seconds,
+        alarms=screened.alarms,
         notes=tuple(notes),
         warnings=tuple(warnings),
     )
     found = {one.tracklets.procedure_id: one for one in linked}
-    procedures = [_counted(name, found.get(name)) for name in prepared.procedures]
+    procedures = [
+        _counted(name, found.get(name), screened.alarms.filter(procedure_id=name))
+        for name in prepared.procedures
+    ]
     summary = {
         "polyplink": __version__,
         "weights": encoder.key,
@@ -137,6 +151,7 @@ def count(request: CountRequest, progress: Progress = silent) -> Result[Counted]
         "lost_boxes": lost,
         "warnings": list(page.warnings),
         "polyps": sum(p["polyps"] for p in procedures),
+        "false_alarms": screened.alarms.height,
         "procedures": procedures,
     }
     boxes = linked_boxes(prepared, linked)
@@ -146,14 +161,8 @@ def count(request: CountRequest, progress: Progress = silent) -> Result[Counted]
         summary["against_truth"] = {"figures": to_plain(figures), "procedures": compared_rows}
     report = out / "report.html"
     with record.stage("report"):
-        write_json(out / "count.json", summary)
-        counts = {"procedure_id": pl.String, "polyps": pl.Int64, "tracklets": pl.Int64}
-        table = pl.DataFrame(procedures, schema=counts | {"converged": pl.Boolean})
-        write_text(out / "counts.csv", table.write_csv())
-        views = _views(prepared.data.procedures, linked)
-        write_text(out / "views.csv", views.drop("converged").write_csv())
-        assigned = views.select(*ASSIGNMENT).rename(ASSIGNMENT)
-        write_table(out / "assignment.parquet", assigned)
+        views = _views(prepared.data.procedures, linked, screened.alarms)
+        _write_tables(out, summary, views)
         write_report(report, page)
     record.write(out)
     shown = [count_table(page), *notes]
@@ -166,6 +175,20 @@ def count(request: CountRequest, progress: Progress = silent) -> Result[Counted]
     return Result(counted, summary, [*shown, f"report: {report}"], warnings)
 
 
+def _write_tables(out: Path, summary: Mapping[str, Any], views: "pl.DataFrame") -> None:
+    """Write count.json, counts.csv, views.csv and assignment.parquet."""
+    import polars as pl
+
+    from polyplink.data import write_table
+
+    write_json(out / "count.json", summary)
+    counts = [{name: row[name] for name in COUNTS} for row in summary["procedures"]]
+    write_text(out / "counts.csv", pl.DataFrame(counts).write_csv())
+    write_text(out / "views.csv", views.select(VIEWS).write_csv())
+    assigned = views.drop_nulls("polyp").select(*ASSIGNMENT).rename(ASSIGNMENT)
+    write_table(out / "assignment.parquet", assigned)
+
+
 def _compare(
     truth: Path, boxes: "pl.DataFrame", prepared: "Prepared"
 ) -> "tuple[Mapping[str, Figure], list[dict[str, Any]]]":
@@ -176,29 +199,20 @@ def _compare(
     """
     import polars as pl
 
-    from polyplink.data import read_data
+    from polyplink.app.linked import annotated_boxes
     from polyplink.evaluate import chain_figures, score_procedure
 
-    known = read_data(truth)
-    there = set(known.procedures["procedure_id"])
-    strange = [name for name in prepared.procedures if name not in there]
-    PolyplinkError.unless(
-        not strange, f"{truth} has no procedure {strange[:1]}", "give the annotations of these"
-    )
+    known = annotated_boxes(truth, prepared.procedures)
     rows = [
-        score_procedure(
-            name,
-            known.detections.filter(pl.col("procedure_id") == name),
-            boxes.filter(pl.col("procedure_id") == name),
-        )
-        for name in prepared.procedures
+        score_procedure(name, own, boxes.filter(pl.col("procedure_id") == name))
+        for name, own in known.items()
     ]
     plain = [{k: v for k, v in to_plain(row).items() if k != "counts"} for row in rows]
     return chain_figures(rows), plain
 
 
 def _said(
-    encoded: "Encoded", linked: "Sequence[Linked]", lost: Mapping[str, int]
+    encoded: "Encoded", linked: "Sequence[Linked]", lost: Mapping[str, int], screened: "Screened"
 ) -> tuple[list[str], list[str]]:
     """Warnings about the count, and notes: what was left out, and why a count is 0."""
     from polyplink.app.leakage import seen_procedures
@@ -220,7 +234,14 @@ def _said(
             f"The encoder was trained on simulated pictures, and {real[0]} is not simulated: do "
             "not rely on this count."
         )
+    if screened.unscreened:
+        warnings.append(
+            f"{screened.unscreened} tracklets of a detector are counted, false alarms among them: "
+            "the weights do not tell them from polyps (`polyplink calibrate` adds that)."
+        )
     lines = lost_lines(lost, prepared.settings)
+    if screened.alarms.height:
+        lines.append(f"{screened.alarms.height} tracklets left out as false alarms (--alarms keep)")
     counted = {one.tracklets.procedure_id for one in linked}
     empty = [name for name in prepared.procedures if name not in counted]
     if empty:
@@ -228,7 +249,7 @@ def _said(
         boxed = prepared.data.detections["procedure_id"].is_in(empty).any()
         why = "; ".join(lines) if boxed else "there is no box in them"
         warnings.append(f"Counted 0 in {len(empty)} procedures ({named}): {why}.")
-    return warnings, [f"Boxes left out: {'; '.join(lines)}."] if lines else []
+    return warnings, [f"Left out: {'; '.join(lines)}."] if lines else []
 
 
 def lost_lines(lost: Mapping[str, int], settings: "PrepareSettings") -> list[str]:
@@ -252,63 +273,63 @@ def lost_lines(lost: Mapping[str, int], settings: "PrepareSettings") -> list[str
     return [f"{lost[name]} of {lost['boxes']} boxes {why[name]}" for name in why if lost[name]]
 
 
-def _views(procedures: "pl.DataFrame", linked: "Sequence[Linked]") -> "pl.DataFrame":
+def _views(
+    procedures: "pl.DataFrame", linked: "Sequence[Linked]", alarms: "pl.DataFrame"
+) -> "pl.DataFrame":
     """One row for each view of a polyp: when it begins and ends, and how sure it is.
+
+    After them comes a row for each tracklet that was left out as a false alarm, without a polyp.
 
     Returns:
         procedure, polyp, tracklet, start_s, end_s (seconds; null where the rate is not known),
-        start_frame, end_frame (the last one), probability, bridged (share of its frames without a
-        box), and whether the procedure's clustering converged, in the order of time.
+        start_frame, end_frame (the last one), probability (of the link), shows_polyp (the
+        probability, where it is known), bridged (share of its frames without a box), and whether
+        the procedure's clustering converged, in the order of time.
     """
     import polars as pl
 
-    fps = pl.col("procedure").replace_strict(dict(procedures.select("procedure_id", "fps").rows()))
-    start, end = pl.col("start_frame"), pl.col("end_frame")
-    schema = dict.fromkeys(("procedure", "polyp", "tracklet"), pl.String())
-    frames = dict.fromkeys(("start_frame", "end_frame"), pl.Int32())
-    sure = {"probability": pl.Float64(), "bridged": pl.Float64(), "converged": pl.Boolean()}
-    tables = [pl.DataFrame(schema={**schema, **frames, **sure})]
+    rates = dict(procedures.select("procedure_id", "fps").rows())
+    fps = pl.col("procedure_id").replace_strict(rates)
+    schema = {"polyp": pl.String, "probability": pl.Float64, "converged": pl.Boolean}
+    tables = []
     for one in linked:
-        table = one.tracklets.table
-        probability = pl.Series(one.scores, dtype=pl.Float64).fill_nan(None).round(4)
         polyps = [one.names[label] for label in one.clustering.labels]
-        rows = table.select(
-            procedure="procedure_id",
-            polyp=pl.Series(polyps, dtype=pl.String),
-            tracklet="tracklet_id",
-            start_frame="first_frame",
-            end_frame="last_frame",
-            probability=probability,
-            bridged=pl.col("bridged").round(4),
-            converged=pl.lit(one.clustering.converged),
-        )
-        tables.append(rows.sort("start_frame", maintain_order=True))
-    return pl.concat(tables).select(
-        *schema,
-        start_s=(start / fps).round(2),
-        end_s=((end + 1) / fps).round(2),
-        start_frame="start_frame",
-        end_frame="end_frame",
-        probability="probability",
-        bridged="bridged",
-        converged="converged",
+        converged = [one.clustering.converged] * len(polyps)
+        own = {"polyp": polyps, "probability": one.scores, "converged": converged}
+        table = one.tracklets.table.hstack(pl.DataFrame(own, schema=schema))
+        tables.append(table.sort("first_frame", maintain_order=True))
+    nothing = (pl.lit(None, kind).alias(name) for name, kind in schema.items())
+    return pl.concat([*tables, alarms.with_columns(*nothing)]).select(
+        "polyp",
+        "converged",
+        procedure="procedure_id",
+        tracklet="tracklet_id",
+        start_s=(pl.col("first_frame") / fps).round(2),
+        end_s=((pl.col("last_frame") + 1) / fps).round(2),
+        start_frame="first_frame",
+        end_frame="last_frame",
+        probability=pl.col("probability").fill_nan(None).round(4),
+        shows_polyp=pl.col("shows_polyp").round(4),
+        bridged=pl.col("bridged").round(4),
     )
 
 
-def _counted(name: str, linked: "Linked | None") -> dict[str, Any]:
+def _counted(name: str, linked: "Linked | None", alarms: "pl.DataFrame") -> dict[str, Any]:
     """What count.json holds of a procedure: its polyps with their tracklets, and what to review."""
+
+    def plain(row: Mapping[str, Any]) -> dict[str, Any]:
+        own = {key: row[key] for key in ("tracklet_id", "first_frame", "last_frame")}
+        bridged = round(row["bridged"], 4)
+        return own | {"shows_polyp": _or_none(row["shows_polyp"]), "bridged": bridged}
+
+    left = [plain(row) for row in alarms.iter_rows(named=True)]
     found: dict[str, Any] = {"procedure_id": name, "polyps": 0, "tracklets": 0, "converged": None}
+    found |= {"false_alarms": len(left), "groups": [], "alarms": left, "to_look_at": []}
     if linked is None:
-        return found | {"groups": [], "to_look_at": []}
+        return found
     rows = list(linked.tracklets.table.iter_rows(named=True))
     tracklets = [
-        {
-            "tracklet_id": row["tracklet_id"],
-            "first_frame": row["first_frame"],
-            "last_frame": row["last_frame"],
-            "sureness": _or_none(score),
-            "bridged": round(row["bridged"], 4),
-        }
+        plain(row) | {"sureness": _or_none(score)}
         for row, score in zip(rows, linked.scores, strict=True)
     ]
     labels = linked.clustering.labels.tolist()
@@ -335,5 +356,5 @@ def _counted(name: str, linked: "Linked | None") -> dict[str, Any]:
     }
 
 
-def _or_none(score: float) -> float | None:
-    return None if math.isnan(score) else round(float(score), 4)
+def _or_none(score: float | None) -> float | None:
+    return None if score is None or math.isnan(score) else round(float(score), 4)

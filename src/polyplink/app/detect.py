@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, Option
 
 from polyplink.app.request import (
+    Alarms,
     Device,
     Out,
     Progress,
@@ -156,6 +157,7 @@ class RunRequest(TrackletOptions):
     out: Out = Path("out")
     fps: Fps = None
     seed: Seed = 0
+    alarms: Alarms = "drop"
     device: Device = "auto"
     workers: Workers = 2
     function: Function = None
@@ -205,6 +207,7 @@ def run(request: RunRequest, progress: Progress = silent) -> "Result[Counted]":
         request.weights,
         data,
         out / "count",
+        alarms=request.alarms,
         device=request.device,
         workers=request.workers,
         **options,

@@ -38,7 +38,7 @@ from polyplink.encoders import (
 )
 from polyplink.encoders.export import SUFFIX, load_exported
 from polyplink.evaluate import Samples, TrackletBoxes, retrieve
-from polyplink.tracklets import Prepared, PrepareSettings, prepare
+from polyplink.tracklets import Prepared, PrepareSettings, box_rows, prepare
 
 
 @dataclass(frozen=True)
@@ -235,15 +235,11 @@ class Encoded:
     def boxes(self) -> TrackletBoxes:
         """All boxes of all tracklets, in the order of the rows; only for whole tracklets."""
         assert self.clip is None
-        table = self.prepared.tracklets
-        sizes = table["n"].to_numpy().astype(np.int64)
-        offset = np.concatenate([[0], np.cumsum(sizes)])
-        # Rows of the detections: each tracklet's run of n rows starts at its own offset.
-        rows = np.repeat(table["offset"].to_numpy() - offset[:-1], sizes) + np.arange(offset[-1])
+        rows, tracklet = box_rows(self.prepared.tracklets)
         found = self.prepared.detections.select("frame", "x", "y", "w", "h")[rows]
         return TrackletBoxes(
             self.samples.polyp,
-            offset,
+            np.searchsorted(tracklet, np.arange(self.prepared.tracklets.height + 1)),
             found["frame"].to_numpy().astype(np.int64),
             found.select("x", "y", "w", "h").to_numpy().astype(np.float64),
         )

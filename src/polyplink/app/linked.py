@@ -1,13 +1,13 @@
 """From vectors to identities: the operating point, every procedure linked at it, and their report.
 
-The operating point is the setting of temporal affinity propagation that a count uses, and the
-calibration of its links. It is chosen once, on the validation procedures of a training run, and is
-stored in the weights.
+The operating point is the setting of temporal affinity propagation that a count uses, the
+calibration of its links, and a model of the detector's false alarms. It is chosen on the validation
+procedures of a training run or by `calibrate`, and is stored in the weights.
 """
 
 import csv
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from polyplink.app.encoded import Encoded
 from polyplink.associate import (
+    AlarmModel,
     Calibration,
     Clustering,
     Doubt,
@@ -29,17 +30,19 @@ from polyplink.associate import (
     paper_grid,
     search,
     time_gaps,
+    tracklet_features,
     uncertain,
+    unit_rows,
     visual,
 )
 from polyplink.core.artefacts import machine, to_plain
 from polyplink.core.errors import PolyplinkError
-from polyplink.data import SIMULATED
+from polyplink.data import SIMULATED, read_data
 from polyplink.encoders import Embeddings, weights_path
-from polyplink.evaluate import choose, count_procedure
+from polyplink.evaluate import choose, count_procedure, match_tracklets
 from polyplink.report import Comparison, Procedure, Report, Tracklet
 from polyplink.report.formats import VISUAL
-from polyplink.tracklets import Prepared
+from polyplink.tracklets import Prepared, box_rows
 
 UNTUNED = TemporalAP(alpha=0.5, gamma=1.0, preference=0.0)  # near the middle of the papers' grid
 MOST_DOUBTS = 5  # links listed for review, per procedure
@@ -80,19 +83,107 @@ def by_procedure(
     Raises:
         PolyplinkError: If a tracklet has no vector.
     """
-    row = {name: i for i, name in enumerate(embeddings.tracklet_ids)}
+    tracklets, vectors = prepared.tracklets, vectors_of(prepared, embeddings)
     found = []
     for procedure_id in prepared.procedures:
-        table = prepared.tracklets.filter(pl.col("procedure_id") == procedure_id)
+        own = tracklets["procedure_id"] == procedure_id
+        table = tracklets.filter(own)
         if table.is_empty():
             continue
-        missing = [name for name in table["tracklet_id"] if name not in row]
-        if missing:
-            raise PolyplinkError(f"tracklet {missing[0]} has no vector", "embed the data set again")
-        vectors = embeddings.vectors[[row[name] for name in table["tracklet_id"]]]  # n d
-        V, positions = visual(vectors, form), table["position"].to_numpy()
+        V, positions = visual(vectors[own.to_numpy()], form), table["position"].to_numpy()
         found.append(ProcedureTracklets(procedure_id, table, V, positions))
     return found
+
+
+def vectors_of(prepared: Prepared, embeddings: Embeddings) -> np.ndarray:
+    """The vectors (t, d) of tracklets, in their order.
+
+    Raises:
+        PolyplinkError: If a tracklet has none.
+    """
+    row = {name: i for i, name in enumerate(embeddings.tracklet_ids)}
+    names = prepared.tracklets["tracklet_id"].to_list()
+    missing = [name for name in names if name not in row]
+    if missing:
+        raise PolyplinkError(f"tracklet {missing[0]} has no vector", "embed the data set again")
+    vectors: np.ndarray = embeddings.vectors[[row[name] for name in names]]
+    return vectors
+
+
+def annotated_boxes(truth: Path, procedures: Sequence[str]) -> dict[str, pl.DataFrame]:
+    """The boxes of procedures in a data folder of annotated ones.
+
+    Raises:
+        PolyplinkError: If a procedure is not there.
+    """
+    known = read_data(truth)
+    there = set(known.procedures["procedure_id"])
+    strange = [name for name in procedures if name not in there]
+    PolyplinkError.unless(
+        not strange, f"{truth} has no procedure {strange[:1]}", "give the annotations of these"
+    )
+    return {name: known.detections.filter(procedure_id=name) for name in procedures}
+
+
+def with_truth(prepared: Prepared, truth: Path) -> Prepared:
+    """Tracklets of a detector with the polyp that each shows, null for a false alarm.
+
+    Args:
+        prepared: The tracklets.
+        truth: Data folder with annotated boxes of the same procedures.
+
+    Raises:
+        PolyplinkError: If a procedure is not annotated there.
+    """
+    known = annotated_boxes(truth, prepared.procedures)
+    rows, tracklet = box_rows(prepared.tracklets)
+    boxes = prepared.detections[rows].with_columns(tracklet=pl.Series(tracklet))
+    shown = [match_tracklets(known[name], boxes.filter(procedure_id=name)) for name in known]
+    polyps = pl.concat(shown).sort("tracklet")["polyp_id"]
+    return replace(prepared, tracklets=prepared.tracklets.with_columns(polyp_id=polyps))
+
+
+@dataclass(frozen=True)
+class Screened:
+    """Tracklets of a detector, without those that are taken for false alarms.
+
+    Attributes:
+        prepared: The tracklets to link. Their column `shows_polyp` is the probability that they
+            show a polyp, null where it is not known.
+        alarms: The rows of the others.
+        unscreened: Tracklets of a detector whose probability is not known.
+    """
+
+    prepared: Prepared
+    alarms: pl.DataFrame
+    unscreened: int
+
+
+def screen(
+    prepared: Prepared, embeddings: Embeddings, model: AlarmModel | None, *, drop: bool = True
+) -> Screened:
+    """Separate false alarms from tracklets that show a polyp.
+
+    Annotated tracklets (with a known polyp, or with boxes without scores) are never false alarms.
+
+    Args:
+        prepared: The tracklets.
+        embeddings: Vectors of (at least) these tracklets.
+        model: Gives the probabilities; None to separate nothing.
+        drop: Whether tracklets below the model's threshold are separated.
+
+    Raises:
+        PolyplinkError: If a tracklet has no vector, or the vectors are not those of the model.
+    """
+    features = tracklet_features(prepared)
+    detected = features.select(pl.all_horizontal(pl.all().is_not_null())).to_series()
+    table = prepared.tracklets.with_columns(shows_polyp=pl.lit(None, pl.Float64))
+    if model is None or not detected.any():
+        return Screened(replace(prepared, tracklets=table), table.clear(), int(detected.sum()))
+    chance = model.probability(features, unit_rows(vectors_of(prepared, embeddings)))
+    table = table.with_columns(shows_polyp=pl.Series(chance).fill_nan(None))
+    alarm = (pl.col("shows_polyp") < model.threshold).fill_null(False) & drop
+    return Screened(replace(prepared, tracklets=table.filter(~alarm)), table.filter(alarm), 0)
 
 
 @dataclass(frozen=True)
@@ -104,12 +195,15 @@ class OperatingPoint:
         calibration: Maps similarities to probabilities; None without labels.
         origin: Origin of both, as a sentence for reports.
         form: Form of the visual similarity that the setting was chosen for.
+        alarms: Tells false alarms of a detector from polyps; None to take every tracklet for a
+            polyp's.
     """
 
     setting: TemporalAP
     calibration: Calibration | None
     origin: str
     form: VisualForm = "l2"
+    alarms: AlarmModel | None = None
 
 
 def untuned(why: str) -> OperatingPoint:
@@ -223,12 +317,10 @@ def linked_boxes(prepared: Prepared, linked: Sequence[Linked]) -> pl.DataFrame:
     """
     rows, polyps, tracklets = ([np.zeros(0, np.int64)] for _ in range(3))
     for one in linked:
-        table = one.tracklets.table
-        offset, n = (table[name].to_numpy().astype(np.int64) for name in ("offset", "n"))
-        within = np.arange(n.sum()) - np.repeat(np.cumsum(n) - n, n)
-        rows.append(np.repeat(offset, n) + within)
-        polyps.append(np.repeat(one.clustering.labels.astype(np.int64) + 1, n))
-        tracklets.append(np.repeat(np.arange(len(n)) + 1, n))
+        own, tracklet = box_rows(one.tracklets.table)
+        rows.append(own)
+        polyps.append(one.clustering.labels.astype(np.int64)[tracklet] + 1)
+        tracklets.append(tracklet + 1)
     found = prepared.detections[np.concatenate(rows)]
     columns = ("procedure_id", "frame", "x", "y", "w", "h", "score")
     return found.select(
@@ -246,6 +338,7 @@ def build_report(
     linked: Sequence[Linked],
     *,
     seconds: Mapping[str, float],
+    alarms: pl.DataFrame | None = None,
     comparison: Comparison | None = None,
     notes: tuple[str, ...] = (),
     warnings: tuple[str, ...] = (),
@@ -259,6 +352,7 @@ def build_report(
         point: The operating point that it was linked at.
         linked: Its procedures; those without tracklets are missing here and shown as empty.
         seconds: Time per stage.
+        alarms: Tracklets that were left out as false alarms, from `screen`.
         comparison: Table of methods, where there is one.
         notes: Notes.
         warnings: Warnings, in addition to those about the links.
@@ -290,7 +384,8 @@ def build_report(
         seed=seed if isinstance(seed, int) else None,
         simulated=any(name.startswith(SIMULATED) for name in names),
         procedures=tuple(
-            _procedure(name, found.get(name), prepared, point) for name in prepared.procedures
+            _procedure(name, found.get(name), prepared, point, alarms)
+            for name in prepared.procedures
         ),
         comparison=comparison,
         curves=curves,
@@ -302,6 +397,7 @@ def build_report(
             "preference": setting.preference,
             "visual similarity": VISUAL[point.form],
             "chosen": point.origin,
+            **({} if point.alarms is None else {"false alarms": point.alarms.origin}),
         },
         settings={name: str(value) for name, value in to_plain(prepared.settings).items()},
         seconds=seconds,
@@ -311,7 +407,11 @@ def build_report(
 
 
 def _procedure(
-    procedure_id: str, linked: Linked | None, prepared: Prepared, point: OperatingPoint
+    procedure_id: str,
+    linked: Linked | None,
+    prepared: Prepared,
+    point: OperatingPoint,
+    alarms: pl.DataFrame | None,
 ) -> Procedure:
     """One procedure as the report shows it; without tracklets it is an empty time line."""
     row: dict[str, Any] = prepared.data.procedures.row(
@@ -320,30 +420,37 @@ def _procedure(
     polyps = prepared.data.polyps
     # Polyps without a tracklet are counted too; where no polyp is known there is no number.
     known = None if polyps.is_empty() else polyps.filter(procedure_id=procedure_id).height
-    if linked is None:
-        return Procedure(procedure_id, row["n_frames"], (), fps=row["fps"], n_polyps=known)
-    tracklets, crops = linked.tracklets, prepared.crops(procedure_id)
-    of_each = zip(linked.clustering.labels, linked.scores, strict=True)
-    return Procedure(
-        procedure_id=procedure_id,
-        n_frames=row["n_frames"],
-        tracklets=tuple(
-            Tracklet(
-                tracklet_id=one["tracklet_id"],
-                first=one["first_frame"],
-                last=one["last_frame"],
-                predicted=linked.names[label],
-                polyp_id=one["polyp_id"],
-                sureness=None if np.isnan(score) else float(score),
-                crop=np.array(crops[one["crop_first"] + one["n_crops"] // 2]),  # the middle one
-                bridged=one["bridged"],
-            )
-            for one, (label, score) in zip(
-                tracklets.table.iter_rows(named=True), of_each, strict=True
-            )
-        ),
+
+    def shown(one: Mapping[str, Any], predicted: str, score: float) -> Tracklet:
+        crops = prepared.crops(procedure_id)
+        return Tracklet(
+            tracklet_id=one["tracklet_id"],
+            first=one["first_frame"],
+            last=one["last_frame"],
+            predicted=predicted,
+            polyp_id=one["polyp_id"],
+            sureness=None if np.isnan(score) else float(score),
+            crop=np.array(crops[one["crop_first"] + one["n_crops"] // 2]),  # the middle one
+            bridged=one["bridged"],
+        )
+
+    left = [] if alarms is None else alarms.filter(procedure_id=procedure_id).rows(named=True)
+    empty = Procedure(
+        procedure_id,
+        row["n_frames"],
+        (),
         fps=row["fps"],
         n_polyps=known,
+        alarms=tuple(shown(one, "", one["shows_polyp"]) for one in left),
+    )
+    if linked is None:
+        return empty
+    tracklets = linked.tracklets
+    rows = tracklets.table.rows(named=True)
+    of_each = zip(rows, linked.clustering.labels, linked.scores, strict=True)
+    return replace(
+        empty,
+        tracklets=tuple(shown(one, linked.names[label], score) for one, label, score in of_each),
         similarity=point.setting.similarity(tracklets.V, tracklets.positions),
         converged=linked.clustering.converged,
         uncertain=tuple(linked.doubts),

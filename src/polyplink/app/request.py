@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeVar
 
 from typer import Argument, Option, echo
 
@@ -25,6 +25,10 @@ Weights = Annotated[Path, Argument(help="Weights file, or a folder `polyplink tr
 Out = Annotated[Path, Option("--out", "-o", help="Folder to write.")]
 Device = Annotated[str, Option(help="auto, cpu, cuda or cuda:N.")]
 Workers = Annotated[int, Option(min=1, help="Worker processes or threads.")]
+Alarms = Annotated[
+    Literal["drop", "keep"],
+    Option(help="Leave out tracklets that the weights take for false alarms, or count them."),
+]
 Sets = Annotated[Sequence[str], Option("--set", help="Change a field of the recipe: NAME=VALUE.")]
 
 

@@ -1,5 +1,6 @@
 """From similarities and times to identities: clustering, grid search, link probabilities."""
 
+from polyplink.associate.alarms import AlarmModel, fit_alarms, tracklet_features
 from polyplink.associate.clusterers import (
     Clustering,
     Setting,
@@ -32,6 +33,7 @@ from polyplink.associate.similarity import (
 
 __all__ = [
     "CLUSTERERS",
+    "AlarmModel",
     "Calibration",
     "Clustering",
     "Clusterings",
@@ -42,6 +44,7 @@ __all__ = [
     "VisualForm",
     "cosine",
     "demo_grid",
+    "fit_alarms",
     "fit_calibration",
     "labelled_pairs",
     "link_scores",
@@ -49,6 +52,7 @@ __all__ = [
     "search",
     "temporal",
     "time_gaps",
+    "tracklet_features",
     "uncertain",
     "unit_rows",
     "visual",

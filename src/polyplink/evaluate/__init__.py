@@ -1,6 +1,6 @@
 """Evaluation of vectors: retrieval, re-identification, counting and tracking, with intervals."""
 
-from polyplink.evaluate.chain import ChainRow, chain_figures, score_procedure
+from polyplink.evaluate.chain import ChainRow, chain_figures, match_tracklets, score_procedure
 from polyplink.evaluate.choosing import choose
 from polyplink.evaluate.counting import count_procedure
 from polyplink.evaluate.evaluation import (
@@ -36,6 +36,7 @@ __all__ = [
     "count_procedure",
     "draw_weights",
     "evaluate_embeddings",
+    "match_tracklets",
     "no_different",
     "reidentify",
     "resample_reid",

@@ -62,13 +62,46 @@ def score_procedure(procedure_id: str, truth: pl.DataFrame, found: pl.DataFrame)
         >>> row.found, row.counted, row.tracklets
         (1, 1, 2)
     """
-    truth = truth.drop_nulls("polyp_id").unique(["frame", "polyp_id"], keep="first").sort("frame")
     # Two tracklets of a counted polyp may be in one frame: tracking sees the box of higher score.
     found = found.sort("frame", pl.col("score").fill_null(1.0), descending=[False, True])
-    names, codes = np.unique(truth["polyp_id"].to_numpy().astype(str), return_inverse=True)
     single = found.unique(["frame", "polyp"], keep="first", maintain_order=True)
-    true = BoxTracks.of(truth["frame"], codes, truth.select(BOX).to_numpy())
     tracks = BoxTracks.of(single["frame"], single["polyp"], single.select(BOX).to_numpy())
+    each = match_tracklets(truth, found).join(
+        found.select("tracklet", "polyp").unique(), "tracklet"
+    )
+    real = each.drop_nulls("polyp_id")
+    return ChainRow(
+        procedure_id,
+        polyps=truth["polyp_id"].drop_nulls().n_unique(),
+        found=real["polyp_id"].n_unique(),
+        counted=each["polyp"].n_unique(),
+        false_polyps=each["polyp"].n_unique() - real["polyp"].n_unique(),
+        tracklets=real.height,
+        false_tracklets=each.height - real.height,
+        mixed=int(each["mixed"].sum()),
+        counts=score_tracks(_annotated(truth), tracks),
+    )
+
+
+def match_tracklets(truth: pl.DataFrame, found: pl.DataFrame) -> pl.DataFrame:
+    """The polyp that each tracklet of one procedure shows, by the overlap of boxes over time.
+
+    Args:
+        truth: frame, x, y, w, h, polyp_id of the annotated boxes.
+        found: frame, x, y, w, h and tracklet (any names) of the boxes in tracklets.
+
+    Returns:
+        tracklet, polyp_id (of most of its matched boxes; null for a false alarm, most of whose
+        boxes match none), and mixed: whether its boxes match more than one polyp.
+
+    Example:
+        >>> box = {"x": 0.0, "y": 0.0, "w": 9.0, "h": 9.0}
+        >>> truth = pl.DataFrame([{"frame": k, **box, "polyp_id": "a"} for k in range(4)])
+        >>> found = pl.DataFrame([{"frame": k, **box, "tracklet": k // 4} for k in range(8)])
+        >>> sorted(match_tracklets(truth, found).rows())
+        [(0, 'a', False), (1, None, False)]
+    """
+    true = _annotated(truth)
     every = BoxTracks.of(found["frame"], np.arange(found.height), found.select(BOX).to_numpy())
     pairs = overlaps(true, every)
     # The polyp of each found box: that of the largest overlap, -1 for none.
@@ -76,27 +109,27 @@ def score_procedure(procedure_id: str, truth: pl.DataFrame, found: pl.DataFrame)
     order = np.argsort(pairs.similarity, kind="stable")
     order = order[pairs.similarity[order] >= MATCH]
     shows[every.track[pairs.found[order]]] = true.track[pairs.true[order]]
-    polyp = pl.col("shows").filter(pl.col("shows") >= 0)
-    each = (
+    matched = pl.col("shows").filter(pl.col("shows") >= 0)
+    names = truth.select(pl.col("polyp_id").drop_nulls().unique().sort()).with_row_index("shows")
+    return (
         found.with_columns(shows=pl.Series(shows))
-        .group_by("tracklet", "polyp")
+        .group_by("tracklet", maintain_order=True)
         .agg(
             real=(pl.col("shows") >= 0).mean() >= 0.5,
-            shown=polyp.mode().min(),
-            mixed=polyp.n_unique() > 1,
+            shows=matched.mode().min(),
+            mixed=matched.n_unique() > 1,
         )
+        .with_columns(pl.when("real").then("shows").cast(pl.UInt32))
+        .join(names, "shows", how="left", maintain_order="left")
+        .select("tracklet", "polyp_id", "mixed")
     )
-    real = each.filter("real")
-    return ChainRow(
-        procedure_id,
-        polyps=names.size,
-        found=real["shown"].n_unique(),
-        counted=each["polyp"].n_unique(),
-        false_polyps=each["polyp"].n_unique() - real["polyp"].n_unique(),
-        tracklets=real.height,
-        false_tracklets=each.height - real.height,
-        mixed=int(each["mixed"].sum()),
-        counts=score_tracks(true, tracks),
+
+
+def _annotated(truth: pl.DataFrame) -> BoxTracks:
+    """Annotated boxes, one for each polyp and frame; tracks are polyps in the order of names."""
+    truth = truth.drop_nulls("polyp_id").unique(["frame", "polyp_id"], keep="first")
+    return BoxTracks.of(
+        truth["frame"], truth["polyp_id"].to_numpy().astype(str), truth.select(BOX).to_numpy()
     )
 
 

@@ -57,6 +57,8 @@ class Procedure:
         similarity: float (n, n), as clustered, in the order of `tracklets`; or None.
         converged: Whether the clustering converged; None where it does not iterate.
         uncertain: Uncertain links to review; their rows are places in `tracklets`.
+        alarms: Tracklets that were left out as false alarms; `sureness` is the probability that
+            they show a polyp after all, and `predicted` means nothing.
 
     Raises:
         PolyplinkError: If a tracklet ends after the recording.
@@ -70,9 +72,10 @@ class Procedure:
     similarity: NDArray[np.floating] | None = None
     converged: bool | None = None
     uncertain: tuple[Doubt, ...] = ()
+    alarms: tuple[Tracklet, ...] = ()
 
     def __post_init__(self) -> None:
-        for tracklet in self.tracklets:
+        for tracklet in (*self.tracklets, *self.alarms):
             PolyplinkError.unless(
                 tracklet.last < self.n_frames,
                 f"procedure {self.procedure_id!r}: tracklet {tracklet.tracklet_id!r} ends at "

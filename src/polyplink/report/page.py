@@ -36,6 +36,7 @@ class Section(NamedTuple):
     strips: list[tuple[Polyp, list[Tracklet], list[Tracklet], int]]  # polyp, all, shown, n wrong
     matrix: str | None  # SVG: similarities ordered by counted polyp, then time
     n_wrong: int
+    alarms: list[Tracklet]  # those of them that are shown
 
 
 def write_report(path: Path, report: Report) -> None:
@@ -78,6 +79,7 @@ def render(report: Report) -> str:
         counted_where_known=sum(p.n_counted for p in known),
         n_true=sum(p.n_polyps or 0 for p in known),
         uncertain=len(doubts),
+        alarms=sum(len(p.alarms) for p in report.procedures),
         failed=[p.procedure_id for p in report.procedures if p.converged is False],
         hues=HUES,
         most_of_side=MOST_OF_SIDE,
@@ -115,6 +117,7 @@ def _section(index: int, procedure: Procedure) -> Section:
         strips,
         matrix,
         sum(map(matching.is_wrong, members)),
+        sorted(procedure.alarms, key=lambda one: -(one.sureness or 0.0))[:MOST_VIEWS],
     )
 
 

@@ -1,6 +1,6 @@
 """Tracklets: detections -> tracklets -> fragments; boxes -> crops, stored once."""
 
-from polyplink.tracklets.build import build_tracklets
+from polyplink.tracklets.build import box_rows, build_tracklets
 from polyplink.tracklets.fragments import crop_rows
 from polyplink.tracklets.prepare import (
     Prepared,
@@ -13,6 +13,7 @@ from polyplink.tracklets.prepare import (
 __all__ = [
     "PrepareSettings",
     "Prepared",
+    "box_rows",
     "build_tracklets",
     "crop_rows",
     "kept_tracklets",

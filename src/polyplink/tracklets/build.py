@@ -110,6 +110,26 @@ def build_tracklets(
     )
 
 
+def box_rows(tracklets: pl.DataFrame) -> tuple[Ints, Ints]:
+    """Where the boxes of tracklets are.
+
+    Args:
+        tracklets: t rows with offset and n, as of `build_tracklets`.
+
+    Returns:
+        (b,) row of each box in the sorted detections, tracklet by tracklet, and (b,) the row of its
+        tracklet.
+
+    Example:
+        >>> rows, tracklet = box_rows(pl.DataFrame({"offset": [4, 0], "n": [3, 2]}))
+        >>> rows.tolist(), tracklet.tolist()
+        ([4, 5, 6, 0, 1], [0, 0, 0, 1, 1])
+    """
+    offset, n = (tracklets[name].to_numpy().astype(np.int64) for name in ("offset", "n"))
+    tracklet = np.repeat(np.arange(len(n)), n)
+    return np.arange(n.sum()) + (offset - np.cumsum(n) + n)[tracklet], tracklet
+
+
 def _linked(
     detections: pl.DataFrame,
     rows: npt.NDArray[np.int64],

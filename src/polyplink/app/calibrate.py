@@ -1,0 +1,156 @@
+"""The verb `calibrate`: an operating point for the boxes of a detector, stored in weights."""
+
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from typer import Option
+
+from polyplink.app.request import (
+    Data,
+    Device,
+    Out,
+    Progress,
+    Result,
+    TrackletOptions,
+    Weights,
+    Workers,
+    silent,
+)
+from polyplink.core.artefacts import RunRecord
+from polyplink.core.errors import PolyplinkError
+
+if TYPE_CHECKING:
+    from polyplink.app.linked import OperatingPoint
+    from polyplink.encoders import Embeddings
+    from polyplink.tracklets import Prepared
+
+
+@dataclass(frozen=True)
+class CalibrateRequest(TrackletOptions):
+    """Which weights to calibrate, on which detector's boxes."""
+
+    weights: Weights
+    data: Data
+    truth: Annotated[Path, Option(help="Data folder with annotated boxes of the same procedures.")]
+    out: Out = Path("calibrated")
+    part: Annotated[str | None, Option(help="Part of the data set; all by default.")] = None
+    keep: Annotated[
+        float, Option(min=0.5, max=1, help="Share of the polyps that the threshold must keep.")
+    ] = 0.97
+    device: Device = "auto"
+    workers: Workers = 2
+
+
+@dataclass(frozen=True)
+class Calibrated:
+    """Calibrated weights.
+
+    Attributes:
+        weights: The weights file.
+        polyps: Annotated polyps that a tracklet shows.
+        tracklets: Tracklets of the detector's boxes.
+        false_alarms: Those of them that show no polyp.
+        alarms: What the model of false alarms was fitted on and how well it does there.
+        warnings: Warnings for the user.
+    """
+
+    weights: Path
+    polyps: int
+    tracklets: int
+    false_alarms: int
+    alarms: str
+    warnings: tuple[str, ...]
+
+
+def calibrate(request: CalibrateRequest, progress: Progress = silent) -> Result[Calibrated]:
+    """Fit a detector's false alarms on annotated procedures; writes the weights with the fit.
+
+    Args:
+        request: Weights, a data folder of a detector's boxes, one of annotated boxes of the same
+            procedures, and the output folder, which gets weights.safetensors: the same network with
+            a new operating point.
+        progress: Called for crops and tracklets.
+
+    Raises:
+        PolyplinkError: If weights or data are at fault, a procedure is not annotated, or there are
+            too few tracklets to fit on.
+    """
+    from polyplink.app.encoded import encode, load_named
+    from polyplink.app.leakage import seen_by, seen_procedures
+    from polyplink.app.linked import from_record, with_truth
+    from polyplink.encoders import WEIGHTS_FILE, read_record, weights_path
+    from polyplink.encoders.weights import RECORD, read_tensors, record_text, write_tensors
+
+    path, out = weights_path(request.weights), request.out
+    own = read_record(path)  # exported encoders are refused before crops are cut
+    asked = {name: getattr(request, name) for name in ("weights", "data", "truth", "part", "keep")}
+    record = RunRecord("calibrate", settings=asked)
+    record.claim(out)
+    with record.stage("embed"):
+        encoder = load_named(path, request.device, tracklets=request)
+        asked["tracklets"] = encoder.prepare
+        encoded = encode(
+            [encoder], request.data, request.part, workers=request.workers, progress=progress
+        )
+    prepared = encoded.prepared
+    record.inputs |= {"weights": encoder.key, "crops": prepared.key}
+    with record.stage("calibrate"):
+        labelled = with_truth(prepared, request.truth)
+        embeddings = encoded.embeddings[encoder.name]
+        point = _calibrated(from_record(own.operating), labelled, embeddings, request.keep)
+    names, warnings = prepared.procedures, []
+    met = seen_procedures(own.seen, prepared.data, names)
+    if met:
+        warnings.append(
+            f"the encoder was trained or validated on {len(met)} of these procedures "
+            f"({met[0][0]}, ...): calibrate on others, or the threshold is optimistic"
+        )
+    # The new operating point has seen these procedures: `evaluate` must not use them.
+    seen = seen_by(prepared.data, (), names, own.seen)
+    weights = out / WEIGHTS_FILE
+    made = replace(own, seen=seen, operating=asdict(point))
+    write_tensors(weights, read_tensors(path), {RECORD: record_text(made)})
+    record.write(out)
+    polyps = labelled.tracklets["polyp_id"]
+    assert point.alarms is not None
+    done = Calibrated(
+        weights,
+        polyps.drop_nulls().n_unique(),
+        polyps.len(),
+        polyps.null_count(),
+        point.alarms.origin,
+        tuple(warnings),
+    )
+    text = f"{weights}: false alarms: {done.alarms}"
+    return Result(done, shown=[text], warnings=done.warnings)
+
+
+def _calibrated(
+    point: "OperatingPoint", labelled: "Prepared", embeddings: "Embeddings", keep: float
+) -> "OperatingPoint":
+    """The operating point with what is fitted on labelled tracklets of a detector.
+
+    Args:
+        point: That of the weights.
+        labelled: Tracklets with their true polyps, null for false alarms.
+        embeddings: Their vectors.
+        keep: Share of the polyps that the threshold must keep.
+
+    Raises:
+        PolyplinkError: If there are too few tracklets to fit on.
+    """
+    from polyplink.app.linked import vectors_of
+    from polyplink.associate import fit_alarms, tracklet_features, unit_rows
+
+    table = labelled.tracklets
+    model = fit_alarms(
+        tracklet_features(labelled),
+        unit_rows(vectors_of(labelled, embeddings)),
+        table["polyp_id"].to_list(),
+        table["procedure_id"].to_list(),
+        keep,
+    )
+    if isinstance(model, str):
+        raise PolyplinkError(f"false alarms cannot be told: {model}", "give more procedures")
+    return replace(point, alarms=model)

@@ -1,0 +1,207 @@
+"""False alarms: the probability that a detector's tracklet shows a polyp.
+
+A logistic regression of how long a tracklet lasts, how many of its frames have a box, the
+detector's scores, the size and motion of its boxes, and its vector, which tells what it looks like.
+It is fitted on tracklets whose polyp is known from annotated boxes, together with a threshold, and
+is stored as plain numbers.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+from scipy.special import expit
+
+from polyplink.core.errors import PolyplinkError
+from polyplink.tracklets import Prepared, box_rows
+from polyplink.tracklets.build import USUAL_FPS
+
+Reals = npt.NDArray[np.float64]
+
+COST = 2.0  # of a false alarm that stays, in tracklets of polyps that are left out
+FOLDS = 10
+FEATURES = (
+    "boxes",  # logarithm of their number
+    "seconds",  # logarithm of the time spanned
+    "density",  # boxes for each frame spanned; 1 less the share that was bridged
+    "runs",  # share of the steps that are of one frame
+    "mean_score",
+    "best_score",
+    "score_spread",  # standard deviation
+    "size",  # logarithm of the mean side, in frame widths
+    "size_spread",  # standard deviation of the logarithm of the side
+    "size_steps",  # median change of that logarithm from box to box
+    "speed",  # median, box sides a frame
+    "roughness",  # median second difference of the centre, box sides
+    "edge",  # share of boxes at an edge of the frame
+)
+"""What the probability is computed from; side is the square root of a box's area."""
+
+
+def tracklet_features(prepared: Prepared) -> pl.DataFrame:
+    """The `FEATURES` of tracklets whose boxes are a detector's.
+
+    Args:
+        prepared: t tracklets.
+
+    Returns:
+        (t rows) Float64; null in the rows of tracklets with a known polyp or with a box without
+        score: annotated ones, which are no false alarms.
+    """
+    rows, tracklet = box_rows(prepared.tracklets)
+    rates = prepared.data.procedures.select("procedure_id", "fps", "width", "height")
+    boxes = (
+        prepared.detections.drop("image")[rows]
+        .with_columns(tracklet=pl.Series(tracklet))
+        .join(rates, "procedure_id", maintain_order="left")
+    )
+    x, y, w, h, frame = (pl.col(name).cast(pl.Float64) for name in ("x", "y", "w", "h", "frame"))
+    boxes = boxes.with_columns(
+        frame=frame,
+        side=(w * h).sqrt(),
+        step=frame.diff().over("tracklet"),
+        across=(x + w / 2).diff().over("tracklet"),
+        down=(y + h / 2).diff().over("tracklet"),
+        edge=(x <= 1) | (y <= 1) | (x + w >= pl.col("width") - 2) | (y + h >= pl.col("height") - 2),
+    )
+    side, score = pl.col("side"), pl.col("score").cast(pl.Float64)
+    span = pl.col("frame").max() - pl.col("frame").min() + 1
+    log_side = side.log()
+    moved = (pl.col("across") ** 2 + pl.col("down") ** 2).sqrt() / pl.col("step")
+    bent = pl.col("across").diff().abs() + pl.col("down").diff().abs()
+    features = boxes.group_by("tracklet", maintain_order=True).agg(
+        boxes=pl.len().log(),
+        seconds=(span / pl.col("fps").first().fill_null(USUAL_FPS)).log(),
+        density=pl.len() / span,
+        runs=(pl.col("step") == 1).mean(),
+        mean_score=score.mean(),
+        best_score=score.max(),
+        score_spread=score.std(),
+        size=(side.mean() / pl.col("width").first()).log(),
+        size_spread=log_side.std(),
+        size_steps=log_side.diff().abs().median(),
+        speed=moved.median() / side.mean(),
+        roughness=bent.median() / side.mean(),
+        edge=pl.col("edge").mean(),
+        scored=score.is_not_null().all() & pl.col("polyp_id").is_null().all(),
+    )
+    return features.select(
+        pl.when("scored").then(pl.col(name).cast(pl.Float64).fill_null(0.0)).alias(name)
+        for name in FEATURES
+    )
+
+
+@dataclass(frozen=True)
+class AlarmModel:
+    """A fitted logistic regression and its threshold, as plain numbers.
+
+    Attributes:
+        intercept: Log-odds where all features and the vector are 0.
+        features: Change of the log-odds with each of `FEATURES`.
+        vector: Change of the log-odds with each component of the unit vector (d,).
+        threshold: Tracklets of a lower probability are false alarms.
+        origin: What it was fitted on and how well it does there, as a sentence for reports.
+    """
+
+    intercept: float
+    features: tuple[float, ...]
+    vector: tuple[float, ...]
+    threshold: float
+    origin: str
+
+    def probability(self, features: pl.DataFrame, vectors: npt.ArrayLike) -> Reals:
+        """Probability that each tracklet shows a polyp (t,); NaN where a feature is null.
+
+        Args:
+            features: (t rows), from `tracklet_features`.
+            vectors: (t, d) unit vectors of the same tracklets.
+
+        Raises:
+            PolyplinkError: If the features or the vectors are not those that it was fitted on.
+        """
+        X, V = features.to_numpy(), np.asarray(vectors, np.float64)  # t f, t d
+        if X.shape[1:] != (len(self.features),) or V.shape != (len(X), len(self.vector)):
+            raise PolyplinkError(
+                f"a model of false alarms for {len(self.features)} features and vectors of "
+                f"{len(self.vector)} does not fit features {X.shape} and vectors {V.shape}",
+                "fit it again with `polyplink calibrate`",
+            )
+        odds = self.intercept + X @ np.asarray(self.features) + V @ np.asarray(self.vector)
+        return np.asarray(expit(odds))
+
+
+def fit_alarms(
+    features: pl.DataFrame,
+    vectors: npt.ArrayLike,
+    polyps: Sequence[str | None],
+    procedures: Sequence[str],
+    keep: float,
+) -> AlarmModel | str:
+    """Fit the probability that a tracklet shows a polyp, and the threshold.
+
+    L2-penalised logistic regression (C = 1) of standardised features; the vector's components
+    together have the variance of the features together. The threshold is 2/3, at which a false
+    alarm that stays costs as much as two tracklets of polyps that are left out, or a lower one
+    where otherwise fewer than `keep` of the polyps had a tracklet left. This is judged by
+    cross-fitting: by models that were fitted without the tracklet's own procedure.
+
+    Args:
+        features: (t rows) from `tracklet_features`; rows with null are left out.
+        vectors: (t, d) unit vectors.
+        polyps: (t,) polyp of each tracklet, None for a false alarm.
+        procedures: (t,) procedure of each tracklet.
+        keep: Share of the polyps that must stay, above 0 and at most 1.
+
+    Returns:
+        The model; or the reason why there is none: too few procedures, or tracklets of one kind.
+    """
+    usable = features.select(pl.all_horizontal(pl.all().is_not_null())).to_series().to_numpy()
+    X, V = features.to_numpy()[usable], np.asarray(vectors, np.float64)[usable]
+    names = np.asarray(polyps, dtype=object)[usable]
+    groups = np.unique(np.asarray(procedures, dtype=str)[usable], return_inverse=True)[1]
+    real = np.asarray([name is not None for name in names], dtype=np.bool_)
+    fold = groups % FOLDS
+    for tested in np.unique(fold):
+        if len(set(real[fold != tested])) < 2:
+            kinds = f"{int(real.sum())} of {real.size} tracklets show a polyp"
+            return f"{kinds}, in {len(set(groups))} procedures: both kinds are needed in several"
+    if not real.size:
+        return "there is no tracklet of a detector"
+    mean, scale = X.mean(0), X.std(0)
+    centre, spread = V.mean(0), V.std(0)
+    scale[scale == 0], spread[spread == 0] = 1.0, 1.0
+    spread *= math.sqrt(V.shape[1] / X.shape[1])
+    Z = np.concatenate([(X - mean) / scale, (V - centre) / spread], axis=1)  # t f+d
+    crossed = np.zeros(real.size)
+    for tested in np.unique(fold):
+        own = fold == tested
+        weights, intercept = _regression(Z[~own], real[~own])
+        crossed[own] = expit(Z[own] @ weights + intercept)
+    best = pl.DataFrame({"polyp": names[real], "p": crossed[real]}).group_by("polyp").max()["p"]
+    lowest = best.sort(descending=True)[math.ceil(keep * best.len()) - 1]
+    threshold = min(COST / (1 + COST), lowest)
+    weights, intercept = _regression(Z, real)
+    linear = weights / np.concatenate([scale, spread])
+    shift = float(linear @ np.concatenate([mean, centre]))
+    f, stays = X.shape[1], crossed >= threshold
+    return AlarmModel(
+        intercept - shift,
+        tuple(linear[:f].tolist()),
+        tuple(linear[f:].tolist()),
+        threshold,
+        f"fitted on {len(set(groups))} procedures; cross-fitted, {(best >= threshold).sum()} of "
+        f"{best.len()} polyps, {(stays & real).sum()} of {real.sum()} of their tracklets and "
+        f"{(stays & ~real).sum()} of {(~real).sum()} false alarms stay",
+    )
+
+
+def _regression(Z: Reals, real: npt.NDArray[np.bool_]) -> tuple[Reals, float]:
+    """Coefficients and intercept of a logistic regression."""
+    # Imported when used: it takes a second, and most readers of this room do not fit.
+    from sklearn.linear_model import LogisticRegression  # noqa: PLC0415
+
+    model = LogisticRegression(C=1.0, max_iter=1000).fit(Z, real)
+    return np.asarray(model.coef_[0], np.float64), float(model.intercept_[0])

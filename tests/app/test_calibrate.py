@@ -1,0 +1,94 @@
+"""False alarms: fitted on annotated procedures, then left out of a count and shown apart."""
+
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from polyplink.encoders.weights import read_record
+from tests.app.calls import assert_refused, polyplink
+from tests.conftest import Made
+
+
+@pytest.fixture(scope="module")
+def detected(made: Made, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Boxes of a detector with false alarms that last."""
+    folder = tmp_path_factory.mktemp("detected")
+    result = polyplink("detect", made.data, folder, "--detector", "sim:shifted", "--seed", "1")
+    assert result.exit_code == 0, result.output
+    return folder
+
+
+@pytest.fixture(scope="module")
+def calibrated(made: Made, detected: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("calibrated")
+    result = polyplink(
+        *("calibrate", made.run, detected, "--truth", made.data, "--out", out, "--device", "cpu"),
+        *("--keep", "0.5"),
+    )
+    assert result.exit_code == 0, result.output
+    assert "polyps" in result.stdout
+    assert "trained or validated on 4 of these procedures" in result.stderr
+    return out
+
+
+def test_alarms_are_left_out_and_shown_apart(
+    made: Made, detected: Path, calibrated: Path, tmp_path: Path
+) -> None:
+    asked = ("--device", "cpu", "--truth", made.data)
+    raw = polyplink("count", made.run, detected, "-o", tmp_path / "raw", *asked)
+    assert "`polyplink calibrate` adds that" in raw.stderr
+    result = polyplink("count", calibrated, detected, "-o", tmp_path / "c", *asked)
+    assert result.exit_code == 0, result.output
+    before = json.loads((tmp_path / "raw" / "count.json").read_text())
+    after = json.loads((tmp_path / "c" / "count.json").read_text())
+    n = after["false_alarms"]
+    assert n > 5
+    assert f"{n} tracklets left out as false alarms (--alarms keep)" in result.stdout
+    both = zip(before["procedures"], after["procedures"], strict=True)
+    assert all(b["tracklets"] == a["tracklets"] + len(a["alarms"]) for b, a in both)
+    threshold = after["operating_point"]["alarms"]["threshold"]
+    views = pl.read_csv(tmp_path / "c" / "views.csv")
+    left, linked = views.filter(pl.col("polyp").is_null()), views.drop_nulls("polyp")
+    assert left.height == n
+    assert (left["shows_polyp"] <= threshold + 1e-4).all()
+    assert (linked["shows_polyp"] >= threshold - 1e-4).all()
+    false, fewer = (
+        sum(row["false_tracklets"] for row in one["against_truth"]["procedures"])
+        for one in (before, after)
+    )
+    assert fewer < false / 3
+    assert after["against_truth"]["figures"]["polyps found"]["value"] >= 0.4
+    page = (tmp_path / "c" / "report.html").read_text()
+    assert "Left out as false alarms" in page
+    settings = json.loads((tmp_path / "c" / "run.json").read_text())["settings"]
+    assert settings["alarms"] == "drop"
+    assert settings["tracklets"]["tracks"]["bridge"] == 0.7
+    kept = polyplink(
+        *("count", calibrated, detected, "-o", tmp_path / "k", *asked, "--alarms", "keep", "--json")
+    )
+    summary = json.loads(kept.stdout)
+    assert summary["false_alarms"] == 0
+    assert summary["polyps"] == before["polyps"]
+
+
+def test_annotated_boxes_are_never_false_alarms(
+    made: Made, calibrated: Path, tmp_path: Path
+) -> None:
+    result = polyplink("count", calibrated, made.data, "-o", tmp_path, "--device", "cpu", "--json")
+    assert json.loads(result.stdout)["false_alarms"] == 0
+    views = pl.read_csv(tmp_path / "views.csv")
+    assert views["polyp"].null_count() == 0
+    assert views["shows_polyp"].null_count() == views.height == 30
+
+
+def test_what_was_calibrated_on_is_recorded_and_what_cannot_be_is_refused(
+    made: Made, detected: Path, calibrated: Path, tmp_path: Path
+) -> None:
+    seen = read_record(calibrated / "weights.safetensors").seen
+    assert {name for _, name, _ in seen.validated} == {f"001-00{i}" for i in range(1, 6)}
+    asked = ("calibrate", made.run, made.data, "--truth", made.data, "-o", tmp_path / "o")
+    assert_refused(polyplink(*asked, "--device", "cpu"), "there is no tracklet of a detector")
+    other = ("calibrate", made.run, detected, "--truth", detected, "-o", tmp_path / "o")
+    assert_refused(polyplink(*other, "--device", "cpu"), "0 of ")
