@@ -86,7 +86,8 @@ def test_annotated_boxes_are_never_false_alarms(
 def test_what_was_calibrated_on_is_recorded_and_what_cannot_be_is_refused(
     made: Made, detected: Path, calibrated: Path, tmp_path: Path
 ) -> None:
-    seen = read_record(calibrated / "weights.safetensors").seen
+    seen, before = (read_record(run / "weights.safetensors").seen for run in (calibrated, made.run))
+    assert (seen.data, seen.trained) == (before.data, before.trained)
     assert {name for _, name, _ in seen.validated} == {f"001-00{i}" for i in range(1, 6)}
     asked = ("calibrate", made.run, made.data, "--truth", made.data, "-o", tmp_path / "o")
     assert_refused(polyplink(*asked, "--device", "cpu"), "there is no tracklet of a detector")

@@ -106,8 +106,8 @@ def calibrate(request: CalibrateRequest, progress: Progress = silent) -> Result[
             f"the encoder was trained or validated on {len(met)} of these procedures "
             f"({met[0][0]}, ...): calibrate on others, or the threshold is optimistic"
         )
-    # The new operating point has seen these procedures: `evaluate` must not use them.
-    seen = seen_by(prepared.data, (), names, own.seen)
+    # The new operating point was chosen on these procedures: `evaluate` must not use them.
+    seen = replace(seen_by(prepared.data, (), names, own.seen), data=own.seen.data)
     weights = out / WEIGHTS_FILE
     made = replace(own, seen=seen, operating=asdict(point))
     write_tensors(weights, read_tensors(path), {RECORD: record_text(made)})

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from polyplink.app.encoded import Encoded
-    from polyplink.app.linked import Linked, Screened
+    from polyplink.app.linked import Linked, OperatingPoint, Screened
     from polyplink.evaluate import Figure
     from polyplink.report import Report
     from polyplink.tracklets import Prepared, PrepareSettings
@@ -146,7 +146,7 @@ def count(request: CountRequest, progress: Progress = silent) -> Result[Counted]
         "polyplink": __version__,
         "weights": encoder.key,
         "crops": prepared.key,
-        "operating_point": to_plain(point),
+        "operating_point": _plain(point),
         "tracklets": to_plain(prepared.settings),
         "lost_boxes": lost,
         "warnings": list(page.warnings),
@@ -173,6 +173,14 @@ def count(request: CountRequest, progress: Progress = silent) -> Result[Counted]
         mend = "train with labelled procedures held out to tune counts and probabilities"
         warnings.append(f"operating point: {point.origin}; {mend}")
     return Result(counted, summary, [*shown, f"report: {report}"], warnings)
+
+
+def _plain(point: "OperatingPoint") -> dict[str, Any]:
+    """The operating point for count.json, without the coefficients of the vector."""
+    plain: dict[str, Any] = to_plain(point)
+    if plain["alarms"] is not None:
+        del plain["alarms"]["vector"]
+    return plain
 
 
 def _write_tables(out: Path, summary: Mapping[str, Any], views: "pl.DataFrame") -> None:
