@@ -66,6 +66,18 @@ def test_false_alarms_are_as_many_and_as_short_as_published() -> None:
     assert alarms.height / 40 == pytest.approx(101, rel=0.35)
 
 
+def test_false_alarms_come_without_polyps_too_but_only_where_they_can_be_shown() -> None:
+    data = annotated(procedures=2)
+    seen = data.detections.filter(pl.col("procedure_id") == "p00")
+    shown = seen.with_columns(image=pl.format("{}.jpg", "frame"))
+    for boxes in (seen, shown):
+        found = detect_simulated(
+            DataSet.of(boxes, data.procedures, data.polyps), DETECTORS["shifted"], seed=0
+        ).filter(pl.col("truth").is_null())
+        assert (found["image"].null_count() == 0) == (boxes is shown)
+        assert set(found["procedure_id"]) == ({"p00"} if boxes is shown else {"p00", "p01"})
+
+
 def test_an_unknown_detector_is_refused() -> None:
     with pytest.raises(PolyplinkError, match="did you mean gi-genius"):
         detector_preset("gi-genus")

@@ -106,11 +106,18 @@ def detect_simulated(data: DataSet, preset: DetectorPreset, seed: int) -> pl.Dat
     odds = _log_odds(boxes)
     intercept = _intercept(odds, preset.recall)
     boxes = boxes.with_columns(chance=pl.Series(expit(odds + intercept)))
+    images = data.detections.drop_nulls("image").unique(["procedure_id", "frame"], keep="first")
     parts = []
     for row in data.procedures.iter_rows(named=True):
         rng = stream(seed, row["procedure_id"], "detector")
         own = boxes.filter(procedure_id=row["procedure_id"])
-        parts += [_found(rng, own, preset), _pictured(_alarms(rng, row, preset), own)]
+        alarms = _alarms(rng, row, preset)
+        if images.height:  # without one an alarm could not be shown
+            keys = ["procedure_id", "frame"]
+            alarms = alarms.drop("image").join(
+                images.select(*keys, "image"), keys, maintain_order="left"
+            )
+        parts += [_found(rng, own, preset), alarms]
     columns = [*data.detections.columns, "truth", "alarm"]
     found = pl.concat([part.select(columns) for part in parts])
     return found.sort("procedure_id", "frame", maintain_order=True)
@@ -202,14 +209,6 @@ def _alarms(
         height=pl.lit(height),
     )
     return _boxed(table, np.concatenate([middle - half, middle + half], 1), score)
-
-
-def _pictured(alarms: pl.DataFrame, own: pl.DataFrame) -> pl.DataFrame:
-    """The alarms with the images of their frames; without one they cannot be shown, and go."""
-    if own["image"].null_count():
-        return alarms
-    images = own.select("frame", "image").unique("frame", keep="first")
-    return alarms.drop("image").join(images, "frame", maintain_order="left")
 
 
 def _boxed(table: pl.DataFrame, edges: Floats, score: Floats) -> pl.DataFrame:
