@@ -15,8 +15,8 @@ FPS = 25.0
 
 
 class NaiveTrack:
-    def __init__(self, number: int, frame: int, box: Box) -> None:
-        self.number, self.frame, self.box = number, frame, box
+    def __init__(self, number: int, frame: int, box: Box, scene: int) -> None:
+        self.number, self.frame, self.box, self.scene = number, frame, box, scene
         self.velocity, self.length = (0.0, 0.0), 1
 
     def distance(self, frame: int, box: Box) -> float:
@@ -28,13 +28,12 @@ class NaiveTrack:
         area, before = box[2] * box[3], self.box[2] * self.box[3]
         apart /= (area * before) ** 0.25
         growth = math.log(area / before) / 2
-        near = (apart / (0.5 + 0.1 * gap)) ** 2 + (growth / (0.4 + 0.5 * gap)) ** 2 <= 1
+        near = (apart / 0.45) ** 2 + (growth / (0.4 + 0.5 * gap)) ** 2 <= 1
         return apart + 0.03 * gap if near else math.inf
 
-    def ended(self, frame: int, cuts: list[int]) -> bool:
+    def ended(self, frame: int) -> bool:
         gap = frame - self.frame - 1
-        cut = any(self.frame < one <= frame for one in cuts)
-        return cut or gap > min(0.7 * FPS, 0.1 * FPS + 3 * self.length)
+        return gap > min(0.7 * FPS, 0.1 * FPS + 3 * self.length)
 
     def take(self, frame: int, box: Box) -> None:
         step = frame - self.frame
@@ -51,18 +50,21 @@ def centre(box: Box) -> tuple[float, float]:
     return box[0] + box[2] / 2, box[1] + box[3] / 2
 
 
-def naive(frames: list[int], boxes: list[Box], scores: list[float], cuts: list[int]) -> list[int]:
+def naive(
+    frames: list[int], boxes: list[Box], scores: list[float], scenes: list[list[int]]
+) -> list[int]:
     tracks: list[NaiveTrack] = []
     out = [-1] * len(frames)
     for frame in sorted(set(frames)):
         rows = [row for row, other in enumerate(frames) if other == frame]
+        scene = [0, *(number for first, number in scenes if first <= frame)][-1]
         for least, most in ((0.4, 2.0), (0.1, 0.4)):
             pairs = [
                 (track.distance(frame, boxes[row]), row, track)
                 for row in rows
                 if least <= scores[row] < most
                 for track in tracks
-                if track.frame < frame and not track.ended(frame, cuts)
+                if track.frame < frame and not track.ended(frame) and track.scene == scene
             ]
             for distance, row, track in sorted(pairs, key=lambda pair: pair[0]):
                 if distance < math.inf and out[row] < 0 and track.frame < frame:
@@ -71,7 +73,7 @@ def naive(frames: list[int], boxes: list[Box], scores: list[float], cuts: list[i
         for row in rows:
             if out[row] < 0 and scores[row] >= 0.4:
                 out[row] = len(tracks)
-                tracks.append(NaiveTrack(len(tracks), frame, boxes[row]))
+                tracks.append(NaiveTrack(len(tracks), frame, boxes[row], scene))
     return out
 
 
@@ -82,14 +84,15 @@ def test_equals_a_naive_tracker_at_once_and_frame_by_frame(seed: int, n: int, de
     frames = np.sort(rng.integers(0, 12 if dense else 120, n))
     boxes = np.concatenate([rng.uniform(0, 60, (n, 2)), rng.uniform(10, 40, (n, 2))], 1)
     scores = rng.uniform(0, 1, n)
-    cuts = np.unique(rng.integers(0, 120, rng.integers(0, 4)))
+    starts = np.unique(rng.integers(0, 120, rng.integers(0, 4)))
+    scenes = np.stack([starts, rng.integers(0, 3, len(starts))], 1)
     rows = [tuple(box) for box in boxes.tolist()]
-    expected = naive(frames.tolist(), rows, scores.tolist(), cuts.tolist())
-    assert Tracker(FPS).update(frames, boxes, scores, cuts).tolist() == expected
+    expected = naive(frames.tolist(), rows, scores.tolist(), scenes.tolist())
+    assert Tracker(FPS).update(frames, boxes, scores, scenes).tolist() == expected
     tracker, found = Tracker(FPS), []
     for frame in range(120):
         now = frames == frame
-        one = tracker.update(frames[now], boxes[now], scores[now], cuts[cuts == frame])
+        one = tracker.update(frames[now], boxes[now], scores[now], scenes[starts == frame])
         found += one.tolist()
     assert found == expected
 
@@ -99,22 +102,25 @@ def moving(frames: list[int], speed: float) -> np.ndarray:
 
 
 @pytest.mark.parametrize(
-    ("frames", "speed", "bridge", "cuts", "tracks"),
+    ("frames", "speed", "bridge", "scenes", "tracks"),
     [
         ([0, 1, 2, 3, 14, 15], 2.0, 0.7, [], 1),  # ten frames missed
         ([0, 1, 2, 3, 14, 15], 2.0, 0.2, [], 2),  # a longer gap than is bridged
         ([0, 14, 15], 2.0, 0.7, [], 2),  # too long a gap after a single box
         ([0, 1, 2, 3], 200.0, 0.7, [], 4),  # another place in every frame
-        ([0, 1, 2, 3, 14, 15], 2.0, 0.7, [9], 2),  # a cut in the gap
-        ([0, 1, 2, 3], 2.0, 0.7, [2], 2),  # a cut between two boxes
+        ([0, 1, 2, 3, 14, 15], 2.0, 0.7, [(9, 1)], 2),  # a cut in the gap
+        ([0, 1, 2, 3, 14, 15], 2.0, 0.7, [(6, 1), (9, 0)], 1),  # the scene comes back
+        ([0, 1, 2, 3], 2.0, 0.7, [(2, 1)], 2),  # a cut between two boxes
     ],
 )
 def test_gaps_are_bridged_where_the_motion_agrees(
-    frames: list[int], speed: float, bridge: float, cuts: list[int], tracks: int
+    frames: list[int], speed: float, bridge: float, scenes: list[tuple[int, int]], tracks: int
 ) -> None:
     tracker = Tracker(FPS, TrackSettings(bridge=bridge))
     scores = np.full(len(frames), 0.9)
-    found = tracker.update(np.array(frames), moving(frames, speed), scores, np.array(cuts, int))
+    found = tracker.update(
+        np.array(frames), moving(frames, speed), scores, np.array(scenes, int).reshape(-1, 2)
+    )
     assert len(set(found.tolist())) == tracks
 
 

@@ -24,7 +24,8 @@ from polyplink.tracklets import PrepareSettings
 from polyplink.tracklets.crops import cut
 from polyplink.tracklets.kept import AREA, write_kept
 from polyplink.tracklets.prepare import enlarge
-from polyplink.tracklets.tracks import Tracker, tracker_input
+from polyplink.tracklets.scenes import SceneFinder, write_scenes
+from polyplink.tracklets.tracks import ONE_SCENE, Tracker, tracker_input
 
 Pixels = npt.NDArray[np.uint8]
 Floats = npt.NDArray[np.float64]
@@ -64,7 +65,7 @@ def detect(
         PolyplinkError: If no frame of a recording decodes, or the detector answers with something
             else than boxes.
     """
-    tables, rows = [], []
+    tables, rows, scenes = [], [], {}
     pieces = out / "pieces"
     for recording in recordings:
         rule = content_key(key, recording.path.resolve(), recording.n_frames, settings)
@@ -74,6 +75,7 @@ def detect(
         parts = sorted(folder.iterdir())
         boxes = pl.concat([pl.read_parquet(part / "boxes.parquet") for part in parts])
         kept = pl.concat([pl.read_parquet(part / "kept.parquet") for part in parts])
+        scenes[recording.name] = np.concatenate([np.load(part / "scenes.npy") for part in parts])
         write_kept(out, recording.name, kept, [part / "crops.npy" for part in parts])
         images = pl.Series([recording.image(frame) for frame in boxes["frame"]], dtype=pl.String)
         tables.append(
@@ -99,6 +101,7 @@ def detect(
     nothing = pl.DataFrame(schema={"polyp_id": pl.String, "procedure_id": pl.String})
     data = DataSet.of(pl.concat(tables), pl.DataFrame(rows), nothing)
     write_data(out, data)
+    write_scenes(out, scenes)
     shutil.rmtree(pieces)
     return data
 
@@ -108,9 +111,11 @@ def _pieces(
 ) -> Iterator[int]:
     """Work through a recording piece by piece; yields the number of frames done.
 
-    A piece is a folder with boxes.parquet, kept.parquet (the places of the crops) and crops.npy.
+    A piece is a folder with boxes.parquet, kept.parquet (the places of the crops), crops.npy,
+    scenes.npy (first frames and numbers of scenes) and finder.npy (state of the `SceneFinder`).
     """
-    tracker = Tracker(recording.fps, settings.tracks)
+    tracker, finder = Tracker(recording.fps, settings.tracks), SceneFinder()
+    scene = 0
     length: dict[int, int] = {}  # boxes of each track so far
     frames: Iterator[tuple[int, Pixels | None]] | None = None
     decoded = 0
@@ -118,8 +123,11 @@ def _pieces(
         piece = folder / f"{start:09d}"
         if piece.is_dir():  # of an earlier run: only the tracks go on from it
             boxes = pl.read_parquet(piece / "boxes.parquet")
-            for track in tracker.update(*tracker_input(boxes)).tolist():
+            scenes = np.load(piece / "scenes.npy")
+            for track in tracker.update(*tracker_input(boxes), scenes).tolist():
                 length[track] = length.get(track, 0) + 1
+            finder = SceneFinder(np.load(piece / "finder.npy"))
+            scene = int(scenes[-1, 1]) if len(scenes) else scene
             decoded += 1
             yield min(start + PIECE, recording.n_frames)
             continue
@@ -127,17 +135,21 @@ def _pieces(
         found: list[Floats] = []
         places: list[tuple[int, ...]] = []
         crops: list[Pixels] = []
+        begun: list[tuple[int, int]] = []  # first frames and numbers of scenes
         for frame, pixels in islice(frames, PIECE):
             if pixels is None:
                 continue
             decoded += 1
+            before, scene = scene, finder.scene(pixels)
+            new = np.array([(frame, scene)] if scene != before else ONE_SCENE, np.int64)
+            begun += map(tuple, new.tolist())
             boxes_here = _checked(detector(pixels), pixels)
             # Rounded as they are stored: a run that goes on from the tables finds the same tracks.
             rounded = boxes_here.astype(np.float32).astype(np.float64)  # k 5: x, y, w, h, score
             numbers = np.full(len(rounded), frame)
             found.append(np.concatenate([numbers[:, None], rounded], 1))
             at, scores = np.ascontiguousarray(rounded[:, :4]), rounded[:, 4]
-            tracks = tracker.update(numbers, at, scores).tolist()
+            tracks = tracker.update(numbers, at, scores, new).tolist()
             areas = enlarge(
                 at.astype(np.float32), settings.crop_factor, recording.width, recording.height
             )
@@ -155,6 +167,8 @@ def _pieces(
             pl.DataFrame(places, schema=_KEPT, orient="row").write_parquet(target / "kept.parquet")
             stacked = np.stack(crops) if crops else np.zeros((0, size, size, 3), np.uint8)
             np.save(target / "crops.npy", stacked, allow_pickle=False)
+            np.save(target / "scenes.npy", np.array(begun or ONE_SCENE, np.int64))
+            np.save(target / "finder.npy", finder.state)
         yield min(start + PIECE, recording.n_frames)
     PolyplinkError.unless(
         decoded > 0, f"{recording.path}: no frame can be decoded", "copy the recording again"

@@ -14,7 +14,7 @@ import polars as pl
 
 from polyplink.core.compiled import njit
 from polyplink.core.errors import PolyplinkError
-from polyplink.tracklets.tracks import Tracker, TrackSettings, tracker_input
+from polyplink.tracklets.tracks import ONE_SCENE, Tracker, TrackSettings, tracker_input
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.floating]
@@ -62,6 +62,7 @@ def build_tracklets(
     min_iou: float = 0.1,
     tracks: TrackSettings | None = None,
     fps: Mapping[str, float | None] | None = None,
+    scenes: Mapping[str, Ints] | None = None,
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Build tracklets from detections.
 
@@ -77,6 +78,8 @@ def build_tracklets(
         min_iou: Smallest IoU of neighbouring boxes of a known polyp, in [0, 1].
         tracks: How boxes without a polyp are linked; None for the defaults.
         fps: Frames per second of each procedure; 25 where not known.
+        scenes: First frames and numbers (s, 2) of the scenes of procedures that have several, in
+            time: no track of a `Tracker` goes on from one to another.
 
     Returns:
         The detections, sorted so that each tracklet is one run in frame order, and the tracklets,
@@ -99,12 +102,16 @@ def build_tracklets(
     if unknown.any():
         rows = np.flatnonzero(unknown.to_numpy())
         rows = rows[np.lexsort((frames[rows], owner[rows]))]  # by procedure, in time
-        track[rows] = len(owner) + _linked(detections, rows, owner[rows], tracks, fps or {})
+        track[rows] = len(owner) + _linked(
+            detections, rows, owner[rows], tracks, (fps or {}, scenes or {})
+        )
     found = Cuts(*(np.empty(len(track), dtype=np.uint32) for _ in range(3)))
     count = _walk(track, frames, boxes, (max_gap, min_iou), found)
     if count < 0:  # a track is not in the order of time
         in_time = detections[np.argsort(frames, kind="stable")]
-        return build_tracklets(in_time, max_gap=max_gap, min_iou=min_iou, tracks=tracks, fps=fps)
+        return build_tracklets(
+            in_time, max_gap=max_gap, min_iou=min_iou, tracks=tracks, fps=fps, scenes=scenes
+        )
     return _tables(
         detections, owner, frames, Cuts(found.tracklet, found.first[:count], found.n[:count])
     )
@@ -135,17 +142,22 @@ def _linked(
     rows: npt.NDArray[np.int64],
     owner: Rows,
     settings: TrackSettings | None,
-    fps: Mapping[str, float | None],
+    times: tuple[Mapping[str, float | None], Mapping[str, npt.NDArray[np.int64]]],
 ) -> npt.NDArray[np.int64]:
-    """Tracks (n,) of the boxes in `rows`, by procedure and in time, of no polyp; 0 to 2 n."""
+    """Tracks (n,) of the boxes in `rows`, by procedure and in time, of no polyp; 0 to 2 n.
+
+    times: Frames per second, and scenes, of procedures.
+    """
+    fps, scenes = times
     given = detections[rows]
     frames, places, scores = tracker_input(given)
     track = np.arange(len(rows), 2 * len(rows))  # boxes that are left out have one of their own
     edges = np.flatnonzero(np.diff(owner.astype(np.int64), prepend=-1, append=-1))
     for start, stop in pairwise(edges):
-        rate = fps.get(given["procedure_id"][int(start)]) or USUAL_FPS
-        part = slice(start, stop)
-        found = Tracker(rate, settings).update(frames[part], places[part], scores[part])
+        name, part = given["procedure_id"][int(start)], slice(start, stop)
+        found = Tracker(fps.get(name) or USUAL_FPS, settings).update(
+            frames[part], places[part], scores[part], scenes.get(name, ONE_SCENE)
+        )
         track[part] = np.where(found < 0, track[part], start + found)
     return track
 

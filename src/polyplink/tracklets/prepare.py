@@ -39,6 +39,7 @@ from polyplink.tracklets.crops import (
 )
 from polyplink.tracklets.fragments import Spans, fragments, positions, spans_of
 from polyplink.tracklets.kept import take_kept
+from polyplink.tracklets.scenes import read_scenes
 from polyplink.tracklets.tracks import TrackSettings
 
 FORMAT = 3  # of the folder; a new one makes new keys
@@ -202,7 +203,8 @@ def check_procedures(wanted: Sequence[str], known: Sequence[str]) -> None:
 
 def prepared_folder(folder: Path, data: DataSet, settings: PrepareSettings) -> Path:
     """Where a data folder keeps what is prepared of it under these settings."""
-    return folder / "prepared" / content_key("prepare", FORMAT, data.key, settings)
+    scenes = [{name: own.tolist()} for name, own in read_scenes(folder).items()]
+    return folder / "prepared" / content_key("prepare", FORMAT, data.key, settings, *scenes)
 
 
 def crops_path(prepared: Path, procedure_id: str) -> Path:
@@ -262,6 +264,7 @@ def prepare(
                     min_iou=settings.min_iou,
                     tracks=settings.tracks,
                     fps=fps,
+                    scenes=read_scenes(folder),
                 )
                 tracklets = sampled(tracklets, settings, fps)
                 place = positions(tracklets, spans_of(detections).procedures)

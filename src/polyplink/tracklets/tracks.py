@@ -7,7 +7,7 @@ prediction in units of the boxes' sides. While the polyp stays in view it is fou
 the prediction even after a second; a box farther away is more often another view, another polyp or
 a false alarm. As in ByteTrack (Zhang et al., ECCV 2022) confident boxes choose first, and the
 others may continue a track but not begin one. A track of few boxes, as false alarms are, may have
-short gaps only, and a scene cut ends all tracks.
+short gaps only, and no track goes on from one scene to another.
 """
 
 import math
@@ -25,14 +25,14 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Given = tuple[Ints, Floats, Floats, Ints]
 
-REACH, DRIFT = 0.5, 0.1  # farthest from the prediction: box sides, and sides per second of gap
+REACH = 0.45  # farthest from the prediction, in box sides
 SCALE, GROWTH = 0.4, 0.5  # largest change of log(side), and per second of gap
 COASTING = 0.22  # seconds after which a predicted movement has all but ended
 SMOOTHING = 0.3  # weight of the newest velocity
 CONTIGUOUS = 0.2  # seconds: after a longer gap the velocity is measured anew
 # A gap is bridged if it is shorter than this many seconds and this many times the track's boxes.
 SHORTEST, EARNED = 0.1, 3.0
-NO_CUTS = np.zeros(0, np.int64)
+ONE_SCENE = np.zeros((0, 2), np.int64)
 
 
 @dataclass(frozen=True)
@@ -71,16 +71,17 @@ class Tracker:
         self._limits = (settings.high, settings.low, settings.bridge, fps)
         self._state = np.zeros((0, FIELDS))  # of the tracks that may go on
         self._tracks = 0  # begun so far
-        self._cuts = NO_CUTS  # so far
+        self._scene = ONE_SCENE  # the last one
 
-    def update(self, frames: Ints, boxes: Floats, scores: Floats, cuts: Ints = NO_CUTS) -> Ints:
+    def update(self, frames: Ints, boxes: Floats, scores: Floats, scenes: Ints = ONE_SCENE) -> Ints:
         """Link further boxes, of frames after those of the call before.
 
         Args:
             frames: (d,) frame numbers, ascending.
             boxes: (d, 4) x, y, w, h in pixels, areas above 0.
             scores: (d,) detector's scores in [0, 1].
-            cuts: Frames that begin a new scene, ascending; no track goes on over one.
+            scenes: (s, 2) first frames and numbers of further scenes, in time; scene 0 is before
+                them. A box continues tracks of its own scene only.
 
         Returns:
             (d,) track of each box, numbered from 0 by first box; -1 for boxes left out. A track
@@ -88,8 +89,9 @@ class Tracker:
         """
         state = np.concatenate([self._state, np.zeros((len(frames), FIELDS))])
         counts = np.array([len(self._state), self._tracks])
-        self._cuts = np.concatenate([self._cuts[-1:], cuts])
-        found = _follow((frames, boxes, scores, self._cuts), self._limits, state, counts)
+        scenes = np.concatenate([self._scene, scenes])
+        self._scene = scenes[-1:]
+        found = _follow((frames, boxes, scores, scenes), self._limits, state, counts)
         self._state, self._tracks = state[: counts[0]].copy(), int(counts[1])
         return found
 
@@ -113,9 +115,9 @@ def tracker_input(boxes: pl.DataFrame) -> tuple[Ints, Floats, Floats]:
 
 
 # Columns of the state of a track: its last box, that box's frame, the velocity in pixels a frame,
-# the number of its boxes, and its own number.
-X, Y, W, H, FRAME, VX, VY, LENGTH, NUMBER = range(9)
-FIELDS = 9
+# the number of its boxes, its own number, and its scene.
+X, Y, W, H, FRAME, VX, VY, LENGTH, NUMBER, SCENE = range(10)
+FIELDS = 10
 
 
 @njit(error_model="numpy")
@@ -125,7 +127,7 @@ def _follow(
     """Follow tracks frame by frame.
 
     Args:
-        given: Frames (d,), boxes (d, 4), scores (d,) and cuts (c,); frames and cuts ascend.
+        given: Frames (d,), boxes (d, 4), scores (d,) and scenes (s, 2); frames ascend.
         limits: High and low score, longest gap in seconds, frames per second.
         state: (at least tracks that may go on + d, FIELDS); changed.
         counts: Tracks that may go on, in the first rows of the state, and tracks begun; changed.
@@ -133,7 +135,7 @@ def _follow(
     Returns:
         (d,) track of each box, -1 for none.
     """
-    frames, boxes, scores, cuts = given
+    frames, boxes, scores, scenes = given
     high, low, bridge, fps = limits
     track = np.full(len(frames), -1, np.int64)
     alive, begun = counts
@@ -142,14 +144,14 @@ def _follow(
         end = begin
         while end < len(frames) and frames[end] == frames[begin]:
             end += 1
-        # Tracks end whose gap is too long, or holds a cut.
-        passed = np.searchsorted(cuts, frames[begin], side="right")
-        scene = cuts[passed - 1] if passed else -1
+        begun_scenes = np.searchsorted(scenes[:, 0], frames[begin], side="right")
+        scene = scenes[begun_scenes - 1, 1] if begun_scenes else 0
+        # Tracks end whose gap is too long.
         one = 0
         while one < alive:
             longest = min(bridge * fps, SHORTEST * fps + EARNED * state[one, LENGTH])
             gap = frames[begin] - state[one, FRAME] - 1
-            if gap > longest or state[one, FRAME] < scene:
+            if gap > longest:
                 alive -= 1
                 state[one] = state[alive]
             else:
@@ -158,7 +160,8 @@ def _follow(
             cost = np.full((end - begin, alive), np.inf)
             for row in range(begin, end):
                 for one in range(alive):
-                    if least <= scores[row] < most and state[one, FRAME] < frames[row]:
+                    free = state[one, FRAME] < frames[row] and state[one, SCENE] == scene
+                    if least <= scores[row] < most and free:
                         cost[row - begin, one] = _distance(boxes[row], state[one], frames[row], fps)
             # The nearest pair first, until none is left within reach.
             while cost.size and cost.min() < np.inf:
@@ -174,6 +177,7 @@ def _follow(
                 state[alive, : H + 1] = boxes[row]
                 state[alive, FRAME] = frames[row]
                 state[alive, LENGTH], state[alive, NUMBER] = 1.0, begun
+                state[alive, SCENE] = scene
                 track[row] = begun
                 alive += 1
                 begun += 1
@@ -217,6 +221,6 @@ def _distance(box: Floats, track: Floats, frame: int, fps: float) -> float:
     distance = math.sqrt(across * across + down * down) / side
     growth = 0.5 * math.log(w * h / (track[W] * track[H]))
     gap = (step - 1.0) / fps
-    reach = (distance / (REACH + DRIFT * gap)) ** 2 + (growth / (SCALE + GROWTH * gap)) ** 2
+    reach = (distance / REACH) ** 2 + (growth / (SCALE + GROWTH * gap)) ** 2
     # Between equals the more recent track is taken.
     return distance + 0.03 * gap if reach <= 1.0 else math.inf

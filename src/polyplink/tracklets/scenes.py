@@ -1,0 +1,96 @@
+"""Scenes of a recording: no track goes on from one to another.
+
+A cut is a frame that differs much from the one before, and much more than the frames before it
+from theirs: recordings are cut where they were paused, and where films were put together. The
+difference is the mean over a small grey image, which blur and reflections hardly change. Water on
+the lens or a flash changes the picture as suddenly, but then the picture of before comes back: it
+is the scene of before, and its tracks go on.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from polyplink.core.artefacts import whole_file
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+SIDE = 16  # of the small image, pixels
+SAMPLES = 4  # pixels across and down that each of its pixels is the mean of
+LEAST, TIMES = 12.0, 3.0  # difference of a cut: grey levels, and times the largest before it
+BEFORE = 4  # so many differences before it; frames may be doubled
+LASTING = 12  # frames: a shorter scene does not replace the one that may come back
+AREA = SIDE * SIDE
+SCHEMA = {"procedure_id": pl.String(), "frame": pl.Int32(), "scene": pl.Int32()}
+
+
+class SceneFinder:
+    """Numbers the scenes of a recording, frame by frame.
+
+    Attributes:
+        state: (2 * AREA + BEFORE + 4,) small images of the last frame and of the last frame of the
+            scene before, the last differences, the numbers of this scene, of the
+            newest and of the scene before, and how many frames this one has lasted. Empty before
+            the first frame.
+
+    Example:
+        >>> finder = SceneFinder()
+        >>> dark, bright = (np.full((480, 640, 3), level, np.uint8) for level in (0, 90))
+        >>> [finder.scene(image) for image in (*[dark] * 12, bright, bright, dark)][-4:]
+        [0, 1, 1, 0]
+    """
+
+    def __init__(self, state: Floats | None = None) -> None:
+        """Start before the first frame, or after the frame whose `state` is given."""
+        self.state = np.zeros(0) if state is None else state
+
+    def scene(self, image: npt.NDArray[np.uint8]) -> int:
+        """The scene, from 0, of a frame (height, width, 3) RGB; frames are given in order."""
+        count = SIDE * SAMPLES
+        down, across = (((np.arange(count) + 0.5) * n / count).astype(int) for n in image.shape[:2])
+        some = image[down[:, None], across].mean(2)
+        small = some.reshape(SIDE, SAMPLES, SIDE, SAMPLES).mean((1, 3)).ravel()
+        if not self.state.size:
+            self.state = np.concatenate([small, np.full(AREA, np.inf), np.zeros(BEFORE + 4)])
+        last, left, changes, numbers = np.split(self.state, [AREA, 2 * AREA, 2 * AREA + BEFORE])
+        own, newest, before, lasted = numbers
+        change = np.abs(small - last).mean()
+        back = np.abs(small - left).mean() < max(LEAST, change / 2)
+        if change >= LEAST and (back or change >= TIMES * changes.max()):
+            if lasted >= LASTING or np.isinf(left[0]):
+                left, before, back = last, own, False
+            own, lasted = before if back else newest + 1, 0
+            newest = max(newest, own)
+        numbers = np.array([own, newest, before, lasted + 1])
+        self.state = np.concatenate([small, left, changes[1:], [change], numbers])
+        return int(own)
+
+
+def write_scenes(folder: Path, scenes: Mapping[str, Ints]) -> None:
+    """Write `scenes.parquet`, if a procedure has more than one scene.
+
+    Args:
+        folder: The data folder.
+        scenes: (s, 2) first frame and number of each procedure's scenes.
+    """
+    rows = [(name, *row) for name, own in scenes.items() for row in own.tolist()]
+    if rows:
+        table = pl.DataFrame(rows, schema=SCHEMA, orient="row")
+        with whole_file(folder / "scenes.parquet") as temporary:
+            table.write_parquet(temporary)
+
+
+def read_scenes(folder: Path) -> dict[str, Ints]:
+    """Scenes (s, 2), first frame and number, in time, of the procedures that have several."""
+    path = folder / "scenes.parquet"
+    if not path.is_file():
+        return {}
+    groups = pl.read_parquet(path).group_by("procedure_id", maintain_order=True)
+    return {
+        str(name): own.select(pl.col("frame", "scene").cast(pl.Int64)).to_numpy()
+        for (name,), own in groups
+    }
