@@ -12,7 +12,8 @@ COLONS = RNG.integers(0, 256, (3, 6, 8, 1)).repeat(3, 3)  # three pictures, coar
 def shown(colon: int, moved: int = 0, light: int = 0) -> np.ndarray:
     """A frame (48, 64, 3): one of the pictures, moved by some pixels, lighter by some levels."""
     picture = COLONS[colon].repeat(8, 0).repeat(8, 1)
-    return (np.roll(picture, moved, 1) // 2 + light).astype(np.uint8)
+    frame: np.ndarray = (np.roll(picture, moved, 1) // 2 + light).astype(np.uint8)
+    return frame
 
 
 @pytest.mark.parametrize(
