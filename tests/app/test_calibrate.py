@@ -91,5 +91,16 @@ def test_what_was_calibrated_on_is_recorded_and_what_cannot_be_is_refused(
     assert {name for _, name, _ in seen.validated} == {f"001-00{i}" for i in range(1, 6)}
     asked = ("calibrate", made.run, made.data, "--truth", made.data, "-o", tmp_path / "o")
     assert_refused(polyplink(*asked, "--device", "cpu"), "there is no tracklet of a detector")
-    other = ("calibrate", made.run, detected, "--truth", detected, "-o", tmp_path / "o")
-    assert_refused(polyplink(*other, "--device", "cpu"), "0 of ")
+    for truth in (("--truth", detected), ()):
+        other = ("calibrate", made.run, detected, *truth, "-o", tmp_path / "o")
+        assert_refused(polyplink(*other, "--device", "cpu"), "no tracklet has a known polyp")
+
+
+def test_links_are_fitted_again_on_annotated_boxes(made: Made, tmp_path: Path) -> None:
+    asked = ("calibrate", made.run, made.data, "-o", tmp_path, "--device", "cpu", "--json")
+    result = polyplink(*asked)
+    assert "of 5 procedures; cross-fitted there" in json.loads(result.stdout)["links"]
+    before, after = (read_record(run / "weights.safetensors") for run in (made.run, tmp_path))
+    assert before.operating and after.operating
+    assert after.operating["links"]["pairs"] > before.operating["links"]["pairs"]
+    assert after.operating["alarms"] is None

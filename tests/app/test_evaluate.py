@@ -50,7 +50,7 @@ def test_figures_of_three_methods_with_intervals(made: Made, another: Path, tmp_
     assert tracked["n"] == 5
     queries = pl.read_parquet(tmp_path / "out" / "queries.parquet")
     assert queries.height == 3 * 30
-    assert pl.read_parquet(tmp_path / "out" / "assignment.parquet").height == 3 * 2 * 30
+    assert pl.read_parquet(tmp_path / "out" / "assignment.parquet").height == 3 * 3 * 30
     curve = pl.read_parquet(tmp_path / "out" / "curve.parquet")
     assert curve.group_by("method", "clusterer").len()["len"].sort().unique().to_list() == [51, 325]
     # Every setting has its counting and its tracking figures.
@@ -91,7 +91,7 @@ def test_settings_chosen_on_another_part_and_tasks_by_name(
     text = (tmp_path / "out" / "report.html").read_text()
     assert "visual similarity sigmoid, sigmoid of cosines, as in the thesis" in text
     assert "distances in time in frames, as in the thesis" in text
-    assert "distances between vectors of length 1" in text  # the operating point of the weights
+    assert "learned links" in text  # the operating point of the weights
     assert ours.retrieval is None
     assert not (tmp_path / "out" / "trackeval").exists()
     assert not (tmp_path / "out" / "queries.parquet").exists()

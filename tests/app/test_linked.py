@@ -16,7 +16,7 @@ from polyplink.app.linked import (
     from_record,
     link,
 )
-from polyplink.associate import Calibration, TemporalAP
+from polyplink.associate import LearnedLinks, TemporalAP, Views
 from polyplink.core.artefacts import to_plain
 from polyplink.core.errors import PolyplinkError
 from polyplink.encoders import Embeddings, colour_histogram, embed
@@ -32,27 +32,43 @@ def tracklets(name: str, polyps: list[str | None]) -> ProcedureTracklets:
     V = (V + V.T) / 2
     np.fill_diagonal(V, 1.0)
     table = pl.DataFrame({"polyp_id": polyps}, schema={"polyp_id": pl.String})
-    return ProcedureTracklets(name, table, V, np.linspace(0, 1, n))
+    codes = {polyp: code for code, polyp in enumerate(dict.fromkeys(polyps))}
+    vectors = np.eye(len(codes) + 1)[[codes[polyp] for polyp in polyps]]
+    vectors += np.random.default_rng(n).normal(scale=0.3, size=vectors.shape)
+    start = 3.0 * np.arange(n, dtype=np.float64)
+    views = Views(vectors, start, np.asarray(start + 1.0, np.float64))
+    return ProcedureTracklets(name, table, V, np.linspace(0, 1, n), views)
 
 
-def test_it_separates_what_is_separate() -> None:
+def test_it_counts_what_is_separate_and_says_how_sure_it_is() -> None:
     polyps: list[str | None] = ["a", "a", "a", "b", "b", "c", "c", "c"]
-    found = find_operating_point([tracklets("v", polyps), tracklets("w", polyps[:5])])
-    assert "chosen on the held-out procedures v, w" in found.origin
-    assert found.calibration is not None
-    P = found.calibration.probability(np.array([0.9, 0.2]), np.array([0.1, 0.1]))
-    assert P[0] > P[1]
+    given = [tracklets(f"v{i}", [None, *polyps[: 4 + i % 5]]) for i in range(20)]
+    found = find_operating_point(given)
+    assert "of 20 procedures; cross-fitted there: count off by 0.00 polyps" in found.origin
+    assert found.spread is not None
     assert from_record(to_plain(found)) == found
+    for one in given:
+        linked = link(one, found)
+        low, high = linked.interval or (0, 0)
+        assert low <= len(linked.names) <= high
+        assert len(linked.names) - 1 <= len(set(one.polyps) - {None}) <= len(linked.names)
+        wide = link(one, replace(found, spread=1e3)).interval or (0, 0)
+        assert wide[0] <= low <= high <= wide[1]
+    assert isinstance(found.at("link").setting, LearnedLinks)
+    assert found.prices["link"] <= found.prices["count"]
+    few = find_operating_point(given[:6])
+    assert few.spread is None  # six procedures cannot show that 90 % are covered
+    assert link(given[0], few).interval is None
 
 
 def test_without_labels_or_with_one_polyp_it_is_not_tuned() -> None:
     for held, says in (
-        ([tracklets("v", [None, None])], "no held-out procedure has known polyps"),
-        ([tracklets("v", ["a", "a", "a"])], "no held-out procedure (v) has two polyps"),
+        ([tracklets("v", [None, None])], "no procedure has known polyps"),
+        ([tracklets("v", ["a", "a", "a"])], "all 3 labelled pairs show one polyp"),
     ):
         found = find_operating_point(held)
         assert found.setting == UNTUNED
-        assert found.calibration is None
+        assert found.links is None
         assert says in found.origin
     assert from_record(None).setting == UNTUNED
     with pytest.raises(PolyplinkError, match="broken operating point"):
@@ -62,7 +78,7 @@ def test_without_labels_or_with_one_polyp_it_is_not_tuned() -> None:
 def test_polyps_are_numbered_as_they_appear() -> None:
     point = OperatingPoint(
         TemporalAP(alpha=1.0, gamma=1.0, preference=0.5),
-        Calibration(-4.0, 8.0, 0.0, pairs=10, positives=4),
+        find_operating_point([tracklets("w", ["a", "a", "b", "b"])] * 3).links,
         "made up",
     )
     mine = tracklets("v", ["a", "a", "a", "b", "b", "b"])

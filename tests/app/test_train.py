@@ -24,8 +24,8 @@ def test_weights_carry_recipe_procedures_and_operating_point(made: Made) -> None
     assert list(validated) == [("sample", "001-003", "001-003")]  # data set, procedure, patient
     assert "seconds" not in record.origin  # equal trainings give equal files
     assert record.operating is not None
-    assert "chosen on the held-out procedures 001-003" in record.operating["origin"]
-    assert record.operating["calibration"] is not None
+    assert "pairs of tracklets of 4 procedures" in record.operating["origin"]
+    assert set(record.operating["prices"]) == {"count", "link", "published"}
     run = json.loads((made.run / "run.json").read_text())
     assert run["command"] == "train"
     assert {"prepare", "train", "operating point"} == run["seconds"].keys()
@@ -44,7 +44,7 @@ def test_without_labels_it_says_so_and_trains_all_the_same(tmp_path: Path) -> No
     data = write_procedures(tmp_path, procedures=4, labelled=False)
     config = override(recipe(), ["validation.select=bags"])
     done = train(TrainRequest(config, data, tmp_path / "run", device="cpu")).value
-    assert "no held-out procedure has known polyps" in done.warnings[0]
+    assert "no procedure has known polyps" in done.warnings[0]
     with pytest.raises(PolyplinkError, match=r"set validation\.select=bags, which needs no label"):
         labels = override(recipe(), ["validation.select=labels"])
         train(TrainRequest(labels, data, tmp_path / "other", device="cpu"))

@@ -5,13 +5,17 @@ import pytest
 from scipy.optimize import minimize
 
 from polyplink.associate.links import (
-    Calibration,
-    LabelledPairs,
-    fit_calibration,
-    labelled_pairs,
+    PENALTY,
+    LinkModel,
+    Views,
+    cross_probabilities,
+    fit_links,
     link_scores,
+    link_terms,
+    term_names,
     uncertain,
 )
+from polyplink.associate.partition import TOLERANCE, partition
 from polyplink.core.artefacts import to_plain
 from polyplink.core.errors import PolyplinkError
 
@@ -23,59 +27,102 @@ def probabilities(n: int, seed: int = 0) -> np.ndarray:
     return (raw + raw.T) / 2
 
 
-def pairs(m: int, seed: int) -> LabelledPairs:
+def procedure(seed: int, n: int = 12) -> tuple[Views, list[str | None]]:
+    """Three polyps, seen one after another, with returns and one view of unknown polyp."""
     rng = np.random.default_rng(seed)
-    visual, gap = rng.random((2, m))
-    same = rng.random(m) < 1 / (1 + np.exp(-(4 * visual - 3 * gap - 1.5)))
-    return visual, gap, same
+    polyp = np.sort(rng.integers(0, 3, n))
+    polyp[n // 2] = 0  # a return
+    start = np.cumsum(rng.exponential(4.0, n))
+    vectors = rng.normal(size=(3, 6))[polyp] + rng.normal(scale=0.8, size=(n, 6))
+    names: list[str | None] = [f"p{code}" for code in polyp]
+    names[1] = None
+    return Views(vectors, start, start + 1.0), names
+
+
+def test_terms_equal_a_naive_loop() -> None:
+    views, polyps = procedure(0, 7)
+    terms, same = link_terms((views, polyps))
+    unit = views.vectors / np.linalg.norm(views.vectors, axis=1, keepdims=True)
+    cosines = unit @ unit.T
+    others = [cosines[i, j] for i in range(7) for j in range(7) if i != j]
+    expected, labels = [], []
+    for i in range(7):
+        for j in range(i + 1, 7):
+            if polyps[i] is None or polyps[j] is None or views.start[j] <= views.end[i]:
+                continue
+            z = (cosines[i, j] - np.mean(others)) / np.std(others)
+            gap = views.start[j] - views.end[i]
+            between, lg = j - i - 1, np.log(gap + 0.04)
+            ranks = [
+                sum(cosines[a, k] > cosines[a, b] for k in range(7) if k != a) / 6
+                for a, b in ((i, j), (j, i))
+            ]
+            lb = np.log(1 + between)
+            row = [cosines[i, j], z, *(max(z - k, 0) for k in (-0.5, 0.5, 1.2))]
+            row += [lg, *(max(lg - k, 0) for k in (-1, 0, 1, 2))]
+            row += [gap / (views.end.max() - views.start.min())]
+            row += [lb, *(max(lb - k, 0) for k in (0.5, 1.2, 2)), sum(ranks) / 2]
+            expected.append(row)
+            labels.append(polyps[i] == polyps[j])
+    np.testing.assert_allclose(terms, expected, atol=1e-9)
+    assert same.tolist() == labels
 
 
 def test_the_fit_is_the_penalised_maximum_of_the_likelihood() -> None:
-    procedures = [pairs(150, 0), pairs(90, 1)]
-    calibration = fit_calibration(procedures)
-    assert isinstance(calibration, Calibration)
-    assert Calibration(**json.loads(json.dumps(to_plain(calibration)))) == calibration
-    V, gap, same = (np.concatenate(sides) for sides in zip(*procedures, strict=True))
+    pairs = [link_terms(procedure(seed)) for seed in range(6)]
+    model = fit_links(pairs, term_names())
+    assert isinstance(model, LinkModel)
+    assert LinkModel(**json.loads(json.dumps(to_plain(model)))) == model
+    terms, same = np.concatenate([x for x, _ in pairs]), np.concatenate([y for _, y in pairs])
+    standard = (terms - terms.mean(axis=0)) / terms.std(axis=0)
 
     def loss(w: np.ndarray) -> float:
-        z = w[0] + w[1] * V + w[2] * gap
+        z = w[0] + standard @ w[1:]
         likelihood = np.where(same, -np.logaddexp(0, -z), -np.logaddexp(0, z)).sum()
-        return float(-likelihood + (w[1] ** 2 + w[2] ** 2) / 2)
+        return float(-likelihood + PENALTY * (w[1:] ** 2).sum() / 2)
 
-    best = minimize(loss, np.zeros(3)).x
-    found = [calibration.intercept, calibration.per_visual, calibration.per_gap]
-    np.testing.assert_allclose(found, best, atol=2e-3)
-    assert (calibration.pairs, calibration.positives) == (240, same.sum())
-    # Unbalanced: the mean probability is the true rate.
-    np.testing.assert_allclose(calibration.probability(V, gap).mean(), same.mean(), atol=1e-3)
+    best = minimize(loss, np.zeros(terms.shape[1] + 1)).x
+    found = np.array([model.weights[name] for name in term_names()]) * terms.std(axis=0)
+    np.testing.assert_allclose(found, best[1:], atol=2e-3)
+    assert (model.pairs, model.positives) == (same.size, same.sum())
+    views, _ = procedure(9)
+    P = model.probability(views)
+    np.testing.assert_allclose(P, P.T)
+    together = Views(views.vectors, views.start, views.start + 100.0)
+    assert (model.probability(together)[~np.eye(12, dtype=bool)] == 0).all()
 
 
-@pytest.mark.parametrize(
-    ("same", "reason"),
-    [
+def test_no_procedure_judges_itself() -> None:
+    given = [procedure(seed) for seed in range(4)]
+    crossed = cross_probabilities(given)
+    assert not isinstance(crossed, str)
+    for left, P in enumerate(crossed):
+        others = [link_terms(each) for i, each in enumerate(given) if i != left]
+        model = fit_links(others, term_names())
+        assert isinstance(model, LinkModel)
+        np.testing.assert_allclose(P, model.probability(given[left][0]))
+    assert cross_probabilities([]) == []
+
+
+def test_what_cannot_be_fitted_says_why() -> None:
+    names = term_names()
+    for same, reason in (
         ([True, True], "all 2 labelled pairs show one polyp"),
-        ([False, False], "none of 2 labelled pairs shows one polyp"),
+        ([False], "none of 1 labelled pairs shows one polyp"),
         ([], "none of 0 labelled pairs"),
-    ],
-)
-def test_one_class_gives_no_calibration_but_a_reason(same: list[bool], reason: str) -> None:
-    values = np.linspace(0, 1, len(same))
-    assert reason in str(fit_calibration([(values, values, np.array(same, dtype=bool))]))
-
-
-def test_labelled_pairs_equal_a_naive_loop() -> None:
-    V, gaps = probabilities(5), probabilities(5, 1)
-    polyps = ["a", None, "b", "a", "b"]
-    found = labelled_pairs(V, gaps, polyps)
-    expected = [
-        (V[i, j], gaps[i, j], polyps[i] == polyps[j])
-        for i in range(5)
-        for j in range(i + 1, 5)
-        if polyps[i] is not None and polyps[j] is not None
-    ]
-    assert list(zip(*found, strict=True)) == expected
-    with pytest.raises(PolyplinkError, match="2 polyps do not match"):
-        labelled_pairs(np.ones((3, 3)), np.ones((3, 3)), ["a", "b"])
+    ):
+        pairs = (np.zeros((len(same), len(names))), np.array(same, dtype=bool))
+        assert reason in str(fit_links([pairs], names))
+    views, _ = procedure(0)
+    for call, match in (
+        (lambda: link_terms((views, ["a"])), "1 polyps of 12 tracklets"),
+        (lambda: Views(views.vectors, views.start, views.end[1:]), "12 starts and 11 ends"),
+        (lambda: Views(views.vectors, views.end, views.start), "tracklet 0 has no finite time"),
+        (lambda: LinkModel(0.0, {}, 1, 1).probability(views), "has no term 'cosine'"),
+        (lambda: link_terms((Views(np.zeros((2, 3)), *np.ones((2, 2))), ["a", "b"])), "is zero"),
+    ):
+        with pytest.raises(PolyplinkError, match=match):
+            call()
 
 
 def test_link_scores_equal_a_naive_loop() -> None:
@@ -105,3 +152,13 @@ def test_uncertain_lists_every_decision_worst_first() -> None:
     doubts = [1 - d.probability if d.joined else d.probability for d in found]
     assert doubts == sorted(doubts, reverse=True)
     assert uncertain(LABELS, P, most=2) == found[:2]
+
+
+def test_under_a_price_the_first_doubt_changes_the_count_first() -> None:
+    P, price = probabilities(7, 3), 0.5
+    labels = partition(P, [price])[0]
+    first = uncertain(labels, P, most=1, price=price)[0]
+    between = (TOLERANCE - P[np.ix_(first.members, first.others)]).sum()
+    for factor in (0.99, 1.01):
+        other = partition(P, [between * factor])[0]
+        assert (other[first.members[0]] == other[first.others[0]]) == (factor > 1)

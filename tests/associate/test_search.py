@@ -20,6 +20,7 @@ GRID = Grid(
     dbscans=(Dbscan(0.3, 2), Dbscan(0.5, 3)),
     hdbscans=(Hdbscan(2, 1), Hdbscan(3, 1, "leaf")),
     linkages=(Agglomerative(0.3), Agglomerative(0.6)),
+    prices=(0.2, 3.0),
 )
 
 
@@ -32,7 +33,7 @@ def procedure(n: int) -> tuple[np.ndarray, np.ndarray]:
 def test_every_row_is_its_setting_alone(n: int, threads: int) -> None:
     V, positions = procedure(n)
     with patch.dict(search.__globals__, propagate=(counted := Mock(wraps=propagate))):
-        found = search(V, positions, GRID, threads=threads)
+        found = search(V, positions, GRID, P=V, threads=threads)
     assert counted.call_count == 2 + 2 + 1  # with alpha 1 the gammas share one clustering
     assert tuple(found) == CLUSTERERS
     for name, settings in GRID.by_clusterer().items():
@@ -40,6 +41,8 @@ def test_every_row_is_its_setting_alone(n: int, threads: int) -> None:
         np.testing.assert_array_equal(found[name].labels, [c.labels for c in alone])
         np.testing.assert_array_equal(found[name].converged, [c.converged for c in alone])
         assert found[name].labels.dtype == np.int32
+    without = search(V, positions, GRID, threads=threads)
+    assert set(found) - set(without) == {"links"}
 
 
 def test_only_what_is_asked_for_is_searched() -> None:

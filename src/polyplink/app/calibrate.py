@@ -1,8 +1,8 @@
-"""The verb `calibrate`: an operating point for the boxes of a detector, stored in weights."""
+"""The verb `calibrate`: links, prices and false alarms for given boxes, stored in weights."""
 
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
 
@@ -32,7 +32,13 @@ class CalibrateRequest(TrackletOptions):
 
     weights: Weights
     data: Data
-    truth: Annotated[Path, Option(help="Data folder with annotated boxes of the same procedures.")]
+    truth: Annotated[
+        Path | None,
+        Option(
+            help="Data folder with annotated boxes of the same procedures, for a detector's boxes; "
+            "by default the polyps in DATA."
+        ),
+    ] = None
     out: Out = Path("calibrated")
     part: Annotated[str | None, Option(help="Part of the data set; all by default.")] = None
     keep: Annotated[
@@ -51,7 +57,9 @@ class Calibrated:
         polyps: Annotated polyps that a tracklet shows.
         tracklets: Tracklets of the detector's boxes.
         false_alarms: Those of them that show no polyp.
-        alarms: What the model of false alarms was fitted on and how well it does there.
+        links: What the links were fitted on and how well they count there.
+        alarms: What the model of false alarms was fitted on and how well it does there; None where
+            no detector's boxes were given.
         warnings: Warnings for the user.
     """
 
@@ -59,17 +67,18 @@ class Calibrated:
     polyps: int
     tracklets: int
     false_alarms: int
-    alarms: str
+    links: str
+    alarms: str | None
     warnings: tuple[str, ...]
 
 
 def calibrate(request: CalibrateRequest, progress: Progress = silent) -> Result[Calibrated]:
-    """Fit a detector's false alarms on annotated procedures; writes the weights with the fit.
+    """Fit links, and a detector's false alarms, on annotated procedures; writes new weights.
 
     Args:
-        request: Weights, a data folder of a detector's boxes, one of annotated boxes of the same
-            procedures, and the output folder, which gets weights.safetensors: the same network with
-            a new operating point.
+        request: Weights, a data folder (of annotated boxes, or of a detector's and one of annotated
+            boxes of the same procedures), and the output folder, which gets weights.safetensors:
+            the same network with a new operating point.
         progress: Called for crops and tracklets.
 
     Raises:
@@ -84,7 +93,8 @@ def calibrate(request: CalibrateRequest, progress: Progress = silent) -> Result[
 
     path, out = weights_path(request.weights), request.out
     own = read_record(path)  # exported encoders are refused before crops are cut
-    asked = {name: getattr(request, name) for name in ("weights", "data", "truth", "part", "keep")}
+    named = ("weights", "data", "truth", "part", "keep")
+    asked: dict[str, Any] = {name: getattr(request, name) for name in named}
     record = RunRecord("calibrate", settings=asked)
     record.claim(out)
     with record.stage("embed"):
@@ -96,9 +106,10 @@ def calibrate(request: CalibrateRequest, progress: Progress = silent) -> Result[
     prepared = encoded.prepared
     record.inputs |= {"weights": encoder.key, "crops": prepared.key}
     with record.stage("calibrate"):
-        labelled = with_truth(prepared, request.truth)
+        labelled = prepared if request.truth is None else with_truth(prepared, request.truth)
         embeddings = encoded.embeddings[encoder.name]
-        point = _calibrated(from_record(own.operating), labelled, embeddings, request.keep)
+        keep = None if request.truth is None else request.keep
+        point = _calibrated(from_record(own.operating), labelled, embeddings, keep)
     names, warnings = prepared.procedures, []
     met = seen_procedures(own.seen, prepared.data, names)
     if met:
@@ -113,21 +124,23 @@ def calibrate(request: CalibrateRequest, progress: Progress = silent) -> Result[
     write_tensors(weights, read_tensors(path), {RECORD: record_text(made)})
     record.write(out)
     polyps = labelled.tracklets["polyp_id"]
-    assert point.alarms is not None
+    alarms = None if request.truth is None or point.alarms is None else point.alarms.origin
     done = Calibrated(
         weights,
         polyps.drop_nulls().n_unique(),
         polyps.len(),
         polyps.null_count(),
-        point.alarms.origin,
+        point.origin,
+        alarms,
         tuple(warnings),
     )
-    text = f"{weights}: false alarms: {done.alarms}"
-    return Result(done, shown=[text], warnings=done.warnings)
+    shown = [f"{weights}: {point.origin}"]
+    shown += [] if alarms is None else [f"false alarms: {alarms}"]
+    return Result(done, shown=shown, warnings=done.warnings)
 
 
 def _calibrated(
-    point: "OperatingPoint", labelled: "Prepared", embeddings: "Embeddings", keep: float
+    point: "OperatingPoint", labelled: "Prepared", embeddings: "Embeddings", keep: float | None
 ) -> "OperatingPoint":
     """The operating point with what is fitted on labelled tracklets of a detector.
 
@@ -135,22 +148,35 @@ def _calibrated(
         point: That of the weights.
         labelled: Tracklets with their true polyps, null for false alarms.
         embeddings: Their vectors.
-        keep: Share of the polyps that the threshold must keep.
+        keep: Share of the polyps that the threshold of false alarms must keep; None to leave the
+            model of false alarms as it is.
 
     Raises:
         PolyplinkError: If there are too few tracklets to fit on.
     """
-    from polyplink.app.linked import vectors_of
+    from polyplink.app.linked import by_procedure, find_operating_point, screen, vectors_of
     from polyplink.associate import fit_alarms, tracklet_features, unit_rows
 
     table = labelled.tracklets
-    model = fit_alarms(
-        tracklet_features(labelled),
-        unit_rows(vectors_of(labelled, embeddings)),
-        table["polyp_id"].to_list(),
-        table["procedure_id"].to_list(),
-        keep,
+    PolyplinkError.unless(
+        bool(table["polyp_id"].count()),
+        "no tracklet has a known polyp",
+        "give annotated procedures, or those of a detector's boxes with --truth",
     )
-    if isinstance(model, str):
-        raise PolyplinkError(f"false alarms cannot be told: {model}", "give more procedures")
-    return replace(point, alarms=model)
+    if keep is not None:
+        model = fit_alarms(
+            tracklet_features(labelled),
+            unit_rows(vectors_of(labelled, embeddings)),
+            table["polyp_id"].to_list(),
+            table["procedure_id"].to_list(),
+            keep,
+        )
+        if isinstance(model, str):
+            raise PolyplinkError(f"false alarms cannot be told: {model}", "give more procedures")
+        point = replace(point, alarms=model)
+    # Links are fitted on what will be linked: tracklets that pass for polyps.
+    left = screen(labelled, embeddings, point.alarms).prepared
+    found = find_operating_point(by_procedure(left, embeddings, point.form))
+    if found.links is None:
+        return replace(point, origin=f"{point.origin} (here {found.origin})")
+    return replace(found, alarms=point.alarms)

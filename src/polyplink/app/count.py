@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from typer import Option
 
@@ -43,7 +43,8 @@ ASSIGNMENT = {
 }
 
 
-COUNTS = ("procedure_id", "polyps", "tracklets", "false_alarms", "converged")  # of counts.csv
+# Columns of counts.csv.
+COUNTS = ("procedure_id", "polyps", "low", "high", "tracklets", "false_alarms", "converged")
 # Columns of views.csv.
 VIEWS = (
     *("procedure", "polyp", "tracklet", "start_s", "end_s", "start_frame", "end_frame"),
@@ -64,6 +65,12 @@ class CountRequest(TrackletOptions):
         Option(help="Data folder with annotated boxes of the same procedures, to compare with."),
     ] = None
     alarms: Alarms = "drop"
+    purpose: Annotated[
+        Literal["count", "link", "published"],
+        Option(
+            help="Link for the right number of polyps, for few wrong links, or at an FPR near 0.05."
+        ),
+    ] = "count"
     device: Device = "auto"
     workers: Workers = 2
 
@@ -107,19 +114,20 @@ def count(request: CountRequest, progress: Progress = silent) -> Result[Counted]
     from polyplink.tracklets import lost_boxes
 
     weights, out = request.weights, request.out
-    settings: dict[str, Any] = {"weights": weights, "part": request.part, "alarms": request.alarms}
-    record = RunRecord("count", settings=settings)
+    named = ("weights", "part", "purpose", "alarms")
+    asked: dict[str, Any] = {name: getattr(request, name) for name in named}
+    record = RunRecord("count", settings=asked)
     record.claim(out)
     with record.stage("embed"):
         encoder = load_named(weights, request.device, tracklets=request)
-        settings["tracklets"] = encoder.prepare
+        asked["tracklets"] = encoder.prepare
         encoded = encode(
             [encoder], request.data, request.part, workers=request.workers, progress=progress
         )
     prepared, own = encoded.prepared, encoder.record
     assert own is not None
     record.inputs |= {"weights": encoder.key, "crops": prepared.key}
-    point = from_record(own.operating)
+    point = from_record(own.operating).at(request.purpose)
     embeddings = encoded.embeddings[encoder.name]
     with record.stage("associate"):
         screened = screen(prepared, embeddings, point.alarms, drop=request.alarms == "drop")
@@ -137,17 +145,14 @@ def count(request: CountRequest, progress: Progress = silent) -> Result[Counted]
         notes=tuple(notes),
         warnings=tuple(warnings),
     )
-    found = {one.tracklets.procedure_id: one for one in linked}
-    procedures = [
-        _counted(name, found.get(name), screened.alarms.filter(procedure_id=name))
-        for name in prepared.procedures
-    ]
+    procedures = _counted(prepared.procedures, linked, screened.alarms)
     summary = {
         "polyplink": __version__,
         "weights": encoder.key,
         "crops": prepared.key,
         "operating_point": _plain(point),
         "tracklets": to_plain(prepared.settings),
+        "purpose": request.purpose if point.prices else None,
         "lost_boxes": lost,
         "warnings": list(page.warnings),
         "polyps": sum(p["polyps"] for p in procedures),
@@ -169,8 +174,8 @@ def count(request: CountRequest, progress: Progress = silent) -> Result[Counted]
     if compared is not None:
         shown += [f"{name}: {figure_text(figure)}" for name, figure in compared[0].items()]
     counted = Counted(report, page, summary, boxes)
-    if point.calibration is None:
-        mend = "train with labelled procedures held out to tune counts and probabilities"
+    if point.links is None:
+        mend = "train on labelled procedures to tune counts and probabilities"
         warnings.append(f"operating point: {point.origin}; {mend}")
     return Result(counted, summary, [*shown, f"report: {report}"], warnings)
 
@@ -322,46 +327,53 @@ def _views(
     )
 
 
-def _counted(name: str, linked: "Linked | None", alarms: "pl.DataFrame") -> dict[str, Any]:
-    """What count.json holds of a procedure: its polyps with their tracklets, and what to review."""
+def _counted(
+    names: "Sequence[str]", linked: "Sequence[Linked]", alarms: "pl.DataFrame"
+) -> list[dict[str, Any]]:
+    """What count.json holds of each procedure: polyps with their tracklets, and what to review."""
 
     def plain(row: Mapping[str, Any]) -> dict[str, Any]:
         own = {key: row[key] for key in ("tracklet_id", "first_frame", "last_frame")}
         bridged = round(row["bridged"], 4)
         return own | {"shows_polyp": _or_none(row["shows_polyp"]), "bridged": bridged}
 
-    left = [plain(row) for row in alarms.iter_rows(named=True)]
-    found: dict[str, Any] = {"procedure_id": name, "polyps": 0, "tracklets": 0, "converged": None}
-    found |= {"false_alarms": len(left), "groups": [], "alarms": left, "to_look_at": []}
-    if linked is None:
-        return found
-    rows = list(linked.tracklets.table.iter_rows(named=True))
-    tracklets = [
-        plain(row) | {"sureness": _or_none(score)}
-        for row, score in zip(rows, linked.scores, strict=True)
-    ]
-    labels = linked.clustering.labels.tolist()
-    return found | {
-        "polyps": len(linked.names),
-        "tracklets": len(rows),
-        "converged": linked.clustering.converged,
-        "groups": [
+    by_name = {one.tracklets.procedure_id: one for one in linked}
+    found = []
+    for name in names:
+        left = [plain(row) for row in alarms.filter(procedure_id=name).iter_rows(named=True)]
+        one = by_name.get(name)
+        counted: dict[str, Any] = {"procedure_id": name, "polyps": 0, "low": None, "high": None}
+        counted |= {"tracklets": 0, "false_alarms": len(left), "converged": None}
+        counted |= {"groups": [], "alarms": left, "to_look_at": []}
+        found.append(counted)
+        if one is None:
+            continue
+        rows = list(one.tracklets.table.iter_rows(named=True))
+        tracklets = [
+            plain(row) | {"sureness": _or_none(score)}
+            for row, score in zip(rows, one.scores, strict=True)
+        ]
+        labels = one.clustering.labels.tolist()
+        groups = [
             {
                 "polyp": polyp,
                 "tracklets": [t for t, own in zip(tracklets, labels, strict=True) if own == place],
             }
-            for place, polyp in enumerate(linked.names)
-        ],
-        "to_look_at": [
+            for place, polyp in enumerate(one.names)
+        ]
+        doubts = [
             {
                 "members": [rows[i]["tracklet_id"] for i in doubt.members],
                 "others": [rows[i]["tracklet_id"] for i in doubt.others],
                 "joined": doubt.joined,
                 "probability_of_one_polyp": round(doubt.probability, 4),
             }
-            for doubt in linked.doubts
-        ],
-    }
+            for doubt in one.doubts
+        ]
+        counted |= {"polyps": len(one.names), "tracklets": len(rows), "groups": groups}
+        counted |= {"converged": one.clustering.converged, "to_look_at": doubts}
+        counted["low"], counted["high"] = one.interval or (None, None)
+    return found
 
 
 def _or_none(score: float | None) -> float | None:

@@ -39,6 +39,7 @@ from polyplink.encoders import (
 from polyplink.encoders.export import SUFFIX, load_exported
 from polyplink.evaluate import Samples, TrackletBoxes, retrieve
 from polyplink.tracklets import Prepared, PrepareSettings, box_rows, prepare
+from polyplink.tracklets.build import USUAL_FPS
 
 
 @dataclass(frozen=True)
@@ -342,10 +343,25 @@ def samples_of(prepared: Prepared, clip: int | None = None) -> Samples:
             "give labelled procedures, or use `polyplink count`",
         )
     spans = prepared.spans.procedures.rows()
+    seen = seconds(table, prepared.data.procedures) if clip is None else None
     return Samples.of(
         table["tracklet_id" if clip is None else "fragment_id"].to_list(),
         table["procedure_id"].to_list(),
         table["polyp_id"].to_list(),
         table["position"].to_numpy(),
         {procedure: max(last - first, 1) for procedure, first, last in spans},
+        seen,
     )
+
+
+def seconds(tracklets: pl.DataFrame, procedures: pl.DataFrame) -> np.ndarray:
+    """First and last moment of tracklets (n, 2), seconds; at 25 frames a second if not known.
+
+    Args:
+        tracklets: procedure_id, first_frame and last_frame (n rows).
+        procedures: procedure_id and fps of all procedures.
+    """
+    fps = {name: fps or USUAL_FPS for name, fps in procedures["procedure_id", "fps"].rows()}
+    rate = np.array([fps[name] for name in tracklets["procedure_id"]])[:, None]
+    moments: np.ndarray = tracklets.select("first_frame", "last_frame").to_numpy() / rate
+    return moments

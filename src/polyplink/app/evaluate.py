@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from polyplink.evaluate import Evaluation, EvaluationSettings
     from polyplink.report import Comparison
 
-CLUSTERERS = ("temporal_ap", "threshold")  # by default
+CLUSTERERS = ("temporal_ap", "threshold", "links")  # by default
 
 
 @dataclass(frozen=True)
@@ -53,8 +53,8 @@ class EvaluateRequest(TrackletOptions):
         Sequence[str],
         Option(
             "--clusterer",
-            help="temporal_ap, ap, threshold, dbscan, hdbscan, agglomerative or all; may be "
-            "repeated; temporal_ap and threshold by default.",
+            help="temporal_ap, ap, threshold, dbscan, hdbscan, agglomerative, links or all; may be "
+            "repeated; temporal_ap, threshold and links by default.",
         ),
     ] = ()
     grid: Annotated[str, Option(help="Settings searched for counting: paper or demo.")] = "paper"
@@ -66,6 +66,13 @@ class EvaluateRequest(TrackletOptions):
         Literal["normalised", "frames"],
         Option(help="Unit of distances in time: the annotated span, or frames (the thesis's)."),
     ] = "normalised"
+    purpose: Annotated[
+        Literal["published", "count", "link"],
+        Option(
+            help="Choose settings for an FPR near 0.05 (the papers' rule), the right number of "
+            "polyps, or few wrong links."
+        ),
+    ] = "published"
     choose_on: Annotated[
         str | None,
         Option(help="Part to choose settings on; by default on the other procedures."),
@@ -144,7 +151,7 @@ def evaluate(request: EvaluateRequest, progress: Progress = silent) -> Result[Ev
         "clusterers": settings.clusterers,
         "without_own": settings.without_own,
     }
-    named = ("weights", "part", "choose_on", "grid", "visual", "time")
+    named = ("weights", "part", "choose_on", "purpose", "grid", "visual", "time")
     record = RunRecord(
         "evaluate", settings=asked | {name: getattr(request, name) for name in named}
     )
@@ -242,6 +249,7 @@ def _settings(request: EvaluateRequest) -> "tuple[EvaluationSettings, list[str]]
         threads=request.workers,
         tasks=tuple(task for task in TASKS if task in tasks),
         clusterers=clusterers,
+        purpose=request.purpose,
         without_own=request.without_own,
     )
     PolyplinkError.unless(

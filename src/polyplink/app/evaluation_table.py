@@ -9,13 +9,13 @@ from polyplink.app.probing import PROBES, Probed
 from polyplink.evaluate import EncoderFigures, Evaluation, EvaluationSettings, no_different
 from polyplink.evaluate.tracking import MEANS
 from polyplink.report import Comparison, Method, Metric
-from polyplink.report.formats import CLUSTERERS, TIMES, VISUAL, figure_text
+from polyplink.report.formats import CLUSTERERS, PURPOSES, TIMES, VISUAL, figure_text
 from polyplink.report.model import Style
 from polyplink.report.tables import PROBE_MEANINGS
 
 ProbedByTask = Mapping[str, Mapping[str, Probed]]  # by task, by method, the reference first
 
-_LOO = "setting chosen on other procedures at FPR nearest to 0.05"
+_LOO = "setting chosen on other procedures"
 _FOLD_COLUMNS = ("clusters", "fr", "fpr", "precision", "recall")
 
 _RETRIEVAL = {
@@ -155,8 +155,10 @@ def notes(evaluation: Evaluation, settings: EvaluationSettings) -> tuple[str, ..
     if first.counting or first.tracking:
         said.append(
             f"Clustered by visual similarity {settings.form}, {VISUAL[settings.form]}; distances "
-            f"in time in {TIMES[settings.time]}."
+            f"in time in {TIMES[settings.time]}. Settings chosen for {PURPOSES[settings.purpose]}."
         )
+    if first.no_links:
+        said.append(f"No learned links: {first.no_links}.")
     if any(not counting.folds for counting in first.counting.values()):
         said.append(
             "No setting can be chosen on other procedures than the one there is: counting and "

@@ -1,35 +1,40 @@
 """From vectors to identities: the operating point, every procedure linked at it, and their report.
 
-The operating point is the setting of temporal affinity propagation that a count uses, the
-calibration of its links, and a model of the detector's false alarms. It is chosen on the validation
-procedures of a training run or by `calibrate`, and is stored in the weights.
+The operating point is the model of links that a count uses, the price of a polyp for each purpose,
+how far the price is varied for the interval of a count, and a model of the detector's false alarms.
+It is found on the labelled procedures of a training run by cross-fitting, or by `calibrate`, and is
+stored in the weights.
 """
 
 import csv
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Self, get_args
 
 import numpy as np
 import polars as pl
 from pydantic import TypeAdapter, ValidationError
 
-from polyplink.app.encoded import Encoded
+from polyplink.app.encoded import Encoded, seconds
 from polyplink.associate import (
+    PRICES,
     AlarmModel,
-    Calibration,
     Clustering,
     Doubt,
+    LearnedLinks,
+    LinkModel,
     TemporalAP,
+    Views,
     VisualForm,
-    fit_calibration,
-    labelled_pairs,
+    cross_probabilities,
+    fit_links,
     link_scores,
-    paper_grid,
-    search,
-    time_gaps,
+    link_terms,
+    partition,
+    term_names,
     tracklet_features,
     uncertain,
     unit_rows,
@@ -39,13 +44,15 @@ from polyplink.core.artefacts import machine, to_plain
 from polyplink.core.errors import PolyplinkError
 from polyplink.data import SIMULATED, read_data
 from polyplink.encoders import Embeddings, weights_path
-from polyplink.evaluate import choose, count_procedure, match_tracklets
+from polyplink.evaluate import Purpose, choose, count_procedure, match_tracklets
 from polyplink.report import Comparison, Procedure, Report, Tracklet
-from polyplink.report.formats import VISUAL
+from polyplink.report.formats import PURPOSES, VISUAL
 from polyplink.tracklets import Prepared, box_rows
 
 UNTUNED = TemporalAP(alpha=0.5, gamma=1.0, preference=0.0)  # near the middle of the papers' grid
 MOST_DOUBTS = 5  # links listed for review, per procedure
+COVERED = 0.9  # of procedures, by the intervals of their counts
+SPREADS = tuple(np.geomspace(1.0, 16.0, 25).tolist())  # factors of the price
 
 
 @dataclass(frozen=True)
@@ -57,12 +64,14 @@ class ProcedureTracklets:
         table: Its n rows of the tracklets table.
         V: Visual similarity (n, n), in [0, 1].
         positions: First frames relative to the procedure's annotated span (n,), in [0, 1].
+        views: Their vectors and times, for learned links.
     """
 
     procedure_id: str
     table: pl.DataFrame
     V: np.ndarray
     positions: np.ndarray
+    views: Views
 
     @property
     def polyps(self) -> list[str | None]:
@@ -90,8 +99,10 @@ def by_procedure(
         table = tracklets.filter(own)
         if table.is_empty():
             continue
-        V, positions = visual(vectors[own.to_numpy()], form), table["position"].to_numpy()
-        found.append(ProcedureTracklets(procedure_id, table, V, positions))
+        rows = vectors[own.to_numpy()]
+        V, positions = visual(rows, form), table["position"].to_numpy()
+        views = Views(rows, *seconds(table, prepared.data.procedures).T)
+        found.append(ProcedureTracklets(procedure_id, table, V, positions, views))
     return found
 
 
@@ -188,22 +199,33 @@ def screen(
 
 @dataclass(frozen=True)
 class OperatingPoint:
-    """The setting for counting, and the calibration of link probabilities.
+    """How tracklets are linked, and how sure that is.
 
     Attributes:
-        setting: Of temporal affinity propagation.
-        calibration: Maps similarities to probabilities; None without labels.
-        origin: Origin of both, as a sentence for reports.
-        form: Form of the visual similarity that the setting was chosen for.
+        setting: The clusterer; without labels, temporal affinity propagation at a fixed setting.
+        links: The model of links; None without labels.
+        origin: Origin of these, as a sentence for reports.
+        prices: Price of a polyp by purpose, see `polyplink.evaluate.choose`; empty without labels.
+        spread: Factor by which the price is raised and lowered for the 90 % interval of a count;
+            None where too few procedures are labelled.
+        form: Form of the visual similarity, for temporal affinity propagation.
         alarms: Tells false alarms of a detector from polyps; None to take every tracklet for a
             polyp's.
     """
 
-    setting: TemporalAP
-    calibration: Calibration | None
+    setting: TemporalAP | LearnedLinks
+    links: LinkModel | None
     origin: str
+    prices: Mapping[str, float] = field(default_factory=dict)
+    spread: float | None = None
     form: VisualForm = "l2"
     alarms: AlarmModel | None = None
+
+    def at(self, purpose: Purpose) -> Self:
+        """The operating point for a purpose; itself where there are no learned links."""
+        if not self.prices:
+            return self
+        return replace(self, setting=LearnedLinks(self.prices[purpose]))
 
 
 def untuned(why: str) -> OperatingPoint:
@@ -220,51 +242,70 @@ def from_record(record: Mapping[str, Any] | None) -> OperatingPoint:
     if record is None:
         return untuned("the weights contain no operating point")
     try:
-        return TypeAdapter(OperatingPoint).validate_python(dict(record))
+        return TypeAdapter(OperatingPoint).validate_python({"links": None, **record})
     except ValidationError as error:
         reason = error.errors()[0]["msg"]
         raise PolyplinkError(f"broken operating point ({reason})", "train again") from None
 
 
-def find_operating_point(
-    held_out: Sequence[ProcedureTracklets], form: VisualForm = "l2", threads: int = 1
-) -> OperatingPoint:
-    """Choose the setting by the papers' rule and calibrate the links, on labelled procedures.
+def find_operating_point(procedures: Sequence[ProcedureTracklets]) -> OperatingPoint:
+    """Fit the links on labelled procedures, and choose prices by cross-fitting.
 
-    Chosen is the setting whose FPR (mean over the procedures with two polyps or more) is nearest
-    to 0.05, among equals the one with the lowest FR (Temporally-Aware Polyp Counting, section 3).
+    Every procedure is partitioned under all prices with the probabilities of a model that did not
+    see it; on these partitions a price is chosen for each purpose, and the spread of the price
+    whose interval holds the true count in 90 % of the procedures (split conformal prediction,
+    Vovk et al. 2005). The model that is kept is fitted on all of them.
 
     Args:
-        held_out: Procedures that were not trained on; those without labels are left out.
-        form: Form of the visual similarity.
-        threads: Threads of the search.
+        procedures: Those without labels are left out.
     """
-    labelled = [one for one in held_out if any(polyp is not None for polyp in one.polyps)]
+    labelled = [one for one in procedures if any(polyp is not None for polyp in one.polyps)]
     if not labelled:
-        return untuned("no held-out procedure has known polyps")
-    grid = paper_grid().only(["temporal_ap"])
+        return untuned("no procedure has known polyps")
+    given = [(one.views, one.polyps) for one in labelled]
+    crossed = cross_probabilities(given)
+    model = fit_links([link_terms(each) for each in given], term_names())
+    if isinstance(crossed, str) or isinstance(model, str):
+        return untuned(str(model if isinstance(model, str) else crossed))
     counts = [
-        count_procedure(
-            search(one.V, one.positions, grid, threads=threads)["temporal_ap"].labels,
-            one.polyps,
-            one.procedure_id,
-        )
-        for one in labelled
+        count_procedure(partition(P, PRICES), one.polyps, one.procedure_id)
+        for P, one in zip(crossed, labelled, strict=True)
     ]
-    choice = choose(counts)
-    names = ", ".join(one.procedure_id for one in labelled)
-    if choice.rule == "one_polyp_each":
-        return untuned(f"no held-out procedure ({names}) has two polyps or more")
-    pairs = [labelled_pairs(one.V, time_gaps(one.positions), one.polyps) for one in labelled]
-    fitted = fit_calibration(pairs)
-    calibration = None if isinstance(fitted, str) else fitted
+    chosen = {purpose: choose(counts, purpose=purpose) for purpose in get_args(Purpose)}
+    prices = {purpose: PRICES[choice.row] for purpose, choice in chosen.items()}
+    off = np.abs([c.clusters[chosen["count"].row] - c.polyps for c in counts])
     origin = (
-        f"chosen on the held-out procedures {names}: FPR {choice.fpr:.3f} (nearest to 0.05), "
-        f"FR {choice.fr:.2f}"
+        f"links fitted on {model.pairs} pairs of tracklets of {len(labelled)} procedures; "
+        f"cross-fitted there: count off by {off.mean():.2f} polyps on average, right in "
+        f"{(off == 0).mean():.0%}"
     )
-    if calibration is None:
-        origin += f"; links are not calibrated, because {fitted}"
-    return OperatingPoint(grid.temporal_ap()[choice.row], calibration, origin, form)
+    spread = _spread(crossed, [c.polyps for c in counts], prices["count"])
+    return OperatingPoint(LearnedLinks(prices["count"]), model, origin, prices, spread)
+
+
+def _spread(crossed: Sequence[np.ndarray], polyps: Sequence[int], price: float) -> float | None:
+    """The factor of the price that makes intervals of counts hold the truth in `COVERED`.
+
+    None where so few procedures are labelled that no factor is known to suffice.
+    """
+    rank = math.ceil(COVERED * (len(crossed) + 1))
+    if rank > len(crossed):
+        return None
+    needed = []
+    for P, true in zip(crossed, polyps, strict=True):
+        low, high = _intervals(P, price, SPREADS)
+        holds = (low <= true) & (true <= high)
+        needed.append(SPREADS[int(np.argmax(holds))] if holds.any() else SPREADS[-1])
+    return float(np.sort(needed)[rank - 1])
+
+
+def _intervals(
+    P: np.ndarray, price: float, factors: Sequence[float]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Lowest and highest count (m,), (m,) while the price varies by up to each factor, rising."""
+    up, down = (partition(P, price * np.asarray(factors) ** sign).max(axis=1) for sign in (1, -1))
+    low, high = np.minimum(up, down), np.maximum(up, down)
+    return np.minimum.accumulate(low) + 1, np.maximum.accumulate(high) + 1
 
 
 @dataclass(frozen=True)
@@ -275,8 +316,10 @@ class Linked:
         tracklets: What was linked.
         clustering: Identity of every tracklet, numbered by first appearance in time.
         names: Name of every identity ("P1").
-        scores: Probability that a tracklet is assigned correctly (n,); NaN where not calibrated.
+        scores: Probability that a tracklet is assigned correctly (n,); NaN without learned links.
         doubts: The decisions most worth a review.
+        interval: Lowest and highest number of polyps, 90 %; None where it is not known.
+        similarity: What was clustered (n, n).
     """
 
     tracklets: ProcedureTracklets
@@ -284,23 +327,37 @@ class Linked:
     names: list[str]
     scores: np.ndarray
     doubts: list[Doubt]
+    interval: tuple[int, int] | None
+    similarity: np.ndarray
 
 
 def link(tracklets: ProcedureTracklets, point: OperatingPoint) -> Linked:
     """Cluster a procedure at the operating point."""
-    V, positions = tracklets.V, tracklets.positions
-    found = point.setting.cluster(V, positions)
+    positions, setting = tracklets.positions, point.setting
+    P = None if point.links is None else point.links.probability(tracklets.views)
+    interval = None
+    if isinstance(setting, LearnedLinks):
+        assert P is not None
+        similarity = P
+        found = setting.cluster(P, positions)
+        if point.spread is not None:
+            factors = [factor for factor in SPREADS if factor <= point.spread]
+            low, high = _intervals(P, setting.price, factors)
+            interval = int(low[-1]), int(high[-1])
+    else:
+        similarity = setting.similarity(tracklets.V, positions)
+        found = setting.cluster(tracklets.V, positions)
     order = np.lexsort((np.arange(len(found.labels)), positions))
     places = {label: i for i, label in enumerate(dict.fromkeys(found.labels[order].tolist()))}
     labels = np.array([places[label] for label in found.labels.tolist()], dtype=np.int32)
-    calibration = point.calibration
-    P = None if calibration is None else calibration.probability(V, time_gaps(positions))
     return Linked(
         tracklets,
         Clustering(labels, found.converged),
         [f"P{i + 1}" for i in range(len(places))],
         link_scores(labels, P),
-        uncertain(labels, P, MOST_DOUBTS),
+        uncertain(labels, P, MOST_DOUBTS, getattr(setting, "price", None)),
+        interval,
+        similarity,
     )
 
 
@@ -364,12 +421,12 @@ def build_report(
     assert record is not None
     found = {one.tracklets.procedure_id: one for one in linked}
     names = prepared.data.procedures["dataset"].unique().sort().to_list()
-    here, seed, setting = machine(), record.recipe.get("seed"), point.setting
+    here, seed = machine(), record.recipe.get("seed")
     watched = "loss_bags" if record.origin.get("selected_by") == "bags" else "loss_labels"
     curves = _training_curves(weights_path(weights).parent, watched)
     best = record.origin.get("epoch")
     said = []
-    if point.calibration is None:
+    if point.links is None:
         said.append(f"Links carry no sureness ({point.origin}).")
     failed = [one.tracklets.procedure_id for one in linked if not one.clustering.converged]
     if failed:
@@ -390,20 +447,35 @@ def build_report(
         comparison=comparison,
         curves=curves,
         best_epoch=int(best) if curves and best is not None else None,
-        operating_point={
-            "method": "temporal affinity propagation",
-            "alpha": setting.alpha,
-            "gamma": setting.gamma,
-            "preference": setting.preference,
-            "visual similarity": VISUAL[point.form],
-            "chosen": point.origin,
-            **({} if point.alarms is None else {"false alarms": point.alarms.origin}),
-        },
+        operating_point=_shown_setting(point),
         settings={name: str(value) for name, value in to_plain(prepared.settings).items()},
         seconds=seconds,
         notes=notes,
         warnings=(*said, *warnings),
     )
+
+
+def _shown_setting(point: OperatingPoint) -> dict[str, float | str]:
+    """The operating point as the report shows it."""
+    setting = point.setting
+    if isinstance(setting, LearnedLinks):
+        purpose = [name for name, price in point.prices.items() if price == setting.price]
+        shown: dict[str, float | str] = {
+            "method": "learned links",
+            "price of a polyp": round(setting.price, 3),
+            "chosen for": " and ".join(PURPOSES[name] for name in purpose),
+        }
+        shown |= {} if point.spread is None else {"factor of the interval": round(point.spread, 2)}
+    else:
+        shown = {
+            "method": "temporal affinity propagation",
+            "alpha": setting.alpha,
+            "gamma": setting.gamma,
+            "preference": setting.preference,
+            "visual similarity": VISUAL[point.form],
+        }
+    shown["chosen"] = point.origin
+    return shown if point.alarms is None else shown | {"false alarms": point.alarms.origin}
 
 
 def _procedure(
@@ -451,7 +523,8 @@ def _procedure(
     return replace(
         empty,
         tracklets=tuple(shown(one, linked.names[label], score) for one, label, score in of_each),
-        similarity=point.setting.similarity(tracklets.V, tracklets.positions),
+        interval=linked.interval,
+        similarity=linked.similarity,
         converged=linked.clustering.converged,
         uncertain=tuple(linked.doubts),
     )

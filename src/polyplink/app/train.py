@@ -135,7 +135,7 @@ def train(request: TrainRequest, progress: Progress = silent) -> Result[Trained]
 
         fitted = fit(config, prepared, out, device=device, resume=request.resume, progress=tick)
     with record.stage("operating point"):
-        point = _operating_point(fitted, prepared, request.workers)
+        point = _operating_point(fitted, prepared)
     # Without the seconds: equal trainings must give equal files.
     chosen = {k: v for k, v in fitted.chosen.items() if k != "seconds" and not math.isnan(v)}
     made = WeightsRecord(
@@ -155,7 +155,7 @@ def train(request: TrainRequest, progress: Progress = silent) -> Result[Trained]
         epochs=len(fitted.history),
         loss=fitted.chosen["loss"],
         operating=point.origin,
-        warnings=() if point.calibration else (f"operating point: {point.origin}",),
+        warnings=() if point.links else (f"operating point: {point.origin}",),
     )
     text = (
         f"{weights}: epoch {done.epoch + 1} of {done.epochs}, loss {done.loss:.3f}; "
@@ -164,15 +164,12 @@ def train(request: TrainRequest, progress: Progress = silent) -> Result[Trained]
     return Result(done, shown=[text], warnings=done.warnings)
 
 
-def _operating_point(fitted: "Fitted", prepared: "Prepared", workers: int) -> "OperatingPoint":
-    """Chosen on the procedures that were held out of the training."""
+def _operating_point(fitted: "Fitted", prepared: "Prepared") -> "OperatingPoint":
+    """Found on all procedures of the training, held out or not: three are too few to choose on."""
     from polyplink.app.linked import by_procedure, find_operating_point, untuned
     from polyplink.encoders import NetworkEmbedder, embed
 
-    if not fitted.held:
-        return untuned("no procedure was held out")
-    held = prepared.select(fitted.held)
-    if held.tracklets.is_empty():
-        return untuned("the held-out procedures have no tracklets")
-    embeddings = embed(held, NetworkEmbedder(fitted.encoder), "in training")
-    return find_operating_point(by_procedure(held, embeddings, "l2"), threads=workers)
+    if prepared.tracklets.is_empty():
+        return untuned("the procedures have no tracklets")
+    embeddings = embed(prepared, NetworkEmbedder(fitted.encoder), "in training")
+    return find_operating_point(by_procedure(prepared, embeddings, "l2"))

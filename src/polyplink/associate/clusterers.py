@@ -5,7 +5,7 @@ positions)`. `search` runs whole grids of them and `estimators` wraps them for s
 
 Sources: temporal affinity propagation and thresholds, Parolari et al., temporally-aware polyp
 counting, section 3; DBSCAN and HDBSCAN, the thesis on foundation models, tables 5.17 and 5.18;
-average linkage, Parolari et al. 2024.
+average linkage, Parolari et al. 2024; learned links are ours, see `partition`.
 """
 
 from dataclasses import dataclass
@@ -19,9 +19,10 @@ from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
 from scipy.spatial.distance import squareform
 
 from polyplink.associate.affinity import propagate
+from polyplink.associate.partition import partition
 from polyplink.associate.similarity import Reals, checked_square, temporal
 from polyplink.core.errors import PolyplinkError
-from polyplink.core.ranges import AT_LEAST_ONE, POSITIVE, Range, Ranged
+from polyplink.core.ranges import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, Range, Ranged
 
 Labels = npt.NDArray[np.int32]
 Selection = Literal["eom", "leaf"]
@@ -179,8 +180,23 @@ class Agglomerative:
         return Clustering(average_linkage(V, [self.distance])[0], True)
 
 
+@dataclass(frozen=True)
+class LearnedLinks(Ranged):
+    """The partition of lowest cost under link probabilities, see `partition`.
+
+    Attributes:
+        price: Price of a polyp, in expected wrong pairs; a higher one gives fewer clusters.
+    """
+
+    price: Annotated[float, NOT_NEGATIVE]
+
+    def cluster(self, V: Reals, positions: npt.ArrayLike) -> Clustering:
+        """Cluster one procedure; V holds link probabilities (n, n), and positions are not read."""
+        return Clustering(partition(V, [self.price])[0], True)
+
+
 # A clusterer with its parameters chosen.
-Setting = TemporalAP | Threshold | Dbscan | Hdbscan | Agglomerative
+Setting = TemporalAP | Threshold | Dbscan | Hdbscan | Agglomerative | LearnedLinks
 
 
 def threshold_components(V: npt.ArrayLike, thresholds: npt.ArrayLike) -> Labels:

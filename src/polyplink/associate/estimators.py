@@ -21,6 +21,7 @@ from polyplink.associate.clusterers import (
     Clustering,
     Dbscan,
     Hdbscan,
+    LearnedLinks,
     Selection,
     TemporalAP,
     Threshold,
@@ -142,3 +143,12 @@ class AgglomerativeClustering(_Clustering):
 
     distance: float = 0.5
     _kind = Agglomerative
+
+
+@dataclass(repr=False, eq=False)
+class LinksClustering(_Clustering):
+    """The partition of lowest cost, see `partition`; X holds link probabilities (n, n)."""
+
+    affinity: Affinity = field(default="precomputed", kw_only=True)
+    price: float = 3.0
+    _kind = LearnedLinks

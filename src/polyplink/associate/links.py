@@ -1,100 +1,182 @@
-"""Link probabilities, and the decisions that most need a review.
+"""How likely two tracklets show one polyp: links learned from labelled procedures.
 
-Clustering assigns tracklets to polyps but gives no probabilities. Here the probability that
-two tracklets show one polyp is a logistic regression of their visual similarity and distance in
-time, fitted on procedures with known polyps.
+One similarity does not decide whether two tracklets show one polyp. The model here adds up what the
+vectors, the time between two views and the number of views in between say: a logistic regression on
+piecewise-linear functions of these, stored as plain numbers. It is fitted in seconds on procedures
+with known polyps; `cross_probabilities` gives every procedure the probabilities of a model that has
+not seen it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
 
+from polyplink.associate.partition import NEVER, TOLERANCE
+from polyplink.associate.similarity import cosine
 from polyplink.core.errors import PolyplinkError
 
 Reals = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
 Labels = npt.NDArray[np.int32]
+
+# Knots of the piecewise-linear functions: log of the gap in seconds, log(1 + views in between), and
+# the cosine in standard deviations of its procedure.
+GAP_KNOTS, BETWEEN_KNOTS, COSINE_KNOTS = (-1.0, 0.0, 1.0, 2.0), (0.5, 1.2, 2.0), (-0.5, 0.5, 1.2)
+SHORTEST_GAP = 0.04  # seconds: a frame
+PENALTY = 10.0  # of the squared weights of standardised terms
+FOLDS = 20  # at most, in cross-fitting
 
 
 @dataclass(frozen=True)
-class Calibration:
-    """A fitted logistic regression, as plain numbers.
+class Views:
+    """The n tracklets of one procedure, as far as links depend on them.
 
     Attributes:
-        intercept: Log-odds at visual similarity 0 and distance in time 0.
-        per_visual: Change of the log-odds over the whole range of V.
-        per_gap: Change of the log-odds over the whole procedure.
+        vectors: Embeddings (n, d).
+        start: First moment of each (n,), seconds.
+        end: Last moment of each (n,), seconds.
+
+    Raises:
+        PolyplinkError: If the lengths differ, or a time is not finite or a view ends before it
+            begins.
+    """
+
+    vectors: npt.NDArray[Any]
+    start: Reals
+    end: Reals
+
+    def __post_init__(self) -> None:
+        sizes = len(self.vectors), len(self.start), len(self.end)
+        PolyplinkError.unless(
+            len(set(sizes)) == 1,
+            "{} vectors, {} starts and {} ends of tracklets".format(*sizes),
+            "give one of each per tracklet",
+        )
+        fine = np.isfinite(self.start) & np.isfinite(self.end) & (self.end >= self.start)
+        PolyplinkError.unless(
+            bool(fine.all()),
+            f"tracklet {int(np.argmin(fine))} has no finite time, or ends before it begins",
+            "leave it out",
+        )
+
+    @property
+    def overlap(self) -> Flags:
+        """Whether two tracklets are seen at one time (n, n): then they are not one polyp."""
+        together = np.maximum.outer(self.start, self.start) <= np.minimum.outer(self.end, self.end)
+        np.fill_diagonal(together, val=False)
+        return np.asarray(together)
+
+
+def _terms(views: Views) -> Iterator[tuple[str, Reals]]:
+    """What the log-odds of a link add up from: name and values (n, n), one after another."""
+    n = len(views.start)
+    cosines = cosine(views.vectors)
+    others = ~np.eye(n, dtype=np.bool_)
+    spread = cosines[others].std() if n > 2 else 0.0
+    standard = (cosines - cosines[others].mean()) / spread if spread > 0 else np.zeros((n, n))
+    gap = np.subtract.outer(views.start, views.end)
+    seconds = np.maximum(np.maximum(gap, gap.T), 0.0)
+    log_gap = np.log(seconds + SHORTEST_GAP)
+    place = np.argsort(np.argsort(views.start, kind="stable"))
+    between = np.maximum(np.abs(np.subtract.outer(place, place)) - 1.0, 0.0)
+    log_between = np.log1p(between)
+    yield "cosine", cosines
+    yield "cosine in standard deviations", standard
+    for knot in COSINE_KNOTS:
+        yield f"cosine in standard deviations above {knot}", np.maximum(standard - knot, 0.0)
+    yield "log gap", log_gap
+    for knot in GAP_KNOTS:
+        yield f"log gap above {knot}", np.maximum(log_gap - knot, 0.0)
+    yield "gap as a share", seconds / max(views.end.max() - views.start.min(), 1.0)
+    yield "log views in between", log_between
+    for knot in BETWEEN_KNOTS:
+        yield f"log views in between above {knot}", np.maximum(log_between - knot, 0.0)
+    # Mean rank of each among the other's most similar tracklets, 0 (nearest) to 1.
+    nearest = np.argsort(np.argsort(np.where(others, -cosines, np.inf), kind="stable"))
+    yield "rank of the cosine", (nearest + nearest.T) / (2.0 * max(n - 1, 1))
+
+
+@dataclass(frozen=True)
+class LinkModel:
+    """A fitted model of links, as plain numbers.
+
+    Attributes:
+        intercept: Log-odds where all terms are 0.
+        weights: Change of the log-odds per unit of each term, by the term's name.
         pairs: Pairs it was fitted on.
         positives: How many of them show one polyp.
     """
 
     intercept: float
-    per_visual: float
-    per_gap: float
+    weights: dict[str, float]
     pairs: int
     positives: int
 
-    def probability(self, V: npt.ArrayLike, gaps: npt.ArrayLike) -> Reals:
-        """Probability that two tracklets show one polyp.
-
-        Args:
-            V: Visual similarities, of any shape, such as (n, n).
-            gaps: Distances in time |p_i - p_j|, of the same shape.
+    def probability(self, views: Views) -> Reals:
+        """Probability that two tracklets of a procedure show one polyp.
 
         Returns:
-            Probabilities of that shape; the diagonal of a matrix means nothing.
+            (n, n), symmetric, 0 for tracklets seen at one time, 1 on the diagonal.
+
+        Raises:
+            PolyplinkError: If a vector is zero or not finite, or the model has other terms.
         """
-        return np.asarray(
-            expit(
-                self.intercept + self.per_visual * np.asarray(V) + self.per_gap * np.asarray(gaps)
+        odds, left = np.full((len(views.start),) * 2, self.intercept), dict(self.weights)
+        for name, values in _terms(views):
+            PolyplinkError.unless(
+                name in left, f"the link model has no term {name!r}", "run `polyplink calibrate`"
             )
-        )
+            odds += left.pop(name) * values
+        P = expit((odds + odds.T) / 2)
+        P[views.overlap] = 0.0
+        np.fill_diagonal(P, 1.0)
+        return np.asarray(P)
 
 
-LabelledPairs = tuple[Reals, Reals, npt.NDArray[np.bool_]]
-"""Pairs of tracklets with known polyps: V (m,), distance in time (m,), one polyp (m,)."""
+Labelled = tuple[Views, Sequence[str | None]]
+"""A procedure's tracklets, and the polyp of each (n,), None where unknown."""
 
 
-def labelled_pairs(V: Reals, gaps: Reals, polyps: Sequence[str | None]) -> LabelledPairs:
-    """The pairs i < j of one procedure whose two polyps are both known.
-
-    Args:
-        V: Visual similarities (n, n).
-        gaps: Distances in time (n, n), see `time_gaps`.
-        polyps: Polyp of every tracklet (n,), None where unknown.
-
-    Raises:
-        PolyplinkError: If the three are not of the same tracklets.
-    """
-    names = np.asarray(polyps, dtype=object)
-    if V.shape != (names.size, names.size) or gaps.shape != V.shape:
-        raise PolyplinkError(
-            f"similarities {V.shape}, gaps {gaps.shape} and {names.size} polyps do not match",
-            "give all three for the same tracklets",
-        )
-    known = np.flatnonzero([name is not None for name in names])
-    i, j = (known[side] for side in np.triu_indices(known.size, k=1))
-    return V[i, j], gaps[i, j], np.asarray(names[i] == names[j], dtype=np.bool_)
-
-
-def fit_calibration(procedures: Sequence[LabelledPairs]) -> Calibration | str:
-    """Fit the probability of one polyp on the pairs of labelled procedures.
-
-    L2-penalised logistic regression (C = 1) without balancing, so that probabilities carry the
-    true rate of links.
-
-    Args:
-        procedures: The pairs of each procedure, see `labelled_pairs`.
+def link_terms(procedure: Labelled) -> tuple[Reals, Flags]:
+    """The pairs of a procedure that a model is fitted on.
 
     Returns:
-        The calibration; or the reason why there is none, if all pairs show one polyp, or none does.
+        Terms (m, t) and whether the two show one polyp (m,), of the pairs i < j whose polyps are
+        both known and that are not seen at one time.
+
+    Raises:
+        PolyplinkError: If there is not one polyp a tracklet, or a vector is zero or not finite.
     """
-    visual, gap, same = (
-        np.concatenate([np.zeros(0), *(pairs[side] for pairs in procedures)]) for side in range(3)
+    views, polyps = procedure
+    PolyplinkError.unless(
+        len(polyps) == len(views.start),
+        f"{len(polyps)} polyps of {len(views.start)} tracklets",
+        "give one per tracklet, None where it is unknown",
     )
+    known = np.array([polyp is not None for polyp in polyps], dtype=np.bool_)
+    usable = np.triu(np.logical_and.outer(known, known) & ~views.overlap, k=1)
+    names = np.asarray(polyps, dtype=object)
+    same = np.equal.outer(names, names).astype(np.bool_)
+    return np.stack([values[usable] for _, values in _terms(views)], axis=1), same[usable]
+
+
+def fit_links(pairs: Sequence[tuple[Reals, Flags]], names: Sequence[str]) -> LinkModel | str:
+    """Fit a model of links.
+
+    Args:
+        pairs: Of each procedure, see `link_terms`.
+        names: Names of the terms (t,), see `term_names`.
+
+    Returns:
+        The model; or the reason why there is none, if all pairs show one polyp, or none does.
+    """
+    terms = np.concatenate([np.zeros((0, len(names))), *(x for x, _ in pairs)])  # (m, t)
+    same = np.concatenate([np.zeros(0, dtype=np.bool_), *(y for _, y in pairs)])  # (m,)
     if not same.any():
         return f"none of {same.size} labelled pairs shows one polyp"
     if same.all():
@@ -102,14 +184,48 @@ def fit_calibration(procedures: Sequence[LabelledPairs]) -> Calibration | str:
     # Imported when used: it takes a second, and most readers of this room do not fit.
     from sklearn.linear_model import LogisticRegression  # noqa: PLC0415
 
-    model = LogisticRegression(C=1.0).fit(np.column_stack([visual, gap]), same)
-    return Calibration(
-        intercept=float(model.intercept_[0]),
-        per_visual=float(model.coef_[0, 0]),
-        per_gap=float(model.coef_[0, 1]),
+    mean, scale = terms.mean(axis=0), terms.std(axis=0)
+    scale[scale == 0] = 1.0
+    model = LogisticRegression(C=1 / PENALTY, tol=1e-8, max_iter=5000).fit(
+        (terms - mean) / scale, same
+    )
+    weights = model.coef_[0] / scale
+    return LinkModel(
+        intercept=float(model.intercept_[0] - weights @ mean),
+        weights=dict(zip(names, weights.tolist(), strict=True)),
         pairs=int(same.size),
         positives=int(same.sum()),
     )
+
+
+def term_names() -> tuple[str, ...]:
+    """Names of the terms of a link model, in their order."""
+    two = np.arange(2.0)
+    return tuple(name for name, _ in _terms(Views(np.eye(2), two, two)))
+
+
+def cross_probabilities(procedures: Sequence[Labelled]) -> list[Reals] | str:
+    """Link probabilities (n, n) of each procedure by a model fitted on other procedures.
+
+    With up to `FOLDS` procedures, each is left out in turn; more are left out in `FOLDS` groups.
+
+    Returns:
+        By procedure; or the reason why there is no model.
+
+    Raises:
+        PolyplinkError: If a vector is zero or not finite.
+    """
+    pairs, names = [link_terms(each) for each in procedures], term_names()
+    fold = np.arange(len(procedures)) % min(FOLDS, max(len(procedures), 1))
+    models = []
+    for left_out in range(int(fold.max(initial=-1)) + 1):
+        kept = [each for each, own in zip(pairs, fold, strict=True) if own != left_out]
+        model = fit_links(kept, names)
+        if isinstance(model, str):
+            return model
+        models.append(model)
+    own = zip(fold.tolist(), procedures, strict=True)
+    return [models[left_out].probability(views) for left_out, (views, _) in own]
 
 
 def link_scores(labels: Labels, P: Reals | None) -> Reals:
@@ -117,11 +233,11 @@ def link_scores(labels: Labels, P: Reals | None) -> Reals:
 
     Args:
         labels: Cluster of every tracklet (n,).
-        P: Probability that two tracklets show one polyp (n, n), or None without a calibration.
+        P: Probability that two tracklets show one polyp (n, n), or None without a link model.
 
     Returns:
         (n,): for a tracklet with mates the mean P to its mates; for one alone, 1 minus its
-        largest P to any other (1 if there is no other). NaN everywhere without a calibration.
+        largest P to any other (1 if there is no other). NaN everywhere without a link model.
     """
     n = labels.size
     if P is None:
@@ -155,24 +271,30 @@ class Doubt:
         return 1.0 - self.probability if self.joined else self.probability
 
 
-def uncertain(labels: Labels, P: Reals | None, most: int = 10) -> list[Doubt]:
-    """The decisions most likely to be wrong, the worst first.
+def uncertain(
+    labels: Labels, P: Reals | None, most: int = 10, price: float | None = None
+) -> list[Doubt]:
+    """The decisions most worth a look, first those that are nearest to changing the count.
 
-    Two kinds are compared: a tracklet's place among its mates, doubtful when its mean P to them
-    is low, and the separation of two clusters, doubtful when their mean P is high.
+    Two kinds are compared: a tracklet's place among its mates, and the separation of two clusters.
+    Under a price of polyps, they are ordered by what it would cost to give the tracklet a polyp of
+    its own, or to merge the clusters (see `partition`): little, where the decision is close.
+    Otherwise by the mean P of the tracklet to its mates, and of the clusters to each other.
 
     Args:
         labels: Cluster of every tracklet (n,).
-        P: Probability that two tracklets show one polyp (n, n), or None without a calibration.
+        P: Probability that two tracklets show one polyp (n, n), or None without a link model.
         most: How many to return at most.
+        price: Price of a polyp, where the labels are the partition of lowest cost.
 
     Returns:
-        The uncertain decisions, by decreasing `doubt`, then by rows; none without a calibration.
+        The uncertain decisions, the worst first, equal ones by rows; none without a link model.
     """
     if P is None:
         return []
     clusters = [tuple(np.flatnonzero(labels == label).tolist()) for label in np.unique(labels)]
     doubts = []
+    change = {}  # what the other decision would cost
     for cluster in clusters:
         # In a pair each is the other's only mate: one question, not two.
         for i in cluster[:1] if len(cluster) == 2 else cluster:
@@ -180,5 +302,9 @@ def uncertain(labels: Labels, P: Reals | None, most: int = 10) -> list[Doubt]:
                 doubts.append(Doubt((i,), mates, True, float(P[i, list(mates)].mean())))
     for a, b in combinations(clusters, 2):
         doubts.append(Doubt(a, b, False, float(P[np.ix_(a, b)].mean())))
-    doubts.sort(key=lambda doubt: (-doubt.doubt, doubt.members, doubt.others))
+    for one in doubts:
+        between = P[np.ix_(one.members, one.others)]  # never one polyp: nothing to ask
+        cost = np.where(between > 0, TOLERANCE - between, NEVER).sum() - (price or 0.0)
+        change[one] = -one.doubt if price is None else float(-cost if one.joined else cost)
+    doubts.sort(key=lambda doubt: (change[doubt], doubt.members, doubt.others))
     return doubts[:most]

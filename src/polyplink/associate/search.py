@@ -19,6 +19,7 @@ from polyplink.associate.clusterers import (
     Dbscan,
     Hdbscan,
     Labels,
+    LearnedLinks,
     Selection,
     Setting,
     TemporalAP,
@@ -26,10 +27,12 @@ from polyplink.associate.clusterers import (
     average_linkage,
     threshold_components,
 )
+from polyplink.associate.partition import partition
 from polyplink.associate.similarity import Reals
 from polyplink.core.errors import PolyplinkError, find_named
 
-CLUSTERERS = ("temporal_ap", "ap", "threshold", "dbscan", "hdbscan", "agglomerative")
+CLUSTERERS = ("temporal_ap", "ap", "threshold", "dbscan", "hdbscan", "agglomerative", "links")
+PRICES = tuple(np.geomspace(0.1, 20.0, 33).tolist())  # of a polyp, for learned links
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,7 @@ class Grid:
         dbscans: Settings of DBSCAN.
         hdbscans: Settings of HDBSCAN.
         linkages: Settings of average linkage.
+        prices: Prices of a polyp, for learned links.
     """
 
     alphas: tuple[float, ...] = ()
@@ -53,6 +57,7 @@ class Grid:
     dbscans: tuple[Dbscan, ...] = ()
     hdbscans: tuple[Hdbscan, ...] = ()
     linkages: tuple[Agglomerative, ...] = ()
+    prices: tuple[float, ...] = ()
 
     def temporal_ap(self) -> tuple[TemporalAP, ...]:
         """Every affinity propagation, preferences changing fastest, then gammas, then alphas."""
@@ -80,6 +85,7 @@ class Grid:
             self.dbscans,
             self.hdbscans,
             self.linkages,
+            tuple(LearnedLinks(price) for price in self.prices),
         )
         return {name: found for name, found in zip(CLUSTERERS, named, strict=True) if found}
 
@@ -92,7 +98,7 @@ class Grid:
         have = self.by_clusterer()
         for name in clusterers:
             find_named("clusterer", name, have)
-        fields = ("thresholds", "dbscans", "hdbscans", "linkages")
+        fields = ("thresholds", "dbscans", "hdbscans", "linkages", "prices")
         names = zip(CLUSTERERS[2:], fields, strict=True)
         left: dict[str, Any] = {field: () for name, field in names if name not in clusterers}
         if "temporal_ap" not in clusterers:  # AP on V alone needs alpha 1 and any one gamma
@@ -105,7 +111,7 @@ def paper_grid() -> Grid:
     """The paper's grids: 21 x 34 x 41 = 29,274 affinity propagations and 101 thresholds.
 
     For the other clusterers no paper gives a grid; these are ours: 150 settings of DBSCAN, 30 of
-    HDBSCAN and 101 of average linkage.
+    HDBSCAN, 101 of average linkage, and 33 prices of a polyp for learned links.
     """
     # Divided, not multiplied: 3 * 0.1 is not 0.3.
     return Grid(
@@ -121,7 +127,7 @@ def paper_grid() -> Grid:
 def demo_grid() -> Grid:
     """A coarse grid for a first look: 5 x 5 x 13 = 325 affinity propagations, 51 thresholds.
 
-    Of DBSCAN 20 settings, of HDBSCAN 8, of average linkage 51.
+    Of DBSCAN 20 settings, of HDBSCAN 8, of average linkage 51, of learned links 33.
     Preferences lie between -5 and 1: above 1, the largest similarity, every tracklet is its own
     cluster.
     """
@@ -147,6 +153,7 @@ def _without_time(
         tuple(Dbscan(e, m) for m, e in product(min_samples, eps.tolist())),
         tuple(Hdbscan(*each) for each in product(sizes, smoothed, kinds)),
         tuple(Agglomerative(value) for value in values.tolist()),
+        PRICES,
     )
 
 
@@ -164,7 +171,12 @@ class Clusterings:
 
 
 def search(
-    V: Reals, positions: npt.ArrayLike, grid: Grid, *, threads: int = 1
+    V: Reals,
+    positions: npt.ArrayLike,
+    grid: Grid,
+    *,
+    P: Reals | None = None,
+    threads: int = 1,
 ) -> dict[str, Clusterings]:
     """Cluster one procedure with every clusterer of a grid.
 
@@ -174,6 +186,8 @@ def search(
         V: Visual similarities (n, n) in [0, 1], see `visual`.
         positions: Positions (n,) in [0, 1].
         grid: The settings.
+        P: Probability that two tracklets show one polyp (n, n), for learned links, which are left
+            out without it.
         threads: Thread pool for affinity propagation; the result does not depend on it.
 
     Returns:
@@ -189,7 +203,7 @@ def search(
         array([[0, 0, 0],
                [0, 0, 1]], dtype=int32)
     """
-    kinds = grid.by_clusterer()
+    kinds = (grid if P is not None else replace(grid, prices=())).by_clusterer()
     if not kinds:
         raise PolyplinkError("the grid has no setting", "give it parameters, or use paper_grid()")
     found: dict[str, Clusterings] = {}
@@ -218,6 +232,8 @@ def search(
         always[name] = np.array(each, dtype=np.int32).reshape(-1, len(V))
     if "agglomerative" in kinds:
         always["agglomerative"] = average_linkage(V, [one.distance for one in grid.linkages])
+    if P is not None and "links" in kinds:
+        always["links"] = partition(P, grid.prices)
     for name, labels in always.items():
         found[name] = Clusterings(labels, np.ones(len(labels), dtype=np.bool_))
     return {name: found[name] for name in kinds}

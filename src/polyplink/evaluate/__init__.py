@@ -1,7 +1,7 @@
 """Evaluation of vectors: retrieval, re-identification, counting and tracking, with intervals."""
 
 from polyplink.evaluate.chain import ChainRow, chain_figures, match_tracklets, score_procedure
-from polyplink.evaluate.choosing import choose
+from polyplink.evaluate.choosing import Purpose, choose
 from polyplink.evaluate.counting import count_procedure
 from polyplink.evaluate.evaluation import (
     TASKS,
@@ -25,6 +25,7 @@ __all__ = [
     "Evaluation",
     "EvaluationSettings",
     "Figure",
+    "Purpose",
     "Reid",
     "Retrieval",
     "Samples",

@@ -1,6 +1,8 @@
-"""Choosing a clusterer's setting at a false positive rate of 5 %, leaving one procedure out.
+"""Choosing a clusterer's setting for a purpose, leaving one procedure out.
 
-Source: Parolari et al., temporally-aware polyp counting, section 3, and its program.
+The published rule asks for a false positive rate of 5 % (Parolari et al., temporally-aware polyp
+counting, section 3, and its program). It says nothing about the count, which needs a rule of its
+own; so do links that a user wants to rely on. Both are ours.
 """
 
 import warnings
@@ -18,7 +20,11 @@ from polyplink.evaluate.intervals import Figure, Resampled, Weights, resampled_m
 
 Reals = npt.NDArray[np.float64]
 
+Purpose = Literal["published", "count", "link"]
+
 TARGET_FPR = 0.05
+LEAST_PRECISION = 0.95  # of linked pairs, for the purpose "link"
+NEIGHBOURS = 2  # settings before and after one that its errors are averaged with
 DIGITS = 12  # means are compared after rounding, so that equal means in another order are equal
 
 RATES = {
@@ -35,7 +41,7 @@ OVER_ALL = ("fr", "fpr_published", "precision_with_self", "recall_with_self")
 
 Fold = dict[str, Any]  # a row of the table of procedures, see `apply_choice`
 
-Rule = Literal["nearest", "no_false_positive", "one_polyp_each"]
+Rule = Literal["nearest", "no_false_positive", "one_polyp_each", "count", "link"]
 
 
 @dataclass(frozen=True)
@@ -48,7 +54,10 @@ class Choice:
             among equals, then the first. `"no_false_positive"`: every setting has FPR 0; the
             lowest FR. `"one_polyp_each"`: no procedure has two polyps, so that FPR is undefined
             and nothing speaks against merging; the lowest FR. Do not trust the last one on
-            procedures with more polyps.
+            procedures with more polyps. `"count"`: the lowest mean count error plus half the
+            absolute bias, both averaged over the setting and its neighbours in the order of the
+            grid, because few procedures make each of them noisy. `"link"`: the lowest FR among
+            settings whose linked pairs are right in 95 %, or the one nearest to that.
         fr: Mean FR over the procedures it was chosen on.
         fpr: Mean FPR over those with two polyps or more; None if there is none.
     """
@@ -59,8 +68,13 @@ class Choice:
     fpr: float | None
 
 
-def choose(counts: Sequence[ProcedureCounts], *, target: float = TARGET_FPR) -> Choice:
-    """Choose the setting whose FPR is nearest to the target.
+def choose(
+    counts: Sequence[ProcedureCounts],
+    *,
+    target: float = TARGET_FPR,
+    purpose: Purpose = "published",
+) -> Choice:
+    """Choose a setting; for the published purpose the one whose FPR is nearest to the target.
 
     FPR is averaged over the procedures with two polyps or more, FR over all. Self-pairs, which the
     published program counts as true positives, have no part in either.
@@ -68,6 +82,7 @@ def choose(counts: Sequence[ProcedureCounts], *, target: float = TARGET_FPR) -> 
     Args:
         counts: One per procedure, all under the same settings.
         target: The false positive rate to come near.
+        purpose: "published"; "count", the right number of polyps; or "link", few wrong links.
 
     Raises:
         PolyplinkError: If there is no procedure or no setting, or their settings differ in number.
@@ -80,14 +95,35 @@ def choose(counts: Sequence[ProcedureCounts], *, target: float = TARGET_FPR) -> 
         )
     fr = np.stack([c.rates["fr"] for c in counts]).mean(axis=0).round(DIGITS)  # (s,)
     several = [c.rates["fpr"] for c in counts if c.polyps > 1]
+    if purpose == "count":
+        errors = np.stack([c.clusters - c.polyps for c in counts])  # (p, s)
+        badness = _smooth(np.abs(errors).mean(axis=0)) + np.abs(_smooth(errors.mean(axis=0))) / 2
+        row = int(np.argmin(badness.round(DIGITS)))
+        fpr_there = float(np.mean([rates[row] for rates in several])) if several else None
+        return Choice(row, "count", float(fr[row]), fpr_there)
     if not several:
         row = int(np.argmin(fr))
         return Choice(row, "one_polyp_each", float(fr[row]), None)
     fpr = np.stack(several).mean(axis=0).round(DIGITS)  # (s,)
+    if purpose == "link":
+        precision = np.stack([c.rates["precision"] for c in counts if c.polyps > 1])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # nothing linked: never wrong
+            right = np.nan_to_num(np.nanmean(precision, axis=0), nan=1.0)  # (s,)
+        short = np.maximum(LEAST_PRECISION - right, 0.0).round(DIGITS)
+        row = int(np.lexsort((fr, short))[0])
+        return Choice(row, "link", float(fr[row]), float(fpr[row]))
     rule: Rule = "nearest" if (fpr > 0).any() else "no_false_positive"
     distance = np.round(np.where(fpr > 0, np.abs(fpr - target), np.inf), DIGITS)
     row = int(np.lexsort((fr, distance))[0])  # stable: the first among equals
     return Choice(row, rule, float(fr[row]), float(fpr[row]))
+
+
+def _smooth(values: Reals) -> Reals:
+    """Means (s,) of each value and its `NEIGHBOURS` on both sides, as far as there are any."""
+    width = 2 * NEIGHBOURS + 1
+    padded = np.pad(values, NEIGHBOURS, mode="edge")
+    return np.convolve(padded, np.ones(width) / width, mode="valid")
 
 
 def apply_choice(counts: ProcedureCounts, choice: Choice) -> Fold:
@@ -161,6 +197,7 @@ def counting_figures(
     counts: Sequence[ProcedureCounts],
     settings: Sequence[Setting],
     chosen_on: Sequence[str] = (),
+    purpose: Purpose = "published",
 ) -> CountingFigures:
     """Apply to each procedure a setting that was chosen without it, and find the operating point.
 
@@ -169,6 +206,7 @@ def counting_figures(
         settings: The settings, in the order of the counts.
         chosen_on: Names of procedures, such as those of a validation part, to choose one setting
             on for all others. None: leave one out, each procedure's setting is chosen on the rest.
+        purpose: What the setting is chosen for, see `choose`.
 
     Raises:
         PolyplinkError: If there is no procedure or no setting, none of those to choose on is
@@ -181,12 +219,13 @@ def counting_figures(
             f"{len(known)} labelled procedures to choose a setting on and {len(others)} to count",
             "name parts that do not overlap, with labels in both",
         )
-    chosen = choose(known)
+    chosen = choose(known, purpose=purpose)
     if chosen_on:
         folds = [apply_choice(left, chosen) for left in others]
     else:
         rest = [[c for c in counts if c is not left] for left in counts]
-        folds = [apply_choice(c, choose(r)) for c, r in zip(counts, rest, strict=True) if r]
+        pairs = zip(counts, rest, strict=True)
+        folds = [apply_choice(c, choose(r, purpose=purpose)) for c, r in pairs if r]
     summary = summarise(folds) if folds else None
     alphas = [getattr(settings[fold["choice"].row], "alpha", None) for fold in folds]
     if summary and None not in alphas:

@@ -4,18 +4,21 @@ Every verb that scores vectors asks here. Each task's mathematics is in the task
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from polyplink.associate.search import Grid, paper_grid, search
+from polyplink.associate.clusterers import Setting
+from polyplink.associate.links import Views, cross_probabilities, fit_links, link_terms, term_names
+from polyplink.associate.search import Clusterings, Grid, paper_grid, search
 from polyplink.associate.similarity import Reals, VisualForm, visual
 from polyplink.core.errors import PolyplinkError, find_named
 from polyplink.evaluate.choosing import (
     CountingFigures,
+    Purpose,
     counting_figures,
     counting_measures,
     operating_curve,
@@ -63,8 +66,10 @@ class EvaluationSettings:
         threads: Threads for the search; the figures do not depend on it.
         tasks: Which of `TASKS`; tracking needs boxes.
         clusterers: Those to report; none: all of the grid.
-        chosen_on: Procedures to choose the clusterers' settings on. The others alone are
-            evaluated. None: each procedure's setting is chosen on all others.
+        chosen_on: Procedures to choose the clusterers' settings on, and to fit links on. The others
+            alone are evaluated. None: each procedure's setting is chosen on all others, and its
+            links are those of a model fitted without it.
+        purpose: What settings are chosen for, see `choose`.
         without_own: Also retrieval without the other polyps of the query's own procedure.
     """
 
@@ -77,6 +82,7 @@ class EvaluationSettings:
     tasks: tuple[str, ...] = ("retrieval", "reid", "counting")
     clusterers: tuple[str, ...] = ()
     chosen_on: tuple[str, ...] = ()
+    purpose: Purpose = "published"
     without_own: bool = False
 
     def draws(self, procedures: int) -> Weights:
@@ -101,6 +107,7 @@ class EncoderFigures:
         not_converged: Share of affinity propagations (settings x procedures) that did not
             converge.
         not_counted: Procedures left out of counting because no polyp of theirs is known.
+        no_links: Why there are no learned links; empty where there are, or none were asked for.
     """
 
     figures: dict[str, Figure]
@@ -113,6 +120,7 @@ class EncoderFigures:
     tracking: dict[str, dict[str, Any]] = field(default_factory=dict)
     not_converged: float = 0.0
     not_counted: tuple[str, ...] = ()
+    no_links: str = ""
 
 
 @dataclass(frozen=True)
@@ -348,6 +356,68 @@ def _evaluate_encoder(
     return measures, fields, tables
 
 
+def _links(
+    vectors: Reals,
+    samples: Samples,
+    rows: Mapping[str, npt.NDArray[np.int64]],
+    settings: EvaluationSettings,
+) -> tuple[dict[str, Reals], str]:
+    """Link probabilities (n, n) of labelled procedures, by models that did not see them.
+
+    Returns:
+        By procedure, in the order of the rows; or none, and the reason why.
+    """
+    if samples.seen is None:
+        return {}, "the times of the tracklets are not known"
+    given = {}
+    for procedure, own in rows.items():
+        codes = zip(samples.polyp[own].tolist(), samples.known[own], strict=True)
+        polyps = [str(code) if known else None for code, known in codes]
+        given[procedure] = (Views(vectors[own], *samples.seen[own].T), polyps)
+    known = [name for name in given if not settings.chosen_on or name in settings.chosen_on]
+    crossed = cross_probabilities([given[name] for name in known])
+    model = fit_links([link_terms(given[name]) for name in known], term_names())
+    if isinstance(crossed, str) or isinstance(model, str):
+        return {}, str(model if isinstance(model, str) else crossed)
+    found = dict(zip(known, crossed, strict=True))
+    return {
+        name: found[name] if name in found else model.probability(views)
+        for name, (views, _) in given.items()
+    }, ""
+
+
+Searched = dict[str, dict[str, Clusterings]]  # by procedure and clusterer
+
+
+def _search(
+    vectors: Reals, samples: Samples, settings: EvaluationSettings
+) -> tuple[dict[str, tuple[Setting, ...]], dict[str, npt.NDArray[np.int64]], Searched, str]:
+    """Cluster every labelled procedure under the whole grid.
+
+    Returns:
+        Settings by clusterer; rows of each procedure's tracklets; its clusterings; and why there
+        are no learned links, if they were asked for.
+    """
+    grid = settings.grid.only(settings.clusterers) if settings.clusterers else settings.grid
+    searched = {}
+    rows = {
+        samples.procedures[place]: np.flatnonzero(samples.procedure == place)
+        for place in np.flatnonzero(samples.labelled)
+    }
+    linked, no_links = _links(vectors, samples, rows, settings) if grid.prices else ({}, "")
+    grid = grid if linked else replace(grid, prices=())
+    kinds = grid.by_clusterer()
+    for procedure, own in rows.items():
+        searched[procedure] = search(
+            visual(vectors[own], settings.form),
+            samples.positions[own],
+            grid.in_frames(samples.spans[procedure]) if settings.time == "frames" else grid,
+            P=linked.get(procedure),
+            threads=settings.threads,
+        )
+    return kinds, rows, searched, no_links
+
+
 def _count_and_track(
     vectors: Reals,
     samples: Samples,
@@ -356,24 +426,15 @@ def _count_and_track(
     truths: Mapping[str, TrackingTruth],
 ) -> Results:
     """Cluster every procedure under the whole grid; count, and track under the same settings."""
-    grid = settings.grid.only(settings.clusterers) if settings.clusterers else settings.grid
-    kinds, rows, searched = grid.by_clusterer(), {}, {}
-    for place in np.flatnonzero(samples.labelled):
-        procedure = samples.procedures[place]
-        own = rows[procedure] = np.flatnonzero(samples.procedure == place)
-        searched[procedure] = search(
-            visual(vectors[own], settings.form),
-            samples.positions[own],
-            grid.in_frames(samples.spans[procedure]) if settings.time == "frames" else grid,
-            threads=settings.threads,
-        )
+    kinds, rows, searched, no_links = _search(vectors, samples, settings)
     measures: dict[str, Resampled] = {}
     unlabelled = np.array(samples.procedures)[~samples.labelled].tolist()
-    fields: dict[str, Any] = {"not_counted": tuple(unlabelled), "tracking": {}}
+    fields: dict[str, Any] = {"not_counted": tuple(unlabelled), "no_links": no_links}
+    fields["tracking"] = {}
     if "counting" in settings.tasks:
         fields |= {"counting": {}, "converged": {}, "clinic": {}}
     curves, assignments = [], []
-    for name in settings.clusterers or kinds:
+    for name in (name for name in settings.clusterers or kinds if name in kinds):
         counts = []
         for procedure, own in rows.items():
             codes = zip(samples.polyp[own].tolist(), samples.known[own], strict=True)
@@ -382,7 +443,7 @@ def _count_and_track(
         converged = [searched[procedure][name].converged for procedure in rows]
         if name == "temporal_ap":
             fields["not_converged"] = float(1 - np.concatenate(converged).mean())
-        figures = counting_figures(counts, kinds[name], settings.chosen_on)
+        figures = counting_figures(counts, kinds[name], settings.chosen_on, settings.purpose)
         folds, weights = figures.folds, settings.draws(len(figures.folds) or len(counts))
         tracked = {c.procedure: truths[c.procedure].score(c.cut.labels) for c in counts if truths}
         cut = {c.procedure: c.cut.of for c in counts}

@@ -15,8 +15,16 @@ CLUSTERERS = {
     "dbscan": "DBSCAN",
     "hdbscan": "HDBSCAN",
     "agglomerative": "average linkage",
+    "links": "learned links",
 }
 """Name of a clusterer in settings -> its name in titles."""
+
+PURPOSES = {
+    "published": "an FPR nearest to 0.05, the papers' rule",
+    "count": "the right number of polyps",
+    "link": "few wrong links",
+}
+"""Purpose of an operating point -> what it is chosen for."""
 
 VISUAL = {
     "l2": "distances between vectors of length 1",

@@ -59,6 +59,7 @@ class Procedure:
         uncertain: Uncertain links to review; their rows are places in `tracklets`.
         alarms: Tracklets that were left out as false alarms; `sureness` is the probability that
             they show a polyp after all, and `predicted` means nothing.
+        interval: Lowest and highest number of polyps, 90 %, or None.
 
     Raises:
         PolyplinkError: If a tracklet ends after the recording.
@@ -73,6 +74,7 @@ class Procedure:
     converged: bool | None = None
     uncertain: tuple[Doubt, ...] = ()
     alarms: tuple[Tracklet, ...] = ()
+    interval: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
         for tracklet in (*self.tracklets, *self.alarms):
@@ -87,6 +89,13 @@ class Procedure:
     def n_counted(self) -> int:
         """Number of polyps counted: groups of tracklets."""
         return len({tracklet.predicted for tracklet in self.tracklets})
+
+    @property
+    def count_text(self) -> str:
+        """The count with its interval: "5 (4 to 6)"."""
+        if self.interval is None:
+            return str(self.n_counted)
+        return f"{self.n_counted} ({self.interval[0]} to {self.interval[1]})"
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,7 @@ def count_table(report: Report) -> Table:
         table.add_row(
             Text(procedure.procedure_id),
             str(len(procedure.tracklets)),
-            str(procedure.n_counted),
+            procedure.count_text,
             *true,
             str(len(procedure.uncertain)),
         )

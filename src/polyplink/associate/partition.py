@@ -1,0 +1,263 @@
+"""From link probabilities to polyps: the partition of tracklets with the lowest cost.
+
+A partition costs `price` for each of its polyps, and for each pair of tracklets of one polyp the
+probability that they show two, less a tolerance:
+
+    cost(partition) = price * polyps + sum of (TOLERANCE - p_ij) over pairs i < j of one polyp.
+
+The price is the dial between few wrong links (low) and few polyps (high): it says how many expected
+wrong pairs one polyp less is worth. This is correlation clustering (Bansal, Blum and Chawla 2004)
+with a price for clusters; pair costs are bounded, since figures count wrong pairs, not surprise.
+Merging greedily gives one sequence for all prices; moves of single tracklets and merges of polyps
+then improve each partition until nothing gains.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from polyplink.associate.similarity import checked_square
+from polyplink.core.compiled import njit
+from polyplink.core.errors import PolyplinkError
+
+Reals = npt.NDArray[np.float64]
+Labels = npt.NDArray[np.int32]
+Counts = npt.NDArray[np.int64]
+Pairs = Sequence[tuple[int, int]]
+
+TOLERANCE = 0.9  # chosen on simulated procedures: 0.8 to 1 differ little
+NEVER = 1e6  # cost of a pair that is certainly of two polyps
+STARTS, NOISE = 4, 0.3  # partitions to improve, and noise of the pair costs for all but the first
+MANY = 300  # tracklets from which there is one start
+MOST = 6000  # tracklets: the tables of pairs take about 8 bytes x 6 x n^2, 1.7 GB
+
+
+def partition_cost(P: npt.ArrayLike, labels: npt.ArrayLike, price: float) -> float:
+    """The cost of a partition, see the top of this file.
+
+    Args:
+        P: Probability that two tracklets show one polyp (n, n); 0 means never.
+        labels: Polyp of every tracklet (n,).
+        price: Price of a polyp.
+    """
+    names = np.asarray(labels)
+    together = np.triu(names[:, None] == names[None, :], k=1)
+    costs = _pair_costs(checked_square(P))
+    return float(price * np.unique(names).size + costs[together].sum())
+
+
+def _pair_costs(P: Reals) -> Reals:
+    """Costs (n, n) of having two tracklets in one polyp, 0 on the diagonal."""
+    costs = np.where(P == 0, NEVER, TOLERANCE - P)
+    np.fill_diagonal(costs, 0.0)
+    return np.asarray(costs)
+
+
+def partition(
+    P: npt.ArrayLike, prices: npt.ArrayLike, must: Pairs = (), cannot: Pairs = ()
+) -> Labels:
+    """Find a partition of low cost for every price.
+
+    Args:
+        P: Probability that two tracklets show one polyp (n, n), symmetric; 0 means never.
+        prices: Price of a polyp (m,), 0 or more.
+        must: Pairs of rows that are one polyp; this overrides P.
+        cannot: Pairs of rows that are two polyps.
+
+    Returns:
+        Polyp of every tracklet under every price (m, n), int32, from 0 without gaps, in the order
+        of the polyps' first tracklets.
+
+    Raises:
+        PolyplinkError: If P is not a square of finite numbers or has more than `MOST` rows, a
+            price is negative, a pair names no row, or the constraints contradict each other.
+
+    Example:
+        >>> P = np.array([[1.0, 0.9, 0.2], [0.9, 1.0, 0.1], [0.2, 0.1, 1.0]])
+        >>> partition(P, [0.5, 2.0])
+        array([[0, 0, 1],
+               [0, 0, 0]], dtype=int32)
+    """
+    size = np.asarray(P).shape
+    PolyplinkError.unless(
+        max(size, default=0) <= MOST,
+        f"{max(size, default=0)} tracklets in one procedure; links are computed for up to {MOST}",
+        "give longer tracklets (--min-seconds), or cut the recording",
+    )
+    S = checked_square(P)
+    n, asked = len(S), np.atleast_1d(np.asarray(prices, dtype=np.float64))
+    PolyplinkError.unless(
+        bool((asked >= 0).all()), f"a price of {asked.min():g} a polyp", "give 0 or more"
+    )
+    groups = _groups(n, must, cannot)
+    costs = _pair_costs((S + S.T) / 2)
+    for i, j in must:  # whatever P says
+        costs[i, j] = costs[j, i] = 0.0
+    for i, j in cannot:
+        costs[i, j] = costs[j, i] = NEVER
+    if must:  # pairs of groups cost what their tracklets cost
+        member = np.eye(groups.max() + 1)[groups]  # (n, g)
+        costs = member.T @ costs @ member
+        np.fill_diagonal(costs, 0.0)
+    many = len(costs)
+    rng = np.random.default_rng(0)
+    best, lowest = np.zeros((asked.size, many), np.int64), np.full(asked.size, np.inf)
+    for start in range(1 if many > MANY else STARTS):
+        noise = np.triu(rng.normal(0.0, NOISE if start else 0.0, costs.shape), k=1)
+        merges, paid = _merge(costs + noise + noise.T)
+        for row, price in enumerate(asked):
+            labels = _cut(merges, paid, price)
+            cost = _improve(costs, price, labels)
+            if cost < lowest[row] - 1e-9:
+                best[row], lowest[row] = labels, cost
+    found = np.empty((asked.size, n), np.int32)
+    for row, labels in enumerate(best):
+        _, first, codes = np.unique(labels[groups], return_index=True, return_inverse=True)
+        found[row] = np.argsort(np.argsort(first))[codes]
+    return found
+
+
+def _groups(n: int, must: Pairs, cannot: Pairs) -> Counts:
+    """Group of every tracklet (n,), of those that are one polyp by constraint.
+
+    Raises:
+        PolyplinkError: If a pair names no row, or two tracklets are to be one polyp and two.
+    """
+    for i, j in (*must, *cannot):
+        PolyplinkError.unless(
+            0 <= i < n and 0 <= j < n and i != j,
+            f"a constraint names tracklets {i} and {j} of {n}",
+            "name two different rows, from 0",
+        )
+    rows = np.asarray(must, dtype=np.int64).reshape(-1, 2)
+    graph = coo_array((np.ones(len(rows)), (rows[:, 0], rows[:, 1])), shape=(n, n))
+    groups: Counts = connected_components(graph, directed=False)[1].astype(np.int64)
+    for i, j in cannot:
+        PolyplinkError.unless(
+            groups[i] != groups[j],
+            f"tracklets {i} and {j} are to show two polyps, and by other constraints one",
+            "take one of these constraints back",
+        )
+    return groups
+
+
+@njit()
+def _merge(  # noqa: PLR0912
+    costs: Reals,
+) -> tuple[Counts, Reals]:
+    """Merge the two clusters whose pairs cost least, until one is left.
+
+    Returns:
+        Merged clusters (n - 1, 2), the second into the first, named by a tracklet, and their
+        costs (n - 1,).
+    """
+    n = costs.shape[0]
+    between = costs.copy()  # between two clusters that are left, summed over their pairs
+    alive = np.ones(n, np.bool_)
+    nearest, least = np.zeros(n, np.int64), np.full(n, np.inf)
+    for i in range(n):
+        for j in range(n):
+            if j != i and between[i, j] < least[i]:
+                nearest[i], least[i] = j, between[i, j]
+    merges, paid = np.zeros((max(n - 1, 0), 2), np.int64), np.zeros(max(n - 1, 0))
+    for step in range(n - 1):
+        i, low = -1, np.inf
+        for k in range(n):
+            if alive[k] and least[k] < low:
+                i, low = k, least[k]
+        j = nearest[i]
+        merges[step, 0], merges[step, 1], paid[step] = i, j, low
+        alive[j] = False
+        least[i] = np.inf
+        for k in range(n):
+            if alive[k] and k != i:
+                between[i, k] += between[j, k]
+                between[k, i] = between[i, k]
+                if between[i, k] < least[i]:
+                    nearest[i], least[i] = k, between[i, k]
+        for k in range(n):
+            if not alive[k] or k == i:
+                continue
+            if nearest[k] == i or nearest[k] == j:  # its nearest has changed: look again
+                least[k] = np.inf
+                for m in range(n):
+                    if alive[m] and m != k and between[k, m] < least[k]:
+                        nearest[k], least[k] = m, between[k, m]
+            elif between[k, i] < least[k]:
+                nearest[k], least[k] = i, between[k, i]
+    return merges, paid
+
+
+@njit()
+def _cut(merges: Counts, paid: Reals, price: float) -> Counts:
+    """Clusters (n,) after the merges before the first that costs the price or more."""
+    n = merges.shape[0] + 1
+    labels = np.arange(n)
+    for step in range(n - 1):
+        if paid[step] >= price:
+            break
+        for k in range(n):
+            if labels[k] == merges[step, 1]:
+                labels[k] = merges[step, 0]
+    return labels
+
+
+@njit()
+def _improve(  # noqa: PLR0912
+    costs: Reals, price: float, labels: Counts
+) -> float:
+    """Move tracklets and merge clusters in place while that lowers the cost; returns the cost."""
+    n = costs.shape[0]
+    size = np.zeros(n, np.int64)
+    for i in range(n):
+        size[labels[i]] += 1
+    to = np.zeros(n)  # cost of a tracklet's pairs with each cluster
+    changed = True
+    while changed:
+        changed = False
+        for i in range(n):
+            to[:] = 0.0
+            for j in range(n):
+                to[labels[j]] += costs[i, j]
+            own = labels[i]
+            size[own] -= 1
+            best, lowest = own, to[own] + (price if size[own] == 0 else 0.0)
+            free = own if size[own] == 0 else -1
+            for k in range(n):
+                if size[k] == 0:
+                    if free < 0:
+                        free = k
+                elif to[k] < lowest - 1e-12:
+                    best, lowest = k, to[k]
+            if price < lowest - 1e-12:  # alone
+                best = free
+            changed |= best != own
+            labels[i] = best
+            size[best] += 1
+        between = np.zeros((n, n))
+        for i in range(n):
+            for j in range(n):
+                between[labels[i], labels[j]] += costs[i, j]
+        one, other, low = -1, -1, price - 1e-9
+        for i in range(n):
+            if size[i] > 0:
+                for j in range(i):
+                    if size[j] > 0 and between[i, j] < low:
+                        one, other, low = i, j, between[i, j]
+        if one >= 0:
+            for k in range(n):
+                if labels[k] == other:
+                    labels[k] = one
+            size[one] += size[other]
+            size[other] = 0
+            changed = True
+    total = 0.0
+    for i in range(n):
+        total += price * (size[i] > 0)
+        for j in range(i):
+            if labels[i] == labels[j]:
+                total += costs[i, j]
+    return total

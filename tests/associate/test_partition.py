@@ -1,0 +1,87 @@
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import expit
+
+from polyplink.associate.clusterers import LearnedLinks
+from polyplink.associate.estimators import LinksClustering
+from polyplink.associate.partition import MOST, partition, partition_cost
+from polyplink.core.errors import PolyplinkError
+
+
+def links(seed: int, n: int, polyps: int = 3) -> npt.NDArray[np.float64]:
+    """Noisy link probabilities (n, n) of tracklets of a few polyps."""
+    rng = np.random.default_rng(seed)
+    polyp = rng.integers(0, polyps, n)
+    odds = rng.normal(0.0, 1.5, (n, n)) + np.where(polyp[:, None] == polyp, 1.0, -1.0)
+    P = expit((odds + odds.T) / 2)
+    P[rng.random((n, n)) < 0.05] = 0.0
+    P = np.minimum(P, P.T)
+    np.fill_diagonal(P, 1.0)
+    return np.asarray(P)
+
+
+def every_partition(n: int) -> list[list[int]]:
+    found: list[list[int]] = [[]]
+    for _ in range(n):
+        found = [[*each, k] for each in found for k in range(max(each, default=-1) + 2)]
+    return found
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10_000), st.integers(1, 7), st.floats(0.0, 5.0))
+def test_small_partitions_are_nearly_always_the_cheapest(seed: int, n: int, price: float) -> None:
+    P = links(seed, n)
+    best = min(partition_cost(P, each, price) for each in every_partition(n))
+    assert partition_cost(P, partition(P, [price])[0], price) <= best + 0.05
+
+
+def test_cost_equals_a_naive_sum() -> None:
+    P, labels = links(1, 5), [0, 1, 0, 1, 2]
+    P[0, 2] = P[2, 0] = 0.5
+    P[1, 3] = P[3, 1] = 0.8
+    assert partition_cost(P, labels, 2.0) == pytest.approx(3 * 2.0 + 0.9 - 0.5 + 0.9 - 0.8)
+
+
+def test_a_higher_price_gives_fewer_polyps_and_one_call_equals_many() -> None:
+    P, prices = links(2, 30, 6), np.geomspace(0.1, 50, 12)
+    found = partition(P, prices)
+    assert (np.diff(found.max(axis=1)) <= 0).all()
+    assert found[-1].max() < found[0].max()
+    for price, labels in zip(prices, found, strict=True):
+        np.testing.assert_array_equal(LearnedLinks(float(price)).cluster(P, []).labels, labels)
+        np.testing.assert_array_equal(LinksClustering(price=float(price)).fit_predict(P), labels)
+    together = found[:, :, None] == found[:, None, :]
+    assert not (together & (P == 0)).any()  # certainly two polyps
+
+
+def test_constraints_hold_and_those_that_contradict_are_named() -> None:
+    P = links(3, 12)
+    free = partition(P, [1.0])[0]
+    apart = np.argwhere(np.triu(free[:, None] != free, k=1))[:3].tolist()
+    joined = np.argwhere(np.triu(free[:, None] == free, k=1))[:1].tolist()
+    found = partition(P, [1.0, 0.0], must=apart, cannot=[])
+    assert all((found[:, i] == found[:, j]).all() for i, j in apart)
+    found = partition(P, [1.0, 90.0], cannot=joined)
+    assert all((found[:, i] != found[:, j]).all() for i, j in joined)
+    for must, cannot, match in (
+        ([(0, 1), (1, 2)], [(2, 0)], "tracklets 2 and 0 are to show two polyps"),
+        ([(0, 12)], [], "names tracklets 0 and 12 of 12"),
+        ([(3, 3)], [], "names tracklets 3 and 3"),
+    ):
+        with pytest.raises(PolyplinkError, match=match):
+            partition(P, [1.0], must=must, cannot=cannot)
+
+
+def test_one_tracklet_is_one_polyp_and_bad_input_is_refused() -> None:
+    np.testing.assert_array_equal(partition([[1.0]], [0.0, 3.0]), [[0], [0]])
+    for P, price, match in (
+        (np.ones((2, 3)), 1.0, "not a square"),
+        (np.full((2, 2), np.nan), 1.0, "not finite"),
+        (np.ones((2, 2)), -1.0, "a price of -1 a polyp"),
+        (np.broadcast_to(1.0, (MOST + 1, MOST + 1)), 1.0, f"up to {MOST}"),
+    ):
+        with pytest.raises(PolyplinkError, match=match):
+            partition(P, [price])
