@@ -52,7 +52,8 @@ def test_figures_of_three_methods_with_intervals(made: Made, another: Path, tmp_
     assert queries.height == 3 * 30
     assert pl.read_parquet(tmp_path / "out" / "assignment.parquet").height == 3 * 3 * 30
     curve = pl.read_parquet(tmp_path / "out" / "curve.parquet")
-    assert curve.group_by("method", "clusterer").len()["len"].sort().unique().to_list() == [33, 51, 325]
+    sizes = curve.group_by("method", "clusterer").len()["len"].sort().unique()
+    assert sizes.to_list() == [33, 51, 325]
     # Every setting has its counting and its tracking figures.
     written = pl.read_csv(tmp_path / "out" / "curve.csv", infer_schema_length=None)
     assert (written.columns, written.height) == (curve.columns, curve.height)
