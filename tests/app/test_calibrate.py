@@ -101,6 +101,7 @@ def test_links_are_fitted_again_on_annotated_boxes(made: Made, tmp_path: Path) -
     result = polyplink(*asked)
     assert "of 5 procedures; cross-fitted there" in json.loads(result.stdout)["links"]
     before, after = (read_record(run / "weights.safetensors") for run in (made.run, tmp_path))
-    assert before.operating and after.operating
+    assert before.operating is not None
+    assert after.operating is not None
     assert after.operating["links"]["pairs"] > before.operating["links"]["pairs"]
     assert after.operating["alarms"] is None
