@@ -98,6 +98,27 @@ def test_boxes_of_a_format_are_counted_without_a_detector(made: Made, tmp_path: 
     assert (tmp_path / "o" / "tracks" / "001-005.txt").is_file()
 
 
+def test_a_detector_of_ours_is_trained_and_used(made: Made, tmp_path: Path) -> None:
+    out = tmp_path / "ours.onnx"
+    asked = ("train-detector", made.data, "-o", out, "--steps", "8", "--frames", "8", "--json")
+    result = polyplink(*asked)
+    assert result.exit_code == 0, result.output
+    facts = json.loads(result.stdout)
+    assert (facts["procedures"], facts["held"]) == (4, ["001-005"])
+    assert 0 <= facts["found"] <= 1
+    assert "made for simulated procedures, and sample is not simulated" in result.stderr
+    record = json.loads(out.with_suffix(".json").read_text())
+    assert record["trained_on"] == ["001-001", "001-002", "001-003", "001-004"]
+    out.with_suffix(".json").write_text(json.dumps(record | {"datasets": ["simulated tiny 0"]}))
+    frames = made.root / "frames" / "001-001"
+    used = polyplink("detect", frames, tmp_path / "data", "--detector", out)
+    assert used.exit_code == 0, used.output
+    assert "trained on simulated pictures: do not rely on what it finds" in used.stderr
+    assert "trained on 1 of these procedures" in used.stderr
+    refused = polyplink("train-detector", made.data, "-o", "weights.pt")
+    assert_refused(refused, "weights.pt is not named as an ONNX file")
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

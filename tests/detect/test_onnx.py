@@ -146,16 +146,24 @@ def test_suppression_is_that_of_a_naive_loop() -> None:
 
 
 @pytest.mark.parametrize(
-    ("outputs", "said"),
+    ("outputs", "record", "said"),
     [
-        ({"features": np.zeros((1, 512, 7, 7))}, r"features \(1, 512, 7, 7\) fit no known layout"),
-        ({"output0": np.full((1, 6, 1200), 3.0)}, "scores are above 1.*name its layout"),
+        (
+            {"features": np.zeros((1, 512, 7, 7))},
+            {},
+            r"features \(1, 512, 7, 7\) fit no known layout",
+        ),
+        ({"output0": np.full((1, 6, 1200), 3.0)}, {}, "scores are above 1.*name its layout"),
+        ({"output0": np.zeros((1, 6, 1200))}, {"layout": "detr"}, "not those of the layout detr;"),
+        ({"output0": np.zeros((1, 6, 1200))}, {"classes": [7]}, r"yolov8 with classes \[7\];"),
+        ({"output0": np.zeros((1, 6, 1200))}, {"mean": [1]}, "mean.1: Field required"),
     ],
 )
 def test_what_is_no_detector_is_refused(
-    tmp_path: Path, outputs: dict[str, np.ndarray], said: str
+    tmp_path: Path, outputs: dict[str, np.ndarray], record: dict[str, Any], said: str
 ) -> None:
     path = write_model(tmp_path / "d.onnx", outputs, [1, 3, SIZE, SIZE])
+    (tmp_path / "d.json").write_text(json.dumps(record))
     with pytest.raises(PolyplinkError, match=said):
         OnnxDetector(path)(IMAGE)
 

@@ -33,6 +33,7 @@ from polyplink.app.request import Progress, Result
 from polyplink.app.simulate import SimulateRequest, simulate
 from polyplink.app.split import SplitRequest, split_data
 from polyplink.app.train import Trained, TrainRequest, train
+from polyplink.app.train_detector import TrainDetectorRequest, train_detector
 from polyplink.app.weights import AddRequest, add_weights, list_weights, show_weights
 
 __all__ = [
@@ -62,6 +63,7 @@ __all__ = [
     "RunRequest",
     "SimulateRequest",
     "SplitRequest",
+    "TrainDetectorRequest",
     "TrainRequest",
     "Trained",
     "add_weights",
@@ -87,4 +89,5 @@ __all__ = [
     "simulate",
     "split_data",
     "train",
+    "train_detector",
 ]

@@ -38,6 +38,7 @@ from polyplink.app.request import Progress
 from polyplink.app.simulate import simulate
 from polyplink.app.split import split_data
 from polyplink.app.train import train
+from polyplink.app.train_detector import train_detector
 from polyplink.app.weights import add_weights, cost_weights, list_weights, show_weights
 from polyplink.core.errors import INTERRUPTED, MISTAKE, PolyplinkError
 
@@ -56,6 +57,7 @@ VERBS: Mapping[str, Verb] = {
     "prepare": prepare_data,
     "train": train,
     "calibrate": calibrate,
+    "train-detector": train_detector,
     "export": export,
     "embed": embed_data,
     "count": count,

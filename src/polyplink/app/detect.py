@@ -85,7 +85,7 @@ def _detect(
     request: DetectRequest, settings: "PrepareSettings", progress: Progress
 ) -> tuple["DataSet", list[str]]:
     """The data folder of a detector's boxes, and warnings."""
-    from polyplink.data import DataSet, read_data, write_data
+    from polyplink.data import SIMULATED, DataSet, read_data, write_data
     from polyplink.detect import OnnxDetector, detect, find_recordings
     from polyplink.simulate import detect_simulated, detector_preset
 
@@ -123,6 +123,12 @@ def _detect(
                 warnings.append(
                     f"the detector was trained on {len(known)} of these procedures ({known[0]}, "
                     "...): its boxes, and the count, are optimistic"
+                )
+            sets = found_in.record.datasets
+            if sets and all(one.startswith(SIMULATED) for one in sets):
+                warnings.append(
+                    "the detector was trained on simulated pictures: do not rely on what it finds "
+                    "in others"
                 )
         with record.stage("detect"):
             data = detect(

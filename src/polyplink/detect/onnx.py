@@ -69,6 +69,7 @@ class DetectorRecord:
         threshold: Smallest score of a box.
         iou: Overlap above which the lesser of two boxes is dropped.
         trained_on: Procedures that the detector was trained on; a count of these says so.
+        datasets: Their data sets; if all are simulated, a count says so.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
@@ -82,6 +83,7 @@ class DetectorRecord:
     threshold: float = 0.1
     iou: float = 0.5
     trained_on: tuple[str, ...] = ()
+    datasets: tuple[str, ...] = ()
 
 
 class OnnxDetector:
@@ -119,9 +121,8 @@ class OnnxDetector:
         probe = self._run(np.full((height, width, 3), FILL, np.uint8))
         layout = record.layout or recognise(probe, len(self._session.get_inputs()))
         if layout is None:
-            shapes = ", ".join(f"{name} {value.shape}" for name, value in probe.items())
             raise PolyplinkError(
-                f"{path}: the outputs {shapes} fit no known layout of a detector",
+                f"{path}: the outputs {_shapes(probe)} fit no known layout of a detector",
                 f"export it in one of the layouts {', '.join(LAYOUTS)}, or name one in "
                 f"{record_path(path)}",
             )
@@ -166,7 +167,16 @@ class OnnxDetector:
         framed[shift[1] : shift[1] + inner[1], shift[0] : shift[0] + inner[0]] = small[0].permute(
             1, 2, 0
         )
-        corners, scores = decode(self._run(framed), record)  # n 4, n
+        outputs = self._run(framed)
+        try:
+            corners, scores = decode(outputs, record)  # n 4, n
+        except (KeyError, IndexError, ValueError):
+            classes = "" if record.classes is None else f" with classes {list(record.classes)}"
+            raise PolyplinkError(
+                f"{self._path}: its outputs {_shapes(outputs)} are not those of the layout "
+                f"{record.layout}{classes}",
+                f"correct {record_path(self._path)}",
+            ) from None
         if not (
             np.isfinite(corners).all() and np.isfinite(scores).all() and (scores <= 1.001).all()
         ):
@@ -242,6 +252,10 @@ def _session(path: Path, threads: int) -> Any:
         raise PolyplinkError(
             f"{path} cannot be read as ONNX ({first_line(error)})", "export the detector again"
         ) from None
+
+
+def _shapes(outputs: dict[str, npt.NDArray[Any]]) -> str:
+    return ", ".join(f"{name} {value.shape}" for name, value in outputs.items())
 
 
 def record_path(path: Path) -> Path:
