@@ -16,7 +16,7 @@ from polyplink.evaluate.tracking import MEANS
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md")])
-BLOCK = re.compile(r"^(<!-- not run: .+ -->\n)?```(bash|python)\n(.*?)^```$", re.M | re.S)
+BLOCK = re.compile(r"^(<!-- not run: [^\n]+ -->\n)?```(bash|python)\n(.*?)^```$", re.M | re.S)
 LINK = re.compile(r"\]\((?!https?://)([^)#]+)")
 # The README shows the demo's size; here the same commands run at the smallest one.
 SMALLEST = {

@@ -54,7 +54,10 @@ VIEWS = (
 
 @dataclass(frozen=True)
 class CountRequest(TrackletOptions):
-    """What to count, and with which weights."""
+    """What to count, and with which weights.
+
+    From Python `said` may hold warnings of earlier stages, for count.json and the report.
+    """
 
     weights: Weights
     data: Data
@@ -73,6 +76,7 @@ class CountRequest(TrackletOptions):
     ] = "count"
     device: Device = "auto"
     workers: Workers = 2
+    said: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -134,6 +138,7 @@ def count(request: CountRequest, progress: Progress = silent) -> Result[Counted]
         linked = link_all(screened.prepared, embeddings, point)
     lost = lost_boxes(prepared)
     warnings, notes = _said(encoded, linked, lost, screened)
+    warnings = [*request.said, *warnings]
     page = build_report(
         "Polyp count",
         weights,

@@ -216,13 +216,14 @@ def run(request: RunRequest, progress: Progress = silent) -> "Result[Counted]":
         alarms=request.alarms,
         device=request.device,
         workers=request.workers,
+        said=tuple(warnings),
         **options,
     )
     counted = count(counting, progress)
     tracks = _write_tracks(counted.value, out / "tracks")
     facts = counted.json | {"out": str(out), "tracks": str(tracks)}
     shown = [*counted.shown, f"tracks: {tracks}"]
-    return Result(counted.value, facts, shown, [*warnings, *counted.warnings])
+    return Result(counted.value, facts, shown, counted.warnings)
 
 
 def _write_tracks(counted: "Counted", folder: Path) -> Path:
