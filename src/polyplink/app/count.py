@@ -285,7 +285,8 @@ def lost_lines(lost: Mapping[str, int], settings: "PrepareSettings") -> list[str
     """
     why = {
         "min_length": f"in tracklets of fewer than {settings.min_length} boxes (--min-length)",
-        "min_seconds": f"in tracks shorter than {settings.min_seconds:g} s (--min-seconds)",
+        "min_seconds": f"in tracks shorter than {settings.min_seconds:g} s (--min-seconds), or in "
+        f"none and with scores below {settings.tracks.high:g} (--high)",
         "low": f"with scores below {settings.tracks.low:g} (--low)",
     }
     return [f"{lost[name]} of {lost['boxes']} boxes {why[name]}" for name in why if lost[name]]
