@@ -186,7 +186,7 @@ def fit_links(pairs: Sequence[tuple[Reals, Flags]], names: Sequence[str]) -> Lin
 
     mean, scale = terms.mean(axis=0), terms.std(axis=0)
     scale[scale == 0] = 1.0
-    model = LogisticRegression(C=1 / PENALTY, tol=1e-8, max_iter=5000).fit(
+    model = LogisticRegression(C=1 / PENALTY, solver="newton-cholesky", tol=1e-8).fit(
         (terms - mean) / scale, same
     )
     weights = model.coef_[0] / scale

@@ -190,7 +190,7 @@ class WeightsRecord:
         recipe: All fields of the recipe it was trained by.
         seen: What it was trained and validated on.
         origin: Epoch, validation loss and selection criterion; for published weights the source.
-        operating: Clustering settings and link calibration for counting, or None.
+        operating: Links, prices and false alarms for counting, or None.
     """
 
     encoder: AnyEncoderConfig
