@@ -166,7 +166,7 @@ def link_terms(procedure: Labelled) -> tuple[Reals, Flags]:
 
 
 def fit_links(pairs: Sequence[tuple[Reals, Flags]], names: Sequence[str]) -> LinkModel | str:
-    """Fit a model of links.
+    """Fit a model of links; every procedure weighs the same, however many tracklets it has.
 
     Args:
         pairs: Of each procedure, see `link_terms`.
@@ -186,9 +186,10 @@ def fit_links(pairs: Sequence[tuple[Reals, Flags]], names: Sequence[str]) -> Lin
 
     mean, scale = terms.mean(axis=0), terms.std(axis=0)
     scale[scale == 0] = 1.0
-    model = LogisticRegression(C=1 / PENALTY, solver="newton-cholesky", tol=1e-8).fit(
-        (terms - mean) / scale, same
-    )
+    model = LogisticRegression(C=1 / PENALTY, solver="newton-cholesky", tol=1e-8)
+    weight = np.concatenate([np.full(y.size, 1.0 / max(y.size, 1)) for _, y in pairs])
+    weight *= same.size / weight.sum()
+    model.fit((terms - mean) / scale, same, sample_weight=weight)
     weights = model.coef_[0] / scale
     return LinkModel(
         intercept=float(model.intercept_[0] - weights @ mean),
