@@ -63,7 +63,10 @@ def test_it_counts_what_is_separate_and_says_how_sure_it_is() -> None:
 
 def test_without_labels_or_with_one_polyp_it_is_not_tuned() -> None:
     for held, says in (
-        ([tracklets("v", [None, None])], "no procedure has known polyps"),
+        (
+            [tracklets("v", [None])],
+            "no procedure has known polyps, and no procedure has two tracklets",
+        ),
         ([tracklets("v", ["a", "a", "a"])], "all 3 labelled pairs show one polyp"),
     ):
         found = find_operating_point(held)
@@ -71,6 +74,12 @@ def test_without_labels_or_with_one_polyp_it_is_not_tuned() -> None:
         assert found.links is None
         assert says in found.origin
     assert from_record(None).setting == UNTUNED
+    guessed = find_operating_point([tracklets(f"v{n}", [None] * n) for n in range(2, 14)])
+    assert "links fitted without labels on 12 procedures" in guessed.origin
+    assert guessed.at("link") == guessed
+    linked = link(tracklets("v", [None] * 9), guessed)
+    assert linked.interval is None
+    assert np.isfinite(linked.scores).all()
     with pytest.raises(PolyplinkError, match="broken operating point"):
         from_record({"setting": 3})
 

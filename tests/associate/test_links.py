@@ -10,6 +10,7 @@ from polyplink.associate.links import (
     Views,
     cross_probabilities,
     fit_links,
+    fit_unlabelled,
     link_scores,
     link_terms,
     term_names,
@@ -58,10 +59,10 @@ def test_terms_equal_a_naive_loop() -> None:
                 for a, b in ((i, j), (j, i))
             ]
             lb = np.log(1 + between)
-            row = [cosines[i, j], z, *(max(z - k, 0) for k in (-0.5, 0.5, 1.2))]
-            row += [lg, *(max(lg - k, 0) for k in (-1, 0, 1, 2))]
+            row = [cosines[i, j], sum(ranks) / 2, z, *(max(z - k, 0) for k in (-0.5, 0.5, 1.2))]
             row += [gap / (views.end.max() - views.start.min())]
-            row += [lb, *(max(lb - k, 0) for k in (0.5, 1.2, 2)), sum(ranks) / 2]
+            row += [lg, *(max(lg - k, 0) for k in (-1, 0, 1, 2))]
+            row += [lb, *(max(lb - k, 0) for k in (0.5, 1.2, 2))]
             expected.append(row)
             labels.append(polyps[i] == polyps[j])
     np.testing.assert_allclose(terms, expected, atol=1e-9)
@@ -104,6 +105,20 @@ def test_no_procedure_judges_itself() -> None:
         assert isinstance(model, LinkModel)
         np.testing.assert_allclose(P, model.probability(given[left][0]))
     assert cross_probabilities([]) == []
+
+
+def test_without_labels_the_sequence_of_views_and_looks_give_links() -> None:
+    given = [procedure(seed, 16) for seed in range(12)]
+    model = fit_unlabelled([views for views, _ in given])
+    assert isinstance(model, LinkModel)
+    gained = []
+    for views, polyps in given:
+        P, names = model.probability(views), np.asarray(polyps, dtype=object)
+        same = names[:, None] == names[None, :]
+        upper = np.triu(np.ones_like(P, dtype=bool), k=1)
+        gained.append(P[upper & same].mean() - P[upper & ~same].mean())
+    assert np.mean(gained) > 0.2
+    assert fit_unlabelled([]) == "no procedure has two tracklets"
 
 
 def test_what_cannot_be_fitted_says_why() -> None:

@@ -179,7 +179,7 @@ def count(request: CountRequest, progress: Progress = silent) -> Result[Counted]
     if compared is not None:
         shown += [f"{name}: {figure_text(figure)}" for name, figure in compared[0].items()]
     counted = Counted(report, page, summary, boxes)
-    if point.links is None:
+    if not point.prices:
         mend = "train on labelled procedures to tune counts and probabilities"
         warnings.append(f"operating point: {point.origin}; {mend}")
     return Result(counted, summary, [*shown, f"report: {report}"], warnings)

@@ -31,6 +31,7 @@ from polyplink.associate import (
     VisualForm,
     cross_probabilities,
     fit_links,
+    fit_unlabelled,
     link_scores,
     link_terms,
     partition,
@@ -40,6 +41,7 @@ from polyplink.associate import (
     unit_rows,
     visual,
 )
+from polyplink.associate.links import PRICE
 from polyplink.core.artefacts import machine, to_plain
 from polyplink.core.errors import PolyplinkError
 from polyplink.data import SIMULATED, read_data
@@ -202,8 +204,9 @@ class OperatingPoint:
     """How tracklets are linked, and how sure that is.
 
     Attributes:
-        setting: The clusterer; without labels, temporal affinity propagation at a fixed setting.
-        links: The model of links; None without labels.
+        setting: The clusterer; where no links can be fitted, temporal affinity propagation at a
+            fixed setting.
+        links: The model of links; None where none can be fitted.
         origin: Origin of these, as a sentence for reports.
         prices: Price of a polyp by purpose, see `polyplink.evaluate.choose`; empty without labels.
         spread: Factor by which the price is raised and lowered for the 90 % interval of a count;
@@ -257,11 +260,20 @@ def find_operating_point(procedures: Sequence[ProcedureTracklets]) -> OperatingP
     Vovk et al. 2005). The model that is kept is fitted on all of them.
 
     Args:
-        procedures: Those without labels are left out.
+        procedures: Those without labels are left out; if none has labels, links are fitted on the
+            sequence of views, and nothing is tuned.
     """
     labelled = [one for one in procedures if any(polyp is not None for polyp in one.polyps)]
     if not labelled:
-        return untuned("no procedure has known polyps")
+        several = [one.views for one in procedures if len(one.polyps) > 1]
+        guessed = fit_unlabelled(several)
+        if isinstance(guessed, str):
+            return untuned(f"no procedure has known polyps, and {guessed}")
+        origin = (
+            f"not tuned: no procedure has known polyps; links fitted without labels on "
+            f"{len(several)} procedures, at a price of a polyp that is right on simulated ones"
+        )
+        return OperatingPoint(LearnedLinks(PRICE), guessed, origin)
     given = [(one.views, one.polyps) for one in labelled]
     crossed = cross_probabilities(given)
     model = fit_links([link_terms(each) for each in given], term_names())
@@ -463,8 +475,8 @@ def _shown_setting(point: OperatingPoint) -> dict[str, float | str]:
         shown: dict[str, float | str] = {
             "method": "learned links",
             "price of a polyp": round(setting.price, 3),
-            "chosen for": " and ".join(PURPOSES[name] for name in purpose),
         }
+        shown |= {"chosen for": " and ".join(PURPOSES[name] for name in purpose)} if purpose else {}
         shown |= {} if point.spread is None else {"factor of the interval": round(point.spread, 2)}
     else:
         shown = {

@@ -155,7 +155,7 @@ def train(request: TrainRequest, progress: Progress = silent) -> Result[Trained]
         epochs=len(fitted.history),
         loss=fitted.chosen["loss"],
         operating=point.origin,
-        warnings=() if point.links else (f"operating point: {point.origin}",),
+        warnings=() if point.prices else (f"operating point: {point.origin}",),
     )
     text = (
         f"{weights}: epoch {done.epoch + 1} of {done.epochs}, loss {done.loss:.3f}; "

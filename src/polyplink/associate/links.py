@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
 
-from polyplink.associate.partition import NEVER, TOLERANCE
+from polyplink.associate.partition import NEVER, TOLERANCE, partition
 from polyplink.associate.similarity import cosine
 from polyplink.core.errors import PolyplinkError
 
@@ -30,6 +30,9 @@ GAP_KNOTS, BETWEEN_KNOTS, COSINE_KNOTS = (-1.0, 0.0, 1.0, 2.0), (0.5, 1.2, 2.0),
 SHORTEST_GAP = 0.04  # seconds: a frame
 PENALTY = 10.0  # of the squared weights of standardised terms
 FOLDS = 20  # at most, in cross-fitting
+# Without labels: first link probabilities by views in between, rounds, and the price of a polyp;
+# values that counted right on labelled simulated procedures.
+START, DECAY, ROUNDS, PRICE = 0.9, 0.75, 3, 5.3
 
 
 @dataclass(frozen=True)
@@ -73,32 +76,39 @@ class Views:
 
 
 def _terms(views: Views) -> Iterator[tuple[str, Reals]]:
-    """What the log-odds of a link add up from: name and values (n, n), one after another."""
+    """What the log-odds of a link add up from: name and values (n, n), one after another.
+
+    Tables are dropped as soon as they are used: one of 5,000 tracklets takes 200 MB.
+    """
     n = len(views.start)
     cosines = cosine(views.vectors)
     others = ~np.eye(n, dtype=np.bool_)
-    spread = cosines[others].std() if n > 2 else 0.0
-    standard = (cosines - cosines[others].mean()) / spread if spread > 0 else np.zeros((n, n))
-    gap = np.subtract.outer(views.start, views.end)
-    seconds = np.maximum(np.maximum(gap, gap.T), 0.0)
-    log_gap = np.log(seconds + SHORTEST_GAP)
-    place = np.argsort(np.argsort(views.start, kind="stable"))
-    between = np.maximum(np.abs(np.subtract.outer(place, place)) - 1.0, 0.0)
-    log_between = np.log1p(between)
     yield "cosine", cosines
+    # Mean rank of each among the other's most similar tracklets, 0 (nearest) to 1.
+    rank = np.argsort(np.where(others, -cosines, np.inf), kind="stable").astype(np.int32)
+    rank = np.argsort(rank, kind="stable").astype(np.int32)
+    yield "rank of the cosine", (rank + rank.T) / (2.0 * max(n - 1, 1))
+    del rank
+    mean, spread = (cosines[others].mean(), cosines[others].std()) if n > 2 else (0.0, 0.0)
+    standard = (cosines - mean) / spread if spread > 0 else np.zeros((n, n))
+    del cosines, others
     yield "cosine in standard deviations", standard
     for knot in COSINE_KNOTS:
         yield f"cosine in standard deviations above {knot}", np.maximum(standard - knot, 0.0)
-    yield "log gap", log_gap
-    for knot in GAP_KNOTS:
-        yield f"log gap above {knot}", np.maximum(log_gap - knot, 0.0)
+    del standard
+    seconds = np.subtract.outer(views.start, views.end)
+    seconds = np.maximum(np.maximum(seconds, seconds.T), 0.0)
     yield "gap as a share", seconds / max(views.end.max() - views.start.min(), 1.0)
-    yield "log views in between", log_between
+    seconds = np.log(seconds + SHORTEST_GAP)
+    yield "log gap", seconds
+    for knot in GAP_KNOTS:
+        yield f"log gap above {knot}", np.maximum(seconds - knot, 0.0)
+    del seconds
+    place = np.argsort(np.argsort(views.start, kind="stable"))
+    between = np.log1p(np.maximum(np.abs(np.subtract.outer(place, place)) - 1.0, 0.0))
+    yield "log views in between", between
     for knot in BETWEEN_KNOTS:
-        yield f"log views in between above {knot}", np.maximum(log_between - knot, 0.0)
-    # Mean rank of each among the other's most similar tracklets, 0 (nearest) to 1.
-    nearest = np.argsort(np.argsort(np.where(others, -cosines, np.inf), kind="stable"))
-    yield "rank of the cosine", (nearest + nearest.T) / (2.0 * max(n - 1, 1))
+        yield f"log views in between above {knot}", np.maximum(between - knot, 0.0)
 
 
 @dataclass(frozen=True)
@@ -227,6 +237,42 @@ def cross_probabilities(procedures: Sequence[Labelled]) -> list[Reals] | str:
         models.append(model)
     own = zip(fold.tolist(), procedures, strict=True)
     return [models[left_out].probability(views) for left_out, (views, _) in own]
+
+
+def fit_unlabelled(procedures: Sequence[Views]) -> LinkModel | str:
+    """Fit a model of links without labels, from the sequence of views and what looks alike.
+
+    A polyp is mostly seen again before the next one comes: links start as probable as a view's
+    distance in the sequence makes them, `START * DECAY ** (views in between)`. Then partitions give
+    labels and labels a model, in turns (self-training, Yarowsky 1995); tracklets seen at one time
+    stay apart throughout.
+
+    Args:
+        procedures: Procedures that have two tracklets or more.
+
+    Returns:
+        The model; or the reason why there is none.
+
+    Raises:
+        PolyplinkError: If a vector is zero or not finite.
+    """
+    found, names = [], term_names()
+    for views in procedures:
+        place = np.argsort(np.argsort(views.start, kind="stable"))
+        between = np.maximum(np.abs(np.subtract.outer(place, place)) - 1, 0)
+        P = np.where(views.overlap, 0.0, START * DECAY**between)
+        np.fill_diagonal(P, 1.0)
+        found.append(P)
+    model: LinkModel | str = "no procedure has two tracklets"
+    for _ in range(ROUNDS if found else 0):
+        labels = [partition(P, [PRICE])[0].astype(str).tolist() for P in found]
+        model = fit_links(
+            [link_terms(each) for each in zip(procedures, labels, strict=True)], names
+        )
+        if isinstance(model, str):
+            return f"without labels, {model}"
+        found = [model.probability(views) for views in procedures]
+    return model
 
 
 def link_scores(labels: Labels, P: Reals | None) -> Reals:
