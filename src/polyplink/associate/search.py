@@ -32,7 +32,7 @@ from polyplink.associate.similarity import Reals
 from polyplink.core.errors import PolyplinkError, find_named
 
 CLUSTERERS = ("temporal_ap", "ap", "threshold", "dbscan", "hdbscan", "agglomerative", "links")
-PRICES = tuple(np.geomspace(0.1, 20.0, 33).tolist())  # of a polyp, for learned links
+PRICES = tuple(np.geomspace(0.1, 60.0, 33).tolist())  # of a polyp, for learned links
 
 
 @dataclass(frozen=True)
