@@ -86,7 +86,7 @@ def test_the_reference_lists_every_verb() -> None:
     text = (ROOT / "docs/reference/command-line.md").read_text(encoding="utf-8")
     verbs = {command.name or command.callback.__name__ for command in app.registered_commands}  # type: ignore[union-attr]
     verbs |= {str(group.name) for group in app.registered_groups}
-    listed = set(re.findall(r"^\| `polyplink (\w+)", text, re.M))
+    listed = set(re.findall(r"^\| `polyplink ([\w-]+)", text, re.M))
     assert listed == verbs
 
 

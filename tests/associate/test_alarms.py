@@ -24,7 +24,7 @@ def test_features_equal_their_definitions_tracklet_by_tracklet(tmp_path: Path) -
     preset = replace(DETECTORS["gi-genius"], alarms=60.0, alarms_sd=0.0)
     found = detect_simulated(data, preset, seed=0).drop("truth")
     # A box without a score is an annotated one.
-    found = found.with_columns(score=pl.when(pl.int_range(pl.len()) % 500 > 0).then("score"))
+    found = found.with_columns(score=pl.when(pl.int_range(pl.len()) % 100 > 0).then("score"))
     write_data(tmp_path / "d", DataSet.of(found, data.procedures, data.polyps.clear()))
     prepared = prepare(tmp_path / "d", PrepareSettings(min_seconds=0.2), with_crops=False)
     features = tracklet_features(prepared)
