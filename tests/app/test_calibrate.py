@@ -89,8 +89,6 @@ def test_what_was_calibrated_on_is_recorded_and_what_cannot_be_is_refused(
     seen, before = (read_record(run / "weights.safetensors").seen for run in (calibrated, made.run))
     assert (seen.data, seen.trained) == (before.data, before.trained)
     assert {name for _, name, _ in seen.validated} == {f"001-00{i}" for i in range(1, 6)}
-    asked = ("calibrate", made.run, made.data, "--truth", made.data, "-o", tmp_path / "o")
-    assert_refused(polyplink(*asked, "--device", "cpu"), "there is no tracklet of a detector")
     for truth in (("--truth", detected), ()):
         other = ("calibrate", made.run, detected, *truth, "-o", tmp_path / "o")
         assert_refused(polyplink(*other, "--device", "cpu"), "no tracklet has a known polyp")
@@ -105,3 +103,19 @@ def test_links_are_fitted_again_on_annotated_boxes(made: Made, tmp_path: Path) -
     assert after.operating is not None
     assert after.operating["links"]["pairs"] > before.operating["links"]["pairs"]
     assert after.operating["alarms"] is None
+
+
+def test_links_are_fitted_where_there_are_no_false_alarms(made: Made, tmp_path: Path) -> None:
+    boxes = tmp_path / "boxes"
+    polyplink("detect", made.data, boxes, "--detector", "sim:misses-15")
+    for data, why in ((boxes, "tracklets show a polyp"), (made.data, "no tracklet of a detector")):
+        out = tmp_path / "out" / data.name
+        asked = ("calibrate", made.run, data, "--truth", made.data, "-o", out)
+        result = polyplink(*asked, "--device", "cpu")
+        assert result.exit_code == 0, result.output
+        assert "false alarms are not filtered: " in result.stderr
+        assert why in result.stderr
+        operating = read_record(out / "weights.safetensors").operating
+        assert operating is not None
+        assert operating["links"] is not None
+        assert operating["alarms"] is None

@@ -59,7 +59,7 @@ class Calibrated:
         false_alarms: Those of them that show no polyp.
         links: What the links were fitted on and how well they count there.
         alarms: What the model of false alarms was fitted on and how well it does there; None where
-            no detector's boxes were given.
+            no detector's boxes were given, or false alarms cannot be told from polyps.
         warnings: Warnings for the user.
     """
 
@@ -109,8 +109,8 @@ def calibrate(request: CalibrateRequest, progress: Progress = silent) -> Result[
         labelled = prepared if request.truth is None else with_truth(prepared, request.truth)
         embeddings = encoded.embeddings[encoder.name]
         keep = None if request.truth is None else request.keep
-        point = _calibrated(from_record(own.operating), labelled, embeddings, keep)
-    names, warnings = prepared.procedures, []
+        point, warnings = _calibrated(from_record(own.operating), labelled, embeddings, keep)
+    names = prepared.procedures
     met = seen_procedures(own.seen, prepared.data, names)
     if met:
         warnings.append(
@@ -141,8 +141,8 @@ def calibrate(request: CalibrateRequest, progress: Progress = silent) -> Result[
 
 def _calibrated(
     point: "OperatingPoint", labelled: "Prepared", embeddings: "Embeddings", keep: float | None
-) -> "OperatingPoint":
-    """The operating point with what is fitted on labelled tracklets of a detector.
+) -> "tuple[OperatingPoint, list[str]]":
+    """The operating point with what is fitted on labelled tracklets of a detector, and warnings.
 
     Args:
         point: That of the weights.
@@ -163,6 +163,7 @@ def _calibrated(
         "no tracklet has a known polyp",
         "give annotated procedures, or those of a detector's boxes with --truth",
     )
+    warnings: list[str] = []
     if keep is not None:
         model = fit_alarms(
             tracklet_features(labelled),
@@ -172,11 +173,11 @@ def _calibrated(
             keep,
         )
         if isinstance(model, str):
-            raise PolyplinkError(f"false alarms cannot be told: {model}", "give more procedures")
-        point = replace(point, alarms=model)
+            warnings.append(f"false alarms are not filtered: {model}")
+        point = replace(point, alarms=None if isinstance(model, str) else model)
     # Links are fitted on what will be linked: tracklets that pass for polyps.
     left = screen(labelled, embeddings, point.alarms).prepared
     found = find_operating_point(by_procedure(left, embeddings, point.form))
     if found.links is None:
-        return replace(point, origin=f"{point.origin} (here {found.origin})")
-    return replace(found, alarms=point.alarms)
+        return replace(point, origin=f"{point.origin} (here {found.origin})"), warnings
+    return replace(found, alarms=point.alarms), warnings
