@@ -28,6 +28,19 @@ METHODS = ("ntssl", "sfe", "mve", "tpc", "supervised", "temporally-aware", "intr
 FIGURES = ("mAP", "HR@1", "AUROC", "AUPR", "temporal_ap/FR", "temporal_ap/FPR")
 
 
+def simulate_small(folder: Path, seed: int) -> Path:
+    """The preset `small`, unless it is there."""
+    if not (folder / "detections.parquet").is_file():
+        simulate(folder, preset("small"), seed, workers=2)
+    return folder
+
+
+def train_or_resume(recipe: TrainConfig, data: Path, run: Path) -> None:
+    """Train, or continue a training that was stopped."""
+    train(TrainRequest(recipe, data, run, resume=(run / LAST).is_file(), device="cpu"))
+    print(f"trained {run.name}", flush=True)
+
+
 def compare(
     recipes: Sequence[TrainConfig], data: Path, out: Path, seeds: Sequence[int]
 ) -> pl.DataFrame:
@@ -42,9 +55,7 @@ def compare(
         encoders, spent = [], {}
         for one in recipes:
             run = out / "runs" / f"{one.name}-{seed}"
-            resume, config = (run / LAST).is_file(), replace(one, seed=seed)
-            train(TrainRequest(config, data, run, resume=resume, device="cpu"))
-            print(f"trained {run.name}", flush=True)
+            train_or_resume(replace(one, seed=seed), data, run)
             encoders.append(load_named(run, "cpu", one.name))
             spent[one.name] = pl.read_csv(run / "history.csv")["frames"].sum()
         encoded = encode([*encoders, *baselines(encoders[0])], data, "eval")
@@ -79,10 +90,9 @@ def compare(
 @pytest.mark.study
 def test_every_method_beats_an_untrained_encoder(tmp_path: Path) -> None:
     out = Path(os.environ.get("POLYPLINK_STUDY", str(tmp_path)))
-    if not (out / "small" / "detections.parquet").is_file():
-        simulate(out / "small", preset("small"), 0, workers=2)
+    data = simulate_small(out / "small", 0)
     recipes = [RECIPES[f"{name}-small"]() for name in METHODS]
-    means = compare(recipes, out / "small", out, (42, 43, 44)).filter(figure="AUROC")
+    means = compare(recipes, data, out, (42, 43, 44)).filter(figure="AUROC")
     print((out / "table.md").read_text())
     auroc = dict(means.select("method", "value").iter_rows())
     untrained = auroc["untrained encoder"]

@@ -140,6 +140,18 @@ def chain_figures(rows: Sequence[ChainRow]) -> Mapping[str, Figure]:
         rows: One per procedure, at least one.
 
     Returns:
+        The figures of `resampled_chain`.
+    """
+    return {name: figure.figure() for name, figure in resampled_chain(rows).items()}
+
+
+def resampled_chain(rows: Sequence[ChainRow]) -> Mapping[str, Resampled]:
+    """Figures over all procedures in every resample, for differences in pairs.
+
+    Args:
+        rows: One per procedure, at least one.
+
+    Returns:
         polyps found, tracklets mixed (shares); false polyps, count error (means a procedure, the
         error without its sign); FR (counted polyps that are real for each polyp found); HOTA;
         IDF1.
@@ -153,11 +165,11 @@ def chain_figures(rows: Sequence[ChainRow]) -> Mapping[str, Figure]:
         "count error": ([abs(r.counted - r.polyps) for r in rows], ones),
         "FR": ([r.counted - r.false_polyps for r in rows], [r.found for r in rows]),
     }
-    figures = {name: resampled_mean(*part, draws).figure() for name, part in parts.items()}
+    figures = {name: resampled_mean(*part, draws) for name, part in parts.items()}
     counts = [row.counts for row in rows]
     total = tracking_figures(TrackingCounts.total(counts))
     drawn = tracking_figures(TrackingCounts.weighted(counts, draws))
     part = np.ones(len(rows), dtype=np.bool_)
     for name in ("HOTA", "IDF1"):
-        figures[name] = Resampled(float(total[name]), drawn[name], part).figure()
+        figures[name] = Resampled(float(total[name]), drawn[name], part)
     return figures

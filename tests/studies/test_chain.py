@@ -1,0 +1,130 @@
+"""From a detector's boxes to a count: what detection and what tracking cost. Run by `make study`.
+
+The boxes are annotated ones or those of simulated detectors on the preset `small`, three seeds; the
+encoder of a seed was trained on another one. The operating point is found with the same kind of
+boxes on the part "train", and the part "eval" is counted. With "true tracks" the boxes that the
+detector finds in a view (a polyp without an absence) are one tracklet, from eight on.
+
+It takes an hour, can be killed and run again: POLYPLINK_STUDY names a folder that keeps the data in
+small-SEED, the encoder trained on it in runs/SEED, and the counts. Its table is table.md there.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from polyplink import app
+from polyplink.app.linked import annotated_boxes
+from polyplink.core.artefacts import write_text
+from polyplink.data import DataSet, read_data, write_data, write_table
+from polyplink.encoders import WEIGHTS_FILE
+from polyplink.evaluate import ChainRow, draw_weights, score_procedure
+from polyplink.evaluate.chain import resampled_chain
+from polyplink.evaluate.intervals import Resampled, resampled_mean
+from polyplink.recipes import RECIPES
+from polyplink.report.formats import figure_text
+from polyplink.simulate.detector import detect_simulated, detector_preset
+from tests.studies.test_methods import simulate_small, train_or_resume
+from tests.studies.test_trackers import with_views
+
+SEEDS = (0, 1, 2)
+DETECTORS = ("misses-15", "gi-genius")
+TRUE_TRACKS: Mapping[str, Any] = {"max_gap": 10_000, "min_iou": 0.0, "min_length": 8}
+ANNOTATED, TRUE = "annotated boxes", ", true tracks"
+Scored = tuple[ChainRow, bool, int]  # with: does the 90 % interval hold the truth, its width
+
+
+def found_boxes(annotated: Path, out: Path, detector: str, seed: int, *, true: bool) -> Path:
+    """A data folder of a detector's boxes; if true one track a view, no false alarms."""
+    if (out / "detections.parquet").is_file():
+        return out
+    if not true:
+        app.detect_polyps(app.DetectRequest(annotated, out, f"sim:{detector}", seed=seed))
+        return out
+    data, keys = read_data(annotated), ["procedure_id", "frame", "truth"]
+    views = with_views(data).rename({"polyp_id": "truth"}).select(*keys, polyp_id="view")
+    boxes = detect_simulated(data, detector_preset(detector), seed).drop("polyp_id")
+    boxes = boxes.join(views.cast({"polyp_id": pl.String}), keys).select(data.detections.columns)
+    procedures = data.procedures.with_columns(source=pl.lit(str(annotated.resolve())))
+    write_data(out, DataSet.of(boxes, procedures, data.polyps.clear(), data.splits))
+    return out
+
+
+def score(encoder: Path, boxes: Path, annotated: Path, out: Path, **given: Any) -> list[Scored]:
+    """Calibrate on the part "train", count the part "eval", and compare it with the truth."""
+    truth = None if boxes == annotated else annotated
+    if not (out / "weights" / WEIGHTS_FILE).is_file():
+        asked = app.CalibrateRequest(encoder, boxes, truth, out / "weights", "train", **given)
+        print(out.name, *app.calibrate(asked).shown, flush=True)
+    if not (out / "boxes.parquet").is_file():
+        counting = app.CountRequest(out / "weights", boxes, out / "count", part="eval", **given)
+        write_table(out / "boxes.parquet", app.count(counting).value.boxes)
+    summary = json.loads((out / "count" / "count.json").read_text())["procedures"]
+    ends = {one["procedure_id"]: (one["low"] or 0, one["high"] or 0) for one in summary}
+    found, scored = pl.read_parquet(out / "boxes.parquet"), []
+    for name, known in annotated_boxes(annotated, list(ends)).items():
+        row = score_procedure(name, known, found.filter(procedure_id=name))
+        low, high = ends[name]
+        scored.append((row, low <= row.polyps <= high, high - low))
+    return scored
+
+
+def measures(scored: list[Scored]) -> Mapping[str, Resampled]:
+    rows, ones, draws = [one[0] for one in scored], [1] * len(scored), draw_weights(len(scored))
+    sums: dict[str, list[int]] = {
+        "polyps missed": [row.polyps - row.found for row in rows],
+        "bias": [row.counted - row.polyps for row in rows],
+        "exact": [row.counted == row.polyps for row in rows],
+        "in the 90 % interval": [one[1] for one in scored],
+        "width of the interval": [one[2] for one in scored],
+    }
+    means = {name: resampled_mean(values, ones, draws) for name, values in sums.items()}
+    return {**resampled_chain(rows), **means}
+
+
+def table(found: Mapping[str, Mapping[str, Resampled]]) -> str:
+    """Figures of every kind of boxes, and the paired differences that have a meaning."""
+    pairs = [(name, ANNOTATED) for name in found if name != ANNOTATED]
+    pairs += [(name, name + TRUE) for name in DETECTORS]
+    columns = [(name, {k: one.figure() for k, one in own.items()}) for name, own in found.items()]
+    for name, base in pairs:
+        own = {what: figure.minus(found[base][what]) for what, figure in found[name].items()}
+        columns.append((f"{name} - {base}", own))
+    lines = [f"| | {' | '.join(name for name, _ in columns)} |"]
+    lines.append("|---" * (len(columns) + 1) + "|")
+    for what in found[ANNOTATED]:
+        cells = [figure_text(own[what]) for _, own in columns]
+        lines.append(f"| {what} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.study
+def test_a_detector_costs_little_of_the_count(tmp_path: Path) -> None:
+    out = Path(os.environ.get("POLYPLINK_STUDY", str(tmp_path)))
+    data = {seed: simulate_small(out / f"small-{seed}", seed) for seed in SEEDS}
+    for seed, run in ((seed, out / "runs" / str(seed)) for seed in SEEDS):
+        if not (run / WEIGHTS_FILE).is_file():
+            train_or_resume(RECIPES["ntssl-small"](), data[seed], run)
+    counted: dict[str, list[Scored]] = {}
+    for kind in (ANNOTATED, *DETECTORS, *(name + TRUE for name in DETECTORS)):
+        counted[kind] = []
+        for seed in SEEDS:
+            boxes, given = data[seed], dict[str, Any]()
+            stem = f"{kind.replace(', ', '-').replace(' ', '-')}-{seed}"
+            if kind != ANNOTATED:
+                detector, true = kind.removesuffix(TRUE), kind.endswith(TRUE)
+                boxes = found_boxes(boxes, out / "boxes" / stem, detector, seed, true=true)
+                given |= TRUE_TRACKS if true else {}
+            run, to = out / "runs" / str((seed + 1) % len(SEEDS)), out / "counts" / stem
+            counted[kind] += score(run, boxes, data[seed], to, **given)
+    figures = {name: measures(scored) for name, scored in counted.items()}
+    write_text(out / "table.md", table(figures))
+    print((out / "table.md").read_text())
+    worse = figures["misses-15"]["count error"].minus(figures[ANNOTATED]["count error"])
+    assert (worse.value or 0) <= 0.3
+    assert (figures["gi-genius"]["false polyps"].value or 0) <= 0.5
