@@ -233,11 +233,11 @@ def test_a_part_holds_its_procedures_alone(prepared: Prepared) -> None:
 
 def test_a_tracklet_tells_how_much_of_it_was_bridged(tmp_path: Path) -> None:
     data = write_sample(tmp_path, images=False)
-    missed = pl.col("polyp_id").is_null() & pl.col("frame").is_between(10, 19)
+    missed = pl.col("polyp_id").is_null() & pl.col("frame").is_between(16, 18)
     boxes = data.detections.filter(~missed)
     write_data(tmp_path, DataSet.of(boxes, data.procedures, data.polyps))
     tracklets = prepare(tmp_path, SETTINGS, with_crops=False).tracklets
-    assert tracklets.select("n", "bridged").rows() == [(34, 0.0), (24, 1 - 24 / 34), (34, 0.0)]
+    assert tracklets.select("n", "bridged").rows() == [(34, 0.0), (31, 1 - 31 / 34), (34, 0.0)]
 
 
 def test_unknown_parts_and_procedures_are_refused(prepared: Prepared) -> None:
