@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
 
@@ -15,6 +15,7 @@ from polyplink.app.request import (
     Device,
     Out,
     Progress,
+    Purposed,
     Result,
     TrackletOptions,
     Weights,
@@ -68,12 +69,7 @@ class CountRequest(TrackletOptions):
         Option(help="Data folder with annotated boxes of the same procedures, to compare with."),
     ] = None
     alarms: Alarms = "drop"
-    purpose: Annotated[
-        Literal["count", "link", "published"],
-        Option(
-            help="Link for the right number of polyps, for few wrong links, or at an FPR near 0.05."
-        ),
-    ] = "count"
+    purpose: Purposed = "count"
     device: Device = "auto"
     workers: Workers = 2
     said: Sequence[str] = ()

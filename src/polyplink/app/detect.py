@@ -12,6 +12,7 @@ from polyplink.app.request import (
     Device,
     Out,
     Progress,
+    Purposed,
     Result,
     TrackletOptions,
     Workers,
@@ -164,6 +165,7 @@ class RunRequest(TrackletOptions):
     fps: Fps = None
     seed: Seed = 0
     alarms: Alarms = "drop"
+    purpose: Purposed = "count"
     device: Device = "auto"
     workers: Workers = 2
     function: Function = None
@@ -214,6 +216,7 @@ def run(request: RunRequest, progress: Progress = silent) -> "Result[Counted]":
         data,
         out / "count",
         alarms=request.alarms,
+        purpose=request.purpose,
         device=request.device,
         workers=request.workers,
         said=tuple(warnings),

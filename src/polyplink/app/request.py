@@ -29,6 +29,12 @@ Alarms = Annotated[
     Literal["drop", "keep"],
     Option(help="Leave out tracklets that the weights take for false alarms, or count them."),
 ]
+Purposed = Annotated[
+    Literal["count", "link", "published"],
+    Option(
+        help="Link for the right number of polyps, for few wrong links, or at an FPR near 0.05."
+    ),
+]
 Sets = Annotated[Sequence[str], Option("--set", help="Change a field of the recipe: NAME=VALUE.")]
 
 
