@@ -71,7 +71,7 @@ def test_terms_equal_a_naive_loop() -> None:
 
 def test_the_fit_is_the_penalised_maximum_of_the_likelihood() -> None:
     pairs = [link_terms(procedure(seed, 8 + seed)) for seed in range(6)]
-    model = fit_links(pairs, term_names())
+    model = fit_links(pairs)
     assert isinstance(model, LinkModel)
     assert LinkModel(**json.loads(json.dumps(to_plain(model)))) == model
     terms, same = np.concatenate([x for x, _ in pairs]), np.concatenate([y for _, y in pairs])
@@ -97,14 +97,14 @@ def test_the_fit_is_the_penalised_maximum_of_the_likelihood() -> None:
 
 def test_no_procedure_judges_itself() -> None:
     given = [procedure(seed) for seed in range(4)]
-    crossed = cross_probabilities(given)
+    crossed = cross_probabilities(given, [link_terms(each) for each in given])
     assert not isinstance(crossed, str)
     for left, P in enumerate(crossed):
         others = [link_terms(each) for i, each in enumerate(given) if i != left]
-        model = fit_links(others, term_names())
+        model = fit_links(others)
         assert isinstance(model, LinkModel)
         np.testing.assert_allclose(P, model.probability(given[left][0]))
-    assert cross_probabilities([]) == []
+    assert cross_probabilities([], []) == []
 
 
 def test_without_labels_the_sequence_of_views_and_looks_give_links() -> None:
@@ -129,7 +129,7 @@ def test_what_cannot_be_fitted_says_why() -> None:
         ([], "none of 0 labelled pairs"),
     ):
         pairs = (np.zeros((len(same), len(names))), np.array(same, dtype=bool))
-        assert reason in str(fit_links([pairs], names))
+        assert reason in str(fit_links([pairs]))
     views, _ = procedure(0)
     for call, match in (
         (lambda: link_terms((views, ["a"])), "1 polyps of 12 tracklets"),

@@ -35,7 +35,6 @@ from polyplink.associate import (
     link_scores,
     link_terms,
     partition,
-    term_names,
     tracklet_features,
     uncertain,
     unit_rows,
@@ -275,8 +274,8 @@ def find_operating_point(procedures: Sequence[ProcedureTracklets]) -> OperatingP
         )
         return OperatingPoint(LearnedLinks(PRICE), guessed, origin)
     given = [(one.views, one.polyps) for one in labelled]
-    crossed = cross_probabilities(given)
-    model = fit_links([link_terms(each) for each in given], term_names())
+    pairs = [link_terms(each) for each in given]
+    crossed, model = cross_probabilities(given, pairs), fit_links(pairs)
     if isinstance(crossed, str) or isinstance(model, str):
         return untuned(str(model if isinstance(model, str) else crossed))
     counts = [

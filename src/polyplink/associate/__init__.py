@@ -16,7 +16,6 @@ from polyplink.associate.links import (
     fit_unlabelled,
     link_scores,
     link_terms,
-    term_names,
     uncertain,
 )
 from polyplink.associate.partition import partition, partition_cost
@@ -65,7 +64,6 @@ __all__ = [
     "partition_cost",
     "search",
     "temporal",
-    "term_names",
     "time_gaps",
     "tracklet_features",
     "uncertain",

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
 
-from polyplink.associate.partition import NEVER, TOLERANCE, partition
+from polyplink.associate.partition import pair_costs, partition
 from polyplink.associate.similarity import cosine
 from polyplink.core.errors import PolyplinkError
 
@@ -74,6 +74,12 @@ class Views:
         np.fill_diagonal(together, val=False)
         return np.asarray(together)
 
+    @property
+    def between(self) -> Reals:
+        """Number of views that begin between those of two tracklets (n, n)."""
+        place = np.argsort(np.argsort(self.start, kind="stable"))
+        return np.asarray(np.maximum(np.abs(np.subtract.outer(place, place)) - 1.0, 0.0))
+
 
 def _terms(views: Views) -> Iterator[tuple[str, Reals]]:
     """What the log-odds of a link add up from: name and values (n, n), one after another.
@@ -104,8 +110,7 @@ def _terms(views: Views) -> Iterator[tuple[str, Reals]]:
     for knot in GAP_KNOTS:
         yield f"log gap above {knot}", np.maximum(seconds - knot, 0.0)
     del seconds
-    place = np.argsort(np.argsort(views.start, kind="stable"))
-    between = np.log1p(np.maximum(np.abs(np.subtract.outer(place, place)) - 1.0, 0.0))
+    between = np.log1p(views.between)
     yield "log views in between", between
     for knot in BETWEEN_KNOTS:
         yield f"log views in between above {knot}", np.maximum(between - knot, 0.0)
@@ -152,12 +157,15 @@ Labelled = tuple[Views, Sequence[str | None]]
 """A procedure's tracklets, and the polyp of each (n,), None where unknown."""
 
 
-def link_terms(procedure: Labelled) -> tuple[Reals, Flags]:
+LabelledPairs = tuple[Reals, Flags]
+"""Pairs of tracklets with known polyps: terms (m, t), and whether the two show one polyp (m,)."""
+
+
+def link_terms(procedure: Labelled) -> LabelledPairs:
     """The pairs of a procedure that a model is fitted on.
 
     Returns:
-        Terms (m, t) and whether the two show one polyp (m,), of the pairs i < j whose polyps are
-        both known and that are not seen at one time.
+        The pairs i < j whose polyps are both known and that are not seen at one time.
 
     Raises:
         PolyplinkError: If there is not one polyp a tracklet, or a vector is zero or not finite.
@@ -175,16 +183,16 @@ def link_terms(procedure: Labelled) -> tuple[Reals, Flags]:
     return np.stack([values[usable] for _, values in _terms(views)], axis=1), same[usable]
 
 
-def fit_links(pairs: Sequence[tuple[Reals, Flags]], names: Sequence[str]) -> LinkModel | str:
+def fit_links(pairs: Sequence[LabelledPairs]) -> LinkModel | str:
     """Fit a model of links; every procedure weighs the same, however many tracklets it has.
 
     Args:
         pairs: Of each procedure, see `link_terms`.
-        names: Names of the terms (t,), see `term_names`.
 
     Returns:
         The model; or the reason why there is none, if all pairs show one polyp, or none does.
     """
+    names = term_names()
     terms = np.concatenate([np.zeros((0, len(names))), *(x for x, _ in pairs)])  # (m, t)
     same = np.concatenate([np.zeros(0, dtype=np.bool_), *(y for _, y in pairs)])  # (m,)
     if not same.any():
@@ -215,10 +223,16 @@ def term_names() -> tuple[str, ...]:
     return tuple(name for name, _ in _terms(Views(np.eye(2), two, two)))
 
 
-def cross_probabilities(procedures: Sequence[Labelled]) -> list[Reals] | str:
+def cross_probabilities(
+    procedures: Sequence[Labelled], pairs: Sequence[LabelledPairs]
+) -> list[Reals] | str:
     """Link probabilities (n, n) of each procedure by a model fitted on other procedures.
 
     With up to `FOLDS` procedures, each is left out in turn; more are left out in `FOLDS` groups.
+
+    Args:
+        procedures: The procedures.
+        pairs: Their pairs, from `link_terms`.
 
     Returns:
         By procedure; or the reason why there is no model.
@@ -226,12 +240,11 @@ def cross_probabilities(procedures: Sequence[Labelled]) -> list[Reals] | str:
     Raises:
         PolyplinkError: If a vector is zero or not finite.
     """
-    pairs, names = [link_terms(each) for each in procedures], term_names()
     fold = np.arange(len(procedures)) % min(FOLDS, max(len(procedures), 1))
     models = []
     for left_out in range(int(fold.max(initial=-1)) + 1):
         kept = [each for each, own in zip(pairs, fold, strict=True) if own != left_out]
-        model = fit_links(kept, names)
+        model = fit_links(kept)
         if isinstance(model, str):
             return model
         models.append(model)
@@ -256,19 +269,15 @@ def fit_unlabelled(procedures: Sequence[Views]) -> LinkModel | str:
     Raises:
         PolyplinkError: If a vector is zero or not finite.
     """
-    found, names = [], term_names()
+    found = []
     for views in procedures:
-        place = np.argsort(np.argsort(views.start, kind="stable"))
-        between = np.maximum(np.abs(np.subtract.outer(place, place)) - 1, 0)
-        P = np.where(views.overlap, 0.0, START * DECAY**between)
+        P = np.where(views.overlap, 0.0, START * DECAY**views.between)
         np.fill_diagonal(P, 1.0)
         found.append(P)
     model: LinkModel | str = "no procedure has two tracklets"
     for _ in range(ROUNDS if found else 0):
         labels = [partition(P, [PRICE])[0].astype(str).tolist() for P in found]
-        model = fit_links(
-            [link_terms(each) for each in zip(procedures, labels, strict=True)], names
-        )
+        model = fit_links([link_terms(each) for each in zip(procedures, labels, strict=True)])
         if isinstance(model, str):
             return f"without labels, {model}"
         found = [model.probability(views) for views in procedures]
@@ -342,6 +351,7 @@ def uncertain(
     clusters = [tuple(np.flatnonzero(labels == label).tolist()) for label in np.unique(labels)]
     doubts = []
     change = {}  # what the other decision would cost
+    costs = pair_costs(P)
     for cluster in clusters:
         # In a pair each is the other's only mate: one question, not two.
         for i in cluster[:1] if len(cluster) == 2 else cluster:
@@ -350,8 +360,7 @@ def uncertain(
     for a, b in combinations(clusters, 2):
         doubts.append(Doubt(a, b, False, float(P[np.ix_(a, b)].mean())))
     for one in doubts:
-        between = P[np.ix_(one.members, one.others)]  # never one polyp: nothing to ask
-        cost = np.where(between > 0, TOLERANCE - between, NEVER).sum() - (price or 0.0)
+        cost = costs[np.ix_(one.members, one.others)].sum() - (price or 0.0)
         change[one] = -one.doubt if price is None else float(-cost if one.joined else cost)
     doubts.sort(key=lambda doubt: (change[doubt], doubt.members, doubt.others))
     return doubts[:most]

@@ -45,11 +45,11 @@ def partition_cost(P: npt.ArrayLike, labels: npt.ArrayLike, price: float) -> flo
     """
     names = np.asarray(labels)
     together = np.triu(names[:, None] == names[None, :], k=1)
-    costs = _pair_costs(checked_square(P))
+    costs = pair_costs(checked_square(P))
     return float(price * np.unique(names).size + costs[together].sum())
 
 
-def _pair_costs(P: Reals) -> Reals:
+def pair_costs(P: Reals) -> Reals:
     """Costs (n, n) of having two tracklets in one polyp, 0 on the diagonal."""
     costs = np.where(P == 0, NEVER, TOLERANCE - P)
     np.fill_diagonal(costs, 0.0)
@@ -93,7 +93,7 @@ def partition(
         bool((asked >= 0).all()), f"a price of {asked.min():g} a polyp", "give 0 or more"
     )
     groups = _groups(n, must, cannot)
-    costs = _pair_costs((S + S.T) / 2)
+    costs = pair_costs((S + S.T) / 2)
     for i, j in must:  # whatever P says
         costs[i, j] = costs[j, i] = 0.0
     for i, j in cannot:

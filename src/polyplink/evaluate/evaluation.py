@@ -12,7 +12,7 @@ import numpy.typing as npt
 import polars as pl
 
 from polyplink.associate.clusterers import Setting
-from polyplink.associate.links import Views, cross_probabilities, fit_links, link_terms, term_names
+from polyplink.associate.links import Views, cross_probabilities, fit_links, link_terms
 from polyplink.associate.search import Clusterings, Grid, paper_grid, search
 from polyplink.associate.similarity import Reals, VisualForm, visual
 from polyplink.core.errors import PolyplinkError, find_named
@@ -375,8 +375,8 @@ def _links(
         polyps = [str(code) if known else None for code, known in codes]
         given[procedure] = (Views(vectors[own], *samples.seen[own].T), polyps)
     known = [name for name in given if not settings.chosen_on or name in settings.chosen_on]
-    crossed = cross_probabilities([given[name] for name in known])
-    model = fit_links([link_terms(given[name]) for name in known], term_names())
+    pairs = [link_terms(given[name]) for name in known]
+    crossed, model = cross_probabilities([given[name] for name in known], pairs), fit_links(pairs)
     if isinstance(crossed, str) or isinstance(model, str):
         return {}, str(model if isinstance(model, str) else crossed)
     found = dict(zip(known, crossed, strict=True))
