@@ -10,6 +10,7 @@ from polyplink.app.request import (
     Data,
     Device,
     Out,
+    Part,
     Progress,
     Result,
     TrackletOptions,
@@ -40,7 +41,7 @@ class CalibrateRequest(TrackletOptions):
         ),
     ] = None
     out: Out = Path("calibrated")
-    part: Annotated[str | None, Option(help="Part of the data set; all by default.")] = None
+    part: Part = None
     keep: Annotated[
         float, Option(min=0.5, max=1, help="Share of the polyps that the threshold must keep.")
     ] = 0.97
@@ -82,8 +83,8 @@ def calibrate(request: CalibrateRequest, progress: Progress = silent) -> Result[
         progress: Called for crops and tracklets.
 
     Raises:
-        PolyplinkError: If weights or data are at fault, a procedure is not annotated, or there are
-            too few tracklets to fit on.
+        PolyplinkError: If weights or data are at fault, a procedure is not annotated, or no
+            tracklet has a known polyp.
     """
     from polyplink.app.encoded import encode, load_named
     from polyplink.app.leakage import seen_by, seen_procedures
@@ -152,7 +153,7 @@ def _calibrated(
             model of false alarms as it is.
 
     Raises:
-        PolyplinkError: If there are too few tracklets to fit on.
+        PolyplinkError: If no tracklet has a known polyp.
     """
     from polyplink.app.linked import by_procedure, find_operating_point, screen, vectors_of
     from polyplink.associate import fit_alarms, tracklet_features, unit_rows

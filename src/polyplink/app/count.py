@@ -14,8 +14,9 @@ from polyplink.app.request import (
     Data,
     Device,
     Out,
+    Part,
     Progress,
-    Purposed,
+    Purpose,
     Result,
     TrackletOptions,
     Weights,
@@ -63,13 +64,13 @@ class CountRequest(TrackletOptions):
     weights: Weights
     data: Data
     out: Out = Path("count")
-    part: Annotated[str | None, Option(help="Part of the data set; all by default.")] = None
+    part: Part = None
     truth: Annotated[
         Path | None,
         Option(help="Data folder with annotated boxes of the same procedures, to compare with."),
     ] = None
     alarms: Alarms = "drop"
-    purpose: Purposed = "count"
+    purpose: Purpose = "count"
     device: Device = "auto"
     workers: Workers = 2
     said: Sequence[str] = ()
@@ -101,7 +102,7 @@ def count(request: CountRequest, progress: Progress = silent) -> Result[Counted]
 
     Args:
         request: Weights, data folder and output folder, which gets count.json, counts.csv,
-            assignment.parquet, report.html and run.json.
+            views.csv, assignment.parquet, report.html and run.json.
         progress: Called for crops and tracklets.
 
     Raises:

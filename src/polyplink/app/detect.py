@@ -12,7 +12,7 @@ from polyplink.app.request import (
     Device,
     Out,
     Progress,
-    Purposed,
+    Purpose,
     Result,
     TrackletOptions,
     Workers,
@@ -165,7 +165,7 @@ class RunRequest(TrackletOptions):
     fps: Fps = None
     seed: Seed = 0
     alarms: Alarms = "drop"
-    purpose: Purposed = "count"
+    purpose: Purpose = "count"
     device: Device = "auto"
     workers: Workers = 2
     function: Function = None

@@ -12,6 +12,7 @@ from typer import Argument, Option
 from polyplink.app.request import (
     Data,
     Device,
+    Part,
     Progress,
     Result,
     TrackletOptions,
@@ -52,7 +53,7 @@ class EmbedRequest(TrackletOptions):
     weights: Weights
     data: Data
     out: Annotated[Path | None, Option("--out", "-o", help="Parquet file to write.")] = None
-    part: Annotated[str | None, Option(help="Part of the data set; all by default.")] = None
+    part: Part = None
     device: Device = "auto"
     precision: Precision = None
     workers: Workers = 2

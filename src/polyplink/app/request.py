@@ -25,11 +25,12 @@ Weights = Annotated[Path, Argument(help="Weights file, or a folder `polyplink tr
 Out = Annotated[Path, Option("--out", "-o", help="Folder to write.")]
 Device = Annotated[str, Option(help="auto, cpu, cuda or cuda:N.")]
 Workers = Annotated[int, Option(min=1, help="Worker processes or threads.")]
+Part = Annotated[str | None, Option(help="Part of the data set; all by default.")]
 Alarms = Annotated[
     Literal["drop", "keep"],
     Option(help="Leave out tracklets that the weights take for false alarms, or count them."),
 ]
-Purposed = Annotated[
+Purpose = Annotated[
     Literal["count", "link", "published"],
     Option(
         help="Link for the right number of polyps, for few wrong links, or at an FPR near 0.05."

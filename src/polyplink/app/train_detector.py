@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from typer import Option
 
-from polyplink.app.request import Data, Progress, Result, Workers, counter, silent
+from polyplink.app.request import Data, Part, Progress, Result, Workers, counter, silent
 from polyplink.core.errors import PolyplinkError
 
 HELD = 5  # every fifth procedure is held out, to measure on
@@ -18,7 +18,7 @@ class TrainDetectorRequest:
 
     data: Data
     out: Annotated[Path, Option("--out", "-o", help="ONNX file to write.")] = Path("detector.onnx")
-    part: Annotated[str | None, Option(help="Part of the data set; all by default.")] = None
+    part: Part = None
     steps: Annotated[int, Option(min=1, help="Optimiser steps.")] = 1000
     frames: Annotated[int, Option(min=1, help="Frames with a polyp of each procedure.")] = 80
     seed: Annotated[int, Option(min=0, help="Seed of weights and order.")] = 0
