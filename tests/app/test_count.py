@@ -10,8 +10,8 @@ import pytest
 
 from polyplink.app.count import CountRequest, count
 from polyplink.app.encoded import encode, load_named
-from polyplink.app.linked import build_report, from_record, link_all, untuned
-from polyplink.associate import Clustering
+from polyplink.app.linked import build_report, link_all
+from polyplink.associate import from_record, untuned
 from polyplink.core.errors import PolyplinkError
 from polyplink.data import DataSet, read_data, write_data
 from polyplink.encoders import load_encoder, pick_device, save_weights
@@ -99,7 +99,7 @@ def test_the_page_holds_every_procedure_and_says_what_to_doubt(made: Made) -> No
     assert first.tracklets[0].crop is not None
     assert first.tracklets[0].crop.shape == (32, 32, 3)
     assert all(0 <= doubt.doubt <= 1 for doubt in first.uncertain)
-    stuck = replace(linked[0], clustering=Clustering(linked[0].clustering.labels, False))
+    stuck = replace(linked[0], identities=replace(linked[0].identities, converged=False))
     point = untuned("no labels")
     page = build_report("T", made.run, encoded, point, [stuck, *linked[1:]], seconds={})
     assert page.warnings == (

@@ -7,16 +7,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from polyplink.app.linked import (
-    UNTUNED,
-    OperatingPoint,
-    ProcedureTracklets,
-    by_procedure,
-    find_operating_point,
-    from_record,
-    link,
-)
-from polyplink.associate import LearnedLinks, TemporalAP, Views
+from polyplink.app.linked import ProcedureTracklets, by_procedure, find_operating_point, link
+from polyplink.associate import LearnedLinks, OperatingPoint, TemporalAP, Views, cosine, from_record
+from polyplink.associate.identities import UNTUNED
 from polyplink.core.artefacts import to_plain
 from polyplink.core.errors import PolyplinkError
 from polyplink.encoders import Embeddings, colour_histogram, embed
@@ -27,17 +20,13 @@ from tests.samples import write_procedures
 def tracklets(name: str, polyps: list[str | None]) -> ProcedureTracklets:
     """Tracklets whose similarity is high within a polyp."""
     n = len(polyps)
-    same = np.array([[a == b for b in polyps] for a in polyps])
-    V = np.where(same, 0.9, 0.2) + 0.02 * np.random.default_rng(n).random((n, n))
-    V = (V + V.T) / 2
-    np.fill_diagonal(V, 1.0)
     table = pl.DataFrame({"polyp_id": polyps}, schema={"polyp_id": pl.String})
     codes = {polyp: code for code, polyp in enumerate(dict.fromkeys(polyps))}
     vectors = np.eye(len(codes) + 1)[[codes[polyp] for polyp in polyps]]
     vectors += np.random.default_rng(n).normal(scale=0.3, size=vectors.shape)
     start = 3.0 * np.arange(n, dtype=np.float64)
     views = Views(vectors, start, np.asarray(start + 1.0, np.float64))
-    return ProcedureTracklets(name, table, V, np.linspace(0, 1, n), views)
+    return ProcedureTracklets(name, table, np.linspace(0, 1, n), views)
 
 
 def test_it_counts_what_is_separate_and_says_how_sure_it_is() -> None:
@@ -48,17 +37,17 @@ def test_it_counts_what_is_separate_and_says_how_sure_it_is() -> None:
     assert found.spread is not None
     assert from_record(to_plain(found)) == found
     for one in given:
-        linked = link(one, found)
+        linked = link(one, found).identities
         low, high = linked.interval or (0, 0)
         assert low <= len(linked.names) <= high
         assert len(linked.names) - 1 <= len(set(one.polyps) - {None}) <= len(linked.names)
-        wide = link(one, replace(found, spread=1e3)).interval or (0, 0)
+        wide = link(one, replace(found, spread=1e3)).identities.interval or (0, 0)
         assert wide[0] <= low <= high <= wide[1]
     assert isinstance(found.at("link").setting, LearnedLinks)
     assert found.prices["link"] <= found.prices["count"]
     few = find_operating_point(given[:6])
     assert few.spread is None  # six procedures cannot show that 90 % are covered
-    assert link(given[0], few).interval is None
+    assert link(given[0], few).identities.interval is None
 
 
 def test_without_labels_or_with_one_polyp_it_is_not_tuned() -> None:
@@ -77,7 +66,7 @@ def test_without_labels_or_with_one_polyp_it_is_not_tuned() -> None:
     guessed = find_operating_point([tracklets(f"v{n}", [None] * n) for n in range(2, 14)])
     assert "links fitted without labels on 12 procedures" in guessed.origin
     assert guessed.at("link") == guessed
-    linked = link(tracklets("v", [None] * 9), guessed)
+    linked = link(tracklets("v", [None] * 9), guessed).identities
     assert linked.interval is None
     assert np.isfinite(linked.scores).all()
     with pytest.raises(PolyplinkError, match="broken operating point"):
@@ -91,11 +80,12 @@ def test_polyps_are_numbered_as_they_appear() -> None:
         "made up",
     )
     mine = tracklets("v", ["a", "a", "a", "b", "b", "b"])
-    late_first = replace(mine, positions=mine.positions[::-1].copy())
+    start = mine.views.start[::-1].copy()
+    late_first = replace(mine, views=Views(mine.views.vectors, start, start + 1.0))
     for one, labels in ((mine, [0, 0, 0, 1, 1, 1]), (late_first, [1, 1, 1, 0, 0, 0])):
-        found = link(one, point)
+        found = link(one, point).identities
         assert found.names == ["P1", "P2"]
-        assert found.clustering.labels.tolist() == labels
+        assert found.labels.tolist() == labels
         assert np.isfinite(found.scores).all()
 
 
@@ -108,13 +98,13 @@ def test_rows_of_each_procedure_stay_together(tmp_path: Path) -> None:
     order = np.random.default_rng(0).permutation(len(embeddings.tracklet_ids))
     ids = [embeddings.tracklet_ids[i] for i in order]
     shuffled = Embeddings(ids, embeddings.vectors[order], "h", "c")
-    found = by_procedure(prepared, shuffled, "l2")
+    found = by_procedure(prepared, shuffled)
     assert [one.procedure_id for one in found] == ["001-001", "001-002", "001-003"]
     for one in found:
-        assert one.V.shape == (6, 6)
+        V = cosine(one.views.vectors)
         polyps = np.array(one.polyps)
         same = polyps[:, None] == polyps[None, :]
-        assert one.V[same].min() > one.V[~same].max()  # plain colours
+        assert V[same].min() > V[~same].max()  # plain colours
     short = Embeddings(embeddings.tracklet_ids[1:], embeddings.vectors[1:], "h", "c")
     with pytest.raises(PolyplinkError, match="tracklet 001-001:00000 has no vector"):
-        by_procedure(prepared, short, "l2")
+        by_procedure(prepared, short)

@@ -11,21 +11,11 @@ from polyplink.associate.links import (
     cross_probabilities,
     fit_links,
     fit_unlabelled,
-    link_scores,
     link_terms,
     term_names,
-    uncertain,
 )
-from polyplink.associate.partition import TOLERANCE, partition
 from polyplink.core.artefacts import to_plain
 from polyplink.core.errors import PolyplinkError
-
-LABELS = np.array([0, 1, 0, 2, 0, 1], dtype=np.int32)
-
-
-def probabilities(n: int, seed: int = 0) -> np.ndarray:
-    raw = np.random.default_rng(seed).random((n, n))
-    return (raw + raw.T) / 2
 
 
 def procedure(seed: int, n: int = 12) -> tuple[Views, list[str | None]]:
@@ -140,42 +130,3 @@ def test_what_cannot_be_fitted_says_why() -> None:
     ):
         with pytest.raises(PolyplinkError, match=match):
             call()
-
-
-def test_link_scores_equal_a_naive_loop() -> None:
-    P = probabilities(6)
-    for i, score in enumerate(link_scores(LABELS, P)):
-        mates = [P[i, j] for j in range(6) if j != i and LABELS[j] == LABELS[i]]
-        others = [P[i, j] for j in range(6) if j != i]
-        expected = sum(mates) / len(mates) if mates else 1 - max(others)
-        assert score == pytest.approx(expected, abs=1e-12)
-    np.testing.assert_array_equal(link_scores(np.zeros(1, np.int32), np.ones((1, 1))), [1.0])
-    assert np.isnan(link_scores(LABELS, None)).all()
-    assert uncertain(LABELS, None) == []
-
-
-def test_uncertain_lists_every_decision_worst_first() -> None:
-    P = probabilities(6)
-    found = uncertain(LABELS, P, most=100)
-    clusters = [(0, 2, 4), (1, 5), (3,)]
-    expected: set[tuple[tuple[int, ...], tuple[int, ...]]] = {((1,), (5,))}
-    expected |= {((i,), tuple(j for j in clusters[0] if j != i)) for i in clusters[0]}
-    expected |= {(clusters[a], clusters[b]) for a, b in [(0, 1), (0, 2), (1, 2)]}
-    assert {(d.members, d.others) for d in found} == expected
-    for d in found:
-        mean = np.mean([P[i, j] for i in d.members for j in d.others])
-        assert d.probability == pytest.approx(mean, abs=1e-12)
-        assert d.joined == (LABELS[d.members[0]] == LABELS[d.others[0]])
-    doubts = [1 - d.probability if d.joined else d.probability for d in found]
-    assert doubts == sorted(doubts, reverse=True)
-    assert uncertain(LABELS, P, most=2) == found[:2]
-
-
-def test_under_a_price_the_first_doubt_changes_the_count_first() -> None:
-    P, price = probabilities(7, 3), 0.5
-    labels = partition(P, [price])[0]
-    first = uncertain(labels, P, most=1, price=price)[0]
-    between = (TOLERANCE - P[np.ix_(first.members, first.others)]).sum()
-    for factor in (0.99, 1.01):
-        other = partition(P, [between * factor])[0]
-        assert (other[first.members[0]] == other[first.others[0]]) == (factor > 1)

@@ -40,7 +40,7 @@ def procedure(name: str = "p0") -> Procedure:
         tracklet("t4", 1050, 1200, "y", "b"),
     )
     similarity = np.eye(5) * 0.5 + 0.5
-    links = (Doubt((2,), (0, 1), False, 0.6),)
+    links = (Doubt((2,), (0, 1), False, 0.6, (2, 0)),)
     return Procedure(name, 3000, members, 25.0, 2, similarity, True, links)
 
 

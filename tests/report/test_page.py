@@ -72,7 +72,7 @@ def test_whatever_comes_from_data_is_inert() -> None:
         2,
         np.ones((2, 2)),
         False,
-        (Doubt((0,), (1,), False, 0.9),),
+        (Doubt((0,), (1,), False, 0.9, (0, 1)),),
     )
     metric = Metric("m", RUDE, RUDE, 1.0, RUDE, RUDE, "reference")
     table = Comparison((metric,), (Method(RUDE, {"m": Figure(None, why=RUDE)}),))
@@ -208,7 +208,7 @@ def test_a_long_strip_keeps_the_wrong_and_the_least_sure() -> None:
 def test_least_sure_links_come_first_over_all_procedures() -> None:
     made = []
     for name, sureness in (("p0", (0.3, 0.1)), ("p1", (0.2, 0.45))):
-        links = tuple(Doubt((0, 1, 2), (3,), True, s) for s in sureness)
+        links = tuple(Doubt((0, 1, 2), (3,), True, s, (0, 3)) for s in sureness)
         made.append(replace(procedure(name), uncertain=links))
     text = render(replace(EMPTY, procedures=tuple(made)))
     listed = text[text.index('<ol class="pairs">') : text.index("</ol>")]

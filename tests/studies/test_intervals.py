@@ -49,8 +49,7 @@ def procedures(folder: Path, seed: int) -> list[ProcedureTracklets]:
         moments = seconds(own, data.procedures)
         start = moments[:, 0] - moments.min()
         positions = start / max(start.max(), 1.0)
-        V, views = visual(vectors, "l2"), Views(vectors, *moments.T)
-        found.append(ProcedureTracklets(str(name), own, V, positions, views))
+        found.append(ProcedureTracklets(str(name), own, positions, Views(vectors, *moments.T)))
     return found
 
 
@@ -63,7 +62,7 @@ def test_intervals_of_counts_hold_the_truth_in_nine_of_ten(tmp_path: Path) -> No
         for known, counted in (halves, halves[::-1]):
             point = find_operating_point(known)
             for one in counted:
-                linked = link(one, point)
+                linked = link(one, point).identities
                 true = len(set(one.polyps))
                 low, high = linked.interval or (0, 0)
                 covered.append(low <= true <= high)
@@ -76,7 +75,10 @@ def test_intervals_of_counts_hold_the_truth_in_nine_of_ten(tmp_path: Path) -> No
                 both = [
                     [
                         count_procedure(
-                            search(one.V, one.positions, TEMPORAL)["temporal_ap"].labels, one.polyps
+                            search(visual(one.views.vectors, "l2"), one.positions, TEMPORAL)[
+                                "temporal_ap"
+                            ].labels,
+                            one.polyps,
                         )
                         for one in half
                     ]

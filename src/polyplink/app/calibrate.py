@@ -22,7 +22,7 @@ from polyplink.core.artefacts import RunRecord
 from polyplink.core.errors import PolyplinkError
 
 if TYPE_CHECKING:
-    from polyplink.app.linked import OperatingPoint
+    from polyplink.associate import OperatingPoint
     from polyplink.encoders import Embeddings
     from polyplink.tracklets import Prepared
 
@@ -88,7 +88,8 @@ def calibrate(request: CalibrateRequest, progress: Progress = silent) -> Result[
     """
     from polyplink.app.encoded import encode, load_named
     from polyplink.app.leakage import seen_by, seen_procedures
-    from polyplink.app.linked import from_record, with_truth
+    from polyplink.app.linked import with_truth
+    from polyplink.associate import from_record
     from polyplink.encoders import WEIGHTS_FILE, read_record, weights_path
     from polyplink.encoders.weights import RECORD, read_tensors, record_text, write_tensors
 
@@ -178,7 +179,7 @@ def _calibrated(
         point = replace(point, alarms=None if isinstance(model, str) else model)
     # Links are fitted on what will be linked: tracklets that pass for polyps.
     left = screen(labelled, embeddings, point.alarms).prepared
-    found = find_operating_point(by_procedure(left, embeddings, point.form))
+    found = find_operating_point(by_procedure(left, embeddings))
     if found.links is None:
         return replace(point, origin=f"{point.origin} (here {found.origin})"), warnings
     return replace(found, alarms=point.alarms), warnings

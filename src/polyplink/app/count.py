@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     import polars as pl
 
     from polyplink.app.encoded import Encoded
-    from polyplink.app.linked import Linked, OperatingPoint, Screened
+    from polyplink.app.linked import Linked, Screened
+    from polyplink.associate import OperatingPoint
     from polyplink.evaluate import Figure
     from polyplink.report import Report
     from polyplink.tracklets import Prepared, PrepareSettings
@@ -109,7 +110,8 @@ def count(request: CountRequest, progress: Progress = silent) -> Result[Counted]
         PolyplinkError: If weights, data folder or an image is at fault.
     """
     from polyplink.app.encoded import encode, load_named
-    from polyplink.app.linked import build_report, from_record, link_all, linked_boxes, screen
+    from polyplink.app.linked import build_report, link_all, linked_boxes, screen
+    from polyplink.associate import from_record
     from polyplink.report import count_table, write_report
     from polyplink.report.formats import figure_text
     from polyplink.tracklets import lost_boxes
@@ -309,9 +311,9 @@ def _views(
     schema = {"polyp": pl.String, "probability": pl.Float64, "converged": pl.Boolean}
     tables = []
     for one in linked:
-        polyps = [one.names[label] for label in one.clustering.labels]
-        converged = [one.clustering.converged] * len(polyps)
-        own = {"polyp": polyps, "probability": one.scores, "converged": converged}
+        polyps = [one.identities.names[label] for label in one.identities.labels]
+        converged = [one.identities.converged] * len(polyps)
+        own = {"polyp": polyps, "probability": one.identities.scores, "converged": converged}
         table = one.tracklets.table.hstack(pl.DataFrame(own, schema=schema))
         tables.append(table.sort("first_frame", maintain_order=True))
     nothing = (pl.lit(None, kind).alias(name) for name, kind in schema.items())
@@ -354,15 +356,15 @@ def _counted(
         rows = list(one.tracklets.table.iter_rows(named=True))
         tracklets = [
             plain(row) | {"sureness": _or_none(score)}
-            for row, score in zip(rows, one.scores, strict=True)
+            for row, score in zip(rows, one.identities.scores, strict=True)
         ]
-        labels = one.clustering.labels.tolist()
+        labels = one.identities.labels.tolist()
         groups = [
             {
                 "polyp": polyp,
                 "tracklets": [t for t, own in zip(tracklets, labels, strict=True) if own == place],
             }
-            for place, polyp in enumerate(one.names)
+            for place, polyp in enumerate(one.identities.names)
         ]
         doubts = [
             {
@@ -371,11 +373,11 @@ def _counted(
                 "joined": doubt.joined,
                 "probability_of_one_polyp": round(doubt.probability, 4),
             }
-            for doubt in one.doubts
+            for doubt in one.identities.doubts
         ]
-        counted |= {"polyps": len(one.names), "tracklets": len(rows), "groups": groups}
-        counted |= {"converged": one.clustering.converged, "to_look_at": doubts}
-        counted["low"], counted["high"] = one.interval or (None, None)
+        counted |= {"polyps": len(one.identities.names), "tracklets": len(rows), "groups": groups}
+        counted |= {"converged": one.identities.converged, "to_look_at": doubts}
+        counted["low"], counted["high"] = one.identities.interval or (None, None)
     return found
 
 

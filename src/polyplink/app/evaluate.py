@@ -33,6 +33,12 @@ if TYPE_CHECKING:
 CLUSTERERS = ("temporal_ap", "threshold", "links")  # by default
 
 
+CHOICES = (
+    "The table chooses each procedure's setting on the others; the time lines below are at the "
+    "operating point stored in the weights."
+)
+
+
 @dataclass(frozen=True)
 class EvaluateRequest(TrackletOptions):
     """What to evaluate, on which tasks, with which clusterers."""
@@ -137,8 +143,9 @@ def evaluate(request: EvaluateRequest, progress: Progress = silent) -> Result[Ev
     from polyplink.app.encoded import baselines, encode, load_named
     from polyplink.app.evaluation_table import comparison, notes, probe_notes, with_probes
     from polyplink.app.leakage import guard
-    from polyplink.app.linked import build_report, from_record, link_all
+    from polyplink.app.linked import build_report, link_all
     from polyplink.app.probing import PROBES, check_labels, probe_encoders
+    from polyplink.associate import from_record
     from polyplink.data import read_data
     from polyplink.encoders import read_record, weights_path
     from polyplink.evaluate import evaluate_embeddings
@@ -204,10 +211,6 @@ def evaluate(request: EvaluateRequest, progress: Progress = silent) -> Result[Ev
     with record.stage("report"):
         _write(request, found, tables, encoded)
         point = from_record(ours.record.operating)
-        choices = (
-            "The table chooses each procedure's setting on the others; the time lines below are at "
-            "the operating point stored in the weights."
-        )
         page = build_report(
             "Evaluation",
             weights,
@@ -216,12 +219,12 @@ def evaluate(request: EvaluateRequest, progress: Progress = silent) -> Result[Ev
             link_all(encoded.prepared, encoded.embeddings[ours.name], point),
             seconds=record.seconds,
             comparison=table,
-            notes=(*said, choices),
+            notes=(*said, CHOICES),
         )
         write_report(found.report, page)
     record.write(out)
-    shown = [comparison_table(table), *(f"note: {n}" for n in said), f"report: {found.report}"]
-    return Result(found, found.as_dict(), shown)
+    lines = (*(f"note: {note}" for note in said), f"report: {found.report}")
+    return Result(found, found.as_dict(), [comparison_table(table), *lines])
 
 
 def _settings(request: EvaluateRequest) -> "tuple[EvaluationSettings, list[str]]":

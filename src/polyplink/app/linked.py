@@ -9,37 +9,33 @@ stored in the weights.
 import csv
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Self, get_args
+from typing import Any, get_args
 
 import numpy as np
 import polars as pl
-from pydantic import TypeAdapter, ValidationError
 
 from polyplink.app.encoded import Encoded, seconds
 from polyplink.associate import (
     PRICES,
     AlarmModel,
-    Clustering,
-    Doubt,
+    Identities,
     LearnedLinks,
-    LinkModel,
-    TemporalAP,
+    OperatingPoint,
     Views,
-    VisualForm,
     cross_probabilities,
     fit_links,
     fit_unlabelled,
-    link_scores,
+    identify,
     link_terms,
     partition,
     tracklet_features,
-    uncertain,
     unit_rows,
-    visual,
+    untuned,
 )
+from polyplink.associate.identities import SPREADS, count_intervals
 from polyplink.associate.links import PRICE
 from polyplink.core.artefacts import machine, to_plain
 from polyplink.core.errors import PolyplinkError
@@ -50,10 +46,7 @@ from polyplink.report import Comparison, Procedure, Report, Tracklet
 from polyplink.report.formats import PURPOSES, VISUAL
 from polyplink.tracklets import Prepared, box_rows
 
-UNTUNED = TemporalAP(alpha=0.5, gamma=1.0, preference=0.0)  # near the middle of the papers' grid
-MOST_DOUBTS = 5  # links listed for review, per procedure
 COVERED = 0.9  # of procedures, by the intervals of their counts
-SPREADS = tuple(np.geomspace(1.0, 16.0, 25).tolist())  # factors of the price
 
 
 @dataclass(frozen=True)
@@ -63,14 +56,12 @@ class ProcedureTracklets:
     Attributes:
         procedure_id: Its name.
         table: Its n rows of the tracklets table.
-        V: Visual similarity (n, n), in [0, 1].
         positions: First frames relative to the procedure's annotated span (n,), in [0, 1].
         views: Their vectors and times, for learned links.
     """
 
     procedure_id: str
     table: pl.DataFrame
-    V: np.ndarray
     positions: np.ndarray
     views: Views
 
@@ -80,15 +71,12 @@ class ProcedureTracklets:
         return self.table["polyp_id"].to_list()
 
 
-def by_procedure(
-    prepared: Prepared, embeddings: Embeddings, form: VisualForm
-) -> list[ProcedureTracklets]:
+def by_procedure(prepared: Prepared, embeddings: Embeddings) -> list[ProcedureTracklets]:
     """Join tracklets and vectors, and group them by procedure; empty procedures are left out.
 
     Args:
         prepared: The tracklets.
         embeddings: Vectors of (at least) these tracklets, in any order.
-        form: Form of the visual similarity.
 
     Raises:
         PolyplinkError: If a tracklet has no vector.
@@ -101,9 +89,8 @@ def by_procedure(
         if table.is_empty():
             continue
         rows = vectors[own.to_numpy()]
-        V, positions = visual(rows, form), table["position"].to_numpy()
         views = Views(rows, *seconds(table, prepared.data.procedures).T)
-        found.append(ProcedureTracklets(procedure_id, table, V, positions, views))
+        found.append(ProcedureTracklets(procedure_id, table, table["position"].to_numpy(), views))
     return found
 
 
@@ -198,58 +185,6 @@ def screen(
     return Screened(replace(prepared, tracklets=table.filter(~alarm)), table.filter(alarm), 0)
 
 
-@dataclass(frozen=True)
-class OperatingPoint:
-    """How tracklets are linked, and how sure that is.
-
-    Attributes:
-        setting: The clusterer; where no links can be fitted, temporal affinity propagation at a
-            fixed setting.
-        links: The model of links; None where none can be fitted.
-        origin: Origin of these, as a sentence for reports.
-        prices: Price of a polyp by purpose, see `polyplink.evaluate.choose`; empty without labels.
-        spread: Factor by which the price is raised and lowered for the 90 % interval of a count;
-            None where too few procedures are labelled.
-        form: Form of the visual similarity, for temporal affinity propagation.
-        alarms: Tells false alarms of a detector from polyps; None to take every tracklet for a
-            polyp's.
-    """
-
-    setting: TemporalAP | LearnedLinks
-    links: LinkModel | None
-    origin: str
-    prices: Mapping[str, float] = field(default_factory=dict)
-    spread: float | None = None
-    form: VisualForm = "l2"
-    alarms: AlarmModel | None = None
-
-    def at(self, purpose: Purpose) -> Self:
-        """The operating point for a purpose; itself where there are no learned links."""
-        if not self.prices:
-            return self
-        return replace(self, setting=LearnedLinks(self.prices[purpose]))
-
-
-def untuned(why: str) -> OperatingPoint:
-    """The operating point without labels: a fixed setting and no probabilities."""
-    return OperatingPoint(UNTUNED, None, f"not tuned: {why}")
-
-
-def from_record(record: Mapping[str, Any] | None) -> OperatingPoint:
-    """The operating point stored in weights.
-
-    Raises:
-        PolyplinkError: If it is broken.
-    """
-    if record is None:
-        return untuned("the weights contain no operating point")
-    try:
-        return TypeAdapter(OperatingPoint).validate_python({"links": None, **record})
-    except ValidationError as error:
-        reason = error.errors()[0]["msg"]
-        raise PolyplinkError(f"broken operating point ({reason})", "train again") from None
-
-
 def find_operating_point(procedures: Sequence[ProcedureTracklets]) -> OperatingPoint:
     """Fit the links on labelled procedures, and choose prices by cross-fitting.
 
@@ -304,77 +239,28 @@ def _spread(crossed: Sequence[np.ndarray], polyps: Sequence[int], price: float) 
         return None
     needed = []
     for P, true in zip(crossed, polyps, strict=True):
-        low, high = _intervals(P, price, SPREADS)
+        low, high = count_intervals(P, price, SPREADS)
         holds = (low <= true) & (true <= high)
         needed.append(SPREADS[int(np.argmax(holds))] if holds.any() else SPREADS[-1])
     return float(np.sort(needed)[rank - 1])
 
 
-def _intervals(
-    P: np.ndarray, price: float, factors: Sequence[float]
-) -> tuple[np.ndarray, np.ndarray]:
-    """Lowest and highest count (m,), (m,) while the price varies by up to each factor, rising."""
-    up, down = (partition(P, price * np.asarray(factors) ** sign).max(axis=1) for sign in (1, -1))
-    low, high = np.minimum(up, down), np.maximum(up, down)
-    return np.minimum.accumulate(low) + 1, np.maximum.accumulate(high) + 1
-
-
 @dataclass(frozen=True)
 class Linked:
-    """One procedure's tracklets with their identities.
-
-    Attributes:
-        tracklets: What was linked.
-        clustering: Identity of every tracklet, numbered by first appearance in time.
-        names: Name of every identity ("P1").
-        scores: Probability that a tracklet is assigned correctly (n,); NaN without learned links.
-        doubts: The decisions most worth a review.
-        interval: Lowest and highest number of polyps, 90 %; None where it is not known.
-        similarity: What was clustered (n, n).
-    """
+    """One procedure's tracklets with their identities."""
 
     tracklets: ProcedureTracklets
-    clustering: Clustering
-    names: list[str]
-    scores: np.ndarray
-    doubts: list[Doubt]
-    interval: tuple[int, int] | None
-    similarity: np.ndarray
+    identities: Identities
 
 
 def link(tracklets: ProcedureTracklets, point: OperatingPoint) -> Linked:
-    """Cluster a procedure at the operating point."""
-    positions, setting = tracklets.positions, point.setting
-    P = None if point.links is None else point.links.probability(tracklets.views)
-    interval = None
-    if isinstance(setting, LearnedLinks):
-        assert P is not None
-        similarity = P
-        found = setting.cluster(P, positions)
-        if point.spread is not None:
-            factors = [factor for factor in SPREADS if factor <= point.spread]
-            low, high = _intervals(P, setting.price, factors)
-            interval = int(low[-1]), int(high[-1])
-    else:
-        similarity = setting.similarity(tracklets.V, positions)
-        found = setting.cluster(tracklets.V, positions)
-    order = np.lexsort((np.arange(len(found.labels)), positions))
-    places = {label: i for i, label in enumerate(dict.fromkeys(found.labels[order].tolist()))}
-    labels = np.array([places[label] for label in found.labels.tolist()], dtype=np.int32)
-    return Linked(
-        tracklets,
-        Clustering(labels, found.converged),
-        [f"P{i + 1}" for i in range(len(places))],
-        link_scores(labels, P),
-        uncertain(labels, P, MOST_DOUBTS, getattr(setting, "price", None)),
-        interval,
-        similarity,
-    )
+    """Link a procedure at the operating point."""
+    return Linked(tracklets, identify(tracklets.views, tracklets.positions, point))
 
 
 def link_all(prepared: Prepared, embeddings: Embeddings, point: OperatingPoint) -> list[Linked]:
     """Link every procedure that has tracklets."""
-    return [link(one, point) for one in by_procedure(prepared, embeddings, point.form)]
+    return [link(one, point) for one in by_procedure(prepared, embeddings)]
 
 
 def linked_boxes(prepared: Prepared, linked: Sequence[Linked]) -> pl.DataFrame:
@@ -387,7 +273,7 @@ def linked_boxes(prepared: Prepared, linked: Sequence[Linked]) -> pl.DataFrame:
     for one in linked:
         own, tracklet = box_rows(one.tracklets.table)
         rows.append(own)
-        polyps.append(one.clustering.labels.astype(np.int64)[tracklet] + 1)
+        polyps.append(one.identities.labels.astype(np.int64)[tracklet] + 1)
         tracklets.append(tracklet + 1)
     found = prepared.detections[np.concatenate(rows)]
     columns = ("procedure_id", "frame", "x", "y", "w", "h", "score")
@@ -439,7 +325,7 @@ def build_report(
     said = []
     if point.links is None:
         said.append(f"Links carry no sureness ({point.origin}).")
-    failed = [one.tracklets.procedure_id for one in linked if not one.clustering.converged]
+    failed = [one.tracklets.procedure_id for one in linked if not one.identities.converged]
     if failed:
         said.append(f"Affinity propagation did not converge in {', '.join(failed)}.")
     return Report(
@@ -530,14 +416,15 @@ def _procedure(
         return empty
     tracklets = linked.tracklets
     rows = tracklets.table.rows(named=True)
-    of_each = zip(rows, linked.clustering.labels, linked.scores, strict=True)
+    found, names = linked.identities, linked.identities.names
+    of_each = zip(rows, found.labels, found.scores, strict=True)
     return replace(
         empty,
-        tracklets=tuple(shown(one, linked.names[label], score) for one, label, score in of_each),
-        interval=linked.interval,
-        similarity=linked.similarity,
-        converged=linked.clustering.converged,
-        uncertain=tuple(linked.doubts),
+        tracklets=tuple(shown(one, names[label], score) for one, label, score in of_each),
+        interval=found.interval,
+        similarity=found.similarity,
+        converged=found.converged,
+        uncertain=tuple(found.doubts),
     )
 
 

@@ -14,7 +14,7 @@ from polyplink.core.artefacts import RunRecord, to_plain
 from polyplink.core.errors import PolyplinkError
 
 if TYPE_CHECKING:
-    from polyplink.app.linked import OperatingPoint
+    from polyplink.associate import OperatingPoint
     from polyplink.learn import Fitted, TrainConfig
     from polyplink.tracklets import Prepared
 
@@ -166,10 +166,11 @@ def train(request: TrainRequest, progress: Progress = silent) -> Result[Trained]
 
 def _operating_point(fitted: "Fitted", prepared: "Prepared") -> "OperatingPoint":
     """Found on all procedures of the training, held out or not: three are too few to choose on."""
-    from polyplink.app.linked import by_procedure, find_operating_point, untuned
+    from polyplink.app.linked import by_procedure, find_operating_point
+    from polyplink.associate import untuned
     from polyplink.encoders import NetworkEmbedder, embed
 
     if prepared.tracklets.is_empty():
         return untuned("the procedures have no tracklets")
     embeddings = embed(prepared, NetworkEmbedder(fitted.encoder), "in training")
-    return find_operating_point(by_procedure(prepared, embeddings, "l2"))
+    return find_operating_point(by_procedure(prepared, embeddings))

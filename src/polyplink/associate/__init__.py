@@ -7,16 +7,24 @@ from polyplink.associate.clusterers import (
     Setting,
     TemporalAP,
 )
-from polyplink.associate.links import (
+from polyplink.associate.identities import (
+    Constraints,
     Doubt,
+    Identities,
+    OperatingPoint,
+    from_record,
+    identify,
+    link_scores,
+    uncertain,
+    untuned,
+)
+from polyplink.associate.links import (
     LinkModel,
     Views,
     cross_probabilities,
     fit_links,
     fit_unlabelled,
-    link_scores,
     link_terms,
-    uncertain,
 )
 from polyplink.associate.partition import partition, partition_cost
 from polyplink.associate.search import (
@@ -43,10 +51,13 @@ __all__ = [
     "AlarmModel",
     "Clustering",
     "Clusterings",
+    "Constraints",
     "Doubt",
     "Grid",
+    "Identities",
     "LearnedLinks",
     "LinkModel",
+    "OperatingPoint",
     "Setting",
     "TemporalAP",
     "Views",
@@ -57,6 +68,8 @@ __all__ = [
     "fit_alarms",
     "fit_links",
     "fit_unlabelled",
+    "from_record",
+    "identify",
     "link_scores",
     "link_terms",
     "paper_grid",
@@ -68,5 +81,6 @@ __all__ = [
     "tracklet_features",
     "uncertain",
     "unit_rows",
+    "untuned",
     "visual",
 ]

@@ -9,14 +9,13 @@ not seen it.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
 
-from polyplink.associate.partition import pair_costs, partition
+from polyplink.associate.partition import partition
 from polyplink.associate.similarity import cosine
 from polyplink.core.errors import PolyplinkError
 
@@ -282,85 +281,3 @@ def fit_unlabelled(procedures: Sequence[Views]) -> LinkModel | str:
             return f"without labels, {model}"
         found = [model.probability(views) for views in procedures]
     return model
-
-
-def link_scores(labels: Labels, P: Reals | None) -> Reals:
-    """Confidence of the assignment of every tracklet, in [0, 1].
-
-    Args:
-        labels: Cluster of every tracklet (n,).
-        P: Probability that two tracklets show one polyp (n, n), or None without a link model.
-
-    Returns:
-        (n,): for a tracklet with mates the mean P to its mates; for one alone, 1 minus its
-        largest P to any other (1 if there is no other). NaN everywhere without a link model.
-    """
-    n = labels.size
-    if P is None:
-        return np.full(n, np.nan)
-    mates = (labels[:, None] == labels[None, :]) & ~np.eye(n, dtype=bool)  # (n, n)
-    many = mates.sum(axis=1)  # (n,)
-    mean = np.where(mates, P, 0.0).sum(axis=1) / np.maximum(many, 1)
-    largest = np.where(np.eye(n, dtype=bool), 0.0, P).max(axis=1, initial=0.0)
-    return np.asarray(np.where(many > 0, mean, 1.0 - largest))
-
-
-@dataclass(frozen=True)
-class Doubt:
-    """A decision worth a look: do `members` and `others` show one polyp?
-
-    Attributes:
-        members: Rows of the tracklets on one side: one tracklet of a cluster, or a cluster.
-        others: Rows of the tracklets on the other side: its mates, or another cluster.
-        joined: What the clusterer decided.
-        probability: Mean probability that they do.
-    """
-
-    members: tuple[int, ...]
-    others: tuple[int, ...]
-    joined: bool
-    probability: float
-
-    @property
-    def doubt(self) -> float:
-        """Probability that the decision is wrong."""
-        return 1.0 - self.probability if self.joined else self.probability
-
-
-def uncertain(
-    labels: Labels, P: Reals | None, most: int = 10, price: float | None = None
-) -> list[Doubt]:
-    """The decisions most worth a look, first those that are nearest to changing the count.
-
-    Two kinds are compared: a tracklet's place among its mates, and the separation of two clusters.
-    Under a price of polyps, they are ordered by what it would cost to give the tracklet a polyp of
-    its own, or to merge the clusters (see `partition`): little, where the decision is close.
-    Otherwise by the mean P of the tracklet to its mates, and of the clusters to each other.
-
-    Args:
-        labels: Cluster of every tracklet (n,).
-        P: Probability that two tracklets show one polyp (n, n), or None without a link model.
-        most: How many to return at most.
-        price: Price of a polyp, where the labels are the partition of lowest cost.
-
-    Returns:
-        The uncertain decisions, the worst first, equal ones by rows; none without a link model.
-    """
-    if P is None:
-        return []
-    clusters = [tuple(np.flatnonzero(labels == label).tolist()) for label in np.unique(labels)]
-    doubts = []
-    change = {}  # what the other decision would cost
-    costs = pair_costs(P)
-    for cluster in clusters:
-        # In a pair each is the other's only mate: one question, not two.
-        for i in cluster[:1] if len(cluster) == 2 else cluster:
-            if mates := tuple(j for j in cluster if j != i):
-                doubts.append(Doubt((i,), mates, True, float(P[i, list(mates)].mean())))
-    for a, b in combinations(clusters, 2):
-        doubts.append(Doubt(a, b, False, float(P[np.ix_(a, b)].mean())))
-    for one in doubts:
-        cost = costs[np.ix_(one.members, one.others)].sum() - (price or 0.0)
-        change[one] = -one.doubt if price is None else float(-cost if one.joined else cost)
-    doubts.sort(key=lambda doubt: (change[doubt], doubt.members, doubt.others))
-    return doubts[:most]

@@ -92,7 +92,7 @@ def partition(
     PolyplinkError.unless(
         bool((asked >= 0).all()), f"a price of {asked.min():g} a polyp", "give 0 or more"
     )
-    groups = _groups(n, must, cannot)
+    groups = constraint_groups(n, must, cannot)
     costs = pair_costs((S + S.T) / 2)
     for i, j in must:  # whatever P says
         costs[i, j] = costs[j, i] = 0.0
@@ -120,7 +120,7 @@ def partition(
     return found
 
 
-def _groups(n: int, must: Pairs, cannot: Pairs) -> Counts:
+def constraint_groups(n: int, must: Pairs, cannot: Pairs) -> Counts:
     """Group of every tracklet (n,), of those that are one polyp by constraint.
 
     Raises:

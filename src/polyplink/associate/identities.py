@@ -1,0 +1,308 @@
+"""The identities of one procedure's tracklets: which show one polyp, how sure that is, what to ask.
+
+An operating point says how tracklets are linked. `identify` applies it to one procedure, under
+constraints where a person has decided something: it gives the polyps, an interval of their number,
+a confidence of every tracklet, and the decisions that are worth a question.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import TypeAdapter, ValidationError
+
+from polyplink.associate.alarms import AlarmModel
+from polyplink.associate.clusterers import LearnedLinks, TemporalAP
+from polyplink.associate.links import LinkModel, Views
+from polyplink.associate.partition import NEVER, Pairs, constraint_groups, pair_costs, partition
+from polyplink.associate.similarity import VisualForm, visual
+from polyplink.core.errors import PolyplinkError
+
+Reals = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
+Labels = npt.NDArray[np.int32]
+
+UNTUNED = TemporalAP(alpha=0.5, gamma=1.0, preference=0.0)  # near the middle of the papers' grid
+SPREADS = tuple(np.geomspace(1.0, 16.0, 25).tolist())  # factors of the price
+MOST_DOUBTS = 12  # decisions listed for review, per procedure
+# Probabilities that stand for a clustering without links, and a price that gives it back.
+TOGETHER, APART, KEPT_PRICE = 0.95, 0.05, 0.5
+
+
+@dataclass(frozen=True)
+class OperatingPoint:
+    """How tracklets are linked, and how sure that is.
+
+    Attributes:
+        setting: The clusterer; where no links can be fitted, temporal affinity propagation at a
+            fixed setting.
+        links: The model of links; None where none can be fitted.
+        origin: Origin of these, as a sentence for reports.
+        prices: Price of a polyp by purpose, see `polyplink.evaluate.choose`; empty without labels.
+        spread: Factor by which the price is raised and lowered for the 90 % interval of a count;
+            None where too few procedures are labelled.
+        form: Form of the visual similarity, for temporal affinity propagation.
+        alarms: Tells false alarms of a detector from polyps; None to take every tracklet for a
+            polyp's.
+    """
+
+    setting: TemporalAP | LearnedLinks
+    links: LinkModel | None
+    origin: str
+    prices: Mapping[str, float] = field(default_factory=dict)
+    spread: float | None = None
+    form: VisualForm = "l2"
+    alarms: AlarmModel | None = None
+
+    def at(self, purpose: str) -> Self:
+        """The operating point for a purpose; itself where there are no learned links."""
+        if not self.prices:
+            return self
+        return replace(self, setting=LearnedLinks(self.prices[purpose]))
+
+
+def untuned(why: str) -> OperatingPoint:
+    """The operating point without labels: a fixed setting and no probabilities."""
+    return OperatingPoint(UNTUNED, None, f"not tuned: {why}")
+
+
+def from_record(record: Mapping[str, Any] | None) -> OperatingPoint:
+    """The operating point stored in weights or in count.json.
+
+    Raises:
+        PolyplinkError: If it is broken.
+    """
+    if record is None:
+        return untuned("the weights contain no operating point")
+    try:
+        return TypeAdapter(OperatingPoint).validate_python({"links": None, **record})
+    except ValidationError as error:
+        reason = error.errors()[0]["msg"]
+        raise PolyplinkError(f"broken operating point ({reason})", "train again") from None
+
+
+@dataclass(frozen=True)
+class Constraints:
+    """What a person has decided about pairs of tracklets, by row.
+
+    Attributes:
+        must: Pairs that show one polyp.
+        cannot: Pairs that show two.
+        unsure: Pairs that were looked at without a decision: they are not asked about again.
+    """
+
+    must: Pairs = ()
+    cannot: Pairs = ()
+    unsure: Pairs = ()
+
+    def closed(self, n: int) -> tuple[Flags, Flags]:
+        """Pairs of n tracklets (n, n) that show one polyp, and those that show two, by these.
+
+        What follows from several constraints is included: if a and b are one, and b and c are two,
+        a and c are two.
+
+        Raises:
+            PolyplinkError: If a pair names no row, or constraints contradict each other.
+        """
+        groups = constraint_groups(n, self.must, self.cannot)
+        apart = np.zeros((n, n), dtype=np.bool_)  # by group
+        for i, j in self.cannot:
+            apart[groups[i], groups[j]] = apart[groups[j], groups[i]] = True
+        return groups[:, None] == groups[None, :], apart[np.ix_(groups, groups)]
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """A decision worth a look: do `members` and `others` show one polyp?
+
+    Attributes:
+        members: Rows of the tracklets on one side: one tracklet of a cluster, or a cluster.
+        others: Rows of the tracklets on the other side: its mates, or another cluster.
+        joined: What was decided.
+        probability: Mean probability that they do.
+        pair: A row of each side, the two to be looked at: the least similar pair of what was
+            joined, the most similar one of what was not.
+    """
+
+    members: tuple[int, ...]
+    others: tuple[int, ...]
+    joined: bool
+    probability: float
+    pair: tuple[int, int]
+
+    @property
+    def doubt(self) -> float:
+        """Probability that the decision is wrong."""
+        return 1.0 - self.probability if self.joined else self.probability
+
+
+@dataclass(frozen=True)
+class Identities:
+    """The polyps of one procedure's n tracklets.
+
+    Attributes:
+        labels: Polyp of every tracklet (n,), numbered by first appearance in time.
+        converged: Whether the clusterer converged.
+        scores: Confidence of every tracklet's assignment (n,), see `link_scores`.
+        doubts: The decisions most worth a question, the first to change the count first.
+        interval: Lowest and highest number of polyps, 90 %; None where it is not known.
+        similarity: What was clustered (n, n).
+    """
+
+    labels: Labels
+    converged: bool
+    scores: Reals
+    doubts: list[Doubt]
+    interval: tuple[int, int] | None
+    similarity: Reals
+
+    @property
+    def names(self) -> list[str]:
+        """Name of every polyp: "P1", ..."""
+        return [f"P{i + 1}" for i in range(int(self.labels.max(initial=-1)) + 1)]
+
+
+def identify(
+    views: Views,
+    positions: npt.ArrayLike,
+    point: OperatingPoint,
+    decided: Constraints | None = None,
+) -> Identities:
+    """Link one procedure's tracklets at an operating point.
+
+    Args:
+        views: The n tracklets, at least one.
+        positions: Their places in the procedure (n,), in [0, 1], for temporal affinity propagation.
+        point: How to link.
+        decided: Constraints. Without learned links, the clustering is kept but for these.
+
+    Raises:
+        PolyplinkError: If a vector is zero or not finite, or constraints contradict each other.
+    """
+    given = decided or Constraints()
+    P = None if point.links is None else point.links.probability(views)
+    setting, interval, price = point.setting, None, None
+    if isinstance(setting, LearnedLinks):
+        assert P is not None
+        similarity, converged, price = P, True, setting.price
+        found = partition(P, [price], given.must, given.cannot)[0]
+        if point.spread is not None:
+            low, high = count_intervals(P, price, spreads_to(point.spread), given)
+            interval = int(low[-1]), int(high[-1])
+    else:
+        V = visual(views.vectors, point.form)
+        similarity = setting.similarity(V, positions)
+        clustered = setting.cluster(V, positions)
+        found, converged = clustered.labels, clustered.converged
+        if given.must or given.cannot:
+            kept = np.where(found[:, None] == found[None, :], TOGETHER, APART)
+            found = partition(kept, [KEPT_PRICE], given.must, given.cannot)[0]
+    order = np.lexsort((np.arange(found.size), views.start))
+    places = {label: i for i, label in enumerate(dict.fromkeys(found[order].tolist()))}
+    labels = np.array([places[label] for label in found.tolist()], dtype=np.int32)
+    doubts = uncertain(labels, P, MOST_DOUBTS, price=price, spread=point.spread, decided=given)
+    return Identities(labels, converged, link_scores(labels, P), doubts, interval, similarity)
+
+
+def spreads_to(spread: float) -> list[float]:
+    """The factors of the price up to that of an interval."""
+    return [factor for factor in SPREADS if factor <= spread]
+
+
+def count_intervals(
+    P: Reals, price: float, factors: Sequence[float], decided: Constraints | None = None
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+    """Lowest and highest count (m,), (m,) while the price varies by up to each factor, rising."""
+    given = decided or Constraints()
+    up, down = (
+        partition(P, price * np.asarray(factors) ** sign, given.must, given.cannot).max(axis=1)
+        for sign in (1, -1)
+    )
+    low, high = np.minimum(up, down), np.maximum(up, down)
+    return np.minimum.accumulate(low) + 1, np.maximum.accumulate(high) + 1
+
+
+def link_scores(labels: Labels, P: Reals | None) -> Reals:
+    """Confidence of the assignment of every tracklet, in [0, 1].
+
+    Args:
+        labels: Cluster of every tracklet (n,).
+        P: Probability that two tracklets show one polyp (n, n), or None without a link model.
+
+    Returns:
+        (n,): for a tracklet with mates the mean P to its mates; for one alone, 1 minus its
+        largest P to any other (1 if there is no other). NaN everywhere without a link model.
+    """
+    n = labels.size
+    if P is None:
+        return np.full(n, np.nan)
+    mates = (labels[:, None] == labels[None, :]) & ~np.eye(n, dtype=bool)  # (n, n)
+    many = mates.sum(axis=1)  # (n,)
+    mean = np.where(mates, P, 0.0).sum(axis=1) / np.maximum(many, 1)
+    largest = np.where(np.eye(n, dtype=bool), 0.0, P).max(axis=1, initial=0.0)
+    return np.asarray(np.where(many > 0, mean, 1.0 - largest))
+
+
+def uncertain(
+    labels: Labels,
+    P: Reals | None,
+    most: int = 10,
+    *,
+    price: float | None = None,
+    spread: float | None = None,
+    decided: Constraints | None = None,
+) -> list[Doubt]:
+    """The decisions most worth a look, first those that are nearest to changing the count.
+
+    Two kinds are compared: a tracklet's place among its mates, and the separation of two clusters.
+    Under a price of polyps, they are ordered by what it would cost to give the tracklet a polyp of
+    its own, or to merge the clusters (see `partition`): little, where the decision is close.
+    Otherwise by the mean P of the tracklet to its mates, and of the clusters to each other.
+
+    Args:
+        labels: Cluster of every tracklet (n,).
+        P: Probability that two tracklets show one polyp (n, n), or None without a link model.
+        most: How many to return at most.
+        price: Price of a polyp, where the labels are the partition of lowest cost.
+        spread: With a price, leave out what stays as it is while the price varies by this factor.
+        decided: What needs no question, because a person has decided it.
+
+    Returns:
+        The uncertain decisions, the worst first, equal ones by rows; none without a link model.
+    """
+    if P is None:
+        return []
+    clusters = [tuple(np.flatnonzero(labels == label).tolist()) for label in np.unique(labels)]
+    sides = [(a, b, False) for a, b in combinations(clusters, 2)]
+    for cluster in clusters:
+        # In a pair each is the other's only mate: one question, not two.
+        for i in cluster[:1] if len(cluster) == 2 else cluster:
+            if mates := tuple(j for j in cluster if j != i):
+                sides.append(((i,), mates, True))
+    given = decided or Constraints()
+    same, apart = given.closed(len(P))
+    known, costs, found = same | apart, pair_costs(P), []
+    costs[same], costs[apart] = -NEVER, NEVER
+    for i, j in given.unsure:
+        known[i, j] = known[j, i] = True
+    for members, others, joined in sides:
+        between = np.ix_(members, others)
+        if known[between].all():
+            continue
+        cost = float(costs[between].sum())  # of having the two sides in one cluster
+        if price is not None and spread is not None:
+            certain = cost <= price / spread if joined else cost >= price * spread
+            if certain:
+                continue
+        likely = np.where(known[between], -np.inf, (-1.0 if joined else 1.0) * P[between])
+        a, b = np.unravel_index(int(likely.argmax()), likely.shape)
+        one = Doubt(
+            members, others, joined, float(P[between].mean()), (members[int(a)], others[int(b)])
+        )
+        change = cost - (price or 0.0)  # what the other decision would cost
+        found.append((-one.doubt if price is None else -change if joined else change, one))
+    found.sort(key=lambda entry: (entry[0], entry[1].members, entry[1].others))
+    return [one for _, one in found[:most]]
