@@ -79,6 +79,10 @@ def test_trackeval_reads_the_folders_and_agrees_and_broken_ones_are_refused(
     (tracker / "001-002.txt").write_text("1,-1," + text.split(",", 2)[2])
     with pytest.raises(PolyplinkError, match="1 boxes of 001-002 have no track"):
         score_files(truth, tracker)
+    # A part's name from splits.json leads nowhere else.
+    write_trackeval(tmp_path / "odd" / "out", prepared, table, "a/../../../../../escaped")
+    assert [path.name for path in (tmp_path / "odd").iterdir()] == ["out"]
+    assert not list(tmp_path.rglob("escaped"))
     (tracker / "001-002.txt").unlink()
     with pytest.raises(PolyplinkError, match=r"no .*001-002\.txt"):
         score_files(truth, tracker)

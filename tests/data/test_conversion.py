@@ -1,5 +1,6 @@
 """Every format holds what it was given: importing a conversion gives the data set back."""
 
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -11,6 +12,7 @@ from hypothesis import given, settings
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.data import (
+    FORMATS,
     DataSet,
     Imported,
     convert,
@@ -102,3 +104,30 @@ def test_what_a_format_has_no_place_for_is_counted(tmp_path: Path) -> None:
             convert(data, name, tmp_path / name)
     with pytest.raises(PolyplinkError, match="no format 'coc'; did you mean coco"):
         convert(data, "coc", tmp_path / "coc")
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("climbing", ["../../escaped", "Test_..", "val_../x", "/escaped", ".."])
+def test_no_name_of_a_procedure_or_part_leads_out_of_the_folder(
+    name: str, climbing: str, tmp_path: Path
+) -> None:
+    seen = seen_set()
+    rows = seen.procedures.head(1).with_columns(procedure_id=pl.lit(climbing))
+    data = DataSet.of(seen.detections.clear(), rows, seen.polyps.clear(), {climbing: [climbing]})
+    root = tmp_path / "deep" / "down" / "root"
+    with contextlib.suppress(PolyplinkError):
+        convert(data, name, root)
+    outside = [path for path in tmp_path.rglob("*") if not path.is_relative_to(root)]
+    assert {path.name for path in outside} <= {"deep", "down"}
+    if climbing == "Test_..":
+        assert not [path for path in root.rglob("*.txt") if path.parent.name == "Annotations"]
+
+
+def test_formulas_are_escaped_in_csv_and_read_back_as_they_were(tmp_path: Path) -> None:
+    seen, names = seen_set(), ["=1+1", "'-2", "@a", "-b", "+1"]
+    count = seen.polyps.height
+    polyps = seen.polyps.with_columns(histology=pl.Series((names * count)[:count]))
+    data = DataSet.of(seen.detections, seen.procedures, polyps)
+    convert(data, "csv", tmp_path)
+    assert "'=1+1" in (tmp_path / "polyps.csv").read_text()
+    assert import_csv(tmp_path).data.polyps.equals(polyps)

@@ -40,7 +40,7 @@ from polyplink.app.split import split_data
 from polyplink.app.train import train
 from polyplink.app.train_detector import train_detector
 from polyplink.app.weights import add_weights, cost_weights, list_weights, show_weights
-from polyplink.core.errors import INTERRUPTED, MISTAKE, PolyplinkError
+from polyplink.core.errors import INTERRUPTED, MISTAKE, PolyplinkError, one_line
 
 Verb = Callable[..., Any]  # (request, progress) -> a Result, or what has its methods and fields
 
@@ -78,6 +78,7 @@ GROUPS = {
     "recipes": "Recipes: show the fields of one, and where their values come from.",
     "weights": "Published encoders: add, list, show, cost.",
 }
+LONGEST_WARNING = 800  # characters
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
 
@@ -121,7 +122,7 @@ def command(verb: Verb) -> Callable[..., None]:
             with bars() as progress:
                 result = verb(request(**given), progress)
             for warning in result.warnings:
-                typer.echo(f"warning: {warning}", err=True)
+                typer.echo(f"warning: {one_line(warning, LONGEST_WARNING)}", err=True)
             (result.print_json if as_json else result.print_text)()
             if result.code:
                 raise typer.Exit(result.code)
@@ -170,7 +171,7 @@ def bars() -> Iterator[Progress]:
     from rich.progress import Progress as Bars
 
     columns = (
-        TextColumn("{task.description:<28}"),
+        TextColumn("{task.description:<28}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TextColumn("{task.fields[speed]}"),
@@ -184,7 +185,7 @@ def bars() -> Iterator[Progress]:
         if not tasks:
             bars.start()  # not earlier: empty bars leave a blank line before an error
         if stage not in tasks:
-            tasks[stage] = bars.add_task(stage, total=total, speed="")
+            tasks[stage] = bars.add_task(one_line(stage, 80), total=total, speed="")
         task = bars.tasks[tasks[stage]]
         speed = "" if task.speed is None else f"{task.speed:.0f}/s"
         bars.update(tasks[stage], completed=done, total=total, speed=speed)

@@ -196,12 +196,12 @@ def _write_tables(out: Path, summary: Mapping[str, Any], views: "pl.DataFrame") 
     """Write count.json, counts.csv, views.csv and assignment.parquet."""
     import polars as pl
 
-    from polyplink.data import write_table
+    from polyplink.data import csv_text, write_table
 
     write_json(out / "count.json", summary)
     counts = [{name: row[name] for name in COUNTS} for row in summary["procedures"]]
-    write_text(out / "counts.csv", pl.DataFrame(counts).write_csv())
-    write_text(out / "views.csv", views.select(VIEWS).write_csv())
+    write_text(out / "counts.csv", csv_text(pl.DataFrame(counts)))
+    write_text(out / "views.csv", csv_text(views.select(VIEWS)))
     assigned = views.drop_nulls("polyp").select(*ASSIGNMENT).rename(ASSIGNMENT)
     write_table(out / "assignment.parquet", assigned)
 

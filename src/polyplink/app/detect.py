@@ -20,6 +20,7 @@ from polyplink.app.request import (
 )
 from polyplink.core.artefacts import RunRecord, write_text
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.text import file_name
 
 if TYPE_CHECKING:
     from polyplink.app.count import Counted
@@ -242,5 +243,5 @@ def _write_tracks(counted: "Counted", folder: Path) -> Path:
             pl.col("score").fill_null(1.0).round(4),
             *(pl.lit(-1).alias(f"world{k}") for k in range(3)),
         )
-        write_text(folder / f"{name}.txt", lines.write_csv(include_header=False))
+        write_text(folder / f"{file_name(str(name))}.txt", lines.write_csv(include_header=False))
     return folder

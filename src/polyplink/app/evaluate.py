@@ -295,7 +295,7 @@ def _write(
     """Write every file except the report."""
     from polyplink.app.evaluation_table import by_procedure
     from polyplink.app.track_files import write_trackeval
-    from polyplink.data import write_table
+    from polyplink.data import csv_text, write_table
     from polyplink.report import write_csv
 
     out = request.out
@@ -303,10 +303,10 @@ def _write(
     write_csv(out / "figures.csv", found.comparison)
     by_name = by_procedure(found.evaluation)
     if by_name.width:
-        write_text(out / "procedures.csv", by_name.write_csv())
+        write_text(out / "procedures.csv", csv_text(by_name))
     for name, table in tables.items():
         write_table(out / f"{name}.parquet", table)
     if request.curve_csv and "curve" in tables:
-        write_text(out / "curve.csv", tables["curve"].write_csv())
+        write_text(out / "curve.csv", csv_text(tables["curve"]))
     if "assignment" in tables and "tracking" in found.evaluation.tasks:
         write_trackeval(out / "trackeval", encoded.prepared, tables["assignment"], request.part)

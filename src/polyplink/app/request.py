@@ -6,7 +6,7 @@ annotation and nowhere else (`app.command_line` builds the commands from them).
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeVar
 from typer import Argument, Option, echo
 
 from polyplink.core.artefacts import to_plain
-from polyplink.core.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError, visible
 
 if TYPE_CHECKING:
     from polyplink.tracklets import PrepareSettings
@@ -120,11 +120,22 @@ class Result(Generic[Value]):
         """Print for people."""
         for item in self.shown:
             if isinstance(item, str):
-                echo(item)
+                echo(visible(item))
             else:
-                from rich.console import Console
+                _print_table(item)
 
-                Console().print(item)
+
+def _print_table(table: Any) -> None:
+    """Print a table of rich; what its cells hold is neither markup nor obeyed by the terminal."""
+    from rich.console import Console
+    from rich.segment import Segment
+
+    class Plain(Console):
+        def render(self, *given: Any, **named: Any) -> Iterator[Segment]:
+            for text, style, control in super().render(*given, **named):
+                yield Segment(text if control else visible(text), style, control)
+
+    Plain(markup=False).print(table)
 
 
 def named_files(option: str, pairs: Sequence[str]) -> dict[str, Path]:

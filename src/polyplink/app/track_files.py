@@ -7,6 +7,7 @@ import polars as pl
 
 from polyplink.core.artefacts import write_text
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.text import file_name
 from polyplink.data import DataSet, import_mot, write_mot
 from polyplink.data.formats.mot import FIRST
 from polyplink.evaluate import BoxTracks, TrackingCounts, score_tracks
@@ -46,7 +47,8 @@ def write_trackeval(out: Path, prepared: Prepared, assignment: pl.DataFrame, par
 
     `gt/mot_challenge/polyplink-PART/PROCEDURE/gt/gt.txt` and `seqinfo.ini`,
     `gt/mot_challenge/seqmaps/polyplink-PART.txt`, and
-    `trackers/mot_challenge/polyplink-PART/METHOD, CLUSTERER/data/PROCEDURE.txt`.
+    `trackers/mot_challenge/polyplink-PART/METHOD, CLUSTERER/data/PROCEDURE.txt`, with names that
+    files can have (see `polyplink.core.text.file_name`).
 
     Args:
         out: Folder to write into.
@@ -57,15 +59,16 @@ def write_trackeval(out: Path, prepared: Prepared, assignment: pl.DataFrame, par
     boxes = tracklet_boxes(prepared)
     names = assignment["procedure_id"].unique(maintain_order=True).to_list()
     data = prepared.data
-    truth = DataSet.of(
-        boxes.filter(pl.col("procedure_id").is_in(names)),
-        data.procedures.filter(pl.col("procedure_id").is_in(names)),
-        data.polyps.filter(pl.col("procedure_id").is_in(names)),
-    )
-    split = f"{BENCHMARK}-{part}"
+    files = {name: file_name(name) for name in names}
+    own = pl.col("procedure_id").is_in(names)
+    named = pl.col("procedure_id").replace_strict(files)
+    boxes = boxes.filter(own).with_columns(named)
+    procedures, polyps = (t.filter(own).with_columns(named) for t in (data.procedures, data.polyps))
+    truth = DataSet.of(boxes, procedures, polyps)
+    split = f"{BENCHMARK}-{file_name(part)}"
     gt = out / "gt" / "mot_challenge"
     write_mot(truth, gt / split, kind="gt")
-    write_text(gt / "seqmaps" / f"{split}.txt", "\n".join(["name", *names]) + "\n")
+    write_text(gt / "seqmaps" / f"{split}.txt", "\n".join(["name", *files.values()]) + "\n")
     trackers = out / "trackers" / "mot_challenge" / split
     for (method, clusterer), rows in assignment.group_by(
         "method", "clusterer", maintain_order=True
@@ -73,7 +76,7 @@ def write_trackeval(out: Path, prepared: Prepared, assignment: pl.DataFrame, par
         tracks = boxes.join(
             rows.select("tracklet_id", "track"), on="tracklet_id", maintain_order="left"
         )
-        folder = trackers / f"{method}, {clusterer}".replace("/", "_") / "data"
+        folder = trackers / file_name(f"{method}, {clusterer}") / "data"
         # Frame, track, box, confidence 1 and three columns that are not used, for each box.
         lines = tracks.select(
             "procedure_id",
@@ -82,9 +85,9 @@ def write_trackeval(out: Path, prepared: Prepared, assignment: pl.DataFrame, par
             *_BOX,
             *(pl.lit(value).alias(f"unused_{k}") for k, value in enumerate((1, -1, -1, -1))),
         )
-        for name in names:
-            own = lines.filter(pl.col("procedure_id") == name).drop("procedure_id")
-            write_text(folder / f"{name}.txt", own.write_csv(include_header=False))
+        for name in files.values():
+            text = lines.filter(procedure_id=name).drop("procedure_id")
+            write_text(folder / f"{name}.txt", text.write_csv(include_header=False))
 
 
 def _read(folder: Path, kind: str, size: tuple[int, int] | None) -> dict[str, BoxTracks]:

@@ -1,11 +1,35 @@
-"""The exception for mistakes that a user can fix."""
+"""The exception for mistakes that a user can fix, and messages of one line."""
 
+import re
 from collections.abc import Mapping
 from typing import TypeVar
 
 Named = TypeVar("Named")
 
-MISTAKE, INTERRUPTED = 2, 130  # exit codes
+MISTAKE, UNEXPECTED, INTERRUPTED = 2, 3, 130  # exit codes
+LONGEST_PART = 400  # characters of either part of a message
+
+# Control characters except the newline and the tab, separators of lines, controls of the writing
+# direction, and halves of surrogate pairs.
+CONTROL = r"\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069"
+_HIDDEN = re.compile(f"[{CONTROL}\\ud800-\\udfff]")
+
+
+def visible(text: str) -> str:
+    r"""Write control characters as escapes, so that no terminal obeys them.
+
+    Example:
+        >>> print(visible("a\x1b[31m"))
+        a\x1b[31m
+    """
+    return _HIDDEN.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
+def one_line(text: str, longest: int) -> str:
+    """A text on one line, its middle left out where it is longer than `longest` characters."""
+    plain = visible(" ".join(text.split()) if re.search(r"[\t\r\n]", text) else text)
+    half = (longest - 5) // 2
+    return plain if len(plain) <= longest else f"{plain[:half]} ... {plain[-half:]}"
 
 
 def first_line(error: BaseException) -> str:
@@ -17,7 +41,8 @@ class PolyplinkError(Exception):
     """A mistake in the input, not in the program.
 
     The command line prints it as one line on stderr, without a traceback, and ends with exit
-    code 2. The message has two parts, so that every error says how to fix it.
+    code 2. The message has two parts, so that every error says how to fix it; each becomes one
+    line of at most 400 characters, with control characters as escapes.
 
     Args:
         what: The thing that is wrong, by name (a path, a column and row, a procedure).
@@ -29,9 +54,9 @@ class PolyplinkError(Exception):
     """
 
     def __init__(self, what: str, mend: str) -> None:
-        super().__init__(f"{what}; {mend}")
-        self.what = what
-        self.mend = mend
+        self.what = one_line(what, LONGEST_PART)
+        self.mend = one_line(mend, LONGEST_PART)
+        super().__init__(f"{self.what}; {self.mend}")
 
     @classmethod
     def unless(cls, holds: bool, what: str, mend: str) -> None:

@@ -16,7 +16,8 @@ from typing import Self
 import polars as pl
 
 from polyplink.core.artefacts import content_key, read_json, whole_file, write_json
-from polyplink.core.errors import PolyplinkError, first_line
+from polyplink.core.errors import CONTROL, PolyplinkError, first_line, visible
+from polyplink.core.text import ESCAPED_FORMULA, FORMULA
 from polyplink.data.protocols import NAMES, protocol_part
 from polyplink.data.vocabulary import ADENOMA, Maps, label_polyps, read_adenoma_maps
 
@@ -31,6 +32,13 @@ class Column:
 
 
 Schema = Mapping[str, Column]
+
+LONGEST_NAME, LONGEST_PATH = 1000, 4096  # characters
+# Columns that hold names or paths, and how long these may be.
+LONGEST: Mapping[str, int] = {
+    **dict.fromkeys(("procedure_id", "dataset", "patient", "polyp_id"), LONGEST_NAME),
+    **dict.fromkeys(("image", "source"), LONGEST_PATH),
+}
 
 _TEXT, _COUNT, _REAL = pl.String(), pl.Int32(), pl.Float32()
 
@@ -93,7 +101,8 @@ def check(frame: pl.DataFrame, schema: Schema, table: str) -> pl.DataFrame:
         A table with exactly the schema's columns, in the schema's order and types.
 
     Raises:
-        PolyplinkError: Naming the column, the first bad row (from 0) and what to do about it.
+        PolyplinkError: Naming the column, the first bad row (from 0) and what to do about it. Names
+            and paths are refused where they are empty, too long or hold control characters.
     """
     columns = []
     for name, column in schema.items():
@@ -121,8 +130,19 @@ def check(frame: pl.DataFrame, schema: Schema, table: str) -> pl.DataFrame:
             infinite = ~cast.fill_null(0.0).is_finite()
             mend = "leave the row out, or write null where null is allowed"
             _refuse_first(table, infinite, cast, f"{place} {{value}} is not finite", mend)
+        if name in LONGEST:
+            names = cast.unique()
+            wrong = names.filter(~is_name(names, LONGEST[name]).fill_null(True))
+            mend = f"write 1 to {LONGEST[name]} characters without control characters"
+            what = f"{place} {{value!r}} is no name"
+            _refuse_first(table, cast.is_in(wrong.implode()), cast, what, mend)
         columns.append(pl.lit(cast).alias(name))
     return frame.select(columns)
+
+
+def is_name(values: pl.Series, longest: int = LONGEST_NAME) -> pl.Series:
+    """Whether texts can be names: 1 to `longest` characters, without control characters."""
+    return values.str.len_chars().is_between(1, longest) & ~values.str.contains(rf"[{CONTROL}\t\n]")
 
 
 @dataclass(frozen=True)
@@ -189,6 +209,12 @@ class DataSet:
         ):
             raise PolyplinkError(
                 "splits.json is not a mapping of parts to lists of procedure ids", "import again"
+            )
+        for part in splits:
+            PolyplinkError.unless(
+                part == visible(part) and 0 < len(part) <= LONGEST_NAME,
+                f"splits.json: {part!r} is no name of a part",
+                f"write 1 to {LONGEST_NAME} characters without control characters",
             )
         # Where the images lie is not content: a moved data set keeps its key. Text is hashed,
         # because two equal tables may lie in memory in different ways.
@@ -287,7 +313,20 @@ def read_text_table(path: Path) -> pl.DataFrame:
         raise PolyplinkError(
             f"{path} is not a table ({first_line(error)})", "write one header and a row for each"
         ) from None
-    return table.rename({name: name.strip() for name in table.columns})
+    PolyplinkError.unless(
+        len({name.strip() for name in table.columns}) == table.width,
+        f"{path} has two columns of one name",
+        "keep one of them",
+    )
+    table = table.rename({name: name.strip() for name in table.columns})
+    return table.with_columns(pl.col(pl.String).str.replace(ESCAPED_FORMULA, "${1}"))
+
+
+def csv_text(table: pl.DataFrame) -> str:
+    """A table as CSV that a spreadsheet takes no text of for a formula; see `core.text.FORMULA`."""
+    text = pl.col(pl.String)
+    escaped = text.str.replace_all(f"[{CONTROL}]", "\ufffd").str.replace(FORMULA, "'${1}")
+    return table.with_columns(escaped).write_csv()
 
 
 TABLES = ("detections", "procedures", "polyps")

@@ -10,7 +10,6 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from urllib.parse import quote
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +17,7 @@ import polars as pl
 
 from polyplink.core.artefacts import content_key, whole_folder
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.text import file_name
 from polyplink.data import DETECTIONS, DataSet, write_data
 from polyplink.detect.recordings import Recording
 from polyplink.tracklets import PrepareSettings
@@ -69,7 +69,7 @@ def detect(
     pieces = out / "pieces"
     for recording in recordings:
         rule = content_key(key, recording.path.resolve(), recording.n_frames, settings)
-        folder = pieces / f"{quote(recording.name, safe=' ')}-{rule}"
+        folder = pieces / f"{file_name(recording.name)}-{rule}"
         for done in _pieces(recording, detector, settings, folder):
             progress(recording.name, done, recording.n_frames)
         parts = sorted(folder.iterdir())

@@ -4,6 +4,7 @@ import math
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from polyplink.core.errors import visible
 from polyplink.evaluate import Figure
 
 DASH = "–"
@@ -107,14 +108,21 @@ def duration(seconds: float) -> str:
     return f"{seconds:.1f} s" if seconds < 120 else f"{clock(seconds)} min"
 
 
+def plain(value: object) -> object:
+    """A value as a page shows it: text from data with control characters as escapes."""
+    return visible(value) if type(value) is str else value
+
+
 def environment() -> Environment:
     """The HTML templates of this package, with the formats above as filters.
 
-    Everything that comes from data is escaped; an undefined name is an error.
+    Everything that comes from data is escaped, control characters too; an undefined name is an
+    error.
     """
     templates = Environment(
         loader=PackageLoader("polyplink.report", "templates"),
         autoescape=True,
+        finalize=plain,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from polyplink.core.artefacts import whole_file
+from polyplink.core.text import csv_cell
 from polyplink.evaluate import Figure
 from polyplink.report.formats import interval, number, reason
 from polyplink.report.model import Comparison, Report
@@ -123,4 +124,4 @@ def write_rows(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
     with whole_file(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, rows[0] if rows else ())
         writer.writeheader()
-        writer.writerows(rows)
+        writer.writerows({name: csv_cell(value) for name, value in row.items()} for row in rows)

@@ -7,12 +7,12 @@ that was not kept, all of the procedure's crops are cut from the recording inste
 
 from collections.abc import Sequence
 from pathlib import Path
-from urllib.parse import quote
 
 import numpy as np
 import polars as pl
 
 from polyplink.core.artefacts import whole_file
+from polyplink.core.text import file_name
 from polyplink.tracklets.crops import FrameCrops, Pixels, crops_file
 
 AREA = ("left", "top", "right", "bottom")
@@ -20,7 +20,7 @@ AREA = ("left", "top", "right", "bottom")
 
 def kept_paths(folder: Path, procedure_id: str) -> tuple[Path, Path]:
     """The files of crops and of their places that a data folder keeps of a procedure."""
-    stem = quote(procedure_id, safe=" ")
+    stem = file_name(procedure_id)
     return folder / "kept" / f"{stem}.npy", folder / "kept" / f"{stem}.parquet"
 
 

@@ -14,7 +14,6 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
-from urllib.parse import quote
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +22,7 @@ import polars as pl
 from polyplink.core.artefacts import RunRecord, content_key
 from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.core.ranges import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, SHARE, Ranged
+from polyplink.core.text import file_name
 from polyplink.core.workers import as_done
 from polyplink.data.tables import DataSet, read_data, write_table
 from polyplink.simulate import is_simulation
@@ -209,7 +209,7 @@ def prepared_folder(folder: Path, data: DataSet, settings: PrepareSettings) -> P
 
 def crops_path(prepared: Path, procedure_id: str) -> Path:
     """The file of a procedure's crops; a name that no file can have is quoted."""
-    return prepared / "crops" / f"{quote(procedure_id, safe=' ')}.npy"
+    return prepared / "crops" / f"{file_name(procedure_id)}.npy"
 
 
 def prepare(

@@ -146,5 +146,5 @@ def test_a_name_that_is_no_folder(tmp_path: Path) -> None:
         seen.procedures.head(1).with_columns(slash),
         seen.polyps.clear(),
     )
-    with pytest.raises(PolyplinkError, match="'a/b' cannot be the name of a folder"):
+    with pytest.raises(PolyplinkError, match="'a/b' cannot be the name of a file"):
         write_mot(data, tmp_path)

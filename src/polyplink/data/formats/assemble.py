@@ -28,6 +28,7 @@ from polyplink.data.tables import (
     DataSet,
     Imported,
     check,
+    csv_text,
     read_text_table,
 )
 from polyplink.data.vocabulary import normalise_location
@@ -361,6 +362,8 @@ def _stated(sources: list[pl.DataFrame], defaults: Mapping[str, str]) -> pl.Data
         for table in [pl.DataFrame(schema=columns), *sources]
     ]
     rows = pl.concat(tables, how="diagonal").drop_nulls("procedure_id")
+    # What a source states of a video is a name to look for, not a place.
+    rows = rows.with_columns(pl.col("film").str.extract(r"([^/\\]*)$"))
     grouped = rows.group_by("procedure_id", maintain_order=True)
     rows = grouped.agg(
         pl.exclude("first", "last").drop_nulls().first(),
@@ -588,5 +591,5 @@ def write_side_tables(data: DataSet, folder: Path, tracks: pl.DataFrame | None =
         keys = ["procedure_id", "polyp_id"]
         polyps = tracks.join(polyps, on=keys, how="left", maintain_order="left")
         polyps = polyps.select(*POLYPS, "track")
-    write_text(folder / "procedures.csv", data.procedures.write_csv())
-    write_text(folder / "polyps.csv", polyps.write_csv())
+    write_text(folder / "procedures.csv", csv_text(data.procedures))
+    write_text(folder / "polyps.csv", csv_text(polyps))

@@ -19,6 +19,7 @@ import polars as pl
 
 from polyplink.core.artefacts import write_text
 from polyplink.core.errors import PolyplinkError, first_line
+from polyplink.core.text import OUTSIDE, file_name
 from polyplink.data.faults import Faults, apply_rules, leave_out
 from polyplink.data.files.folders import files_in
 from polyplink.data.files.video import SUFFIXES
@@ -331,6 +332,8 @@ def _images(rows: Any, videos: pl.DataFrame, name: str, faults: Faults) -> pl.Da
     table = leave_out(table, pl.col("id").is_null(), kind, mend, faults)
     kind, mend = "further image of the same id", "give every image its own id"
     table = leave_out(table, ~pl.col("id").is_first_distinct(), kind, mend, faults)
+    outside = pl.col("file_name").str.contains(OUTSIDE).fill_null(False)
+    faults.warn_rows("image outside of the folder, not used", table.filter(outside), "file_name")
     by_name = name_frames(table["file_name"]).select(by_name="procedure_id", number_by_name="frame")
     # A frame of a video: `case7.mp4#12`, or `case7.mp4` with a frame number of its own.
     film, number = (pl.col("file_name").str.extract(_FILM, i) for i in (1, 3))
@@ -341,8 +344,10 @@ def _images(rows: Any, videos: pl.DataFrame, name: str, faults: Faults) -> pl.Da
         dataset="dataset_id",
         procedure_id=pl.coalesce("by_video", "sequence_id", film.str.extract(r"([^/]+)$")),
         frame=pl.coalesce(pl.col("frame"), pl.coalesce(number, "number_by_name").cast(pl.Float64)),
-        film=pl.when(film.is_not_null()).then(pl.col("file_name").str.replace(r"#\d+$", "")),
-        image=pl.when(film.is_null() | number.is_not_null()).then("file_name"),
+        film=pl.when(film.is_not_null() & ~outside).then(
+            pl.col("file_name").str.replace(r"#\d+$", "")
+        ),
+        image=pl.when((film.is_null() | number.is_not_null()) & ~outside).then("file_name"),
     )
 
 
@@ -403,7 +408,7 @@ def write_coco(data: DataSet, root: Path) -> None:
         root: Folder to write into; created if absent.
 
     Raises:
-        PolyplinkError: If a procedure is in two parts.
+        PolyplinkError: If a procedure is in two parts, or a part's name cannot be that of a file.
     """
     parts: dict[str | None, Sequence[str]] = {part: ids for part, ids in data.splits.items() if ids}
     placed = [name for ids in parts.values() for name in ids]
@@ -415,7 +420,7 @@ def write_coco(data: DataSet, root: Path) -> None:
     if rest or not parts:
         parts[None] = rest
     for part, ids in parts.items():
-        stem = _PREFIX if part is None else f"{_PREFIX}_{part}"
+        stem = _PREFIX if part is None else f"{_PREFIX}_{file_name(part, exact=True)}"
         text = json.dumps(_content(data, ids), separators=(",", ":"), ensure_ascii=False)
         write_text(root / "annotations" / f"{stem}.json", text)
 

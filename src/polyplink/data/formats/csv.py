@@ -22,7 +22,7 @@ from polyplink.data.formats.assemble import (
     source_folder,
     write_side_tables,
 )
-from polyplink.data.tables import DataSet, Imported, read_text_table
+from polyplink.data.tables import DataSet, Imported, csv_text, read_text_table
 
 _NAMES = ("detections.csv", "boxes.csv")
 _BOX = ("frame", "x", "y", "w", "h")
@@ -102,5 +102,5 @@ def write_csv(data: DataSet, root: Path) -> None:
         data: The data set.
         root: Folder to write into; created if absent. Files of the same names are replaced.
     """
-    write_text(root / "detections.csv", data.detections.write_csv())
+    write_text(root / "detections.csv", csv_text(data.detections))
     write_side_tables(data, root)

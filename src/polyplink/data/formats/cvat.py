@@ -9,14 +9,13 @@ from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import IO, Unpack
-from urllib.parse import quote
 from xml.etree import ElementTree as ET
-from xml.sax.saxutils import escape
 
 import polars as pl
 
 from polyplink.core.artefacts import write_text
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.text import file_name, xml_text
 from polyplink.data.faults import Faults, leave_out
 from polyplink.data.files.archives import INSIDE, Archive
 from polyplink.data.files.trees import walk_files
@@ -289,11 +288,10 @@ def write_cvat(data: DataSet, root: Path) -> None:
         for name in (POLYP, SCORE)
     )
     for task, row in enumerate(data.procedures.iter_rows(named=True)):
-        # Quoted, because a name may hold a slash; the task's own name is inside.
         write_text(
-            root / f"{quote(row['procedure_id'], safe=' ')}.xml",
+            root / f"{file_name(row['procedure_id'])}.xml",
             '<?xml version="1.0" encoding="utf-8"?>\n<annotations>\n<version>1.1</version>\n<meta>'
-            f"<task>\n<id>{task}</id>\n<name>{escape(row['procedure_id'])}</name>\n"
+            f"<task>\n<id>{task}</id>\n<name>{xml_text(row['procedure_id'])}</name>\n"
             f"<size>{row['n_frames']}</size>\n<mode>interpolation</mode>\n<overlap>0</overlap>\n"
             f"<start_frame>0</start_frame>\n<stop_frame>{row['n_frames'] - 1}</stop_frame>\n"
             f"<frame_filter/>\n<labels><label><name>{LABEL}</name><attributes>{attributes}"

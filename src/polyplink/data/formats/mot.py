@@ -5,6 +5,7 @@ visibility` (ground truth) or ends in three coordinates that are not used; frame
 Left and top are used as they are.
 """
 
+import re
 from configparser import ConfigParser
 from configparser import Error as IniError
 from functools import partial
@@ -15,6 +16,7 @@ import polars as pl
 
 from polyplink.core.artefacts import write_text
 from polyplink.core.errors import PolyplinkError, first_line
+from polyplink.core.text import OUTSIDE, file_name
 from polyplink.data.faults import Faults, leave_out
 from polyplink.data.files.folders import (
     IMAGE_ENDINGS,
@@ -164,7 +166,13 @@ def _read(
     part = pl.lit(sequence.part, dtype=pl.String)
     procedure = procedure.with_columns(part=part, home=pl.lit(str(sequence.folder)))
     frame = pl.col("frame").cast(pl.Int64, strict=False)
-    folder = sequence.folder / info.get("imdir", "img1")
+    images = info.get("imdir", "img1")
+    PolyplinkError.unless(
+        re.search(OUTSIDE, images) is None,
+        f"{path}: imDir is {images!r}",
+        "name a folder beside seqinfo.ini",
+    )
+    folder = sequence.folder / images
     files = numbered(folder, IMAGE_ENDINGS)
     image = pl.lit(None, dtype=pl.String)
     if files:
@@ -224,7 +232,7 @@ def write_mot(data: DataSet, root: Path, *, kind: str = "det") -> None:
         kind: "det": with scores (-1: none), "gt": as ground truth (confidence 1).
 
     Raises:
-        PolyplinkError: If a procedure's name has a slash.
+        PolyplinkError: If a procedure's name cannot be that of a folder.
     """
     tracks = number_polyps(data)
     boxes = data.detections.join(
@@ -240,12 +248,7 @@ def write_mot(data: DataSet, root: Path, *, kind: str = "det") -> None:
         *(pl.lit(1 if truth else -1).alias(name) for name in ("class", "visibility")),
     ).partition_by("procedure_id", as_dict=True, include_key=False)
     for row in data.procedures.iter_rows(named=True):
-        name = row["procedure_id"]
-        PolyplinkError.unless(
-            "/" not in name,
-            f"procedure {name!r} cannot be the name of a folder",
-            "give it a name without a slash",
-        )
+        name = file_name(row["procedure_id"], exact=True)
         table = lines.get((name,))
         text = "" if table is None else table.write_csv(include_header=False)
         write_text(root / name / kind / f"{kind}.txt", text)

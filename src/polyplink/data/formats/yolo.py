@@ -16,6 +16,7 @@ from PIL import Image, UnidentifiedImageError
 
 from polyplink.core.artefacts import whole_folder, write_text
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.text import file_name
 from polyplink.data.faults import Faults, leave_out
 from polyplink.data.files.folders import IMAGE_ENDINGS
 from polyplink.data.files.trees import walk_files
@@ -311,7 +312,8 @@ def write_yolo(data: DataSet, root: Path) -> None:
                     f"procedure {procedure_id!r} is called as a part is",
                     "give it another name",
                 )
-                home = labels / part_of.get(procedure_id, "") / procedure_id
+                folders = (file_name(name, exact=True) for name in procedure_id.split("/"))
+                home = labels.joinpath(part_of.get(procedure_id, ""), *folders)
                 home.mkdir(parents=True)
                 homes[procedure_id] = str(home)
             with open(f"{homes[procedure_id]}/{frame:06d}.txt", "w", encoding="utf-8") as file:  # noqa: PTH123 - no path object for each frame

@@ -15,6 +15,7 @@ import polars as pl
 from python_calamine import CalamineError, CalamineWorkbook
 
 from polyplink.core.errors import PolyplinkError, first_line
+from polyplink.core.text import ESCAPED_FORMULA
 from polyplink.data.faults import Faults
 from polyplink.data.files.trees import decode_text
 from polyplink.data.sets.layout import Recording
@@ -84,8 +85,11 @@ def read_rows(data: bytes, name: str) -> list[list[str]]:
     else:
         text = decode_text(data, name)
         separator = max(",;\t", key=text.partition("\n")[0].count)
-        rows = list(csv.reader(StringIO(text, newline=""), delimiter=separator))
-    stripped = [[cell.strip() for cell in row] for row in rows]
+        try:
+            rows = list(csv.reader(StringIO(text, newline=""), delimiter=separator))
+        except csv.Error as error:
+            raise PolyplinkError(f"{name} is not a table ({error})", "save it as CSV") from None
+    stripped = [[re.sub(ESCAPED_FORMULA, r"\1", cell.strip()) for cell in row] for row in rows]
     return [row for row in stripped if any(row)]
 
 

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from polyplink.core.artefacts import write_text
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.text import file_name
 from polyplink.data.boxes import box_table, check_boxes, fit_boxes
 from polyplink.data.faults import Faults
 from polyplink.data.files.archives import INSIDE
@@ -429,7 +430,8 @@ def procedures_to_write(
         A row of the table procedures and the match of its name.
 
     Raises:
-        PolyplinkError: If a procedure is named otherwise, or there are several data sets.
+        PolyplinkError: If a procedure is named otherwise or as no file can be, or there are several
+            data sets.
     """
     write_origin(data, root, dataset)
     for procedure in data.procedures.iter_rows(named=True):
@@ -437,6 +439,8 @@ def procedures_to_write(
         if match is None:
             what = f"procedure {procedure['procedure_id']!r} is no procedure of {dataset}"
             raise PolyplinkError(what, f"name it {example}")
+        for part in match.groups() or [match[0]]:
+            file_name(part, exact=True)
         yield procedure, match
 
 

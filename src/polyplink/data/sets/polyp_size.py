@@ -21,7 +21,7 @@ from polyplink.data.files.video import frame_name, is_video
 from polyplink.data.formats.csv import read_box_rows
 from polyplink.data.sets import facts, layout
 from polyplink.data.sets.layout import Frame, FrameSource, Release, ReleaseOptions
-from polyplink.data.tables import DataSet, Imported
+from polyplink.data.tables import DataSet, Imported, csv_text
 from polyplink.data.vocabulary import ADENOMA
 
 DATASET = "polyp-size"
@@ -196,9 +196,9 @@ def write_polyp_size(data: DataSet, root: Path, *, frames: FrameSource | None = 
         Endoscope_Model="brand",
         Pathology="histology",
     )
-    write_text(root / "labels.csv", labels.write_csv())
+    write_text(root / "labels.csv", csv_text(labels))
     boxes = data.detections.select("procedure_id", "frame", *_SIDES)
-    write_text(root / "boxes.csv", boxes.write_csv())
+    write_text(root / "boxes.csv", csv_text(boxes))
 
 
 def _write_video(path: Path, procedure: dict[str, Any], frames: FrameSource) -> None:

@@ -11,11 +11,11 @@ import re
 from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Unpack
-from xml.sax.saxutils import escape
 
 import polars as pl
 
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.text import xml_text
 from polyplink.data.faults import Faults
 from polyplink.data.files.folders import LARGEST
 from polyplink.data.files.trees import Member
@@ -209,7 +209,7 @@ def write_polypsset(data: DataSet, root: Path, *, frames: FrameSource | None = N
     names, example = r"(train|val|test)_(.+)", "val_<id>, test_<id> or train_<width>x<height>"
     for procedure, match in layout.procedures_to_write(data, root, DATASET, names, example):
         name, part, folder = match.group(0, 1, 2)
-        found, word = boxes.get(name, {}), escape(words.get(name, ""))
+        found, word = boxes.get(name, {}), xml_text(words.get(name, ""))
         stems = {frame: frame for frame in range(procedure["n_frames"])}
         if part == "train":
             odd = [frame for frame in found if frame % TRAIN_STEP]
@@ -227,7 +227,7 @@ def write_polypsset(data: DataSet, root: Path, *, frames: FrameSource | None = N
         for frame, stem in stems.items():
             layout.write_image(below / "Image" / folder / f"{stem}.jpg", frames, name, frame)
             text = _FRAME.format(
-                folder=folder,
+                folder=xml_text(folder),
                 stem=stem,
                 width=procedure["width"],
                 height=procedure["height"],

@@ -16,12 +16,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Unpack
-from xml.sax.saxutils import escape
 
 import polars as pl
 
 from polyplink.core.artefacts import read_json, whole_folder, write_text
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.text import csv_cell, file_name, xml_text
 from polyplink.data.boxes import box_table, check_boxes, fit_boxes
 from polyplink.data.faults import Faults
 from polyplink.data.files.archives import INSIDE, read_members
@@ -399,12 +399,12 @@ def _read_text(path: str) -> str:
 
 def annotations_folder(procedure_id: str) -> str:
     """Name of the folder that holds a procedure's XML files."""
-    return f"{procedure_id}_annotations"
+    return f"{file_name(procedure_id, exact=True)}_annotations"
 
 
 def frames_folder(procedure_id: str) -> str:
     """Name of the folder that holds a procedure's images."""
-    return f"{procedure_id}_frames"
+    return f"{file_name(procedure_id, exact=True)}_frames"
 
 
 def frame_stem(procedure_id: str, frame: int) -> str:
@@ -429,7 +429,7 @@ def format_voc(
     objects = []
     for box_id, (polyp_id, edges) in enumerate(boxes, 1):
         left, top, right, bottom = (int(e) if e == int(e) else e for e in edges)
-        polyp = "" if polyp_id is None else f"\t\t<unique_id>{escape(polyp_id)}</unique_id>\n"
+        polyp = "" if polyp_id is None else f"\t\t<unique_id>{xml_text(polyp_id)}</unique_id>\n"
         objects.append(
             "\t<object>\n"
             "\t\t<name>lesion</name>\n"
@@ -446,8 +446,8 @@ def format_voc(
     return (
         "<annotation>\n"
         "\t<version_fmt>1.0</version_fmt>\n"
-        f"\t<folder>{escape(folder)}</folder>\n"
-        f"\t<filename>{escape(filename)}</filename>\n"
+        f"\t<folder>{xml_text(folder)}</folder>\n"
+        f"\t<filename>{xml_text(filename)}</filename>\n"
         "\t<source>\n"
         "\t\t<database>cosmoimd</database>\n"
         "\t\t<release>v1.0_20230228</release>\n"
@@ -543,7 +543,7 @@ def write_tables(data: DataSet, root: Path) -> None:
 
     def cell(value: str | float | None) -> str:
         if isinstance(value, str):
-            return '"' + value.replace('"', '""') + '"'
+            return '"' + str(csv_cell(value)).replace('"', '""') + '"'
         if isinstance(value, float):
             return layout.short_number(value)
         return "" if value is None else str(value)

@@ -23,7 +23,7 @@ from polyplink.data.files.trees import Member, decode_text
 from polyplink.data.sets import layout
 from polyplink.data.sets.facts import add_facts, read_facts
 from polyplink.data.sets.layout import Edges, Frame, FrameSource, Place, Recording, Release
-from polyplink.data.tables import DataSet, Imported
+from polyplink.data.tables import DataSet, Imported, csv_text
 from polyplink.data.vocabulary import ADENOMA
 
 DATASET = "sun"
@@ -333,4 +333,4 @@ def write_sun(data: DataSet, root: Path, *, frames: FrameSource | None = None) -
         size=layout.MILLIMETRES + bound,
         pathology=pl.coalesce("histology_class", "histology"),
     ).select("case", "patient", "shape", "size", "location", "pathology")
-    write_text(root / "cases.csv", cases.write_csv())
+    write_text(root / "cases.csv", csv_text(cases))

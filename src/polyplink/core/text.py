@@ -1,0 +1,72 @@
+"""Text from data where it leaves the program: as a file name, on a terminal, in HTML, CSV and XML.
+
+Names of procedures, parts and polyps come from files that anyone may have written. They must not
+lead a path out of its folder, control a terminal or become a formula in a spreadsheet.
+"""
+
+import hashlib
+import re
+from urllib.parse import quote
+from xml.sax.saxutils import escape
+
+from polyplink.core.errors import PolyplinkError, one_line, visible
+
+OUTSIDE = r"^/|(?:^|/)\.\.(?:/|$)|\x00"  # a path that may lead out of the folder it is relative to
+LONGEST_FILE_NAME = 160  # bytes; file systems allow 255, and endings and temporary names need some
+_DIGITS = 16  # of the hash in a shortened file name
+# Spreadsheets take such a cell for a formula; those that begin with ' already get one more, so that
+# what is read back is what was written.
+FORMULA = r"^('*[=+\-@\t\r])"
+ESCAPED_FORMULA = rf"^'{FORMULA[1:]}"
+
+
+def file_name(name: str, *, exact: bool = False) -> str:
+    """Turn a name from data into the name of one file or folder; different names stay different.
+
+    Characters that have a meaning in paths are percent-encoded, and a long name is shortened and
+    ends in a hash.
+
+    Args:
+        name: The name of a procedure, part or sequence.
+        exact: Return the name unchanged, for layouts whose readers take names from files.
+
+    Raises:
+        PolyplinkError: If `exact`, and no file can have the name.
+
+    Example:
+        >>> file_name("001-003"), file_name("a/../b"), file_name("..")
+        ('001-003', 'a%2F..%2Fb', '%2E.')
+    """
+    if exact:
+        size = len(name.encode("utf-8", "surrogatepass"))
+        PolyplinkError.unless(
+            0 < size <= LONGEST_FILE_NAME
+            and name == visible(name)
+            and name[0] != "."
+            and not re.search(r"[/\\]", name),
+            f"{one_line(repr(name), 200)} cannot be the name of a file",
+            f"give it a name of 1 to {LONGEST_FILE_NAME} bytes without slashes, not beginning "
+            "with a dot",
+        )
+        return name
+    quoted = quote(name, safe=" ,()+=@", errors="surrogatepass")
+    quoted = re.sub(r"^\.", "%2E", quoted) or "%"
+    if len(quoted) > LONGEST_FILE_NAME:
+        digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]
+        return f"{quoted[: LONGEST_FILE_NAME - 1 - _DIGITS]}~{digest}"
+    return quoted
+
+
+def csv_cell(value: object) -> object:
+    """A value for a CSV file: of a text that a spreadsheet takes for a formula, the text itself.
+
+    Example:
+        >>> csv_cell("=1+1"), csv_cell(-1), csv_cell("'-1")
+        ("'=1+1", -1, "''-1")
+    """
+    return re.sub(FORMULA, r"'\1", visible(value)) if isinstance(value, str) else value
+
+
+def xml_text(text: str) -> str:
+    """A text for XML, which cannot hold control characters."""
+    return escape(visible(text))
