@@ -20,6 +20,7 @@ ROOMS = (
     "evaluate",
     "recipes",
     "report",
+    "serve",
     "bench",
     "app",
 )

@@ -56,7 +56,7 @@ def test_under_a_price_the_first_doubt_changes_the_count_first() -> None:
         assert (other[first.members[0]] == other[first.others[0]]) == (factor > 1)
 
 
-def test_what_does_not_change_within_the_interval_is_not_asked() -> None:
+def test_what_changes_within_the_interval_is_close() -> None:
     P, price = probabilities(9, 5), 1.0
     labels = partition(P, [price])[0]
     every = uncertain(labels, P, most=100, price=price)
@@ -66,7 +66,8 @@ def test_what_does_not_change_within_the_interval_is_not_asked() -> None:
             cost = (TOLERANCE - P[np.ix_(one.members, one.others)]).sum()
             near.append(cost > price / spread if one.joined else cost < price * spread)
         asked = uncertain(labels, P, most=100, price=price, spread=spread)
-        assert asked == [one for one, shown in zip(every, near, strict=True) if shown]
+        assert [one.close for one in asked] == near
+        assert [one.pair for one in asked] == [one.pair for one in every]
     for one in every:  # the pair to look at is the one that speaks most against the decision
         between = P[np.ix_(one.members, one.others)]
         assert P[one.pair] == (between.min() if one.joined else between.max())

@@ -1,6 +1,7 @@
 """The verb `count`: number of polyps, groups of tracklets, probabilities, and a report."""
 
 import math
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -103,7 +104,8 @@ def count(request: CountRequest, progress: Progress = silent) -> Result[Counted]
 
     Args:
         request: Weights, data folder and output folder, which gets count.json, counts.csv,
-            views.csv, assignment.parquet, report.html and run.json.
+            views.csv, assignment.parquet, vectors.parquet (for
+            `review`), report.html and run.json.
         progress: Called for crops and tracklets.
 
     Raises:
@@ -112,6 +114,7 @@ def count(request: CountRequest, progress: Progress = silent) -> Result[Counted]
     from polyplink.app.encoded import encode, load_named
     from polyplink.app.linked import build_report, link_all, linked_boxes, screen
     from polyplink.associate import from_record
+    from polyplink.encoders import write_embeddings
     from polyplink.report import count_table, write_report
     from polyplink.report.formats import figure_text
     from polyplink.tracklets import lost_boxes
@@ -154,6 +157,7 @@ def count(request: CountRequest, progress: Progress = silent) -> Result[Counted]
         "polyplink": __version__,
         "weights": encoder.key,
         "crops": prepared.key,
+        "data": os.path.relpath(request.data.resolve(), out.resolve()),
         "operating_point": _plain(point),
         "tracklets": to_plain(prepared.settings),
         "purpose": request.purpose if point.prices else None,
@@ -171,6 +175,7 @@ def count(request: CountRequest, progress: Progress = silent) -> Result[Counted]
     report = out / "report.html"
     with record.stage("report"):
         views = _views(prepared.data.procedures, linked, screened.alarms)
+        write_embeddings(out / "vectors.parquet", embeddings)
         _write_tables(out, summary, views)
         write_report(report, page)
     record.write(out)
@@ -374,6 +379,7 @@ def _counted(
                 "probability_of_one_polyp": round(doubt.probability, 4),
             }
             for doubt in one.identities.doubts
+            if doubt.close
         ]
         counted |= {"polyps": len(one.identities.names), "tracklets": len(rows), "groups": groups}
         counted |= {"converged": one.identities.converged, "to_look_at": doubts}

@@ -424,7 +424,7 @@ def _procedure(
         interval=found.interval,
         similarity=found.similarity,
         converged=found.converged,
-        uncertain=tuple(found.doubts),
+        uncertain=tuple(doubt for doubt in found.doubts if doubt.close),
     )
 
 

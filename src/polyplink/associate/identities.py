@@ -28,6 +28,7 @@ Labels = npt.NDArray[np.int32]
 UNTUNED = TemporalAP(alpha=0.5, gamma=1.0, preference=0.0)  # near the middle of the papers' grid
 SPREADS = tuple(np.geomspace(1.0, 16.0, 25).tolist())  # factors of the price
 MOST_DOUBTS = 12  # decisions listed for review, per procedure
+ASKED = 2.0  # factor of the price within which decisions are close, where no interval is known
 # Probabilities that stand for a clustering without links, and a price that gives it back.
 TOGETHER, APART, KEPT_PRICE = 0.95, 0.05, 0.5
 
@@ -125,6 +126,8 @@ class Doubt:
         probability: Mean probability that they do.
         pair: A row of each side, the two to be looked at: the least similar pair of what was
             joined, the most similar one of what was not.
+        close: Whether the decision changes while the price of a polyp varies within the interval
+            of the count.
     """
 
     members: tuple[int, ...]
@@ -132,6 +135,7 @@ class Doubt:
     joined: bool
     probability: float
     pair: tuple[int, int]
+    close: bool = True
 
     @property
     def doubt(self) -> float:
@@ -203,7 +207,9 @@ def identify(
     order = np.lexsort((np.arange(found.size), views.start))
     places = {label: i for i, label in enumerate(dict.fromkeys(found[order].tolist()))}
     labels = np.array([places[label] for label in found.tolist()], dtype=np.int32)
-    doubts = uncertain(labels, P, MOST_DOUBTS, price=price, spread=point.spread, decided=given)
+    doubts = uncertain(
+        labels, P, MOST_DOUBTS, price=price, spread=point.spread or ASKED, decided=given
+    )
     return Identities(labels, converged, link_scores(labels, P), doubts, interval, similarity)
 
 
@@ -252,7 +258,7 @@ def uncertain(
     most: int = 10,
     *,
     price: float | None = None,
-    spread: float | None = None,
+    spread: float = ASKED,
     decided: Constraints | None = None,
 ) -> list[Doubt]:
     """The decisions most worth a look, first those that are nearest to changing the count.
@@ -267,7 +273,7 @@ def uncertain(
         P: Probability that two tracklets show one polyp (n, n), or None without a link model.
         most: How many to return at most.
         price: Price of a polyp, where the labels are the partition of lowest cost.
-        spread: With a price, leave out what stays as it is while the price varies by this factor.
+        spread: Factor of the price, for `Doubt.close`.
         decided: What needs no question, because a person has decided it.
 
     Returns:
@@ -293,15 +299,13 @@ def uncertain(
         if known[between].all():
             continue
         cost = float(costs[between].sum())  # of having the two sides in one cluster
-        if price is not None and spread is not None:
-            certain = cost <= price / spread if joined else cost >= price * spread
-            if certain:
-                continue
+        close = price is None
+        if price is not None:
+            close = cost > price / spread if joined else cost < price * spread
         likely = np.where(known[between], -np.inf, (-1.0 if joined else 1.0) * P[between])
         a, b = np.unravel_index(int(likely.argmax()), likely.shape)
-        one = Doubt(
-            members, others, joined, float(P[between].mean()), (members[int(a)], others[int(b)])
-        )
+        pair = members[int(a)], others[int(b)]
+        one = Doubt(members, others, joined, float(P[between].mean()), pair, close)
         change = cost - (price or 0.0)  # what the other decision would cost
         found.append((-one.doubt if price is None else -change if joined else change, one))
     found.sort(key=lambda entry: (entry[0], entry[1].members, entry[1].others))

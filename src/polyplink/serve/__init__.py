@@ -1,0 +1,5 @@
+"""The review desk: a local page on which a person checks and corrects a count."""
+
+from polyplink.serve.desk import Desk
+
+__all__ = ["Desk"]

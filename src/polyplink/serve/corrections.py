@@ -1,0 +1,255 @@
+"""Corrections of a review: an append-only log, and the constraints that it stands for.
+
+Every answer of a reviewer is one line of `corrections.jsonl`; nothing is ever changed or removed.
+Undo and redo are lines too. Where answers contradict each other the latest holds, and the older
+one is set aside, by name, until one of them is undone.
+"""
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal, get_args
+from uuid import uuid4
+
+from filelock import FileLock
+from pydantic import TypeAdapter, ValidationError
+
+from polyplink.core.errors import PolyplinkError
+
+LOG = "corrections.jsonl"
+
+PairKind = Literal["same", "different", "unsure", "split"]
+OtherKind = Literal["not_polyp", "polyp", "merge", "move", "done", "reopen", "undo", "redo"]
+PAIRS: tuple[str, ...] = get_args(PairKind)  # kinds that need two sides
+KINDS = (*PAIRS, *get_args(OtherKind))
+Pair = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Correction:
+    """One answer of a reviewer about tracklets of one procedure.
+
+    Attributes:
+        procedure: Its procedure.
+        kind: What was said: `same`, `different` and `unsure` of tracklets[0] and others[0];
+            `not_polyp` and `polyp` of tracklets; `merge`: tracklets show one polyp; `split`:
+            tracklets show another polyp than others; `move`: tracklets[0] belongs to others[0] (or
+            to no other), and not to `apart`; `done` and `reopen` the procedure; `undo`, `redo`.
+        tracklets: Ids of tracklets.
+        others: Ids of the other side.
+        apart: For `move`, the tracklets that it was moved away from.
+        of: For `undo` and `redo`, the id of the correction.
+        reviewer: Who said it.
+        id: Unique.
+        at: When, UTC, ISO 8601.
+    """
+
+    procedure: str
+    kind: PairKind | OtherKind
+    tracklets: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+    apart: tuple[str, ...] = ()
+    of: str | None = None
+    reviewer: str = ""
+    id: str = field(default_factory=lambda: uuid4().hex[:12])
+    at: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="milliseconds"))
+
+    def pairs(self) -> tuple[list[Pair], list[Pair]]:
+        """Pairs of tracklets that it says show one polyp, and two."""
+        own, others = self.tracklets, self.others
+        match self.kind:
+            case "same":
+                return [(own[0], others[0])], []
+            case "merge":
+                return [(own[0], other) for other in own[1:]], []
+            case "different" | "split":
+                return [], [(one, other) for one in own for other in others]
+            case "move":
+                return [(own[0], other) for other in others[:1]], [(own[0], a) for a in self.apart]
+        return [], []
+
+
+_READER = TypeAdapter(Correction)
+
+
+def read_corrections(folder: Path) -> list[Correction]:
+    """The log of a folder, in its order; a last line that was cut short is not there yet.
+
+    Raises:
+        PolyplinkError: If a line is broken.
+    """
+    path = folder / LOG
+    if not path.is_file():
+        return []
+    lines = path.read_bytes().split(b"\n")[:-1]
+    found = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            found.append(_READER.validate_json(line))
+        except ValidationError as error:
+            reason = error.errors()[0]["msg"]
+            raise PolyplinkError(
+                f"{path}, line {number}: no correction ({reason})", "restore the file"
+            ) from None
+    return found
+
+
+def append_correction(folder: Path, correction: Correction) -> None:
+    """Add a line to the log, on the disk when this returns; several processes may do so at once."""
+    path = folder / LOG
+    line = json.dumps({k: v for k, v in asdict(correction).items() if v not in ((), None)})
+    with FileLock(path.with_name(f".{LOG}.lock")), path.open("a+b") as file:
+        end = file.seek(0, os.SEEK_END)
+        file.seek(max(end - (1 << 16), 0))
+        cut_short = file.read().rpartition(b"\n")[2]  # by a process that was killed
+        file.truncate(end - len(cut_short))
+        file.write(line.encode() + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+@dataclass(frozen=True)
+class Decided:
+    """What a procedure's corrections say.
+
+    Attributes:
+        must: Pairs of tracklets that show one polyp.
+        cannot: Pairs that show two.
+        unsure: Pairs that were looked at without a decision.
+        removed: Tracklets that show no polyp.
+        restored: Tracklets that do, whatever the model of false alarms says.
+        set_aside: Corrections that are contradicted, each with the later ones that do so.
+        undone: Corrections that were undone.
+        undo: The correction to undo next.
+        redo: The correction to redo next.
+        done: Whether the reviewer has finished with the procedure.
+    """
+
+    must: tuple[Pair, ...]
+    cannot: tuple[Pair, ...]
+    unsure: tuple[Pair, ...]
+    removed: frozenset[str]
+    restored: frozenset[str]
+    set_aside: dict[str, tuple[str, ...]]
+    undone: frozenset[str]
+    undo: str | None
+    redo: str | None
+    done: bool
+
+
+def decide(log: Sequence[Correction], present: Sequence[str]) -> Decided:
+    """Replay the corrections of one procedure.
+
+    Args:
+        log: Its corrections, in their order.
+        present: Ids of its tracklets; answers about others count for nothing.
+
+    Example:
+        >>> yes = Correction("v", "same", ("a",), ("b",))
+        >>> no = Correction("v", "different", ("a",), ("b",))
+        >>> found = decide([yes, no], ["a", "b"])
+        >>> found.must, found.cannot, found.set_aside == {yes.id: (no.id,)}
+        ((), (('a', 'b'),), True)
+    """
+    undone: dict[str, None] = {}  # in the order in which they were
+    answers: dict[str, Correction] = {}
+    for one in log:
+        if one.kind == "undo" and one.of in answers:
+            undone[str(one.of)] = None
+        elif one.kind == "redo":
+            undone.pop(str(one.of), None)
+        elif one.kind not in ("undo", "redo"):
+            answers[one.id] = one
+    active = [one for name, one in answers.items() if name not in undone]
+    shows: dict[str, bool] = {}
+    done = False
+    for one in active:
+        if one.kind in ("not_polyp", "polyp"):
+            shows |= dict.fromkeys(one.tracklets, one.kind == "polyp")
+        done = one.kind == "done" if one.kind in ("done", "reopen") else done
+    there = {name for name in present if shows.get(name, True)}
+    must: list[Pair] = []
+    cannot: list[Pair] = []
+    accepted: list[tuple[Correction, list[Pair]]] = []
+    set_aside = {}
+    for one in reversed(active):  # the latest answer holds
+        same, apart = ([pair for pair in pairs if there.issuperset(pair)] for pairs in one.pairs())
+        group = _contradiction([*must, *same], [*cannot, *apart])
+        if group:
+            touching = (c.id for c, pairs in accepted if any(group >= {*pair} for pair in pairs))
+            set_aside[one.id] = tuple(touching)
+        else:
+            must, cannot = [*must, *same], [*cannot, *apart]
+            accepted.append((one, [*same, *apart]))
+    unsure = [(one.tracklets[0], one.others[0]) for one in active if one.kind == "unsure"]
+    order = list(answers)
+    latest = next(reversed(undone), None)
+    # A new answer after an undo leaves nothing to redo.
+    newer = set(order[order.index(latest) :] if latest else ()).difference(undone)
+    return Decided(
+        must=tuple(must),
+        cannot=tuple(cannot),
+        unsure=tuple(pair for pair in unsure if there.issuperset(pair)),
+        removed=frozenset(name for name, polyp in shows.items() if not polyp),
+        restored=frozenset(name for name, polyp in shows.items() if polyp),
+        set_aside=set_aside,
+        undone=frozenset(undone),
+        undo=active[-1].id if active else None,
+        redo=None if newer else latest,
+        done=done,
+    )
+
+
+def _contradiction(must: Sequence[Pair], cannot: Sequence[Pair]) -> set[str]:
+    """Tracklets that are one polyp by `must` and include a pair of `cannot`; empty if none do."""
+    group_of: dict[str, set[str]] = {}
+    for a, b in must:
+        together = group_of.get(a, {a}) | group_of.get(b, {b})
+        group_of |= dict.fromkeys(together, together)
+    for a, b in cannot:
+        if b in group_of.get(a, {a}):
+            return group_of[a]
+    return set()
+
+
+def parse_correction(given: Any, procedure: str, ids: Sequence[str], reviewer: str) -> Correction:
+    """A correction from the page, whose tracklets are rows of the procedure.
+
+    Args:
+        given: kind, and `a` and `b`, or `rows` and `others`, or `row`, `others` and `apart`, or
+            `of`, as in docs/reference/review.md.
+        procedure: The procedure.
+        ids: Its tracklets, by row.
+        reviewer: Who says so.
+
+    Raises:
+        PolyplinkError: If it is not complete, or names what is not there.
+    """
+    mend = "reload the page"
+    PolyplinkError.unless(isinstance(given, dict), "a correction is an object", mend)
+    kind = given.get("kind")
+    PolyplinkError.unless(kind in KINDS, f"no kind of correction {str(kind)[:40]!r}", mend)
+
+    def rows(*names: str) -> tuple[str, ...]:
+        found: list[Any] = []
+        for name in names:
+            value = given.get(name, [])
+            found += value if isinstance(value, list) else [value]
+        for row in found:
+            fine = type(row) is int and 0 <= row < len(ids)
+            PolyplinkError.unless(fine, f"no tracklet {str(row)[:40]} in {procedure}", mend)
+        return tuple(ids[row] for row in dict.fromkeys(found))
+
+    of = given.get("of")
+    own, others, apart = rows("a", "row", "rows"), rows("b", "others"), rows("apart")
+    needs = {"undo": 0, "redo": 0, "done": 0, "reopen": 0, "merge": 2}.get(kind, 1)
+    whole = len(own) >= needs and (bool(others) or kind not in PAIRS)
+    whole &= not set(own) & {*others, *apart}
+    whole &= isinstance(of, str) or kind not in ("undo", "redo")
+    PolyplinkError.unless(whole, f"the correction {kind!r} is not complete", mend)
+    return Correction(
+        procedure, kind, own, others, apart, of if isinstance(of, str) else None, reviewer[:80]
+    )

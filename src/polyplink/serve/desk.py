@@ -1,0 +1,515 @@
+"""A counted folder, opened for review: its state, and what a correction changes.
+
+The desk reads what `count` wrote (count.json and vectors.parquet) and the data folder that was
+counted. Each answer is appended to the log of corrections; then the procedure is linked again, with
+everything that was decided as a constraint.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from threading import RLock
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+from pydantic import TypeAdapter, ValidationError
+
+from polyplink.associate import (
+    Constraints,
+    Doubt,
+    Identities,
+    LearnedLinks,
+    OperatingPoint,
+    Views,
+    from_record,
+    identify,
+    partition,
+    unit_rows,
+)
+from polyplink.core.artefacts import read_json
+from polyplink.core.errors import PolyplinkError, first_line
+from polyplink.data import SIMULATED
+from polyplink.serve.corrections import (
+    LOG,
+    Correction,
+    Decided,
+    append_correction,
+    decide,
+    parse_correction,
+    read_corrections,
+)
+from polyplink.serve.pictures import Mask, Pictures
+from polyplink.tracklets import Prepared, PrepareSettings, prepare
+from polyplink.tracklets.build import USUAL_FPS
+
+VECTORS = "vectors.parquet"
+LIKE = 12  # similar views that are shown
+
+
+class Solved(NamedTuple):
+    """A procedure with its corrections.
+
+    `table` holds its tracklets in the order of time, false alarms and removed ones included;
+    `counted` are the rows of those that are linked, and `identities` are of these (None if none).
+    """
+
+    table: pl.DataFrame
+    log: list[Correction]
+    decided: Decided
+    counted: list[int]
+    identities: Identities | None
+    polyps: list[int | None]  # of each row, its polyp's place
+
+
+class Desk:
+    """A folder that `count` or `run` wrote, opened for review.
+
+    Args:
+        folder: With count.json and vectors.parquet, or with such a folder `count` inside.
+        data: The data folder that was counted; by default the one that count.json names.
+        reviewer: Name for the log.
+        masks: Rectangles that are black in every picture, pixels of the recording.
+
+    Raises:
+        PolyplinkError: If the folder was not counted, or the data are not those that were.
+
+    Example:
+        >>> desk = Desk(Path("out"))  # doctest: +SKIP
+        >>> desk.procedure(0)["polyps"]  # doctest: +SKIP
+        5
+        >>> desk.correct(0, {"kind": "same", "a": 3, "b": 7})["polyps"]  # doctest: +SKIP
+        4
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        data: Path | None = None,
+        reviewer: str = "",
+        masks: Sequence[Mask] = (),
+    ) -> None:
+        inside = folder / "count"
+        self.out = inside if (inside / "count.json").is_file() else folder
+        self.reviewer = reviewer
+        self.summary: dict[str, Any] = read_json(self.out / "count.json")
+        self.data = data or self._data_folder()
+        self.prepared = self._prepared()
+        self.point = self._point()
+        self.pictures = Pictures(self.prepared, self.data, masks)
+        self.names = [one["procedure_id"] for one in self.summary["procedures"]]
+        self._alarms = {
+            one["procedure_id"]: {each["tracklet_id"] for each in one["alarms"]}
+            for one in self.summary["procedures"]
+        }
+        self._lock = RLock()
+        self._log: tuple[int, list[Correction]] = (-1, [])
+        self._solved: dict[int, tuple[int, Solved]] = {}  # with the number of its corrections
+
+    def _data_folder(self) -> Path:
+        named = self.summary.get("data")
+        PolyplinkError.unless(
+            isinstance(named, str),
+            f"{self.out / 'count.json'} names no data folder",
+            "count again, or give it with --data",
+        )
+        found = Path(os.path.normpath(self.out / str(named)))
+        PolyplinkError.unless(
+            found.is_dir(), f"the data folder {found} is not there", "give it with --data"
+        )
+        return found
+
+    def _prepared(self) -> Prepared:
+        """The tracklets that were counted."""
+        try:
+            settings = TypeAdapter(PrepareSettings).validate_python(self.summary["tracklets"])
+            names = [one["procedure_id"] for one in self.summary["procedures"]]
+            crops = self.summary["crops"]
+        except (KeyError, TypeError, ValidationError) as error:
+            raise PolyplinkError(
+                f"{self.out / 'count.json'} was not written by `polyplink count` "
+                f"({first_line(error)})",
+                "count again",
+            ) from None
+        found = prepare(self.data, settings, procedures=names, with_crops=False)
+        PolyplinkError.unless(
+            found.key == crops,
+            f"{self.data} has changed since it was counted",
+            "count again, or give the folder that was counted with --data",
+        )
+        return found
+
+    def _point(self) -> OperatingPoint:
+        """The operating point of the count; what was left out as false alarm is in count.json."""
+        record = {k: v for k, v in self.summary["operating_point"].items() if k != "alarms"}
+        return from_record(record)
+
+    @cached_property
+    def vectors(self) -> np.ndarray:
+        """Vectors (t, d) of all tracklets, rows as in the table of tracklets.
+
+        Raises:
+            PolyplinkError: If the file is missing, or a tracklet is missing in it.
+        """
+        path = self.out / VECTORS
+        try:
+            table = pl.read_parquet(path, columns=["tracklet_id", "vector"])
+        except (OSError, pl.exceptions.PolarsError) as error:
+            reason = first_line(error)
+            raise PolyplinkError(f"{path} cannot be read ({reason})", "count again") from None
+        ids = self.prepared.tracklets.select("tracklet_id")
+        rows = ids.join(table, on="tracklet_id", how="left", maintain_order="left")["vector"]
+        PolyplinkError.unless(rows.null_count() == 0, f"{path} lacks a tracklet", "count again")
+        found: np.ndarray = rows.to_numpy()
+        return found
+
+    def version(self) -> int:
+        """Size of the log of corrections: it changes with every answer, of any page."""
+        path = self.out / LOG
+        return path.stat().st_size if path.is_file() else 0
+
+    def log(self) -> list[Correction]:
+        """All corrections so far, those of other pages included."""
+        with self._lock:
+            version = self.version()
+            if version != self._log[0]:
+                self._log = (version, read_corrections(self.out))
+            return self._log[1]
+
+    def solve(self, index: int) -> Solved:
+        """A procedure under its corrections.
+
+        Raises:
+            PolyplinkError: If there is no such procedure.
+        """
+        PolyplinkError.unless(
+            0 <= index < len(self.names), f"no procedure {index} of {len(self.names)}", "reload"
+        )
+        name = self.names[index]
+        with self._lock:
+            log = [one for one in self.log() if one.procedure == name]
+            known = self._solved.get(index)
+            if known is None or known[0] != len(log):
+                self._solved[index] = len(log), self._solve(name, log)
+            return self._solved[index][1]
+
+    def _solve(self, name: str, log: list[Correction]) -> Solved:
+        table = (
+            self.prepared.tracklets.with_row_index("place")
+            .filter(pl.col("procedure_id") == name)
+            .sort("first_frame", maintain_order=True)
+        )
+        ids = table["tracklet_id"].to_list()
+        decided = decide(log, ids)
+        left_out = (self._alarms[name] - decided.restored) | decided.removed
+        counted = [row for row, one in enumerate(ids) if one not in left_out]
+        polyps: list[int | None] = [None] * len(ids)
+        if not counted:
+            return Solved(table, log, decided, counted, None, polyps)
+        own = table[counted]
+        views = Views(self.vectors[own["place"].to_numpy()], *self._seconds(name, own))
+        constraints = _constraints(decided, own["tracklet_id"].to_list())
+        found = identify(views, own["position"].to_numpy(), self.point, constraints)
+        for row, label in zip(counted, found.labels.tolist(), strict=True):
+            polyps[row] = label
+        return Solved(table, log, decided, counted, found, polyps)
+
+    def _rate(self, name: str) -> float:
+        fps = self.prepared.data.procedures.filter(procedure_id=name)["fps"][0]
+        return float(fps or USUAL_FPS)
+
+    def _seconds(self, name: str, table: pl.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+        rate = self._rate(name)
+        return table["first_frame"].to_numpy() / rate, table["last_frame"].to_numpy() / rate
+
+    def correct(
+        self, index: int, correction: Mapping[str, Any], reviewer: str | None = None
+    ) -> dict[str, Any]:
+        """Record an answer and link the procedure again.
+
+        Args:
+            index: The procedure.
+            correction: As in `corrections.parse_correction`.
+            reviewer: Who says so; by default the desk's.
+
+        Returns:
+            As `procedure`.
+
+        Raises:
+            PolyplinkError: If the answer is not complete, or the log cannot be written.
+        """
+        with self._lock:
+            now = self.solve(index)
+            given: dict[str, Any] = dict(correction)
+            row = given.get("row")
+            if given.get("kind") == "move" and type(row) is int and 0 <= row < len(now.polyps):
+                own = now.polyps[row]
+                given["apart"] = [
+                    i for i, p in enumerate(now.polyps) if own is not None and p == own and i != row
+                ]
+            ids, who = now.table["tracklet_id"].to_list(), reviewer or self.reviewer
+            append_correction(self.out, parse_correction(given, self.names[index], ids, who))
+            return self.procedure(index)
+
+    def overview(self) -> dict[str, Any]:
+        """Counts of all procedures, for the first page."""
+        procedures = []
+        for index, name in enumerate(self.names):
+            now = self.solve(index)
+            low, high, polyps, doubts = _counted(now)
+            row = self.prepared.data.procedures.row(
+                by_predicate=pl.col("procedure_id") == name, named=True
+            )
+            procedures.append(
+                {
+                    "index": index,
+                    "id": name,
+                    "polyps": polyps,
+                    "low": low,
+                    "high": high,
+                    "tracklets": len(now.counted),
+                    "alarms": now.table.height - len(now.counted),
+                    "questions": sum(doubt.close for doubt in doubts),
+                    "corrections": len(now.log),
+                    "conflicts": len(now.decided.set_aside),
+                    "duration_s": round(row["n_frames"] / self._rate(name), 2),
+                    "done": now.decided.done,
+                }
+            )
+        names = self.prepared.data.procedures["dataset"]
+        return {
+            "title": ", ".join(names.unique().sort().to_list()),
+            "version": self.version(),
+            "simulated": any(name.startswith(SIMULATED) for name in names),
+            "warnings": list(self.summary.get("warnings", [])),
+            "reviewer": self.reviewer,
+            "purpose": self.summary.get("purpose"),
+            "polyps": sum(one["polyps"] for one in procedures),
+            "done": sum(one["done"] for one in procedures),
+            "procedures": procedures,
+        }
+
+    def procedure(self, index: int) -> dict[str, Any]:
+        """A procedure with its polyps, questions, conflicts and log, as JSON-ready values."""
+        now, name = self.solve(index), self.names[index]
+        row = self.prepared.data.procedures.row(
+            by_predicate=pl.col("procedure_id") == name, named=True
+        )
+        low, high, polyps, doubts = _counted(now)
+        tracklets = self._tracklets(now, name)
+        groups = []
+        for place in range(polyps):
+            rows = [i for i, polyp in enumerate(now.polyps) if polyp == place]
+            sure = [tracklets[i]["probability"] for i in rows]
+            groups.append(
+                {
+                    "name": f"P{place + 1}",
+                    "rows": rows,
+                    "first_s": min(tracklets[i]["start_s"] for i in rows),
+                    "last_s": max(tracklets[i]["end_s"] for i in rows),
+                    "probability": None if None in sure else round(float(np.mean(sure)), 4),
+                    "best": max(rows, key=lambda i: tracklets[i]["area"]),
+                }
+            )
+        row_of = {one: i for i, one in enumerate(now.table["tracklet_id"].to_list())}
+        log = [
+            {
+                "id": one.id,
+                "at": one.at,
+                "reviewer": one.reviewer,
+                "kind": one.kind,
+                "rows": [row_of[i] for i in one.tracklets if i in row_of],
+                "others": [row_of[i] for i in one.others if i in row_of],
+                "of": one.of,
+                "undone": one.id in now.decided.undone,
+                "set_aside": one.id in now.decided.set_aside,
+            }
+            for one in now.log
+        ]
+        return {
+            "index": index,
+            "id": name,
+            "version": self.version(),
+            "duration_s": round(row["n_frames"] / self._rate(name), 2),
+            "fps": row["fps"],
+            "n_frames": row["n_frames"],
+            "recording": self.pictures.recorded(name),
+            "polyps": polyps,
+            "low": low,
+            "high": high,
+            "done": now.decided.done,
+            "groups": groups,
+            "tracklets": tracklets,
+            "questions": [self._question(now, doubt) for doubt in doubts],
+            "conflicts": [
+                {"correction": one, "with": list(by), "why": "same_different"}
+                for one, by in now.decided.set_aside.items()
+            ],
+            "log": log,
+            "undo": now.decided.undo,
+            "redo": now.decided.redo,
+        }
+
+    def _tracklets(self, now: Solved, name: str) -> list[dict[str, Any]]:
+        """Each row as the page shows it; `area` is the largest box in pixels."""
+        start, end = self._seconds(name, now.table)
+        stride = self.prepared.settings.stride
+        area = self.prepared.detections.select(area=pl.col("w") * pl.col("h"))["area"].to_numpy()
+        scores: list[float | None] = [None] * now.table.height
+        if now.identities is not None:
+            for i, score in zip(now.counted, now.identities.scores.tolist(), strict=True):
+                scores[i] = None if np.isnan(score) else round(score, 4)
+        decided = {i for pair in (*now.decided.must, *now.decided.cannot) for i in pair}
+        chance = {
+            each["tracklet_id"]: each.get("shows_polyp")
+            for one in self.summary["procedures"]
+            if one["procedure_id"] == name
+            for each in (
+                *one["alarms"],
+                *(t for group in one["groups"] for t in group["tracklets"]),
+            )
+        }
+        found = []
+        for i, row in enumerate(now.table.iter_rows(named=True)):
+            boxes = area[row["offset"] : row["offset"] + row["n"] : stride][: row["n_crops"]]
+            one = row["tracklet_id"]
+            left_out = one in self._alarms[name] and one not in now.decided.restored
+            found.append(
+                {
+                    "row": i,
+                    "id": one,
+                    "polyp": now.polyps[i],
+                    "start_s": round(float(start[i]), 2),
+                    "end_s": round(float(end[i]), 2),
+                    "first_frame": row["first_frame"],
+                    "last_frame": row["last_frame"],
+                    "boxes": row["n"],
+                    "bridged": round(float(row["bridged"]), 4),
+                    "probability": scores[i],
+                    "shows_polyp": chance.get(one),
+                    "pictures": row["n_crops"],
+                    "best": int(boxes.argmax()),
+                    "area": float(boxes.max()),
+                    "alarm": left_out,
+                    "removed": one in now.decided.removed,
+                    "decided": one in decided,
+                }
+            )
+        return found
+
+    def _question(self, now: Solved, doubt: Doubt) -> dict[str, Any]:
+        """A doubt with rows of the procedure, and what the other answer would change."""
+        a, b = (now.counted[i] for i in doubt.pair)
+        return {
+            "a": a,
+            "b": b,
+            "members": [now.counted[i] for i in doubt.members],
+            "others": [now.counted[i] for i in doubt.others],
+            "joined": doubt.joined,
+            "close": doubt.close,
+            "probability": round(doubt.probability, 4),
+            "change": self.count_if(now, doubt.pair, same=not doubt.joined) - _counted(now)[2],
+        }
+
+    def count_if(self, now: Solved, pair: tuple[int, int], *, same: bool) -> int:
+        """The count if a pair of counted tracklets (places in `counted`) were one polyp, or two."""
+        assert now.identities is not None
+        assert isinstance(self.point.setting, LearnedLinks)
+        ids = now.table["tracklet_id"].to_list()
+        known = _constraints(now.decided, [ids[row] for row in now.counted])
+        must, cannot = [*known.must], [*known.cannot]
+        (must if same else cannot).append(pair)
+        P = now.identities.similarity
+        return int(partition(P, [self.point.setting.price], must, cannot).max()) + 1
+
+    def picture(self, index: int, row: int, k: int, size: int) -> bytes:
+        """The k-th picture of a tracklet as JPEG, at most `size` pixels.
+
+        Raises:
+            PolyplinkError: If there is no such picture.
+        """
+        own = self._row(index, row)
+        PolyplinkError.unless(
+            0 <= k < own["n_crops"], f"no picture {k} of tracklet {row}", "reload"
+        )
+        return self.pictures.view(self.names[index], own["place"], k, size)
+
+    def frame(self, index: int, frame: int) -> bytes:
+        """A frame of the recording as JPEG.
+
+        Raises:
+            PolyplinkError: If it cannot be shown.
+        """
+        self.solve(index)
+        return self.pictures.frame(self.names[index], frame)
+
+    def boxes(self, index: int, row: int) -> dict[str, Any]:
+        """The boxes of a tracklet: [frame, x, y, w, h] each, and the size of the frames, pixels."""
+        own = self._row(index, row)
+        table = self.prepared.detections[own["offset"] : own["offset"] + own["n"]]
+        procedure = self.prepared.data.procedures.filter(procedure_id=self.names[index])
+        rounded = table.select("frame", *(pl.col(side).round(1) for side in "xywh"))
+        return {
+            "width": procedure["width"][0],
+            "height": procedure["height"][0],
+            "boxes": [list(one) for one in rounded.rows()],
+        }
+
+    def similar(self, index: int, row: int, k: int = LIKE) -> list[dict[str, Any]]:
+        """The k views of the folder that look most like one, by cosine, itself left out."""
+        own = self._row(index, row)
+        unit = unit_rows(self.vectors)
+        cosines = unit @ unit[own["place"]]  # (t,)
+        order = np.argsort(-cosines, kind="stable")
+        place_of = {name: i for i, name in enumerate(self.names)}
+        names = self.prepared.tracklets["procedure_id"].to_list()
+        found = []
+        for place in order[order != own["place"]][:k].tolist():
+            other = place_of[names[place]]
+            now = self.solve(other)
+            there = int((now.table["place"] == place).arg_max() or 0)
+            start, end = self._seconds(names[place], now.table)
+            found.append(
+                {
+                    "index": other,
+                    "id": names[place],
+                    "row": there,
+                    "k": int(now.table["n_crops"][there]) // 2,
+                    "polyp": now.polyps[there],
+                    "start_s": round(float(start[there]), 2),
+                    "end_s": round(float(end[there]), 2),
+                    "similarity": round(float(cosines[place]), 4),
+                }
+            )
+        return found
+
+    def _row(self, index: int, row: int) -> dict[str, Any]:
+        """A row of a procedure's tracklets.
+
+        Raises:
+            PolyplinkError: If there is none.
+        """
+        table = self.solve(index).table
+        PolyplinkError.unless(0 <= row < table.height, f"no tracklet {row}", "reload the page")
+        found: dict[str, Any] = table.row(row, named=True)
+        return found
+
+
+def _counted(now: Solved) -> tuple[int | None, int | None, int, list[Doubt]]:
+    """Interval, count and doubts of a procedure."""
+    found = now.identities
+    if found is None:
+        return None, None, 0, []
+    low, high = found.interval or (None, None)
+    return low, high, len(found.names), found.doubts
+
+
+def _constraints(decided: Decided, ids: Sequence[str]) -> Constraints:
+    """Corrections as pairs of rows of the tracklets that are counted."""
+    row = {one: i for i, one in enumerate(ids)}
+    kept = (
+        tuple((row[a], row[b]) for a, b in pairs if a in row and b in row)
+        for pairs in (decided.must, decided.cannot, decided.unsure)
+    )
+    return Constraints(*kept)

@@ -1,0 +1,198 @@
+"""Pictures of views: cut from the recording where it is at hand, else the stored crops.
+
+Text that a processor burns into the frame (a patient's name) can be masked: every picture that is
+made here has the given rectangles black.
+"""
+
+import io
+import re
+from collections.abc import Sequence
+from contextlib import ExitStack
+from functools import lru_cache
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import numpy as np
+import polars as pl
+from PIL import Image
+
+from polyplink.core.errors import PolyplinkError
+from polyplink.data.files.archives import INSIDE, read_archived
+from polyplink.data.files.video import Video, frame_name, open_video, split_frame_name
+from polyplink.tracklets import Prepared
+from polyplink.tracklets.build import BOX
+from polyplink.tracklets.crops import Pixels, decode, read_image
+from polyplink.tracklets.prepare import enlarge
+
+QUALITY = 85  # of JPEG
+AROUND = 3.0  # times a box's width and height: what a picture from the recording shows
+SHARP = 96  # pixels: stored crops of this size will do where a small picture is asked for
+KEPT = 4096  # pictures in memory, some 10 kB each
+FRAMES_KEPT = 64
+
+Mask = tuple[int, int, int, int]
+"""Left, top, width and height of what is blackened, in pixels of the recording."""
+
+
+def parse_mask(text: str) -> Mask:
+    """A rectangle from the command line.
+
+    Raises:
+        PolyplinkError: If it is not four whole numbers.
+
+    Example:
+        >>> parse_mask("0,0,320,80")
+        (0, 0, 320, 80)
+    """
+    found = re.fullmatch(r"(\d{1,5}),(\d{1,5}),(\d{1,5}),(\d{1,5})", text.replace(" ", ""))
+    if found is None:
+        raise PolyplinkError(f"--mask-overlay {text!r}", "give LEFT,TOP,WIDTH,HEIGHT in pixels")
+    left, top, width, height = map(int, found.groups())
+    return left, top, width, height
+
+
+class Pictures:
+    """The pictures of a data folder's tracklets.
+
+    Args:
+        prepared: The tracklets, and their crops where they were cut.
+        folder: The data folder; sources of recordings are relative to it.
+        masks: What is black in every picture.
+    """
+
+    def __init__(self, prepared: Prepared, folder: Path, masks: Sequence[Mask] = ()) -> None:
+        self.prepared, self.folder, self.masks = prepared, folder, tuple(masks)
+        self._procedures = {
+            row["procedure_id"]: row for row in prepared.data.procedures.iter_rows(named=True)
+        }
+        self._videos: dict[Path, Video] = {}
+        self._open = ExitStack()
+        self._lock = Lock()  # a decoder is used by one thread at a time
+        self.view = lru_cache(KEPT)(self._view)
+        self.frame = lru_cache(FRAMES_KEPT)(self._frame)
+
+    def close(self) -> None:
+        """Close the videos."""
+        self._open.close()
+
+    def box(self, tracklet: dict[str, Any], k: int) -> dict[str, Any]:
+        """The row of the detections that the k-th picture of a tracklet shows."""
+        row = tracklet["offset"] + k * self.prepared.settings.stride
+        found: dict[str, Any] = self.prepared.detections.row(row, named=True)
+        return found
+
+    def recorded(self, procedure: str) -> bool:
+        """Whether frames of a procedure can be shown."""
+        own = self.prepared.detections.filter(pl.col("procedure_id") == procedure)["image"]
+        first = own.drop_nulls().head(1).to_list()
+        if not first:
+            return False
+        place = split_frame_name(first[0])
+        name = place[0] if place else first[0].partition(INSIDE)[0]
+        source: str = self._procedures[procedure]["source"]
+        return (self.folder / source / name).is_file()
+
+    def _view(self, procedure: str, row: int, k: int, size: int) -> bytes:
+        """The k-th picture of a tracklet as JPEG, at most `size` pixels wide and high.
+
+        Args:
+            procedure: The procedure.
+            row: Row of the tracklet in the whole table of tracklets.
+            k: Its place among the tracklet's crops.
+            size: Pixels.
+
+        Raises:
+            PolyplinkError: If there is neither recording nor crop.
+        """
+        tracklet = self.prepared.tracklets.row(row, named=True)
+        box, settings = self.box(tracklet, k), self.prepared.settings
+        own = self._procedures[procedure]
+        corners = np.array([[box[side] for side in BOX]])
+        if self.recorded(procedure) and (size > SHARP * 2 or settings.size < SHARP):
+            side = max(box["w"], box["h"]) * AROUND  # a square: nothing is distorted
+            square = np.array([[box["x"] + box["w"] / 2, box["y"] + box["h"] / 2, 0, 0]])
+            square += np.array([[-side / 2, -side / 2, side, side]])
+            region = enlarge(square, 1.0, own["width"], own["height"])[0]
+            left, top, right, bottom = region
+            pixels = self.read(procedure, box["frame"], box["image"])
+            if not isinstance(pixels, str):
+                return _jpeg(self._masked(pixels, (0, 0))[top:bottom, left:right], size)
+        region = enlarge(corners, settings.crop_factor, own["width"], own["height"])[0]
+        crop = np.array(self.prepared.crops(procedure)[tracklet["crop_first"] + k])
+        left, top, right, bottom = region.tolist()
+        scale = (crop.shape[1] / (right - left), crop.shape[0] / (bottom - top))
+        return _jpeg(self._masked(crop, (left, top), scale), size)
+
+    def _frame(self, procedure: str, frame: int) -> bytes:
+        """A whole frame of the recording as JPEG.
+
+        Raises:
+            PolyplinkError: If it is not there, or does not decode.
+        """
+        found = self.prepared.detections.filter(procedure_id=procedure)
+        images = found.filter(frame=frame)["image"].drop_nulls()
+        image = images[0] if images.len() else None
+        if image is None and (known := found["image"].drop_nulls().head(1).to_list()):
+            video = split_frame_name(known[0])  # any frame of a video can be shown
+            image = frame_name(video[0], frame) if video else None
+        pixels = self.read(procedure, frame, image)
+        if isinstance(pixels, str):
+            raise PolyplinkError(
+                f"frame {frame} of {procedure} cannot be shown ({pixels})", "go on"
+            )
+        return _jpeg(self._masked(pixels, (0, 0)), max(pixels.shape))
+
+    def read(self, procedure: str, frame: int, image: str | None) -> Pixels | str:
+        """A frame (height, width, 3) of the recording, or why it cannot be read.
+
+        Raises:
+            PolyplinkError: If its file is missing.
+        """
+        if image is None:
+            return "no image is known"
+        source = self.folder / self._procedures[procedure]["source"]
+        place = split_frame_name(image)
+        archive, inside, member = image.partition(INSIDE)
+        if inside:
+            data = dict(read_archived(source / archive, [member])).get(member, "missing")
+            return data if isinstance(data, str) else decode(data)
+        if place is None:
+            return read_image(source / image)
+        with self._lock:
+            path = source / place[0]
+            if path not in self._videos:
+                self._videos[path] = self._open.enter_context(open_video(path))
+            shown = self._videos[path].frame(place[1])
+            return "damaged" if shown is None else shown.rgb()
+
+    def _masked(
+        self, pixels: Pixels, corner: tuple[int, int], scale: tuple[float, float] = (1.0, 1.0)
+    ) -> Pixels:
+        """Pixels (height, width, 3) with the masks black.
+
+        Args:
+            pixels: Part of a frame.
+            corner: Left and top of the part in the frame.
+            scale: Pixels of the part for one of the frame, horizontally and vertically.
+        """
+        if not self.masks:
+            return pixels
+        covered = pixels.copy()
+        for left, top, width, height in self.masks:
+            x = (np.array([left, left + width]) - corner[0]) * scale[0]
+            y = (np.array([top, top + height]) - corner[1]) * scale[1]
+            # Outwards: no column of the text is left at the edge.
+            x0, x1 = max(int(np.floor(x[0])), 0), max(int(np.ceil(x[1])), 0)
+            y0, y1 = max(int(np.floor(y[0])), 0), max(int(np.ceil(y[1])), 0)
+            covered[y0:y1, x0:x1] = 0
+        return covered
+
+
+def _jpeg(pixels: Pixels, size: int) -> bytes:
+    """Pixels (height, width, 3) as JPEG, larger ones reduced to `size`."""
+    image = Image.fromarray(np.ascontiguousarray(pixels))
+    image.thumbnail((size, size), Image.Resampling.LANCZOS)
+    buffer = io.BytesIO()
+    image.save(buffer, "JPEG", quality=QUALITY)
+    return buffer.getvalue()

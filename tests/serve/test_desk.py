@@ -1,0 +1,168 @@
+"""A counted folder, opened, corrected and opened again."""
+
+import io
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from PIL import Image
+
+from polyplink.app.count import CountRequest, count
+from polyplink.core.errors import PolyplinkError
+from polyplink.serve import Desk
+from polyplink.serve.pictures import parse_mask
+from tests.conftest import Made
+
+
+@pytest.fixture(scope="module")
+def counted(made: Made, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("reviewed")
+    count(CountRequest(made.run, made.data, out / "count", device="cpu"))
+    return out
+
+
+@pytest.fixture
+def desk(counted: Path) -> Desk:
+    (counted / "count" / "corrections.jsonl").unlink(missing_ok=True)
+    return Desk(counted, reviewer="me")
+
+
+def pixels(jpeg: bytes) -> np.ndarray:
+    return np.array(Image.open(io.BytesIO(jpeg)))
+
+
+def test_it_opens_as_it_was_counted(desk: Desk, counted: Path) -> None:
+    summary = json.loads((counted / "count" / "count.json").read_text())
+    seen = desk.overview()
+    for own, was in zip(seen["procedures"], summary["procedures"], strict=True):
+        assert [own[key] for key in ("polyps", "low", "high", "tracklets", "alarms")] == [
+            was[key] for key in ("polyps", "low", "high", "tracklets", "false_alarms")
+        ]
+        shown = desk.procedure(own["index"])
+        by_id = {one["id"]: one["polyp"] for one in shown["tracklets"]}
+        assert by_id == {
+            t["tracklet_id"]: place
+            for place, group in enumerate(was["groups"])
+            for t in group["tracklets"]
+        }
+        assert len(shown["questions"]) >= own["questions"]
+        json.dumps(shown)
+
+
+def test_answers_hold_are_kept_and_can_be_undone(desk: Desk, counted: Path) -> None:
+    before = desk.procedure(0)
+    group = max(before["groups"], key=lambda one: len(one["rows"]))
+    a, b = group["rows"][:2]
+    after = desk.correct(0, {"kind": "different", "a": a, "b": b})
+    polyp = {one["row"]: one["polyp"] for one in after["tracklets"]}
+    assert polyp[a] != polyp[b]
+    assert (a, b) not in [(one["a"], one["b"]) for one in after["questions"]]
+    assert [one["kind"] for one in after["log"]] == ["different"]
+    assert after["log"][0]["reviewer"] == "me"
+    again = Desk(counted)  # nothing is lost when the page is closed
+    assert again.procedure(0)["groups"] == after["groups"]
+    # Another page answers: both see both answers.
+    again.correct(0, {"kind": "same", "a": a, "b": b}, reviewer="you")
+    seen = desk.procedure(0)
+    assert [one["reviewer"] for one in seen["log"]] == ["me", "you"]
+    assert [one["correction"] for one in seen["conflicts"]] == [after["log"][0]["id"]]
+    assert seen["conflicts"][0]["with"] == [seen["log"][1]["id"]]
+    for _ in range(2):
+        seen = desk.correct(0, {"kind": "undo", "of": desk.procedure(0)["undo"]})
+    assert seen["groups"] == before["groups"]
+    assert seen["undo"] is None
+    assert desk.correct(0, {"kind": "redo", "of": seen["redo"]})["groups"] == after["groups"]
+    assert desk.procedure(1)["log"] == []
+
+
+def test_every_correction_changes_what_it_says(desk: Desk) -> None:
+    rows = list(range(6))
+
+    def polyps(kind: str, **given: Any) -> list[int | None]:
+        after = desk.correct(0, {"kind": kind, **given})
+        found = [one["polyp"] for one in after["tracklets"]]
+        assert sorted({p for p in found if p is not None}) == list(range(after["polyps"]))
+        return found
+
+    assert polyps("merge", rows=rows) == [0] * 6
+    desk.correct(0, {"kind": "undo", "of": desk.procedure(0)["undo"]})
+    found = polyps("split", rows=[0, 1, 2], others=[3, 4, 5])
+    assert set(found[:3]).isdisjoint(found[3:])
+    found = polyps("move", row=0, others=[5])
+    assert found[0] == found[5]
+    found = polyps("not_polyp", rows=[1])
+    assert found[1] is None
+    assert desk.procedure(0)["tracklets"][1]["removed"]
+    assert polyps("polyp", rows=[1])[1] is not None
+    after = desk.correct(0, {"kind": "not_polyp", "rows": rows})
+    assert (after["polyps"], after["groups"], after["questions"]) == (0, [], [])
+    assert desk.correct(0, {"kind": "done"})["done"]
+    assert desk.overview()["done"] == 1
+    for place, broken in ((0, {"kind": "same", "a": 0, "b": 9}), (99, {"kind": "done"})):
+        with pytest.raises(PolyplinkError):
+            desk.correct(place, broken)
+
+
+def test_pictures_boxes_and_similar_views(desk: Desk, made: Made, counted: Path) -> None:
+    shown = desk.procedure(1)
+    assert shown["recording"]
+    boxes = desk.boxes(1, 2)
+    assert [boxes["width"], boxes["height"], len(boxes["boxes"])] == [48, 40, 32]
+    first = boxes["boxes"][0]
+    frame = pixels(desk.frame(1, first[0]))
+    assert frame.shape == (40, 48, 3)
+    large = pixels(desk.picture(1, 2, 0, 640))  # a square about the box, cut from the recording
+    assert large.shape[0] == large.shape[1] == 40 or large.shape[1] > large.shape[0]
+    assert abs(large.mean(axis=(0, 1)) - frame.mean(axis=(0, 1))).max() < 12
+    similar = desk.similar(1, 2, 4)
+    assert len(similar) == 4
+    assert [one["similarity"] for one in similar] == sorted(
+        (one["similarity"] for one in similar), reverse=True
+    )
+    assert (1, 2) not in [(one["index"], one["row"]) for one in similar]
+    best = desk.procedure(similar[0]["index"])["tracklets"][similar[0]["row"]]
+    assert best["start_s"] == similar[0]["start_s"]
+    for call in (
+        lambda: desk.picture(1, 2, 99, 640),
+        lambda: desk.picture(1, 99, 0, 640),
+        lambda: desk.frame(1, 10**6),
+        lambda: desk.boxes(1, -1),
+    ):
+        with pytest.raises(PolyplinkError):
+            call()
+    masked = Desk(counted, masks=[parse_mask("0, 0, 20, 40")])
+    assert pixels(masked.frame(1, first[0]))[:, :18].max() < 30
+    for size in (160, 640):
+        picture = pixels(masked.picture(1, 2, 0, size)).astype(int)
+        dark = picture.max(axis=(0, 2)) < 30  # columns
+        assert dark.any()
+        assert not dark.all()
+
+
+def test_folders_that_cannot_be_reviewed_say_why(counted: Path, made: Made, tmp_path: Path) -> None:
+    with pytest.raises(PolyplinkError, match=r"count.json is missing"):
+        Desk(tmp_path)
+    copy = tmp_path / "far" / "away" / "copy"
+    shutil.copytree(counted / "count", copy)
+    with pytest.raises(PolyplinkError, match="is not there; give it with --data"):
+        Desk(copy)  # the data are elsewhere
+    Desk(copy, data=made.data).procedure(0)
+    (copy / "vectors.parquet").write_bytes(b"PAR1")
+    with pytest.raises(PolyplinkError, match=r"vectors.parquet cannot be read .*; count again"):
+        Desk(copy, data=made.data).procedure(0)
+    summary = json.loads((copy / "count.json").read_text())
+    (copy / "count.json").write_text(json.dumps(summary | {"crops": "0" * 16}))
+    with pytest.raises(PolyplinkError, match="has changed since it was counted"):
+        Desk(copy, data=made.data)
+    (copy / "count.json").write_text("{}")
+    with pytest.raises(PolyplinkError, match="names no data folder"):
+        Desk(copy)
+    with pytest.raises(PolyplinkError, match="was not written by `polyplink count`"):
+        Desk(copy, data=made.data)
+    with pytest.raises(PolyplinkError, match="give LEFT,TOP,WIDTH,HEIGHT"):
+        parse_mask("1,2,3")
+    assert pl.read_parquet(counted / "count" / "vectors.parquet").height == 30
