@@ -1,0 +1,510 @@
+// The review desk: state, what is asked of the server, and what clicks and keys do.
+//
+// Everything shown is a function of the state (parts.js, viewer.js). A correction goes to the
+// server, which answers with the procedure solved anew; nothing is decided on the page itself.
+
+import { show } from "./dom.js";
+import {
+  bar, footer, handOff, keysSheet, listed, moveChoice, notice, overviewPage, pictureOf,
+  procedurePage, selection, toast,
+} from "./parts.js";
+import { count, interval, loadWords, number, speak, t } from "./words.js";
+import { Viewer } from "./viewer.js";
+
+const POLL = 3000; // milliseconds between two looks for corrections of other pages
+const TOLD = 7000; // milliseconds that a message stays
+const HOVER = 350; // milliseconds of resting on a view before it is enlarged
+
+const $ = (id) => document.getElementById(id);
+const state = {
+  overview: null, procedure: null, index: null, // index: of the procedure shown; null: the list
+  question: 0, steps: new Map(), // k of the picture shown of a view in a question
+  selected: new Set(), unfolded: new Set(), rove: {}, // rove: the one tab stop of each strip
+  search: "", unfinished: false, theme: document.documentElement.dataset.theme,
+  gone: false, busy: false, files: null, message: null, moving: null,
+};
+
+// -- the server
+
+async function fetchJson(path, body) {
+  const response = await fetch(path, body === undefined ? {} : {
+    method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body),
+  });
+  const answer = await response.json().catch(() => ({}));
+  if (!response.ok) {
+    throw new Error(response.status === 403 ? t("refused") : answer.error ?? response.statusText);
+  }
+  return answer;
+}
+
+async function correct(correction, { focus } = {}) {
+  if (state.busy || !state.procedure) return;
+  state.busy = true;
+  document.body.classList.add("busy");
+  const { index } = state;
+  try {
+    const procedure = await fetchJson(`/api/procedures/${index}/corrections`, correction);
+    if (state.index === index) {
+      const before = state.procedure.polyps;
+      state.selected.clear();
+      take(procedure);
+      tell({
+        text: t("now", { count: summary(procedure) }), undo: correction.kind !== "undo",
+        changed: before !== procedure.polyps,
+      });
+      if (focus) setTimeout(() => $(focus)?.focus());
+    }
+  } catch (error) {
+    tell({ text: t("failed"), detail: error.message, bad: true });
+  } finally {
+    state.busy = false;
+    document.body.classList.remove("busy");
+  }
+}
+
+const summary = (procedure) => t("now.count", {
+  n: number(procedure.polyps), polyps: count("polyps", procedure.polyps),
+  interval: interval(procedure),
+});
+
+/** Show a procedure as the server has it now, and its row in the list. */
+function take(procedure) {
+  state.procedure = procedure;
+  state.question = Math.max(0, Math.min(state.question, procedure.questions.length - 1));
+  const { overview } = state;
+  const row = overview?.procedures.find((one) => one.index === procedure.index);
+  if (row) {
+    overview.polyps += procedure.polyps - row.polyps;
+    overview.done += Number(procedure.done) - Number(row.done);
+    Object.assign(row, {
+      polyps: procedure.polyps, low: procedure.low, high: procedure.high, done: procedure.done,
+      questions: procedure.questions.length, conflicts: procedure.conflicts.length,
+      corrections: procedure.log.filter((entry) => !entry.undone).length,
+    });
+    overview.version = Math.max(overview.version, procedure.version);
+  }
+  render();
+}
+
+/** Look for corrections made on other pages. */
+async function poll() {
+  if (document.hidden || state.busy || !state.overview) return;
+  let version;
+  try {
+    ({ version } = await fetchJson("/api/version"));
+  } catch {
+    if (!state.gone) Object.assign(state, { gone: true });
+    render();
+    return;
+  }
+  if (state.gone) Object.assign(state, { gone: false });
+  else if (version === state.overview.version) return;
+  const before = JSON.stringify(state.procedure);
+  const { index } = state;
+  try {
+    const overview = await fetchJson("/api/overview");
+    const procedure = index === null ? null : await fetchJson(`/api/procedures/${index}`);
+    if (state.busy || state.index !== index) return;
+    Object.assign(state, { overview, procedure });
+    if (procedure) take(procedure);
+    if (JSON.stringify(procedure) !== before) tell({ text: t("changed_elsewhere") });
+    else render();
+  } catch { /* the next look will do */ }
+}
+
+// -- what is shown
+
+function render() {
+  const { procedure, overview } = state;
+  $("skip").textContent = t("skip");
+  show($("bar"), bar(state));
+  show($("notice"), notice(state));
+  show($("main"), procedure ? procedurePage(state) : overview ? overviewPage(state) : [], footer());
+  show($("selection"), selection(state));
+  show($("toast"), state.message ? toast(state.message) : []);
+  if (viewer.shown) viewer.render();
+  document.body.classList.toggle("choosing", state.selected.size > 0);
+  document.title = procedure
+    ? `${number(procedure.polyps)} ${count("polyps", procedure.polyps)} · ${procedure.id}`
+    : t("title");
+}
+
+let telling = null;
+function tell(message) {
+  state.message = message;
+  render();
+  $("live").textContent = message.bad ? "" : message.text;
+  if (message.changed) {
+    const figure = document.querySelector(".figure");
+    figure?.classList.remove("changed");
+    requestAnimationFrame(() => figure?.classList.add("changed"));
+  }
+  clearTimeout(telling);
+  telling = setTimeout(hush, message.bad ? 3 * TOLD : TOLD);
+}
+
+function hush() {
+  state.message = null;
+  show($("toast"));
+}
+
+async function route() {
+  const { procedures } = state.overview;
+  const asked = /^#\/(\d+)$/.exec(location.hash);
+  if (!asked && procedures.length === 1) {
+    location.replace(`#/${procedures[0].index}`);
+    return;
+  }
+  const index = asked ? Number(asked[1]) : null;
+  if (index === state.index && state.procedure) return;
+  for (const dialog of document.querySelectorAll("dialog[open]")) dialog.close();
+  Object.assign(state, { index, question: 0, rove: {}, message: null });
+  for (const held of [state.steps, state.selected, state.unfolded]) held.clear();
+  if (index === null) {
+    state.procedure = null;
+    render();
+  } else {
+    try {
+      const procedure = await fetchJson(`/api/procedures/${index}`);
+      if (state.index !== index) return;
+      take(procedure);
+    } catch (error) {
+      state.procedure = null;
+      tell({ text: t("failed"), detail: error.message, bad: true });
+    }
+  }
+  scrollTo(0, 0);
+  $("main").focus({ preventScroll: true });
+}
+
+const viewer = new Viewer($("viewer"), {
+  fetchJson, state: () => state,
+  closed: (row) => {
+    const there = $(`view-${row}`);
+    there?.focus({ preventScroll: true });
+    there?.scrollIntoView({ block: "nearest" });
+  },
+});
+
+function openDialog(id, parts) {
+  show($(id), parts);
+  if (!$(id).open) $(id).showModal();
+}
+
+// -- what can be done
+
+const rowOf = (element) => element?.dataset.row === undefined ? null : Number(element.dataset.row);
+
+/** The rows that a key means: those selected, else the view that has the focus. */
+function meant() {
+  if (viewer.shown) return [viewer.row];
+  if (state.selected.size) return [...state.selected];
+  const focused = document.activeElement;
+  return focused?.matches(".strip .view, .bar") ? [rowOf(focused)] : [];
+}
+
+/** The id of the view after (else before) a row in its strip, to go on from. */
+function nextView(row) {
+  const item = $(`view-${row}`)?.closest("li");
+  return (item?.nextElementSibling ?? item?.previousElementSibling)?.querySelector(".view")?.id;
+}
+
+const answer = (kind) => {
+  const asked = state.procedure?.questions[state.question];
+  if (asked) correct({ kind, a: asked.a, b: asked.b });
+};
+
+const actions = {
+  skip: () => $("main").focus(),
+  keys: () => openDialog("sheet", keysSheet()),
+  close: (element) => element.closest("dialog").close(),
+  hush,
+  undo: () => state.procedure?.undo && correct({ kind: "undo", of: state.procedure.undo }),
+  redo: () => state.procedure?.redo && correct({ kind: "redo", of: state.procedure.redo }),
+  undo_this: (element) => correct({ kind: "undo", of: element.dataset.of }, { focus: "undo" }),
+  same: () => answer("same"),
+  different: () => answer("different"),
+  unsure: () => answer("unsure"),
+  question_later: () => turnQuestion(1),
+  question_back: () => turnQuestion(-1),
+  to_questions: () => {
+    $("card")?.scrollIntoView({ block: "start" });
+    $("same")?.focus({ preventScroll: true });
+  },
+  step: (element) => {
+    const row = rowOf(element);
+    const view = state.procedure.tracklets[row];
+    const k = (state.steps.get(row) ?? view.best) + Number(element.dataset.by);
+    state.steps.set(row, (k + view.pictures) % view.pictures);
+    render();
+  },
+  open: (element) => viewer.open(rowOf(element)),
+  open_alike: async (element) => {
+    const index = Number(element.dataset.index);
+    if (index !== state.index) {
+      const arrived = new Promise((done) => {
+        addEventListener("hashchange", () => done(), { once: true });
+      });
+      location.hash = `#/${index}`;
+      await arrived;
+      await routed;
+    }
+    viewer.open(rowOf(element));
+  },
+  merge: () => {
+    const rows = [...state.selected];
+    if (rows.length > 1) correct({ kind: "merge", rows }, { focus: `view-${rows[0]}` });
+  },
+  not_polyp: (element) => {
+    const row = rowOf(element);
+    const rows = row === null ? meant() : [row];
+    if (!rows.length) return;
+    const focus = viewer.shown ? null
+      : element?.closest?.(".pair") ? "same" : nextView(rows.at(-1)) ?? "polyps";
+    correct({ kind: "not_polyp", rows }, { focus });
+  },
+  is_polyp: (element) => {
+    const row = rowOf(element);
+    correct({ kind: "polyp", rows: [row] }, { focus: viewer.shown ? null : `view-${row}` });
+  },
+  split: (element) => split(rowOf(element)),
+  move: (element) => {
+    const row = rowOf(element) ?? (meant().length === 1 ? meant()[0] : null);
+    const view = state.procedure?.tracklets[row];
+    if (view && view.polyp !== null) openDialog("choice", moveChoice(state, view));
+  },
+  move_to: (element) => {
+    const row = rowOf(element);
+    const place = element.dataset.place;
+    const others = place === undefined ? [] : state.procedure.groups[Number(place)].rows;
+    $("choice").close();
+    correct({ kind: "move", row, others }, { focus: viewer.shown ? null : `view-${row}` });
+  },
+  clear: () => { state.selected.clear(); render(); },
+  unfold: (element) => {
+    const place = Number(element.dataset.place);
+    if (!state.unfolded.delete(place)) state.unfolded.add(place);
+    render();
+  },
+  done: () => correct({ kind: "done" }),
+  reopen: () => correct({ kind: "reopen" }),
+  print: () => print(),
+  hand_off: async () => {
+    state.files = null;
+    openDialog("sheet", handOff(state));
+    try {
+      state.files = (await fetchJson("/api/hand-off", {})).files;
+      if ($("sheet").open) show($("sheet"), handOff(state));
+    } catch (error) {
+      $("sheet").close();
+      tell({ text: t("failed"), detail: error.message, bad: true });
+    }
+  },
+  viewer_turn: (element) => viewer.turn(Number(element.dataset.by)),
+  viewer_step: (element) => viewer.step(Number(element.dataset.by)),
+  viewer_play: () => viewer.play(),
+  viewer_close_up: () => viewer.toggle(),
+  viewer_alike: () => viewer.findAlike(),
+};
+
+/** From this view on it is another polyp than before. */
+function split(row) {
+  const view = state.procedure.tracklets[row];
+  if (!view || view.polyp === null) return;
+  const rows = [...state.procedure.groups[view.polyp].rows]
+    .sort((a, b) => state.procedure.tracklets[a].start_s - state.procedure.tracklets[b].start_s);
+  const at = rows.indexOf(row);
+  if (at > 0) {
+    correct({ kind: "split", rows: rows.slice(at), others: rows.slice(0, at) },
+      { focus: `view-${row}` });
+  }
+}
+
+function turnQuestion(by) {
+  const n = state.procedure?.questions.length ?? 0;
+  if (n < 2) return;
+  state.question = (state.question + by + n) % n;
+  render();
+}
+
+function turnProcedure(id) {
+  $(id)?.click();
+}
+
+// -- clicks, keys, hovering
+
+document.addEventListener("click", (event) => {
+  const element = event.target.closest("[data-do]");
+  if (element) actions[element.dataset.do]?.(element);
+  else if (event.target.nodeName === "DIALOG") event.target.close(); // beside its content
+});
+
+document.addEventListener("change", (event) => {
+  const { target } = event;
+  if (target.dataset.pick !== undefined) pick(Number(target.dataset.pick), target.checked);
+  if (target.id === "unfinished") { state.unfinished = target.checked; render(); }
+  if (target.id === "language") {
+    remember("language", target.value);
+    speak(target.value);
+    render();
+  }
+  if (target.id === "theme") {
+    remember("theme", target.value);
+    state.theme = document.documentElement.dataset.theme = target.value;
+    render();
+  }
+});
+
+document.addEventListener("input", (event) => {
+  if (event.target.id !== "search") return;
+  state.search = event.target.value;
+  render();
+});
+
+function pick(row, chosen) {
+  if (chosen) state.selected.add(row);
+  else state.selected.delete(row);
+  render();
+}
+
+/** A choice that the server reads when the page is opened again, on any port of this machine. */
+function remember(name, value) {
+  document.cookie = `polyplink-${name}=${value}; path=/; max-age=31536000; samesite=strict`;
+}
+
+const keys = {
+  s: actions.same, d: actions.different, u: actions.unsure, n: actions.question_later,
+  p: actions.question_back, 1: () => $("on-left")?.click(), 2: () => $("on-right")?.click(),
+  z: actions.undo, y: actions.redo, x: () => actions.not_polyp(), m: actions.merge,
+  v: () => actions.move(), b: () => { const rows = meant(); if (rows.length === 1) split(rows[0]); },
+  Escape: () => state.selected.size && actions.clear(),
+  "?": actions.keys, "/": () => $("search")?.focus(),
+  "[": () => turnProcedure("before"), "]": () => turnProcedure("after"),
+};
+const IN_VIEWER = new Set(["x", "v", "z", "y", "?"]);
+
+document.addEventListener("keydown", (event) => {
+  const { target, key } = event;
+  if (target.matches("input[type=search], select") || event.altKey) {
+    if (key === "Enter" && target.id === "search") {
+      const [first] = listed(state);
+      if (first) location.hash = `#/${first.index}`;
+    }
+    return;
+  }
+  const name = key.length === 1 ? key.toLowerCase() : key;
+  if (event.ctrlKey || event.metaKey) {
+    if ($("viewer").open || !document.querySelector("dialog[open]")) {
+      if (name === "z" && !event.shiftKey) { event.preventDefault(); actions.undo(); }
+      if (name === "y" || (name === "z" && event.shiftKey)) {
+        event.preventDefault();
+        actions.redo();
+      }
+    }
+    return;
+  }
+  if ($("sheet").open || $("choice").open) return;
+  if (viewer.shown) {
+    if (viewer.key(event) || !IN_VIEWER.has(name)) return;
+  } else if (key.startsWith("Arrow") && rove(event)) {
+    event.preventDefault();
+    return;
+  } else if (key === " " && target.matches(".strip .view")) {
+    event.preventDefault();
+    pick(rowOf(target), !state.selected.has(rowOf(target)));
+    return;
+  }
+  if (!(name in keys)) return;
+  if (name !== "Escape") event.preventDefault();
+  keys[name]();
+});
+
+/** Arrow keys go from view to view (and from bar to bar), also up and down between strips. */
+function rove(event) {
+  const { target, key } = event;
+  const group = target.closest("[data-rove]");
+  if (!group || !target.matches(".view, .bar")) return false;
+  const kind = target.matches(".bar") ? ".bar" : "main .strip .view";
+  const from = target.getBoundingClientRect();
+  let best = null;
+  if (key === "ArrowLeft" || key === "ArrowRight") {
+    const all = [...group.querySelectorAll(kind)];
+    best = all[all.indexOf(target) + (key === "ArrowRight" ? 1 : -1)];
+  } else {
+    const sign = key === "ArrowDown" ? 1 : -1;
+    let least = Infinity;
+    for (const other of document.querySelectorAll(kind)) {
+      const box = other.getBoundingClientRect();
+      const down = sign * (box.top - from.top);
+      const cost = down * 1000 + Math.abs(box.left + box.width / 2 - from.left - from.width / 2);
+      if (down > 4 && cost < least) [best, least] = [other, cost];
+    }
+  }
+  best?.focus();
+  return true;
+}
+
+document.addEventListener("focusin", ({ target }) => {
+  const group = target.closest("[data-rove]");
+  if (!group || !target.matches(".view, .bar")) return;
+  for (const other of group.querySelectorAll("[tabindex='0']")) other.tabIndex = -1;
+  target.tabIndex = 0;
+  state.rove[group.dataset.rove] = target.id;
+});
+
+// A view is enlarged beside the pointer while it rests there; a tap opens the viewer instead.
+let resting = null;
+function enlarge(element) {
+  const row = rowOf(element);
+  const view = state.procedure?.tracklets[row];
+  if (!view || document.querySelector("dialog[open]")) return;
+  const image = new Image();
+  image.src = pictureOf(state.index, row, view.best, 640);
+  image.alt = "";
+  const box = element.getBoundingClientRect();
+  const side = Math.min(400, innerWidth - 40, innerHeight - 40);
+  const loupe = $("loupe");
+  const right = box.right + 12 + side < innerWidth;
+  loupe.style.width = loupe.style.height = `${side}px`;
+  loupe.style.left = `${Math.max(8, right ? box.right + 12 : box.left - 12 - side)}px`;
+  loupe.style.top = `${Math.max(8, Math.min(box.top, innerHeight - side - 20))}px`;
+  image.decode().then(() => {
+    if (resting === element) {
+      loupe.replaceChildren(image);
+      loupe.classList.add("shown");
+    }
+  }).catch(() => {});
+}
+
+function settle() {
+  resting = null;
+  $("loupe").classList.remove("shown");
+}
+
+document.addEventListener("pointerover", (event) => {
+  const element = event.pointerType === "mouse" ? event.target.closest(".strip .view, .rest .view")
+    : null;
+  if (element === resting) return;
+  settle();
+  if (!element) return;
+  resting = element;
+  setTimeout(() => { if (resting === element) enlarge(element); }, HOVER);
+});
+addEventListener("scroll", settle, { passive: true });
+document.addEventListener("click", settle);
+
+// -- start
+
+let routed = Promise.resolve();
+addEventListener("hashchange", () => { routed = route(); });
+const [, overview] = await Promise.all([
+  loadWords(), fetchJson("/api/overview").catch((error) => error),
+]);
+if (overview instanceof Error) {
+  tell({ text: t("failed"), detail: overview.message, bad: true });
+} else {
+  state.overview = overview;
+  await route();
+  setInterval(poll, POLL);
+  document.addEventListener("visibilitychange", poll);
+}

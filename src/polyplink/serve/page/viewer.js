@@ -1,0 +1,290 @@
+// The viewer of one view: the recording at its second with the box drawn, or its close-ups;
+// stepping, playing, and the views that look like it.
+
+import { h, show } from "./dom.js";
+import { button, chip, pictureOf, polypOf } from "./parts.js";
+import { clock, number, share, t } from "./words.js";
+
+const CLOSE_UPS_A_SECOND = 5;
+const FRAMES_A_SECOND = 12; // drawn while playing; the recording keeps its speed
+const AHEAD = 3; // pictures fetched before they are asked for
+const KEPT = 40; // pictures in memory
+const SVG = "http://www.w3.org/2000/svg";
+
+export class Viewer {
+  /** `fetchJson(path)` asks the server; `state()` is the state of the page. */
+  constructor(dialog, { fetchJson, state, closed }) {
+    Object.assign(this, { dialog, fetchJson, state, pictures: new Map(), playing: false });
+    dialog.addEventListener("close", () => {
+      this.playing = false;
+      this.pictures.clear();
+      closed(this.row);
+    });
+    dialog.addEventListener("input", (event) => {
+      if (event.target.id === "viewer-range") this.go(Number(event.target.value));
+    });
+  }
+
+  get shown() { return this.dialog.open; }
+  get view() { return this.state().procedure?.tracklets[this.row]; }
+
+  async open(row) {
+    const view = this.state().procedure.tracklets[row];
+    if (!view) return;
+    const index = this.state().index;
+    Object.assign(this, { row, boxes: null, alike: null, playing: false, trouble: null });
+    this.closeUp = !this.state().procedure.recording;
+    this.at = this.closeUp ? view.best : 0;
+    if (!this.shown) this.dialog.showModal();
+    this.stage()?.replaceChildren();
+    this.render();
+    if (this.closeUp) return this.go(this.at);
+    try {
+      const boxes = await this.fetchJson(`/api/procedures/${index}/tracklets/${row}/boxes`);
+      if (this.row !== row) return;
+      this.boxes = { ...boxes, by: new Map(boxes.boxes.map(([frame, ...box]) => [frame, box])) };
+      const best = view.pictures > 1 ? view.best / (view.pictures - 1) : 0.5;
+      this.at = boxes.boxes[Math.round(best * (boxes.boxes.length - 1))][0] - view.first_frame;
+    } catch (error) {
+      this.fallBack(error);
+    }
+    return this.go(this.at);
+  }
+
+  fallBack(error) {
+    Object.assign(this, { closeUp: true, trouble: error.message, at: this.view.best });
+    this.playing = false;
+  }
+
+  get length() {
+    return this.closeUp ? this.view.pictures : this.view.last_frame - this.view.first_frame + 1;
+  }
+
+  /** Seconds of the recording at a position. */
+  time(at) {
+    const { fps } = this.state().procedure;
+    const { start_s: start, end_s: end, first_frame: first } = this.view;
+    if (!this.closeUp && fps) return (first + at) / fps;
+    return start + (end - start) * (this.length > 1 ? at / (this.length - 1) : 0);
+  }
+
+  address(at) {
+    return this.closeUp
+      ? pictureOf(this.state().index, this.row, at, 640)
+      : `/api/procedures/${this.state().index}/frames/${this.view.first_frame + at}.jpg`;
+  }
+
+  /** The picture at a position, decoded; kept for stepping back. */
+  async picture(at) {
+    const address = this.address(at);
+    let image = this.pictures.get(address);
+    if (!image) {
+      image = new Image();
+      image.src = address;
+      this.pictures.set(address, image);
+      while (this.pictures.size > KEPT) this.pictures.delete(this.pictures.keys().next().value);
+    }
+    try {
+      await image.decode();
+    } catch (error) {
+      this.pictures.delete(address);
+      throw error;
+    }
+    return image;
+  }
+
+  /** Show a position; where it was replaced by a later one meanwhile, nothing. */
+  async go(at) {
+    this.at = (at + this.length) % this.length;
+    const [row, place, closeUp] = [this.row, this.at, this.closeUp];
+    this.render();
+    let image;
+    try {
+      image = await this.picture(place);
+    } catch (error) {
+      if (this.row !== row || !this.shown || this.closeUp !== closeUp) return;
+      if (!closeUp) {
+        this.fallBack(error);
+        await this.go(this.at);
+      }
+      return;
+    }
+    if (this.row !== row || this.at !== place || this.closeUp !== closeUp || !this.shown) return;
+    this.draw(image, closeUp ? null : this.boxes?.by.get(this.view.first_frame + place));
+    for (let k = 1; k <= AHEAD; k++) {
+      if (place + k < this.length) this.picture(place + k).catch(() => {});
+    }
+  }
+
+  stage() { return this.dialog.querySelector(".stage"); }
+
+  draw(image, box) {
+    image.alt = t("viewer.alt", { polyp: polypOf(this.view), time: clock(this.time(this.at)) });
+    const parts = [image];
+    if (box) {
+      const drawn = document.createElementNS(SVG, "svg");
+      drawn.setAttribute("viewBox", `0 0 ${this.boxes.width} ${this.boxes.height}`);
+      drawn.setAttribute("aria-hidden", "true");
+      for (const kind of ["under", "over"]) {
+        const rect = document.createElementNS(SVG, "rect");
+        rect.setAttribute("class", kind);
+        ["x", "y", "width", "height"].forEach((name, k) => rect.setAttribute(name, box[k]));
+        drawn.append(rect);
+      }
+      parts.push(drawn);
+    }
+    const frame = document.createElement("div");
+    frame.className = "picture";
+    frame.append(...parts);
+    this.stage()?.replaceChildren(frame);
+  }
+
+  async play() {
+    this.playing = !this.playing;
+    this.render();
+    const fps = this.state().procedure.fps ?? 25;
+    const stride = this.closeUp ? 1 : Math.max(1, Math.round(fps / FRAMES_A_SECOND));
+    const wait = this.closeUp ? 1000 / CLOSE_UPS_A_SECOND : (1000 * stride) / fps;
+    const row = this.row;
+    while (this.playing && this.shown && this.row === row) {
+      const due = performance.now() + wait;
+      await this.go(this.at + stride >= this.length ? 0 : this.at + stride);
+      await new Promise((done) => { setTimeout(done, Math.max(0, due - performance.now())); });
+    }
+  }
+
+  toggle() {
+    if (!this.state().procedure.recording || this.trouble) return;
+    this.playing = false;
+    const share = this.length > 1 ? this.at / (this.length - 1) : 0;
+    this.closeUp = !this.closeUp;
+    this.go(Math.round(share * (this.length - 1)));
+  }
+
+  /** The views of the same polyp, or those left out, in order of time. */
+  around() {
+    return this.state().procedure.tracklets.filter((one) => one.polyp === this.view.polyp)
+      .sort((a, b) => a.start_s - b.start_s);
+  }
+
+  turn(by) {
+    const views = this.around();
+    const next = views[views.findIndex((one) => one.row === this.row) + by];
+    if (next) this.open(next.row);
+  }
+
+  async findAlike() {
+    const { row } = this;
+    const { index } = this.state();
+    const alike = await this.fetchJson(`/api/procedures/${index}/tracklets/${row}/similar`);
+    if (this.row !== row) return;
+    this.alike = alike;
+    this.render();
+    this.dialog.querySelector(".alike")?.scrollIntoView({ block: "nearest" });
+  }
+
+  /** Handle a key of the viewer; whether it was one. */
+  key(event) {
+    if (event.target.id === "viewer-range" && event.key.startsWith("Arrow")) return false;
+    const actions = {
+      ArrowLeft: () => this.step(-1), ArrowRight: () => this.step(1),
+      Home: () => this.step(-this.at), End: () => this.step(this.length - 1 - this.at),
+      PageUp: () => this.turn(-1), PageDown: () => this.turn(1),
+      " ": () => event.target.matches("button, summary, a, input") ? null : this.play(),
+      c: () => this.toggle(), g: () => this.findAlike(),
+    };
+    const action = actions[event.key.length === 1 ? event.key.toLowerCase() : event.key];
+    if (!action) return false;
+    if (event.key === " " && event.target.matches("button, summary, a, input")) return false;
+    event.preventDefault();
+    action();
+    return true;
+  }
+
+  step(by) {
+    this.playing = false;
+    this.go(this.at + by);
+  }
+
+  render() {
+    const { view } = this;
+    const { procedure, index } = this.state();
+    if (!view || !this.shown) return;
+    const views = this.around();
+    const place = views.findIndex((one) => one.row === this.row);
+    show(this.dialog,
+      h("header", {}, chip(view.polyp),
+        h("h2", { id: "viewer-title", tabindex: -1 }, polypOf(view), " ",
+          h("span", { class: "soft" }, `${clock(view.start_s)} – ${clock(view.end_s)}`)),
+        button("close", t("close"), { icon: "×", plain: true, id: "viewer-close" })),
+      h("div", { class: "stage", "data-own": true }),
+      h("div", { class: "controls" },
+        button("viewer_turn", t("viewer.view_back"),
+          { icon: "«", plain: true, "data-by": -1, id: "viewer-before", disabled: place < 1 }),
+        button("viewer_step", t("viewer.step_back"),
+          { icon: "‹", plain: true, "data-by": -1, id: "viewer-back" }),
+        button("viewer_play", t(this.playing ? "viewer.pause" : "viewer.play"),
+          { icon: this.playing ? "❚❚" : "▶\uFE0E", plain: true, id: "viewer-play" }),
+        button("viewer_step", t("viewer.step_on"),
+          { icon: "›", plain: true, "data-by": 1, id: "viewer-on" }),
+        button("viewer_turn", t("viewer.view_on"), {
+          icon: "»", plain: true, "data-by": 1, id: "viewer-after",
+          disabled: place >= views.length - 1,
+        }),
+        h("input", {
+          type: "range", id: "viewer-range", min: 0, max: this.length - 1, step: 1,
+          "aria-label": t("viewer.position"), "aria-valuetext": clock(this.time(this.at)),
+        }),
+        h("span", { class: "where" }, h("b", {}, clock(this.time(this.at))),
+          h("span", { class: "soft" }, ` ${this.at + 1}/${this.length}`))),
+      !procedure.recording || this.trouble
+        ? h("p", { class: "soft small" }, t("viewer.crop_only")) : null,
+      h("div", { class: "actions" },
+        view.polyp === null
+          ? button("is_polyp", t("is_polyp"), { "data-row": view.row, id: "viewer-polyp" })
+          : [button("not_polyp", t("not_polyp"),
+               { key: "x", "data-row": view.row, id: "viewer-not-polyp" }),
+             button("move", t("move"), { key: "v", "data-row": view.row, id: "viewer-move" })],
+        procedure.recording && !this.trouble && button("viewer_close_up",
+          t(this.closeUp ? "viewer.recording" : "viewer.crop"), { key: "c", id: "viewer-crop" }),
+        button("viewer_alike", t("similar"), { key: "g", id: "viewer-alike" })),
+      this.alike && this.gallery(index, view),
+      h("details", { class: "small" }, h("summary", {}, t("details")),
+        h("p", { class: "soft" }, this.facts(view).join(" · "))));
+    const range = this.dialog.querySelector("#viewer-range");
+    if (range) range.value = this.at;
+  }
+
+  facts(view) {
+    return [
+      view.id, `${t("researcher.frames")} ${view.first_frame}–${view.last_frame}`,
+      ...this.closeUp ? [] : [`frame ${view.first_frame + this.at}`],
+      `${t("researcher.boxes")} ${number(view.boxes)}`,
+      `${t("researcher.bridged")} ${share(view.bridged)}`,
+      `${t("researcher.probability")} ${share(view.probability)}`,
+      `${t("researcher.shows_polyp")} ${share(view.shows_polyp)}`,
+    ];
+  }
+
+  gallery(index, view) {
+    const earlier = this.alike.filter((one) => one.index === index && one.start_s < view.start_s);
+    const others = this.alike.filter((one) => !earlier.includes(one));
+    const list = (title, views) => views.length > 0 && [
+      h("h3", {}, title),
+      h("ul", {}, views.map((one) => h("li", { "data-key": `alike-${one.index}-${one.row}` },
+        h("button", {
+          type: "button", class: "view", "data-do": "open_alike", "data-index": one.index,
+          "data-row": one.row, id: `alike-${one.index}-${one.row}`,
+        },
+        h("img", {
+          src: pictureOf(one.index, one.row, one.k, 160), width: 160, height: 160, alt: "",
+          loading: "lazy", decoding: "async",
+        }),
+        h("span", {}, chip(one.polyp), h("b", {}, clock(one.start_s)), " ",
+          h("span", { class: "soft" }, one.index === index ? "" : one.id)))))),
+    ];
+    return h("section", { class: "alike", "aria-label": t("similar") },
+      this.alike.length === 0 && h("p", { class: "soft" }, t("similar.none")),
+      list(t("similar.earlier"), earlier), list(t("similar.others"), others));
+  }
+}

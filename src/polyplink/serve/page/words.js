@@ -1,0 +1,62 @@
+// The page's language: messages of the catalogue, times and numbers as the language writes them.
+
+export const LANGUAGES = { en: "English", de: "Deutsch", it: "Italiano" };
+
+let catalogue = {};
+let language = "en";
+
+export async function loadWords() {
+  catalogue = await (await fetch("/api/messages")).json();
+  speak(document.documentElement.lang);
+}
+
+export function speak(name) {
+  language = name in catalogue ? name : "en";
+  document.documentElement.lang = language;
+}
+
+export const spoken = () => language;
+
+/** A message of the catalogue, with {name} replaced by values.name. */
+export function t(key, values = {}) {
+  const text = catalogue[language]?.[key] ?? catalogue.en?.[key] ?? key;
+  return text.replace(/\{(\w+)\}/g, (whole, name) => values[name] ?? whole);
+}
+
+export const has = (key) => key in (catalogue.en ?? {});
+
+/** A message with a singular and a plural: `key`.one and `key`.other. */
+export function count(key, n, values = {}) {
+  const form = new Intl.PluralRules(language).select(n) === "one" ? "one" : "other";
+  return t(`${key}.${form}`, { n: number(n), ...values });
+}
+
+export const number = (value, digits = 0) =>
+  new Intl.NumberFormat(language, { maximumFractionDigits: digits, minimumFractionDigits: digits })
+    .format(value);
+
+export const share = (value) =>
+  value === null || value === undefined
+    ? "–"
+    : new Intl.NumberFormat(language, { style: "percent" }).format(value);
+
+/** Seconds as m:ss, or h:mm:ss from one hour on. */
+export function clock(seconds) {
+  const whole = Math.max(0, Math.floor(seconds));
+  const two = (n) => String(n).padStart(2, "0");
+  const [hours, minutes, rest] = [Math.floor(whole / 3600), Math.floor(whole / 60) % 60, whole % 60];
+  return hours ? `${hours}:${two(minutes)}:${two(rest)}` : `${minutes}:${two(rest)}`;
+}
+
+/** A duration of a view: tenths below ten seconds. */
+export const lasting = (seconds) => number(Math.max(seconds, 0.1), seconds < 9.95 ? 1 : 0);
+
+export const moment = (iso) =>
+  new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "short" })
+    .format(new Date(iso));
+
+/** The interval of a count, as a phrase. */
+export function interval({ low, high }) {
+  if (low === null || high === null) return t("interval.none");
+  return t(low === high ? "interval.same" : "interval", { low: number(low), high: number(high) });
+}

@@ -1,0 +1,290 @@
+"""The server of the review desk: its routes, and everybody whom it refuses."""
+
+import json
+import re
+import socket
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("fastapi", reason="the extra `serve` is not installed")
+from fastapi.testclient import TestClient
+
+from polyplink.core.errors import PolyplinkError
+from polyplink.report.polyps import HUES
+from polyplink.serve import server
+from polyplink.serve.server import BODY_LIMIT, HEADERS, build_app, negotiated, serve
+from tests.serve.made import MadeDesk
+
+PORT, TOKEN = 8123, "t" * 43
+HOME = f"http://127.0.0.1:{PORT}"
+CORRECT = "/api/procedures/0/corrections"
+
+
+@pytest.fixture
+def stranger(tmp_path: Path) -> Iterator[TestClient]:
+    """A client without the token."""
+    app = build_app(MadeDesk(tmp_path), TOKEN, port=PORT, reviewer="Dr. Rossi")
+    with TestClient(app, base_url=HOME, follow_redirects=False) as client:
+        yield client
+
+
+@pytest.fixture
+def client(stranger: TestClient) -> TestClient:
+    """A client that opened the address with the token."""
+    stranger.get("/", params={"token": TOKEN})
+    return stranger
+
+
+def test_the_token_is_exchanged_for_a_cookie_that_scripts_and_other_sites_cannot_use(
+    stranger: TestClient,
+) -> None:
+    entered = stranger.get("/", params={"token": TOKEN})
+    assert (entered.status_code, entered.headers["location"]) == (303, "/")
+    cookie = entered.headers["set-cookie"].lower()
+    assert cookie.startswith(f"polyplink-{PORT}={TOKEN}")
+    assert "httponly" in cookie
+    assert "samesite=strict" in cookie
+    assert stranger.get("/").status_code == 200
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/page/review.js", "/api/overview", "/api/version", "/api/hand-off/a.csv", "/x"]
+)
+def test_nothing_is_answered_without_the_token(stranger: TestClient, path: str) -> None:
+    for headers in ({}, {"X-Polyplink-Token": TOKEN[:-1]}, {"Cookie": f"polyplink-{PORT}=ü"}):
+        raw = {name: value.encode() for name, value in headers.items()}
+        assert stranger.get(path, headers=raw).status_code == 403  # type: ignore[arg-type]
+    assert stranger.get("/", params={"token": "wrong"}).status_code == 403
+    assert stranger.get(path, params={"token": TOKEN}).status_code in {303, 403}
+    held = stranger.get("/api/version", headers={"X-Polyplink-Token": TOKEN})
+    assert held.json() == {"version": 0}
+
+
+@pytest.mark.parametrize(
+    "host", ["polyps.example:8123", "127.0.0.1", "127.0.0.1:80", "localhost:8123.example", ""]
+)
+def test_foreign_hosts_are_refused(client: TestClient, host: str) -> None:
+    assert client.get("/api/version", headers={"Host": host}).status_code == 403
+    assert client.get("/", params={"token": TOKEN}, headers={"Host": host}).status_code == 403
+
+
+def test_this_machine_has_two_names(client: TestClient) -> None:
+    named = {"Host": f"localhost:{PORT}", "X-Polyplink-Token": TOKEN}
+    assert client.get("/api/version", headers=named).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "https://polyps.example"},
+        {"Origin": "null"},
+        {"Origin": "http://127.0.0.1:9999"},
+        {"Origin": f"https://127.0.0.1:{PORT}"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},  # another port of this machine
+        {"Sec-Fetch-Site": "none"},
+    ],
+)
+def test_other_pages_cannot_correct(client: TestClient, headers: dict[str, str]) -> None:
+    refused = client.post(CORRECT, json={"kind": "done"}, headers=headers)
+    assert (refused.status_code, client.get("/api/version").json()["version"]) == (403, 0)
+    own = {"Origin": HOME, "Sec-Fetch-Site": "same-origin"}
+    assert client.post(CORRECT, json={"kind": "done"}, headers=own).status_code == 200
+
+
+def test_other_pages_cannot_show_pictures(client: TestClient) -> None:
+    address = "/api/procedures/0/tracklets/0/pictures/0.jpg"
+    assert client.get(address, headers={"Sec-Fetch-Site": "same-origin"}).status_code == 200
+    assert client.get(address, headers={"Sec-Fetch-Site": "cross-site"}).status_code == 403
+
+
+def test_bodies_are_small_json(client: TestClient) -> None:
+    large = json.dumps({"kind": "x" * BODY_LIMIT}).encode()
+    as_json = {"Content-Type": "application/json"}
+    assert client.post(CORRECT, content=large, headers=as_json).status_code == 413
+
+    def slices() -> Iterator[bytes]:  # without a Content-Length
+        yield from (large[at : at + 4096] for at in range(0, len(large), 4096))
+
+    assert client.post(CORRECT, content=slices(), headers=as_json).status_code == 413
+    form = {"Content-Type": "text/plain"}  # what a foreign form can send without being asked
+    assert client.post(CORRECT, content=b'{"kind": "done"}', headers=form).status_code == 415
+    for body in (b"", b"{", b"[1]", b'"same"', b"\xff"):
+        assert client.post(CORRECT, content=body, headers=as_json).status_code == 400
+    wrong = client.post(CORRECT, json={"kind": "<script>"})
+    assert (wrong.status_code, set(wrong.json())) == (400, {"error"})
+    assert client.get("/api/version").json() == {"version": 0}
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/page/../server.py",
+        "/page/..%2fserver.py",
+        "/page/%2e%2e/messages.json",
+        "/page/review.html",
+        "/api/hand-off/../corrections.jsonl",
+        "/api/hand-off/..%2f..%2fcorrections.jsonl",
+        "/api/hand-off/%2fetc%2fpasswd",
+        "/api/hand-off/mot/../../secret.txt",
+        "/api/procedures/99",
+        "/api/procedures/-1",
+        "/api/procedures/0.5",
+        "/api/procedures/0/tracklets/99/boxes",
+        "/api/procedures/0/tracklets/0/pictures/0.jpg?size=100000",
+        "/api/procedures/0/tracklets/0/pictures/../../0.jpg",
+        "/api/procedures/0/frames/x.jpg",
+        "/docs",
+        "/redoc",
+        "/openapi.json",
+    ],
+)
+def test_unknown_names_and_numbers_lead_nowhere(
+    client: TestClient, tmp_path: Path, path: str
+) -> None:
+    (tmp_path / "secret.txt").write_text("secret")
+    client.post("/api/hand-off", json={})
+    refused = client.get(path)
+    assert refused.status_code == 404
+    assert "secret" not in refused.text
+
+
+def test_every_answer_has_the_headers_of_safety(client: TestClient) -> None:
+    answers = [
+        client.get("/"),
+        client.get("/page/review.js"),
+        client.get("/api/overview"),
+        client.get("/api/procedures/0/tracklets/0/pictures/0.jpg"),
+        client.get("/nowhere"),
+        client.get("/", headers={"Host": "polyps.example"}),
+        client.post(CORRECT, content=b"{"),
+    ]
+    for answer in answers:
+        for name, value in HEADERS.items():
+            assert answer.headers[name] == value, (answer.url, name)
+    policy = HEADERS["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+
+
+def test_a_fault_of_the_desk_is_one_line_without_its_inside(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(self: MadeDesk, index: int) -> None:
+        raise RuntimeError("secret of the inside")
+
+    monkeypatch.setattr(MadeDesk, "procedure", fail)
+    failed = client.get("/api/procedures/0")
+    assert (failed.status_code, "secret" in failed.text) == (500, False)
+    assert failed.headers["x-content-type-options"] == "nosniff"
+
+
+def test_what_the_page_asks_is_answered(client: TestClient) -> None:
+    overview = client.get("/api/overview").json()
+    assert (overview["reviewer"], overview["polyps"]) == ("Dr. Rossi", 8)
+    before = client.get("/api/procedures/1").json()
+    asked = before["questions"][0]
+    answer = {"kind": "different", "a": asked["a"], "b": asked["b"]}
+    after = client.post("/api/procedures/1/corrections", json=answer).json()
+    assert after["polyps"] == before["polyps"] + 1
+    assert after["log"][0]["reviewer"] == "Dr. Rossi"
+    undone = client.post(
+        "/api/procedures/1/corrections", json={"kind": "undo", "of": after["undo"]}
+    ).json()
+    assert undone["polyps"] == before["polyps"]
+    assert client.get("/api/version").json() == {"version": 2}
+    assert client.get("/api/procedures/0/tracklets/3/boxes").json()["width"] == 320
+    assert len(client.get("/api/procedures/0/tracklets/3/similar").json()) == 4
+    for path in ("tracklets/0/pictures/0.jpg?size=640", "frames/310.jpg"):
+        picture = client.get(f"/api/procedures/0/{path}")
+        assert picture.headers["content-type"] == "image/jpeg"
+        assert picture.content.startswith(b"\xff\xd8")
+
+
+def test_written_files_are_handed_out_by_name(client: TestClient) -> None:
+    assert client.get("/api/hand-off/polyps.csv").status_code == 404  # nothing written yet
+    written = client.post("/api/hand-off", json={}).json()["files"]
+    for file in written:
+        assert len(client.get(f"/api/hand-off/{file['name']}").content) == file["bytes"]
+    table = client.get("/api/hand-off/polyps.csv")
+    assert table.headers["content-disposition"].startswith("attachment")
+    report = client.get("/api/hand-off/report.html").headers
+    assert report["content-disposition"].startswith("inline")
+    assert report["content-security-policy"].endswith("sandbox")
+    assert "script-src" not in report["content-security-policy"]
+
+
+@pytest.mark.parametrize(
+    ("cookie", "accepted", "language"),
+    [
+        (None, "", "en"),
+        (None, "de-AT,de;q=0.9,en;q=0.5", "de"),
+        (None, "fr, it;q=0.8, de;q=0.9", "de"),
+        (None, "de;q=0, it;q=x, *", "en"),
+        ("it", "de", "it"),
+        ("../en", "de", "de"),
+    ],
+)
+def test_the_language_is_the_chosen_one_else_the_browsers(
+    cookie: str | None, accepted: str, language: str
+) -> None:
+    assert negotiated(cookie, accepted) == language
+
+
+def test_the_page_opens_in_the_chosen_language_and_colours(client: TestClient) -> None:
+    assert (
+        '<html lang="de" data-theme="auto">'
+        in client.get("/", headers={"Accept-Language": "de"}).text
+    )
+    client.cookies.update({"polyplink-language": "it", "polyplink-theme": "dark"})
+    assert '<html lang="it" data-theme="dark">' in client.get("/").text
+
+
+def test_the_catalogue_is_whole(client: TestClient) -> None:
+    catalogue = client.get("/api/messages").json()
+    assert tuple(catalogue) == server.LANGUAGES
+    english = catalogue["en"]
+    for messages in catalogue.values():
+        assert list(messages) == list(english)
+        for key, text in messages.items():
+            assert text, key
+            assert set(re.findall(r"{\w+}", text)) == set(re.findall(r"{\w+}", english[key])), key
+    page = files("polyplink.serve").joinpath("page")
+    scripts = "".join(page.joinpath(name).read_text() for name in server.STATIC)
+    named = set(re.findall(r'\bt\(\s*"([\w.]+)"', scripts))
+    assert named <= set(english)
+    counted = set(re.findall(r'\bcount\(\s*"([\w.]+)"', scripts))
+    assert {f"{key}.{form}" for key in counted for form in ("one", "other")} <= set(english)
+    started = tuple(re.findall(r"\b(?:t|has)\(`([\w.]+)\$", scripts)) + tuple(counted)
+    used = set(re.findall(r'"([\w.]+)"', scripts))
+    idle = [key for key in english if key not in used and not key.startswith(started)]
+    assert idle == []
+
+
+def test_the_page_has_the_colours_of_the_report_and_writes_no_markup() -> None:
+    page = files("polyplink.serve").joinpath("page")
+    style = page.joinpath("review.css").read_text()
+    for place, hue in enumerate(HUES):
+        assert f".hue-{place} {{ --hue: {hue};" in style
+    for name in server.STATIC:
+        code = page.joinpath(name).read_text()
+        assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(", code)
+        assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", code), name
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.2", "polyps.example"])
+def test_only_this_machine_is_served(tmp_path: Path, host: str) -> None:
+    with pytest.raises(PolyplinkError, match="--host"):
+        serve(MadeDesk(tmp_path), host=host, ready=pytest.fail)
+
+
+def test_a_port_that_is_taken_is_an_error_of_one_line(tmp_path: Path) -> None:
+
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        with pytest.raises(PolyplinkError, match="--port"):
+            serve(MadeDesk(tmp_path), port=other.getsockname()[1], ready=pytest.fail)
