@@ -108,7 +108,7 @@ export function overviewPage(state) {
           h("span", { class: "figure" }, number(overview.polyps)), " ",
           h("span", { class: "unit" }, count("polyps", overview.polyps), " ",
             t("overview.of", { procedures: count("procedures", overview.procedures.length) }))),
-        h("p", { class: "facts" },
+        h("p", { class: "soft" },
           t("overview.done", { done: overview.done, n: overview.procedures.length })),
         h("progress", {
           max: overview.procedures.length, value: overview.done,
