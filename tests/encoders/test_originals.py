@@ -29,8 +29,7 @@ GOLDENS = json.loads((Path(__file__).parent / "goldens/encoders.json").read_text
 
 def loaded(path: Path, config: FoundationConfig | None = None) -> Any:
     """A published file, loaded as `polyplink weights add` does."""
-    known, tensors, settled, _ = fit_published(path, read_published(path), config)
-    assert settled is not None
+    known, tensors, settled, *_ = fit_published(path, read_published(path), config)
     assert config is None or known.name == config.model
     encoder = made(settled)
     assert isinstance(encoder, Foundation)

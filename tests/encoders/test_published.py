@@ -8,9 +8,9 @@ import torch
 from safetensors.torch import save_file
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.encoders import FoundationConfig, build_encoder, build_frame_encoder
+from polyplink.encoders import FoundationConfig, SfeConfig, build_encoder, build_frame_encoder
 from polyplink.encoders.catalogue import BACKBONE, REFERENCES, recognise
-from polyplink.encoders.published import fit_published, read_published, unwrap
+from polyplink.encoders.published import fit_published, fit_timm, read_published, unwrap
 from tests.encoders.checkpoints import State, timesformer_shapes, vit_shapes
 
 TENSORS = {"a": torch.arange(3.0), "b": torch.ones(2, 2)}
@@ -84,13 +84,55 @@ def test_endofm_is_known_by_its_time_table_and_endovit_by_its_decoder() -> None:
     assert getattr(known, "name", None) == "endovit"
 
 
+def renamed_backbone() -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
+    """A backbone's tensors, and the same as another program names and numbers them."""
+    model, width = build_frame_encoder("timm:test_resnet")
+    state = dict(model.state_dict())
+    kept = [key for key in state if not key.endswith("num_batches_tracked")]
+    other = {f"_{k}.{key.rpartition('.')[2]}": state[key] for k, key in enumerate(kept)}
+    return state, other | {"_fc.weight": torch.zeros(7, width), "_fc.bias": torch.zeros(7)}
+
+
+def test_a_backbone_of_timm_is_an_encoder_as_timm_feeds_it() -> None:
+    state, other = renamed_backbone()
+    known, tensors, encoder, prepare, renamed = fit_timm(PATH, state, "test_resnet")
+    assert (known.name, encoder.mean, prepare.size, renamed) == (
+        "test_resnet",
+        (0.5,) * 3,
+        160,
+        False,
+    )
+    by_order = fit_timm(PATH, other, "test_resnet", FoundationConfig(preset="reference", size=32))
+    assert (by_order.encoder.mean, by_order.prepare.size, by_order.renamed) == (
+        (0.45,) * 3,
+        32,
+        True,
+    )
+    assert tensors.keys() == by_order.tensors.keys()
+    assert all(torch.equal(value, by_order.tensors[key]) for key, value in tensors.items())
+
+
+def test_backbones_that_do_not_fit_are_refused() -> None:
+    state, other = renamed_backbone()
+    alphabetical = dict(sorted(other.items()))
+    swapped = {k.replace("running_mean", "weight"): v for k, v in other.items()}
+    for bad in (alphabetical, swapped, dict(list(other.items())[1:])):
+        with pytest.raises(PolyplinkError, match="weights of another encoder"):
+            fit_timm(PATH, bad, "test_resnet")
+    vit, _ = build_frame_encoder("timm:test_vit")
+    with pytest.raises(PolyplinkError, match="takes no images of 50 pixels"):
+        fit_timm(PATH, vit.state_dict(), "test_vit", FoundationConfig(size=50))
+    with pytest.raises(PolyplinkError, match="leave --pooling out"):
+        fit_timm(PATH, state, "test_resnet", FoundationConfig(pooling="cls"))
+
+
 def test_torchvisions_backbone() -> None:
-    with torch.device("meta"):
-        model, _ = build_frame_encoder("timm:resnet50")
-    known, tensors, encoder, _ = fit_published(PATH, model.state_dict())
+    model, _ = build_frame_encoder("timm:resnet50")
+    known, tensors, encoder, prepare, _ = fit_published(PATH, model.state_dict())
     assert known is BACKBONE
-    assert encoder is None
-    assert set(tensors) == set(model.state_dict())
+    assert isinstance(encoder, SfeConfig)
+    assert prepare.size == 176
+    assert set(tensors) == {f"backbone.{name}" for name in model.state_dict()}
 
 
 def test_missing_unknown_and_reshaped_tensors_are_refused() -> None:

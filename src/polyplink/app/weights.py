@@ -25,11 +25,17 @@ class AddRequest:
     """Which file to import, and how the encoder is fed."""
 
     file: Annotated[Path, Argument(help="The published file.")]
+    timm: Annotated[
+        str | None, Option(metavar="NAME", help="Backbone of timm that the weights are of.")
+    ] = None
     name: Annotated[str | None, Option("--as", help="Name for the weights.")] = None
     preset: Annotated[
         Literal["own", "reference"], Option(help="As pre-trained, or as NTSSL's program.")
     ] = "own"
     size: Annotated[int | None, Option(help="Image size, pixels.")] = None
+    crop_factor: Annotated[
+        float | None, Option(help="Side of a crop, in sides of the box [5].")
+    ] = None
     pooling: Annotated[
         Literal["cls", "mean", "patchmean", "cat"] | None,
         Option(help="Pooling instead of the default."),
@@ -45,7 +51,7 @@ class AddRequest:
 def add_weights(request: AddRequest, progress: Progress = silent) -> Result[dict[str, Any]]:
     """Import published weights; from then on their name serves wherever WEIGHTS is asked for.
 
-    Takes safetensors, .pth, .bin, .pt and .ckpt files.
+    Takes safetensors, .pth, .bin, .pt and .ckpt files, with --timm those of any backbone of timm.
 
     Returns:
         name, path, title, number of tensors, the published file's sha256, and licence.
@@ -57,28 +63,31 @@ def add_weights(request: AddRequest, progress: Progress = silent) -> Result[dict
     from polyplink.data.protocols import published_splits
     from polyplink.encoders import FoundationConfig, Seen, WeightsRecord, write_tensors
     from polyplink.encoders.catalogue import HMVE
-    from polyplink.encoders.published import fit_published, read_published
+    from polyplink.encoders.published import fit_published, fit_timm, read_published
     from polyplink.encoders.weights import RECORD, record_text, seal, stored_path
 
     file = request.file
     state = read_published(file, trust_pickle=request.trust_pickle)
     digest = file_key(file)
     config = FoundationConfig(preset=request.preset, size=request.size, pooling=request.pooling)
-    known, tensors, encoder, prepare = fit_published(file, state, config)
+    if request.timm is None:
+        fitted = fit_published(file, state, config)
+    else:
+        fitted = fit_timm(file, state, request.timm.removeprefix("timm:"), config)
+    known, tensors, encoder, prepare, renamed = fitted
     if not request.unverified:
         check_published(file, digest, known.sha256)
+    if request.crop_factor is not None:
+        prepare = replace(prepare, crop_factor=request.crop_factor)
     path = stored_path(request.name or known.name)
     origin = {"title": known.title, "file": file.name, "sha256": digest, "licence": known.licence}
-    if encoder is None:  # a backbone is no encoder by itself: recipes start from it
-        metadata = {"backbone": json.dumps(origin)}
-    else:
-        seen = Seen(datasets=known.saw)
-        if known is HMVE:
-            seen = Seen(trained=[("real-colon", n, n) for n in published_splits()["rc27"]])
-        verified = bool(known.sha256) and not request.unverified
-        more = {"source": known.source, "verified": verified}
-        record = WeightsRecord(encoder, prepare, {"name": path.stem}, seen, origin | more)
-        metadata = {RECORD: record_text(record)}
+    seen = Seen(datasets=known.saw)
+    if known is HMVE:
+        seen = Seen(trained=[("real-colon", n, n) for n in published_splits()["rc27"]])
+    verified = bool(known.sha256) and not request.unverified
+    more = {"source": known.source, "verified": verified}
+    record = WeightsRecord(encoder, prepare, {"name": path.stem}, seen, origin | more)
+    metadata = {RECORD: record_text(record)}
     write_tensors(path, tensors, metadata)
     seal(path)
     added = {
@@ -90,7 +99,11 @@ def add_weights(request: AddRequest, progress: Progress = silent) -> Result[dict
         "licence": known.licence,
     }
     text = "{name}: {title}, {tensors} tensors, licence {licence}".format(**added)
-    return Result(added, shown=[text, str(path)])
+    warnings = [
+        f"the tensors of {file} have other names than timm's; they were matched by their order, "
+        "in which all shapes agree"
+    ]
+    return Result(added, shown=[text, str(path)], warnings=warnings if renamed else ())
 
 
 def check_published(path: Path, digest: str, wanted: str) -> None:
@@ -130,14 +143,14 @@ def list_weights(request: ListRequest, progress: Progress = silent) -> Result[li
     for path in stored():
         try:
             origin = dict(read_record(path).origin)
-        except PolyplinkError:  # a backbone carries no record of an encoder
+        except PolyplinkError:  # a file that `weights add` did not write
             origin = {}
-        title, licence = origin.get("title", "a backbone"), origin.get("licence", "unknown")
+        title, licence = origin.get("title", "no encoder"), origin.get("licence", "unknown")
         name = path.name.removesuffix(".safetensors")
         found.append((name, str(title), str(licence), str(path), str(origin.get("source", ""))))
     rows = {row[0]: dict(zip(columns, row, strict=True)) for row in found}
     shown = [
-        f"{row['name']:14}{row['title']:20}{row['licence']}\n{'':14}"
+        f"{row['name']:13} {row['title']:19} {row['licence']}\n{'':14}"
         + (row["path"] or f"not here; from {row['source']}")
         for row in rows.values()
     ]

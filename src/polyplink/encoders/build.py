@@ -5,7 +5,7 @@ a tracklet, the other two aggregate them with a transformer.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -37,6 +37,8 @@ from polyplink.encoders.weights import (
 )
 
 FAMILY = "timm:"
+COUNTER = ".num_batches_tracked"
+_BACKBONE = "backbone."
 
 
 def build_frame_encoder(name: str, weights: Path | None = None) -> tuple[nn.Module, int]:
@@ -44,8 +46,8 @@ def build_frame_encoder(name: str, weights: Path | None = None) -> tuple[nn.Modu
 
     Args:
         name: "timm:" and a model name of timm, e.g. "timm:resnet50.tv2_in1k".
-        weights: Safetensors file with pre-trained values under timm's names; None leaves the
-            random values. Nothing is downloaded.
+        weights: Weights that `polyplink weights add` wrote, or a safetensors file under timm's
+            names; None leaves the random values. Nothing is downloaded.
 
     Returns:
         The module without its classifier, and its output width.
@@ -70,16 +72,29 @@ def build_frame_encoder(name: str, weights: Path | None = None) -> tuple[nn.Modu
             "name the file with --set encoder.frame_weights=FILE, or none to start from random "
             "values",
         )
-        # A published file also holds the classifier, which is not part of a frame encoder.
-        named = getattr(model, "pretrained_cfg", {}).get("classifier") or ()
-        heads = tuple(f"{head}." for head in ([named] if isinstance(named, str) else named))
-        state = read_tensors(path, "convert it first")
-        state = {key: value for key, value in state.items() if not key.startswith(heads)}
+        state = backbone_state(model, read_tensors(path, "import it with `polyplink weights add`"))
         check_state(path, state, model.state_dict())
         model.load_state_dict(state)
     # Some models widen their features in what is left of the head.
     width = getattr(model, "head_hidden_size", None) or model.num_features
     return model, int(width)  # type: ignore[arg-type]
+
+
+def backbone_state(model: nn.Module, state: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Select the tensors of a backbone from a published file or from an encoder's weights.
+
+    The classifier is not part of a frame encoder and is dropped; counters of BatchNorm layers,
+    which older files lack, are added.
+
+    Args:
+        model: From `build_frame_encoder`.
+        state: Tensors under timm's names, with or without the prefix "backbone.".
+    """
+    named = getattr(model, "pretrained_cfg", {}).get("classifier") or ()
+    heads = tuple(f"{head}." for head in ([named] if isinstance(named, str) else named))
+    own = {key.removeprefix(_BACKBONE): value for key, value in state.items()}
+    counters = {k: v for k, v in model.state_dict().items() if k.endswith(COUNTER)}
+    return counters | {key: value for key, value in own.items() if not key.startswith(heads)}
 
 
 def two_layers(width: int, hidden: int, out: int) -> nn.Sequential:
@@ -275,8 +290,8 @@ def build_started(config: AnyEncoderConfig, init_from: Path | None = None) -> En
     encoder = build_encoder(replace(config, frame_weights=None))
     wanted = encoder.state_dict()
     if isinstance(source, SfeConfig) and isinstance(config, EncoderConfig):
-        state = {name: value for name, value in state.items() if name.startswith("backbone.")}
-        wanted = {name: value for name, value in wanted.items() if name.startswith("backbone.")}
+        state = {name: value for name, value in state.items() if name.startswith(_BACKBONE)}
+        wanted = {name: value for name, value in wanted.items() if name.startswith(_BACKBONE)}
     elif isinstance(source, SfeConfig) and isinstance(config, MveConfig):
         PolyplinkError.unless(
             source.vector == "projected",
@@ -284,7 +299,7 @@ def build_started(config: AnyEncoderConfig, init_from: Path | None = None) -> En
             "train it with --set encoder.vector=projected, which keeps the head",
         )
         state = {re.sub("^head", "frame_head", name): value for name, value in state.items()}
-        wanted = {k: v for k, v in wanted.items() if k.startswith(("backbone.", "frame_head."))}
+        wanted = {k: v for k, v in wanted.items() if k.startswith((_BACKBONE, "frame_head."))}
     check_state(path, state, wanted)
     encoder.load_state_dict(encoder.state_dict() | state)
     return encoder

@@ -10,6 +10,7 @@ import pickle
 import re
 import zipfile
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,10 +18,16 @@ import numpy as np
 import torch
 
 from polyplink.core.errors import PolyplinkError, first_line
-from polyplink.encoders.build import build_encoder
+from polyplink.encoders.build import (
+    COUNTER,
+    FAMILY,
+    backbone_state,
+    build_encoder,
+    build_frame_encoder,
+)
 from polyplink.encoders.catalogue import BACKBONE, FOUNDATION, REFERENCES, Reference, recognise
-from polyplink.encoders.config import AnyEncoderConfig, FoundationConfig
-from polyplink.encoders.foundation import Published, Spec, State
+from polyplink.encoders.config import AnyEncoderConfig, FoundationConfig, SfeConfig
+from polyplink.encoders.foundation import REFERENCE_SIZE, Published, Spec, State
 from polyplink.encoders.weights import check_state, read_tensors
 from polyplink.tracklets import PrepareSettings
 
@@ -103,15 +110,17 @@ class Fitted(NamedTuple):
 
     Attributes:
         known: Which they are.
-        tensors: The complete state dict of the encoder, or of the backbone.
-        encoder: The encoder's configuration, presets filled in; None for a backbone alone.
+        tensors: The complete state dict of the encoder.
+        encoder: The encoder's configuration, presets filled in.
         prepare: The crops that it reads.
+        renamed: Whether names differed from the encoder's and tensors were matched by order.
     """
 
     known: Published
     tensors: State
-    encoder: AnyEncoderConfig | None
+    encoder: AnyEncoderConfig
     prepare: PrepareSettings
+    renamed: bool = False
 
 
 def fit_published(path: Path, state: State, config: FoundationConfig | None = None) -> Fitted:
@@ -127,24 +136,104 @@ def fit_published(path: Path, state: State, config: FoundationConfig | None = No
             another shape.
     """
     known = recognise(state)
-    encoder: AnyEncoderConfig | None = None
-    tensors, prepare = state, PrepareSettings()
     if known is None:
         first = ", ".join(list(state)[:3]) or "no tensor at all"
         raise PolyplinkError(
             f"{path} holds weights of no encoder that is known here (it begins with {first})",
-            f"known are {', '.join([*FOUNDATION, *REFERENCES, BACKBONE.title])}",
+            f"known are {', '.join([*FOUNDATION, *REFERENCES, BACKBONE.title])}; for a backbone of "
+            "timm give its name with --timm",
         )
+    if known is BACKBONE:
+        return fit_timm(path, state, known.name, config)._replace(known=known)
+    encoder: AnyEncoderConfig
     if isinstance(known, Reference):
         encoder, prepare = known.encoder, known.prepare
-        tensors = known.renamed(state)
-    elif isinstance(known, Spec):
+        tensors: State = known.renamed(state)
+    else:
+        assert isinstance(known, Spec)
         values = vars(config or FoundationConfig()) | {"model": known.name, "frame_weights": None}
         encoder = settled = known.settle(FoundationConfig(**values))
         found = known.library_names(settled, state)
         tensors = {f"backbone.{name}": tensor for name, tensor in found.items()}
         prepare = PrepareSettings(size=settled.size or known.size)
-    if encoder is not None:
-        with torch.device("meta"):  # names and shapes alone
-            check_state(path, tensors, build_encoder(encoder).state_dict())
+    with torch.device("meta"):  # names and shapes alone
+        check_state(path, tensors, build_encoder(encoder).state_dict())
     return Fitted(known, tensors, encoder, prepare)
+
+
+def fit_timm(path: Path, state: State, name: str, config: FoundationConfig | None = None) -> Fitted:
+    """Fit published tensors to a backbone of timm: a tracklet's vector is the mean of its frames'.
+
+    Args:
+        path: The file, for messages.
+        state: From `read_published`.
+        name: The model's name in timm.
+        config: Its `preset` and `size` are used; a None size and the preset "own" stand for the
+            image size, mean and standard deviation that timm states.
+
+    Raises:
+        PolyplinkError: If timm has no such model, the tensors are not its own, or it does not take
+            images of that size.
+
+    Example:
+        >>> model, _ = build_frame_encoder("timm:test_resnet")
+        >>> fit_timm(Path("x.pth"), model.state_dict(), "test_resnet").prepare.size
+        160
+    """
+    config = config or FoundationConfig()
+    PolyplinkError.unless(
+        config.pooling is None, "a backbone of timm has one pooling", "leave --pooling out"
+    )
+    model, _ = build_frame_encoder(FAMILY + name)
+    stated = getattr(model, "pretrained_cfg", {})
+    wanted = model.state_dict()
+    tensors = backbone_state(model, state)
+    renamed = tensors.keys() != wanted.keys()
+    if renamed:
+        tensors = _by_order(wanted, state) or tensors
+    check_state(path, tensors, wanted)
+    own = config.preset == "own"
+    size = config.size or (int(stated["input_size"][-1]) if own else REFERENCE_SIZE)
+    try:
+        with torch.inference_mode():
+            model.eval()(torch.zeros(1, 3, size, size))
+    except (RuntimeError, AssertionError) as error:
+        raise PolyplinkError(
+            f"{name} takes no images of {size} pixels ({first_line(error)})", "leave --size out"
+        ) from None
+    encoder = SfeConfig(FAMILY + name)
+    if own:
+        encoder = replace(encoder, mean=tuple(stated["mean"]), std=tuple(stated["std"]))
+    known = Published(
+        name=name,
+        title=f"timm's {name}",
+        source="not stated",
+        file=path.name,
+        licence=f"not stated ({stated.get('license') or 'unknown'} for timm's own weights)",
+        marks=(),
+    )
+    tensors = {f"backbone.{key}": tensor for key, tensor in tensors.items()}
+    return Fitted(known, tensors, encoder, PrepareSettings(size=size), renamed)
+
+
+def _by_order(wanted: State, state: State) -> dict[str, torch.Tensor] | None:
+    """Tensors of other names under those of a backbone, matched by their order.
+
+    Every pair must agree in shape and in the last part of the name ("weight", "running_var"); only
+    a classifier of up to two tensors may follow.
+
+    Returns:
+        None if they do not agree, or if the names are in alphabetical order, as in safetensors
+        files: then the order says nothing.
+    """
+    own = [(key, value) for key, value in wanted.items() if not key.endswith(COUNTER)]
+    given = [(key, value) for key, value in state.items() if not key.endswith(COUNTER)]
+    names = [key for key, _ in given]
+    if not 0 <= len(given) - len(own) <= 2 or names == sorted(names):
+        return None
+    found = {key: value for key, value in wanted.items() if key.endswith(COUNTER)}
+    for (key, value), (name, tensor) in zip(own, given, strict=False):
+        if key.rpartition(".")[2] != name.rpartition(".")[2] or value.shape != tensor.shape:
+            return None
+        found[key] = tensor
+    return found
