@@ -3,11 +3,12 @@
 import os
 import sys
 
-from polyplink.core.errors import INTERRUPTED, MISTAKE
+from polyplink.core.errors import INTERRUPTED, MISTAKE, UNEXPECTED, unexpected
 
 
 def main() -> None:
     """Run the command line and end the process with its exit code."""
+    _open_closed_streams()
     if len(sys.argv) == 1:
         sys.argv.append("--help")
     try:
@@ -30,10 +31,19 @@ def main() -> None:
         # A mistake on the command line itself; its class is private to the library below.
         message = getattr(error, "format_message", None)
         if message is None:
-            raise
+            print(f"polyplink: {unexpected(error, 'polyplink')}", file=sys.stderr)
+            sys.exit(UNEXPECTED)
         text = " ".join(message().split()).rstrip(".")
         print(f"polyplink: {text}; see `polyplink --help`", file=sys.stderr)
         sys.exit(MISTAKE)
+
+
+def _open_closed_streams() -> None:
+    """Discard what goes to a stream that the caller closed; a file opened later would get it."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            os.dup2(os.open(os.devnull, os.O_RDWR), number)
+            setattr(sys, name, open(number, "w" if number else "r"))  # noqa: PTH123, SIM115
 
 
 def _forget_output() -> None:

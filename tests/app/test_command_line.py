@@ -107,6 +107,13 @@ def test_mistakes_are_one_line_before_anything_is_written_or_started(
         (KeyboardInterrupt(), 130, "interrupted"),
         (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "x.npy"), 2, "the disk is full at x.npy"),
         (PermissionError(errno.EACCES, "Permission denied", "y"), 2, "Permission denied at y"),
+        (OSError(errno.ENAMETOOLONG, "File name too long\n", "z" * 3000), 2, "File name too long"),
+        (MemoryError(), 2, "not enough memory"),
+        (
+            ZeroDivisionError("of\x1b[2J\nlines" * 900),
+            3,
+            "this is a fault of polyplink",
+        ),
     ],
 )
 def test_interrupts_and_full_disks(
@@ -120,7 +127,14 @@ def test_interrupts_and_full_disks(
     result = polyplink("embed", "run", "data")
     assert result.exit_code == code
     assert says in result.stderr
+    (line,) = result.stderr.splitlines()
+    assert len(line) < 1300
     assert "Traceback" not in result.stderr
+    if code == 3:
+        trace = Path(line.rpartition(" ")[2])
+        assert "in fail" in trace.read_text()
+        trace.unlink()
+    assert "in fail" in polyplink("embed", "run", "data", "--debug").stderr
 
 
 def test_a_command_is_made_from_a_request(tmp_path: Path) -> None:
@@ -205,6 +219,13 @@ def test_a_full_output_is_one_line() -> None:
     assert done.returncode == 2
     (line,) = done.stderr.splitlines()
     assert line.startswith("polyplink: No space left")
+
+
+@pytest.mark.parametrize("streams", [">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_streams_are_no_mistake(streams: str) -> None:
+    command = f"{sys.executable} -m polyplink weights list --json {streams}"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_reader_that_has_gone_is_no_traceback() -> None:

@@ -1,13 +1,15 @@
 """The command line, built from the requests of the verbs.
 
 For every verb in `VERBS` the annotated fields of its request become arguments and options, the
-first line of its docstring becomes the help, and `--json` is added. Fields without such an
-annotation can be set only from Python. Verb modules import the heavy rooms inside their functions,
-so that `polyplink VERB --help` does not import torch.
+first line of its docstring becomes the help, and `--json` and `--debug` are added. Fields without
+such an annotation can be set only from Python. Verb modules import the heavy rooms inside their
+functions, so that `polyplink VERB --help` does not import torch.
 """
 
 import errno
 import inspect
+import sys
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Any, ForwardRef, NoReturn, get_args, get_origin
@@ -40,7 +42,14 @@ from polyplink.app.split import split_data
 from polyplink.app.train import train
 from polyplink.app.train_detector import train_detector
 from polyplink.app.weights import add_weights, cost_weights, list_weights, show_weights
-from polyplink.core.errors import INTERRUPTED, MISTAKE, PolyplinkError, one_line
+from polyplink.core.errors import (
+    INTERRUPTED,
+    MISTAKE,
+    UNEXPECTED,
+    PolyplinkError,
+    one_line,
+    unexpected,
+)
 
 Verb = Callable[..., Any]  # (request, progress) -> a Result, or what has its methods and fields
 
@@ -78,7 +87,7 @@ GROUPS = {
     "recipes": "Recipes: show the fields of one, and where their values come from.",
     "weights": "Published encoders: add, list, show, cost.",
 }
-LONGEST_WARNING = 800  # characters
+LONGEST_MESSAGE = 1200  # characters
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
 
@@ -116,29 +125,43 @@ def command(verb: Verb) -> Callable[..., None]:
             inspect.Parameter(field.name, _KEYWORD, default=default, annotation=option)
         )
 
-    def run(as_json: bool, **given: Any) -> None:
-        with one_line_errors():
+    def run(as_json: bool, debug: bool, **given: Any) -> None:
+        with one_line_errors(" ".join(["polyplink", *sys.argv[1:2]]), debug=debug):
             given |= {name: tuple(given[name] or ()) for name in several}
             with bars() as progress:
                 result = verb(request(**given), progress)
             for warning in result.warnings:
-                typer.echo(f"warning: {one_line(warning, LONGEST_WARNING)}", err=True)
+                typer.echo(f"warning: {one_line(warning, LONGEST_MESSAGE)}", err=True)
             (result.print_json if as_json else result.print_text)()
-            if result.code:
-                raise typer.Exit(result.code)
+        if result.code:
+            raise typer.Exit(result.code)
 
     json_option = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
     parameters.append(inspect.Parameter("as_json", _KEYWORD, default=False, annotation=json_option))
+    debug_option = Annotated[bool, typer.Option("--debug", help="Print the trace of an error.")]
+    parameters.append(inspect.Parameter("debug", _KEYWORD, default=False, annotation=debug_option))
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {p.name: p.annotation for p in parameters}
     return run
 
 
 @contextmanager
-def one_line_errors() -> Iterator[None]:
-    """Turn a user's mistake into one line and exit code 2, and Ctrl-C into exit code 130."""
+def one_line_errors(doing: str = "polyplink", *, debug: bool = False) -> Iterator[None]:
+    """Turn every exception into one line and an exit code.
+
+    2 for a user's mistake, 130 for Ctrl-C, 3 for everything that is not foreseen.
+
+    Args:
+        doing: The command, for the message.
+        debug: Print the trace too.
+    """
     try:
-        yield
+        try:
+            yield
+        except BaseException:
+            if debug:
+                traceback.print_exc()
+            raise
     except PolyplinkError as error:
         _stop(str(error), MISTAKE)
     except KeyboardInterrupt:
@@ -150,10 +173,14 @@ def one_line_errors() -> Iterator[None]:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             _stop(f"the disk is full{where}; free space and run the command again", MISTAKE)
         _stop(f"{error.strerror or error}{where}; check the path and its permissions", MISTAKE)
+    except MemoryError:
+        _stop("there is not enough memory; close other programs, or give fewer --workers", MISTAKE)
+    except Exception as error:
+        _stop(unexpected(error, doing), UNEXPECTED)
 
 
 def _stop(message: str, code: int) -> NoReturn:
-    typer.echo(f"polyplink: {message}", err=True)
+    typer.echo(f"polyplink: {one_line(message, LONGEST_MESSAGE)}", err=True)
     raise typer.Exit(code) from None
 
 

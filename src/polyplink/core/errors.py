@@ -1,7 +1,10 @@
 """The exception for mistakes that a user can fix, and messages of one line."""
 
 import re
+import tempfile
+import traceback
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TypeVar
 
 Named = TypeVar("Named")
@@ -35,6 +38,34 @@ def one_line(text: str, longest: int) -> str:
 def first_line(error: BaseException) -> str:
     """The first line of another library's error message."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+def unexpected(error: BaseException, doing: str) -> str:
+    """Write the trace of an error that is a fault of the program to a file; describe it in a line.
+
+    Args:
+        error: The exception, with its traceback.
+        doing: The command that was running.
+
+    Returns:
+        What happened while doing what, on which file, and where the trace was written.
+    """
+    at = ""  # the path that the innermost function had at hand
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        if frame.f_globals.get("__name__", "").startswith("polyplink."):
+            paths = [value for value in frame.f_locals.values() if isinstance(value, Path)]
+            at = f" on {paths[-1]}" if paths else at
+    trace = "".join(traceback.format_exception(error))
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", prefix="polyplink-", suffix=".txt", delete=False, errors="backslashreplace"
+        ) as file:
+            file.write(trace)
+        where = f"the trace is in {file.name}"
+    except OSError:
+        where = "--debug shows the trace"
+    what = f"`{doing}` failed{at}: {type(error).__name__}: {first_line(error)}"
+    return f"{one_line(what, 2 * LONGEST_PART)}; this is a fault of polyplink: report it, {where}"
 
 
 class PolyplinkError(Exception):
