@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 # A second busy process makes spinning OpenMP threads many times slower.
 export OMP_WAIT_POLICY ?= PASSIVE
 
-.PHONY: help install demo test test-all check bench bench-gpu study clean
+.PHONY: help install demo test test-all kill check bench bench-gpu study clean
 .DEFAULT_GOAL := help
 
 help: ## Say what there is to make
@@ -32,6 +32,9 @@ test: $(READY) ## Run the quick tests on all cores
 
 test-all: $(READY) ## Run all tests: the slow ones and the documentation too
 	$(BIN)/python -m pytest -n auto -m "not study"
+
+kill: $(READY) ## Kill every verb at each of its file events and compare what it leaves
+	KILLS=all $(BIN)/python -m pytest -m slow -s tests/app/test_kills.py
 
 check: $(READY) ## Lint, types and house rules
 	$(BIN)/ruff check .

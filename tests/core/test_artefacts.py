@@ -8,9 +8,11 @@ import pytest
 
 from polyplink.core.artefacts import (
     RunRecord,
+    change_folder,
     content_key,
     file_key,
     read_json,
+    settle,
     to_plain,
     whole_file,
     whole_folder,
@@ -118,3 +120,30 @@ def test_a_folder_in_the_way_is_named_and_not_the_hidden_file(tmp_path: Path) ->
     with pytest.raises(OSError) as caught, whole_file(tmp_path / "c"):
         raise OSError(28, "No space left on device")
     assert caught.value.filename == str(tmp_path / "c")
+
+
+def test_files_change_together_and_a_committed_change_is_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def state() -> dict[str, str]:
+        return {path.name: path.read_text() for path in tmp_path.iterdir()}
+
+    (tmp_path / "other").write_text("stays")
+    with change_folder(tmp_path, ("map",)) as new:
+        for name in ("a", "b", "map"):
+            (new / name).write_text("1")
+    first = {"other": "stays", "a": "1", "b": "1", "map": "1"}
+    assert state() == first
+    with pytest.raises(KeyboardInterrupt), change_folder(tmp_path, ("map",)) as new:
+        (new / "a").write_text("2")
+        raise KeyboardInterrupt
+    assert state() == first
+    with monkeypatch.context() as killed:  # as if killed right after the rename that commits
+        killed.setattr("polyplink.core.artefacts.settle", lambda _: None)
+        with change_folder(tmp_path, ("map",)) as new:
+            (new / "a").write_text("3")
+            (new / "b").write_text("3")
+    assert (tmp_path / "a").read_text() == "1"
+    settle(tmp_path)
+    settle(tmp_path)
+    assert state() == {"other": "stays", "a": "3", "b": "3"}

@@ -3,6 +3,7 @@
 Tests of merging by its verb are in tests/app/test_import.py.
 """
 
+import shutil
 from datetime import date
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,7 +25,7 @@ from polyplink.data import (
     read_data,
     write_data,
 )
-from tests.data.made_sets import data_set, data_sets, procedure_row, small_set
+from tests.data.made_sets import data_set, data_sets, procedure_row, seen_set, small_set
 
 
 def _detections(**columns: list[object]) -> pl.DataFrame:
@@ -117,6 +118,19 @@ def test_write_and_read_give_the_same_tables_and_key(data: DataSet) -> None:
     for name in TABLES:
         assert getattr(again, name).equals(getattr(data, name))
     assert (again.key, again.splits) == (data.key, data.splits)
+
+
+def test_tables_of_two_imports_are_refused_and_those_of_other_hands_are_read(
+    tmp_path: Path,
+) -> None:
+    first, second = small_set(), seen_set()
+    write_data(tmp_path / "a", first)
+    write_data(tmp_path / "b", second)
+    shutil.copy(tmp_path / "a" / "detections.parquet", tmp_path / "b")
+    with pytest.raises(PolyplinkError, match="b holds tables of several imports; import again"):
+        read_data(tmp_path / "b")
+    first.detections.write_parquet(tmp_path / "a" / "detections.parquet")
+    assert read_data(tmp_path / "a").key == first.key
 
 
 def test_key_follows_the_content_and_not_the_place() -> None:

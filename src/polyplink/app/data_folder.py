@@ -122,7 +122,7 @@ def import_data(request: ImportRequest, progress: Progress = silent) -> "Result[
         PolyplinkError: If the format or map is unknown, the format does not take an option, or the
             data set has a fault.
     """
-    from polyplink.data import find_maps, write_data
+    from polyplink.data import find_maps
 
     importer = find_named("format", request.data_format, importers())
     own = _own_options(request)
@@ -159,11 +159,7 @@ def import_data(request: ImportRequest, progress: Progress = silent) -> "Result[
             "check the path and its permissions",
         ) from None
     data = replace(imported.data, adenoma=maps)
-    with record.stage("write"):
-        write_data(request.out, data)
-        write_json(request.out / "warnings.json", imported.warnings)
-    record.write(request.out)
-    return _written(request.out, data, imported.warnings)
+    return _write(request.out, data, imported.warnings, record)
 
 
 def _own_options(request: ImportRequest) -> dict[str, Any]:
@@ -214,7 +210,7 @@ def merge_data(request: MergeRequest, progress: Progress = silent) -> "Result[Da
     Raises:
         PolyplinkError: If a folder is no data folder, is named twice or is `out`, or ids clash.
     """
-    from polyplink.data import find_maps, merge, overlaps, read_data, write_data
+    from polyplink.data import find_maps, merge, overlaps, read_data
 
     out, folders = request.out, request.data
     places: dict[str, Path] = {}
@@ -237,15 +233,20 @@ def merge_data(request: MergeRequest, progress: Progress = silent) -> "Result[Da
         data = merge(sets, maps)
     record.inputs = {str(folder): each.key for folder, each in sets}
     warnings = overlaps(data)
-    with record.stage("write"):
-        write_data(out, data)
-        write_json(out / "warnings.json", warnings)
-    record.write(out)
-    return _written(out, data, warnings)
+    return _write(out, data, warnings, record)
 
 
-def _written(out: Path, data: "DataSet", warnings: Sequence[str]) -> "Result[DataSet]":
-    """The data folder that was written; its warnings are also in warnings.json."""
+def _write(
+    out: Path, data: "DataSet", warnings: Sequence[str], record: RunRecord
+) -> "Result[DataSet]":
+    """Write a data folder, its warnings (warnings.json) and record (run.json) as one change."""
+    from polyplink.data import change_data, write_data
+
+    with change_data(out) as new:
+        with record.stage("write"):
+            write_data(new, data)
+            write_json(new / "warnings.json", warnings)
+        record.write(new)
     counts = {
         "out": str(out),
         "procedures": data.procedures.height,

@@ -6,6 +6,7 @@ and settings.
 """
 
 import dataclasses
+import errno
 import glob
 import hashlib
 import json
@@ -14,7 +15,7 @@ import platform
 import shutil
 import time
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -111,6 +112,81 @@ def whole_folder(path: Path) -> Iterator[Path]:
         yield temporary
 
 
+_CHANGE = ".change"  # complete new files of a folder, on their way to their places
+_REMOVED = ".removed"  # ending of an empty file in it: the file of this name is to be removed
+
+
+@contextmanager
+def change_folder(folder: Path, optional: Sequence[str] = ()) -> Iterator[Path]:
+    """Yield an empty folder for files that take their places in `folder` together, or not at all.
+
+    One rename makes the change valid when all files are written; then they are moved. What a
+    killed process did not move, `settle` does.
+
+    Args:
+        folder: Created if absent; files of other names stay.
+        optional: Files that are removed if the change does not write them.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    change = folder / _CHANGE
+    temporary = _temporary(change)
+    try:
+        temporary.mkdir()
+        yield temporary
+        for name in optional:
+            if not (temporary / name).exists():
+                (temporary / f"{name}{_REMOVED}").touch()
+        while temporary.exists():
+            settle(folder)
+            with _overtaken():
+                temporary.rename(change)
+        settle(folder)
+    except OSError as error:
+        if str(error.filename or "").startswith(str(temporary)):
+            error.filename = str(folder)
+        raise
+    finally:
+        _remove(temporary)
+
+
+@contextmanager
+def _overtaken() -> Iterator[None]:
+    """Ignore what another process that changes the same folder has done first."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.EEXIST, errno.ENOTEMPTY):
+            raise
+
+
+def settle(folder: Path) -> None:
+    """Finish a change that a killed process had made valid; every reader and writer calls it.
+
+    Raises:
+        PolyplinkError: If the folder may not be written.
+    """
+    change = folder / _CHANGE
+    try:
+        names = [path.name for path in change.iterdir()]
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    try:
+        for name in names:
+            with _overtaken():
+                if name.endswith(_REMOVED):
+                    (folder / name.removesuffix(_REMOVED)).unlink(missing_ok=True)
+                    (change / name).unlink()
+                else:
+                    (change / name).replace(folder / name)
+        with _overtaken():
+            change.rmdir()
+    except OSError as error:
+        raise PolyplinkError(
+            f"{folder} holds a change that was interrupted ({error.strerror})",
+            "run the command again where the folder may be written",
+        ) from None
+
+
 def write_text(path: Path, text: str) -> None:
     """Write a UTF-8 text file atomically."""
     with whole_file(path) as temporary:
@@ -178,6 +254,7 @@ class RunRecord:
         Raises:
             PolyplinkError: If `folder` holds the run.json of another command.
         """
+        settle(folder)
         path = folder / "run.json"
         there = read_json(path).get("command") if path.is_file() else self.command
         if there != self.command:

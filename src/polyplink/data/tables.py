@@ -7,7 +7,7 @@ patient are columns; missing is null, never -1.
 
 import hashlib
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
@@ -15,7 +15,14 @@ from typing import Self
 
 import polars as pl
 
-from polyplink.core.artefacts import content_key, read_json, whole_file, write_json
+from polyplink.core.artefacts import (
+    change_folder,
+    content_key,
+    read_json,
+    settle,
+    whole_file,
+    write_json,
+)
 from polyplink.core.errors import CONTROL, PolyplinkError, first_line, visible
 from polyplink.core.text import ESCAPED_FORMULA, FORMULA
 from polyplink.data.protocols import NAMES, protocol_part
@@ -331,43 +338,44 @@ def csv_text(table: pl.DataFrame) -> str:
 
 TABLES = ("detections", "procedures", "polyps")
 _MAP = "histology-map.json"
+_IMPORT = "polyplink"  # entry in the tables' metadata: a key that the three have in common
 
 
-def write_table(path: Path, table: pl.DataFrame) -> None:
-    """Write a Parquet file, whole or not at all."""
+def write_table(path: Path, table: pl.DataFrame, **metadata: str) -> None:
+    """Write a Parquet file, whole or not at all, with entries of its own metadata."""
+    buffer = BytesIO()  # because polars hides from its caller that a disk is full
+    table.write_parquet(buffer, metadata=metadata)
     with whole_file(path) as temporary:
-        temporary.write_bytes(_parquet(table))
+        temporary.write_bytes(buffer.getbuffer())
 
 
-def _parquet(table: pl.DataFrame) -> memoryview:
-    # Through memory, because polars hides from its caller that a disk is full.
-    buffer = BytesIO()
-    table.write_parquet(buffer)
-    return buffer.getbuffer()
+def change_data(folder: Path) -> AbstractContextManager[Path]:
+    """Yield an empty folder for all files of a data folder, which change as one."""
+    return change_folder(folder, (_MAP, "scenes.parquet", "warnings.json"))
 
 
 def write_data(folder: Path, data: DataSet) -> None:
-    """Write the three tables, splits.json and the map into `folder`, each whole or not at all."""
-    with ExitStack() as stack:  # all are written before the first takes its place
+    """Write the three tables, splits.json and the map into `folder`; they change as one."""
+    key = content_key(data.key, data.procedures["source"].to_list())
+    with change_data(folder) as new:
         for name in TABLES:
-            temporary = stack.enter_context(whole_file(folder / f"{name}.parquet"))
-            temporary.write_bytes(_parquet(getattr(data, name)))
-        write_json(folder / "splits.json", data.splits)
+            write_table(new / f"{name}.parquet", getattr(data, name), **{_IMPORT: key})
+        write_json(new / "splits.json", data.splits)
         if data.adenoma != ADENOMA:
-            write_json(folder / _MAP, data.adenoma)
-        else:
-            (folder / _MAP).unlink(missing_ok=True)
+            write_json(new / _MAP, data.adenoma)
 
 
 def read_data(folder: Path) -> DataSet:
     """Read a data folder written by `write_data` (or by anyone who keeps to the schemas).
 
     Raises:
-        PolyplinkError: If the folder or a table is missing, unreadable, or breaks its schema.
+        PolyplinkError: If the folder or a table is missing, unreadable, or breaks its schema, or if
+            the tables are of several imports.
     """
     if not folder.is_dir():
         raise PolyplinkError(f"no folder {folder}", "check the path, or run `polyplink import`")
-    tables = {}
+    settle(folder)
+    tables, imports = {}, set()
     for name in TABLES:
         path = folder / f"{name}.parquet"
         if not path.is_file():
@@ -376,10 +384,14 @@ def read_data(folder: Path) -> DataSet:
             )
         try:
             tables[name] = pl.read_parquet(path)
+            imports.add(pl.read_parquet_metadata(path).get(_IMPORT))
         except pl.exceptions.PolarsError as error:
             raise PolyplinkError(
                 f"{path} cannot be read ({first_line(error)})", "import again"
             ) from None
+    PolyplinkError.unless(  # tables of other hands have no key
+        len(imports - {None}) < 2, f"{folder} holds tables of several imports", "import again"
+    )
     splits_path = folder / "splits.json"
     splits = read_json(splits_path) if splits_path.is_file() else {}
     adenoma = read_adenoma_maps(folder / _MAP) if (folder / _MAP).is_file() else ADENOMA

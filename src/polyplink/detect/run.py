@@ -18,7 +18,7 @@ import polars as pl
 from polyplink.core.artefacts import content_key, whole_folder
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.text import file_name
-from polyplink.data import DETECTIONS, DataSet, write_data
+from polyplink.data import DETECTIONS, DataSet, change_data, write_data
 from polyplink.detect.recordings import Recording
 from polyplink.tracklets import PrepareSettings
 from polyplink.tracklets.crops import cut
@@ -100,8 +100,9 @@ def detect(
         )
     nothing = pl.DataFrame(schema={"polyp_id": pl.String, "procedure_id": pl.String})
     data = DataSet.of(pl.concat(tables), pl.DataFrame(rows), nothing)
-    write_data(out, data)
-    write_scenes(out, scenes)
+    with change_data(out) as new:
+        write_data(new, data)
+        write_scenes(new, scenes)
     shutil.rmtree(pieces)
     return data
 

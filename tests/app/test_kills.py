@@ -1,0 +1,104 @@
+"""A command that is killed at any file event loses nothing and mixes nothing."""
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from polyplink.data import DataSet, convert, read_data
+from tests.conftest import TINY, Made
+from tests.data.made_sets import seen_set, small_set
+from tests.kills import Killer, contents, killer
+
+pytestmark = pytest.mark.slow
+TRAIN = [word for setting in TINY for word in ("--set", setting)]
+STEP = 1 if os.environ.get("KILLS") == "all" else 6  # `make kill`, or a hundred kills in all
+
+
+@pytest.fixture(scope="module")
+def kills() -> Iterator[Killer]:
+    with killer() as started:
+        yield started
+
+
+def write_csv(folder: Path, data: DataSet) -> Path:
+    convert(data, "csv", folder)
+    return folder
+
+
+def test_an_import_over_another_leaves_the_old_or_the_new(kills: Killer, tmp_path: Path) -> None:
+    first, second = write_csv(tmp_path / "a", small_set()), write_csv(tmp_path / "b", seen_set())
+    words = {"real-colon": {"HP": True, "AD": True, "NO POLYP": False}}
+    (tmp_path / "map.json").write_text(json.dumps(words))
+    old = ("import", "csv", first, tmp_path / "out", "--histology-map", tmp_path / "map.json")
+    new = ("import", "csv", second, tmp_path / "out")
+    kills.run(*old, below=tmp_path / "out")
+    before = contents(tmp_path / "out")
+    old_key = read_data(tmp_path / "out").key
+    kills.run(*new, below=tmp_path / "out")
+    after = contents(tmp_path / "out")
+    new_key = read_data(tmp_path / "out").key
+    assert old_key != new_key
+    kinds = {old_key: before, new_key: after}
+    seen = []
+    kills.run(*old, below=tmp_path / "out")
+    for _ in kills.at_every_event(*new, below=tmp_path / "out", step=STEP):
+        found = read_data(tmp_path / "out").key
+        assert contents(tmp_path / "out") == kinds[found]
+        seen.append(found)
+        kills.run(*old, below=tmp_path / "out")
+        assert contents(tmp_path / "out") == before
+    assert seen == sorted(seen, key=[old_key, new_key].index)
+    assert set(seen) == {old_key, new_key}
+    assert contents(tmp_path / "out") == after
+    assert not [path for path in (tmp_path / "out").iterdir() if path.name.startswith(".")]
+    print(f"import: {len(seen)} kills")
+
+
+VERBS = {
+    "merge": "merge OUT DATA",
+    "convert": "convert DATA csv OUT",
+    "simulate": "simulate OUT --preset smoke --write tables --seed 3 --workers 1",
+    "prepare": "prepare OUT --set prepare.size=8 --workers 1",
+    "embed": "embed RUN OUT --out OUT/vectors.parquet --device cpu",
+    "count": "count RUN DATA --part eval --out OUT --device cpu",
+    "train": "train ntssl-demo DATA --out OUT --device cpu --workers 1",
+    "split": "split OUT --shares train=0.5,test=0.5",
+}
+IN_DATA = ("prepare", "embed", "split")  # they write into the data folder
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_killed_command_is_finished_by_the_same_command(
+    verb: str, kills: Killer, made: Made, tmp_path: Path
+) -> None:
+    def fresh(name: str) -> tuple[Path, list[str]]:
+        out = tmp_path / name / "out"
+        shutil.rmtree(out, ignore_errors=True)
+        if verb in IN_DATA:
+            shutil.copytree(made.data, out, ignore=shutil.ignore_patterns("prepared"))
+        places = {"OUT": str(out), "DATA": str(made.data), "RUN": str(made.run)}
+        words = VERBS[verb].split() + (TRAIN if verb == "train" else [])
+        return out, [
+            words[0],
+            *(re.sub("^OUT|DATA|RUN", lambda m: places[m[0]], w) for w in words[1:]),
+        ]
+
+    whole, command = fresh("whole")
+    kills.run(*command, below=whole)
+    wanted = contents(whole)
+    out, command = fresh("killed")
+    event, killed = 1, 0
+    while kills.run(*command, below=out.parent, event=event):
+        killed += 1
+        resume = ["--resume"] if verb == "train" and (out / "last.safetensors").is_file() else []
+        kills.run(*command, *resume, below=out)
+        assert contents(out) == wanted, event
+        out, command = fresh("killed")
+        event += STEP
+    assert killed
+    print(f"{verb}: {killed} kills")

@@ -1,0 +1,137 @@
+"""Runs commands in processes that kill themselves (SIGKILL) at a chosen file event.
+
+A file event is an opening for writing, a renaming, a removal or a new folder below one folder. The
+processes are forked from one that has imported the command line, so that a kill takes a fraction
+of a second.
+"""
+
+import contextlib
+import importlib
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+_WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
+_EVENTS = {"os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.truncate", "os.link", "os.symlink"}
+
+
+class Killer:
+    """Runs commands that are killed; see `killer`."""
+
+    def __init__(self, server: "subprocess.Popen[str]") -> None:
+        self.server = server
+
+    def run(self, *arguments: str | Path, below: Path, event: int = 0) -> int:
+        """Run a command line and kill it at a file event.
+
+        Args:
+            arguments: Of `polyplink`.
+            below: Events in this folder count.
+            event: The number of the event, from 1; 0: the command is not killed.
+
+        Returns:
+            The exit code, -9 if it was killed.
+        """
+        job = {"arguments": [*map(str, arguments)], "below": str(below), "event": event}
+        assert self.server.stdin is not None
+        assert self.server.stdout is not None
+        print(json.dumps(job), file=self.server.stdin, flush=True)
+        answer = json.loads(self.server.stdout.readline())
+        assert answer["code"] in (0, -9), answer["said"]
+        return int(answer["code"])
+
+    def at_every_event(self, *arguments: str | Path, below: Path, step: int = 1) -> Iterator[int]:
+        """Run a command again and again, killed at event 1, 2, ... until it is not killed.
+
+        Yields:
+            The number of the event, after each kill.
+        """
+        event = 1
+        while self.run(*arguments, below=below, event=event):
+            yield event
+            event += step
+
+
+@contextlib.contextmanager
+def killer() -> Iterator[Killer]:
+    """Start the process that the others are forked from."""
+    command = [sys.executable, "-m", "tests.kills"]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as server:
+        yield Killer(server)
+        assert server.stdin is not None
+        server.stdin.close()
+
+
+def contents(folder: Path) -> dict[str, Any]:
+    """The files of a folder by name, without the times of runs and what killed processes left."""
+    found: dict[str, Any] = {}
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder).as_posix()
+        if not path.is_file() or ".part" in name:
+            continue
+        found[name] = path.read_bytes()
+        if path.name == "run.json":
+            record = json.loads(found[name])
+            found[name] = {k: v for k, v in record.items() if k not in _TIMES}
+    return found
+
+
+_TIMES = ("started", "finished", "seconds")
+
+
+def _kill_at(below: str, event: int) -> None:
+    count = 0
+
+    def hook(name: str, given: tuple[Any, ...]) -> None:
+        nonlocal count
+        writes = name in _EVENTS or (name == "open" and bool(given[2] & _WRITES))
+        if writes and os.fsdecode(given[0]).startswith(below):
+            count += 1
+            if count == event:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.addaudithook(hook)
+
+
+def _child(job: dict[str, Any], report: int) -> None:
+    app = importlib.import_module("polyplink.app.command_line").app
+    output, code = io.StringIO(), 3
+    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
+        if job["event"]:
+            _kill_at(job["below"], job["event"])
+        try:
+            code = int(app(job["arguments"], standalone_mode=False) or 0)
+        except BaseException:
+            traceback.print_exc()
+    os.write(report, json.dumps({"code": code, "said": output.getvalue()[-3000:]}).encode())
+    os._exit(code)
+
+
+def _serve() -> None:
+    for room in ("app.command_line", "associate", "data", "evaluate", "learn", "report"):
+        importlib.import_module(f"polyplink.{room}")
+    for line in sys.stdin:
+        read, write = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.close(read)
+            _child(json.loads(line), write)
+        os.close(write)
+        with os.fdopen(read) as pipe:
+            said = pipe.read()
+        _, status = os.waitpid(child, 0)
+        code = os.waitstatus_to_exitcode(status)
+        print(json.dumps({"said": ""} | json.loads(said or "{}") | {"code": code}), flush=True)
+
+
+if __name__ == "__main__":
+    _serve()
