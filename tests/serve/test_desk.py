@@ -11,24 +11,10 @@ import polars as pl
 import pytest
 from PIL import Image
 
-from polyplink.app.count import CountRequest, count
 from polyplink.core.errors import PolyplinkError
 from polyplink.serve import Desk
 from polyplink.serve.pictures import parse_mask
 from tests.conftest import Made
-
-
-@pytest.fixture(scope="module")
-def counted(made: Made, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("reviewed")
-    count(CountRequest(made.run, made.data, out / "count", device="cpu"))
-    return out
-
-
-@pytest.fixture
-def desk(counted: Path) -> Desk:
-    (counted / "count" / "corrections.jsonl").unlink(missing_ok=True)
-    return Desk(counted, reviewer="me")
 
 
 def pixels(jpeg: bytes) -> np.ndarray:
@@ -62,13 +48,13 @@ def test_answers_hold_are_kept_and_can_be_undone(desk: Desk, counted: Path) -> N
     assert polyp[a] != polyp[b]
     assert (a, b) not in [(one["a"], one["b"]) for one in after["questions"]]
     assert [one["kind"] for one in after["log"]] == ["different"]
-    assert after["log"][0]["reviewer"] == "me"
+    assert after["log"][0]["reviewer"] == "Dr. Rossi"
     again = Desk(counted)  # nothing is lost when the page is closed
     assert again.procedure(0)["groups"] == after["groups"]
     # Another page answers: both see both answers.
     again.correct(0, {"kind": "same", "a": a, "b": b}, reviewer="you")
     seen = desk.procedure(0)
-    assert [one["reviewer"] for one in seen["log"]] == ["me", "you"]
+    assert [one["reviewer"] for one in seen["log"]] == ["Dr. Rossi", "you"]
     assert [one["correction"] for one in seen["conflicts"]] == [after["log"][0]["id"]]
     assert seen["conflicts"][0]["with"] == [seen["log"][1]["id"]]
     for _ in range(2):

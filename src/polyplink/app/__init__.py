@@ -30,6 +30,15 @@ from polyplink.app.probe import ProbeRequest, probe
 from polyplink.app.recipes import RecipeRequest, show_recipe
 from polyplink.app.reproduce import ReproduceRequest, reproduce
 from polyplink.app.request import Progress, Result
+from polyplink.app.review import (
+    HandOffRequest,
+    Learned,
+    LearnFromRequest,
+    ReviewRequest,
+    hand_off_review,
+    learn_from,
+    review,
+)
 from polyplink.app.simulate import SimulateRequest, simulate
 from polyplink.app.split import SplitRequest, split_data
 from polyplink.app.train import Trained, TrainRequest, train
@@ -52,7 +61,10 @@ __all__ = [
     "ExportRequest",
     "Exported",
     "FiguresRequest",
+    "HandOffRequest",
     "ImportRequest",
+    "LearnFromRequest",
+    "Learned",
     "MergeRequest",
     "PrepareRequest",
     "ProbeRequest",
@@ -60,6 +72,7 @@ __all__ = [
     "RecipeRequest",
     "ReproduceRequest",
     "Result",
+    "ReviewRequest",
     "RunRequest",
     "SimulateRequest",
     "SplitRequest",
@@ -77,12 +90,15 @@ __all__ = [
     "embed_data",
     "evaluate",
     "export",
+    "hand_off_review",
     "import_data",
+    "learn_from",
     "list_weights",
     "merge_data",
     "prepare_data",
     "probe",
     "reproduce",
+    "review",
     "run",
     "show_recipe",
     "show_weights",

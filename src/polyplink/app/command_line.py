@@ -37,6 +37,7 @@ from polyplink.app.probe import probe
 from polyplink.app.recipes import show_recipe
 from polyplink.app.reproduce import reproduce
 from polyplink.app.request import Progress
+from polyplink.app.review import hand_off_review, learn_from, review
 from polyplink.app.simulate import simulate
 from polyplink.app.split import split_data
 from polyplink.app.train import train
@@ -70,6 +71,9 @@ VERBS: Mapping[str, Verb] = {
     "export": export,
     "embed": embed_data,
     "count": count,
+    "review": review,
+    "hand-off": hand_off_review,
+    "learn-from": learn_from,
     "evaluate": evaluate,
     "probe": probe,
     "figures": draw,

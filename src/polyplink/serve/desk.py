@@ -52,13 +52,15 @@ class Solved(NamedTuple):
     """A procedure with its corrections.
 
     `table` holds its tracklets in the order of time, false alarms and removed ones included;
-    `counted` are the rows of those that are linked, and `identities` are of these (None if none).
+    `counted` are the rows of those that are linked; `views` and `identities` are theirs (None if
+    there is none).
     """
 
     table: pl.DataFrame
     log: list[Correction]
     decided: Decided
     counted: list[int]
+    views: Views | None
     identities: Identities | None
     polyps: list[int | None]  # of each row, its polyp's place
 
@@ -206,14 +208,14 @@ class Desk:
         counted = [row for row, one in enumerate(ids) if one not in left_out]
         polyps: list[int | None] = [None] * len(ids)
         if not counted:
-            return Solved(table, log, decided, counted, None, polyps)
+            return Solved(table, log, decided, counted, None, None, polyps)
         own = table[counted]
         views = Views(self.vectors[own["place"].to_numpy()], *self._seconds(name, own))
         constraints = _constraints(decided, own["tracklet_id"].to_list())
         found = identify(views, own["position"].to_numpy(), self.point, constraints)
         for row, label in zip(counted, found.labels.tolist(), strict=True):
             polyps[row] = label
-        return Solved(table, log, decided, counted, found, polyps)
+        return Solved(table, log, decided, counted, views, found, polyps)
 
     def _rate(self, name: str) -> float:
         fps = self.prepared.data.procedures.filter(procedure_id=name)["fps"][0]

@@ -16,10 +16,12 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import parse_qs
 
 from polyplink.core.errors import PolyplinkError, first_line
+from polyplink.serve.desk import Desk
+from polyplink.serve.handoff import FOLDER, hand_off
 
 try:
     import uvicorn
@@ -73,39 +75,6 @@ HEADERS = {
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
 }
-
-
-class ReviewDesk(Protocol):
-    """What the server asks of a desk; `polyplink.serve.desk.Desk` is one."""
-
-    out: Path
-
-    def overview(self, reviewer: str) -> dict[str, Any]:
-        """All procedures of the folder."""
-
-    def procedure(self, index: int) -> dict[str, Any]:
-        """The state of one procedure."""
-
-    def correct(self, index: int, correction: dict[str, Any], reviewer: str) -> dict[str, Any]:
-        """Log a correction; the new state of the procedure."""
-
-    def picture(self, index: int, row: int, k: int, size: int) -> bytes:
-        """Picture `k` of a tracklet as JPEG."""
-
-    def frame(self, index: int, frame: int) -> bytes:
-        """A recorded frame as JPEG."""
-
-    def boxes(self, index: int, row: int) -> dict[str, Any]:
-        """The boxes of a tracklet, in pixels of the frame."""
-
-    def similar(self, index: int, row: int, k: int = 12) -> list[dict[str, Any]]:
-        """The views of the folder that look most like a tracklet."""
-
-    def hand_off(self) -> list[dict[str, Any]]:
-        """Write the reviewed files; their names and sizes."""
-
-    def version(self) -> int:
-        """Lines of the log of corrections."""
 
 
 class RefusedError(Exception):
@@ -263,14 +232,13 @@ def negotiated(cookie: str | None, accepted: str) -> str:
     return next((tag for q, _, tag in sorted(ranked) if q < 0 and tag in LANGUAGES), LANGUAGES[0])
 
 
-def build_app(desk: ReviewDesk, token: str, *, port: int, reviewer: str = "") -> FastAPI:
+def build_app(desk: Desk, token: str, *, port: int) -> FastAPI:
     """The application that serves a desk.
 
     Args:
         desk: The opened folder.
         token: Secret that every request must carry.
         port: Port that it will be served on; requests to another are refused.
-        reviewer: Name that corrections are logged under.
     """
 
     @asynccontextmanager
@@ -297,13 +265,13 @@ def build_app(desk: ReviewDesk, token: str, *, port: int, reviewer: str = "") ->
     async def unknown(request: Request, raised: HTTPException) -> Response:
         return error(raised.status_code, str(raised.detail))
 
+    def language_of(request: Request) -> str:
+        accepted = request.headers.get("accept-language", "")
+        return negotiated(request.cookies.get("polyplink-language"), accepted)
+
     @app.get("/")
     def page(request: Request) -> Response:
-        cookies = request.cookies
-        language = negotiated(
-            cookies.get("polyplink-language"), request.headers.get("accept-language", "")
-        )
-        theme = cookies.get("polyplink-theme", "")
+        language, theme = language_of(request), request.cookies.get("polyplink-theme", "")
         html = shipped("page/review.html").decode().replace('lang="en"', f'lang="{language}"', 1)
         if theme in THEMES:
             html = html.replace('data-theme="auto"', f'data-theme="{theme}"', 1)
@@ -326,7 +294,7 @@ def build_app(desk: ReviewDesk, token: str, *, port: int, reviewer: str = "") ->
     @app.get("/api/overview")
     def overview() -> Response:
         with lock:
-            return JSONResponse(desk.overview(reviewer))
+            return JSONResponse(desk.overview())
 
     @app.get("/api/procedures/{index}")
     def procedure(index: int) -> Response:
@@ -336,16 +304,17 @@ def build_app(desk: ReviewDesk, token: str, *, port: int, reviewer: str = "") ->
     @app.post("/api/procedures/{index}/corrections")
     def correct(index: int, correction: dict[str, Any]) -> Response:
         with lock:
-            return JSONResponse(desk.correct(index, correction, reviewer))
+            return JSONResponse(desk.correct(index, correction))
 
     add_pictures(app, desk)
 
     @app.post("/api/hand-off")
-    def hand_off() -> Response:
+    def write_files(request: Request) -> Response:
         with lock:
-            listed = desk.hand_off()
+            found = hand_off(desk, language_of(request))
             written.clear()
-            written.update({f["name"]: desk.out / "reviewed" / f["name"] for f in listed})
+            written.update({str(path.relative_to(desk.out / FOLDER)): path for path in found})
+        listed = [{"name": n, "bytes": p.stat().st_size} for n, p in written.items()]
         return JSONResponse({"files": listed})
 
     @app.get("/api/hand-off/{name:path}")
@@ -365,7 +334,7 @@ def build_app(desk: ReviewDesk, token: str, *, port: int, reviewer: str = "") ->
     return app
 
 
-def add_pictures(app: FastAPI, desk: ReviewDesk) -> None:
+def add_pictures(app: FastAPI, desk: Desk) -> None:
     """Add the routes of pictures and boxes, which leave the desk as it is."""
 
     @app.get("/api/procedures/{index}/tracklets/{row}/boxes")
@@ -398,9 +367,8 @@ def quoted(name: str) -> str:
 
 
 def serve(
-    desk: ReviewDesk,
+    desk: Desk,
     *,
-    reviewer: str = "",
     host: str = LOOPBACK[0],
     port: int = 0,
     ready: Callable[[str], None],
@@ -409,7 +377,6 @@ def serve(
 
     Args:
         desk: The opened folder.
-        reviewer: Name that corrections are logged under.
         host: "127.0.0.1" or "localhost".
         port: Port; 0 takes any free one.
         ready: Called with the page's address, token included, once it can be opened.
@@ -434,7 +401,7 @@ def serve(
     port = listening.getsockname()[1]
     token = secrets.token_urlsafe(32)
     config = uvicorn.Config(
-        build_app(desk, token, port=port, reviewer=reviewer),
+        build_app(desk, token, port=port),
         ws="none",
         log_level="warning",
         access_log=False,  # addresses would be written with the token

@@ -1,0 +1,209 @@
+"""The verbs `review`, `hand-off` and `learn-from`: a person corrects a count, and it learns."""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from typer import Argument, Option, echo
+
+from polyplink.app.request import Out, Progress, Result, Weights, silent
+from polyplink.core.artefacts import RunRecord
+from polyplink.core.errors import PolyplinkError
+
+if TYPE_CHECKING:
+    from polyplink.app.linked import ProcedureTracklets
+    from polyplink.serve import Desk
+
+Folder = Annotated[Path, Argument(help="Folder that `polyplink run` or `count` wrote.")]
+DataFolder = Annotated[
+    Path | None, Option("--data", help="Data folder that was counted, if it was moved.")
+]
+Masks = Annotated[
+    Sequence[str],
+    Option(
+        "--mask-overlay",
+        help="LEFT,TOP,WIDTH,HEIGHT in pixels of the recording: black in pictures. Repeatable.",
+    ),
+]
+
+
+@dataclass(frozen=True)
+class ReviewRequest:
+    """Which count to review, and how to serve the page."""
+
+    folder: Folder
+    reviewer: Annotated[str, Option(help="Your name, for the log of corrections.")] = ""
+    data: DataFolder = None
+    mask_overlay: Masks = ()
+    port: Annotated[int, Option(min=0, max=65535, help="Port; 0 takes any free one.")] = 0
+    browser: Annotated[bool, Option(help="Open the page in the browser.")] = True
+
+
+def review(request: ReviewRequest, progress: Progress = silent) -> Result[Path]:
+    """Open a count in the browser, to look at and to correct; serves until Ctrl-C.
+
+    Args:
+        request: The folder; every answer is appended to corrections.jsonl in it.
+        progress: Not called.
+
+    Raises:
+        PolyplinkError: If the folder was not counted, its data have changed, or the port is taken.
+    """
+    from polyplink.serve.server import serve
+
+    desk = _open(request.folder, request.data, request.mask_overlay, request.reviewer)
+    questions = sum(one["questions"] for one in desk.overview()["procedures"])
+
+    def ready(address: str) -> None:
+        echo(f"review: {address}\nopen this address; Ctrl-C ends")
+        sys.stdout.flush()
+        if request.browser:
+            import webbrowser
+
+            webbrowser.open(address)
+
+    serve(desk, port=request.port, ready=ready)
+    answers = len(desk.log())
+    facts = {"folder": str(desk.out), "questions": questions, "corrections": answers}
+    return Result(desk.out, facts, [f"{answers} corrections in {desk.out}"])
+
+
+@dataclass(frozen=True)
+class HandOffRequest:
+    """Which review to hand off."""
+
+    folder: Folder
+    language: Annotated[Literal["en", "de", "it"], Option(help="Of headings and the page.")] = "en"
+    data: DataFolder = None
+    mask_overlay: Masks = ()
+
+
+def hand_off_review(request: HandOffRequest, progress: Progress = silent) -> Result[list[Path]]:
+    """Write a reviewed count as spreadsheet, page to print, JSON, COCO and MOT.
+
+    Args:
+        request: The folder; the files go into its folder `reviewed`.
+        progress: Not called.
+
+    Raises:
+        PolyplinkError: If the folder was not counted, or its data have changed.
+    """
+    from polyplink.serve.handoff import FOLDER, hand_off
+
+    desk = _open(request.folder, request.data, request.mask_overlay)
+    paths = hand_off(desk, request.language)
+    facts = {"folder": str(desk.out / FOLDER), "files": [str(path) for path in paths]}
+    unfinished = [one["id"] for one in desk.overview()["procedures"] if not one["done"]]
+    said = [f"{len(unfinished)} procedures are not marked as finished ({unfinished[0]}, ...)"]
+    return Result(paths, facts, [f"{path}" for path in paths], said if unfinished else ())
+
+
+@dataclass(frozen=True)
+class LearnFromRequest:
+    """From which reviews to learn, and for which weights."""
+
+    weights: Weights
+    folders: Annotated[Sequence[Path], Argument(help="Reviewed folders.")]
+    out: Out = Path("learned")
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What was learned from reviews.
+
+    Attributes:
+        weights: The weights with links and operating point of the reviews.
+        data: Data folder of the reviewed procedures with the corrected identities, for `train`.
+        procedures: Procedures that were learned from: those marked as finished.
+        links: What the links were fitted on, and how well they count there.
+    """
+
+    weights: Path
+    data: Path
+    procedures: int
+    links: str
+
+
+def learn_from(request: LearnFromRequest, progress: Progress = silent) -> Result[Learned]:
+    """Fit links and operating point on finished reviews; writes new weights and labelled data.
+
+    Args:
+        request: The weights that counted, the reviewed folders, and the output folder, which gets
+            weights.safetensors and data (boxes with the corrected identities).
+        progress: Not called.
+
+    Raises:
+        PolyplinkError: If no procedure is marked as finished, a folder was counted with other
+            weights, or the reviews hold no pair of views of one polyp and of two.
+    """
+    from polyplink.app.leakage import seen_by
+    from polyplink.app.linked import find_operating_point
+    from polyplink.associate import from_record
+    from polyplink.core.artefacts import KEY_DIGITS, file_key
+    from polyplink.data import merge, write_data
+    from polyplink.encoders import WEIGHTS_FILE, read_record, weights_path
+    from polyplink.encoders.weights import RECORD, read_tensors, record_text, write_tensors
+    from polyplink.serve.handoff import identified
+
+    out, path = request.out, weights_path(request.weights)
+    asked = {"weights": request.weights, "folders": list(request.folders)}
+    record = RunRecord("learn-from", settings=asked)
+    record.claim(out)
+    own, key = read_record(path), file_key(path)[:KEY_DIGITS]
+    desks = [_open(folder, None, ()) for folder in request.folders]
+    for desk in desks:
+        PolyplinkError.unless(
+            desk.summary["weights"].startswith(key),
+            f"{desk.out} was counted with weights {desk.summary['weights']}, and {path} are {key}",
+            "give the weights that counted",
+        )
+    labelled = [one for desk in desks for one in _finished(desk)]
+    PolyplinkError.unless(
+        bool(labelled),
+        f"no procedure of {', '.join(map(str, request.folders))} is marked as finished",
+        "finish some in `polyplink review`",
+    )
+    with record.stage("learn"):
+        point = find_operating_point(labelled)
+    PolyplinkError.unless(
+        point.links is not None, point.origin, "finish the review of more procedures"
+    )
+    data = merge([(desk.data, identified(desk, finished=True)) for desk in desks])
+    write_data(out / "data", data)
+    names = data.procedures["procedure_id"].to_list()
+    # The operating point was chosen on these procedures: `evaluate` must not use them.
+    seen = replace(seen_by(data, (), names, own.seen), data=own.seen.data)
+    made = replace(point, alarms=from_record(own.operating).alarms)
+    text = record_text(replace(own, seen=seen, operating=asdict(made)))
+    weights = out / WEIGHTS_FILE
+    write_tensors(weights, read_tensors(path), {RECORD: text})
+    record.write(out)
+    learned = Learned(weights, out / "data", len(labelled), point.origin)
+    shown = [f"{weights}: {point.origin}", f"{learned.data}: boxes with the corrected identities"]
+    return Result(learned, shown=shown)
+
+
+def _finished(desk: "Desk") -> "list[ProcedureTracklets]":
+    """The finished procedures of a desk, with the corrected identities as their polyps."""
+    import polars as pl
+
+    from polyplink.app.linked import ProcedureTracklets
+
+    found = []
+    for index, name in enumerate(desk.names):
+        now = desk.solve(index)
+        if now.decided.done and now.views is not None:
+            table = now.table[now.counted]
+            polyps = [f"P{(now.polyps[row] or 0) + 1}" for row in now.counted]
+            table = table.with_columns(polyp_id=pl.Series(polyps))
+            found.append(ProcedureTracklets(name, table, table["position"].to_numpy(), now.views))
+    return found
+
+
+def _open(folder: Path, data: Path | None, masks: Sequence[str], reviewer: str = "") -> "Desk":
+    from polyplink.serve import Desk
+    from polyplink.serve.pictures import parse_mask
+
+    return Desk(folder, data, reviewer, [parse_mask(mask) for mask in masks])

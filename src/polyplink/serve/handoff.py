@@ -1,0 +1,321 @@
+"""What leaves a review: a spreadsheet, a page to print, JSON with its schema, tracks.
+
+Everything is written into the folder `reviewed` of the counted folder, made again at every call.
+"""
+
+import base64
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from pydantic import TypeAdapter
+
+from polyplink import __version__
+from polyplink.core.artefacts import to_plain, whole_file, write_json, write_text
+from polyplink.core.errors import PolyplinkError, visible
+from polyplink.core.text import csv_cell
+from polyplink.data import DataSet, write_coco, write_mot
+from polyplink.report.formats import clock
+from polyplink.serve.desk import Desk
+from polyplink.tracklets import box_rows
+
+FOLDER = "reviewed"
+FORMAT = "polyplink review 1"
+LARGE, SMALL, MOST_VIEWS = 480, 160, 6  # pixels of a polyp's best view and others, and how many
+
+
+@dataclass(frozen=True)
+class View:
+    """A view of a polyp: seconds and frames are those of the recording, the last one included."""
+
+    tracklet: str
+    start_s: float
+    end_s: float
+    start_frame: int
+    end_frame: int
+    probability: float | None
+
+
+@dataclass(frozen=True)
+class ReviewedPolyp:
+    """A polyp: when it is first and last seen, its views in the order of time, the best of them."""
+
+    polyp: str
+    first_s: float
+    last_s: float
+    best_view: str
+    best_s: float
+    views: tuple[View, ...]
+
+
+@dataclass(frozen=True)
+class ReviewedProcedure:
+    """A procedure after its review.
+
+    Attributes:
+        procedure: Its name.
+        done: Whether a reviewer has marked it as finished.
+        reviewers: Who corrected it.
+        corrections: Answers that hold.
+        contradictions: Answers that are set aside because later ones contradict them.
+        polyps_before: Polyps before the review.
+        polyps: Polyps now.
+        low: Lowest number of polyps, 90 %.
+        high: Highest number of polyps, 90 %.
+        found: The polyps.
+        not_polyps: Tracklets that are counted as no polyp.
+    """
+
+    procedure: str
+    done: bool
+    reviewers: tuple[str, ...]
+    corrections: int
+    contradictions: int
+    polyps_before: int
+    polyps: int
+    low: int | None
+    high: int | None
+    found: tuple[ReviewedPolyp, ...]
+    not_polyps: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Review:
+    """A reviewed count, as in review.json.
+
+    Attributes:
+        format: "polyplink review 1".
+        polyplink: Version that wrote it.
+        weights: Id of the weights that counted.
+        dataset: Names of the data sets.
+        simulated: Whether the data come from the simulator.
+        written: When, UTC, ISO 8601.
+        procedures: The procedures.
+    """
+
+    format: str
+    polyplink: str
+    weights: str
+    dataset: str
+    simulated: bool
+    written: str
+    procedures: tuple[ReviewedProcedure, ...]
+
+
+def reviewed(desk: Desk) -> Review:
+    """The count of a desk as it stands after its corrections."""
+    seen = desk.overview()
+    procedures = []
+    for row, before in zip(seen["procedures"], desk.summary["procedures"], strict=True):
+        now = desk.procedure(row["index"])
+        tracklets = now["tracklets"]
+        found = []
+        for group in now["groups"]:
+            views = tuple(
+                View(
+                    t["id"],
+                    t["start_s"],
+                    t["end_s"],
+                    t["first_frame"],
+                    t["last_frame"],
+                    t["probability"],
+                )
+                for t in (tracklets[i] for i in group["rows"])
+            )
+            best = tracklets[group["best"]]
+            found.append(
+                ReviewedPolyp(
+                    group["name"],
+                    group["first_s"],
+                    group["last_s"],
+                    best["id"],
+                    best["start_s"],
+                    views,
+                )
+            )
+        active = [one for one in now["log"] if one["kind"] not in ("undo", "redo")]
+        active = [one for one in active if not one["undone"]]
+        procedures.append(
+            ReviewedProcedure(
+                now["id"],
+                now["done"],
+                tuple(sorted({one["reviewer"] for one in active} - {""})),
+                sum(not one["set_aside"] for one in active),
+                len(now["conflicts"]),
+                before["polyps"],
+                now["polyps"],
+                now["low"],
+                now["high"],
+                tuple(found),
+                tuple(t["id"] for t in tracklets if t["polyp"] is None),
+            )
+        )
+    return Review(
+        FORMAT,
+        __version__,
+        desk.summary["weights"],
+        seen["title"],
+        seen["simulated"],
+        datetime.now(UTC).isoformat(timespec="seconds"),
+        tuple(procedures),
+    )
+
+
+def hand_off(desk: Desk, language: str = "en") -> list[Path]:
+    """Write what leaves a review.
+
+    Args:
+        desk: The reviewed folder.
+        language: Of the page and of the spreadsheet's headings: en, de or it.
+
+    Returns:
+        The files: polyps.xlsx, polyps.csv and views.csv; report.html; review.json and
+        review.schema.json; coco and mot (the corrected identities).
+
+    Raises:
+        PolyplinkError: If the language is not known, or xlsxwriter is not installed.
+    """
+    words = _words(language)
+    review, out = reviewed(desk), desk.out / FOLDER
+    polyps = [
+        (
+            one.procedure,
+            polyp.polyp,
+            clock(polyp.first_s),
+            clock(polyp.last_s),
+            len(polyp.views),
+            clock(polyp.best_s),
+            words["handoff.yes"] if one.done else words["handoff.no"],
+            ", ".join(one.reviewers),
+        )
+        for one in review.procedures
+        for polyp in one.found
+    ]
+    names = ("procedure", "polyp", "first", "last", "views", "best", "done", "reviewers")
+    titles = [words[f"handoff.{name}"] for name in names]
+    _write_xlsx(out / "polyps.xlsx", titles, polyps)
+    _write_csv(out / "polyps.csv", titles, polyps)
+    views = [
+        (one.procedure, polyp.polyp, *(getattr(view, field.name) for field in fields(View)))
+        for one in review.procedures
+        for polyp in one.found
+        for view in polyp.views
+    ]
+    _write_csv(out / "views.csv", ["procedure", "polyp", *(f.name for f in fields(View))], views)
+    write_json(out / "review.json", to_plain(review))
+    write_json(out / "review.schema.json", review_schema())
+    write_text(out / "report.html", _page(desk, review, words, language))
+    data = identified(desk)
+    write_coco(data, out / "coco")
+    write_mot(data, out / "mot")
+    return sorted(path for path in out.rglob("*") if path.is_file() and path.name[0] != ".")
+
+
+def review_schema() -> dict[str, Any]:
+    """The JSON schema of review.json."""
+    return TypeAdapter(Review).json_schema()
+
+
+def identified(desk: Desk, *, finished: bool = False) -> DataSet:
+    """The boxes of all polyps, with the corrected identities as their polyps' names.
+
+    Args:
+        desk: The reviewed folder.
+        finished: Only procedures that are marked as finished.
+    """
+    boxes, polyps = [desk.prepared.detections.clear()], list[tuple[str, str]]()
+    kept = []
+    for index, procedure in enumerate(desk.names):
+        now = desk.solve(index)
+        if finished and not now.decided.done:
+            continue
+        kept.append(procedure)
+        rows, tracklet = box_rows(now.table[now.counted])
+        place = [now.polyps[row] or 0 for row in now.counted]
+        own = [f"{procedure}_P{place[i] + 1}" for i in tracklet.tolist()]
+        named = pl.Series("polyp_id", own, dtype=pl.String)
+        boxes.append(desk.prepared.detections[rows].with_columns(named))
+        polyps += [(name, procedure) for name in dict.fromkeys(own)]
+    procedures = desk.prepared.data.procedures.filter(pl.col("procedure_id").is_in(kept))
+    schema = {"polyp_id": pl.String, "procedure_id": pl.String}
+    return DataSet.of(pl.concat(boxes), procedures, pl.DataFrame(polyps, schema, orient="row"))
+
+
+def _words(language: str) -> dict[str, str]:
+    """The catalogue of messages in one language.
+
+    Raises:
+        PolyplinkError: If there is none.
+    """
+    every = json.loads(files("polyplink.serve").joinpath("messages.json").read_text("utf-8"))
+    PolyplinkError.unless(
+        language in every, f"no language {language[:20]!r}", f"choose among {', '.join(every)}"
+    )
+    found: dict[str, str] = every[language]
+    return found
+
+
+def _write_csv(path: Path, titles: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    cells = [[csv_cell(value) for value in row] for row in rows]
+    table = pl.DataFrame(cells, schema=list(titles), orient="row", infer_schema_length=None)
+    write_text(path, table.write_csv())
+
+
+def _write_xlsx(path: Path, titles: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """A spreadsheet; texts are never read as formulas or links."""
+    try:
+        import xlsxwriter  # noqa: PLC0415 - an extra
+    except ImportError:
+        raise PolyplinkError(
+            "a spreadsheet needs xlsxwriter, which is not installed",
+            "pip install 'polyplink[serve]'",
+        ) from None
+    with whole_file(path) as temporary:
+        safe = {"strings_to_formulas": False, "strings_to_urls": False}
+        with xlsxwriter.Workbook(str(temporary), safe) as book:
+            sheet, bold = book.add_worksheet(), book.add_format({"bold": True})
+            sheet.write_row(0, 0, titles, bold)
+            for i, row in enumerate(rows, start=1):
+                sheet.write_row(i, 0, [visible(v) if isinstance(v, str) else v for v in row])
+            sheet.freeze_panes(1, 0)
+            sheet.autofit()
+
+
+def _page(desk: Desk, review: Review, words: dict[str, str], language: str) -> str:
+    """The page to print: every polyp with its best views; it loads nothing from outside."""
+    templates = Environment(
+        loader=PackageLoader("polyplink.serve", "page"), autoescape=True, undefined=StrictUndefined
+    )
+    templates.filters |= {"clock": clock, "visible": visible}
+
+    def pictures(index: int, rows: Sequence[int], best: int) -> list[tuple[str, str]]:
+        """The best view, then others in time: data URI and time of each."""
+        tracklets = desk.procedure(index)["tracklets"]
+        shown = [best, *[row for row in rows if row != best][: MOST_VIEWS - 1]]
+        found = []
+        for place, row in enumerate(shown):
+            one = tracklets[row]
+            data = desk.picture(index, row, one["best"], SMALL if place else LARGE)
+            uri = f"data:image/jpeg;base64,{base64.b64encode(data).decode()}"
+            found.append((uri, clock(one["start_s"])))
+        return found
+
+    shown = [
+        (
+            one,
+            [
+                (polyp, pictures(index, group["rows"], group["best"]))
+                for polyp, group in zip(one.found, desk.procedure(index)["groups"], strict=True)
+            ],
+        )
+        for index, one in enumerate(review.procedures)
+    ]
+    return templates.get_template("handoff.html.j2").render(
+        review=review, shown=shown, words=words, language=language
+    )
