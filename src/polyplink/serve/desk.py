@@ -63,6 +63,7 @@ class Solved(NamedTuple):
     views: Views | None
     identities: Identities | None
     polyps: list[int | None]  # of each row, its polyp's place
+    questions: list[dict[str, Any]]
 
 
 class Desk:
@@ -208,14 +209,15 @@ class Desk:
         counted = [row for row, one in enumerate(ids) if one not in left_out]
         polyps: list[int | None] = [None] * len(ids)
         if not counted:
-            return Solved(table, log, decided, counted, None, None, polyps)
+            return Solved(table, log, decided, counted, None, None, polyps, [])
         own = table[counted]
         views = Views(self.vectors[own["place"].to_numpy()], *self._seconds(name, own))
         constraints = _constraints(decided, own["tracklet_id"].to_list())
         found = identify(views, own["position"].to_numpy(), self.point, constraints)
+        asked = [self._question(found, constraints, counted, doubt) for doubt in found.doubts]
         for row, label in zip(counted, found.labels.tolist(), strict=True):
             polyps[row] = label
-        return Solved(table, log, decided, counted, views, found, polyps)
+        return Solved(table, log, decided, counted, views, found, polyps, asked)
 
     def _rate(self, name: str) -> float:
         fps = self.prepared.data.procedures.filter(procedure_id=name)["fps"][0]
@@ -259,7 +261,7 @@ class Desk:
         procedures = []
         for index, name in enumerate(self.names):
             now = self.solve(index)
-            low, high, polyps, doubts = _counted(now)
+            low, high, polyps = _counted(now)
             row = self.prepared.data.procedures.row(
                 by_predicate=pl.col("procedure_id") == name, named=True
             )
@@ -272,7 +274,7 @@ class Desk:
                     "high": high,
                     "tracklets": len(now.counted),
                     "alarms": now.table.height - len(now.counted),
-                    "questions": sum(doubt.close for doubt in doubts),
+                    "questions": sum(one["close"] for one in now.questions),
                     "corrections": len(now.log),
                     "conflicts": len(now.decided.set_aside),
                     "duration_s": round(row["n_frames"] / self._rate(name), 2),
@@ -298,7 +300,7 @@ class Desk:
         row = self.prepared.data.procedures.row(
             by_predicate=pl.col("procedure_id") == name, named=True
         )
-        low, high, polyps, doubts = _counted(now)
+        low, high, polyps = _counted(now)
         tracklets = self._tracklets(now, name)
         groups = []
         for place in range(polyps):
@@ -343,7 +345,7 @@ class Desk:
             "done": now.decided.done,
             "groups": groups,
             "tracklets": tracklets,
-            "questions": [self._question(now, doubt) for doubt in doubts],
+            "questions": sorted(now.questions, key=lambda one: not one["close"]),
             "conflicts": [
                 {"correction": one, "with": list(by), "why": "same_different"}
                 for one, by in now.decided.set_aside.items()
@@ -400,30 +402,29 @@ class Desk:
             )
         return found
 
-    def _question(self, now: Solved, doubt: Doubt) -> dict[str, Any]:
+    def _question(
+        self, found: Identities, decided: Constraints, counted: Sequence[int], doubt: Doubt
+    ) -> dict[str, Any]:
         """A doubt with rows of the procedure, and what the other answer would change."""
-        a, b = (now.counted[i] for i in doubt.pair)
+        low, high = found.interval or (None, None)
+        change = 0
+        if isinstance(self.point.setting, LearnedLinks) and low != high:
+            must, cannot = [*decided.must], [*decided.cannot]
+            (cannot if doubt.joined else must).append(doubt.pair)
+            price = self.point.setting.price
+            count = int(partition(found.similarity, [price], must, cannot).max()) + 1
+            change = count - len(found.names)
+        a, b = (counted[i] for i in doubt.pair)
         return {
             "a": a,
             "b": b,
-            "members": [now.counted[i] for i in doubt.members],
-            "others": [now.counted[i] for i in doubt.others],
+            "members": [counted[i] for i in doubt.members],
+            "others": [counted[i] for i in doubt.others],
             "joined": doubt.joined,
-            "close": doubt.close,
+            "close": doubt.close or change != 0,
             "probability": round(doubt.probability, 4),
-            "change": self.count_if(now, doubt.pair, same=not doubt.joined) - _counted(now)[2],
+            "change": change,
         }
-
-    def count_if(self, now: Solved, pair: tuple[int, int], *, same: bool) -> int:
-        """The count if a pair of counted tracklets (places in `counted`) were one polyp, or two."""
-        assert now.identities is not None
-        assert isinstance(self.point.setting, LearnedLinks)
-        ids = now.table["tracklet_id"].to_list()
-        known = _constraints(now.decided, [ids[row] for row in now.counted])
-        must, cannot = [*known.must], [*known.cannot]
-        (must if same else cannot).append(pair)
-        P = now.identities.similarity
-        return int(partition(P, [self.point.setting.price], must, cannot).max()) + 1
 
     def picture(self, index: int, row: int, k: int, size: int) -> bytes:
         """The k-th picture of a tracklet as JPEG, at most `size` pixels.
@@ -459,15 +460,17 @@ class Desk:
         }
 
     def similar(self, index: int, row: int, k: int = LIKE) -> list[dict[str, Any]]:
-        """The k views of the folder that look most like one, by cosine, itself left out."""
+        """The k views of the same procedure that look most like one, and the k of the others."""
         own = self._row(index, row)
         unit = unit_rows(self.vectors)
         cosines = unit @ unit[own["place"]]  # (t,)
-        order = np.argsort(-cosines, kind="stable")
+        places = np.argsort(-cosines, kind="stable")
+        places = places[places != own["place"]]
+        names = self.prepared.tracklets["procedure_id"].to_numpy()
+        mine = names[places] == self.names[index]
         place_of = {name: i for i, name in enumerate(self.names)}
-        names = self.prepared.tracklets["procedure_id"].to_list()
         found = []
-        for place in order[order != own["place"]][:k].tolist():
+        for place in [*places[mine][:k].tolist(), *places[~mine][:k].tolist()]:
             other = place_of[names[place]]
             now = self.solve(other)
             there = int((now.table["place"] == place).arg_max() or 0)
@@ -498,13 +501,13 @@ class Desk:
         return found
 
 
-def _counted(now: Solved) -> tuple[int | None, int | None, int, list[Doubt]]:
-    """Interval, count and doubts of a procedure."""
+def _counted(now: Solved) -> tuple[int | None, int | None, int]:
+    """Interval and count of a procedure."""
     found = now.identities
     if found is None:
-        return None, None, 0, []
+        return None, None, 0
     low, high = found.interval or (None, None)
-    return low, high, len(found.names), found.doubts
+    return low, high, len(found.names)
 
 
 def _constraints(decided: Decided, ids: Sequence[str]) -> Constraints:

@@ -247,7 +247,7 @@ def build_app(desk: Desk, token: str, *, port: int) -> FastAPI:
         yield
 
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, lifespan=lifespan)
-    lock = threading.Lock()  # around the desk's state: corrections are taken one by one
+    lock = threading.Lock()  # one hand-off at a time; the desk locks itself
     written: dict[str, Path] = {}  # files of the last hand-off, by name
 
     def error(status: int, why: str) -> Response:
@@ -293,18 +293,15 @@ def build_app(desk: Desk, token: str, *, port: int) -> FastAPI:
 
     @app.get("/api/overview")
     def overview() -> Response:
-        with lock:
-            return JSONResponse(desk.overview())
+        return JSONResponse(desk.overview())
 
     @app.get("/api/procedures/{index}")
     def procedure(index: int) -> Response:
-        with lock:
-            return JSONResponse(desk.procedure(index))
+        return JSONResponse(desk.procedure(index))
 
     @app.post("/api/procedures/{index}/corrections")
     def correct(index: int, correction: dict[str, Any]) -> Response:
-        with lock:
-            return JSONResponse(desk.correct(index, correction))
+        return JSONResponse(desk.correct(index, correction))
 
     add_pictures(app, desk)
 
