@@ -1,11 +1,15 @@
 """The verbs doctor, convert and prepare, as a user calls them."""
 
 import json
+import re
 from pathlib import Path
 
 import polars as pl
+import pytest
+import torch
 
 from polyplink.data import DataSet, import_coco, read_data, write_data
+from polyplink.encoders import build_frame_encoder
 from tests.app.calls import assert_refused, polyplink
 from tests.data.made_sets import procedure_row
 from tests.samples import write_procedures
@@ -38,6 +42,41 @@ def test_the_doctor_says_how_many_tracklets_there_will_be_and_what_loses_the_oth
     for reason in ("40 where gaps", "9 of polyps with fewer than 30", "9 without a polyp"):
         assert reason in line
     assert_refused(polyplink("doctor", tmp_path / "no"), "no folder")
+
+
+def test_single_frames_are_embedded_and_trained_on_as_the_doctor_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Frames ten apart, of which no polyp is known, and weights of others."""
+    monkeypatch.setenv("POLYPLINK_HOME", str(tmp_path / "home"))
+    made = read_data(write_procedures(tmp_path, procedures=2, views=1))
+    boxes = made.detections.gather_every(10).with_columns(
+        pl.col("frame") // 10 * 10, polyp_id=pl.lit(None, pl.String)
+    )
+    data = tmp_path / "single"
+    write_data(data, DataSet.of(boxes, made.procedures, made.polyps.clear()))
+    weights = tmp_path / "timm.pth"
+    torch.save(build_frame_encoder("timm:test_resnet")[0].state_dict(), weights)
+    add = ("weights", "add", weights, "--timm", "test_resnet", "--size", "16", "--as", "imagenet")
+    assert polyplink(*add).exit_code == 0
+    said = polyplink("embed", "imagenet", data, "--device", "cpu")
+    assert "0 vectors" in said.stdout
+    assert "no tracklets: `polyplink doctor`" in said.stderr
+    advice = polyplink("doctor", data, "--no-images").stdout
+    options = re.search(r"short sequences: (.*) gives (\d+) tracklets of (\d+) boxes", advice)
+    assert options is not None, advice
+    assert options[2] == options[3] == str(boxes.height)
+    given = options[1].split()
+    found = json.loads(polyplink("embed", "imagenet", data, *given, "--json").stdout)
+    assert found["tracklets"] == boxes.height
+    small = ("encoder.frame_encoder=timm:test_resnet", "encoder.kind=sfe", "prepare.size=16",
+             "optim.epochs=1", "optim.bags_per_batch=2", "validation.every=0")  # fmt: skip
+    sets = [part for value in small for part in ("--set", value)]
+    train = ("train", "ntssl-demo", data, "--out", tmp_path / "run", "--init-from", "imagenet",
+             "--part", "all", "--device", "cpu", *given, *sets)  # fmt: skip
+    assert_refused(polyplink(*train), "--set fragment_length=1")
+    done = polyplink(*train, "--set", "fragment_length=1")
+    assert done.exit_code == 0, done.output
 
 
 def test_prepare_tells_of_frames_that_do_not_decode_or_stops_at_them(tmp_path: Path) -> None:

@@ -139,3 +139,36 @@ def test_every_component_of_a_mask_is_a_box(tmp_path: Path) -> None:
     sizes = data.procedures.select("procedure_id", "n_frames", "width", "height").rows()
     assert sorted(sizes) == [("abc", 1, 70, 50), ("case7", 2, 70, 50)]
     assert data.detections["polyp_id"].null_count() == 3
+
+
+def test_a_table_of_frames_says_which_sequence_and_polyp_a_mask_is_of(tmp_path: Path) -> None:
+    set_, out = tmp_path / "set", tmp_path / "out"
+    write_mask(set_ / "p1.tif", (1, 2, 3, 4), (40, 30, 10, 5))  # beside the images
+    write_mask(set_ / "p12.tif", (5, 5, 4, 4))
+    write_mask(set_ / "3_mask.jpg", (8, 8, 16, 16))
+    for name, size in (("1.tif", (70, 50)), ("12.tif", (70, 50)), ("3.jpg", (70, 50))):
+        Image.new("RGB", size).save(set_ / name)
+    (set_ / "frames.csv").write_text("image,procedure_id,polyp_id\n12.tif,s1,a\n1,s1,a\n3,s2,\n")
+    folders = ("--image-folder", ".", "--mask-folder", ".")
+    data = imported("masks", set_, out, *folders)
+    columns = ("procedure_id", "frame", *"xywh", "polyp_id", "image")
+    assert data.detections.select(columns).rows() == [
+        ("s1", 0, 5, 5, 4, 4, "a", "./12.tif"),
+        ("s1", 1, 1, 2, 49, 33, "a", "./1.tif"),
+        ("s2", 0, 8, 8, 16, 16, None, "./3.jpg"),
+    ]
+    (set_ / "frames.csv").write_text("name\n1\n")
+    refused = polyplink("import", "masks", set_, out, *folders)
+    assert_refused(refused, "frames.csv has no column image, procedure_id")
+
+
+def test_frames_of_several_sizes_are_divided_by_size(tmp_path: Path) -> None:
+    set_ = tmp_path / "set"
+    (set_ / "images").mkdir(parents=True)
+    for number, size in enumerate(((70, 50), (70, 50), (50, 50))):
+        write_mask(set_ / "masks" / f"{number}.png", (1, 2, 3, 4))
+        Image.new("L", size).save(set_ / "images" / f"{number}.png")
+    Image.fromarray(np.eye(50, dtype=np.uint8) * 255).save(set_ / "masks" / "2.png")
+    data = imported("masks", set_, tmp_path / "out")
+    sizes = data.procedures.select("procedure_id", "width", "height").rows()
+    assert sorted(sizes) == [("set-50x50", 50, 50), ("set-70x50", 70, 50)]

@@ -25,7 +25,7 @@ from polyplink.core.errors import PolyplinkError, find_named
 
 if TYPE_CHECKING:
     from polyplink.data import DataSet, Finding, Imported
-    from polyplink.tracklets import Prepared
+    from polyplink.tracklets import Prepared, PrepareSettings
 
 HistologyMap = Annotated[
     str | None,
@@ -331,17 +331,47 @@ def _of_tracklets(data: "DataSet") -> "list[Finding]":
         - boxes(kept, ~named),
     }
     count = sum(lost.values())
+    many = 2 * count > total
     what = f"the default settings give {kept.height} tracklets"
     reasons = [f"{n} {why}" for why, n in lost.items() if n]
     return [
         Finding(
-            "warning" if 2 * count > total else "note",
+            "warning" if many else "note",
             "tracklets",
             f"{what}; of {total} boxes they leave out {', '.join(reasons)}" if reasons else what,
             max(count, 1),
-            "give `prepare` or `count` these options to change them" if reasons else "none needed",
+            _for_few_boxes(data, fps, settings)
+            if many
+            else "give these options to change them"
+            if reasons
+            else "none needed",
         )
     ]
+
+
+def _for_few_boxes(
+    data: "DataSet", fps: Mapping[str, float | None], settings: "PrepareSettings"
+) -> str:
+    """The options that make tracklets of single frames and short sequences, and how many."""
+    import polars as pl
+
+    from polyplink.tracklets import build_tracklets, kept_tracklets
+
+    keys = ["procedure_id", "polyp_id"]
+    frames = data.detections.select(*keys, "frame").unique().sort(*keys, "frame")
+    steps = frames.select(pl.col("frame").diff().over(keys))["frame"].drop_nulls()
+    # A longer step is an absence: half of a polyp's steps, or of a procedure's, are no longer.
+    gap = max(int(steps.median() or 1), 1)  # type: ignore[arg-type]
+    few = replace(settings, max_gap=gap, min_iou=0.0, min_length=1, min_seconds=0.0, stride=1)
+    _, built = build_tracklets(
+        data.detections, max_gap=gap, min_iou=0.0, tracks=few.tracks, fps=fps
+    )
+    kept = kept_tracklets(built, few, fps)
+    return (
+        f"for single frames and short sequences: --max-gap {gap} --min-iou 0 --min-length 1 "
+        f"--min-seconds 0 --stride 1 gives {kept.height} tracklets of {kept['n'].sum()} boxes; "
+        "prepare, train, embed, count and evaluate take these options"
+    )
 
 
 @dataclass(frozen=True)

@@ -334,8 +334,9 @@ def samples_of(prepared: Prepared, clip: int | None = None) -> Samples:
     table = prepared.tracklets if clip is None else fragment_table(prepared, clip)
     if table.is_empty():
         raise PolyplinkError(
-            f"no tracklet of {prepared.settings.min_length} frames or more to evaluate on",
-            "name a --part with longer tracklets",
+            f"no tracklet of {prepared.settings.min_length} boxes or more to evaluate on",
+            "name another --part, or give --min-length, --max-gap or --min-iou: `polyplink doctor` "
+            "says which values keep how many",
         )
     if table["polyp_id"].is_null().all():
         raise PolyplinkError(

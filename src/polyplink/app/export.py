@@ -95,7 +95,8 @@ def embed_data(request: EmbedRequest, progress: Progress = silent) -> "Result[En
         "mAP": mean_ap,
     }
     shown = ["{out}: {tracklets} vectors of {width}".format(**counts)]
-    return Result(encoded, counts, [*shown, *mean_aps_text(mean_ap)])
+    warnings = [] if n else ["no tracklets: `polyplink doctor` says which options give some"]
+    return Result(encoded, counts, [*shown, *mean_aps_text(mean_ap)], warnings)
 
 
 @dataclass(frozen=True)

@@ -3,13 +3,23 @@
 import math
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
-from polyplink.app.request import Data, Device, Out, Progress, Result, Sets, Workers, silent
+from polyplink.app.request import (
+    Data,
+    Device,
+    Out,
+    Progress,
+    Result,
+    Sets,
+    TrackletOptions,
+    Workers,
+    silent,
+)
 from polyplink.core.artefacts import RunRecord, to_plain
 from polyplink.core.errors import PolyplinkError
 
@@ -22,12 +32,15 @@ NEED_POLYPS = ("polyp_views", "polyp_parts")  # ways of drawing bags
 
 
 @dataclass(frozen=True)
-class TrainRequest:
+class TrainRequest(TrackletOptions):
     """What to train, and on which data; from Python the recipe may be a `TrainConfig`."""
 
     recipe: Annotated["str | TrainConfig", Argument(help="Name of a recipe: ntssl, sfe, tpc, ...")]
     data: Data
     out: Out = Path("run")
+    part: Annotated[
+        str | None, Option(help="Part to train on, or all; the recipe's by default.")
+    ] = None
     sets: Sets = ()
     resume: Annotated[bool, Option("--resume", help="Continue the run in --out.")] = False
     init_from: Annotated[
@@ -97,6 +110,7 @@ def train(request: TrainRequest, progress: Progress = silent) -> Result[Trained]
     config = override(
         find_recipe(recipe) if isinstance(recipe, str) else recipe, [*start, *request.sets]
     )
+    config = replace(config, prepare=request.on(config.prepare), part=request.part or config.part)
     if (out / LAST).is_file() and not request.resume:
         raise PolyplinkError(
             f"{out} holds a training run already",
@@ -117,7 +131,7 @@ def train(request: TrainRequest, progress: Progress = silent) -> Result[Trained]
             config.bags.kind not in NEED_POLYPS or shown.drop_nulls().n_unique() > 1,
             f"table detections: column polyp_id is empty in the part {config.part!r} or names one "
             f"polyp, and bags.kind={config.bags.kind} draws views of known polyps",
-            "name a labelled part (--set part=NAME), or a recipe without labels, such as ntssl",
+            "name a labelled part (--part NAME), or a recipe without labels, such as ntssl",
         )
         prepared = prepare_part(request.data, config.prepare, names, request.workers, progress)
     record.inputs |= {"crops": prepared.key} | started

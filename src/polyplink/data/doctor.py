@@ -278,7 +278,7 @@ def _of_polyps_and_procedures(data: DataSet) -> _Checks:
         ("warning", "frames skipped"): (
             usual.filter(pl.col("step") > 1),
             "procedure {procedure_id}: boxes of a polyp are usually {step:g} frames apart",
-            "number the annotated frames without gaps, or every box becomes its own tracklet",
+            "give --max-gap, or number them without gaps: every box becomes its own tracklet",
         ),
         ("note", "gap"): (  # a tracklet is cut there
             steps.filter(pl.col("step") > 1).sort("step", descending=True, maintain_order=True),

@@ -231,7 +231,8 @@ def fit(
     if len(data) < 2:
         raise PolyplinkError(
             f"{len(data)} fragments of {config.fragment_length} crops in the training procedures",
-            "give longer tracklets or more procedures",
+            "give more procedures, --set fragment_length=1, or --stride, --min-length and "
+            "--max-gap: `polyplink doctor` says which values keep how many tracklets",
         )
     watch = FragmentSet(prepared, held, config.fragment_length, device) if held else None
     check_selection(config, watch)

@@ -1,5 +1,6 @@
-"""Images with masks of their polyps, as data sets for segmentation come: a box for a component."""
+"""Images with masks of their polyps, as data sets for segmentation come: masks become boxes."""
 
+import re
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -20,14 +21,16 @@ from polyplink.data.formats.assemble import (
     assemble,
     first_of_frame,
     name_frames,
+    number,
     numbers_alone,
     read_tables,
-    sizes_of_procedures,
 )
-from polyplink.data.tables import Imported
+from polyplink.data.tables import Imported, read_text_table
 
 _CHUNK = 200  # masks that a worker reads at a time
 _TOUCHING = np.ones((3, 3), dtype=np.int8)  # pixels that touch at a corner are of one component
+_MARK = r"(?i)(?:[_-](?:mask|gt|segmentation)|^p(\d+))$"  # what masks add to the name of an image
+_ENDING = rf"(?i)({'|'.join(map(re.escape, IMAGE_ENDINGS))})$"
 
 
 def import_masks(
@@ -37,23 +40,30 @@ def import_masks(
     mask_folder: str = "masks",
     **options: Unpack[ReadOptions],
 ) -> Imported:
-    """Read masks; every connected component of a mask is a box without a polyp.
+    """Read masks; every connected component of a mask is a box.
 
-    A pixel belongs to a polyp if it is brighter than half of the brightest. Procedure and frame
-    come from the name (see `name_frames`); a file named by a number alone is a frame of the
-    procedure named as the source, a file of another name the only frame of its own procedure.
+    A pixel belongs to a polyp if it is brighter than half of the brightest. A mask is named as its
+    image, or ends in `_mask`, `_gt` or `_segmentation` besides, or begins with `p` before a number.
+
+    Procedure and frame come from `frames.csv` in the source, where there is one: image (its name
+    with or without ending), procedure_id and, where known, frame (else numbered in the order of the
+    rows) and polyp_id; the components of a named polyp are one box. Otherwise they come from the
+    name (see `name_frames`): a file named by a number alone is a frame of the procedure named as
+    the source, a file of another name the only frame of its own procedure. A procedure whose frames
+    differ in size becomes one procedure for each size.
 
     Args:
         source: The folder of both folders.
         image_folder: Folder of the images, in the source.
-        mask_folder: Folder of the masks, PNG files named as their image.
+        mask_folder: Folder of the masks, in the source; may be the same.
         options: See `ReadOptions`.
 
     Returns:
         The data set and its warnings.
 
     Raises:
-        PolyplinkError: If a folder is missing or holds no mask; if strict, at the first fault.
+        PolyplinkError: If a folder is missing or holds no mask, or `frames.csv` lacks a column; if
+            strict, at the first fault.
     """
     given = Options(**options)
     faults = Faults(given.strict)
@@ -61,38 +71,110 @@ def import_masks(
     for option, home in homes.items():
         named = f"name it with --{option.replace('_', '-')}"
         PolyplinkError.unless(home.is_dir(), f"no folder {home}", named)
-    masks = [n for n in sorted(walk_files(homes["mask_folder"])) if n.lower().endswith(".png")]
-    PolyplinkError.unless(bool(masks), f"{homes['mask_folder']} has no mask (*.png)", "check it")
-    files = sorted(walk_files(homes["image_folder"]))
-    images = {n.rpartition(".")[0]: n for n in files if n.lower().endswith(IMAGE_ENDINGS)}
-    bare = sorted(images.keys() - {name[:-4] for name in masks})
-    faults.warn_rows("image without a mask, not read", pl.DataFrame({"at": bare}))
-    lone = pl.DataFrame({"at": [n for n in masks if n[:-4] not in images]}, {"at": pl.String})
-    faults.warn_rows("mask without an image", lone)
-    frames = name_frames(pl.Series(masks, dtype=pl.String)).with_columns(at=pl.Series(masks))
-    frames = numbers_alone(frames, source, faults)
-    still = frames.filter(pl.col("frame").is_null())
-    faults.warn_rows("image that is the only frame of its procedure", still)
-    stem = pl.col("at").str.slice(0, pl.col("at").str.len_chars() - 4)
-    path = stem.replace_strict(images, default=None, return_dtype=pl.String)
-    frames = frames.with_columns(
-        procedure_id=pl.coalesce("procedure_id", stem),
+    frames = _pair(homes["image_folder"], homes["mask_folder"], faults)
+    PolyplinkError.unless(
+        frames.height > 0,
+        f"{homes['mask_folder']} has no mask (an image file named as its image)",
+        "name the folder with --mask-folder",
+    )
+    frames = _place(frames, source, faults).with_columns(
         frame=pl.col("frame").fill_null(given.first),
-        image=pl.lit(f"{image_folder}/") + path,
+        image=pl.lit(f"{image_folder}/") + pl.col("image"),
     )
     frames = first_of_frame(frames, "mask", "keep one of them", faults)
     read = partial(_read, home=homes["mask_folder"], strict=given.strict)
     names = frames["at"].to_list()
     chunks = [names[i : i + _CHUNK] for i in range(0, len(names), _CHUNK)]
     boxes, sizes = read_tables(read, chunks, given, faults)
-    sized = frames.join(sizes, on="at", how="inner", maintain_order="left")
-    procedures = sized.group_by("procedure_id", maintain_order=True).agg(
-        first=pl.col("frame").min() - given.first, last=pl.col("frame").max() + 1 - given.first
+    frames = frames.join(sizes, on="at", how="inner", maintain_order="left")
+    frames = _one_size(frames, faults)
+    procedures = frames.group_by("procedure_id", maintain_order=True).agg(
+        pl.col("width", "height").first(),
+        first=pl.col("frame").min() - given.first,
+        last=pl.col("frame").max() + 1 - given.first,
     )
-    size = sizes_of_procedures(sized, faults)
-    boxes = boxes.join(frames.drop("part"), on="at", how="inner", maintain_order="left")
-    procedures = procedures.join(size, on="procedure_id", how="left", maintain_order="left")
-    return assemble(boxes, source, source.stem, given, faults, procedures=procedures)
+    boxes = boxes.join(frames.drop("width", "height"), on="at", how="inner", maintain_order="left")
+    known_polyp = pl.col("polyp_id").is_not_null()
+    whole = (
+        boxes.filter(known_polyp)
+        .group_by("at", maintain_order=True)
+        .agg(
+            pl.exclude("x", "y", "w", "h").first(),
+            x=pl.col("x").min(),
+            y=pl.col("y").min(),
+            w=(pl.col("x") + pl.col("w")).max() - pl.col("x").min(),
+            h=(pl.col("y") + pl.col("h")).max() - pl.col("y").min(),
+        )
+    )
+    boxes = pl.concat([boxes.filter(~known_polyp), whole.select(boxes.columns)])
+    return assemble(boxes, source, source.resolve().stem, given, faults, procedures=procedures)
+
+
+def _pair(images: Path, masks: Path, faults: Faults) -> pl.DataFrame:
+    """Names of masks that have an image (`at`), of their images, and those without their ending."""
+
+    def stems(folder: Path) -> pl.DataFrame:
+        names = [n for n in sorted(walk_files(folder)) if n.lower().endswith(IMAGE_ENDINGS)]
+        stem = pl.col("file").str.replace(_ENDING, "")
+        return pl.DataFrame({"file": names}, {"file": pl.String}).select("file", stem=stem)
+
+    # The mark is at the end of a file's own name, not of its folders.
+    folder = pl.col("stem").str.extract(r"^(.*/)").fill_null("")
+    plain = folder + pl.col("stem").str.extract(r"([^/]*)$").str.replace(_MARK, "${1}")
+    shown = stems(images).rename({"file": "image"})
+    drawn = stems(masks).with_columns(plain=plain)
+    if images.resolve() == masks.resolve():
+        drawn = drawn.filter(pl.col("plain") != pl.col("stem"))
+        shown = shown.join(drawn, on="stem", how="anti", maintain_order="left")
+    known = pl.col("stem").is_in(shown["stem"].to_list())
+    drawn = drawn.select(at="file", stem=pl.when(known).then("stem").otherwise("plain"))
+    frames = drawn.join(shown, on="stem", how="left", maintain_order="left")
+    faults.warn_rows("mask without an image", frames.filter(pl.col("image").is_null()))
+    bare = shown.join(drawn, on="stem", how="anti", maintain_order="left")
+    faults.warn_rows("image without a mask, not read", bare, "stem")
+    return frames
+
+
+def _place(frames: pl.DataFrame, source: Path, faults: Faults) -> pl.DataFrame:
+    """Add procedure_id, frame (null for the only one of its procedure) and polyp_id.
+
+    Raises:
+        PolyplinkError: If `frames.csv` lacks a column.
+    """
+    path = source / "frames.csv"
+    if not path.is_file():
+        found = name_frames(frames["stem"]).drop("part")
+        frames = numbers_alone(pl.concat([frames, found], how="horizontal"), source, faults)
+        still = frames.filter(pl.col("frame").is_null())
+        faults.warn_rows("image that is the only frame of its procedure", still)
+        return frames.with_columns(
+            procedure_id=pl.coalesce("procedure_id", "stem"), polyp_id=pl.lit(None, pl.String)
+        )
+    table = read_text_table(path)
+    missing = sorted({"image", "procedure_id"} - {*table.columns})
+    PolyplinkError.unless(
+        not missing, f"{path} has no column {', '.join(missing)}", "write image and procedure_id"
+    )
+    order = pl.int_range(pl.len(), dtype=pl.Int64).over("procedure_id")
+    table = table.select(
+        "procedure_id",
+        stem=pl.col("image").str.replace(_ENDING, ""),
+        frame=number("frame").cast(pl.Int64, strict=False) if "frame" in table.columns else order,
+        polyp_id=pl.col("polyp_id") if "polyp_id" in table.columns else pl.lit(None, pl.String),
+    ).unique("stem", keep="first", maintain_order=True)
+    unplaced = frames.join(table, on="stem", how="anti", maintain_order="left")
+    faults.warn_rows("mask that frames.csv does not name, not read", unplaced)
+    return frames.join(table, on="stem", how="inner", maintain_order="left")
+
+
+def _one_size(frames: pl.DataFrame, faults: Faults) -> pl.DataFrame:
+    """Divide procedures with frames of several sizes: `<procedure>-<width>x<height>`."""
+    several = pl.struct("width", "height").n_unique().over("procedure_id") > 1
+    name = pl.format("{}-{}x{}", "procedure_id", "width", "height")
+    kind = "procedure with frames of several sizes, divided into one for each size"
+    mixed = frames.filter(several).unique("procedure_id", keep="first", maintain_order=True)
+    faults.warn_rows(kind, mixed, "procedure_id")
+    return frames.with_columns(procedure_id=pl.when(several).then(name).otherwise("procedure_id"))
 
 
 def _read(
