@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 # A second busy process makes spinning OpenMP threads many times slower.
 export OMP_WAIT_POLICY ?= PASSIVE
 
-.PHONY: help install demo test test-all kill check bench bench-gpu study clean
+.PHONY: help install demo test test-all kill check bench bench-gpu study study-real clean
 .DEFAULT_GOAL := help
 
 help: ## Say what there is to make
@@ -44,6 +44,9 @@ check: $(READY) ## Lint, types and house rules
 
 study: $(READY) ## Slow studies: is the simulator as hard as it should be?
 	$(BIN)/python -m pytest -m study -s tests/studies
+
+study-real: $(READY) ## Encoders on real frames; DATA="FOLDER --imagenet WEIGHTS ...", see docs/results.md
+	$(BIN)/python -m tests.studies.real_frames $(DATA)
 
 bench: $(READY) ## The hot paths against their rivals; names what fell behind the recorded ratios
 	$(BIN)/polyplink bench --compare
