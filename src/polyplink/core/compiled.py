@@ -4,6 +4,9 @@ numba caches machine code between runs and invalidates it only when the function
 But functions and constants of other files are compiled into it: after an update old and new code
 would be mixed, with wrong results or crashes. So the cache name contains a digest of the function's
 file and of all files of the package that it imports, directly or indirectly.
+
+Copy arrays in a loop, not by `a[:] = b`: with it numba compiles the message of unequal shapes too,
+which takes two seconds in every process that finds no cached code.
 """
 
 import functools

@@ -366,7 +366,7 @@ def _score_frames(
             total += loc[a + 1]
             sums[q, 4, a] = total
         single[q, 0] = best_matching(table)
-        single[q, 1:] = _match_clear(pairs, of_pair, track, for_clear)
+        single[q, 1], single[q, 2] = _match_clear(pairs, of_pair, track, for_clear)
 
 
 @njit()

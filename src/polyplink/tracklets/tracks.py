@@ -91,6 +91,9 @@ class Tracker:
         counts = np.array([len(self._state), self._tracks])
         scenes = np.concatenate([self._scene, scenes])
         self._scene = scenes[-1:]
+        # Read-only arrays, as polars gives them, would be compiled for once more.
+        frames = np.require(frames, requirements=("C", "W"))
+        boxes, scores = (np.require(array, requirements=("C", "W")) for array in (boxes, scores))
         found = _follow((frames, boxes, scores, scenes), self._limits, state, counts)
         self._state, self._tracks = state[: counts[0]].copy(), int(counts[1])
         return found
@@ -121,7 +124,7 @@ FIELDS = 10
 
 
 @njit(error_model="numpy")
-def _follow(
+def _follow(  # noqa: PLR0912
     given: Given, limits: tuple[float, float, float, float], state: Floats, counts: Ints
 ) -> Ints:
     """Follow tracks frame by frame.
@@ -153,7 +156,8 @@ def _follow(
             gap = frames[begin] - state[one, FRAME] - 1
             if gap > longest:
                 alive -= 1
-                state[one] = state[alive]
+                for k in range(FIELDS):
+                    state[one, k] = state[alive, k]
             else:
                 one += 1
         for least, most in ((high, np.inf), (low, high)):
@@ -174,7 +178,8 @@ def _follow(
         for row in range(begin, end):
             if track[row] < 0 and scores[row] >= high:
                 state[alive] = 0.0
-                state[alive, : H + 1] = boxes[row]
+                for side in range(H + 1):
+                    state[alive, side] = boxes[row, side]
                 state[alive, FRAME] = frames[row]
                 state[alive, LENGTH], state[alive, NUMBER] = 1.0, begun
                 state[alive, SCENE] = scene
@@ -196,7 +201,7 @@ def _continue(track: Floats, box: Floats, frame: int, fps: float) -> None:
     x, y, w, h = box
     track[VX] += weight * ((x + w / 2 - track[X] - track[W] / 2) / step - track[VX])
     track[VY] += weight * ((y + h / 2 - track[Y] - track[H] / 2) / step - track[VY])
-    track[: H + 1] = box
+    track[X], track[Y], track[W], track[H] = x, y, w, h
     track[FRAME] = frame
     track[LENGTH] += 1
 

@@ -48,10 +48,15 @@ def assign(S: Reals, exemplars: npt.NDArray[np.int64], labels: Labels) -> None:
                 sums[j] += S[i, members[j]]
         exemplars[k] = members[np.argmax(sums)]
     choice = _nearest(S, exemplars)
-    rank = np.empty(exemplars.size, np.int32)
-    for place, cluster in enumerate(np.argsort(exemplars)):
-        rank[cluster] = place
-    labels[:] = rank[choice]
+    number, found = np.full(S.shape[0], -1, np.int32), 0
+    for exemplar in exemplars:
+        number[exemplar] = 0
+    for k in range(number.size):
+        if number[k] == 0:
+            number[k] = found
+            found += 1
+    for k in range(labels.size):
+        labels[k] = number[exemplars[choice[k]]]
 
 
 @njit()
@@ -82,7 +87,8 @@ def _run(  # noqa: PLR0917
             if exemplars.size:
                 assign(S, exemplars, labels[start + lane])
             else:  # each is its own cluster
-                labels[start + lane] = np.arange(n)
+                for k in range(n):
+                    labels[start + lane, k] = k
 
 
 def tie_noise(n: int) -> Reals:

@@ -188,8 +188,8 @@ def _pass_few(  # noqa: PLR0912, PLR0915  # a part with branches would count ref
             store(near_r, at, new)
             store(sums, k, plus(load(sums, k), larger(new, zero)))
         store(sums, i, plus(load(sums, i), own))
-    after = (t + U(1)) * U(common.size)
-    supports[after : after + U(common.size)] = sums[: common.size]
+    for k in range(columns):
+        store(supports, start + columns + k, load(sums, k))
     return True
 
 

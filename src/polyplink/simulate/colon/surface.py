@@ -475,7 +475,8 @@ def _distances(  # noqa: PLR0912, PLR0915, PLR0917  # pragma: no cover
                     d[j] += (head - d[j]) * mix - blend * mix * (one - mix)
                     share[j] = mix
                 if len(shares):
-                    shares[k, start : start + count] = share[:count]
+                    for j in range(count):
+                        shares[k, start + j] = share[j]
             for j in range(count):
                 out[start + j] = d[j] * wider[j]
 
