@@ -12,6 +12,12 @@ const TICKS = [5, 10, 30, 60, 120, 300, 600, 900, 1800, 3600]; // seconds
 
 // -- small parts
 
+/** The open questions: first those whose answer can change the count, the others on request. */
+export function asked({ procedure, further }) {
+  const close = procedure.questions.filter((one) => one.close);
+  return further ? [...close, ...procedure.questions.filter((one) => !one.close)] : close;
+}
+
 export const pictureOf = (index, row, k, size) =>
   `/api/procedures/${index}/tracklets/${row}/pictures/${k}.jpg?size=${size}`;
 
@@ -192,7 +198,7 @@ export function procedurePage(state) {
 
 function hero(state) {
   const { procedure, overview } = state;
-  const open = procedure.questions.length;
+  const open = procedure.questions.filter((one) => one.close).length;
   const next = procedure.done && nextOpen(overview, procedure.index);
   return h("section", { class: "hero", "aria-labelledby": "count" },
     h("div", {},
@@ -204,7 +210,8 @@ function hero(state) {
         h("span", {}, t("procedure", { id: procedure.id })),
         h("span", {}, clock(procedure.duration_s)),
         h("span", {}, count("views", procedure.tracklets.length)),
-        h("span", {}, open ? count("questions", open) : t("questions.none")),
+        h("span", {}, open ? count("questions", open)
+          : t(procedure.questions.length ? "questions.none_close" : "questions.none")),
         procedure.done && h("span", { class: "state done" },
           h("span", { "aria-hidden": "true" }, "✓ "), t("done")))),
     h("div", { class: "actions" },
@@ -250,8 +257,8 @@ function timeline(state) {
   const lanes = procedure.groups.map((_, place) => [place, views.filter((v) => v.polyp === place)]);
   const out = views.filter((view) => view.polyp === null);
   if (out.length) lanes.push([null, out]);
-  const question = procedure.questions[state.question];
-  const asked = question ? [question.a, question.b] : [];
+  const question = asked(state)[state.question];
+  const pair = question ? [question.a, question.b] : [];
   const first = lanes[0]?.[1][0];
   const roving = views.some((view) => `bar-${view.row}` === state.rove.timeline)
     ? state.rove.timeline : first && `bar-${first.row}`;
@@ -269,7 +276,7 @@ function timeline(state) {
             bars.map((view) => h("button", {
               type: "button", "data-do": "open", "data-row": view.row, id: `bar-${view.row}`,
               class: `bar ${place === null ? "none" : looks(place)}`
-                + (asked.includes(view.row) ? " asked" : ""),
+                + (pair.includes(view.row) ? " asked" : ""),
               "data-left": (100 * view.start_s) / length,
               "data-width": (100 * (view.end_s - view.start_s)) / length,
               tabindex: roving === `bar-${view.row}` ? 0 : -1,
@@ -284,7 +291,7 @@ function timeline(state) {
 
 function polyps(state) {
   const { procedure } = state;
-  const asked = new Set(procedure.questions.flatMap((one) => [one.a, one.b]));
+  const open = new Set(asked(state).flatMap((one) => [one.a, one.b]));
   return h("section", { class: "polyps", "aria-labelledby": "polyps" },
     h("div", { class: "title" }, h("h2", { id: "polyps" }, t("polyp.list")),
       h("p", { class: "soft hint" }, t("selected.hint"))),
@@ -303,28 +310,28 @@ function polyps(state) {
         h("p", { class: "soft" },
           t("polyp.seen", { first: clock(group.first_s), last: clock(group.last_s) }),
           " · ", count("views", views.length))),
-      strip(state, `strip-${place}`, shown, { asked, splits: true }),
+      strip(state, `strip-${place}`, shown, { open, splits: true }),
       views.length > VIEWS_SHOWN + 2 &&
         button("unfold", all ? t("polyp.show_less") : t("polyp.show_all", { n: views.length }),
           { "data-place": place, class: "quiet", id: `unfold-${place}` }));
     }));
 }
 
-function strip(state, name, views, { asked = new Set(), splits = false, under } = {}) {
+function strip(state, name, views, { open = new Set(), splits = false, under } = {}) {
   const roving = views.some((view) => `view-${view.row}` === state.rove[name])
     ? state.rove[name] : `view-${views[0]?.row}`;
   return h("ul", { class: "strip", "data-rove": name },
     views.map((view, place) =>
       tile(state, view, {
-        roving: roving === `view-${view.row}`, asked: asked.has(view.row),
+        roving: roving === `view-${view.row}`, open: open.has(view.row),
         split: splits && place > 0, under,
       })));
 }
 
-function tile(state, view, { roving, asked, split, under }) {
+function tile(state, view, { roving, open, split, under }) {
   const [time, selected] = [clock(view.start_s), state.selected.has(view.row)];
   const said = [
-    describe(view), asked && t("view.asked"), view.decided && t("view.decided"),
+    describe(view), open && t("view.asked"), view.decided && t("view.decided"),
   ].filter(Boolean).join(", ");
   return h("li", { "data-key": `tile-${view.row}`, class: selected ? "selected" : "" },
     split && h("button", {
@@ -342,7 +349,7 @@ function tile(state, view, { roving, asked, split, under }) {
       })),
       h("p", { class: "caption", "aria-hidden": "true" }, h("b", {}, time),
         h("span", { class: "soft" }, `${lasting(view.end_s - view.start_s)} s`),
-        asked && h("span", { class: "mark", title: t("view.asked") }, "?"),
+        open && h("span", { class: "mark", title: t("view.asked") }, "?"),
         view.decided && h("span", { class: "mark", title: t("view.decided") }, "✓")),
       under?.(view)));
 }
@@ -369,13 +376,18 @@ function alarms(state) {
 
 export function questionCard(state) {
   const { procedure } = state;
-  const n = procedure.questions.length;
+  const questions = asked(state);
+  const n = questions.length;
   if (!n) {
+    const further = procedure.questions.length;
     return h("section", { class: "question none", "aria-labelledby": "question", id: "card" },
-      h("h2", { id: "question" }, t("question.none")),
-      !procedure.done && h("p", { class: "soft" }, t("question.none.hint")));
+      h("h2", { id: "question", tabindex: -1 },
+        t(further ? "question.none_close" : "question.none")),
+      !procedure.done && h("p", { class: "soft" }, t("question.none.hint")),
+      further > 0 && h("p", {},
+        button("further", count("question.further", further), { id: "further" })));
   }
-  const question = procedure.questions[state.question];
+  const question = questions[state.question];
   const [a, b] = [procedure.tracklets[question.a], procedure.tracklets[question.b]];
   const other = procedure.polyps + question.change;
   return h("section", { class: "question", "aria-labelledby": "question", id: "card" },
@@ -464,7 +476,7 @@ export function said(procedure, entry) {
 }
 
 function log(procedure) {
-  const entries = [...procedure.log].reverse();
+  const entries = procedure.log.filter((entry) => !["undo", "redo"].includes(entry.kind)).reverse();
   return h("details", { class: "log" },
     h("summary", {}, t("log"), h("span", { class: "soft" }, ` (${entries.length})`)),
     entries.length === 0 && h("p", { class: "soft" }, t("log.empty")),

@@ -5,7 +5,7 @@
 
 import { show } from "./dom.js";
 import {
-  bar, footer, handOff, keysSheet, listed, moveChoice, notice, overviewPage, pictureOf,
+  asked, bar, footer, handOff, keysSheet, listed, moveChoice, notice, overviewPage, pictureOf,
   procedurePage, selection, toast,
 } from "./parts.js";
 import { count, interval, loadWords, number, speak, t } from "./words.js";
@@ -18,7 +18,7 @@ const HOVER = 350; // milliseconds of resting on a view before it is enlarged
 const $ = (id) => document.getElementById(id);
 const state = {
   overview: null, procedure: null, index: null, // index: of the procedure shown; null: the list
-  question: 0, steps: new Map(), // k of the picture shown of a view in a question
+  question: 0, further: false, steps: new Map(), // k of the picture shown of a view in a question
   selected: new Set(), unfolded: new Set(), rove: {}, // rove: the one tab stop of each strip
   search: "", unfinished: false, theme: document.documentElement.dataset.theme,
   gone: false, busy: false, files: null, message: null, moving: null,
@@ -70,7 +70,7 @@ const summary = (procedure) => t("now.count", {
 /** Show a procedure as the server has it now, and its row in the list. */
 function take(procedure) {
   state.procedure = procedure;
-  state.question = Math.max(0, Math.min(state.question, procedure.questions.length - 1));
+  state.question = Math.max(0, Math.min(state.question, asked(state).length - 1));
   const { overview } = state;
   const row = overview?.procedures.find((one) => one.index === procedure.index);
   if (row) {
@@ -78,8 +78,8 @@ function take(procedure) {
     overview.done += Number(procedure.done) - Number(row.done);
     Object.assign(row, {
       polyps: procedure.polyps, low: procedure.low, high: procedure.high, done: procedure.done,
-      questions: procedure.questions.length, conflicts: procedure.conflicts.length,
-      corrections: procedure.log.filter((entry) => !entry.undone).length,
+      questions: procedure.questions.filter((one) => one.close).length,
+      conflicts: procedure.conflicts.length, corrections: procedure.log.length,
     });
     overview.version = Math.max(overview.version, procedure.version);
   }
@@ -158,7 +158,7 @@ async function route() {
   const index = asked ? Number(asked[1]) : null;
   if (index === state.index && state.procedure) return;
   for (const dialog of document.querySelectorAll("dialog[open]")) dialog.close();
-  Object.assign(state, { index, question: 0, rove: {}, message: null });
+  Object.assign(state, { index, question: 0, further: false, rove: {}, message: null });
   for (const held of [state.steps, state.selected, state.unfolded]) held.clear();
   if (index === null) {
     state.procedure = null;
@@ -210,8 +210,8 @@ function nextView(row) {
 }
 
 const answer = (kind) => {
-  const asked = state.procedure?.questions[state.question];
-  if (asked) correct({ kind, a: asked.a, b: asked.b });
+  const question = state.procedure && asked(state)[state.question];
+  if (question) correct({ kind, a: question.a, b: question.b });
 };
 
 const actions = {
@@ -229,6 +229,11 @@ const actions = {
   question_back: () => turnQuestion(-1),
   to_questions: () => {
     $("card")?.scrollIntoView({ block: "start" });
+    $("same")?.focus({ preventScroll: true });
+  },
+  further: () => {
+    state.further = true;
+    render();
     $("same")?.focus({ preventScroll: true });
   },
   step: (element) => {
@@ -321,7 +326,7 @@ function split(row) {
 }
 
 function turnQuestion(by) {
-  const n = state.procedure?.questions.length ?? 0;
+  const n = state.procedure ? asked(state).length : 0;
   if (n < 2) return;
   state.question = (state.question + by + n) % n;
   render();

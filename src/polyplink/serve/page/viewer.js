@@ -102,11 +102,13 @@ export class Viewer {
     try {
       image = await this.picture(place);
     } catch (error) {
-      if (this.row !== row || !this.shown || this.closeUp !== closeUp) return;
-      if (!closeUp) {
-        this.fallBack(error);
-        await this.go(this.at);
+      if (this.row !== row || this.at !== place || !this.shown || this.closeUp !== closeUp) return;
+      if (closeUp || this.stage().childElementCount) {
+        this.stage().replaceChildren(h("p", {}, t("viewer.missing"))); // of a set of single frames
+        return;
       }
+      this.fallBack(error);
+      await this.go(this.at);
       return;
     }
     if (this.row !== row || this.at !== place || this.closeUp !== closeUp || !this.shown) return;
