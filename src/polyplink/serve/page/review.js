@@ -67,7 +67,7 @@ const summary = (procedure) => t("now.count", {
   interval: interval(procedure),
 });
 
-/** Show a procedure as the server has it now, and its row in the list. */
+/** Hold a procedure as the server has it now, and its row in the list. */
 function take(procedure) {
   state.procedure = procedure;
   state.question = Math.max(0, Math.min(state.question, asked(state).length - 1));
@@ -83,7 +83,6 @@ function take(procedure) {
     });
     overview.version = Math.max(overview.version, procedure.version);
   }
-  render();
 }
 
 /** Look for corrections made on other pages. */
@@ -163,11 +162,16 @@ async function route() {
   if (index === null) {
     state.procedure = null;
     render();
+    fetchJson("/api/overview").then((overview) => { // with the corrections of other pages
+      Object.assign(state, { overview });
+      render();
+    }).catch(() => {});
   } else {
     try {
       const procedure = await fetchJson(`/api/procedures/${index}`);
       if (state.index !== index) return;
       take(procedure);
+      render();
     } catch (error) {
       state.procedure = null;
       tell({ text: t("failed"), detail: error.message, bad: true });
