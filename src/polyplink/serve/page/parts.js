@@ -68,8 +68,9 @@ export function bar(state) {
   return [
     procedure && many
       ? h("nav", { "aria-label": t("all_procedures") },
-          h("a", { href: "#/", class: "home", id: "home" },
-            h("span", { "aria-hidden": "true" }, "‹ "), t("all_procedures")),
+          h("a", { href: "#/", class: "home", id: "home", "aria-label": t("all_procedures") },
+            h("span", { class: "narrow", "aria-hidden": "true" }, "☰"),
+            h("span", { class: "wide" }, "‹ ", t("all_procedures"))),
           h("span", { class: "around" },
             neighbour("before", before, "‹", t("previous_procedure")),
             h("b", {}, procedure.id),
@@ -505,7 +506,7 @@ function researcher(procedure) {
     h("p", { class: "soft" },
       procedure.fps && `${t("researcher.fps", {
         frames: number(procedure.n_frames), fps: number(procedure.fps, 2),
-      })} · `, t("researcher.version", { version: procedure.version })),
+      })} · `, t("researcher.corrections", { n: procedure.log.length })),
     h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": t("researcher") },
       h("table", {},
         h("thead", {}, h("tr", {},
@@ -549,16 +550,22 @@ export function moveChoice(state, view) {
 export function handOff(state) {
   const { files, overview } = state;
   const open = overview.procedures.length - overview.done;
+  const folders = Map.groupBy(files ?? [], (file) => file.name.split("/").slice(0, -1)[0] ?? "");
+  const link = (file) => h("li", {},
+    h("a", {
+      href: `/api/hand-off/${file.name.split("/").map(encodeURIComponent).join("/")}`,
+      target: /\.(html|pdf)$/.test(file.name) ? "_blank" : null, rel: "noopener",
+    }, file.name), " ",
+    h("span", { class: "soft" }, t("hand_off.size", { n: number(Math.ceil(file.bytes / 1024)) })));
   return titled(t("hand_off"),
     open > 0 && h("p", { class: "warn" }, count("hand_off.unfinished", open)),
     files
       ? [h("p", {}, t("hand_off.written")),
-         h("ul", { class: "files" }, files.map((file) => h("li", {},
-           h("a", {
-             href: `/api/hand-off/${file.name.split("/").map(encodeURIComponent).join("/")}`,
-             target: /\.(html|pdf)$/.test(file.name) ? "_blank" : null, rel: "noopener",
-           }, file.name), " ",
-           h("span", { class: "soft" }, `${number(Math.max(file.bytes / 1024, 0.1), 1)} KB`))))]
+         h("ul", { class: "files" }, (folders.get("") ?? []).map(link)),
+         [...folders].filter(([folder]) => folder).map(([folder, inside]) =>
+           h("details", { class: "files" },
+             h("summary", {}, `${folder} `, h("span", { class: "soft" }, `(${inside.length})`)),
+             h("ul", {}, inside.map(link))))]
       : h("p", { class: "working" }, t("hand_off.working")));
 }
 

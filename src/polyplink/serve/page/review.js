@@ -148,6 +148,7 @@ function hush() {
 }
 
 async function route() {
+  if (!state.overview) return; // not opened yet
   const { procedures } = state.overview;
   const asked = /^#\/(\d+)$/.exec(location.hash);
   if (!asked && procedures.length === 1) {

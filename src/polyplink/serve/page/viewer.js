@@ -269,8 +269,8 @@ export class Viewer {
   }
 
   gallery(index, view) {
-    const earlier = this.alike.filter((one) => one.index === index && one.start_s < view.start_s);
-    const others = this.alike.filter((one) => !earlier.includes(one));
+    const here = this.alike.filter((one) => one.index === index);
+    const others = this.alike.filter((one) => one.index !== index);
     const list = (title, views) => views.length > 0 && [
       h("h3", {}, title),
       h("ul", {}, views.map((one) => h("li", { "data-key": `alike-${one.index}-${one.row}` },
@@ -287,6 +287,8 @@ export class Viewer {
     ];
     return h("section", { class: "alike", "aria-label": t("similar") },
       this.alike.length === 0 && h("p", { class: "soft" }, t("similar.none")),
-      list(t("similar.earlier"), earlier), list(t("similar.others"), others));
+      list(t("similar.earlier"), here.filter((one) => one.start_s < view.start_s)),
+      list(t("similar.later"), here.filter((one) => one.start_s >= view.start_s)),
+      list(t("similar.others"), others));
   }
 }
