@@ -226,7 +226,8 @@ def find_operating_point(procedures: Sequence[ProcedureTracklets]) -> OperatingP
         f"{(off == 0).mean():.0%}"
     )
     spread = _spread(crossed, [c.polyps for c in counts], prices["count"])
-    return OperatingPoint(LearnedLinks(prices["count"]), model, origin, prices, spread)
+    setting, error = LearnedLinks(prices["count"]), float(off.mean())
+    return OperatingPoint(setting, model, origin, prices, spread, error=error)
 
 
 def _spread(crossed: Sequence[np.ndarray], polyps: Sequence[int], price: float) -> float | None:

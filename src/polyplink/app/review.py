@@ -96,8 +96,9 @@ def hand_off_review(request: HandOffRequest, progress: Progress = silent) -> Res
     paths = hand_off(desk, request.language)
     facts = {"folder": str(desk.out / FOLDER), "files": [str(path) for path in paths]}
     unfinished = [one["id"] for one in desk.overview()["procedures"] if not one["done"]]
-    said = [f"{len(unfinished)} procedures are not marked as finished ({unfinished[0]}, ...)"]
-    return Result(paths, facts, [f"{path}" for path in paths], said if unfinished else ())
+    named = ", ".join(unfinished[:3]) + (", ..." if len(unfinished) > 3 else "")
+    said = [f"{len(unfinished)} procedures are not marked as finished ({named})"]
+    return Result(paths, facts, [str(path) for path in paths], said if unfinished else ())
 
 
 @dataclass(frozen=True)
@@ -138,6 +139,8 @@ def learn_from(request: LearnFromRequest, progress: Progress = silent) -> Result
         PolyplinkError: If no procedure is marked as finished, a folder was counted with other
             weights, or the reviews hold no pair of views of one polyp and of two.
     """
+    import numpy as np
+
     from polyplink.app.leakage import seen_by
     from polyplink.app.linked import find_operating_point
     from polyplink.associate import from_record
@@ -168,21 +171,38 @@ def learn_from(request: LearnFromRequest, progress: Progress = silent) -> Result
     with record.stage("learn"):
         point = find_operating_point(labelled)
     PolyplinkError.unless(
-        point.links is not None, point.origin, "finish the review of more procedures"
+        point.error is not None, point.origin, "finish the review of more procedures"
     )
+    assert point.error is not None
+    before = from_record(own.operating)
+    was = np.mean([abs(polyps) for desk in desks for polyps in _corrected(desk)])
+    said = []
+    if point.error > was:
+        said.append(
+            f"links fitted on the reviews would count them off by {point.error:.2f} polyps, those "
+            f"of the weights by {was:.2f}: the weights keep theirs; review more procedures"
+        )
+        point = before
     data = merge([(desk.data, identified(desk, finished=True)) for desk in desks])
     write_data(out / "data", data)
     names = data.procedures["procedure_id"].to_list()
     # The operating point was chosen on these procedures: `evaluate` must not use them.
     seen = replace(seen_by(data, (), names, own.seen), data=own.seen.data)
-    made = replace(point, alarms=from_record(own.operating).alarms)
+    made = replace(point, alarms=before.alarms)
     text = record_text(replace(own, seen=seen, operating=asdict(made)))
     weights = out / WEIGHTS_FILE
     write_tensors(weights, read_tensors(path), {RECORD: text})
     record.write(out)
     learned = Learned(weights, out / "data", len(labelled), point.origin)
     shown = [f"{weights}: {point.origin}", f"{learned.data}: boxes with the corrected identities"]
-    return Result(learned, shown=shown)
+    return Result(learned, shown=shown, warnings=said)
+
+
+def _corrected(desk: "Desk") -> list[int]:
+    """By how many polyps the review has changed the count of each finished procedure."""
+    before = [one["polyps"] for one in desk.summary["procedures"]]
+    rows = desk.overview()["procedures"]
+    return [row["polyps"] - was for row, was in zip(rows, before, strict=True) if row["done"]]
 
 
 def _finished(desk: "Desk") -> "list[ProcedureTracklets]":
