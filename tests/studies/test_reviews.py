@@ -105,10 +105,11 @@ def test_answers_until_the_count_is_right_and_links_learned_from_them(tmp_path: 
             after = find_operating_point([one for one, _ in taught])
             gained.append(np.stack([rates(p, counted) for p in (first, after, point)]))
     print()
-    needed = []
+    needed: list[float] = []
     for name, sequences in off.items():
         wrong = [each for each in sequences if each[0]]
         until = [next((i for i, e in enumerate(each) if e == 0), len(each)) for each in wrong]
+        needed.append(float(np.mean(until)))
         left = [
             np.mean([abs(each[min(k, len(each) - 1)]) for each in sequences]) for k in (0, 3, 10)
         ]
