@@ -27,11 +27,14 @@ install: $(READY) ## Set up .venv with everything
 demo: $(READY) ## The whole way on simulated procedures; ends in a table and demo-out/report.html
 	$(BIN)/polyplink demo demo-out
 
+# A worker has one thread and its own part of the files, so that fixtures are made in one worker.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
+
 test: $(READY) ## Run the quick tests on all cores
-	$(BIN)/python -m pytest -n auto
+	$(PYTEST)
 
 test-all: $(READY) ## Run all tests: the slow ones and the documentation too
-	$(BIN)/python -m pytest -n auto -m "not study"
+	$(PYTEST) -m "not study"
 
 kill: $(READY) ## Kill every verb at each of its file events and compare what it leaves
 	KILLS=all $(BIN)/python -m pytest -m slow -s tests/app/test_kills.py

@@ -1,14 +1,18 @@
-"""One small training run that tests of the verbs share."""
+"""One small training run that tests of the verbs share.
+
+What takes seconds to import is imported in the fixtures: pytest reads this file before it starts
+its workers.
+"""
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
-from polyplink.app.train import TrainRequest, train
-from polyplink.learn import TrainConfig
-from polyplink.recipes import ntssl_demo, override
-from tests.samples import write_procedures
+if TYPE_CHECKING:
+    from polyplink.learn import TrainConfig
 
 TINY = (
     "encoder.width=16",
@@ -21,8 +25,17 @@ TINY = (
 )
 
 
-def recipe() -> TrainConfig:
+def pytest_configure(config: pytest.Config) -> None:
+    """Fewer random examples in `make test` than in `make test-all`, if a test does not say."""
+    settings.register_profile("quick", max_examples=40)
+    if "not slow" in config.getoption("-m"):
+        settings.load_profile("quick")
+
+
+def recipe() -> "TrainConfig":
     """The demo's recipe at the smallest size."""
+    from polyplink.recipes import ntssl_demo, override
+
     return override(ntssl_demo(), TINY)
 
 
@@ -38,6 +51,9 @@ class Made:
 @pytest.fixture(scope="session")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     """Five procedures: three trained on, one validated on, one left for evaluation."""
+    from polyplink.app.train import TrainRequest, train
+    from tests.samples import write_procedures
+
     root = tmp_path_factory.mktemp("made")
     data = write_procedures(root, procedures=5)
     train(TrainRequest(recipe(), data, root / "run", device="cpu", workers=1))

@@ -89,6 +89,7 @@ def test_exports_that_cannot_be_are_refused(made: Made, tmp_path: Path) -> None:
     assert_refused(polyplink("evaluate", file, made.data), "serves `polyplink embed` and `count`")
 
 
+@pytest.mark.slow
 def test_bf16_is_a_choice_whose_effect_is_printed(made: Made, tmp_path: Path) -> None:
     file = tmp_path / "bf16.onnx"
     part = ("--part", "train")

@@ -17,6 +17,7 @@ def test_names_that_simulate_knows_are_those_there_are() -> None:
     assert set(WRITINGS) == set(simulate.WRITINGS)
 
 
+@pytest.mark.slow
 def test_simulate_imports_no_other_room_than_its_own(tmp_path: Path) -> None:
     code = f"""
 import contextlib, io

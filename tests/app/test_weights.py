@@ -1,6 +1,7 @@
 """Weights of others: added once, then known by name."""
 
 import json
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +29,7 @@ from tests.encoders.checkpoints import caformer_shapes, golden_state
 from tests.samples import write_procedures
 
 CPU = torch.device("cpu")
+counted = cache(cost_of)
 
 
 @pytest.fixture(autouse=True)
@@ -120,7 +122,7 @@ TABLE = [cell for cell in published()["ntssl/1"].cells if cell.measure.startswit
 
 @pytest.mark.parametrize("name", dict.fromkeys(cell.subject for cell in TABLE))
 def test_parameters_and_macs_are_those_printed(name: str) -> None:
-    found = cost_of(name)
+    found = counted(name)
     for cell in TABLE:
         if cell.subject != name or (name, cell.measure) == ("ntssl", "cost/parameters"):
             continue  # "Ours" is printed with 25.6 M, which is the predecessor's encoder
@@ -132,19 +134,19 @@ def test_parameters_and_macs_are_those_printed(name: str) -> None:
 
 
 def test_more_digits_where_they_were_measured() -> None:
-    own = cost_of("hmve")
+    own = counted("hmve")
     assert round(own["params_m"], 2) == 26.40  # by the sizes that the paper states
     assert round(own["params_m"] + own["projector_m"], 2) == 26.50
     assert round(own["macs_g"], 2) == 33.07
-    assert round(cost_of("hmve", 232)["macs_g"], 2) == 37.68
-    assert round(cost_of("sfe")["macs_g"], 2) == 33.05
-    jepa = cost_of("vjepa2-l")
+    assert round(counted("hmve", 232)["macs_g"], 2) == 37.68
+    assert round(counted("sfe")["macs_g"], 2) == 33.05
+    jepa = counted("vjepa2-l")
     assert (round(jepa["params_m"], 2), round(jepa["macs_g"], 2)) == (303.89, 238.15)
     assert round(jepa["published_macs_g"], 2) == 272.12
-    dino = cost_of("dinov3-b")
+    dino = counted("dinov3-b")
     assert (round(dino["params_m"], 2), round(dino["macs_g"], 2)) == (85.66, 137.62)
     every = {"endofm": 195.83, "endovit": 140.50, "surgenet": 32.83, "dinov2-s": 48.99}
-    assert {name: round(cost_of(name)["all_macs_g"], 2) for name in every} == every
+    assert {name: round(counted(name)["all_macs_g"], 2) for name in every} == every
 
 
 def test_cost() -> None:

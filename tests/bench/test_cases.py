@@ -66,7 +66,10 @@ SMALL: list[tuple[str, int, Callable[..., Work] | None, Callable[[Any], Any]]] =
 ]
 
 
-@pytest.mark.parametrize(("name", "size", "small", "spoilt"), SMALL, ids=[s[0] for s in SMALL])
+@pytest.mark.parametrize(
+    ("name", "size", "small", "spoilt"),
+    [pytest.param(*s, id=s[0], marks=pytest.mark.slow if s[0] == "embed" else ()) for s in SMALL],
+)
 def test_outputs_are_equal_and_a_difference_is_noticed(
     name: str,
     size: int,
@@ -89,12 +92,12 @@ def test_outputs_are_equal_and_a_difference_is_noticed(
         assert not work.equal(ours, spoilt(theirs))
 
 
+@pytest.mark.slow
 def test_cases_without_a_plain_comparison_are_measured() -> None:
-    found = {r.name: r for r in run_benches(["startup"], 1)}
-    found |= {r.name: r for r in run_benches(["step"], 8, "cpu")}
-    assert found["startup"].equal
-    assert (found["startup"].rival, found["startup"].ratio) == ("-", None)
-    step = found["step"]
+    (startup,) = run_benches(["startup"], 1)
+    (step,) = run_benches(["step"], 8, "cpu")
+    assert startup.equal
+    assert (startup.rival, startup.ratio) == ("-", None)
     assert step.equal
     assert step.rate is not None
     assert "on cpu" in step.rival

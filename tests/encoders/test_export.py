@@ -60,7 +60,9 @@ def worst_cosine(found: np.ndarray, wanted: np.ndarray) -> float:
     return float(((found * wanted).sum(axis=1) / norms).min())
 
 
-@pytest.mark.parametrize("kind", ["sfe", "frames", pytest.param("mve", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "kind", ["frames", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("sfe", "mve"))]
+)
 def test_float32_gives_the_vectors_of_any_encoder_of_frames(kind: str, tmp_path: Path) -> None:
     encoder = tiny(kind)
     path = export_frames(encoder, tmp_path / "encoder.onnx", SIDE)

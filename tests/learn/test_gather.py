@@ -104,6 +104,7 @@ def test_every_loss_has_the_gradient_of_one_process(folder: Path) -> None:
         assert not torch.allclose(torch.stack(apart).mean(dim=0), wanted[0], rtol=1e-3)
 
 
+@pytest.mark.slow
 def test_bags_and_unknown_polyps_of_two_processes_stay_apart(folder: Path) -> None:
     one, other = (process["views"] for process in both(folder))
     assert isinstance(one["bag"], torch.Tensor)

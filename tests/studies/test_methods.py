@@ -100,6 +100,7 @@ def test_every_method_beats_an_untrained_encoder(tmp_path: Path) -> None:
         assert auroc[f"{name}-small"] > untrained, name
 
 
+@pytest.mark.slow
 def test_a_comparison_is_resumed_and_its_table_has_all_methods(made: Made, tmp_path: Path) -> None:
     first = override(recipe(), ["optim.epochs=1"])
     recipes = [replace(first, name="first"), replace(first, name="second")]

@@ -6,6 +6,7 @@ tables reuse each other's trained encoders.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 from zlib import crc32
@@ -16,7 +17,7 @@ from polyplink.app.request import Progress, silent
 from polyplink.app.train import TrainRequest, train
 from polyplink.core.artefacts import content_key
 from polyplink.core.errors import PolyplinkError
-from polyplink.data import read_data
+from polyplink.data import DataSet, read_data
 from polyplink.encoders import (
     WEIGHTS_FILE,
     FoundationConfig,
@@ -72,6 +73,11 @@ class Workspace:
     workers: int = 2
     preset: Literal["reference", "own"] = "reference"
 
+    @cached_property
+    def tables(self) -> DataSet:
+        """The data's tables, read once."""
+        return read_data(self.data)
+
 
 def find_encoder(
     name: str, workspace: Workspace, part: str, progress: Progress = silent
@@ -105,7 +111,7 @@ def find_encoder(
             path = _trained(recipe_of(name, workspace.sets), workspace, progress)
     encoder = load_named(path, workspace.device, name)
     assert encoder.record is not None
-    guard(encoder.record.seen, read_data(workspace.data), part)
+    guard(encoder.record.seen, workspace.tables, part)
     return fed_as(encoder, workspace.preset)
 
 
@@ -167,7 +173,7 @@ def untrainable(recipe: TrainConfig, workspace: Workspace | None = None) -> str:
     why = "{name} trains on {part}: {error} (--set part=NAME)"
     try:
         if workspace:
-            read_data(workspace.data).part(recipe.part)
+            workspace.tables.part(recipe.part)
         why = (
             "the backbone of {name}: {error}, or --set encoder.frame_weights=FILE "
             "(docs/how-to/backbone-weights.md)"
@@ -181,7 +187,7 @@ def untrainable(recipe: TrainConfig, workspace: Workspace | None = None) -> str:
 
 def run_folder(workspace: Workspace, recipe: TrainConfig) -> Path:
     """Folder of a recipe's run on the workspace's data."""
-    key = content_key(recipe, read_data(workspace.data).key)
+    key = content_key(recipe, workspace.tables.key)
     return workspace.folder / "runs" / f"{recipe.name}-{key}"
 
 

@@ -143,10 +143,9 @@ def reproduce(
 def plan(request: ReproduceRequest, tables: "Sequence[PublishedTable]") -> "Result[list[Step]]":
     """The steps that tables need; nothing is computed or written. Errors as of `reproduce`."""
     from polyplink.app.reproduction_plan import Planner, gigabytes, hours, steps_table
-    from polyplink.data import read_data
 
     workspace = request.encoders()
-    data = read_data(workspace.data)
+    data = workspace.tables
     part = find_part(data, request.part)
     check_polyps(data, part, request.table)
     probe_parts = {task: probe_part(task, data, part) for task in PROBE_PARTS}
@@ -199,7 +198,6 @@ def reproduce_table(
 ) -> "Result[ReproducedTable]":
     """Compute one table and write it; errors as of `reproduce`."""
     from polyplink.app.crop_variants import Variant
-    from polyplink.data import read_data
     from polyplink.evaluate import Figure
     from polyplink.report.reproduced import (
         ReproducedTable,
@@ -212,7 +210,7 @@ def reproduce_table(
     out = request.out or request.workspace / name
     record = RunRecord("reproduce", settings=_asked(request, name))
     record.claim(out)
-    data = read_data(workspace.data)
+    data = workspace.tables
     part = find_part(data, request.part)
     check_polyps(data, part, name)
     table = replace(table, cells=tuple(both_precisions(table.cells)))

@@ -29,7 +29,6 @@ from polyplink.app.encoders_under_test import (
 )
 from polyplink.app.probing import PAIRS, PROBES, check_labels
 from polyplink.core.errors import PolyplinkError
-from polyplink.data import DataSet, read_data
 from polyplink.encoders import (
     WEIGHTS_FILE,
     AnyEncoderConfig,
@@ -181,7 +180,7 @@ class Planner:
     grid: str
 
     def __post_init__(self) -> None:
-        self.data: DataSet = read_data(self.workspace.data)
+        self.data = self.workspace.tables
         self.device = pick_device(self.workspace.device)
         self.rate = measured_rate(self.device)
         self._tables: dict[PrepareSettings, pl.DataFrame] = {}
