@@ -74,7 +74,7 @@ def test_named_maps_and_files(tmp_path: Path) -> None:
     for text, says in (
         ('{"real-colon": {"TSA": "yes"}}', "is no adenoma map"),
         ('{"real-colon": {"tsa": true}}', "no class 'tsa'; did you mean 'TSA'"),
-        ("{", "is not JSON"),
+        ("{", "is not whole JSON"),
     ):
         path.write_text(text)
         with pytest.raises(PolyplinkError, match=says):

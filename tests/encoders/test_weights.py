@@ -135,7 +135,7 @@ def test_foundation_weights_are_loaded_strictly(tmp_path: Path) -> None:
     [
         (None, "holds no polyplink record"),
         ('{"format": 99}', "has another format of record"),
-        ("no json", r"the record of .* is broken"),
+        ("no json", r"the record of .* is not whole JSON"),
         ("[1]", r"the record of .* is broken"),
         ('{"format": 1}', r"the record of .* is broken"),
         ('{"format": 1, "seen": {"trained": 3}}', r"the record of .* is broken"),

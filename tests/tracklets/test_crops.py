@@ -12,7 +12,8 @@ from PIL import Image
 
 from polyplink.core._torchvision import heal_torchvision
 from polyplink.core.errors import PolyplinkError
-from polyplink.tracklets.crops import FrameCrops, cut, cut_frame, decode
+from polyplink.data.files.images import decode_image
+from polyplink.tracklets.crops import FrameCrops, cut, cut_frame
 from polyplink.tracklets.prepare import enlarge
 
 heal_torchvision()
@@ -57,14 +58,14 @@ def encoded(image: np.ndarray, kind: str) -> bytes:
 def test_png_tiff_and_jpeg_are_decoded() -> None:
     image = noise()
     for kind in ("png", "tiff"):
-        np.testing.assert_array_equal(np.asarray(decode(encoded(image, kind))), image)
+        np.testing.assert_array_equal(np.asarray(decode_image(encoded(image, kind))), image)
     data = simplejpeg.encode_jpeg(image)
-    got = decode(data)
+    got = decode_image(data)
     assert not isinstance(got, str)
     with Image.open(io.BytesIO(data)) as other:
         difference = got.astype(int) - np.asarray(other)
     assert np.abs(difference).max() <= 2
-    grey = decode(encoded(image[:, :, 0], "png"))
+    grey = decode_image(encoded(image[:, :, 0], "png"))
     assert not isinstance(grey, str)
     assert grey.shape == (HEIGHT, WIDTH, 3)
 
@@ -72,7 +73,7 @@ def test_png_tiff_and_jpeg_are_decoded() -> None:
 def test_what_is_no_whole_image_is_unreadable() -> None:
     half = simplejpeg.encode_jpeg(noise())[:1000]
     for data in (half, b"no image", b"", encoded(noise(), "png")[:99]):
-        got = decode(data)
+        got = decode_image(data)
         assert isinstance(got, str)
         assert got
 

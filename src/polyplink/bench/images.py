@@ -19,6 +19,7 @@ from torch.nn.functional import interpolate
 
 from polyplink.bench.harness import Call, Work, timed
 from polyplink.core.workers import worker_pool
+from polyplink.data.files.images import decode_image
 from polyplink.detect import detect, find_recordings
 from polyplink.encoders import to_pixels
 from polyplink.simulate.colon.surface import BatchSurface
@@ -38,7 +39,7 @@ from polyplink.simulate.preview import write_film
 from polyplink.simulate.procedure_specs import procedure_specs
 from polyplink.simulate.rendering import one_thread
 from polyplink.tracklets import PrepareSettings, prepare
-from polyplink.tracklets.crops import FrameCrops, cut_frame, decode
+from polyplink.tracklets.crops import FrameCrops, cut_frame
 
 Pixels = NDArray[np.uint8]
 
@@ -63,7 +64,7 @@ def smooth_pictures(
 def cut(frame: bytes) -> Pixels:
     """The crop (side, side, 3) of a frame, as the first pass cuts it."""
     crops = FrameCrops("frame", 0, *FRAME, np.arange(1), BOX[None])
-    found: Any = cut_frame(decode(frame), crops, "frame", SIDE)
+    found: Any = cut_frame(decode_image(frame), crops, "frame", SIDE)
     return np.asarray(found[0])
 
 

@@ -23,7 +23,7 @@ from typing import Any
 from uuid import uuid4
 
 from polyplink import __version__
-from polyplink.core.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError, first_line
 
 KEY_DIGITS = 16  # 64 bits: no two artefacts of one user will collide
 
@@ -205,11 +205,27 @@ def read_json(path: Path) -> Any:
         PolyplinkError: If the file is missing or is not JSON.
     """
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return parse_json(path.read_bytes(), str(path), "make it again")
     except FileNotFoundError:
         raise PolyplinkError(f"{path} is missing", "run the stage that writes it") from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise PolyplinkError(f"{path} is not JSON ({error})", "make it again") from None
+
+
+def parse_json(data: bytes | str, what: str, mend: str) -> Any:
+    """Parse JSON, in UTF-8 with a byte order mark or without.
+
+    Args:
+        data: The bytes or the text.
+        what: The name of the file, for the error.
+        mend: How to fix it.
+
+    Raises:
+        PolyplinkError: If it is not UTF-8 or not JSON, is nested too deeply, or has a number of
+            thousands of digits.
+    """
+    try:
+        return json.loads(data.decode("utf-8-sig") if isinstance(data, bytes) else data)
+    except (ValueError, RecursionError) as error:
+        raise PolyplinkError(f"{what} is not whole JSON ({first_line(error)})", mend) from None
 
 
 def machine() -> dict[str, Any]:

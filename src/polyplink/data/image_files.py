@@ -1,6 +1,5 @@
 """Which images of a data set exist, and whether they decode; for the doctor."""
 
-import io
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -8,12 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
-import simplejpeg
-from PIL import Image
 
-from polyplink.core.errors import PolyplinkError, first_line
+from polyplink.core.errors import PolyplinkError
 from polyplink.data.files.archives import INSIDE, Archive, read_archived
 from polyplink.data.files.folders import present
+from polyplink.data.files.images import decode_image
 from polyplink.data.files.video import open_video, split_frame_name
 from polyplink.data.tables import DataSet
 
@@ -105,15 +103,8 @@ def open_images(
 
 def decode_size(data: bytes) -> Opened:
     """Decode an image: its width and height, or why it does not decode."""
-    try:
-        if simplejpeg.is_jpeg(data):
-            height, width = simplejpeg.decode_jpeg(data).shape[:2]
-            return int(width), int(height)
-        with Image.open(io.BytesIO(data)) as image:
-            image.load()
-            return image.size
-    except (ValueError, SyntaxError, OSError, Image.DecompressionBombError) as error:
-        return first_line(error)
+    image = decode_image(data)
+    return image if isinstance(image, str) else (image.shape[1], image.shape[0])
 
 
 def open_each(keys: dict[_Key, None], root: Path) -> Iterator[tuple[_Key, Opened]]:

@@ -258,8 +258,16 @@ def load_encoder(given: Path, device: torch.device) -> LoadedEncoder:
     path = weights_path(given)
     record = read_record(path)
     with memory_suffices(device):
-        encoder = build_encoder(record.encoder)
         state = read_tensors(path)
+        largest = max((len(state), *(side for each in state.values() for side in each.shape)))
+        for name in ("width", "layers", "heads", "feedforward", "frame_hidden"):
+            value = getattr(record.encoder, name, 1)
+            PolyplinkError.unless(
+                value <= largest,
+                f"the record of {path} is broken: encoder.{name} is {value}, no tensor so large",
+                "train or copy again",
+            )
+        encoder = build_encoder(record.encoder)
         check_state(path, state, encoder.state_dict())
         encoder.load_state_dict(state)
         placed = place(encoder, device).eval()

@@ -18,6 +18,8 @@ REFERENCE_MEAN = (0.45, 0.45, 0.45)
 REFERENCE_STD = (0.225, 0.225, 0.225)
 RESNET = "timm:resnet50.tv2_in1k"
 
+LARGEST_SIZE = 4096  # pixels of the images that an encoder is fed
+
 Triple = tuple[float, float, float]
 
 
@@ -154,7 +156,7 @@ class FoundationConfig:
     preset: Literal["own", "reference"] = "own"
     frame_weights: Path | None = None
     pooling: Literal["cls", "mean", "patchmean", "cat"] | None = None
-    size: Annotated[int | None, AT_LEAST_ONE] = None
+    size: Annotated[int | None, Range(1, LARGEST_SIZE)] = None
     mean: Triple | None = None
     std: Triple | None = None
     clip: Annotated[int | None, NOT_NEGATIVE] = None

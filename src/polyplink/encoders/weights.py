@@ -17,7 +17,14 @@ from pydantic import TypeAdapter
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save
 
-from polyplink.core.artefacts import KEY_DIGITS, file_key, to_plain, whole_file, write_text
+from polyplink.core.artefacts import (
+    KEY_DIGITS,
+    file_key,
+    parse_json,
+    to_plain,
+    whole_file,
+    write_text,
+)
 from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.encoders.catalogue import FOUNDATION
 from polyplink.encoders.config import AnyEncoderConfig, FoundationConfig
@@ -246,7 +253,7 @@ def parse_record(text: str, path: Path) -> WeightsRecord:
         PolyplinkError: If it is broken or of another format; the message names `path`.
     """
     try:
-        record = json.loads(text)
+        record = parse_json(text, f"the record of {path}", "train or copy again")
         if record.pop("format", None) != _FORMAT:
             raise PolyplinkError(f"{path} has another format of record", "update polyplink")
         return TypeAdapter(WeightsRecord).validate_python(record)

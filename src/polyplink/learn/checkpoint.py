@@ -9,7 +9,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import nn
 
-from polyplink.core.artefacts import to_plain
+from polyplink.core.artefacts import parse_json, to_plain
 from polyplink.core.errors import PolyplinkError
 from polyplink.encoders import check_state, write_tensors
 
@@ -63,7 +63,7 @@ def read_state(path: Path) -> dict[str, Any]:
         raise PolyplinkError(
             f"{path} is not a checkpoint", "start a new run in another folder"
         ) from None
-    state: dict[str, Any] = json.loads(text)
+    state: dict[str, Any] = parse_json(text, str(path), "start a new run in another folder")
     return state
 
 

@@ -43,7 +43,7 @@ def field_names(value: Any, prefix: str = "") -> list[str]:
 def _parse(text: str) -> Any:
     try:
         return json.loads(text)
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):
         return None if text.lower() == "none" else text
 
 

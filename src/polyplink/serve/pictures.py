@@ -19,10 +19,11 @@ from PIL import Image
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.files.archives import INSIDE, read_archived
+from polyplink.data.files.images import decode_image
 from polyplink.data.files.video import Video, frame_name, open_video, split_frame_name
 from polyplink.tracklets import Prepared
 from polyplink.tracklets.build import BOX
-from polyplink.tracklets.crops import Pixels, decode, read_image
+from polyplink.tracklets.crops import Pixels, read_image
 from polyplink.tracklets.prepare import enlarge
 
 QUALITY = 85  # of JPEG
@@ -156,7 +157,7 @@ class Pictures:
         archive, inside, member = image.partition(INSIDE)
         if inside:
             data = dict(read_archived(source / archive, [member])).get(member, "missing")
-            return data if isinstance(data, str) else decode(data)
+            return data if isinstance(data, str) else decode_image(data)
         if place is None:
             return read_image(source / image)
         with self._lock:

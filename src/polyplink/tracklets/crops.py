@@ -13,7 +13,6 @@ because rendering consists of many small steps, and threads would compete for th
 lock.
 """
 
-import io
 import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -26,14 +25,13 @@ from typing import IO, Any, NoReturn, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-import simplejpeg
 import torch
-from PIL import Image, UnidentifiedImageError
 from torch.nn.functional import interpolate
 
 from polyplink.core.artefacts import read_json, whole_file, write_json
-from polyplink.core.errors import PolyplinkError, first_line
+from polyplink.core.errors import PolyplinkError
 from polyplink.data.files.archives import INSIDE, is_archive, read_archived
+from polyplink.data.files.images import decode_image
 from polyplink.data.files.video import open_video, split_frame_name
 from polyplink.simulate import SimulatedProcedure
 
@@ -67,31 +65,6 @@ class FrameCrops:
     height: int
     rows: npt.NDArray[np.int64]
     crops: npt.NDArray[np.int64]
-
-
-def decode(data: bytes) -> Pixels | Unreadable:
-    """Decode an image; rotation tags are ignored, because boxes refer to stored pixels.
-
-    Args:
-        data: The bytes of the file: JPEG, PNG, TIFF or any other format of Pillow.
-
-    Returns:
-        (height, width, 3) RGB, or why it cannot be decoded.
-    """
-    try:
-        if simplejpeg.is_jpeg(data):
-            pixels: Pixels = simplejpeg.decode_jpeg(data)
-            return pixels
-        with Image.open(io.BytesIO(data)) as image:
-            return np.array(image.convert("RGB"))
-    except (
-        ValueError,
-        SyntaxError,
-        OSError,
-        UnidentifiedImageError,
-        Image.DecompressionBombError,
-    ) as error:
-        return first_line(error)
 
 
 def cut(image: Pixels, crop: npt.NDArray[np.int64], size: int) -> Pixels:
@@ -213,7 +186,7 @@ def cut_crops(
 
     def of_archive(name: str) -> Iterator[tuple[FrameCrops, Load]]:
         for member, data in read_archived(source / name, archives[name]):
-            load: Load = partial(str if isinstance(data, str) else decode, data)  # type: ignore[arg-type]
+            load: Load = partial(str if isinstance(data, str) else decode_image, data)  # type: ignore[arg-type]
             yield archives[name][member], load
 
     for name in videos:
@@ -240,7 +213,7 @@ def read_image(path: Path) -> Pixels | Unreadable:
         raise PolyplinkError(
             f"image {path}: {error.strerror or error}", "check its permissions"
         ) from None
-    return decode(data)
+    return decode_image(data)
 
 
 @contextmanager

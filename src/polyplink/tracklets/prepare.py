@@ -21,7 +21,7 @@ import polars as pl
 
 from polyplink.core.artefacts import RunRecord, content_key
 from polyplink.core.errors import PolyplinkError, first_line
-from polyplink.core.ranges import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, SHARE, Ranged
+from polyplink.core.ranges import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, SHARE, Range, Ranged
 from polyplink.core.text import file_name
 from polyplink.core.workers import as_done
 from polyplink.data.tables import DataSet, read_data, write_table
@@ -68,7 +68,7 @@ class PrepareSettings(Ranged):
     min_iou: Annotated[float, SHARE] = 0.1
     tracks: TrackSettings = field(default_factory=TrackSettings)
     crop_factor: Annotated[float | None, POSITIVE] = 5.0
-    size: Annotated[int, AT_LEAST_ONE] = 232
+    size: Annotated[int, Range(1, 4096)] = 232
 
     def __post_init__(self) -> None:
         super().__post_init__()

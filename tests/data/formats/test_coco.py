@@ -240,7 +240,7 @@ def test_large_files_and_broken_ones(tmp_path: Path) -> None:
         (b'{"a": [1', "is not whole JSON"),
         (b"", "is not whole JSON"),
         (b"[" * 100_000, "is not whole JSON"),
-        ('{"é": 1}'.encode("latin-1"), "is not UTF-8 text"),
+        ('{"é": 1}'.encode("latin-1"), "is not whole JSON"),
     ):
         path.write_bytes(content)
         with pytest.raises(PolyplinkError, match=message):

@@ -7,16 +7,14 @@ A member of an archive is named `ARCHIVE.zip!/member/path`: the archive's path r
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from io import BytesIO
 from pathlib import Path
 from typing import TypeVar
-
-from PIL import Image
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.faults import Faults
 from polyplink.data.files.archives import ENDINGS, INSIDE, Archive, is_archive
 from polyplink.data.files.folders import refuse
+from polyplink.data.files.images import image_size
 
 Parsed = TypeVar("Parsed")
 
@@ -144,13 +142,12 @@ class Tree:
         for limit in (_HEADER, None):  # None: the size may be behind a large colour profile
             rest = [member for member in members if member not in sizes]
             for member, data in self.read_many(rest, limit):
-                try:
-                    with Image.open(BytesIO(data)) as image:
-                        sizes[member] = image.size
-                except (OSError, SyntaxError, ValueError, Image.DecompressionBombError):
-                    if limit is None:
-                        mend = "restore it or take it out"
-                        faults.fault("file that is no image", member.image, mend)
+                size = image_size(data)
+                if not isinstance(size, str):
+                    sizes[member] = size
+                elif limit is None:
+                    mend = "restore it or take it out"
+                    faults.fault("file that is no image", member.image, mend)
         return sizes
 
 

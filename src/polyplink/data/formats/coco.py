@@ -17,8 +17,8 @@ from typing import Any, Unpack
 import numpy as np
 import polars as pl
 
-from polyplink.core.artefacts import write_text
-from polyplink.core.errors import PolyplinkError, first_line
+from polyplink.core.artefacts import parse_json, write_text
+from polyplink.core.errors import PolyplinkError
 from polyplink.core.text import OUTSIDE, file_name
 from polyplink.data.faults import Faults, apply_rules, leave_out
 from polyplink.data.files.folders import files_in
@@ -81,17 +81,11 @@ def load_json(path: Path) -> Any:
     collecting = gc.isenabled()
     gc.disable()  # millions of small objects are made and none is dropped: half the time
     try:
-        return json.loads(path.read_bytes().decode("utf-8-sig"))
+        return parse_json(path.read_bytes(), str(path), "export or download it again")
     except FileNotFoundError:
         raise PolyplinkError(f"{path} is missing", "check the path") from None
     except OSError as error:
         raise PolyplinkError(f"{path}: {error.strerror or error}", "check the file") from None
-    except UnicodeDecodeError:
-        raise PolyplinkError(f"{path} is not UTF-8 text", "save it as UTF-8") from None
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise PolyplinkError(
-            f"{path} is not whole JSON ({first_line(error)})", "export or download it again"
-        ) from None
     finally:
         if collecting:
             gc.enable()

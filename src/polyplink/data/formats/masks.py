@@ -8,12 +8,12 @@ from typing import Unpack
 
 import numpy as np
 import polars as pl
-from PIL import Image, UnidentifiedImageError
 from scipy import ndimage
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.faults import Faults
 from polyplink.data.files.folders import IMAGE_ENDINGS
+from polyplink.data.files.images import decode_image
 from polyplink.data.files.trees import walk_files
 from polyplink.data.formats.assemble import (
     Options,
@@ -184,10 +184,8 @@ def _read(
     faults = Faults(strict)
     boxes, sizes = [], []
     for name in names:
-        try:
-            with Image.open(home / name) as image:
-                mask = np.asarray(image.convert("L"))  # h w
-        except (OSError, UnidentifiedImageError, Image.DecompressionBombError):
+        mask = decode_image((home / name).read_bytes(), "L")  # h w
+        if isinstance(mask, str):
             faults.fault("mask that cannot be opened", name, "replace it")
             continue
         sizes.append((name, mask.shape[1], mask.shape[0]))

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import NamedTuple, Unpack
 
 import polars as pl
-from PIL import Image, UnidentifiedImageError
 
 from polyplink.core.artefacts import whole_folder, write_text
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.text import file_name
 from polyplink.data.faults import Faults, leave_out
 from polyplink.data.files.folders import IMAGE_ENDINGS
+from polyplink.data.files.images import image_size
 from polyplink.data.files.trees import walk_files
 from polyplink.data.formats.assemble import (
     PARTS,
@@ -195,12 +195,12 @@ def _read_labels(
         ]
     for i, file in enumerate(files if open_images else (), first):
         if file.image is not None:
-            try:
-                with Image.open(root / file.image) as image:
-                    sizes.append((i, *image.size))
-            except (OSError, UnidentifiedImageError, Image.DecompressionBombError):
+            size = image_size((root / file.image).read_bytes())
+            if isinstance(size, str):
                 mend = "replace it, or say the size"
                 faults.fault("image that cannot be opened", file.image, mend)
+            else:
+                sizes.append((i, *size))
     schema = {"file": pl.Int64, "at": pl.String, "text": pl.String}
     lines = pl.DataFrame(rows, schema=schema, orient="row")
     lines = lines.with_columns(values=pl.col("text").str.extract_all(r"\S+"))
