@@ -1,11 +1,13 @@
 """The server of the review desk: its routes, and everybody whom it refuses."""
 
+import asyncio
 import json
 import re
 import socket
 from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -116,6 +118,35 @@ def test_bodies_are_small_json(client: TestClient) -> None:
     wrong = client.post(CORRECT, json={"kind": "<script>"})
     assert (wrong.status_code, set(wrong.json())) == (400, {"error"})
     assert client.get("/api/version").json() == {"version": 0}
+
+
+def test_a_body_that_does_not_arrive_is_not_waited_for(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "BODY_SECONDS", 0.01)
+    headers = {
+        "host": f"127.0.0.1:{PORT}",
+        "x-polyplink-token": TOKEN,
+        "content-type": "application/json",
+    }
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": CORRECT,
+        "query_string": b"",
+        "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
+    }
+    sent: list[dict[str, Any]] = []
+
+    async def receive() -> dict[str, Any]:
+        await asyncio.sleep(60)
+        return {}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    asyncio.run(build_app(desk, TOKEN, port=PORT)(scope, receive, send))
+    assert sent[0]["status"] == 408
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,8 @@ export function button(action, label, { key, icon, plain, ...attributes } = {}) 
 const picture = (index, view, k, size, alt) =>
   h("img", {
     src: pictureOf(index, view.row, k, size), alt, width: size, height: size,
+    srcset: size < 640 && `${pictureOf(index, view.row, k, size)} 1x, `
+      + `${pictureOf(index, view.row, k, 640)} 2x`,
     loading: "lazy", decoding: "async", draggable: "false",
   });
 
@@ -150,7 +152,7 @@ function procedureRow(one) {
   return h("tr", { "data-key": `procedure-${one.index}`, class: state },
     h("th", { scope: "row" }, h("a", { href: `#/${one.index}`, id: `open-${one.index}` }, one.id)),
     cell("polyps", h("b", {}, number(one.polyps))),
-    cell("interval", one.low === null ? "–"
+    cell("interval", one.low === null ? "–" : one.low === one.high ? number(one.low)
       : t("interval.short", { low: number(one.low), high: number(one.high) })),
     cell("questions", number(one.questions)),
     cell("corrections", number(one.corrections),
@@ -186,10 +188,12 @@ export function procedurePage(state) {
   return [
     hero(state),
     procedure.conflicts.length > 0 && conflicts(procedure),
-    timeline(state),
-    h("div", { class: "work" },
-      polyps(state),
-      h("div", { class: "side" }, questionCard(state))),
+    procedure.tracklets.length > 0 && [
+      timeline(state),
+      h("div", { class: "work" },
+        polyps(state),
+        h("div", { class: "side" }, questionCard(state))),
+    ],
     alarms(state),
     log(procedure),
     warnings(state.overview),
@@ -206,7 +210,8 @@ function hero(state) {
       h("h1", { id: "count" },
         h("span", { class: "figure", "data-key": "figure" }, number(procedure.polyps)), " ",
         h("span", { class: "unit" }, count("polyps", procedure.polyps))),
-      h("p", { class: "interval" }, interval(procedure)),
+      h("p", { class: "interval" },
+        procedure.tracklets.length ? interval(procedure) : t("polyp.none")),
       h("p", { class: "facts" },
         h("span", {}, t("procedure", { id: procedure.id })),
         h("span", {}, clock(procedure.duration_s)),
