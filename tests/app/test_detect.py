@@ -102,7 +102,7 @@ def test_boxes_of_a_format_are_counted_without_a_detector(made: Made, tmp_path: 
 
 def test_a_detector_of_ours_is_trained_and_used(made: Made, tmp_path: Path) -> None:
     out = tmp_path / "ours.onnx"
-    asked = ("train-detector", made.data, "-o", out, "--steps", "8", "--frames", "8", "--json")
+    asked = ("train-detector", made.data, "-o", out, "--steps", "2", "--frames", "4", "--json")
     result = polyplink(*asked)
     assert result.exit_code == 0, result.output
     facts = json.loads(result.stdout)

@@ -7,7 +7,8 @@ in its program differ).
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from itertools import product
+from functools import lru_cache
+from itertools import product, starmap
 from typing import Any, Self
 
 import numpy as np
@@ -33,6 +34,11 @@ from polyplink.core.errors import PolyplinkError, find_named
 
 CLUSTERERS = ("temporal_ap", "ap", "threshold", "dbscan", "hdbscan", "agglomerative", "links")
 PRICES = tuple(np.geomspace(0.1, 60.0, 33).tolist())  # of a polyp, for learned links
+
+
+@lru_cache(maxsize=4)  # 29,274 settings in the paper's grid, asked for again for every procedure
+def _temporal_aps(*values: tuple[float, ...]) -> tuple[TemporalAP, ...]:
+    return tuple(starmap(TemporalAP, product(*values)))
 
 
 @dataclass(frozen=True)
@@ -61,10 +67,7 @@ class Grid:
 
     def temporal_ap(self) -> tuple[TemporalAP, ...]:
         """Every affinity propagation, preferences changing fastest, then gammas, then alphas."""
-        return tuple(
-            TemporalAP(alpha, gamma, preference)
-            for alpha, gamma, preference in product(self.alphas, self.gammas, self.preferences)
-        )
+        return _temporal_aps(self.alphas, self.gammas, self.preferences)
 
     def ap_rows(self) -> tuple[int, ...]:
         """Rows of `temporal_ap` that do not depend on time: affinity propagation on V alone."""

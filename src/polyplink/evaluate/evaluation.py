@@ -4,7 +4,7 @@ Every verb that scores vectors asks here. Each task's mathematics is in the task
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -480,7 +480,7 @@ def _count_and_track(
             curve |= tracking_curve([tracked[p] for p in rows], [cut[p] for p in rows])
             fields["tracking"][name] = tracking_rows(tracks, truths)
         # One row per setting: its parameters, then its figures; undefined is null.
-        each = [{"clusterer": name} | asdict(one) for one in kinds[name]]
+        each = [{"clusterer": name} | vars(one) for one in kinds[name]]
         curves.append(pl.DataFrame(each).hstack(pl.DataFrame(curve).fill_nan(None)))
         assignments += assigned
     return measures, fields, {"curve": curves, "assignment": assignments}
