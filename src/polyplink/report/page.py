@@ -22,7 +22,7 @@ from polyplink.report.timeline import Timeline, describe, layout
 MOST_LINKS = 12  # uncertain links listed
 MOST_VIEWS = 12  # crops shown of a counted polyp
 MOST_OF_SIDE = 2  # crops shown of one side of an uncertain link
-VIEW = 96  # pixels stored of a crop; shown at 72, to be sharp on dense screens
+VIEW = 160  # pixels stored of a crop; shown at 112, to be sharp on dense screens
 QUALITY = 82  # of their JPEG
 
 
@@ -165,7 +165,7 @@ def training_charts(
 
 
 def jpeg(crop: NDArray[np.uint8]) -> str:
-    """A crop (height, width, 3) as a small JPEG data URI, neither side above 96 pixels."""
+    """A crop (height, width, 3) as a small JPEG data URI, neither side above `VIEW` pixels."""
     image = Image.fromarray(crop)
     image.thumbnail((VIEW, VIEW), Image.Resampling.BOX)
     buffer = io.BytesIO()

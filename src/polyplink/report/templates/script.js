@@ -9,13 +9,14 @@ for (const button of document.querySelectorAll("button[data-open]")) {
 }
 function openTarget() {
   const target = location.hash && document.getElementById(location.hash.slice(1));
-  if (target && target.matches("details.procedure")) {
-    target.open = true;
+  const folded = target && target.closest("details");
+  if (folded) {
+    folded.open = true;
     target.scrollIntoView();
   }
 }
 addEventListener("hashchange", openTarget);
 addEventListener("beforeprint", () => {
-  for (const procedure of procedures) procedure.open = true;
+  for (const folded of document.querySelectorAll("details")) folded.open = true;
 });
 openTarget();
