@@ -18,7 +18,6 @@ from polyplink.encoders import (
     NetworkEmbedder,
     colour_histogram,
     embed,
-    embed_fragments,
     fragment_table,
     memory_suffices,
     pick_device,
@@ -98,7 +97,7 @@ def test_a_data_set_is_embedded_in_the_order_of_its_tracklets(prepared: Prepared
     with pytest.raises(PolyplinkError, match="vector of tracklet 001-001:00000 is not finite"):
         embed(prepared, broken, "x")
     with pytest.raises(PolyplinkError, match=r"fragment 001-001:00000#0 is not finite"):
-        embed_fragments(prepared, broken, "broken", 8)
+        embed(prepared, broken, "broken", length=8)
     with pytest.raises(PolyplinkError, match="no tracklet has 50 crops"):
         fragment_table(prepared, 50)
 
@@ -107,7 +106,8 @@ def test_a_data_set_is_embedded_in_the_order_of_its_tracklets(prepared: Prepared
 def test_each_fragment_is_embedded_alone(prepared: Prepared, at_once: int) -> None:
     seen: list[tuple[int, int]] = []
     ticks = lambda a, b: seen.append((a, b))  # noqa: E731
-    found = embed_fragments(prepared, colour_histogram, "x", 8, at_once=at_once, progress=ticks)
+    given = (prepared, colour_histogram, "x")
+    found = embed(*given, length=8, at_once=at_once, progress=ticks)
     table = fragment_table(prepared, 8)
     names = table["fragment_id"].to_list()
     assert list(found.tracklet_ids) == names

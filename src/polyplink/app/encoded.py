@@ -28,7 +28,6 @@ from polyplink.encoders import (
     colour_histogram,
     default_precision,
     embed,
-    embed_fragments,
     fragment_table,
     load_encoder,
     pick_device,
@@ -315,12 +314,11 @@ def _cached(
             found = read_embeddings(path)
             if found.crops_id == prepared.key and [*found.tracklet_ids] == table[column].to_list():
                 return found, path
+    what, weights_id = f"embed fragments of {clip}", key
     if clip is None:
-        stage = counter(progress, f"embed {encoder.key}")
-        found = embed(prepared, encoder.embedder, encoder.key, progress=stage)
-    else:
-        stage = counter(progress, f"embed fragments of {clip}")
-        found = embed_fragments(prepared, encoder.embedder, key, clip, progress=stage)
+        what, weights_id = f"embed {encoder.key}", encoder.key
+    stage = counter(progress, what)
+    found = embed(prepared, encoder.embedder, weights_id, length=clip, progress=stage)
     write_embeddings(path, found)
     return found, path
 

@@ -202,25 +202,42 @@ def colour_histogram(crops: np.ndarray, lengths: Sequence[int], *, bins: int = 8
     return histograms
 
 
-def _vectors(
+def embed(
     prepared: Prepared,
-    samples: pl.DataFrame,
     embedder: Embedder,
+    weights_id: str,
     *,
-    name: str,
-    progress: Progress | None,
-    at_once: int | None = None,
-) -> np.ndarray:
-    """Vectors (n, d) of samples: runs of `n` crops from `crop_first` on in their procedures.
+    length: int | None = None,
+    at_once: int = 64,
+    progress: Progress | None = None,
+) -> Embeddings:
+    """Embed every prepared tracklet as a whole (every stride-th frame), or every fragment.
+
+    Args:
+        prepared: Tracklets and their crops.
+        embedder: Turns packed crops into vectors.
+        weights_id: Id of the embedder, stored with the vectors.
+        length: Crops in a fragment; fragments have the names and the order of `fragment_table`.
+            None for whole tracklets.
+        at_once: Fragments whose crops are in memory together: 64 x 8 of 232 pixels are 80 MB.
+            Of tracklets it is a procedure.
+        progress: Callback with (tracklets or fragments done, in all).
 
     Raises:
-        PolyplinkError: If a vector is not finite; `name` is the column that names its sample.
+        PolyplinkError: If there is no fragment, or a vector is not finite.
     """
+    if length is None:
+        kind, samples = "tracklet", prepared.tracklets.with_columns(n="n_crops")
+    else:
+        kind, samples = "fragment", fragment_table(prepared, length)
+    names = samples[f"{kind}_id"].to_list()
+    if not names:  # procedures without polyps are no error
+        return Embeddings([], np.zeros((0, 1), np.float32), weights_id, prepared.key)
     parts: list[np.ndarray] = []
     done = 0
     for (procedure_id,), rows in samples.group_by("procedure_id", maintain_order=True):
         crops = prepared.crops(str(procedure_id))
-        for block in rows.iter_slices(at_once or rows.height):
+        for block in rows.iter_slices(at_once if length else rows.height):
             runs = block.select("crop_first", "n").rows()
             places = np.concatenate([np.arange(first, first + n) for first, n in runs])
             # The crops of broken frames belong to no sample; without any, nothing is copied.
@@ -232,37 +249,10 @@ def _vectors(
     vectors = np.concatenate(parts)
     wrong = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
     if len(wrong):
-        which = samples[name][int(wrong[0])]
         raise PolyplinkError(
-            f"the vector of {name.removesuffix('_id')} {which} is not finite",
+            f"the vector of {kind} {names[int(wrong[0])]} is not finite",
             "the weights are broken: train again",
         )
-    return vectors
-
-
-def embed(
-    prepared: Prepared,
-    embedder: Embedder,
-    weights_id: str,
-    *,
-    progress: Progress | None = None,
-) -> Embeddings:
-    """Embed every prepared tracklet as a whole (every stride-th frame, any length).
-
-    Args:
-        prepared: Tracklets and their crops.
-        embedder: Turns the packed crops of a procedure into vectors.
-        weights_id: Id of the embedder, stored with the vectors.
-        progress: Callback after each procedure with (tracklets done, tracklets in all).
-
-    Raises:
-        PolyplinkError: If a vector is not finite.
-    """
-    names = prepared.tracklets["tracklet_id"].to_list()
-    if not names:  # procedures without polyps are no error
-        return Embeddings([], np.zeros((0, 1), np.float32), weights_id, prepared.key)
-    samples = prepared.tracklets.with_columns(n="n_crops")
-    vectors = _vectors(prepared, samples, embedder, name="tracklet_id", progress=progress)
     return Embeddings(names, vectors, weights_id, prepared.key)
 
 
@@ -283,32 +273,3 @@ def fragment_table(prepared: Prepared, length: int) -> pl.DataFrame:
     return table.with_columns(names, number=number).with_columns(
         fragment_id=pl.format("{}#{}", "tracklet_id", "number")
     )
-
-
-def embed_fragments(
-    prepared: Prepared,
-    embedder: Embedder,
-    weights_id: str,
-    length: int,
-    *,
-    at_once: int = 64,
-    progress: Progress | None = None,
-) -> Embeddings:
-    """Embed every fragment of `length` crops, under the names and in the order of `fragment_table`.
-
-    Args:
-        prepared: Tracklets and their crops.
-        embedder: Turns packed crops into vectors.
-        weights_id: Id of the embedder, stored with the vectors.
-        length: Crops in a fragment.
-        at_once: Fragments whose crops are in memory together: 64 x 8 of 232 pixels are 80 MB.
-        progress: Callback with (fragments done, fragments in all).
-
-    Raises:
-        PolyplinkError: If there is no fragment, or a vector is not finite.
-    """
-    table = fragment_table(prepared, length)
-    vectors = _vectors(
-        prepared, table, embedder, name="fragment_id", progress=progress, at_once=at_once
-    )
-    return Embeddings(table["fragment_id"].to_list(), vectors, weights_id, prepared.key)
