@@ -144,7 +144,7 @@ function tell(message) {
 
 function hush() {
   state.message = null;
-  show($("toast"));
+  render();
 }
 
 async function route() {

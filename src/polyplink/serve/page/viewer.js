@@ -250,6 +250,7 @@ export class Viewer {
         procedure.recording && !this.trouble && button("viewer_close_up",
           t(this.closeUp ? "viewer.recording" : "viewer.crop"), { key: "c", id: "viewer-crop" }),
         button("viewer_alike", t("similar"), { key: "g", id: "viewer-alike" })),
+      h("p", { class: "soft", role: "status" }, this.state().message?.text),
       this.alike && this.gallery(index, view),
       h("details", { class: "small" }, h("summary", {}, t("details")),
         h("p", { class: "soft" }, this.facts(view).join(" · "))));

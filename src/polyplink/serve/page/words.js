@@ -25,20 +25,28 @@ export function t(key, values = {}) {
 
 export const has = (key) => key in (catalogue.en ?? {});
 
+// Making a format costs more than using it.
+const formats = new Map();
+function format(kind, options = {}) {
+  const key = `${language} ${kind} ${JSON.stringify(options)}`;
+  if (!formats.has(key)) formats.set(key, new Intl[kind](language, options));
+  return formats.get(key);
+}
+
 /** A message with a singular and a plural: `key`.one and `key`.other. */
 export function count(key, n, values = {}) {
-  const form = new Intl.PluralRules(language).select(n) === "one" ? "one" : "other";
+  const form = format("PluralRules").select(n) === "one" ? "one" : "other";
   return t(`${key}.${form}`, { n: number(n), ...values });
 }
 
 export const number = (value, digits = 0) =>
-  new Intl.NumberFormat(language, { maximumFractionDigits: digits, minimumFractionDigits: digits })
+  format("NumberFormat", { maximumFractionDigits: digits, minimumFractionDigits: digits })
     .format(value);
 
 export const share = (value) =>
   value === null || value === undefined
     ? "–"
-    : new Intl.NumberFormat(language, { style: "percent" }).format(value);
+    : format("NumberFormat", { style: "percent" }).format(value);
 
 /** Seconds as m:ss, or h:mm:ss from one hour on. */
 export function clock(seconds) {
@@ -52,8 +60,7 @@ export function clock(seconds) {
 export const lasting = (seconds) => number(Math.max(seconds, 0.1), seconds < 9.95 ? 1 : 0);
 
 export const moment = (iso) =>
-  new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "short" })
-    .format(new Date(iso));
+  format("DateTimeFormat", { dateStyle: "medium", timeStyle: "short" }).format(new Date(iso));
 
 /** The interval of a count, as a phrase. */
 export function interval({ low, high }) {
