@@ -10,19 +10,20 @@ fragment weighs 1 / its polyp's fragments), and the bootstrap draws polyps.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-import torch
-from torch import nn
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.ranges import AT_LEAST_ONE, POSITIVE, Range, Ranged
 from polyplink.data import DataSet
 from polyplink.data.vocabulary import size_label
 from polyplink.evaluate.intervals import Figure, Resampled, Weights, ratio
+
+if TYPE_CHECKING:
+    from torch import nn
 
 Reals = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
@@ -108,8 +109,11 @@ def _labelled(data: DataSet, labels: pl.Series, empty: str, mend: str) -> pl.Dat
     return table
 
 
-def build_probe(width: int, settings: ProbeSettings) -> nn.Sequential:
+def build_probe(width: int, settings: ProbeSettings) -> "nn.Sequential":
     """LayerNorm, linear to the hidden width, GELU, dropout, linear to one logit."""
+    # torch is imported when used: most readers of this room do not train probes.
+    from torch import nn  # noqa: PLC0415
+
     return nn.Sequential(
         nn.LayerNorm(width),
         nn.Linear(width, settings.hidden),
@@ -121,7 +125,7 @@ def build_probe(width: int, settings: ProbeSettings) -> nn.Sequential:
 
 def fit_probe(
     features: Reals, labels: npt.NDArray[np.bool_], settings: ProbeSettings, seed: int
-) -> nn.Sequential:
+) -> "nn.Sequential":
     """Train a probe on features that were computed once.
 
     Args:
@@ -136,6 +140,8 @@ def fit_probe(
     Raises:
         PolyplinkError: If there is no fragment or only one class.
     """
+    import torch  # noqa: PLC0415
+
     if len(features) != len(labels) or not len(labels):
         raise PolyplinkError(
             f"{len(features)} vectors and {len(labels)} labels to train a probe on",
@@ -163,7 +169,7 @@ def fit_probe(
         for _ in range(settings.epochs):
             for rows in torch.split(torch.randperm(len(x)), settings.batch):
                 logits = probe(x[rows]).squeeze(1)  # b
-                loss = nn.functional.binary_cross_entropy_with_logits(logits, y[rows])
+                loss = torch.nn.functional.binary_cross_entropy_with_logits(logits, y[rows])
                 optimiser.zero_grad(set_to_none=True)
                 loss.backward()  # type: ignore[no-untyped-call]
                 optimiser.step()
@@ -179,11 +185,13 @@ def _check_both_classes(side: str, labels: npt.NDArray[np.bool_]) -> None:
     )
 
 
-@torch.inference_mode()
-def probe_scores(probe: nn.Sequential, features: Reals) -> npt.NDArray[np.float64]:
+def probe_scores(probe: "nn.Sequential", features: Reals) -> npt.NDArray[np.float64]:
     """Probability of the positive class for n fragments (n,), from vectors (n, d)."""
+    import torch  # noqa: PLC0415
+
     x = torch.from_numpy(np.ascontiguousarray(features, dtype=np.float32))  # n d
-    found: npt.NDArray[np.float64] = probe(x).squeeze(1).sigmoid().double().numpy()
+    with torch.inference_mode():
+        found: npt.NDArray[np.float64] = probe(x).squeeze(1).sigmoid().double().numpy()
     return found
 
 

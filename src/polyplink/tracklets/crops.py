@@ -25,15 +25,12 @@ from typing import IO, Any, NoReturn, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch.nn.functional import interpolate
 
 from polyplink.core.artefacts import read_json, whole_file, write_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.files.archives import INSIDE, is_archive, read_archived
 from polyplink.data.files.images import decode_image
 from polyplink.data.files.video import open_video, split_frame_name
-from polyplink.simulate import SimulatedProcedure
 
 Pixels = npt.NDArray[np.uint8]
 Unreadable = str  # the reason why a frame cannot be decoded
@@ -80,10 +77,13 @@ def cut(image: Pixels, crop: npt.NDArray[np.int64], size: int) -> Pixels:
     Returns:
         (size, size, 3).
     """
+    # Imported when used, as below: who only reads tables and crops does not wait for torch.
+    import torch  # noqa: PLC0415
+
     left, top, right, bottom = crop
     part = np.ascontiguousarray(image[top:bottom, left:right])
     pixels = torch.from_numpy(part).permute(2, 0, 1)[None]  # 1 3 height width
-    small = interpolate(pixels, (size, size), mode="bilinear", antialias=True)
+    small = torch.nn.functional.interpolate(pixels, (size, size), mode="bilinear", antialias=True)
     resized: Pixels = small[0].permute(1, 2, 0).contiguous().numpy()
     return resized
 
@@ -350,6 +350,8 @@ def render_crops(
     Raises:
         PolyplinkError: If the source was simulated by another version, or lacks the procedure.
     """
+    from polyplink.simulate import SimulatedProcedure  # noqa: PLC0415
+
     count = sum(len(frame.rows) for frame in frames)
     numbers = np.zeros(count, np.int64)  # frame of each crop, in the order of the file's rows
     windows = np.zeros((count, 4), np.int64)  # left, top, right, bottom in it

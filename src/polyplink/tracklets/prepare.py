@@ -25,7 +25,6 @@ from polyplink.core.ranges import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, SHARE, R
 from polyplink.core.text import file_name
 from polyplink.core.workers import as_done
 from polyplink.data.tables import DataSet, read_data, write_table
-from polyplink.simulate import is_simulation
 from polyplink.tracklets.build import BOX, BRIDGED, USUAL_FPS, Floats, build_tracklets
 from polyplink.tracklets.crops import (
     Broken,
@@ -359,6 +358,8 @@ def _write_crops(
     device: str,
     progress: Progress | None,
 ) -> None:
+    from polyplink.simulate import is_simulation  # noqa: PLC0415 - it takes torch
+
     rows = {row["procedure_id"]: row for row in prepared.data.procedures.iter_rows(named=True)}
     total = int(prepared.tracklets["n_crops"].sum())
     done = total - int(prepared.select(missing).tracklets["n_crops"].sum())
