@@ -48,7 +48,7 @@ from polyplink.data import (
 from polyplink.data.image_files import decode_size
 from polyplink.data.vocabulary import find_maps
 from polyplink.encoders import Seen, WeightsRecord, load_encoder, save_weights
-from polyplink.encoders.weights import RECORD as RECORD_NAME
+from polyplink.encoders.weights import RECORD
 from polyplink.recipes import find_recipe, override
 from polyplink.tracklets import PrepareSettings, prepare
 from tests.data.made_sets import seen_set, small_set
@@ -60,7 +60,6 @@ from tests.samples import write_procedures
 SLOW = 5.0  # seconds that no file of less than a megabyte may take
 HANGS = 60.0  # seconds after which the whole run ends
 
-RECORD = RECORD_NAME.encode()
 NUMBERS = (
     *(b"nan", b"-nan", b"inf", b"-inf", b"1e400", b"1e30", b"-1e30", b"1e-320", b"-0", b"-1"),
     *(b"2147483647", b"2147483648", b"9223372036854775808", b"9" * 19, b"9" * 20, b"9" * 5000),
@@ -222,17 +221,16 @@ def spoil(path: Path, rng: random.Random) -> str:
     elif ending == ".tar" and rng.random() < 0.7:
         how = "tar"
     odd = {"json": json_value, "tar": tar_header, **HOW}[how]
-    if (
-        ending == ".safetensors" and how == "json" and RECORD in data
-    ):  # its record is JSON in the JSON of its header
-        size = struct.unpack("<Q", data[:8])[0]
-        head = json.loads(data[8 : 8 + size])
-        text = odd(head["__metadata__"][RECORD.decode()].encode(), rng).decode("utf-8", "replace")
-        head["__metadata__"][RECORD.decode()] = text
-        new = json.dumps(head).encode()
-        path.write_bytes(struct.pack("<Q", len(new)) + new + data[8 + size :])
-    else:
-        path.write_bytes(odd(data, rng))
+    with contextlib.suppress(ValueError, struct.error, KeyError, AttributeError, TypeError):
+        if ending == ".safetensors" and how == "json":  # a record in JSON in a header in JSON
+            size = struct.unpack("<Q", data[:8])[0]
+            head = json.loads(data[8 : 8 + size])
+            record = odd(head["__metadata__"][RECORD].encode(), rng)
+            head["__metadata__"][RECORD] = record.decode("utf-8", "replace")
+            new = json.dumps(head).encode()
+            path.write_bytes(struct.pack("<Q", len(new)) + new + data[8 + size :])
+            return how
+    path.write_bytes(odd(data, rng))
     return how
 
 

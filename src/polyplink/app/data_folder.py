@@ -79,6 +79,9 @@ class ImportRequest:
     image_folder: Annotated[str | None, Option(help="Folder of the images (masks).")] = None
     mask_folder: Annotated[str | None, Option(help="Folder of the masks (masks).")] = None
     histology_map: HistologyMap = None
+    limits: Annotated[
+        bool, Option(help="Refuse archives that unpack to many times their size, and 20 M boxes.")
+    ] = True
     workers: Workers = 2
 
 
@@ -91,7 +94,9 @@ class MergeRequest:
     histology_map: HistologyMap = None
 
 
-COMMON = ("data_format", "source", "out", "images", "strict", "histology_map", "workers")
+COMMON = (
+    *("data_format", "source", "out", "images", "strict", "histology_map", "limits", "workers"),
+)
 
 
 def importers() -> "Mapping[str, Callable[..., Imported]]":
@@ -123,6 +128,7 @@ def import_data(request: ImportRequest, progress: Progress = silent) -> "Result[
             data set has a fault.
     """
     from polyplink.data import find_maps
+    from polyplink.data.files.limits import LIFTED
 
     importer = find_named("format", request.data_format, importers())
     own = _own_options(request)
@@ -143,6 +149,8 @@ def import_data(request: ImportRequest, progress: Progress = silent) -> "Result[
             "name another folder for the tables",
         )
     record.claim(request.out)
+    if not request.limits:
+        os.environ[LIFTED] = "1"  # for the worker processes too
     try:
         with record.stage("read"):
             imported = importer(

@@ -223,9 +223,13 @@ def parse_json(data: bytes | str, what: str, mend: str) -> Any:
             thousands of digits.
     """
     try:
-        return json.loads(data.decode("utf-8-sig") if isinstance(data, bytes) else data)
+        text = data.decode("utf-8-sig") if isinstance(data, bytes) else data
+        value = json.loads(text)
+        if "\\ud" in text.lower():  # half of a surrogate pair, which no text can hold
+            json.dumps(value, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
         raise PolyplinkError(f"{what} is not whole JSON ({first_line(error)})", mend) from None
+    return value
 
 
 def machine() -> dict[str, Any]:

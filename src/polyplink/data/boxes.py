@@ -12,7 +12,8 @@ from typing import Literal
 import polars as pl
 
 from polyplink.data.faults import Faults, apply_rules
-from polyplink.data.files.folders import LARGEST
+from polyplink.data.files.limits import check_boxes_number
+from polyplink.data.files.values import LARGEST
 
 Border = Literal["keep", "clip", "pixels"]
 
@@ -89,6 +90,7 @@ def check_boxes(boxes: pl.DataFrame, faults: Faults) -> pl.DataFrame:
     Raises:
         PolyplinkError: If strict, at the first box or score that cannot be used.
     """
+    check_boxes_number(boxes.height)
     frame = pl.col("frame")
     sides = [pl.col(side) for side in _SIDES]
     unplaced = [

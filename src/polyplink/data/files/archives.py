@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO
 
 from polyplink.core.errors import PolyplinkError, first_line
+from polyplink.data.files.limits import check_member, check_total
 
 ENDINGS = (".zip", ".tar", ".tar.gz", ".tgz")
 INSIDE = "!/"  # between an archive and the member in it: `ARCHIVE.zip!/member`
@@ -26,6 +27,7 @@ Wanted = Callable[[str], bool]
 
 _AGAIN = "download it again"
 _READ = 1 << 17  # bytes asked of the disk at once
+_AT_ONCE = 1 << 24  # bytes of a member asked for at once
 # What is raised over damaged bytes (OSError comes from bz2 and gzip, ValueError from names, numbers
 # and offsets that make no sense)
 _DAMAGE = (
@@ -69,7 +71,7 @@ class Archive:
         locked: Those that ask for a password.
 
     Raises:
-        PolyplinkError: If it cannot be read or is not whole.
+        PolyplinkError: If it cannot be read or is not whole, or grows too much (`limits.py`).
     """
 
     def __init__(self, path: Path) -> None:
@@ -79,6 +81,8 @@ class Archive:
         if _is_zip(path):
             with _open_zip(path) as archive:
                 infos = _infos(archive)
+            total = sum(info.file_size for info in infos.values())
+            check_total(path, total, path.stat().st_size)
             self.names = list(infos)
             self.locked = {name for name, info in infos.items() if info.flag_bits & _ENCRYPTED}
             return
@@ -213,7 +217,9 @@ def _open_zip(path: Path) -> zipfile.ZipFile:
 
 
 def _infos(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
-    return {info.filename: info for info in archive.infolist() if not info.is_dir()}
+    return {
+        info.filename: info for info in archive.infolist() if info.filename and not info.is_dir()
+    }
 
 
 def _zip_members(
@@ -223,6 +229,8 @@ def _zip_members(
         infos = [info for name, info in _infos(archive).items() if wanted(name)]
         for info in sorted(infos, key=lambda info: info.header_offset):
             data: bytes | str
+            if limit is None:
+                check_member(f"{path}, member {info.filename}", info.file_size, info.compress_size)
             try:
                 with archive.open(info) as file:
                     data = file.read(-1 if limit is None else limit)
@@ -246,8 +254,11 @@ def _tar_members(path: Path, wanted: Wanted, limit: int | None) -> Iterator[tupl
         file: IO[bytes] | GzipFile = GzipFile(fileobj=raw, mode="rb") if packed else raw
         long_name: str | None = None  # from a member of its own, for the member after it
         long_size: int | None = None
+        length, total = path.stat().st_size, 0
         while (header := _exactly(file, BLOCK)).strip(b"\0"):
             name, size, kind = _parse(header)
+            total += BLOCK + size
+            check_total(path, total if packed else 0, length)
             if kind in _EXTENSIONS:
                 text = _exactly(file, _padded(size))[:size]
                 if kind == _LONG_NAME:
@@ -261,7 +272,11 @@ def _tar_members(path: Path, wanted: Wanted, limit: int | None) -> Iterator[tupl
             long_name = long_size = None
             if kind in _NO_CONTENT:
                 continue
+            if size < 0 or (not packed and size > length):
+                raise EOFError
             here = kind in _FILES and not name.endswith("/") and wanted(name)
+            if here and packed and limit is None:
+                check_member(f"{path}, member {name}", size, length)
             if here and (limit is None or size <= limit):
                 yield name, _exactly(file, _padded(size))[:size]
                 continue
@@ -283,12 +298,12 @@ def _padded(size: int) -> int:
 
 
 def _exactly(file: IO[bytes] | GzipFile, size: int) -> bytes:
-    data = file.read(size)
+    data = file.read(min(size, _AT_ONCE))  # a damaged header may promise any size
     if len(data) == size:
         return data
     parts = [data]
     left = size - len(data)
-    while left and (more := file.read(left)):
+    while left and (more := file.read(min(left, _AT_ONCE))):
         parts.append(more)
         left -= len(more)
     if left:

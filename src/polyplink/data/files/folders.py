@@ -11,13 +11,12 @@ import polars as pl
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.workers import worker_pool
+from polyplink.data.files.values import check_utf8
 
 Source = TypeVar("Source")
 Read = TypeVar("Read")
 
 IMAGE_ENDINGS = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff")
-LARGEST = 2**31 - 1  # of any count, size or frame number: the tables hold 32-bit numbers
-
 _NUMBER = re.compile(r"(\d{1,10})\.[A-Za-z]+$")
 
 
@@ -36,14 +35,19 @@ def files_in(folder: Path, ending: str) -> list[Path]:
         names = sorted(os.listdir(folder))  # noqa: PTH208 - names alone
     except OSError as error:
         refuse(error)
-    return [folder / name for name in names if name.endswith(ending) and name[0] != "."]
+    return [
+        folder / check_utf8(name, folder)
+        for name in names
+        if name.endswith(ending) and name[0] != "."
+    ]
 
 
 def _names(folder: str) -> list[str]:
     try:
-        return os.listdir(folder)  # noqa: PTH208 - names alone: folders hold many thousands
-    except OSError:
+        names = os.listdir(folder)  # noqa: PTH208 - names alone: folders hold many thousands
+    except (OSError, ValueError):  # ValueError: a null character in the name
         return []
+    return [check_utf8(name, folder) for name in names]
 
 
 def present(images: pl.Series, folders: pl.Series) -> pl.Series:

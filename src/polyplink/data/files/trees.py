@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from polyplink.core.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError, visible
 from polyplink.data.faults import Faults
 from polyplink.data.files.archives import ENDINGS, INSIDE, Archive, is_archive
 from polyplink.data.files.folders import refuse
 from polyplink.data.files.images import image_size
+from polyplink.data.files.values import check_utf8
 
 Parsed = TypeVar("Parsed")
 
@@ -223,7 +224,7 @@ def walk_files(source: Path) -> Iterator[str]:
                 f"folder {folder} ends in `!`, which marks an archive", "rename it"
             )
         for name in names:
-            if not _hidden(name):
+            if not _hidden(check_utf8(name, folder)):
                 yield name if prefix == "." else f"{prefix}/{name}"
 
 
@@ -247,7 +248,7 @@ def _members(name: str, archive: Archive, unpacked: set[str], faults: Faults) ->
         path = "/".join([*here, *parts])
         if {path, "/".join([*here, stem, *parts])} & unpacked:
             continue
-        if ".." in parts or "" in parts:
+        if ".." in parts or "" in parts or inner != visible(inner):
             faults.warn("archive member with an odd path, left out", f"{name}{INSIDE}{inner}")
         elif is_archive(parts[-1]):
             faults.warn("archive inside an archive, not looked into", f"{name}{INSIDE}{inner}")

@@ -59,7 +59,7 @@ def is_video(name: str) -> bool:
 def natural_order(name: str) -> list[tuple[int, str]]:
     """A sorting key by the numbers in names: frame2 comes before frame10."""
     parts = re.split(r"(\d+)", name)
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in parts]
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
 
 
 def videos_in(folder: Path) -> list[Path]:

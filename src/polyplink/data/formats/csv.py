@@ -22,7 +22,7 @@ from polyplink.data.formats.assemble import (
     source_folder,
     write_side_tables,
 )
-from polyplink.data.tables import DataSet, Imported, csv_text, read_text_table
+from polyplink.data.tables import DETECTIONS, DataSet, Imported, csv_text, read_text_table
 
 _NAMES = ("detections.csv", "boxes.csv")
 _BOX = ("frame", "x", "y", "w", "h")
@@ -43,6 +43,7 @@ def read_box_rows(path: Path) -> pl.DataFrame:
     """
     table = read_text_table(path)
     table = table.rename({"video_id": "procedure_id"} if "video_id" in table.columns else {})
+    table = table.select(name for name in table.columns if name in (*DETECTIONS, "track"))
     missing = [name for name in ("procedure_id", *_BOX) if name not in table.columns]
     if missing:
         columns = ", ".join(("procedure_id", *_BOX))

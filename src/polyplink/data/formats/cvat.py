@@ -19,6 +19,7 @@ from polyplink.core.text import file_name, xml_text
 from polyplink.data.faults import Faults, leave_out
 from polyplink.data.files.archives import INSIDE, Archive
 from polyplink.data.files.trees import walk_files
+from polyplink.data.files.values import LARGEST, whole_number
 from polyplink.data.formats.assemble import (
     Options,
     ReadOptions,
@@ -155,7 +156,7 @@ def _parse(
                             [*track, shape.tag, *own, named.get(attribute), named.get(SCORE)]
                         )
                 element.clear()
-    except ET.ParseError as error:
+    except (ET.ParseError, ValueError, LookupError) as error:  # the latter two of its encoding
         raise PolyplinkError(f"{name} is not whole XML ({error})", _MEND) from None
     schema = dict.fromkeys(_COLUMNS, pl.String)
     table = pl.DataFrame(shapes, schema=schema, orient="row")
@@ -180,22 +181,20 @@ def _read(
         tasks, shapes = _parse(BytesIO(content), name, attribute)
         for each in archive.names:
             stem = each.rpartition("/")[2].rpartition(".")[0].rpartition("_")[2]
-            if each.lower().endswith((".png", ".jpg", ".jpeg")) and stem.isdecimal():
-                images[int(stem)] = f"{path.relative_to(root).as_posix()}{INSIDE}{each}"
+            frame_number = whole_number(stem)
+            if each.lower().endswith((".png", ".jpg", ".jpeg")) and frame_number is not None:
+                images[frame_number] = f"{path.relative_to(root).as_posix()}{INSIDE}{each}"
     if not tasks:
         faults.warn("file without a task, its own name taken", name)
         tasks = [{}]
 
-    def whole(text: str | None) -> int | None:
-        return int(text) if text is not None and text.isdecimal() and len(text) < 10 else None
-
     rows, films = [], []
     for task in tasks:
         procedure_id = task.get("name") or path.stem
-        last = whole(task.get("stop_frame"))
+        last, sides = whole_number(task.get("stop_frame", "")), ("width", "height")
         # `size` counts the annotated frames, the last one those of the video.
-        n_frames = whole(task.get("size")) if last is None else last + 1
-        size = {side: whole(task.get(side)) for side in ("width", "height")}
+        n_frames = whole_number(task.get("size", "")) if last is None else min(last + 1, LARGEST)
+        size = {side: whole_number(task.get(side, "")) for side in sides}
         rows.append({"procedure_id": procedure_id, "n_frames": n_frames, **size})
         films.append(task.get("source", path.stem))
     procedures = pl.DataFrame(rows, schema={name: PROCEDURES[name].dtype for name in rows[0]})

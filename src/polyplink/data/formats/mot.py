@@ -23,6 +23,7 @@ from polyplink.data.files.folders import (
     files_in,
     numbered,
 )
+from polyplink.data.files.values import LARGEST, track_name
 from polyplink.data.formats.assemble import (
     PARTS,
     Options,
@@ -154,8 +155,10 @@ def _read(
             value = float(info[key]) if key in info else None
         except ValueError:
             value = 0.0
-        if value is not None and not value > 0:
-            raise PolyplinkError(f"{path}: {key} is {info[key]!r}", "write a number above 0")
+        if value is not None and not 0 < value <= LARGEST:
+            raise PolyplinkError(
+                f"{path}: {key} is {info[key]!r}", f"write a number above 0 and up to {LARGEST}"
+            )
         return value
 
     row: dict[str, object] = {"procedure_id": sequence.name, "fps": above_0("framerate")}
@@ -215,8 +218,9 @@ def _boxes(sequence: _Sequence, faults: Faults) -> pl.DataFrame:
         faults.warn_rows("line marked as ignored (confidence 0)", table.filter(ignored))
         table = table.filter(~ignored)
         score = pl.lit(None, dtype=pl.Float64)
-    track = pl.when(pl.col("id") >= 0).then(pl.col("id").cast(pl.Int64).cast(pl.String))
-    return table.select("at", "frame", "x", "y", "w", "h", "class", score=score, track=track)
+    return table.select(
+        "at", "frame", "x", "y", "w", "h", "class", score=score, track=track_name("id")
+    )
 
 
 def write_mot(data: DataSet, root: Path, *, kind: str = "det") -> None:

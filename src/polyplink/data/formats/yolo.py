@@ -19,7 +19,8 @@ from polyplink.core.text import file_name
 from polyplink.data.faults import Faults, leave_out
 from polyplink.data.files.folders import IMAGE_ENDINGS
 from polyplink.data.files.images import image_size
-from polyplink.data.files.trees import walk_files
+from polyplink.data.files.trees import decode_text, walk_files
+from polyplink.data.files.values import track_name, whole_number
 from polyplink.data.formats.assemble import (
     PARTS,
     Options,
@@ -155,11 +156,12 @@ def _yaml_size(source: Path) -> Size | None:
     path = source / "data.yaml"
     if not path.is_file():
         return None
-    found: dict[str, str] = dict(_SIDE.findall(path.read_text(encoding="utf-8-sig")))
-    for side, text in found.items():
-        if not text.isdecimal() or int(text) < 1:
+    found: dict[str, int] = {}
+    for side, text in _SIDE.findall(decode_text(path.read_bytes(), str(path))):
+        found[side] = whole_number(text) or 0
+        if not found[side]:
             raise PolyplinkError(f"{path}: {side} is {text!r}", "write a whole number of pixels")
-    return (int(found["width"]), int(found["height"])) if len(found) == 2 else None
+    return (found["width"], found["height"]) if len(found) == 2 else None
 
 
 def _read_labels(
@@ -281,8 +283,8 @@ def _score_and_track(boxes: pl.DataFrame, sixth: str | None) -> pl.DataFrame:
     alone = pl.col("seventh").is_null() & pl.lit(sixth == "track")
     track = pl.when(alone).then("sixth").otherwise("seventh")
     score = pl.when(~alone & (pl.col("sixth") != -1)).then("sixth")
-    named = pl.when(track >= 0).then(track.cast(pl.Int64, strict=False).cast(pl.String))
-    return boxes.with_columns(score=score, track=named)
+    boxes = boxes.with_columns(score=score, track=track)
+    return boxes.with_columns(track=track_name("track"))
 
 
 def write_yolo(data: DataSet, root: Path) -> None:

@@ -25,8 +25,9 @@ from polyplink.core.text import file_name
 from polyplink.data.boxes import box_table, check_boxes, fit_boxes
 from polyplink.data.faults import Faults
 from polyplink.data.files.archives import INSIDE
-from polyplink.data.files.folders import IMAGE_ENDINGS, LARGEST
+from polyplink.data.files.folders import IMAGE_ENDINGS
 from polyplink.data.files.trees import Member, Tree, decode_text, open_tree
+from polyplink.data.files.values import LARGEST, whole_number
 from polyplink.data.files.video import open_video
 from polyplink.data.tables import POLYPS, PROCEDURES, DataSet, Imported
 
@@ -335,7 +336,8 @@ class Release:
 
 def natural(name: str) -> tuple[int, str]:
     """Sort key: names that are numbers by their value, before all others."""
-    return (int(name) if name.isdecimal() else LARGEST, name)
+    number = whole_number(name)
+    return (LARGEST if number is None else number, name)
 
 
 class VocObject(NamedTuple):
@@ -367,7 +369,7 @@ def parse_voc(text: str, name: str) -> VocFrame:
         raise PolyplinkError(f"{name} has a document type, which is not read", _AGAIN)
     try:
         root = ET.fromstring(text)  # noqa: S314 - no entity without a document type
-    except ET.ParseError as error:
+    except (ET.ParseError, ValueError, LookupError) as error:  # the latter two of its encoding
         raise PolyplinkError(f"{name} is not whole XML ({error})", _AGAIN) from None
     # Single tags, because ElementTree searches for those in C and for paths in Python.
     nothing = ET.Element("nothing")

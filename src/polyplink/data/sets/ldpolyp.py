@@ -18,8 +18,8 @@ from typing import Literal, Unpack, get_args
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.faults import Faults
-from polyplink.data.files.folders import LARGEST
 from polyplink.data.files.trees import Member, decode_text
+from polyplink.data.files.values import whole_number
 from polyplink.data.files.video import is_video
 from polyplink.data.sets import layout
 from polyplink.data.sets.layout import Edges, FrameSource, Place, Release, ReleaseOptions
@@ -108,8 +108,8 @@ def _place(member: Member, faults: Faults) -> Place | None:
     if match is None or (match[2].lower() == "images") == (match[5].lower() == "txt"):
         return None
     part, folder, stem = _FOLDERS[match[1].lower()], match[3], match[4]
-    frame = int(stem) - 1 if stem.isdecimal() else -1
-    if not 0 <= frame < LARGEST:
+    frame = (whole_number(stem) or 0) - 1
+    if frame < 0:
         faults.fault("file whose name is no number from 1", member.image, "rename it")
         return None
     order = (part == "Test", *layout.natural(folder))
@@ -131,10 +131,10 @@ def parse_boxes(data: bytes, name: str) -> list[Edges]:
             line is not four numbers.
     """
     lines = [line.split() for line in decode_text(data, name).splitlines() if line.strip()]
-    if not lines or len(lines[0]) != 1 or not lines[0][0].isdecimal():
-        first = " ".join(lines[0]) if lines else ""
+    first = " ".join(lines[0]) if lines else ""
+    count = whole_number(first)
+    if count is None:
         raise PolyplinkError(f"{name} begins with {first!r}, not a number of boxes", _AGAIN)
-    count = int(lines[0][0])
     if count != len(lines) - 1:
         raise PolyplinkError(f"{name} has {len(lines) - 1} boxes and says {count}", _AGAIN)
     boxes = []

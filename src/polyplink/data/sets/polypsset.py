@@ -17,8 +17,8 @@ import polars as pl
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.text import xml_text
 from polyplink.data.faults import Faults
-from polyplink.data.files.folders import LARGEST
 from polyplink.data.files.trees import Member
+from polyplink.data.files.values import LARGEST, whole_number
 from polyplink.data.sets import layout
 from polyplink.data.sets.layout import FrameSource, Place, Recording, Release, ReleaseOptions
 from polyplink.data.tables import DataSet, Imported
@@ -90,11 +90,11 @@ def _place(member: Member, faults: Faults) -> Place | None:
     if (video is None) != (part == "train"):
         where = "in a folder" if part == "train" else "outside of a video's folder"
         faults.fault(f"file of {part} {where}", member.image, "move it as it was released")
-    elif not stem.isdecimal() or int(stem) >= LARGEST // TRAIN_STEP:
+    elif (number := whole_number(stem)) is None or number >= LARGEST // TRAIN_STEP:
         faults.fault("file whose name is no number", member.image, "restore its name")
     else:
         order = (PARTS.index(part), *layout.natural(video or ""))
-        return order, part if video is None else f"{part}_{video}", part, int(stem)
+        return order, part if video is None else f"{part}_{video}", part, number
     return None
 
 

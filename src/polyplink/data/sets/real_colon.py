@@ -25,8 +25,9 @@ from polyplink.core.text import csv_cell, file_name, xml_text
 from polyplink.data.boxes import box_table, check_boxes, fit_boxes
 from polyplink.data.faults import Faults
 from polyplink.data.files.archives import INSIDE, read_members
-from polyplink.data.files.folders import LARGEST, read_each
+from polyplink.data.files.folders import read_each
 from polyplink.data.files.trees import decode_text
+from polyplink.data.files.values import LARGEST, check_utf8, whole_number
 from polyplink.data.protocols import split_by_rule
 from polyplink.data.sets import layout
 from polyplink.data.sets.layout import Edges, FrameSource, Release, ReleaseOptions, VocObject
@@ -45,7 +46,7 @@ DATASET = "real-colon"
 
 _ARCHIVES = (".tar.gz", ".tgz", ".tar", ".zip")  # the first is how it is released
 _NUMBER = re.compile(r"_(\d+)(?:\.0+)?\.[A-Za-z]+$")  # the release has `.0` in frames of 001-012
-_SIDE = re.compile(r"<(width|height)>(\d+)</\1>")
+_SIDE = re.compile(r"<(width|height)>(\d{1,9})</\1>")
 _READ_BYTES = 1 << 16  # an annotation file is about 1 KiB
 _AGAIN = "unpack the archive again"
 
@@ -359,8 +360,8 @@ def annotation_texts(place: Path) -> Iterator[tuple[int, str, str]]:
 def _add_frame(names: dict[int, str], name: str, path: str, place: Path) -> int:
     """Put a file's name under its frame number."""
     found = _NUMBER.search(name)
-    frame = -1 if found is None else int(found[1])
-    if not 0 <= frame <= LARGEST:
+    frame = None if found is None else whole_number(found[1])
+    if frame is None:
         raise PolyplinkError(f"{path} has no frame number", "name it <procedure>_<frame>")
     if frame in names:
         raise PolyplinkError(
@@ -375,7 +376,7 @@ def _frame_files(folder: Path, suffix: str) -> dict[int, str]:
     """The files of a folder by frame number, in the order of the numbers, without hidden ones."""
     names: dict[int, str] = {}
     for name in os.listdir(folder):  # noqa: PTH208 - names alone: no path object for each frame
-        if name.endswith(suffix) and not name.startswith("."):
+        if name.endswith(suffix) and not check_utf8(name, folder).startswith("."):
             _add_frame(names, name, f"{folder}{os.sep}{name}", folder)
     return dict(sorted(names.items()))
 

@@ -42,8 +42,8 @@ CLASSES: Mapping[str, str] = {
     "ic": "Invasive cancer (T1b)",
 }
 
-_TEXT = re.compile(r"(?:^|/)case_?0*(\d+)\.txt$", re.I)
-_FILE = re.compile(r"(?:^|/)(?:case|negative)_?0*(\d+)/([^/]+)\.[^/.]+$", re.I)
+_TEXT = re.compile(r"(?:^|/)case_?0*(\d{1,8})\.txt$", re.I)
+_FILE = re.compile(r"(?:^|/)(?:case|negative)_?0*(\d{1,8})/([^/]+)\.[^/.]+$", re.I)
 _SEGMENT = re.compile(r"_a(\d{1,8})_", re.I)
 _IMAGE = re.compile(r"image_?(\d{1,8})$", re.I)
 _NO_POLYP = ("1", "non-polyp", "non_polyp", "nonpolyp", "normal")  # classes of a box in XML
@@ -301,7 +301,7 @@ def write_sun(data: DataSet, root: Path, *, frames: FrameSource | None = None) -
         PolyplinkError: If a procedure is named otherwise, or a box is not of whole pixels.
     """
     boxes = layout.whole_edges(data, "SUN")
-    held = r"(case|negative)(\d+)"
+    held = r"(case|negative)(\d{1,8})"
     for procedure, match in layout.procedures_to_write(data, root, DATASET, held, "case<number>"):
         procedure_id, n_frames = procedure["procedure_id"], procedure["n_frames"]
         positive, number = match[1] == "case", int(match[2])

@@ -1,0 +1,187 @@
+"""Values and names that no honest file holds: each is refused or left out with its own message."""
+
+import gzip
+import os
+import re
+import tarfile
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from polyplink.core.errors import PolyplinkError
+from polyplink.data import (
+    Imported,
+    convert,
+    import_coco,
+    import_csv,
+    import_cvat,
+    import_mot,
+    import_yolo,
+)
+from polyplink.data.files import limits
+from tests.data.made_sets import seen_set, small_set
+from tests.data.packed import files_of, pack
+from tests.data.public_sets import SETS, picture
+
+HUGE, LONG = "9" * 5000, "9" * 20
+READ: dict[str, Callable[..., Imported]] = {
+    "coco": import_coco,
+    "mot": import_mot,
+    "yolo": import_yolo,
+    "cvat": import_cvat,
+    "csv": import_csv,
+    **{name: public.read for name, public in SETS.items()},
+}
+
+
+def whole(name: str, folder: Path) -> dict[str, bytes]:
+    """The files of a small set in a format."""
+    if name in SETS:
+        data = SETS[name].small()
+        SETS[name].write(data, folder, frames=None if name == "real-colon" else picture(data))
+    else:
+        convert(seen_set(), name, folder)
+    return files_of(folder)
+
+
+def told(name: str, source: Path) -> str:
+    """The warnings of an import, or its refusal: nothing else may happen."""
+    try:
+        return " | ".join(READ[name](source).warnings)
+    except PolyplinkError as error:
+        return str(error)
+
+
+# Format, part of a file's name, what is replaced in it (once) and by what, part of the message.
+TEXTS = [
+    ("coco", ".json", '"width":64', f'"width":{HUGE}', "is not whole JSON"),
+    ("coco", ".json", '"width":64', '"width":1e30', ""),
+    ("coco", ".json", '"frame_id":0', '"frame_id":NaN', ""),
+    ("coco", ".json", '"length":', '"length":1e400,"x":', ""),
+    ("coco", ".json", '"name":"', '"name":"\\ud800', "is not whole JSON"),
+    ("coco", ".json", '"name":"', '"name":"\\u001b', "is no name"),
+    ("coco", ".json", '"file_name":"', '"file_name":"\\u0000/../../x', "outside of the folder"),
+    ("mot", "seqinfo.ini", "imWidth=64", "imWidth=inf", "imwidth"),
+    ("mot", "seqinfo.ini", "imWidth=64", "imWidth=1e30", "imwidth"),
+    ("mot", "seqinfo.ini", "imWidth=64", f"imWidth={HUGE}", "imwidth"),
+    ("mot", "seqinfo.ini", "imDir=img1", "imDir=/etc", "imDir is '/etc'"),
+    ("mot", "seqinfo.ini", "imDir=img1", "imDir=a\0b", "imDir is"),
+    ("mot", "det.txt", "1,", "1e30,", "box without a frame number"),
+    ("mot", "det.txt", ",1,", ",1e30,", ""),
+    ("mot", "det.txt", ",1,", ",inf,", ""),
+    ("yolo", "data.yaml", "width: 64", f"width: {HUGE}", "width is"),
+    ("yolo", "data.yaml", "width: 64", f"width: {LONG}", "width is"),
+    ("yolo", "data.yaml", "path", "\xff", "is not UTF-8"),
+    ("cvat", ".xml", 'encoding="utf-8"', 'encoding="utf-7"', "is not whole XML"),
+    ("cvat", ".xml", 'encoding="utf-8"', 'encoding="big5"', "is not whole XML"),
+    ("cvat", ".xml", 'frame="0"', f'frame="{LONG}"', "box without a frame number"),
+    ("cvat", ".xml", "<stop_frame>", f"<stop_frame>{HUGE}", ""),
+    ("csv", "detections.csv", "image\n", "image,image \n", "two columns of one name"),
+    ("csv", "detections.csv", "image\n", "image,line\n", ""),
+    ("csv", "detections.csv", "image\n", "image,left\n", ""),
+    ("csv", "detections.csv", "image\n", "image,width\n", ""),
+    ("csv", "detections.csv", "image\n", "image,exists\n", ""),
+    ("csv", "procedures.csv", ",64,", ",1e30,", "width"),
+    ("csv", "procedures.csv", ",64,", f",{HUGE},", "width"),
+    ("csv", "procedures.csv", "/nowhere", "/no\0where", "is no name"),
+    ("real-colon", ".xml", "<width>64<", f"<width>{HUGE}<", "cannot be read"),
+    ("real-colon", "video_info.csv", "25", "1e400", "fps"),
+    ("ldpolyp", "0001.txt", "1", HUGE, "cannot be read"),
+    ("ldpolyp", "0001.txt", "1", "\u0661", ""),
+    ("polypsset", ".xml", "<width>", f"<width>{HUGE}", ""),
+    ("sun", "case2.txt", "_a1_", f"_a{HUGE}_", ""),
+    ("polyp-size", "labels.csv", "mm", f"{HUGE}mm", ""),
+]
+
+
+@pytest.mark.parametrize(("name", "part", "old", "new", "says"), TEXTS)
+def test_a_hostile_value_is_refused_or_left_out(
+    name: str, part: str, old: str, new: str, says: str, tmp_path: Path
+) -> None:
+    files = whole(name, tmp_path)
+    path = next(p for p in files if part in p and old.encode() in files[p])
+    code = "latin-1" if new == "\xff" else "utf-8"
+    (tmp_path / path).write_bytes(files[path].replace(old.encode(), new.encode(code), 1))
+    assert says in told(name, tmp_path)
+
+
+@pytest.mark.parametrize("number", ["9" * 19, LONG, "1" + "0" * 150, HUGE])
+@pytest.mark.parametrize("name", ["ldpolyp", "sun", "polypsset", "cvat", "real-colon"])
+def test_long_numbers_in_names_of_members(name: str, number: str, tmp_path: Path) -> None:
+    files = whole(name, tmp_path / "whole")
+    odd: dict[str, bytes] = {}
+    for path, data in files.items():
+        stem, dot, ending = path.rpartition(".")
+        digits = stem.rstrip("0123456789")
+        odd[f"{digits}{number}{dot}{ending}" if len(odd) == len(files) - 1 else path] = data
+    archive = f"{next(iter(small_set().procedures['procedure_id']))}_annotations.tar"
+    if name == "real-colon":
+        pack(tmp_path / "in" / archive, {f"a_{number}.xml": b"<annotation></annotation>"})
+        for table in ("video_info.csv", "lesion_info.csv"):
+            (tmp_path / "in" / table).write_bytes(files[table])
+        assert "has no frame number" in told(name, tmp_path / "in")
+        return
+    pack(tmp_path / "in" / "a.tar", odd)
+    told(name, tmp_path / "in")
+    pack(
+        tmp_path / "zip" / "a.zip",
+        {f"images/frame_{number}.png": b"", **odd} if name == "cvat" else odd,
+    )
+    told(name, tmp_path / "zip")
+
+
+@pytest.mark.parametrize(
+    "name", ["ldpolyp", "sun", "polypsset", "polyp-size", "yolo", "csv", "coco", "mot"]
+)
+def test_names_that_are_not_utf_8_are_left_out(name: str, tmp_path: Path) -> None:
+    whole(name, tmp_path)
+    for path in [*tmp_path.rglob("*")]:
+        if path.is_file():
+            odd = os.fsencode(path.parent) + b"/\xff" + os.fsencode(path.name)
+            path.rename(os.fsdecode(odd))
+            break
+    assert "\udcff" not in told(name, tmp_path)
+
+
+def test_a_zip_member_without_a_name_is_left_out(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as made:
+        made.writestr(zipfile.ZipInfo("x"), b"")
+        made.infolist()[0].filename = ""
+    assert "has no files TrainValid" in told("ldpolyp", tmp_path / "a.zip")
+
+
+@pytest.mark.parametrize("ending", ["tar", "tar.gz"])
+@pytest.mark.parametrize("size", [60 << 30, -1])
+def test_a_tar_header_that_promises_any_size_is_refused(
+    size: int, ending: str, tmp_path: Path
+) -> None:
+    info = tarfile.TarInfo("TrainValid/Annotations/1/0001.txt")
+    info.size = size
+    data = info.tobuf(tarfile.GNU_FORMAT) + bytes(4096)
+    if ending == "tar.gz":
+        data = gzip.compress(data)
+    (tmp_path / f"a.{ending}").write_bytes(data)
+    assert re.search("cut short|MiB|damaged", told("ldpolyp", tmp_path / f"a.{ending}"))
+
+
+@pytest.mark.parametrize("ending", ["zip", "tar.gz"])
+@pytest.mark.parametrize(("count", "size"), [(1, 80), (20, 15)])
+def test_an_archive_that_grows_too_much_is_refused_with_the_option_that_lifts_it(
+    ending: str, count: int, size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = "TrainValid/Annotations/1/{:04d}.txt"
+    content = b"0" + b"\n" * (size << 20)
+    archive = tmp_path / f"a.{ending}"
+    if ending == "zip":
+        with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as made:
+            for k in range(count):
+                made.writestr(place.format(k + 1), content)
+    else:
+        pack(archive, {place.format(k + 1): content for k in range(count)})
+    assert "MiB" in told("ldpolyp", archive)
+    assert "--no-limits" in told("ldpolyp", archive)
+    monkeypatch.setenv(limits.LIFTED, "1")
+    monkeypatch.setattr("polyplink.data.sets.ldpolyp.parse_boxes", lambda *_: [])
+    assert "MiB" not in told("ldpolyp", archive)
