@@ -22,6 +22,20 @@ export function h(tag, attributes = {}, ...children) {
   return element;
 }
 
+const made = new Map();
+
+/** A part of the page: built anew only where `parts`, what it is made of, have changed. */
+export function kept(tag, key, parts, build) {
+  const now = JSON.stringify(parts);
+  if (made.get(key) === now && document.querySelector(`[data-key="${key}"]`)) {
+    return h(tag, { "data-key": key, "data-kept": true });
+  }
+  made.set(key, now);
+  const element = build();
+  element.setAttribute("data-key", key);
+  return element;
+}
+
 /** Show `children` inside `root`, keeping what is alike and what has the focus. */
 export function show(root, ...children) {
   const focused = document.activeElement?.id;
@@ -48,6 +62,7 @@ function patch(old, fresh) {
     if (old.nodeValue !== fresh.nodeValue) old.nodeValue = fresh.nodeValue;
     return;
   }
+  if (fresh.hasAttribute("data-kept")) return;
   for (const { name, value } of fresh.attributes) {
     if (old.getAttribute(name) !== value) old.setAttribute(name, value);
   }

@@ -1,6 +1,6 @@
 // What is shown, as functions of the state: the list of procedures, a procedure and its parts.
 
-import { h } from "./dom.js";
+import { h, kept } from "./dom.js";
 import { LANGUAGES, clock, count, has, interval, lasting, moment, number, share, spoken, t }
   from "./words.js";
 
@@ -197,7 +197,7 @@ export function procedurePage(state) {
     alarms(state),
     log(procedure),
     warnings(state.overview),
-    researcher(procedure),
+    researcher(state),
   ];
 }
 
@@ -268,7 +268,10 @@ function timeline(state) {
   const first = lanes[0]?.[1][0];
   const roving = views.some((view) => `bar-${view.row}` === state.rove.timeline)
     ? state.rove.timeline : first && `bar-${first.row}`;
-  return h("section", { class: "timeline", "aria-labelledby": "timeline" },
+  const parts = [spoken(), procedure.id, length, lanes, pair];
+  return kept("section", "timeline", parts, () => h("section", {
+    class: "timeline", "aria-labelledby": "timeline",
+  },
     h("div", { class: "title" }, h("h2", { id: "timeline" }, t("timeline")),
       h("p", { class: "soft hint" }, t("timeline.hint"))),
     h("div", { class: "lanes", "data-rove": "timeline" },
@@ -290,7 +293,7 @@ function timeline(state) {
               "aria-label": t("timeline.bar", {
                 polyp: polypOf(view), start: clock(view.start_s), end: clock(view.end_s),
               }),
-            })))))));
+            }))))))));
 }
 
 // -- polyps as strips of views
@@ -307,9 +310,12 @@ function polyps(state) {
         .sort((a, b) => a.start_s - b.start_s);
       const all = state.unfolded.has(place) || views.length <= VIEWS_SHOWN + 2;
       const shown = all ? views : views.slice(0, VIEWS_SHOWN);
-      return h("article", {
-        class: `polyp ${looks(place)}`, "data-key": `polyp-${group.rows[0]}-${place}`,
-        "aria-labelledby": `polyp-${place}`,
+      const parts = [
+        spoken(), procedure.id, views, all,
+        views.map((view) => [state.selected.has(view.row), open.has(view.row)]),
+      ];
+      return kept("article", `polyp-${group.rows[0]}-${place}`, parts, () => h("article", {
+        class: `polyp ${looks(place)}`, "aria-labelledby": `polyp-${place}`,
       },
       h("header", {}, chip(place),
         h("h3", { id: `polyp-${place}` }, t("polyp", { n: place + 1 })),
@@ -319,7 +325,7 @@ function polyps(state) {
       strip(state, `strip-${place}`, shown, { open, splits: true }),
       views.length > VIEWS_SHOWN + 2 &&
         button("unfold", all ? t("polyp.show_less") : t("polyp.show_all", { n: views.length }),
-          { "data-place": place, class: "quiet", id: `unfold-${place}` }));
+          { "data-place": place, class: "quiet", id: `unfold-${place}` })));
     }));
 }
 
@@ -499,20 +505,22 @@ function log(procedure) {
         })))));
 }
 
-function researcher(procedure) {
+function researcher({ procedure, researcher: open }) {
   const columns = ["row", "id", "polyp", "frames", "boxes", "bridged", "probability", "shows_polyp"];
   const cells = (view) => [
     view.row, view.id, view.polyp === null ? "–" : procedure.groups[view.polyp].name,
     `${view.first_frame}–${view.last_frame}`, view.boxes, share(view.bridged),
     share(view.probability), share(view.shows_polyp),
   ];
-  return h("details", { class: "researcher" },
+  return h("details", { class: "researcher", id: "researcher" },
     h("summary", {}, t("researcher")),
-    h("p", { class: "soft" },
+    open && h("p", { class: "soft" },
       procedure.fps && `${t("researcher.fps", {
         frames: number(procedure.n_frames), fps: number(procedure.fps, 2),
       })} · `, t("researcher.corrections", { n: procedure.log.length })),
-    h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": t("researcher") },
+    open && h("div", {
+      class: "scroll", tabindex: 0, role: "region", "aria-label": t("researcher"),
+    },
       h("table", {},
         h("thead", {}, h("tr", {},
           columns.map((name) => h("th", { scope: "col" }, t(`researcher.${name}`))))),

@@ -21,7 +21,7 @@ const state = {
   question: 0, further: false, steps: new Map(), // k of the picture shown of a view in a question
   selected: new Set(), unfolded: new Set(), rove: {}, // rove: the one tab stop of each strip
   search: "", unfinished: false, theme: document.documentElement.dataset.theme,
-  gone: false, busy: false, files: null, message: null, moving: null,
+  researcher: false, gone: false, busy: false, files: null, message: null, moving: null,
 };
 
 // -- the server
@@ -364,6 +364,12 @@ document.addEventListener("change", (event) => {
     render();
   }
 });
+
+document.addEventListener("toggle", (event) => { // its table is made once it is opened
+  if (event.target.id !== "researcher") return;
+  state.researcher = event.target.open;
+  render();
+}, true);
 
 document.addEventListener("input", (event) => {
   if (event.target.id !== "search") return;
