@@ -33,6 +33,7 @@ def test_it_goes_the_whole_way(out: Path) -> None:
     assert "colour histogram" in page
 
 
+@pytest.mark.slow
 def test_given_again_it_goes_on_and_other_folders_are_left_alone(out: Path, tmp_path: Path) -> None:
     before = (out / "run" / "weights.safetensors").stat().st_mtime_ns
     figures = json.loads((out / "evaluation.json").read_text())

@@ -40,6 +40,7 @@ def test_a_file_embeds_as_its_weights_do(made: Made, tmp_path: Path) -> None:
     assert found.weights_id != expected.weights_id == done.weights
 
 
+@pytest.mark.slow
 def test_eight_bits_are_scaled_by_crops_of_a_part_and_counted(made: Made, tmp_path: Path) -> None:
     file = tmp_path / "int8.onnx"
     done = polyplink("export", made.run, file, "--int8", made.data, "--part", "train", "--json")

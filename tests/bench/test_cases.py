@@ -66,9 +66,12 @@ SMALL: list[tuple[str, int, Callable[..., Work] | None, Callable[[Any], Any]]] =
 ]
 
 
+SLOW = ("embed", "first-pass", "sweep")
+
+
 @pytest.mark.parametrize(
     ("name", "size", "small", "spoilt"),
-    [pytest.param(*s, id=s[0], marks=pytest.mark.slow if s[0] == "embed" else ()) for s in SMALL],
+    [pytest.param(*s, id=s[0], marks=pytest.mark.slow if s[0] in SLOW else ()) for s in SMALL],
 )
 def test_outputs_are_equal_and_a_difference_is_noticed(
     name: str,

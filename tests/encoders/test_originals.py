@@ -183,8 +183,9 @@ def pixels_of(case: dict[str, Any]) -> torch.Tensor:
     return torch.rand(shape, generator=torch.Generator().manual_seed(0))
 
 
+@pytest.mark.slow
 @torch.no_grad()
-@pytest.mark.parametrize("name", ["endofm", pytest.param("endofm_lv", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", ["endofm", "endofm_lv"])
 @pytest.mark.parametrize("sizes", [{112}, pytest.param({112, 224}, marks=pytest.mark.study)])
 def test_endofm_equals_the_original(name: str, sizes: set[int], tmp_path: Path) -> None:
     state = golden_state(timesformer_shapes(8 if name == "endofm" else 32))

@@ -5,6 +5,7 @@ import math
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -100,15 +101,20 @@ def test_training_tells_plain_colours_apart(tmp_path: Path) -> None:
     assert last["loss_labels"] < 0.8 * first["loss_labels"]
 
 
+def slow(changes: tuple[str, ...]) -> Any:
+    """Trained by `make test-all` alone; losses and bags have quick tests of their own."""
+    return pytest.param(changes, marks=pytest.mark.slow)
+
+
 @pytest.mark.parametrize(
     "changes",
     [
         ("bags.sampling=nearest",),
-        ("loss.form=anchored",),
-        ("loss.frame=0", "validation.select=bags"),
+        slow(("loss.form=anchored",)),
+        slow(("loss.frame=0", "validation.select=bags")),
         ("loss.tracklet=0", "loss.within=1", "loss.mask_fragment=true"),
         ("bags.k=40",),  # more than there are: masked bags
-        ("optim.bags_per_batch=1000",),
+        slow(("optim.bags_per_batch=1000",)),
         ("validation.every=0", "validation.select=last"),
     ],
 )
@@ -121,11 +127,11 @@ def test_every_setting_trains(prepared: Prepared, tmp_path: Path, changes: tuple
     "changes",
     [
         ("bags.kind=polyp_views", "bags.views=3", "loss.kind=supervised"),
-        ("bags.kind=polyp_views", "loss.kind=temporally_aware", "optim.accumulate=3"),
-        ("bags.kind=polyp_views", "loss.kind=intra_inter", "optim.method=adam"),
+        slow(("bags.kind=polyp_views", "loss.kind=temporally_aware", "optim.accumulate=3")),
+        slow(("bags.kind=polyp_views", "loss.kind=intra_inter", "optim.method=adam")),
         ("bags.kind=frame_pairs", "loss.kind=nt_xent", "encoder.kind=sfe", "augment.flip=0.5"),
         ("bags.kind=tracklet_parts", "loss.kind=nt_xent", "encoder.kind=mve"),
-        ("bags.kind=polyp_parts", "loss.kind=nt_xent", "optim.schedule=one_cycle"),
+        slow(("bags.kind=polyp_parts", "loss.kind=nt_xent", "optim.schedule=one_cycle")),
     ],
     ids=lambda changes: changes[0],
 )
