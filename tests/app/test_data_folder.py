@@ -69,6 +69,10 @@ def test_single_frames_are_embedded_and_trained_on_as_the_doctor_says(
     given = options[1].split()
     found = json.loads(polyplink("embed", "imagenet", data, *given, "--json").stdout)
     assert found["tracklets"] == boxes.height
+    adapt = ("weights", "adapt", "imagenet", data, "--as", "own", "--device", "cpu")
+    assert_refused(polyplink(*adapt), "`polyplink doctor` says which options")
+    assert polyplink(*adapt, *given).exit_code == 0
+    assert_refused(polyplink("evaluate", "own", data, "--part", "all"), "was trained or validated")
     small = ("encoder.frame_encoder=timm:test_resnet", "encoder.kind=sfe", "prepare.size=16",
              "optim.epochs=1", "optim.bags_per_batch=2", "validation.every=0")  # fmt: skip
     sets = [part for value in small for part in ("--set", value)]

@@ -1,20 +1,25 @@
 """Which parameters move after one step."""
 
+import copy
+
 import pytest
 import torch
+from torch import nn
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.encoders import (
     AnyEncoderConfig,
     Encoder,
     FineTune,
+    FrameWise,
+    build_encoder,
     build_frame_encoder,
     merge_adapters,
     trainable,
 )
-from polyplink.encoders.finetune import blocks_of
+from polyplink.encoders.finetune import adapt_statistics, blocks_of
 from tests.encoders.checkpoints import State
-from tests.encoders.small import CLIPS, FRAMES, TRANSFORMER, crops, made
+from tests.encoders.small import CLIPS, FRAMES, SFE, TRANSFORMER, crops, made
 
 
 def moved(encoder: Encoder) -> set[str]:
@@ -124,3 +129,25 @@ def test_activations_computed_again_give_the_same_gradients(
     assert any(name.startswith("backbone.") for name in kept)
     for name, slope in kept.items():
         torch.testing.assert_close(anew[name], slope, rtol=1e-5, atol=1e-6)
+
+
+@torch.no_grad()
+def test_adapted_statistics_make_up_for_another_tone() -> None:
+    encoder = build_encoder(SFE)
+    assert isinstance(encoder, FrameWise)
+    drawn = torch.randint(60, 170, (64, 24, 24, 3), generator=torch.Generator().manual_seed(0))
+    plain, harsh = drawn.to(torch.uint8), (2 * drawn - 115).to(torch.uint8)  # about its mean
+
+    def adapted(frames: torch.Tensor) -> torch.Tensor:
+        own = copy.deepcopy(encoder)
+        layers = adapt_statistics(own, [frames[:32], frames[32:]])
+        assert layers == sum(isinstance(m, nn.BatchNorm2d) for m in own.modules()) > 0
+        assert not own.training
+        assert all(map(torch.equal, own.parameters(), encoder.parameters()))
+        return own.encode_frames(frames)
+
+    encoder.eval()
+    before, after = encoder.encode_frames(plain), encoder.encode_frames(harsh)
+    assert (after - before).norm() > 0.3 * before.norm()
+    before, after = adapted(plain), adapted(harsh)
+    assert (after - before).norm() < 0.05 * before.norm()

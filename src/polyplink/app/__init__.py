@@ -43,9 +43,17 @@ from polyplink.app.simulate import SimulateRequest, simulate
 from polyplink.app.split import SplitRequest, split_data
 from polyplink.app.train import Trained, TrainRequest, train
 from polyplink.app.train_detector import TrainDetectorRequest, train_detector
-from polyplink.app.weights import AddRequest, add_weights, list_weights, show_weights
+from polyplink.app.weights import (
+    AdaptRequest,
+    AddRequest,
+    adapt_weights,
+    add_weights,
+    list_weights,
+    show_weights,
+)
 
 __all__ = [
+    "AdaptRequest",
     "AddRequest",
     "BenchRequest",
     "CalibrateRequest",
@@ -79,6 +87,7 @@ __all__ = [
     "TrainDetectorRequest",
     "TrainRequest",
     "Trained",
+    "adapt_weights",
     "add_weights",
     "bench",
     "calibrate",

@@ -42,7 +42,13 @@ from polyplink.app.simulate import simulate
 from polyplink.app.split import split_data
 from polyplink.app.train import train
 from polyplink.app.train_detector import train_detector
-from polyplink.app.weights import add_weights, cost_weights, list_weights, show_weights
+from polyplink.app.weights import (
+    adapt_weights,
+    add_weights,
+    cost_weights,
+    list_weights,
+    show_weights,
+)
 from polyplink.core.errors import (
     INTERRUPTED,
     MISTAKE,
@@ -80,6 +86,7 @@ VERBS: Mapping[str, Verb] = {
     "reproduce": reproduce,
     "recipes show": show_recipe,
     "weights add": add_weights,
+    "weights adapt": adapt_weights,
     "weights list": list_weights,
     "weights show": show_weights,
     "weights cost": cost_weights,
@@ -89,7 +96,7 @@ VERBS: Mapping[str, Verb] = {
 
 GROUPS = {
     "recipes": "Recipes: show the fields of one, and where their values come from.",
-    "weights": "Published encoders: add, list, show, cost.",
+    "weights": "Encoders by name: add, adapt, list, show, cost.",
 }
 LONGEST_MESSAGE = 1200  # characters
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY

@@ -219,8 +219,8 @@ def typical_crops(prepared: "Prepared", count: int) -> "np.ndarray":
     total = int(starts[-1])
     PolyplinkError.unless(
         total > 0,
-        f"no tracklets in {prepared.folder.parent.parent} to scale 8-bit numbers by",
-        "give a data folder with polyps",
+        f"no tracklets in {prepared.folder.parent.parent} to take crops from",
+        "`polyplink doctor` says which options give some",
     )
     rows = np.unique(np.linspace(0, total - 1, min(count, total)).astype(np.int64))
     owners = np.searchsorted(starts, rows, side="right") - 1

@@ -1,4 +1,4 @@
-"""The verbs `weights add`, `list`, `show` and `cost`: published encoders, stored by name."""
+"""The verbs `weights add`, `adapt`, `list`, `show` and `cost`: encoders stored by name."""
 
 import json
 import re
@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from typer import Argument, Option
 
-from polyplink.app.request import Progress, Result, silent
+from polyplink.app.request import (
+    Data,
+    Device,
+    Part,
+    Progress,
+    Result,
+    TrackletOptions,
+    Weights,
+    Workers,
+    silent,
+)
 from polyplink.core.artefacts import file_key, to_plain
 from polyplink.core.errors import PolyplinkError, find_named
 
@@ -17,6 +27,7 @@ if TYPE_CHECKING:
 
     from polyplink.encoders import AnyEncoderConfig
 
+CROPS, BATCH = 4096, 128  # whose statistics are taken, and how many at a time
 _HUB_NAME = re.compile(r"-([0-9a-f]{8})\.pth$")  # a file named after its own digest
 
 
@@ -125,6 +136,61 @@ def check_published(path: Path, digest: str, wanted: str) -> None:
             f"{known[:8]}",
             "download it again, or give --unverified if you know why",
         )
+
+
+@dataclass(frozen=True)
+class AdaptRequest(TrackletOptions):
+    """Which weights to adapt, and to what."""
+
+    weights: Weights
+    data: Data
+    name: Annotated[str, Option("--as", help="Name for the adapted weights.")]
+    part: Part = None
+    device: Device = "auto"
+    workers: Workers = 2
+
+
+def adapt_weights(request: AdaptRequest, progress: Progress = silent) -> Result[dict[str, Any]]:
+    """Adapt an encoder to another camera: BatchNorm statistics of its crops, without labels.
+
+    No training: the crops pass the encoder once. The operating point for counting does not fit the
+    new vectors and is dropped; `polyplink calibrate` finds another.
+
+    Raises:
+        PolyplinkError: If the encoder has no BatchNorm layers or reads clips, or there is no crop.
+    """
+    import torch
+
+    from polyplink.app.encoded import prepare_part
+    from polyplink.app.export import typical_crops
+    from polyplink.app.leakage import seen_by
+    from polyplink.encoders import FrameWise, load_encoder, pick_device, save_weights
+    from polyplink.encoders.finetune import adapt_statistics
+    from polyplink.encoders.weights import seal, stored_path
+
+    path, device = stored_path(request.name), pick_device(request.device)
+    loaded = load_encoder(request.weights, device)
+    encoder, record = loaded.encoder, loaded.record
+    prepared = prepare_part(
+        request.data, request.on(record.prepare), request.part, request.workers, progress
+    )
+    crops = typical_crops(prepared, CROPS)
+    batches = (
+        torch.from_numpy(crops[i : i + BATCH]).to(device) for i in range(0, len(crops), BATCH)
+    )
+    layers = adapt_statistics(encoder, batches) if isinstance(encoder, FrameWise) else 0
+    PolyplinkError.unless(
+        layers > 0,
+        f"{request.weights} has no BatchNorm layers of single frames to adapt",
+        "train it on these frames instead (`polyplink train --init-from`)",
+    )
+    seen = seen_by(prepared.data, prepared.procedures, [], record.seen)
+    origin = dict(record.origin) | {"statistics_of": prepared.key}
+    save_weights(path, encoder, replace(record, seen=seen, origin=origin, operating=None))
+    seal(path)
+    done = {"name": path.stem, "path": path, "layers": layers, "crops": len(crops)}
+    text = "{name}: {layers} layers adapted to {crops} crops".format(**done)
+    return Result(done, shown=[text, str(path)])
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,17 @@
-"""Which part of an encoder learns: all, nothing, the last blocks, or low-rank adapters."""
+"""Which part of an encoder learns: all, nothing, the last blocks, low-rank adapters, statistics."""
 
 import importlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
+import torch
 from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.ranges import AT_LEAST_ONE, Range, Ranged
-from polyplink.encoders.encoder import Encoder
+from polyplink.encoders.encoder import Encoder, FrameWise
 
 _BLOCKS = ("blocks", "layer", "layers", "stages")  # what libraries call their blocks
 _ATTENTION = ("attn", "attention", "mixer")
@@ -58,6 +61,34 @@ def blocks_of(backbone: nn.Module) -> list[nn.Module]:
         bool(blocks), "the backbone has no blocks by a known name", "set finetune.how=whole"
     )
     return blocks
+
+
+@torch.no_grad()
+def adapt_statistics(encoder: FrameWise, batches: Iterable[torch.Tensor]) -> int:
+    """Replace the statistics of BatchNorm layers by those of other crops, which need no labels.
+
+    Adaptive batch normalisation (Li et al., arXiv 1603.04779): mean and variance of every layer are
+    those of the new crops; no parameter changes.
+
+    Args:
+        encoder: Changed in place, and left in evaluation mode.
+        batches: Crops uint8 (n, h, w, 3) on the encoder's device.
+
+    Returns:
+        The number of layers; 0 if the encoder has none, and nothing is changed.
+    """
+    layers = [m for m in encoder.eval().modules() if isinstance(m, _BatchNorm)]
+    momenta = [layer.momentum for layer in layers]
+    for layer in layers:
+        layer.reset_running_stats()
+        layer.momentum = None  # the mean over all batches
+        layer.train()
+    for crops in batches if layers else ():
+        encoder.encode_frames(crops)
+    for layer, momentum in zip(layers, momenta, strict=True):
+        layer.momentum = momentum
+    encoder.eval()
+    return len(layers)
 
 
 def trainable(encoder: Encoder, tune: FineTune) -> Encoder:
