@@ -51,6 +51,7 @@ SMALL: list[tuple[str, int, Callable[..., Work] | None, Callable[[Any], Any]]] =
     # Name, a small size, a smaller form of the case, and what makes the rival's output wrong.
     ("tracklets", 2_000, None, lambda found: found[1:]),
     ("tracks", 4_000, None, lambda found: found[::-1]),
+    ("links", 24, None, lambda found: found[::-1]),
     ("recording", 25, small_recording, lambda crops: crops[::-1]),
     ("bags", 300, None, lambda order: order[:, ::-1]),
     ("input", 1, None, lambda pixels: pixels.flip(0)),

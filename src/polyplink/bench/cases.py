@@ -68,6 +68,7 @@ ONLINE = "the same tracker, a call for each frame"
 TWICE = "decoding a second time for the crops"
 MATRIX = "all distances, argsort, Gumbel top-k"
 SKLEARN = "scikit-learn one by one; 164 settings scaled to 29,274"
+PRICE_BY_PRICE = "the same, one price after the other"
 EXACT = "torchmetrics, exact figures alone"
 NO_COUNTS = "torchmetrics, without counts for a bootstrap"
 EAGER = "torch, one tracklet at a time, float32"
@@ -91,6 +92,7 @@ ROWS = (
     Case(
         "sweep", evaluation.sweep, SKLEARN, 480, "tracklets of the largest procedure", 24, (1, 1, 2)
     ),
+    Case("links", evaluation.links, PRICE_BY_PRICE, 480, "tracklets", 24, (3, 1, 1), memory=True),
     Case("retrieval", evaluation.retrieval, EXACT, 4_000, "tracklets", 16, memory=True),
     Case("reid", evaluation.reid, NO_COUNTS, 6_000, "tracklets", 32, memory=True),
     Case("embed", training.embed, EAGER, 16, "tracklets", repeats=(3, 2, 1)),

@@ -12,7 +12,16 @@ import numpy as np
 import polars as pl
 import torch
 
-from polyplink.associate import cosine, paper_grid, search
+from polyplink.associate import (
+    PRICES,
+    LinkModel,
+    Views,
+    cosine,
+    paper_grid,
+    partition,
+    search,
+)
+from polyplink.associate.links import term_names
 from polyplink.associate.similarity import Reals, visual
 from polyplink.bench.harness import Call, Work
 from polyplink.core._torchvision import heal_torchvision
@@ -156,6 +165,28 @@ def synthetic_vectors(size: int, *, noise: float = 3.0) -> tuple[Reals, Samples]
     names = [f"{p % TEST_PROCEDURES:02d}-{p}" for p in polyp]
     ids, procedures = [f"t{i}" for i in range(size)], [name[:2] for name in names]
     return vectors, Samples.of(ids, procedures, names, np.zeros(size))
+
+
+def links(size: int, device: torch.device, folder: Path) -> Work:
+    """Linking one procedure of `size` tracklets: probabilities, and partitions under 33 prices.
+
+    That is what `evaluate` and the interval of a count need. The rival asks for one price after
+    the other; `equal` is the same polyps.
+    """
+    vectors, _ = synthetic_vectors(size)
+    start = np.cumsum(np.random.default_rng(0).exponential(4.0, size))
+    views = Views(vectors, start, start + 1.0)
+    weights = dict.fromkeys(term_names(), 0.0) | {"cosine": 12.0, "log gap": -0.5}
+    model = LinkModel(-4.0, weights, 1, 1)
+
+    def ours() -> Ints:
+        return partition(model.probability(views), PRICES).astype(np.int64)
+
+    def rival() -> Ints:
+        P = model.probability(views)
+        return np.concatenate([partition(P, [price]) for price in PRICES]).astype(np.int64)
+
+    return Work(ours, rival, np.array_equal)
 
 
 def retrieval(size: int, device: torch.device, folder: Path) -> Work:
