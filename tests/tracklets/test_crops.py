@@ -92,7 +92,7 @@ def test_all_crops_of_a_frame() -> None:
 
 
 def test_an_image_of_another_size_is_refused() -> None:
-    with pytest.raises(PolyplinkError, match="is 90 x 60, its procedure says 80 x 60; mend width"):
+    with pytest.raises(PolyplinkError, match="is 90 x 60, its procedure says 80 x 60; correct"):
         cut_frame(noise(), frame([[0, 0, 9, 9]], (80, 60)), "a.png", 4)
 
 

@@ -109,7 +109,7 @@ def cut_frame(
         raise PolyplinkError(
             f"image {name} is {width} x {height}, its procedure says "
             f"{frame.width} x {frame.height}",
-            "mend width and height in procedures, or import again",
+            "correct width and height in procedures, or give images of each size a procedure",
         )
     return np.stack([cut(image, crop, size) for crop in frame.crops])  # k size size 3
 
