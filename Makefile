@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 # A second busy process makes spinning OpenMP threads many times slower.
 export OMP_WAIT_POLICY ?= PASSIVE
 
-.PHONY: help install demo test test-all kill check bench bench-gpu study study-real clean
+.PHONY: help install demo test test-all fuzz kill check bench bench-gpu study study-real clean
 .DEFAULT_GOAL := help
 
 help: ## Say what there is to make
@@ -35,6 +35,9 @@ test: $(READY) ## Run the quick tests on all cores
 
 test-all: $(READY) ## Run all tests: the slow ones and the documentation too
 	$(PYTEST) -m "not study"
+
+fuzz: $(READY) ## Read N mutated files of every kind and print what was neither read nor refused
+	$(BIN)/python -m tests.fuzz --count $(or $(N),100000)
 
 kill: $(READY) ## Kill every verb at each of its file events and compare what it leaves
 	KILLS=all $(BIN)/python -m pytest -m slow -s tests/app/test_kills.py

@@ -13,6 +13,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
@@ -104,6 +105,7 @@ def _kill_at(below: str, event: int) -> None:
 
 def _child(job: dict[str, Any], report: int) -> None:
     app = importlib.import_module("polyplink.app.command_line").app
+    time.perf_counter = lambda: 0.0  # so that no file tells how long it took
     output, code = io.StringIO(), 3
     with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
         if job["event"]:

@@ -191,3 +191,9 @@ def test_messages_that_are_followed_are_the_plain_ones_to_the_bit(
             rest = np.ones(n, dtype=bool)
             rest[near] = rest[order[:risen]] = rest[i] = False
             assert (R[i, rest] <= 0).all()  # what is not followed adds to no sum
+
+
+def test_without_compilation_it_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("numba.config.DISABLE_JIT", 1)
+    with pytest.raises(PolyplinkError, match="unset NUMBA_DISABLE_JIT"):
+        propagate(-np.eye(3), [0.0])

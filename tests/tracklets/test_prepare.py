@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.data.tables import DataSet, write_data
+from polyplink.data.tables import DataSet, read_data, write_data
 from polyplink.tracklets import crops as sources
 from polyplink.tracklets.crops import Broken, Pixels, cut
 from polyplink.tracklets.prepare import (
@@ -26,6 +26,7 @@ from polyplink.tracklets.prepare import (
     prepared_folder,
 )
 from tests.data.films import number_of, write_film
+from tests.samples import write_procedures
 from tests.tracklets.sample import HEIGHT, WIDTH, write_sample
 
 SETTINGS = PrepareSettings(size=8)
@@ -348,3 +349,13 @@ def test_parts_against_a_loop_over_the_crops(
         for k in range(row["n_crops"])
     ]
     assert not set(crops) & bad
+
+
+def test_a_name_of_several_hundred_characters_is_no_obstacle(tmp_path: Path) -> None:
+    folder = write_procedures(tmp_path, procedures=2, views=1)
+    data, names = read_data(folder), {"001-001": "a/" + "é" * 600, "001-002": "a/" + "é" * 601}
+    named = pl.col("procedure_id").replace(names)
+    boxes, rows = (table.with_columns(named) for table in (data.detections, data.procedures))
+    write_data(folder, DataSet.of(boxes, rows, data.polyps.with_columns(named)))
+    prepared = prepare(folder, PrepareSettings(size=8))
+    assert [len(prepared.crops(name)) for name in names.values()] == [8 * 2, 8 * 2]

@@ -8,6 +8,7 @@ register, on the few entries that matter, see `few_entries`.
 
 import numpy as np
 import numpy.typing as npt
+from numba import config
 
 from polyplink.associate.affinity.few_entries import CONTENDERS, Mask, few
 from polyplink.associate.affinity.rounds import settle_few
@@ -135,12 +136,18 @@ def propagate(
         Labels (p, n), int32, from 0 without gaps in the order of the exemplars; converged (p,).
 
     Raises:
-        PolyplinkError: If S is not square, is empty, or a value is not finite.
+        PolyplinkError: If S is not square, is empty, or a value is not finite; if numba does not
+            compile (NUMBA_DISABLE_JIT).
     """
     similarity = checked_square(S)  # a copy: noise is added to it
     wanted = np.atleast_1d(np.asarray(preferences, dtype=np.float64))
     if not np.isfinite(wanted).all():
         raise PolyplinkError("a preference is not finite", "give finite preferences")
+    PolyplinkError.unless(
+        not getattr(config, "DISABLE_JIT", 0),
+        "affinity propagation runs compiled only, and NUMBA_DISABLE_JIT is set",
+        "unset NUMBA_DISABLE_JIT",
+    )
     n, p = similarity.shape[0], wanted.size
     labels = np.zeros((p, n), dtype=np.int32)
     converged = np.ones(p, dtype=np.bool_)
