@@ -450,15 +450,13 @@ def _give_up(*_: object) -> None:
     raise RuntimeError("hang")
 
 
-def failures(first: int, count: int) -> Iterator[Failure]:
-    """Run `count` cases from case `first` on."""
+def failures(first: int, count: int) -> Iterator[Failure | None]:
+    """Run `count` cases from case `first` on; None for those that did not fail."""
     with tempfile.TemporaryDirectory(prefix="polyplink-fuzz-") as root:
         every = targets(Path(root) / "whole")
         signal.signal(signal.SIGALRM, _give_up)
         for case in range(first, first + count):
-            failure = run_case(case, every, Path(root))
-            if failure is not None:
-                yield failure
+            yield run_case(case, every, Path(root))
 
 
 def main() -> None:
@@ -471,15 +469,19 @@ def main() -> None:
     first, count = (given.first, given.count) if given.case is None else (given.case, 1)
     start, kinds = time.perf_counter(), Counter[str]()
     print(f"cases {first} to {first + count - 1}", flush=True)
-    for failure in failures(first, count):
-        kinds[failure.what] += 1
-        if kinds[failure.what] == 1:
-            print(f"case {failure.case}, {failure.target} ({failure.file}): {failure.what}")
-            print(failure.trace, flush=True)
+    done = 0
+    with contextlib.suppress(KeyboardInterrupt):
+        for done, failure in enumerate(failures(first, count), 1):  # noqa: B007
+            if failure is None:
+                continue
+            kinds[failure.what] += 1
+            if kinds[failure.what] == 1:
+                print(f"case {failure.case}, {failure.target} ({failure.file}): {failure.what}")
+                print(failure.trace, flush=True)
     slow = sum(n for what, n in kinds.items() if what.startswith("took"))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(
-        f"{count} inputs from case {first}: {sum(kinds.values()) - slow} tracebacks of "
+        f"{done} inputs from case {first}: {sum(kinds.values()) - slow} tracebacks of "
         f"{len(kinds)} kinds, {slow} over {SLOW:g} s, peak memory {peak:.0f} MiB, "
         f"{time.perf_counter() - start:.0f} s"
     )

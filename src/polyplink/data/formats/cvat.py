@@ -35,6 +35,7 @@ from polyplink.data.tables import PROCEDURES, DataSet, Imported
 POLYP, SCORE, LABEL = "polyp_id", "score", "polyp"  # attributes of a box, and its label
 _MEMBER = "annotations.xml"
 _MEND = "export the task again as CVAT for video 1.1"
+_ROWS = 100_000  # shapes that are held as text of their own
 _HEAD = 1 << 20  # bytes in which a document type would stand
 _SHAPES = {"box", "polygon", "polyline", "points", "mask", "ellipse", "cuboid", "skeleton"}
 _EDGES = ("xtl", "ytl", "xbr", "ybr")
@@ -110,7 +111,7 @@ def _parse(
 ) -> tuple[list[dict[str, str]], pl.DataFrame]:
     """The fields of each task (name, size, stop_frame, width, source ...), and all shapes.
 
-    Tracks are dropped as soon as they are read. A document type is refused, so that no entity is
+    Shapes are dropped as soon as they are read. A document type is refused, so that no entity is
     expanded; nothing outside the file is opened.
 
     Args:
@@ -125,42 +126,68 @@ def _parse(
         raise PolyplinkError(f"{name} has a document type, which is not read", _MEND)
     stream.seek(0)
 
-    def text(element: ET.Element) -> str:
-        return (element.text or "").strip()
-
     tasks: list[dict[str, str]] = []
+    schema = dict.fromkeys(_COLUMNS, pl.String)
     shapes: list[list[str | None]] = []
+    tables = [pl.DataFrame(schema=schema)]
+
+    def flush() -> None:
+        tables.append(pl.DataFrame(shapes, schema=schema, orient="row"))
+        shapes.clear()
+
     try:
         _, root = next(ET.iterparse(stream, ("start",)))  # noqa: S314 - see above
         if root.tag != "annotations":
             raise PolyplinkError(f"{name} is not of CVAT: its root is <{root.tag}>", _MEND)
         stream.seek(0)
-        for _, element in ET.iterparse(stream, ("end",)):  # noqa: S314
+        open_elements: list[ET.Element] = []
+        track: list[str | None] = []
+        for event, element in ET.iterparse(stream, ("start", "end")):  # noqa: S314
+            if event == "start":
+                open_elements.append(element)
+                if element.tag == "track":
+                    track = [
+                        element.get("task_id"),
+                        element.get("id", ""),
+                        element.get("label", ""),
+                    ]
+                continue
+            open_elements.pop()
+            parent = open_elements[-1] if open_elements else element
             if element.tag == "image":
                 raise PolyplinkError(
                     f"{name} is of CVAT for images", "export the task as CVAT for video 1.1"
                 )
             if element.tag == "meta":
-                for task in (each for each in element.iter() if each.tag in {"task", "job"}):
-                    fields = [*task, *task.findall("original_size/*")]
-                    tasks.append({field.tag: text(field) for field in fields if text(field)})
-                for field in element if tasks else ():
-                    tasks[-1].setdefault(field.tag, text(field))
+                tasks += _tasks(element)
+            elif parent.tag == "track" and element.tag in _SHAPES:
+                named = {a.get("name"): a.text or "" for a in element if a.tag == "attribute"}
+                own = map(element.get, _OF_SHAPE)
+                shapes.append([*track, element.tag, *own, named.get(attribute), named.get(SCORE)])
+                parent.clear()  # a track may hold millions of shapes
+                if len(shapes) == _ROWS:
+                    flush()
             elif element.tag == "track":
-                track = [element.get("task_id"), element.get("id", ""), element.get("label", "")]
-                for shape in element:
-                    if shape.tag in _SHAPES:
-                        named = {a.get("name"): a.text or "" for a in shape if a.tag == "attribute"}
-                        own = map(shape.get, _OF_SHAPE)
-                        shapes.append(
-                            [*track, shape.tag, *own, named.get(attribute), named.get(SCORE)]
-                        )
-                element.clear()
+                parent.clear()
     except (ET.ParseError, ValueError, LookupError) as error:  # the latter two of its encoding
         raise PolyplinkError(f"{name} is not whole XML ({error})", _MEND) from None
-    schema = dict.fromkeys(_COLUMNS, pl.String)
-    table = pl.DataFrame(shapes, schema=schema, orient="row")
-    return tasks, table.with_columns(pl.col(POLYP, SCORE).str.strip_chars())
+    flush()
+    return tasks, pl.concat(tables).with_columns(pl.col(POLYP, SCORE).str.strip_chars())
+
+
+def _tasks(meta: ET.Element) -> list[dict[str, str]]:
+    """The fields of each task of a file's meta; the last has those beside it too."""
+
+    def text(element: ET.Element) -> str:
+        return (element.text or "").strip()
+
+    tasks = []
+    for task in (each for each in meta.iter() if each.tag in {"task", "job"}):
+        fields = [*task, *task.findall("original_size/*")]
+        tasks.append({field.tag: text(field) for field in fields if text(field)})
+    for field in meta if tasks else ():
+        tasks[-1].setdefault(field.tag, text(field))
+    return tasks
 
 
 def _read(
