@@ -11,7 +11,6 @@ from polyplink.core._torchvision import heal_torchvision
 from polyplink.learn.augment import (
     AugmentConfig,
     augment,
-    change_tone,
     draw_affine,
     grey,
     jitter,
@@ -92,19 +91,6 @@ def test_frames_of_a_view_are_changed_alike_and_views_otherwise() -> None:
     assert (found[0] - found[3]).abs().max() > 0.05
     assert torch.equal(augment(EVERYTHING, same, 3, seeded()), found)
     assert not torch.equal(augment(EVERYTHING, same, 3, seeded(6)), found)
-
-
-def test_a_batch_gets_one_tone() -> None:
-    """Logarithms of values are scaled and shifted, by other numbers in each channel."""
-    x = 0.2 + 0.2 * pixels()
-    changed = change_tone(x, 0.5, seeded())
-    for before, after in zip(x.log().unbind(1), changed.log().unbind(1), strict=True):
-        slope = (after.max() - after.min()) / (before.max() - before.min())
-        assert math.exp(-0.75) <= slope <= math.exp(0.75)
-        torch.testing.assert_close(after - after.mean(), slope * (before - before.mean()))
-        shift = (after.exp().mean() / before.exp().mean()).log()
-        assert 0 < abs(shift) <= 2 / 3 * 0.5
-    torch.testing.assert_close(change_tone(x, 1e-9, seeded()), x)
 
 
 def test_nothing_to_do_leaves_the_crops_alone() -> None:

@@ -1,8 +1,7 @@
 """Augmentations of the SimCLR era: flips, affine, colour jitter, on the device.
 
-Parameters are sampled per view and shared by its frames; the tone is sampled per batch. Each kernel
-is called once per batch; torchvision's transforms would sample once for the whole batch, or need a
-loop over views.
+Parameters are sampled per view and shared by its frames. Each kernel is called once per batch;
+torchvision's transforms would sample once for the whole batch, or need a loop over views.
 """
 
 import math
@@ -30,9 +29,6 @@ class AugmentConfig(Ranged, prefix="augment"):
         contrast: The same on the distance from the mean grey of the frame.
         saturation: The same on the distance from each pixel's grey.
         hue: Largest turn of the colours about the grey axis, as a share of the circle.
-        tone: Largest logarithm of the exponent on all values. It is drawn once for a batch, with
-            smaller ones for each channel, so that views of one polyp keep their difference in
-            colour while the camera's response changes (see `change_tone`).
     """
 
     flip: Annotated[float, SHARE] = 0.0
@@ -43,7 +39,6 @@ class AugmentConfig(Ranged, prefix="augment"):
     contrast: Annotated[float, SHARE] = 0.0
     saturation: Annotated[float, SHARE] = 0.0
     hue: Annotated[float, Range(0, 0.5)] = 0.0
-    tone: Annotated[float, Range(0, 2)] = 0.0
 
     @property
     def moves(self) -> bool:
@@ -53,7 +48,7 @@ class AugmentConfig(Ranged, prefix="augment"):
     @property
     def recolours(self) -> bool:
         """Whether any pixel may change its colour."""
-        return max(self.brightness, self.contrast, self.saturation, self.hue, self.tone) > 0
+        return max(self.brightness, self.contrast, self.saturation, self.hue) > 0
 
 
 def _spread(n: int, most: float, generator: torch.Generator) -> torch.Tensor:
@@ -119,30 +114,6 @@ def turn_hue(pixels: torch.Tensor, angle: torch.Tensor) -> torch.Tensor:
     return torch.einsum("nij,njhw->nihw", rotation, pixels).clamp(0, 1)
 
 
-def change_tone(pixels: torch.Tensor, most: float, generator: torch.Generator) -> torch.Tensor:
-    """Raise each channel of a batch to a power and multiply it by a gain.
-
-    This scales and shifts the logarithm of the values, in which simulated and real frames differ
-    most (docs/explanation/simulator.md). All frames of the batch get the same.
-
-    Args:
-        pixels: (n, 3, h, w) in [0, 1].
-        most: Largest logarithm of the common exponent. That of each channel's own is half of it,
-            those of the common gain and each channel's own are a third. The gains are relative
-            to a channel's mean, which the exponent does not change.
-        generator: On the CPU.
-
-    Returns:
-        (n, 3, h, w), clipped to [0, 1].
-    """
-    exponent = (_spread(1, most, generator) + _spread(3, most / 2, generator)).exp()
-    gain = (_spread(1, most / 3, generator) + _spread(3, most / 3, generator)).exp()
-    exponent, gain = (x.view(1, 3, 1, 1).to(pixels.device) for x in (exponent, gain))
-    curved = pixels.clamp(min=1e-3) ** exponent
-    mean, after = (x.mean(dim=(0, 2, 3), keepdim=True) for x in (pixels, curved))
-    return (curved * (gain * mean / after)).clamp(0, 1)
-
-
 def augment(
     config: AugmentConfig, crops: torch.Tensor, length: int, generator: torch.Generator
 ) -> torch.Tensor:
@@ -167,8 +138,6 @@ def augment(
 
     if config.moves:
         pixels = move(pixels, everywhere(draw_affine(config, n, generator)))
-    if config.tone:
-        pixels = change_tone(pixels, config.tone, generator)
     if config.recolours:
         factors = [
             everywhere(1 + _spread(n, most, generator))
