@@ -19,6 +19,7 @@ from polyplink.app.reproduce import (
     find_part,
     incomparable,
     reproduce,
+    with_learned_links,
 )
 from polyplink.app.request import Progress
 from polyplink.core.artefacts import read_json
@@ -100,12 +101,19 @@ def test_ours_stands_beside_the_published_and_the_rest_says_why(
     assert read_json(tmp_path / "out" / "table.json")["name"] == "ntssl/1"
 
 
-def test_no_difference_is_shown_of_what_is_not_comparable(run: Run) -> None:
+def test_no_difference_is_shown_of_what_is_not_comparable(run: Run, made: Made) -> None:
     plain = run("ta/1", only=["none"])
     assert plain.incomparable == "the part eval, not rc19"
     assert all(cell.difference is None for cell in plain.cells)
     fr = plain.cells[0]
     assert (fr.row, fr.ours.value) == ("No clustering", 2.0)  # two tracklets of each polyp
+    weights = [f"ta384-temporally-aware={made.run}"]
+    ours = run("ta/1", only=["ta384-temporally-aware"], weights=weights, anyway=True)
+    own = [cell for cell in ours.cells if cell.row == "Ours, learned links of polyplink"]
+    assert [cell.column for cell in own] == ["FR", "FPR"]
+    assert [cell.published_words for cell in own] == ["–", "–"]
+    assert [cell.difference for cell in own] == [None, None]  # the paper has no such row
+    assert all(cell.ours.known or cell.ours.why for cell in own)
     anyway = run("ta/1", only=["none"], anyway=True)
     assert anyway.cells[0].difference == pytest.approx(2.0 - 20.74)
     assert "nevertheless" in anyway.banner
@@ -176,6 +184,20 @@ def test_bold_is_the_best_and_what_a_paired_bootstrap_cannot_tell_from_it() -> N
     assert best_cells(apart, ours) == {1}
 
 
+def test_counting_tables_have_a_row_of_our_own() -> None:
+    for name in ("ta/1", "ta/3", "thesis/5.14"):
+        cells = list(with_learned_links(published()[name].cells))
+        own = [cell for cell in cells if cell.measure.startswith("links/")]
+        assert len(own) == len(cells) - len(published()[name].cells) > 0
+        assert {cell.text for cell in own} == {""}
+        assert len({(cell.row, cell.subject) for cell in own}) == 1
+        after = cells[cells.index(own[0]) - 1]
+        assert (after.group, after.subject) == (own[0].group, own[0].subject)
+        assert own[0].row == f"{after.row}, learned links of polyplink"
+    plain = published()["ntssl/1"].cells
+    assert tuple(with_learned_links(plain)) == plain
+
+
 def test_all_tables_are_computed_once_with_the_fewest_trainings_first(
     run: Run, labelled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -197,7 +219,7 @@ def test_all_tables_are_computed_once_with_the_fewest_trainings_first(
     needed = [sum(map(has_recipe, published()[name].subjects)) for name in done]
     assert needed == sorted(needed)
     one = next(row for row in rows if row["table"] == "ta/1")
-    assert (one["computed"], one["cells"]) == (2, 10)
+    assert (one["computed"], one["cells"]) == (2, 12)
     assert (tmp_path / "ta" / "1" / "table.html").is_file()
     done.clear()
     assert reproduce(request).value == rows

@@ -2,6 +2,7 @@
 
 import math
 import os
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -184,9 +185,12 @@ def count(request: CountRequest, progress: Progress = silent) -> Result[Counted]
         shown += [f"{name}: {figure_text(figure)}" for name, figure in compared[0].items()]
     counted = Counted(report, page, summary, boxes)
     if not point.prices:
-        mend = "train on labelled procedures to tune counts and probabilities"
-        warnings.append(f"operating point: {point.origin}; {mend}")
-    return Result(counted, summary, [*shown, f"report: {report}"], warnings)
+        warnings.append(
+            f"operating point: {point.origin}; train on labelled procedures to tune counts and "
+            "probabilities"
+        )
+    shown += [f"report: {report}", f"to correct it: polyplink review {shlex.quote(str(out))}"]
+    return Result(counted, summary, shown, warnings)
 
 
 def _plain(point: "OperatingPoint") -> dict[str, Any]:

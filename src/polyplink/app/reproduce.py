@@ -214,6 +214,8 @@ def reproduce_table(
     part = find_part(data, request.part)
     check_polyps(data, part, name)
     table = replace(table, cells=tuple(both_precisions(table.cells)))
+    if not table.ranked_by:
+        table = replace(table, cells=tuple(with_learned_links(table.cells)))
     found: dict[tuple[str, Variant, str], Measured] = {}
     for encoder in table.subjects:
         if not request.only or encoder in request.only:
@@ -293,6 +295,23 @@ def both_precisions(cells: "Sequence[Cell]") -> "Iterator[Cell]":
                 named = (text.replace("mAP", PUBLISHED_MAP) for text in (cell.row, cell.column))
                 name, column = named
                 yield replace(cell, row=name, column=column, measure=PUBLISHED_MAP, remark="")
+
+
+def with_learned_links(cells: "Sequence[Cell]") -> "Iterator[Cell]":
+    """The cells of a table, its last row of temporal affinity propagation also with learned links.
+
+    These cells have no published number.
+    """
+    rows = [list(row) for _, row in groupby(cells, key=lambda cell: (cell.group, cell.row))]
+    clustered = [[c for c in row if c.measure.startswith("temporal_ap/")] for row in rows]
+    last = max((i for i, own in enumerate(clustered) if own), default=None)
+    for i, row in enumerate(rows):
+        yield from row
+        if i == last:
+            for cell in clustered[i]:
+                measure = cell.measure.replace("temporal_ap/", "links/")
+                name = f"{cell.row}, learned links of polyplink"
+                yield replace(cell, row=name, text="", spread="", remark="", measure=measure)
 
 
 def best_cells(cells: "Sequence[Cell]", resampled: "Sequence[Resampled | None]") -> set[int]:
@@ -473,7 +492,9 @@ def _beside(cell: "Cell", ours: "Figure", comparable: bool, best: bool) -> "Repr
         units_of={"cost": "encoder", "size": "polyps", "histology": "polyps"}.get(
             kind, "procedures"
         ),
-        difference=scaled.value - cell.value if comparable and scaled.value is not None else None,
+        difference=scaled.value - cell.value
+        if comparable and cell.text and scaled.value is not None
+        else None,
         remark=cell.remark,
         best=best,
     )

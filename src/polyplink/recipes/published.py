@@ -24,7 +24,7 @@ class Cell:
         group: Part of the table: a heading over rows, or a block of columns; "" without.
         row: Name of the row, as printed.
         column: Name of the column, as printed.
-        text: The number's digits as printed, in `unit`.
+        text: The number's digits as printed, in `unit`; "" for a cell that is not in the paper.
         spread: The digits of its standard deviation over leave-one-out folds; "" without.
         unit: "%", "1" (a plain number), "M" (millions), "G" (billions).
         subject: The encoder or method: a name of the table, not yet a recipe.

@@ -25,7 +25,7 @@ class ReproducedCell:
         row: Row of the table.
         column: Column of the table.
         unit: "%", "1", "M" or "G".
-        published: The digits of the paper's number, as printed.
+        published: The digits of the paper's number, as printed; "" where the paper has none.
         spread: The digits of its standard deviation; "" where none is printed.
         ours: Our figure; its value is missing if it was not computed.
         units_of: The independent units that ours rests on ("procedures").
@@ -49,7 +49,7 @@ class ReproducedCell:
     @property
     def published_words(self) -> str:
         """The paper's number with its standard deviation."""
-        return f"{self.published} ± {self.spread}" if self.spread else self.published
+        return f"{self.published} ± {self.spread}" if self.spread else self.published or DASH
 
     @property
     def our_words(self) -> str:
@@ -68,7 +68,7 @@ class ReproducedCell:
 
     @property
     def _digits(self) -> int:
-        return max(1, len(self.published.partition(".")[2]))
+        return max(1, len(self.published.partition(".")[2])) if self.published else 2
 
 
 @dataclass(frozen=True)
