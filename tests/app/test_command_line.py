@@ -221,6 +221,14 @@ def test_a_full_output_is_one_line() -> None:
     assert line.startswith("polyplink: No space left")
 
 
+def test_a_path_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
+    odd = tmp_path / os.fsdecode(b"a\xffb")
+    odd.mkdir()
+    assert_refused(
+        polyplink("import", "csv", odd, tmp_path / "out"), r"a\udcffb is not UTF-8; rename"
+    )
+
+
 @pytest.mark.parametrize("streams", [">&-", "2>&-", "<&- >&- 2>&-"])
 def test_closed_streams_are_no_mistake(streams: str) -> None:
     command = f"{sys.executable} -m polyplink weights list --json {streams}"

@@ -8,10 +8,12 @@ functions, so that `polyplink VERB --help` does not import torch.
 
 import errno
 import inspect
+import os
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated, Any, ForwardRef, NoReturn, get_args, get_origin
 
 import typer
@@ -139,6 +141,7 @@ def command(verb: Verb) -> Callable[..., None]:
     def run(as_json: bool, debug: bool, **given: Any) -> None:
         with one_line_errors(" ".join(["polyplink", *sys.argv[1:2]]), debug=debug):
             given |= {name: tuple(given[name] or ()) for name in several}
+            _check_paths(given.values())
             with bars() as progress:
                 result = verb(request(**given), progress)
             for warning in result.warnings:
@@ -154,6 +157,16 @@ def command(verb: Verb) -> Callable[..., None]:
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {p.name: p.annotation for p in parameters}
     return run
+
+
+def _check_paths(values: Iterable[Any]) -> None:
+    """Refuse a path that is not UTF-8, in which no table and no record can name it."""
+    for value in values:
+        for path in value if isinstance(value, tuple) else (value,):
+            if isinstance(path, Path):
+                whole = os.path.abspath(path)  # noqa: PTH100 - Path.absolute fails without a folder
+                plain = whole.encode("utf-8", "replace").decode() == whole
+                PolyplinkError.unless(plain, f"the path {whole} is not UTF-8", "rename it")
 
 
 @contextmanager
