@@ -10,6 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import polars as pl
 import pytest
 
 from polyplink.app.data_folder import (
@@ -21,6 +23,7 @@ from polyplink.app.data_folder import (
 )
 from polyplink.core.errors import PolyplinkError
 from polyplink.data import DataSet, read_data, write_data, write_real_colon
+from polyplink.tracklets.scenes import read_scenes, write_scenes
 from tests.app.calls import assert_refused, polyplink
 from tests.data.made_sets import data_set, small_set, unlabelled_row
 from tests.data.test_corrupted import write_every_format
@@ -249,3 +252,27 @@ def test_the_map_of_adenoma_goes_with_the_tables(
         merge_data(MergeRequest(out, [a, b]))
     refused = polyplink("merge", out, a, b, "--histology-map", "paper")
     assert_refused(refused, "no histology map 'paper'; did you mean papers?")
+
+
+def test_scenes_are_merged_too(tmp_path: Path) -> None:
+    given = {"a": np.array([[0, 0], [40, 1]]), "b": np.array([[0, 0], [7, 1]])}
+    for name, scenes in given.items():
+        written = write_procedures(tmp_path / name, procedures=1, images=False)
+        data = read_data(written)
+        ids = {"001-001": name}
+        boxes, procedures, polyps = (
+            table.with_columns(pl.col("procedure_id").replace(ids)).with_columns(
+                pl.col(column).str.replace("001-001", name)
+                for column in ("polyp_id", "patient")
+                if column in table.columns
+            )
+            for table in (data.detections, data.procedures, data.polyps)
+        )
+        write_data(written, DataSet.of(boxes, procedures, polyps))
+        write_scenes(written, {name: scenes})
+    done = polyplink("merge", tmp_path / "all", *(tmp_path / name / "data" for name in given))
+    assert done.exit_code == 0, done.stderr
+    found = read_scenes(tmp_path / "all")
+    assert {name: own.tolist() for name, own in found.items()} == {
+        name: own.tolist() for name, own in given.items()
+    }

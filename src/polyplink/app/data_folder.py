@@ -26,6 +26,7 @@ from polyplink.core.errors import PolyplinkError, find_named
 if TYPE_CHECKING:
     from polyplink.data import DataSet, Finding, Imported
     from polyplink.tracklets import Prepared, PrepareSettings
+    from polyplink.tracklets.scenes import Ints
 
 HistologyMap = Annotated[
     str | None,
@@ -219,6 +220,7 @@ def merge_data(request: MergeRequest, progress: Progress = silent) -> "Result[Da
         PolyplinkError: If a folder is no data folder, is named twice or is `out`, or ids clash.
     """
     from polyplink.data import find_maps, merge, overlaps, read_data
+    from polyplink.tracklets.scenes import read_scenes
 
     out, folders = request.out, request.data
     places: dict[str, Path] = {}
@@ -240,20 +242,26 @@ def merge_data(request: MergeRequest, progress: Progress = silent) -> "Result[Da
     with record.stage("merge"):
         data = merge(sets, maps)
     record.inputs = {str(folder): each.key for folder, each in sets}
-    warnings = overlaps(data)
-    return _write(out, data, warnings, record)
+    scenes = {name: own for folder in folders for name, own in read_scenes(folder).items()}
+    return _write(out, data, overlaps(data), record, scenes)
 
 
 def _write(
-    out: Path, data: "DataSet", warnings: Sequence[str], record: RunRecord
+    out: Path,
+    data: "DataSet",
+    warnings: Sequence[str],
+    record: RunRecord,
+    scenes: "Mapping[str, Ints] | None" = None,
 ) -> "Result[DataSet]":
     """Write a data folder, its warnings (warnings.json) and record (run.json) as one change."""
     from polyplink.data import change_data, write_data
+    from polyplink.tracklets.scenes import write_scenes
 
     with change_data(out) as new:
         with record.stage("write"):
             write_data(new, data)
             write_json(new / "warnings.json", warnings)
+            write_scenes(new, scenes or {})
         record.write(new)
     counts = {
         "out": str(out),
