@@ -8,7 +8,7 @@ import pytest
 from tests import fuzz
 
 # Cases that failed once, by number.
-FAILED = (129, 483)
+FAILED = (129, 483, 20705, 21188)
 
 
 @pytest.fixture(scope="module")

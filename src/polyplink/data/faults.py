@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
-from polyplink.core.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError, one_line
 
+LONGEST = 800  # characters of a line about a fault
 Rule = tuple[str, str, pl.Expr]  # what is wrong, what to do about it, which rows (null: not)
 
 
@@ -67,7 +68,8 @@ class Faults:
 
     def lines(self) -> list[str]:
         """One line for each kind: how often, what, and the first name."""
-        return [f"{count} x {kind} (first: {name})" for kind, (count, name) in self.counts.items()]
+        found = self.counts.items()
+        return [one_line(f"{n} x {kind} (first: {name})", LONGEST) for kind, (n, name) in found]
 
 
 def apply_rules(

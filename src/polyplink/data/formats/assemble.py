@@ -40,7 +40,7 @@ IDENTITIES = ("track", "none")  # what the number of a track means
 PARTS = ("train", "val", "valid", "test")  # folders that name a part, not a procedure
 
 _WORD = r"(?:frame|image|img)?[_-]?"
-_NUMBER = r"0*(\d{1,10})(?:\.0+)?$"
+_NUMBER = r"0*([0-9]{1,10})(?:\.0+)?$"  # \d would match digits of other scripts
 _ENDING = r"\.[A-Za-z][A-Za-z0-9]{1,4}$"
 _ALONE = rf"(?i)^{_WORD}{_NUMBER}"
 _NAMED = rf"(?i)^(.+?)_{_WORD}{_NUMBER}"

@@ -59,7 +59,7 @@ _NUMBERS = {name for name, column in PROCEDURES.items() if column.dtype.is_numer
 _NUMBERS |= {"frame", "iscrowd", "score", "size_mm"}
 # `dataset3_004-005_1` is of the video `dataset3_004-005`; other identities are videos themselves.
 _IDENTITY = r"^(.*\d+-\d+)_\d+$"
-_FILM = rf"(?i)^(.+)\.({'|'.join(s[1:] for s in SUFFIXES)})(?:#(\d+))?$"
+_FILM = rf"(?i)^(.+)\.({'|'.join(s[1:] for s in SUFFIXES)})(?:#([0-9]{{1,10}}))?$"
 # Column of ours -> key of the papers.
 _FACTS = {
     "histology": "histology",
