@@ -77,7 +77,7 @@ def contents(folder: Path) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
-        # A report tells the stages of its own run, of which some were done by the killed one.
+        # A report tells its own date and the seconds of its stages: no two are the same.
         if not path.is_file() or ".part" in name or path.name == "report.html":
             continue
         found[name] = path.read_bytes()

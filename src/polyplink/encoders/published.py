@@ -8,6 +8,7 @@ import argparse
 import importlib
 import pickle
 import re
+import struct
 import zipfile
 from collections.abc import Mapping
 from dataclasses import replace
@@ -42,6 +43,12 @@ _HARMLESS: list[Any] = [
     *(getattr(np.dtypes, name) for name in ("Float64DType", "Float32DType", "Int64DType")),
 ]
 
+# What torch raises where a file ends early or holds other bytes than it should.
+_BROKEN = (
+    *(pickle.UnpicklingError, struct.error, EOFError, OSError, RuntimeError),
+    *(AttributeError, LookupError, TypeError, ValueError),
+)
+
 
 def read_published(path: Path, *, trust_pickle: bool = False) -> dict[str, torch.Tensor]:
     """Load a safetensors file or a torch checkpoint.
@@ -70,7 +77,7 @@ def read_published(path: Path, *, trust_pickle: bool = False) -> dict[str, torch
         with torch.serialization.safe_globals(_HARMLESS):
             zipped = zipfile.is_zipfile(path)
             loaded = torch.load(path, "cpu", weights_only=not trust_pickle, mmap=zipped)
-    except (pickle.UnpicklingError, RuntimeError, EOFError, OSError, ValueError, KeyError) as error:
+    except _BROKEN as error:
         found = re.search(r"GLOBAL (\S+)|(?:class|function) (\S+)", str(error))
         if found and isinstance(error, pickle.UnpicklingError):
             raise PolyplinkError(
