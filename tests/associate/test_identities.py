@@ -109,3 +109,25 @@ def test_what_was_decided_holds_and_is_not_asked_again() -> None:
     assert (two == ~one).all()
     with pytest.raises(PolyplinkError, match="two polyps, and by other constraints one"):
         Constraints(must=((0, 1),), cannot=((1, 0),)).closed(2)
+
+
+def test_an_open_interval_has_a_question_and_says_what_the_answer_changes() -> None:
+    names = term_names()
+    links = LinkModel(-6.0, {name: 12.0 if name == "cosine" else 0.0 for name in names}, 9, 4)
+    point = OperatingPoint(LearnedLinks(1.0), links, "made up", spread=4.0)
+    start, asked = 3.0 * np.arange(8.0), 0
+    for seed in range(6):
+        views = Views(np.random.default_rng(seed).normal(size=(8, 3)), start, start + 1.0)
+        found = identify(views, np.linspace(0, 1, 8), point)
+        assert found.interval is not None
+        if found.interval[0] == found.interval[1]:
+            continue
+        assert found.doubts[0].close
+        for doubt in found.doubts:
+            other = (doubt.pair,)
+            decided = Constraints(cannot=other) if doubt.joined else Constraints(must=other)
+            count = len(identify(views, np.linspace(0, 1, 8), point, decided).names)
+            assert doubt.change == count - len(found.names)
+            assert doubt.close or doubt.change == 0
+            asked += doubt.change != 0
+    assert asked

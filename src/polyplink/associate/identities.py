@@ -130,7 +130,8 @@ class Doubt:
         pair: A row of each side, the two to be looked at: the least similar pair of what was
             joined, the most similar one of what was not.
         close: Whether the decision changes while the price of a polyp varies within the interval
-            of the count.
+            of the count, or the other decision changes the count where the interval is open.
+        change: Polyps more or fewer under the other decision; 0 where the interval is closed.
     """
 
     members: tuple[int, ...]
@@ -139,6 +140,7 @@ class Doubt:
     probability: float
     pair: tuple[int, int]
     close: bool = True
+    change: int = 0
 
     @property
     def doubt(self) -> float:
@@ -213,7 +215,20 @@ def identify(
     doubts = uncertain(
         labels, P, MOST_DOUBTS, price=price, spread=point.spread or ASKED, decided=given
     )
+    if P is not None and price is not None and interval and interval[0] != interval[1]:
+        changes = [_change(labels, P, price, given, doubt) for doubt in doubts]
+        doubts = [  # the first is asked in any case: the count is not certain
+            replace(doubt, close=doubt.close or change != 0 or not i, change=change)
+            for i, (doubt, change) in enumerate(zip(doubts, changes, strict=True))
+        ]
     return Identities(labels, converged, link_scores(labels, P), doubts, interval, similarity)
+
+
+def _change(labels: Labels, P: Reals, price: float, given: Constraints, doubt: Doubt) -> int:
+    """Polyps more or fewer if the pair of a doubt were decided the other way."""
+    must, cannot = [*given.must], [*given.cannot]
+    (cannot if doubt.joined else must).append(doubt.pair)
+    return int(partition(P, [price], must, cannot).max() - labels.max())
 
 
 def spreads_to(spread: float) -> list[float]:

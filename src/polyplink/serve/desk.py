@@ -20,12 +20,10 @@ from polyplink.associate import (
     Constraints,
     Doubt,
     Identities,
-    LearnedLinks,
     OperatingPoint,
     Views,
     from_record,
     identify,
-    partition,
     unit_rows,
 )
 from polyplink.core.artefacts import read_json
@@ -214,7 +212,7 @@ class Desk:
         views = Views(self.vectors[own["place"].to_numpy()], *self._seconds(name, own))
         constraints = _constraints(decided, own["tracklet_id"].to_list())
         found = identify(views, own["position"].to_numpy(), self.point, constraints)
-        asked = [self._question(found, constraints, counted, doubt) for doubt in found.doubts]
+        asked = [_question(doubt, counted) for doubt in found.doubts]
         for row, label in zip(counted, found.labels.tolist(), strict=True):
             polyps[row] = label
         return Solved(table, log, decided, counted, views, found, polyps, asked)
@@ -402,30 +400,6 @@ class Desk:
             )
         return found
 
-    def _question(
-        self, found: Identities, decided: Constraints, counted: Sequence[int], doubt: Doubt
-    ) -> dict[str, Any]:
-        """A doubt with rows of the procedure, and what the other answer would change."""
-        low, high = found.interval or (None, None)
-        change = 0
-        if isinstance(self.point.setting, LearnedLinks) and low != high:
-            must, cannot = [*decided.must], [*decided.cannot]
-            (cannot if doubt.joined else must).append(doubt.pair)
-            price = self.point.setting.price
-            count = int(partition(found.similarity, [price], must, cannot).max()) + 1
-            change = count - len(found.names)
-        a, b = (counted[i] for i in doubt.pair)
-        return {
-            "a": a,
-            "b": b,
-            "members": [counted[i] for i in doubt.members],
-            "others": [counted[i] for i in doubt.others],
-            "joined": doubt.joined,
-            "close": doubt.close or change != 0,
-            "probability": round(doubt.probability, 4),
-            "change": change,
-        }
-
     def picture(self, index: int, row: int, k: int, size: int) -> bytes:
         """The k-th picture of a tracklet as JPEG, at most `size` pixels.
 
@@ -508,6 +482,21 @@ def _counted(now: Solved) -> tuple[int | None, int | None, int]:
         return None, None, 0
     low, high = found.interval or (None, None)
     return low, high, len(found.names)
+
+
+def _question(doubt: Doubt, counted: Sequence[int]) -> dict[str, Any]:
+    """A doubt with rows of the procedure; `counted` are those of the tracklets that were linked."""
+    a, b = (counted[i] for i in doubt.pair)
+    return {
+        "a": a,
+        "b": b,
+        "members": [counted[i] for i in doubt.members],
+        "others": [counted[i] for i in doubt.others],
+        "joined": doubt.joined,
+        "close": doubt.close,
+        "probability": round(doubt.probability, 4),
+        "change": doubt.change,
+    }
 
 
 def _constraints(decided: Decided, ids: Sequence[str]) -> Constraints:
