@@ -61,7 +61,6 @@ class Solved(NamedTuple):
     views: Views | None
     identities: Identities | None
     polyps: list[int | None]  # of each row, its polyp's place
-    questions: list[dict[str, Any]]
 
 
 class Desk:
@@ -165,6 +164,11 @@ class Desk:
         found: np.ndarray = rows.to_numpy()
         return found
 
+    @cached_property
+    def _area(self) -> np.ndarray:
+        """Area of every box, square pixels, rows as in the table of detections."""
+        return self.prepared.detections.select(pl.col("w") * pl.col("h")).to_series().to_numpy()
+
     def version(self) -> int:
         """Size of the log of corrections: it changes with every answer, of any page."""
         path = self.out / LOG
@@ -207,19 +211,21 @@ class Desk:
         counted = [row for row, one in enumerate(ids) if one not in left_out]
         polyps: list[int | None] = [None] * len(ids)
         if not counted:
-            return Solved(table, log, decided, counted, None, None, polyps, [])
+            return Solved(table, log, decided, counted, None, None, polyps)
         own = table[counted]
         views = Views(self.vectors[own["place"].to_numpy()], *self._seconds(name, own))
         constraints = _constraints(decided, own["tracklet_id"].to_list())
         found = identify(views, own["position"].to_numpy(), self.point, constraints)
-        asked = [_question(doubt, counted) for doubt in found.doubts]
         for row, label in zip(counted, found.labels.tolist(), strict=True):
             polyps[row] = label
-        return Solved(table, log, decided, counted, views, found, polyps, asked)
+        return Solved(table, log, decided, counted, views, found, polyps)
 
     def _rate(self, name: str) -> float:
-        fps = self.prepared.data.procedures.filter(procedure_id=name)["fps"][0]
-        return float(fps or USUAL_FPS)
+        return float(self.pictures.procedures[name]["fps"] or USUAL_FPS)
+
+    def _duration(self, name: str) -> float:
+        """Seconds of the recording."""
+        return float(round(self.pictures.procedures[name]["n_frames"] / self._rate(name), 2))
 
     def _seconds(self, name: str, table: pl.DataFrame) -> tuple[np.ndarray, np.ndarray]:
         rate = self._rate(name)
@@ -259,10 +265,7 @@ class Desk:
         procedures = []
         for index, name in enumerate(self.names):
             now = self.solve(index)
-            low, high, polyps = _counted(now)
-            row = self.prepared.data.procedures.row(
-                by_predicate=pl.col("procedure_id") == name, named=True
-            )
+            low, high, polyps, doubts = _counted(now)
             procedures.append(
                 {
                     "index": index,
@@ -272,10 +275,10 @@ class Desk:
                     "high": high,
                     "tracklets": len(now.counted),
                     "alarms": now.table.height - len(now.counted),
-                    "questions": sum(one["close"] for one in now.questions),
+                    "questions": sum(doubt.close for doubt in doubts),
                     "corrections": len(now.log),
                     "conflicts": len(now.decided.set_aside),
-                    "duration_s": round(row["n_frames"] / self._rate(name), 2),
+                    "duration_s": self._duration(name),
                     "done": now.decided.done,
                 }
             )
@@ -295,10 +298,8 @@ class Desk:
     def procedure(self, index: int) -> dict[str, Any]:
         """A procedure with its polyps, questions, conflicts and log, as JSON-ready values."""
         now, name = self.solve(index), self.names[index]
-        row = self.prepared.data.procedures.row(
-            by_predicate=pl.col("procedure_id") == name, named=True
-        )
-        low, high, polyps = _counted(now)
+        row = self.pictures.procedures[name]
+        low, high, polyps, doubts = _counted(now)
         tracklets = self._tracklets(now, name)
         groups = []
         for place in range(polyps):
@@ -333,7 +334,7 @@ class Desk:
             "index": index,
             "id": name,
             "version": self.version(),
-            "duration_s": round(row["n_frames"] / self._rate(name), 2),
+            "duration_s": self._duration(name),
             "fps": row["fps"],
             "n_frames": row["n_frames"],
             "recording": self.pictures.recorded(name),
@@ -343,7 +344,10 @@ class Desk:
             "done": now.decided.done,
             "groups": groups,
             "tracklets": tracklets,
-            "questions": sorted(now.questions, key=lambda one: not one["close"]),
+            "questions": [
+                _question(doubt, now.counted)
+                for doubt in sorted(doubts, key=lambda doubt: not doubt.close)
+            ],
             "conflicts": [
                 {"correction": one, "with": list(by), "why": "same_different"}
                 for one, by in now.decided.set_aside.items()
@@ -357,7 +361,6 @@ class Desk:
         """Each row as the page shows it; `area` is the largest box in pixels."""
         start, end = self._seconds(name, now.table)
         stride = self.prepared.settings.stride
-        area = self.prepared.detections.select(area=pl.col("w") * pl.col("h"))["area"].to_numpy()
         scores: list[float | None] = [None] * now.table.height
         if now.identities is not None:
             for i, score in zip(now.counted, now.identities.scores.tolist(), strict=True):
@@ -374,7 +377,7 @@ class Desk:
         }
         found = []
         for i, row in enumerate(now.table.iter_rows(named=True)):
-            boxes = area[row["offset"] : row["offset"] + row["n"] : stride][: row["n_crops"]]
+            boxes = self._area[row["offset"] : row["offset"] + row["n"] : stride][: row["n_crops"]]
             one = row["tracklet_id"]
             left_out = one in self._alarms[name] and one not in now.decided.restored
             found.append(
@@ -425,11 +428,11 @@ class Desk:
         """The boxes of a tracklet: [frame, x, y, w, h] each, and the size of the frames, pixels."""
         own = self._row(index, row)
         table = self.prepared.detections[own["offset"] : own["offset"] + own["n"]]
-        procedure = self.prepared.data.procedures.filter(procedure_id=self.names[index])
+        procedure = self.pictures.procedures[self.names[index]]
         rounded = table.select("frame", *(pl.col(side).round(1) for side in "xywh"))
         return {
-            "width": procedure["width"][0],
-            "height": procedure["height"][0],
+            "width": procedure["width"],
+            "height": procedure["height"],
             "boxes": [list(one) for one in rounded.rows()],
         }
 
@@ -475,13 +478,13 @@ class Desk:
         return found
 
 
-def _counted(now: Solved) -> tuple[int | None, int | None, int]:
-    """Interval and count of a procedure."""
+def _counted(now: Solved) -> tuple[int | None, int | None, int, list[Doubt]]:
+    """Interval, count and doubts of a procedure."""
     found = now.identities
     if found is None:
-        return None, None, 0
+        return None, None, 0, []
     low, high = found.interval or (None, None)
-    return low, high, len(found.names)
+    return low, high, len(found.names), found.doubts
 
 
 def _question(doubt: Doubt, counted: Sequence[int]) -> dict[str, Any]:

@@ -294,28 +294,21 @@ def _page(desk: Desk, review: Review, words: dict[str, str], language: str) -> s
     )
     templates.filters |= {"clock": clock, "visible": visible}
 
-    def pictures(index: int, rows: Sequence[int], best: int) -> list[tuple[str, str]]:
-        """The best view, then others in time: data URI and time of each."""
-        tracklets = desk.procedure(index)["tracklets"]
-        shown = [best, *[row for row in rows if row != best][: MOST_VIEWS - 1]]
+    def pictures(now: dict[str, Any], group: dict[str, Any]) -> list[tuple[str, str]]:
+        """A polyp's best view, then others in time: data URI and time of each."""
+        best = group["best"]
         found = []
-        for place, row in enumerate(shown):
-            one = tracklets[row]
-            data = desk.picture(index, row, one["best"], SMALL if place else LARGE)
-            uri = f"data:image/jpeg;base64,{base64.b64encode(data).decode()}"
-            found.append((uri, clock(one["start_s"])))
+        for row in [best, *[row for row in group["rows"] if row != best][: MOST_VIEWS - 1]]:
+            one, size = now["tracklets"][row], LARGE if row == best else SMALL
+            data = base64.b64encode(desk.picture(now["index"], row, one["best"], size)).decode()
+            found.append((f"data:image/jpeg;base64,{data}", clock(one["start_s"])))
         return found
 
-    shown = [
-        (
-            one,
-            [
-                (polyp, pictures(index, group["rows"], group["best"]))
-                for polyp, group in zip(one.found, desk.procedure(index)["groups"], strict=True)
-            ],
-        )
-        for index, one in enumerate(review.procedures)
-    ]
+    shown = []
+    for index, one in enumerate(review.procedures):
+        now = desk.procedure(index)
+        groups = zip(one.found, now["groups"], strict=True)
+        shown.append((one, [(polyp, pictures(now, group)) for polyp, group in groups]))
     return templates.get_template("handoff.html.j2").render(
         review=review, shown=shown, words=words, language=language
     )

@@ -64,7 +64,7 @@ class Pictures:
 
     def __init__(self, prepared: Prepared, folder: Path, masks: Sequence[Mask] = ()) -> None:
         self.prepared, self.folder, self.masks = prepared, folder, tuple(masks)
-        self._procedures = {
+        self.procedures = {
             row["procedure_id"]: row for row in prepared.data.procedures.iter_rows(named=True)
         }
         self._videos: dict[Path, Video] = {}
@@ -91,7 +91,7 @@ class Pictures:
             return False
         place = split_frame_name(first[0])
         name = place[0] if place else first[0].partition(INSIDE)[0]
-        source: str = self._procedures[procedure]["source"]
+        source: str = self.procedures[procedure]["source"]
         return (self.folder / source / name).is_file()
 
     def _view(self, procedure: str, row: int, k: int, size: int) -> bytes:
@@ -108,7 +108,7 @@ class Pictures:
         """
         tracklet = self.prepared.tracklets.row(row, named=True)
         box, settings = self.box(tracklet, k), self.prepared.settings
-        own = self._procedures[procedure]
+        own = self.procedures[procedure]
         corners = np.array([[box[side] for side in BOX]])
         if self.recorded(procedure) and (size > SHARP * 2 or settings.size < SHARP):
             side = max(box["w"], box["h"]) * AROUND  # a square: nothing is distorted
@@ -152,7 +152,7 @@ class Pictures:
         """
         if image is None:
             return "no image is known"
-        source = self.folder / self._procedures[procedure]["source"]
+        source = self.folder / self.procedures[procedure]["source"]
         place = split_frame_name(image)
         archive, inside, member = image.partition(INSIDE)
         if inside:
