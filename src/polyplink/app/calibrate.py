@@ -1,5 +1,6 @@
 """The verb `calibrate`: links, prices and false alarms for given boxes, stored in weights."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -23,6 +24,7 @@ from polyplink.core.errors import PolyplinkError
 
 if TYPE_CHECKING:
     from polyplink.associate import OperatingPoint
+    from polyplink.data import DataSet
     from polyplink.encoders import Embeddings
     from polyplink.tracklets import Prepared
 
@@ -87,11 +89,10 @@ def calibrate(request: CalibrateRequest, progress: Progress = silent) -> Result[
             tracklet has a known polyp.
     """
     from polyplink.app.encoded import encode, load_named
-    from polyplink.app.leakage import seen_by, seen_procedures
+    from polyplink.app.leakage import seen_procedures
     from polyplink.app.linked import with_truth
     from polyplink.associate import from_record
-    from polyplink.encoders import WEIGHTS_FILE, read_record, weights_path
-    from polyplink.encoders.weights import RECORD, read_tensors, record_text, write_tensors
+    from polyplink.encoders import read_record, weights_path
 
     path, out = weights_path(request.weights), request.out
     own = read_record(path)  # exported encoders are refused before crops are cut
@@ -119,11 +120,7 @@ def calibrate(request: CalibrateRequest, progress: Progress = silent) -> Result[
             f"the encoder was trained or validated on {len(met)} of these procedures "
             f"({met[0][0]}, ...): calibrate on others, or the threshold is optimistic"
         )
-    # The new operating point was chosen on these procedures: `evaluate` must not use them.
-    seen = replace(seen_by(prepared.data, (), names, own.seen), data=own.seen.data)
-    weights = out / WEIGHTS_FILE
-    made = replace(own, seen=seen, operating=asdict(point))
-    write_tensors(weights, read_tensors(path), {RECORD: record_text(made)})
+    weights = store_operating_point(path, out, point, prepared.data, names)
     record.write(out)
     polyps = labelled.tracklets["polyp_id"]
     alarms = None if request.truth is None or point.alarms is None else point.alarms.origin
@@ -139,6 +136,29 @@ def calibrate(request: CalibrateRequest, progress: Progress = silent) -> Result[
     shown = [f"{weights}: {point.origin}"]
     shown += [] if alarms is None else [f"false alarms: {alarms}"]
     return Result(done, shown=shown, warnings=done.warnings)
+
+
+def store_operating_point(
+    path: Path, out: Path, point: "OperatingPoint", data: "DataSet", names: Sequence[str]
+) -> Path:
+    """Write weights with another operating point, and return their file in `out`.
+
+    Args:
+        path: The weights.
+        out: Folder to write into.
+        point: The operating point.
+        data: What it was chosen on.
+        names: Procedures of it; they count as validated on, so that `evaluate` does not use them.
+    """
+    from polyplink.app.leakage import seen_by
+    from polyplink.encoders import WEIGHTS_FILE, read_record
+    from polyplink.encoders.weights import RECORD, read_tensors, record_text, write_tensors
+
+    own, weights = read_record(path), out / WEIGHTS_FILE
+    seen = replace(seen_by(data, (), names, own.seen), data=own.seen.data)
+    made = replace(own, seen=seen, operating=asdict(point))
+    write_tensors(weights, read_tensors(path), {RECORD: record_text(made)})
+    return weights
 
 
 def _calibrated(

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -141,20 +141,19 @@ def learn_from(request: LearnFromRequest, progress: Progress = silent) -> Result
     """
     import numpy as np
 
-    from polyplink.app.leakage import seen_by
+    from polyplink.app.calibrate import store_operating_point
     from polyplink.app.linked import find_operating_point
     from polyplink.associate import from_record
     from polyplink.core.artefacts import KEY_DIGITS, file_key
     from polyplink.data import merge, write_data
-    from polyplink.encoders import WEIGHTS_FILE, read_record, weights_path
-    from polyplink.encoders.weights import RECORD, read_tensors, record_text, write_tensors
+    from polyplink.encoders import read_record, weights_path
     from polyplink.serve.handoff import identified
 
     out, path = request.out, weights_path(request.weights)
     asked = {"weights": request.weights, "folders": list(request.folders)}
     record = RunRecord("learn-from", settings=asked)
     record.claim(out)
-    own, key = read_record(path), file_key(path)[:KEY_DIGITS]
+    before, key = from_record(read_record(path).operating), file_key(path)[:KEY_DIGITS]
     desks = [_open(folder, None, ()) for folder in request.folders]
     for desk in desks:
         PolyplinkError.unless(
@@ -174,7 +173,6 @@ def learn_from(request: LearnFromRequest, progress: Progress = silent) -> Result
         point.error is not None, point.origin, "finish the review of more procedures"
     )
     assert point.error is not None
-    before = from_record(own.operating)
     was = np.mean([abs(polyps) for desk in desks for polyps in _corrected(desk)])
     said = []
     if point.error > was:
@@ -185,13 +183,9 @@ def learn_from(request: LearnFromRequest, progress: Progress = silent) -> Result
         point = before
     data = merge([(desk.data, identified(desk, finished=True)) for desk in desks])
     write_data(out / "data", data)
+    point = replace(point, alarms=before.alarms)
     names = data.procedures["procedure_id"].to_list()
-    # The operating point was chosen on these procedures: `evaluate` must not use them.
-    seen = replace(seen_by(data, (), names, own.seen), data=own.seen.data)
-    made = replace(point, alarms=before.alarms)
-    text = record_text(replace(own, seen=seen, operating=asdict(made)))
-    weights = out / WEIGHTS_FILE
-    write_tensors(weights, read_tensors(path), {RECORD: text})
+    weights = store_operating_point(path, out, point, data, names)
     record.write(out)
     learned = Learned(weights, out / "data", len(labelled), point.origin)
     shown = [f"{weights}: {point.origin}", f"{learned.data}: boxes with the corrected identities"]
