@@ -58,3 +58,13 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     data = write_procedures(root, procedures=5)
     train(TrainRequest(recipe(), data, root / "run", device="cpu", workers=1))
     return Made(root, data, root / "run")
+
+
+@pytest.fixture(scope="session")
+def run_folder(made: Made, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder as `run` leaves it, with the count of all procedures; tests may add corrections."""
+    from polyplink.app.count import CountRequest, count
+
+    out = tmp_path_factory.mktemp("run")
+    count(CountRequest(made.run, made.data, out / "count", device="cpu"))
+    return out

@@ -19,11 +19,9 @@ from tests.app.calls import polyplink
 from tests.conftest import Made
 
 
-@pytest.fixture(scope="module")
-def counted(made: Made, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("count")
-    count(CountRequest(made.run, made.data, out, device="cpu"))
-    return out
+@pytest.fixture
+def counted(run_folder: Path) -> Path:
+    return run_folder / "count"
 
 
 def test_every_tracklet_is_in_one_group_and_tables_agree(counted: Path) -> None:

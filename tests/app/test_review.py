@@ -19,11 +19,11 @@ from tests.app.calls import polyplink
 from tests.conftest import Made
 
 
-@pytest.fixture(scope="module")
-def counted(made: Made, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("count")
-    count(CountRequest(made.run, made.data, out, device="cpu"))
-    return out
+@pytest.fixture
+def counted(run_folder: Path) -> Path:
+    """The count without corrections."""
+    (run_folder / "count" / "corrections.jsonl").unlink(missing_ok=True)
+    return run_folder / "count"
 
 
 def test_the_page_is_served_until_it_is_interrupted(counted: Path) -> None:

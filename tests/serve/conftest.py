@@ -4,17 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from polyplink.app.count import CountRequest, count
 from polyplink.serve import Desk
-from tests.conftest import Made
 
 
 @pytest.fixture(scope="session")
-def counted(made: Made, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def counted(run_folder: Path) -> Path:
     """What `run` leaves: five procedures of two polyps and six tracklets each."""
-    out = tmp_path_factory.mktemp("reviewed")
-    count(CountRequest(made.run, made.data, out / "count", device="cpu"))
-    return out
+    return run_folder
 
 
 @pytest.fixture
