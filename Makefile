@@ -19,7 +19,7 @@ $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt uv
 	UV_FIND_LINKS="$(PIP_FIND_LINKS)" $(BIN)/uv pip install --quiet --python $(BIN)/python \
-		--compile-bytecode --constraint constraints.txt --editable '.[dev,bench,export,foundation,serve]'
+		--compile-bytecode --constraint constraints.txt --editable '.[dev,bench,docs,export,foundation,scale,serve,train]'
 	@touch $@
 
 install: $(READY) ## Set up .venv with everything

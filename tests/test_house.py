@@ -20,6 +20,7 @@ ROOMS = (
     "evaluate",
     "recipes",
     "report",
+    "scale",
     "serve",
     "bench",
     "app",
