@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 # A second busy process makes spinning OpenMP threads many times slower.
 export OMP_WAIT_POLICY ?= PASSIVE
 
-.PHONY: help install demo test test-all fuzz kill check bench bench-gpu study study-real clean
+.PHONY: help install demo docs test test-all fuzz kill check bench bench-gpu study study-real clean
 .DEFAULT_GOAL := help
 
 help: ## Say what there is to make
@@ -26,6 +26,10 @@ install: $(READY) ## Set up .venv with everything
 
 demo: $(READY) ## The whole way on simulated procedures; ends in a table and demo-out/report.html
 	$(BIN)/polyplink demo demo-out
+
+docs: $(READY) ## The documentation as a site in site/, which can be read without a server
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	@echo site/index.html
 
 # A worker has one thread and its own part of the files, so that fixtures are made in one worker.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
@@ -62,5 +66,5 @@ bench-gpu: $(READY) ## All that a GPU is used for, and where the time of a train
 		--profile bench-out/step-profile.txt
 
 clean: ## Remove what was built; keeps your data
-	rm -rf $(VENV) demo-out .pytest_cache .mypy_cache .ruff_cache .hypothesis dist
+	rm -rf $(VENV) demo-out .pytest_cache .mypy_cache .ruff_cache .hypothesis .cache dist site
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

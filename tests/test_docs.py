@@ -1,23 +1,30 @@
-"""The documentation is executed: commands, Python, links, and the list of verbs."""
+"""The documentation is executed: commands, Python, examples, links; its site is built."""
 
+import doctest
+import importlib
+import importlib.util
 import os
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
-from polyplink.app.command_line import app
+from polyplink.app.command_line import VERBS, app
 from polyplink.data import DETECTIONS, POLYPS, PROCEDURES
 from polyplink.evaluate.choosing import RATES
 from polyplink.evaluate.retrieval import RETRIEVAL
 from polyplink.evaluate.tracking import MEANS
 
 ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "polyplink"
 PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md")])
 BLOCK = re.compile(r"^(<!-- not run: [^\n]+ -->\n)?```(bash|python)\n(.*?)^```$", re.M | re.S)
-LINK = re.compile(r"\]\((?!https?://)([^)#]+)")
+LINK = re.compile(r"\]\((?!https?://)([^)#]*)#?([^)]*)\)")
 # The README shows the demo's size; here the same commands run at the smallest one.
 SMALLEST = {
     "--preset tiny": "--preset smoke",
@@ -41,6 +48,18 @@ def with_blocks(language: str) -> list[Path]:
 
 def name(page: Path) -> str:
     return str(page.relative_to(ROOT))
+
+
+@cache
+def pages() -> Any:
+    """The hook that makes pages of the site."""
+    pytest.importorskip("mkdocs")
+    specification = importlib.util.spec_from_file_location("pages", ROOT / "docs/pages.py")
+    assert specification is not None
+    assert specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
 
 
 @pytest.mark.slow
@@ -76,18 +95,83 @@ def test_python_runs_as_written(page: Path, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+def anchors(page: Path) -> set[str]:
+    """Anchors of a page's headings, as GitHub and mkdocs make them."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    plain = [
+        re.sub(r"[^\w\s-]", "", title).lower() for title in re.findall(r"^#+ (.+)$", text, re.M)
+    ]
+    return {re.sub(r"[\s]+", "-", title.strip()) for title in plain}
+
+
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_links_lead_somewhere(page: Path) -> None:
-    for link in LINK.findall(page.read_text(encoding="utf-8")):
-        assert (page.parent / link).exists(), f"{name(page)}: {link}"
+    for link, anchor in LINK.findall(page.read_text(encoding="utf-8")):
+        target = page.parent / link if link else page
+        assert target.exists(), f"{name(page)}: {link}"
+        assert not anchor or anchor in anchors(target), f"{name(page)}: {link}#{anchor}"
 
 
-def test_the_reference_lists_every_verb() -> None:
-    text = (ROOT / "docs/reference/command-line.md").read_text(encoding="utf-8")
-    verbs = {command.name or command.callback.__name__ for command in app.registered_commands}  # type: ignore[union-attr]
-    verbs |= {str(group.name) for group in app.registered_groups}
-    listed = set(re.findall(r"^\| `polyplink ([\w-]+)", text, re.M))
-    assert listed == verbs
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_verb_s_page_has_what_its_help_has(verb: str) -> None:
+    page = pages().verb_page(verb, {})
+    told = CliRunner().invoke(app, [*verb.split(), "--help"]).stdout
+    options = set(re.findall(r"--[a-z][\w-]+", told)) - {"--help"}
+    assert options == set(re.findall(r"`(--[\w-]+)`", page.split("## In Python")[0]))
+
+
+def test_new_pages_join_the_navigation() -> None:
+    listed = [{"Home": "index.md"}, {"How to": ["how-to/run.md"]}]
+    found = pages().navigation(
+        listed, ["index.md", "how-to/run.md", "how-to/new.md", "reference/verbs/x.md"]
+    )
+    assert found[1]["How to"] == ["how-to/run.md", "how-to/new.md"]
+    assert found[2]["Reference"] == [{"Verbs": ["reference/verbs/x.md"]}]
+
+
+@pytest.mark.slow
+def test_the_site_is_built_without_a_warning_and_loads_nothing_from_elsewhere(
+    tmp_path: Path,
+) -> None:
+    pytest.importorskip("material")
+    command = [
+        sys.executable,
+        "-m",
+        "mkdocs",
+        "build",
+        "--quiet",
+        "--strict",
+        "--site-dir",
+        str(tmp_path),
+    ]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "results" in (tmp_path / "search/search_index.js").read_text(encoding="utf-8")
+    for page in PAGES[1:]:
+        assert (tmp_path / page.relative_to(ROOT / "docs")).with_suffix(".html").is_file()
+
+
+EXAMPLES = sorted(
+    path for path in SOURCE.rglob("*.py") if ">>>" in path.read_text(encoding="utf-8")
+)
+COMPILED = ("associate/clusterers.py", "associate/partition.py", "tracklets/tracks.py")
+SLOW = (*COMPILED, "encoders/published.py", "simulate/rendering.py")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, marks=[pytest.mark.slow] * str(path).endswith(SLOW), id=name(path))
+        for path in EXAMPLES
+    ],
+)
+def test_examples_of_docstrings_hold(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    parts = path.relative_to(SOURCE.parent).with_suffix("").parts
+    module = importlib.import_module(".".join(parts).removesuffix(".__init__"))
+    assert not doctest.testmod(module).failed
 
 
 def test_the_reference_lists_every_column() -> None:

@@ -76,8 +76,8 @@ def cosine_tau(progress: float, tau_min: float, tau_max: float) -> float:
         tau_min + (1 - cos(pi c)) / 2 (tau_max - tau_min).
 
     Example:
-        >>> cosine_tau(0.0, 0.3, 12.0), cosine_tau(0.5, 0.3, 12.0), cosine_tau(1.0, 0.3, 12.0)
-        (0.3, 6.15, 12.0)
+        >>> [round(cosine_tau(c, 0.3, 12.0), 2) for c in (0.0, 0.5, 1.0)]
+        [0.3, 6.15, 12.0]
     """
     return tau_min + (1.0 - math.cos(math.pi * progress)) / 2.0 * (tau_max - tau_min)
 

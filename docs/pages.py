@@ -1,0 +1,259 @@
+"""Pages of the site that are made from the program: a hook of mkdocs (mkdocs.yml).
+
+The front page is README.md. Every verb has a page made from its request, every room one made from
+its docstrings. Pages that mkdocs.yml does not list join the section of their folder, so that a new
+file in docs/ is in the site.
+"""
+
+import ast
+import importlib
+import inspect
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin
+
+import griffe
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.exceptions import PluginError
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+from typer.models import ArgumentInfo
+
+from polyplink.app.command_line import VERBS, command
+
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "polyplink"
+FRONT = {
+    "README.md": "index.md",
+    "CHANGELOG.md": "changelog.md",
+    "CONTRIBUTING.md": "contributing.md",
+}
+COPIED = ("CITATION.cff",)
+SECTIONS = {"tutorials": "Tutorials", "how-to": "How to", "reference": "Reference"} | {
+    "explanation": "Explanation",
+    "verbs": "Verbs",
+    "python": "Python",
+}
+WORDS = {int: "whole number", float: "number", Path: "path"}
+ELSEWHERE = re.compile(r"<(?:script|link|img|iframe)\b[^>]*\b(?:src|href)=\"?(?:https?:)?//[^>]*>")
+
+
+class Examples(griffe.Extension):
+    """Shows the sections "Example" of docstrings as code."""
+
+    def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
+        """Give the section the name under which its code is recognised."""
+        if obj.docstring:
+            obj.docstring.value = re.sub(
+                r"^Example:$", "Examples:", obj.docstring.value, flags=re.M
+            )
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the pages that are made, and list every page in the navigation."""
+    for name, target in FRONT.items():
+        text = (ROOT / name).read_text(encoding="utf-8")
+        files.append(File.generated(config, target, content=_at_root(text)))
+    for name in COPIED:
+        files.append(File.generated(config, name, abs_src_path=str(ROOT / name)))
+    guides = {
+        file.src_uri: file.content_string
+        for file in files
+        if file.src_uri.startswith(("how-to", "tutorials"))
+    }
+    for name in VERBS:
+        target = f"reference/verbs/{_slug(name)}.md"
+        files.append(File.generated(config, target, content=verb_page(name, guides)))
+    house = (ROOT / "docs/explanation/house.md").read_text(encoding="utf-8")
+    for room in re.findall(r"^\| `(\w+)` \|", house, re.M):
+        if room == "app" or not (SOURCE / room).is_dir():  # verbs have pages of their own
+            continue
+        target = f"reference/python/{room}.md"
+        files.append(File.generated(config, target, content=room_page(room, guides)))
+    config.nav = navigation(
+        config.nav or [], [file.src_uri for file in files.documentation_pages()]
+    )
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
+    """Put the table of verbs into the page of the command line."""
+    if page.file.src_uri == "reference/command-line.md":
+        return markdown.replace("<!-- verbs -->", verb_table())
+    return markdown
+
+
+def on_post_page(output: str, page: Page, **_: Any) -> str:
+    """Refuse a page that loads something from elsewhere."""
+    found = ELSEWHERE.search(output)
+    if found and 'rel="canonical"' not in found.group():
+        raise PluginError(f"{page.file.src_uri} loads from elsewhere: {found.group()}")
+    return output
+
+
+def navigation(listed: list[Any], pages: list[str]) -> list[Any]:
+    """The navigation of mkdocs.yml with the pages that it does not list, by folder."""
+    named = set(re.findall(r"[\w/-]+\.md", str(listed)))
+    for page in pages:
+        if page in named:
+            continue
+        *folders, _ = page.split("/")
+        place = listed
+        for folder in folders:
+            title = SECTIONS[folder]
+            section = next((one for one in place if isinstance(one, dict) and title in one), None)
+            if section is None:
+                section = {title: []}
+                place.append(section)
+            place = section[title]
+        place.append(page)
+    return listed
+
+
+def verb_table() -> str:
+    """All verbs with the first line of their docstrings."""
+    rows = [
+        f"| [`polyplink {name}`](verbs/{_slug(name)}.md) | {_summary(verb)} |"
+        for name, verb in VERBS.items()
+    ]
+    return "\n".join(("| verb | does |", "|---|---|", *rows))
+
+
+def verb_page(name: str, guides: dict[str, str]) -> str:
+    """The page of one verb: what it does, its arguments and options, and how to call it.
+
+    Args:
+        name: As in `VERBS`.
+        guides: Text of the pages that may show how it is used, by path.
+    """
+    verb: Any = VERBS[name]
+    parameters = inspect.signature(command(verb)).parameters.values()
+    arguments = [one for one in parameters if _is_argument(one)]
+    options = [one for one in parameters if not _is_argument(one)]
+    usage = " ".join(["polyplink", name, *map(_usage, arguments), "[OPTIONS]"])
+    text = [
+        f"# polyplink {name}",
+        inspect.cleandoc(verb.__doc__).split("\n\nArgs:")[0].split("\n\nRaises:")[0],
+        f"```text\n{usage}\n```",
+    ]
+    for title, several in (("Argument", arguments), ("Option", options)):
+        if several:
+            head = f"| {title.lower()} | value | default | meaning |\n|---|---|---|---|"
+            text += [f"## {title}s", "\n".join((head, *map(_row, several)))]
+    shown = [
+        f"- [{_title(content)}](../../{path})"
+        for path, content in guides.items()
+        if re.search(rf"polyplink {name}\b", content)
+    ]
+    if shown:
+        text += ["## Guides", "\n".join(shown)]
+    module = verb.__module__
+    text += ["## In Python", f"::: {module}.{verb.__name__}\n    options: {{heading_level: 3}}"]
+    text += [f"::: {module}.{one}\n    options: {{heading_level: 3}}" for one in _records(verb)]
+    return "\n\n".join(text)
+
+
+def room_page(room: str, guides: dict[str, str]) -> str:
+    """The page of a room: what its face hands on, and what the guides import besides."""
+    face = ast.parse((SOURCE / room / "__init__.py").read_text(encoding="utf-8"))
+    named = [one.value for one in face.body if isinstance(one, ast.Assign)]
+    handed = [name for value in named for name in ast.literal_eval(value)]
+    names = [f"polyplink.{room}.{name}" for name in handed]
+    for content in guides.values():
+        for module, imported in _imports(content):
+            if module.startswith(f"polyplink.{room}."):
+                names += [f"{module}.{name}" for name in imported]
+    text = [f"# polyplink.{room}", ast.get_docstring(face) or ""]
+    ordered = sorted(dict.fromkeys(names), key=lambda name: name.rpartition(".")[2].isupper())
+    return "\n\n".join([*text, *(f"::: {name}" for name in ordered)])  # constants last
+
+
+def _imports(content: str) -> Iterator[tuple[str, list[str]]]:
+    """Modules of the package that code in a page imports from, with the names."""
+    for module, one, several in re.findall(
+        r"^from (polyplink[\w.]*) import (?:([\w, ]+)|\(([^)]*)\))", content, re.M
+    ):
+        yield module, re.findall(r"\w+", one or several)
+
+
+def _records(verb: Any) -> list[str]:
+    """Names of the request and of the record that a verb gives back, if its module has them."""
+    module = importlib.import_module(verb.__module__)
+    annotations = [str(one) for one in inspect.get_annotations(verb).values()]
+    names = [name for one in annotations for name in re.findall(r"\w+", one)]
+    return [
+        name
+        for name in dict.fromkeys(names)
+        if inspect.isclass(getattr(module, name, None))
+        and getattr(module, name).__module__ == verb.__module__
+    ]
+
+
+def _at_root(text: str) -> str:
+    """A page of the repository's root with links that hold in the site."""
+    text = text.replace("](docs/", "](")
+    for name, target in FRONT.items():
+        text = text.replace(f"]({name})", f"]({target})")
+    return text
+
+
+def _slug(name: str) -> str:
+    return name.replace(" ", "-")
+
+
+def _summary(verb: Any) -> str:
+    return _cell((inspect.getdoc(verb) or "").partition("\n")[0])
+
+
+def _title(content: str) -> str:
+    return content.lstrip().partition("\n")[0].removeprefix("# ")
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def _is_argument(one: inspect.Parameter) -> bool:
+    return isinstance(get_args(one.annotation)[1], ArgumentInfo)
+
+
+def _plain(one: inspect.Parameter) -> tuple[Any, bool]:
+    """The type of a value, and whether there may be several."""
+    kind = get_args(one.annotation)[0]
+    if isinstance(kind, UnionType) or get_origin(kind) is Union:
+        kind = next(member for member in get_args(kind) if member is not type(None))
+    return (get_args(kind)[0], True) if get_origin(kind) is list else (kind, False)
+
+
+def _usage(one: inspect.Parameter) -> str:
+    name = one.name.upper() + " ..." * _plain(one)[1]
+    return name if one.default is inspect.Parameter.empty else f"[{name}]"
+
+
+def _row(one: inspect.Parameter) -> str:
+    """The row of an argument or option: name, value, default, help."""
+    (kind, several), (_, info, *_) = _plain(one), get_args(one.annotation)
+    name, default = one.name.replace("_", "-"), one.default
+    given = [word for word in (info.default, *(info.param_decls or ())) if isinstance(word, str)]
+    names = given or [f"--{name}", *([f"--no-{name}"] if kind is bool else [])]
+    if _is_argument(one):
+        names = [one.name.upper()]
+    if kind is bool:
+        value = ""
+    elif get_origin(kind) is Literal:
+        value = ", ".join(f"`{choice}`" for choice in get_args(kind))
+    else:
+        ends = {"from": info.min, "to": info.max}
+        limits = [f"{word} {end:g}" for word, end in ends.items() if end is not None]
+        value = " ".join([WORDS.get(kind, "text"), *limits, *["(several)"] * several])
+    shown = f"`{default}`"
+    if default is inspect.Parameter.empty:
+        shown = "required"
+    elif default in (None, False, (), ""):
+        shown = ""
+    elif default is True:
+        shown = "on"
+    cells = (", ".join(f"`{one}`" for one in names), value, shown, _cell(info.help or ""))
+    return f"| {' | '.join(cells)} |"
