@@ -34,6 +34,11 @@ def room_of(path: Path) -> str:
     return path.relative_to(SOURCE).parts[0].removesuffix(".py")
 
 
+def names_in(folder: Path) -> set[str]:
+    """Names of the modules in a folder."""
+    return {path.stem for path in folder.iterdir() if path.suffix == ".py" or path.is_dir()}
+
+
 def imported_rooms(tree: ast.Module) -> set[str]:
     """Rooms that a file imports from, anywhere in it."""
     found = set()
@@ -79,8 +84,14 @@ def test_faces_hold_no_code_and_hand_on_what_they_name() -> None:
             assert isinstance(tree.body[0], ast.Expr), f"{path} has no docstring"
             continue
         held, named = {"__version__"}, []
-        for node in tree.body:
+        # Imports under `if TYPE_CHECKING` happen when a name is used (core/on_demand.py).
+        later = [part for node in tree.body if isinstance(node, ast.If) for part in node.body]
+        for node in (*(node for node in tree.body if not isinstance(node, ast.If)), *later):
             assert isinstance(node, ast.Expr | ast.Import | ast.ImportFrom | ast.Assign), path
+            if isinstance(node, ast.ImportFrom) and node in later:
+                for name in {alias.name for alias in node.names} & names_in(path.parent):
+                    # Python would put the submodule of this name in its place.
+                    assert node.module == f"polyplink.{room_of(path)}.{name}", path
             if isinstance(node, ast.Import | ast.ImportFrom):
                 held |= {alias.asname or alias.name for alias in node.names}
             elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":

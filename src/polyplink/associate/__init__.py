@@ -1,49 +1,54 @@
 """From similarities and times to identities: clustering, grid search, link probabilities."""
 
-from polyplink.associate.alarms import AlarmModel, fit_alarms, tracklet_features
-from polyplink.associate.clusterers import (
-    Clustering,
-    LearnedLinks,
-    Setting,
-    TemporalAP,
-)
-from polyplink.associate.identities import (
-    Constraints,
-    Doubt,
-    Identities,
-    OperatingPoint,
-    from_record,
-    identify,
-    link_scores,
-    uncertain,
-    untuned,
-)
-from polyplink.associate.links import (
-    LinkModel,
-    Views,
-    cross_probabilities,
-    fit_links,
-    fit_unlabelled,
-    link_terms,
-)
-from polyplink.associate.partition import partition, partition_cost
-from polyplink.associate.search import (
-    CLUSTERERS,
-    PRICES,
-    Clusterings,
-    Grid,
-    demo_grid,
-    paper_grid,
-    search,
-)
-from polyplink.associate.similarity import (
-    VisualForm,
-    cosine,
-    temporal,
-    time_gaps,
-    unit_rows,
-    visual,
-)
+from typing import TYPE_CHECKING
+
+from polyplink.core.on_demand import hand_on
+
+if TYPE_CHECKING:
+    from polyplink.associate.alarms import AlarmModel, fit_alarms, tracklet_features
+    from polyplink.associate.clusterers import (
+        Clustering,
+        LearnedLinks,
+        Setting,
+        TemporalAP,
+    )
+    from polyplink.associate.identities import (
+        Constraints,
+        Doubt,
+        Identities,
+        OperatingPoint,
+        from_record,
+        identify,
+        link_scores,
+        uncertain,
+        untuned,
+    )
+    from polyplink.associate.links import (
+        LinkModel,
+        Views,
+        cross_probabilities,
+        fit_links,
+        fit_unlabelled,
+        link_terms,
+    )
+    from polyplink.associate.partition import partition, partition_cost
+    from polyplink.associate.search import (
+        CLUSTERERS,
+        PRICES,
+        Clusterings,
+        Grid,
+        demo_grid,
+        paper_grid,
+        search,
+    )
+    from polyplink.associate.similarity import (
+        VisualForm,
+        cosine,
+        temporal,
+        time_gaps,
+        unit_rows,
+        visual,
+    )
 
 __all__ = [
     "CLUSTERERS",
@@ -84,3 +89,5 @@ __all__ = [
     "untuned",
     "visual",
 ]
+
+hand_on(__name__)

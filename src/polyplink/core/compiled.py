@@ -7,6 +7,9 @@ file and of all files of the package that it imports, directly or indirectly.
 
 Copy arrays in a loop, not by `a[:] = b`: with it numba compiles the message of unequal shapes too,
 which takes two seconds in every process that finds no cached code.
+
+numba is imported when a compiled function is first called. Without it (an installation without the
+extra `encoders`) the functions run as plain Python: the same results, hundreds of times slower.
 """
 
 import functools
@@ -16,8 +19,6 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar, cast
-
-import numba
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -54,6 +55,36 @@ def digest(path: Path, root: Path) -> str:
     return whole.hexdigest()
 
 
+class _Compiled:
+    """A function that is compiled at its first call; of numba's own kind in all other respects."""
+
+    def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
+        functools.update_wrapper(self, function)
+        self._options = options
+
+    @functools.cached_property
+    def _dispatcher(self) -> Any:
+        function: Any = self.__wrapped__
+        try:
+            import numba  # noqa: PLC0415
+        except ModuleNotFoundError:
+            return function
+        path = Path(function.__code__.co_filename)
+        if path.is_file():  # without source files there is no cache
+            root = Path(cast("str", sys.modules[function.__module__.split(".")[0]].__file__)).parent
+            function.__qualname__ += f"_{digest(path, root)}"
+        return numba.njit(cache=True, nogil=True, **self._options)(function)
+
+    def __call__(self, *given: Any, **named: Any) -> Any:
+        return self._dispatcher(*given, **named)
+
+    def __getattr__(self, name: str) -> Any:
+        # numba asks a function that another calls for `_numba_type_` and the like.
+        if name == "__wrapped__":  # of a copy that has no fields yet
+            raise AttributeError(name)
+        return getattr(self._dispatcher, name)
+
+
 def njit(**options: Any) -> Callable[[Function], Function]:
     """Compile a function at its first call, releasing the GIL, and cache the machine code on disk.
 
@@ -62,10 +93,6 @@ def njit(**options: Any) -> Callable[[Function], Function]:
     """
 
     def decorate(function: Function) -> Function:
-        path = Path(function.__code__.co_filename)
-        if path.is_file():  # without source files there is no cache
-            root = Path(cast("str", sys.modules[function.__module__.split(".")[0]].__file__)).parent
-            function.__qualname__ += f"_{digest(path, root)}"
-        return cast("Function", numba.njit(cache=True, nogil=True, **options)(function))
+        return cast("Function", _Compiled(function, options))
 
     return decorate

@@ -1,66 +1,71 @@
 """The three tables, the data sets that are read into them, their splits and their doctor."""
 
-from polyplink.data.conversion import FORMATS, convert
-from polyplink.data.doctor import SEVERITIES, Finding, diagnose
-from polyplink.data.formats.assemble import ReadOptions
-from polyplink.data.formats.coco import import_coco, write_coco
-from polyplink.data.formats.csv import import_csv, write_csv
-from polyplink.data.formats.cvat import import_cvat, write_cvat
-from polyplink.data.formats.masks import import_masks
-from polyplink.data.formats.mot import import_mot, write_mot
-from polyplink.data.formats.yolo import import_yolo, write_yolo
-from polyplink.data.merged import known_overlap, merge, overlaps
-from polyplink.data.protocols import (
-    check_splits,
-    lesion_info,
-    positive_frames,
-    published_splits,
-    split_by_patient,
-    split_by_rule,
-    split_by_shares,
-    video_info,
-)
-from polyplink.data.sets.layout import ReleaseOptions
-from polyplink.data.sets.ldpolyp import import_ldpolyp, write_ldpolyp
-from polyplink.data.sets.polyp_size import import_polyp_size, write_polyp_size
-from polyplink.data.sets.polypsset import import_polypsset, write_polypsset
-from polyplink.data.sets.real_colon import (
-    annotations_folder,
-    format_annotations,
-    frame_stem,
-    frames_folder,
-    import_real_colon,
-    simulated_name,
-    write_real_colon,
-    write_tables,
-)
-from polyplink.data.sets.sun import import_sun, write_sun
-from polyplink.data.tables import (
-    DETECTIONS,
-    POLYPS,
-    PROCEDURES,
-    TABLES,
-    Column,
-    DataSet,
-    Imported,
-    change_data,
-    check,
-    csv_text,
-    read_data,
-    write_data,
-    write_table,
-)
-from polyplink.data.vocabulary import (
-    ADENOMA,
-    SIMULATED,
-    common_histology,
-    common_location,
-    find_maps,
-    label_polyps,
-    normalise_location,
-    read_adenoma_maps,
-    size_label,
-)
+from typing import TYPE_CHECKING
+
+from polyplink.core.on_demand import hand_on
+
+if TYPE_CHECKING:
+    from polyplink.data.conversion import FORMATS, convert
+    from polyplink.data.doctor import SEVERITIES, Finding, diagnose
+    from polyplink.data.formats.assemble import ReadOptions
+    from polyplink.data.formats.coco import import_coco, write_coco
+    from polyplink.data.formats.csv import import_csv, write_csv
+    from polyplink.data.formats.cvat import import_cvat, write_cvat
+    from polyplink.data.formats.masks import import_masks
+    from polyplink.data.formats.mot import import_mot, write_mot
+    from polyplink.data.formats.yolo import import_yolo, write_yolo
+    from polyplink.data.merged import known_overlap, merge, overlaps
+    from polyplink.data.protocols import (
+        check_splits,
+        lesion_info,
+        positive_frames,
+        published_splits,
+        split_by_patient,
+        split_by_rule,
+        split_by_shares,
+        video_info,
+    )
+    from polyplink.data.sets.layout import ReleaseOptions
+    from polyplink.data.sets.ldpolyp import import_ldpolyp, write_ldpolyp
+    from polyplink.data.sets.polyp_size import import_polyp_size, write_polyp_size
+    from polyplink.data.sets.polypsset import import_polypsset, write_polypsset
+    from polyplink.data.sets.real_colon import (
+        annotations_folder,
+        format_annotations,
+        frame_stem,
+        frames_folder,
+        import_real_colon,
+        simulated_name,
+        write_real_colon,
+        write_tables,
+    )
+    from polyplink.data.sets.sun import import_sun, write_sun
+    from polyplink.data.tables import (
+        DETECTIONS,
+        POLYPS,
+        PROCEDURES,
+        TABLES,
+        Column,
+        DataSet,
+        Imported,
+        change_data,
+        check,
+        csv_text,
+        read_data,
+        write_data,
+        write_table,
+    )
+    from polyplink.data.vocabulary import (
+        ADENOMA,
+        SIMULATED,
+        common_histology,
+        common_location,
+        find_maps,
+        label_polyps,
+        normalise_location,
+        read_adenoma_maps,
+        size_label,
+    )
 
 __all__ = [
     "ADENOMA",
@@ -131,3 +136,5 @@ __all__ = [
     "write_tables",
     "write_yolo",
 ]
+
+hand_on(__name__)

@@ -1,8 +1,13 @@
 """Recordings to boxes: the user's detector, from an ONNX file or a Python callable."""
 
-from polyplink.detect.onnx import DetectorRecord, OnnxDetector
-from polyplink.detect.recordings import Recording, find_recordings
-from polyplink.detect.run import Detector, detect
+from typing import TYPE_CHECKING
+
+from polyplink.core.on_demand import hand_on
+
+if TYPE_CHECKING:
+    from polyplink.detect.onnx import DetectorRecord, OnnxDetector
+    from polyplink.detect.recordings import Recording, find_recordings
+    from polyplink.detect.run import Detector, detect
 
 __all__ = [
     "Detector",
@@ -12,3 +17,5 @@ __all__ = [
     "detect",
     "find_recordings",
 ]
+
+hand_on(__name__)

@@ -1,52 +1,57 @@
 """Encoders: from the crops of a tracklet to one vector; weights with their record."""
 
-from polyplink.encoders.build import (
-    MveEncoder,
-    SfeEncoder,
-    TrackletEncoder,
-    build_encoder,
-    build_frame_encoder,
-    build_projector,
-    build_started,
-    load_encoder,
-)
-from polyplink.encoders.config import (
-    AnyEncoderConfig,
-    EncoderConfig,
-    FoundationConfig,
-    MveConfig,
-    SfeConfig,
-)
-from polyplink.encoders.device import (
-    default_precision,
-    memory_suffices,
-    pick_device,
-    place,
-    precision,
-)
-from polyplink.encoders.embed import (
-    Embedder,
-    Embeddings,
-    NetworkEmbedder,
-    colour_histogram,
-    embed,
-    fragment_table,
-    read_embeddings,
-    write_embeddings,
-)
-from polyplink.encoders.encoder import ClipWise, Encoder, FrameWise, Tokens, to_pixels
-from polyplink.encoders.finetune import FineTune, merge_adapters, trainable
-from polyplink.encoders.weights import (
-    WEIGHTS_FILE,
-    Seen,
-    WeightsRecord,
-    check_state,
-    inherited,
-    read_record,
-    save_weights,
-    weights_path,
-    write_tensors,
-)
+from typing import TYPE_CHECKING
+
+from polyplink.core.on_demand import hand_on
+
+if TYPE_CHECKING:
+    from polyplink.encoders.build import (
+        MveEncoder,
+        SfeEncoder,
+        TrackletEncoder,
+        build_encoder,
+        build_frame_encoder,
+        build_projector,
+        build_started,
+        load_encoder,
+    )
+    from polyplink.encoders.config import (
+        AnyEncoderConfig,
+        EncoderConfig,
+        FoundationConfig,
+        MveConfig,
+        SfeConfig,
+    )
+    from polyplink.encoders.device import (
+        default_precision,
+        memory_suffices,
+        pick_device,
+        place,
+        precision,
+    )
+    from polyplink.encoders.embed import (
+        Embedder,
+        Embeddings,
+        NetworkEmbedder,
+        colour_histogram,
+        embed,
+        fragment_table,
+        read_embeddings,
+        write_embeddings,
+    )
+    from polyplink.encoders.encoder import ClipWise, Encoder, FrameWise, Tokens, to_pixels
+    from polyplink.encoders.finetune import FineTune, merge_adapters, trainable
+    from polyplink.encoders.weights import (
+        WEIGHTS_FILE,
+        Seen,
+        WeightsRecord,
+        check_state,
+        inherited,
+        read_record,
+        save_weights,
+        weights_path,
+        write_tensors,
+    )
 
 __all__ = [
     "WEIGHTS_FILE",
@@ -93,3 +98,5 @@ __all__ = [
     "write_embeddings",
     "write_tensors",
 ]
+
+hand_on(__name__)

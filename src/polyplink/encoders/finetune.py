@@ -1,17 +1,18 @@
 """Which part of an encoder learns: all, nothing, the last blocks, low-rank adapters, statistics."""
 
+from __future__ import annotations
+
 import importlib
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
-
-import torch
-from torch import nn
-from torch.nn.modules.batchnorm import _BatchNorm
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.on_demand import torch
 from polyplink.core.ranges import AT_LEAST_ONE, Range, Ranged
-from polyplink.encoders.encoder import Encoder, FrameWise
+
+if TYPE_CHECKING:
+    from polyplink.encoders.encoder import Encoder, FrameWise
 
 _BLOCKS = ("blocks", "layer", "layers", "stages")  # what libraries call their blocks
 _ATTENTION = ("attn", "attention", "mixer")
@@ -37,7 +38,7 @@ class FineTune(Ranged, prefix="finetune"):
     dropout: Annotated[float, Range(0, 1, below=True)] = 0.0
 
 
-def blocks_of(backbone: nn.Module) -> list[nn.Module]:
+def blocks_of(backbone: torch.nn.Module) -> list[torch.nn.Module]:
     """The blocks of a backbone in the order of the data.
 
     Of a ViT its layers, of a ResNet and the like the blocks of all stages.
@@ -45,17 +46,18 @@ def blocks_of(backbone: nn.Module) -> list[nn.Module]:
     Raises:
         PolyplinkError: If there are none by any known name.
     """
+    lists = (torch.nn.ModuleList, torch.nn.Sequential)
     stages = [getattr(backbone, f"layer{i}") for i in range(1, 5) if hasattr(backbone, f"layer{i}")]
     for module in backbone.modules():
         if stages:
             break
         for name in _BLOCKS:
             found = getattr(module, name, None)
-            if isinstance(found, nn.ModuleList | nn.Sequential):
+            if isinstance(found, lists):
                 stages = list(found)
                 break
     inner = [getattr(stage, "blocks", stage) for stage in stages]
-    parts = [list(p) if isinstance(p, nn.ModuleList | nn.Sequential) else [p] for p in inner]
+    parts = [list(p) if isinstance(p, lists) else [p] for p in inner]
     blocks = [block for part in parts for block in part]
     PolyplinkError.unless(
         bool(blocks), "the backbone has no blocks by a known name", "set finetune.how=whole"
@@ -63,7 +65,6 @@ def blocks_of(backbone: nn.Module) -> list[nn.Module]:
     return blocks
 
 
-@torch.no_grad()
 def adapt_statistics(encoder: FrameWise, batches: Iterable[torch.Tensor]) -> int:
     """Replace the statistics of BatchNorm layers by those of other crops, which need no labels.
 
@@ -77,14 +78,17 @@ def adapt_statistics(encoder: FrameWise, batches: Iterable[torch.Tensor]) -> int
     Returns:
         The number of layers; 0 if the encoder has none, and nothing is changed.
     """
-    layers = [m for m in encoder.eval().modules() if isinstance(m, _BatchNorm)]
+    layers = [
+        m for m in encoder.eval().modules() if isinstance(m, torch.nn.modules.batchnorm._BatchNorm)
+    ]
     momenta = [layer.momentum for layer in layers]
     for layer in layers:
         layer.reset_running_stats()
         layer.momentum = None  # the mean over all batches
         layer.train()
-    for crops in batches if layers else ():
-        encoder.encode_frames(crops)
+    with torch.no_grad():
+        for crops in batches if layers else ():
+            encoder.encode_frames(crops)
     for layer, momentum in zip(layers, momenta, strict=True):
         layer.momentum = momentum
     encoder.eval()
@@ -117,7 +121,7 @@ def trainable(encoder: Encoder, tune: FineTune) -> Encoder:
     targets = [
         name
         for name, module in encoder.backbone.named_modules()
-        if isinstance(module, nn.Linear) and any(part in name for part in _ATTENTION)
+        if isinstance(module, torch.nn.Linear) and any(part in name for part in _ATTENTION)
     ]
     PolyplinkError.unless(
         bool(targets),
@@ -150,7 +154,7 @@ def merge_adapters(encoder: Encoder) -> Encoder:
     """
     for name, module in list(encoder.named_modules()):
         base = getattr(module, "base_layer", None)
-        if isinstance(base, nn.Module) and hasattr(module, "lora_A"):
+        if isinstance(base, torch.nn.Module) and hasattr(module, "lora_A"):
             layer: Any = module
             layer.merge()
             parent = encoder.get_submodule(name.rpartition(".")[0])

@@ -5,17 +5,17 @@ else polyplink/weights in the user's data folder ($XDG_DATA_HOME, or ~/.local/sh
 of NAME.safetensors is kept beside it.
 """
 
+from __future__ import annotations
+
 import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
 from pydantic import TypeAdapter
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import load_file, save
 
 from polyplink.core.artefacts import (
     KEY_DIGITS,
@@ -26,10 +26,12 @@ from polyplink.core.artefacts import (
     write_text,
 )
 from polyplink.core.errors import PolyplinkError, first_line
-from polyplink.encoders.catalogue import FOUNDATION
+from polyplink.core.on_demand import torch
 from polyplink.encoders.config import AnyEncoderConfig, FoundationConfig
-from polyplink.encoders.encoder import Encoder
 from polyplink.tracklets import PrepareSettings
+
+if TYPE_CHECKING:
+    from polyplink.encoders.encoder import Encoder
 
 SUFFIX = ".safetensors"
 WEIGHTS_FILE = f"weights{SUFFIX}"
@@ -83,6 +85,8 @@ def weights_path(given: Path) -> Path:
         return path
     if (added := added_weights(given)) is not None:
         return added
+    from polyplink.encoders.catalogue import FOUNDATION  # noqa: PLC0415 - a mistake alone needs it
+
     if given.name == str(given) and (spec := FOUNDATION.get(given.name)) is not None:
         raise PolyplinkError(
             f"the weights of {spec.title} are not on this machine, and nothing is downloaded",
@@ -128,6 +132,8 @@ def read_tensors(path: Path, mend: str = "train or copy again") -> dict[str, tor
     Raises:
         PolyplinkError: If it is not safetensors, with what to do about it.
     """
+    from safetensors.torch import load_file  # noqa: PLC0415 - it imports torch
+
     try:
         return load_file(path)
     except SafetensorError as error:
@@ -138,6 +144,8 @@ def write_tensors(
     path: Path, tensors: Mapping[str, torch.Tensor], metadata: Mapping[str, str]
 ) -> None:
     """Write tensors of any device as safetensors, whole or not at all."""
+    from safetensors.torch import save  # noqa: PLC0415 - it imports torch
+
     cpu = {key: value.detach().cpu().contiguous() for key, value in tensors.items()}
     # Serialised in memory: the library's own writer does not report that a disk is full.
     data = save(cpu, dict(metadata))
@@ -233,7 +241,7 @@ def read_record(path: Path) -> WeightsRecord:
         "give the weights it was exported from",
     )
     try:
-        with safe_open(path, framework="pt") as file:
+        with safe_open(path, framework="numpy") as file:
             metadata = file.metadata() or {}
     except (SafetensorError, OSError) as error:
         raise PolyplinkError(

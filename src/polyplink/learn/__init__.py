@@ -1,29 +1,34 @@
 """Learning: bags and batches, losses, curricula, the training loop."""
 
-from polyplink.learn.augment import AugmentConfig, augment
-from polyplink.learn.bags import Bags, BagSampler, EpochBags, purity
-from polyplink.learn.config import AnyBags, AnyLoss, OptimConfig, TrainConfig, ValidationConfig
-from polyplink.learn.contrastive import Views, cosine_logits, masked_logsumexp, mean_over
-from polyplink.learn.loop import Fitted, fit
-from polyplink.learn.model import one_cycle
-from polyplink.learn.noise_aware import (
-    NoiseAwareLoss,
-    anchored_noise_aware,
-    symmetric_noise_aware,
-)
-from polyplink.learn.pairs import FramePairs, PolypParts, TrackletParts
-from polyplink.learn.polyp_views import PolypViews
-from polyplink.learn.supervised import (
-    IntraInterLoss,
-    NtXentLoss,
-    SupervisedLoss,
-    TemporallyAwareLoss,
-    intra_inter,
-    soft_target_loss,
-    supervised,
-    temporally_aware,
-)
-from polyplink.learn.temporal_bags import TemporalBags, cosine_tau, nearest_bags, sampled_bags
+from typing import TYPE_CHECKING
+
+from polyplink.core.on_demand import hand_on
+
+if TYPE_CHECKING:
+    from polyplink.learn.augment import AugmentConfig, augment
+    from polyplink.learn.bags import Bags, BagSampler, EpochBags, purity
+    from polyplink.learn.config import AnyBags, AnyLoss, OptimConfig, TrainConfig, ValidationConfig
+    from polyplink.learn.contrastive import Views, cosine_logits, masked_logsumexp, mean_over
+    from polyplink.learn.loop import Fitted, fit
+    from polyplink.learn.model import one_cycle
+    from polyplink.learn.noise_aware import (
+        NoiseAwareLoss,
+        anchored_noise_aware,
+        symmetric_noise_aware,
+    )
+    from polyplink.learn.pairs import FramePairs, PolypParts, TrackletParts
+    from polyplink.learn.polyp_views import PolypViews
+    from polyplink.learn.supervised import (
+        IntraInterLoss,
+        NtXentLoss,
+        SupervisedLoss,
+        TemporallyAwareLoss,
+        intra_inter,
+        soft_target_loss,
+        supervised,
+        temporally_aware,
+    )
+    from polyplink.learn.temporal_bags import TemporalBags, cosine_tau, nearest_bags, sampled_bags
 
 __all__ = [
     "AnyBags",
@@ -64,3 +69,5 @@ __all__ = [
     "symmetric_noise_aware",
     "temporally_aware",
 ]
+
+hand_on(__name__)

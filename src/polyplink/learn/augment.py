@@ -4,13 +4,13 @@ Parameters are sampled per view and shared by its frames. Each kernel is called 
 torchvision's transforms would sample once for the whole batch, or need a loop over views.
 """
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass
 from typing import Annotated
 
-import torch
-from torch.nn import functional
-
+from polyplink.core.on_demand import torch
 from polyplink.core.ranges import SHARE, Range, Ranged
 
 _LUMA = (0.299, 0.587, 0.114)  # of R, G, B in grey (ITU-R BT.601), as torchvision weighs them
@@ -67,8 +67,8 @@ def draw_affine(config: AugmentConfig, n: int, generator: torch.Generator) -> to
 
 def move(pixels: torch.Tensor, affine: torch.Tensor) -> torch.Tensor:
     """Frames (n, 3, h, w) under affine maps (n, 2, 3), padded with black."""
-    grid = functional.affine_grid(affine, list(pixels.shape), align_corners=False)
-    return functional.grid_sample(pixels, grid, align_corners=False)
+    grid = torch.nn.functional.affine_grid(affine, list(pixels.shape), align_corners=False)
+    return torch.nn.functional.grid_sample(pixels, grid, align_corners=False)
 
 
 def grey(pixels: torch.Tensor) -> torch.Tensor:

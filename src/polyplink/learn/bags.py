@@ -1,13 +1,15 @@
 """Bags (views assumed to show one polyp), the sampler interface, and the batches of an epoch."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 import numpy as np
-import torch
 
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.on_demand import torch
 from polyplink.learn.fragment_set import FragmentSet
 
 

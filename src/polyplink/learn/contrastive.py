@@ -1,9 +1,10 @@
 """Building blocks of contrastive losses: the views of a batch, and masked sums of cosines."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
-import torch
-from torch.nn import functional
+from polyplink.core.on_demand import torch
 
 
 @dataclass(frozen=True)
@@ -101,6 +102,6 @@ def cosine_logits(a: torch.Tensor, b: torch.Tensor, temperature: float) -> torch
         (r, q) float64; gradients come back in the types of `a` and `b`.
     """
     with torch.autocast(a.device.type, enabled=False):
-        left = functional.normalize(a.double(), dim=1)
-        right = functional.normalize(b.double(), dim=1)
+        left = torch.nn.functional.normalize(a.double(), dim=1)
+        right = torch.nn.functional.normalize(b.double(), dim=1)
         return left @ right.T / temperature

@@ -1,13 +1,15 @@
 """Fragments ready for training: their places in time, their polyps, and their pixels."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
-import torch
 
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.on_demand import torch
 from polyplink.tracklets import Prepared, crop_rows
 
 _SHARE_OF_MEMORY = 0.5  # of the free GPU memory may hold crops; the rest is for the training step

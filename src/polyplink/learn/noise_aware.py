@@ -8,12 +8,13 @@ Bags may have any size: samples carry the number of their bag, and members that 
 could not give are simply absent.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-import torch
-
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.on_demand import torch
 from polyplink.core.ranges import POSITIVE, Ranged
 from polyplink.learn.contrastive import (
     Views,

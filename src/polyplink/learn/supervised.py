@@ -5,11 +5,12 @@ gives the weight of each match; the loss is the row-wise cross-entropy (temporal
 arXiv 2507.02493, eq. 1 to 3; thesis, 5.3.1).
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-import torch
-
+from polyplink.core.on_demand import torch
 from polyplink.core.ranges import NOT_NEGATIVE, POSITIVE, Ranged
 from polyplink.learn.contrastive import (
     Views,

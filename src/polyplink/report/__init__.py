@@ -1,15 +1,20 @@
 """Reports: one HTML file for reading, tables for the terminal, CSV for a spreadsheet."""
 
-from polyplink.report.model import (
-    Comparison,
-    Method,
-    Metric,
-    Procedure,
-    Report,
-    Tracklet,
-)
-from polyplink.report.page import render, write_report
-from polyplink.report.tables import comparison_table, count_table, write_csv
+from typing import TYPE_CHECKING
+
+from polyplink.core.on_demand import hand_on
+
+if TYPE_CHECKING:
+    from polyplink.report.model import (
+        Comparison,
+        Method,
+        Metric,
+        Procedure,
+        Report,
+        Tracklet,
+    )
+    from polyplink.report.page import render, write_report
+    from polyplink.report.tables import comparison_table, count_table, write_csv
 
 __all__ = [
     "Comparison",
@@ -24,3 +29,5 @@ __all__ = [
     "write_csv",
     "write_report",
 ]
+
+hand_on(__name__)

@@ -1,14 +1,19 @@
 """Tracklets: detections -> tracklets -> fragments; boxes -> crops, stored once."""
 
-from polyplink.tracklets.build import box_rows, build_tracklets
-from polyplink.tracklets.fragments import crop_rows
-from polyplink.tracklets.prepare import (
-    Prepared,
-    PrepareSettings,
-    kept_tracklets,
-    lost_boxes,
-    prepare,
-)
+from typing import TYPE_CHECKING
+
+from polyplink.core.on_demand import hand_on
+
+if TYPE_CHECKING:
+    from polyplink.tracklets.build import box_rows, build_tracklets
+    from polyplink.tracklets.fragments import crop_rows
+    from polyplink.tracklets.prepare import (
+        Prepared,
+        PrepareSettings,
+        kept_tracklets,
+        lost_boxes,
+        prepare,
+    )
 
 __all__ = [
     "PrepareSettings",
@@ -20,3 +25,5 @@ __all__ = [
     "lost_boxes",
     "prepare",
 ]
+
+hand_on(__name__)
