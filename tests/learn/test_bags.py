@@ -8,7 +8,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polyplink.core.errors import PolyplinkError
 from polyplink.learn.bags import (
     Bags,
     BagSampler,
@@ -16,7 +15,6 @@ from polyplink.learn.bags import (
     cut,
     purity,
     rng_of,
-    shard,
     view_bags,
 )
 from polyplink.learn.config import AnyBags
@@ -154,17 +152,6 @@ def test_view_bags_hold_known_views_of_one_polyp() -> None:
         assert known[views].all()
     many = view_bags(polyps, known, 9, rng_of(0))
     assert many.valid.sum(axis=1).tolist() == [3, 2]
-
-
-@given(st.integers(0, 40), st.integers(1, 5))
-def test_shards_cover_an_epoch_without_overlap(n: int, world: int) -> None:
-    pieces = list(range(n))
-    shards = [shard(pieces, rank, world) for rank in range(world)]
-    assert sorted(i for part in shards for i in part) == pieces
-    assert max(map(len, shards)) - min(map(len, shards)) <= 1
-    for rank in (-1, world):
-        with pytest.raises(PolyplinkError, match=f"shard {rank} of {world}"):
-            shard(pieces, rank, world)
 
 
 def test_validation_batches_tell_a_good_encoder_from_a_bad_one() -> None:

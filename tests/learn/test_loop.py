@@ -183,6 +183,10 @@ def test_a_resume_of_something_else_is_refused(prepared: Prepared, tmp_path: Pat
     other = replace(prepared, key="other")
     with pytest.raises(PolyplinkError, match="holds a run of another data"):
         fit(config("optim.epochs=1"), other, tmp_path, device=CPU, resume=True)
+    extended = fit(config("optim.epochs=2"), prepared, tmp_path, device=CPU, resume=True)
+    assert [row["epoch"] for row in extended.history] == [0, 1]
+    with pytest.raises(PolyplinkError, match=r"run of 2 epochs, and optim\.epochs is 1"):
+        fit(config("optim.epochs=1"), prepared, tmp_path, device=CPU, resume=True)
 
 
 def test_too_little_to_train_or_validate_on(prepared: Prepared, tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ def test_a_bad_batch_names_its_tracklet_and_takes_no_step(data: FragmentSet) -> 
     model = Model(config(), CPU)
     drawn, parts = epoch_of(model, data)
     before = [p.clone() for p in model.encoder.parameters()]
-    model.encoder = _Breaks(model.encoder)  # type: ignore[assignment]
+    model.network.encoder = _Breaks(model.encoder)
     row = drawn.clips[parts[1].fragments[2], 0]
     name = data.tracklets.names[data.tracklet_of[row]]
     says = rf"embedding of tracklet {name} is not finite \(1 of the .* --resume goes on"

@@ -42,7 +42,7 @@ class TrainRequest(TrackletOptions):
         str | None, Option(help="Part to train on, or all; the recipe's by default.")
     ] = None
     sets: Sets = ()
-    resume: Annotated[bool, Option("--resume", help="Continue the run in --out.")] = False
+    resume: Annotated[bool, Option("--resume", help="Continue or extend the run in --out.")] = False
     init_from: Annotated[
         Path | None,
         Option(help="Initial weights from another run: file, folder or name."),
@@ -52,6 +52,9 @@ class TrainRequest(TrackletOptions):
         Option("--log", help="tensorboard or wandb (offline), in addition to history.csv."),
     ] = ()
     device: Device = "auto"
+    devices: Annotated[
+        int, Option(min=1, help="Processes to train in, each with a GPU or all on the CPU.")
+    ] = 1
     workers: Workers = 2
 
 
@@ -101,6 +104,7 @@ def train(request: TrainRequest, progress: Progress = silent) -> Result[Trained]
         save_weights,
     )
     from polyplink.learn import fit
+    from polyplink.learn.devices import check_devices
     from polyplink.learn.loggers import open_loggers
     from polyplink.learn.loop import LAST
     from polyplink.recipes import find_recipe, override
@@ -117,6 +121,7 @@ def train(request: TrainRequest, progress: Progress = silent) -> Result[Trained]
             "continue it with --resume, or name another --out",
         )
     device = pick_device(request.device)
+    check_devices(request.devices, device)
     # Report a missing weights file before crops are cut, which may take hours.
     build_started(config.encoder, config.init_from)
     seen, started = inherited(config.encoder, config.init_from)
@@ -147,7 +152,15 @@ def train(request: TrainRequest, progress: Progress = silent) -> Result[Trained]
                 text = f"epoch {done} of {total}: {', '.join(losses)}, {row['seconds']:.1f} s"
                 print(text, file=sys.stderr, flush=True)
 
-        fitted = fit(config, prepared, out, device=device, resume=request.resume, progress=tick)
+        fitted = fit(
+            config,
+            prepared,
+            out,
+            device=device,
+            devices=request.devices,
+            resume=request.resume,
+            progress=tick,
+        )
     with record.stage("operating point"):
         point = _operating_point(fitted, prepared)
     # Without the seconds: equal trainings must give equal files.

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 import numpy as np
 
-from polyplink.core.errors import PolyplinkError
 from polyplink.core.on_demand import torch
 from polyplink.learn.fragment_set import FragmentSet
 
@@ -123,9 +122,6 @@ class BagSampler(Protocol):
         return self.draw(data, 0.0, size, rng)
 
 
-Piece = TypeVar("Piece")
-
-
 @dataclass(frozen=True)
 class Batch:
     """Bags of a step, flat: n views of b bags.
@@ -171,21 +167,6 @@ def batches(bags: Bags, size: int, device: torch.device) -> Iterator[Batch]:
             bag=torch.from_numpy(bag).to(device),
             anchor=torch.from_numpy(column == 0).to(device),
         )
-
-
-def shard(pieces: Sequence[Piece], rank: int, world: int) -> list[Piece]:
-    """The batches of one of `world` processes: every `world`-th, from `rank` on.
-
-    All processes draw the same epoch from the same seed; their shards are disjoint and together
-    cover the epoch.
-
-    Raises:
-        PolyplinkError: If the rank is out of range.
-    """
-    PolyplinkError.unless(
-        0 <= rank < world, f"shard {rank} of {world}", "give a rank from 0 to world - 1"
-    )
-    return list(pieces[rank::world])
 
 
 def view_bags(polyps: np.ndarray, known: np.ndarray, views: int, rng: np.random.Generator) -> Bags:

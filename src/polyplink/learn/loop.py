@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -17,6 +18,7 @@ from polyplink.learn.bags import EpochBags, batches, purity, rng_of, view_bags
 from polyplink.learn.checkpoint import load_checkpoint, read_state, save_checkpoint
 from polyplink.learn.config import TrainConfig, ValidationConfig
 from polyplink.learn.contrastive import Views, in_batch_accuracy
+from polyplink.learn.devices import Devices, processes
 from polyplink.learn.fragment_set import FragmentSet, hold_out
 from polyplink.learn.model import Model
 from polyplink.learn.noise_aware import NoiseAwareLoss
@@ -155,9 +157,10 @@ def _epoch(model: Model, data: FragmentSet, epoch: int) -> Row:
     epochs, size = config.optim.epochs, config.optim.bags_per_batch
     rng = rng_of(config.seed, _BAGS, epoch)
     drawn = config.bags.draw(data, epoch / epochs, size, rng)
-    torch.manual_seed(int(rng_of(config.seed, _DROPOUT, epoch).integers(2**31)))
+    rank = model.fabric.global_rank  # every process has other dropout and augmentations
+    torch.manual_seed(int(rng_of(config.seed, _DROPOUT, epoch, rank).integers(2**31)))
     generator = torch.Generator().manual_seed(
-        int(rng_of(config.seed, _AUGMENT, epoch).integers(2**31))
+        int(rng_of(config.seed, _AUGMENT, epoch, rank).integers(2**31))
     )
     model.mode(training=True)
     pieces = list(batches(drawn.bags, size, data.device))
@@ -188,55 +191,45 @@ def _start(config: TrainConfig, model: Model, folder: Path, resume: bool, key: s
     if not resume:
         return []
     state = read_state(folder / LAST)
-    for name, now in (("recipe", to_plain(config)), ("data", key)):
-        if state[name] != now:
+    recipe, history = to_plain(config), list[Row](state["history"])
+    before = {**state["recipe"], "optim": {**state["recipe"]["optim"]}}
+    before["optim"]["epochs"] = config.optim.epochs  # a run may be extended
+    for name, then, now in (("recipe", before, recipe), ("data", state["data"], key)):
+        if then != now:
             raise PolyplinkError(
                 f"{folder} holds a run of another {name}",
                 f"resume with the same {name}, or start anew in another folder",
             )
+    PolyplinkError.unless(
+        len(history) <= config.optim.epochs,
+        f"{folder} holds a run of {len(history)} epochs, and optim.epochs is {config.optim.epochs}",
+        "give as many or more with --set optim.epochs=N",
+    )
     load_checkpoint(folder / LAST, model.modules, model.optimizer)
-    history: list[Row] = state["history"]
     return history
 
 
-def fit(
+def _learn(
+    fabric: Devices,
     config: TrainConfig,
     prepared: Prepared,
     folder: Path,
+    resume: bool,
     *,
-    device: torch.device,
-    resume: bool = False,
     progress: Callable[[int, int, Mapping[str, float]], None] | None = None,
-) -> Fitted:
-    """Train by a recipe on a part of a prepared data set.
-
-    After every epoch `folder` gets last.safetensors (to resume from), best.safetensors (by the
-    recipe's choice) and history.csv. A resumed run on one CPU thread continues bit by bit: all
-    randomness is drawn anew from (seed, purpose, epoch).
-
-    Args:
-        config: The recipe.
-        prepared: Tracklets and crops, prepared as the recipe says.
-        folder: Where checkpoints go.
-        device: CPU or GPU (there bf16, crops on the device where they fit).
-        resume: Go on from last.safetensors.
-        progress: Called with (epochs done, epochs, row) after each epoch.
-
-    Raises:
-        PolyplinkError: If there is too little to train or validate on, a loss is not finite, or
-            the checkpoint is of another recipe or data set.
-    """
+) -> tuple[Model, list[Row]]:
+    """All epochs, in every process of a training; the first one writes and reports them."""
     train, held = split_procedures(prepared.data, config)
-    data = FragmentSet(prepared, train, config.fragment_length, device)
+    data = FragmentSet(prepared, train, config.fragment_length, fabric.device)
     if len(data) < 2:
         raise PolyplinkError(
             f"{len(data)} fragments of {config.fragment_length} crops in the training procedures",
             "give more procedures, --set fragment_length=1, or --stride, --min-length and "
             "--max-gap: `polyplink doctor` says which values keep how many tracklets",
         )
-    watch = FragmentSet(prepared, held, config.fragment_length, device) if held else None
+    watch = FragmentSet(prepared, held, config.fragment_length, fabric.device) if held else None
     check_selection(config, watch)
-    model = Model(config, device)
+    model = Model(config, fabric.device, fabric)
     history = _start(config, model, folder, resume, prepared.key)
     for epoch in range(len(history), config.optim.epochs):
         if is_over(history, config.validation):
@@ -245,12 +238,58 @@ def fit(
         row = {"epoch": float(epoch)} | _epoch(model, data, epoch)
         row |= NOTHING if watch is None or len(watch) < 2 else validate(model, watch)
         row["seconds"] = time.perf_counter() - started
-        _keep(model, folder, prepared.key, history, row)
+        if fabric.global_rank == 0:
+            _keep(model, folder, prepared.key, history, row)
+        else:
+            history.append(row)
         if progress is not None:
             progress(epoch + 1, config.optim.epochs, row)
+    return model, history
+
+
+def fit(
+    config: TrainConfig,
+    prepared: Prepared,
+    folder: Path,
+    *,
+    device: torch.device,
+    devices: int = 1,
+    resume: bool = False,
+    progress: Callable[[int, int, Mapping[str, float]], None] | None = None,
+) -> Fitted:
+    """Train by a recipe on a part of a prepared data set.
+
+    After every epoch `folder` gets last.safetensors (to resume from), best.safetensors (by the
+    recipe's choice) and history.csv. A resumed run on one CPU thread continues bit by bit: all
+    randomness is drawn anew from (seed, purpose, epoch). It may go on with another number of
+    devices, which changes dropout, augmentations and rounding alone, or for more epochs.
+
+    Args:
+        config: The recipe.
+        prepared: Tracklets and crops, prepared as the recipe says.
+        folder: Where checkpoints go.
+        device: CPU or GPU (there bf16, crops on the device where they fit).
+        devices: Processes, each with a GPU of its own or all on the CPU, see `learn.devices`.
+        resume: Go on from last.safetensors.
+        progress: Called with (epochs done, epochs, row) after each epoch.
+
+    Raises:
+        PolyplinkError: If there is too little to train or validate on, a loss is not finite, the
+            checkpoint is of another recipe or data set, or there are not as many devices.
+    """
+    train, held = split_procedures(prepared.data, config)
+    settings = (config, prepared, folder, resume)
+    unused = config.encoder.kind not in ("transformer", "sfe", "mve")  # not known of others
+    with processes(devices, device, _follow, settings, unused=unused) as fabric:
+        model, history = _learn(fabric, *settings, progress=progress)
     load_checkpoint(folder / BEST, model.modules)
     chosen = read_state(folder / BEST)["history"][-1]
     return Fitted(merge_adapters(model.encoder).eval(), history, chosen, train, held)
+
+
+def _follow(fabric: Devices, *settings: Any) -> None:
+    """What all processes but the first do; they return nothing, which would be sent back."""
+    _learn(fabric, *settings)
 
 
 def _keep(model: Model, folder: Path, key: str, history: list[Row], row: Row) -> None:

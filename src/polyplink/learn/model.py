@@ -20,6 +20,7 @@ from polyplink.learn.augment import augment
 from polyplink.learn.bags import Batch, EpochBags
 from polyplink.learn.config import TrainConfig
 from polyplink.learn.contrastive import Views, identities
+from polyplink.learn.devices import Devices, gather, share, share_statistics
 from polyplink.learn.fragment_set import FragmentSet
 
 _FIRST, _LAST = 25.0, 1e4  # of the top rate: where it starts; and of that: where it ends
@@ -55,18 +56,36 @@ _SMALLER_STEP = "lower optim.bags_per_batch or set optim.checkpointing=true, in 
 _OPTIMIZERS = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam}
 
 
+class _Network(nn.Module):
+    """Encoder and projector as one module, which several processes keep equal."""
+
+    def __init__(self, encoder: nn.Module, projector: nn.Module) -> None:
+        super().__init__()
+        self.encoder, self.projector = encoder, projector
+
+    def forward(
+        self, crops: torch.Tensor, lengths: Sequence[int]
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Crops (n s, h, w, 3) of n views to projected vectors (n, d) and frames (n s, d)."""
+        tokens = self.encoder(crops, lengths)
+        return self.projector(tokens.tracklet), self.projector(tokens.frames)
+
+
 class Model:
     """What is trained, and how.
 
     Attributes:
         config: The recipe.
+        fabric: The devices it is trained on.
         exact: Compute in float32 on a GPU too, where the encoder else runs in bf16. False at
             first; for comparisons.
     """
 
-    def __init__(self, config: TrainConfig, device: torch.device) -> None:
+    def __init__(
+        self, config: TrainConfig, device: torch.device, fabric: Devices | None = None
+    ) -> None:
         torch.manual_seed(config.seed)
-        self.config = config
+        self.config, self.fabric = config, fabric or Devices(device)
         self.exact = False
         with memory_suffices(device):
             self.encoder = trainable(
@@ -80,6 +99,10 @@ class Model:
             }
             for module in self.modules.values():
                 place(module, device)
+            network = _Network(self.encoder, self.projector)
+            if self.fabric.world_size > 1:
+                share_statistics(network, device.type)
+            self.network = self.fabric.setup_module(network, move_to_device=False)
         self.optimizer = _OPTIMIZERS[config.optim.method](
             [p for m in self.modules.values() for p in m.parameters() if p.requires_grad],
             lr=config.optim.rate,
@@ -99,7 +122,7 @@ class Model:
         batch: Batch,
         generator: torch.Generator | None = None,
     ) -> Views:
-        """Embed a batch.
+        """Embed a batch; several processes embed a share each and get the views of all.
 
         Args:
             data: The fragments.
@@ -108,15 +131,17 @@ class Model:
             generator: Draws the augmentations; None for none.
         """
         clips = drawn.clips[batch.fragments]  # n s
-        length = clips.shape[1]
+        length, world = clips.shape[1], self.fabric.world_size
+        own = (
+            clips[share(len(clips), self.fabric.global_rank, world)] if world > 1 else clips
+        )  # m s
         compute = precision(data.device, "float32" if self.exact else None)
         with compute, memory_suffices(data.device, _SMALLER_STEP):
-            crops = data.pixels(clips)  # n*s h w 3
+            crops = data.pixels(own)  # m*s h w 3
             if generator is not None:
                 crops = augment(self.config.augment, crops, length, generator)
-            tokens = self.encoder(crops, [length] * len(clips))
-            tracklets = self.projector(tokens.tracklet)  # n d
-            frames = self.projector(tokens.frames)  # n*s d
+            tracklets, frames = self.network(crops, [length] * len(own))  # m d, m*s d
+        tracklets, frames = gather(tracklets, frames, len(clips), world)  # n d, n*s d
         return labelled(data, clips, batch, tracklets, frames)
 
     def set_rate(self, progress: float) -> None:
@@ -141,13 +166,14 @@ class Model:
         self.optimizer.zero_grad(set_to_none=True)
         losses = []
         with memory_suffices(data.device, _SMALLER_STEP):
-            for batch in group:
-                views = self.views(data, drawn, batch, generator)
-                loss = self.config.loss(views)
-                losses.append(loss.item())
-                if not math.isfinite(losses[-1]):
-                    raise _bad_batch(losses[-1], views, data, drawn.clips[batch.fragments])
-                (loss / len(group)).backward()  # type: ignore[no-untyped-call]
+            for i, batch in enumerate(group, start=1):
+                with self.fabric.no_backward_sync(self.network, enabled=i < len(group)):
+                    views = self.views(data, drawn, batch, generator)
+                    loss = self.config.loss(views)
+                    losses.append(loss.item())
+                    if not math.isfinite(losses[-1]):
+                        raise _bad_batch(losses[-1], views, data, drawn.clips[batch.fragments])
+                    self.fabric.backward(loss / len(group))
             self.optimizer.step()  # the first one makes room for the moments
         return losses
 

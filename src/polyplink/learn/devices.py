@@ -1,0 +1,308 @@
+"""One training on several devices: its processes, the views of all of them, batch statistics.
+
+Lightning Fabric keeps the copies of a model equal (DistributedDataParallel). Every process embeds
+its share of the views of a batch, and the embeddings of all are gathered before the loss: members
+of a bag may lie on different processes, no negative is lost, and the mean over processes of the
+gradients is the gradient of a single process.
+"""
+
+import importlib
+import logging
+import socket
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_EXCEPTION, wait
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import distributed, nn
+
+from polyplink.core.errors import PolyplinkError
+from polyplink.core.workers import HEAVY, worker_pool
+
+_PATIENCE = 20.0  # seconds until a lost connection is explained by the process that broke it
+
+
+class Devices:
+    """One process on one device: the part of Lightning's `Fabric` that the training loop needs."""
+
+    global_rank, world_size = 0, 1
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+
+    def setup_module(self, module: nn.Module, *, move_to_device: bool) -> nn.Module:
+        """A module whose gradients are the mean over processes."""
+        return module
+
+    def backward(self, tensor: torch.Tensor) -> None:
+        """Compute the gradients of a loss."""
+        tensor.backward()  # type: ignore[no-untyped-call]
+
+    def no_backward_sync(self, module: nn.Module, *, enabled: bool) -> AbstractContextManager[None]:
+        """Leave out the mean over processes, of all but the last batch of a step."""
+        return nullcontext()
+
+
+def check_devices(count: int, device: torch.device) -> None:
+    """Refuse more devices than there are.
+
+    Raises:
+        PolyplinkError: If Lightning Fabric is not installed, one GPU is named, or there are fewer.
+    """
+    if count == 1:
+        return
+    try:
+        importlib.import_module("lightning_fabric")
+    except ImportError:
+        raise PolyplinkError(
+            f"--devices {count} needs Lightning Fabric, which is not installed",
+            "pip install 'polyplink[train]'",
+        ) from None
+    if device.type == "cuda":
+        there = torch.cuda.device_count()
+        PolyplinkError.unless(
+            str(device) == "cuda" and count <= there,
+            f"--devices {count} of {device}, and there are {there} GPUs",
+            "give --device cuda and at most as many --devices, or --device cpu",
+        )
+
+
+@contextmanager
+def processes(
+    count: int,
+    device: torch.device,
+    task: Callable[..., object],
+    arguments: Sequence[Any],
+    *,
+    unused: bool = False,
+) -> Iterator[Devices]:
+    """Make this process the first of `count`; the others run `task(fabric, *arguments)` meanwhile.
+
+    Args:
+        count: Processes, each with a GPU of its own, or all on the CPU (gloo). 1: only this one.
+        device: CPU or GPU.
+        task: A module-level function that takes part in everything the block computes.
+        arguments: Of the task; they are pickled.
+        unused: The model may have parameters that learn and that its output does not depend on.
+
+    Yields:
+        A Fabric, or what stands for it on one device.
+
+    Raises:
+        PolyplinkError: As `check_devices`, or if another process fails.
+    """
+    check_devices(count, device)
+    if count == 1:
+        yield Devices(device)
+        return
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        group = _Group(count, device.type, free.getsockname()[1], unused)
+    with worker_pool(count - 1, HEAVY) as pool:
+        others = [pool.submit(_follow, group, rank, task, arguments) for rank in range(1, count)]
+        try:
+            with group.joined(0) as fabric:
+                yield fabric
+            for other in others:
+                other.result()
+        except BaseException as error:
+            if isinstance(error, RuntimeError):  # a connection ends where another process fails
+                wait(others, _PATIENCE, return_when=FIRST_EXCEPTION)
+            failed = [other.exception() for other in others if other.done()]
+            for process in list(pool._processes.values()):  # they may wait for this one
+                process.kill()
+            for cause in failed:
+                if isinstance(cause, PolyplinkError):
+                    raise cause from None
+            raise
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Processes of one machine that train together.
+
+    Attributes:
+        count: How many.
+        kind: Where they compute: "cpu" or "cuda".
+        port: Where the first one listens.
+        unused: See `processes`.
+    """
+
+    count: int
+    kind: str
+    port: int
+    unused: bool
+
+    @contextmanager
+    def joined(self, rank: int) -> Iterator[Any]:
+        """A Fabric of this process, connected with the others."""
+        # Imported when used: an optional extra.
+        from lightning_fabric import Fabric  # noqa: PLC0415
+        from lightning_fabric.plugins.environments.lightning import LightningEnvironment  # noqa: PLC0415
+        from lightning_fabric.strategies.ddp import DDPStrategy  # noqa: PLC0415
+
+        class Here(LightningEnvironment):
+            main_address, main_port = "127.0.0.1", self.port
+            creates_processes_externally = True
+
+            def local_rank(self) -> int:
+                return rank
+
+            def node_rank(self) -> int:
+                return 0
+
+        class Started(DDPStrategy):
+            def _configure_launcher(self) -> None:
+                """The processes are there already."""
+
+        logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
+        strategy = Started(find_unused_parameters=self.unused)
+        try:
+            with warnings.catch_warnings():
+                # Weights of 1 x 1 convolutions have two layouts at once.
+                warnings.filterwarnings("ignore", "Grad strides do not match bucket view strides")
+                fabric = Fabric(
+                    accelerator=self.kind,
+                    strategy=strategy,
+                    devices=self.count,
+                    plugins=[Here()],
+                )
+                fabric.launch()
+                yield fabric
+        finally:
+            if distributed.is_initialized():
+                distributed.destroy_process_group()
+
+
+def _follow(
+    group: _Group, rank: int, task: Callable[..., object], arguments: Sequence[Any]
+) -> None:
+    torch.set_num_threads(max(1, torch.get_num_threads() // group.count))
+    with group.joined(rank) as fabric:
+        task(fabric, *arguments)
+
+
+def share(n: int, rank: int, world: int) -> np.ndarray:
+    """Which of n views a process embeds: all shares one after the other are the batch.
+
+    With fewer views than processes some are embedded more than once; `gather` drops these.
+    """
+    return np.array_split(np.resize(np.arange(n), max(n, world)), world)[rank]
+
+
+class _Gather(torch.autograd.Function):
+    """Rows of all processes by rank; gradients flow back to the rows of this process."""
+
+    @staticmethod
+    def forward(ctx: Any, counts: list[int], *values: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        ctx.counts, found = counts, []
+        for value in values:
+            per = len(value) // counts[distributed.get_rank()]  # rows of a view
+            padded = value.new_zeros(max(counts) * per, *value.shape[1:])
+            padded[: len(value)] = value
+            every = [torch.empty_like(padded) for _ in counts]
+            distributed.all_gather(every, padded)
+            rows = zip(every, counts, strict=True)
+            found.append(torch.cat([part[: count * per] for part, count in rows]))
+        return tuple(found)
+
+    @staticmethod
+    def backward(ctx: Any, *slopes: torch.Tensor) -> tuple[Any, ...]:
+        # Every process computes the same loss of the same rows, so the gradient of a process's own
+        # rows is complete: no sum over processes is needed. The following mean over processes
+        # divides by their number, although only one process had the gradient of each row.
+        # Outputs that the loss leaves out have gradients of 0: all processes agree on what learns.
+        rank, world = distributed.get_rank(), len(ctx.counts)
+        own = []
+        for slope in slopes:
+            per = len(slope) // sum(ctx.counts)
+            first = sum(ctx.counts[:rank]) * per
+            own.append(slope[first : first + ctx.counts[rank] * per] * world)
+        return None, *own
+
+
+def gather(
+    tracklets: torch.Tensor, frames: torch.Tensor, n: int, world: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Embeddings of all n views of a batch, in every process, with gradient.
+
+    Args:
+        tracklets: (m, d), of this process's `share`.
+        frames: (m s, d), s for each.
+        n: Views of the batch.
+        world: Processes; with one the arguments are returned.
+    """
+    if world == 1:
+        return tracklets, frames
+    s = len(frames) // len(tracklets)
+    counts = [len(share(n, rank, world)) for rank in range(world)]
+    every = _Gather.apply(counts, tracklets, frames)  # type: ignore[no-untyped-call]
+    return every[0][:n], every[1][: n * s]
+
+
+class _Sum(torch.autograd.Function):
+    """Sum of a tensor over processes, with gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, value: torch.Tensor) -> torch.Tensor:
+        total = value.clone()
+        distributed.all_reduce(total)
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, *slopes: torch.Tensor) -> torch.Tensor:
+        total = slopes[0].clone()
+        distributed.all_reduce(total)
+        return total
+
+
+class _BatchNorm(nn.BatchNorm2d):
+    """Statistics over the frames of all processes: torch's SyncBatchNorm, which needs a GPU."""
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        """(n, c, h, w) of this process to the same, normalised."""
+        if not (self.training and distributed.is_initialized()):
+            return super().forward(input)
+        c, x = input.shape[1], input.double()
+        n = x.new_tensor([x.numel() / c])
+        sums = torch.cat([x.sum(dim=(0, 2, 3)), x.square().sum(dim=(0, 2, 3)), n])
+        sums = _Sum.apply(sums)  # type: ignore[no-untyped-call]
+        n, mean = sums[-1], sums[:c] / sums[-1]
+        variance = sums[c:-1] / n - mean.square()
+        assert self.running_mean is not None
+        assert self.running_var is not None
+        assert self.num_batches_tracked is not None
+        with torch.no_grad():
+            self.num_batches_tracked += 1
+            unbiased = variance * n / (n - 1)
+            for kept, new in ((self.running_mean, mean), (self.running_var, unbiased)):
+                kept.lerp_(new.to(kept.dtype), self.momentum or 0.1)
+        scale = (self.weight.double() * (variance + self.eps).rsqrt())[:, None, None]
+        shift = self.bias.double()[:, None, None] - mean[:, None, None] * scale
+        out: torch.Tensor = x * scale + shift
+        return out.to(input.dtype)
+
+
+def share_statistics(network: nn.Module, kind: str) -> None:
+    """Let the BatchNorm layers that learn normalise by the frames of all processes; in place.
+
+    Raises:
+        PolyplinkError: On a CPU, if there are layers of another kind than torch's own.
+    """
+    if kind == "cuda":
+        importlib.import_module("timm.layers").convert_sync_batchnorm(network)
+        return
+    for module in network.modules():
+        learns = any(p.requires_grad for p in module.parameters(recurse=False))
+        if type(module) is nn.BatchNorm2d:
+            module.__class__ = _BatchNorm
+        PolyplinkError.unless(
+            not (learns and isinstance(module, nn.modules.batchnorm._BatchNorm))
+            or isinstance(module, _BatchNorm),
+            f"{type(module).__name__} cannot share statistics of batches between CPU processes",
+            "set finetune.how=frozen, or train on one device",
+        )

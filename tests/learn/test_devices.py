@@ -1,0 +1,141 @@
+"""Two processes give the gradient of one, and one training."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from polyplink.core.errors import PolyplinkError
+from polyplink.learn import fit
+from polyplink.learn.bags import batches, rng_of
+from polyplink.learn.config import AnyLoss, TrainConfig
+from polyplink.learn.devices import Devices, check_devices, processes, share
+from polyplink.learn.fragment_set import FragmentSet
+from polyplink.learn.model import Model
+from polyplink.learn.noise_aware import NoiseAwareLoss
+from polyplink.recipes import ntssl_demo, override
+from polyplink.tracklets import Prepared, prepare
+from tests.conftest import TINY
+from tests.learn.test_losses import KINDS
+from tests.samples import write_procedures
+
+CPU = torch.device("cpu")
+LOSSES: list[AnyLoss] = [
+    *(kind() for kind in KINDS),
+    NoiseAwareLoss(form="anchored", within=1.0),
+    NoiseAwareLoss(tracklet=0.0, mask_fragment=True),
+]
+
+
+def config(*changes: str) -> TrainConfig:
+    """Without dropout, which every process draws for its own views."""
+    usual = ("encoder.dropout=0", "optim.bags_per_batch=5", "optim.rate=1e-3")
+    return override(ntssl_demo(), [*TINY, *usual, *changes])
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
+    folder = write_procedures(tmp_path_factory.mktemp("devices"), procedures=4)
+    return prepare(folder, config().prepare)
+
+
+def gradients(fabric: Devices, prepared: Prepared) -> list[dict[str, torch.Tensor]]:
+    """By loss: its value and its gradient in the second batch, which nobody can halve."""
+    torch.set_default_dtype(torch.float64)  # single precision: rounding alone moves them by 1e-3
+    model, found = Model(config(), fabric.device, fabric), []
+    model.encoder.backbone.register_forward_pre_hook(lambda module, given: given[0].double())
+    data = FragmentSet(prepared, prepared.procedures, 4, fabric.device)
+    drawn = model.config.bags.draw(data, 0.5, 5, rng_of(0))
+    batch = list(batches(drawn.bags, 5, fabric.device))[1]
+    model.mode(training=True)
+    for loss in LOSSES:
+        model.optimizer.zero_grad()
+        value = loss(model.views(data, drawn, batch))
+        fabric.backward(value)
+        named = [(n, p) for m in model.modules.values() for n, p in m.named_parameters()]
+        slopes = {
+            f"{i} {n}": p.grad.clone() for i, (n, p) in enumerate(named) if p.grad is not None
+        }
+        found.append({"value": value.detach()} | slopes)
+    buffers = {n: b.clone() for n, b in model.encoder.named_buffers() if "running" in n}
+    torch.set_default_dtype(torch.float32)
+    return [*found, buffers]
+
+
+@pytest.mark.slow
+def test_every_loss_has_the_gradient_of_one_process(prepared: Prepared) -> None:
+    wanted = gradients(Devices(CPU), prepared)
+    with processes(2, CPU, gradients, (prepared,)) as fabric:
+        found = gradients(fabric, prepared)
+    assert len(wanted[-1]) > 2  # statistics of BatchNorm, over the frames of both
+    for one, two in zip(wanted, found, strict=True):
+        assert one.keys() <= two.keys()
+        for name, slope in two.items():
+            expected = one.get(name, torch.zeros_like(slope))
+            torch.testing.assert_close(slope, expected, rtol=1e-9, atol=1e-9, msg=name)
+
+
+@pytest.mark.slow
+def test_a_run_goes_on_with_another_number_of_processes(prepared: Prepared, tmp_path: Path) -> None:
+    short, whole = config("optim.epochs=1", "bags.tau_max=0.3"), config("bags.tau_max=0.3")
+    one = fit(whole, prepared, tmp_path / "one", device=CPU)
+    fit(short, prepared, tmp_path / "two", device=CPU)
+    told: list[float] = []
+    two = fit(
+        whole,
+        prepared,
+        tmp_path / "two",
+        device=CPU,
+        devices=2,
+        resume=True,
+        progress=lambda done, total, row: told.append(row["loss"]),
+    )
+    assert len(two.history) == 2
+    assert told == [two.history[1]["loss"]]
+    for name in ("loss", "loss_labels", "frames", "purity"):
+        assert two.history[1][name] == pytest.approx(one.history[1][name], rel=1e-3)
+    for name, value in one.encoder.state_dict().items():
+        torch.testing.assert_close(two.encoder.state_dict()[name], value, rtol=1e-2, atol=1e-4)
+
+
+@pytest.mark.slow
+def test_a_mistake_in_another_process_is_told(prepared: Prepared) -> None:
+    with (
+        pytest.raises(PolyplinkError, match="the second process stops"),
+        processes(2, CPU, stop, ()) as fabric,
+    ):
+        torch.distributed.barrier()
+        assert fabric.world_size == 3  # not reached
+
+
+def stop(fabric: Devices) -> None:
+    raise PolyplinkError("the second process stops", "as it should")
+
+
+@given(st.integers(1, 40), st.integers(1, 8))
+def test_shares_cover_a_batch_once_and_in_order(n: int, world: int) -> None:
+    shares: Sequence[Any] = [share(n, rank, world) for rank in range(world)]
+    assert np.concatenate(shares)[:n].tolist() == list(range(n))
+    sizes = list(map(len, shares))
+    assert sum(sizes) == max(n, world)
+    assert max(sizes) - min(sizes) <= 1
+
+
+def test_devices_that_are_not_there_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    for device in ("cuda", "cuda:0"):
+        with pytest.raises(PolyplinkError, match="there are 1 GPUs"):
+            check_devices(2, torch.device(device))
+    check_devices(2, CPU)
+
+    def missing(name: str) -> None:
+        raise ImportError
+
+    monkeypatch.setattr("importlib.import_module", missing)
+    with pytest.raises(PolyplinkError, match=r"pip install 'polyplink\[train\]'"):
+        check_devices(2, CPU)
