@@ -87,3 +87,22 @@ def test_one_tracklet_is_one_polyp_and_bad_input_is_refused() -> None:
     ):
         with pytest.raises(PolyplinkError, match=match):
             partition(P, [price])
+
+
+def test_a_weight_counts_as_that_many_rows() -> None:
+    rng = np.random.default_rng(3)
+    P, weights, price = links(7, 8), rng.integers(1, 4, 8), 2.0
+    rows = np.repeat(np.arange(8), weights)
+    first = np.searchsorted(rows, rows)
+    must = [(int(a), i) for i, a in enumerate(first) if a != i]
+    repeated = partition(P[np.ix_(rows, rows)], [price], must)[0]
+    found = partition(P, [price], weights=weights.astype(float))[0]
+    np.testing.assert_array_equal(found[rows], repeated)
+    inside = partition_cost(P, found, price, weights.astype(float))
+    loops = sum(
+        weights[i] * weights[j] * (1e6 if P[i, j] == 0 else 0.9 - P[i, j])
+        for i in range(8)
+        for j in range(i)
+        if found[i] == found[j]
+    )
+    assert inside == pytest.approx(price * (found.max() + 1) + loops)

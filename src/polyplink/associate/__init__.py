@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         fit_unlabelled,
         link_terms,
     )
+    from polyplink.associate.online import Decision, OnlineLinker, OnlineSettings
     from polyplink.associate.partition import partition, partition_cost
     from polyplink.associate.search import (
         CLUSTERERS,
@@ -57,11 +58,14 @@ __all__ = [
     "Clustering",
     "Clusterings",
     "Constraints",
+    "Decision",
     "Doubt",
     "Grid",
     "Identities",
     "LearnedLinks",
     "LinkModel",
+    "OnlineLinker",
+    "OnlineSettings",
     "OperatingPoint",
     "Setting",
     "TemporalAP",

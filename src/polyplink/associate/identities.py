@@ -237,12 +237,16 @@ def spreads_to(spread: float) -> list[float]:
 
 
 def count_intervals(
-    P: Reals, price: float, factors: Sequence[float], decided: Constraints | None = None
+    P: Reals,
+    price: float,
+    factors: Sequence[float],
+    decided: Constraints | None = None,
+    weights: Reals | None = None,
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
     """Lowest and highest count (m,), (m,) while the price varies by up to each factor, rising."""
-    given = decided or Constraints()
+    given, scale = decided or Constraints(), np.asarray(factors)
     up, down = (
-        partition(P, price * np.asarray(factors) ** sign, given.must, given.cannot).max(axis=1)
+        partition(P, price * scale**sign, given.must, given.cannot, weights).max(axis=1)
         for sign in (1, -1)
     )
     low, high = np.minimum(up, down), np.maximum(up, down)

@@ -79,6 +79,11 @@ class Views:
         place = np.argsort(np.argsort(self.start, kind="stable"))
         return np.asarray(np.maximum(np.abs(np.subtract.outer(place, place)) - 1.0, 0.0))
 
+    @property
+    def span(self) -> float:
+        """Seconds from the first moment of all to the last, at least 1."""
+        return max(float(self.end.max() - self.start.min()), 1.0)
+
 
 def _terms(views: Views) -> Iterator[tuple[str, Reals]]:
     """What the log-odds of a link add up from: name and values (n, n), one after another.
@@ -103,7 +108,7 @@ def _terms(views: Views) -> Iterator[tuple[str, Reals]]:
     del standard
     seconds = np.subtract.outer(views.start, views.end)
     seconds = np.maximum(np.maximum(seconds, seconds.T), 0.0)
-    yield "gap as a share", seconds / max(views.end.max() - views.start.min(), 1.0)
+    yield "gap as a share", seconds / views.span
     seconds = np.log(seconds + SHORTEST_GAP)
     yield "log gap", seconds
     for knot in GAP_KNOTS:

@@ -35,29 +35,38 @@ MANY = 300  # tracklets from which there is one start
 MOST = 6000  # tracklets: the tables of pairs take about 8 bytes x 6 x n^2, 1.7 GB
 
 
-def partition_cost(P: npt.ArrayLike, labels: npt.ArrayLike, price: float) -> float:
+def partition_cost(
+    P: npt.ArrayLike, labels: npt.ArrayLike, price: float, weights: Reals | None = None
+) -> float:
     """The cost of a partition, see the top of this file.
 
     Args:
         P: Probability that two tracklets show one polyp (n, n); 0 means never.
         labels: Polyp of every tracklet (n,).
         price: Price of a polyp.
+        weights: Number of tracklets that each row stands for (n,); None for one.
     """
     names = np.asarray(labels)
     together = np.triu(names[:, None] == names[None, :], k=1)
-    costs = pair_costs(checked_square(P))
+    costs = pair_costs(checked_square(P), weights)
     return float(price * np.unique(names).size + costs[together].sum())
 
 
-def pair_costs(P: Reals) -> Reals:
+def pair_costs(P: Reals, weights: Reals | None = None) -> Reals:
     """Costs (n, n) of having two tracklets in one polyp, 0 on the diagonal."""
     costs = np.where(P == 0, NEVER, TOLERANCE - P)
+    if weights is not None:
+        costs *= np.outer(weights, weights)
     np.fill_diagonal(costs, 0.0)
     return np.asarray(costs)
 
 
 def partition(
-    P: npt.ArrayLike, prices: npt.ArrayLike, must: Pairs = (), cannot: Pairs = ()
+    P: npt.ArrayLike,
+    prices: npt.ArrayLike,
+    must: Pairs = (),
+    cannot: Pairs = (),
+    weights: Reals | None = None,
 ) -> Labels:
     """Find a partition of low cost for every price.
 
@@ -66,6 +75,7 @@ def partition(
         prices: Price of a polyp (m,), 0 or more.
         must: Pairs of rows that are one polyp; this overrides P.
         cannot: Pairs of rows that are two polyps.
+        weights: Number of tracklets that each row stands for (n,); None for one.
 
     Returns:
         Polyp of every tracklet under every price (m, n), int32, from 0 without gaps, in the order
@@ -93,7 +103,7 @@ def partition(
         bool((asked >= 0).all()), f"a price of {asked.min():g} a polyp", "give 0 or more"
     )
     groups = constraint_groups(n, must, cannot)
-    costs = pair_costs((S + S.T) / 2)
+    costs = pair_costs((S + S.T) / 2, weights)
     for i, j in must:  # whatever P says
         costs[i, j] = costs[j, i] = 0.0
     for i, j in cannot:

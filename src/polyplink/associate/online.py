@@ -1,0 +1,310 @@
+"""Identities while a procedure runs: each tracklet is linked when it closes, in bounded memory.
+
+The links are those of `associate.links`, computed from what is known so far: ranks and spreads of
+cosines over the views that are kept, shares of the time that has passed. A new tracklet joins the
+polyps that there are by the partition of lowest cost (`associate.partition`), in which all that is
+older than a window is given: such tracklets stay together, and apart, as they were decided.
+Tracklets within the window may be decided anew, and are only if that costs less than to let them
+be; every such revision is reported.
+
+A polyp keeps a few views that are older than the window. Where there are more, the two most alike
+become one: the later view stays and counts for both, as a prototype that the costs are weighted by.
+"""
+
+from dataclasses import dataclass, fields, replace
+from itertools import pairwise
+from typing import Annotated
+
+import numpy as np
+import numpy.typing as npt
+
+from polyplink.associate.clusterers import LearnedLinks
+from polyplink.associate.identities import OperatingPoint, count_intervals, link_scores
+from polyplink.associate.links import Views
+from polyplink.associate.partition import pair_costs, partition, partition_cost
+from polyplink.associate.similarity import unit_rows
+from polyplink.core.errors import PolyplinkError
+from polyplink.core.ranges import AT_LEAST_ONE, NOT_NEGATIVE, Ranged
+
+Reals = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+INTERVAL_STEPS = 2  # prices on each side for the interval of the count: it is found anew each time
+BETTER = 1e-9  # by how much a revision must lower the cost
+
+
+@dataclass(frozen=True)
+class OnlineSettings(Ranged):
+    """What is kept, and for how long a decision may change.
+
+    Attributes:
+        window: Seconds after its end for which the polyp of a tracklet may be revised.
+        revisable: Tracklets that may be revised at most; of more, the latest.
+        views: Views kept of a polyp, beside those within the window.
+        rows: Views kept in all, at least twice as many as may be revised. Beyond it more are
+            merged; then the polyps seen longest ago are counted and no longer recognised.
+    """
+
+    window: Annotated[float, NOT_NEGATIVE] = 900.0
+    revisable: Annotated[int, AT_LEAST_ONE] = 64
+    views: Annotated[int, AT_LEAST_ONE] = 16
+    rows: Annotated[int, AT_LEAST_ONE] = 256
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        PolyplinkError.unless(
+            self.rows >= 2 * self.revisable,
+            f"{self.rows} rows for {self.revisable} revisable tracklets",
+            "give at least twice as many rows",
+        )
+
+
+@dataclass(frozen=True)
+class Revision:
+    """A tracklet that was decided anew: its name, and its polyp before and now."""
+
+    tracklet: str
+    before: int
+    now: int
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What is known once a tracklet has closed.
+
+    Attributes:
+        tracklet: Its name.
+        polyp: Its polyp, from 1; numbers are given once and never again.
+        probability: Confidence of that, see `identities.link_scores`.
+        earlier: The kept earlier view of the polyp that it is most probably one with; None for a
+            polyp that was not seen before.
+        revisions: Earlier tracklets whose polyp has changed.
+        count: Polyps so far.
+        interval: Lowest and highest number of polyps, 90 %; None where it is not known.
+    """
+
+    tracklet: str
+    polyp: int
+    probability: float
+    earlier: str | None
+    revisions: tuple[Revision, ...]
+    count: int
+    interval: tuple[int, int] | None
+
+
+@dataclass(frozen=True)
+class Kept(Views):
+    """The m views that are kept; lengths of time and views in between are those of all views.
+
+    Attributes:
+        place: Place of each in the order of all views (m,).
+        began: Start of the first view of all, seconds.
+        weight: Number of views that each stands for (m,).
+        polyp: Polyp of each (m,), 0 for the one to be decided.
+        free: Whether it may be decided anew (m,).
+        name: Name of each (m,).
+    """
+
+    place: Ints
+    began: float
+    weight: Reals
+    polyp: Ints
+    free: npt.NDArray[np.bool_]
+    name: npt.NDArray[np.object_]
+
+    @property
+    def between(self) -> Reals:
+        """Number of views that begin between those of two (m, m), those not kept included."""
+        return np.asarray(np.maximum(np.abs(np.subtract.outer(self.place, self.place)) - 1.0, 0.0))
+
+    @property
+    def span(self) -> float:
+        """Seconds from the first moment of the procedure's first view to the last, at least 1."""
+        return max(float(self.end.max()) - self.began, 1.0)
+
+    def pick(self, rows: npt.ArrayLike) -> "Kept":
+        """Some of the views."""
+        own = {field.name: getattr(self, field.name) for field in fields(self)}
+        own |= {name: value[rows] for name, value in own.items() if name != "began"}
+        return Kept(**own)
+
+
+class OnlineLinker:
+    """Links the tracklets of one procedure as they close.
+
+    Example:
+        >>> from polyplink.associate import LearnedLinks, LinkModel
+        >>> from polyplink.associate.links import term_names
+        >>> weights = dict.fromkeys(term_names(), 0.0) | {"cosine": 8.0}
+        >>> point = OperatingPoint(LearnedLinks(0.5), LinkModel(-4.0, weights, 1, 1), "by hand")
+        >>> linker = OnlineLinker(point)
+        >>> [linker.add(f"t{i}", v, i, i + 0.5).polyp for i, v in enumerate(np.eye(2)[[0, 1, 0]])]
+        [1, 2, 1]
+    """
+
+    def __init__(self, point: OperatingPoint, settings: OnlineSettings | None = None) -> None:
+        """Start without polyps.
+
+        Args:
+            point: How to link: learned links and their price.
+            settings: What is kept; None for the defaults.
+
+        Raises:
+            PolyplinkError: If the operating point has no learned links.
+        """
+        if point.links is None or not isinstance(point.setting, LearnedLinks):
+            raise PolyplinkError(
+                f"the weights have no learned links ({point.origin}), and only these are linked "
+                "while a procedure runs",
+                "add some with `polyplink calibrate`",
+            )
+        self.settings = settings or OnlineSettings()
+        self._links, self._price, self._spread = point.links, point.setting.price, point.spread
+        self._kept: Kept | None = None
+        self._seen = 0  # tracklets so far
+        self._given = 0  # numbers of polyps given so far
+        self._retired = 0  # polyps that are counted and no longer recognised
+
+    @property
+    def kept(self) -> Kept | None:
+        """The views that are kept, after the last decision; None before the first."""
+        return self._kept
+
+    def add(self, tracklet: str, vector: npt.ArrayLike, start: float, end: float) -> Decision:
+        """Link a tracklet that has closed.
+
+        Args:
+            tracklet: Its name.
+            vector: Its embedding (d,).
+            start: Its first moment, seconds.
+            end: Its last moment, seconds.
+
+        Raises:
+            PolyplinkError: If the vector is zero or not finite, or the times are no times.
+        """
+        views = self._with(tracklet, unit_rows(np.asarray(vector)[None]), start, end)
+        P = self._links.probability(views)
+        polyps = self._numbered(views, self._decide(views, P))
+        revised = np.flatnonzero((polyps != views.polyp) & (views.polyp > 0)).tolist()
+        revisions = tuple(
+            Revision(views.name[row], int(views.polyp[row]), int(polyps[row])) for row in revised
+        )
+        own = int(polyps[-1])
+        before = np.flatnonzero((polyps == own) & (views.end < start))
+        earlier = views.name[before[P[-1, before].argmax()]] if before.size else None
+        count = self._retired + len(np.unique(polyps))
+        self._kept = self._pruned(replace(views, polyp=polyps))
+        return Decision(
+            tracklet,
+            own,
+            float(link_scores(polyps.astype(np.int32), P)[-1]),
+            earlier,
+            revisions,
+            count,
+            self._interval(P, views.weight, count),
+        )
+
+    def _with(self, tracklet: str, vector: Reals, start: float, end: float) -> Kept:
+        """The kept views and a new one, the last row, which belongs to no polyp yet."""
+        one, yes = np.ones(1), np.ones(1, np.bool_)
+        times = np.array([start], np.float64), np.array([end], np.float64)
+        place, name = np.array([self._seen]), np.array([tracklet], dtype=object)
+        self._seen += 1
+        new = Kept(vector, *times, place, start, one, np.zeros(1, np.int64), yes, name)
+        old = self._kept
+        if old is None:
+            return new
+        later = old.start > start  # a long view may close after others that began after it
+        if later.any():
+            new = replace(new, place=old.place[later].min(keepdims=True))
+        free = old.free & (old.end >= max(end, old.end.max()) - self.settings.window)
+        beyond = free.sum() + 1 - self.settings.revisable
+        if beyond > 0:
+            free[np.flatnonzero(free)[:beyond]] = False  # rows are in the order of closing
+        joined = {
+            field.name: np.concatenate([getattr(old, field.name), getattr(new, field.name)])
+            for field in fields(Kept)
+            if field.name != "began"
+        }
+        joined["place"][:-1] += later
+        joined["free"][:-1] = free
+        return Kept(**joined, began=min(old.began, start))
+
+    def _decide(self, views: Kept, P: Reals) -> Ints:
+        """Cluster of each view (m,), where a polyp's views older than the window stay together."""
+        old = np.flatnonzero(~views.free)
+        must = [
+            pair
+            for polyp in np.unique(views.polyp[old])
+            for pair in pairwise(old[views.polyp[old] == polyp].tolist())
+        ]
+        given = P.copy()
+        two = views.polyp[old][:, None] != views.polyp[old][None, :]
+        given[np.ix_(old, old)] = np.where(two, 0.0, given[np.ix_(old, old)])
+        found = partition(given, [self._price], must, weights=views.weight)[0].astype(np.int64)
+        # The old decisions, and the new tracklet where it costs least.
+        kept, cost = views.polyp.copy(), pair_costs(given, views.weight)[-1]
+        polyps = np.unique(kept[:-1])
+        to = [float(cost[kept == polyp].sum()) for polyp in polyps.tolist()]
+        if to and min(to) < self._price:
+            kept[-1] = polyps[int(np.argmin(to))]
+        least, now = (
+            partition_cost(given, labels, self._price, views.weight) for labels in (found, kept)
+        )
+        return found if least < now - BETTER else kept
+
+    def _numbered(self, views: Kept, found: Ints) -> Ints:
+        """Number of the polyp of each view (m,): clusters keep the number most of them had."""
+        votes = []
+        for cluster in np.unique(found):
+            own = found == cluster
+            for polyp in np.unique(views.polyp[own & (views.polyp > 0)]).tolist():
+                had = own & (views.polyp == polyp)
+                fixed = bool((had & ~views.free).any())  # what is older than the window decides
+                votes.append((fixed, float(views.weight[had].sum()), -polyp, int(cluster)))
+        number: dict[int, int] = {}
+        for _, _, polyp, cluster in sorted(votes, reverse=True):
+            if cluster not in number and -polyp not in number.values():
+                number[cluster] = -polyp
+        for cluster in found.tolist():  # in the order of closing
+            if cluster not in number:
+                self._given += 1
+                number[cluster] = self._given
+        return np.array([number[cluster] for cluster in found.tolist()], np.int64)
+
+    def _pruned(self, views: Kept) -> Kept:
+        """Merge views older than the window where a polyp has, or all have, more than are kept."""
+        for polyp in np.unique(views.polyp[~views.free]).tolist():
+            while ((views.polyp == polyp) & ~views.free).sum() > self.settings.views:
+                views = _merged(views, np.flatnonzero((views.polyp == polyp) & ~views.free))
+        while len(views.start) > self.settings.rows:
+            old = views.polyp[~views.free]
+            polyps, sizes = np.unique(old, return_counts=True)
+            if sizes.max() > 1:
+                largest = polyps[sizes.argmax()]
+                views = _merged(views, np.flatnonzero((views.polyp == largest) & ~views.free))
+                continue
+            last = [views.end[views.polyp == polyp].max() for polyp in polyps]
+            views = views.pick(views.polyp != polyps[int(np.argmin(last))])
+            self._retired += 1
+        return views
+
+    def _interval(self, P: Reals, weights: Reals, count: int) -> tuple[int, int] | None:
+        """Lowest and highest number of polyps while the price varies, the count among them."""
+        if self._spread is None:
+            return None
+        factors = np.geomspace(1.0, self._spread, INTERVAL_STEPS)[1:].tolist()
+        low, high = count_intervals(P, self._price, factors, weights=weights)
+        lowest, highest = int(low[-1]) + self._retired, int(high[-1]) + self._retired
+        return min(lowest, count), max(highest, count)
+
+
+def _merged(views: Kept, rows: Ints) -> Kept:
+    """Without one of the two most alike views among `rows`; the one that ended later stays."""
+    alike = views.vectors[rows] @ views.vectors[rows].T
+    np.fill_diagonal(alike, -np.inf)
+    one, other = (int(rows[k]) for k in np.unravel_index(int(alike.argmax()), alike.shape))
+    stays, goes = (one, other) if views.end[one] > views.end[other] else (other, one)
+    weight = views.weight.copy()
+    weight[stays] += weight[goes]
+    return replace(views, weight=weight).pick(np.arange(len(weight)) != goes)

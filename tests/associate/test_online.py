@@ -1,0 +1,112 @@
+"""Linking while a procedure runs: against plain loops, within its window, in bounded memory."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from polyplink.associate import LearnedLinks, LinkModel, OperatingPoint, Views, identify, untuned
+from polyplink.associate.links import term_names
+from polyplink.associate.online import OnlineLinker, OnlineSettings
+from polyplink.associate.partition import TOLERANCE
+from polyplink.core.errors import PolyplinkError
+
+WEIGHTS = dict.fromkeys(term_names(), 0.0) | {
+    "cosine": 5.0,
+    "cosine in standard deviations": 1.0,
+    "gap as a share": -1.0,
+    "log gap": -0.2,
+    "log views in between": -0.3,
+}
+POINT = OperatingPoint(LearnedLinks(1.5), LinkModel(-3.0, WEIGHTS, 1, 1), "by hand", spread=2.0)
+
+
+def stream(seed: int, n: int, polyps: int = 4) -> Views:
+    """Views of a few polyps, in the order in which they close."""
+    rng = np.random.default_rng(seed)
+    centres = rng.normal(size=(polyps, 6))
+    vectors = centres[rng.integers(0, polyps, n)] + rng.normal(0, 0.8, (n, 6))
+    start = np.sort(rng.uniform(0, 20 * n, n))
+    end = start + rng.exponential(8, n)
+    order = np.argsort(end, kind="stable")
+    return Views(vectors[order], start[order], end[order])
+
+
+def feed(linker: OnlineLinker, views: Views) -> list[int]:
+    """Polyp of every view in the end."""
+    polyp: dict[str, int] = {}
+    for i, vector in enumerate(views.vectors):
+        decision = linker.add(str(i), vector, views.start[i], views.end[i])
+        polyp[str(i)] = decision.polyp
+        for one in decision.revisions:
+            assert polyp[one.tracklet] == one.before != one.now
+            polyp[one.tracklet] = one.now
+        assert decision.count == len(set(polyp.values()))
+    return list(polyp.values())
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_without_a_window_it_equals_a_plain_loop(seed: int) -> None:
+    views, polyps = stream(seed, 25), list[int]()
+    for n in range(1, 26):  # each joins the polyp where it costs least, or begins one
+        seen = Views(views.vectors[:n], views.start[:n], views.end[:n])
+        assert POINT.links is not None
+        P = POINT.links.probability(seen)[-1]
+        cost = {}
+        for polyp in sorted(set(polyps)):
+            mates = [i for i, one in enumerate(polyps) if one == polyp]
+            cost[polyp] = sum(1e6 if P[i] == 0 else TOLERANCE - P[i] for i in mates)
+        best = min(cost, key=lambda one: cost[one], default=0)
+        polyps.append(best if cost and cost[best] < 1.5 else max(polyps, default=0) + 1)
+    found = feed(OnlineLinker(POINT, OnlineSettings(window=0, views=99)), views)
+    assert found == polyps
+
+
+def test_with_the_whole_procedure_as_window_it_is_as_good_as_the_offline_partition() -> None:
+    agreed = []
+    for seed in range(6):
+        views = stream(seed, 30)
+        online = np.array(feed(OnlineLinker(POINT, OnlineSettings(window=1e9)), views))
+        offline = identify(views, np.zeros(30), POINT).labels
+        pairs = np.triu_indices(30, 1)
+        same = [(one[:, None] == one[None, :])[pairs] for one in (online, offline)]
+        agreed.append((same[0] == same[1]).mean())
+    assert np.mean(agreed) > 0.97
+
+
+@settings(deadline=None, max_examples=12)
+@given(st.integers(0, 99), st.sampled_from([0.0, 60.0, 400.0]), st.integers(1, 6))
+def test_memory_is_bounded_and_nothing_is_revised_outside_the_window(
+    seed: int, window: float, revisable: int
+) -> None:
+    given = OnlineSettings(window, revisable, views=2, rows=12)
+    views, linker, closed = stream(seed, 40, polyps=8), OnlineLinker(POINT, given), list[str]()
+    numbers: set[int] = set()
+    for i, vector in enumerate(views.vectors):
+        decision = linker.add(str(i), vector, views.start[i], views.end[i])
+        kept = linker.kept
+        assert kept is not None
+        assert len(kept.start) <= 12
+        for one in decision.revisions:
+            assert views.end[int(one.tracklet)] >= views.end[i] - window
+            assert one.tracklet in closed[-revisable:]
+        fresh = {decision.polyp, *(one.now for one in decision.revisions)} - numbers
+        assert all(number > max(numbers, default=0) for number in fresh)  # never given again
+        numbers |= fresh
+        assert decision.interval is not None
+        assert decision.interval[0] <= decision.count <= decision.interval[1]
+        assert decision.earlier is None or views.end[int(decision.earlier)] < views.start[i]
+        closed.append(str(i))
+    assert kept is not None
+    assert kept.weight.sum() <= 40
+
+
+def test_weights_without_links_and_wrong_settings_are_refused() -> None:
+    with pytest.raises(PolyplinkError, match="polyplink calibrate"):
+        OnlineLinker(untuned("no labels"))
+    with pytest.raises(PolyplinkError, match="twice as many"):
+        OnlineSettings(revisable=10, rows=12)
+    with pytest.raises(PolyplinkError, match="not finite"):
+        OnlineLinker(POINT).add("t", [np.nan, 1.0], 0.0, 1.0)
+    with pytest.raises(PolyplinkError, match="ends before"):
+        OnlineLinker(POINT).add("t", [0.0, 1.0], 2.0, 1.0)
