@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option, echo
 
-from polyplink.app.request import Progress, silent
+from polyplink.app.request import Progress, inform
 from polyplink.core.artefacts import to_plain, write_text
 from polyplink.core.errors import PolyplinkError
 
@@ -74,7 +74,7 @@ class Benched:
             echo(complaint, err=True)
 
 
-def bench(request: BenchRequest, progress: Progress = silent) -> Benched:
+def bench(request: BenchRequest, progress: Progress = inform) -> Benched:
     """Time the hot paths, each against its rival, and compare their outputs.
 
     Raises:

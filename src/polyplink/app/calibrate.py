@@ -17,7 +17,7 @@ from polyplink.app.request import (
     TrackletOptions,
     Weights,
     Workers,
-    silent,
+    inform,
 )
 from polyplink.core.artefacts import RunRecord
 from polyplink.core.errors import PolyplinkError
@@ -75,7 +75,7 @@ class Calibrated:
     warnings: tuple[str, ...]
 
 
-def calibrate(request: CalibrateRequest, progress: Progress = silent) -> Result[Calibrated]:
+def calibrate(request: CalibrateRequest, progress: Progress = inform) -> Result[Calibrated]:
     """Fit links, and a detector's false alarms, on annotated procedures; writes new weights.
 
     Args:

@@ -4,7 +4,7 @@ import math
 import os
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,7 +23,7 @@ from polyplink.app.request import (
     TrackletOptions,
     Weights,
     Workers,
-    silent,
+    inform,
 )
 from polyplink.core.artefacts import RunRecord, to_plain, write_json, write_text
 
@@ -81,23 +81,40 @@ class CountRequest(TrackletOptions):
 
 @dataclass(frozen=True)
 class Counted:
-    """A finished count.
+    """A finished count; a notebook shows the counts, the time lines and the views.
 
     Attributes:
         report: The report's file.
+        polyps: Polyps counted in all procedures.
         page: Its contents.
         summary: What count.json holds.
         boxes: The linked boxes: procedure_id, frame, x, y, w, h, score, polyp and
             tracklet (both from 1 in a procedure).
+        views: What views.csv holds: a row for each tracklet.
     """
 
     report: Path
-    page: "Report"
-    summary: dict[str, Any]
-    boxes: "pl.DataFrame"
+    polyps: int
+    page: "Report" = field(repr=False)
+    summary: dict[str, Any] = field(repr=False)
+    boxes: "pl.DataFrame" = field(repr=False)
+    views: "pl.DataFrame" = field(repr=False)
+
+    @property
+    def counts(self) -> "pl.DataFrame":
+        """What counts.csv holds: a row for each procedure."""
+        import polars as pl
+
+        rows = [{name: row[name] for name in COUNTS} for row in self.summary["procedures"]]
+        return pl.DataFrame(rows)
+
+    def _repr_html_(self) -> str:
+        from polyplink.report import render_fragment
+
+        return render_fragment(self.page)
 
 
-def count(request: CountRequest, progress: Progress = silent) -> Result[Counted]:
+def count(request: CountRequest, progress: Progress = inform) -> Result[Counted]:
     """Count the polyps of every procedure; writes count.json, tables and a report.
 
     Procedures are linked at the operating point stored in the weights. True polyps are shown where
@@ -176,14 +193,14 @@ def count(request: CountRequest, progress: Progress = silent) -> Result[Counted]
     report = out / "report.html"
     with record.stage("report"):
         views = _views(prepared.data.procedures, linked, screened.alarms)
+        counted = Counted(report, summary["polyps"], page, summary, boxes, views.select(VIEWS))
         write_embeddings(out / "vectors.parquet", embeddings)
-        _write_tables(out, summary, views)
+        _write_tables(out, counted, views)
         write_report(report, page)
     record.write(out)
     shown = [count_table(page), *notes]
     if compared is not None:
         shown += [f"{name}: {figure_text(figure)}" for name, figure in compared[0].items()]
-    counted = Counted(report, page, summary, boxes)
     if not point.prices:
         warnings.append(
             f"operating point: {point.origin}; train on labelled procedures to tune counts and "
@@ -201,16 +218,13 @@ def _plain(point: "OperatingPoint") -> dict[str, Any]:
     return plain
 
 
-def _write_tables(out: Path, summary: Mapping[str, Any], views: "pl.DataFrame") -> None:
+def _write_tables(out: Path, counted: Counted, views: "pl.DataFrame") -> None:
     """Write count.json, counts.csv, views.csv and assignment.parquet."""
-    import polars as pl
-
     from polyplink.data import csv_text, write_table
 
-    write_json(out / "count.json", summary)
-    counts = [{name: row[name] for name in COUNTS} for row in summary["procedures"]]
-    write_text(out / "counts.csv", csv_text(pl.DataFrame(counts)))
-    write_text(out / "views.csv", csv_text(views.select(VIEWS)))
+    write_json(out / "count.json", counted.summary)
+    write_text(out / "counts.csv", csv_text(counted.counts))
+    write_text(out / "views.csv", csv_text(counted.views))
     assigned = views.drop_nulls("polyp").select(*ASSIGNMENT).rename(ASSIGNMENT)
     write_table(out / "assignment.parquet", assigned)
 

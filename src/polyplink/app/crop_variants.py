@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from polyplink.app.encoded import NamedEncoder, encode
-from polyplink.app.request import Progress, silent
+from polyplink.app.request import Progress, inform
 from polyplink.associate import CLUSTERERS
 from polyplink.core.errors import PolyplinkError
 from polyplink.evaluate import (
@@ -62,7 +62,7 @@ def compare_variants(
     *,
     settings: EvaluationSettings | None = None,
     workers: int = 2,
-    progress: Progress = silent,
+    progress: Progress = inform,
 ) -> dict[Variant, dict[str, Measured]]:
     """Prepare, embed and measure an encoder on variants; crops and vectors are cached.
 

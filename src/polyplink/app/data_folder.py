@@ -18,7 +18,7 @@ from polyplink.app.request import (
     TrackletOptions,
     Workers,
     counter,
-    silent,
+    inform,
 )
 from polyplink.core.artefacts import RunRecord, whole_folder, write_json
 from polyplink.core.errors import PolyplinkError, find_named
@@ -119,7 +119,7 @@ def importers() -> "Mapping[str, Callable[..., Imported]]":
     }
 
 
-def import_data(request: ImportRequest, progress: Progress = silent) -> "Result[DataSet]":
+def import_data(request: ImportRequest, progress: Progress = inform) -> "Result[DataSet]":
     """Import a released data set, or boxes from any source, into tables.
 
     Tables that are in the folder already are replaced; nothing in the source is changed.
@@ -211,7 +211,7 @@ def _own_options(request: ImportRequest) -> dict[str, Any]:
     return given
 
 
-def merge_data(request: MergeRequest, progress: Progress = silent) -> "Result[DataSet]":
+def merge_data(request: MergeRequest, progress: Progress = inform) -> "Result[DataSet]":
     """Merge several data folders; images are not copied.
 
     Overlaps known between the data sets become warnings.
@@ -288,7 +288,7 @@ class DoctorRequest:
     ] = False
 
 
-def doctor(request: DoctorRequest, progress: Progress = silent) -> "Result[list[Finding]]":
+def doctor(request: DoctorRequest, progress: Progress = inform) -> "Result[list[Finding]]":
     """Check a data set and list problems, worst first.
 
     An error among the findings makes the exit code 1.
@@ -405,7 +405,7 @@ class ConvertRequest:
     out: Annotated[Path, Argument(help="New folder for the files.")]
 
 
-def convert_data(request: ConvertRequest, progress: Progress = silent) -> Result[dict[str, Any]]:
+def convert_data(request: ConvertRequest, progress: Progress = inform) -> Result[dict[str, Any]]:
     """Write a data folder as COCO, MOT, YOLO, CVAT, CSV, or as a released set is laid out.
 
     Raises:
@@ -452,7 +452,7 @@ class PrepareRequest(TrackletOptions):
     workers: Workers = 2
 
 
-def prepare_data(request: PrepareRequest, progress: Progress = silent) -> "Result[Prepared]":
+def prepare_data(request: PrepareRequest, progress: Progress = inform) -> "Result[Prepared]":
     """Build tracklets and cut their crops, once.
 
     Raises:

@@ -9,7 +9,7 @@ from typer import Argument, Option, echo
 from polyplink.app.count import CountRequest, count
 from polyplink.app.data_folder import ImportRequest, import_data
 from polyplink.app.evaluate import Evaluated, EvaluateRequest, evaluate
-from polyplink.app.request import Progress, Result, Workers, counter, silent
+from polyplink.app.request import Progress, Result, Workers, counter, inform, silent
 from polyplink.app.train import TrainRequest, train
 from polyplink.core.artefacts import content_key, read_json, write_json
 from polyplink.core.errors import PolyplinkError
@@ -34,7 +34,7 @@ class DemoRequest:
     sets: tuple[str, ...] = ()
 
 
-def demo(request: DemoRequest, progress: Progress = silent) -> Result[Evaluated]:
+def demo(request: DemoRequest, progress: Progress = inform) -> Result[Evaluated]:
     """Run all stages on simulated procedures; ends in a table and a report.
 
     First a few small procedures are counted with an encoder that is trained on them for seconds, so

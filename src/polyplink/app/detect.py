@@ -16,7 +16,7 @@ from polyplink.app.request import (
     Result,
     TrackletOptions,
     Workers,
-    silent,
+    inform,
 )
 from polyplink.core.artefacts import RunRecord, write_text
 from polyplink.core.errors import PolyplinkError
@@ -58,7 +58,7 @@ class DetectRequest(TrackletOptions):
     function: Function = None
 
 
-def detect_polyps(request: DetectRequest, progress: Progress = silent) -> "Result[DataSet]":
+def detect_polyps(request: DetectRequest, progress: Progress = inform) -> "Result[DataSet]":
     """Find polyps in recordings with a detector; writes a data folder of boxes.
 
     Frames are decoded once: the crops that `count` will need are kept. A stopped run continues.
@@ -172,7 +172,7 @@ class RunRequest(TrackletOptions):
     function: Function = None
 
 
-def run(request: RunRequest, progress: Progress = silent) -> "Result[Counted]":
+def run(request: RunRequest, progress: Progress = inform) -> "Result[Counted]":
     """Count the polyps of recordings, from the video to the report.
 
     Args:

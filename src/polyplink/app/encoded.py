@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 import torch
 
-from polyplink.app.request import Progress, TrackletOptions, counter, silent
+from polyplink.app.request import Progress, TrackletOptions, counter, inform
 from polyplink.core.artefacts import content_key
 from polyplink.core.errors import PolyplinkError
 from polyplink.data import read_data
@@ -168,7 +168,7 @@ def prepare_part(
     settings: PrepareSettings,
     part: str | Sequence[str] | None,
     workers: int,
-    progress: Progress = silent,
+    progress: Progress = inform,
 ) -> Prepared:
     """Prepare a part of a data folder, or use the cached result.
 
@@ -245,7 +245,7 @@ class Encoded:
         )
 
     def add(
-        self, encoders: Sequence[NamedEncoder], workers: int = 2, progress: Progress = silent
+        self, encoders: Sequence[NamedEncoder], workers: int = 2, progress: Progress = inform
     ) -> "Encoded":
         """The same with further encoders, embedded now.
 
@@ -275,7 +275,7 @@ def encode(
     *,
     clip: int | None = None,
     workers: int = 2,
-    progress: Progress = silent,
+    progress: Progress = inform,
 ) -> Encoded:
     """Turn every tracklet, or every fragment, of a part into a vector by each encoder.
 

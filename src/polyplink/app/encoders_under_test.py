@@ -13,7 +13,7 @@ from zlib import crc32
 
 from polyplink.app.encoded import NamedEncoder, histogram, load_named, untrained
 from polyplink.app.leakage import guard
-from polyplink.app.request import Progress, silent
+from polyplink.app.request import Progress, inform
 from polyplink.app.train import TrainRequest, train
 from polyplink.core.artefacts import content_key
 from polyplink.core.errors import PolyplinkError
@@ -80,7 +80,7 @@ class Workspace:
 
 
 def find_encoder(
-    name: str, workspace: Workspace, part: str, progress: Progress = silent
+    name: str, workspace: Workspace, part: str, progress: Progress = inform
 ) -> NamedEncoder:
     """An encoder, trained first where a recipe makes it.
 

@@ -1,7 +1,7 @@
 """The verb `evaluate`: all tasks on a labelled part of a data set, with intervals and a report."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -16,7 +16,7 @@ from polyplink.app.request import (
     TrackletOptions,
     Weights,
     Workers,
-    silent,
+    inform,
 )
 from polyplink.core.artefacts import RunRecord, to_plain, write_json, write_text
 from polyplink.core.errors import PolyplinkError, find_named
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from polyplink.app.probing import Probed
     from polyplink.associate import Grid
     from polyplink.evaluate import Evaluation, EvaluationSettings
-    from polyplink.report import Comparison
+    from polyplink.report import Comparison, Report
 
 CLUSTERERS = ("temporal_ap", "threshold", "links")  # by default
 
@@ -101,21 +101,48 @@ class EvaluateRequest(TrackletOptions):
 
 @dataclass(frozen=True)
 class Evaluated:
-    """A finished evaluation.
+    """A finished evaluation; a notebook shows the figures, and time lines of the procedures.
 
     Attributes:
         report: The report's file.
         evaluation: All figures except those of probes.
-        comparison: The table of methods by figures.
+        page: The report's contents.
         notes: Notes under the table.
         probed: Size and histology, by task and method, if requested.
     """
 
     report: Path
     evaluation: "Evaluation"
-    comparison: "Comparison"
-    notes: tuple[str, ...]
-    probed: "dict[str, dict[str, Probed]]"
+    page: "Report" = field(repr=False)
+    notes: tuple[str, ...] = field(repr=False)
+    probed: "dict[str, dict[str, Probed]]" = field(repr=False)
+
+    @property
+    def comparison(self) -> "Comparison":
+        """The table of methods by figures."""
+        assert self.page.comparison is not None
+        return self.page.comparison
+
+    @property
+    def figures(self) -> "pl.DataFrame":
+        """What figures.csv holds: a row for each method and figure."""
+        import polars as pl
+
+        from polyplink.report.tables import figure_rows
+
+        return pl.DataFrame(figure_rows(self.comparison), infer_schema_length=None)
+
+    @property
+    def procedures(self) -> "pl.DataFrame":
+        """What procedures.csv holds: a row for each method and procedure."""
+        from polyplink.app.evaluation_table import by_procedure
+
+        return by_procedure(self.evaluation)
+
+    def _repr_html_(self) -> str:
+        from polyplink.report import render_fragment
+
+        return render_fragment(self.page)
 
     def as_dict(self) -> dict[str, Any]:
         """What evaluation.json holds."""
@@ -127,7 +154,7 @@ class Evaluated:
         return plain
 
 
-def evaluate(request: EvaluateRequest, progress: Progress = silent) -> Result[Evaluated]:
+def evaluate(request: EvaluateRequest, progress: Progress = inform) -> Result[Evaluated]:
     """Evaluate all or selected tasks, with confidence intervals; writes tables and a report.
 
     Args:
@@ -206,10 +233,8 @@ def evaluate(request: EvaluateRequest, progress: Progress = silent) -> Result[Ev
     missing = missing if "counting" in settings.tasks else ()
     said = (*notes(evaluation, settings), *missing, *probe_notes(probed))
     table = with_probes(comparison(evaluation), probed)
-    found = Evaluated(out / "report.html", evaluation, table, said, probed)
 
     with record.stage("report"):
-        _write(request, found, tables, encoded)
         point = from_record(ours.record.operating)
         page = build_report(
             "Evaluation",
@@ -221,6 +246,8 @@ def evaluate(request: EvaluateRequest, progress: Progress = silent) -> Result[Ev
             comparison=table,
             notes=(*said, CHOICES),
         )
+        found = Evaluated(out / "report.html", evaluation, page, said, probed)
+        _write(request, found, tables, encoded)
         write_report(found.report, page)
     record.write(out)
     lines = (*(f"note: {note}" for note in said), f"report: {found.report}")
@@ -293,7 +320,6 @@ def _write(
     encoded: "Encoded",
 ) -> None:
     """Write every file except the report."""
-    from polyplink.app.evaluation_table import by_procedure
     from polyplink.app.track_files import write_trackeval
     from polyplink.data import csv_text, write_table
     from polyplink.report import write_csv
@@ -301,9 +327,8 @@ def _write(
     out = request.out
     write_json(out / "evaluation.json", found.as_dict())
     write_csv(out / "figures.csv", found.comparison)
-    by_name = by_procedure(found.evaluation)
-    if by_name.width:
-        write_text(out / "procedures.csv", csv_text(by_name))
+    if found.procedures.width:
+        write_text(out / "procedures.csv", csv_text(found.procedures))
     for name, table in tables.items():
         write_table(out / f"{name}.parquet", table)
     if request.curve_csv and "curve" in tables:

@@ -18,7 +18,7 @@ from polyplink.app.request import (
     TrackletOptions,
     Weights,
     Workers,
-    silent,
+    inform,
 )
 from polyplink.core.errors import PolyplinkError
 
@@ -59,7 +59,7 @@ class EmbedRequest(TrackletOptions):
     workers: Workers = 2
 
 
-def embed_data(request: EmbedRequest, progress: Progress = silent) -> "Result[Encoded]":
+def embed_data(request: EmbedRequest, progress: Progress = inform) -> "Result[Encoded]":
     """Turn every tracklet into a vector.
 
     The vectors are cached in the prepared folder, where other verbs find them; `out` is a copy.
@@ -141,7 +141,7 @@ class Exported:
     mean_ap: Mapping[str, float] = field(default_factory=dict)
 
 
-def export(request: ExportRequest, progress: Progress = silent) -> Result[Exported]:
+def export(request: ExportRequest, progress: Progress = inform) -> Result[Exported]:
     """Write an encoder for fast embedding on CPUs; embed and count take the file as WEIGHTS.
 
     Raises:

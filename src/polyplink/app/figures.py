@@ -15,8 +15,8 @@ from polyplink.app.request import (
     Result,
     Weights,
     Workers,
+    inform,
     named_files,
-    silent,
 )
 from polyplink.core.artefacts import RunRecord
 from polyplink.core.errors import find_named
@@ -45,7 +45,7 @@ class FiguresRequest:
     workers: Workers = 2
 
 
-def draw(request: FiguresRequest, progress: Progress = silent) -> Result[list[Path]]:
+def draw(request: FiguresRequest, progress: Progress = inform) -> Result[list[Path]]:
     """Plot ranks and purity, similarities, FR against FPR, clusterers, recall at k, ROC, t-SNE.
 
     Raises:
@@ -54,6 +54,7 @@ def draw(request: FiguresRequest, progress: Progress = silent) -> Result[list[Pa
     """
     from polyplink.app.drawings import FIGURES, Shown
     from polyplink.app.encoded import encode, load_named
+    from polyplink.report.notebook import Pictures
     from polyplink.report.plots import write_figure
 
     wanted = {name: find_named("figure", name, FIGURES) for name in request.only or FIGURES}
@@ -75,7 +76,7 @@ def draw(request: FiguresRequest, progress: Progress = silent) -> Result[list[Pa
     subtitle = f"{names}, part {request.part}: {len(samples.procedures)} procedures"
     files = (request.weights, *others.values())
     shown = Shown(encoded, subtitle, request.grid, request.workers, progress, files)
-    written: list[Path] = []
+    written = Pictures()
     for done, (name, call) in enumerate(wanted.items(), start=1):
         with record.stage(name):
             written += write_figure(request.out, name, call(shown))

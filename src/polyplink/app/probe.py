@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
-from polyplink.app.request import Data, Device, Out, Progress, Result, Weights, Workers, silent
+from polyplink.app.request import (
+    Data,
+    Device,
+    Out,
+    Progress,
+    Result,
+    Weights,
+    Workers,
+    inform,
+)
 from polyplink.core.artefacts import RunRecord, write_json, write_text
 from polyplink.core.errors import find_named
 
@@ -38,7 +47,7 @@ class ProbeRequest:
     workers: Workers = 2
 
 
-def probe(request: ProbeRequest, progress: Progress = silent) -> "Result[Probed]":
+def probe(request: ProbeRequest, progress: Progress = inform) -> "Result[Probed]":
     """Probe frozen vectors for the size or the histology of polyps; writes figures.
 
     Args:

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from polyplink.app.encoded import NamedEncoder, encode
-from polyplink.app.request import Progress, counter, silent
+from polyplink.app.request import Progress, counter, inform
 from polyplink.core.artefacts import read_json, to_plain
 from polyplink.core.errors import PolyplinkError
 from polyplink.data import DataSet, read_data
@@ -207,7 +207,7 @@ def probe_encoders(
     split: Path | None = None,
     settings: ProbeSettings | None = None,
     workers: int = 2,
-    progress: Progress = silent,
+    progress: Progress = inform,
 ) -> dict[str, Probed]:
     """Probe encoders on the same split of polyps, without checking their training data.
 

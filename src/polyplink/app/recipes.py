@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument
 
-from polyplink.app.request import Progress, Result, Sets, silent
+from polyplink.app.request import Progress, Result, Sets, inform
 
 if TYPE_CHECKING:
     from polyplink.recipes.sources import FieldSource
@@ -19,7 +19,7 @@ class RecipeRequest:
     sets: Sets = ()
 
 
-def show_recipe(request: RecipeRequest, progress: Progress = silent) -> "Result[list[FieldSource]]":
+def show_recipe(request: RecipeRequest, progress: Progress = inform) -> "Result[list[FieldSource]]":
     """Show every field of a recipe with its source: the paper's text, its program, or ours.
 
     Raises:

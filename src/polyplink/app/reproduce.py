@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from typer import Argument, Option
 
 from polyplink.app.evaluate import find_grid
-from polyplink.app.request import Device, Progress, Result, Sets, Workers, named_files, silent
+from polyplink.app.request import (
+    Device,
+    Progress,
+    Result,
+    Sets,
+    Workers,
+    inform,
+    named_files,
+)
 from polyplink.core.artefacts import RunRecord, read_json, to_plain, write_json
 from polyplink.core.errors import PolyplinkError
 
@@ -91,7 +99,7 @@ class ReproduceRequest:
 
 
 def reproduce(
-    request: ReproduceRequest, progress: Progress = silent
+    request: ReproduceRequest, progress: Progress = inform
 ) -> "Result[ReproducedTable] | Result[list[dict[str, Any]]] | Result[list[Step]]":
     """Set a published table beside ours; writes HTML, CSV and LaTeX. `list` shows all tables.
 
@@ -194,7 +202,7 @@ def _written(request: ReproduceRequest) -> dict[str, int] | None:
 
 
 def reproduce_table(
-    request: ReproduceRequest, table: "PublishedTable", progress: Progress = silent
+    request: ReproduceRequest, table: "PublishedTable", progress: Progress = inform
 ) -> "Result[ReproducedTable]":
     """Compute one table and write it; errors as of `reproduce`."""
     from polyplink.app.crop_variants import Variant

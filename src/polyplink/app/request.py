@@ -6,6 +6,8 @@ annotation and nowhere else (`app.command_line` builds the commands from them).
 """
 
 import json
+import sys
+import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
@@ -80,6 +82,7 @@ class TrackletOptions:
 
 
 Value = TypeVar("Value")
+LONGEST_REPR = 400  # characters of a value in the repr of its result
 
 Progress = Callable[[str, int, int], None]
 """Callback of a verb, called with (stage, done, total)."""
@@ -87,6 +90,14 @@ Progress = Callable[[str, int, int], None]
 
 def silent(stage: str, done: int, total: int) -> None:
     """A progress callback that does nothing."""
+
+
+def inform(stage: str, done: int, total: int) -> None:
+    """The progress of verbs called from Python: bars in a notebook, nothing elsewhere."""
+    if "ipykernel" in sys.modules:
+        from polyplink.report.notebook import CELL_BARS
+
+        CELL_BARS(stage, done, total)
 
 
 def counter(progress: Progress, stage: str) -> Callable[[int, int], None]:
@@ -111,6 +122,15 @@ class Result(Generic[Value]):
     shown: Sequence[Any] = ()
     warnings: Sequence[str] = ()
     code: int = 0
+
+    def __repr__(self) -> str:
+        text = textwrap.shorten(repr(self.value), LONGEST_REPR, placeholder=" ...")
+        return f"Result({text}, {len(self.warnings)} warnings, code={self.code})"
+
+    def _repr_html_(self) -> str:
+        from polyplink.report.notebook import result_html
+
+        return result_html(self.value, self.shown, self.warnings)
 
     def print_json(self) -> None:
         """Print one line of JSON."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from typer import Argument, Option, echo
 
-from polyplink.app.request import Out, Progress, Result, Weights, silent
+from polyplink.app.request import Out, Progress, Result, Weights, inform
 from polyplink.core.artefacts import RunRecord
 from polyplink.core.errors import PolyplinkError
 
@@ -41,7 +41,7 @@ class ReviewRequest:
     browser: Annotated[bool, Option(help="Open the page in the browser.")] = True
 
 
-def review(request: ReviewRequest, progress: Progress = silent) -> Result[Path]:
+def review(request: ReviewRequest, progress: Progress = inform) -> Result[Path]:
     """Open a count in the browser, to look at and to correct; serves until Ctrl-C.
 
     Args:
@@ -80,7 +80,7 @@ class HandOffRequest:
     mask_overlay: Masks = ()
 
 
-def hand_off_review(request: HandOffRequest, progress: Progress = silent) -> Result[list[Path]]:
+def hand_off_review(request: HandOffRequest, progress: Progress = inform) -> Result[list[Path]]:
     """Write a reviewed count as spreadsheet, page to print, JSON, COCO and MOT.
 
     Args:
@@ -127,7 +127,7 @@ class Learned:
     links: str
 
 
-def learn_from(request: LearnFromRequest, progress: Progress = silent) -> Result[Learned]:
+def learn_from(request: LearnFromRequest, progress: Progress = inform) -> Result[Learned]:
     """Fit links and operating point on finished reviews; writes new weights and labelled data.
 
     Args:

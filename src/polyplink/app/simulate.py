@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
-from polyplink.app.request import Progress, Result, Workers, counter, silent
+from polyplink.app.request import Progress, Result, Workers, counter, inform
 from polyplink.core.errors import PolyplinkError, find_named
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class SimulateRequest:
 
 
 def simulate(
-    request: SimulateRequest, progress: Progress = silent
+    request: SimulateRequest, progress: Progress = inform
 ) -> "Result[DataSet] | Result[list[Row]]":
     """Simulate procedures with known identities, or check them against published figures.
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from typer import Option
 
-from polyplink.app.request import Data, Progress, Result, silent
+from polyplink.app.request import Data, Progress, Result, inform
 from polyplink.core.artefacts import read_json, write_json
 from polyplink.core.errors import PolyplinkError
 
@@ -27,7 +27,7 @@ class SplitRequest:
     ] = None
 
 
-def split_data(request: SplitRequest, progress: Progress = silent) -> Result[dict[str, list[str]]]:
+def split_data(request: SplitRequest, progress: Progress = inform) -> Result[dict[str, list[str]]]:
     """Divide a data folder into parts; no patient is in two.
 
     Writes splits.json; parts that were there are replaced.

@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from polyplink.app.request import Progress, counter, silent
+from polyplink.app.request import Progress, counter, inform
 from polyplink.data import DataSet
 from polyplink.simulate import DETECTORS, Preset, detect_simulated, simulate
 from polyplink.simulate.detector import DetectorPreset
@@ -117,7 +117,7 @@ def rows_text(rows: Sequence[Row]) -> str:
 
 
 def check_simulation(
-    preset: Preset, seed: int, *, workers: int = 2, progress: Progress = silent
+    preset: Preset, seed: int, *, workers: int = 2, progress: Progress = inform
 ) -> list[Row]:
     """Simulate the tables of a preset and compare them with what is published of REAL-Colon.
 

@@ -18,6 +18,7 @@ from polyplink.app.request import (
     Sets,
     TrackletOptions,
     Workers,
+    inform,
     silent,
 )
 from polyplink.core.artefacts import RunRecord, to_plain
@@ -79,7 +80,7 @@ class Trained:
     warnings: tuple[str, ...]
 
 
-def train(request: TrainRequest, progress: Progress = silent) -> Result[Trained]:
+def train(request: TrainRequest, progress: Progress = inform) -> Result[Trained]:
     """Train an encoder with a recipe; --resume continues a stopped run.
 
     Args:
@@ -146,7 +147,7 @@ def train(request: TrainRequest, progress: Progress = silent) -> Result[Trained]
         def tick(done: int, total: int, row: Mapping[str, float]) -> None:
             log(row)
             progress("epochs", done, total)
-            if progress is not silent and not sys.stderr.isatty():  # where no bar is drawn
+            if progress not in (silent, inform) and not sys.stderr.isatty():  # no bars
                 own = {k: v for k, v in row.items() if k.startswith("loss") and not math.isnan(v)}
                 losses = [f"{name} {value:.3f}" for name, value in own.items()]
                 text = f"epoch {done} of {total}: {', '.join(losses)}, {row['seconds']:.1f} s"

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from typer import Option
 
-from polyplink.app.request import Data, Part, Progress, Result, Workers, counter, silent
+from polyplink.app.request import Data, Part, Progress, Result, Workers, counter, inform
 from polyplink.core.errors import PolyplinkError
 
 HELD = 5  # every fifth procedure is held out, to measure on
@@ -26,7 +26,7 @@ class TrainDetectorRequest:
 
 
 def train_detector(
-    request: TrainDetectorRequest, progress: Progress = silent
+    request: TrainDetectorRequest, progress: Progress = inform
 ) -> Result[dict[str, Any]]:
     """Train a small detector of polyps, for simulated procedures alone.
 

@@ -17,7 +17,7 @@ from polyplink.app.request import (
     TrackletOptions,
     Weights,
     Workers,
-    silent,
+    inform,
 )
 from polyplink.core.artefacts import file_key, to_plain
 from polyplink.core.errors import PolyplinkError, find_named
@@ -59,7 +59,7 @@ class AddRequest:
     ] = False
 
 
-def add_weights(request: AddRequest, progress: Progress = silent) -> Result[dict[str, Any]]:
+def add_weights(request: AddRequest, progress: Progress = inform) -> Result[dict[str, Any]]:
     """Import published weights; from then on their name serves wherever WEIGHTS is asked for.
 
     Takes safetensors, .pth, .bin, .pt and .ckpt files, with --timm those of any backbone of timm.
@@ -150,7 +150,7 @@ class AdaptRequest(TrackletOptions):
     workers: Workers = 2
 
 
-def adapt_weights(request: AdaptRequest, progress: Progress = silent) -> Result[dict[str, Any]]:
+def adapt_weights(request: AdaptRequest, progress: Progress = inform) -> Result[dict[str, Any]]:
     """Adapt an encoder to another camera: BatchNorm statistics of its crops, without labels.
 
     No training: the crops pass the encoder once. The operating point for counting does not fit the
@@ -198,7 +198,7 @@ class ListRequest:
     """Nothing to choose."""
 
 
-def list_weights(request: ListRequest, progress: Progress = silent) -> Result[list[dict[str, str]]]:
+def list_weights(request: ListRequest, progress: Progress = inform) -> Result[list[dict[str, str]]]:
     """List known encoders and added weights."""
     from polyplink.encoders import read_record
     from polyplink.encoders.catalogue import FOUNDATION
@@ -230,7 +230,7 @@ class ShowRequest:
     weights: Annotated[Path, Argument(help="Weights file, run folder, or a name.")]
 
 
-def show_weights(request: ShowRequest, progress: Progress = silent) -> Result[dict[str, Any]]:
+def show_weights(request: ShowRequest, progress: Progress = inform) -> Result[dict[str, Any]]:
     """Print the record of weights as JSON: encoder, crops, origin, what they have seen.
 
     Raises:
@@ -255,7 +255,7 @@ class CostRequest:
     frames: Annotated[int, Option(min=1, help="Frames of the clip.")] = 8
 
 
-def cost_weights(request: CostRequest, progress: Progress = silent) -> Result[dict[str, Any]]:
+def cost_weights(request: CostRequest, progress: Progress = inform) -> Result[dict[str, Any]]:
     """Count parameters and multiply-accumulates of an encoder.
 
     Raises:

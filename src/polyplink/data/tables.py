@@ -172,6 +172,10 @@ class DataSet:
     key: str
     adenoma: Maps = field(default_factory=lambda: ADENOMA)
 
+    def __repr__(self) -> str:
+        sizes = (self.procedures.height, self.polyps.height, self.detections.height)
+        return "DataSet({} procedures, {} polyps, {} boxes)".format(*sizes)
+
     @classmethod
     def of(
         cls,

@@ -1,7 +1,7 @@
 """Embedding: crops of tracklets or fragments to one vector each, and the table of vectors."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
@@ -31,8 +31,8 @@ class Embeddings:
         crops_id: Key of the prepared crops they came from.
     """
 
-    tracklet_ids: Sequence[str]
-    vectors: np.ndarray
+    tracklet_ids: Sequence[str] = field(repr=False)
+    vectors: np.ndarray = field(repr=False)
     weights_id: str
     crops_id: str
 

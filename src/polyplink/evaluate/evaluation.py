@@ -138,10 +138,10 @@ class Evaluation:
         tasks: What was evaluated.
     """
 
-    encoders: dict[str, EncoderFigures]
+    encoders: dict[str, EncoderFigures] = field(repr=False)
     reference: str
-    minus_reference: dict[str, dict[str, Figure]]
-    no_different: dict[str, tuple[str, ...]]
+    minus_reference: dict[str, dict[str, Figure]] = field(repr=False)
+    no_different: dict[str, tuple[str, ...]] = field(repr=False)
     tracklets: int
     procedures: int
     tasks: tuple[str, ...]

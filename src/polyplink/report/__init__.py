@@ -13,7 +13,7 @@ if TYPE_CHECKING:
         Report,
         Tracklet,
     )
-    from polyplink.report.page import render, write_report
+    from polyplink.report.page import render, render_fragment, write_report
     from polyplink.report.tables import comparison_table, count_table, write_csv
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "comparison_table",
     "count_table",
     "render",
+    "render_fragment",
     "write_csv",
     "write_report",
 ]

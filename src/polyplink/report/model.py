@@ -40,7 +40,7 @@ class Tracklet:
     predicted: str
     polyp_id: str | None = None
     sureness: float | None = None
-    crop: NDArray[np.uint8] | None = None
+    crop: NDArray[np.uint8] | None = field(default=None, repr=False)
     bridged: float = 0.0
 
 
@@ -67,13 +67,13 @@ class Procedure:
 
     procedure_id: str
     n_frames: int
-    tracklets: tuple[Tracklet, ...]
+    tracklets: tuple[Tracklet, ...] = field(repr=False)
     fps: float | None = None
     n_polyps: int | None = None
-    similarity: NDArray[np.floating] | None = None
+    similarity: NDArray[np.floating] | None = field(default=None, repr=False)
     converged: bool | None = None
-    uncertain: tuple[Doubt, ...] = ()
-    alarms: tuple[Tracklet, ...] = ()
+    uncertain: tuple[Doubt, ...] = field(default=(), repr=False)
+    alarms: tuple[Tracklet, ...] = field(default=(), repr=False)
     interval: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
@@ -210,12 +210,12 @@ class Report:
     seed: int | None = None
     simulated: bool = False
     version: str = __version__
-    procedures: tuple[Procedure, ...] = ()
-    comparison: Comparison | None = None
-    curves: Mapping[str, Values] = field(default_factory=dict)
+    procedures: tuple[Procedure, ...] = field(default=(), repr=False)
+    comparison: Comparison | None = field(default=None, repr=False)
+    curves: Mapping[str, Values] = field(default_factory=dict, repr=False)
     best_epoch: int | None = None
-    operating_point: Mapping[str, float | str] = field(default_factory=dict)
-    settings: Mapping[str, str] = field(default_factory=dict)
-    seconds: Mapping[str, float] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
+    operating_point: Mapping[str, float | str] = field(default_factory=dict, repr=False)
+    settings: Mapping[str, str] = field(default_factory=dict, repr=False)
+    seconds: Mapping[str, float] = field(default_factory=dict, repr=False)
+    notes: tuple[str, ...] = field(default=(), repr=False)
+    warnings: tuple[str, ...] = field(default=(), repr=False)

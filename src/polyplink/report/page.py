@@ -6,9 +6,10 @@ import io
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from jinja2 import Environment
 from numpy.typing import NDArray
 from PIL import Image
 
@@ -19,6 +20,7 @@ from polyplink.report.plots import inline_svg, plot_epochs, plot_similarity
 from polyplink.report.polyps import HUES, Matching, Polyp, match
 from polyplink.report.timeline import Timeline, describe, layout
 
+MOST_IN_NOTEBOOK = 8  # procedures
 MOST_LINKS = 12  # uncertain links listed
 MOST_VIEWS = 12  # crops shown of a counted polyp
 MOST_OF_SIDE = 2  # crops shown of one side of an uncertain link
@@ -50,6 +52,29 @@ def render(report: Report) -> str:
     The page holds its own style, script and images. Its content security policy forbids every
     request and every script but its own.
     """
+    templates = _templates()
+    script = templates.get_template("script.js").render()
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return templates.get_template("report.html.j2").render(
+        **_context(report),
+        charts=training_charts(report.curves, report.best_epoch),
+        script_digest=digest,
+    )
+
+
+def render_fragment(report: Report) -> str:
+    """The counts, figures and first procedures of a report as one element for a notebook."""
+    style = _templates().get_template("style.css.j2").render(hues=HUES)
+    style = style.replace(":root", "&").replace("body {", "& {")  # nested in the element's rule
+    return (
+        _templates()
+        .get_template("fragment.html.j2")
+        .render(**_context(report), style=style, most=MOST_IN_NOTEBOOK)
+    )
+
+
+def _templates() -> Environment:
+    """The templates, with the filters of the page."""
     templates = environment()
     templates.filters |= {
         "px": lambda length: f"{length:.1f}".removesuffix(".0"),
@@ -58,8 +83,11 @@ def render(report: Report) -> str:
         "describe": describe,
         "moment": moment,
     }
-    script = templates.get_template("script.js").render()
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return templates
+
+
+def _context(report: Report) -> dict[str, Any]:
+    """What the templates of the summary and of the procedures show."""
     sections = [_section(index, p) for index, p in enumerate(report.procedures)]
     # The least sure links of all procedures, with the tracklets of their two sides.
     doubts = [(s, link) for s in sections for link in s.procedure.uncertain]
@@ -69,22 +97,20 @@ def render(report: Report) -> str:
         for s, one in doubts[:MOST_LINKS]
     ]
     known = [p for p in report.procedures if p.n_polyps is not None]
-    return templates.get_template("report.html.j2").render(
-        report=report,
-        sections=sections,
-        links=links,
-        charts=training_charts(report.curves, report.best_epoch),
-        counted=sum(p.n_counted for p in report.procedures),
-        known=len(known),  # procedures whose true number of polyps is known
-        counted_where_known=sum(p.n_counted for p in known),
-        n_true=sum(p.n_polyps or 0 for p in known),
-        uncertain=len(doubts),
-        alarms=sum(len(p.alarms) for p in report.procedures),
-        failed=[p.procedure_id for p in report.procedures if p.converged is False],
-        hues=HUES,
-        most_of_side=MOST_OF_SIDE,
-        script_digest=digest,
-    )
+    return {
+        "report": report,
+        "sections": sections,
+        "links": links,
+        "counted": sum(p.n_counted for p in report.procedures),
+        "known": len(known),  # procedures whose true number of polyps is known
+        "counted_where_known": sum(p.n_counted for p in known),
+        "n_true": sum(p.n_polyps or 0 for p in known),
+        "uncertain": len(doubts),
+        "alarms": sum(len(p.alarms) for p in report.procedures),
+        "failed": [p.procedure_id for p in report.procedures if p.converged is False],
+        "hues": HUES,
+        "most_of_side": MOST_OF_SIDE,
+    }
 
 
 def _section(index: int, procedure: Procedure) -> Section:
@@ -101,14 +127,14 @@ def _section(index: int, procedure: Procedure) -> Section:
         place = {polyp.name: index for index, polyp in enumerate(polyps)}
         rows = np.array([place[tracklet.predicted] for tracklet in members])
         order = np.lexsort((np.array([tracklet.first for tracklet in members]), rows))
-        figure = plot_similarity(
+        axes = plot_similarity(
             np.asarray(procedure.similarity, dtype=np.float64)[np.ix_(order, order)],  # (n, n)
             np.bincount(rows).tolist(),
             [polyp.label for polyp in polyps],
             [polyp.look for polyp in polyps],
         )
         label = f"{procedure.procedure_id}: similarities of {len(members)} tracklets, by polyp"
-        matrix = inline_svg(figure, label)
+        matrix = inline_svg(axes.figure, label)
     return Section(
         f"procedure-{index + 1}",
         procedure,
@@ -159,8 +185,10 @@ def training_charts(
         }
         known = {name: series[name] for name, texts in titles.items() if texts}
         if known:
-            figure = plot_epochs(known, y_label, best_epoch=best_epoch, limits=limits)
-            drawn.append((title, caption, inline_svg(figure, f"{title} over the epochs", titles)))
+            axes = plot_epochs(known, y_label, best_epoch=best_epoch, limits=limits)
+            drawn.append(
+                (title, caption, inline_svg(axes.figure, f"{title} over the epochs", titles))
+            )
     return drawn
 
 

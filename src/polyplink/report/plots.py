@@ -16,7 +16,7 @@ from xml.etree import ElementTree
 import numpy as np
 from matplotlib import colormaps, rc_context
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure, SubFigure
 from matplotlib.image import AxesImage
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import MaxNLocator
@@ -84,7 +84,7 @@ def marker(index: int) -> str:
 @plot_style(**{"axes.grid": False})
 def plot_similarity(
     S: np.ndarray, sizes: Sequence[int], labels: Sequence[str], looks: Sequence[Look]
-) -> Figure:
+) -> Axes:
     """The similarity matrix of one procedure, for the page; bars along the sides show polyps.
 
     The colours span the finite values off the diagonal. A report has one such plot for each
@@ -127,7 +127,7 @@ def plot_similarity(
     axis.text(right, s=number(high, 2), ha="center", **below)
     axis.text(right + 0.08 / cell, bottom, "similarity", color=GREY, fontsize=8)
     axis.set(xlim=(-0.5, n - 0.5), ylim=(n - 0.5, -0.5), aspect="equal")
-    return figure
+    return axis
 
 
 def draw_matrix(  # noqa: PLR0917
@@ -175,7 +175,8 @@ def plot_epochs(
     *,
     best_epoch: int | None = None,
     limits: tuple[float, float] | None = None,
-) -> Figure:
+    axes: Axes | None = None,
+) -> Axes:
     """Curves over the epochs of a training; each line has its name as gid, see `inline_svg`.
 
     Args:
@@ -183,8 +184,13 @@ def plot_epochs(
         y_label: Name and unit of the vertical axis.
         best_epoch: Epoch to mark with a dashed line, or None.
         limits: Of the vertical axis; None to fit the values.
+        axes: Where to draw; by default in a figure of their own.
+
+    Example:
+        >>> plot_epochs({"train": (3.0, 2.0), "validation": (3.1, 2.6)}, "loss").get_ylabel()
+        'loss'
     """
-    figure, (axis,) = new_figure(3.6, 2.3)
+    axis = axes or new_figure(3.6, 2.3)[1][0]
     for i, (name, values) in enumerate(series.items()):
         y = [math.nan if value is None else value for value in values]
         size = 3 if len(y) <= 60 else 1.5
@@ -197,7 +203,7 @@ def plot_epochs(
     axis.xaxis.set_major_locator(MaxNLocator(6, integer=True))
     if len(series) > 1:
         axis.legend()
-    return figure
+    return axis
 
 
 def write_figure(folder: Path, name: str, figure: Figure) -> list[Path]:
@@ -218,7 +224,7 @@ _THEME = {INK: "var(--ink)", GREY: "var(--soft)", GRID: "var(--line)"}
 
 
 def inline_svg(
-    figure: Figure, label: str, titles: Mapping[str, Sequence[str]] | None = None
+    figure: Figure | SubFigure, label: str, titles: Mapping[str, Sequence[str]] | None = None
 ) -> str:
     """A figure as an `<svg class="plot">` element of the page, in its fonts and theme colours.
 
@@ -232,7 +238,9 @@ def inline_svg(
     """
     buffer = io.StringIO()
     with plot_style(**{"svg.fonttype": "none", "svg.hashsalt": label}):
-        figure.savefig(buffer, format="svg", metadata=_METADATA, transparent=True)
+        figure.get_figure(root=True).savefig(
+            buffer, format="svg", metadata=_METADATA, transparent=True
+        )
     used = set(re.findall(r"#(\w+)", buffer.getvalue()))
     root = ElementTree.fromstring(buffer.getvalue())  # noqa: S314  matplotlib wrote it
     for element in root.iter():

@@ -90,11 +90,16 @@ def probe_table(task: str, figures: Mapping[str, Figure]) -> Table:
 
 
 def write_csv(path: Path, comparison: Comparison) -> None:
-    """Write every figure as one row of a CSV file, atomically.
+    """Write every figure as one row of a CSV file, atomically; see `figure_rows`."""
+    write_rows(path, figure_rows(comparison))
 
-    Values have full precision; a missing one is empty, with the reason in the column "missing".
+
+def figure_rows(comparison: Comparison) -> list[dict[str, object]]:
+    """One row for each method and figure.
+
+    Values have full precision; a missing one is None, with the reason in the column "missing".
     """
-    rows = []
+    rows: list[dict[str, object]] = []
     for method in comparison.methods:
         for metric in comparison.metrics:
             figure, difference = method.figure(metric), method.difference(metric)
@@ -116,7 +121,7 @@ def write_csv(path: Path, comparison: Comparison) -> None:
                     "bold": method.name in comparison.bold.get(metric.key, ()),
                 }
             )
-    write_rows(path, rows)
+    return rows
 
 
 def write_rows(path: Path, rows: Sequence[Mapping[str, object]]) -> None:

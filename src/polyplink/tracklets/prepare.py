@@ -99,10 +99,10 @@ class Prepared:
     settings: PrepareSettings
     key: str
     folder: Path
-    procedures: tuple[str, ...]
-    detections: pl.DataFrame
-    tracklets: pl.DataFrame
-    spans: Spans
+    procedures: tuple[str, ...] = field(repr=False)
+    detections: pl.DataFrame = field(repr=False)
+    tracklets: pl.DataFrame = field(repr=False)
+    spans: Spans = field(repr=False)
 
     def crops(self, procedure_id: str) -> Pixels:
         """The procedure's crops, memory-mapped, read-only: (crops, size, size, 3) uint8, RGB.

@@ -1,0 +1,93 @@
+"""Results and progress in a notebook."""
+
+import base64
+import importlib
+import time
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from polyplink.core.errors import visible
+
+EVERY = 0.2  # seconds between two updates of the bars
+
+
+class CellBars:
+    """Progress of the stages that a cell runs: one block of HTML, updated in place."""
+
+    def __init__(self) -> None:
+        self._cell = -1
+        self._stages: dict[str, tuple[int, int]] = {}
+        self._shown: Any = None
+        self._last = 0.0
+
+    def __call__(self, stage: str, done: int, total: int) -> None:
+        """Show that so many of a stage are done; a new cell begins a new block."""
+        ipython: Any = importlib.import_module("IPython")
+        shell = ipython.get_ipython()
+        if shell is None:
+            return
+        if shell.execution_count != self._cell:
+            self._cell, self._stages, self._shown = shell.execution_count, {}, None
+        waits = stage in self._stages and done < total and time.monotonic() - self._last < EVERY
+        self._stages[stage] = (done, total)
+        if waits:
+            return
+        self._last = time.monotonic()
+        bars = [_bar(name, *counts) for name, counts in self._stages.items()]
+        block = ipython.display.HTML("".join(bars))
+        if self._shown is None:
+            self._shown = ipython.display.display(block, display_id=True)
+        else:
+            self._shown.update(block)
+
+
+CELL_BARS = CellBars()
+
+
+def _bar(stage: str, done: int, total: int) -> str:
+    bar = f'<progress value="{done}" max="{max(total, 1)}"></progress>'
+    return f"<div>{bar} {escape(visible(stage))} {done} of {total}</div>"
+
+
+def result_html(value: Any, printed: Sequence[Any], warnings: Sequence[str]) -> str:
+    """What a notebook shows of a result: warnings, then the value's own HTML or what is printed.
+
+    Args:
+        value: Of the result.
+        printed: What the command line prints: text, and tables of rich.
+        warnings: One sentence each.
+    """
+    parts = [f"<p><b>warning:</b> {escape(visible(text))}</p>" for text in warnings]
+    own = getattr(value, "_repr_html_", None)
+    parts += [own()] if own is not None else [_printed(item) for item in printed]
+    return "\n".join(parts)
+
+
+def _printed(item: Any) -> str:
+    """Text, or a table of rich, as HTML."""
+    if isinstance(item, str):
+        return f"<pre>{escape(visible(item))}</pre>"
+
+    def cell(content: Any, kind: str = "td") -> str:
+        return f"<{kind}>{escape(visible(str(content))).replace(chr(10), '<br>')}</{kind}>"
+
+    head = "".join(cell(column.header, "th") for column in item.columns)
+    columns = [list(column.cells) for column in item.columns]
+    rows = ["".join(map(cell, row)) for row in zip(*columns, strict=True)]
+    body = "".join(f"<tr>{row}</tr>" for row in (head, *rows))
+    return f"<table><caption>{escape(visible(str(item.title or '')))}</caption>{body}</table>"
+
+
+class Pictures(list[Path]):
+    """Files of figures; a notebook shows them."""
+
+    def _repr_html_(self) -> str:
+        return "\n".join(
+            '<img style="max-width: 45rem; width: 100%; background: #fff" '
+            f'alt="{escape(path.stem)}" src="data:image/png;base64,'
+            f'{base64.b64encode(path.read_bytes()).decode()}">'
+            for path in self
+            if path.suffix == ".png"
+        )
