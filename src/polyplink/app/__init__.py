@@ -26,6 +26,14 @@ from polyplink.app.detect import DetectRequest, RunRequest, detect_polyps, run
 from polyplink.app.evaluate import Evaluated, EvaluateRequest, evaluate
 from polyplink.app.export import EmbedRequest, Exported, ExportRequest, embed_data, export
 from polyplink.app.figures import FiguresRequest, draw
+from polyplink.app.index import (
+    IndexAddRequest,
+    IndexBuildRequest,
+    SearchRequest,
+    add_to_index,
+    build_index,
+    search,
+)
 from polyplink.app.probe import ProbeRequest, probe
 from polyplink.app.recipes import RecipeRequest, show_recipe
 from polyplink.app.reproduce import ReproduceRequest, reproduce
@@ -71,6 +79,8 @@ __all__ = [
     "FiguresRequest",
     "HandOffRequest",
     "ImportRequest",
+    "IndexAddRequest",
+    "IndexBuildRequest",
     "LearnFromRequest",
     "Learned",
     "MergeRequest",
@@ -82,14 +92,17 @@ __all__ = [
     "Result",
     "ReviewRequest",
     "RunRequest",
+    "SearchRequest",
     "SimulateRequest",
     "SplitRequest",
     "TrainDetectorRequest",
     "TrainRequest",
     "Trained",
     "adapt_weights",
+    "add_to_index",
     "add_weights",
     "bench",
+    "build_index",
     "calibrate",
     "count",
     "demo",
@@ -109,6 +122,7 @@ __all__ = [
     "reproduce",
     "review",
     "run",
+    "search",
     "show_recipe",
     "show_weights",
     "simulate",

@@ -35,6 +35,7 @@ from polyplink.app.detect import detect_polyps, run
 from polyplink.app.evaluate import evaluate
 from polyplink.app.export import embed_data, export
 from polyplink.app.figures import draw
+from polyplink.app.index import add_to_index, build_index, search
 from polyplink.app.probe import probe
 from polyplink.app.recipes import show_recipe
 from polyplink.app.reproduce import reproduce
@@ -82,6 +83,9 @@ VERBS: Mapping[str, Verb] = {
     "review": review,
     "hand-off": hand_off_review,
     "learn-from": learn_from,
+    "index build": build_index,
+    "index add": add_to_index,
+    "search": search,
     "evaluate": evaluate,
     "probe": probe,
     "figures": draw,
@@ -97,6 +101,7 @@ VERBS: Mapping[str, Verb] = {
 """Verbs by name, in the order of `--help`; "weights add" is the verb `add` of the group weights."""
 
 GROUPS = {
+    "index": "An index of views, to search for similar ones: build, add.",
     "recipes": "Recipes: show the fields of one, and where their values come from.",
     "weights": "Encoders by name: add, adapt, list, show, cost.",
 }

@@ -36,8 +36,12 @@ Mask = tuple[int, int, int, int]
 """Left, top, width and height of what is blackened, in pixels of the recording."""
 
 
-def parse_mask(text: str) -> Mask:
+def parse_mask(text: str, option: str = "--mask-overlay") -> Mask:
     """A rectangle from the command line.
+
+    Args:
+        text: Left, top, width and height.
+        option: The option it was given with, for the message.
 
     Raises:
         PolyplinkError: If it is not four whole numbers.
@@ -48,7 +52,7 @@ def parse_mask(text: str) -> Mask:
     """
     found = re.fullmatch(r"(\d{1,5}),(\d{1,5}),(\d{1,5}),(\d{1,5})", text.replace(" ", ""))
     if found is None:
-        raise PolyplinkError(f"--mask-overlay {text!r}", "give LEFT,TOP,WIDTH,HEIGHT in pixels")
+        raise PolyplinkError(f"{option} {text!r}", "give LEFT,TOP,WIDTH,HEIGHT in pixels")
     left, top, width, height = map(int, found.groups())
     return left, top, width, height
 

@@ -1,0 +1,282 @@
+"""The verbs `index build`, `index add` and `search`: earlier views that look like a given one."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from typer import Argument, Option
+
+from polyplink.app.request import (
+    Device,
+    Out,
+    Progress,
+    Result,
+    TrackletOptions,
+    Weights,
+    Workers,
+    silent,
+)
+from polyplink.core.artefacts import RunRecord, write_json
+from polyplink.core.errors import PolyplinkError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from polyplink.app.encoded import NamedEncoder
+    from polyplink.scale import Index
+    from polyplink.tracklets.crops import Pixels
+
+EXACT = 1_000_000  # views up to which an index is searched exactly, if nothing else is asked for
+IndexFolder = Annotated[Path, Option("--index", help="Folder of the index.")]
+
+
+@dataclass(frozen=True)
+class IndexAddRequest(TrackletOptions):
+    """Which data folders to add to an index, and with which weights."""
+
+    weights: Weights
+    data: Annotated[Sequence[Path], Argument(help="Data folders; vectors they lack are computed.")]
+    index: IndexFolder = Path("index")
+    device: Device = "auto"
+    workers: Workers = 2
+
+
+@dataclass(frozen=True)
+class IndexBuildRequest(IndexAddRequest):
+    """What to index, and with which weights."""
+
+    approximate: Annotated[
+        bool | None,
+        Option(
+            help="Search approximately, by LanceDB; by default above a million views.",
+        ),
+    ] = None
+
+
+def build_index(request: IndexBuildRequest, progress: Progress = silent) -> "Result[Index]":
+    """Build an index of all views of data folders, to search for similar ones.
+
+    Raises:
+        PolyplinkError: If the index exists, there is no view, or weights or data are at fault.
+    """
+    from polyplink.app.encoded import load_named
+    from polyplink.scale import approximated
+    from polyplink.scale import build_index as build
+
+    PolyplinkError.unless(
+        not request.index.exists(),
+        f"{request.index} exists already",
+        "add to it with `polyplink index add`, or name another with --index",
+    )
+    encoder = load_named(request.weights, request.device, tracklets=request)
+    blocks = _blocks(request, encoder, {}, progress)
+    index = build(request.index, blocks, encoder.key)
+    wanted = len(index) > EXACT if request.approximate is None else request.approximate
+    if wanted:
+        index = approximated(index)
+    return _described(index, len(index))
+
+
+def add_to_index(request: IndexAddRequest, progress: Progress = silent) -> "Result[Index]":
+    """Add the procedures of data folders that an index does not have yet.
+
+    Raises:
+        PolyplinkError: If the index holds vectors of other weights, or a procedure of the same
+            name with other boxes.
+    """
+    from polyplink.app.encoded import load_named
+    from polyplink.scale import Index, add_rows
+
+    index = Index(request.index)
+    encoder = load_named(request.weights, request.device, tracklets=request)
+    index.check(encoder.key)
+    now = add_rows(index, _blocks(request, encoder, dict(index.procedures()), progress))
+    return _described(now, len(now) - len(index))
+
+
+def _blocks(
+    request: IndexAddRequest,
+    encoder: "NamedEncoder",
+    known: dict[str, str],
+    progress: Progress,
+) -> Iterator[Any]:
+    """Rows and vectors of each data folder, without those of procedures that are known.
+
+    Args:
+        request: The folders.
+        encoder: Of the index.
+        known: Procedure to the key of its crops; those that are yielded are added.
+        progress: Called for crops and tracklets.
+
+    Raises:
+        PolyplinkError: If a procedure is known with other boxes, or in two of the folders.
+    """
+    import polars as pl
+
+    from polyplink.app.encoded import encode
+    from polyplink.scale import view_rows
+
+    for folder in request.data:
+        encoded = encode([encoder], folder, workers=request.workers, progress=progress)
+        table = view_rows(encoded.prepared, request.index)
+        own = dict(table.select("procedure_id", "key").unique().rows())
+        changed = sorted(name for name, key in own.items() if known.get(name, key) != key)
+        PolyplinkError.unless(
+            not changed,
+            f"procedure {changed[:1]} of {folder} is in the index with other boxes or settings",
+            "build the index again; procedures of one name belong into different indices",
+        )
+        new = table.select(~pl.col("procedure_id").is_in(list(known))).to_series()
+        known |= own
+        yield table.filter(new), encoded.embeddings[encoder.name].vectors[new.to_numpy()]
+
+
+def _described(index: "Index", added: int) -> "Result[Index]":
+    """What the terminal and --json say of an index."""
+    approximate = index.record.get("approximate")
+    facts = {"index": str(index.folder), "views": len(index), "added": added}
+    facts |= {"weights": index.weights, "width": index.width, "approximate": approximate}
+    shown = ["{index}: {views} views ({added} added) of weights {weights}".format(**facts)]
+    if approximate is not None:
+        shown.append(
+            "approximate search: recall {recall} of the {recall_at} most similar, measured against "
+            "the exact search on {recall_queries} views".format(**approximate)
+        )
+    return Result(index, facts, shown)
+
+
+@dataclass(frozen=True)
+class SearchRequest:
+    """What to search for, and among which views."""
+
+    weights: Weights
+    query: Annotated[str, Argument(help="Id of a tracklet, a picture of a polyp, or a video.")]
+    index: IndexFolder = Path("index")
+    out: Out = Path("search")
+    k: Annotated[int, Option("-k", min=1, help="Similar views to show.")] = 12
+    frame: Annotated[int | None, Option(min=0, help="Frame of the video, from 0.")] = None
+    box: Annotated[
+        str | None, Option(help="LEFT,TOP,WIDTH,HEIGHT of the polyp in the picture or frame.")
+    ] = None
+    patient: Annotated[str | None, Option(help="Only views of this patient.")] = None
+    procedure: Annotated[str | None, Option(help="Only views of this procedure.")] = None
+    others: Annotated[
+        bool, Option("--others", help="Only views of other procedures than the tracklet's.")
+    ] = False
+    min_size: Annotated[float | None, Option(min=0, help="Smallest known size, mm.")] = None
+    max_size: Annotated[float | None, Option(min=0, help="Largest known size, mm.")] = None
+    histology: Annotated[str | None, Option(help="Known class: adenoma, hyperplastic ...")] = None
+    exact: Annotated[bool, Option("--exact", help="Exact search in an approximate index.")] = False
+    device: Device = "auto"
+
+
+def search(request: SearchRequest, progress: Progress = silent) -> "Result[pl.DataFrame]":
+    """Find the earlier views that look like a tracklet, a picture or a box in a video.
+
+    Args:
+        request: Weights of the index, the query, filters; and the output folder, which gets
+            search.html, matches.csv and matches.json.
+        progress: Not called.
+
+    Raises:
+        PolyplinkError: If the index is of other weights, the query cannot be read, or no view
+            passes the filters.
+    """
+    import polars as pl
+
+    from polyplink.app.encoded import load_named
+    from polyplink.report.matches import matches_table, write_matches
+    from polyplink.report.tables import write_rows
+    from polyplink.scale import Index, picture_of
+
+    index, out = Index(request.index), request.out
+    encoder = load_named(request.weights, request.device)
+    index.check(encoder.key)
+    record = RunRecord("search", settings=request, inputs={"weights": encoder.key})
+    record.claim(out)
+    own, where = None, _filters(request)
+    picture: Pixels | None
+    if Path(request.query).is_file():
+        picture = _pictured(request, encoder)
+        vector = encoder.embedder(picture[None], [1])[0]
+    else:
+        own, vector = index.find(request.query)
+        picture = picture_of(index.folder, own)
+        if request.others:
+            where["--others"] = pl.col("procedure_id") != own["procedure_id"]
+    condition = pl.all_horizontal(*where.values()) if where else None
+    found = index.search(vector, request.k + (own is not None), condition, exact=request.exact)
+    if own is not None:
+        found = found.filter(pl.col("tracklet_id") != request.query)[: request.k]
+    PolyplinkError.unless(
+        not found.is_empty(),
+        f"no other view of {request.index} passes {', '.join(where) or 'the search'}",
+        "leave out a filter" if where else "add more procedures with `polyplink index add`",
+    )
+    rows = found.rows(named=True)
+    title = f"Views like {Path(request.query).name}"
+    pictures = [picture_of(index.folder, row) for row in rows]
+    write_matches(out / "search.html", title, picture, rows, pictures)
+    plain = found.drop("key", "left", "top", "right", "bottom").rows(named=True)
+    write_rows(out / "matches.csv", plain)
+    write_json(out / "matches.json", plain)
+    record.write(out)
+    said = []
+    if not (where or request.exact) and (made := index.record.get("approximate")):
+        said.append(f"approximate: recall {made['recall']} (--exact finds all)")
+    return Result(found, plain, [matches_table(title, rows), *said, str(out / "search.html")])
+
+
+def _filters(request: SearchRequest) -> "dict[str, pl.Expr]":
+    """Conditions on the rows of an index, by the option that sets them."""
+    import polars as pl
+
+    conditions = {
+        "patient": pl.col("patient").eq,
+        "procedure": pl.col("procedure_id").eq,
+        "min_size": pl.col("size_mm").ge,
+        "max_size": pl.col("size_mm").le,
+        "histology": pl.col("histology").eq,
+    }
+    return {
+        f"--{name.replace('_', '-')}": condition(value)
+        for name, condition in conditions.items()
+        if (value := getattr(request, name)) is not None
+    }
+
+
+def _pictured(request: SearchRequest, encoder: "NamedEncoder") -> "Pixels":
+    """The crop (size, size, 3) of a picture, or of a frame of a video, as the encoder takes it.
+
+    Raises:
+        PolyplinkError: If it does not decode, or a video has no --frame and --box.
+    """
+    import numpy as np
+
+    from polyplink.data.files.video import is_video, open_video
+    from polyplink.serve.pictures import parse_mask
+    from polyplink.tracklets.crops import cut, read_image
+    from polyplink.tracklets.prepare import enlarge
+
+    path, settings = Path(request.query), encoder.prepare
+    image: Pixels | str
+    if is_video(path.name):
+        PolyplinkError.unless(
+            request.frame is not None and request.box is not None,
+            f"{path} is a video, and no polyp in it is named",
+            "give --frame N and --box LEFT,TOP,WIDTH,HEIGHT",
+        )
+        with open_video(path) as video:
+            shown = video.frame(request.frame or 0)
+            image = "there is no such frame" if shown is None else shown.rgb()
+    else:
+        image = read_image(path)
+    if isinstance(image, str):
+        raise PolyplinkError(f"{path} cannot be searched for ({image})", "give another")
+    height, width = image.shape[:2]
+    part = np.array([0, 0, width, height])
+    if request.box is not None:
+        box = np.array([parse_mask(request.box, "--box")], dtype=np.float64)
+        part = enlarge(box, settings.crop_factor, width, height)[0]
+    return cut(image, part, settings.size)

@@ -1,0 +1,328 @@
+"""An index of views: their vectors in memory-mapped files, and a table of what each view is.
+
+A folder with index.json and segments, each written whole and never changed:
+
+    index.json             format, weights, width, segments, and the recall of the approximate form
+    00000/rows.parquet     a row a view, in small groups: `ROWS`
+    00000/vectors.f32      unit vectors (n, d), little-endian float32
+    00000/codes.i8         the same in 8 bits (n, d), with scale.f32 and error.f32 (n,)
+    lance/                 the approximate form, where it was asked for (see `approximate`)
+"""
+
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+from filelock import FileLock
+
+from polyplink.associate import unit_rows
+from polyplink.core.artefacts import read_json, whole_folder, write_json
+from polyplink.core.errors import PolyplinkError, first_line
+from polyplink.scale.approximate import Approximate, write_approximate
+from polyplink.scale.exact import BLOCK, Codes, encode_rows, nearest
+
+FORMAT = "polyplink index 1"
+RECORD = "index.json"
+SEGMENT = 1_000_000  # rows at most in one: bounds the memory of writing
+GROUP = 4_096  # rows of a table that are read to get one
+ROWS: Mapping[str, Any] = {
+    "tracklet_id": pl.String,
+    "procedure_id": pl.String,
+    "key": pl.String,  # of the procedure's crops
+    "dataset": pl.String,
+    "patient": pl.String,
+    "polyp_id": pl.String,
+    "size_mm": pl.Float32,
+    "histology": pl.String,
+    "start_s": pl.Float32,
+    "end_s": pl.Float32,
+    "crops": pl.String,  # file of the procedure's crops, relative to the index
+    "crop": pl.Int32,  # the row in it that stands for the view
+    "left": pl.Int32,  # where that crop was cut from the recording, pixels
+    "top": pl.Int32,
+    "right": pl.Int32,
+    "bottom": pl.Int32,
+}
+Block = tuple[pl.DataFrame, npt.NDArray[np.float32]]
+"""Rows (n) with the columns of `ROWS`, and their vectors (n, d), of any length above 0."""
+_FILES = {"vectors.f32": "<f4", "codes.i8": "i1", "scale.f32": "<f4", "error.f32": "<f4"}
+
+
+class Segment(NamedTuple):
+    """A part of the index: its table on disk, its unit vectors, and the same in 8 bits, mapped."""
+
+    rows: pl.LazyFrame
+    vectors: npt.NDArray[np.float32]
+    codes: Codes
+
+
+class Index:
+    """An index of views, opened for searching.
+
+    Args:
+        folder: What `build_index` wrote.
+
+    Raises:
+        PolyplinkError: If it is none, or a segment is broken.
+
+    Example:
+        >>> index = Index(Path("index"))  # doctest: +SKIP
+        >>> index.search(vector, 5)["tracklet_id"]  # doctest: +SKIP
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        path = folder / RECORD
+        PolyplinkError.unless(
+            path.is_file(), f"{folder} is no index", "make one with `polyplink index build`"
+        )
+        self.record: dict[str, Any] = read_json(path)
+        PolyplinkError.unless(
+            isinstance(self.record, dict) and self.record.get("format") == FORMAT,
+            f"{path} has another format",
+            "build the index again",
+        )
+        self.weights = str(self.record["weights"])
+        self.width = int(self.record["width"])
+
+    def __len__(self) -> int:
+        return sum(self.record["segments"])
+
+    @cached_property
+    def segments(self) -> list[Segment]:
+        """The segments, memory-mapped."""
+        counts = enumerate(self.record["segments"])
+        return [_open(self.folder / f"{number:05}", rows, self.width) for number, rows in counts]
+
+    @cached_property
+    def approximate(self) -> Approximate | None:
+        """The approximate form, if there is one."""
+        recorded = self.record.get("approximate")
+        return None if recorded is None else Approximate(self.folder / "lance", recorded)
+
+    def procedures(self) -> list[tuple[str, str]]:
+        """Procedure and key of its crops, of all procedures."""
+        pairs = [one.rows.select("procedure_id", "key").unique() for one in self.segments]
+        return pl.concat(pl.collect_all(pairs)).rows()
+
+    def check(self, weights: str) -> None:
+        """Refuse vectors of other weights.
+
+        Raises:
+            PolyplinkError: Naming both.
+        """
+        PolyplinkError.unless(
+            weights == self.weights,
+            f"{self.folder} holds vectors of weights {self.weights}, not of {weights}",
+            "give those weights, or build an index with these",
+        )
+
+    def find(self, tracklet_id: str) -> tuple[dict[str, Any], npt.NDArray[np.float32]]:
+        """The row of a tracklet and its vector (d,).
+
+        Raises:
+            PolyplinkError: If it is not in the index.
+        """
+        for rows, vectors, _ in self.segments:
+            named = (
+                rows.with_row_index("row").filter(pl.col("tracklet_id") == tracklet_id).collect()
+            )
+            if named.height:
+                row = named.row(0, named=True)
+                return row, vectors[row.pop("row")]
+        raise PolyplinkError(
+            f"no tracklet {tracklet_id!r} in {self.folder}, which holds {len(self)}",
+            "give one of them, or a picture or a video",
+        )
+
+    def search(
+        self,
+        vector: npt.ArrayLike,
+        k: int = 12,
+        where: pl.Expr | None = None,
+        *,
+        exact: bool = False,
+    ) -> pl.DataFrame:
+        """The k views that are most similar to a vector.
+
+        Args:
+            vector: (d,), of any length above 0.
+            k: How many at most.
+            where: A condition on the columns of `ROWS`; searched exactly.
+            exact: Do not use the approximate form.
+
+        Returns:
+            `similarity` (cosine) and the columns of `ROWS`, the most similar first.
+
+        Raises:
+            PolyplinkError: If the vector is of another width, zero or not finite.
+        """
+        query = np.asarray(vector, dtype=np.float64)
+        PolyplinkError.unless(
+            query.shape == (self.width,),
+            f"a vector of {query.size} numbers, where those of {self.folder} have {self.width}",
+            "embed with the weights of the index",
+        )
+        (query,) = unit_rows(query[None])
+        guesses, covered = None, 0  # rows that are candidates, and of how many of the first rows
+        if not exact and where is None and self.approximate is not None:
+            guesses = np.sort(self.approximate.candidates(query, k))
+            covered = self.record["approximate"]["rows"]
+        found: list[tuple[float, int, int]] = []  # -cosine, segment, row in it
+        first = 0  # number of the segment's first row in the whole index
+        for number, (table, vectors, codes) in enumerate(self.segments):
+            if guesses is not None and first < covered:
+                own = guesses[(guesses >= first) & (guesses < first + len(vectors))] - first
+                rows, similarity = nearest(
+                    query, vectors[own], Codes._make(c[own] for c in codes), k
+                )
+                rows = own[rows]
+            else:
+                keep = None
+                if where is not None:
+                    keep = table.select(where.fill_null(False)).collect().to_series().to_numpy()
+                rows, similarity = nearest(query, vectors, codes, k, keep)
+            found += zip((-similarity).tolist(), [number] * k, rows.tolist(), strict=False)
+            first += len(vectors)
+        best = sorted(found)[:k]
+        tables = pl.collect_all([self.segments[n].rows.slice(row, 1) for _, n, row in best])
+        similar = pl.Series("similarity", [-one[0] for one in best], dtype=pl.Float64)
+        return pl.concat([pl.DataFrame(schema=ROWS), *tables]).insert_column(0, similar)
+
+
+def _open(folder: Path, count: int, width: int) -> Segment:
+    shapes: dict[str, tuple[int, ...]] = dict.fromkeys(_FILES, (count,))
+    shapes |= {"vectors.f32": (count, width), "codes.i8": (count, width)}
+    try:
+        arrays = [
+            np.memmap(folder / name, dtype, "r", shape=shapes[name])
+            for name, dtype in _FILES.items()
+        ]
+        rows = pl.scan_parquet(folder / "rows.parquet")
+        height = rows.select(pl.len()).collect().item()
+    except (OSError, ValueError, pl.exceptions.PolarsError) as error:
+        raise PolyplinkError(
+            f"{folder} cannot be read ({first_line(error)})", "build the index again"
+        ) from None
+    PolyplinkError.unless(height == count, f"{folder} lacks rows", "build the index again")
+    vectors, codes, scale, error_ = (np.asarray(array) for array in arrays)
+    return Segment(rows, vectors, Codes(codes, scale, error_))
+
+
+def build_index(folder: Path, blocks: Iterable[Block], weights: str) -> Index:
+    """Write an index, whole or not at all.
+
+    Args:
+        folder: To write; it must not exist.
+        blocks: Rows and their vectors, in the order in which they are numbered.
+        weights: Id of the weights that the vectors come from.
+
+    Raises:
+        PolyplinkError: If `folder` exists, or there is no row.
+    """
+    with whole_folder(folder) as new:
+        record: dict[str, Any] = {"format": FORMAT, "weights": weights, "width": 0, "segments": []}
+        _write_segments(new, record, blocks)
+        PolyplinkError.unless(
+            bool(record["segments"]),
+            "there is no tracklet to index",
+            "`polyplink doctor` says which options give some",
+        )
+    return Index(folder)
+
+
+def approximated(index: Index) -> Index:
+    """Write the approximate form of an index, and measure its recall.
+
+    Raises:
+        PolyplinkError: If lancedb is not installed, or the index is too small.
+    """
+    place = index.folder / "lance"
+    if place.exists():  # of an earlier call
+        shutil.rmtree(place)
+    made = write_approximate(place, _unit_blocks(index), len(index), index.width)
+    write_json(index.folder / RECORD, index.record | {"approximate": made})
+    made |= recall(Index(index.folder))
+    write_json(index.folder / RECORD, index.record | {"approximate": made})
+    return Index(index.folder)
+
+
+def add_rows(index: Index, blocks: Iterable[Block]) -> Index:
+    """Add views to an index; the files that are there stay as they are.
+
+    An approximate form does not cover the views that were added: they are searched exactly.
+
+    Args:
+        index: The index; processes that add to it wait for each other.
+        blocks: Rows and their vectors.
+
+    Returns:
+        The index as it is now.
+    """
+    with FileLock(index.folder / ".lock"):
+        before = Index(index.folder)
+        for left in index.folder.glob("[0-9]*"):  # of an addition that was killed
+            if int(left.name) >= len(before.record["segments"]):
+                shutil.rmtree(left)
+        _write_segments(index.folder, before.record, blocks)
+    return Index(index.folder)
+
+
+def _write_segments(folder: Path, record: dict[str, Any], blocks: Iterable[Block]) -> None:
+    """Write rows as further segments, then the record that names them."""
+    waiting = (block for block in blocks if block[0].height)
+    block = next(waiting, None)
+    while block is not None:
+        with whole_folder(folder / f"{len(record['segments']):05}") as new, ExitStack() as opened:
+            files = [opened.enter_context((new / name).open("wb")) for name in _FILES]
+            tables, rows = list[pl.DataFrame](), 0
+            while block is not None and rows < SEGMENT:
+                unit = unit_rows(block[1]).astype(np.float32)
+                record["width"] = record["width"] or unit.shape[1]
+                assert unit.shape == (block[0].height, record["width"])
+                arrays: tuple[npt.NDArray[Any], ...] = (unit, *encode_rows(unit))
+                for file, values in zip(files, arrays, strict=True):
+                    file.write(values.data)
+                tables.append(block[0].select(pl.col(n).cast(kind) for n, kind in ROWS.items()))
+                rows += block[0].height
+                block = next(waiting, None)
+            with (new / "rows.parquet").open("wb") as file:
+                pl.concat(tables).write_parquet(file, row_group_size=GROUP)
+        record["segments"].append(rows)
+    write_json(folder / RECORD, record)
+
+
+def _unit_blocks(index: Index) -> Iterator[npt.NDArray[np.float32]]:
+    """All unit vectors, in blocks."""
+    for _, vectors, _ in index.segments:
+        yield from (vectors[a : a + BLOCK] for a in range(0, len(vectors), BLOCK))
+
+
+def recall(index: Index, k: int = 10, queries: int = 100) -> dict[str, Any]:
+    """Share of the k most similar other views that the approximate form finds.
+
+    Args:
+        index: With an approximate form.
+        k: Neighbours of a query.
+        queries: Views that ask, evenly spaced over the index.
+
+    Returns:
+        recall, recall_at (k) and recall_queries.
+    """
+    hits = asked = 0
+    for number in np.unique(np.linspace(0, len(index) - 1, queries).astype(np.int64)).tolist():
+        place, segment = number, 0
+        while place >= len(index.segments[segment].vectors):
+            place -= len(index.segments[segment].vectors)
+            segment += 1
+        vector = index.segments[segment].vectors[place]
+        mine, true = (index.search(vector, k + 1, exact=exact) for exact in (False, True))
+        ids = [frozenset(one["tracklet_id"][1:]) for one in (mine, true)]
+        hits, asked = hits + len(ids[0] & ids[1]), asked + len(ids[1])
+    return {"recall": round(hits / max(asked, 1), 4), "recall_at": k, "recall_queries": queries}
