@@ -4,6 +4,7 @@ import asyncio
 import json
 import re
 import socket
+import threading
 from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
@@ -16,8 +17,9 @@ from fastapi.testclient import TestClient
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.report.polyps import HUES
-from polyplink.serve import Desk, server
-from polyplink.serve.server import BODY_LIMIT, HEADERS, build_app, negotiated, serve
+from polyplink.serve import Desk, guard, server
+from polyplink.serve.guard import BODY_LIMIT, HEADERS, negotiated
+from polyplink.serve.server import build_app, serve
 
 PORT, TOKEN = 8123, "t" * 43
 HOME = f"http://127.0.0.1:{PORT}"
@@ -123,7 +125,7 @@ def test_bodies_are_small_json(client: TestClient) -> None:
 def test_a_body_that_does_not_arrive_is_not_waited_for(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server, "BODY_SECONDS", 0.01)
+    monkeypatch.setattr(guard, "BODY_SECONDS", 0.01)
     headers = {
         "host": f"127.0.0.1:{PORT}",
         "x-polyplink-token": TOKEN,
@@ -275,7 +277,7 @@ def test_the_page_opens_in_the_chosen_language_and_colours(client: TestClient) -
 
 def test_the_catalogue_is_whole(client: TestClient) -> None:
     catalogue = client.get("/api/messages").json()
-    assert tuple(catalogue) == server.LANGUAGES
+    assert tuple(catalogue) == guard.LANGUAGES
     english = catalogue["en"]
     for messages in catalogue.values():
         assert list(messages) == list(english)
@@ -318,3 +320,24 @@ def test_a_port_that_is_taken_is_an_error_of_one_line(desk: Desk) -> None:
         other.listen()
         with pytest.raises(PolyplinkError, match="--port"):
             serve(desk, port=other.getsockname()[1], ready=pytest.fail)
+
+
+def test_a_connection_without_a_request_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guard, "HEADER_SECONDS", 0.2)
+    server, listening, _ = guard.local_server(
+        lambda token, port: guard.page_app("review.html", {}, token, port=port, verb="review"),
+        "127.0.0.1",
+        0,
+    )
+    running = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+    running.start()
+    try:
+        with socket.create_connection(listening.getsockname(), timeout=5) as slow:
+            slow.sendall(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: ")
+            assert slow.recv(100) == b""  # closed, without an answer
+        with socket.create_connection(listening.getsockname(), timeout=5) as huge:
+            huge.sendall(b"GET / HTTP/1.1\r\nX-Huge: " + b"x" * 200_000)
+            assert huge.recv(100).startswith(b"HTTP/1.1 400")
+    finally:
+        server.should_exit = True
+        running.join()

@@ -1,0 +1,345 @@
+"""What the local pages share: who may use them, their files, and how they are served.
+
+The pages show pictures of patients, so a server trusts nobody by default. It listens on this
+machine alone; every request needs a random token, which the address carries once and a cookie from
+then on; the Host header must name this machine (against DNS rebinding); a POST must come from the
+page itself (against cross-site requests); bodies are small, and headers and bodies that arrive
+slowly are not waited for. Nothing that a client sends is used as a path of a file.
+"""
+
+import asyncio
+import logging
+import secrets
+import socket
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from importlib.resources import files
+from typing import Any
+from urllib.parse import parse_qs
+
+from polyplink.core.errors import PolyplinkError, first_line
+
+try:
+    import uvicorn
+    from anyio.to_thread import current_default_thread_limiter
+    from fastapi import FastAPI, Request, Response
+    from fastapi.exceptions import RequestValidationError
+    from fastapi.responses import JSONResponse, PlainTextResponse
+    from starlette.exceptions import HTTPException
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+    from uvicorn.protocols.http.h11_impl import H11Protocol
+except ImportError as error:
+    raise PolyplinkError(
+        f"a page in the browser needs {error.name}, which is not installed",
+        "pip install 'polyplink[serve]'",
+    ) from error
+
+LOOPBACK = ("127.0.0.1", "localhost")
+BODY_LIMIT = 64 * 1024  # bytes; the longest correction of 736 rows has about 4 KiB
+BODY_SECONDS = 10.0  # a body that takes longer is refused
+HEADER_SECONDS = 10.0  # a connection without a whole request in this time is closed
+THREADS = 8  # requests worked on at once; decoding a frame takes a core
+CONNECTIONS = 64  # more are answered with 503
+LANGUAGES = ("en", "de", "it")
+THEMES = ("auto", "light", "dark")
+CONTENT_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "cache-control": "no-store",
+    "content-security-policy": CONTENT_POLICY,
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=()",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+}
+
+
+class RefusedError(Exception):
+    """A request that is not answered: HTTP status and one line."""
+
+    def __init__(self, status: int, why: str) -> None:
+        super().__init__(why)
+        self.status, self.why = status, why
+
+
+class Guard:
+    """ASGI middleware: refuses what does not come from the page, and sets the headers of safety.
+
+    Args:
+        app: What answers the requests that pass.
+        token: The secret that the address carries once.
+        port: Port of the server: the Host header must name it, and cookies of two pages on one
+            machine (cookies know no ports) are told apart by it.
+        verb: The command that serves the page, for messages.
+    """
+
+    def __init__(self, app: ASGIApp, token: str, port: int, verb: str) -> None:
+        self.app, self.token, self.verb = app, token, verb
+        self.hosts = {f"{name}:{port}" for name in LOOPBACK}
+        self.cookie = f"polyplink-{port}"
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] == "lifespan":
+            await self.app(scope, receive, send)
+        if scope["type"] != "http":  # no web sockets
+            return
+        started = False
+
+        async def guarded(message: Message) -> None:
+            nonlocal started
+            if message["type"] == "http.response.start":
+                started = True
+                given = {name.lower() for name, _ in message["headers"]}
+                safety = ((name.encode(), value.encode()) for name, value in HEADERS.items())
+                message["headers"] += [pair for pair in safety if pair[0] not in given]
+            await send(message)
+
+        answer: ASGIApp
+        try:
+            if self.enters(Request(scope)):
+                answer = self.cookie_and_page()
+            else:
+                if scope["method"] == "POST":
+                    receive = replayed(await read_body(Request(scope, receive)), receive)
+                answer = self.app
+        except RefusedError as raised:
+            answer = refusal(scope["path"], raised.status, raised.why)
+        try:
+            await answer(scope, receive, guarded)
+        except Exception:
+            logging.getLogger("uvicorn.error").exception("%s failed", scope["path"])
+            if not started:
+                why = f"`polyplink {self.verb}` failed; the terminal that it runs in says how"
+                await refusal(scope["path"], 500, why)(scope, receive, guarded)
+
+    def enters(self, request: Request) -> bool:
+        """Whether a request brings the token in its address, to get the cookie.
+
+        Raises:
+            RefusedError: If a request may not pass.
+        """
+        headers, page = request.headers, request.url.path == "/"
+        host = headers.get("host", "")
+        if host not in self.hosts:
+            raise RefusedError(403, f"this is not the address of `polyplink {self.verb}`")
+        site = headers.get("sec-fetch-site", "same-origin")
+        if request.method == "POST":
+            local = headers.get("origin", f"http://{host}") == f"http://{host}"
+            local &= site == "same-origin"
+        else:  # the page may be opened from elsewhere; what it loads is loaded by itself alone
+            local = page or site in {"same-origin", "none"}
+        if not local:
+            raise RefusedError(403, "the request comes from another page")
+        given = parse_qs(request.url.query).get("token")
+        if page and given and request.method == "GET":
+            self.compare(given[0])
+            return True
+        self.compare(headers.get("x-polyplink-token") or request.cookies.get(self.cookie, ""))
+        return False
+
+    def cookie_and_page(self) -> Response:
+        """Set the cookie and go to the address without the token."""
+        response = Response(status_code=303, headers={"location": "/"})
+        response.set_cookie(self.cookie, self.token, path="/", httponly=True, samesite="strict")
+        return response
+
+    def compare(self, given: str) -> None:
+        """Refuse a wrong token, in a time that does not depend on how wrong it is."""
+        if not secrets.compare_digest(given.encode(), self.token.encode()):
+            raise RefusedError(403, f"open the address that `polyplink {self.verb}` printed")
+
+
+def refusal(path: str, status: int, why: str) -> Response:
+    """One line: JSON for the page's script, plain text for a person who opens the page."""
+    if path.startswith("/api/"):
+        return JSONResponse({"error": why}, status)
+    return PlainTextResponse(why + "\n", status)
+
+
+async def read_body(request: Request) -> bytes:
+    """The body of a POST.
+
+    Raises:
+        RefusedError: If it is not JSON (415), too large (413) or too slow (408).
+    """
+    if request.headers.get("content-type", "").split(";")[0].strip().lower() != "application/json":
+        raise RefusedError(415, "the body must be JSON")
+    body = bytearray()
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            async for part in request.stream():
+                body += part
+                if len(body) > BODY_LIMIT:
+                    raise RefusedError(413, f"the body is larger than {BODY_LIMIT // 1024} KiB")
+    except TimeoutError:
+        raise RefusedError(408, "the body arrives too slowly") from None
+    return bytes(body)
+
+
+def replayed(body: bytes, receive: Receive) -> Receive:
+    """An ASGI `receive` that gives a body that was read already, then what `receive` gives."""
+    messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def again() -> Message:
+        return messages.pop() if messages else await receive()
+
+    return again
+
+
+def negotiated(cookie: str | None, accepted: str) -> str:
+    """The language of the page: the one chosen before, else the browser's first that is known.
+
+    Args:
+        cookie: The language chosen on the page, if any.
+        accepted: The header Accept-Language, as "de-AT,de;q=0.9,en;q=0.5".
+
+    Example:
+        >>> negotiated(None, "fr-CH, it;q=0.8, en;q=0.4")
+        'it'
+    """
+    if cookie in LANGUAGES:
+        return cookie
+    ranked = []
+    for place, part in enumerate(accepted.split(",")[:20]):
+        tag, _, weight = part.partition(";q=")
+        try:
+            ranked.append((-float(weight or 1), place, tag.strip().lower().split("-")[0]))
+        except ValueError:
+            continue
+    return next((tag for q, _, tag in sorted(ranked) if q < 0 and tag in LANGUAGES), LANGUAGES[0])
+
+
+def page_app(page: str, static: Mapping[str, str], token: str, *, port: int, verb: str) -> FastAPI:
+    """An application with the routes that every page has, behind a guard.
+
+    Args:
+        page: The page's HTML, a file of the folder `page`.
+        static: Media types of the files that the page loads from that folder.
+        token: Secret that every request must carry.
+        port: Port that it will be served on; requests to another are refused.
+        verb: The command that serves it.
+    """
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        current_default_thread_limiter().total_tokens = THREADS
+        yield
+
+    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, lifespan=lifespan)
+
+    @app.exception_handler(PolyplinkError)
+    async def mistake(request: Request, raised: PolyplinkError) -> Response:
+        return refused(400 if request.method == "POST" else 404, str(raised))
+
+    @app.exception_handler(RequestValidationError)
+    async def malformed(request: Request, raised: RequestValidationError) -> Response:
+        return refused(400 if request.method == "POST" else 404, "no such address")
+
+    @app.exception_handler(HTTPException)
+    async def unknown(request: Request, raised: HTTPException) -> Response:
+        return refused(raised.status_code, str(raised.detail))
+
+    @app.get("/")
+    def whole(request: Request) -> Response:
+        language, theme = language_of(request), request.cookies.get("polyplink-theme", "")
+        html = shipped(f"page/{page}").decode().replace('lang="en"', f'lang="{language}"', 1)
+        if theme in THEMES:
+            html = html.replace('data-theme="auto"', f'data-theme="{theme}"', 1)
+        return Response(html, media_type="text/html; charset=utf-8")
+
+    @app.get("/page/{name}")
+    def part(name: str) -> Response:
+        if name not in static:
+            return refused(404, "no such address")
+        return Response(shipped(f"page/{name}"), media_type=static[name])
+
+    @app.get("/api/messages")
+    def messages() -> Response:
+        return Response(shipped("messages.json"), media_type="application/json")
+
+    app.add_middleware(Guard, token=token, port=port, verb=verb)
+    return app
+
+
+def refused(status: int, why: str) -> Response:
+    """One line as JSON."""
+    return JSONResponse({"error": why}, status)
+
+
+def language_of(request: Request) -> str:
+    """The language in which a page is shown."""
+    accepted = request.headers.get("accept-language", "")
+    return negotiated(request.cookies.get("polyplink-language"), accepted)
+
+
+def shipped(name: str) -> bytes:
+    """A file of this package; names come from this module alone."""
+    return files("polyplink.serve").joinpath(name).read_bytes()
+
+
+class Impatient(H11Protocol):
+    """HTTP that closes connections on which no whole request arrives."""
+
+    def connection_made(self, transport: Any) -> None:
+        """Begin to wait for the first request."""
+        super().connection_made(transport)
+        self.loop.call_later(HEADER_SECONDS, self.give_up)
+
+    def give_up(self) -> None:
+        """Close the connection if its first request is still not there."""
+        waiting: bool = self.cycle is None
+        if waiting and not self.transport.is_closing():
+            self.transport.close()
+
+
+def local_server(
+    build: Callable[[str, int], ASGIApp], host: str, port: int
+) -> tuple[uvicorn.Server, socket.socket, str]:
+    """A server on this machine that is not running yet.
+
+    Args:
+        build: Makes the application from the token and the port.
+        host: "127.0.0.1" or "localhost".
+        port: Port; 0 takes any free one.
+
+    Returns:
+        The server, the listening socket for its `run`, and the address of the page with the token.
+
+    Raises:
+        PolyplinkError: If `host` is not this machine or the port is taken.
+    """
+    PolyplinkError.unless(
+        host in LOOPBACK,
+        f"--host {host}: the page is served on this machine alone",
+        "leave out --host; from another machine use `ssh -L PORT:127.0.0.1:PORT`",
+    )
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((LOOPBACK[0], port))
+    except OSError as error:
+        listening.close()
+        raise PolyplinkError(
+            f"--port {port}: {first_line(error)}", "choose another, or 0 for any free port"
+        ) from error
+    port = listening.getsockname()[1]
+    token = secrets.token_urlsafe(32)
+    config = uvicorn.Config(
+        build(token, port),
+        http=Impatient,
+        ws="none",
+        log_level="warning",
+        access_log=False,  # addresses would be written with the token
+        proxy_headers=False,
+        server_header=False,
+        limit_concurrency=CONNECTIONS,
+        timeout_keep_alive=15,
+        timeout_graceful_shutdown=2,
+    )
+    listening.listen(CONNECTIONS)
+    return uvicorn.Server(config), listening, f"http://{host}:{port}/?token={token}"
