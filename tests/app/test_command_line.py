@@ -1,6 +1,7 @@
 """The command line: built from requests, one line for a mistake, quick to help."""
 
 import errno
+import importlib
 import json
 import os
 import subprocess
@@ -15,7 +16,7 @@ from typer import Argument, Option
 from typer.testing import CliRunner
 
 from polyplink import __version__
-from polyplink.app.command_line import build
+from polyplink.app.command_line import VERBS, build
 from polyplink.app.request import Progress, Result, silent
 from polyplink.bench.cases import imported
 from tests.app.calls import assert_refused, polyplink
@@ -49,20 +50,42 @@ MISTAKES = {
     "simulate out --preset tinny": "no preset 'tinny'; did you mean tiny",
     "simulate out --write table": "no way to write 'table'; did you mean tables",
     "simulate out --difficulty 2": "difficulty is 2",
-    "simulate out --seed -1": "seed -1 is below 0",
     "train ntssl-demo nowhere": "no folder nowhere",
     "train simclr nowhere": "no recipe 'simclr'",
     "train ntssl nowhere --set los.form=x": "did you mean loss.form",
-    "train ntssl nowhere --device cuda:77": "no device 'cuda:77'",
+    "train ntssl-demo DATA --device cuda:77": "no device 'cuda:77'",
+    "train ntssl-demo DATA --device gpu": "no device 'gpu' here; use --device auto",
+    "train ntssl-demo DATA --part night": "no part 'night'",
+    "train ntssl-demo DATA --init-from gone": "no weights at gone",
+    "merge out nowhere": "no folder nowhere",
+    "split nowhere --shares train=1": "no folder nowhere",
+    "detect nowhere out --detector d.onnx": "no recording nowhere",
+    "detect DATA out --detector sim:goood": "no detector 'goood'; did you mean good",
+    "run nowhere --weights gone": "no weights at gone",
+    "calibrate gone DATA": "no weights at gone",
+    "calibrate RUN DATA --truth nowhere": "no folder nowhere",
+    "train-detector nowhere": "no folder nowhere",
+    "train-detector DATA --out x": "give --out NAME.onnx",
+    "review nowhere": "nowhere/count.json is missing",
+    "hand-off nowhere": "nowhere/count.json is missing",
+    "learn-from gone nowhere": "no weights at gone",
+    "learn-from RUN nowhere": "nowhere/count.json is missing",
+    "recipes show ntsll": "did you mean ntssl",
+    "reproduce ntssl/9 DATA": "no published table 'ntssl/9'",
+    "reproduce ntssl/1 nowhere": "no folder nowhere",
+    "demo broken.pth": "broken.pth holds something else",
     "embed nowhere nowhere": "no weights at nowhere",
     "embed encoder.onnx DATA": "no exported encoder",
-    "embed encoder.onnx DATA --device cuda": "computes on the CPU; give the weights",
+    "embed broken.onnx DATA --device cuda": "computes on the CPU; give the weights",
+    "embed RUN nowhere": "no folder nowhere",
     "embed RUN DATA --precision int8": "holds no 8-bit numbers",
     "export RUN encoder.pt": "encoder.pt is no .onnx file",
     "export RUN encoder.onnx --part train": "part 'train' is of no data; give --in",
     "export RUN encoder.onnx --precision int8": "no data is given; give --data DATA",
     "export RUN encoder.onnx --int8 x --data y": "give one of them",
+    "export gone encoder.onnx": "no weights at gone",
     "count nowhere nowhere": "no weights at nowhere",
+    "count RUN nowhere": "no folder nowhere",
     "evaluate nowhere nowhere --grid x": "no grid 'x'",
     "evaluate RUN DATA --grid papr": "no grid 'papr'; did you mean paper",
     "evaluate RUN DATA --part train": "trained or validated on 4 of these procedures",
@@ -74,10 +97,14 @@ MISTAKES = {
     "evaluate RUN DATA --clusterer kmeans": "no clusterer 'kmeans'; choose one of: temporal_ap",
     "probe sizes RUN DATA": "did you mean size",
     "probe size RUN DATA": "column size_mm is empty",
+    "probe size gone DATA": "no weights at gone",
+    "figures gone DATA": "no weights at gone",
     "figures RUN DATA --only maps": "no figure 'maps'; did you mean map",
     "figures RUN DATA --only map --part night": "no part",
     "figures RUN DATA --beside x": "names no file",
     "weights add broken.pth": "neither safetensors nor",
+    "weights add gone": "no file gone",
+    "weights adapt gone DATA --as x": "no weights at gone",
     "weights show endofm": "not on this machine",
     "weights cost endofn": "did you mean endofm",
     "weights cost endovit --size 256": "endovit takes images of 224 pixels alone",
@@ -85,6 +112,33 @@ MISTAKES = {
     "bench bags --profile p": "is for the path step",
     "bench bags --device cuda": "no GPU is used for bags",
 }
+
+
+BROKEN = ("broken.onnx", "broken.pth")  # files that hold something else
+SLOW_MISTAKES = (  # libraries are asked whether they are mistakes
+    "embed broken.onnx DATA --device cuda",
+    "embed RUN DATA --precision int8",
+    "train ntssl-demo DATA --device cuda:77",
+    "weights add broken.pth",
+    "bench bags --device cuda",
+)
+WITHOUT = """
+import json, sys
+
+class Refused:
+    def find_spec(self, name, path=None, target=None):
+        if name in ("torch", "numba", "sklearn", "timm", "matplotlib") and path is None:
+            caller = sys._getframe(1)
+            while "importlib" in caller.f_code.co_filename:
+                caller = caller.f_back
+            if "polyplink" in caller.f_globals["__name__"]:  # polars only looks whether it is there
+                raise AssertionError(f"{{name}} is imported")
+
+sys.meta_path.insert(0, Refused())
+from typer.testing import CliRunner
+from polyplink.app.command_line import app
+print(json.dumps([CliRunner().invoke(app, call).stderr for call in {calls}]))
+"""
 
 
 @pytest.mark.parametrize("line", MISTAKES)
@@ -95,10 +149,34 @@ def test_mistakes_are_one_line_before_anything_is_written_or_started(
     monkeypatch.setattr("polyplink.core.workers.start_server", started.append)
     monkeypatch.setenv("POLYPLINK_HOME", "store")
     monkeypatch.chdir(tmp_path)
-    Path("broken.pth").write_bytes(b"no weights")
+    for name in BROKEN:
+        Path(name).write_bytes(b"no weights")
     given = {"RUN": str(made.run), "DATA": str(made.data)}
     assert_refused(polyplink(*(given.get(word, word) for word in line.split())), MISTAKES[line])
-    assert (started, [path.name for path in tmp_path.iterdir()]) == ([], ["broken.pth"])
+    assert (started, [path.name for path in tmp_path.iterdir()]) == ([], [*BROKEN])
+
+
+def test_a_mistake_of_any_verb_is_answered_before_torch_is_imported(
+    made: Made, tmp_path: Path
+) -> None:
+    lines = [line for line in MISTAKES if line not in SLOW_MISTAKES]
+    assert {word for line in lines for word in line.split()[:1]} == {
+        name.partition(" ")[0] for name in VERBS
+    }
+    given = {"RUN": str(made.run), "DATA": str(made.data)}
+    calls = [[given.get(word, word) for word in line.split()] for line in lines]
+    for name in BROKEN:
+        (tmp_path / name).write_bytes(b"no weights")
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT.format(calls=json.dumps(calls))],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+        env={**os.environ, "POLYPLINK_HOME": "store"},
+    )
+    said = dict(zip(lines, json.loads(done.stdout), strict=True))
+    assert {line: text for line, text in said.items() if MISTAKES[line] not in text} == {}
 
 
 @pytest.mark.parametrize(
@@ -123,7 +201,7 @@ def test_interrupts_and_full_disks(
         raise error
 
     replaced: Callable[..., None] = fail
-    monkeypatch.setattr("polyplink.app.encoded.load_named", replaced)
+    monkeypatch.setattr(importlib.import_module("polyplink.app.export"), "check_given", replaced)
     result = polyplink("embed", "run", "data")
     assert result.exit_code == code
     assert says in result.stderr

@@ -14,12 +14,10 @@ from polyplink.encoders.catalogue import FOUNDATION, find_spec
 from polyplink.encoders.foundation import (
     ClipFoundation,
     FrameFoundation,
-    Pooling,
     clip_starts,
-    from_published_names,
     pool,
-    transformers,
 )
+from polyplink.encoders.spec import Pooling, from_published_names, transformers
 from tests.encoders.small import crops, made
 
 

@@ -8,12 +8,21 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option, echo
 
-from polyplink.app.request import Progress, inform
+from polyplink.app.request import Progress, check_given, inform
 from polyplink.core.artefacts import to_plain, write_text
-from polyplink.core.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError, find_named
 
 if TYPE_CHECKING:
     from polyplink.bench import BenchResult
+
+# Names of `bench.CASES`, known here before that room is imported.
+NAMES = dict.fromkeys(
+    (
+        *("startup", "tracklets", "tracks", "bags", "input", "first-pass", "recording", "sweep"),
+        *("links", "retrieval", "reid", "embed", "bootstrap", "step", "precision", "simulate"),
+        *("tracking", "tracking-general"),
+    )
+)
 
 
 @dataclass(frozen=True)
@@ -81,6 +90,9 @@ def bench(request: BenchRequest, progress: Progress = inform) -> Benched:
         PolyplinkError: If `profile` is asked for without the path `step`; while iterating, if
             there is no such path or device, or the size is too small.
     """
+    for name in request.names:
+        find_named("benchmark", name, NAMES)
+    check_given(device=request.device)
     if request.profile is not None and "step" not in request.names:
         raise PolyplinkError("--profile is for the path step", "name it: polyplink bench step")
     behind: list[str] = []

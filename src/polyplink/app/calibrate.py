@@ -17,6 +17,7 @@ from polyplink.app.request import (
     TrackletOptions,
     Weights,
     Workers,
+    check_given,
     inform,
 )
 from polyplink.core.artefacts import RunRecord
@@ -88,6 +89,7 @@ def calibrate(request: CalibrateRequest, progress: Progress = inform) -> Result[
         PolyplinkError: If weights or data are at fault, a procedure is not annotated, or no
             tracklet has a known polyp.
     """
+    check_given(request.weights, request.data, [request.part], request.device, request.truth)
     from polyplink.app.encoded import encode, load_named
     from polyplink.app.leakage import seen_procedures
     from polyplink.app.linked import with_truth

@@ -23,6 +23,7 @@ from polyplink.app.request import (
     TrackletOptions,
     Weights,
     Workers,
+    check_given,
     inform,
 )
 from polyplink.core.artefacts import RunRecord, to_plain, write_json, write_text
@@ -129,6 +130,8 @@ def count(request: CountRequest, progress: Progress = inform) -> Result[Counted]
     Raises:
         PolyplinkError: If weights, data folder or an image is at fault.
     """
+    weights, out = request.weights, request.out
+    check_given(weights, request.data, [request.part], request.device, request.truth)
     from polyplink.app.encoded import encode, load_named
     from polyplink.app.linked import build_report, link_all, linked_boxes, screen
     from polyplink.associate import from_record
@@ -137,9 +140,9 @@ def count(request: CountRequest, progress: Progress = inform) -> Result[Counted]
     from polyplink.report.formats import figure_text
     from polyplink.tracklets import lost_boxes
 
-    weights, out = request.weights, request.out
-    named = ("weights", "part", "purpose", "alarms")
-    asked: dict[str, Any] = {name: getattr(request, name) for name in named}
+    asked: dict[str, Any] = {
+        name: getattr(request, name) for name in ("weights", "part", "purpose", "alarms")
+    }
     record = RunRecord("count", settings=asked)
     record.claim(out)
     with record.stage("embed"):

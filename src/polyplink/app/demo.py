@@ -28,7 +28,7 @@ class DemoRequest:
     """Where to write, and from which seed; preset and recipe fields can be set only from Python."""
 
     out: Annotated[Path, Argument(help="Folder to write.")] = Path("demo-out")
-    seed: Annotated[int, Option(help="Seed of the simulated procedures.")] = 0
+    seed: Annotated[int, Option(min=0, help="Seed of the simulated procedures.")] = 0
     workers: Workers = 2
     preset: "Preset | None" = None
     sets: tuple[str, ...] = ()

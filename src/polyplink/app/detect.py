@@ -16,6 +16,7 @@ from polyplink.app.request import (
     Result,
     TrackletOptions,
     Workers,
+    check_given,
     inform,
 )
 from polyplink.core.artefacts import RunRecord, write_text
@@ -184,6 +185,7 @@ def run(request: RunRequest, progress: Progress = inform) -> "Result[Counted]":
     Raises:
         PolyplinkError: If a recording, the detector, a box or the weights are at fault.
     """
+    check_given(request.weights, device=request.device)
     from polyplink.app.count import CountRequest, count
     from polyplink.app.data_folder import ImportRequest, import_data
     from polyplink.encoders import read_record, weights_path

@@ -16,6 +16,7 @@ from polyplink.app.request import (
     TrackletOptions,
     Weights,
     Workers,
+    check_given,
     inform,
 )
 from polyplink.core.artefacts import RunRecord, to_plain, write_json, write_text
@@ -167,19 +168,13 @@ def evaluate(request: EvaluateRequest, progress: Progress = inform) -> Result[Ev
     Raises:
         PolyplinkError: If procedures were seen in training, or what is asked for is not there.
     """
-    from polyplink.app.encoded import baselines, encode, load_named
-    from polyplink.app.evaluation_table import comparison, notes, probe_notes, with_probes
+    settings, probes = _checked(request)
+    weights, folder, out, workers = request.weights, request.data, request.out, request.workers
     from polyplink.app.leakage import guard
-    from polyplink.app.linked import build_report, link_all
     from polyplink.app.probing import PROBES, check_labels, probe_encoders
-    from polyplink.associate import from_record
     from polyplink.data import read_data
     from polyplink.encoders import read_record, weights_path
-    from polyplink.evaluate import evaluate_embeddings
-    from polyplink.report import comparison_table, write_report
 
-    weights, folder, out, workers = request.weights, request.data, request.out, request.workers
-    settings, probes = _settings(request)
     asked = {
         "tasks": [*settings.tasks, *probes],
         "clusterers": settings.clusterers,
@@ -201,6 +196,13 @@ def evaluate(request: EvaluateRequest, progress: Progress = inform) -> Result[Ev
             request.choose_on,
             "choose settings on procedures that are not evaluated",
         )
+
+    from polyplink.app.encoded import baselines, encode, load_named
+    from polyplink.app.evaluation_table import comparison, notes, probe_notes, with_probes
+    from polyplink.app.linked import build_report, link_all
+    from polyplink.associate import from_record
+    from polyplink.evaluate import evaluate_embeddings
+    from polyplink.report import comparison_table, write_report
 
     with record.stage("embed"):
         ours = load_named(weights, request.device, tracklets=request)
@@ -254,11 +256,12 @@ def evaluate(request: EvaluateRequest, progress: Progress = inform) -> Result[Ev
     return Result(found, found.as_dict(), [comparison_table(table), *lines])
 
 
-def _settings(request: EvaluateRequest) -> "tuple[EvaluationSettings, list[str]]":
-    """Settings of the evaluation, and the requested probes.
+def _checked(request: EvaluateRequest) -> "tuple[EvaluationSettings, list[str]]":
+    """Settings of the evaluation, and the requested probes; nothing heavy is imported.
 
     Raises:
-        PolyplinkError: If a grid, task or clusterer is unknown, or a curve is asked of no task.
+        PolyplinkError: If a grid, task, clusterer, part or file is unknown, or a curve is asked of
+            no task.
     """
     from polyplink.app.probing import PROBES
     from polyplink.associate import CLUSTERERS as ALL_CLUSTERERS
@@ -287,6 +290,8 @@ def _settings(request: EvaluateRequest) -> "tuple[EvaluationSettings, list[str]]
         "--curve-csv is for counting and tracking, and neither is among the tasks",
         "add --task counting, or leave --curve-csv out",
     )
+    parts = [request.part, request.choose_on]
+    check_given(request.weights, request.data, parts, request.device)
     return settings, [task for task in PROBES if task in tasks]
 
 

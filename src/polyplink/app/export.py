@@ -18,6 +18,7 @@ from polyplink.app.request import (
     TrackletOptions,
     Weights,
     Workers,
+    check_given,
     inform,
 )
 from polyplink.core.errors import PolyplinkError
@@ -68,6 +69,7 @@ def embed_data(request: EmbedRequest, progress: Progress = inform) -> "Result[En
     Raises:
         PolyplinkError: If the weights, the data folder or an image is at fault.
     """
+    check_given(request.weights, request.data, [request.part], request.device)
     from polyplink.app.encoded import encode, load_named, precision_effect
     from polyplink.encoders import write_embeddings
 
@@ -148,15 +150,9 @@ def export(request: ExportRequest, progress: Progress = inform) -> Result[Export
         PolyplinkError: If the encoder looks at clips, 8 bits are asked of one that is no
             convolutional network, a part is named without data, or weights or data are at fault.
     """
-    import torch
-
-    from polyplink.app.encoded import load_named, precision_effect, prepare_part
-    from polyplink.encoders import FrameWise, load_encoder
-    from polyplink.encoders.export import SUFFIX, export_frames, quantise
-
     weights, out, data = request.weights, request.out, request.int8 or request.data
     precision = "int8" if request.int8 else request.precision or "float32"
-    PolyplinkError.unless(out.suffix == SUFFIX, f"{out} is no .onnx file", "name one")
+    PolyplinkError.unless(out.suffix == ".onnx", f"{out} is no .onnx file", "name one")
     PolyplinkError.unless(not out.is_dir(), f"{out} is a folder", "name a file")
     PolyplinkError.unless(
         request.part is None or data is not None,
@@ -173,6 +169,13 @@ def export(request: ExportRequest, progress: Progress = inform) -> Result[Export
         "8-bit numbers are scaled by crops, and no data is given",
         "give --data DATA",
     )
+    check_given(weights, data, [request.part])
+    import torch
+
+    from polyplink.app.encoded import load_named, precision_effect, prepare_part
+    from polyplink.encoders import FrameWise, load_encoder
+    from polyplink.encoders.export import export_frames, quantise
+
     loaded = load_encoder(weights, torch.device("cpu"))
     encoder, record = loaded.encoder, loaded.record
     if not isinstance(encoder, FrameWise):

@@ -7,6 +7,7 @@ from typing import Annotated
 
 from typer import Option
 
+from polyplink.app.evaluate import find_grid
 from polyplink.app.request import (
     Data,
     Device,
@@ -15,11 +16,20 @@ from polyplink.app.request import (
     Result,
     Weights,
     Workers,
+    check_given,
     inform,
     named_files,
 )
 from polyplink.core.artefacts import RunRecord
 from polyplink.core.errors import find_named
+
+# Names of `drawings.FIGURES`, known here before their libraries are imported.
+NAMES = dict.fromkeys(
+    (
+        *("curriculum", "similarity", "counting", "clusterers", "recall", "reid", "map", "pca"),
+        *("targets", "losses"),
+    )
+)
 
 
 @dataclass(frozen=True)
@@ -52,13 +62,18 @@ def draw(request: FiguresRequest, progress: Progress = inform) -> Result[list[Pa
         PolyplinkError: If a figure is unknown, polyps are unknown, the encoders have crops of
             different kinds, or weights, data folder or an image is at fault.
     """
+    for name in request.only:
+        find_named("figure", name, NAMES)
+    others = named_files("--beside", request.beside)
+    find_grid(request.grid)
+    for weights in (request.weights, *others.values()):
+        check_given(weights, request.data, [request.part], request.device)
     from polyplink.app.drawings import FIGURES, Shown
     from polyplink.app.encoded import encode, load_named
     from polyplink.report.notebook import Pictures
     from polyplink.report.plots import write_figure
 
-    wanted = {name: find_named("figure", name, FIGURES) for name in request.only or FIGURES}
-    others = named_files("--beside", request.beside)
+    wanted = {name: FIGURES[name] for name in request.only or FIGURES}
     asked = {"weights": request.weights, "part": request.part, "only": request.only}
     record = RunRecord("figures", settings=asked)
     record.claim(request.out)

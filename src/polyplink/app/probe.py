@@ -14,6 +14,7 @@ from polyplink.app.request import (
     Result,
     Weights,
     Workers,
+    check_given,
     inform,
 )
 from polyplink.core.artefacts import RunRecord, write_json, write_text
@@ -60,16 +61,16 @@ def probe(request: ProbeRequest, progress: Progress = inform) -> "Result[Probed]
             procedures, a side of the split has only one class, or the file of a division names
             a polyp twice or an unknown one.
     """
-    import polars as pl
-
-    from polyplink.app.encoded import load_named
-    from polyplink.app.leakage import guard
     from polyplink.app.probing import PROBES, divide, patients, probe_encoders
-    from polyplink.data import read_data
-    from polyplink.encoders import read_record, weights_path
-    from polyplink.report.tables import probe_table
 
     task = find_named("probe", request.task, PROBES)
+    check_given(request.weights, request.data, [request.part], request.device)
+    import polars as pl
+
+    from polyplink.app.leakage import guard
+    from polyplink.data import read_data
+    from polyplink.encoders import read_record, weights_path
+
     settings = replace(
         task.settings,
         rate=task.settings.rate if request.rate is None else request.rate,
@@ -89,6 +90,9 @@ def probe(request: ProbeRequest, progress: Progress = inform) -> "Result[Probed]
     train, test = divide(task, data, request.part, request.split_seed, request.split)
     sides = [side["procedure_id"].to_list() for side in (train, test)]
     guard(read_record(weights_path(request.weights)).seen, data, [*sides[0], *sides[1]])
+    from polyplink.app.encoded import load_named
+    from polyplink.report.tables import probe_table
+
     shared = sorted(patients(data, sides[0]) & patients(data, sides[1]))
     said = f"{len(shared)} patients have polyps on both sides of {request.split} ({shared[:1]})"
     with record.stage("probe"):

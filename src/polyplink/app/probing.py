@@ -7,12 +7,11 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 
-from polyplink.app.encoded import NamedEncoder, encode
 from polyplink.app.request import Progress, counter, inform
 from polyplink.core.artefacts import read_json, to_plain
 from polyplink.core.errors import PolyplinkError
@@ -32,6 +31,9 @@ from polyplink.evaluate.probe import (
     probe_scores,
     size_labels,
 )
+
+if TYPE_CHECKING:
+    from polyplink.app.encoded import NamedEncoder
 
 
 @dataclass(frozen=True)
@@ -197,7 +199,7 @@ def patients(data: DataSet, procedures: Sequence[str]) -> set[str]:
 
 def probe_encoders(
     task: ProbeTask,
-    encoders: Sequence[NamedEncoder],
+    encoders: "Sequence[NamedEncoder]",
     folder: Path,
     part: str,
     *,
@@ -235,6 +237,8 @@ def probe_encoders(
     train, test = divide(task, data, part, split_seed, split)
     used = {*train["procedure_id"], *test["procedure_id"]}
     both = [name for name in data.part(None) if name in used]
+    from polyplink.app.encoded import encode
+
     encoded = encode(encoders, folder, both, clip=length, workers=workers, progress=progress)
     found = {}
     for name, vectors in encoded.vectors.items():

@@ -17,6 +17,7 @@ from polyplink.app.request import (
     Result,
     Sets,
     Workers,
+    check_given,
     inform,
     named_files,
 )
@@ -111,11 +112,12 @@ def reproduce(
         PolyplinkError: If there is no such table, part or data folder, `only` names no row, or no
             polyp of the part is known.
     """
-    from polyplink.app.encoders_under_test import has_recipe, list_tables
     from polyplink.recipes.published import published, published_table
-    from polyplink.report.reproduced import states_table
 
     if request.table == "list":
+        from polyplink.app.encoders_under_test import list_tables
+        from polyplink.report.reproduced import states_table
+
         states = list_tables()
         return Result(states, shown=[states_table(states)])
     if request.data is None:
@@ -132,6 +134,10 @@ def reproduce(
             f"choose among {', '.join(subjects)}",
         )
     find_grid(request.grid)
+    named_files("--weights", request.weights)
+    check_given(data=request.data, parts=[request.part], device=request.device)
+    from polyplink.app.encoders_under_test import has_recipe
+
     if request.only:
         tables = [table for table in tables if set(request.only) & set(table.subjects)]
     tables.sort(key=lambda table: sum(map(has_recipe, table.subjects)))

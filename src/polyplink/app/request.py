@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeVar
 
 from typer import Argument, Option, echo
 
-from polyplink.core.artefacts import to_plain
+from polyplink.core.artefacts import read_json, to_plain
 from polyplink.core.errors import PolyplinkError, visible
 
 if TYPE_CHECKING:
@@ -79,6 +79,48 @@ class TrackletOptions:
         given = {name: value for name, value in given.items() if value is not None}
         tracks = {name: given.pop(name) for name in ("bridge", "high", "low") if name in given}
         return replace(settings, **given, tracks=replace(settings.tracks, **tracks))
+
+
+def check_given(
+    weights: Path | None = None,
+    data: Path | None = None,
+    parts: Sequence[str | None] = (),
+    device: str | None = None,
+    truth: Path | None = None,
+) -> None:
+    """Refuse what is not there, before a verb imports torch, which takes seconds.
+
+    Args:
+        weights: File, folder or name.
+        data: Data folder.
+        parts: Parts of it.
+        device: Name of a device; whether the device is there, the verb finds out itself.
+        truth: Another data folder.
+
+    Raises:
+        PolyplinkError: If one of them is missing or malformed.
+    """
+    if weights is not None:
+        from polyplink.encoders import read_record, weights_path
+
+        path = weights_path(weights)
+        if path.suffix != ".onnx":
+            read_record(path)
+    if device is not None:
+        from polyplink.encoders import check_device
+
+        check_device(device)
+    from polyplink.data import check_folder, read_data
+
+    if truth is not None:
+        check_folder(truth)
+    if data is not None:
+        check_folder(data)
+        splits = data / "splits.json"
+        known = read_json(splits) if splits.is_file() else {}
+        for part in parts:
+            if part not in (None, "all", *known):
+                read_data(data).part(part)
 
 
 Value = TypeVar("Value")

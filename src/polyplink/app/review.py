@@ -139,10 +139,6 @@ def learn_from(request: LearnFromRequest, progress: Progress = inform) -> Result
         PolyplinkError: If no procedure is marked as finished, a folder was counted with other
             weights, or the reviews hold no pair of views of one polyp and of two.
     """
-    import numpy as np
-
-    from polyplink.app.calibrate import store_operating_point
-    from polyplink.app.linked import find_operating_point
     from polyplink.associate import from_record
     from polyplink.core.artefacts import KEY_DIGITS, file_key
     from polyplink.data import merge, write_data
@@ -161,6 +157,11 @@ def learn_from(request: LearnFromRequest, progress: Progress = inform) -> Result
             f"{desk.out} was counted with weights {desk.summary['weights']}, and {path} are {key}",
             "give the weights that counted",
         )
+    import numpy as np
+
+    from polyplink.app.calibrate import store_operating_point
+    from polyplink.app.linked import find_operating_point
+
     labelled = [one for desk in desks for one in _finished(desk)]
     PolyplinkError.unless(
         bool(labelled),

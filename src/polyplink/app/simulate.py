@@ -28,7 +28,7 @@ class SimulateRequest:
     preset: Annotated[
         str | None, Option(help="tiny, small, real-colon-sim or smoke; tiny by default.")
     ] = None
-    seed: Annotated[int, Option(help="Seed; the same seed gives the same bytes.")] = 0
+    seed: Annotated[int, Option(min=0, help="Seed; the same seed gives the same bytes.")] = 0
     difficulty: Annotated[
         float | None, Option(help="From 0 (easy) to 1; by default that of the preset.")
     ] = None

@@ -18,6 +18,7 @@ from polyplink.app.request import (
     Sets,
     TrackletOptions,
     Workers,
+    check_given,
     inform,
     silent,
 )
@@ -91,6 +92,16 @@ def train(request: TrainRequest, progress: Progress = inform) -> Result[Trained]
         PolyplinkError: If `out` holds a run already (or none, to resume), or data or recipe are
             at fault.
     """
+    from polyplink.recipes import find_recipe, override
+
+    recipe, out = request.recipe, request.out
+    start = [] if request.init_from is None else [f"init_from={request.init_from}"]
+    config = override(
+        find_recipe(recipe) if isinstance(recipe, str) else recipe, [*start, *request.sets]
+    )
+    config = replace(config, prepare=request.on(config.prepare), part=request.part or config.part)
+    parts = [part for part in (config.part, config.validation.part) if part]
+    check_given(config.init_from, request.data, parts, request.device)
     import polars as pl
 
     from polyplink.app.encoded import prepare_part
@@ -108,14 +119,7 @@ def train(request: TrainRequest, progress: Progress = inform) -> Result[Trained]
     from polyplink.learn.devices import check_devices
     from polyplink.learn.loggers import open_loggers
     from polyplink.learn.loop import LAST
-    from polyplink.recipes import find_recipe, override
 
-    recipe, out = request.recipe, request.out
-    start = [] if request.init_from is None else [f"init_from={request.init_from}"]
-    config = override(
-        find_recipe(recipe) if isinstance(recipe, str) else recipe, [*start, *request.sets]
-    )
-    config = replace(config, prepare=request.on(config.prepare), part=request.part or config.part)
     if (out / LAST).is_file() and not request.resume:
         raise PolyplinkError(
             f"{out} holds a training run already",
@@ -130,7 +134,6 @@ def train(request: TrainRequest, progress: Progress = inform) -> Result[Trained]
     record.claim(out)
     with record.stage("prepare"):
         data = read_data(request.data)
-        parts = filter(None, (config.part, config.validation.part))
         names = [name for part in parts for name in data.part(part)]
         shown = data.detections.filter(pl.col("procedure_id").is_in(names))["polyp_id"]
         PolyplinkError.unless(
@@ -185,11 +188,14 @@ def train(request: TrainRequest, progress: Progress = inform) -> Result[Trained]
         operating=point.origin,
         warnings=() if point.prices else (f"operating point: {point.origin}",),
     )
-    text = (
-        f"{weights}: epoch {done.epoch + 1} of {done.epochs}, loss {done.loss:.3f}; "
-        f"operating point: {done.operating}"
+    return Result(
+        done,
+        shown=[
+            f"{weights}: epoch {done.epoch + 1} of {done.epochs}, loss {done.loss:.3f}; "
+            f"operating point: {done.operating}"
+        ],
+        warnings=done.warnings,
     )
-    return Result(done, shown=[text], warnings=done.warnings)
 
 
 def _operating_point(fitted: "Fitted", prepared: "Prepared") -> "OperatingPoint":

@@ -6,7 +6,16 @@ from typing import Annotated, Any
 
 from typer import Option
 
-from polyplink.app.request import Data, Part, Progress, Result, Workers, counter, inform
+from polyplink.app.request import (
+    Data,
+    Part,
+    Progress,
+    Result,
+    Workers,
+    check_given,
+    counter,
+    inform,
+)
 from polyplink.core.errors import PolyplinkError
 
 HELD = 5  # every fifth procedure is held out, to measure on
@@ -40,6 +49,12 @@ def train_detector(
         PolyplinkError: If there is no annotated polyp, an image is missing, or a package of the
             extras `detect` and `export` is not installed.
     """
+    PolyplinkError.unless(
+        request.out.suffix == ".onnx",
+        f"{request.out} is not named as an ONNX file",
+        "give --out NAME.onnx",
+    )
+    check_given(data=request.data, parts=[request.part])
     from polyplink.data import SIMULATED, read_data
     from polyplink.detect import DetectorRecord, OnnxDetector
     from polyplink.learn.detector import (
@@ -52,9 +67,6 @@ def train_detector(
     from polyplink.tracklets.tracks import TrackSettings
 
     out = request.out
-    PolyplinkError.unless(
-        out.suffix == ".onnx", f"{out} is not named as an ONNX file", "give --out NAME.onnx"
-    )
     config = DetectorConfig(frames=request.frames, steps=request.steps, seed=request.seed)
     data = read_data(request.data)
     names = data.part(request.part)

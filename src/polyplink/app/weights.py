@@ -17,6 +17,7 @@ from polyplink.app.request import (
     TrackletOptions,
     Weights,
     Workers,
+    check_given,
     inform,
 )
 from polyplink.core.artefacts import file_key, to_plain
@@ -71,6 +72,7 @@ def add_weights(request: AddRequest, progress: Progress = inform) -> Result[dict
         PolyplinkError: If the file is missing, broken, of no known encoder, not the published
             one, or requires running code.
     """
+    PolyplinkError.unless(request.file.is_file(), f"no file {request.file}", "check the path")
     from polyplink.data.protocols import published_splits
     from polyplink.encoders import FoundationConfig, Seen, WeightsRecord, write_tensors
     from polyplink.encoders.catalogue import HMVE
@@ -159,6 +161,7 @@ def adapt_weights(request: AdaptRequest, progress: Progress = inform) -> Result[
     Raises:
         PolyplinkError: If the encoder has no BatchNorm layers or reads clips, or there is no crop.
     """
+    check_given(request.weights, request.data, [request.part], request.device)
     import torch
 
     from polyplink.app.encoded import prepare_part
@@ -288,22 +291,19 @@ def cost_of(name: str, size: int | None = None, frames: int = 8) -> dict[str, An
     Raises:
         PolyplinkError: If there is no such encoder, or it refuses the size.
     """
-    import torch
-    from torch import nn
-
-    from polyplink.encoders import (
-        Encoder,
-        FoundationConfig,
-        SfeConfig,
-        build_encoder,
-        build_projector,
-    )
-    from polyplink.encoders.cost import count_macs
+    from polyplink.encoders import FoundationConfig, SfeConfig
+    from polyplink.encoders.catalogue import find_spec
 
     config = find_named("encoder or recipe", name, known_encoders())
     pixels = size or 224
     if isinstance(config, FoundationConfig):
-        config = replace(config, size=pixels)
+        config = find_spec(config.model).settle(replace(config, size=pixels))
+    import torch
+    from torch import nn
+
+    from polyplink.encoders import Encoder, build_encoder, build_projector
+    from polyplink.encoders.cost import count_macs
+
     with torch.device("meta"):  # no memory, no arithmetic
         encoder: Encoder = build_encoder(config).eval()
         projector, unused = build_projector(encoder), _unused(name)
@@ -358,7 +358,7 @@ def _unused(name: str) -> "nn.Module | None":
     """Modules that NTSSL's program builds and does not use, but the paper's parameters include."""
     from torch import nn
 
-    from polyplink.encoders.foundation import transformers
+    from polyplink.encoders.spec import transformers
 
     if name == "endovit":
         return nn.Linear(768, 1000)

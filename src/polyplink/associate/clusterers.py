@@ -18,7 +18,6 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
 from scipy.spatial.distance import squareform
 
-from polyplink.associate.affinity import propagate
 from polyplink.associate.partition import partition
 from polyplink.associate.similarity import Reals, checked_square, temporal
 from polyplink.core.errors import PolyplinkError
@@ -79,6 +78,8 @@ class TemporalAP:
 
     def cluster(self, V: Reals, positions: npt.ArrayLike) -> Clustering:
         """Cluster one procedure from V (n, n) and positions (n,) in [0, 1]."""
+        from polyplink.associate.affinity import propagate  # noqa: PLC0415 - it imports numba
+
         labels, converged = propagate(self.similarity(V, positions), [self.preference])
         return Clustering(labels[0], bool(converged[0]))
 

@@ -14,7 +14,6 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from polyplink.associate.affinity import propagate, tie_noise
 from polyplink.associate.clusterers import (
     Agglomerative,
     Dbscan,
@@ -211,6 +210,11 @@ def search(
         raise PolyplinkError("the grid has no setting", "give it parameters, or use paper_grid()")
     found: dict[str, Clusterings] = {}
     if "temporal_ap" in kinds:
+        from polyplink.associate.affinity import (  # noqa: PLC0415 - it imports numba
+            propagate,
+            tie_noise,
+        )
+
         # All preferences of one (alpha, gamma) at once; pairs of them in a thread pool. With
         # alpha = 1 time does not matter, so that all gammas share one clustering.
         noise = tie_noise(len(V))

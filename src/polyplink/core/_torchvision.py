@@ -6,12 +6,14 @@ that does not exist, and so does `import timm`. Nothing here calls those operato
 their schemas is enough. If torchvision's own operators load, nothing is declared.
 """
 
+from __future__ import annotations
+
 import importlib.util
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-import torch
+from polyplink.core.on_demand import torch
 
 _SCHEMAS = (
     "nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",

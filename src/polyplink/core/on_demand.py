@@ -22,7 +22,11 @@ class _Face(ModuleType):
         module = self.__dict__.get("_modules", {}).get(name)
         if module is None:
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
-        value = getattr(importlib.import_module(module), name)
+        try:
+            found = importlib.import_module(module)
+        except AttributeError as error:  # Python would say that the face lacks the name
+            raise ImportError(f"{module} cannot be imported ({error})", name=module) from error
+        value = getattr(found, name)
         self.__dict__[name] = value
         return value
 

@@ -369,6 +369,22 @@ def write_data(folder: Path, data: DataSet) -> None:
             write_json(new / _MAP, data.adenoma)
 
 
+def check_folder(folder: Path) -> None:
+    """Refuse a folder without the three tables.
+
+    Raises:
+        PolyplinkError: If it is none, or a table is missing.
+    """
+    if not folder.is_dir():
+        raise PolyplinkError(f"no folder {folder}", "check the path, or run `polyplink import`")
+    settle(folder)
+    for path in (folder / f"{name}.parquet" for name in TABLES):
+        if not path.is_file():
+            raise PolyplinkError(
+                f"{path} is missing", "give a folder that `polyplink import` wrote"
+            )
+
+
 def read_data(folder: Path) -> DataSet:
     """Read a data folder written by `write_data` (or by anyone who keeps to the schemas).
 
@@ -376,16 +392,10 @@ def read_data(folder: Path) -> DataSet:
         PolyplinkError: If the folder or a table is missing, unreadable, or breaks its schema, or if
             the tables are of several imports.
     """
-    if not folder.is_dir():
-        raise PolyplinkError(f"no folder {folder}", "check the path, or run `polyplink import`")
-    settle(folder)
+    check_folder(folder)
     tables, imports = {}, set()
     for name in TABLES:
         path = folder / f"{name}.parquet"
-        if not path.is_file():
-            raise PolyplinkError(
-                f"{path} is missing", "give a folder that `polyplink import` wrote"
-            )
         try:
             tables[name] = pl.read_parquet(path)
             imports.add(pl.read_parquet_metadata(path).get(_IMPORT))

@@ -23,13 +23,12 @@ from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
-import torch
 from pydantic import ConfigDict, TypeAdapter, ValidationError
-from torch.nn.functional import interpolate
 
 from polyplink.core.artefacts import content_key, file_key, read_json
 from polyplink.core.compiled import njit
 from polyplink.core.errors import PolyplinkError, first_line
+from polyplink.core.on_demand import torch
 
 Pixels = npt.NDArray[np.uint8]
 Floats = npt.NDArray[np.float64]
@@ -162,7 +161,9 @@ class OnnxDetector:
         inner = np.maximum(np.round(scale * [width, height]), 1).astype(int)
         shift = (np.array([columns, rows]) - inner) // 2
         pixels = torch.from_numpy(np.ascontiguousarray(image)).permute(2, 0, 1)[None]
-        small = interpolate(pixels, (int(inner[1]), int(inner[0])), mode="bilinear", antialias=True)
+        small = torch.nn.functional.interpolate(
+            pixels, (int(inner[1]), int(inner[0])), mode="bilinear", antialias=True
+        )
         framed = np.full((rows, columns, 3), FILL, np.uint8)
         framed[shift[1] : shift[1] + inner[1], shift[0] : shift[0] + inner[0]] = small[0].permute(
             1, 2, 0
@@ -235,14 +236,14 @@ _TYPES: dict[str, Any] = {
 
 
 def _session(path: Path, threads: int) -> Any:
+    if not path.is_file():
+        raise PolyplinkError(f"no detector {path}", "give an ONNX file")
     try:
         import onnxruntime  # noqa: PLC0415 - an extra
     except ImportError:
         raise PolyplinkError(
             "detectors need onnxruntime, which is not installed", "pip install 'polyplink[detect]'"
         ) from None
-    if not path.is_file():
-        raise PolyplinkError(f"no detector {path}", "give an ONNX file")
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.log_severity_level = 4

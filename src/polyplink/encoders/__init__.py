@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         SfeConfig,
     )
     from polyplink.encoders.device import (
+        check_device,
         default_precision,
         memory_suffices,
         pick_device,
@@ -77,6 +78,7 @@ __all__ = [
     "build_frame_encoder",
     "build_projector",
     "build_started",
+    "check_device",
     "check_state",
     "colour_histogram",
     "default_precision",

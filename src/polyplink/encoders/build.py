@@ -24,8 +24,9 @@ from polyplink.encoders.config import (
     SfeConfig,
 )
 from polyplink.encoders.device import memory_suffices, place
-from polyplink.encoders.encoder import Encoder, FrameWise, Tokens, timm
+from polyplink.encoders.encoder import Encoder, FrameWise, Tokens
 from polyplink.encoders.foundation import ClipFoundation, FrameFoundation
+from polyplink.encoders.spec import timm
 from polyplink.encoders.weights import (
     WeightsRecord,
     added_weights,

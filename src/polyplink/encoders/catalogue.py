@@ -7,13 +7,13 @@
   a CAFormer-S18 with plain ReLU (TimJaspers0801/SurgeNet), both built by timm.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-from torch import nn
-
 from polyplink.core.errors import find_named
+from polyplink.core.on_demand import torch
 from polyplink.encoders.config import (
     REFERENCE_MEAN,
     REFERENCE_STD,
@@ -21,8 +21,7 @@ from polyplink.encoders.config import (
     FoundationConfig,
     MveConfig,
 )
-from polyplink.encoders.encoder import timm
-from polyplink.encoders.foundation import HEADS, Published, Spec, State, transformers
+from polyplink.encoders.spec import HEADS, Published, Spec, State, timm, transformers
 from polyplink.tracklets import PrepareSettings
 
 # Names in Meta's .pth files, and on the Hub.
@@ -39,7 +38,7 @@ def _last_hidden(model: Any, pixels: torch.Tensor) -> torch.Tensor:
     return tokens
 
 
-def _dinov2_network(spec: Spec, config: FoundationConfig) -> nn.Module:
+def _dinov2_network(spec: Spec, config: FoundationConfig) -> torch.nn.Module:
     library = transformers()
     shape = library.Dinov2Config(
         hidden_size=spec.width,
@@ -50,7 +49,7 @@ def _dinov2_network(spec: Spec, config: FoundationConfig) -> nn.Module:
         patch_size=spec.patch,
         layer_norm_eps=1e-6,
     )
-    model: nn.Module = library.Dinov2Model(shape)
+    model: torch.nn.Module = library.Dinov2Model(shape)
     return model
 
 
@@ -90,7 +89,7 @@ def _dinov2(letter: str, name: str, width: int, depth: int = 12) -> Spec:
     )
 
 
-def _dinov3_network(spec: Spec, config: FoundationConfig) -> nn.Module:
+def _dinov3_network(spec: Spec, config: FoundationConfig) -> torch.nn.Module:
     library = transformers()
     shape = library.DINOv3ViTConfig(
         hidden_size=spec.width,
@@ -104,7 +103,7 @@ def _dinov3_network(spec: Spec, config: FoundationConfig) -> nn.Module:
         key_bias=False,
         pos_embed_rescale=None,  # otherwise positions are augmented at random in training
     )
-    model: nn.Module = library.DINOv3ViTModel(shape)
+    model: torch.nn.Module = library.DINOv3ViTModel(shape)
     return model
 
 
@@ -144,13 +143,13 @@ def _dinov3(letter: str, width: int, digits: str, depth: int = 12) -> Spec:
 _TUBELET = 2  # frames of one token of V-JEPA 2
 
 
-def _vjepa2_network(spec: Spec, config: FoundationConfig) -> nn.Module:
+def _vjepa2_network(spec: Spec, config: FoundationConfig) -> torch.nn.Module:
     # transformers computes positions from this number, not from the images. NTSSL's program left
     # it at 256 for other sizes, where it is wrong: positions="paper" repeats that.
     grid = spec.size if config.positions == "paper" else config.size
     library, depth = transformers(), config.depth or spec.depth
     shape = library.VJEPA2Config(crop_size=grid, num_hidden_layers=depth, pred_num_hidden_layers=1)
-    model: nn.Module = library.VJEPA2Model(shape)
+    model: torch.nn.Module = library.VJEPA2Model(shape)
     return model
 
 
@@ -203,7 +202,7 @@ VJEPA2 = Spec(
 )
 
 
-def _timesformer_network(spec: Spec, config: FoundationConfig) -> nn.Module:
+def _timesformer_network(spec: Spec, config: FoundationConfig) -> torch.nn.Module:
     """The TimeSformer of transformers with the time table of the pre-training.
 
     The table is resampled to a clip's length by nearest neighbour, as in the original.
@@ -218,7 +217,7 @@ def _timesformer_network(spec: Spec, config: FoundationConfig) -> nn.Module:
         qkv_bias=True,
         attention_type="divided_space_time",
     )
-    model: nn.Module = library.TimesformerModel(shape)
+    model: torch.nn.Module = library.TimesformerModel(shape)
     return model
 
 
@@ -267,9 +266,9 @@ def _timesformer(name: str, title: str, frames: int, **origin: Any) -> Spec:
     )
 
 
-def _endovit_network(spec: Spec, config: FoundationConfig) -> nn.Module:
+def _endovit_network(spec: Spec, config: FoundationConfig) -> torch.nn.Module:
     depth = config.depth or spec.depth
-    model: nn.Module = timm().create_model(
+    model: torch.nn.Module = timm().create_model(
         "vit_base_patch16_224", pretrained=False, num_classes=0, depth=depth
     )
     return model
@@ -294,14 +293,18 @@ ENDOVIT = Spec(
 )
 
 
-def _surgenet_network(spec: Spec, config: FoundationConfig) -> nn.Module:
+def _surgenet_network(spec: Spec, config: FoundationConfig) -> torch.nn.Module:
     """The CAFormer-S18 of timm with ReLU in place of StarReLU, in token mixers and MLPs.
 
     Stock `caformer_s18` loads these weights too, except for 48 tensors of its StarReLU, and then
     gives wrong vectors: hence the strict check of all 152 tensors.
     """
-    model: nn.Module = timm().create_model(
-        "caformer_s18", pretrained=False, num_classes=0, mlp_act=nn.ReLU, act1_layer=nn.ReLU
+    model: torch.nn.Module = timm().create_model(
+        "caformer_s18",
+        pretrained=False,
+        num_classes=0,
+        mlp_act=torch.nn.ReLU,
+        act1_layer=torch.nn.ReLU,
     )
     return model
 

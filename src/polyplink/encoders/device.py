@@ -1,18 +1,30 @@
 """Devices, the precision they compute in, and their memory."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Literal, TypeVar, get_args
 
-import torch
-from torch import nn
-
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.on_demand import torch
 
-Module = TypeVar("Module", bound=nn.Module)
+Module = TypeVar("Module", bound="torch.nn.Module")
 Precision = Literal["float32", "bf16", "int8"]
 _SMALLER = "take a smaller one, images of fewer pixels or shorter clips, or another --device"
+
+
+def check_device(name: str) -> None:
+    """Refuse what is not the name of a device; whether the device is there, `pick_device` says.
+
+    Raises:
+        PolyplinkError: If it is not.
+    """
+    known = re.fullmatch(r"auto|cpu|cuda(:\d+)?", name)
+    PolyplinkError.unless(
+        bool(known), f"no device {name!r} here", "use --device auto, cpu, cuda or cuda:N"
+    )
 
 
 def pick_device(name: str = "auto") -> torch.device:
@@ -21,10 +33,9 @@ def pick_device(name: str = "auto") -> torch.device:
     Raises:
         PolyplinkError: If torch knows no such device or it is not there.
     """
+    check_device(name)
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    if not re.fullmatch(r"cpu|cuda(:\d+)?", name):
-        raise PolyplinkError(f"no device {name!r} here", "use auto, cpu, cuda or cuda:N")
     try:
         device = torch.device(name)
         torch.empty(1, device=device)

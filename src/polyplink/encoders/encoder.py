@@ -5,12 +5,10 @@ tracklet; the frames of all tracklets pass its backbone packed, without padding.
 encoder encodes whole clips; tracklets of equal length form a batch.
 """
 
-import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from types import ModuleType
 from typing import Any
 
 import torch
@@ -18,16 +16,9 @@ from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.utils.checkpoint import checkpoint
 
-from polyplink.core._torchvision import heal_torchvision
 from polyplink.encoders.config import AnyEncoderConfig
 
 _checkpointed = partial(checkpoint, use_reentrant=False)
-
-
-def timm() -> ModuleType:
-    """The timm package, imported on first use: it takes seconds."""
-    heal_torchvision()
-    return importlib.import_module("timm")
 
 
 def to_pixels(frames: torch.Tensor, mean: torch.Tensor, std: torch.Tensor) -> torch.Tensor:

@@ -28,7 +28,7 @@ from polyplink.encoders.build import (
 )
 from polyplink.encoders.catalogue import BACKBONE, FOUNDATION, REFERENCES, Reference, recognise
 from polyplink.encoders.config import AnyEncoderConfig, FoundationConfig, SfeConfig
-from polyplink.encoders.foundation import REFERENCE_SIZE, Published, Spec, State
+from polyplink.encoders.spec import REFERENCE_SIZE, Published, Spec, State
 from polyplink.encoders.weights import check_state, read_tensors
 from polyplink.tracklets import PrepareSettings
 

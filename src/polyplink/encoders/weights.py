@@ -85,6 +85,11 @@ def weights_path(given: Path) -> Path:
         return path
     if (added := added_weights(given)) is not None:
         return added
+    PolyplinkError.unless(
+        path.suffix != ".onnx",
+        f"no exported encoder {path}",
+        "export weights with `polyplink export WEIGHTS NAME.onnx`",
+    )
     from polyplink.encoders.catalogue import FOUNDATION  # noqa: PLC0415 - a mistake alone needs it
 
     if given.name == str(given) and (spec := FOUNDATION.get(given.name)) is not None:

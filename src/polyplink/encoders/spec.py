@@ -1,0 +1,238 @@
+"""Published models as data: what describes one, and the libraries that build them.
+
+A `Spec` describes one published model: its architecture, its preprocessing, how its file is
+recognised and where to get it; `catalogue` lists them all, `foundation` makes encoders of them.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import ModuleType
+from typing import Any, Literal
+
+from polyplink.core._torchvision import heal_torchvision
+from polyplink.core.errors import PolyplinkError
+from polyplink.core.on_demand import torch
+from polyplink.encoders.config import REFERENCE_MEAN, REFERENCE_STD, FoundationConfig, Triple
+
+IMAGENET_MEAN = (0.485, 0.456, 0.406)
+IMAGENET_STD = (0.229, 0.224, 0.225)
+REFERENCE_SIZE = 224
+HEADS = r"^(head|dino_head|ibot_head)\."  # of the pre-training, not of the backbone
+
+Pooling = Literal["cls", "mean", "patchmean", "cat"]
+State = Mapping[str, "torch.Tensor"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Published:
+    """Published weights: where to get their file, how to recognise and how to rename its tensors.
+
+    Attributes:
+        name: Their name in polyplink.
+        title: Their published name.
+        source: Where to get the file.
+        file: Its name there.
+        licence: Of the weights.
+        sha256: Of the file, or its first digits, where known; else empty.
+        saw: Public data sets they were trained on, by their usual names.
+        marks: The file is recognised by all tensors of one of these, name -> shape (None for any).
+        lacks: Tensors that it does not have.
+        dropped: Pattern of the names of tensors outside the encoder; empty for none.
+        names: (pattern, replacement) pairs, all applied to every name in this order.
+        fused: Split ".attn.qkv." (3d, ...) into ".attn.q.", ".attn.k." and ".attn.v." (d, ...)
+            before renaming.
+    """
+
+    name: str
+    title: str
+    source: str
+    file: str
+    licence: str
+    sha256: str = ""
+    saw: tuple[str, ...] = ()
+    marks: Sequence[Mapping[str, tuple[int, ...] | None]]
+    lacks: tuple[str, ...] = ()
+    dropped: str = ""
+    names: tuple[tuple[str, str], ...] = ()
+    fused: bool = False
+
+    def recognises(self, state: State) -> bool:
+        """Whether tensors are those of these weights, by the marks."""
+        return not any(name in state for name in self.lacks) and any(
+            all(n in state and shape in (None, tuple(state[n].shape)) for n, shape in mark.items())
+            for mark in self.marks
+        )
+
+    def renamed(self, state: State) -> dict[str, torch.Tensor]:
+        """Rename published tensors; those that no pattern matches keep their names."""
+        parts: dict[str, torch.Tensor] = {}
+        for name, tensor in state.items():
+            if self.fused and ".attn.qkv." in name:
+                for part, rows in zip("qkv", torch.chunk(tensor, 3), strict=True):
+                    parts[name.replace(".qkv.", f".{part}.")] = rows
+            else:
+                parts[name] = tensor
+        found = {}
+        for old, tensor in parts.items():
+            if not (self.dropped and re.search(self.dropped, old)):
+                name = old
+                for pattern, new in self.names:
+                    name = re.sub(pattern, new, name)
+                found[name] = tensor
+        return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spec(Published):
+    """A published model.
+
+    Attributes:
+        network: Builds its module for a configuration, with random values.
+        part: Attribute of the module that is the encoder; empty for the whole module.
+        hub: Whether `renamed` gives the Hub's names, which transformers translates by itself.
+        tokens: Applies the encoder to normalised pixels. Of an image model: (n, 3, h, w) to tokens
+            (n, p, d) after the last norm. Of a video model: (b, t, 3, h, w) to patches
+            (b, t, p, d), repeated where the model merges neighbouring frames, and the CLS tokens
+            (b, d) or None.
+        width: Width of its tokens.
+        patch: Width of a patch in pixels: image sizes are its multiples.
+        prefix: Number of tokens before the first patch.
+        pooling: Supported poolings, the default first.
+        reference_pooling: What NTSSL's program uses, as far as known.
+        size: Default width and height of its images, pixels.
+        only_size: Whether it takes no other size.
+        mean: Per-channel mean of its pre-training.
+        std: Per-channel standard deviation of its pre-training.
+        clip: Frames of a clip; 1 for image models.
+        least_frames: Fewest frames of a clip.
+        depth: Number of its blocks.
+    """
+
+    dropped: str = HEADS
+    network: Callable[[Spec, FoundationConfig], torch.nn.Module]
+    part: str = ""
+    hub: bool = False
+    tokens: Callable[[Any, torch.Tensor], Any]
+    width: int
+    patch: int
+    prefix: int = 1
+    pooling: tuple[Pooling, ...] = ("cls", "mean", "patchmean", "cat")
+    reference_pooling: Pooling = "cls"
+    size: int = 224
+    only_size: bool = False
+    mean: Triple = IMAGENET_MEAN
+    std: Triple = IMAGENET_STD
+    clip: int = 1
+    least_frames: int = 1
+    depth: int = 12
+
+    def settle(self, config: FoundationConfig) -> FoundationConfig:
+        """Replace every None of a configuration by the value of its preset.
+
+        Raises:
+            PolyplinkError: If the model does not support the image size, clip or pooling.
+        """
+        own = config.preset == "own"
+        size = config.size or (self.size if own else REFERENCE_SIZE)
+        clip = config.clip if config.clip is not None else (self.clip if own else 0)
+        pooling = config.pooling or (self.pooling[0] if own else self.reference_pooling)
+        nearest = max(round(size / self.patch), 1) * self.patch
+        PolyplinkError.unless(
+            size == self.size or not self.only_size,
+            f"{self.name} takes images of {self.size} pixels alone, not {size}",
+            f"set encoder.size={self.size} and prepare.size={self.size}",
+        )
+        PolyplinkError.unless(
+            size % self.patch == 0,
+            f"{self.name} cuts images into patches of {self.patch} pixels, and {size} is no "
+            "multiple of that",
+            f"set encoder.size={nearest} and prepare.size={nearest}",
+        )
+        PolyplinkError.unless(
+            clip == 0 or clip >= self.least_frames,
+            f"{self.name} takes clips of {self.least_frames} frames or more, not {clip}",
+            f"set encoder.clip={self.clip}",
+        )
+        PolyplinkError.unless(
+            pooling in self.pooling,
+            f"{self.name} has no pooling {pooling!r}",
+            f"set encoder.pooling to one of: {', '.join(self.pooling)}",
+        )
+        return replace(
+            config,
+            pooling=pooling,
+            size=size,
+            mean=config.mean or (self.mean if own else REFERENCE_MEAN),
+            std=config.std or (self.std if own else REFERENCE_STD),
+            clip=clip,
+            positions=config.positions or ("correct" if own else "paper"),
+        )
+
+    def library_names(self, config: FoundationConfig, state: State) -> State:
+        """Published tensors under the names, and in the shapes, of the encoder's state dict.
+
+        Shapes differ where a library has another layer for the same product, as a 1 x 1
+        convolution for a linear layer.
+        """
+        found = self.renamed(state)
+        with torch.device("meta"):
+            network: Any = self.network(self, config)
+        for name, wanted in network.state_dict().items():
+            if name in found and found[name].squeeze().shape == wanted.squeeze().shape:
+                found[name] = found[name].reshape(wanted.shape)
+        if self.hub:
+            found = dict(from_published_names(type(network), network.config, found))
+        if not self.part:
+            return found
+        return {name.removeprefix(f"{self.part}."): tensor for name, tensor in found.items()}
+
+
+def timm() -> ModuleType:
+    """The timm package, imported on first use: it takes seconds."""
+    heal_torchvision()
+    return importlib.import_module("timm")
+
+
+def transformers() -> ModuleType:
+    """The transformers package, imported on first use: it takes seconds.
+
+    Raises:
+        PolyplinkError: If it is not installed.
+    """
+    heal_torchvision()
+    try:
+        module = importlib.import_module("transformers")
+    except ImportError:
+        raise PolyplinkError(
+            "this encoder needs transformers, which is not installed",
+            "pip install 'polyplink[foundation]'",
+        ) from None
+    module.utils.logging.disable_progress_bar()
+    return module
+
+
+def from_published_names(kind: type[torch.nn.Module], config: Any, state: State) -> State:
+    """Rename tensors from the Hub's names to those of the installed transformers.
+
+    transformers 5 renamed its modules; its own loader knows the mapping.
+
+    Args:
+        kind: A model class of transformers.
+        config: Its configuration.
+        state: Tensors under the Hub's names.
+
+    Returns:
+        Tensors under the library's names. Tensors that the loader did not use keep their names
+        and tensors that it missed are absent, so that a strict check finds both.
+    """
+    model, report = kind.from_pretrained(  # type: ignore[attr-defined]
+        None, config=config, state_dict=dict(state), output_loading_info=True, dtype=torch.float32
+    )
+    taken: dict[str, torch.Tensor] = model.state_dict()
+    for name in report["missing_keys"]:
+        taken.pop(name, None)
+    return taken | {name: state[name] for name in report["unexpected_keys"] if name in state}
