@@ -78,7 +78,8 @@ def contents(folder: Path) -> dict[str, Any]:
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
         # A report tells its own date and the seconds of its stages: no two are the same.
-        if not path.is_file() or ".part" in name or path.name == "report.html":
+        left = path.suffix == ".lock" or ".part" in name  # by a killed process; it holds nothing
+        if left or not path.is_file() or path.name == "report.html":
             continue
         found[name] = path.read_bytes()
         if path.name == "run.json":

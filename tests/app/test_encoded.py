@@ -6,12 +6,14 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 import torch
 
 from polyplink.app.encoded import NamedEncoder, baselines, encode, load_named
 from polyplink.app.export import EmbedRequest, embed_data
 from polyplink.core.errors import PolyplinkError
+from polyplink.data import DataSet, read_data, write_data
 from polyplink.encoders import read_embeddings
 from tests.conftest import Made, recipe
 
@@ -41,7 +43,8 @@ def test_vectors_are_kept_and_found_again(made: Made, tmp_path: Path) -> None:
     assert np.array_equal(vectors, again.vectors["ntssl-demo"])
     assert np.array_equal(read_embeddings(tmp_path / "v.parquet").vectors, vectors)
     assert first.embeddings["ntssl-demo"].crops_id == first.prepared.key
-    again.files["ntssl-demo"].write_bytes(b"junk")  # a broken file is written again
+    (file,) = again.folders["ntssl-demo"].glob("*.parquet")
+    file.write_bytes(b"junk")  # a broken file is written again
     assert np.array_equal(embed_data(request).value.vectors["ntssl-demo"], vectors)
 
 
@@ -53,7 +56,11 @@ def test_rows_are_embedded_once_by_key_and_length(made: Made, clip: int | None) 
     assert np.array_equal(first.vectors["colour"], again.vectors["colour"])
     # Vectors of other rows under this name are not believed.
     other = encode([COLOUR], made.data, "train", clip=clip)
-    first.files["colour"].write_bytes(other.files["colour"].read_bytes())
+    own, theirs = (
+        one.folders["colour"] / f"{one.prepared.stem(one.prepared.procedures[0])}.parquet"
+        for one in (first, other)
+    )
+    own.write_bytes(theirs.read_bytes())
     with pytest.raises(AssertionError, match="embedded twice"):
         encode([cached], made.data, "eval", clip=clip)
     assert len(encode([COLOUR], made.data, "eval", clip=clip).vectors["colour"]) == len(first.table)
@@ -78,3 +85,23 @@ def test_baselines_stand_on_the_same_rows_and_other_tracklets_are_refused(made: 
     short = replace(COLOUR, name="short", prepare=replace(COLOUR.prepare, min_length=40))
     with pytest.raises(PolyplinkError, match="short is made for tracklets of another kind"):
         found.add([short])
+
+
+def test_an_added_procedure_is_the_only_one_that_is_embedded(made: Made, tmp_path: Path) -> None:
+    whole = read_data(made.data)
+    names = whole.procedures["procedure_id"].to_list()
+    few = pl.col("procedure_id").is_in(names[:-1])
+    write_data(tmp_path, DataSet.of(whole.detections.filter(few), whole.procedures, whole.polyps))
+    encode([COLOUR], tmp_path)
+    write_data(tmp_path, whole)
+    seen: list[int] = []
+
+    def counting(crops: np.ndarray, lengths: Sequence[int]) -> np.ndarray:
+        seen.append(len(lengths))
+        return mean_colour(crops, lengths)
+
+    found = encode([replace(COLOUR, embedder=counting)], tmp_path)
+    assert seen == [6]  # the tracklets of one procedure
+    assert np.array_equal(found.vectors["colour"], encode([COLOUR], made.data).vectors["colour"])
+    files = {path.stem for path in found.folders["colour"].glob("*.parquet")}
+    assert files == {found.prepared.stem(name) for name in names}

@@ -48,9 +48,10 @@ def test_eight_bits_are_scaled_by_crops_of_a_part_and_counted(made: Made, tmp_pa
     assert json.loads(done.stdout)["bits"] == 8
     weights = EmbedRequest(made.run, made.data, part="eval", device="cpu")
     expected = embed_data(weights).value.vectors[NAME]
-    embedded = polyplink("embed", file, made.data, "--part", "eval", "--json")
+    out = tmp_path / "int8.parquet"
+    embedded = polyplink("embed", file, made.data, "--part", "eval", "--out", out)
     assert embedded.exit_code == 0, embedded.stderr
-    found = read_embeddings(Path(json.loads(embedded.stdout)["out"])).vectors
+    found = read_embeddings(out).vectors
     norms = np.linalg.norm(found, axis=1) * np.linalg.norm(expected, axis=1)
     assert ((found * expected).sum(1) / norms > 0.98).all()
     counted = polyplink("count", file, made.data, "--out", tmp_path / "count", "--json")
@@ -99,10 +100,11 @@ def test_bf16_is_a_choice_whose_effect_is_printed(made: Made, tmp_path: Path) ->
     if not computes:
         assert_refused(polyplink("embed", file, made.data), "does not compute in bf16")
     base = ("embed", made.run, made.data, "--device", "cpu", "--json", *part)
-    plain, narrow = (polyplink(*base, "--precision", p) for p in ("float32", "bf16"))
+    outs = {name: tmp_path / name for name in ("float32", "bf16")}
+    plain, narrow = (polyplink(*base, "--precision", p, "--out", o) for p, o in outs.items())
     found = [json.loads(run.stdout) for run in (plain, narrow)]
     assert [one["precision"] for one in found] == ["float32", "bf16"]
     assert (found[0]["mAP"], set(found[1]["mAP"])) == ({}, {"float32", "bf16"})
     assert found[1]["weights"] == f"{found[0]['weights']}-bf16"
-    vectors = [read_embeddings(Path(one["out"])).vectors for one in found]
+    vectors = [read_embeddings(out).vectors for out in outs.values()]
     assert 1e-5 < np.abs(vectors[0] - vectors[1]).max() < 0.5

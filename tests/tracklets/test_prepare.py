@@ -67,7 +67,8 @@ def test_tables_without_images_and_some_procedures_alone(tmp_path: Path) -> None
     write_sample(tmp_path)
     prepared = prepare(tmp_path, SETTINGS, procedures=["p1", "none"], workers=1)
     assert prepared.procedures == ("p1", "none")
-    assert {path.name for path in (prepared.folder / "crops").iterdir()} == {"p1.npy", "none.npy"}
+    there = set((prepared.folder / "crops").iterdir())
+    assert there == {prepared.crops_path(name) for name in ("p1", "none")}
     assert prepared.crops("none").shape == (0, 8, 8, 3)
     with pytest.raises(ValueError, match="read-only"):
         prepared.crops("p1")[0] = 0
@@ -117,9 +118,7 @@ def test_a_second_run_changes_nothing_and_reads_no_image(tmp_path: Path) -> None
     assert [path.stat().st_mtime_ns for path in files] == before
     names = {str(path.relative_to(first.folder)) for path in files}
     assert names == {
-        "crops/none.npy",
-        "crops/p0.npy",
-        "crops/p1.npy",
+        *(f"crops/{first.stem(name)}.npy" for name in ("none", "p0", "p1")),
         "detections.parquet",
         "run.json",
         "tracklets.parquet",
@@ -153,7 +152,7 @@ def test_a_killed_run_goes_on_at_the_first_procedure_not_done(
         with pytest.raises(KeyboardInterrupt):
             prepare(tmp_path, SETTINGS)
     prepared = prepare(tmp_path, SETTINGS, with_crops=False)
-    assert [path.name for path in (prepared.folder / "crops").iterdir()] == ["p0.npy"]
+    assert list((prepared.folder / "crops").iterdir()) == [prepared.crops_path("p0")]
     for path in (tmp_path / "images" / "p0").iterdir():
         path.unlink()  # what is done is not done again
     seen: list[tuple[int, int]] = []
@@ -253,9 +252,9 @@ def test_missing_and_broken_files_say_how_to_mend_them(tmp_path: Path) -> None:
     prepared = prepare(tmp_path, SETTINGS, procedures=["p0"])
     with pytest.raises(PolyplinkError, match=r"no crops of procedure 'p1' in .*; run `polyplink"):
         prepare(tmp_path, SETTINGS, with_crops=False).crops("p1")
-    path = crops_path(prepared.folder, "p0")
+    path = prepared.crops_path("p0")
     path.write_bytes(path.read_bytes()[:500])
-    with pytest.raises(PolyplinkError, match=r"p0\.npy cannot be read .*; remove it and run"):
+    with pytest.raises(PolyplinkError, match=r"p0-\w+\.npy cannot be read .*; remove it and run"):
         prepared.crops("p0")
     (prepared.folder / "detections.parquet").write_bytes(b"no table")
     with pytest.raises(PolyplinkError, match=r"detections\.parquet cannot be read .*; remove"):
@@ -263,7 +262,7 @@ def test_missing_and_broken_files_say_how_to_mend_them(tmp_path: Path) -> None:
 
 
 def test_each_setting_and_each_data_set_has_its_key(tmp_path: Path) -> None:
-    data = write_sample(tmp_path)
+    write_sample(tmp_path)
     variants = [
         PrepareSettings(),
         PrepareSettings(min_length=20),
@@ -273,15 +272,38 @@ def test_each_setting_and_each_data_set_has_its_key(tmp_path: Path) -> None:
         PrepareSettings(crop_factor=None),
         PrepareSettings(size=224),
     ]
-    assert len({prepared_folder(tmp_path, data, s) for s in variants}) == len(variants)
+    assert len({prepared_folder(tmp_path, s) for s in variants}) == len(variants)
     whole = PrepareSettings(crop_factor=5, min_iou=0.1)
-    assert prepared_folder(tmp_path, data, whole) == prepared_folder(tmp_path, data, variants[0])
+    assert prepared_folder(tmp_path, whole) == prepared_folder(tmp_path, variants[0])
+
+
+def test_a_changed_procedure_is_the_only_one_that_is_cut_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = write_sample(tmp_path)
+    few = data.detections.filter(pl.col("procedure_id") == "p0")
+    write_data(tmp_path, DataSet.of(few, data.procedures, data.polyps))
+    first = prepare(tmp_path, SETTINGS)
+    write_data(tmp_path, data)  # p1 has boxes now
+    with monkeypatch.context() as patch:
+        failing_at(patch, "p0/*.jpg", AssertionError("p0 is cut again"))
+        later = prepare(tmp_path, SETTINGS)
+    assert later.folder == first.folder
+    assert later.key != first.key
+    assert [name for name in later.keys if later.keys[name] != first.keys[name]] == ["p1"]
+    (tmp_path / "prepared").rename(tmp_path / "before")
+    again = prepare(tmp_path, SETTINGS)
+    assert_frame_equal(later.tracklets, again.tracklets)
+    assert_frame_equal(later.detections, again.detections)
+    for name in again.procedures:
+        before = tmp_path / "before" / later.crops_path(name).relative_to(tmp_path / "prepared")
+        assert before.read_bytes() == again.crops_path(name).read_bytes()
 
 
 def test_a_procedure_of_any_name_has_a_file_inside_the_folder(tmp_path: Path) -> None:
     for name in ("../../a", "a/b", "..", "001-002", "a b"):
-        assert crops_path(tmp_path, name).resolve().parent == (tmp_path / "crops").resolve()
-    assert crops_path(tmp_path, "001-002").name == "001-002.npy"
+        assert crops_path(tmp_path, name, "0").resolve().parent == (tmp_path / "crops").resolve()
+    assert crops_path(tmp_path, "001-002", "0").name == "001-002-0.npy"
 
 
 @pytest.mark.parametrize(

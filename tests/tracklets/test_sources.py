@@ -196,7 +196,7 @@ def test_a_broken_frame_stays_black_and_is_listed(tmp_path: Path, frames: list[F
     assert listed(path) == [broken]
     assert not np.load(path)[[1, 3, 5]].any()
     path.unlink()
-    assert listed(path) == []  # a killed run: the crops are still to come
+    assert listed(path) == [broken]  # of crops that were not kept too
     (tmp_path / "2.png").write_bytes(png(2))
     assert write(tmp_path, frames) == []
     assert not broken_path(path).exists()

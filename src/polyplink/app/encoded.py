@@ -1,11 +1,10 @@
 """Encoders on a part of a data folder: prepared, embedded, cached, checked.
 
 Every verb that needs vectors gets them here: `load_named` reads weights, `encode` cuts crops,
-embeds them and caches the vectors in the prepared folder for the next call.
+embeds them and keeps the vectors of each procedure in the prepared folder for the next call.
 """
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -14,8 +13,9 @@ import numpy as np
 import polars as pl
 import torch
 
+from polyplink import __version__
 from polyplink.app.request import Progress, TrackletOptions, counter, inform
-from polyplink.core.artefacts import content_key
+from polyplink.core.artefacts import content_key, write_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.data import read_data
 from polyplink.encoders import (
@@ -28,12 +28,11 @@ from polyplink.encoders import (
     colour_histogram,
     default_precision,
     embed,
+    embed_stored,
     fragment_table,
     load_encoder,
     pick_device,
     place,
-    read_embeddings,
-    write_embeddings,
 )
 from polyplink.encoders.export import SUFFIX, load_exported
 from polyplink.evaluate import Samples, TrackletBoxes, retrieve
@@ -195,7 +194,7 @@ class Encoded:
         clip: Crops of a fragment; None where whole tracklets were embedded.
         encoders: The encoders, by name; the first is the reference for comparisons.
         embeddings: Vectors by the encoder's name, rows as in `table`.
-        files: The file of each encoder's vectors.
+        folders: The folder of each encoder's vectors, a file a procedure.
     """
 
     folder: Path
@@ -204,7 +203,7 @@ class Encoded:
     clip: int | None
     encoders: Mapping[str, NamedEncoder]
     embeddings: Mapping[str, Embeddings]
-    files: Mapping[str, Path]
+    folders: Mapping[str, Path]
 
     @property
     def first(self) -> NamedEncoder:
@@ -253,7 +252,7 @@ class Encoded:
             PolyplinkError: If an encoder is made for other tracklets, or a vector is not finite.
         """
         ids = self.prepared.tracklets["tracklet_id"].to_list()
-        found, files = dict(self.embeddings), dict(self.files)
+        found, folders = dict(self.embeddings), dict(self.folders)
         for encoder in encoders:
             own = self.prepared
             if encoder.prepare != own.settings:
@@ -263,9 +262,10 @@ class Encoded:
                     f"{encoder.name} is made for tracklets of another kind (length or IoU)",
                     "use it alone",
                 )
-            found[encoder.name], files[encoder.name] = _cached(encoder, own, self.clip, progress)
+            found[encoder.name] = stored_vectors(encoder, own, self.clip, progress)
+            folders[encoder.name] = vectors_folder(encoder, own, self.clip)
         named = {**self.encoders, **{encoder.name: encoder for encoder in encoders}}
-        return replace(self, encoders=named, embeddings=found, files=files)
+        return replace(self, encoders=named, embeddings=found, folders=folders)
 
 
 def encode(
@@ -279,7 +279,7 @@ def encode(
 ) -> Encoded:
     """Turn every tracklet, or every fragment, of a part into a vector by each encoder.
 
-    Vectors are cached in the prepared folder, in files named by weights, device and procedures.
+    Vectors are kept in the prepared folder (see `vectors_folder`), a file a procedure.
 
     Args:
         encoders: At least one.
@@ -297,30 +297,34 @@ def encode(
     return Encoded(folder, part, prepared, clip, {}, {}, {}).add(encoders, workers, progress)
 
 
-def _cached(
+def vectors_folder(encoder: NamedEncoder, prepared: Prepared, clip: int | None = None) -> Path:
+    """Where a prepared folder keeps an encoder's vectors, `Prepared.stem`.parquet a procedure.
+
+    A GPU (bf16) and a CPU (float32) give slightly different vectors: each has a folder of its own.
+    """
+    name = f"{encoder.key}-{encoder.device.type}" + (f"-fragments{clip}" if clip else "")
+    return prepared.folder / "vectors" / name
+
+
+def stored_vectors(
     encoder: NamedEncoder, prepared: Prepared, clip: int | None, progress: Progress
-) -> tuple[Embeddings, Path]:
-    """Read an encoder's vectors from their file, or embed and write it."""
-    table, column = prepared.tracklets, "tracklet_id"
-    if clip is not None:
-        table, column = fragment_table(prepared, clip), "fragment_id"
-    # A GPU (bf16) and a CPU (float32) give slightly different vectors: each has its own cache file.
-    key = f"{encoder.key}-{encoder.device.type}"
-    name = f"{key}-{content_key(prepared.procedures)}.parquet"
-    name = name if clip is None else f"fragments{clip}-{name}"
-    path = prepared.folder / "embeddings" / name
-    if path.is_file():
-        with suppress(PolyplinkError):  # a broken file, or one of other rows, is written again
-            found = read_embeddings(path)
-            if found.crops_id == prepared.key and [*found.tracklet_ids] == table[column].to_list():
-                return found, path
-    what, weights_id = f"embed fragments of {clip}", key
-    if clip is None:
-        what, weights_id = f"embed {encoder.key}", encoder.key
-    stage = counter(progress, what)
-    found = embed(prepared, encoder.embedder, weights_id, length=clip, progress=stage)
-    write_embeddings(path, found)
-    return found, path
+) -> Embeddings:
+    """Read an encoder's vectors from their files, or embed and write them."""
+    folder = vectors_folder(encoder, prepared, clip)
+    if not (folder / "run.json").is_file():
+        settings = {"fragments": clip, "tracklets": prepared.settings}
+        made = {"polyplink": __version__, "command": "embed", "settings": settings}
+        inputs = {"weights": encoder.key, "device": encoder.device.type}
+        write_json(folder / "run.json", made | {"inputs": inputs})
+    what = f"embed {encoder.key}" if clip is None else f"embed fragments of {clip}"
+    return embed_stored(
+        prepared,
+        encoder.embedder,
+        encoder.key,
+        folder,
+        length=clip,
+        progress=counter(progress, what),
+    )
 
 
 def samples_of(prepared: Prepared, clip: int | None = None) -> Samples:

@@ -88,7 +88,7 @@ def embed_data(request: EmbedRequest, progress: Progress = inform) -> "Result[En
         write_embeddings(request.out, found)
     n, d = found.vectors.shape
     counts = {
-        "out": str(request.out or encoded.files[encoder.name]),
+        "out": str(request.out or encoded.folders[encoder.name]),
         "tracklets": n,
         "width": d,
         "weights": found.weights_id,

@@ -43,7 +43,7 @@ from polyplink.learn import FramePairs, TemporalBags, TrainConfig
 from polyplink.learn.polyp_views import PolypViews
 from polyplink.recipes import find_recipe, override
 from polyplink.tracklets import PrepareSettings, build_tracklets
-from polyplink.tracklets.prepare import crops_path, prepared_folder, sampled
+from polyplink.tracklets.prepare import crops_keys, crops_path, prepared_folder, sampled
 
 if TYPE_CHECKING:
     from polyplink.recipes.published import PublishedTable
@@ -298,8 +298,9 @@ class Planner:
     def _crops(self, settings: PrepareSettings, part: str) -> Step:
         """Cutting the crops of a part, as far as they are not there."""
         names = self._names(part)
-        folder = prepared_folder(self.workspace.data, self.data, settings)
-        left = [name for name in names if not crops_path(folder, name).is_file()]
+        folder = prepared_folder(self.workspace.data, settings)
+        keys = crops_keys(self.workspace.data, self.data, settings)
+        left = [name for name in names if not crops_path(folder, name, keys[name]).is_file()]
         crops = self._count(settings, part, only=left)
         shown = "full frame" if settings.crop_factor is None else f"psi {settings.crop_factor:g}"
         return Step(

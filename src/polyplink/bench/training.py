@@ -34,7 +34,6 @@ from polyplink.learn.model import Model
 from polyplink.learn.temporal_bags import sampled_bags
 from polyplink.recipes.ntssl import ntssl, ntssl_demo
 from polyplink.tracklets import Prepared, PrepareSettings, prepare
-from polyplink.tracklets.prepare import crops_path
 
 K, TAU = 4, 6.0  # members of a bag, and its temperature
 
@@ -104,7 +103,7 @@ def synthetic_prepared(folder: Path, settings: PrepareSettings) -> Prepared:
     rng = np.random.default_rng(0)
     owner = np.repeat(np.arange(POLYPS), VIEWS * LONG // settings.stride)
     for name in names:
-        with whole_file(crops_path(prepared.folder, name)) as path, path.open("wb") as file:
+        with whole_file(prepared.crops_path(name)) as path, path.open("wb") as file:
             np.save(file, synthetic_crops(owner, settings.size, rng))
     return prepared
 

@@ -147,6 +147,28 @@ def check(frame: pl.DataFrame, schema: Schema, table: str) -> pl.DataFrame:
     return frame.select(columns)
 
 
+def _content_keys(
+    detections: pl.DataFrame, procedures: pl.DataFrame, polyps: pl.DataFrame
+) -> tuple[str, dict[str, str]]:
+    """Key of three tables, and of each procedure's rows of them.
+
+    Text is hashed, because two equal tables may lie in memory in different ways. The boxes of each
+    procedure are written once for both.
+    """
+    whole, first = hashlib.sha256(detections.clear().write_csv().encode()), 0
+    own: dict[str, list[object]] = {str(row[0]): [row] for row in procedures.rows()}
+    for name, *row in polyps.select("procedure_id", pl.exclude("procedure_id")).rows():
+        own[name].append(row)
+    for length, name in detections["procedure_id"].rle().struct.unnest().rows():
+        rows = detections.slice(first, length).write_csv(include_header=False, null_value="\0")
+        text, first = rows.encode(), first + length
+        whole.update(text)
+        own[name].append(hashlib.sha256(text).hexdigest())
+    others = (table.write_csv(null_value="\0").encode() for table in (procedures, polyps))
+    digests = [whole.hexdigest(), *(hashlib.sha256(text).hexdigest() for text in others)]
+    return content_key(digests), {name: content_key(*parts) for name, parts in own.items()}
+
+
 def is_name(values: pl.Series, longest: int = LONGEST_NAME) -> pl.Series:
     """Whether texts can be names: 1 to `longest` characters, without control characters."""
     return values.str.len_chars().is_between(1, longest) & ~values.str.contains(rf"[{CONTROL}\t\n]")
@@ -163,6 +185,7 @@ class DataSet:
         splits: Part name ("train", "eval", ...) to procedure ids.
         key: Content key of the three tables (hexadecimal).
         adenoma: Which words of histology are adenoma, for each set; not part of the key.
+        keys: Content key of each procedure's rows of the three tables.
     """
 
     detections: pl.DataFrame
@@ -171,6 +194,7 @@ class DataSet:
     splits: Mapping[str, list[str]]
     key: str
     adenoma: Maps = field(default_factory=lambda: ADENOMA)
+    keys: Mapping[str, str] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         sizes = (self.procedures.height, self.polyps.height, self.detections.height)
@@ -227,14 +251,9 @@ class DataSet:
                 f"splits.json: {part!r} is no name of a part",
                 f"write 1 to {LONGEST_NAME} characters without control characters",
             )
-        # Where the images lie is not content: a moved data set keeps its key. Text is hashed,
-        # because two equal tables may lie in memory in different ways.
-        texts = (
-            each.write_csv(null_value="\0").encode()
-            for each in (detections, procedures.drop("source"), polyps)
-        )
-        key = content_key([hashlib.sha256(text).hexdigest() for text in texts])
-        return cls(detections, procedures, polyps, dict(splits), key, adenoma)
+        # Where the images lie is not content: a moved data set keeps its key.
+        key, keys = _content_keys(detections, procedures.drop("source"), polyps)
+        return cls(detections, procedures, polyps, dict(splits), key, adenoma, keys)
 
     def part(self, name: str | None) -> list[str]:
         """Procedure ids of a part ("train", "eval", ...), or of the whole set for None or "all".

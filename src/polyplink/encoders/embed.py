@@ -1,7 +1,8 @@
-"""Embedding: crops of tracklets or fragments to one vector each, and the table of vectors."""
+"""Embedding: crops of tracklets or fragments to one vector each, and the tables of vectors."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import polars as pl
 import torch
 
 from polyplink.core.errors import PolyplinkError, first_line
+from polyplink.core.sharing import claimed, rounds
 from polyplink.data import write_table
 from polyplink.encoders.device import memory_suffices, precision
 from polyplink.encoders.encoder import Encoder, FrameWise
@@ -28,7 +30,7 @@ class Embeddings:
         tracklet_ids: n names, unique.
         vectors: (n, d) float32, as the encoder gave them (not normalised).
         weights_id: Id of the weights they came from.
-        crops_id: Key of the prepared crops they came from.
+        crops_id: Key of the crops they came from, of a procedure or of a whole prepared data set.
     """
 
     tracklet_ids: Sequence[str] = field(repr=False)
@@ -253,6 +255,75 @@ def embed(
             f"the vector of {kind} {names[int(wrong[0])]} is not finite",
             "the weights are broken: train again",
         )
+    return Embeddings(names, vectors, weights_id, prepared.key)
+
+
+def embed_stored(
+    prepared: Prepared,
+    embedder: Embedder,
+    weights_id: str,
+    folder: Path,
+    *,
+    length: int | None = None,
+    with_crops: Callable[[Prepared], AbstractContextManager[Prepared]] = nullcontext,
+    progress: Progress | None = None,
+) -> Embeddings:
+    """As `embed`, with the vectors of each procedure kept in a file of their own.
+
+    Procedures whose vectors are there are not embedded again; several processes share the others.
+
+    Args:
+        prepared: Tracklets and their crops.
+        embedder: Turns packed crops into vectors.
+        weights_id: Id of the embedder, stored with the vectors.
+        folder: Holds `Prepared.stem`.parquet of each procedure that has tracklets or fragments,
+            as `write_embeddings` writes it.
+        length: Crops in a fragment; None for whole tracklets.
+        with_crops: Gives the part of one procedure its crops, for as long as it is embedded.
+        progress: Callback with (tracklets or fragments done, in all), if any is embedded.
+
+    Raises:
+        PolyplinkError: If there is no fragment, or a vector is not finite.
+    """
+    table, name = prepared.tracklets, "tracklet_id"
+    if length is not None:
+        table, name = fragment_table(prepared, length), "fragment_id"
+    parts = table.partition_by("procedure_id", maintain_order=True)
+    ids = {str(own["procedure_id"][0]): own[name].to_list() for own in parts}
+    found: dict[str, Embeddings] = {}
+    done = 0
+
+    def there(procedure_id: str) -> bool:
+        path = folder / f"{prepared.stem(procedure_id)}.parquet"
+        if procedure_id not in found and path.is_file():
+            with suppress(PolyplinkError):  # a broken file, or one of other rows, is written again
+                stored = read_embeddings(path)
+                if stored.tracklet_ids == ids[procedure_id]:
+                    found[procedure_id] = stored
+        return procedure_id in found
+
+    def count(done_here: int, of: int) -> None:
+        if progress is not None:
+            progress(done + done_here, table.height)
+
+    for missing in rounds(list(ids), there):
+        done = sum(len(own.tracklet_ids) for own in found.values())
+        for procedure_id in missing:
+            path = folder / f"{prepared.stem(procedure_id)}.parquet"
+            with claimed(path) as mine:
+                if not mine or there(procedure_id):
+                    continue
+                with with_crops(prepared.select([procedure_id])) as part:
+                    own = embed(part, embedder, weights_id, length=length, progress=count)
+                found[procedure_id] = own
+                if own.tracklet_ids:
+                    write_embeddings(path, replace(own, crops_id=prepared.keys[procedure_id]))
+                done += len(own.tracklet_ids)
+    each = [found[procedure_id] for procedure_id in ids if found[procedure_id].tracklet_ids]
+    if not each:
+        return Embeddings([], np.zeros((0, 1), np.float32), weights_id, prepared.key)
+    names = [name for own in each for name in own.tracklet_ids]
+    vectors = np.concatenate([own.vectors for own in each])
     return Embeddings(names, vectors, weights_id, prepared.key)
 
 

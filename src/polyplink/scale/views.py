@@ -12,7 +12,7 @@ from polyplink.scale.index import ROWS
 from polyplink.tracklets import Prepared
 from polyplink.tracklets.build import BOX, USUAL_FPS
 from polyplink.tracklets.crops import Pixels
-from polyplink.tracklets.prepare import crops_path, enlarge
+from polyplink.tracklets.prepare import enlarge
 
 
 def view_rows(prepared: Prepared, index: Path) -> pl.DataFrame:
@@ -55,7 +55,7 @@ def view_rows(prepared: Prepared, index: Path) -> pl.DataFrame:
         cut[at] = enlarge(boxes[at], settings.crop_factor, int(str(width)), int(str(height)))
     home = index.resolve()
     paths = {
-        name: os.path.relpath(crops_path(prepared.folder, name).resolve(), home)
+        name: os.path.relpath(prepared.crops_path(name).resolve(), home)
         for name in table["procedure_id"].unique()
     }
     sides = {side: cut[:, i] for i, side in enumerate(("left", "top", "right", "bottom"))}

@@ -249,9 +249,9 @@ def broken_path(crops: Path) -> Path:
 
 
 def read_broken(crops: Path) -> list[Broken]:
-    """The broken frames of a procedure's crops; none if there are no crops."""
+    """The broken frames of a procedure's crops, of crops that were not kept too."""
     path = broken_path(crops)
-    if not (crops.is_file() and path.is_file()):
+    if not path.is_file():
         return []
     return [Broken(**row) for row in read_json(path)]
 

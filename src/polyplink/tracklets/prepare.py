@@ -1,14 +1,15 @@
 """Prepare a data set: its tracklets, and their crops as arrays on disk, made once.
 
-A killed run is continued.
+Crops are made and keyed by procedure: a procedure that is added to a data set costs itself alone.
+A killed run is continued, and several processes share the work.
 """
 
 import dataclasses
 import errno
 import operator
 import os
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
@@ -22,6 +23,7 @@ import polars as pl
 from polyplink.core.artefacts import RunRecord, content_key
 from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.core.ranges import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, SHARE, Range, Ranged
+from polyplink.core.sharing import claimed, rounds
 from polyplink.core.text import file_name
 from polyplink.core.workers import as_done
 from polyplink.data.tables import DataSet, read_data, write_table
@@ -85,13 +87,15 @@ class Prepared:
         data: The data set, whole.
         settings: How it was prepared.
         key: Content key of data and settings.
-        folder: Where it lies: the data folder's prepared/key.
+        folder: Where it lies: the data folder's prepared/SETTINGS.
+        keys: Key of each procedure's crops, see `crops_keys`.
         procedures: The procedures of this part.
         detections: All detections, sorted so that each tracklet is one run.
         tracklets: Tracklets of this part of at least `min_length` boxes: the columns of
             `build_tracklets`, then crop_first (row in the procedure's crops), n_crops, position
             (first frame in the procedure's annotated span, 0 to 1) and bridged (share of its
             frames without a box).
+        uncut: The tracklets before they were cut at broken frames.
         spans: Annotated spans, over all detections.
     """
 
@@ -99,10 +103,20 @@ class Prepared:
     settings: PrepareSettings
     key: str
     folder: Path
+    keys: Mapping[str, str] = field(repr=False)
     procedures: tuple[str, ...] = field(repr=False)
     detections: pl.DataFrame = field(repr=False)
     tracklets: pl.DataFrame = field(repr=False)
+    uncut: pl.DataFrame = field(repr=False)
     spans: Spans = field(repr=False)
+
+    def stem(self, procedure_id: str) -> str:
+        """Name, without its ending, of the files that are made of a procedure."""
+        return f"{file_name(procedure_id)}-{self.keys[procedure_id]}"
+
+    def crops_path(self, procedure_id: str) -> Path:
+        """The file of a procedure's crops."""
+        return crops_path(self.folder, procedure_id, self.keys[procedure_id])
 
     def crops(self, procedure_id: str) -> Pixels:
         """The procedure's crops, memory-mapped, read-only: (crops, size, size, 3) uint8, RGB.
@@ -110,7 +124,7 @@ class Prepared:
         Raises:
             PolyplinkError: If they were not made, or the file was cut short.
         """
-        path = crops_path(self.folder, procedure_id)
+        path = self.crops_path(procedure_id)
         try:
             crops: Pixels = np.load(path, mmap_mode="r", allow_pickle=False)
         except FileNotFoundError:
@@ -127,7 +141,7 @@ class Prepared:
 
     def broken(self) -> dict[str, list[Broken]]:
         """Procedure -> its broken frames, for procedures that have any."""
-        found = {name: read_broken(crops_path(self.folder, name)) for name in self.procedures}
+        found = {name: read_broken(self.crops_path(name)) for name in self.procedures}
         return {name: frames for name, frames in found.items() if frames}
 
     def part(self, name: str | None) -> "Prepared":
@@ -145,8 +159,9 @@ class Prepared:
             PolyplinkError: If one is not among this part's procedures.
         """
         check_procedures(procedures, self.procedures)
-        rows = self.tracklets.filter(pl.col("procedure_id").is_in(list(procedures)))
-        return dataclasses.replace(self, procedures=tuple(procedures), tracklets=rows)
+        own = pl.col("procedure_id").is_in(list(procedures))
+        rows, uncut = self.tracklets.filter(own), self.uncut.filter(own)
+        return dataclasses.replace(self, procedures=tuple(procedures), tracklets=rows, uncut=uncut)
 
     def fragments(self, length: int = 8, *, pad: bool = False) -> pl.DataFrame:
         """Fragments of `length` crops of this part's tracklets (see `fragments.fragments`)."""
@@ -200,15 +215,21 @@ def check_procedures(wanted: Sequence[str], known: Sequence[str]) -> None:
         raise PolyplinkError(f"no procedure {strange[0]!r}", f"choose among: {have} ...")
 
 
-def prepared_folder(folder: Path, data: DataSet, settings: PrepareSettings) -> Path:
+def prepared_folder(folder: Path, settings: PrepareSettings) -> Path:
     """Where a data folder keeps what is prepared of it under these settings."""
-    scenes = [{name: own.tolist()} for name, own in read_scenes(folder).items()]
-    return folder / "prepared" / content_key("prepare", FORMAT, data.key, settings, *scenes)
+    return folder / "prepared" / content_key("prepare", FORMAT, settings)
 
 
-def crops_path(prepared: Path, procedure_id: str) -> Path:
+def crops_keys(folder: Path, data: DataSet, settings: PrepareSettings) -> dict[str, str]:
+    """Procedure -> key of its crops: its rows of the tables, its scenes, and the settings."""
+    scenes, rule = read_scenes(folder), content_key("crops", FORMAT, settings)
+    own = {name: scenes[name].tolist() if name in scenes else None for name in data.keys}
+    return {name: content_key(rule, key, own[name]) for name, key in data.keys.items()}
+
+
+def crops_path(prepared: Path, procedure_id: str, key: str) -> Path:
     """The file of a procedure's crops; a name that no file can have is quoted."""
-    return prepared / "crops" / f"{file_name(procedure_id)}.npy"
+    return prepared / "crops" / f"{file_name(procedure_id)}-{key}.npy"
 
 
 def prepare(
@@ -222,13 +243,13 @@ def prepare(
     device: str = "cpu",
     progress: Progress | None = None,
 ) -> Prepared:
-    """Make the tracklets and crops of a data folder, under prepared/key.
+    """Make the tracklets and crops of a data folder, under prepared/SETTINGS.
 
     The tables cover the whole data set; crops are made procedure by procedure, each file whole
-    or absent. Called again, it makes what is missing, and returns at once if nothing is. A frame
-    that cannot be decoded is listed, and its tracklet cut there (see `cut_tracklets`).
-    The key hashes the tables and the settings: image files that change under the same names go
-    unnoticed.
+    or absent. Called again, it makes what is missing, and returns at once if nothing is. Processes
+    that are called at once share the procedures. A frame that cannot be decoded is listed, and its
+    tracklet cut there (see `cut_tracklets`). Keys hash the tables and the settings: image files
+    that change under the same names go unnoticed.
 
     Args:
         folder: A data folder (see `polyplink.data.tables.read_data`).
@@ -251,52 +272,70 @@ def prepare(
     data = read_data(folder)
     wanted = list(data.part(None) if procedures is None else procedures)
     check_procedures(wanted, data.part(None))
-    target = prepared_folder(folder, data, settings)
+    target = prepared_folder(folder, settings)
     record = RunRecord("prepare", settings=settings, inputs={"data": data.key})
-    try:
-        if not (target / "tracklets.parquet").is_file():
-            with record.stage("tracklets"):
-                fps = dict(data.procedures.select("procedure_id", "fps").iter_rows())
-                detections, tracklets = build_tracklets(
-                    data.detections,
-                    max_gap=settings.max_gap,
-                    min_iou=settings.min_iou,
-                    tracks=settings.tracks,
-                    fps=fps,
-                    scenes=read_scenes(folder),
-                )
-                tracklets = sampled(tracklets, settings, fps)
-                place = positions(tracklets, spans_of(detections).procedures)
-                write_table(target / "detections.parquet", detections)
-                # The tracklets last: where they are, the detections are too.
-                tracklets = tracklets.with_columns(place, bridged=BRIDGED)
-                write_table(target / "tracklets.parquet", tracklets)
-        prepared = load_prepared(target, data, settings).select(wanted)
-        missing = [name for name in wanted if not crops_path(target, name).is_file()]
-        if with_crops and missing:
+    with disk_suffices(target):
+        prepared = cut_at_broken(_tables(folder, data, settings, record).select(wanted))
+        if with_crops and not all(prepared.crops_path(name).is_file() for name in wanted):
             with record.stage("crops"):
-                _write_crops(
+                prepared = add_crops(
                     prepared,
-                    missing,
                     folder,
                     strict=strict,
-                    workers=workers or os.cpu_count() or 1,
+                    workers=workers,
                     device=device,
                     progress=progress,
                 )
-            prepared = load_prepared(target, data, settings).select(wanted)
         if record.seconds or not (target / "run.json").is_file():
             record.write(target)
+    for name, frames in prepared.broken().items() if strict else ():
+        refuse_broken(frames[0], prepared.crops_path(name))
+    return prepared
+
+
+@contextmanager
+def disk_suffices(folder: Path) -> Iterator[None]:
+    """Turn the error of a full disk into one that says what to do.
+
+    Raises:
+        PolyplinkError: If the disk of `folder` is full.
+    """
+    try:
+        yield
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
         raise PolyplinkError(
-            f"the disk of {target} is full",
+            f"the disk of {folder} is full",
             "free disk space and run it again: it continues where it stopped",
         ) from None
-    for name, frames in prepared.broken().items() if strict else ():
-        refuse_broken(frames[0], crops_path(target, name))
-    return prepared
+
+
+def add_crops(
+    prepared: Prepared,
+    folder: Path,
+    *,
+    strict: bool = False,
+    workers: int | None = None,
+    device: str = "cpu",
+    progress: Progress | None = None,
+) -> Prepared:
+    """Make the crops that a part lacks; arguments and errors as of `prepare`.
+
+    Returns:
+        The part, with tracklets cut at the frames that turned out to be broken.
+    """
+    for missing in rounds(prepared.procedures, lambda name: prepared.crops_path(name).is_file()):
+        _write_crops(
+            prepared,
+            missing,
+            folder,
+            strict=strict,
+            workers=workers or os.cpu_count() or 1,
+            device=device,
+            progress=progress,
+        )
+    return cut_at_broken(prepared)
 
 
 def kept_tracklets(
@@ -361,8 +400,8 @@ def _write_crops(
     from polyplink.simulate import is_simulation  # noqa: PLC0415 - it takes torch
 
     rows = {row["procedure_id"]: row for row in prepared.data.procedures.iter_rows(named=True)}
-    total = int(prepared.tracklets["n_crops"].sum())
-    done = total - int(prepared.select(missing).tracklets["n_crops"].sum())
+    total = int(prepared.uncut["n_crops"].sum())
+    done = total - int(prepared.select(missing).uncut["n_crops"].sum())
 
     def tick(crops: int) -> None:
         nonlocal done
@@ -373,26 +412,32 @@ def _write_crops(
     renderings = []
     for procedure_id in missing:
         row = rows[procedure_id]
+        path, size = prepared.crops_path(procedure_id), prepared.settings.size
         part = prepared.select([procedure_id])
         frames, source = frame_crops(part, row), folder / row["source"]
-        place = (crops_path(prepared.folder, procedure_id), frames, source, prepared.settings.size)
-        lost = next((frame for frame in frames if frame.image is None), None)
-        kept = take_kept(folder, procedure_id, frames, prepared.settings.size)
-        if kept is not None:
-            with crops_file(place[0], *kept.shape[:2]) as file:
-                file.write(kept.data)
-            tick(len(kept))
-        elif is_simulation(source) and all(frame.image is None for frame in frames):
-            render = partial(render_crops, *place, procedure_id=procedure_id, device=device)
-            renderings.append((sum(part.tracklets["n_crops"]), render))
-        elif lost is None:
-            write_crops(*place, workers=workers, tick=tick, strict=strict)
-        else:
-            raise PolyplinkError(
-                f"procedure {procedure_id!r}, frame {lost.frame}: no image",
-                "import the data with its images; `polyplink prepare --no-crops` gives "
-                "tracklets alone",
+        if is_simulation(source) and all(frame.image is None for frame in frames):
+            render = partial(
+                render_crops, path, frames, source, size, procedure_id=procedure_id, device=device
             )
+            renderings.append((sum(part.uncut["n_crops"]), partial(_unless_made, path, render)))
+            continue
+        lost = next((frame for frame in frames if frame.image is None), None)
+        with claimed(path) as mine:
+            if not mine or path.is_file():
+                continue
+            kept = take_kept(folder, procedure_id, frames, size)
+            if kept is not None:
+                with crops_file(path, *kept.shape[:2]) as file:
+                    file.write(kept.data)
+                tick(len(kept))
+            elif lost is None:
+                write_crops(path, frames, source, size, workers=workers, tick=tick, strict=strict)
+            else:
+                raise PolyplinkError(
+                    f"procedure {procedure_id!r}, frame {lost.frame}: no image",
+                    "import the data with its images; `polyplink prepare --no-crops` gives "
+                    "tracklets alone",
+                )
     longest_first = [render for _, render in sorted(renderings, key=lambda one: -one[0])]
     processes = workers if device == "cpu" else 1  # a GPU is used by this process alone
     with closing(as_done(operator.call, longest_first, processes)) as rendered:
@@ -400,18 +445,24 @@ def _write_crops(
             tick(crops)
 
 
+def _unless_made(path: Path, render: Callable[[], int]) -> int:
+    """Render crops, in a worker, unless another process has or does; how many were rendered."""
+    with claimed(path) as mine:
+        return render() if mine and not path.is_file() else 0
+
+
 def frame_crops(part: Prepared, procedure: dict[str, Any]) -> list[FrameCrops]:
-    """The crops of each frame of one procedure.
+    """The crops of each frame of one procedure, broken ones included.
 
     Args:
         part: One procedure's part.
         procedure: Its row of the procedures table.
     """
     stride, factor = part.settings.stride, part.settings.crop_factor
-    counts = part.tracklets["n_crops"].to_numpy().astype(np.int64)  # n
+    counts = part.uncut["n_crops"].to_numpy().astype(np.int64)  # n
     crop = np.arange(counts.sum())  # crops
     within = crop - np.repeat(np.cumsum(counts) - counts, counts)
-    rows = np.repeat(part.tracklets["offset"].to_numpy(), counts) + stride * within
+    rows = np.repeat(part.uncut["offset"].to_numpy(), counts) + stride * within
     boxes = part.detections[rows]
     width, height = procedure["width"], procedure["height"]
     cuts = enlarge(boxes.select(BOX).to_numpy(), factor, width, height)  # crops 4
@@ -462,44 +513,92 @@ def enlarge(boxes: Floats, factor: float | None, width: int, height: int) -> npt
     return np.concatenate([low, np.maximum(high, low + 1)], axis=1)  # n 4
 
 
-def load_prepared(target: Path, data: DataSet, settings: PrepareSettings) -> Prepared:
-    """Read the tables in `target`, the folder that `prepared_folder` names.
+_DATA = "data"  # entry in the tables' metadata: the key of the data set they were made of
+
+
+def _tables(folder: Path, data: DataSet, settings: PrepareSettings, record: RunRecord) -> Prepared:
+    """Read the tables of a data set, or make them; all its procedures, with no tracklet cut.
 
     Raises:
         PolyplinkError: If they cannot be read.
     """
-    tables = {}
-    for name in ("detections", "tracklets"):
-        path = target / f"{name}.parquet"
-        try:
-            tables[name] = pl.read_parquet(path)
-        except (OSError, pl.exceptions.PolarsError) as error:
-            raise PolyplinkError(
-                f"{path} cannot be read ({first_line(error)})",
-                f"remove {target} and run `polyplink prepare`",
-            ) from None
-    prepared = Prepared(
+    target, scenes = prepared_folder(folder, settings), read_scenes(folder)
+    own = [{name: each.tolist()} for name, each in scenes.items()]
+    key = content_key("prepare", FORMAT, data.key, settings, *own)
+    tables: list[pl.DataFrame] = []
+
+    def there(target: Path) -> bool:
+        both = [_table(target / f"{name}.parquet", key) for name in ("detections", "tracklets")]
+        tables[:] = [table for table in both if table is not None]
+        return len(tables) == len(both)
+
+    for _ in rounds([target], there):
+        with claimed(target / "tracklets.parquet") as mine, record.stage("tracklets"):
+            if not mine:
+                continue
+            fps = dict(data.procedures.select("procedure_id", "fps").iter_rows())
+            detections, tracklets = build_tracklets(
+                data.detections,
+                max_gap=settings.max_gap,
+                min_iou=settings.min_iou,
+                tracks=settings.tracks,
+                fps=fps,
+                scenes=scenes,
+            )
+            tracklets = sampled(tracklets, settings, fps)
+            place = positions(tracklets, spans_of(detections).procedures)
+            tracklets = tracklets.with_columns(place, bridged=BRIDGED)
+            write_table(target / "detections.parquet", detections, **{_DATA: key})
+            write_table(target / "tracklets.parquet", tracklets, **{_DATA: key})
+    detections, tracklets = tables
+    return Prepared(
         data=data,
         settings=settings,
-        key=target.name,
+        key=key,
         folder=target,
+        keys=crops_keys(folder, data, settings),
         procedures=tuple(data.part(None)),
-        detections=tables["detections"],
-        tracklets=tables["tracklets"],
-        spans=spans_of(tables["detections"]),
+        detections=detections,
+        tracklets=tracklets,
+        uncut=tracklets,
+        spans=spans_of(detections),
     )
-    broken = prepared.broken()
-    if not broken:
-        return prepared
-    tracklets = cut_tracklets(
-        prepared.tracklets,
-        prepared.detections["frame"],
-        broken,
-        stride=settings.stride,
-        min_length=settings.min_length,
-    )
-    place = positions(tracklets, prepared.spans.procedures)
-    tracklets = tracklets.with_columns(place, bridged=BRIDGED)
+
+
+def _table(path: Path, key: str) -> pl.DataFrame | None:
+    """Read a table; None if it is not there, or was made of another data set.
+
+    Raises:
+        PolyplinkError: If it cannot be read.
+    """
+    try:
+        with path.open("rb") as file:  # opened once: another process may replace it
+            if pl.read_parquet_metadata(file).get(_DATA) != key:
+                return None
+            file.seek(0)
+            return pl.read_parquet(file)
+    except FileNotFoundError:
+        return None
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise PolyplinkError(
+            f"{path} cannot be read ({first_line(error)})",
+            f"remove {path} and run `polyplink prepare`",
+        ) from None
+
+
+def cut_at_broken(prepared: Prepared) -> Prepared:
+    """A part with its tracklets cut at the broken frames that are known."""
+    broken, tracklets = prepared.broken(), prepared.uncut
+    if broken:
+        tracklets = cut_tracklets(
+            tracklets,
+            prepared.detections["frame"],
+            broken,
+            stride=prepared.settings.stride,
+            min_length=prepared.settings.min_length,
+        )
+        place = positions(tracklets, prepared.spans.procedures)
+        tracklets = tracklets.with_columns(place, bridged=BRIDGED)
     return dataclasses.replace(prepared, tracklets=tracklets)
 
 
