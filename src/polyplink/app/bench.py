@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option, echo
 
-from polyplink.app.request import Progress, check_given, inform
+from polyplink.app.request import Progress, Request, check_given, inform
 from polyplink.core.artefacts import to_plain, write_text
 from polyplink.core.errors import PolyplinkError, find_named
 
@@ -26,7 +26,7 @@ NAMES = dict.fromkeys(
 
 
 @dataclass(frozen=True)
-class BenchRequest:
+class BenchRequest(Request):
     """Which paths to time."""
 
     names: Annotated[

@@ -13,6 +13,7 @@ from typer import Argument, Option
 from polyplink.app.request import (
     Data,
     Progress,
+    Request,
     Result,
     Sets,
     TrackletOptions,
@@ -38,7 +39,7 @@ HistologyMap = Annotated[
 
 
 @dataclass(frozen=True)
-class ImportRequest:
+class ImportRequest(Request):
     """What to import; format-specific options are None unless given."""
 
     data_format: Annotated[
@@ -87,7 +88,7 @@ class ImportRequest:
 
 
 @dataclass(frozen=True)
-class MergeRequest:
+class MergeRequest(Request):
     """Which data folders to merge."""
 
     out: Annotated[Path, Argument(help="Folder for the tables.")]
@@ -276,7 +277,7 @@ def _write(
 
 
 @dataclass(frozen=True)
-class DoctorRequest:
+class DoctorRequest(Request):
     """What to check."""
 
     data: Data
@@ -391,7 +392,7 @@ def _for_few_boxes(
 
 
 @dataclass(frozen=True)
-class ConvertRequest:
+class ConvertRequest(Request):
     """What to convert, and into which format."""
 
     data: Data

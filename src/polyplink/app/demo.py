@@ -9,7 +9,7 @@ from typer import Argument, Option, echo
 from polyplink.app.count import CountRequest, count
 from polyplink.app.data_folder import ImportRequest, import_data
 from polyplink.app.evaluate import Evaluated, EvaluateRequest, evaluate
-from polyplink.app.request import Progress, Result, Workers, counter, inform, silent
+from polyplink.app.request import Progress, Request, Result, Workers, counter, inform, silent
 from polyplink.app.train import TrainRequest, train
 from polyplink.core.artefacts import content_key, read_json, write_json
 from polyplink.core.errors import PolyplinkError
@@ -24,7 +24,7 @@ _MARK = "demo.json"  # identifies the demo in a folder
 
 
 @dataclass(frozen=True)
-class DemoRequest:
+class DemoRequest(Request):
     """Where to write, and from which seed; preset and recipe fields can be set only from Python."""
 
     out: Annotated[Path, Argument(help="Folder to write.")] = Path("demo-out")

@@ -14,6 +14,7 @@ from polyplink.app.request import (
     Device,
     Part,
     Progress,
+    Request,
     Result,
     TrackletOptions,
     Weights,
@@ -102,7 +103,7 @@ def embed_data(request: EmbedRequest, progress: Progress = inform) -> "Result[En
 
 
 @dataclass(frozen=True)
-class ExportRequest:
+class ExportRequest(Request):
     """What to export, and how."""
 
     weights: Weights

@@ -13,6 +13,7 @@ from polyplink.app.request import (
     Device,
     Out,
     Progress,
+    Request,
     Result,
     Weights,
     Workers,
@@ -33,7 +34,7 @@ NAMES = dict.fromkeys(
 
 
 @dataclass(frozen=True)
-class FiguresRequest:
+class FiguresRequest(Request):
     """Which figures, and of which encoders."""
 
     weights: Weights

@@ -11,6 +11,7 @@ from polyplink.app.request import (
     Device,
     Out,
     Progress,
+    Request,
     Result,
     TrackletOptions,
     Weights,
@@ -147,7 +148,7 @@ def _described(index: "Index", added: int) -> "Result[Index]":
 
 
 @dataclass(frozen=True)
-class SearchRequest:
+class SearchRequest(Request):
     """What to search for, and among which views."""
 
     weights: Weights

@@ -11,6 +11,7 @@ from polyplink.app.request import (
     Device,
     Out,
     Progress,
+    Request,
     Result,
     Weights,
     Workers,
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class ProbeRequest:
+class ProbeRequest(Request):
     """What to probe, and how often."""
 
     task: Annotated[str, Argument(help="size or histology.")]

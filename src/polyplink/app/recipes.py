@@ -5,17 +5,17 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument
 
-from polyplink.app.request import Progress, Result, Sets, inform
+from polyplink.app.request import RECIPE, Progress, Request, Result, Sets, inform
 
 if TYPE_CHECKING:
     from polyplink.recipes.sources import FieldSource
 
 
 @dataclass(frozen=True)
-class RecipeRequest:
+class RecipeRequest(Request):
     """Which recipe to show, with which fields changed."""
 
-    name: Annotated[str, Argument(help="Name of a recipe: ntssl, sfe, tpc, ...")]
+    name: Annotated[str, Argument(help=RECIPE)]
     sets: Sets = ()
 
 
@@ -33,7 +33,10 @@ def show_recipe(request: RecipeRequest, progress: Progress = inform) -> "Result[
 
     recipe = find_recipe(request.name)
     fields = field_sources(override(recipe, request.sets), recipe)
-    table = Table("field", "value", "source", "note", title=request.name, title_justify="left")
+    columns = ("field", "type", "value", "source", "note")
+    table = Table(*columns, title=request.name, title_justify="left")
+    table.columns[0].overflow = "fold"  # whole names, to be copied
     for field in fields:
-        table.add_row(field.name, Text(str(field.value)), field.source, Text(field.note))
+        cells = (field.type, str(field.value), field.source, field.note)
+        table.add_row(field.name, *map(Text, cells))
     return Result(fields, shown=[table])

@@ -14,6 +14,7 @@ from polyplink.app.evaluate import find_grid
 from polyplink.app.request import (
     Device,
     Progress,
+    Request,
     Result,
     Sets,
     Workers,
@@ -42,7 +43,7 @@ PROBE_PARTS = {"size": "rsp", "histology": "rspp"}
 
 
 @dataclass(frozen=True)
-class ReproduceRequest:
+class ReproduceRequest(Request):
     """Which table to reproduce, on which data, with which encoders."""
 
     table: Annotated[str, Argument(help="A table (ntssl/1, ta/2, thesis/5.4), all or list.")]

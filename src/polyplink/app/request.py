@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeVar, get_args, get_origin
 
 from typer import Argument, Option, echo
 
@@ -22,6 +22,7 @@ from polyplink.core.errors import PolyplinkError, visible
 if TYPE_CHECKING:
     from polyplink.tracklets import PrepareSettings
 
+RECIPE = "Name of a recipe (ntssl, sfe, tpc, ...), or FILE.py:NAME of one of your own."
 Data = Annotated[Path, Argument(help="Data folder that `polyplink import` wrote.")]
 Weights = Annotated[Path, Argument(help="Weights file, or a folder `polyplink train` wrote.")]
 Out = Annotated[Path, Option("--out", "-o", help="Folder to write.")]
@@ -41,8 +42,22 @@ Purpose = Annotated[
 Sets = Annotated[Sequence[str], Option("--set", help="Change a field of the recipe: NAME=VALUE.")]
 
 
+class Request:
+    """A request: text is taken where a field is a path, and one path where it is several."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):  # type: ignore[arg-type]
+            hint, value = field.type, getattr(self, field.name)
+            plain = get_args(hint)[0] if get_origin(hint) is Annotated else hint
+            if plain == Sequence[Path]:
+                value = (value,) if isinstance(value, str | Path) else value
+                object.__setattr__(self, field.name, tuple(map(Path, value)))
+            elif isinstance(value, str) and Path in (plain, *get_args(plain)):
+                object.__setattr__(self, field.name, Path(value))
+
+
 @dataclass(frozen=True, kw_only=True)
-class TrackletOptions:
+class TrackletOptions(Request):
     """How boxes become tracklets; what is not given is as the weights or the recipe say.
 
     The fields are those of `polyplink.tracklets.PrepareSettings` and its `tracks`.
@@ -123,6 +138,8 @@ def check_given(
                 read_data(data).part(part)
 
 
+WIDEST = 2000  # characters of a line of a table in a file
+
 Value = TypeVar("Value")
 LONGEST_REPR = 400  # characters of a value in the repr of its result
 
@@ -197,7 +214,8 @@ def _print_table(table: Any) -> None:
             for text, style, control in super().render(*given, **named):
                 yield Segment(text if control else visible(text), style, control)
 
-    Plain(markup=False).print(table)
+    wide = None if sys.stdout.isatty() else WIDEST  # a file or a pipe gets whole cells
+    Plain(markup=False, width=wide).print(table)
 
 
 def named_files(option: str, pairs: Sequence[str]) -> dict[str, Path]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from typer import Argument, Option, echo
 
-from polyplink.app.request import Out, Progress, Result, Weights, inform
+from polyplink.app.request import Out, Progress, Request, Result, Weights, inform
 from polyplink.core.artefacts import RunRecord
 from polyplink.core.errors import PolyplinkError
 
@@ -30,7 +30,7 @@ Masks = Annotated[
 
 
 @dataclass(frozen=True)
-class ReviewRequest:
+class ReviewRequest(Request):
     """Which count to review, and how to serve the page."""
 
     folder: Folder
@@ -71,7 +71,7 @@ def review(request: ReviewRequest, progress: Progress = inform) -> Result[Path]:
 
 
 @dataclass(frozen=True)
-class HandOffRequest:
+class HandOffRequest(Request):
     """Which review to hand off."""
 
     folder: Folder
@@ -102,7 +102,7 @@ def hand_off_review(request: HandOffRequest, progress: Progress = inform) -> Res
 
 
 @dataclass(frozen=True)
-class LearnFromRequest:
+class LearnFromRequest(Request):
     """From which reviews to learn, and for which weights."""
 
     weights: Weights

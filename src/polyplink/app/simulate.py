@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
-from polyplink.app.request import Progress, Result, Workers, counter, inform
+from polyplink.app.request import Progress, Request, Result, Workers, counter, inform
 from polyplink.core.errors import PolyplinkError, find_named
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ WRITINGS = dict.fromkeys(("tables", "archives", "frames"))
 
 
 @dataclass(frozen=True)
-class SimulateRequest:
+class SimulateRequest(Request):
     """What to simulate."""
 
     out: Annotated[

@@ -7,13 +7,13 @@ from typing import Annotated
 
 from typer import Option
 
-from polyplink.app.request import Data, Progress, Result, inform
+from polyplink.app.request import Data, Progress, Request, Result, inform
 from polyplink.core.artefacts import read_json, write_json
 from polyplink.core.errors import PolyplinkError
 
 
 @dataclass(frozen=True)
-class SplitRequest:
+class SplitRequest(Request):
     """Which data folder to split, and how."""
 
     data: Data

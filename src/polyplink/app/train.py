@@ -7,9 +7,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from typer import Argument, Option
+from typer import Argument, Exit, Option
 
 from polyplink.app.request import (
+    RECIPE,
     Data,
     Device,
     Out,
@@ -33,11 +34,22 @@ if TYPE_CHECKING:
 NEED_POLYPS = ("polyp_views", "polyp_parts")  # ways of drawing bags
 
 
+def _list_fields(recipe: str | None) -> None:
+    """Print what `--set` takes of a recipe, and exit: called while options are read."""
+    if recipe is not None:
+        from polyplink.app.command_line import one_line_errors
+        from polyplink.app.recipes import RecipeRequest, show_recipe
+
+        with one_line_errors("polyplink train"):
+            show_recipe(RecipeRequest(recipe)).print_text()
+        raise Exit
+
+
 @dataclass(frozen=True)
 class TrainRequest(TrackletOptions):
     """What to train, and on which data; from Python the recipe may be a `TrainConfig`."""
 
-    recipe: Annotated["str | TrainConfig", Argument(help="Name of a recipe: ntssl, sfe, tpc, ...")]
+    recipe: Annotated["str | TrainConfig", Argument(help=RECIPE)]
     data: Data
     out: Out = Path("run")
     part: Annotated[
@@ -58,6 +70,15 @@ class TrainRequest(TrackletOptions):
         int, Option(min=1, help="Processes to train in, each with a GPU or all on the CPU.")
     ] = 1
     workers: Workers = 2
+    help_recipe: Annotated[
+        str | None,
+        Option(
+            metavar="NAME",
+            is_eager=True,
+            callback=_list_fields,
+            help="List the fields of a recipe that --set takes, and exit.",
+        ),
+    ] = None
 
 
 @dataclass(frozen=True)
@@ -82,7 +103,7 @@ class Trained:
 
 
 def train(request: TrainRequest, progress: Progress = inform) -> Result[Trained]:
-    """Train an encoder with a recipe; --resume continues a stopped run.
+    """Train an encoder with a recipe; --resume continues a stopped run, or extends one.
 
     Args:
         request: Recipe, data and output folder, which gets weights.safetensors.
@@ -92,21 +113,8 @@ def train(request: TrainRequest, progress: Progress = inform) -> Result[Trained]
         PolyplinkError: If `out` holds a run already (or none, to resume), or data or recipe are
             at fault.
     """
-    from polyplink.recipes import find_recipe, override
-
-    recipe, out = request.recipe, request.out
-    start = [] if request.init_from is None else [f"init_from={request.init_from}"]
-    config = override(
-        find_recipe(recipe) if isinstance(recipe, str) else recipe, [*start, *request.sets]
-    )
-    config = replace(config, prepare=request.on(config.prepare), part=request.part or config.part)
-    parts = [part for part in (config.part, config.validation.part) if part]
-    check_given(config.init_from, request.data, parts, request.device)
-    import polars as pl
-
-    from polyplink.app.encoded import prepare_part
+    config, out = _configured(request), request.out
     from polyplink.app.leakage import seen_by
-    from polyplink.data import read_data
     from polyplink.encoders import (
         WEIGHTS_FILE,
         WeightsRecord,
@@ -133,18 +141,8 @@ def train(request: TrainRequest, progress: Progress = inform) -> Result[Trained]
     record = RunRecord("train", settings=config, seed=config.seed)
     record.claim(out)
     with record.stage("prepare"):
-        data = read_data(request.data)
-        names = [name for part in parts for name in data.part(part)]
-        shown = data.detections.filter(pl.col("procedure_id").is_in(names))["polyp_id"]
-        PolyplinkError.unless(
-            config.bags.kind not in NEED_POLYPS or shown.drop_nulls().n_unique() > 1,
-            f"table detections: column polyp_id is empty in the part {config.part!r} or names one "
-            f"polyp, and bags.kind={config.bags.kind} draws views of known polyps",
-            "name a labelled part (--part NAME), or a recipe without labels, such as ntssl",
-        )
-        prepared = prepare_part(request.data, config.prepare, names, request.workers, progress)
+        prepared = _prepared(request, config, progress)
     record.inputs |= {"crops": prepared.key} | started
-
     with record.stage("train"), open_loggers(request.log, out, config) as log:
 
         def tick(done: int, total: int, row: Mapping[str, float]) -> None:
@@ -196,6 +194,45 @@ def train(request: TrainRequest, progress: Progress = inform) -> Result[Trained]
         ],
         warnings=done.warnings,
     )
+
+
+def _configured(request: TrainRequest) -> "TrainConfig":
+    """The recipe with what the request changes; refused before torch is imported, if at fault."""
+    from polyplink.recipes import find_recipe, override
+
+    recipe = request.recipe
+    start = [] if request.init_from is None else [f"init_from={request.init_from}"]
+    config = override(
+        find_recipe(recipe) if isinstance(recipe, str) else recipe, [*start, *request.sets]
+    )
+    config = replace(config, prepare=request.on(config.prepare), part=request.part or config.part)
+    parts = [part for part in (config.part, config.validation.part) if part]
+    check_given(config.init_from, request.data, parts, request.device)
+    return config
+
+
+def _prepared(request: TrainRequest, config: "TrainConfig", progress: Progress) -> "Prepared":
+    """The crops of the parts to train and validate on.
+
+    Raises:
+        PolyplinkError: If bags need known polyps, and the part has none.
+    """
+    import polars as pl
+
+    from polyplink.app.encoded import prepare_part
+    from polyplink.data import read_data
+
+    data = read_data(request.data)
+    parts = filter(None, (config.part, config.validation.part))
+    names = [name for part in parts for name in data.part(part)]
+    shown = data.detections.filter(pl.col("procedure_id").is_in(names))["polyp_id"]
+    PolyplinkError.unless(
+        config.bags.kind not in NEED_POLYPS or shown.drop_nulls().n_unique() > 1,
+        f"table detections: column polyp_id is empty in the part {config.part!r} or names one "
+        f"polyp, and bags.kind={config.bags.kind} draws views of known polyps",
+        "name a labelled part (--part NAME), or a recipe without labels, such as ntssl",
+    )
+    return prepare_part(request.data, config.prepare, names, request.workers, progress)
 
 
 def _operating_point(fitted: "Fitted", prepared: "Prepared") -> "OperatingPoint":

@@ -10,6 +10,7 @@ from polyplink.app.request import (
     Data,
     Part,
     Progress,
+    Request,
     Result,
     Workers,
     check_given,
@@ -22,7 +23,7 @@ HELD = 5  # every fifth procedure is held out, to measure on
 
 
 @dataclass(frozen=True)
-class TrainDetectorRequest:
+class TrainDetectorRequest(Request):
     """On which annotated procedures to train a detector."""
 
     data: Data

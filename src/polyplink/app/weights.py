@@ -13,6 +13,7 @@ from polyplink.app.request import (
     Device,
     Part,
     Progress,
+    Request,
     Result,
     TrackletOptions,
     Weights,
@@ -33,7 +34,7 @@ _HUB_NAME = re.compile(r"-([0-9a-f]{8})\.pth$")  # a file named after its own di
 
 
 @dataclass(frozen=True)
-class AddRequest:
+class AddRequest(Request):
     """Which file to import, and how the encoder is fed."""
 
     file: Annotated[Path, Argument(help="The published file.")]
@@ -197,7 +198,7 @@ def adapt_weights(request: AdaptRequest, progress: Progress = inform) -> Result[
 
 
 @dataclass(frozen=True)
-class ListRequest:
+class ListRequest(Request):
     """Nothing to choose."""
 
 
@@ -227,7 +228,7 @@ def list_weights(request: ListRequest, progress: Progress = inform) -> Result[li
 
 
 @dataclass(frozen=True)
-class ShowRequest:
+class ShowRequest(Request):
     """Which weights to show."""
 
     weights: Annotated[Path, Argument(help="Weights file, run folder, or a name.")]
@@ -250,7 +251,7 @@ def show_weights(request: ShowRequest, progress: Progress = inform) -> Result[di
 
 
 @dataclass(frozen=True)
-class CostRequest:
+class CostRequest(Request):
     """Which encoder to count, for which clip."""
 
     name: Annotated[str, Argument(help="Name of an encoder or a recipe.")]

@@ -1,15 +1,21 @@
 """Recipes by name, and their fields by name: `--set loss.temperature=0.1`."""
 
 import dataclasses
+import importlib
 import json
+import sys
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
-from typing import Any
+from itertools import accumulate
+from pathlib import Path
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
 from polyplink.core.artefacts import to_plain
-from polyplink.core.errors import PolyplinkError, find_named
+from polyplink.core.errors import PolyplinkError, find_named, first_line
+from polyplink.core.ranges import Range
 from polyplink.learn import TrainConfig
 from polyplink.recipes.earlier import EARLIER
 from polyplink.recipes.ntssl import NTSSL
@@ -22,12 +28,45 @@ RECIPES: dict[str, Callable[[], TrainConfig]] = {
 
 
 def find_recipe(name: str) -> TrainConfig:
-    """A recipe by name.
+    """A recipe by name, or of a file of one's own: "my_recipe.py" or "my_recipe.py:function".
 
     Raises:
         PolyplinkError: If there is none, naming the nearest or all.
     """
-    return find_named("recipe", name, RECIPES)()
+    file, python, function = name.partition(".py")
+    if not python:
+        return find_named("recipe", name, RECIPES)()
+    return _own_recipe(Path(f"{file}.py"), function.removeprefix(":") or "recipe")
+
+
+def _own_recipe(path: Path, name: str) -> TrainConfig:
+    """What a file calls `name`: a recipe, or a function that returns one."""
+    PolyplinkError.unless(path.is_file(), f"no file {path}", "write FILE.py:NAME of a recipe")
+    folder = str(path.parent.resolve())
+    if folder not in sys.path:  # where worker processes look for modules too
+        sys.path.insert(0, folder)
+    try:
+        module = importlib.import_module(path.stem)
+    except PolyplinkError:
+        raise
+    except Exception as error:
+        raise PolyplinkError(
+            f"{path} cannot be imported ({type(error).__name__}: {first_line(error)})", "correct it"
+        ) from error
+    PolyplinkError.unless(
+        Path(str(module.__file__)).resolve() == path.resolve(),
+        f"there is another module called {path.stem}, {module.__file__}",
+        f"rename {path}",
+    )
+    found = getattr(module, name, None)
+    found = found() if callable(found) else found
+    if not isinstance(found, TrainConfig):
+        own = [key for key, value in vars(module).items() if isinstance(value, TrainConfig)]
+        raise PolyplinkError(
+            f"{path} has no recipe {name!r}",
+            f"write {path}:{own[0]}" if own else f"define a function {name} that returns one",
+        )
+    return found
 
 
 def field_names(value: Any, prefix: str = "") -> list[str]:
@@ -45,6 +84,46 @@ def _parse(text: str) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError):
         return None if text.lower() == "none" else text
+
+
+def _hint(value: Any, field: str) -> Any:
+    """The type of a field of a dataclass, with its range."""
+    return get_type_hints(type(value), include_extras=True)[field]
+
+
+def type_text(recipe: TrainConfig, name: str) -> str:
+    """The values that a field takes, for people.
+
+    Args:
+        recipe: The recipe.
+        name: Dotted name of the field.
+
+    Example:
+        >>> recipe = find_recipe("ntssl")
+        >>> type_text(recipe, "loss.form"), type_text(recipe, "optim.epochs")
+        ('symmetric | anchored', 'int, 1 or more')
+    """
+    *outer, field = name.split(".")
+    parents = list(accumulate(outer, getattr, initial=recipe))
+    if field == "kind" and outer:  # of all classes that the field may hold
+        inner = get_args(_hint(parents[-2], outer[-1]))[:1] or (type(parents[-1]),)
+        classes = [get_args(one)[0] if get_args(one) else one for one in get_args(inner[0])]
+        return " | ".join(one.kind for one in classes or [type(parents[-1])])
+    return _text(_hint(parents[-1], field))
+
+
+def _text(hint: Any) -> str:
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        ranges = [str(one) for one in inner[1:] if isinstance(one, Range)]
+        return ", ".join([_text(inner[0]), *ranges])
+    if origin is Literal:
+        return " | ".join(map(str, inner))
+    if origin in (Union, UnionType):
+        return " | ".join(_text(one) for one in inner)
+    if origin is tuple:
+        return f"{len(inner)} of {_text(inner[0])}"
+    return "none" if hint is type(None) else str(getattr(hint, "__name__", hint)).lower()
 
 
 def override(recipe: TrainConfig, assignments: Sequence[str]) -> TrainConfig:
@@ -67,16 +146,22 @@ def override(recipe: TrainConfig, assignments: Sequence[str]) -> TrainConfig:
             near = get_close_matches(name, known, n=1, cutoff=0.5)
             mend = f"did you mean {near[0]}?" if near else f"the names are: {', '.join(known)}"
             raise PolyplinkError(f"recipe {recipe.name} has no field {name!r}", mend)
-        inner = plain = to_plain(recipe)
         *outer, field = name.split(".")
-        for each in outer:
-            inner = inner[each]
-        inner[field] = _parse(text)
+        parents = list(accumulate(outer, getattr, initial=recipe))
+        value = _parse(text)
         try:
-            recipe = TypeAdapter(TrainConfig).validate_python(plain)
+            if field == "kind" and outer:  # another class that the field of this name may hold
+                plain = to_plain(parents.pop()) | {"kind": value}
+                field = outer.pop()
+                value = TypeAdapter(_hint(parents[-1], field)).validate_python(plain)
+            else:
+                value = TypeAdapter(_hint(parents[-1], field)).validate_python(value)
         except ValidationError as error:
             reason = error.errors()[0]["msg"]
             raise PolyplinkError(
                 f"{name}={text} does not fit ({reason})", "give another value"
             ) from None
+        for parent, key in zip(reversed(parents), (field, *reversed(outer)), strict=True):
+            value = dataclasses.replace(parent, **{key: value})
+        recipe = value
     return recipe

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from polyplink.core.artefacts import to_plain
 from polyplink.learn import TrainConfig
-from polyplink.recipes.catalogue import field_names
+from polyplink.recipes.catalogue import field_names, type_text
 
 Source = Literal["text", "program", "ours", "unused"]
 Sources = dict[str, tuple[Source, str]]
@@ -24,12 +24,14 @@ class FieldSource:
 
     Attributes:
         name: Dotted, as `--set` takes it.
+        type: The values it takes.
         value: Plain value.
         source: Where the value comes from.
         note: Why, or where it says so.
     """
 
     name: str
+    type: str
     value: Any
     source: Source
     note: str
@@ -215,5 +217,5 @@ def field_sources(recipe: TrainConfig, published: TrainConfig | None = None) -> 
         source, note = next(hits, ("ours", "at a size for a laptop" if small else ""))
         if value != was:
             source, note = "ours", f"set; {was} in the recipe"
-        found.append(FieldSource(name, value, source, note))
+        found.append(FieldSource(name, type_text(recipe, name), value, source, note))
     return found
