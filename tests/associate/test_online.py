@@ -95,7 +95,9 @@ def test_memory_is_bounded_and_nothing_is_revised_outside_the_window(
         numbers |= fresh
         assert decision.interval is not None
         assert decision.interval[0] <= decision.count <= decision.interval[1]
-        assert decision.earlier is None or views.end[int(decision.earlier)] < views.start[i]
+        if decision.earlier is not None:
+            name, since = decision.earlier
+            assert views.start[int(name)] == since <= views.end[int(name)] < views.start[i]
         closed.append(str(i))
     assert kept is not None
     assert kept.weight.sum() <= 40

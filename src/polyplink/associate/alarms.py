@@ -53,11 +53,20 @@ def tracklet_features(prepared: Prepared) -> pl.DataFrame:
     """
     rows, tracklet = box_rows(prepared.tracklets)
     rates = prepared.data.procedures.select("procedure_id", "fps", "width", "height")
-    boxes = (
+    return box_features(
         prepared.detections.drop("image")[rows]
         .with_columns(tracklet=pl.Series(tracklet))
         .join(rates, "procedure_id", maintain_order="left")
     )
+
+
+def box_features(boxes: pl.DataFrame) -> pl.DataFrame:
+    """The `FEATURES` of tracklets from their boxes, see `tracklet_features`.
+
+    Args:
+        boxes: tracklet, frame, x, y, w, h, score, polyp_id; fps, width and height of its procedure.
+            Each tracklet's are in the order of time.
+    """
     x, y, w, h, frame = (pl.col(name).cast(pl.Float64) for name in ("x", "y", "w", "h", "frame"))
     boxes = boxes.with_columns(
         frame=frame,

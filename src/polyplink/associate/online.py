@@ -76,8 +76,8 @@ class Decision:
         tracklet: Its name.
         polyp: Its polyp, from 1; numbers are given once and never again.
         probability: Confidence of that, see `identities.link_scores`.
-        earlier: The kept earlier view of the polyp that it is most probably one with; None for a
-            polyp that was not seen before.
+        earlier: The kept earlier view of the polyp that it is most probably one with, and its
+            start in seconds; None for a polyp that was not seen before.
         revisions: Earlier tracklets whose polyp has changed.
         count: Polyps so far.
         interval: Lowest and highest number of polyps, 90 %; None where it is not known.
@@ -86,7 +86,7 @@ class Decision:
     tracklet: str
     polyp: int
     probability: float
-    earlier: str | None
+    earlier: tuple[str, float] | None
     revisions: tuple[Revision, ...]
     count: int
     interval: tuple[int, int] | None
@@ -191,7 +191,10 @@ class OnlineLinker:
         )
         own = int(polyps[-1])
         before = np.flatnonzero((polyps == own) & (views.end < start))
-        earlier = views.name[before[P[-1, before].argmax()]] if before.size else None
+        earlier = None
+        if before.size:
+            like = before[P[-1, before].argmax()]
+            earlier = str(views.name[like]), float(views.start[like])
         count = self._retired + len(np.unique(polyps))
         self._kept = self._pruned(replace(views, polyp=polyps))
         return Decision(

@@ -7,7 +7,8 @@ from the frame that is at hand: these are the crops that `prepare` will ask for.
 """
 
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
@@ -29,6 +30,7 @@ from polyplink.tracklets.tracks import ONE_SCENE, Tracker, tracker_input
 
 Pixels = npt.NDArray[np.uint8]
 Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
 Detector = Callable[[Pixels], Floats]
 """Finds polyps in an image (height, width, 3) RGB: (k, 5) x, y, w, h in pixels, and the score."""
 
@@ -72,34 +74,11 @@ def detect(
         folder = pieces / f"{file_name(recording.name)}-{rule}"
         for done in _pieces(recording, detector, settings, folder):
             progress(recording.name, done, recording.n_frames)
-        parts = sorted(folder.iterdir())
-        boxes = pl.concat([pl.read_parquet(part / "boxes.parquet") for part in parts])
-        kept = pl.concat([pl.read_parquet(part / "kept.parquet") for part in parts])
-        scenes[recording.name] = np.concatenate([np.load(part / "scenes.npy") for part in parts])
-        write_kept(out, recording.name, kept, [part / "crops.npy" for part in parts])
+        boxes, scenes[recording.name] = join_pieces(folder, out, recording.name)
         images = pl.Series([recording.image(frame) for frame in boxes["frame"]], dtype=pl.String)
-        tables.append(
-            boxes.with_columns(procedure_id=pl.lit(recording.name), image=images).select(
-                pl.col(name)
-                if name in (*_BOXES, "procedure_id", "image")
-                else pl.lit(None).alias(name)
-                for name in DETECTIONS
-            )
-        )
-        rows.append(
-            {
-                "procedure_id": recording.name,
-                "dataset": dataset,
-                "patient": recording.name,
-                "n_frames": recording.n_frames,
-                "fps": recording.fps,
-                "width": recording.width,
-                "height": recording.height,
-                "source": str(recording.folder.resolve()),
-            }
-        )
-    nothing = pl.DataFrame(schema={"polyp_id": pl.String, "procedure_id": pl.String})
-    data = DataSet.of(pl.concat(tables), pl.DataFrame(rows), nothing)
+        tables.append(boxes.with_columns(image=images))
+        rows.append(procedure_row(recording, dataset))
+    data = found_data(pl.concat(tables), rows)
     with change_data(out) as new:
         write_data(new, data)
         write_scenes(new, scenes)
@@ -107,77 +86,187 @@ def detect(
     return data
 
 
-def _pieces(
-    recording: Recording, detector: Detector, settings: PrepareSettings, folder: Path
-) -> Iterator[int]:
-    """Work through a recording piece by piece; yields the number of frames done.
+def procedure_row(recording: Recording, dataset: str) -> dict[str, object]:
+    """The row of a recording in the table of procedures."""
+    return {
+        "procedure_id": recording.name,
+        "dataset": dataset,
+        "patient": recording.name,
+        "n_frames": recording.n_frames,
+        "fps": recording.fps,
+        "width": recording.width,
+        "height": recording.height,
+        "source": str(recording.folder.resolve()),
+    }
+
+
+def found_data(boxes: pl.DataFrame, rows: Sequence[Mapping[str, object]]) -> DataSet:
+    """The data set of a detector's boxes.
+
+    Args:
+        boxes: From `join_pieces`, with `image`.
+        rows: Its procedures.
+    """
+    table = boxes.select(
+        pl.col(name) if name in boxes.columns else pl.lit(None).alias(name) for name in DETECTIONS
+    )
+    nothing = pl.DataFrame(schema={"polyp_id": pl.String, "procedure_id": pl.String})
+    return DataSet.of(table, pl.DataFrame(rows), nothing)
+
+
+def join_pieces(folder: Path, out: Path, name: str) -> tuple[pl.DataFrame, Ints]:
+    """Join the pieces of a procedure, and keep its crops in a data folder.
+
+    Returns:
+        procedure_id, frame, x, y, w, h and score of its boxes; first frames and numbers (s, 2) of
+        its scenes.
+    """
+    parts = sorted(folder.iterdir())
+    boxes = pl.concat([pl.read_parquet(part / "boxes.parquet") for part in parts])
+    kept = pl.concat([pl.read_parquet(part / "kept.parquet") for part in parts])
+    scenes = np.concatenate([np.load(part / "scenes.npy") for part in parts])
+    write_kept(out, name, kept, [part / "crops.npy" for part in parts])
+    return boxes.with_columns(procedure_id=pl.lit(name)), scenes
+
+
+@dataclass(frozen=True)
+class Followed:
+    """The boxes of one frame.
+
+    Attributes:
+        boxes: (k, 5) x, y, w, h and score, as they are stored.
+        tracks: (k,) track of each, -1 for none.
+        areas: (k, 4) left, top, right, bottom of their crops.
+        crops: Row of a box -> its crop (size, size, 3), for every stride-th box of a track.
+    """
+
+    boxes: Floats
+    tracks: Ints
+    areas: Ints
+    crops: Mapping[int, Pixels]
+
+
+class Follower:
+    """Follows the boxes of a recording frame by frame, and writes what was found in pieces.
 
     A piece is a folder with boxes.parquet, kept.parquet (the places of the crops), crops.npy,
     scenes.npy (first frames and numbers of scenes) and finder.npy (state of the `SceneFinder`).
+
+    Attributes:
+        tracker: Links the boxes.
     """
-    tracker, finder = Tracker(recording.fps, settings.tracks), SceneFinder()
-    scene = 0
-    length: dict[int, int] = {}  # boxes of each track so far
+
+    def __init__(self, fps: float, width: int, height: int, settings: PrepareSettings) -> None:
+        self.tracker, self._finder = Tracker(fps, settings.tracks), SceneFinder()
+        self._size, self._settings = (width, height), settings
+        self._scene = self._last = 0  # the newest scene, and the last frame
+        self._length: dict[int, int] = {}  # boxes of each track so far
+        self._clear()
+
+    def _clear(self) -> None:
+        self._found: list[Floats] = []
+        self._places: list[tuple[int, ...]] = []
+        self._crops: list[Pixels] = []
+        self._begun: list[tuple[int, int]] = []  # first frames and numbers of scenes
+
+    def follow(
+        self,
+        frame: int,
+        pixels: Pixels | None,
+        boxes: Floats,
+        given: Sequence[Pixels | None] = (),
+    ) -> Followed:
+        """Link the boxes of the next frame, and crop those that are to be embedded.
+
+        Args:
+            frame: Its number.
+            pixels: (height, width, 3) RGB; None if there is no picture.
+            boxes: (k, 5) x, y, w, h in pixels, and score.
+            given: The crops of the boxes (h, w, 3), where there is no picture.
+        """
+        settings, before, self._last = self._settings, self._scene, frame
+        if pixels is not None:
+            self._scene = self._finder.scene(pixels)
+        new = np.array([(frame, self._scene)] if self._scene != before else ONE_SCENE, np.int64)
+        self._begun += map(tuple, new.tolist())
+        # Rounded as they are stored: a run that goes on from the tables finds the same tracks.
+        rounded = boxes.astype(np.float32).astype(np.float64)  # k 5: x, y, w, h, score
+        numbers = np.full(len(rounded), frame)
+        self._found.append(np.concatenate([numbers[:, None], rounded], 1))
+        at, scores = np.ascontiguousarray(rounded[:, :4]), rounded[:, 4]
+        tracks = self.tracker.update(numbers, at, scores, new)
+        areas = enlarge(at.astype(np.float32), settings.crop_factor, *self._size)
+        crops: dict[int, Pixels] = {}
+        for row, track in enumerate(tracks.tolist()):
+            if track >= 0 and self._length.get(track, 0) % settings.stride == 0:
+                whole, area = pixels, areas[row]
+                if whole is None and row < len(given) and given[row] is not None:
+                    whole = given[row]
+                    assert whole is not None
+                    area = np.array([0, 0, *whole.shape[1::-1]])
+                if whole is not None:
+                    crops[row] = cut(whole, area, settings.size)
+                    self._places.append((frame, *areas[row].tolist()))
+            self._length[track] = self._length.get(track, 0) + 1
+        self._crops += crops.values()
+        return Followed(rounded, tracks, areas, crops)
+
+    def write(self, piece: Path) -> None:
+        """Write what was found since the last piece."""
+        size = self._settings.size
+        with whole_folder(piece) as target:
+            rows = np.concatenate([np.zeros((0, 6)), *self._found])
+            pl.DataFrame(rows, schema=list(_BOXES)).cast(_BOXES).write_parquet(  # type: ignore[arg-type]
+                target / "boxes.parquet"
+            )
+            places = pl.DataFrame(self._places, schema=_KEPT, orient="row")
+            places.write_parquet(target / "kept.parquet")
+            none = np.zeros((0, size, size, 3), np.uint8)
+            stacked = np.stack(self._crops) if self._crops else none
+            np.save(target / "crops.npy", stacked, allow_pickle=False)
+            np.save(target / "scenes.npy", np.array(self._begun or ONE_SCENE, np.int64))
+            np.save(target / "finder.npy", self._finder.state)
+        going = set(self.tracker.open(self._last).tolist())
+        self._length = {track: n for track, n in self._length.items() if track in going}
+        self._clear()
+
+    def resume(self, piece: Path) -> None:
+        """Go on after a piece that an earlier run wrote."""
+        boxes, scenes = pl.read_parquet(piece / "boxes.parquet"), np.load(piece / "scenes.npy")
+        for track in self.tracker.update(*tracker_input(boxes), scenes).tolist():
+            self._length[track] = self._length.get(track, 0) + 1
+        self._finder = SceneFinder(np.load(piece / "finder.npy"))
+        self._scene = int(scenes[-1, 1]) if len(scenes) else self._scene
+
+
+def _pieces(
+    recording: Recording, detector: Detector, settings: PrepareSettings, folder: Path
+) -> Iterator[int]:
+    """Work through a recording piece by piece; yields the number of frames done."""
+    follower = Follower(recording.fps, recording.width, recording.height, settings)
     frames: Iterator[tuple[int, Pixels | None]] | None = None
     decoded = 0
     for start in range(0, recording.n_frames, PIECE):
         piece = folder / f"{start:09d}"
-        if piece.is_dir():  # of an earlier run: only the tracks go on from it
-            boxes = pl.read_parquet(piece / "boxes.parquet")
-            scenes = np.load(piece / "scenes.npy")
-            for track in tracker.update(*tracker_input(boxes), scenes).tolist():
-                length[track] = length.get(track, 0) + 1
-            finder = SceneFinder(np.load(piece / "finder.npy"))
-            scene = int(scenes[-1, 1]) if len(scenes) else scene
+        if piece.is_dir():
+            follower.resume(piece)
             decoded += 1
             yield min(start + PIECE, recording.n_frames)
             continue
         frames = frames or recording.frames(start)
-        found: list[Floats] = []
-        places: list[tuple[int, ...]] = []
-        crops: list[Pixels] = []
-        begun: list[tuple[int, int]] = []  # first frames and numbers of scenes
         for frame, pixels in islice(frames, PIECE):
-            if pixels is None:
-                continue
-            decoded += 1
-            before, scene = scene, finder.scene(pixels)
-            new = np.array([(frame, scene)] if scene != before else ONE_SCENE, np.int64)
-            begun += map(tuple, new.tolist())
-            boxes_here = _checked(detector(pixels), pixels)
-            # Rounded as they are stored: a run that goes on from the tables finds the same tracks.
-            rounded = boxes_here.astype(np.float32).astype(np.float64)  # k 5: x, y, w, h, score
-            numbers = np.full(len(rounded), frame)
-            found.append(np.concatenate([numbers[:, None], rounded], 1))
-            at, scores = np.ascontiguousarray(rounded[:, :4]), rounded[:, 4]
-            tracks = tracker.update(numbers, at, scores, new).tolist()
-            areas = enlarge(
-                at.astype(np.float32), settings.crop_factor, recording.width, recording.height
-            )
-            for track, area in zip(tracks, areas, strict=True):
-                if track >= 0 and length.get(track, 0) % settings.stride == 0:
-                    places.append((frame, *area.tolist()))
-                    crops.append(cut(pixels, area, settings.size))
-                length[track] = length.get(track, 0) + 1
-        size = settings.size
-        with whole_folder(piece) as target:
-            rows = np.concatenate([np.zeros((0, 6)), *found])
-            pl.DataFrame(rows, schema=list(_BOXES)).cast(_BOXES).write_parquet(  # type: ignore[arg-type]
-                target / "boxes.parquet"
-            )
-            pl.DataFrame(places, schema=_KEPT, orient="row").write_parquet(target / "kept.parquet")
-            stacked = np.stack(crops) if crops else np.zeros((0, size, size, 3), np.uint8)
-            np.save(target / "crops.npy", stacked, allow_pickle=False)
-            np.save(target / "scenes.npy", np.array(begun or ONE_SCENE, np.int64))
-            np.save(target / "finder.npy", finder.state)
+            if pixels is not None:
+                decoded += 1
+                follower.follow(frame, pixels, checked(detector(pixels), pixels.shape[1::-1]))
+        follower.write(piece)
         yield min(start + PIECE, recording.n_frames)
     PolyplinkError.unless(
         decoded > 0, f"{recording.path}: no frame can be decoded", "copy the recording again"
     )
 
 
-def _checked(found: Floats, image: Pixels) -> Floats:
-    """A detector's answer, with boxes cut to the image.
+def checked(found: Floats, size: tuple[int, ...]) -> Floats:
+    """A detector's answer, with boxes cut to an image of a width and height.
 
     Raises:
         PolyplinkError: If it is not (k, 5) of finite numbers with scores in [0, 1].
@@ -189,8 +278,7 @@ def _checked(found: Floats, image: Pixels) -> Floats:
         f"the detector answered with an array of shape {found.shape}",
         "return (k, 5): x, y, w, h in pixels, and a score from 0 to 1",
     )
-    height, width = image.shape[:2]
-    low = found[:, :2].clip(0, [width, height])
-    high = (found[:, :2] + found[:, 2:4]).clip(0, [width, height])
+    low = found[:, :2].clip(0, size)
+    high = (found[:, :2] + found[:, 2:4]).clip(0, size)
     cut_out = np.concatenate([low, high - low, found[:, 4:]], 1)
     return cut_out[(cut_out[:, 2:4] > 0).all(1)]

@@ -165,6 +165,32 @@ class NetworkEmbedder:
                 vectors[group] = tokens.tracklet.float().cpu().numpy()
         return vectors
 
+    @torch.inference_mode()
+    def begin(self, crops: np.ndarray) -> np.ndarray:
+        """What is kept of crops uint8 (n, h, w, 3) until their tracklet ends, for `end`.
+
+        Returns:
+            Features (n, f) of frames; the crops themselves where the encoder looks at clips.
+        """
+        if not isinstance(self.encoder, FrameWise):
+            return crops
+        with precision(self.encoder.device, self.compute), memory_suffices(self.encoder.device):
+            features: np.ndarray = self._features(self.encoder, crops).float().cpu().numpy()
+        return features
+
+    @torch.inference_mode()
+    def end(self, kept: np.ndarray) -> np.ndarray:
+        """The vector float32 (d,) of a tracklet from what `begin` has given for its crops."""
+        if not isinstance(self.encoder, FrameWise):
+            clip: np.ndarray = self(kept, [len(kept)])[0]
+            return clip
+        device = self.encoder.device
+        with precision(device, self.compute), memory_suffices(device):
+            features = torch.from_numpy(kept).to(device)
+            tokens = self.encoder.aggregate(features, [len(kept)])
+        vector: np.ndarray = tokens.tracklet[0].float().cpu().numpy()
+        return vector
+
     def _features(self, encoder: FrameWise, crops: np.ndarray) -> torch.Tensor:
         """Crops uint8 (n, h, w, 3) to frame features (n, f), in blocks of frames."""
         blocks = [encoder.encode_frames(self._tensor(block)) for block in self._blocks(crops)]

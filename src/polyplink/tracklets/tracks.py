@@ -98,6 +98,14 @@ class Tracker:
         self._state, self._tracks = state[: counts[0]].copy(), int(counts[1])
         return found
 
+    def open(self, frame: int) -> Ints:
+        """Numbers of the tracks that a box of this frame, or of a later one, may still continue."""
+        _, _, bridge, fps = self._limits
+        longest = np.minimum(bridge * fps, SHORTEST * fps + EARNED * self._state[:, LENGTH])
+        going = frame - self._state[:, FRAME] - 1 <= longest
+        numbers: Ints = self._state[going, NUMBER].astype(np.int64)
+        return numbers
+
 
 def tracker_input(boxes: pl.DataFrame) -> tuple[Ints, Floats, Floats]:
     """Frames (d,), boxes (d, 4) and scores (d,) for `Tracker.update`; 1 where there is no score.

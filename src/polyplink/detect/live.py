@@ -1,0 +1,350 @@
+"""Sources of a running procedure: a recording played in real time, a camera, a stream, boxes.
+
+Frames are read in a thread. What is not taken in time is dropped and counted, so that the frame in
+hand is always a recent one; a source that is played as fast as it goes waits instead.
+
+Boxes come as JSON lines, see docs/reference/files.md: a line with fps, width and height, then a
+line a frame. Their pictures come from a recording, or each box brings its crop.
+"""
+
+import base64
+import binascii
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from queue import Empty, Full, Queue
+from threading import Event, Thread
+from typing import IO, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from polyplink.core.artefacts import parse_json
+from polyplink.core.errors import PolyplinkError, first_line, one_line
+from polyplink.data.files.images import decode_image
+from polyplink.detect.recordings import Recording
+from polyplink.detect.run import checked
+from polyplink.tracklets.build import USUAL_FPS
+
+Pixels = npt.NDArray[np.uint8]
+Floats = npt.NDArray[np.float64]
+
+AHEAD = 8  # frames that wait; of more, the oldest is dropped
+LONGEST_LINE = 16 << 20  # characters
+LARGEST_SIDE, LARGEST_FRAME, LARGEST_FPS = 16_384, 2**31 - 1, 1000.0
+PATIENCE = 10.0  # seconds to open a stream, and to wait for its next packet
+# Formats of FFmpeg for capture devices: "v4l2:/dev/video0", "dshow:video=NAME".
+DEVICES = ("v4l2", "dshow", "avfoundation", "decklink", "gdigrab", "x11grab")
+
+
+@dataclass(frozen=True)
+class LiveFrame:
+    """One frame.
+
+    Attributes:
+        number: Its number from 0, at the source's rate: frames that are lost leave gaps.
+        pixels: (height, width, 3) RGB; None where there is no picture.
+        boxes: (k, 5) x, y, w, h and score, where they are given.
+        crops: The crop of each box (h, w, 3), where they are given.
+    """
+
+    number: int
+    pixels: Pixels | None = None
+    boxes: Floats | None = None
+    crops: Sequence[Pixels] = ()
+
+
+@dataclass(frozen=True)
+class LiveSource:
+    """Frames of a running procedure.
+
+    Attributes:
+        name: The procedure's id.
+        fps: Frames per second.
+        width: Width of a frame, pixels.
+        height: Height of a frame, pixels.
+        frames: The frames, in time.
+        recording: Where its pictures can be read again; None for a camera.
+        timed: Whether frames come when they are due: otherwise they are played at a speed.
+    """
+
+    name: str
+    fps: float
+    width: int
+    height: int
+    frames: Iterator[LiveFrame] = field(repr=False)
+    recording: Recording | None = None
+    timed: bool = True
+
+
+def played(recording: Recording) -> LiveSource:
+    """A recording as a source; frames that do not decode are left out."""
+    frames = (LiveFrame(n, pixels) for n, pixels in recording.frames() if pixels is not None)
+    one = recording
+    return LiveSource(one.name, one.fps, one.width, one.height, frames, one, timed=False)
+
+
+def is_device(source: str) -> bool:
+    """Whether a source is a camera, a capture device or a stream, and not a file.
+
+    Example:
+        >>> [is_device(one) for one in ("rtsp://tower/1", "v4l2:/dev/video0", "film.mp4")]
+        [True, True, False]
+    """
+    return (
+        "://" in source
+        or source.startswith("/dev/video")
+        or source.split(":", maxsplit=1)[0] in DEVICES
+    )
+
+
+def captured(source: str, fps: float | None = None) -> LiveSource:
+    """A camera, a capture device or a stream as a source.
+
+    Args:
+        source: An address (rtsp://...), /dev/video0, or FORMAT:DEVICE with one of `DEVICES`.
+        fps: Frames per second, if the source does not say.
+
+    Raises:
+        PolyplinkError: If it cannot be opened, or has no video.
+    """
+    import av  # noqa: PLC0415 - heavy
+
+    form, _, device = source.partition(":")
+    named = form in DEVICES
+    try:
+        container: Any = av.open(
+            device if named else source,
+            format=form if named else "v4l2" if source.startswith("/dev/") else None,
+            options={"rtsp_transport": "tcp"} if source.startswith("rtsp") else {},
+            timeout=PATIENCE,
+        )
+    except (av.error.FFmpegError, OSError, ValueError) as error:
+        raise PolyplinkError(
+            f"{source} cannot be opened ({first_line(error)})", "check the address and the cable"
+        ) from None
+    streams = container.streams.video
+    PolyplinkError.unless(bool(streams), f"{source} has no video", "name a camera or a stream")
+    stream = streams[0]
+    rate = fps or float(stream.average_rate or 0) or USUAL_FPS
+    width, height = stream.codec_context.width, stream.codec_context.height
+    PolyplinkError.unless(
+        width > 0 and height > 0, f"{source} does not state its size", "play it with ffmpeg first"
+    )
+
+    def frames() -> Iterator[LiveFrame]:
+        first = last = None
+        number = -1
+        with container:
+            try:
+                for shown in container.decode(stream):
+                    now = shown.time if shown.time is not None else time.monotonic()
+                    first = now if first is None else first
+                    place = round((now - first) * rate)
+                    # Jitter may round two frames to one number; going back in time stays visible.
+                    number = max(place, number + 1) if last is None or now > last else place
+                    last = now
+                    yield LiveFrame(number, shown.to_ndarray(format="rgb24"))
+            except (av.error.FFmpegError, OSError) as error:
+                raise PolyplinkError(
+                    f"{source} broke off ({first_line(error)})", "check the cable"
+                ) from None
+
+    return LiveSource("live", rate, width, height, frames())
+
+
+def boxes_from(
+    lines: IO[str], where: str, recording: Recording | None = None, *, timed: bool = True
+) -> LiveSource:
+    """Boxes as JSON lines, as a source.
+
+    Args:
+        lines: The lines.
+        where: Their name, for messages.
+        recording: Gives the pictures; None if each box brings its crop.
+        timed: Whether lines come when they are due.
+
+    Raises:
+        PolyplinkError: If the first line does not describe the frames.
+    """
+    head = _object(lines.readline(LONGEST_LINE), f"{where}, line 1")
+    name = head.get("procedure", recording.name if recording else "live")
+    fps, width, height = (
+        head.get(key, getattr(recording, key, None)) for key in ("fps", "width", "height")
+    )
+    for key, value, most in (
+        ("fps", fps, LARGEST_FPS),
+        ("width", width, LARGEST_SIDE),
+        ("height", height, LARGEST_SIDE),
+    ):
+        sound = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= most
+        PolyplinkError.unless(
+            sound and (key == "fps" or isinstance(value, int)),
+            f"{where}, line 1: {key} is {one_line(repr(value), 40)}",
+            f'begin with {{"fps": 25, "width": 1280, "height": 1024}}, {key} up to {most:g}',
+        )
+    PolyplinkError.unless(
+        isinstance(name, str) and 0 < len(name) <= 200,
+        f"{where}, line 1: procedure is no name",
+        "give a text of 1 to 200 characters",
+    )
+    if recording is not None:
+        size = (recording.width, recording.height)
+        PolyplinkError.unless(
+            (width, height) == size,
+            f"{where}, line 1: {width} x {height} pixels, and {recording.path} has {size[0]} x "
+            f"{size[1]}",
+            "give the boxes of this recording",
+        )
+    assert isinstance(fps, int | float)
+    assert isinstance(width, int)
+    assert isinstance(height, int)
+    frames = _frames(lines, where, (width, height), cropped=recording is None)
+    if recording is not None:
+        frames = _with_pictures(frames, recording)
+    return LiveSource(str(name), float(fps), width, height, frames, recording, timed)
+
+
+def _object(line: str, at: str) -> dict[str, Any]:
+    """The object of one line."""
+    PolyplinkError.unless(len(line) < LONGEST_LINE, f"{at} is too long", "write one frame a line")
+    mend = "write one JSON object a line"
+    found = parse_json(line, at, mend)
+    PolyplinkError.unless(isinstance(found, dict), f"{at} is no JSON object", mend)
+    return dict(found)
+
+
+def _frames(
+    lines: IO[str], where: str, size: tuple[int, int], *, cropped: bool
+) -> Iterator[LiveFrame]:
+    count = 1
+    while line := lines.readline(LONGEST_LINE):
+        count += 1
+        at = f"{where}, line {count}"
+        if not line.strip():
+            continue
+        row = _object(line, at)
+        number, given = row.get("frame"), row.get("boxes", [])
+        PolyplinkError.unless(
+            type(number) is int and 0 <= number <= LARGEST_FRAME,
+            f"{at}: frame is {one_line(repr(number), 40)}",
+            "number the frames with whole numbers from 0",
+        )
+        assert isinstance(number, int)
+        try:
+            rows = [[*map(float, box), *([1.0] if len(box) == 4 else [])] for box in given]
+            boxes = checked(np.array(rows, np.float64).reshape(len(rows), 5), size)
+        except (TypeError, ValueError, OverflowError, PolyplinkError):
+            raise PolyplinkError(
+                f"{at}: these are no boxes", "write [x, y, w, h, score], score from 0 to 1"
+            ) from None
+        crops: list[Pixels] = []
+        if cropped:
+            texts = row.get("crops", [])
+            PolyplinkError.unless(
+                isinstance(texts, list) and len(texts) == len(rows) == len(boxes),
+                f"{at}: {len(rows)} boxes, and not as many crops, or boxes outside the frame",
+                "give a crop of each box, or pictures with --recording",
+            )
+            crops = [_crop(text, at) for text in texts]
+        yield LiveFrame(number, None, boxes, crops)
+
+
+def _crop(text: object, at: str) -> Pixels:
+    """A crop from JPEG or PNG in base 64."""
+    found: Pixels | str = "no text"
+    if isinstance(text, str):
+        try:
+            found = decode_image(base64.b64decode(text, validate=True))
+        except (binascii.Error, ValueError) as error:
+            found = first_line(error)
+    if isinstance(found, str):
+        raise PolyplinkError(f"{at}: a crop cannot be decoded ({found})", "write JPEG in base 64")
+    return found
+
+
+def _with_pictures(frames: Iterator[LiveFrame], recording: Recording) -> Iterator[LiveFrame]:
+    """Frames with the pictures of a recording, which is decoded forward once."""
+    pictures = recording.frames()
+    here, pixels = -1, None
+    for frame in frames:
+        while here < frame.number:
+            try:
+                here, pixels = next(pictures)
+            except StopIteration:
+                raise PolyplinkError(
+                    f"frame {frame.number} is not in {recording.path}",
+                    "give the recording that the boxes are of",
+                ) from None
+        if here > frame.number or pixels is not None:  # what does not decode is left out
+            yield replace(frame, pixels=pixels if here == frame.number else None)
+
+
+class Feed:
+    """Frames of a source, read in a thread.
+
+    Attributes:
+        dropped: Frames that were not taken in time.
+    """
+
+    def __init__(self, source: LiveSource, speed: float) -> None:
+        """Begin to read.
+
+        Args:
+            source: The source.
+            speed: Times real time at which a recording is played; 0 for as fast as it goes.
+        """
+        self.dropped = 0
+        self._source, self._speed = source, speed
+        self._waiting: Queue[LiveFrame | BaseException | None] = Queue(AHEAD)
+        self._stopped = Event()
+        Thread(target=self._read, daemon=True, name="frames").start()
+
+    def _read(self) -> None:
+        last: BaseException | None = None
+        begun, first = time.monotonic(), None
+        try:
+            for frame in self._source.frames:
+                first = frame.number if first is None else first
+                if not self._source.timed and self._speed:
+                    due = begun + (frame.number - first) / self._source.fps / self._speed
+                    self._stopped.wait(max(due - time.monotonic(), 0.0))
+                if self._stopped.is_set():
+                    break
+                self._put(frame)
+        except Exception as error:
+            last = error
+        self._put(last, wait=True)
+
+    def _put(self, item: LiveFrame | BaseException | None, *, wait: bool = False) -> None:
+        wait = wait or not (self._speed or self._source.timed)
+        while not self._stopped.is_set():
+            try:
+                self._waiting.put(item, timeout=0.2 if wait else None, block=wait)
+            except Full:
+                if not wait:
+                    with suppress(Empty):
+                        self._waiting.get_nowait()
+                        self.dropped += 1
+                continue
+            return
+
+    def next(self, timeout: float) -> LiveFrame | None:
+        """The next frame; None at the end of the source.
+
+        Raises:
+            TimeoutError: If none comes in time, seconds.
+            PolyplinkError: If the source is at fault.
+        """
+        try:
+            found = self._waiting.get(timeout=timeout)
+        except Empty:
+            raise TimeoutError from None
+        if isinstance(found, BaseException):
+            raise found
+        return found
+
+    def stop(self) -> None:
+        """Read no more."""
+        self._stopped.set()
