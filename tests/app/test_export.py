@@ -1,4 +1,4 @@
-"""Exporting an encoder, and embedding with it."""
+"""Exporting an encoder, and using the folder as weights."""
 
 import json
 from pathlib import Path
@@ -13,9 +13,11 @@ from polyplink.encoders import (
     WeightsRecord,
     build_encoder,
     read_embeddings,
+    read_record,
     save_weights,
+    weights_path,
 )
-from polyplink.encoders.weights import Seen
+from polyplink.encoders.weights import Seen, weights_id
 from polyplink.tracklets import PrepareSettings
 from tests.app.calls import assert_refused, polyplink
 from tests.conftest import Made
@@ -28,9 +30,10 @@ pytest.importorskip("onnxruntime")
 NAME = "ntssl-demo"
 
 
-def test_a_file_embeds_as_its_weights_do(made: Made, tmp_path: Path) -> None:
-    done = export(ExportRequest(made.run, tmp_path / "wide.onnx")).value
-    assert (done.bits, done.size, done.path.stat().st_size) == (32, 32, done.bytes)
+@pytest.mark.slow
+def test_a_folder_serves_as_its_weights_do(made: Made, tmp_path: Path) -> None:
+    done = export(ExportRequest(made.run, tmp_path / "wide")).value
+    assert (done.bits, done.size) == (32, 32)
     expected = embed_data(
         EmbedRequest(made.run, made.data, part="eval", device="cpu")
     ).value.embeddings[NAME]
@@ -38,11 +41,29 @@ def test_a_file_embeds_as_its_weights_do(made: Made, tmp_path: Path) -> None:
     assert list(found.tracklet_ids) == list(expected.tracklet_ids)
     np.testing.assert_allclose(found.vectors, expected.vectors, atol=1e-4)
     assert found.weights_id != expected.weights_id == done.weights
+    base = ("--grid", "demo", "--no-baselines", "--task", "retrieval", "--json")
+    each = [
+        polyplink("evaluate", weights, made.data, "--out", tmp_path / name, *base)
+        for name, weights in (("a", done.path), ("b", made.run))
+    ]
+    assert not any(one.exit_code for one in each), each[0].stderr
+    figures = [json.loads(one.stdout)["encoders"][NAME]["figures"] for one in each]
+    assert [one["value"] for one in figures[0].values()] == pytest.approx(
+        [one["value"] for one in figures[1].values()]
+    )
+    part = ("--part", "train", "--json")
+    again = polyplink("calibrate", done.path, made.data, "--out", tmp_path / "cal", *part)
+    assert again.exit_code == 0, again.stderr
+    point = read_record(weights_path(tmp_path / "cal")).operating
+    assert point is not None
+    assert point["origin"] == json.loads(again.stdout)["links"]
+    assert weights_id(weights_path(tmp_path / "cal")) == found.weights_id
+    assert_refused(polyplink("export", done.path, tmp_path / "two"), "is an exported encoder")
 
 
 @pytest.mark.slow
 def test_eight_bits_are_scaled_by_crops_of_a_part_and_counted(made: Made, tmp_path: Path) -> None:
-    file = tmp_path / "int8.onnx"
+    file = tmp_path / "int8"
     done = polyplink("export", made.run, file, "--int8", made.data, "--part", "train", "--json")
     assert done.exit_code == 0, done.stderr
     assert json.loads(done.stdout)["bits"] == 8
@@ -79,22 +100,21 @@ def write_untrained(path: Path, config: AnyEncoderConfig) -> Path:
 
 
 def test_exports_that_cannot_be_are_refused(made: Made, tmp_path: Path) -> None:
-    (tmp_path / "d.onnx").mkdir()
-    assert_refused(polyplink("export", made.run, tmp_path / "d.onnx"), "d.onnx is a folder; name")
+    assert_refused(polyplink("export", made.run, tmp_path), "exists already; name a new folder")
     file = tmp_path / "e.onnx"
     clips = write_untrained(tmp_path / "clips.safetensors", CLIPS)
     assert_refused(polyplink("export", clips, file), "looks at whole clips")
     file.write_bytes(b"")
-    assert_refused(polyplink("evaluate", file, made.data), "serves `polyplink embed` and `count`")
+    assert_refused(polyplink("evaluate", file, made.data), "no config.json in")
 
 
 @pytest.mark.slow
 def test_bf16_is_a_choice_whose_effect_is_printed(made: Made, tmp_path: Path) -> None:
-    file = tmp_path / "bf16.onnx"
+    file = tmp_path / "bf16"
     part = ("--part", "train")
     done = polyplink("export", made.run, file, "--precision", "bf16", "--data", made.data, *part)
     assert done.exit_code == 0, done.stderr
-    assert "bf16.onnx: bf16, crops of 32 pixels" in done.stdout
+    assert "bf16: bf16, crops of 32 pixels" in done.stdout
     computes = "BF16" in openvino.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
     assert ("mAP on a sample: float32 " in done.stdout) == computes
     if not computes:

@@ -21,10 +21,16 @@ from polyplink.app.weights import (
 )
 from polyplink.core.artefacts import file_key
 from polyplink.core.errors import PolyplinkError
-from polyplink.encoders import FoundationConfig, build_frame_encoder, load_encoder, read_record
+from polyplink.encoders import (
+    FoundationConfig,
+    build_frame_encoder,
+    load_encoder,
+    read_record,
+    weights_path,
+)
 from polyplink.encoders.catalogue import FOUNDATION
 from polyplink.recipes.published import published
-from tests.app.calls import polyplink
+from tests.app.calls import assert_refused, polyplink
 from tests.encoders.checkpoints import caformer_shapes, golden_state
 from tests.samples import write_procedures
 
@@ -155,3 +161,19 @@ def test_cost() -> None:
     assert "31.00 G multiply-accumulates" in text
     found = json.loads(polyplink("weights", "cost", "surgenet", "--size", "256", "--json").stdout)
     assert round(found["macs_g"], 2) == 40.49
+
+
+def test_a_saved_folder_is_added_by_a_name(surgenet: Path, tmp_path: Path) -> None:
+    out = tmp_path / "shared"
+    polyplink("weights", "add", surgenet)
+    saved = polyplink("weights", "save", "surgenet", out, "--json")
+    assert saved.exit_code == 0, saved.stderr
+    assert json.loads(saved.stdout)["procedures_named"] == 0
+    added = polyplink("weights", "add", out, "--as", "again", "--json")
+    assert added.exit_code == 0, added.stderr
+    assert weights_path(Path("again")).read_bytes() == (out / "model.safetensors").read_bytes()
+    assert_refused(polyplink("weights", "add", tmp_path), "has no model.safetensors")
+    assert_refused(polyplink("weights", "save", "surgenet", out), "exists already")
+    with (out / "model.safetensors").open("ab") as file:
+        file.write(b"x")
+    assert_refused(polyplink("weights", "add", out), "its SHA-256 is another")

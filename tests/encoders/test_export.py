@@ -1,41 +1,36 @@
-"""Exported encoders: the precision asked for is the precision computed."""
+"""Exported encoders: the graphs compute what the encoder does, in the precision asked for."""
 
 import builtins
+import json
 import os
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.encoders import FrameWise, NetworkEmbedder, Seen, WeightsRecord
-from polyplink.encoders.export import (
-    HEAD,
-    ExportedEmbedder,
-    export_frames,
-    load_exported,
-    quantise,
-)
-from polyplink.encoders.weights import RECORD as RECORD_KEY
+from polyplink.encoders import FrameWise, NetworkEmbedder, Seen, WeightsRecord, weights_path
+from polyplink.encoders.encoder import Tokens
+from polyplink.encoders.export import ExportedEncoder, export_encoder, with_record
 from polyplink.encoders.weights import record_text
 from polyplink.tracklets import PrepareSettings
 from tests.encoders.small import KINDS, TRANSFORMER, crops, made
 
 openvino = pytest.importorskip("openvino")
-pytest.importorskip("onnxruntime")
-onnx = pytest.importorskip("onnx")
+onnxruntime = pytest.importorskip("onnxruntime")
+pytest.importorskip("onnx")
 
 SIDE = 32
 CROPS, LENGTHS = crops(13, SIDE).numpy(), [3, 8, 2]
-RECORD = WeightsRecord(
-    encoder=TRANSFORMER,
-    prepare=PrepareSettings(crop_factor=1.5, size=SIDE),
-    recipe={"name": "tiny"},
-    seen=Seen(trained=[("set", "p1", "p1")]),
-    origin={"epoch": 3},
-)
+PREPARE = PrepareSettings(crop_factor=1.5, size=SIDE)
+SEEN = Seen(trained=[("set", "p1", "p1")])
+RECORD = WeightsRecord(TRANSFORMER, PREPARE, {"name": "tiny"}, SEEN, {"epoch": 3})
 MULTIPLIES_BF16 = "BF16" in openvino.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
+EXAMPLE = Path(__file__).parents[2] / "docs/how-to/embed.cpp"
 
 
 def tiny(kind: str = "transformer") -> FrameWise:
@@ -46,13 +41,12 @@ def tiny(kind: str = "transformer") -> FrameWise:
 
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("export") / "encoder.onnx"
-    return export_frames(tiny(), path, SIDE, RECORD)
+    return export_encoder(tiny(), tmp_path_factory.mktemp("export") / "wide", RECORD)
 
 
 @pytest.fixture(scope="module")
 def narrow(exported: Path) -> Path:
-    return quantise(exported, exported.with_name("int8.onnx"), CROPS)
+    return export_encoder(tiny(), exported.with_name("int8"), RECORD, "int8", CROPS)
 
 
 def worst_cosine(found: np.ndarray, wanted: np.ndarray) -> float:
@@ -60,81 +54,110 @@ def worst_cosine(found: np.ndarray, wanted: np.ndarray) -> float:
     return float(((found * wanted).sum(axis=1) / norms).min())
 
 
-@pytest.mark.parametrize(
-    "kind", ["frames", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("sfe", "mve"))]
-)
-def test_float32_gives_the_vectors_of_any_encoder_of_frames(kind: str, tmp_path: Path) -> None:
-    encoder = tiny(kind)
-    path = export_frames(encoder, tmp_path / "encoder.onnx", SIDE)
-    found = ExportedEmbedder(encoder, path)(CROPS, LENGTHS)
-    np.testing.assert_allclose(found, NetworkEmbedder(encoder)(CROPS, LENGTHS), atol=1e-4)
-    with pytest.raises(PolyplinkError, match=r"has no polyplink record; export it again"):
-        load_exported(path)
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["mve", "sfe", "frames"])
+def test_any_encoder_of_frames_gives_its_vectors(kind: str, tmp_path: Path) -> None:
+    encoder, record = tiny(kind), WeightsRecord(KINDS[kind], PREPARE, {}, SEEN, {})
+    found = ExportedEncoder(export_encoder(encoder, tmp_path / "out", record))
+    vectors = found(CROPS, LENGTHS)
+    assert vectors.shape == (3, found.width) == (3, encoder.width)
+    np.testing.assert_allclose(vectors, NetworkEmbedder(encoder)(CROPS, LENGTHS), atol=1e-5)
     if kind == "frames":  # matrix products are not quantised
         with pytest.raises(PolyplinkError, match=r"no network of convolutions.*; export it wit"):
-            quantise(path, tmp_path / "int8.onnx", CROPS)
-        assert not (tmp_path / "int8.onnx").exists()
+            export_encoder(encoder, tmp_path / "int8", record, "int8", CROPS)
+        assert not (tmp_path / "int8").exists()
 
 
-@pytest.mark.parametrize("frames_per_pass", [1, 4, 16])
-def test_blocks_come_back_in_their_order(exported: Path, frames_per_pass: int) -> None:
-    found = ExportedEmbedder(tiny(), exported, frames_per_pass=frames_per_pass)(CROPS, LENGTHS)
-    np.testing.assert_allclose(found, NetworkEmbedder(tiny())(CROPS, LENGTHS), atol=1e-4)
+def test_tracklets_of_any_lengths_share_a_graph(exported: Path) -> None:
+    found, plain = ExportedEncoder(exported), NetworkEmbedder(tiny())
+    features = found.frames(CROPS)
+    for lengths in ([13], [1] * 13, [1, 11, 1]):
+        wanted = plain(CROPS, lengths)
+        given = {"features": features, "lengths": np.array(lengths)}
+        np.testing.assert_allclose(found._tracklets(given), wanted, atol=1e-5)
+        np.testing.assert_allclose(found.tracklets(features, lengths), wanted, atol=1e-5)
+    one_by_one = np.concatenate([found.frames(CROPS[i : i + 1]) for i in range(len(CROPS))])
+    np.testing.assert_allclose(one_by_one, features, atol=1e-5)
+    alone = ExportedEncoder(exported, threads=1)
+    np.testing.assert_array_equal(alone(CROPS, LENGTHS), found(CROPS, LENGTHS))
 
 
-def test_bf16_is_computed_if_asked_for_or_refused(exported: Path, tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_an_encoder_whose_graph_differs_is_refused(tmp_path: Path) -> None:
+    class Largest(type(tiny("sfe"))):  # type: ignore[misc]
+        def aggregate(self, features: torch.Tensor, lengths: Any) -> Tokens:
+            parts = torch.split(features, list(lengths))
+            return Tokens(torch.stack([part.amax(dim=0) for part in parts]), features)
+
+    encoder = Largest(KINDS["sfe"])
+    with pytest.raises(PolyplinkError, match=r"Largest give other vectors .*; .*pool_packed"):
+        export_encoder(encoder, tmp_path / "out", RECORD)
+    assert not (tmp_path / "out").exists()
+
+
+def test_bf16_is_computed_if_asked_for_or_refused(exported: Path) -> None:
     try:
-        found = load_exported(exported, "bf16")[1](CROPS, LENGTHS)
+        found = ExportedEncoder(exported, "bf16")(CROPS, LENGTHS)
     except PolyplinkError as refusal:
         # oneDNN held to older instructions has no kernel, whatever the processor can do.
         expected = not MULTIPLIES_BF16 or "ONEDNN_MAX_CPU_ISA" in os.environ
         if not expected or "this processor does not compute" not in str(refusal):
             raise
         pytest.skip(str(refusal))
-    wide = load_exported(exported, "float32")[1](CROPS, LENGTHS)
+    wide = ExportedEncoder(exported)(CROPS, LENGTHS)
     assert 1e-5 < np.abs(found - wide).max() < 0.2
     assert worst_cosine(found, wide) > 0.99
-    path = export_frames(tiny(), tmp_path / "bf16.onnx", SIDE, RECORD, "bf16")
-    by_default = load_exported(path)[1]
-    assert by_default.precision == "bf16"
-    np.testing.assert_array_equal(by_default(CROPS, LENGTHS), found)
-    np.testing.assert_array_equal(load_exported(path, "float32")[1](CROPS, LENGTHS), wide)
 
 
+@pytest.mark.slow
 def test_eight_bits_keep_the_direction_of_vectors(exported: Path, narrow: Path) -> None:
-    assert narrow.stat().st_size < exported.stat().st_size
-    wanted = NetworkEmbedder(tiny())(CROPS, LENGTHS)
-    loaded, embedder = load_exported(narrow)
+    sizes = [(folder / "frames.onnx").stat().st_size for folder in (narrow, exported)]
+    assert sizes[0] < sizes[1]
+    wanted, embedder = NetworkEmbedder(tiny())(CROPS, LENGTHS), ExportedEncoder(narrow)
     found = embedder(CROPS, LENGTHS)
     assert worst_cosine(found, wanted) > 0.98
     assert np.abs(found - wanted).max() > 1e-6
     assert embedder.precision == "int8"
-    assert record_text(loaded.record) == record_text(RECORD)
-    with pytest.raises(PolyplinkError, match="holds 8-bit numbers and cannot be computed in bf16"):
-        load_exported(narrow, "bf16")
-    with pytest.raises(PolyplinkError, match=r"does not hold 8-bit numbers; .*--int8"):
-        load_exported(exported, "int8")
+    assert record_text(embedder.record) == record_text(RECORD)
+    with pytest.raises(
+        PolyplinkError, match=r"exported for int8 .* not computed in bf16; .*without"
+    ):
+        ExportedEncoder(narrow, "bf16")
+    with pytest.raises(PolyplinkError, match=r"exported for float32 .* in int8; .*with --int8"):
+        ExportedEncoder(exported, "int8")
     with pytest.raises(PolyplinkError, match="no precision 'float16'"):
-        load_exported(exported, "float16")
+        ExportedEncoder(exported, "float16")
 
 
-def test_missing_and_broken_files_are_refused(tmp_path: Path) -> None:
-    for read in (load_exported, lambda p: ExportedEmbedder(tiny(), p)):
-        with pytest.raises(PolyplinkError, match=r"no exported encoder .*; export it with"):
-            read(tmp_path / "none.onnx")
-        broken = tmp_path / "broken.onnx"
-        broken.write_bytes(b"no model")
-        with pytest.raises(PolyplinkError, match=r"cannot be read .*; export it again"):
-            read(broken)
+def test_another_operating_point_keeps_the_id(exported: Path, tmp_path: Path) -> None:
+    record = WeightsRecord(TRANSFORMER, PREPARE, {}, SEEN, {}, {"origin": "here"})
+    found = ExportedEncoder(with_record(exported, tmp_path, record))
+    assert found.record.operating == {"origin": "here"}
+    assert found.weights_id == ExportedEncoder(exported).weights_id
+    np.testing.assert_array_equal(found(CROPS, LENGTHS), ExportedEncoder(exported)(CROPS, LENGTHS))
 
 
-@pytest.mark.parametrize("head", ["", "AAAA", "no base 64"])
-def test_a_broken_head_is_refused(exported: Path, head: str, tmp_path: Path) -> None:
-    model, bent = onnx.load(str(exported)), tmp_path / "bent.onnx"
-    onnx.helper.set_model_props(model, {RECORD_KEY: record_text(RECORD), HEAD: head})
-    onnx.save(model, str(bent))
-    with pytest.raises(PolyplinkError, match=r"bent.onnx cannot be read .*; export it again"):
-        load_exported(bent)
+def test_missing_changed_and_old_files_are_refused(exported: Path, tmp_path: Path) -> None:
+    old = tmp_path / "encoder.onnx"
+    old.write_bytes(b"a single file, as before")
+    with pytest.raises(PolyplinkError, match=r"no config.json in .*; export the weights again"):
+        ExportedEncoder(weights_path(old))
+    changed = Path(shutil.copytree(exported, tmp_path / "changed"))
+    with (changed / "tracklets.onnx").open("ab") as file:
+        file.write(b"x")
+    with pytest.raises(PolyplinkError, match=r"tracklets.onnx is not the file .*; copy its folder"):
+        ExportedEncoder(changed)
+    (changed / "tracklets.onnx").unlink()
+    with pytest.raises(PolyplinkError, match=r"has no tracklets.onnx; export it again"):
+        ExportedEncoder(changed)
+    config = json.loads((changed / "config.json").read_text())
+    (changed / "config.json").write_text(json.dumps({"model_type": "bert"}))
+    with pytest.raises(PolyplinkError, match=r"config.json is not of polyplink; give a folder"):
+        ExportedEncoder(changed)
+    (changed / "tracklets.onnx").write_bytes(b"no graph")
+    (changed / "config.json").write_text(json.dumps(config | {"files": {}}))
+    with pytest.raises(PolyplinkError, match=r"tracklets.onnx cannot be read .*; export it again"):
+        ExportedEncoder(changed)
 
 
 def test_a_missing_extra_says_what_to_install(
@@ -149,4 +172,34 @@ def test_a_missing_extra_says_what_to_install(
 
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(PolyplinkError, match=r"No module named 'onnx'.*polyplink\[export\]"):
-        export_frames(tiny(), tmp_path / "encoder.onnx", SIDE)
+        export_encoder(tiny(), tmp_path / "out", RECORD)
+
+
+def test_the_example_in_cpp_gives_the_vectors(exported: Path, tmp_path: Path) -> None:
+    assert len(EXAMPLE.read_text().splitlines()) < 150
+    compiler = shutil.which("g++") or shutil.which("clang++")
+    include = (
+        ["-I", os.environ["ONNXRUNTIME_INCLUDE"]] if "ONNXRUNTIME_INCLUDE" in os.environ else []
+    )
+    if compiler is None:
+        pytest.skip("no C++ compiler")
+    header = b"#include <onnxruntime_c_api.h>\n"
+    command = [compiler, "-E", "-x", "c++", "-", *include]
+    if subprocess.run(command, input=header, capture_output=True, check=False).returncode:
+        pytest.skip("no onnxruntime_c_api.h (it is not in the wheel; ONNXRUNTIME_INCLUDE names it)")
+    (library,) = (Path(onnxruntime.__file__).parent / "capi").glob("libonnxruntime.so.*")
+    for name in ("libonnxruntime.so", "libonnxruntime.so.1"):
+        (tmp_path / name).symlink_to(library)
+    program = tmp_path / "embed"
+    link = [f"-L{tmp_path}", "-lonnxruntime", f"-Wl,-rpath,{tmp_path}", "-o", str(program)]
+    command = [compiler, "-std=c++17", "-Wall", "-Werror", *include, str(EXAMPLE), *link]
+    subprocess.run(command, check=True)
+    (tmp_path / "crops").write_bytes(CROPS.tobytes())
+    given = [str(program), str(exported), str(tmp_path / "crops")]
+    done = subprocess.run(
+        [*given, *map(str, LENGTHS)], capture_output=True, text=True, check=True
+    ).stdout
+    found = np.array([line.split() for line in done.splitlines()], np.float32)
+    np.testing.assert_allclose(found, NetworkEmbedder(tiny())(CROPS, LENGTHS), atol=1e-4)
+    wrong = subprocess.run([*given, "3"], capture_output=True, text=True, check=False)
+    assert (wrong.returncode, "not 3 crops" in wrong.stderr) == (2, True)

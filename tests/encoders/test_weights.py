@@ -1,5 +1,7 @@
 """Weights: the store, the record, loading, and starting from other weights."""
 
+import os
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,9 +17,11 @@ from polyplink.encoders import (
     Seen,
     WeightsRecord,
     build_started,
+    from_pretrained,
     inherited,
     load_encoder,
     read_record,
+    save_pretrained,
     save_weights,
     weights_path,
     write_tensors,
@@ -203,3 +207,46 @@ def test_starting_from_weights_that_do_not_fit_is_refused(tmp_path: Path) -> Non
     written(path, PROJECTED)
     with pytest.raises(PolyplinkError, match=r"of another shape, first 'frame_head\.2"):
         build_started(MVE, path)
+
+
+def test_a_saved_folder_travels(
+    tmp_path: Path, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "w.safetensors"
+    encoder = written(path, SFE)
+    (tmp_path / "figures.csv").write_text(
+        "method,group,metric,value,low,high,units,unit\n"
+        "x,Retrieval,mAP,0.5123,0.41,0.62,9,procedures\nx,Retrieval,HR@1,,,,,\n"
+        "other,Retrieval,mAP,0.9,,,9,procedures\n"
+    )
+    mirror = tmp_path / "second"
+    folder = save_pretrained(
+        path, mirror / "mine", figures=tmp_path, licence="MIT", mirrors=["https://a.b/c"]
+    )
+    assert (folder / "model.safetensors").read_bytes() == path.read_bytes()
+    card = (folder / "README.md").read_text()
+    for said in (
+        'license_name: "MIT"',
+        "| Retrieval: mAP | 0.512 | 0.41 to 0.62 | 9 procedures |",
+        "trained on set: 1 procedures, 1 patients",
+        "pre-trained by others on SUN",
+        "Crops of 32 x 32 pixels",
+        "the full frame",
+        "mirror: https://a.b/c",
+    ):
+        assert said in card, said
+    assert "0.9" not in card
+    loaded = from_pretrained(folder)
+    assert loaded.weights_id == load_encoder(path, CPU).weights_id
+    assert loaded.encoder.state_dict().keys() == encoder.state_dict().keys()
+    with pytest.raises(PolyplinkError, match="exists already"):
+        save_pretrained(path, folder)
+
+    # The first mirror holds a copy that is damaged.
+    damaged = tmp_path / "first" / "mine"
+    shutil.copytree(folder, damaged)
+    (damaged / "model.safetensors").write_bytes(path.read_bytes()[:-1] + b"\7")
+    monkeypatch.setenv("POLYPLINK_MIRRORS", f"{tmp_path / 'first'}{os.pathsep}{mirror}")
+    assert weights_path(Path("mine")) == folder / "model.safetensors"
+    with pytest.raises(PolyplinkError, match=r"not the file that was added.*; copy its folder"):
+        load_encoder(damaged, CPU)

@@ -54,9 +54,11 @@ from polyplink.app.train_detector import TrainDetectorRequest, train_detector
 from polyplink.app.weights import (
     AdaptRequest,
     AddRequest,
+    SaveRequest,
     adapt_weights,
     add_weights,
     list_weights,
+    save_weights_folder,
     show_weights,
 )
 
@@ -92,6 +94,7 @@ __all__ = [
     "Result",
     "ReviewRequest",
     "RunRequest",
+    "SaveRequest",
     "SearchRequest",
     "SimulateRequest",
     "SplitRequest",
@@ -122,6 +125,7 @@ __all__ = [
     "reproduce",
     "review",
     "run",
+    "save_weights_folder",
     "search",
     "show_recipe",
     "show_weights",

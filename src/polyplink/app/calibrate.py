@@ -97,7 +97,7 @@ def calibrate(request: CalibrateRequest, progress: Progress = inform) -> Result[
     from polyplink.encoders import read_record, weights_path
 
     path, out = weights_path(request.weights), request.out
-    own = read_record(path)  # exported encoders are refused before crops are cut
+    own = read_record(path)
     named = ("weights", "data", "truth", "part", "keep")
     asked: dict[str, Any] = {name: getattr(request, name) for name in named}
     record = RunRecord("calibrate", settings=asked)
@@ -154,11 +154,15 @@ def store_operating_point(
     """
     from polyplink.app.leakage import seen_by
     from polyplink.encoders import WEIGHTS_FILE, read_record
+    from polyplink.encoders.export import with_record
     from polyplink.encoders.weights import RECORD, read_tensors, record_text, write_tensors
 
-    own, weights = read_record(path), out / WEIGHTS_FILE
+    own = read_record(path)
     seen = replace(seen_by(data, (), names, own.seen), data=own.seen.data)
     made = replace(own, seen=seen, operating=asdict(point))
+    if path.suffix == ".onnx":  # the record of an exported encoder is beside its graphs
+        return with_record(path.parent, out, made)
+    weights = out / WEIGHTS_FILE
     write_tensors(weights, read_tensors(path), {RECORD: record_text(made)})
     return weights
 

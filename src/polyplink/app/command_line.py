@@ -50,6 +50,7 @@ from polyplink.app.weights import (
     add_weights,
     cost_weights,
     list_weights,
+    save_weights_folder,
     show_weights,
 )
 from polyplink.core.errors import (
@@ -92,6 +93,7 @@ VERBS: Mapping[str, Verb] = {
     "reproduce": reproduce,
     "recipes show": show_recipe,
     "weights add": add_weights,
+    "weights save": save_weights_folder,
     "weights adapt": adapt_weights,
     "weights list": list_weights,
     "weights show": show_weights,
@@ -103,7 +105,7 @@ VERBS: Mapping[str, Verb] = {
 GROUPS = {
     "index": "An index of views, to search for similar ones: build, add.",
     "recipes": "Recipes: show the fields of one, and where their values come from.",
-    "weights": "Encoders by name: add, adapt, list, show, cost.",
+    "weights": "Encoders by name: add, save, adapt, list, show, cost.",
 }
 LONGEST_MESSAGE = 1200  # characters
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY

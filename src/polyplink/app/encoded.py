@@ -33,8 +33,9 @@ from polyplink.encoders import (
     load_encoder,
     pick_device,
     place,
+    weights_path,
 )
-from polyplink.encoders.export import SUFFIX, load_exported
+from polyplink.encoders.export import ExportedEncoder
 from polyplink.evaluate import Samples, TrackletBoxes, retrieve
 from polyplink.tracklets import Prepared, PrepareSettings, box_rows, prepare
 from polyplink.tracklets.build import USUAL_FPS
@@ -84,16 +85,18 @@ def load_named(
         PolyplinkError: If the weights are missing or broken, there is no such device, or it does
             not compute in that precision.
     """
-    if weights.suffix == SUFFIX:
+    path = weights_path(weights)
+    if path.suffix == ".onnx":
         PolyplinkError.unless(
             device in ("auto", "cpu"),
             f"{weights} is an exported encoder, which computes on the CPU",
             "give the weights it was exported from, or --device cpu",
         )
         where = torch.device("cpu")
-        loaded, embedder = load_exported(weights, precision)
-        usual, used = embedder.exported_for, embedder.precision
-        network: Embedder = embedder
+        exported = ExportedEncoder(path, precision)
+        usual, used = exported.exported_for, exported.precision
+        network: Embedder = exported
+        record, key = exported.record, exported.weights_id
     else:
         where = pick_device(device)
         usual = default_precision(where)
@@ -105,9 +108,9 @@ def load_named(
         )
         loaded = load_encoder(weights, where)
         network = NetworkEmbedder(loaded.encoder, compute=used)
-    record = loaded.record
+        record, key = loaded.record, loaded.weights_id
     name = name or str(record.recipe.get("name", weights.stem))
-    key = loaded.weights_id if used == usual else f"{loaded.weights_id}-{used}"
+    key = key if used == usual else f"{key}-{used}"
     settings = record.prepare if tracklets is None else tracklets.on(record.prepare)
     return NamedEncoder(name, key, network, where, settings, record, used)
 

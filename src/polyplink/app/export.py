@@ -1,6 +1,5 @@
-"""The verbs `embed` and `export`: a vector for every tracklet; an encoder as an ONNX file."""
+"""The verbs `embed` and `export`: a vector for every tracklet; an encoder for other programs."""
 
-import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -107,7 +106,7 @@ class ExportRequest(Request):
     """What to export, and how."""
 
     weights: Weights
-    out: Annotated[Path, Argument(help="File to write: NAME.onnx.")]
+    out: Annotated[Path, Argument(help="New folder for the exported encoder.")]
     precision: Precision = None
     data: Annotated[
         Path | None,
@@ -126,11 +125,11 @@ class Exported:
     """An exported encoder.
 
     Attributes:
-        path: The file.
+        path: The folder.
         precision: float32, bf16 or int8.
         bits: 32 or 8: bits of its weights.
         size: Width and height of the crops it takes, pixels.
-        bytes: Size of the file.
+        bytes: Size of its graphs.
         weights: Id of the weights it came from.
         mean_ap: Retrieval mAP by precision on a sample of the data, if any was given.
     """
@@ -145,7 +144,7 @@ class Exported:
 
 
 def export(request: ExportRequest, progress: Progress = inform) -> Result[Exported]:
-    """Write an encoder for fast embedding on CPUs; embed and count take the file as WEIGHTS.
+    """Write an encoder as a folder for onnxruntime; the other verbs take it as WEIGHTS.
 
     Raises:
         PolyplinkError: If the encoder looks at clips, 8 bits are asked of one that is no
@@ -153,8 +152,9 @@ def export(request: ExportRequest, progress: Progress = inform) -> Result[Export
     """
     weights, out, data = request.weights, request.out, request.int8 or request.data
     precision = "int8" if request.int8 else request.precision or "float32"
-    PolyplinkError.unless(out.suffix == ".onnx", f"{out} is no .onnx file", "name one")
-    PolyplinkError.unless(not out.is_dir(), f"{out} is a folder", "name a file")
+    PolyplinkError.unless(
+        not out.exists(), f"{out} exists already", "name a new folder for the exported encoder"
+    )
     PolyplinkError.unless(
         request.part is None or data is not None,
         f"part {request.part!r} is of no data",
@@ -175,7 +175,7 @@ def export(request: ExportRequest, progress: Progress = inform) -> Result[Export
 
     from polyplink.app.encoded import load_named, precision_effect, prepare_part
     from polyplink.encoders import FrameWise, load_encoder
-    from polyplink.encoders.export import export_frames, quantise
+    from polyplink.encoders.export import export_encoder
 
     loaded = load_encoder(weights, torch.device("cpu"))
     encoder, record = loaded.encoder, loaded.record
@@ -188,19 +188,15 @@ def export(request: ExportRequest, progress: Progress = inform) -> Result[Export
     prepared = None
     if data is not None:
         prepared = prepare_part(data, record.prepare, request.part, request.workers, progress)
-    if precision == "int8" and prepared is not None:
-        crops = typical_crops(prepared, CALIBRATION)
-        with tempfile.TemporaryDirectory(prefix="polyplink-export-") as folder:
-            wide = export_frames(encoder, Path(folder) / "encoder.onnx", side, record)
-            quantise(wide, out, crops, source=weights)
-    else:
-        export_frames(encoder, out, side, record, precision)
+    eight = precision == "int8" and prepared is not None
+    crops = typical_crops(prepared, CALIBRATION) if eight and prepared is not None else None
+    export_encoder(encoder, out, record, precision, crops)
     if prepared is not None and precision != "float32":
         with suppress(PolyplinkError):  # a processor without bf16 writes the file all the same
             narrow = load_named(out)
             plain = load_named(weights, "cpu", precision="float32")
             mean_ap = precision_effect(prepared, [plain, narrow])
-    bits, size = 8 if precision == "int8" else 32, out.stat().st_size
+    bits, size = 8 if precision == "int8" else 32, sum(p.stat().st_size for p in out.glob("*.onnx"))
     done = Exported(out, precision, bits, side, size, loaded.weights_id, mean_ap)
     text = (
         f"{out}: {precision}, crops of {side} pixels, {size / 1e6:.1f} MB; "

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
 RECIPE = "Name of a recipe (ntssl, sfe, tpc, ...), or FILE.py:NAME of one of your own."
 Data = Annotated[Path, Argument(help="Data folder that `polyplink import` wrote.")]
-Weights = Annotated[Path, Argument(help="Weights file, or a folder `polyplink train` wrote.")]
+Weights = Annotated[
+    Path, Argument(help="Weights: a file, a folder of `train` or `export`, or a name.")
+]
 Out = Annotated[Path, Option("--out", "-o", help="Folder to write.")]
 Device = Annotated[str, Option(help="auto, cpu, cuda or cuda:N.")]
 Workers = Annotated[int, Option(min=1, help="Worker processes or threads.")]
@@ -118,9 +120,7 @@ def check_given(
     if weights is not None:
         from polyplink.encoders import read_record, weights_path
 
-        path = weights_path(weights)
-        if path.suffix != ".onnx":
-            read_record(path)
+        read_record(weights_path(weights))
     if device is not None:
         from polyplink.encoders import check_device
 

@@ -140,16 +140,16 @@ def learn_from(request: LearnFromRequest, progress: Progress = inform) -> Result
             weights, or the reviews hold no pair of views of one polyp and of two.
     """
     from polyplink.associate import from_record
-    from polyplink.core.artefacts import KEY_DIGITS, file_key
     from polyplink.data import merge, write_data
     from polyplink.encoders import read_record, weights_path
+    from polyplink.encoders.weights import weights_id
     from polyplink.serve.handoff import identified
 
     out, path = request.out, weights_path(request.weights)
     asked = {"weights": request.weights, "folders": list(request.folders)}
     record = RunRecord("learn-from", settings=asked)
     record.claim(out)
-    before, key = from_record(read_record(path).operating), file_key(path)[:KEY_DIGITS]
+    before, key = from_record(read_record(path).operating), weights_id(path)
     desks = [_open(folder, None, ()) for folder in request.folders]
     for desk in desks:
         PolyplinkError.unless(

@@ -1,7 +1,9 @@
-"""The verbs `weights add`, `adapt`, `list`, `show` and `cost`: encoders stored by name."""
+"""The verbs `weights add`, `save`, `adapt`, `list`, `show` and `cost`: encoders by name."""
 
 import json
 import re
+import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -21,7 +23,7 @@ from polyplink.app.request import (
     check_given,
     inform,
 )
-from polyplink.core.artefacts import file_key, to_plain
+from polyplink.core.artefacts import file_key, to_plain, whole_file
 from polyplink.core.errors import PolyplinkError, find_named
 
 if TYPE_CHECKING:
@@ -37,7 +39,7 @@ _HUB_NAME = re.compile(r"-([0-9a-f]{8})\.pth$")  # a file named after its own di
 class AddRequest(Request):
     """Which file to import, and how the encoder is fed."""
 
-    file: Annotated[Path, Argument(help="The published file.")]
+    file: Annotated[Path, Argument(help="The published file, or a folder of `weights save`.")]
     timm: Annotated[
         str | None, Option(metavar="NAME", help="Backbone of timm that the weights are of.")
     ] = None
@@ -64,7 +66,8 @@ class AddRequest(Request):
 def add_weights(request: AddRequest, progress: Progress = inform) -> Result[dict[str, Any]]:
     """Import published weights; from then on their name serves wherever WEIGHTS is asked for.
 
-    Takes safetensors, .pth, .bin, .pt and .ckpt files, with --timm those of any backbone of timm.
+    Takes safetensors, .pth, .bin, .pt and .ckpt files, with --timm those of any backbone of timm,
+    and folders that `weights save` wrote.
 
     Returns:
         name, path, title, number of tensors, the published file's sha256, and licence.
@@ -81,6 +84,8 @@ def add_weights(request: AddRequest, progress: Progress = inform) -> Result[dict
     from polyplink.encoders.weights import RECORD, record_text, seal, stored_path
 
     file = request.file
+    if file.is_dir():
+        return _add_saved(file, request.name or file.resolve().name)
     state = read_published(file, trust_pickle=request.trust_pickle)
     digest = file_key(file)
     config = FoundationConfig(preset=request.preset, size=request.size, pooling=request.pooling)
@@ -118,6 +123,71 @@ def add_weights(request: AddRequest, progress: Progress = inform) -> Result[dict
         "in which all shapes agree"
     ]
     return Result(added, shown=[text, str(path)], warnings=warnings if renamed else ())
+
+
+def _add_saved(folder: Path, name: str) -> Result[dict[str, Any]]:
+    """Copy a folder of `weights save` into the store, if it is whole."""
+    from polyplink.encoders import read_record
+    from polyplink.encoders.weights import HUB_FILE, check_seal, read_config, seal, stored_path
+
+    source, path = folder / HUB_FILE, stored_path(name)
+    PolyplinkError.unless(
+        source.is_file(),
+        f"{folder} has no {HUB_FILE}",
+        "give a folder that `polyplink weights save` wrote; an exported one is used where it is",
+    )
+    check_seal(source)
+    record, licence = read_record(source), read_config(folder).get("licence")
+    with whole_file(path) as new:
+        shutil.copyfile(source, new)
+    seal(path)
+    title = record.recipe.get("name") or record.origin.get("title") or path.stem
+    added = {"name": path.stem, "path": path, "title": title, "licence": licence}
+    return Result(added, shown=["{name}: {title}, licence {licence}".format(**added), str(path)])
+
+
+@dataclass(frozen=True)
+class SaveRequest:
+    """Which weights to share, and what to say about them."""
+
+    weights: Weights
+    out: Annotated[Path, Argument(help="New folder.")]
+    figures: Annotated[
+        Path | None,
+        Option(metavar="FOLDER", help="Folder of `evaluate` whose figures the card shows."),
+    ] = None
+    licence: Annotated[str | None, Option(help="Licence of the weights.")] = None
+    mirrors: Annotated[
+        Sequence[str], Option("--mirror", help="Where else to get the folder; may be repeated.")
+    ] = ()
+
+
+def save_weights_folder(
+    request: SaveRequest, progress: Progress = inform
+) -> Result[dict[str, Any]]:
+    """Write weights as a folder in the Hugging Face Hub's layout, with a model card.
+
+    Raises:
+        PolyplinkError: If the weights or figures do not exist, or the folder does.
+    """
+    from polyplink.encoders import read_record
+    from polyplink.encoders.sharing import save_pretrained
+    from polyplink.encoders.weights import HUB_FILE
+
+    out = save_pretrained(
+        request.weights,
+        request.out,
+        figures=request.figures,
+        licence=request.licence,
+        mirrors=request.mirrors,
+    )
+    record = read_record(out / HUB_FILE)
+    named = len({row[:2] for row in (*record.seen.trained, *record.seen.validated)})
+    saved = {"out": out, "sha256": file_key(out / HUB_FILE), "procedures_named": named}
+    warnings = [f"the record names {named} procedures and their patients"] if named else []
+    licence = request.licence or record.origin.get("licence")
+    warnings += [] if licence else ["the licence is not stated; give --licence"]
+    return Result(saved, shown=["{out}: SHA-256 {sha256}".format(**saved)], warnings=warnings)
 
 
 def check_published(path: Path, digest: str, wanted: str) -> None:

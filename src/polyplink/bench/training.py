@@ -21,11 +21,13 @@ from polyplink.data import DataSet, write_data
 from polyplink.encoders import (
     EncoderConfig,
     NetworkEmbedder,
+    Seen,
     TrackletEncoder,
+    WeightsRecord,
     pick_device,
 )
 from polyplink.encoders import embed as embed_prepared
-from polyplink.encoders.export import ExportedEmbedder, export_frames, quantise
+from polyplink.encoders.export import ExportedEncoder, export_encoder
 from polyplink.evaluate import Samples, retrieve
 from polyplink.learn import TrainConfig
 from polyplink.learn.bags import Bags, Batch, batches, rng_of
@@ -327,9 +329,9 @@ def embed(
 
     crops, polyps = views(size), [f"p{k // 2}" for k in range(size)]
     samples = Samples.of([f"t{k}" for k in range(size)], polyps, polyps, np.zeros(size))
-    plain = export_frames(encoder, folder / "encoder.onnx", side)
-    narrow = quantise(plain, folder / "encoder-int8.onnx", crops[:CALIBRATION])
-    exported, eager = ExportedEmbedder(encoder, narrow), NetworkEmbedder(encoder)
+    record = WeightsRecord(encoder.config, PrepareSettings(size=side), {}, Seen(), {})
+    narrow = export_encoder(encoder, folder / "int8", record, "int8", crops[:CALIBRATION])
+    exported, eager = ExportedEncoder(narrow), NetworkEmbedder(encoder)
 
     def at(tracklets: int) -> Call:
         some = views(tracklets)

@@ -42,7 +42,9 @@ if TYPE_CHECKING:
         write_embeddings,
     )
     from polyplink.encoders.encoder import ClipWise, Encoder, FrameWise, Tokens, to_pixels
+    from polyplink.encoders.export import ExportedEncoder, export_encoder
     from polyplink.encoders.finetune import FineTune, merge_adapters, trainable
+    from polyplink.encoders.sharing import from_pretrained, save_pretrained
     from polyplink.encoders.weights import (
         WEIGHTS_FILE,
         Seen,
@@ -63,6 +65,7 @@ __all__ = [
     "Embeddings",
     "Encoder",
     "EncoderConfig",
+    "ExportedEncoder",
     "FineTune",
     "FoundationConfig",
     "FrameWise",
@@ -85,7 +88,9 @@ __all__ = [
     "default_precision",
     "embed",
     "embed_stored",
+    "export_encoder",
     "fragment_table",
+    "from_pretrained",
     "inherited",
     "load_encoder",
     "memory_suffices",
@@ -95,6 +100,7 @@ __all__ = [
     "precision",
     "read_embeddings",
     "read_record",
+    "save_pretrained",
     "save_weights",
     "to_pixels",
     "trainable",

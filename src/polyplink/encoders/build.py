@@ -24,7 +24,7 @@ from polyplink.encoders.config import (
     SfeConfig,
 )
 from polyplink.encoders.device import memory_suffices, place
-from polyplink.encoders.encoder import Encoder, FrameWise, Tokens
+from polyplink.encoders.encoder import Encoder, FrameWise, Tokens, owners
 from polyplink.encoders.foundation import ClipFoundation, FrameFoundation
 from polyplink.encoders.spec import timm
 from polyplink.encoders.weights import (
@@ -175,6 +175,17 @@ class TrackletEncoder(FrameWise):
         tokens = self.transformer(torch.cat([cls, padded], dim=1), src_key_padding_mask=mask)
         return Tokens(tracklet=tokens[:, 0], frames=tokens[:, 1:][real])
 
+    def pool_packed(self, features: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        """The tracklets' vectors: all tokens in one sequence, where each sees its own tracklet."""
+        b = lengths.shape[0]
+        tokens = torch.cat([self.cls_token[0].expand(b, -1), features])  # b+n d
+        owner = torch.cat([torch.arange(b), owners(features, lengths)])  # b+n
+        other = owner[:, None] != owner[None]  # b+n b+n, True = ignore
+        vectors: torch.Tensor = self.transformer(tokens[None], mask=other, is_causal=False)[
+            0, :b
+        ]  # b d
+        return vectors
+
 
 class MveEncoder(TrackletEncoder):
     """Frames through backbone and head, a transformer with a CLS token, a linear layer.
@@ -198,6 +209,11 @@ class MveEncoder(TrackletEncoder):
         """Frame features (n, width) to tokens (b, d) and (n, d), after the linear layer."""
         tokens = super().aggregate(features, lengths)
         return Tokens(tracklet=self.head(tokens.tracklet), frames=self.head(tokens.frames))
+
+    def pool_packed(self, features: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        """The tracklets' vectors, after the linear layer."""
+        vectors: torch.Tensor = self.head(super().pool_packed(features, lengths))
+        return vectors
 
 
 def build_encoder(config: AnyEncoderConfig) -> Encoder:

@@ -118,6 +118,12 @@ class Encoder(nn.Module, ABC):
         """Crops uint8 (n, h, w, 3), packed, of tracklets of `lengths` frames to their tokens."""
 
 
+def owners(features: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+    """The tracklet (n,) of each of n packed frames, from the lengths (b,) of the tracklets."""
+    row = torch.arange(features.shape[0])[:, None]  # n 1
+    return (row >= lengths.cumsum(0)[None]).sum(dim=1)  # n
+
+
 class FrameWise(Encoder):
     """An encoder of single frames, whose features it aggregates per tracklet."""
 
@@ -134,6 +140,21 @@ class FrameWise(Encoder):
         """
         parts = torch.split(features, list(lengths))
         return Tokens(torch.stack([part.mean(dim=0) for part in parts]), features)
+
+    def pool_packed(self, features: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        """The tracklets' vectors of `aggregate`, as a graph for tracklets of any lengths.
+
+        It has no loop and no shape that depends on values, so that it can be exported.
+
+        Args:
+            features: (n, f).
+            lengths: (b,) int64.
+
+        Returns:
+            (b, d).
+        """
+        own = owners(features, lengths)[None] == torch.arange(lengths.shape[0])[:, None]  # b n
+        return own.to(features.dtype) @ features / lengths[:, None]
 
     def forward(self, frames: torch.Tensor, lengths: Sequence[int]) -> Tokens:
         """Crops uint8 (n, h, w, 3), packed, of tracklets of `lengths` frames to their tokens."""

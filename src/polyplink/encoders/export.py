@@ -1,47 +1,44 @@
-"""Exported encoders: an ONNX file that embeds crops on a CPU with OpenVINO.
+"""Exported encoders: a folder with two ONNX graphs, which any program can run with onnxruntime.
 
-The graph is the part that encodes single frames, normalisation included: that is where the time
-goes. The aggregation over the frames of a tracklet is small and stays in torch; its tensors are in
-the metadata of the file, with the record of the weights and the precision to compute in, so that
-an exported file needs no other.
+frames.onnx encodes single frames, normalisation included; that is where the time goes.
+tracklets.onnx turns the features of the frames of tracklets into vectors. config.json holds their
+SHA-256, the precision, and the record of the weights with crop rule, tracks and operating point.
+docs/how-to/export.md describes inputs and outputs, with a program in C++.
 """
 
-import base64
+import os
+import shutil
 import tempfile
 import warnings
-from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load, save
 from torch import nn
 
-from polyplink.core.artefacts import KEY_DIGITS, file_key, whole_file
+from polyplink.core.artefacts import whole_file, whole_folder
 from polyplink.core.errors import PolyplinkError, first_line
-from polyplink.encoders.build import LoadedEncoder, build_encoder
 from polyplink.encoders.device import Precision, check_precision
-from polyplink.encoders.embed import NetworkEmbedder
 from polyplink.encoders.encoder import FrameWise
+from polyplink.encoders.sharing import write_config
 from polyplink.encoders.weights import (
-    RECORD,
+    FRAMES,
     WeightsRecord,
-    check_state,
-    parse_record,
-    record_text,
+    check_seal,
+    read_config,
+    read_record,
+    weights_id,
 )
 
-SUFFIX = ".onnx"
+TRACKLETS = "tracklets.onnx"
 OPSET = 20
-INPUT, OUTPUT = "crops", "features"
-HEAD = "polyplink-head"  # metadata: the tensors outside the graph, safetensors in base 64
-PRECISION = "polyplink-precision"  # metadata: what the file is computed in by default
-_BACKBONE = "backbone."
+CROPS, FEATURES, LENGTHS, VECTORS = "crops", "features", "lengths", "vectors"
+FRAMES_PER_PASS = 4  # in a block, which one thread computes
+CLOSE = 1e-3  # of an exported graph to torch
 _AGAIN = "export it again with `polyplink export`"
 
 
@@ -57,87 +54,123 @@ def export_suffices() -> Iterator[None]:
         ) from None
 
 
-class _Frames(nn.Module):
-    """The part of an encoder that encodes single frames."""
+class _Method(nn.Module):
+    """A method of an encoder as a module, which is what torch exports."""
 
-    def __init__(self, encoder: FrameWise) -> None:
+    def __init__(self, encoder: FrameWise, name: str) -> None:
         super().__init__()
-        self.encoder = encoder
+        self.encoder, self.name = encoder, name
 
-    def forward(self, crops: torch.Tensor) -> torch.Tensor:
-        """Crops uint8 (n, h, w, 3) to features (n, d)."""
-        return self.encoder.encode_frames(crops)
+    def forward(self, *given: torch.Tensor) -> torch.Tensor:
+        found: torch.Tensor = getattr(self.encoder, self.name)(*given)
+        return found
 
 
-def export_frames(
-    encoder: FrameWise,
-    path: Path,
-    side: int,
-    record: WeightsRecord | None = None,
-    compute: Precision = "float32",
-) -> Path:
-    """Write an encoder as an ONNX file, whole or not at all.
-
-    Args:
-        encoder: The encoder, on the CPU.
-        path: The file; an existing one is replaced.
-        side: Width and height of the crops it will read, pixels.
-        record: The record of its weights, without which `load_exported` will not read the file.
-        compute: Precision the file is computed in unless its reader asks for another, "float32"
-            or "bf16"; its numbers are stored as float32 in both cases.
-
-    Returns:
-        The path.
-
-    Raises:
-        PolyplinkError: If the extra is not installed.
-    """
-    check_precision(compute, ("float32", "bf16"))
+def _write_graph(
+    path: Path, module: nn.Module, given: Mapping[str, torch.Tensor], output: str
+) -> None:
+    """Write a module as ONNX; the first axis of each input may have any length."""
     with export_suffices():
         import onnx  # noqa: PLC0415  an extra
 
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the exporter warns about itself
-            program = torch.onnx.export(
-                _Frames(encoder.eval()),
-                (torch.zeros((2, side, side, 3), dtype=torch.uint8),),
-                input_names=[INPUT],
-                output_names=[OUTPUT],
-                dynamic_shapes=({0: torch.export.Dim("n")},),  # any number of crops
-                opset_version=OPSET,
-                dynamo=True,
-                verbose=False,
-            )
+        fast = torch.backends.mha.get_fastpath_enabled()
+        torch.backends.mha.set_fastpath_enabled(False)  # one operator that ONNX does not have
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # the exporter warns about itself
+                program = torch.onnx.export(
+                    module.eval(),
+                    tuple(given.values()),
+                    input_names=list(given),
+                    output_names=[output],
+                    dynamic_shapes=(tuple({0: torch.export.Dim(name)} for name in given),),
+                    opset_version=OPSET,
+                    dynamo=True,
+                    verbose=False,
+                )
+        finally:
+            torch.backends.mha.set_fastpath_enabled(fast)
     assert program is not None
-    model = program.model_proto
-    props: dict[str, str] = {PRECISION: compute}
-    if record is not None:
-        # All tensors except the backbone's, which is the graph.
-        state = {k: v.contiguous() for k, v in encoder.state_dict().items()}
-        head = save({k: v for k, v in state.items() if not k.startswith(_BACKBONE)})
-        props |= {RECORD: record_text(record), HEAD: base64.b64encode(head).decode("ascii")}
-    onnx.helper.set_model_props(model, props)
-    with whole_file(path) as temporary:
-        onnx.save(model, str(temporary))
-    return path
+    onnx.save(program.model_proto, str(path))
 
 
-def quantise(path: Path, out: Path, crops: np.ndarray, *, source: Path | None = None) -> Path:
-    """Quantise an exported file to 8 bits: weights per channel, activations by calibration.
-
-    Only convolutions are quantised; the rest is computed in float32.
+def export_encoder(
+    encoder: FrameWise,
+    folder: Path,
+    record: WeightsRecord,
+    compute: Precision = "float32",
+    calibration: np.ndarray | None = None,
+) -> Path:
+    """Write an encoder of single frames as a folder, whole or not at all.
 
     Args:
-        path: From `export_frames`.
-        out: The file to write.
-        crops: Crops to calibrate with (n, h, w, 3) uint8, some dozens.
-        source: The weights it was exported from, to name in messages.
+        encoder: The encoder, on the CPU.
+        folder: The folder; it must not exist.
+        record: The record of its weights; `prepare.size` is the side of the crops it will read.
+        compute: Precision the frames are computed in unless a reader asks for another: "float32",
+            "bf16" (stored as float32), or "int8" (convolutions alone, stored in 8 bits).
+        calibration: Crops (n, h, w, 3) uint8 that 8-bit activations are scaled by, some dozens.
 
     Returns:
-        `out`.
+        The folder.
 
     Raises:
-        PolyplinkError: If the encoder is no convolutional network, or the extra is not installed.
+        PolyplinkError: If the extra is not installed, the folder exists, 8 bits are asked of an
+            encoder that is no convolutional network, or the graphs do not compute what the encoder
+            does.
+    """
+    check_precision(compute)
+    side = record.prepare.size
+    encoder.eval()
+    with whole_folder(folder) as new, torch.inference_mode(False), torch.no_grad():
+        chance = torch.Generator().manual_seed(0)
+        shape = (5, side, side, 3)
+        crops = torch.randint(0, 256, shape, generator=chance, dtype=torch.uint8)
+        features, lengths = encoder.encode_frames(crops), torch.tensor([2, 3])
+        network, pool = _Method(encoder, "encode_frames"), _Method(encoder, "pool_packed")
+        _write_graph(new / FRAMES, network, {CROPS: crops}, FEATURES)
+        _write_graph(new / TRACKLETS, pool, {FEATURES: features, LENGTHS: lengths}, VECTORS)
+        found = _session(new / FRAMES)({CROPS: crops.numpy()})
+        vectors = _session(new / TRACKLETS)({FEATURES: found, LENGTHS: lengths.numpy()})
+        wanted = encoder.aggregate(features, [2, 3]).tracklet.numpy()
+        off = np.abs(vectors - wanted).max() / max(np.abs(wanted).max(), 1e-9)
+        PolyplinkError.unless(
+            off < CLOSE,
+            f"the graphs of {type(encoder).__name__} give other vectors than it (off by {off:.2g})",
+            "give it a method pool_packed that computes what its aggregate does",
+        )
+        if compute == "int8":
+            assert calibration is not None
+            _quantise(new / FRAMES, calibration)
+        sizes = {"crops": side, "features": features.shape[1], "vectors": vectors.shape[1]}
+        write_config(new, record, {"precision": compute, **sizes})
+    return folder
+
+
+def with_record(folder: Path, out: Path, record: WeightsRecord) -> Path:
+    """Copy an exported folder with another record; the id of its vectors stays.
+
+    Args:
+        folder: The exported folder.
+        out: Where its files are written; it may exist.
+        record: The record, with another operating point.
+
+    Returns:
+        The frames.onnx in `out`.
+    """
+    config = read_config(folder)
+    for name in (FRAMES, TRACKLETS):
+        with whole_file(out / name) as new:
+            shutil.copyfile(folder / name, new)
+    facts = {name: config[name] for name in ("precision", "crops", "features", "vectors")}
+    write_config(out, record, facts, licence=config.get("licence"))
+    return out / FRAMES
+
+
+def _quantise(path: Path, crops: np.ndarray) -> None:
+    """Quantise the convolutions of a graph in place: weights per channel, activations by crops.
+
+    The rest is computed in float32.
     """
     with export_suffices():
         import onnx  # noqa: PLC0415  an extra
@@ -150,20 +183,19 @@ def quantise(path: Path, out: Path, crops: np.ndarray, *, source: Path | None = 
             quant_pre_process,
         )
     parts = np.array_split(crops, max(len(crops) // 8, 1))
-    batches = ({INPUT: np.ascontiguousarray(part)} for part in parts)
-    model = onnx.load(str(path))
-    kinds = [node.op_type for node in model.graph.node]
+    batches = ({CROPS: np.ascontiguousarray(part)} for part in parts)
+    kinds = [node.op_type for node in onnx.load(str(path)).graph.node]
     PolyplinkError.unless(
         kinds.count("Conv") > kinds.count("MatMul") + kinds.count("Gemm"),
-        f"{source or path} is no network of convolutions, and only those become 8-bit",
+        "the encoder is no network of convolutions, and only those become 8-bit",
         "export it without --int8",
     )
-    with whole_file(out) as temporary, tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder:
         folded = Path(folder) / "folded.onnx"
         quant_pre_process(str(path), str(folded), skip_symbolic_shape=True)
         quantize_static(
             str(folded),
-            str(temporary),
+            str(path),
             SimpleNamespace(get_next=lambda: next(batches, None)),
             quant_format=QuantFormat.QDQ,
             per_channel=True,
@@ -172,155 +204,119 @@ def quantise(path: Path, out: Path, crops: np.ndarray, *, source: Path | None = 
             reduce_range=True,  # on AVX2 sums of two products overflow 16 bits otherwise
             op_types_to_quantize=["Conv", "Add"],
         )
-        model = onnx.load(str(temporary))
-        props = {entry.key: entry.value for entry in model.metadata_props}
-        onnx.helper.set_model_props(model, props | {PRECISION: "int8"})
-        onnx.save(model, str(temporary))
-    return out
 
 
-class ExportedEmbedder(NetworkEmbedder):
-    """An embedder whose frames are encoded by an exported file, and aggregated by torch.
+Run = Callable[[dict[str, np.ndarray]], np.ndarray]  # inputs by name to the output; thread-safe
 
-    Every core works on a block of frames of its own: a convolution split over cores waits for the
-    slowest.
+
+def _session(path: Path) -> Run:
+    """A graph computed by onnxruntime in the thread that calls.
+
+    One thread, because several wait for each other: see docs/performance.md.
+    """
+    with export_suffices():
+        import onnxruntime  # noqa: PLC0415  an extra
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 4
+    try:
+        session = onnxruntime.InferenceSession(str(path), options, ["CPUExecutionProvider"])
+    except Exception as error:  # onnxruntime has no exception class of its own
+        raise PolyplinkError(f"{path} cannot be read ({first_line(error)})", _AGAIN) from None
+    return lambda given: np.asarray(session.run(None, given)[0], np.float32)
+
+
+def _bf16_session(path: Path) -> Run:
+    """A graph computed in bf16 by OpenVINO; onnxruntime does not compute in bf16 on a CPU."""
+    with export_suffices():
+        import openvino  # noqa: PLC0415  an extra
+    core = openvino.Core()
+    mend = "give --precision float32, or export the weights again with it"
+    PolyplinkError.unless(
+        "BF16" in core.get_property("CPU", "OPTIMIZATION_CAPABILITIES"),
+        f"this processor does not compute in bf16, which {path} asks for",
+        mend,
+    )
+    hints = {"PERFORMANCE_HINT": "THROUGHPUT", "INFERENCE_PRECISION_HINT": "bf16"}
+    try:
+        model = core.compile_model(str(path), "CPU", hints)
+    except RuntimeError as error:  # named by the capabilities, and no kernel for some layer
+        raise PolyplinkError(
+            f"this processor does not compute {path} in bf16 ({first_line(error)})", mend
+        ) from None
+    return lambda given: np.array(model.create_infer_request().infer(given)[0], np.float32)
+
+
+class ExportedEncoder:
+    """An exported folder as an `Embedder`, and in two steps for frames as they come.
+
+    A graph runs in one thread. Blocks of frames are spread over threads, so that a core has a block
+    of its own: a convolution split over cores waits for the slowest. A batch of one block is
+    computed in the calling thread.
 
     Args:
-        encoder: Aggregates the frames; its backbone is not used.
-        path: From `export_frames` or `quantise`.
-        frames_per_pass: Frames in a block.
-        compute: Precision, "float32" or "bf16", or "int8" for a quantised file alone; None for
-            the one that it was exported for.
+        path: The folder, or its frames.onnx.
+        compute: Precision, "float32" or "bf16", or "int8" of an 8-bit export; None for the one that
+            it was exported for.
+        threads: Blocks that are computed at once; None for one a core.
 
     Attributes:
+        record: The record of the weights.
+        weights_id: Id of the two graphs.
+        side: Width and height of the crops, pixels.
+        width: Width d of the vectors.
         exported_for: The precision that it was exported for.
         precision: The precision that it computes in.
 
     Raises:
-        PolyplinkError: If the file is missing or broken, or the processor or the file does not
-            support the precision.
+        PolyplinkError: If a file is missing, changed or broken, or the processor or the file does
+            not support the precision.
     """
 
-    def __init__(
-        self,
-        encoder: FrameWise,
-        path: Path,
-        *,
-        frames_per_pass: int = 4,
-        compute: str | None = None,
-    ) -> None:
-        # The aggregation is too small to be worth another precision.
-        super().__init__(encoder, frames_per_pass=frames_per_pass, compute="float32")
-        self.exported_for = _metadata(path).get(PRECISION, "float32")
+    def __init__(self, path: Path, compute: str | None = None, threads: int | None = None) -> None:
+        folder = path if path.is_dir() else path.parent
+        self.record = read_record(folder / FRAMES)
+        config = read_config(folder)
+        for name in (FRAMES, TRACKLETS):
+            PolyplinkError.unless((folder / name).is_file(), f"{folder} has no {name}", _AGAIN)
+            check_seal(folder / name)
+        self.weights_id = weights_id(folder / FRAMES)
+        self.side, self.width = int(config["crops"]), int(config["vectors"])
+        self.exported_for = str(config["precision"])
         self.precision = compute or self.exported_for
         check_precision(self.precision)
-        PolyplinkError.unless(
-            self.exported_for != "int8" or self.precision == "int8",
-            f"{path} holds 8-bit numbers and cannot be computed in {compute}",
-            "export the weights again without --int8",
-        )
-        PolyplinkError.unless(
-            self.exported_for == "int8" or self.precision != "int8",
-            f"{path} does not hold 8-bit numbers",
-            "export the weights again with --int8 DATA",
-        )
-        model = _compiled(path, self.precision)
-        most = model.get_property("OPTIMAL_NUMBER_OF_INFER_REQUESTS")
-        self._requests = deque(model.create_infer_request() for _ in range(most))
-
-    def _features(self, encoder: FrameWise, crops: np.ndarray) -> torch.Tensor:
-        # A ring of requests, not OpenVINO's queue with a callback: releasing the callback can
-        # deadlock with Python waiting for the queue.
-        running: deque[Any] = deque()
-        found: list[np.ndarray] = []
-        for block in self._blocks(crops):
-            if len(running) == len(self._requests):
-                found.append(_finished(running.popleft()))
-            request = self._requests[0]
-            self._requests.rotate(-1)
-            request.start_async({INPUT: np.ascontiguousarray(block)})
-            running.append(request)
-        found.extend(_finished(request) for request in running)
-        return torch.from_numpy(np.concatenate(found))  # n f
-
-
-def _finished(request: Any) -> np.ndarray:
-    """Wait for the features of a block; a copy, as the next block reuses the memory."""
-    request.wait()
-    return np.array(request.get_output_tensor(0).data, dtype=np.float32)
-
-
-def _metadata(path: Path) -> dict[str, str]:
-    with export_suffices():
-        import onnx  # noqa: PLC0415  an extra
-
-        # It comes with onnx.
-        from google.protobuf.message import (  # type: ignore[import-untyped]  # noqa: PLC0415
-            DecodeError,
-        )
-    if not path.is_file():
-        raise PolyplinkError(f"no exported encoder {path}", "export it with `polyplink export`")
-    try:
-        model = onnx.load(str(path))
-    except DecodeError as error:
-        raise PolyplinkError(f"{path} cannot be read ({first_line(error)})", _AGAIN) from None
-    return {entry.key: entry.value for entry in model.metadata_props}
-
-
-def _compiled(path: Path, compute: str) -> Any:
-    """The file compiled by OpenVINO.
-
-    Without a hint OpenVINO computes float32 files in bf16 on processors that multiply it (AMX,
-    AVX512-BF16), and dynamically quantises activations.
-    """
-    with export_suffices():
-        import openvino  # noqa: PLC0415  an extra
-    core = openvino.Core()
-    PolyplinkError.unless(
-        compute != "bf16" or "BF16" in core.get_property("CPU", "OPTIMIZATION_CAPABILITIES"),
-        f"this processor does not compute in bf16, which {path} asks for",
-        "give --precision float32, or export the weights again with it",
-    )
-    hints = {
-        "PERFORMANCE_HINT": "THROUGHPUT",
-        "EXECUTION_MODE_HINT": "PERFORMANCE" if compute == "bf16" else "ACCURACY",
-        "INFERENCE_PRECISION_HINT": "bf16" if compute == "bf16" else "f32",
-    }
-    try:
-        return core.compile_model(str(path), "CPU", hints)
-    except RuntimeError as error:
-        why = first_line(error)
-        if compute == "bf16":  # named by the capabilities, and no kernel for some layer
+        if "int8" in (self.precision, self.exported_for) and compute not in (
+            None,
+            self.exported_for,
+        ):
+            how = "without --int8" if self.exported_for == "int8" else "with --int8 DATA"
             raise PolyplinkError(
-                f"this processor does not compute {path} in bf16 ({why})",
-                "give --precision float32, or export the weights again with it",
-            ) from None
-        raise PolyplinkError(f"{path} cannot be read ({why})", _AGAIN) from None
+                f"{folder} was exported for {self.exported_for} and is not computed in {compute}",
+                f"export the weights again {how}",
+            )
+        start = _bf16_session if self.precision == "bf16" else _session
+        self._frames, self._tracklets = start(folder / FRAMES), _session(folder / TRACKLETS)
+        self._threads = threads or os.cpu_count() or 1
 
+    def frames(self, crops: np.ndarray) -> np.ndarray:
+        """Crops uint8 (n, side, side, 3), RGB, to features float32 (n, f)."""
+        edges = range(0, len(crops), FRAMES_PER_PASS)
+        blocks = [np.ascontiguousarray(crops[at : at + FRAMES_PER_PASS]) for at in edges]
+        if len(blocks) == 1 or self._threads == 1:
+            return np.concatenate([self._frames({CROPS: block}) for block in blocks])
+        with ThreadPoolExecutor(self._threads) as pool:
+            return np.concatenate([*pool.map(lambda block: self._frames({CROPS: block}), blocks)])
 
-def load_exported(path: Path, compute: str | None = None) -> tuple[LoadedEncoder, ExportedEmbedder]:
-    """Load an exported file as an encoder with its record, and as an embedder.
+    def tracklets(self, features: np.ndarray, lengths: Sequence[int]) -> np.ndarray:
+        """Features (n, f), packed, of tracklets of the given lengths, to vectors float32 (b, d)."""
+        # One at a time: the graph compares all tokens that it is given with each other.
+        parts = np.split(features, np.cumsum(lengths)[:-1])
+        one = (
+            self._tracklets({FEATURES: part, LENGTHS: np.array([len(part)], np.int64)})
+            for part in parts
+        )
+        return np.concatenate([*one])
 
-    The encoder has no backbone: only the embedder can encode crops.
-
-    Args:
-        path: From `export_frames` with a record, or `quantise`.
-        compute: Precision, as in `ExportedEmbedder`.
-
-    Raises:
-        PolyplinkError: If it is no exported encoder, or it cannot be computed in `compute`.
-    """
-    props = _metadata(path)
-    PolyplinkError.unless({RECORD, HEAD} <= set(props), f"{path} has no polyplink record", _AGAIN)
-    record = parse_record(props[RECORD], path)
-    encoder = build_encoder(record.encoder)
-    assert isinstance(encoder, FrameWise)  # no other is exported
-    encoder.backbone = nn.Identity()
-    try:
-        head = load(base64.b64decode(props[HEAD]))
-    except (SafetensorError, ValueError) as error:  # ValueError: no base 64
-        raise PolyplinkError(f"{path} cannot be read ({first_line(error)})", _AGAIN) from None
-    check_state(path, head, encoder.state_dict())
-    encoder.load_state_dict(head)
-    loaded = LoadedEncoder(encoder.eval(), record, file_key(path)[:KEY_DIGITS])
-    return loaded, ExportedEmbedder(encoder, path, compute=compute)
+    def __call__(self, crops: np.ndarray, lengths: Sequence[int]) -> np.ndarray:
+        """Crops uint8 (n, side, side, 3), packed, to vectors float32 (b, d)."""
+        return self.tracklets(self.frames(crops), lengths)

@@ -2,7 +2,8 @@
 
 Added weights are in the store: the folder $POLYPLINK_HOME/weights where that variable is set,
 else polyplink/weights in the user's data folder ($XDG_DATA_HOME, or ~/.local/share). The SHA-256
-of NAME.safetensors is kept beside it.
+of NAME.safetensors is kept beside it. A name that is not in the store is looked up as a folder of
+`save_pretrained` or `export` in the folders of $POLYPLINK_MIRRORS.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,8 +21,10 @@ from safetensors import SafetensorError, safe_open
 
 from polyplink.core.artefacts import (
     KEY_DIGITS,
+    content_key,
     file_key,
     parse_json,
+    read_json,
     to_plain,
     whole_file,
     write_text,
@@ -35,6 +39,9 @@ if TYPE_CHECKING:
 
 SUFFIX = ".safetensors"
 WEIGHTS_FILE = f"weights{SUFFIX}"
+HUB_FILE = f"model{SUFFIX}"  # in a folder of `save_pretrained`
+FRAMES = "frames.onnx"  # in a folder of `export`
+CONFIG = "config.json"  # in both
 RECORD = "polyplink"  # the metadata entry of the file that holds the record
 _FORMAT = 1
 
@@ -71,16 +78,31 @@ def added_weights(given: Path) -> Path | None:
     """The added weights of a bare name, or None if `given` exists, is a path or unknown."""
     if given.exists() or given.name != str(given):
         return None
-    return path if (path := stored_path(given.name)).is_file() else None
+    if (path := stored_path(given.name)).is_file():
+        return path
+    for mirror in filter(None, os.environ.get("POLYPLINK_MIRRORS", "").split(os.pathsep)):
+        for name in (HUB_FILE, FRAMES):
+            path = Path(mirror) / given / name
+            with suppress(PolyplinkError):  # a copy that is not whole: the next mirror
+                if path.is_file():
+                    check_seal(path)
+                    return path
+    return None
+
+
+def _in_folder(folder: Path) -> Path:
+    """The weights file of a run folder, of a folder of the Hub's layout, or of an exported one."""
+    files = (folder / name for name in (WEIGHTS_FILE, HUB_FILE, FRAMES))
+    return next((path for path in files if path.is_file()), folder / WEIGHTS_FILE)
 
 
 def weights_path(given: Path) -> Path:
-    """The weights file: `given` itself, the one in the run folder `given`, or added weights.
+    """The weights file: `given` itself, the one in the folder `given`, or added weights.
 
     Raises:
         PolyplinkError: If there is none; for a known model it says where to get its weights.
     """
-    path = given / WEIGHTS_FILE if given.is_dir() else given
+    path = _in_folder(given) if given.is_dir() else given
     if path.is_file():
         return path
     if (added := added_weights(given)) is not None:
@@ -111,24 +133,48 @@ def seal(path: Path) -> None:
 
 
 def check_seal(path: Path, digest: str | None = None) -> None:
-    """Refuse added weights that have changed since.
+    """Refuse a weights file that has changed since it was added, saved or exported.
 
     Args:
-        path: Any weights file; one without a SHA-256 beside it passes.
+        path: Any weights file; one without a SHA-256 or a config.json beside it passes.
         digest: Its SHA-256 if it is known already.
 
     Raises:
-        PolyplinkError: If the file is not the one that was added.
+        PolyplinkError: If it is another file.
     """
     beside = path.with_name(f"{path.name}.sha256")
-    if not beside.is_file():
-        return
-    wanted = beside.read_text(encoding="utf-8").split(" ")[0]
+    wanted, mend = "", "add it again with `polyplink weights add`"
+    if beside.is_file():
+        wanted = beside.read_text(encoding="utf-8").split(" ")[0]
+    elif path.name != WEIGHTS_FILE and path.with_name(CONFIG).is_file():
+        wanted = str(read_config(path.parent)["files"].get(path.name, ""))
+        mend = "copy its folder again, or from another mirror"
     PolyplinkError.unless(
-        (digest or file_key(path)) == wanted,
+        not wanted or (digest or file_key(path)) == wanted,
         f"{path} is not the file that was added: its SHA-256 is another",
-        "add it again with `polyplink weights add`",
+        mend,
     )
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """config.json of a folder of `save_pretrained` or `export`.
+
+    Raises:
+        PolyplinkError: If there is none, or it is not polyplink's.
+    """
+    path = folder / CONFIG
+    PolyplinkError.unless(
+        path.is_file(),
+        f"no {CONFIG} in {folder}, and an exported encoder is a folder with one",
+        "export the weights again with `polyplink export`",
+    )
+    config = read_json(path)
+    PolyplinkError.unless(
+        isinstance(config, dict) and isinstance(config.get("files"), dict) and "record" in config,
+        f"{path} is not of polyplink",
+        "give a folder that `polyplink export` or `polyplink weights save` wrote",
+    )
+    return dict(config)
 
 
 def read_tensors(path: Path, mend: str = "train or copy again") -> dict[str, torch.Tensor]:
@@ -139,6 +185,11 @@ def read_tensors(path: Path, mend: str = "train or copy again") -> dict[str, tor
     """
     from safetensors.torch import load_file  # noqa: PLC0415 - it imports torch
 
+    PolyplinkError.unless(
+        path.suffix != ".onnx",
+        f"{path} is an exported encoder, which cannot be trained, changed or exported",
+        "give the weights it was exported from",
+    )
     try:
         return load_file(path)
     except SafetensorError as error:
@@ -235,16 +286,13 @@ def record_text(record: WeightsRecord) -> str:
 
 
 def read_record(path: Path) -> WeightsRecord:
-    """Read the record of a weights file without its tensors.
+    """Read the record of a weights file without its tensors; that of an exported file beside it.
 
     Raises:
-        PolyplinkError: If the file is not safetensors or holds no polyplink record.
+        PolyplinkError: If the file is not safetensors, or there is no polyplink record.
     """
-    PolyplinkError.unless(
-        path.suffix != ".onnx",
-        f"{path} is an exported encoder, which serves `polyplink embed` and `count` alone",
-        "give the weights it was exported from",
-    )
+    if path.suffix == ".onnx":
+        return parse_record(json.dumps(read_config(path.parent)["record"]), path.with_name(CONFIG))
     try:
         with safe_open(path, framework="numpy") as file:
             metadata = file.metadata() or {}
@@ -276,6 +324,17 @@ def parse_record(text: str, path: Path) -> WeightsRecord:
         ) from None
 
 
+def weights_id(path: Path) -> str:
+    """The id of weights, stored with their vectors; an operating point of exported ones may change.
+
+    Args:
+        path: From `weights_path`.
+    """
+    if path.suffix == ".onnx":
+        return content_key("exported", read_config(path.parent)["files"])
+    return file_key(path)[:KEY_DIGITS]
+
+
 def inherited(config: AnyEncoderConfig, init_from: Path | None) -> tuple[Seen, dict[str, str]]:
     """What an encoder has seen before training, and the id of the weights it starts from."""
     source = init_from
@@ -284,4 +343,4 @@ def inherited(config: AnyEncoderConfig, init_from: Path | None) -> tuple[Seen, d
     if source is None:
         return Seen(), {}
     path = weights_path(source)
-    return read_record(path).seen, {"init_from": file_key(path)[:KEY_DIGITS]}
+    return read_record(path).seen, {"init_from": weights_id(path)}

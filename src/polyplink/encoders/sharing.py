@@ -1,0 +1,224 @@
+"""Folders of weights that travel: model files, config.json with their SHA-256, and a model card.
+
+Two kinds of model files lie in such a folder: model.safetensors, in the layout of the Hugging Face
+Hub (`save_pretrained`), or the graphs of an exported encoder (`export`).
+"""
+
+import csv
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from polyplink import __version__
+from polyplink.core.artefacts import file_key, whole_folder, write_json, write_text
+from polyplink.core.errors import PolyplinkError
+from polyplink.core.on_demand import torch
+from polyplink.encoders.weights import (
+    CONFIG,
+    HUB_FILE,
+    WeightsRecord,
+    check_seal,
+    read_record,
+    record_text,
+    weights_path,
+)
+
+if TYPE_CHECKING:
+    from polyplink.encoders.build import LoadedEncoder
+
+CARD = "README.md"
+LIMITS = """\
+- Not a medical device: for research. Identities and counts are estimates; a person should check.
+- Vectors need crops cut as stated under Input, and compare only within these weights.
+- Another camera, detector or way of moving than in the training data changes how good they are.
+- Evaluate on procedures that are not among the data above; `polyplink evaluate` refuses the others.
+"""
+
+
+def save_pretrained(
+    weights: Path,
+    folder: Path,
+    *,
+    figures: Path | None = None,
+    licence: str | None = None,
+    mirrors: Sequence[str] = (),
+) -> Path:
+    """Write weights as a folder in the layout of the Hub: tensors, config.json, model card.
+
+    The tensors are copied byte for byte: vectors cached for the weights stay valid.
+
+    Args:
+        weights: File, run folder or name; added weights that have changed are refused.
+        folder: The folder; it must not exist.
+        figures: A folder of `polyplink evaluate`, whose figures and intervals the card shows.
+        licence: Of the weights; None for that of the published weights they are.
+        mirrors: Where else the folder can be had, for the card and config.json.
+
+    Returns:
+        The folder.
+
+    Raises:
+        PolyplinkError: If there are no such weights or figures, or the folder exists.
+    """
+    path = weights_path(weights)
+    check_seal(path)
+    record = read_record(path)
+    PolyplinkError.unless(
+        path.suffix != ".onnx",
+        f"{weights} is an exported encoder, which travels as it is",
+        "copy its folder, or give the weights it was exported from",
+    )
+    with whole_folder(folder) as new:
+        shutil.copyfile(path, new / HUB_FILE)
+        write_config(new, record, {"mirrors": list(mirrors)}, figures=figures, licence=licence)
+    return folder
+
+
+def from_pretrained(folder: Path, device: str = "cpu") -> "LoadedEncoder":
+    """Load an encoder from a folder that `save_pretrained` wrote; nothing is downloaded.
+
+    Every verb takes such a folder as WEIGHTS too.
+
+    Args:
+        folder: The folder, or a name in one of the folders of $POLYPLINK_MIRRORS.
+        device: A device of torch.
+
+    Raises:
+        PolyplinkError: If it is not there, or the SHA-256 of its tensors is not that of its
+            config.json.
+
+    Example:
+        >>> from_pretrained(Path("shared/ntssl")).encoder.width  # doctest: +SKIP
+        256
+    """
+    from polyplink.encoders.build import load_encoder  # noqa: PLC0415 - it imports torch
+
+    return load_encoder(folder, torch.device(device))
+
+
+def write_config(
+    folder: Path,
+    record: WeightsRecord,
+    facts: Mapping[str, Any],
+    *,
+    figures: Path | None = None,
+    licence: str | None = None,
+) -> None:
+    """Write config.json and the model card beside the model files that are in a folder.
+
+    Args:
+        folder: Where the model files are.
+        record: The record of the weights.
+        facts: Further entries of config.json.
+        figures: As in `save_pretrained`.
+        licence: As in `save_pretrained`.
+    """
+    models = sorted([*folder.glob("*.onnx"), *folder.glob("*.safetensors")])
+    files = {path.name: file_key(path) for path in models}
+    named = licence or str(record.origin.get("licence", "not stated"))
+    stated = {"polyplink": __version__, "files": files, "licence": named, **facts}
+    write_json(folder / CONFIG, stated | {"record": json.loads(record_text(record))})
+    write_text(folder / CARD, model_card(record, files, named, facts, _measured(figures)))
+
+
+def _measured(figures: Path | None) -> list[dict[str, str]]:
+    """Rows of figures.csv of the first method that have a value."""
+    if figures is None:
+        return []
+    path = figures / "figures.csv" if figures.is_dir() else figures
+    PolyplinkError.unless(
+        path.is_file(), f"no figures at {path}", "give a folder `polyplink evaluate` wrote"
+    )
+    with path.open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    names = {"method", "group", "metric", "value", "low", "high", "units", "unit"}
+    PolyplinkError.unless(
+        bool(rows) and names <= rows[0].keys(),
+        f"{path} has no figures",
+        "give a folder `polyplink evaluate` wrote",
+    )
+    return [row for row in rows if row["method"] == rows[0]["method"] and row["value"]]
+
+
+def model_card(
+    record: WeightsRecord,
+    files: Mapping[str, str],
+    licence: str,
+    facts: Mapping[str, Any],
+    measured: Sequence[Mapping[str, str]] = (),
+) -> str:
+    """The model card of weights in Markdown, with the front matter that the Hub reads.
+
+    Args:
+        record: The record of the weights.
+        files: SHA-256 by file.
+        licence: Of the weights.
+        facts: Mirrors, and the shapes of exported graphs.
+        measured: Rows of figures.csv.
+    """
+    name = str(record.recipe.get("name") or record.origin.get("title") or "encoder")
+    prepare, encoder = record.prepare, record.encoder
+    rule = (
+        "the full frame"
+        if prepare.crop_factor is None
+        else f"{prepare.crop_factor:g} times the box's width and height around its centre"
+    )
+    operating = dict(record.operating or {}).get("origin", "none; `polyplink calibrate` finds one")
+    parts = [
+        f"---\nlibrary_name: polyplink\nlicense: other\nlicense_name: {json.dumps(licence)}\n"
+        "tags: [colonoscopy, polyp, re-identification]\n---\n",
+        f"# {name}\n\nAn encoder for polyplink: crops of a "
+        "tracklet of a polyp to one vector. Tracklets whose vectors are similar show one polyp.\n",
+        f"## Input\n\nCrops of {prepare.size} x {prepare.size} pixels, RGB, 8 bits; {rule}, "
+        f"resized without keeping the aspect ratio (antialiased bilinear); one of every "
+        f"{prepare.stride} boxes. Normalisation is part of the model: pixels / 255, minus "
+        f"{_numbers(encoder.mean)}, divided by {_numbers(encoder.std)}.\n",
+        "## Data\n\n" + "\n".join(_data_lines(record)) + "\n",
+        "## Figures\n\n" + "\n".join(_figure_lines(measured)) + "\n",
+        f"Operating point for counting: {operating}.\n",
+        f"## Limits\n\n{LIMITS}",
+        f"## Licence\n\n{licence}\n",
+        "## Files\n\n" + "\n".join(f"- `{name}`: SHA-256 {key}" for name, key in files.items()),
+        *(f"- mirror: {place}" for place in facts.get("mirrors", ())),
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _numbers(values: Sequence[float] | None) -> str:
+    return "the preset's values" if values is None else ", ".join(f"{value:g}" for value in values)
+
+
+def _data_lines(record: WeightsRecord) -> list[str]:
+    """What the weights were trained and validated on, a line a data set."""
+    seen, lines = record.seen, []
+    for what, rows in (("trained", seen.trained), ("validated", seen.validated)):
+        for dataset, own in groupby(sorted(rows), key=lambda row: row[0]):
+            each = list(own)
+            patients = len({patient for _, _, patient in each})
+            lines.append(f"- {what} on {dataset}: {len(each)} procedures, {patients} patients")
+    lines += [f"- pre-trained by others on {dataset}" for dataset in seen.datasets]
+    simulated = seen.trained and all("simulated" in row[0] for row in seen.trained)
+    return [*lines, "", "All of it is simulated."] if simulated else lines or ["Not stated."]
+
+
+def _figure_lines(measured: Sequence[Mapping[str, str]]) -> list[str]:
+    """A Markdown table of figures with their intervals."""
+    if not measured:
+        return ["None were measured for this card."]
+
+    def number(text: str) -> str:
+        return f"{float(text):.3g}" if text else ""
+
+    return [
+        "| figure | value | interval | of |",
+        "|---|---|---|---|",
+        *(
+            f"| {row['group']}: {row['metric']} | {number(row['value'])} | "
+            + (f"{number(row['low'])} to {number(row['high'])}" if row["low"] else "")
+            + f" | {row['units']} {row['unit']} |"
+            for row in measured
+        ),
+    ]
