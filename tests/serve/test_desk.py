@@ -11,8 +11,10 @@ import polars as pl
 import pytest
 from PIL import Image
 
+from polyplink.core.artefacts import to_plain
 from polyplink.core.errors import PolyplinkError
 from polyplink.serve import Desk
+from polyplink.serve.handoff import identified, reviewed
 from polyplink.serve.pictures import parse_mask
 from tests.conftest import Made
 
@@ -152,3 +154,70 @@ def test_folders_that_cannot_be_reviewed_say_why(counted: Path, made: Made, tmp_
     with pytest.raises(PolyplinkError, match="give LEFT,TOP,WIDTH,HEIGHT"):
         parse_mask("1,2,3")
     assert pl.read_parquet(counted / "count" / "vectors.parquet").height == 30
+
+
+def test_merging_views_merges_their_polyps(desk: Desk) -> None:
+    desk.correct(0, {"kind": "split", "rows": [0, 1, 2], "others": [3, 4, 5]})
+    desk.correct(0, {"kind": "merge", "rows": [0, 1, 2]})
+    before = desk.correct(0, {"kind": "merge", "rows": [3, 4, 5]})
+    assert [group["rows"] for group in before["groups"]] == [[0, 1, 2], [3, 4, 5]]
+    split = before["log"][0]["id"]
+    desk.correct(0, {"kind": "undo", "of": split})
+    one, other = (group["rows"][-1] for group in desk.procedure(0)["groups"][:2])
+    after = desk.correct(0, {"kind": "merge", "rows": [one, other]})
+    assert [group["rows"] for group in after["groups"]] == [[0, 1, 2, 3, 4, 5]]
+    assert sorted(after["log"][-1]["rows"]) == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_tracklet_that_mixes_polyps_is_cut(desk: Desk, counted: Path) -> None:
+    before = desk.procedure(0)
+    view = before["tracklets"][2]
+    assert (view["boxes"], view["pictures"]) == (32, 8)
+    after = desk.correct(0, {"kind": "cut", "row": 2, "frame": view["first_frame"] + 18})
+    parts = [one for one in after["tracklets"] if one["id"].startswith(view["id"])]
+    first = view["first_frame"] + 20  # the next picture, four boxes apart
+    assert [one["id"] for one in parts] == [view["id"], f"{view['id']}@{first}"]
+    assert [one["boxes"] for one in parts] == [20, 12]
+    assert [(one["first_frame"], one["last_frame"]) for one in parts] == [
+        (view["first_frame"], first - 1),
+        (first, view["last_frame"]),
+    ]
+    assert [one["row"] for one in parts] == [2, 6]  # the other rows stay
+    assert parts[0]["polyp"] != parts[1]["polyp"]
+    assert sum(one["boxes"] for one in after["tracklets"]) == 6 * 32
+    # Pictures, boxes and vectors are those of the part.
+    assert desk.boxes(0, 6)["boxes"][0][0] == first
+    assert desk.picture(0, 6, 1, 160) == Desk(counted).picture(0, 6, 1, 160)
+    assert np.array_equal(
+        pixels(desk.picture(0, 6, 0, 640)), pixels(Desk(counted).picture(0, 6, 0, 640))
+    )
+    vectors = desk.vectors_of(desk.solve(0).table)
+    assert not np.allclose(vectors[2], vectors[6])
+    # They are judged apart, cut again, put together, and handed off.
+    for kind, a, b in (("different", 6, 0), ("same", 6, 0)):
+        after = desk.correct(0, {"kind": kind, "a": a, "b": b})
+        together = after["tracklets"][a]["polyp"] == after["tracklets"][b]["polyp"]
+        assert together == (kind == "same")
+    again = desk.correct(0, {"kind": "cut", "row": 6, "k": 1})
+    assert [one["boxes"] for one in again["tracklets"] if one["id"].startswith(view["id"])] == [
+        20,
+        4,
+        8,
+    ]
+    boxes = identified(desk).detections.filter(procedure_id="001-001")
+    assert boxes.height == 6 * 32
+    named = boxes.filter(pl.col("frame").is_between(view["first_frame"], view["last_frame"]))
+    assert named["polyp_id"].n_unique() >= 2
+    review = json.loads(json.dumps(to_plain(reviewed(desk))))["procedures"][0]
+    ids = [one["tracklet"] for polyp in review["found"] for one in polyp["views"]]
+    assert sorted(ids) == sorted(one["id"] for one in again["tracklets"])
+    for broken in ({"row": 0}, {"row": 0, "k": 8}, {"row": 0, "frame": "1"}, {"row": 99, "k": 1}):
+        with pytest.raises(PolyplinkError):
+            desk.correct(0, {"kind": "cut", **broken})
+    # Opened without weights and crops, it is as it was left; undone, it is as before.
+    elsewhere = Desk(counted)
+    elsewhere.parts.weights = Path("gone")
+    assert elsewhere.procedure(0)["groups"] == again["groups"]
+    for _ in range(4):
+        after = elsewhere.correct(0, {"kind": "undo", "of": elsewhere.procedure(0)["undo"]})
+    assert after["groups"] == before["groups"]

@@ -135,7 +135,7 @@ def count(request: CountRequest, progress: Progress = inform) -> Result[Counted]
     from polyplink.app.encoded import encode, load_named
     from polyplink.app.linked import build_report, link_all, linked_boxes, screen
     from polyplink.associate import from_record
-    from polyplink.encoders import write_embeddings
+    from polyplink.encoders import weights_path, write_embeddings
     from polyplink.report import count_table, write_report
     from polyplink.report.formats import figure_text
     from polyplink.tracklets import lost_boxes
@@ -177,6 +177,7 @@ def count(request: CountRequest, progress: Progress = inform) -> Result[Counted]
     summary = {
         "polyplink": __version__,
         "weights": encoder.key,
+        "weights_file": os.path.relpath(weights_path(weights).resolve(), out.resolve()),
         "crops": prepared.key,
         "data": os.path.relpath(request.data.resolve(), out.resolve()),
         "operating_point": _plain(point),

@@ -22,7 +22,7 @@ from polyplink.core.errors import PolyplinkError
 LOG = "corrections.jsonl"
 
 PairKind = Literal["same", "different", "unsure", "split"]
-OtherKind = Literal["not_polyp", "polyp", "merge", "move", "done", "reopen", "undo", "redo"]
+OtherKind = Literal["not_polyp", "polyp", "merge", "move", "cut", "done", "reopen", "undo", "redo"]
 PAIRS: tuple[str, ...] = get_args(PairKind)  # kinds that need two sides
 KINDS = (*PAIRS, *get_args(OtherKind))
 Pair = tuple[str, str]
@@ -37,10 +37,13 @@ class Correction:
         kind: What was said: `same`, `different` and `unsure` of tracklets[0] and others[0];
             `not_polyp` and `polyp` of tracklets; `merge`: tracklets show one polyp; `split`:
             tracklets show another polyp than others; `move`: tracklets[0] belongs to others[0] (or
-            to no other), and not to `apart`; `done` and `reopen` the procedure; `undo`, `redo`.
+            to no other), and not to `apart`; `cut`: tracklets[0] shows one polyp before `frame` and
+            another from there on, its parts are others[0] and others[1]; `done` and `reopen` the
+            procedure; `undo`, `redo`.
         tracklets: Ids of tracklets.
         others: Ids of the other side.
         apart: For `move`, the tracklets that it was moved away from.
+        frame: For `cut`, the first frame of the second part.
         of: For `undo` and `redo`, the id of the correction.
         reviewer: Who said it.
         id: Unique.
@@ -52,6 +55,7 @@ class Correction:
     tracklets: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
     apart: tuple[str, ...] = ()
+    frame: int | None = None
     of: str | None = None
     reviewer: str = ""
     id: str = field(default_factory=lambda: uuid4().hex[:12])
@@ -67,6 +71,8 @@ class Correction:
                 return [(own[0], other) for other in own[1:]], []
             case "different" | "split":
                 return [], [(one, other) for one in own for other in others]
+            case "cut":
+                return [], [(others[0], others[1])]
             case "move":
                 return [(own[0], other) for other in others[:1]], [(own[0], a) for a in self.apart]
         return [], []
@@ -154,15 +160,7 @@ def decide(log: Sequence[Correction], present: Sequence[str]) -> Decided:
         >>> found.must, found.cannot, found.set_aside == {yes.id: (no.id,)}
         ((), (('a', 'b'),), True)
     """
-    undone: dict[str, None] = {}  # in the order in which they were
-    answers: dict[str, Correction] = {}
-    for one in log:
-        if one.kind == "undo" and one.of in answers:
-            undone[str(one.of)] = None
-        elif one.kind == "redo":
-            undone.pop(str(one.of), None)
-        elif one.kind not in ("undo", "redo"):
-            answers[one.id] = one
+    answers, undone = _replayed(log)
     active = [one for name, one in answers.items() if name not in undone]
     shows: dict[str, bool] = {}
     done = False
@@ -203,6 +201,30 @@ def decide(log: Sequence[Correction], present: Sequence[str]) -> Decided:
     )
 
 
+def _replayed(log: Sequence[Correction]) -> tuple[dict[str, Correction], dict[str, None]]:
+    """Answers by id, and those that were undone, both in the order in which they were."""
+    undone: dict[str, None] = {}
+    answers: dict[str, Correction] = {}
+    for one in log:
+        if one.kind == "undo" and one.of in answers:
+            undone[str(one.of)] = None
+        elif one.kind == "redo":
+            undone.pop(str(one.of), None)
+        elif one.kind not in ("undo", "redo"):
+            answers[one.id] = one
+    return answers, undone
+
+
+def cuts(log: Sequence[Correction]) -> dict[str, list[int]]:
+    """Where tracklets of one procedure are cut: by tracklet, first frames of their later parts."""
+    answers, undone = _replayed(log)
+    found: dict[str, list[int]] = {}
+    for name, one in answers.items():
+        if one.kind == "cut" and name not in undone and one.frame is not None:
+            found.setdefault(one.tracklets[0], []).append(one.frame)
+    return {name: sorted(set(frames)) for name, frames in found.items()}
+
+
 def _contradiction(must: Sequence[Pair], cannot: Sequence[Pair]) -> set[str]:
     """Tracklets that are one polyp by `must` and include a pair of `cannot`; empty if none do."""
     group_of: dict[str, set[str]] = {}
@@ -220,7 +242,7 @@ def parse_correction(given: Any, procedure: str, ids: Sequence[str], reviewer: s
 
     Args:
         given: kind, and `a` and `b`, or `rows` and `others`, or `row`, `others` and `apart`, or
-            `of`, as in docs/reference/review.md.
+            `of`, as in docs/reference/files.md.
         procedure: The procedure.
         ids: Its tracklets, by row.
         reviewer: Who says so.
@@ -231,7 +253,9 @@ def parse_correction(given: Any, procedure: str, ids: Sequence[str], reviewer: s
     mend = "reload the page"
     PolyplinkError.unless(isinstance(given, dict), "a correction is an object", mend)
     kind = given.get("kind")
-    PolyplinkError.unless(kind in KINDS, f"no kind of correction {str(kind)[:40]!r}", mend)
+    PolyplinkError.unless(
+        kind in KINDS and kind != "cut", f"no kind of correction {str(kind)[:40]!r}", mend
+    )
 
     def rows(*names: str) -> tuple[str, ...]:
         found: list[Any] = []
@@ -250,6 +274,5 @@ def parse_correction(given: Any, procedure: str, ids: Sequence[str], reviewer: s
     whole &= not set(own) & {*others, *apart}
     whole &= isinstance(of, str) or kind not in ("undo", "redo")
     PolyplinkError.unless(whole, f"the correction {kind!r} is not complete", mend)
-    return Correction(
-        procedure, kind, own, others, apart, of if isinstance(of, str) else None, reviewer[:80]
-    )
+    of = of if isinstance(of, str) else None
+    return Correction(procedure, kind, own, others, apart, of=of, reviewer=reviewer[:80])

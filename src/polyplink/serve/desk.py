@@ -7,6 +7,7 @@ everything that was decided as a constraint.
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from threading import RLock
@@ -34,10 +35,12 @@ from polyplink.serve.corrections import (
     Correction,
     Decided,
     append_correction,
+    cuts,
     decide,
     parse_correction,
     read_corrections,
 )
+from polyplink.serve.parts import PartVectors, cut_rows
 from polyplink.serve.pictures import Mask, Pictures
 from polyplink.tracklets import Prepared, PrepareSettings, prepare
 from polyplink.tracklets.build import USUAL_FPS
@@ -98,6 +101,7 @@ class Desk:
         self.prepared = self._prepared()
         self.point = self._point()
         self.pictures = Pictures(self.prepared, self.data, masks)
+        self.parts = PartVectors(self.out, self.summary, self.prepared)
         self.names = [one["procedure_id"] for one in self.summary["procedures"]]
         self._alarms = {
             one["procedure_id"]: {each["tracklet_id"] for each in one["alarms"]}
@@ -164,6 +168,14 @@ class Desk:
         found: np.ndarray = rows.to_numpy()
         return found
 
+    def vectors_of(self, table: pl.DataFrame) -> np.ndarray:
+        """Vectors (r, d) of all rows of a procedure; the parts of a tracklet have their own."""
+        found: np.ndarray = self.vectors[table["place"].to_numpy()]
+        for i in table["whole"].is_duplicated().arg_true().to_list():
+            with suppress(PolyplinkError):  # without weights or crops a part is like the whole
+                found[i] = self.parts.of(table.row(i, named=True))
+        return found
+
     @cached_property
     def _area(self) -> np.ndarray:
         """Area of every box, square pixels, rows as in the table of detections."""
@@ -205,15 +217,17 @@ class Desk:
             .filter(pl.col("procedure_id") == name)
             .sort("first_frame", maintain_order=True)
         )
+        table = cut_rows(table, cuts(log), self.prepared)
         ids = table["tracklet_id"].to_list()
         decided = decide(log, ids)
-        left_out = (self._alarms[name] - decided.restored) | decided.removed
+        alarms = table.filter(pl.col("whole").is_in(list(self._alarms[name])))["tracklet_id"]
+        left_out = ({*alarms} - decided.restored) | decided.removed
         counted = [row for row, one in enumerate(ids) if one not in left_out]
         polyps: list[int | None] = [None] * len(ids)
         if not counted:
             return Solved(table, log, decided, counted, None, None, polyps)
         own = table[counted]
-        views = Views(self.vectors[own["place"].to_numpy()], *self._seconds(name, own))
+        views = Views(self.vectors_of(table)[counted], *self._seconds(name, own))
         constraints = _constraints(decided, own["tracklet_id"].to_list())
         found = identify(views, own["position"].to_numpy(), self.point, constraints)
         for row, label in zip(counted, found.labels.tolist(), strict=True):
@@ -256,9 +270,46 @@ class Desk:
                 given["apart"] = [
                     i for i, p in enumerate(now.polyps) if own is not None and p == own and i != row
                 ]
+            if given.get("kind") == "merge" and isinstance(given.get("rows"), list):
+                given["rows"] = _whole_polyps(given["rows"], now.polyps)
             ids, who = now.table["tracklet_id"].to_list(), reviewer or self.reviewer
-            append_correction(self.out, parse_correction(given, self.names[index], ids, who))
+            if given.get("kind") == "cut":
+                append_correction(self.out, self._cut(index, given, who))
+            else:
+                append_correction(self.out, parse_correction(given, self.names[index], ids, who))
             return self.procedure(index)
+
+    def _cut(self, index: int, given: Mapping[str, Any], reviewer: str) -> Correction:
+        """A cut of the tracklet `row` before its k-th picture, or at the first from `frame` on.
+
+        Raises:
+            PolyplinkError: If no picture is left on one side, or the parts cannot be embedded.
+        """
+        numbers = [given.get(name, 0) for name in ("row", "k", "frame")]
+        PolyplinkError.unless(
+            all(type(one) is int for one in numbers) and "row" in given,
+            "the correction 'cut' is not complete",
+            "reload the page",
+        )
+        row, stride = self._row(index, numbers[0]), self.prepared.settings.stride
+        frames = self.prepared.detections["frame"][row["offset"] : row["offset"] + row["n"]]
+        shown = frames.to_numpy()[::stride]
+        k = numbers[1] if "k" in given else int(np.searchsorted(shown, numbers[2]))
+        PolyplinkError.unless(
+            0 < k < row["n_crops"],
+            f"no picture of {row['tracklet_id']} is left on one side",
+            "split it between two of its pictures",
+        )
+        frame, whole = int(shown[k]), str(row["whole"])
+        log = self.solve(index).log
+        now = {name: [*at, frame] if name == whole else at for name, at in cuts(log).items()}
+        wholes = self.prepared.tracklets.filter(pl.col("tracklet_id") == whole)
+        for part in cut_rows(wholes, {whole: [frame]} | now, self.prepared).iter_rows(named=True):
+            self.parts.of(part)
+        others = (str(row["tracklet_id"]), f"{whole}@{frame}")
+        return Correction(
+            self.names[index], "cut", (whole,), others, frame=frame, reviewer=reviewer[:80]
+        )
 
     def overview(self) -> dict[str, Any]:
         """Counts of all procedures, for the first page."""
@@ -304,6 +355,7 @@ class Desk:
         groups = []
         for place in range(polyps):
             rows = [i for i, polyp in enumerate(now.polyps) if polyp == place]
+            rows.sort(key=lambda i: tracklets[i]["start_s"])  # parts of a tracklet come last
             sure = [tracklets[i]["probability"] for i in rows]
             groups.append(
                 {
@@ -349,8 +401,7 @@ class Desk:
                 for doubt in sorted(doubts, key=lambda doubt: not doubt.close)
             ],
             "conflicts": [
-                {"correction": one, "with": list(by), "why": "same_different"}
-                for one, by in now.decided.set_aside.items()
+                {"correction": one, "with": list(by)} for one, by in now.decided.set_aside.items()
             ],
             "log": log,
             "undo": now.decided.undo,
@@ -379,7 +430,7 @@ class Desk:
         for i, row in enumerate(now.table.iter_rows(named=True)):
             boxes = self._area[row["offset"] : row["offset"] + row["n"] : stride][: row["n_crops"]]
             one = row["tracklet_id"]
-            left_out = one in self._alarms[name] and one not in now.decided.restored
+            left_out = row["whole"] in self._alarms[name] and one not in now.decided.restored
             found.append(
                 {
                     "row": i,
@@ -392,7 +443,7 @@ class Desk:
                     "boxes": row["n"],
                     "bridged": round(float(row["bridged"]), 4),
                     "probability": scores[i],
-                    "shows_polyp": chance.get(one),
+                    "shows_polyp": chance.get(row["whole"]),
                     "pictures": row["n_crops"],
                     "best": int(boxes.argmax()),
                     "area": float(boxes.max()),
@@ -413,7 +464,7 @@ class Desk:
         PolyplinkError.unless(
             0 <= k < own["n_crops"], f"no picture {k} of tracklet {row}", "reload"
         )
-        return self.pictures.view(self.names[index], own["place"], k, size)
+        return self.pictures.view(self.names[index], own["place"], k + own["skipped"], size)
 
     def frame(self, index: int, frame: int) -> bytes:
         """A frame of the recording as JPEG.
@@ -439,8 +490,8 @@ class Desk:
     def similar(self, index: int, row: int, k: int = LIKE) -> list[dict[str, Any]]:
         """The k views of the same procedure that look most like one, and the k of the others."""
         own = self._row(index, row)
-        unit = unit_rows(self.vectors)
-        cosines = unit @ unit[own["place"]]  # (t,)
+        query = self.vectors_of(self.solve(index).table)[row]
+        cosines = unit_rows(self.vectors) @ unit_rows(query[None])[0]  # (t,)
         places = np.argsort(-cosines, kind="stable")
         places = places[places != own["place"]]
         names = self.prepared.tracklets["procedure_id"].to_numpy()
@@ -485,6 +536,14 @@ def _counted(now: Solved) -> tuple[int | None, int | None, int, list[Doubt]]:
         return None, None, 0, []
     low, high = found.interval or (None, None)
     return low, high, len(found.names), found.doubts
+
+
+def _whole_polyps(rows: list[Any], polyps: Sequence[int | None]) -> list[Any]:
+    """Rows that show one polyp; those of several polyps stand for all views of these polyps."""
+    known = [row for row in rows if type(row) is int and 0 <= row < len(polyps)]
+    own = {polyps[row] for row in known} - {None}
+    rest = [i for i, polyp in enumerate(polyps) if polyp in own] if len(own) > 1 else []
+    return list(dict.fromkeys([*rows, *rest]))
 
 
 def _question(doubt: Doubt, counted: Sequence[int]) -> dict[str, Any]:

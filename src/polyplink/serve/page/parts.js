@@ -1,7 +1,7 @@
 // What is shown, as functions of the state: the list of procedures, a procedure and its parts.
 
 import { h, kept } from "./dom.js";
-import { LANGUAGES, clock, count, has, interval, lasting, moment, number, share, spoken, t }
+import { LANGUAGES, clock, count, interval, lasting, moment, number, share, spoken, t }
   from "./words.js";
 
 const HUES = 7;
@@ -239,7 +239,7 @@ function conflicts(procedure) {
     h("p", {}, t("conflict.rule")),
     procedure.conflicts.map((one) =>
       h("div", { class: "conflict", "data-key": `conflict-${one.correction}` },
-        h("p", {}, t(has(`conflict.${one.why}`) ? `conflict.${one.why}` : "conflict.other")),
+        h("p", {}, t("conflict.same_different")),
         h("ul", {}, [one.correction, ...one.with].map((id) => {
           const entry = entries.get(id);
           return entry && h("li", {}, h("span", {}, said(procedure, entry), " ",
@@ -481,9 +481,9 @@ export function said(procedure, entry) {
     .map((row) => clock(procedure.tracklets[row]?.start_s ?? 0)).join(", ")
     + (rows.length > 6 ? ` … (${rows.length})` : "");
   const kind = entry.kind === "move" && !entry.others.length ? "move_alone" : entry.kind;
-  const both = ["split", "move"].includes(entry.kind);
+  const shown = { split: entry.rows, move: entry.rows, cut: entry.others }[entry.kind];
   return t(`log.${kind}`, {
-    rows: named(both ? entry.rows : [...entry.rows, ...entry.others]), others: named(entry.others),
+    rows: named(shown ?? [...entry.rows, ...entry.others]), others: named(entry.others),
   });
 }
 
@@ -591,7 +591,7 @@ export function keysSheet() {
       ["V", "move"], ["Esc", "selected.clear"]],
     viewer: [["←", "→", "keys.step"], [t("key.space"), "viewer.play"],
       [t("key.page_up"), t("key.page_down"), "keys.page"], ["C", "viewer.crop"],
-      ["G", "similar"], ["X", "not_polyp"], ["V", "move"], ["Esc", "close"]],
+      ["G", "similar"], ["X", "not_polyp"], ["B", "split"], ["V", "move"], ["Esc", "close"]],
     everywhere: [["Z", "undo"], ["Y", "redo"], ["[", "]", "keys.procedures"], ["/", "keys.search"],
       ["?", "keys.help"]],
   };

@@ -315,6 +315,11 @@ const actions = {
   viewer_play: () => viewer.play(),
   viewer_close_up: () => viewer.toggle(),
   viewer_alike: () => viewer.findAlike(),
+  cut: () => { // the tracklet itself, from the picture shown on
+    const { row, at, view, closeUp } = viewer;
+    viewer.dialog.close();
+    correct({ kind: "cut", row, ...closeUp ? { k: at } : { frame: view.first_frame + at } });
+  },
 };
 
 /** From this view on it is another polyp than before. */
@@ -392,12 +397,13 @@ const keys = {
   s: actions.same, d: actions.different, u: actions.unsure, n: actions.question_later,
   p: actions.question_back, 1: () => $("on-left")?.click(), 2: () => $("on-right")?.click(),
   z: actions.undo, y: actions.redo, x: () => actions.not_polyp(), m: actions.merge,
-  v: () => actions.move(), b: () => { const rows = meant(); if (rows.length === 1) split(rows[0]); },
+  v: () => actions.move(), 
+  b: () => { if (viewer.shown) actions.cut(); else if (meant().length === 1) split(meant()[0]); },
   Escape: () => state.selected.size && actions.clear(),
   "?": actions.keys, "/": () => $("search")?.focus(),
   "[": () => turnProcedure("before"), "]": () => turnProcedure("after"),
 };
-const IN_VIEWER = new Set(["x", "v", "z", "y", "?"]);
+const IN_VIEWER = new Set(["x", "v", "b", "z", "y", "?"]);
 
 document.addEventListener("keydown", (event) => {
   const { target, key } = event;

@@ -246,7 +246,9 @@ export class Viewer {
           ? button("is_polyp", t("is_polyp"), { "data-row": view.row, id: "viewer-polyp" })
           : [button("not_polyp", t("not_polyp"),
                { key: "x", "data-row": view.row, id: "viewer-not-polyp" }),
-             button("move", t("move"), { key: "v", "data-row": view.row, id: "viewer-move" })],
+             button("move", t("move"), { key: "v", "data-row": view.row, id: "viewer-move" }),
+             view.pictures > 1 && button("cut", t("split"),
+               { key: "b", id: "viewer-cut", disabled: this.at < 1, title: t("cut") })],
         procedure.recording && !this.trouble && button("viewer_close_up",
           t(this.closeUp ? "viewer.recording" : "viewer.crop"), { key: "c", id: "viewer-crop" }),
         button("viewer_alike", t("similar"), { key: "g", id: "viewer-alike" })),

@@ -23,8 +23,6 @@ export function t(key, values = {}) {
   return text.replace(/\{(\w+)\}/g, (whole, name) => values[name] ?? whole);
 }
 
-export const has = (key) => key in (catalogue.en ?? {});
-
 // Making a format costs more than using it.
 const formats = new Map();
 function format(kind, options = {}) {

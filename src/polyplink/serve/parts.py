@@ -1,0 +1,124 @@
+"""Tracklets that mix two polyps, cut in two: their tables, and vectors of their own."""
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from polyplink.core.errors import PolyplinkError
+from polyplink.tracklets import Prepared
+from polyplink.tracklets.build import BRIDGED
+from polyplink.tracklets.fragments import positions
+
+if TYPE_CHECKING:
+    from polyplink.encoders import Embedder
+
+FILE = "vectors-of-parts.parquet"
+
+
+def cut_rows(
+    table: pl.DataFrame, cuts: Mapping[str, Sequence[int]], prepared: Prepared
+) -> pl.DataFrame:
+    """Cut tracklets at frames; a part begins at a crop, so that every part has its own crops.
+
+    Args:
+        table: Tracklets of one procedure (`Prepared.tracklets`).
+        cuts: By tracklet, the first frames of its later parts, those of crops.
+        prepared: What they are tracklets of.
+
+    Returns:
+        The table with `whole` (the tracklet that was cut) and `skipped` (crops of it before the
+        part). First parts keep their rows and names; later ones follow, named TRACKLET@FRAME.
+    """
+    table = table.with_columns(whole="tracklet_id", skipped=pl.lit(0, pl.Int32))
+    rows, later = list[dict[str, Any]](), list[dict[str, Any]]()
+    stride = prepared.settings.stride
+    for row in table.iter_rows(named=True):
+        frames = prepared.detections["frame"][row["offset"] : row["offset"] + row["n"]]
+        starts = np.searchsorted(frames.to_numpy()[::stride], cuts.get(row["whole"], ()))
+        edges = [0, *sorted({int(k) for k in starts if 0 < k < row["n_crops"]}), row["n_crops"]]
+        for first, last in pairwise(edges):
+            a, b = first * stride, min(last * stride, row["n"])
+            name = row["whole"] + (f"@{frames[a]}" if first else "")
+            part = {
+                "tracklet_id": name,
+                "first_frame": frames[a],
+                "last_frame": frames[b - 1],
+                "n": b - a,
+                "offset": row["offset"] + a,
+                "crop_first": row["crop_first"] + first,
+                "n_crops": last - first,
+                "skipped": first,
+            }
+            (later if first else rows).append(row | part)
+    if not later:
+        return table
+    found = pl.DataFrame(rows + later, schema=table.schema)
+    return found.with_columns(positions(found, prepared.spans.procedures), bridged=BRIDGED)
+
+
+class PartVectors:
+    """Vectors of parts of tracklets, embedded from their crops once and kept beside the count.
+
+    Args:
+        out: The counted folder.
+        summary: Its count.json, which names the weights.
+        prepared: What was counted.
+    """
+
+    def __init__(self, out: Path, summary: Mapping[str, Any], prepared: Prepared) -> None:
+        self.path, self.summary, self.prepared = out / FILE, summary, prepared
+        self.weights = out / str(summary.get("weights_file", ""))
+
+    @cached_property
+    def _known(self) -> dict[str, np.ndarray]:
+        if not self.path.is_file():
+            return {}
+        from polyplink.encoders import read_embeddings  # noqa: PLC0415 - torch is heavy
+
+        found = read_embeddings(self.path)
+        return dict(zip(found.tracklet_ids, found.vectors, strict=True))
+
+    @cached_property
+    def _embedder(self) -> "Embedder":
+        import torch  # noqa: PLC0415
+
+        from polyplink.encoders import NetworkEmbedder, load_encoder  # noqa: PLC0415
+        from polyplink.encoders.export import ExportedEncoder  # noqa: PLC0415
+
+        network: Embedder
+        if self.weights.suffix == ".onnx":
+            network = exported = ExportedEncoder(self.weights)
+            own = exported.weights_id
+        else:
+            loaded = load_encoder(self.weights, torch.device("cpu"))
+            network, own = NetworkEmbedder(loaded.encoder), loaded.weights_id
+        PolyplinkError.unless(
+            str(self.summary["weights"]).startswith(own),
+            f"{self.weights} are not the weights that counted",
+            "count again",
+        )
+        return network
+
+    def of(self, row: Mapping[str, Any]) -> np.ndarray:
+        """The vector (d,) of a part, a row of `cut_rows`.
+
+        Raises:
+            PolyplinkError: If the weights that counted, or the crops, are not there.
+        """
+        first, n = int(row["crop_first"]), int(row["n_crops"])
+        name = f"{row['whole']}#{first}+{n}"
+        if name not in self._known:
+            crops = self.prepared.crops(row["procedure_id"])[first : first + n]
+            self._known[name] = self._embedder(np.array(crops), [n])[0].astype(np.float32)
+            from polyplink.encoders import Embeddings, write_embeddings  # noqa: PLC0415
+
+            vectors, source = np.stack(list(self._known.values())), str(self.summary["weights"])
+            write_embeddings(
+                self.path, Embeddings([*self._known], vectors, source, self.prepared.key)
+            )
+        return self._known[name]
