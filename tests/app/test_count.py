@@ -81,6 +81,13 @@ def test_another_commands_folder_and_a_broken_history_are_refused(
         count(CountRequest(tmp_path / "run", made.data, tmp_path / "c", device="cpu"))
 
 
+def test_the_history_of_a_method_without_a_curriculum_is_shown(made: Made, tmp_path: Path) -> None:
+    shutil.copytree(made.run, tmp_path / "run")
+    (tmp_path / "run" / "history.csv").write_text("epoch,loss,loss_labels\n0,2.5,1\n1,2,1\n")
+    counted = count(CountRequest(tmp_path / "run", made.data, tmp_path / "c", device="cpu"))
+    assert counted.value.page.curves == {"loss": (2.5, 2.0), "validation_loss": (1.0, 1.0)}
+
+
 def test_the_page_holds_every_procedure_and_says_what_to_doubt(made: Made) -> None:
     encoded = encode([load_named(made.run, "cpu")], made.data)
     assert encoded.first.record is not None

@@ -438,7 +438,10 @@ def _training_curves(folder: Path, watched: str) -> dict[str, tuple[float, ...]]
     try:
         with path.open(newline="") as file:
             rows = [{k: float(v) for k, v in row.items()} for row in csv.DictReader(file)]
-        return {name: tuple(row[column] for row in rows) for name, column in columns.items()}
+        there = [
+            name for name in columns if name == "loss" or all(columns[name] in r for r in rows)
+        ]
+        return {name: tuple(row[columns[name]] for row in rows) for name in there}
     except (KeyError, ValueError, TypeError, csv.Error):
         raise PolyplinkError(
             f"{path} is no history of a training run", "remove it; the report does not need it"
