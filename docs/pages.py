@@ -1,15 +1,22 @@
 """Pages of the site that are made from the program: a hook of mkdocs (mkdocs.yml).
 
 The front page is README.md. Every verb has a page made from its request, every room one made from
-its docstrings. Pages that mkdocs.yml does not list join the section of their folder, so that a new
-file in docs/ is in the site.
+its docstrings, every notebook one with its outputs. Pages that mkdocs.yml does not list join the
+section of their folder, so that a new file in docs/ is in the site.
+
+Notebooks are run once and again when they or the package change; with NOTEBOOKS=shown in the
+environment they are shown without outputs.
 """
 
 import ast
+import hashlib
 import importlib
 import inspect
+import os
 import re
+import tempfile
 from collections.abc import Iterator
+from html import escape
 from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin
@@ -19,6 +26,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
+from nbclient import NotebookClient
 from typer.models import ArgumentInfo
 
 from polyplink.app.command_line import VERBS, command
@@ -36,6 +44,8 @@ SECTIONS = {"tutorials": "Tutorials", "how-to": "How to", "reference": "Referenc
     "verbs": "Verbs",
     "python": "Python",
 }
+nbformat: Any = importlib.import_module("nbformat")  # its functions have no types
+OUTPUTS: dict[str, list[str]] = {}  # HTML of the outputs of a notebook's cells, by page
 WORDS = {int: "whole number", float: "number", Path: "path"}
 ELSEWHERE = re.compile(r"<(?:script|link|img|iframe)\b[^>]*\b(?:src|href)=\"?(?:https?:)?//[^>]*>")
 
@@ -58,6 +68,13 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         files.append(File.generated(config, target, content=_at_root(text)))
     for name in COPIED:
         files.append(File.generated(config, name, abs_src_path=str(ROOT / name)))
+    for file in [file for file in files if file.src_uri.endswith(".ipynb")]:
+        notebook = nbformat.read(str(file.abs_src_path), as_version=4)
+        if os.environ.get("NOTEBOOKS") != "shown":
+            notebook = run_notebook(Path(str(file.abs_src_path)))
+        target = f"{file.src_uri.removesuffix('.ipynb')}.md"
+        files.append(File.generated(config, target, content=notebook_page(notebook, file.name)))
+        OUTPUTS[target] = [_outputs(cell) for cell in notebook.cells if cell.cell_type == "code"]
     guides = {
         file.src_uri: file.content_string
         for file in files
@@ -79,10 +96,18 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
-    """Put the table of verbs into the page of the command line."""
-    if page.file.src_uri == "reference/command-line.md":
-        return markdown.replace("<!-- verbs -->", verb_table())
-    return markdown
+    """Put the table of verbs into the page of the command line; lead to pages of notebooks."""
+    if page.file.src_uri in OUTPUTS:
+        return markdown
+    markdown = re.sub(r"\]\(([\w./-]+)\.ipynb\)", r"](\1.md)", markdown)
+    return markdown.replace("<!-- verbs -->", verb_table())
+
+
+def on_page_content(html: str, page: Page, **_: Any) -> str:
+    """Put the outputs of a notebook's cells below them."""
+    for number, outputs in enumerate(OUTPUTS.get(page.file.src_uri, ())):
+        html = html.replace(f'<div id="output-{number}"></div>', outputs)
+    return html
 
 
 def on_post_page(output: str, page: Page, **_: Any) -> str:
@@ -110,6 +135,56 @@ def navigation(listed: list[Any], pages: list[str]) -> list[Any]:
             place = section[title]
         place.append(page)
     return listed
+
+
+def run_notebook(path: Path) -> Any:
+    """A notebook with its outputs; it is not run again until it or the package changes."""
+    sources = [path, *sorted(SOURCE.rglob("*.py")), *sorted(SOURCE.rglob("*.j2"))]
+    key = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
+    kept = ROOT / ".cache" / "notebooks" / f"{path.stem}-{key}.ipynb"
+    if not kept.is_file():
+        notebook = nbformat.read(str(path), as_version=4)
+        with tempfile.TemporaryDirectory() as folder:
+            paths = {"metadata": {"path": folder}}
+            NotebookClient(notebook, timeout=600, resources=paths).execute()
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        nbformat.write(notebook, str(kept))
+    return nbformat.read(str(kept), as_version=4)
+
+
+def notebook_page(notebook: Any, name: str) -> str:
+    """The page of a notebook, with a place for the outputs of each cell.
+
+    Args:
+        notebook: Its first cell begins with the title.
+        name: Of the file, without its ending.
+    """
+    text, number = list[str](), 0
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            text.append(cell.source)
+        else:
+            code = f'```python\n{cell.source}\n```\n\n<div id="output-{number}"></div>'
+            text.append(code)
+            number += 1
+    title, _, rest = text[0].partition("\n")
+    told = f"*This page is a notebook: [download it]({name}.ipynb) and open it in Jupyter.*"
+    return "\n\n".join([title, told, rest, *text[1:]])
+
+
+def _outputs(cell: Any) -> str:
+    """What a cell shows, as HTML: the richest form of each output; nothing of stderr."""
+    shown = []
+    for output in cell.outputs:
+        data = output.get("data", {})
+        if "text/html" in data:
+            shown.append(data["text/html"])
+        elif "image/png" in data:
+            shown.append(f'<img alt="output" src="data:image/png;base64,{data["image/png"]}">')
+        elif output.get("name") != "stderr":
+            plain = data.get("text/plain", output.get("text", ""))
+            shown.append(f"<pre>{escape(plain)}</pre>")
+    return f'<div class="output">{"".join(shown)}</div>' if shown else ""
 
 
 def verb_table() -> str:

@@ -3,6 +3,7 @@
 import doctest
 import importlib
 import importlib.util
+import json
 import os
 import re
 import subprocess
@@ -23,6 +24,7 @@ from polyplink.evaluate.tracking import MEANS
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "polyplink"
 PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md")])
+NOTEBOOKS = sorted(ROOT.glob("docs/**/*.ipynb"))
 BLOCK = re.compile(r"^(<!-- not run: [^\n]+ -->\n)?```(bash|python)\n(.*?)^```$", re.M | re.S)
 LINK = re.compile(r"\]\((?!https?://)([^)#]*)#?([^)]*)\)")
 # The README shows the demo's size; here the same commands run at the smallest one.
@@ -104,7 +106,26 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[\s]+", "-", title.strip()) for title in plain}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name)
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=name)
+def test_notebooks_are_kept_without_outputs(path: Path) -> None:
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    assert not [cell for cell in cells if cell.get("outputs") or cell.get("execution_count")]
+    assert cells[0]["source"][0].startswith("# ")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=name)
+def test_notebooks_run_and_show_their_results(path: Path, tmp_path: Path) -> None:
+    nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
+    notebook = nbformat.read(path, as_version=4)
+    paths = {"metadata": {"path": str(tmp_path)}}
+    nbclient.NotebookClient(notebook, timeout=600, resources=paths).execute()
+    shown = str([cell.outputs for cell in notebook.cells if cell.cell_type == "code"])
+    assert "text/html" in shown
+    assert "<progress" in shown
+
+
+@pytest.mark.parametrize("page", [*PAGES, *NOTEBOOKS], ids=name)
 def test_links_lead_somewhere(page: Path) -> None:
     for link, anchor in LINK.findall(page.read_text(encoding="utf-8")):
         target = page.parent / link if link else page
@@ -144,10 +165,13 @@ def test_the_site_is_built_without_a_warning_and_loads_nothing_from_elsewhere(
         "--site-dir",
         str(tmp_path),
     ]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    environment = os.environ | {"NOTEBOOKS": "shown"}
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=False, env=environment
+    )
     assert done.returncode == 0, done.stderr
     assert "results" in (tmp_path / "search/search_index.js").read_text(encoding="utf-8")
-    for page in PAGES[1:]:
+    for page in (*PAGES[1:], *NOTEBOOKS):
         assert (tmp_path / page.relative_to(ROOT / "docs")).with_suffix(".html").is_file()
 
 

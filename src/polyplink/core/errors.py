@@ -89,6 +89,10 @@ class PolyplinkError(Exception):
         self.mend = one_line(mend, LONGEST_PART)
         super().__init__(f"{self.what}; {self.mend}")
 
+    def _render_traceback_(self) -> list[str]:
+        """In a notebook the message alone; `%debug` still enters the stack."""
+        return [f"{type(self).__name__}: {self}"]
+
     @classmethod
     def unless(cls, holds: bool, what: str, mend: str) -> None:
         """Raise the error unless something holds.
