@@ -3,6 +3,7 @@
 import io
 import json
 import shutil
+from base64 import b64decode
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,14 @@ import polars as pl
 import pytest
 from PIL import Image
 
+from polyplink.app.index import IndexBuildRequest, build_index
 from polyplink.core.artefacts import to_plain
 from polyplink.core.errors import PolyplinkError
 from polyplink.serve import Desk
 from polyplink.serve.handoff import identified, reviewed
 from polyplink.serve.pictures import parse_mask
 from tests.conftest import Made
+from tests.samples import write_procedures
 
 
 def pixels(jpeg: bytes) -> np.ndarray:
@@ -221,3 +224,35 @@ def test_a_tracklet_that_mixes_polyps_is_cut(desk: Desk, counted: Path) -> None:
     for _ in range(4):
         after = elsewhere.correct(0, {"kind": "undo", "of": elsewhere.procedure(0)["undo"]})
     assert after["groups"] == before["groups"]
+
+
+def test_an_index_shows_earlier_views_of_elsewhere(
+    desk: Desk, made: Made, counted: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "index"
+    earlier = write_procedures(tmp_path, procedures=2)
+    change_names(earlier)
+    build_index(IndexBuildRequest(made.run, [earlier, made.data], folder, device="cpu"))
+    found = Desk(counted, masks=[parse_mask("0,0,48,40")], index=folder).similar(0, 1, 4)
+    assert found[:8] == desk.similar(0, 1, 4)
+    indexed = found[8:]
+    assert [one["id"][:2] for one in indexed] == ["E0"] * 4  # not those of the folder itself
+    cosines = [one["similarity"] for one in indexed]
+    assert cosines == sorted(cosines, reverse=True)
+    for one in indexed:
+        assert pixels(b64decode(one["picture"].partition(",")[2])).max() < 30  # masked
+    with pytest.raises(PolyplinkError, match=r"weights \w+, not of other"):
+        summary = json.loads((counted / "count" / "count.json").read_text())
+        copy = tmp_path / "copy"
+        shutil.copytree(counted / "count", copy)
+        (copy / "count.json").write_text(json.dumps(summary | {"weights": "other"}))
+        Desk(copy, data=made.data, index=folder)
+
+
+def change_names(folder: Path) -> None:
+    """Procedures of other names than those of the counted folder."""
+    for table in ("detections", "procedures", "polyps"):
+        rows = pl.read_parquet(folder / f"{table}.parquet")
+        named = pl.col("procedure_id").str.replace("001-", "E0-")
+        rows.with_columns(named).write_parquet(folder / f"{table}.parquet")
+    (folder / "splits.json").write_text("{}")

@@ -37,6 +37,9 @@ class ReviewRequest(Request):
     reviewer: Annotated[str, Option(help="Your name, for the log of corrections.")] = ""
     data: DataFolder = None
     mask_overlay: Masks = ()
+    index: Annotated[Path | None, Option(help="Index to show similar earlier views of, too.")] = (
+        None
+    )
     port: Annotated[int, Option(min=0, max=65535, help="Port; 0 takes any free one.")] = 0
     browser: Annotated[bool, Option(help="Open the page in the browser.")] = True
 
@@ -53,7 +56,8 @@ def review(request: ReviewRequest, progress: Progress = inform) -> Result[Path]:
     """
     from polyplink.serve.server import serve
 
-    desk = _open(request.folder, request.data, request.mask_overlay, request.reviewer)
+    asked = (request.folder, request.data, request.mask_overlay, request.reviewer)
+    desk = _open(*asked, request.index)
     questions = sum(one["questions"] for one in desk.overview()["procedures"])
 
     def ready(address: str) -> None:
@@ -217,8 +221,14 @@ def _finished(desk: "Desk") -> "list[ProcedureTracklets]":
     return found
 
 
-def _open(folder: Path, data: Path | None, masks: Sequence[str], reviewer: str = "") -> "Desk":
+def _open(
+    folder: Path,
+    data: Path | None,
+    masks: Sequence[str],
+    reviewer: str = "",
+    index: Path | None = None,
+) -> "Desk":
     from polyplink.serve import Desk
     from polyplink.serve.pictures import parse_mask
 
-    return Desk(folder, data, reviewer, [parse_mask(mask) for mask in masks])
+    return Desk(folder, data, reviewer, [parse_mask(mask) for mask in masks], index)

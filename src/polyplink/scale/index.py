@@ -49,6 +49,7 @@ ROWS: Mapping[str, Any] = {
     "right": pl.Int32,
     "bottom": pl.Int32,
 }
+SIDES = ("left", "top", "right", "bottom")
 Block = tuple[pl.DataFrame, npt.NDArray[np.float32]]
 """Rows (n) with the columns of `ROWS`, and their vectors (n, d), of any length above 0."""
 _FILES = {"vectors.f32": "<f4", "codes.i8": "i1", "scale.f32": "<f4", "error.f32": "<f4"}

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from polyplink.data import common_histology
-from polyplink.scale.index import ROWS
+from polyplink.scale.index import ROWS, SIDES
 from polyplink.tracklets import Prepared
 from polyplink.tracklets.build import BOX, USUAL_FPS
 from polyplink.tracklets.crops import Pixels
@@ -58,7 +58,7 @@ def view_rows(prepared: Prepared, index: Path) -> pl.DataFrame:
         name: os.path.relpath(prepared.crops_path(name).resolve(), home)
         for name in table["procedure_id"].unique()
     }
-    sides = {side: cut[:, i] for i, side in enumerate(("left", "top", "right", "bottom"))}
+    sides = {side: cut[:, i] for i, side in enumerate(SIDES)}
     crops = pl.col("procedure_id").replace_strict(paths, return_dtype=pl.String)
     table = table.with_columns(crops=crops, **{k: pl.Series(v) for k, v in sides.items()})
     return table.select(pl.col(name).cast(kind) for name, kind in ROWS.items())

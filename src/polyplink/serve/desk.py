@@ -6,12 +6,13 @@ everything that was decided as a constraint.
 """
 
 import os
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from threading import RLock
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -45,6 +46,9 @@ from polyplink.serve.pictures import Mask, Pictures
 from polyplink.tracklets import Prepared, PrepareSettings, prepare
 from polyplink.tracklets.build import USUAL_FPS
 
+if TYPE_CHECKING:
+    from polyplink.scale import Index
+
 VECTORS = "vectors.parquet"
 LIKE = 12  # similar views that are shown
 
@@ -74,9 +78,11 @@ class Desk:
         data: The data folder that was counted; by default the one that count.json names.
         reviewer: Name for the log.
         masks: Rectangles that are black in every picture, pixels of the recording.
+        index: Folder of an index, in which similar views are looked for too.
 
     Raises:
-        PolyplinkError: If the folder was not counted, or the data are not those that were.
+        PolyplinkError: If the folder was not counted, the data are not those that were, or the
+            index is of other weights.
 
     Example:
         >>> desk = Desk(Path("out"))  # doctest: +SKIP
@@ -92,6 +98,7 @@ class Desk:
         data: Path | None = None,
         reviewer: str = "",
         masks: Sequence[Mask] = (),
+        index: Path | None = None,
     ) -> None:
         inside = folder / "count"
         self.out = inside if (inside / "count.json").is_file() else folder
@@ -101,6 +108,7 @@ class Desk:
         self.prepared = self._prepared()
         self.point = self._point()
         self.pictures = Pictures(self.prepared, self.data, masks)
+        self.index = None if index is None else self._indexed_by(index)
         self.parts = PartVectors(self.out, self.summary, self.prepared)
         self.names = [one["procedure_id"] for one in self.summary["procedures"]]
         self._alarms = {
@@ -110,6 +118,13 @@ class Desk:
         self._lock = RLock()
         self._log: tuple[int, list[Correction]] = (-1, [])
         self._solved: dict[int, tuple[int, Solved]] = {}  # with the number of its corrections
+
+    def _indexed_by(self, folder: Path) -> "Index":
+        from polyplink.scale import Index  # noqa: PLC0415 - it compiles, and few ask for it
+
+        index = Index(folder)
+        index.check(str(self.summary["weights"]))
+        return index
 
     def _data_folder(self) -> Path:
         named = self.summary.get("data")
@@ -488,7 +503,10 @@ class Desk:
         }
 
     def similar(self, index: int, row: int, k: int = LIKE) -> list[dict[str, Any]]:
-        """The k views of the same procedure that look most like one, and the k of the others."""
+        """The k views of the same procedure that look most like one, and the k of the others.
+
+        After them come those of the index, without `index` and `row`, with `picture`, a data URI.
+        """
         own = self._row(index, row)
         query = self.vectors_of(self.solve(index).table)[row]
         cosines = unit_rows(self.vectors) @ unit_rows(query[None])[0]  # (t,)
@@ -515,6 +533,24 @@ class Desk:
                     "similarity": round(float(cosines[place]), 4),
                 }
             )
+        return found + self._indexed(query, k)
+
+    def _indexed(self, query: np.ndarray, k: int) -> list[dict[str, Any]]:
+        """The k views of the index that look most like a vector, but for those of this folder."""
+        if self.index is None:
+            return []
+        from polyplink.scale import picture_of  # noqa: PLC0415
+        from polyplink.scale.index import SIDES  # noqa: PLC0415
+
+        elsewhere = ~pl.col("procedure_id").is_in(self.names)
+        found = []
+        for row in self.index.search(query, k, elsewhere).iter_rows(named=True):
+            crop, region = picture_of(self.index.folder, row), [row[side] for side in SIDES]
+            jpeg = b"" if crop is None else self.pictures.stored(crop, region, len(crop))
+            one = {name: row[name] for name in ("start_s", "end_s", "size_mm", "histology")}
+            one |= {"index": None, "id": row["procedure_id"], "tracklet": row["tracklet_id"]}
+            one["picture"] = f"data:image/jpeg;base64,{b64encode(jpeg).decode()}" if jpeg else None
+            found.append(one | {"similarity": round(row["similarity"], 4)})
         return found
 
     def _row(self, index: int, row: int) -> dict[str, Any]:

@@ -124,10 +124,14 @@ class Pictures:
             if not isinstance(pixels, str):
                 return _jpeg(self._masked(pixels, (0, 0))[top:bottom, left:right], size)
         region = enlarge(corners, settings.crop_factor, own["width"], own["height"])[0]
-        crop = np.array(self.prepared.crops(procedure)[tracklet["crop_first"] + k])
-        left, top, right, bottom = region.tolist()
+        crop = self.prepared.crops(procedure)[tracklet["crop_first"] + k]
+        return self.stored(crop, region.tolist(), size)
+
+    def stored(self, crop: Pixels, region: Sequence[int], size: int) -> bytes:
+        """A stored crop (side, side, 3), cut from left, top, right, bottom, as JPEG, masked."""
+        left, top, right, bottom = region
         scale = (crop.shape[1] / (right - left), crop.shape[0] / (bottom - top))
-        return _jpeg(self._masked(crop, (left, top), scale), size)
+        return _jpeg(self._masked(np.array(crop), (left, top), scale), size)
 
     def _frame(self, procedure: str, frame: int) -> bytes:
         """A whole frame of the recording as JPEG.

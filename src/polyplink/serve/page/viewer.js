@@ -273,7 +273,8 @@ export class Viewer {
 
   gallery(index, view) {
     const here = this.alike.filter((one) => one.index === index);
-    const others = this.alike.filter((one) => one.index !== index);
+    const indexed = this.alike.filter((one) => one.index === null);
+    const others = this.alike.filter((one) => one.index !== index && one.index !== null);
     const list = (title, views) => views.length > 0 && [
       h("h3", {}, title),
       h("ul", {}, views.map((one) => h("li", { "data-key": `alike-${one.index}-${one.row}` },
@@ -292,6 +293,11 @@ export class Viewer {
       this.alike.length === 0 && h("p", { class: "soft" }, t("similar.none")),
       list(t("similar.earlier"), here.filter((one) => one.start_s < view.start_s)),
       list(t("similar.later"), here.filter((one) => one.start_s >= view.start_s)),
-      list(t("similar.others"), others));
+      list(t("similar.others"), others),
+      indexed.length > 0 && [h("h3", {}, t("similar.indexed")), h("ul", {}, indexed.map((one) =>
+        h("li", { "data-key": `indexed-${one.tracklet}` }, h("span", { class: "view", title: one.tracklet },
+          h("img", { src: one.picture ?? "data:,", width: 160, height: 160, alt: "" }),
+          h("span", {}, h("b", {}, clock(one.start_s)), " ", h("span", { class: "soft" },
+            [one.id, one.size_mm && `${number(one.size_mm)} mm`, one.histology].filter(Boolean).join(" · ")))))))]);
   }
 }
