@@ -46,6 +46,17 @@ fuzz: $(READY) ## Read N mutated files of every kind and print what was neither 
 kill: $(READY) ## Kill every verb at each of its file events and compare what it leaves
 	KILLS=all $(BIN)/python -m pytest -m slow -s tests/app/test_kills.py
 
+wheel-test: $(READY) ## Build the wheel, install it alone into empty environments, and use it there
+	.ci/wheel-test $(CURDIR)/$(BIN)/python $(CURDIR)/$(BIN)
+
+lock: $(READY) ## Write requirements.lock: exact versions with hashes of what PyPI has
+	UV_FIND_LINKS= $(BIN)/uv pip compile pyproject.toml --quiet --extra all --universal \
+		--constraint constraints.txt --generate-hashes --no-emit-index-url --no-emit-find-links \
+		--custom-compile-command "make lock" --output-file requirements.lock
+
+licences: $(READY) ## Write docs/reference/licences.md
+	$(BIN)/python docs/licences.py
+
 check: $(READY) ## Lint, types and house rules
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .

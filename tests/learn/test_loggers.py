@@ -62,8 +62,8 @@ def test_wandb_stays_offline_and_is_closed_when_the_training_fails(
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("tensorboard", r"--log tensorboard needs .* pip install polyplink\[log\]"),
-        ("wandb", r"--log wandb needs .* pip install polyplink\[log\]"),
+        ("tensorboard", r"--log tensorboard needs .* pip install .polyplink\[log\]"),
+        ("wandb", r"--log wandb needs .* pip install .polyplink\[log\]"),
         ("tensorbord", "did you mean tensorboard"),
     ],
 )

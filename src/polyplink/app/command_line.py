@@ -61,6 +61,7 @@ from polyplink.core.errors import (
     one_line,
     unexpected,
 )
+from polyplink.core.extras import extras_installed
 
 Verb = Callable[..., Any]  # (request, progress) -> a Result, or what has its methods and fields
 
@@ -188,7 +189,8 @@ def one_line_errors(doing: str = "polyplink", *, debug: bool = False) -> Iterato
     """
     try:
         try:
-            yield
+            with extras_installed(doing):
+                yield
         except BaseException:
             if debug:
                 traceback.print_exc()

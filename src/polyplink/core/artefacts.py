@@ -9,10 +9,12 @@ import dataclasses
 import errno
 import glob
 import hashlib
+import importlib
 import json
 import os
 import platform
 import shutil
+import sys
 import time
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -60,17 +62,32 @@ def file_key(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def _lives(pid: int) -> bool:
+    """Whether a process of this machine lives, of whatever user."""
+    if sys.platform == "win32":  # where signal 0 is Ctrl-C
+        kernel: Any = importlib.import_module("ctypes").windll.kernel32
+        handle = kernel.OpenProcess(0x0010_0000, False, pid)  # only to wait for it
+        if not handle:
+            return bool(kernel.GetLastError() == 5)  # access denied: of another user
+        ended = kernel.WaitForSingleObject(handle, 0) == 0
+        kernel.CloseHandle(handle)
+        return not ended
+    try:
+        os.kill(pid, 0)  # sends nothing: it only asks
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
 def _temporary(path: Path) -> Path:
     """A unique hidden name next to `path`; leftovers of killed runs are removed."""
     here = f"{zlib.crc32(platform.node().encode()):08x}"
     for left in path.parent.glob(f".{glob.escape(path.name)}.{here}-*.part"):
         pid = left.name.split("-")[-2]
-        try:
-            os.kill(int(pid), 0)  # sends nothing: it only asks whether the process lives
-        except ProcessLookupError:
+        if pid.isdecimal() and not _lives(int(pid)):
             _remove(left)
-        except (ValueError, PermissionError):
-            continue  # not a file of ours, or the process of another user
     return path.with_name(f".{path.name}.{here}-{os.getpid()}-{uuid4().hex[:8]}.part")
 
 
@@ -190,7 +207,7 @@ def settle(folder: Path) -> None:
 def write_text(path: Path, text: str) -> None:
     """Write a UTF-8 text file atomically."""
     with whole_file(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+        temporary.write_text(text, encoding="utf-8", newline="\n")
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -116,7 +116,8 @@ def _interrupts_ignored() -> Iterator[None]:
 
 
 def _end_with_parent() -> None:
-    """End this worker when its parent process has ended for any reason."""
+    """End this worker when its parent process has ended for any reason; leave Ctrl-C to it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # not inherited on Windows
 
     def watch() -> None:
         parent = multiprocessing.parent_process()

@@ -28,6 +28,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from polyplink.core.artefacts import content_key, file_key, read_json
 from polyplink.core.compiled import njit
 from polyplink.core.errors import PolyplinkError, first_line
+from polyplink.core.extras import extras_installed
 from polyplink.core.on_demand import torch
 
 Pixels = npt.NDArray[np.uint8]
@@ -238,12 +239,8 @@ _TYPES: dict[str, Any] = {
 def _session(path: Path, threads: int) -> Any:
     if not path.is_file():
         raise PolyplinkError(f"no detector {path}", "give an ONNX file")
-    try:
+    with extras_installed("a detector"):
         import onnxruntime  # noqa: PLC0415 - an extra
-    except ImportError:
-        raise PolyplinkError(
-            "detectors need onnxruntime, which is not installed", "pip install 'polyplink[detect]'"
-        ) from None
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.log_severity_level = 4

@@ -10,9 +10,8 @@ import os
 import shutil
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -22,6 +21,7 @@ from torch import nn
 
 from polyplink.core.artefacts import whole_file, whole_folder
 from polyplink.core.errors import PolyplinkError, first_line
+from polyplink.core.extras import extras_installed
 from polyplink.encoders.device import Precision, check_precision
 from polyplink.encoders.encoder import FrameWise
 from polyplink.encoders.sharing import write_config
@@ -42,18 +42,6 @@ CLOSE = 1e-3  # of an exported graph to torch
 _AGAIN = "export it again with `polyplink export`"
 
 
-@contextmanager
-def export_suffices() -> Iterator[None]:
-    """Report a missing package of the extra in one line."""
-    try:
-        yield
-    except ImportError as error:
-        raise PolyplinkError(
-            f"exported encoders need a package that is not here ({first_line(error)})",
-            "pip install 'polyplink[export]'",
-        ) from None
-
-
 class _Method(nn.Module):
     """A method of an encoder as a module, which is what torch exports."""
 
@@ -70,7 +58,7 @@ def _write_graph(
     path: Path, module: nn.Module, given: Mapping[str, torch.Tensor], output: str
 ) -> None:
     """Write a module as ONNX; the first axis of each input may have any length."""
-    with export_suffices():
+    with extras_installed("an exported encoder"):
         import onnx  # noqa: PLC0415  an extra
 
         fast = torch.backends.mha.get_fastpath_enabled()
@@ -172,7 +160,7 @@ def _quantise(path: Path, crops: np.ndarray) -> None:
 
     The rest is computed in float32.
     """
-    with export_suffices():
+    with extras_installed("an exported encoder"):
         import onnx  # noqa: PLC0415  an extra
         from onnxruntime.quantization import (  # noqa: PLC0415  an extra
             QuantFormat,
@@ -214,7 +202,7 @@ def _session(path: Path) -> Run:
 
     One thread, because several wait for each other: see docs/performance.md.
     """
-    with export_suffices():
+    with extras_installed("an exported encoder"):
         import onnxruntime  # noqa: PLC0415  an extra
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
@@ -228,7 +216,7 @@ def _session(path: Path) -> Run:
 
 def _bf16_session(path: Path) -> Run:
     """A graph computed in bf16 by OpenVINO; onnxruntime does not compute in bf16 on a CPU."""
-    with export_suffices():
+    with extras_installed("an exported encoder"):
         import openvino  # noqa: PLC0415  an extra
     core = openvino.Core()
     mend = "give --precision float32, or export the weights again with it"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.extras import extras_installed
 from polyplink.core.on_demand import torch
 from polyplink.core.ranges import AT_LEAST_ONE, Range, Ranged
 
@@ -128,13 +129,8 @@ def trainable(encoder: Encoder, tune: FineTune) -> Encoder:
         "the backbone has no attention to adapt",
         "set finetune.how to whole, last or frozen",
     )
-    try:
+    with extras_installed("finetune.how=lora"):
         peft: Any = importlib.import_module("peft")
-    except ImportError:
-        raise PolyplinkError(
-            "low-rank adapters need peft, which is not installed",
-            "pip install 'polyplink[foundation]'",
-        ) from None
     config = peft.LoraConfig(
         r=tune.rank,
         lora_alpha=tune.alpha,

@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from polyplink.core._torchvision import heal_torchvision
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.extras import extras_installed
 from polyplink.core.on_demand import torch
 from polyplink.encoders.config import REFERENCE_MEAN, REFERENCE_STD, FoundationConfig, Triple
 
@@ -204,13 +205,8 @@ def transformers() -> ModuleType:
         PolyplinkError: If it is not installed.
     """
     heal_torchvision()
-    try:
+    with extras_installed("this encoder"):
         module = importlib.import_module("transformers")
-    except ImportError:
-        raise PolyplinkError(
-            "this encoder needs transformers, which is not installed",
-            "pip install 'polyplink[foundation]'",
-        ) from None
     module.utils.logging.disable_progress_bar()
     return module
 

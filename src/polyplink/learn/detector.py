@@ -25,12 +25,12 @@ from torch.nn import functional
 
 from polyplink.core.artefacts import to_plain, whole_file, write_json
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.extras import extras_installed
 from polyplink.core.ranges import AT_LEAST_ONE, POSITIVE, Range, Ranged
 from polyplink.data import DataSet
 from polyplink.data.files.archives import INSIDE
 from polyplink.data.files.video import split_frame_name
 from polyplink.detect.onnx import DetectorRecord, record_path
-from polyplink.encoders.export import export_suffices
 from polyplink.simulate import is_simulation
 from polyplink.tracklets.crops import FrameCrops, render_crops, write_crops
 
@@ -313,7 +313,7 @@ def export_detector(network: SmallDetector, path: Path, record: DetectorRecord) 
     Raises:
         PolyplinkError: If the extra `export` is not installed.
     """
-    with export_suffices(), whole_file(path) as temporary, warnings.catch_warnings():
+    with extras_installed("the export"), whole_file(path) as temporary, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the exporter warns about itself
         program = torch.onnx.export(
             network,

@@ -21,6 +21,7 @@ import torch
 from torch import distributed, nn
 
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.extras import extras_installed
 from polyplink.core.workers import HEAVY, worker_pool
 
 _PATIENCE = 20.0  # seconds until a lost connection is explained by the process that broke it
@@ -55,13 +56,8 @@ def check_devices(count: int, device: torch.device) -> None:
     """
     if count == 1:
         return
-    try:
+    with extras_installed(f"--devices {count}"):
         importlib.import_module("lightning_fabric")
-    except ImportError:
-        raise PolyplinkError(
-            f"--devices {count} needs Lightning Fabric, which is not installed",
-            "pip install 'polyplink[train]'",
-        ) from None
     if device.type == "cuda":
         there = torch.cuda.device_count()
         PolyplinkError.unless(

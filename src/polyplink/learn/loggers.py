@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from polyplink.core.artefacts import to_plain
-from polyplink.core.errors import PolyplinkError, find_named
+from polyplink.core.errors import find_named
+from polyplink.core.extras import extras_installed
 from polyplink.learn.config import TrainConfig
 
 Logger = tuple[Callable[[int, Mapping[str, float]], None], Callable[[], None]]
@@ -21,12 +22,8 @@ Logger = tuple[Callable[[int, Mapping[str, float]], None], Callable[[], None]]
 
 
 def _imported(package: str) -> Any:
-    try:
+    with extras_installed(f"--log {package}"):
         return importlib.import_module(package)
-    except ImportError:
-        raise PolyplinkError(
-            f"--log {package} needs the package {package}", "install it: pip install polyplink[log]"
-        ) from None
 
 
 def _tensorboard(folder: Path, config: TrainConfig) -> Logger:

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.extras import extras_installed
 
 CANDIDATES = 50  # that are compared exactly for each neighbour that is wanted
 PROBES = 0.02  # share of the partitions that a search reads
@@ -110,11 +111,6 @@ def _schema(width: int) -> Any:
 
 def _lancedb() -> Any:
     os.environ.setdefault("LANCE_LOG", "error")
-    try:
+    with extras_installed("approximate search"):
         import lancedb  # noqa: PLC0415 - an extra
-    except ImportError:
-        raise PolyplinkError(
-            "approximate search needs lancedb, which is not installed",
-            "pip install 'polyplink[scale]', or search exactly",
-        ) from None
     return lancedb

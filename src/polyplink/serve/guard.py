@@ -18,8 +18,9 @@ from typing import Any
 from urllib.parse import parse_qs
 
 from polyplink.core.errors import PolyplinkError, first_line
+from polyplink.core.extras import extras_installed
 
-try:
+with extras_installed("a page in the browser"):
     import uvicorn
     from anyio.to_thread import current_default_thread_limiter
     from fastapi import FastAPI, Request, Response
@@ -28,11 +29,6 @@ try:
     from starlette.exceptions import HTTPException
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
     from uvicorn.protocols.http.h11_impl import H11Protocol
-except ImportError as error:
-    raise PolyplinkError(
-        f"a page in the browser needs {error.name}, which is not installed",
-        "pip install 'polyplink[serve]'",
-    ) from error
 
 LOOPBACK = ("127.0.0.1", "localhost")
 BODY_LIMIT = 64 * 1024  # bytes; the longest correction of 736 rows has about 4 KiB

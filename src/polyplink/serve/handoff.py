@@ -19,6 +19,7 @@ from pydantic import TypeAdapter
 from polyplink import __version__
 from polyplink.core.artefacts import to_plain, whole_file, write_json, write_text
 from polyplink.core.errors import PolyplinkError, visible
+from polyplink.core.extras import extras_installed
 from polyplink.core.text import csv_cell
 from polyplink.data import DataSet, write_coco, write_mot
 from polyplink.report.formats import clock
@@ -269,13 +270,8 @@ def _write_csv(path: Path, titles: Sequence[str], rows: Sequence[Sequence[Any]])
 
 def _write_xlsx(path: Path, titles: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     """A spreadsheet; texts are never read as formulas or links."""
-    try:
+    with extras_installed("a spreadsheet"):
         import xlsxwriter  # noqa: PLC0415 - an extra
-    except ImportError:
-        raise PolyplinkError(
-            "a spreadsheet needs xlsxwriter, which is not installed",
-            "pip install 'polyplink[serve]'",
-        ) from None
     with whole_file(path) as temporary:
         safe = {"strings_to_formulas": False, "strings_to_urls": False}
         with xlsxwriter.Workbook(str(temporary), safe) as book:

@@ -172,6 +172,6 @@ def write_ldpolyp(data: DataSet, root: Path, *, frames: FrameSource | None = Non
         for frame in range(procedure["n_frames"]):
             found = boxes.get(name, {}).get(frame, [])
             lines = [str(len(found)), *(" ".join(map(str, box)) for box in found)]
-            (texts / f"{frame + 1:04d}.txt").write_text("\n".join(lines) + "\n")
+            (texts / f"{frame + 1:04d}.txt").write_text("\n".join(lines) + "\n", "utf-8")
             image = root / part / "Images" / folder / f"{frame + 1:04d}.jpg"
             layout.write_image(image, frames, name, frame)

@@ -233,4 +233,4 @@ def write_polypsset(data: DataSet, root: Path, *, frames: FrameSource | None = N
                 height=procedure["height"],
                 objects="".join(_OBJECT.format(*box, name=word) for box in found.get(frame, [])),
             )
-            (annotations / f"{stem}.xml").write_text(text)
+            (annotations / f"{stem}.xml").write_text(text, encoding="utf-8")

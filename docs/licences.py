@@ -1,0 +1,95 @@
+"""Write docs/reference/licences.md: `make licences`.
+
+Dependencies state their licences in their metadata, weights and data sets in our catalogues.
+"""
+
+import re
+import tomllib
+from collections.abc import Iterable
+from importlib.metadata import PackageNotFoundError, metadata
+from pathlib import Path
+
+from polyplink.data.doctor import LICENCES
+from polyplink.encoders.catalogue import BACKBONE, FOUNDATION, REFERENCES
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "reference" / "licences.md"
+DEVELOPMENT = ("all", "bench", "dev", "docs", "trackers")  # extras that no user needs
+DETECTORS = (  # no detector comes with polyplink: what the programs that write its files are under
+    ("YOLOv5, YOLOv8, YOLO11 (Ultralytics)", "AGPL-3.0, or a licence that is bought"),
+    ("YOLOv7, YOLOv9", "GPL-3.0"),
+    ("YOLOv10", "AGPL-3.0"),
+    ("DETR, RT-DETR, D-FINE", "Apache-2.0"),
+    ("torchvision", "BSD-3-Clause"),
+)
+HEAD = """# Licences
+
+Made by `make licences` from the metadata of the installed packages and the catalogues of polyplink;
+it is no legal advice. polyplink is under Apache-2.0. It contains no weights, and of data sets only
+the tables of REAL-Colon (`src/polyplink/data/released/real_colon/README.md`).
+"""
+
+
+def licence(package: str) -> str:
+    """The licence that an installed package states."""
+    try:
+        said = metadata(package)
+    except PackageNotFoundError:
+        return "(not installed where this page was made)"
+    classes = [
+        one.rpartition(":: ")[2]
+        for one in said.get_all("Classifier") or ()
+        if one.startswith("License ::") and one.rpartition(":: ")[2] != "OSI Approved"
+    ]
+    text = said["License-Expression"] or (said["License"] or "").strip().partition("\n")[0]
+    stated = 0 < len(text) < 100 and not text.startswith(("Copyright", "License agreement"))
+    return text if stated else ", ".join(classes) or "see the package"
+
+
+def table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """A table in Markdown."""
+    heads = list(heads)
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join(
+        "| " + " | ".join(one.replace("|", "/") for one in line) + " |" for line in lines
+    )
+
+
+def packages() -> list[tuple[str, str, str]]:
+    """Direct dependencies: name, extra that asks for it, licence."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = {"": project["dependencies"], **project["optional-dependencies"]}
+    found: dict[str, list[str]] = {}
+    for extra, lines in extras.items():
+        for line in lines:
+            name = re.split(r"[\[<>=!~; ]", line)[0]
+            if extra not in DEVELOPMENT and name != "polyplink":
+                found.setdefault(name, []).append(extra or "always")
+    return [(name, ", ".join(by), licence(name)) for name, by in sorted(found.items())]
+
+
+def main() -> None:
+    """Write the page."""
+    weights = (*FOUNDATION.values(), *REFERENCES.values(), BACKBONE)
+    parts = (
+        HEAD,
+        "## Packages\n",
+        table(("package", "installed by", "licence"), packages()),
+        "\n## Weights\n",
+        "None is downloaded; `polyplink weights add FILE` takes the published file.\n",
+        table(("weights", "licence", "from"), ((w.title, w.licence, w.source) for w in weights)),
+        "\n## Data sets\n",
+        table(
+            ("data set", "licence", "access", "observe"),
+            ((name, *terms) for name, terms in LICENCES.items()),
+        ),
+        "\n## Detectors\n",
+        "polyplink reads ONNX files and runs no code of these programs; their licences may bind\n"
+        "whoever trains or passes on a detector.\n",
+        table(("written by", "licence of the program"), DETECTORS),
+    )
+    PAGE.write_text("\n".join(parts) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
