@@ -110,11 +110,11 @@ def test_exports_that_cannot_be_are_refused(made: Made, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_bf16_is_a_choice_whose_effect_is_printed(made: Made, tmp_path: Path) -> None:
-    file = tmp_path / "bf16"
+    file = tmp_path / "narrow"
     part = ("--part", "train")
     done = polyplink("export", made.run, file, "--precision", "bf16", "--data", made.data, *part)
     assert done.exit_code == 0, done.stderr
-    assert "bf16: bf16, crops of 32 pixels" in done.stdout
+    assert "narrow: bf16, crops of 32 pixels" in done.stdout
     computes = "BF16" in openvino.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
     assert ("mAP on a sample: float32 " in done.stdout) == computes
     if not computes:

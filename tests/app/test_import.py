@@ -18,11 +18,10 @@ from polyplink.app.data_folder import (
     ImportRequest,
     MergeRequest,
     import_data,
-    importers,
     merge_data,
 )
 from polyplink.core.errors import PolyplinkError
-from polyplink.data import DataSet, read_data, write_data, write_real_colon
+from polyplink.data import FORMATS, DataSet, read_data, write_data, write_real_colon
 from polyplink.tracklets.scenes import read_scenes, write_scenes
 from tests.app.calls import assert_refused, polyplink
 from tests.data.made_sets import data_set, small_set, unlabelled_row
@@ -50,7 +49,7 @@ def test_tables_and_run_record_are_written_outside_the_data_set(tmp_path: Path) 
 def test_a_link_to_itself_is_no_data_set(tmp_path: Path) -> None:
     loop = tmp_path / "loop"
     loop.symlink_to(loop)
-    for name in importers():
+    for name in FORMATS:
         with pytest.raises(PolyplinkError, match="loop"):
             import_data(ImportRequest(name, loop, tmp_path / "out"))
 

@@ -106,7 +106,7 @@ def test_what_a_format_has_no_place_for_is_counted(tmp_path: Path) -> None:
         convert(data, "coc", tmp_path / "coc")
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", [name for name, one in FORMATS.items() if one.write])
 @pytest.mark.parametrize("climbing", ["../../escaped", "Test_..", "val_../x", "/escaped", ".."])
 def test_no_name_of_a_procedure_or_part_leads_out_of_the_folder(
     name: str, climbing: str, tmp_path: Path

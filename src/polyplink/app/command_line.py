@@ -36,6 +36,7 @@ from polyplink.app.evaluate import evaluate
 from polyplink.app.export import embed_data, export
 from polyplink.app.figures import draw
 from polyplink.app.index import add_to_index, build_index, search
+from polyplink.app.plugins import list_plugins
 from polyplink.app.probe import probe
 from polyplink.app.recipes import show_recipe
 from polyplink.app.reproduce import reproduce
@@ -99,6 +100,7 @@ VERBS: Mapping[str, Verb] = {
     "weights list": list_weights,
     "weights show": show_weights,
     "weights cost": cost_weights,
+    "plugins": list_plugins,
     "bench": bench,
 }
 """Verbs by name, in the order of `--help`; "weights add" is the verb `add` of the group weights."""

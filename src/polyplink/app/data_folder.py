@@ -101,25 +101,6 @@ COMMON = (
 )
 
 
-def importers() -> "Mapping[str, Callable[..., Imported]]":
-    """The importer of every format, by the format's name."""
-    from polyplink import data
-
-    return {
-        "real-colon": data.import_real_colon,
-        "ldpolyp": data.import_ldpolyp,
-        "sun": data.import_sun,
-        "polypsset": data.import_polypsset,
-        "polyp-size": data.import_polyp_size,
-        "coco": data.import_coco,
-        "mot": data.import_mot,
-        "yolo": data.import_yolo,
-        "cvat": data.import_cvat,
-        "csv": data.import_csv,
-        "masks": data.import_masks,
-    }
-
-
 def import_data(request: ImportRequest, progress: Progress = inform) -> "Result[DataSet]":
     """Import a released data set, or boxes from any source, into tables.
 
@@ -129,10 +110,10 @@ def import_data(request: ImportRequest, progress: Progress = inform) -> "Result[
         PolyplinkError: If the format or map is unknown, the format does not take an option, or the
             data set has a fault.
     """
-    from polyplink.data import find_maps
+    from polyplink.data import find_importer, find_maps
     from polyplink.data.files.limits import LIFTED
 
-    importer = find_named("format", request.data_format, importers())
+    importer = find_importer(request.data_format)
     own = _own_options(request)
     maps = find_maps(request.histology_map or "papers")
     asked = {
@@ -178,6 +159,8 @@ def _own_options(request: ImportRequest) -> dict[str, Any]:
     Raises:
         PolyplinkError: If the format does not take one of them, or a value is malformed.
     """
+    from polyplink.data import FORMATS, find_importer
+
     given: dict[str, Any] = {}
     for field in fields(request):
         value = getattr(request, field.name)
@@ -197,11 +180,8 @@ def _own_options(request: ImportRequest) -> dict[str, Any]:
                 raise PolyplinkError(f"--datasets {key}{sign}{name} is not a pair", "give ID=NAME")
         given["datasets"] = {key: name for key, _, name in pairs}
 
-    takes = {}
-    for name, importer in importers().items():
-        parameters = inspect.signature(importer).parameters
-        (options,) = get_args(parameters["options"].annotation)  # what it takes as `**options`
-        takes[name] = {*parameters, *options.__annotations__}
+    takes = {name: _options_of(one.read) for name, one in FORMATS.items()}
+    takes[request.data_format] = _options_of(find_importer(request.data_format))
     for option in given:
         if option not in takes[request.data_format]:
             takers = [name for name, options in takes.items() if option in options]
@@ -210,6 +190,13 @@ def _own_options(request: ImportRequest) -> dict[str, Any]:
                 f"leave it out; those that take it: {', '.join(takers) or 'none'}",
             )
     return given
+
+
+def _options_of(importer: "Callable[..., Imported]") -> set[str]:
+    """Names of the options that an importer takes, by name or as `**options`."""
+    parameters = inspect.signature(importer).parameters
+    options = get_args(parameters["options"].annotation) if "options" in parameters else ()
+    return {*parameters, *(name for one in options for name in one.__annotations__)}
 
 
 def merge_data(request: MergeRequest, progress: Progress = inform) -> "Result[DataSet]":
@@ -415,7 +402,8 @@ def convert_data(request: ConvertRequest, progress: Progress = inform) -> Result
     """
     from polyplink.data import FORMATS, convert, read_data
 
-    find_named("format", request.data_format, FORMATS)
+    writers = {name: one.write for name, one in FORMATS.items() if one.write}
+    find_named("format", request.data_format, writers)
     out = request.out
     settings: dict[str, Any] = {"data": request.data, "format": request.data_format}
     record = RunRecord("convert", settings=settings)

@@ -265,6 +265,7 @@ def _checked(request: EvaluateRequest) -> "tuple[EvaluationSettings, list[str]]"
     """
     from polyplink.app.probing import PROBES
     from polyplink.associate import CLUSTERERS as ALL_CLUSTERERS
+    from polyplink.associate.search import find_clusterer
     from polyplink.evaluate import TASKS, EvaluationSettings
 
     every = (*TASKS, *PROBES)
@@ -274,7 +275,7 @@ def _checked(request: EvaluateRequest) -> "tuple[EvaluationSettings, list[str]]"
     named = request.clusterers or CLUSTERERS
     clusterers = tuple(ALL_CLUSTERERS) if tuple(named) == ("all",) else tuple(dict.fromkeys(named))
     for clusterer in clusterers:
-        find_named("clusterer", clusterer, dict.fromkeys(ALL_CLUSTERERS))
+        find_clusterer(clusterer)
     settings = EvaluationSettings(
         grid=find_grid(request.grid),
         form=request.visual,

@@ -97,8 +97,8 @@ def _columns(first: EncoderFigures) -> list[Metric]:
         for name, says in names.items()
         if name in first.figures
     ]
-    for name in (name for name in CLUSTERERS if name in first.counting):
-        group, clinic = f"Counting, {CLUSTERERS[name]}", first.clinic.get(name)
+    for name in (name for name in {**CLUSTERERS, **first.counting} if name in first.counting):
+        group, clinic = f"Counting, {CLUSTERERS.get(name, name)}", first.clinic.get(name)
         true = {} if clinic is None else {"PPC": clinic.ppc, "ADR": clinic.adr}
         for key, (ideal, says) in _COUNTING.items():
             known = true.get(key)
@@ -109,8 +109,8 @@ def _columns(first: EncoderFigures) -> list[Metric]:
             Metric(f"{name}/{key}", shown, group, ideal, says, style=style)
             for key, (shown, style, ideal, says) in _COUNTING_PUBLISHED.items()
         ]
-    for name in (name for name in CLUSTERERS if name in first.tracking):
-        group, spreads = f"Tracking, {CLUSTERERS[name]}", first.tracking[name]["spreads"]
+    for name in (name for name in {**CLUSTERERS, **first.tracking} if name in first.tracking):
+        group, spreads = f"Tracking, {CLUSTERERS.get(name, name)}", first.tracking[name]["spreads"]
         for key, says in _TRACKING.items():
             ideal = 0.0 if key == "IDSW" else 1.0
             meaning = f"{says}; boxes of all procedures together; {_LOO}"

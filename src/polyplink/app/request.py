@@ -86,15 +86,28 @@ class TrackletOptions(Request):
     low: Annotated[
         float | None, Option(min=0, max=1, help="Score from which a box continues one [0.1].")
     ] = None
+    tracker: Annotated[
+        str | None, Option(help="What links such boxes: damped, or a plugin's [damped].")
+    ] = None
     stride: Annotated[
         int | None, Option(min=1, help="Boxes from one crop of a tracklet to the next [4].")
     ] = None
 
     def on(self, settings: "PrepareSettings") -> "PrepareSettings":
-        """The settings with what was given in place of their own."""
+        """The settings with what was given in place of their own.
+
+        Raises:
+            PolyplinkError: If there is no such tracker.
+        """
+        if self.tracker is not None:  # even if no box needs it
+            from polyplink.tracklets.tracks import find_tracker
+
+            find_tracker(self.tracker)
         given = {field.name: getattr(self, field.name) for field in fields(TrackletOptions)}
         given = {name: value for name, value in given.items() if value is not None}
-        tracks = {name: given.pop(name) for name in ("bridge", "high", "low") if name in given}
+        tracks = {
+            name: given.pop(name) for name in ("bridge", "high", "low", "tracker") if name in given
+        }
         return replace(settings, **given, tracks=replace(settings.tracks, **tracks))
 
 

@@ -4,9 +4,9 @@ Source: Parolari et al., temporally-aware polyp counting, section 3 (the paper's
 in its program differ).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import product, starmap
 from typing import Any, Self
@@ -30,6 +30,7 @@ from polyplink.associate.clusterers import (
 from polyplink.associate.partition import partition
 from polyplink.associate.similarity import Reals
 from polyplink.core.errors import PolyplinkError, find_named
+from polyplink.core.plugins import find_part
 
 CLUSTERERS = ("temporal_ap", "ap", "threshold", "dbscan", "hdbscan", "agglomerative", "links")
 PRICES = tuple(np.geomspace(0.1, 60.0, 33).tolist())  # of a polyp, for learned links
@@ -53,6 +54,7 @@ class Grid:
         hdbscans: Settings of HDBSCAN.
         linkages: Settings of average linkage.
         prices: Prices of a polyp, for learned links.
+        others: Settings of the clusterers of plugins, by name.
     """
 
     alphas: tuple[float, ...] = ()
@@ -63,6 +65,7 @@ class Grid:
     hdbscans: tuple[Hdbscan, ...] = ()
     linkages: tuple[Agglomerative, ...] = ()
     prices: tuple[float, ...] = ()
+    others: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
 
     def temporal_ap(self) -> tuple[TemporalAP, ...]:
         """Every affinity propagation, preferences changing fastest, then gammas, then alphas."""
@@ -89,24 +92,38 @@ class Grid:
             self.linkages,
             tuple(LearnedLinks(price) for price in self.prices),
         )
-        return {name: found for name, found in zip(CLUSTERERS, named, strict=True) if found}
+        own = {name: found for name, found in zip(CLUSTERERS, named, strict=True) if found}
+        return {**own, **self.others}
 
     def only(self, clusterers: Sequence[str]) -> Self:
-        """The part of the grid that some clusterers need.
+        """The part of the grid that some clusterers need, with the settings of those of plugins.
 
         Raises:
             PolyplinkError: If one is unknown, or the grid has no setting for it.
         """
         have = self.by_clusterer()
+        others = {}
         for name in clusterers:
-            find_named("clusterer", name, have)
-        fields = ("thresholds", "dbscans", "hdbscans", "linkages", "prices")
-        names = zip(CLUSTERERS[2:], fields, strict=True)
-        left: dict[str, Any] = {field: () for name, field in names if name not in clusterers}
+            if name in CLUSTERERS:
+                find_named("clusterer", name, have)
+            else:
+                others[name] = self.others.get(name) or tuple(find_clusterer(name).grid())
+        kept = ("thresholds", "dbscans", "hdbscans", "linkages", "prices")
+        names = zip(CLUSTERERS[2:], kept, strict=True)
+        left: dict[str, Any] = {name: () for kind, name in names if kind not in clusterers}
         if "temporal_ap" not in clusterers:  # AP on V alone needs alpha 1 and any one gamma
             left |= {"alphas": (), "gammas": ()}
             left |= {"alphas": (1.0,), "gammas": self.gammas[:1]} if "ap" in clusterers else {}
-        return replace(self, **left)
+        return replace(self, **left, others=others)
+
+
+def find_clusterer(name: str) -> Any:
+    """None for a clusterer of `CLUSTERERS`; else a plugin's class, whose `grid` gives its settings.
+
+    Raises:
+        PolyplinkError: If there is none.
+    """
+    return find_part("clusterer", name, dict.fromkeys(CLUSTERERS))
 
 
 def paper_grid() -> Grid:
@@ -241,6 +258,10 @@ def search(
         always["agglomerative"] = average_linkage(V, [one.distance for one in grid.linkages])
     if P is not None and "links" in kinds:
         always["links"] = partition(P, grid.prices)
+    for name, settings in grid.others.items():
+        own = [setting.cluster(V, positions) for setting in settings]
+        labels, converged = np.array([c.labels for c in own]), np.array([c.converged for c in own])
+        found[name] = Clusterings(labels, converged)
     for name, labels in always.items():
         found[name] = Clusterings(labels, np.ones(len(labels), dtype=np.bool_))
     return {name: found[name] for name in kinds}

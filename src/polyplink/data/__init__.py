@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from polyplink.core.on_demand import hand_on
 
 if TYPE_CHECKING:
-    from polyplink.data.conversion import FORMATS, convert
+    from polyplink.data.conversion import FORMATS, convert, find_importer
     from polyplink.data.doctor import SEVERITIES, Finding, diagnose
     from polyplink.data.formats.assemble import ReadOptions
     from polyplink.data.formats.coco import import_coco, write_coco
@@ -93,6 +93,7 @@ __all__ = [
     "convert",
     "csv_text",
     "diagnose",
+    "find_importer",
     "find_maps",
     "format_annotations",
     "frame_stem",

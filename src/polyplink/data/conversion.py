@@ -1,44 +1,74 @@
-"""A data set in the layout of another tool or of a released data set: what `convert` writes.
+"""The formats of data sets: what reads each, what writes it, and what it cannot hold.
 
 A format cannot represent all contents of a data set. What is lost is counted from the tables
 and returned as warnings; a data set that a format cannot express at all is refused by its writer.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
 
 from polyplink.core.errors import find_named
+from polyplink.core.plugins import find_part
 from polyplink.data.formats.assemble import PARTS
-from polyplink.data.formats.coco import write_coco
-from polyplink.data.formats.csv import write_csv
-from polyplink.data.formats.cvat import write_cvat
-from polyplink.data.formats.mot import write_mot
-from polyplink.data.formats.yolo import write_yolo
-from polyplink.data.sets.ldpolyp import write_ldpolyp
-from polyplink.data.sets.polyp_size import write_polyp_size
-from polyplink.data.sets.polypsset import write_polypsset
-from polyplink.data.sets.real_colon import write_real_colon
-from polyplink.data.sets.sun import write_sun
-from polyplink.data.tables import DataSet
+from polyplink.data.formats.coco import import_coco, write_coco
+from polyplink.data.formats.csv import import_csv, write_csv
+from polyplink.data.formats.cvat import import_cvat, write_cvat
+from polyplink.data.formats.masks import import_masks
+from polyplink.data.formats.mot import import_mot, write_mot
+from polyplink.data.formats.yolo import import_yolo, write_yolo
+from polyplink.data.sets.ldpolyp import import_ldpolyp, write_ldpolyp
+from polyplink.data.sets.polyp_size import import_polyp_size, write_polyp_size
+from polyplink.data.sets.polypsset import import_polypsset, write_polypsset
+from polyplink.data.sets.real_colon import import_real_colon, write_real_colon
+from polyplink.data.sets.sun import import_sun, write_sun
+from polyplink.data.tables import DataSet, Imported
 
 _RELEASED = ("images", "scores", "splits", "patients")
 _ONE_A_VIDEO = (*_RELEASED, "unnamed boxes", "several polyps", "fps", "brand and preparation")
 
-# Name -> writer, called with the data set and the folder, and keys of `LOSSES`: what it loses.
-FORMATS: Mapping[str, tuple[Callable[[DataSet, Path], None], Sequence[str]]] = {
-    "coco": (write_coco, ("images", "empty polyps")),
-    "mot": (write_mot, ("images", "splits")),
-    "yolo": (write_yolo, ("images", "other splits")),
-    "cvat": (write_cvat, ("images", "splits")),
-    "csv": (write_csv, ("splits",)),
-    "real-colon": (write_real_colon, (*_RELEASED, "morphology")),
-    "sun": (write_sun, _ONE_A_VIDEO),
-    "ldpolyp": (write_ldpolyp, (*_ONE_A_VIDEO, "sizes", "histology", "morphology")),
-    "polypsset": (write_polypsset, (*_ONE_A_VIDEO, "sizes", "morphology")),
-    "polyp-size": (write_polyp_size, (*_ONE_A_VIDEO, "locations")),
+
+@dataclass(frozen=True)
+class Format:
+    """How data sets of a format are read and written.
+
+    Attributes:
+        read: Its importer: (source, images, strict, workers, progress, and options of its own).
+        write: Called with the data set and the folder; None if data sets are not written in it.
+        loses: Keys of `LOSSES`: what is lost in writing.
+    """
+
+    read: Callable[..., Imported]
+    write: Callable[[DataSet, Path], None] | None = None
+    loses: Sequence[str] = ()
+
+
+FORMATS: Mapping[str, Format] = {
+    "real-colon": Format(import_real_colon, write_real_colon, (*_RELEASED, "morphology")),
+    "ldpolyp": Format(
+        import_ldpolyp, write_ldpolyp, (*_ONE_A_VIDEO, "sizes", "histology", "morphology")
+    ),
+    "sun": Format(import_sun, write_sun, _ONE_A_VIDEO),
+    "polypsset": Format(import_polypsset, write_polypsset, (*_ONE_A_VIDEO, "sizes", "morphology")),
+    "polyp-size": Format(import_polyp_size, write_polyp_size, (*_ONE_A_VIDEO, "locations")),
+    "coco": Format(import_coco, write_coco, ("images", "empty polyps")),
+    "mot": Format(import_mot, write_mot, ("images", "splits")),
+    "yolo": Format(import_yolo, write_yolo, ("images", "other splits")),
+    "cvat": Format(import_cvat, write_cvat, ("images", "splits")),
+    "csv": Format(import_csv, write_csv, ("splits",)),
+    "masks": Format(import_masks),
 }
+
+
+def find_importer(name: str) -> Callable[..., Imported]:
+    """The importer of a format, or of a plugin.
+
+    Raises:
+        PolyplinkError: If there is none.
+    """
+    return find_part("importer", name, {name: one.read for name, one in FORMATS.items()})
 
 
 def _rows(table: str, lost: pl.Expr) -> Callable[[DataSet], int]:
@@ -96,8 +126,8 @@ def convert(data: DataSet, name: str, root: Path) -> list[str]:
 
     Args:
         data: The data set.
-        name: A key of `FORMATS`: coco, mot, yolo, cvat, csv, or the layout of a released set,
-            real-colon, sun, ldpolyp, polypsset or polyp-size.
+        name: Of a format that can be written: coco, mot, yolo, cvat, csv, or the layout of a
+            released set, real-colon, sun, ldpolyp, polypsset or polyp-size.
         root: Folder to write into; created if absent.
 
     Returns:
@@ -121,7 +151,8 @@ def convert(data: DataSet, name: str, root: Path) -> list[str]:
         ['1 x part of the split that is not written']
         True
     """
-    write, loses = find_named("format", name, FORMATS)
+    written = {name: (one.write, one.loses) for name, one in FORMATS.items() if one.write}
+    write, loses = find_named("format", name, written)
     write(data, root)
     lost = [(what, count(data)) for what, count in (LOSSES[key] for key in loses)]
     return [f"{n} x {what}" for what, n in lost if n]

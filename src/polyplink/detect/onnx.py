@@ -30,6 +30,7 @@ from polyplink.core.compiled import njit
 from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.core.extras import extras_installed
 from polyplink.core.on_demand import torch
+from polyplink.core.plugins import find_part
 
 Pixels = npt.NDArray[np.uint8]
 Floats = npt.NDArray[np.float64]
@@ -60,7 +61,7 @@ class DetectorRecord:
     The record may lie beside the file, as `NAME.json` with some of these fields.
 
     Attributes:
-        layout: One of `LAYOUTS`.
+        layout: One of `LAYOUTS`, or of a plugin: a function like `decode`.
         size: Height and width of the input, pixels.
         letterbox: Keep the aspect ratio and fill with grey, instead of stretching the image.
         mean: Subtracted from pixels in [0, 1], for red, green and blue.
@@ -74,7 +75,7 @@ class DetectorRecord:
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
-    layout: Layout | None = None
+    layout: str | None = None
     size: tuple[int, int] | None = None
     letterbox: bool | None = None
     mean: tuple[float, float, float] | None = None
@@ -126,6 +127,7 @@ class OnnxDetector:
                 f"export it in one of the layouts {', '.join(LAYOUTS)}, or name one in "
                 f"{record_path(path)}",
             )
+        self._decode = find_part("layout", layout, dict.fromkeys(LAYOUTS, decode))
         # The defaults of transformers' image processors: DetrImageProcessor normalises,
         # RTDetrImageProcessor (RT-DETR, D-FINE) only divides by 255. Deformable DETR normalises and
         # has the outputs of RT-DETR, so that its record must state mean and std.
@@ -171,7 +173,7 @@ class OnnxDetector:
         )
         outputs = self._run(framed)
         try:
-            corners, scores = decode(outputs, record)  # n 4, n
+            corners, scores = self._decode(outputs, record)  # n 4, n
         except (KeyError, IndexError, ValueError):
             classes = "" if record.classes is None else f" with classes {list(record.classes)}"
             raise PolyplinkError(

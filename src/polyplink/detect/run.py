@@ -26,7 +26,7 @@ from polyplink.tracklets.crops import cut
 from polyplink.tracklets.kept import AREA, write_kept
 from polyplink.tracklets.prepare import enlarge
 from polyplink.tracklets.scenes import SceneFinder, write_scenes
-from polyplink.tracklets.tracks import ONE_SCENE, Tracker, tracker_input
+from polyplink.tracklets.tracks import ONE_SCENE, make_tracker, tracker_input
 
 Pixels = npt.NDArray[np.uint8]
 Floats = npt.NDArray[np.float64]
@@ -157,7 +157,7 @@ class Follower:
     """
 
     def __init__(self, fps: float, width: int, height: int, settings: PrepareSettings) -> None:
-        self.tracker, self._finder = Tracker(fps, settings.tracks), SceneFinder()
+        self.tracker, self._finder = make_tracker(fps, settings.tracks), SceneFinder()
         self._size, self._settings = (width, height), settings
         self._scene = self._last = 0  # the newest scene, and the last frame
         self._length: dict[int, int] = {}  # boxes of each track so far

@@ -5,7 +5,7 @@ a tracklet, the other two aggregate them with a transformer.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -228,6 +228,9 @@ def build_encoder(config: AnyEncoderConfig) -> Encoder:
         >>> build_encoder(config).width
         16
     """
+    build: Callable[[], Encoder] | None = getattr(config, "build", None)
+    if build is not None:  # of a plugin
+        return build()
     match config:
         case EncoderConfig():
             return TrackletEncoder(config)

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Discriminator, Tag
 
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.plugins import or_plugin
 from polyplink.core.ranges import AT_LEAST_ONE, NOT_NEGATIVE, Range, check_ranges
 
 REFERENCE_MEAN = (0.45, 0.45, 0.45)
@@ -190,5 +191,6 @@ AnyEncoderConfig = Annotated[
     | Annotated[MveConfig, Tag("mve")]
     | Annotated[FoundationConfig, Tag("foundation")],
     Discriminator(_kind_of),
+    or_plugin("encoder"),
 ]
-"""Any encoder's configuration; pydantic tells which by `kind`."""
+"""Any encoder's configuration; pydantic tells which by `kind`. Plugins add others."""

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.plugins import or_plugin
 from polyplink.core.ranges import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, Range, Ranged
 from polyplink.encoders import AnyEncoderConfig, EncoderConfig, FineTune
 from polyplink.learn.augment import AugmentConfig
@@ -25,15 +26,17 @@ from polyplink.tracklets import PrepareSettings
 AnyLoss = Annotated[
     NoiseAwareLoss | SupervisedLoss | TemporallyAwareLoss | IntraInterLoss | NtXentLoss,
     Field(discriminator="kind"),
+    or_plugin("loss"),
 ]
-"""A loss: maps the `Views` of a batch to a scalar."""
+"""A loss: maps the `Views` of a batch to a scalar. Plugins add others."""
 
 
 AnyBags = Annotated[
     TemporalBags | PolypViews | FramePairs | TrackletParts | PolypParts,
     Field(discriminator="kind"),
+    or_plugin("bags"),
 ]
-"""A bag sampler: see `BagSampler` for its methods."""
+"""A bag sampler: see `BagSampler` for its methods. Plugins add others."""
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import polars as pl
 
 from polyplink.core.compiled import njit
 from polyplink.core.errors import PolyplinkError
-from polyplink.tracklets.tracks import ONE_SCENE, Tracker, TrackSettings, tracker_input
+from polyplink.tracklets.tracks import ONE_SCENE, TrackSettings, make_tracker, tracker_input
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.floating]
@@ -155,7 +155,7 @@ def _linked(
     edges = np.flatnonzero(np.diff(owner.astype(np.int64), prepend=-1, append=-1))
     for start, stop in pairwise(edges):
         name, part = given["procedure_id"][int(start)], slice(start, stop)
-        found = Tracker(fps.get(name) or USUAL_FPS, settings).update(
+        found = make_tracker(fps.get(name) or USUAL_FPS, settings).update(
             frames[part], places[part], scores[part], scenes.get(name, ONE_SCENE)
         )
         track[part] = np.where(found < 0, track[part], start + found)

@@ -19,6 +19,7 @@ import numpy.typing as npt
 import polars as pl
 
 from polyplink.core.compiled import njit
+from polyplink.core.plugins import find_part
 from polyplink.core.ranges import NOT_NEGATIVE, SHARE, Ranged
 
 Ints = npt.NDArray[np.int64]
@@ -44,11 +45,13 @@ class TrackSettings(Ranged):
         low: Score from which a box continues one; boxes below it are left out.
         bridge: Longest gap without a box within a track, seconds; within a track of few boxes at
             most 0.1 s and three times as long as its boxes take.
+        tracker: What links the boxes: "damped" is `Tracker`; plugins add others.
     """
 
     high: Annotated[float, SHARE] = 0.4
     low: Annotated[float, SHARE] = 0.1
     bridge: Annotated[float, NOT_NEGATIVE] = 0.7
+    tracker: str = "damped"
 
 
 class Tracker:
@@ -105,6 +108,25 @@ class Tracker:
         going = frame - self._state[:, FRAME] - 1 <= longest
         numbers: Ints = self._state[going, NUMBER].astype(np.int64)
         return numbers
+
+
+def find_tracker(name: str) -> type[Tracker]:
+    """The class of a tracker: `Tracker` is "damped", plugins add others.
+
+    Raises:
+        PolyplinkError: If there is none of this name.
+    """
+    return find_part("tracker", name, {"damped": Tracker})
+
+
+def make_tracker(fps: float, settings: TrackSettings | None = None) -> Tracker:
+    """The tracker that settings name: `Tracker`, or one of a plugin, which has its `update`.
+
+    Raises:
+        PolyplinkError: If there is no such tracker.
+    """
+    settings = settings or TrackSettings()
+    return find_tracker(settings.tracker)(fps, settings)
 
 
 def tracker_input(boxes: pl.DataFrame) -> tuple[Ints, Floats, Floats]:

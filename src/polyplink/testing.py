@@ -1,0 +1,274 @@
+"""Checks that authors of plugins run on their parts, in tests of their own.
+
+Each raises an AssertionError that says what does not hold. docs/how-to/plugins.md shows them.
+"""
+
+import copy
+import dataclasses
+import json
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from pydantic import TypeAdapter
+
+from polyplink.associate import visual
+from polyplink.core.artefacts import to_plain
+from polyplink.data import Imported, read_data, write_data
+from polyplink.detect.onnx import DetectorRecord
+from polyplink.encoders import Encoder, FrameWise, NetworkEmbedder
+from polyplink.learn import Views
+from polyplink.learn.fragment_set import FragmentSet, Tracklets
+from polyplink.tracklets.tracks import TrackSettings
+
+VIEWS, WIDTH = 6, 8
+CLOSE = 1e-4
+
+
+def _require(holds: Any, says: str) -> None:
+    if not holds:
+        raise AssertionError(says)
+
+
+def _check_fields(part: Any) -> None:
+    """A frozen dataclass with a `kind`, which survives being written as JSON."""
+    name = type(part).__name__
+    frozen = getattr(getattr(part, "__dataclass_params__", None), "frozen", False)
+    _require(frozen, f"{name} is no frozen dataclass: recipes hold and compare it")
+    _require(isinstance(getattr(part, "kind", None), str), f"{name} has no field kind")
+    plain = json.loads(json.dumps(to_plain(part)))
+    again = TypeAdapter(type(part)).validate_python(plain)
+    _require(again == part, f"{name} read from its JSON is {again}, not {part}")
+
+
+def check_loss(loss: Any) -> None:
+    """Check a loss: a scalar, finite with its gradient, whatever the order and size of the views.
+
+    Args:
+        loss: An instance, called with `Views`.
+
+    Example:
+        >>> from polyplink.learn import NtXentLoss
+        >>> check_loss(NtXentLoss())
+    """
+    _check_fields(loss)
+    generator = torch.Generator().manual_seed(0)
+    z = torch.randn(VIEWS, WIDTH, generator=generator)
+    bag = torch.arange(VIEWS) // 2
+    order = torch.tensor([4, 5, 0, 1, 2, 3])  # whole bags, so that anchors stay first
+
+    def value(scale: float, rows: torch.Tensor, bags: torch.Tensor) -> tuple[float, torch.Tensor]:
+        own = (scale * z[rows]).requires_grad_()
+        frames, first = own.repeat_interleave(2, dim=0), torch.arange(VIEWS) % 2 == 0
+        found = loss(Views(own, frames, bags, first, bags, torch.zeros_like(bags), rows / VIEWS))
+        _require(found.shape == (), f"the loss is no scalar but of shape {tuple(found.shape)}")
+        (slope,) = torch.autograd.grad(found, own, allow_unused=True)
+        _require(slope is not None, "the loss has no gradient")
+        _require(
+            found.isfinite() and slope.isfinite().all(), "the loss or its gradient is infinite"
+        )
+        return float(found.detach()), slope
+
+    rows = torch.arange(VIEWS)
+    once, slope = value(1.0, rows, bag)
+    _require(slope.abs().max() > 0, "the gradient is 0")
+    moved, _ = value(1.0, order, bag)
+    _require(abs(once - moved) <= CLOSE * max(abs(once), 1), "it depends on the order of bags")
+    value(1e4, rows, bag)  # large logits
+    value(1.0, rows, torch.arange(VIEWS))  # no positives
+    value(1.0, rows, torch.zeros_like(bag))  # one bag: no negatives
+
+
+def check_encoder(config: Any, size: int = 32) -> None:
+    """Check an encoder: vectors of its width, the same alone and packed, with gradients.
+
+    Args:
+        config: Its configuration, whose `build` makes it.
+        size: Width and height of the crops to try, pixels.
+    """
+    _check_fields(config)
+    for field in ("frame_weights", "mean", "std", "projector_hidden", "projector_out"):
+        _require(hasattr(config, field), f"{type(config).__name__} has no field {field}")
+    torch.manual_seed(0)
+    encoder = config.build()
+    _require(isinstance(encoder, Encoder), "build() gives no FrameWise or ClipWise encoder")
+    crops = np.random.default_rng(0).integers(0, 256, (9, size, size, 3), dtype=np.uint8)
+    lengths = [4, 2, 3]
+    embedder = NetworkEmbedder(encoder)
+    vectors = embedder(crops, lengths)
+    _require(vectors.shape == (3, encoder.width), f"vectors are {vectors.shape[1]} wide")
+    _require(np.isfinite(vectors).all(), "vectors are not finite")
+    _require((vectors == embedder(crops, lengths)).all(), "vectors differ from call to call")
+    alone = np.concatenate([embedder(part, [len(part)]) for part in np.split(crops, [4, 6])])
+    _require(np.allclose(vectors, alone, atol=CLOSE), "a tracklet's vector depends on the others")
+    _require(np.abs(np.diff(vectors, axis=0)).max() > 0, "all vectors are equal")
+    other = copy.deepcopy(config).build()
+    other.load_state_dict(encoder.state_dict())
+    found = NetworkEmbedder(other)(crops, lengths)
+    _require(np.allclose(found, vectors, atol=CLOSE), "its state dict does not hold all it needs")
+    tokens = encoder.train()(torch.from_numpy(crops), lengths)
+    _require(tokens.frames.shape[0] == len(crops), "tokens.frames has not one row a frame")
+    tokens.tracklet.sum().backward()
+    slopes = [p.grad for p in encoder.backbone.parameters()]
+    _require(
+        any(s is not None and s.abs().max() > 0 for s in slopes), "the backbone learns nothing"
+    )
+    if isinstance(other, FrameWise):
+        with torch.no_grad():
+            features = other.encode_frames(torch.from_numpy(crops))
+            packed = other.pool_packed(features, torch.tensor(lengths)).numpy()
+        _require(
+            np.allclose(packed, vectors, atol=CLOSE),
+            "pool_packed, which `polyplink export` needs, gives other vectors than aggregate",
+        )
+
+
+def check_bags(bags: Any) -> None:
+    """Check a sampler: rows that exist, the anchor first, the same epoch from the same seed.
+
+    Args:
+        bags: An instance, with `draw` and `draw_validation`.
+
+    Example:
+        >>> from polyplink.learn import TemporalBags
+        >>> check_bags(TemporalBags())
+    """
+    _check_fields(bags)
+    count, polyps = np.array([8, 12, 4, 8, 8, 12]), np.arange(6) // 2
+    first, procedures = np.cumsum(count) - count, polyps // 2
+    data = FragmentSet.__new__(FragmentSet)  # without pixels
+    known, names = np.ones(6, bool), [f"t{i}" for i in range(6)]
+    data.tracklets = Tracklets(names, procedures, polyps, known, first, count)
+    starts = np.concatenate([f + 4 * np.arange(c // 4) for f, c in zip(first, count, strict=True)])
+    data.rows, data.stride = starts[:, None] + np.arange(4), 1
+    data.tracklet_of = np.repeat(np.arange(6), count)
+    data.polyp_positions = np.linspace(0, 1, len(data.tracklet_of))
+    owner = data.tracklet_of[starts]
+    data.procedures, data.polyps, data.known = procedures[owner], polyps[owner], known[owner]
+    data.positions = np.linspace(0, 1, len(owner))
+
+    def drawn(seed: int) -> list[Any]:
+        rng = np.random.default_rng(seed)
+        return [bags.draw(data, 0.0, 4, rng), bags.draw_validation(data, 3.0, 4, rng)]
+
+    for epoch, again in zip(drawn(0), drawn(0), strict=True):
+        members, valid = epoch.bags.members, epoch.bags.valid
+        _require(members.ndim == 2 and members.shape == valid.shape, "members and valid differ")
+        _require(len(members) > 1 and valid[:, 0].all(), "an anchor is missing, or all bags are")
+        held = members[valid]
+        _require(((held >= 0) & (held < len(epoch.clips))).all(), "a member is no row of clips")
+        _require(
+            ((epoch.clips >= 0) & (epoch.clips < count.sum())).all(),
+            "a clip has a crop that is none",
+        )
+        same = np.array_equal(members, again.bags.members) and np.array_equal(
+            epoch.clips, again.clips
+        )
+        _require(same, "the same seed gives another epoch: take all chance from rng")
+
+
+def check_clusterer(clusterer: Any) -> None:
+    """Check a clusterer: labels of all tracklets, and two clear groups under one of its settings.
+
+    Args:
+        clusterer: The class, whose `grid()` gives instances with `cluster(V, positions)`.
+    """
+    settings = tuple(clusterer.grid())
+    _require(settings, "grid() has no setting")
+    angle = np.array([0.0, 0.05, 0.1, 1.5, 1.55, 1.6])
+    rows = np.column_stack([np.cos(angle), np.sin(angle)])
+    V, positions = visual(rows, "l2"), np.linspace(0, 1, 6)
+    apart = False
+    for setting in settings:
+        _require(dataclasses.is_dataclass(setting), f"{setting} is no dataclass")
+        for n in (6, 1):
+            found = setting.cluster(V[:n, :n], positions[:n])
+            labels = np.asarray(found.labels)
+            _require(labels.shape == (n,) and labels.dtype.kind == "i", f"{setting}: bad labels")
+            numbers = np.unique(labels)
+            _require((numbers == np.arange(len(numbers))).all(), f"{setting}: labels have gaps")
+            again = setting.cluster(V[:n, :n], positions[:n]).labels
+            _require((labels == again).all(), f"{setting}: another result for the same input")
+            apart |= labels.tolist() in ([0, 0, 0, 1, 1, 1], [1, 1, 1, 0, 0, 0])
+    _require(apart, "no setting of grid() separates two clear groups")
+
+
+def check_tracker(tracker: Any) -> None:
+    """Check a tracker: a track for every box, one box a frame in each, the same frame by frame.
+
+    Args:
+        tracker: The class, called with frames per second and `TrackSettings`.
+
+    Example:
+        >>> from polyplink.tracklets.tracks import Tracker
+        >>> check_tracker(Tracker)
+    """
+    frames = np.repeat(np.arange(20), 2)
+    boxes = np.tile(np.array([[10, 10, 40, 40], [300, 200, 40, 40]], np.float64), (20, 1))
+    boxes[:, 0] += frames
+    scores = np.full(40, 0.9)
+    found = tracker(25.0, TrackSettings()).update(frames, boxes, scores)
+    _require(np.shape(found) == (40,), "update gives not one track a box")
+    _require(np.asarray(found).min() >= -1, "a track is below -1")
+    for track in set(np.asarray(found).tolist()) - {-1}:
+        own = frames[found == track]
+        _require(len(own) == len(set(own.tolist())), f"track {track} has two boxes in one frame")
+    first, second = np.asarray(found)[::2], np.asarray(found)[1::2]
+    _require(len(set(first.tolist())) == 1, "a box that moves a pixel a frame changes its track")
+    _require(not set(first.tolist()) & set(second.tolist()), "boxes far apart are one track")
+    one = tracker(25.0, TrackSettings())
+    each = [one.update(frames[i : i + 2], boxes[i : i + 2], scores[:2]) for i in range(0, 40, 2)]
+    _require((np.concatenate(each) == found).all(), "frame by frame it finds other tracks")
+    empty = one.update(frames[:0], boxes[:0], scores[:0])
+    _require(np.shape(empty) == (0,), "update of no box does not give none")
+
+
+def check_layout(
+    decode: Callable[..., Any], outputs: Mapping[str, Any], record: DetectorRecord
+) -> None:
+    """Check a layout of a detector's outputs: corners in pixels of its input, and scores.
+
+    Args:
+        decode: Called with the outputs of one image by name, and the record.
+        outputs: Of your detector, with at least one box.
+        record: With `size`.
+    """
+    assert record.size is not None
+    corners, scores = decode(dict(outputs), record)
+    _require(corners.ndim == 2 and corners.shape[1] == 4, "corners are not (n, 4)")
+    _require(scores.shape == (len(corners),), "there is not one score a box")
+    _require(len(corners), "no box is found in these outputs")
+    _require(np.isfinite(corners).all() and np.isfinite(scores).all(), "a value is not finite")
+    _require(((scores >= 0) & (scores <= 1)).all(), "a score is outside 0 to 1")
+    _require((corners[:, 2:] >= corners[:, :2]).all(), "corners are not left, top, right, bottom")
+    _require(corners.max() > 1.5, "corners are shares of the image: multiply them by its size")
+
+
+def check_importer(importer: Callable[..., Imported], source: Path) -> None:
+    """Check an importer: tables that hold together, the same each time, and an unchanged source.
+
+    Args:
+        importer: Called with the source and images, strict, workers and progress by name.
+        source: A small data set.
+    """
+
+    def contents() -> dict[Path, bytes]:
+        files = [source] if source.is_file() else sorted(source.rglob("*"))
+        return {path: path.read_bytes() for path in files if path.is_file()}
+
+    def imported() -> Imported:
+        return importer(
+            source, images=True, strict=False, workers=1, progress=lambda done, total: None
+        )
+
+    before, found = contents(), imported()
+    _require(isinstance(found, Imported), "the importer returns no Imported")
+    _require(found.data.detections.height, "no box was read")
+    _require(imported().data.key == found.data.key, "read again, the data set is another")
+    _require(contents() == before, "the importer changes its source")
+    with tempfile.TemporaryDirectory() as folder:
+        write_data(Path(folder), found.data)
+        _require(read_data(Path(folder)).key == found.data.key, "written and read, it is another")

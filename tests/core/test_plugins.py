@@ -1,0 +1,189 @@
+"""Plugins: the parts on the pages of the documentation, installed as a package of their own."""
+
+import json
+import re
+import sys
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+
+from polyplink.associate import Grid, search
+from polyplink.core import plugins as module
+from polyplink.core.errors import PolyplinkError
+from polyplink.core.plugins import find_part, plugins
+from polyplink.data import read_data
+from polyplink.detect.onnx import DetectorRecord, OnnxDetector
+from polyplink.encoders import WeightsRecord, load_encoder, read_record, save_weights
+from polyplink.encoders.weights import Seen
+from polyplink.learn import NoiseAwareLoss
+from polyplink.recipes import ntssl_demo, override
+from polyplink.tracklets import PrepareSettings, build_tracklets
+from polyplink.tracklets.tracks import TrackSettings
+from tests.app.calls import assert_refused, polyplink
+from tests.conftest import Made
+from tests.detect.test_onnx import write_model
+
+PAGES = Path(__file__).parents[2] / "docs" / "how-to"
+OWN = {"plugins": "my_parts", "add-a-loss": "my_loss", "add-an-encoder": "my_encoder"}
+
+
+def page_blocks(page: str, language: str) -> list[str]:
+    text = (PAGES / f"{page}.md").read_text(encoding="utf-8")
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.M | re.S)
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The code of the pages as modules, and their entry points as pip would write them."""
+    site = tmp_path / "site"
+    information = site / "my_parts-1.0.dist-info"
+    information.mkdir(parents=True)
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: my-parts\nVersion: 1.0\n")
+    lines = []
+    for page, name in OWN.items():
+        (site / f"{name}.py").write_text("\n".join(page_blocks(page, "python")))
+        project = tomllib.loads(page_blocks(page, "toml")[0])["project"]
+        for group, entries in project["entry-points"].items():
+            lines.append(f"[{group}]")
+            lines += [f"{key} = {name}:{value.split(':')[1]}" for key, value in entries.items()]
+    (information / "entry_points.txt").write_text("\n".join(lines))
+    monkeypatch.syspath_prepend(str(site))
+    for name in OWN.values():
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    return site
+
+
+def test_every_part_on_the_pages_is_listed(installed: Path) -> None:
+    done = polyplink("plugins", "--json")
+    assert done.exit_code == 0, done.stderr
+    found = {one["kind"]: one for one in json.loads(done.stdout)}
+    assert set(found) == set(module.GROUPS)
+    assert found["loss"] == {
+        "name": "margin",
+        "kind": "loss",
+        "package": "my-parts",
+        "version": "1.0",
+        "error": "",
+    }
+    for page in OWN:
+        assert all(len(code.splitlines()) < 60 for code in page_blocks(page, "python")), page
+
+
+def test_a_part_that_cannot_be_imported_is_one_line(installed: Path) -> None:
+    (installed / "my_loss.py").write_text("import numpy\nnumpy.nothing\n")
+    done = polyplink("plugins", "--json")
+    assert done.exit_code == 1
+    (broken,) = [one for one in json.loads(done.stdout) if one["error"]]
+    assert broken["name"] == "margin"
+    assert "loss 'margin' of the package my-parts cannot be imported (Attrib" in broken["error"]
+    with pytest.raises(PolyplinkError, match=r"cannot be imported .*; correct the package"):
+        override(ntssl_demo(), ["loss.kind=margin"])
+
+
+def test_nothing_is_looked_up_for_what_is_built_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(**_: Any) -> None:
+        raise LookupError("entry points were read")
+
+    monkeypatch.setattr(module, "entry_points", refuse)
+    assert find_part("loss", "a", {"a": 1}) == 1
+    assert override(ntssl_demo(), ["loss.kind=supervised"]).loss.kind == "supervised"
+    build_tracklets(
+        pl.DataFrame(
+            schema={"procedure_id": str, "polyp_id": str, "frame": int}
+            | dict.fromkeys("xywh", pl.Float32)
+        )
+    )
+    with pytest.raises(LookupError, match="entry points"):
+        override(ntssl_demo(), ["loss.kind=margin"])
+
+
+def test_without_plugins_the_near_name_is_named() -> None:
+    with pytest.raises(PolyplinkError, match=r"no loss 'supervisd'; did you mean supervised\?"):
+        override(ntssl_demo(), ["loss.kind=supervisd"])
+    assert plugins() == [one for one in plugins() if one.package]
+
+
+def test_losses_bags_and_encoders_are_fields_of_recipes(installed: Path, tmp_path: Path) -> None:
+    sets = ["loss.kind=margin", "loss.margin=0.2", "bags.kind=tracklet", "encoder.kind=max"]
+    recipe: Any = override(ntssl_demo(), sets)
+    assert (recipe.loss.margin, recipe.bags.views) == (0.2, 2)
+    assert type(recipe.loss).__module__ == "my_loss"
+    assert isinstance(override(recipe, ["loss.kind=noise_aware"]).loss, NoiseAwareLoss)
+    path = tmp_path / "w.safetensors"
+    encoder = recipe.encoder.build().eval()
+    record = WeightsRecord(recipe.encoder, PrepareSettings(size=32), {}, Seen(), {})
+    save_weights(path, encoder, record)
+    loaded = load_encoder(path, torch.device("cpu"))
+    assert type(loaded.encoder).__name__ == "MaxEncoder"
+    assert loaded.record.encoder == replace(recipe.encoder, frame_weights=None)
+
+
+def test_weights_of_a_part_that_is_not_installed_say_so(
+    installed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe: Any = override(ntssl_demo(), ["encoder.kind=max"])
+    path = tmp_path / "w.safetensors"
+    record = WeightsRecord(recipe.encoder, PrepareSettings(size=32), {}, Seen(), {})
+    save_weights(path, recipe.encoder.build(), record)
+    monkeypatch.setattr(module, "entry_points", lambda **_: ())
+    with pytest.raises(PolyplinkError, match="no encoder 'max'"):
+        read_record(path)
+
+
+def test_a_clusterer_is_searched(installed: Path) -> None:
+    V = np.array([[1.0, 0.9, 0.1], [0.9, 1.0, 0.0], [0.1, 0.0, 1.0]])
+    grid = Grid(thresholds=(0.5,)).only(["mutual", "threshold"])
+    found = search(V, [0.0, 0.1, 1.0], grid)
+    assert list(found) == ["threshold", "mutual"]
+    assert found["mutual"].labels.shape == (27, 3)
+    assert [0, 0, 1] in found["mutual"].labels.tolist()
+    with pytest.raises(PolyplinkError, match=r"no clusterer 'mutuel'; did you mean mutual"):
+        Grid().only(["mutuel"])
+
+
+def test_an_importer_and_a_tracker_are_named_on_the_command_line(
+    installed: Path, tmp_path: Path
+) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "v1.txt").write_text("".join(f"{i} a {10 + i} 10 50 40\n" for i in range(40)))
+    out = tmp_path / "data"
+    done = polyplink("import", "lines", source, out, "--dataset", "mine")
+    assert done.exit_code == 0, done.stderr
+    data = read_data(out)
+    assert data.procedures["dataset"].to_list() == ["mine"]
+    assert_refused(polyplink("import", "lines", source, out, "--kind", "gt"), "takes no --kind")
+    assert_refused(polyplink("convert", out, "lines", tmp_path / "c"), "no format 'lines'")
+    boxes = data.detections.with_columns(polyp_id=pl.lit(None, pl.String), score=pl.lit(0.3))
+    for name, count in (("damped", 40), ("nearest", 1)):  # damped begins none at 0.3
+        _, tracklets = build_tracklets(boxes, tracks=TrackSettings(tracker=name))
+        assert tracklets.height == count
+    assert_refused(
+        polyplink("prepare", out, "--no-crops", "--tracker", "nearby"), "no tracker 'nearby'"
+    )
+
+
+def test_a_layout_is_named_beside_the_file(installed: Path, tmp_path: Path) -> None:
+    path = tmp_path / "d.onnx"
+    write_model(
+        path, {"boxes": np.array([[0.25, 0.5, 0.5, 0.75, 2.0]], np.float32)}, [1, 3, 64, 64]
+    )
+    record = DetectorRecord(layout="corners", size=(64, 64), letterbox=False)
+    (found,) = OnnxDetector(path, record)(np.zeros((128, 256, 3), np.uint8))
+    np.testing.assert_allclose(found, [64, 64, 64, 32, 1 / (1 + np.exp(-2))], atol=1e-4)
+    with pytest.raises(PolyplinkError, match=r"no layout 'corner'; did you mean corners"):
+        OnnxDetector(path, replace(record, layout="corner"))
+
+
+@pytest.mark.slow
+def test_a_clusterer_is_evaluated(installed: Path, made: Made, tmp_path: Path) -> None:
+    base = ("--no-baselines", "--task", "counting", "--grid", "demo", "--out", tmp_path / "out")
+    done = polyplink("evaluate", made.run, made.data, *base, "--clusterer", "mutual")
+    assert done.exit_code == 0, done.stderr
+    assert "Counting, mutual" in (tmp_path / "out" / "figures.csv").read_text()
