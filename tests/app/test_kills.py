@@ -65,11 +65,12 @@ VERBS = {
     "simulate": "simulate OUT --preset smoke --write tables --seed 3 --workers 1",
     "prepare": "prepare OUT --set prepare.size=8 --workers 1",
     "embed": "embed RUN OUT --out OUT/vectors.parquet --device cpu",
+    "shard": "embed RUN OUT --shard 1/2 --device cpu --no-keep-crops",
     "count": "count RUN DATA --part eval --out OUT --device cpu",
     "train": "train ntssl-demo DATA --out OUT --device cpu --workers 1",
     "split": "split OUT --shares train=0.5,test=0.5",
 }
-IN_DATA = ("prepare", "embed", "split")  # they write into the data folder
+IN_DATA = ("prepare", "embed", "shard", "split")  # they write into the data folder
 
 
 @pytest.mark.parametrize("verb", VERBS)

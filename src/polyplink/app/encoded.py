@@ -4,9 +4,11 @@ Every verb that needs vectors gets them here: `load_named` reads weights, `encod
 embeds them and keeps the vectors of each procedure in the prepared folder for the next call.
 """
 
-from collections.abc import Mapping, Sequence
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +17,7 @@ import torch
 
 from polyplink import __version__
 from polyplink.app.request import Progress, TrackletOptions, counter, inform
-from polyplink.core.artefacts import content_key, write_json
+from polyplink.core.artefacts import content_key, whole_file, write_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.data import read_data
 from polyplink.encoders import (
@@ -24,6 +26,7 @@ from polyplink.encoders import (
     Embeddings,
     NetworkEmbedder,
     WeightsRecord,
+    WithCrops,
     build_encoder,
     colour_histogram,
     default_precision,
@@ -39,6 +42,8 @@ from polyplink.encoders.export import ExportedEncoder
 from polyplink.evaluate import Samples, TrackletBoxes, retrieve
 from polyplink.tracklets import Prepared, PrepareSettings, box_rows, prepare
 from polyplink.tracklets.build import USUAL_FPS
+from polyplink.tracklets.crops import broken_path
+from polyplink.tracklets.prepare import add_crops, cut_at_broken
 
 
 @dataclass(frozen=True)
@@ -171,6 +176,8 @@ def prepare_part(
     part: str | Sequence[str] | None,
     workers: int,
     progress: Progress = inform,
+    *,
+    with_crops: bool = True,
 ) -> Prepared:
     """Prepare a part of a data folder, or use the cached result.
 
@@ -180,10 +187,18 @@ def prepare_part(
         part: Name of a part, ids of procedures, or None for the whole data set.
         workers: Threads that cut crops.
         progress: Called for crops.
+        with_crops: False for the tables alone.
     """
     procedures = read_data(folder).part(part) if isinstance(part, str) else part
     stage = counter(progress, "crops")
-    return prepare(folder, settings, procedures=procedures, workers=workers, progress=stage)
+    return prepare(
+        folder,
+        settings,
+        procedures=procedures,
+        with_crops=with_crops,
+        workers=workers,
+        progress=stage,
+    )
 
 
 @dataclass(frozen=True)
@@ -277,6 +292,7 @@ def encode(
     part: str | Sequence[str] | None = None,
     *,
     clip: int | None = None,
+    keep_crops: bool = True,
     workers: int = 2,
     progress: Progress = inform,
 ) -> Encoded:
@@ -289,6 +305,7 @@ def encode(
         folder: The data folder.
         part: Name of a part, ids of procedures, or None for the whole data set.
         clip: Crops of a fragment; None to embed whole tracklets.
+        keep_crops: False to remove each procedure's crops when its tracklets are embedded.
         workers: Threads that cut crops.
         progress: Called for crops, and for tracklets or fragments.
 
@@ -296,7 +313,14 @@ def encode(
         PolyplinkError: If the data folder, an image or a vector is at fault, no tracklet has
             `clip` crops, or the encoders are made for different tracklets.
     """
-    prepared = prepare_part(folder, encoders[0].prepare, part, workers, progress)
+    settings = encoders[0].prepare
+    prepared = prepare_part(folder, settings, part, workers, progress, with_crops=keep_crops)
+    if not keep_crops:
+        for encoder in encoders:
+            passing = vectors_folder(encoder, prepared)
+            cut = partial(crops_of, data=folder, workers=workers, passing=passing)
+            stored_vectors(encoder, prepared, None, progress, cut)
+        prepared = cut_at_broken(prepared)
     return Encoded(folder, part, prepared, clip, {}, {}, {}).add(encoders, workers, progress)
 
 
@@ -310,9 +334,13 @@ def vectors_folder(encoder: NamedEncoder, prepared: Prepared, clip: int | None =
 
 
 def stored_vectors(
-    encoder: NamedEncoder, prepared: Prepared, clip: int | None, progress: Progress
+    encoder: NamedEncoder,
+    prepared: Prepared,
+    clip: int | None,
+    progress: Progress,
+    with_crops: WithCrops = nullcontext,
 ) -> Embeddings:
-    """Read an encoder's vectors from their files, or embed and write them."""
+    """Read an encoder's vectors from their files, or embed and write them; see `embed_stored`."""
     folder = vectors_folder(encoder, prepared, clip)
     if not (folder / "run.json").is_file():
         settings = {"fragments": clip, "tracklets": prepared.settings}
@@ -326,8 +354,38 @@ def stored_vectors(
         encoder.key,
         folder,
         length=clip,
+        with_crops=with_crops,
         progress=counter(progress, what),
     )
+
+
+@contextmanager
+def crops_of(
+    part: Prepared, *, data: Path, workers: int, passing: Path | None = None
+) -> Iterator[Prepared]:
+    """Give the part of one procedure its crops, for `stored_vectors`.
+
+    Args:
+        part: The part.
+        data: The data folder.
+        workers: Threads that cut crops.
+        passing: Folder for crops that are removed in the end; None to keep them.
+    """
+    kept = part.crops_path(part.procedures[0])
+    if passing is None or kept.is_file():
+        yield add_crops(part, data, workers=workers)
+        return
+    cut = add_crops(replace(part, folder=passing), data, workers=workers)
+    crops = cut.crops_path(cut.procedures[0])
+    broken = broken_path(crops)
+    if broken.is_file():  # whoever reads the vectors must know where tracklets were cut
+        with whole_file(broken_path(kept)) as copy:
+            shutil.copyfile(broken, copy)
+    yield cut
+    crops.unlink()
+    broken.unlink(missing_ok=True)
+    with suppress(OSError):  # another process cuts there
+        crops.parent.rmdir()
 
 
 def samples_of(prepared: Prepared, clip: int | None = None) -> Samples:

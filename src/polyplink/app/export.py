@@ -1,8 +1,9 @@
 """The verbs `embed` and `export`: a vector for every tracklet; an encoder for other programs."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -19,14 +20,17 @@ from polyplink.app.request import (
     Weights,
     Workers,
     check_given,
+    counter,
     inform,
+    silent,
 )
 from polyplink.core.errors import PolyplinkError
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from polyplink.app.encoded import Encoded
+    from polyplink.app.encoded import Encoded, NamedEncoder
+    from polyplink.scale.on_ray import Work
     from polyplink.tracklets import Prepared
 
 Precision = Annotated[
@@ -58,29 +62,60 @@ class EmbedRequest(TrackletOptions):
     device: Device = "auto"
     precision: Precision = None
     workers: Workers = 2
+    shard: Annotated[
+        str | None, Option(metavar="I/N", help="Embed one of N parts of the procedures.")
+    ] = None
+    engine: Annotated[
+        Literal["local", "ray"], Option(help="Compute in this process, or by Ray's workers.")
+    ] = "local"
+    address: Annotated[
+        str | None,
+        Option(metavar="HOST:PORT", help="Ray cluster; one is started here by default."),
+    ] = None
+    keep_crops: Annotated[
+        bool, Option(help="Keep crops for other verbs, or remove them when they are embedded.")
+    ] = True
 
 
 def embed_data(request: EmbedRequest, progress: Progress = inform) -> "Result[Encoded]":
     """Turn every tracklet into a vector.
 
-    The vectors are cached in the prepared folder, where other verbs find them; `out` is a copy.
-    With bf16, the mAP of a sample of the tracklets is also measured in float32.
+    The vectors of each procedure are a file in the prepared folder, where other verbs find them;
+    `out` is a copy. With bf16, the mAP of a sample of the tracklets is also measured in float32.
 
     Raises:
-        PolyplinkError: If the weights, the data folder or an image is at fault.
+        PolyplinkError: If the weights, the data folder or an image is at fault, there is no such
+            shard, or no Ray cluster answers.
     """
     check_given(request.weights, request.data, [request.part], request.device)
+    PolyplinkError.unless(
+        request.address is None or request.engine == "ray",
+        "--address is of a Ray cluster, and the engine is local",
+        "give --engine ray too",
+    )
     from polyplink.app.encoded import encode, load_named, precision_effect
+    from polyplink.data import read_data
     from polyplink.encoders import write_embeddings
+    from polyplink.scale import shard
 
     encoder = load_named(
         request.weights, request.device, precision=request.precision, tracklets=request
     )
+    part = read_data(request.data).part(request.part)
+    own = part if request.shard is None else shard(part, request.shard)
+    if request.engine == "ray" and own:
+        encoder = _embed_on_ray(request, encoder, own, progress)
     encoded = encode(
-        [encoder], request.data, request.part, workers=request.workers, progress=progress
+        [encoder],
+        request.data,
+        own,
+        keep_crops=request.keep_crops,
+        workers=request.workers,
+        progress=progress,
     )
     mean_ap = {}
-    if request.precision == "bf16":  # its effect is measured, float32 being the reference
+    # The effect of bf16 is measured, float32 being the reference, where there are crops.
+    if request.precision == "bf16" and request.keep_crops:
         plain = load_named(request.weights, request.device, precision="float32", tracklets=request)
         mean_ap = precision_effect(encoded.prepared, [plain, encoder])
     found = encoded.embeddings[encoder.name]
@@ -97,8 +132,66 @@ def embed_data(request: EmbedRequest, progress: Progress = inform) -> "Result[En
         "mAP": mean_ap,
     }
     shown = ["{out}: {tracklets} vectors of {width}".format(**counts)]
-    warnings = [] if n else ["no tracklets: `polyplink doctor` says which options give some"]
+    if request.shard is not None:
+        counts["procedures"] = own
+        shown.append(f"shard {request.shard}: {len(own)} of {len(part)} procedures")
+    what = "no tracklets: `polyplink doctor` says which options give some"
+    warnings = [] if n or not own else [what]
     return Result(encoded, counts, [*shown, *mean_aps_text(mean_ap)], warnings)
+
+
+def _embed_on_ray(
+    request: EmbedRequest, encoder: "NamedEncoder", procedures: Sequence[str], progress: Progress
+) -> "NamedEncoder":
+    """Have Ray's workers embed procedures; returns the encoder as what finds their vectors."""
+    import torch
+
+    from polyplink.scale import on_ray
+
+    weights = request.weights
+    there = weights.absolute() if weights.exists() else weights  # or the name of added weights
+    answers = on_ray(
+        partial(start_embedding, replace(request, weights=there, data=request.data.absolute())),
+        procedures,
+        address=request.address,
+        workers=request.workers,
+        gpus=request.device != "cpu",
+        progress=counter(progress, "procedures"),
+    )
+    key, device = answers[0]  # of a GPU where the workers have one
+    return replace(encoder, key=key, device=torch.device(device), embedder=_nothing_left)
+
+
+def start_embedding(request: EmbedRequest) -> "Work":
+    """What embeds a procedure in one of Ray's workers; answers with key and device of the vectors.
+
+    Raises:
+        PolyplinkError: As `embed_data`.
+    """
+    from polyplink.app.encoded import (
+        crops_of,
+        load_named,
+        prepare_part,
+        stored_vectors,
+        vectors_folder,
+    )
+
+    encoder = load_named(
+        request.weights, request.device, precision=request.precision, tracklets=request
+    )
+    prepared = prepare_part(request.data, encoder.prepare, None, 1, silent, with_crops=False)
+    passing = None if request.keep_crops else vectors_folder(encoder, prepared)
+    cut = partial(crops_of, data=request.data, workers=1, passing=passing)
+
+    def work(procedure_id: str) -> tuple[str, str]:
+        stored_vectors(encoder, prepared.select([procedure_id]), None, silent, cut)
+        return encoder.key, encoder.device.type
+
+    return work
+
+
+def _nothing_left(crops: "np.ndarray", lengths: Sequence[int]) -> "np.ndarray":
+    raise PolyplinkError("vectors vanished while they were read", "give the same command again")
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,8 @@ from polyplink.tracklets import Prepared
 Embedder = Callable[[np.ndarray, Sequence[int]], np.ndarray]
 """Crops uint8 (n, h, w, 3) of tracklets of the given lengths, packed, to vectors (b, d)."""
 Progress = Callable[[int, int], None]  # done, in all
+WithCrops = Callable[[Prepared], AbstractContextManager[Prepared]]
+"""Gives the part of one procedure its crops, for as long as it is embedded."""
 
 
 @dataclass(frozen=True)
@@ -291,7 +293,7 @@ def embed_stored(
     folder: Path,
     *,
     length: int | None = None,
-    with_crops: Callable[[Prepared], AbstractContextManager[Prepared]] = nullcontext,
+    with_crops: WithCrops = nullcontext,
     progress: Progress | None = None,
 ) -> Embeddings:
     """As `embed`, with the vectors of each procedure kept in a file of their own.
