@@ -57,6 +57,7 @@ SMALL: list[tuple[str, int, Callable[..., Work] | None, Callable[[Any], Any]]] =
     ("input", 1, None, lambda pixels: pixels.flip(0)),
     ("first-pass", 1, None, lambda pixels: pixels.flip(0)),
     ("retrieval", 64, None, lambda figures: [0.5, *figures[1:]]),
+    ("search", 4_000, None, lambda rows: [one[::-1] for one in rows]),
     ("reid", 80, None, lambda areas: [areas[0], 0.5]),
     ("bootstrap", 16, small_bootstrap, lambda figures: figures + 0.01),
     ("tracking", 1_200, None, lambda figures: figures | {"IDF1": 0.5}),

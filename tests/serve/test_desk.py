@@ -20,6 +20,7 @@ from polyplink.serve.handoff import identified, reviewed
 from polyplink.serve.pictures import parse_mask
 from tests.conftest import Made
 from tests.samples import write_procedures
+from tests.serve.loads import measure, write_counted
 
 
 def pixels(jpeg: bytes) -> np.ndarray:
@@ -256,3 +257,11 @@ def change_names(folder: Path) -> None:
         named = pl.col("procedure_id").str.replace("001-", "E0-")
         rows.with_columns(named).write_parquet(folder / f"{table}.parquet")
     (folder / "splits.json").write_text("{}")
+
+
+@pytest.mark.slow
+def test_sixty_procedures_open_in_two_seconds_and_answer_in_a_fifth(tmp_path: Path) -> None:
+    took = measure(write_counted(tmp_path))  # of the processor: others may use the machine too
+    assert took["tracklets"] == 736
+    assert took["open_cpu"] < 2
+    assert took["slowest_cpu"] < 0.2

@@ -70,6 +70,7 @@ MATRIX = "all distances, argsort, Gumbel top-k"
 SKLEARN = "scikit-learn one by one; 164 settings scaled to 29,274"
 PRICE_BY_PRICE = "the same, one price after the other"
 EXACT = "torchmetrics, exact figures alone"
+PRODUCT = "numpy, a product in float32"
 NO_COUNTS = "torchmetrics, without counts for a bootstrap"
 EAGER = "torch, one tracklet at a time, float32"
 RECOMPUTED = "recomputing the figures, 4 resamples scaled to all"
@@ -94,6 +95,9 @@ ROWS = (
     ),
     Case("links", evaluation.links, PRICE_BY_PRICE, 480, "tracklets", 24, (3, 1, 1), memory=True),
     Case("retrieval", evaluation.retrieval, EXACT, 4_000, "tracklets", 16, memory=True),
+    Case(
+        "search", evaluation.nearest_views, PRODUCT, 200_000, "vectors", 16, (5, 5, 2), memory=True
+    ),
     Case("reid", evaluation.reid, NO_COUNTS, 6_000, "tracklets", 32, memory=True),
     Case("embed", training.embed, EAGER, 16, "tracklets", repeats=(3, 2, 1)),
     Case("bootstrap", evaluation.bootstrap, RECOMPUTED, 10_000, "resamples", repeats=(3, 1, 2)),

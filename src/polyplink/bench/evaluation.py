@@ -226,6 +226,37 @@ def retrieval(size: int, device: torch.device, folder: Path) -> Work:
     return Work(lambda: evaluate_embeddings({"ours": vectors}, samples, settings)[0], rival, equal)
 
 
+def nearest_views(size: int, device: torch.device, folder: Path) -> Work:
+    """The 12 nearest of `size` vectors of 256 numbers for 8 queries, as an index finds them.
+
+    Ours reads the vectors in 8 bits and compares candidates in double precision; the rival
+    multiplies float32 and sorts what is largest. `equal` is whether both find the same rows.
+    """
+    from polyplink.scale import encode_rows, nearest  # noqa: PLC0415  compiled for this case alone
+
+    rng, k = np.random.default_rng(0), 12
+    unit = rng.standard_normal((size, 256), dtype=np.float32)
+    unit /= np.linalg.norm(unit, axis=1, keepdims=True)
+    stored, queries = encode_rows(unit), unit[:: max(size // 8, 1)][:8]
+
+    def product(query: np.ndarray) -> np.ndarray:
+        cosines = unit @ query
+        best = np.argpartition(-cosines, k - 1)[:k]
+        return np.asarray(best[np.argsort(-cosines[best])])
+
+    def equal(ours: list[np.ndarray], theirs: list[np.ndarray]) -> bool:
+        return all(map(np.array_equal, ours, theirs))
+
+    exact = [
+        query.astype(np.float64) / np.linalg.norm(query.astype(np.float64)) for query in queries
+    ]
+    return Work(
+        lambda: [nearest(query, unit, stored, k)[0] for query in exact],
+        lambda: [product(query) for query in queries],
+        equal,
+    )
+
+
 def reid(size: int, device: torch.device, folder: Path) -> Work:
     """`reidentify` from the vectors of `size` tracklets: AUROC, AUPR, counts of the bootstrap.
 

@@ -41,7 +41,7 @@ def view_rows(prepared: Prepared, index: Path) -> pl.DataFrame:
         prepared.tracklets.join(procedures, on="procedure_id", how="left", maintain_order="left")
         .join(polyps, on=["procedure_id", "polyp_id"], how="left", maintain_order="left")
         .with_columns(
-            key=pl.lit(prepared.key),
+            key=pl.col("procedure_id").replace_strict(prepared.keys, return_dtype=pl.String),
             crop=pl.col("crop_first") + middle,
             box=pl.col("offset") + middle * settings.stride,
             start_s=pl.col("first_frame") / pl.col("fps"),

@@ -1,0 +1,108 @@
+"""A counted folder of 60 procedures and 736 tracklets, and how long a review of it takes.
+
+Run by `python -m tests.serve.loads FOLDER`, it prints the seconds.
+"""
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from polyplink.app.linked import ProcedureTracklets, find_operating_point
+from polyplink.associate import Views
+from polyplink.core.artefacts import to_plain, write_json
+from polyplink.data import DataSet, write_data
+from polyplink.encoders import Embeddings, write_embeddings
+from polyplink.serve import Desk
+from polyplink.tracklets import PrepareSettings, prepare
+
+TRACKLETS = [13] * 16 + [12] * 44  # of each procedure: 736 in all
+LENGTH, APART, VIEWS = 32, 200, 3  # frames of a tracklet, from one to the next; tracklets a polyp
+
+
+def write_counted(root: Path) -> Path:
+    """Tables and vectors of polyps that look alike in three views each, as `count` leaves them."""
+    names = [f"001-{p + 1:03}" for p in range(len(TRACKLETS))]
+    rows = [
+        (name, k * APART + step, f"{name}_{k // VIEWS + 1}")
+        for name, n in zip(names, TRACKLETS, strict=True)
+        for k in range(n)
+        for step in range(LENGTH)
+    ]
+    boxes = pl.DataFrame(rows, ["procedure_id", "frame", "polyp_id"], orient="row").with_columns(
+        x=pl.lit(20.0), y=pl.lit(20.0), w=pl.lit(30.0), h=pl.lit(30.0)
+    )
+    procedures = pl.DataFrame({"procedure_id": names, "patient": names}).with_columns(
+        dataset=pl.lit("made"),
+        n_frames=13 * APART,
+        fps=25.0,
+        width=200,
+        height=200,
+        source=pl.lit("."),
+    )
+    polyps = boxes.select("polyp_id", "procedure_id").unique(maintain_order=True)
+    write_data(root / "data", DataSet.of(boxes, procedures, polyps))
+    settings = PrepareSettings()
+    prepared = prepare(root / "data", settings, with_crops=False)
+    table, rng = prepared.tracklets, np.random.default_rng(0)
+    centres = {name: rng.normal(size=64) for name in polyps["polyp_id"]}
+    vectors = np.stack([centres[polyp] + rng.normal(size=64) for polyp in table["polyp_id"]])
+    known = []
+    for name in names[:12]:
+        own = table["procedure_id"] == name
+        first, last = (
+            table[at].filter(own).to_numpy() / 25 for at in ("first_frame", "last_frame")
+        )
+        views = Views(vectors[own.to_numpy()], first, last)
+        tracklets = table.filter(own)
+        known.append(ProcedureTracklets(name, tracklets, tracklets["position"].to_numpy(), views))
+    summary: dict[str, Any] = {
+        "data": "../data",
+        "weights": "made",
+        "crops": prepared.key,
+        "operating_point": to_plain(find_operating_point(known).at("count")),
+        "tracklets": to_plain(settings),
+        "procedures": [{"procedure_id": name, "alarms": [], "groups": []} for name in names],
+    }
+    found = Embeddings(table["tracklet_id"].to_list(), vectors.astype(np.float32), "made", "")
+    write_embeddings(root / "count" / "vectors.parquet", found)
+    write_json(root / "count" / "count.json", summary)
+    return root / "count"
+
+
+def measure(folder: Path) -> dict[str, float]:
+    """Seconds, of the clock and of the processor, to open the folder and for an answer."""
+
+    def both() -> tuple[float, float]:
+        return time.perf_counter(), time.process_time()
+
+    start = both()
+    desk = Desk(folder)
+    seen = desk.overview()
+    json.dumps(seen)
+    opened = both()
+    answers = []
+    for index in range(0, len(seen["procedures"]), 3):
+        for kind in ("different", "same"):
+            before = both()
+            json.dumps(desk.correct(index, {"kind": kind, "a": 0, "b": 4}))
+            answers.append(np.subtract(both(), before))
+    wall, used = np.median(answers, axis=0).tolist()
+    slowest = np.max(answers, axis=0).tolist()
+    return {
+        "tracklets": sum(one["tracklets"] for one in seen["procedures"]),
+        "open_wall": opened[0] - start[0],
+        "open_cpu": opened[1] - start[1],
+        "answer_wall": wall,
+        "answer_cpu": used,
+        "slowest_wall": slowest[0],
+        "slowest_cpu": slowest[1],
+    }
+
+
+if __name__ == "__main__":
+    print(json.dumps(measure(write_counted(Path(sys.argv[1])))))
