@@ -119,10 +119,10 @@ def _cluster(address: str | None, workers: int) -> Iterator[Any]:
                 host, _, port = address.rpartition(":")
                 socket.create_connection((host, int(port)), ANSWERS).close()
                 ray.init(address=address, **quiet)
-        except (OSError, RuntimeError, ValueError, OverflowError) as error:
+        except Exception as error:  # Ray raises errors of this class itself
             raise PolyplinkError(
                 f"no Ray cluster at {address or 'this machine'} ({first_line(error)})",
-                "start one with `ray start --head` and give its HOST:PORT, or leave --address out",
+                "give HOST:PORT of one that `ray start --head` started, or --engine local",
             ) from None
         try:
             logging.getLogger("ray.data").setLevel(logging.ERROR)

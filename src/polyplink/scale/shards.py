@@ -22,7 +22,7 @@ def shard(procedures: Sequence[str], which: str) -> list[str]:
 
     Example:
         >>> [shard(["001-001", "001-002", "001-003"], f"{i}/2") for i in (1, 2)]
-        [['001-003'], ['001-001', '001-002']]
+        [['001-001'], ['001-002', '001-003']]
     """
     found = re.fullmatch(r"(\d{1,6})/(\d{1,6})", which, re.ASCII)
     number, count = (int(found[1]), int(found[2])) if found else (0, 0)
