@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from shutil import copytree
 from typing import Any
 
 import polars as pl
@@ -13,6 +14,7 @@ from polyplink.core.artefacts import read_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.data import DataSet, read_data, write_data
 from polyplink.report import comparison_table
+from tests.app.calls import assert_refused, polyplink
 from tests.app.probed import write_labelled
 from tests.conftest import Made
 
@@ -195,3 +197,30 @@ def test_a_missing_column_and_one_class_are_told_before_anything_is_cut(
         check_labels(["histology"], read_data(folder), "test")
     assert not (folder / "prepared").exists()
     check_labels(["size", "histology"], data, "eval")  # both are there
+
+
+def test_encoders_and_clusterers_are_compared_in_pairs(
+    made: Made, another: Path, tmp_path: Path
+) -> None:
+    copy = tmp_path / "again"
+    copytree(made.run, copy)
+    options = ("--grid=demo", "--no-baselines", "--device=cpu", "--task=counting")
+    kinds = ("--clusterer=threshold", "--clusterer=agglomerative")
+    done = polyplink("evaluate", made.run, copy, another, "-o", tmp_path / "out", *options, *kinds)
+    assert done.exit_code == 0, done.output
+    names = [f"ntssl-demo ({path})" for path in (made.run, copy)]
+    assert f"minus {names[0]}" in done.stdout
+    figures = read_json(tmp_path / "out" / "evaluation.json")
+    assert list(figures["encoders"]) == names
+    for gap in figures["minus_reference"][names[1]].values():  # the same weights
+        assert gap["value"] in (0.0, None)
+    rows = pl.read_csv(tmp_path / "out" / "clusterers.csv")
+    assert rows["clusterer"].unique().to_list() == ["agglomerative"]
+    for name in names:
+        own = figures["encoders"][name]["figures"]
+        gap = figures["minus_clusterer"][name]["agglomerative"]["FR"]
+        wanted = own["agglomerative/FR"]["value"] - own["threshold/FR"]["value"]
+        assert gap["value"] == pytest.approx(wanted)
+        assert gap["low"] <= gap["value"] <= gap["high"]
+        assert f"clusterers on the vectors of {name}, minus the first:" in done.stdout
+    assert_refused(polyplink("evaluate", copy, copy, another), "weights are given twice")

@@ -75,7 +75,7 @@ def test_csv_can_be_read_back_with_full_precision(tmp_path: Path) -> None:
     with (tmp_path / "figures.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert " ".join(rows[0]) == (
-        "method group metric style value low high units unit difference difference_low "
+        "method group metric style value low high sd units unit difference difference_low "
         "difference_high missing bold"
     )
     assert rows[0]["method"] == "a, or b"

@@ -5,6 +5,7 @@ embeds them and keeps the vectors of each procedure in the prepared folder for t
 """
 
 import shutil
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
@@ -118,6 +119,25 @@ def load_named(
     key = key if used == usual else f"{key}-{used}"
     settings = record.prepare if tracklets is None else tracklets.on(record.prepare)
     return NamedEncoder(name, key, network, where, settings, record, used)
+
+
+def load_several(
+    weights: Sequence[Path], device: str = "auto", tracklets: TrackletOptions | None = None
+) -> list[NamedEncoder]:
+    """Load encoders under different names: by their files where a recipe trained several.
+
+    Raises:
+        PolyplinkError: If a file is given twice, and as `load_named`.
+    """
+    PolyplinkError.unless(
+        len(set(weights)) == len(weights), "weights are given twice", "give others to compare"
+    )
+    loaded = [load_named(path, device, tracklets=tracklets) for path in weights]
+    count = Counter(one.name for one in loaded)
+    return [
+        one if count[one.name] == 1 else replace(one, name=f"{one.name} ({path})")
+        for one, path in zip(loaded, weights, strict=True)
+    ]
 
 
 def precision_effect(

@@ -5,16 +5,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from typer import Option
+from typer import Argument, Option
 
 from polyplink.app.request import (
     Data,
     Device,
     Out,
     Progress,
+    Purpose,
     Result,
     TrackletOptions,
-    Weights,
     Workers,
     check_given,
     inform,
@@ -28,12 +28,11 @@ if TYPE_CHECKING:
     from polyplink.app.encoded import Encoded
     from polyplink.app.probing import Probed
     from polyplink.associate import Grid
-    from polyplink.evaluate import Evaluation, EvaluationSettings
+    from polyplink.evaluate import Evaluation, EvaluationSettings, Figure
     from polyplink.report import Comparison, Report
 
 CLUSTERERS = ("temporal_ap", "threshold", "links")  # by default
-
-
+COMPARED = ("FR", "FPR", "precision", "recall", "count error", "exact", "HOTA")  # when printed
 CHOICES = (
     "The table chooses each procedure's setting on the others; the time lines below are at the "
     "operating point stored in the weights."
@@ -44,7 +43,12 @@ CHOICES = (
 class EvaluateRequest(TrackletOptions):
     """What to evaluate, on which tasks, with which clusterers."""
 
-    weights: Weights
+    weights: Annotated[
+        Sequence[Path],
+        Argument(
+            help="Weights files, or folders `polyplink train` wrote; compared with the first."
+        ),
+    ]
     data: Data
     out: Out = Path("evaluation")
     part: Annotated[str, Option(help="Part of the data set.")] = "eval"
@@ -73,13 +77,7 @@ class EvaluateRequest(TrackletOptions):
         Literal["normalised", "frames"],
         Option(help="Unit of distances in time: the annotated span, or frames (the thesis's)."),
     ] = "normalised"
-    purpose: Annotated[
-        Literal["published", "count", "link"],
-        Option(
-            help="Choose settings for an FPR near 0.05 (the papers' rule), the right number of "
-            "polyps, or few wrong links."
-        ),
-    ] = "published"
+    purpose: Purpose = "published"
     choose_on: Annotated[
         str | None,
         Option(help="Part to choose settings on; by default on the other procedures."),
@@ -160,58 +158,38 @@ def evaluate(request: EvaluateRequest, progress: Progress = inform) -> Result[Ev
 
     Args:
         request: Weights, data folder, tasks, and the output folder, which gets evaluation.json,
-            figures.csv, procedures.csv, queries.parquet (one row per query), curve.parquet (one
-            per setting), assignment.parquet, trackeval (MOTChallenge files), report.html and
-            run.json; files of tasks that were not requested are left out.
+            figures.csv, clusterers.csv (paired differences to the first), procedures.csv,
+            queries.parquet (one row per query), curve.parquet (one per setting),
+            assignment.parquet, trackeval (MOTChallenge files), report.html and run.json; files of
+            tasks that were not requested are left out.
         progress: Called for crops, tracklets and methods.
 
     Raises:
         PolyplinkError: If procedures were seen in training, or what is asked for is not there.
     """
     settings, probes = _checked(request)
-    weights, folder, out, workers = request.weights, request.data, request.out, request.workers
-    from polyplink.app.leakage import guard
-    from polyplink.app.probing import PROBES, check_labels, probe_encoders
-    from polyplink.data import read_data
-    from polyplink.encoders import read_record, weights_path
-
-    asked = {
-        "tasks": [*settings.tasks, *probes],
-        "clusterers": settings.clusterers,
-        "without_own": settings.without_own,
-    }
-    named = ("weights", "part", "choose_on", "purpose", "grid", "visual", "time")
-    record = RunRecord(
-        "evaluate", settings=asked | {name: getattr(request, name) for name in named}
-    )
+    folder, out, workers = request.data, request.out, request.workers
+    record = RunRecord("evaluate", settings=_asked(request, settings, probes))
     record.claim(out)
-    # Training data and missing labels are refused before crops are cut, which may take hours.
-    data = read_data(folder)
-    guard(read_record(weights_path(weights)).seen, data, request.part)
-    check_labels(probes, data, request.part)
-    names, chosen_on = data.part(request.part), list[str]()
-    if request.choose_on is not None:
-        names, chosen_on = data.disjoint_parts(
-            request.part,
-            request.choose_on,
-            "choose settings on procedures that are not evaluated",
-        )
+    names, chosen_on = _procedures(request, probes)
 
-    from polyplink.app.encoded import baselines, encode, load_named
+    from polyplink.app.encoded import baselines, encode, load_several
     from polyplink.app.evaluation_table import comparison, notes, probe_notes, with_probes
     from polyplink.app.linked import build_report, link_all
+    from polyplink.app.probing import PROBES, probe_encoders
     from polyplink.associate import from_record
     from polyplink.evaluate import evaluate_embeddings
     from polyplink.report import comparison_table, write_report
 
     with record.stage("embed"):
-        ours = load_named(weights, request.device, tracklets=request)
+        given = load_several(request.weights, request.device, request)
+        ours = given[0]
         encoded = encode([ours], folder, [*chosen_on, *names], workers=workers, progress=progress)
-        samples = encoded.samples  # unknown polyps are refused before the baselines are embedded
-        encoders = [ours, *(baselines(ours) if request.baselines else [])]
+        samples = encoded.samples  # unknown polyps are refused before other encoders embed
+        encoders = [*given, *(baselines(ours) if request.baselines else [])]
         encoded = encoded.add(encoders[1:], workers, progress)
-    assert ours.record is not None
-    record.inputs |= {"weights": ours.key, "crops": encoded.prepared.key}
+    keys = {"weights" if one is ours else one.name: one.key for one in given}
+    record.inputs |= keys | {"crops": encoded.prepared.key}
 
     with record.stage("probe"):
         probed = {
@@ -237,10 +215,11 @@ def evaluate(request: EvaluateRequest, progress: Progress = inform) -> Result[Ev
     table = with_probes(comparison(evaluation), probed)
 
     with record.stage("report"):
+        assert ours.record is not None
         point = from_record(ours.record.operating)
         page = build_report(
             "Evaluation",
-            weights,
+            request.weights[0],
             encoded,
             point,
             link_all(encoded.prepared, encoded.embeddings[ours.name], point),
@@ -253,15 +232,102 @@ def evaluate(request: EvaluateRequest, progress: Progress = inform) -> Result[Ev
         write_report(found.report, page)
     record.write(out)
     lines = (*(f"note: {note}" for note in said), f"report: {found.report}")
-    return Result(found, found.as_dict(), [comparison_table(table), *lines])
+    apart = _differences(found, [one.name for one in given])
+    return Result(found, found.as_dict(), [comparison_table(table), *apart, *lines])
+
+
+def _differences(found: Evaluated, given: Sequence[str]) -> list[Any]:
+    """Paired differences between the given encoders, and between clusterers on their vectors."""
+    from polyplink.report.tables import difference_table
+
+    keys = {metric.key for metric in found.comparison.metrics if metric.style == "honest"}
+    others = {
+        method.name: {key: gap for key, gap in method.differences.items() if key in keys}
+        for method in found.comparison.methods
+        if method.name in given[1:]
+    }
+    shown = [f"minus {given[0]}:", difference_table(others)] if others else []
+    for name in given:
+        shown += clusterer_table(name, found.evaluation.minus_clusterer[name])
+    return shown
+
+
+def clusterer_table(name: str, gaps: "Mapping[str, Mapping[str, Figure]]") -> list[Any]:
+    """Clusterers on the vectors of one encoder, to print: see `evaluate.minus_first_clusterer`."""
+    from polyplink.report.tables import difference_table
+
+    figures = (*COMPARED, *(f"tracking/{figure}" for figure in COMPARED))
+    kept = {c: {key: gap for key, gap in own.items() if key in figures} for c, own in gaps.items()}
+    title = f"clusterers on the vectors of {name}, minus the first:"
+    return [title, difference_table(kept)] if kept else []
+
+
+def write_clusterers(path: Path, by_method: "Mapping[str, Mapping[str, Any]]") -> None:
+    """Write differences of clusterers to the first, one row each."""
+    from polyplink.report.tables import write_rows
+
+    rows = [
+        {"method": method, "clusterer": clusterer, "metric": key}
+        | {"difference": gap.value, "low": gap.low, "high": gap.high, "units": gap.n}
+        for method, gaps in by_method.items()
+        for clusterer, own in gaps.items()
+        for key, gap in own.items()
+    ]
+    if rows:
+        write_rows(path, rows)
+
+
+def _asked(
+    request: EvaluateRequest, settings: "EvaluationSettings", probes: Sequence[str]
+) -> dict[str, Any]:
+    """What decides the figures, for run.json."""
+    named = ("weights", "part", "choose_on", "purpose", "grid", "visual", "time")
+    return {
+        "tasks": [*settings.tasks, *probes],
+        "clusterers": settings.clusterers,
+        "without_own": settings.without_own,
+    } | {name: getattr(request, name) for name in named}
+
+
+def _procedures(request: EvaluateRequest, probes: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Procedures to evaluate, and to choose settings on.
+
+    Training data and missing labels are refused here, before crops are cut, which may take hours.
+    """
+    from polyplink.app.leakage import guard
+    from polyplink.app.probing import check_labels
+    from polyplink.data import read_data
+    from polyplink.encoders import read_record, weights_path
+
+    data = read_data(request.data)
+    for weights in request.weights:
+        guard(read_record(weights_path(weights)).seen, data, request.part)
+    check_labels(probes, data, request.part)
+    if request.choose_on is None:
+        return data.part(request.part), []
+    return data.disjoint_parts(
+        request.part, request.choose_on, "choose settings on procedures that are not evaluated"
+    )
 
 
 def _checked(request: EvaluateRequest) -> "tuple[EvaluationSettings, list[str]]":
     """Settings of the evaluation, and the requested probes; nothing heavy is imported.
 
     Raises:
-        PolyplinkError: If a grid, task, clusterer, part or file is unknown, or a curve is asked of
-            no task.
+        PolyplinkError: If a part or file is unknown, and as `evaluation_settings`.
+    """
+    found = evaluation_settings(request)
+    for weights in request.weights:
+        check_given(weights)
+    check_given(None, request.data, [request.part, request.choose_on], request.device)
+    return found
+
+
+def evaluation_settings(request: EvaluateRequest) -> "tuple[EvaluationSettings, list[str]]":
+    """Settings of an evaluation, and the requested probes; nothing heavy is imported.
+
+    Raises:
+        PolyplinkError: If a grid, task or clusterer is unknown, or a curve is asked of no task.
     """
     from polyplink.app.probing import PROBES
     from polyplink.associate import CLUSTERERS as ALL_CLUSTERERS
@@ -291,8 +357,6 @@ def _checked(request: EvaluateRequest) -> "tuple[EvaluationSettings, list[str]]"
         "--curve-csv is for counting and tracking, and neither is among the tasks",
         "add --task counting, or leave --curve-csv out",
     )
-    parts = [request.part, request.choose_on]
-    check_given(request.weights, request.data, parts, request.device)
     return settings, [task for task in PROBES if task in tasks]
 
 
@@ -333,6 +397,7 @@ def _write(
     out = request.out
     write_json(out / "evaluation.json", found.as_dict())
     write_csv(out / "figures.csv", found.comparison)
+    write_clusterers(out / "clusterers.csv", found.evaluation.minus_clusterer)
     if found.procedures.width:
         write_text(out / "procedures.csv", csv_text(found.procedures))
     for name, table in tables.items():

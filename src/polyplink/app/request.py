@@ -38,7 +38,8 @@ Alarms = Annotated[
 Purpose = Annotated[
     Literal["count", "link", "published"],
     Option(
-        help="Link for the right number of polyps, for few wrong links, or at an FPR near 0.05."
+        help="Link for the right number of polyps, few wrong links, or an FPR near 0.05 (the "
+        "papers' rule)."
     ),
 ]
 Sets = Annotated[Sequence[str], Option("--set", help="Change a field of the recipe: NAME=VALUE.")]

@@ -133,6 +133,8 @@ class Evaluation:
         minus_reference: By every other encoder's name and figure: it minus the reference, paired.
         no_different: By figure: the best encoder and those no different from it, see the function
             of that name.
+        minus_clusterer: By encoder, other clusterer and figure: it minus the first clusterer on the
+            same vectors, paired, see `minus_first_clusterer`.
         tracklets: Tracklets given.
         procedures: Procedures evaluated.
         tasks: What was evaluated.
@@ -142,6 +144,7 @@ class Evaluation:
     reference: str
     minus_reference: dict[str, dict[str, Figure]] = field(repr=False)
     no_different: dict[str, tuple[str, ...]] = field(repr=False)
+    minus_clusterer: dict[str, dict[str, dict[str, Figure]]] = field(repr=False)
     tracklets: int
     procedures: int
     tasks: tuple[str, ...]
@@ -241,6 +244,7 @@ def evaluate_embeddings(
             key: no_different(key, {name: own[key] for name, own in measures.items()}, ideals)
             for key in measures[base]
         },
+        minus_clusterer={name: minus_first_clusterer(own) for name, own in measures.items()},
         tracklets=len(samples.tracklet_ids),
         procedures=len(samples.procedures) - len(settings.chosen_on),
         tasks=settings.tasks,
@@ -248,6 +252,25 @@ def evaluate_embeddings(
     return evaluation, {
         name: pl.concat(each, how="diagonal") for name, each in parts.items() if each
     }
+
+
+def minus_first_clusterer(measures: Mapping[str, Resampled]) -> dict[str, dict[str, Figure]]:
+    """Clusterers compared with the first of them on the same vectors and the same draws.
+
+    Args:
+        measures: All figures of one encoder ("threshold/FR", "tracking/threshold/HOTA").
+
+    Returns:
+        By other clusterer and figure ("FR", "tracking/HOTA"), the difference with its interval.
+    """
+    found: dict[str, dict[str, Figure]] = {}
+    split = {tuple(key.split("/")): measure for key, measure in measures.items() if "/" in key}
+    first = next((key[-2] for key in split), None)
+    for (*group, clusterer, figure), measure in split.items():
+        if clusterer != first:
+            gap = measure.minus(split[*group, first, figure])  # type: ignore[index]
+            found.setdefault(clusterer, {})["/".join([*group, figure])] = gap
+    return found
 
 
 def evaluate_encoder(

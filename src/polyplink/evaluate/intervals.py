@@ -5,7 +5,7 @@ Procedures are drawn with replacement; every figure is recomputed from counts st
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -31,7 +31,8 @@ class Figure:
             as with fewer than two units.
         high: 97.5th percentile, likewise.
         n: Independent units (procedures, polyps) that it rests on.
-        sd: Standard deviation over the units (dividing by n), where papers print mean ± sd.
+        sd: Standard deviation over the units (dividing by n), where papers print mean ± sd, or
+            over runs with other seeds (dividing by their number - 1).
         why: Why there is no value; "" if it is simply undefined.
 
     Example:
@@ -117,6 +118,16 @@ class Resampled:
             return Figure(self.value, None, None, self.n)
         low, high = np.percentile(defined, PERCENTILES)
         return Figure(self.value, float(low), float(high), self.n)
+
+    @classmethod
+    def mean(cls, runs: Sequence[Self]) -> Self:
+        """Mean over runs that differ in their seed, on the same draws; undefined where one is."""
+        known = [run.value for run in runs if run.value is not None]
+        return cls(
+            float(np.mean(known)) if len(known) == len(runs) else None,
+            np.mean([run.resampled for run in runs], axis=0),
+            np.any([run.taking_part for run in runs], axis=0),
+        )
 
     def minus(self, other: Self) -> Figure:
         """This figure minus another of the same draws: both saw the same procedures in each.

@@ -10,8 +10,8 @@ from rich.text import Text
 from polyplink.core.artefacts import whole_file
 from polyplink.core.text import csv_cell
 from polyplink.evaluate import Figure
-from polyplink.report.formats import interval, number, reason
-from polyplink.report.model import Comparison, Report
+from polyplink.report.formats import interval, number, reason, signed
+from polyplink.report.model import NOT_MEASURED, Comparison, Report
 
 PROBE_MEANINGS = {
     "F1": "macro F1, every polyp weighing 1",
@@ -47,10 +47,35 @@ def comparison_table(comparison: Comparison) -> Table:
             cells = []
             for figure, method in zip(figures, comparison.methods, strict=True):
                 cell = Text(number(figure.value), style="bold" if method.name in bold else "")
+                if figure.sd is not None:
+                    cell.append(f" ± {number(figure.sd)}")
                 if ends := interval(figure):
                     cell.append(f"\n{ends}", style="not bold dim")
                 cells.append(cell)
             table.add_row(Text(f"{metric.name}{note}"), *cells, f"{n}{unit}" if n else "")
+    return table
+
+
+def difference_table(columns: Mapping[str, Mapping[str, Figure]]) -> Table:
+    """Paired differences: figures as rows, what is compared as columns.
+
+    Args:
+        columns: By heading and figure, the difference with its interval.
+    """
+    caption = "95 % intervals over procedures; bold: 0 is outside"
+    table = Table(caption=caption)
+    table.add_column("figure")
+    for heading in columns:
+        table.add_column(Text(heading), justify="right")
+    for name in dict.fromkeys(name for own in columns.values() for name in own):
+        cells = []
+        for own in columns.values():
+            gap = own.get(name, NOT_MEASURED)
+            apart = gap.low is not None and gap.high is not None and gap.low * gap.high > 0
+            ends = interval(gap)
+            text = f"{signed(gap.value)} ({ends})" if ends else signed(gap.value)
+            cells.append(Text(text, style="bold" if apart else ""))
+        table.add_row(name, *cells)
     return table
 
 
@@ -112,6 +137,7 @@ def figure_rows(comparison: Comparison) -> list[dict[str, object]]:
                     "value": figure.value if figure.known else None,
                     "low": figure.low if figure.known else None,
                     "high": figure.high if figure.known else None,
+                    "sd": figure.sd,
                     "units": figure.n or None,
                     "unit": metric.unit,
                     "difference": difference.value,
