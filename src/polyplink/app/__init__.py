@@ -49,6 +49,7 @@ from polyplink.app.review import (
 )
 from polyplink.app.simulate import SimulateRequest, simulate
 from polyplink.app.split import SplitRequest, split_data
+from polyplink.app.study import Studied, StudyRequest, study
 from polyplink.app.train import Trained, TrainRequest, train
 from polyplink.app.train_detector import TrainDetectorRequest, train_detector
 from polyplink.app.weights import (
@@ -98,6 +99,8 @@ __all__ = [
     "SearchRequest",
     "SimulateRequest",
     "SplitRequest",
+    "Studied",
+    "StudyRequest",
     "TrainDetectorRequest",
     "TrainRequest",
     "Trained",
@@ -131,6 +134,7 @@ __all__ = [
     "show_weights",
     "simulate",
     "split_data",
+    "study",
     "train",
     "train_detector",
 ]

@@ -44,6 +44,7 @@ from polyplink.app.request import Progress
 from polyplink.app.review import hand_off_review, learn_from, review
 from polyplink.app.simulate import simulate
 from polyplink.app.split import split_data
+from polyplink.app.study import study
 from polyplink.app.train import train
 from polyplink.app.train_detector import train_detector
 from polyplink.app.weights import (
@@ -90,6 +91,7 @@ VERBS: Mapping[str, Verb] = {
     "index add": add_to_index,
     "search": search,
     "evaluate": evaluate,
+    "study": study,
     "probe": probe,
     "figures": draw,
     "reproduce": reproduce,

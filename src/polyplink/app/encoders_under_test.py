@@ -61,6 +61,7 @@ class Workspace:
         workers: Threads and processes.
         preset: How published encoders are fed: "reference", as NTSSL's program feeds them all, or
             "own", as in their pre-training.
+        devices: Processes to train in.
     """
 
     folder: Path
@@ -72,6 +73,7 @@ class Workspace:
     device: str = "auto"
     workers: int = 2
     preset: Literal["reference", "own"] = "reference"
+    devices: int = 1
 
     @cached_property
     def tables(self) -> DataSet:
@@ -99,7 +101,7 @@ def find_encoder(
         small = stand_in_recipe(name)
         if small is None:
             return untrained_stand_in(name, workspace)
-        path = _trained(override(small, workspace.sets), workspace, progress)
+        path = trained(override(small, workspace.sets), workspace, progress)
     elif missing := what_is_missing(name, workspace):
         raise PolyplinkError(missing, f"or give --weights {name}=FILE")
     elif name in workspace.given:
@@ -108,7 +110,7 @@ def find_encoder(
         try:
             path = weights_path(Path(name))
         except PolyplinkError:
-            path = _trained(recipe_of(name, workspace.sets), workspace, progress)
+            path = trained(recipe_of(name, workspace.sets), workspace, progress)
     encoder = load_named(path, workspace.device, name)
     assert encoder.record is not None
     guard(encoder.record.seen, workspace.tables, part)
@@ -225,7 +227,7 @@ def untrained_stand_in(name: str, workspace: Workspace) -> NamedEncoder:
     return NamedEncoder(name, key, network, where, recipe.prepare)
 
 
-def _trained(recipe: TrainConfig, workspace: Workspace, progress: Progress) -> Path:
+def trained(recipe: TrainConfig, workspace: Workspace, progress: Progress) -> Path:
     """The folder of a recipe's run, trained or resumed if it is not finished.
 
     A recipe that starts from another's weights has that one trained first.
@@ -240,9 +242,10 @@ def _trained(recipe: TrainConfig, workspace: Workspace, progress: Progress) -> P
             recipe,
             workspace.data,
             run,
-            init_from=None if start is None else _trained(start, workspace, progress),
+            init_from=None if start is None else trained(start, workspace, progress),
             resume=(run / LAST).is_file(),
             device=workspace.device,
+            devices=workspace.devices,
             workers=workspace.workers,
         )
         train(request, progress)

@@ -89,7 +89,7 @@ _TRACKING = {
 }
 
 
-def _columns(first: EncoderFigures) -> list[Metric]:
+def columns(first: EncoderFigures) -> list[Metric]:
     """A column for every figure of an encoder, group by group."""
     found = [
         Metric(name, name, group, 1.0, says, style=style)
@@ -129,7 +129,7 @@ def comparison(evaluation: Evaluation) -> Comparison:
     names = [evaluation.reference]
     names += [name for name in evaluation.encoders if name != evaluation.reference]
     return Comparison(
-        tuple(_columns(evaluation.encoders[evaluation.reference])),
+        tuple(columns(evaluation.encoders[evaluation.reference])),
         tuple(
             Method(
                 name, evaluation.encoders[name].figures, evaluation.minus_reference.get(name, {})

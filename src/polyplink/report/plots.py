@@ -22,8 +22,9 @@ from matplotlib.patheffects import withStroke
 from matplotlib.ticker import MaxNLocator
 
 from polyplink.core.artefacts import whole_file
+from polyplink.evaluate import Figure as Measured
 from polyplink.report.formats import number
-from polyplink.report.model import Values
+from polyplink.report.model import Comparison, Values
 from polyplink.report.polyps import HUES, Look
 
 INK, GREY, GRID = "#1c1f23", "#6b6b6b", "#e4e4e4"
@@ -204,6 +205,41 @@ def plot_epochs(
     if len(series) > 1:
         axis.legend()
     return axis
+
+
+COMPARED = ("mAP", "AUROC", "FR", "count error", "HOTA")  # figures that `plot_runs` shows
+
+
+@plot_style()
+def plot_runs(
+    comparison: Comparison, runs: Mapping[str, Sequence[Mapping[str, Measured]]]
+) -> list[Axes]:
+    """Recipes beside each other: a dot for each seed, a line for the interval of their mean.
+
+    Args:
+        comparison: Recipes by figures, means over seeds.
+        runs: By recipe, the figures of each of its runs.
+    """
+    shown = [m for m in comparison.metrics if m.name in COMPARED and m.style == "honest"]
+    wide = max(min(len(shown), 4), 1)
+    rows = max(math.ceil(len(shown) / wide), 1)
+    height = rows * (0.7 + 0.3 * len(comparison.methods))
+    _, axes = new_figure(1.4 + 2.2 * wide, height, rows=rows, columns=wide)
+    names = [method.name for method in comparison.methods]
+    for axis in axes[len(shown) :]:
+        axis.set_axis_off()
+    for place, (axis, metric) in enumerate(zip(axes, shown, strict=False)):
+        for row, method in enumerate(comparison.methods):
+            mean = method.figure(metric)
+            if mean.low is not None and mean.high is not None:
+                axis.plot([mean.low, mean.high], [row, row], color=GREY, lw=1)
+            values = [run[metric.key].value for run in runs[method.name] if metric.key in run]
+            dots = [value for value in values if value is not None]
+            axis.plot(dots, [row] * len(dots), ls="", marker="o", ms=4, color=colour(5 * row))
+        axis.set_title(f"{metric.name}\n{metric.group}", fontsize=8)
+        axis.set(yticks=range(len(names)), ylim=(len(names) - 0.5, -0.5))
+        axis.set_yticklabels(names if place % wide == 0 else [])
+    return axes
 
 
 def write_figure(folder: Path, name: str, figure: Figure) -> list[Path]:

@@ -1,0 +1,285 @@
+"""The verb `study`: train recipes with several seeds, and compare them on the held-out part."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from statistics import stdev
+from typing import TYPE_CHECKING, Annotated, Any
+
+from typer import Argument, Option
+
+from polyplink.app.evaluate import (
+    EvaluateRequest,
+    clusterer_table,
+    evaluation_settings,
+    write_clusterers,
+)
+from polyplink.app.request import (
+    RECIPE,
+    Data,
+    Device,
+    Out,
+    Progress,
+    Purpose,
+    Request,
+    Result,
+    Sets,
+    Workers,
+    check_given,
+    inform,
+    silent,
+)
+from polyplink.core.artefacts import RunRecord, to_plain, write_json
+from polyplink.core.errors import PolyplinkError
+
+if TYPE_CHECKING:
+    from polyplink.app.encoded import Encoded
+    from polyplink.evaluate import EncoderFigures, EvaluationSettings, Figure
+    from polyplink.evaluate.intervals import Resampled
+    from polyplink.learn import TrainConfig
+    from polyplink.report import Comparison
+
+
+@dataclass(frozen=True)
+class StudyRequest(Request):
+    """Which recipes to train, on which data, with how many seeds."""
+
+    recipes: Annotated[Sequence[str], Argument(help=f"{RECIPE} Compared with the first.")]
+    data: Data
+    out: Out = Path("study")
+    seeds: Annotated[int, Option(min=1, help="Seeds of each recipe, from its own on.")] = 3
+    part: Annotated[str, Option(help="Part to evaluate on, which no recipe trains on.")] = "eval"
+    sets: Sets = ()
+    tasks: Annotated[
+        Sequence[str], Option("--task", help="As of evaluate, without size and histology.")
+    ] = ()
+    clusterers: Annotated[Sequence[str], Option("--clusterer", help="As of evaluate.")] = ()
+    grid: Annotated[str, Option(help="Settings searched for counting: paper or demo.")] = "paper"
+    purpose: Purpose = "published"
+    device: Device = "auto"
+    devices: Annotated[int, Option(min=1, help="Processes to train in, as of train.")] = 1
+    workers: Workers = 2
+
+
+@dataclass(frozen=True)
+class Run:
+    """One training, evaluated.
+
+    Attributes:
+        recipe: The recipe's name.
+        seed: Its seed.
+        weights: Folder of the training run.
+        figures: All figures with intervals.
+    """
+
+    recipe: str
+    seed: int
+    weights: Path
+    figures: "dict[str, Figure]" = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Studied:
+    """A finished study.
+
+    Attributes:
+        comparison: Recipes by figures: mean over seeds with its interval over procedures, standard
+            deviation over seeds, paired difference to the first recipe.
+        minus_clusterer: By recipe, clusterer and figure, see `evaluate.minus_first_clusterer`.
+        runs: Every training.
+        failed: Trainings that failed, and why.
+    """
+
+    comparison: "Comparison" = field(repr=False)
+    minus_clusterer: "dict[str, dict[str, dict[str, Figure]]]" = field(repr=False)
+    runs: tuple[Run, ...]
+    failed: tuple[str, ...]
+
+
+Measured = dict[str, dict[int, "dict[str, Resampled]"]]  # by recipe, seed and figure
+
+
+def study(request: StudyRequest, progress: Progress = inform) -> Result[Studied]:
+    """Train recipes with several seeds, and compare them in pairs on the held-out part.
+
+    Every training lies in `out`/runs under a name made from recipe, seed and data: the same command
+    goes on where it stopped, and after a mistake in one recipe was corrected trains that one alone.
+
+    Args:
+        request: Recipes, data folder, and the output folder, which gets study.json, figures.csv,
+            runs.csv (one row per training and figure), clusterers.csv, study.svg and .png, and
+            run.json.
+        progress: Called for crops, epochs and tracklets.
+
+    Raises:
+        PolyplinkError: If a recipe, part or field is unknown, or no training could be evaluated.
+    """
+    settings, recipes = _checked(request)
+    from polyplink.evaluate.evaluation import evaluate_encoder
+    from polyplink.report import comparison_table
+    from polyplink.report.tables import difference_table
+
+    record = RunRecord("study", settings=request)
+    record.claim(request.out)
+    encoded: Encoded | None = None
+    measured: Measured = {}
+    runs, failed, first = list[Run](), list[str](), None
+    planned = [
+        replace(config, seed=seed)
+        for config in recipes
+        for seed in range(config.seed, config.seed + request.seeds)
+    ]
+    for i, config in enumerate(planned, start=1):
+        name, seed = config.name, config.seed
+        label = f"{name}, seed {seed}"
+        if progress not in (silent, inform) and not sys.stderr.isatty():  # no bars
+            print(f"{label} ({i} of {len(planned)})", file=sys.stderr, flush=True)
+        try:
+            with record.stage(label):
+                folder, encoded = _trained(request, config, encoded, progress)
+                vectors, samples = encoded.vectors[label], encoded.samples
+                figures, found = evaluate_encoder(vectors, samples, settings, encoded.boxes())
+        except PolyplinkError as error:
+            failed.append(f"{label}: {error}")
+            continue
+        first = first or figures
+        measured.setdefault(name, {})[seed] = found
+        runs.append(Run(name, seed, folder, figures.figures))
+    if first is None or encoded is None:
+        raise PolyplinkError(failed[0], f"{len(failed)} trainings failed; the first one is named")
+    record.inputs |= {"data": encoded.prepared.data.key}
+    comparison, gaps = compare_runs(measured, first)
+    result = Studied(comparison, gaps, tuple(runs), tuple(failed))
+    _write(request.out, result)
+    record.write(request.out)
+    shown: list[Any] = [comparison_table(comparison)]
+    if others := {one.name: one.differences for one in comparison.methods[1:]}:
+        honest = {metric.key for metric in comparison.metrics if metric.style == "honest"}
+        kept = {n: {k: v for k, v in own.items() if k in honest} for n, own in others.items()}
+        shown += [f"minus {comparison.methods[0].name}:", difference_table(kept)]
+    for name, own in gaps.items():
+        shown += clusterer_table(name, own)
+    shown.append(
+        f"mean of {request.seeds} seeds ± standard deviation over seeds; "
+        f"{len(encoded.samples.procedures)} procedures of the part {request.part!r}"
+    )
+    return Result(result, shown=[*shown, f"files: {request.out}"], warnings=failed)
+
+
+def _checked(request: StudyRequest) -> "tuple[EvaluationSettings, list[TrainConfig]]":
+    """Settings of the evaluation, and recipes; mistakes are found before hours of work."""
+    from polyplink.data import read_data
+    from polyplink.recipes import find_recipe, override
+
+    check_given(None, request.data, [request.part], request.device)
+    options = {name: getattr(request, name) for name in ("tasks", "clusterers", "grid", "purpose")}
+    settings, probes = evaluation_settings(
+        EvaluateRequest((), request.data, workers=request.workers, **options)
+    )
+    PolyplinkError.unless(not probes, f"a study has no task {probes[:1]}", "use `polyplink probe`")
+    data = read_data(request.data)
+    found = [override(find_recipe(name), request.sets) for name in request.recipes]
+    for config in found:
+        why = "evaluate on procedures that no recipe trains on: --part, or --set part=NAME"
+        data.disjoint_parts(request.part, config.part, why)
+    names = [config.name for config in found]
+    PolyplinkError.unless(
+        len(set(names)) == len(names), f"two of the recipes {names} have one name", "rename one"
+    )
+    return settings, found
+
+
+def _trained(
+    request: StudyRequest, config: "TrainConfig", encoded: "Encoded | None", progress: Progress
+) -> "tuple[Path, Encoded]":
+    """The folder of a training, made now if it is not there; its vectors beside those before."""
+    from polyplink.app.encoded import encode, load_named
+    from polyplink.app.encoders_under_test import Workspace, trained
+
+    label = f"{config.name}, seed {config.seed}"
+
+    def told(stage: str, done: int, total: int) -> None:
+        progress(f"{label}: {stage}", done, total)
+
+    quiet = progress if progress in (silent, inform) else told
+    workspace = Workspace(
+        request.out,
+        request.data,
+        sets=(*request.sets, f"seed={config.seed}"),
+        device=request.device,
+        devices=request.devices,
+        workers=request.workers,
+    )
+    folder = trained(config, workspace, quiet)
+    encoder = load_named(folder, request.device, label)
+    if encoded is not None:
+        return folder, encoded.add([encoder], request.workers, quiet)
+    found = encode([encoder], request.data, request.part, workers=request.workers, progress=quiet)
+    return folder, found
+
+
+def compare_runs(
+    measured: Measured, first: "EncoderFigures"
+) -> "tuple[Comparison, dict[str, dict[str, dict[str, Figure]]]]":
+    """Recipes compared by their means over seeds, paired over procedures.
+
+    Args:
+        measured: By recipe and seed, figures with their resamples, all on the same draws.
+        first: Figures of any run, which the table's columns are made from.
+
+    Returns:
+        Recipes by figures, and for each recipe the clusterers minus the first.
+    """
+    from polyplink.app.evaluation_table import columns
+    from polyplink.evaluate import no_different
+    from polyplink.evaluate.evaluation import minus_first_clusterer
+    from polyplink.evaluate.intervals import Resampled
+    from polyplink.report import Comparison, Method
+
+    means: dict[str, dict[str, Resampled]] = {}
+    methods = []
+    for name, runs in measured.items():
+        each = {
+            key: [own[key] for own in runs.values()]
+            for key in first.figures
+            if all(key in own for own in runs.values())
+        }
+        means[name] = {key: Resampled.mean(own) for key, own in each.items()}
+        base, figures = next(iter(means.values())), {}
+        for key, mean in means[name].items():
+            values = [one.value for one in each[key] if one.value is not None]
+            figures[key] = replace(mean.figure(), sd=stdev(values) if len(values) > 1 else None)
+        others = means[name] if means[name] is not base else {}
+        gaps = {key: mean.minus(base[key]) for key, mean in others.items() if key in base}
+        methods.append(Method(name, figures, gaps))
+    metrics, bold = columns(first), {}
+    for metric in metrics if len(means) > 1 else ():
+        known = {name: own[metric.key] for name, own in means.items() if metric.key in own}
+        bold[metric.key] = no_different(metric.key, known, {metric.key: metric.ideal})
+    table = Comparison(tuple(metrics), tuple(methods), bold)
+    return table, {name: minus_first_clusterer(own) for name, own in means.items()}
+
+
+def _write(out: Path, result: Studied) -> None:
+    from polyplink.report import write_csv
+    from polyplink.report.plots import plot_runs, write_figure
+    from polyplink.report.tables import write_rows
+
+    write_json(out / "study.json", to_plain(result))
+    write_csv(out / "figures.csv", result.comparison)
+    write_clusterers(out / "clusterers.csv", result.minus_clusterer)
+    rows = [
+        {"recipe": run.recipe, "seed": run.seed, "weights": str(run.weights), "figure": key}
+        | {"value": one.value, "low": one.low, "high": one.high, "units": one.n}
+        for run in result.runs
+        for key, one in run.figures.items()
+    ]
+    write_rows(out / "runs.csv", rows)
+    values: Mapping[str, list[Mapping[str, Figure]]] = {
+        method.name: [run.figures for run in result.runs if run.recipe == method.name]
+        for method in result.comparison.methods
+    }
+    figure = plot_runs(result.comparison, values)[0].get_figure(root=True)
+    assert figure is not None
+    write_figure(out, "study", figure)
