@@ -138,6 +138,8 @@ def command(verb: Verb) -> Callable[..., None]:
             continue
         plain, *details = get_args(field.annotation)
         default = field.default
+        # From Python one is taken as well as several.
+        plain = next((kind for kind in get_args(plain) if get_origin(kind) is Sequence), plain)
         if get_origin(plain) is Sequence:  # a list, None if it is not given
             several.append(field.name)
             plain = list[get_args(plain)[0]]  # type: ignore[misc]

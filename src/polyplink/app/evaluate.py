@@ -44,7 +44,7 @@ class EvaluateRequest(TrackletOptions):
     """What to evaluate, on which tasks, with which clusterers."""
 
     weights: Annotated[
-        Sequence[Path],
+        Sequence[Path] | Path,
         Argument(
             help="Weights files, or folders `polyplink train` wrote; compared with the first."
         ),
@@ -96,6 +96,11 @@ class EvaluateRequest(TrackletOptions):
     )
     device: Device = "auto"
     workers: Workers = 2
+
+    @property
+    def encoders(self) -> tuple[Path, ...]:
+        """The weights to compare, with the first."""
+        return (self.weights,) if isinstance(self.weights, Path) else tuple(self.weights)
 
 
 @dataclass(frozen=True)
@@ -182,7 +187,7 @@ def evaluate(request: EvaluateRequest, progress: Progress = inform) -> Result[Ev
     from polyplink.report import comparison_table, write_report
 
     with record.stage("embed"):
-        given = load_several(request.weights, request.device, request)
+        given = load_several(request.encoders, request.device, request)
         ours = given[0]
         encoded = encode([ours], folder, [*chosen_on, *names], workers=workers, progress=progress)
         samples = encoded.samples  # unknown polyps are refused before other encoders embed
@@ -219,7 +224,7 @@ def evaluate(request: EvaluateRequest, progress: Progress = inform) -> Result[Ev
         point = from_record(ours.record.operating)
         page = build_report(
             "Evaluation",
-            request.weights[0],
+            request.encoders[0],
             encoded,
             point,
             link_all(encoded.prepared, encoded.embeddings[ours.name], point),
@@ -300,7 +305,7 @@ def _procedures(request: EvaluateRequest, probes: Sequence[str]) -> tuple[list[s
     from polyplink.encoders import read_record, weights_path
 
     data = read_data(request.data)
-    for weights in request.weights:
+    for weights in request.encoders:
         guard(read_record(weights_path(weights)).seen, data, request.part)
     check_labels(probes, data, request.part)
     if request.choose_on is None:
@@ -317,7 +322,7 @@ def _checked(request: EvaluateRequest) -> "tuple[EvaluationSettings, list[str]]"
         PolyplinkError: If a part or file is unknown, and as `evaluation_settings`.
     """
     found = evaluation_settings(request)
-    for weights in request.weights:
+    for weights in request.encoders:
         check_given(weights)
     check_given(None, request.data, [request.part, request.choose_on], request.device)
     return found

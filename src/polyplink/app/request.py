@@ -46,17 +46,17 @@ Sets = Annotated[Sequence[str], Option("--set", help="Change a field of the reci
 
 
 class Request:
-    """A request: text is taken where a field is a path, and one path where it is several."""
+    """A request: text is taken where a field is a path."""
 
     def __post_init__(self) -> None:
         for field in fields(self):  # type: ignore[arg-type]
             hint, value = field.type, getattr(self, field.name)
             plain = get_args(hint)[0] if get_origin(hint) is Annotated else hint
-            if plain == Sequence[Path]:
-                value = (value,) if isinstance(value, str | Path) else value
-                object.__setattr__(self, field.name, tuple(map(Path, value)))
-            elif isinstance(value, str) and Path in (plain, *get_args(plain)):
+            kinds = (plain, *get_args(plain))
+            if isinstance(value, str) and Path in kinds:
                 object.__setattr__(self, field.name, Path(value))
+            elif not isinstance(value, str | Path) and Sequence[Path] in kinds:
+                object.__setattr__(self, field.name, tuple(map(Path, value)))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,6 +15,7 @@ import numpy.typing as npt
 import polars as pl
 from scipy.special import expit
 
+from polyplink.associate.links import logistic
 from polyplink.core.errors import PolyplinkError
 from polyplink.tracklets import Prepared, box_rows
 from polyplink.tracklets.build import USUAL_FPS
@@ -187,12 +188,12 @@ def fit_alarms(
     crossed = np.zeros(real.size)
     for tested in np.unique(fold):
         own = fold == tested
-        weights, intercept = _regression(Z[~own], real[~own])
+        weights, intercept = logistic(Z[~own], real[~own], C=1.0, max_iter=1000)
         crossed[own] = expit(Z[own] @ weights + intercept)
     best = pl.DataFrame({"polyp": names[real], "p": crossed[real]}).group_by("polyp").max()["p"]
     lowest = best.sort(descending=True)[math.ceil(keep * best.len()) - 1]
     threshold = min(COST / (1 + COST), lowest)
-    weights, intercept = _regression(Z, real)
+    weights, intercept = logistic(Z, real, C=1.0, max_iter=1000)
     linear = weights / np.concatenate([scale, spread])
     shift = float(linear @ np.concatenate([mean, centre]))
     f, stays = X.shape[1], crossed >= threshold
@@ -205,12 +206,3 @@ def fit_alarms(
         f"{best.len()} polyps, {(stays & real).sum()} of {real.sum()} of their tracklets and "
         f"{(stays & ~real).sum()} of {(~real).sum()} false alarms stay",
     )
-
-
-def _regression(Z: Reals, real: npt.NDArray[np.bool_]) -> tuple[Reals, float]:
-    """Coefficients and intercept of a logistic regression."""
-    # Imported when used: it takes a second, and most readers of this room do not fit.
-    from sklearn.linear_model import LogisticRegression  # noqa: PLC0415
-
-    model = LogisticRegression(C=1.0, max_iter=1000).fit(Z, real)
-    return np.asarray(model.coef_[0], np.float64), float(model.intercept_[0])

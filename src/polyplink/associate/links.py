@@ -187,6 +187,24 @@ def link_terms(procedure: Labelled) -> LabelledPairs:
     return np.stack([values[usable] for _, values in _terms(views)], axis=1), same[usable]
 
 
+def logistic(
+    X: Reals, y: Flags, weight: Reals | None = None, **options: Any
+) -> tuple[Reals, float]:
+    """Coefficients (t,) and intercept of a logistic regression.
+
+    Args:
+        X: Terms (m, t).
+        y: What is predicted (m,).
+        weight: Weight of each row (m,); the same for all by default.
+        options: Of scikit-learn's `LogisticRegression`.
+    """
+    # Imported when used: it takes a second, and most readers of this room do not fit.
+    from sklearn.linear_model import LogisticRegression  # noqa: PLC0415
+
+    model = LogisticRegression(**options).fit(X, y, sample_weight=weight)
+    return np.asarray(model.coef_[0], np.float64), float(model.intercept_[0])
+
+
 def fit_links(pairs: Sequence[LabelledPairs]) -> LinkModel | str:
     """Fit a model of links; every procedure weighs the same, however many tracklets it has.
 
@@ -203,18 +221,15 @@ def fit_links(pairs: Sequence[LabelledPairs]) -> LinkModel | str:
         return f"none of {same.size} labelled pairs shows one polyp"
     if same.all():
         return f"all {same.size} labelled pairs show one polyp"
-    # Imported when used: it takes a second, and most readers of this room do not fit.
-    from sklearn.linear_model import LogisticRegression  # noqa: PLC0415
-
     mean, scale = terms.mean(axis=0), terms.std(axis=0)
     scale[scale == 0] = 1.0
-    model = LogisticRegression(C=1 / PENALTY, solver="newton-cholesky", tol=1e-8)
     weight = np.concatenate([np.full(y.size, 1.0 / max(y.size, 1)) for _, y in pairs])
     weight *= same.size / weight.sum()
-    model.fit((terms - mean) / scale, same, sample_weight=weight)
-    weights = model.coef_[0] / scale
+    options: dict[str, Any] = {"C": 1 / PENALTY, "solver": "newton-cholesky", "tol": 1e-8}
+    weights, intercept = logistic((terms - mean) / scale, same, weight, **options)
+    weights /= scale
     return LinkModel(
-        intercept=float(model.intercept_[0] - weights @ mean),
+        intercept=intercept - float(weights @ mean),
         weights=dict(zip(names, weights.tolist(), strict=True)),
         pairs=int(same.size),
         positives=int(same.sum()),

@@ -265,10 +265,10 @@ def minus_first_clusterer(measures: Mapping[str, Resampled]) -> dict[str, dict[s
     """
     found: dict[str, dict[str, Figure]] = {}
     split = {tuple(key.split("/")): measure for key, measure in measures.items() if "/" in key}
-    first = next((key[-2] for key in split), None)
+    first = next((key[-2] for key in split), "")
     for (*group, clusterer, figure), measure in split.items():
         if clusterer != first:
-            gap = measure.minus(split[*group, first, figure])  # type: ignore[index]
+            gap = measure.minus(split[*group, first, figure])
             found.setdefault(clusterer, {})["/".join([*group, figure])] = gap
     return found
 
