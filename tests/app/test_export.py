@@ -122,6 +122,7 @@ def test_bf16_is_a_choice_whose_effect_is_printed(made: Made, tmp_path: Path) ->
     base = ("embed", made.run, made.data, "--device", "cpu", "--json", *part)
     outs = {name: tmp_path / name for name in ("float32", "bf16")}
     plain, narrow = (polyplink(*base, "--precision", p, "--out", o) for p, o in outs.items())
+    assert plain.exit_code == narrow.exit_code == 0, plain.stderr + narrow.stderr
     found = [json.loads(run.stdout) for run in (plain, narrow)]
     assert [one["precision"] for one in found] == ["float32", "bf16"]
     assert (found[0]["mAP"], set(found[1]["mAP"])) == ({}, {"float32", "bf16"})
