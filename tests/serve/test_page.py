@@ -22,6 +22,8 @@ pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed"),
 ]
 FAULTS: dict[Page, list[str]] = {}  # messages of the console and requests to elsewhere
+ALIKE = {"index": None, "id": "E0-001", "tracklet": "E0-001:1", "start_s": 9.5, "end_s": 11.0}
+ALIKE |= {"size_mm": 6.0, "histology": "adenoma", "picture": None, "similarity": 0.93}
 REVIEWER = '<img src="x" onerror="alert(1)">Rossi'
 
 
@@ -226,6 +228,30 @@ def test_the_keyboard_reaches_everything(context: BrowserContext, address: str) 
         "e.getAttribute('aria-label') || e.innerText || e.labels?.length)).map(e => e.outerHTML)"
     )
     assert names == []
+    assert FAULTS[page] == []
+
+
+def test_a_view_is_cut_and_an_index_is_shown(
+    context: BrowserContext, address: str, counted: Path
+) -> None:
+    page = opened(context, address)
+    page.route("**/similar", lambda route: route.fulfill(json=[ALIKE]))
+    page.locator("main .strip .view").first.click()
+    page.wait_for_selector("#viewer .picture img")
+    page.keyboard.press("g")
+    expect(page.locator(".alike li")).to_contain_text("E0-001 · 6 mm · adenoma")
+    page.keyboard.press("Home")
+    expect(page.locator("#viewer-cut")).to_be_disabled()
+    for _ in range(9):
+        page.keyboard.press("ArrowRight")
+    page.keyboard.press("b")
+    expect(page.locator("#viewer")).not_to_be_visible()
+    # The first cut imports torch.
+    expect(page.locator("main .strip .view")).to_have_count(7, timeout=60_000)
+    entry = Desk(counted).procedure(1)["log"][-1]
+    assert (entry["kind"], len(entry["others"])) == ("cut", 2)
+    page.keyboard.press("z")
+    expect(page.locator("main .strip .view")).to_have_count(6)
     assert FAULTS[page] == []
 
 
