@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 # A second busy process makes spinning OpenMP threads many times slower.
 export OMP_WAIT_POLICY ?= PASSIVE
 
-.PHONY: help install demo docs test test-all fuzz kill check bench bench-gpu study study-real clean
+.PHONY: help install demo docs docs-pictures test test-all fuzz kill check bench bench-gpu study study-real clean
 .DEFAULT_GOAL := help
 
 help: ## Say what there is to make
@@ -30,6 +30,9 @@ demo: $(READY) ## The whole way on simulated procedures; ends in a table and dem
 docs: $(READY) ## The documentation as a site in site/, which can be read without a server
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 	@echo site/index.html
+
+docs-pictures: demo ## Make the pictures of docs/gallery.md again, from the demo
+	$(BIN)/python docs/pictures.py demo-out $$(command -v chromium || command -v chromium-browser)
 
 # A worker has one thread and its own part of the files, so that fixtures are made in one worker.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal

@@ -1,0 +1,45 @@
+"""What a user may write: mypy checks it in its strict mode with the rest (`make check`)."""
+
+from pathlib import Path
+
+import polars as pl
+
+from polyplink import PolyplinkError
+from polyplink.app import (
+    Counted,
+    Evaluated,
+    EvaluateRequest,
+    Result,
+    RunRequest,
+    TrainRequest,
+    evaluate,
+    run,
+    train,
+)
+from polyplink.data import DataSet, read_data
+from polyplink.evaluate import Samples, retrieve
+from polyplink.recipes import ntssl_demo, override
+
+
+def count_video(video: Path, weights: Path) -> pl.DataFrame:
+    """The views of every polyp of a recording."""
+    counted: Result[Counted] = run(RunRequest(video, weights=weights, detector="detector.onnx"))
+    return counted.value.views
+
+
+def compare(data: Path) -> dict[str, float]:
+    """Train for an epoch, and evaluate."""
+    recipe = override(ntssl_demo(), ["optim.epochs=1"])
+    trained = train(TrainRequest(recipe, data, Path("run")))
+    try:
+        found: Result[Evaluated] = evaluate(EvaluateRequest(trained.value.weights, data))
+    except PolyplinkError as error:
+        raise SystemExit(str(error)) from error
+    figures = found.value.figures
+    return dict(zip(figures["metric"], figures["value"], strict=True))
+
+
+tables: DataSet = read_data(Path("data"))
+boxes: int = tables.detections.height
+samples = Samples.of(["a", "b"], ["v", "v"], ["p", "p"], [0.0, 1.0])
+mean_ap: float | None = retrieve([[1.0, 0.0], [0.0, 1.0]], samples).mean_ap
