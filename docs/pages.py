@@ -268,7 +268,7 @@ def _records(verb: Any) -> list[str]:
 
 def _at_root(text: str) -> str:
     """A page of the repository's root with links that hold in the site."""
-    text = text.replace("](docs/", "](")
+    text = text.replace("](docs/", "](").replace(".ipynb)", ".md)")
     for name, target in FRONT.items():
         text = text.replace(f"]({name})", f"]({target})")
     return text
