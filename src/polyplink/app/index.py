@@ -16,7 +16,7 @@ from polyplink.app.request import (
     TrackletOptions,
     Weights,
     Workers,
-    silent,
+    inform,
 )
 from polyplink.core.artefacts import RunRecord, write_json
 from polyplink.core.errors import PolyplinkError
@@ -55,7 +55,7 @@ class IndexBuildRequest(IndexAddRequest):
     ] = None
 
 
-def build_index(request: IndexBuildRequest, progress: Progress = silent) -> "Result[Index]":
+def build_index(request: IndexBuildRequest, progress: Progress = inform) -> "Result[Index]":
     """Build an index of all views of data folders, to search for similar ones.
 
     Raises:
@@ -79,7 +79,7 @@ def build_index(request: IndexBuildRequest, progress: Progress = silent) -> "Res
     return _described(index, len(index))
 
 
-def add_to_index(request: IndexAddRequest, progress: Progress = silent) -> "Result[Index]":
+def add_to_index(request: IndexAddRequest, progress: Progress = inform) -> "Result[Index]":
     """Add the procedures of data folders that an index does not have yet.
 
     Raises:
@@ -172,7 +172,7 @@ class SearchRequest(Request):
     device: Device = "auto"
 
 
-def search(request: SearchRequest, progress: Progress = silent) -> "Result[pl.DataFrame]":
+def search(request: SearchRequest, progress: Progress = inform) -> "Result[pl.DataFrame]":
     """Find the earlier views that look like a tracklet, a picture or a box in a video.
 
     Args:
