@@ -20,6 +20,7 @@ from polyplink import __version__
 from polyplink.app.request import Progress, TrackletOptions, counter, inform
 from polyplink.core.artefacts import content_key, whole_file, write_json
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.text import brief
 from polyplink.data import read_data
 from polyplink.encoders import (
     AnyEncoderConfig,
@@ -60,6 +61,8 @@ class NamedEncoder:
         record: The record of its weights; None if there is none.
         precision: float32, bf16 or int8.
     """
+
+    __repr__ = brief
 
     name: str
     key: str
@@ -234,6 +237,8 @@ class Encoded:
         embeddings: Vectors by the encoder's name, rows as in `table`.
         folders: The folder of each encoder's vectors, a file a procedure.
     """
+
+    __repr__ = brief
 
     folder: Path
     part: str | Sequence[str] | None

@@ -20,6 +20,7 @@ from polyplink.associate.links import LinkModel, Views
 from polyplink.associate.partition import NEVER, Pairs, constraint_groups, pair_costs, partition
 from polyplink.associate.similarity import VisualForm, visual
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.text import brief
 
 Reals = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -51,6 +52,8 @@ class OperatingPoint:
         error: Mean distance of a cross-fitted count from the truth, in polyps, on the procedures
             that it was chosen on; None where there were none.
     """
+
+    __repr__ = brief
 
     setting: TemporalAP | LearnedLinks
     links: LinkModel | None

@@ -18,6 +18,7 @@ from scipy.special import expit
 from polyplink.associate.partition import partition
 from polyplink.associate.similarity import cosine
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.text import brief
 
 Reals = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -130,6 +131,8 @@ class LinkModel:
         pairs: Pairs it was fitted on.
         positives: How many of them show one polyp.
     """
+
+    __repr__ = brief
 
     intercept: float
     weights: dict[str, float]

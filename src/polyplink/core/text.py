@@ -4,8 +4,10 @@ Names of procedures, parts and polyps come from files that anyone may have writt
 lead a path out of its folder, control a terminal or become a formula in a spreadsheet.
 """
 
+import dataclasses
 import hashlib
 import re
+from typing import Any
 from urllib.parse import quote
 from xml.sax.saxutils import escape
 
@@ -70,3 +72,19 @@ def csv_cell(value: object) -> object:
 def xml_text(text: str) -> str:
     """A text for XML, which cannot hold control characters."""
     return escape(visible(text))
+
+
+def brief(record: Any) -> str:
+    """The repr of a dataclass, each field cut to 40 characters: `__repr__ = brief`.
+
+    Example:
+        >>> from polyplink.core.ranges import Range
+        >>> brief(Range(0, 1))
+        'Range(low=0, high=1, above=False, below=False)'
+    """
+    fields = (
+        f"{field.name}={one_line(repr(getattr(record, field.name)), 40)}"
+        for field in dataclasses.fields(record)
+        if field.repr
+    )
+    return f"{type(record).__name__}({', '.join(fields)})"

@@ -15,6 +15,7 @@ from torch import nn
 
 from polyplink.core.artefacts import KEY_DIGITS, file_key
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.text import brief
 from polyplink.encoders.catalogue import find_spec
 from polyplink.encoders.config import (
     AnyEncoderConfig,
@@ -263,6 +264,8 @@ def build_projector(encoder: Encoder) -> nn.Module:
 @dataclass(frozen=True)
 class LoadedEncoder:
     """An encoder in evaluation mode, its record, and the id of its file."""
+
+    __repr__ = brief
 
     encoder: Encoder
     record: WeightsRecord

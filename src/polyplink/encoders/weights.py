@@ -31,6 +31,7 @@ from polyplink.core.artefacts import (
 )
 from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.core.on_demand import torch
+from polyplink.core.text import brief
 from polyplink.encoders.config import AnyEncoderConfig, FoundationConfig
 from polyplink.tracklets import PrepareSettings
 
@@ -263,6 +264,8 @@ class WeightsRecord:
         origin: Epoch, validation loss and selection criterion; for published weights the source.
         operating: Links, prices and false alarms for counting, or None.
     """
+
+    __repr__ = brief
 
     encoder: AnyEncoderConfig
     prepare: PrepareSettings

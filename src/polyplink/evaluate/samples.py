@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from polyplink.associate.similarity import checked_positions, unit_rows
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.text import brief
 
 Reals = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -36,6 +37,8 @@ class Samples:
             frames, and empty without them.
         seen: First and last moment of every tracklet (n, 2), seconds, for learned links; or None.
     """
+
+    __repr__ = brief
 
     tracklet_ids: tuple[str, ...]
     procedures: tuple[str, ...]
@@ -266,6 +269,8 @@ class TrackletBoxes:
         PolyplinkError: If the offsets do not fit, a tracklet has no box, or its frames do not
             rise.
     """
+
+    __repr__ = brief
 
     polyp: Ints
     offset: Ints

@@ -12,6 +12,7 @@ import torch
 
 from polyplink.core.artefacts import to_plain, whole_file
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.text import brief
 from polyplink.data import DataSet
 from polyplink.encoders import Encoder, merge_adapters
 from polyplink.learn.bags import EpochBags, batches, purity, rng_of, view_bags
@@ -143,6 +144,8 @@ class Fitted:
         train: Procedures trained on.
         held: Procedures held out for validation.
     """
+
+    __repr__ = brief
 
     encoder: Encoder
     history: Sequence[Row]

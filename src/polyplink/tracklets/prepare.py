@@ -24,7 +24,7 @@ from polyplink.core.artefacts import RunRecord, content_key
 from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.core.ranges import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, SHARE, Range, Ranged
 from polyplink.core.sharing import claimed, rounds
-from polyplink.core.text import file_name
+from polyplink.core.text import brief, file_name
 from polyplink.core.workers import as_done
 from polyplink.data.tables import DataSet, read_data, write_table
 from polyplink.tracklets.build import BOX, BRIDGED, USUAL_FPS, Floats, build_tracklets
@@ -98,6 +98,8 @@ class Prepared:
         uncut: The tracklets before they were cut at broken frames.
         spans: Annotated spans, over all detections.
     """
+
+    __repr__ = brief
 
     data: DataSet
     settings: PrepareSettings
