@@ -76,16 +76,16 @@ def add_weights(request: AddRequest, progress: Progress = inform) -> Result[dict
         PolyplinkError: If the file is missing, broken, of no known encoder, not the published
             one, or requires running code.
     """
-    PolyplinkError.unless(request.file.is_file(), f"no file {request.file}", "check the path")
+    file = request.file
+    if file.is_dir():
+        return _add_saved(file, request.name or file.resolve().name)
+    PolyplinkError.unless(file.is_file(), f"no file {file}", "check the path")
     from polyplink.data.protocols import published_splits
     from polyplink.encoders import FoundationConfig, Seen, WeightsRecord, write_tensors
     from polyplink.encoders.catalogue import HMVE
     from polyplink.encoders.published import fit_published, fit_timm, read_published
     from polyplink.encoders.weights import RECORD, record_text, seal, stored_path
 
-    file = request.file
-    if file.is_dir():
-        return _add_saved(file, request.name or file.resolve().name)
     state = read_published(file, trust_pickle=request.trust_pickle)
     digest = file_key(file)
     config = FoundationConfig(preset=request.preset, size=request.size, pooling=request.pooling)
