@@ -17,10 +17,11 @@ from fastapi.testclient import TestClient
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.report.polyps import HUES
-from polyplink.serve import Desk, guard, server
+from polyplink.serve import Desk, guard, live, server
 from polyplink.serve.guard import BODY_LIMIT, HEADERS, negotiated
 from polyplink.serve.server import build_app, serve
 
+SCRIPTS = sorted({*server.STATIC, *live.STATIC})
 PORT, TOKEN = 8123, "t" * 43
 HOME = f"http://127.0.0.1:{PORT}"
 CORRECT = "/api/procedures/0/corrections"
@@ -285,7 +286,7 @@ def test_the_catalogue_is_whole(client: TestClient) -> None:
             assert text, key
             assert set(re.findall(r"{\w+}", text)) == set(re.findall(r"{\w+}", english[key])), key
     page = files("polyplink.serve").joinpath("page")
-    scripts = "".join(page.joinpath(name).read_text() for name in server.STATIC)
+    scripts = "".join(page.joinpath(name).read_text() for name in SCRIPTS)
     named = set(re.findall(r'\bt\(\s*"([\w.]+)"', scripts))
     assert named <= set(english)
     counted = set(re.findall(r'\bcount\(\s*"([\w.]+)"', scripts))
@@ -302,7 +303,7 @@ def test_the_page_has_the_colours_of_the_report_and_writes_no_markup() -> None:
     style = page.joinpath("review.css").read_text()
     for place, hue in enumerate(HUES):
         assert f".hue-{place} {{ --hue: {hue};" in style
-    for name in server.STATIC:
+    for name in SCRIPTS:
         code = page.joinpath(name).read_text()
         assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(", code)
         assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", code), name

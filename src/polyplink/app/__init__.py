@@ -34,6 +34,7 @@ from polyplink.app.index import (
     build_index,
     search,
 )
+from polyplink.app.live import LiveRequest, live
 from polyplink.app.probe import ProbeRequest, probe
 from polyplink.app.recipes import RecipeRequest, show_recipe
 from polyplink.app.reproduce import ReproduceRequest, reproduce
@@ -86,6 +87,7 @@ __all__ = [
     "IndexBuildRequest",
     "LearnFromRequest",
     "Learned",
+    "LiveRequest",
     "MergeRequest",
     "PrepareRequest",
     "ProbeRequest",
@@ -122,6 +124,7 @@ __all__ = [
     "import_data",
     "learn_from",
     "list_weights",
+    "live",
     "merge_data",
     "prepare_data",
     "probe",

@@ -36,6 +36,7 @@ from polyplink.app.evaluate import evaluate
 from polyplink.app.export import embed_data, export
 from polyplink.app.figures import draw
 from polyplink.app.index import add_to_index, build_index, search
+from polyplink.app.live import live
 from polyplink.app.plugins import list_plugins
 from polyplink.app.probe import probe
 from polyplink.app.recipes import show_recipe
@@ -84,6 +85,7 @@ VERBS: Mapping[str, Verb] = {
     "export": export,
     "embed": embed_data,
     "count": count,
+    "live": live,
     "review": review,
     "hand-off": hand_off_review,
     "learn-from": learn_from,

@@ -1,6 +1,6 @@
 """The verbs `detect` and `run`: from recordings and a detector to boxes, and on to a count."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -25,7 +25,9 @@ from polyplink.core.text import file_name
 
 if TYPE_CHECKING:
     from polyplink.app.count import Counted
+    from polyplink.app.live import LiveRequest
     from polyplink.data import DataSet
+    from polyplink.detect import Detector
     from polyplink.tracklets import PrepareSettings
 
 PREFIX = "sim:"  # of the names of simulated detectors
@@ -88,8 +90,8 @@ def _detect(
     request: DetectRequest, settings: "PrepareSettings", progress: Progress
 ) -> tuple["DataSet", list[str]]:
     """The data folder of a detector's boxes, and warnings."""
-    from polyplink.data import SIMULATED, DataSet, read_data, write_data
-    from polyplink.detect import OnnxDetector, detect, find_recordings
+    from polyplink.data import DataSet, read_data, write_data
+    from polyplink.detect import detect, find_recordings
     from polyplink.simulate import detect_simulated, detector_preset
 
     source, out, name = request.source, request.out, request.detector
@@ -114,25 +116,8 @@ def _detect(
         write_data(out, data)
     else:
         recordings = find_recordings(source, request.fps)
-        detector, key = request.function, "function"
-        if detector is None:
-            PolyplinkError.unless(
-                name is not None, f"no detector for {source}", "name one with --detector FILE.onnx"
-            )
-            found_in = OnnxDetector(Path(str(name)))
-            detector, key = found_in, found_in.key
-            known = [one.name for one in recordings if one.name in found_in.record.trained_on]
-            if known:
-                warnings.append(
-                    f"the detector was trained on {len(known)} of these procedures ({known[0]}, "
-                    "...): its boxes, and the count, are optimistic"
-                )
-            sets = found_in.record.datasets
-            if sets and all(one.startswith(SIMULATED) for one in sets):
-                warnings.append(
-                    "the detector was trained on simulated pictures: do not rely on what it finds "
-                    "in others"
-                )
+        names = [one.name for one in recordings]
+        detector, key = find_detector(name, request.function, source, names, warnings)
         with record.stage("detect"):
             data = detect(
                 recordings,
@@ -147,6 +132,48 @@ def _detect(
         warnings.append(f"the detector found nothing in {data.procedures.height} procedures")
     record.write(out)
     return data, warnings
+
+
+def find_detector(
+    name: str | None,
+    function: Function,
+    source: Path | str,
+    procedures: Sequence[str],
+    warnings: list[str],
+) -> "tuple[Detector, str]":
+    """The detector that was asked for, and its key.
+
+    Args:
+        name: An ONNX file; None for the function.
+        function: The detector, from Python.
+        source: What it is for, for messages.
+        procedures: Names of the recordings.
+        warnings: Gets what makes its boxes unreliable.
+
+    Raises:
+        PolyplinkError: If there is none, or the file is none.
+    """
+    from polyplink.data import SIMULATED
+    from polyplink.detect import OnnxDetector
+
+    if function is not None:
+        return function, "function"
+    PolyplinkError.unless(
+        name is not None, f"no detector for {source}", "name one with --detector FILE.onnx"
+    )
+    found = OnnxDetector(Path(str(name)))
+    known = [one for one in procedures if one in found.record.trained_on]
+    if known:
+        warnings.append(
+            f"the detector was trained on {len(known)} of these procedures ({known[0]}, "
+            "...): its boxes, and the count, are optimistic"
+        )
+    sets = found.record.datasets
+    if sets and all(one.startswith(SIMULATED) for one in sets):
+        warnings.append(
+            "the detector was trained on simulated pictures: do not rely on what it finds in others"
+        )
+    return found, found.key
 
 
 @dataclass(frozen=True)
@@ -186,13 +213,11 @@ def run(request: RunRequest, progress: Progress = inform) -> "Result[Counted]":
         PolyplinkError: If a recording, the detector, a box or the weights are at fault.
     """
     check_given(request.weights, device=request.device)
-    from polyplink.app.count import CountRequest, count
     from polyplink.app.data_folder import ImportRequest, import_data
     from polyplink.encoders import read_record, weights_path
 
     source, out = request.source, request.out
     settings = request.on(read_record(weights_path(request.weights)).prepare)
-    options = {field.name: getattr(request, field.name) for field in fields(TrackletOptions)}
     data, warnings = out / "data", list[str]()
     if request.boxes is not None:
         asked = ImportRequest(request.boxes, source, data, identity="none", workers=request.workers)
@@ -214,6 +239,24 @@ def run(request: RunRequest, progress: Progress = inform) -> "Result[Counted]":
             request.function,
         )
         warnings += _detect(detecting, settings, progress)[1]
+    return count_found(request, data, warnings, progress)
+
+
+def count_found(
+    request: "RunRequest | LiveRequest", data: Path, warnings: Sequence[str], progress: Progress
+) -> "Result[Counted]":
+    """Count the boxes of a data folder and write their tracks; `out` gets count and tracks.
+
+    Args:
+        request: Weights, options and output folder.
+        data: The data folder.
+        warnings: Of earlier stages, for the report.
+        progress: Called for crops and tracklets.
+    """
+    from polyplink.app.count import CountRequest, count
+
+    out = request.out
+    options = {field.name: getattr(request, field.name) for field in fields(TrackletOptions)}
     counting = CountRequest(
         request.weights,
         data,

@@ -158,12 +158,17 @@ class OnlineLinker:
                 "while a procedure runs",
                 "add some with `polyplink calibrate`",
             )
-        self.settings = settings or OnlineSettings()
+        self._point, self.settings = point, settings or OnlineSettings()
         self._links, self._price, self._spread = point.links, point.setting.price, point.spread
         self._kept: Kept | None = None
         self._seen = 0  # tracklets so far
         self._given = 0  # numbers of polyps given so far
         self._retired = 0  # polyps that are counted and no longer recognised
+
+    @property
+    def point(self) -> OperatingPoint:
+        """How it links."""
+        return self._point
 
     @property
     def kept(self) -> Kept | None:

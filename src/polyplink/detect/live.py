@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from queue import Empty, Full, Queue
 from threading import Event, Thread
-from typing import IO, Any
+from typing import IO, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +29,7 @@ from polyplink.tracklets.build import USUAL_FPS
 
 Pixels = npt.NDArray[np.uint8]
 Floats = npt.NDArray[np.float64]
+Kind = Literal["recording", "device", "lines"]
 
 AHEAD = 8  # frames that wait; of more, the oldest is dropped
 LONGEST_LINE = 16 << 20  # characters
@@ -66,7 +67,8 @@ class LiveSource:
         height: Height of a frame, pixels.
         frames: The frames, in time.
         recording: Where its pictures can be read again; None for a camera.
-        timed: Whether frames come when they are due: otherwise they are played at a speed.
+        kind: A recording is played at a speed, frames of a device come when they are due, and
+            whoever writes lines waits until they are read.
     """
 
     name: str
@@ -75,14 +77,14 @@ class LiveSource:
     height: int
     frames: Iterator[LiveFrame] = field(repr=False)
     recording: Recording | None = None
-    timed: bool = True
+    kind: Kind = "recording"
 
 
 def played(recording: Recording) -> LiveSource:
     """A recording as a source; frames that do not decode are left out."""
     frames = (LiveFrame(n, pixels) for n, pixels in recording.frames() if pixels is not None)
     one = recording
-    return LiveSource(one.name, one.fps, one.width, one.height, frames, one, timed=False)
+    return LiveSource(one.name, one.fps, one.width, one.height, frames, one)
 
 
 def is_device(source: str) -> bool:
@@ -151,11 +153,11 @@ def captured(source: str, fps: float | None = None) -> LiveSource:
                     f"{source} broke off ({first_line(error)})", "check the cable"
                 ) from None
 
-    return LiveSource("live", rate, width, height, frames())
+    return LiveSource("live", rate, width, height, frames(), kind="device")
 
 
 def boxes_from(
-    lines: IO[str], where: str, recording: Recording | None = None, *, timed: bool = True
+    lines: IO[str], where: str, recording: Recording | None = None, kind: Kind = "lines"
 ) -> LiveSource:
     """Boxes as JSON lines, as a source.
 
@@ -163,7 +165,7 @@ def boxes_from(
         lines: The lines.
         where: Their name, for messages.
         recording: Gives the pictures; None if each box brings its crop.
-        timed: Whether lines come when they are due.
+        kind: "recording" to play them at its rate.
 
     Raises:
         PolyplinkError: If the first line does not describe the frames.
@@ -203,7 +205,7 @@ def boxes_from(
     frames = _frames(lines, where, (width, height), cropped=recording is None)
     if recording is not None:
         frames = _with_pictures(frames, recording)
-    return LiveSource(str(name), float(fps), width, height, frames, recording, timed)
+    return LiveSource(str(name), float(fps), width, height, frames, recording, kind)
 
 
 def _object(line: str, at: str) -> dict[str, Any]:
@@ -307,7 +309,7 @@ class Feed:
         try:
             for frame in self._source.frames:
                 first = frame.number if first is None else first
-                if not self._source.timed and self._speed:
+                if self._source.kind == "recording" and self._speed:
                     due = begun + (frame.number - first) / self._source.fps / self._speed
                     self._stopped.wait(max(due - time.monotonic(), 0.0))
                 if self._stopped.is_set():
@@ -318,7 +320,8 @@ class Feed:
         self._put(last, wait=True)
 
     def _put(self, item: LiveFrame | BaseException | None, *, wait: bool = False) -> None:
-        wait = wait or not (self._speed or self._source.timed)
+        kind = self._source.kind
+        wait = wait or kind == "lines" or (kind == "recording" and not self._speed)
         while not self._stopped.is_set():
             try:
                 self._waiting.put(item, timeout=0.2 if wait else None, block=wait)

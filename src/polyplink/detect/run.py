@@ -226,8 +226,9 @@ class Follower:
             np.save(target / "crops.npy", stacked, allow_pickle=False)
             np.save(target / "scenes.npy", np.array(self._begun or ONE_SCENE, np.int64))
             np.save(target / "finder.npy", self._finder.state)
-        going = set(self.tracker.open(self._last).tolist())
-        self._length = {track: n for track, n in self._length.items() if track in going}
+        if hasattr(self.tracker, "open"):  # a plugin's may lack it
+            going = set(self.tracker.open(self._last).tolist())
+            self._length = {track: n for track, n in self._length.items() if track in going}
         self._clear()
 
     def resume(self, piece: Path) -> None:

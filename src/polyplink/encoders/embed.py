@@ -168,11 +168,11 @@ class NetworkEmbedder:
         return vectors
 
     @torch.inference_mode()
-    def begin(self, crops: np.ndarray) -> np.ndarray:
-        """What is kept of crops uint8 (n, h, w, 3) until their tracklet ends, for `end`.
+    def frames(self, crops: np.ndarray) -> np.ndarray:
+        """What is kept of crops uint8 (n, h, w, 3) until their tracklets end, for `tracklets`.
 
         Returns:
-            Features (n, f) of frames; the crops themselves where the encoder looks at clips.
+            Features float32 (n, f); the crops themselves where the encoder looks at clips.
         """
         if not isinstance(self.encoder, FrameWise):
             return crops
@@ -181,17 +181,15 @@ class NetworkEmbedder:
         return features
 
     @torch.inference_mode()
-    def end(self, kept: np.ndarray) -> np.ndarray:
-        """The vector float32 (d,) of a tracklet from what `begin` has given for its crops."""
+    def tracklets(self, kept: np.ndarray, lengths: Sequence[int]) -> np.ndarray:
+        """Vectors float32 (b, d) of tracklets of some lengths, from what `frames` gave."""
         if not isinstance(self.encoder, FrameWise):
-            clip: np.ndarray = self(kept, [len(kept)])[0]
-            return clip
+            return self(kept, lengths)
         device = self.encoder.device
         with precision(device, self.compute), memory_suffices(device):
-            features = torch.from_numpy(kept).to(device)
-            tokens = self.encoder.aggregate(features, [len(kept)])
-        vector: np.ndarray = tokens.tracklet[0].float().cpu().numpy()
-        return vector
+            tokens = self.encoder.aggregate(torch.from_numpy(kept).to(device), lengths)
+            vectors: np.ndarray = tokens.tracklet.float().cpu().numpy()
+        return vectors
 
     def _features(self, encoder: FrameWise, crops: np.ndarray) -> torch.Tensor:
         """Crops uint8 (n, h, w, 3) to frame features (n, f), in blocks of frames."""

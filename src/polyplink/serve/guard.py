@@ -329,7 +329,7 @@ def local_server(
         build(token, port),
         http=Impatient,
         ws="none",
-        log_level="warning",
+        log_level="error",  # who is turned away is not news
         access_log=False,  # addresses would be written with the token
         proxy_headers=False,
         server_header=False,

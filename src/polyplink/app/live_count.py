@@ -1,0 +1,405 @@
+"""The count of a running procedure: frames and boxes in, events out, a data folder in the end."""
+
+import json
+import time
+from array import array
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import torch
+from PIL import Image
+
+from polyplink.app.encoded import NamedEncoder, vectors_folder
+from polyplink.associate import Decision, OnlineLinker, OnlineSettings, OperatingPoint, unit_rows
+from polyplink.associate.alarms import box_features
+from polyplink.core.errors import PolyplinkError
+from polyplink.data import DataSet, change_data, write_data
+from polyplink.detect.live import LiveFrame, LiveSource
+from polyplink.detect.run import PIECE, Followed, Follower, found_data, join_pieces, procedure_row
+from polyplink.encoders import ClipWise, Embeddings, NetworkEmbedder, write_embeddings
+from polyplink.encoders.export import ExportedEncoder
+from polyplink.tracklets import prepare
+from polyplink.tracklets.crops import cut
+from polyplink.tracklets.scenes import write_scenes
+
+Event = Mapping[str, Any]
+LIVE = "live"  # folder of events.jsonl, pictures and unfinished pieces
+MOST_CROPS, MOST_CLIPS = 4096, 256  # kept of an open tracklet, as features or as pictures
+THUMBNAIL = 320  # pixels, of the picture of a view
+TRIALS = 3  # runs that threads are compared by
+SHOWN = 60  # polyps that the page shows, the latest
+
+
+def clock(seconds: float) -> str:
+    """A moment as people write it.
+
+    Example:
+        >>> clock(760.4), clock(3725)
+        ('12:40', '1:02:05')
+    """
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+def choose_threads(run: Callable[[], object], most: int) -> int:
+    """Make torch use the number of threads, 1 or all, with which something runs fastest.
+
+    A crop is too little work for many threads: waiting for each other may take them longer than
+    the work itself, above all where the machine has other work to do.
+    """
+    best = (np.inf, 1)
+    for threads in sorted({1, most}):
+        torch.set_num_threads(threads)
+        times = []
+        for _ in range(TRIALS + 1):  # the first one prepares
+            begun = time.perf_counter()
+            run()
+            times.append(time.perf_counter() - begun)
+        best = min(best, (max(times[1:]), threads))
+    torch.set_num_threads(best[1])
+    return best[1]
+
+
+@dataclass
+class OpenTracklet:
+    """A track that may go on."""
+
+    name: str
+    number: int
+    first: int
+    last: int
+    boxes: "array[float]" = field(default_factory=lambda: array("f"))  # x, y, w, h, score of each
+    frames: "array[int]" = field(default_factory=lambda: array("l"))
+    kept: list[np.ndarray] = field(default_factory=list)  # of its crops, see `NetworkEmbedder`
+    step: int = 1  # crops from one that is kept to the next
+    crops: int = 0
+    score: float = -1.0  # of the box that the picture shows
+    picture: np.ndarray | None = None
+    said: bool = False
+
+    def keep(self, part: np.ndarray, most: int) -> None:
+        """Keep a crop; every second one is forgotten where there are too many."""
+        if self.crops % self.step == 0:
+            self.kept.append(part)
+        self.crops += 1
+        if len(self.kept) > most:
+            self.kept, self.step = self.kept[::2], 2 * self.step
+
+
+class LiveCount:
+    """Follows boxes, embeds their crops, links tracklets, and says what happens.
+
+    Attributes:
+        latencies: Seconds of each frame, without the detector.
+        closings: Seconds of each tracklet that was linked, when it closed.
+        state: What a page shows, as JSON; a new text whenever something has changed.
+        late: Frames that were dropped.
+        warnings: What went wrong, a line each.
+    """
+
+    def __init__(
+        self,
+        source: LiveSource,
+        encoder: NamedEncoder,
+        point: OperatingPoint,
+        out: Path,
+        say: Callable[[Event], None],
+        *,
+        drop_alarms: bool = True,
+        settings: OnlineSettings | None = None,
+    ) -> None:
+        """Prepare to count.
+
+        Args:
+            source: The procedure; its frames are given to `frame` by the caller.
+            encoder: Turns crops into vectors.
+            point: How to link.
+            out: Folder to write into.
+            say: Called with each event.
+            drop_alarms: Whether tracklets below the threshold of false alarms are left out.
+            settings: What the linker keeps.
+
+        Raises:
+            PolyplinkError: If the operating point has no learned links.
+        """
+        assert isinstance(encoder.embedder, NetworkEmbedder | ExportedEncoder)
+        self._embedder, self._encoder, self._out = encoder.embedder, encoder, out
+        network = getattr(encoder.embedder, "encoder", None)
+        self._most = MOST_CLIPS if isinstance(network, ClipWise) else MOST_CROPS
+        self._source, self._say = source, say
+        self._linker = OnlineLinker(point, settings)
+        self._alarms = point.alarms if drop_alarms else None
+        self._model = point.alarms
+        self._follower = Follower(source.fps, source.width, source.height, encoder.prepare)
+        PolyplinkError.unless(
+            hasattr(self._follower.tracker, "open"),
+            f"the tracker {encoder.prepare.tracks.tracker} does not tell which tracks may go on",
+            "leave out --tracker, or give it the method `open` of `Tracker`",
+        )
+        self._open: dict[int, OpenTracklet] = {}
+        self._named = 0  # tracklets begun, too short ones and boxes in none included
+        self._ids: list[str] = []  # tracklets with a vector in vectors.bin
+        self._thinned = False
+        self._piece, self._last, self._second = 0, -1, -1
+        self._decision: Decision | None = None
+        self._card: Event | None = None
+        self._revised: list[Event] = []
+        self._polyps: Sequence[Event] = []
+        self.latencies, self.closings = array("f"), array("f")
+        self.late = self.backwards = 0
+        self.warnings: list[str] = []
+        self.state = b"{}"
+        self.report: str | None = None
+        (out / LIVE).mkdir(parents=True, exist_ok=True)
+        self._vectors = (out / LIVE / "vectors.bin").open("wb")
+        self._show()
+
+    def warm_up(self, cores: int) -> int:
+        """Compile and load what the first frame would wait for; returns the threads of torch."""
+        side = self._encoder.prepare.size
+        crop = np.zeros((1, side, side, 3), np.uint8)
+        threads = choose_threads(lambda: self._embedder.frames(crop), cores)
+        vector = self._embedder.tracklets(self._embedder.frames(crop), [1])[0]
+        trial = OnlineLinker(self._linker.point)
+        rng = np.random.default_rng(0)
+        for i in range(3):
+            trial.add(str(i), vector + rng.normal(size=vector.shape), i, i + 0.5)
+        size = (self._source.fps, self._source.width, self._source.height)
+        other = Follower(*size, self._encoder.prepare)
+        pixels = np.zeros((size[2], size[1], 3), np.uint8)
+        other.follow(0, pixels, np.array([[0.0, 0.0, 8.0, 8.0, 1.0]]))
+        return threads
+
+    @property
+    def seconds(self) -> float:
+        """Time of the last frame."""
+        return max(self._last, 0) / self._source.fps
+
+    @property
+    def frames(self) -> int:
+        """Frames so far, by the number of the last one."""
+        return self._last + 1
+
+    def _facts(self) -> dict[str, Any]:
+        low, high = (self._decision and self._decision.interval) or (None, None)
+        count = self._decision.count if self._decision else 0
+        moment = {"frame": max(self._last, 0), "time": round(self.seconds, 2)}
+        return moment | {"count": count, "low": low, "high": high, "late": self.late}
+
+    def say(self, event: str, **facts: Any) -> Event:
+        """Say what happened, with the time and the count so far."""
+        found = {"event": event} | self._facts() | facts
+        self._say(found)
+        return found
+
+    def warn(self, line: str) -> None:
+        """Say what went wrong."""
+        self.warnings.append(line)
+        self.say("warning", message=line)
+        self._show()
+
+    def frame(self, frame: LiveFrame, boxes: np.ndarray) -> None:
+        """Take the next frame.
+
+        Args:
+            frame: The frame.
+            boxes: (k, 5) x, y, w, h and score, within the frame.
+        """
+        begun = time.perf_counter()
+        if frame.number <= self._last:
+            self.backwards += 1
+            if self.backwards == 1:
+                at = f"frame {frame.number} came after frame {self._last}"
+                self.warn(f"time goes backwards: {at}; such frames are left out")
+            return
+        self._last = frame.number
+        found = self._follower.follow(frame.number, frame.pixels, boxes, frame.crops)
+        self._extend(frame, found)
+        going = set(self._follower.tracker.open(frame.number + 1).tolist())
+        for track in [track for track in self._open if track not in going]:
+            self._close(self._open.pop(track))
+        if frame.number // PIECE != self._piece:
+            self._follower.write(self._out / LIVE / "pieces" / f"{self._piece:09d}")
+            self._piece = frame.number // PIECE
+        if int(self.seconds) != self._second:
+            self._second = int(self.seconds)
+            self.say("count", open=[one.name for one in self._open.values() if one.said])
+            self._show()
+        self.latencies.append(time.perf_counter() - begun)
+
+    def _extend(self, frame: LiveFrame, found: Followed) -> None:
+        """Give the boxes of a frame to their tracklets."""
+        crops = list(found.crops.values())
+        parts = self._embedder.frames(np.stack(crops)) if crops else ()
+        part = dict(zip(found.crops, parts, strict=True))
+        shortest = self._encoder.prepare.min_seconds * self._source.fps
+        for row, track in enumerate(found.tracks.tolist()):
+            # Named as `prepare` names them, which counts boxes in no track too.
+            if track < 0 or track not in self._open:
+                name = f"{self._source.name}:{self._named:05d}"
+                self._named += 1
+                if track < 0:
+                    continue
+                number = self._named - 1
+                self._open[track] = OpenTracklet(name, number, frame.number, frame.number)
+            one = self._open[track]
+            one.last = frame.number
+            one.boxes.extend(found.boxes[row])
+            one.frames.append(frame.number)
+            if row in part:
+                one.keep(part[row], self._most)
+                self._thinned |= one.step > 1
+                if found.boxes[row, 4] > one.score:
+                    picture = found.crops[row]
+                    if frame.pixels is not None:
+                        picture = cut(frame.pixels, found.areas[row], THUMBNAIL)
+                    one.score, one.picture = found.boxes[row, 4], picture
+            if not one.said and one.last - one.first + 1 >= shortest:
+                one.said = True
+                self.say("opened", tracklet=one.name, start=one.first / self._source.fps)
+                self._show()
+
+    def _close(self, one: OpenTracklet) -> None:
+        """Link a tracklet that has ended; one that was too short is forgotten."""
+        shortest = self._encoder.prepare.min_seconds * self._source.fps
+        if one.last - one.first + 1 < shortest or not one.kept:
+            return
+        begun, fps = time.perf_counter(), self._source.fps
+        vector = self._embedder.tracklets(np.stack(one.kept), [len(one.kept)])[0]
+        self._ids.append(one.name)
+        self._vectors.write(vector.astype(np.float32).tobytes())
+        place = f"{LIVE}/{one.number:05d}.jpg"
+        if one.picture is not None:
+            Image.fromarray(one.picture).save(self._out / place, "JPEG", quality=85)
+        chance = self._shows_polyp(one, vector)
+        facts: dict[str, Any] = {
+            "tracklet": one.name,
+            "start": round(one.first / fps, 2),
+            "end": round(one.last / fps, 2),
+            "boxes": len(one.frames),
+            "thumbnail": place,
+            "shows_polyp": chance,
+        }
+        if self._alarms is not None and chance is not None and chance < self._alarms.threshold:
+            self.say("alarm", **facts)
+            return
+        decision = self._linker.add(one.name, vector, one.first / fps, one.last / fps)
+        self._decision = decision
+        earlier = None
+        if decision.earlier is not None:
+            name, start = decision.earlier
+            number = int(name.rpartition(":")[2])
+            earlier = {"tracklet": name, "time": round(start, 2), "clock": clock(start)}
+            earlier["thumbnail"] = f"{LIVE}/{number:05d}.jpg"
+        facts |= {"polyp": decision.polyp, "probability": round(decision.probability, 4)}
+        self._card = self.say("closed", **facts, seen_before=earlier)
+        for revision in decision.revisions:
+            moved = {"before": revision.before, "now": revision.now}
+            self._revised.append(self.say("revised", tracklet=revision.tracklet, **moved))
+        del self._revised[:-5]
+        self._polyps = self._listed()
+        self._show()
+        self.closings.append(time.perf_counter() - begun)
+
+    def _shows_polyp(self, one: OpenTracklet, vector: np.ndarray) -> float | None:
+        """Probability that a tracklet is no false alarm; None where it is not known."""
+        if self._model is None:
+            return None
+        boxes = np.array(one.boxes, np.float32).reshape(-1, 5)
+        table = pl.DataFrame(boxes, schema=["x", "y", "w", "h", "score"]).with_columns(
+            tracklet=pl.lit(0),
+            frame=pl.Series(np.array(one.frames)),
+            polyp_id=pl.lit(None, pl.String),
+            fps=pl.lit(self._source.fps),
+            width=pl.lit(self._source.width),
+            height=pl.lit(self._source.height),
+        )
+        chance = self._model.probability(box_features(table), unit_rows(vector[None]))
+        return round(float(chance[0]), 4)
+
+    def _listed(self) -> Sequence[Event]:
+        """The polyps that are recognised, the latest first, from the views that are kept."""
+        kept = self._linker.kept
+        assert kept is not None
+        found: list[dict[str, Any]] = []
+        for polyp in np.unique(kept.polyp).tolist():
+            rows = np.flatnonzero(kept.polyp == polyp)
+            number = int(str(kept.name[rows[-1]]).rpartition(":")[2])
+            first, last = float(kept.start[rows].min()), float(kept.end[rows].max())
+            shown = {"polyp": polyp, "views": int(kept.weight[rows].sum()), "picture": number}
+            found.append(shown | {"first": round(first, 1), "last": round(last, 1)})
+        return sorted(found, key=lambda one: -one["last"])[:SHOWN]
+
+    def _show(self) -> None:
+        """Make anew what a page shows."""
+        state = self._facts() | {
+            "procedure": self._source.name,
+            "open": [
+                {"tracklet": one.name, "since": round(one.first / self._source.fps, 1)}
+                for one in self._open.values()
+                if one.said
+            ],
+            "card": self._card,
+            "revised": self._revised,
+            "polyps": self._polyps,
+            "warnings": self.warnings[-3:],
+            "report": self.report,
+        }
+        self.state = json.dumps(state).encode()
+
+    def end(self) -> None:
+        """Close all tracklets: no frame comes any more."""
+        for track in list(self._open):
+            self._close(self._open.pop(track))
+        self._follower.write(self._out / LIVE / "pieces" / f"{self._piece:09d}")
+        self._vectors.close()
+
+    def finished(self, report: str) -> None:
+        """Show where the report is."""
+        self.report = report
+        self._show()
+
+    def write_data(self, folder: Path) -> DataSet:
+        """Write the boxes and crops as a data folder, and the vectors where `count` finds them."""
+        one, encoder = self._source, self._encoder
+        boxes, scenes = join_pieces(self._out / LIVE / "pieces", folder, one.name)
+        recording = one.recording
+        image = pl.lit(None, pl.String)
+        if recording is not None:
+            images = [recording.image(frame) for frame in boxes["frame"]]
+            image = pl.lit(pl.Series(images, dtype=pl.String))
+        facts = {"width": one.width, "height": one.height, "fps": one.fps, "source": "."}
+        if recording is not None:
+            facts = procedure_row(recording, "live")
+        named = {"procedure_id": one.name, "dataset": "live", "patient": one.name}
+        row = facts | named | {"n_frames": self.frames, "fps": one.fps}
+        data = found_data(boxes.with_columns(image=image), [row])
+        with change_data(folder) as new:
+            write_data(new, data)
+            write_scenes(new, {one.name: scenes})
+        prepared = prepare(folder, encoder.prepare, with_crops=False)
+        ids = prepared.tracklets["tracklet_id"].to_list()
+        if ids and not self._thinned and sorted(self._ids) == sorted(ids):
+            found = np.fromfile(self._out / LIVE / "vectors.bin", np.float32)
+            rows = found.reshape(len(self._ids), -1)[[self._ids.index(name) for name in ids]]
+            target = vectors_folder(encoder, prepared) / f"{prepared.stem(one.name)}.parquet"
+            write_embeddings(target, Embeddings(ids, rows, encoder.key, prepared.keys[one.name]))
+        return data
+
+
+def percentiles(seconds: Sequence[float]) -> dict[str, float | None]:
+    """Median and 99th percentile, milliseconds; None where there is nothing.
+
+    Example:
+        >>> percentiles([0.01, 0.01, 0.01])
+        {'p50': 10.0, 'p99': 10.0}
+    """
+    if not len(seconds):
+        return {"p50": None, "p99": None}
+    p50, p99 = np.percentile(np.asarray(seconds, np.float64), [50, 99]) * 1e3
+    return {"p50": round(float(p50), 2), "p99": round(float(p99), 2)}

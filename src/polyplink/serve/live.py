@@ -1,0 +1,126 @@
+"""The page of a running procedure: what is counted now, by server-sent events.
+
+A page gets the newest state whenever there is one, and nothing of what it missed: a slow reader
+costs no memory, and one that does not read at all is cut off.
+"""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from polyplink.core.errors import PolyplinkError
+from polyplink.serve.guard import LOOPBACK, local_server, page_app, refusal
+
+from fastapi import FastAPI, Request, Response  # isort: skip - guard reports a missing package
+from fastapi.responses import FileResponse  # isort: skip
+from starlette.types import Receive, Scope, Send  # isort: skip
+
+STATIC = {"live.css": "text/css", "review.css": "text/css"} | dict.fromkeys(
+    ("dom.js", "live.js", "words.js"), "text/javascript"
+)
+STREAMS = 32  # pages at once
+LOOK_SECONDS = 0.2  # from one look for a new state to the next
+ALIVE_SECONDS = 10.0  # a comment is sent where nothing has changed for so long
+SLOW_SECONDS = 10.0  # a page that takes longer to read a state is cut off
+
+
+class States(Response):
+    """The states of a procedure as server-sent events, until the page goes or the end."""
+
+    def __init__(self, state: Callable[[], bytes], open_streams: set[object]) -> None:
+        self.state, self.open_streams = state, open_streams
+        self.background = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send states; each is the newest."""
+        if len(self.open_streams) >= STREAMS:
+            why = f"{STREAMS} pages are open already"
+            await refusal(scope["path"], 503, why)(scope, receive, send)
+            return
+        self.open_streams.add(self)
+
+        async def leaving() -> None:
+            while (await receive())["type"] != "http.disconnect":
+                pass
+
+        gone = asyncio.ensure_future(leaving())
+        headers = [(b"content-type", b"text/event-stream")]
+        try:
+            await send({"type": "http.response.start", "status": 200, "headers": headers})
+            shown, quiet = b"", 0.0
+            while not gone.done():
+                now = self.state()
+                if now is shown:
+                    quiet += LOOK_SECONDS
+                    await asyncio.sleep(LOOK_SECONDS)
+                    if quiet < ALIVE_SECONDS:
+                        continue
+                text = b": still here\n\n" if now is shown else b"data: " + now + b"\n\n"
+                shown, quiet = now, 0.0
+                async with asyncio.timeout(SLOW_SECONDS):
+                    await send({"type": "http.response.body", "body": text, "more_body": True})
+        except (TimeoutError, OSError):
+            return
+        finally:
+            gone.cancel()
+            self.open_streams.discard(self)
+
+
+def build_app(state: Callable[[], bytes], pictures: Path, token: str, *, port: int) -> FastAPI:
+    """The application that shows a running procedure.
+
+    Args:
+        state: Gives what is shown, as JSON on one line; another object whenever it has changed.
+        pictures: Folder of the pictures, NUMBER.jpg with five digits or more.
+        token: Secret that every request must carry.
+        port: Port that it will be served on; requests to another are refused.
+    """
+    app = page_app("live.html", STATIC, token, port=port, verb="live")
+    open_streams: set[object] = set()
+
+    @app.get("/api/states")
+    def states(request: Request) -> Response:
+        return States(state, open_streams)
+
+    @app.get("/api/pictures/{number}.jpg")
+    def picture(number: int) -> Response:
+        path = pictures / f"{number:05d}.jpg"
+        PolyplinkError.unless(number >= 0 and path.is_file(), "no such picture", "reload")
+        return FileResponse(path, media_type="image/jpeg")
+
+    return app
+
+
+@contextmanager
+def serving(state: Callable[[], bytes], pictures: Path, port: int) -> Iterator[str]:
+    """Serve the page in a thread, on this machine alone.
+
+    Args:
+        state: As in `build_app`.
+        pictures: As in `build_app`.
+        port: Port; 0 takes any free one.
+
+    Yields:
+        The page's address, token included.
+
+    Raises:
+        PolyplinkError: If the port is taken.
+    """
+
+    def build(token: str, own: int) -> FastAPI:
+        return build_app(state, pictures, token, port=own)
+
+    server, listening, address = local_server(build, LOOPBACK[0], port)
+    # A page that is cut off is no fault.
+    unfinished = logging.getLogger("uvicorn.error")
+    unfinished.addFilter(lambda record: "without completing" not in str(record.msg))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, name="page")
+    thread.start()
+    try:
+        yield address
+    finally:
+        server.should_exit = True
+        thread.join()

@@ -1,0 +1,106 @@
+// The page of a running procedure: shows each state as it comes, and nothing of its own.
+
+import { h, show } from "./dom.js";
+import { clock, count, interval, loadWords, number, share, t } from "./words.js";
+
+const picture = (id, alt) => h("img", { src: `/api/pictures/${id}.jpg`, alt, loading: "lazy" });
+const numberOf = (tracklet) => Number(tracklet.slice(tracklet.lastIndexOf(":") + 1));
+
+let said = null; // the tracklet that was announced last
+
+/** The newest view, and beside it the earlier one that it looks like. */
+function card({ card: view }) {
+  if (!view) return h("p", { class: "news" }, t("live.waiting"));
+  const earlier = view.seen_before;
+  const title = earlier
+    ? t("live.again", { polyp: view.polyp, clock: earlier.clock })
+    : t("live.new", { polyp: view.polyp });
+  return h(
+    "section",
+    { class: earlier ? "view again" : "view", "data-key": `view-${view.tracklet}` },
+    h("h2", {}, title),
+    h("p", { class: "soft" }, t("live.sure", { share: share(view.probability) })),
+    h(
+      "div",
+      { class: "pair" },
+      h(
+        "figure",
+        {},
+        picture(numberOf(view.tracklet), ""),
+        h("figcaption", { class: "small soft" }, clock(view.start)),
+      ),
+      earlier &&
+        h(
+          "figure",
+          {},
+          picture(numberOf(earlier.tracklet), ""),
+          h("figcaption", { class: "small soft" }, t("live.before", { clock: earlier.clock })),
+        ),
+    ),
+  );
+}
+
+function polyps(state) {
+  return h(
+    "div",
+    { class: "polyps" },
+    state.polyps.map((one) =>
+      h(
+        "figure",
+        { "data-key": `polyp-${one.polyp}` },
+        picture(one.picture, t("live.polyp", { polyp: one.polyp })),
+        h(
+          "figcaption",
+          { class: "small" },
+          `P${one.polyp} · ${count("views", one.views)} · ${clock(one.last)}`,
+        ),
+      ),
+    ),
+  );
+}
+
+function render(state) {
+  const notes = state.warnings.map((line) => h("p", { class: "warn" }, line));
+  show(document.getElementById("notice"), notes);
+  const revised = state.revised.map((one) =>
+    h("p", {}, t("live.revised", { clock: clock(one.time), before: one.before, now: one.now })),
+  );
+  show(
+    document.getElementById("main"),
+    h(
+      "div",
+      { class: "now" },
+      h("span", { class: "figure", id: "count" }, number(state.count)),
+      h("span", { class: "clock" }, clock(state.time)),
+    ),
+    h("p", { class: "range" }, interval(state)),
+    state.open.length > 0 && h("p", { class: "news" }, t("live.open")),
+    card(state),
+    h("div", { class: "news" }, revised),
+    polyps(state),
+    state.late > 0 && h("p", { class: "small soft" }, count("live.late", state.late)),
+    state.report && h("p", { class: "news" }, t("live.finished", { report: state.report })),
+    h("p", { class: "small soft" }, t("device")),
+  );
+  if (state.card && state.card.tracklet !== said) {
+    said = state.card.tracklet;
+    document.getElementById("live").textContent = document.querySelector(".view h2").textContent;
+  }
+}
+
+function follow() {
+  const states = new EventSource("/api/states");
+  let last = null;
+  states.onmessage = (event) => {
+    last = JSON.parse(event.data);
+    render(last);
+  };
+  states.onerror = () => {
+    if (last?.report) states.close(); // the procedure has ended
+    else show(document.getElementById("notice"), h("p", { class: "warn" }, t("live.lost")));
+  };
+}
+
+await loadWords();
+document.title = t("live.title");
+follow();
