@@ -74,7 +74,8 @@ def test_another_run_starts_from_its_weights_and_has_seen_what_they_saw(
 
 def test_paper_recipe_asks_for_its_backbone(tmp_path: Path) -> None:
     data = write_procedures(tmp_path, procedures=2)
-    result = polyplink("train", "ntssl", data, "--out", tmp_path / "run", "--device", "cpu")
+    options = ("--part", "train", "--out", tmp_path / "run", "--device", "cpu")
+    result = polyplink("train", "ntssl", data, *options)
     assert_refused(
         result, "no file resnet50.tv2_in1k.safetensors with weights of the frame encoder"
     )
