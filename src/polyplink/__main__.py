@@ -15,7 +15,7 @@ def main() -> None:
         # Imported here, so that Ctrl-C during the import prints no traceback either.
         from polyplink.app.command_line import app  # noqa: PLC0415
 
-        code = app(standalone_mode=False)
+        code = app(standalone_mode=False, prog_name="polyplink")
         sys.stdout.flush()  # here, where the errors of a full or closed output are caught
         sys.exit(code)
     except BrokenPipeError:  # the reader closed the pipe, as in `polyplink ... | head`
@@ -34,7 +34,9 @@ def main() -> None:
             print(f"polyplink: {unexpected(error, 'polyplink')}", file=sys.stderr)
             sys.exit(UNEXPECTED)
         text = " ".join(message().split()).rstrip(".")
-        print(f"polyplink: {text}; see `polyplink --help`", file=sys.stderr)
+        verb = getattr(getattr(error, "ctx", None), "info_name", None)
+        page = f"polyplink {verb}" if verb in sys.argv[1:] else "polyplink"
+        print(f"polyplink: {text}; see `{page} --help`", file=sys.stderr)
         sys.exit(MISTAKE)
 
 

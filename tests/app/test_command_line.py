@@ -283,6 +283,22 @@ def test_one_line_and_exit_code_2(arguments: tuple[str, ...], says: str) -> None
     assert says in line
 
 
+@pytest.mark.parametrize(
+    ("line", "given"),
+    [("polyplink train ntssl-n", "ntssl-nearest"), ("polyplink import co", "coco")],
+)
+def test_the_shell_completes_names(line: str, given: str) -> None:
+    place = {"COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
+    done = subprocess.run(
+        [sys.executable, "-m", "polyplink"],
+        env={**os.environ, **place, "_POLYPLINK_COMPLETE": "complete_bash"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.split() == [given]
+
+
 def test_no_arguments_are_a_question() -> None:
     done = spawned()
     assert done.returncode == 0

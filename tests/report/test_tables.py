@@ -19,6 +19,13 @@ from polyplink.report.tables import (
 from tests.report.sample import comparison, report, shown
 
 
+def test_a_comparison_without_a_value_measured_nothing() -> None:
+    found = comparison()
+    assert found.measured
+    nothing = {"mAP": Figure(None, why="no polyp has two tracklets")}
+    assert not replace(found, methods=(Method("first", nothing),)).measured
+
+
 def test_the_table_shows_figures_and_intervals_on_a_narrow_terminal() -> None:
     table = comparison_table(comparison())
     styles = [

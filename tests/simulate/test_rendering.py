@@ -62,7 +62,9 @@ def test_the_frames_on_disk_are_those_rendered_again(
 def test_devices_that_are_not_there_are_named() -> None:
     check_device("cpu")
     for name in ("abacus", "cuda:99", "cuda:"):
-        with pytest.raises(PolyplinkError, match=f"no device '{name}' here; use cpu, cuda or"):
+        with pytest.raises(
+            PolyplinkError, match=f"no device '{name}' here; use --device cpu, cuda or"
+        ):
             check_device(name)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option, echo
 
-from polyplink.app.request import Progress, Request, check_given, inform
+from polyplink.app.request import Progress, Request, check_given, inform, names_of
 from polyplink.core.artefacts import to_plain, write_text
 from polyplink.core.errors import PolyplinkError, find_named
 
@@ -30,7 +30,12 @@ class BenchRequest(Request):
     """Which paths to time."""
 
     names: Annotated[
-        Sequence[str], Argument(metavar="[NAME]...", help="Paths to time; all by default.")
+        Sequence[str],
+        Argument(
+            metavar="[NAME]...",
+            help="Paths to time; all by default.",
+            autocompletion=names_of("polyplink.app.bench", "NAMES"),
+        ),
     ] = ()
     size: Annotated[int | None, Option(min=1, help="Size of the input instead of the default.")] = (
         None

@@ -286,7 +286,6 @@ def build(verbs: Mapping[str, Verb]) -> typer.Typer:
         cls=InOrder,
         help="One identity for every polyp of a colonoscopy. Not a medical device.",
         no_args_is_help=True,
-        add_completion=False,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,  # a coloured help page would take twice as long
         callback=_root,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 from typer import Argument, Option
 
 from polyplink.app.request import (
+    RECIPES,
     Data,
     Progress,
     Request,
@@ -20,6 +21,7 @@ from polyplink.app.request import (
     Workers,
     counter,
     inform,
+    names_of,
 )
 from polyplink.core.artefacts import RunRecord, whole_folder, write_json
 from polyplink.core.errors import PolyplinkError, find_named
@@ -48,6 +50,7 @@ class ImportRequest(Request):
             metavar="FORMAT",
             help="real-colon, ldpolyp, sun, polypsset, polyp-size, coco, mot, yolo, cvat, csv or "
             "masks.",
+            autocompletion=names_of("polyplink.app.data_folder", "importers"),
         ),
     ]
     source: Annotated[Path, Argument(metavar="SRC", help="The data set as released.")]
@@ -388,6 +391,7 @@ class ConvertRequest(Request):
         Argument(
             metavar="FORMAT",
             help="coco, mot, yolo, cvat, csv, real-colon, ldpolyp, sun, polypsset or polyp-size.",
+            autocompletion=names_of("polyplink.data", "FORMATS"),
         ),
     ]
     out: Annotated[Path, Argument(help="New folder for the files.")]
@@ -428,7 +432,9 @@ class PrepareRequest(TrackletOptions):
     """What to prepare, and with which recipe."""
 
     data: Data
-    recipe: Annotated[str, Option(help="Recipe whose settings to use.")] = "ntssl"
+    recipe: Annotated[str, Option(help="Recipe whose settings to use.", autocompletion=RECIPES)] = (
+        "ntssl"
+    )
     sets: Sets = ()
     crops: Annotated[bool, Option(help="Cut crops, or build only tracklets.")] = True
     part: Annotated[str | None, Option(help="Part to crop; all by default.")] = None

@@ -94,7 +94,7 @@ def draw_curriculum(shown: Shown) -> Figure:
     if table.height < 2:
         raise PolyplinkError(
             f"{table.height} fragments of {length} crops to draw bags from",
-            "give a data set with longer tracklets",
+            "name another --part",
         )
     procedures, positions = table["procedure_id"].to_numpy(), table["position"].to_numpy()
     known = table["polyp_id"].null_count() == 0

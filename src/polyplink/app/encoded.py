@@ -303,7 +303,7 @@ class Encoded:
                 PolyplinkError.unless(
                     own.tracklets["tracklet_id"].to_list() == ids,
                     f"{encoder.name} is made for tracklets of another kind (length or IoU)",
-                    "use it alone",
+                    "evaluate it alone, or train with equal --min-length, --max-gap, --min-iou",
                 )
             found[encoder.name] = stored_vectors(encoder, own, self.clip, progress)
             folders[encoder.name] = vectors_folder(encoder, own, self.clip)

@@ -161,6 +161,8 @@ class Evaluated:
 def evaluate(request: EvaluateRequest, progress: Progress = inform) -> Result[Evaluated]:
     """Evaluate all or selected tasks, with confidence intervals; writes tables and a report.
 
+    The exit code is 1 if no figure could be measured.
+
     Args:
         request: Weights, data folder, tasks, and the output folder, which gets evaluation.json,
             figures.csv, clusterers.csv (paired differences to the first), procedures.csv,
@@ -208,7 +210,7 @@ def evaluate(request: EvaluateRequest, progress: Progress = inform) -> Result[Ev
         PolyplinkError.unless(
             bool(there) or not chosen_on,
             f"none of the {len(chosen_on)} procedures to choose settings on has a tracklet",
-            "choose on another part",
+            "name another part with --choose-on",
         )
         settings = replace(settings, chosen_on=there if settings.tasks else ())
         adenoma, missing = _adenoma(encoded)
@@ -238,7 +240,8 @@ def evaluate(request: EvaluateRequest, progress: Progress = inform) -> Result[Ev
     record.write(out)
     lines = (*(f"note: {note}" for note in said), f"report: {found.report}")
     apart = _differences(found, [one.name for one in given])
-    return Result(found, found.as_dict(), [comparison_table(table), *apart, *lines])
+    shown = [comparison_table(table), *apart, *lines]
+    return Result(found, found.as_dict(), shown, code=int(not table.measured))
 
 
 def _differences(found: Evaluated, given: Sequence[str]) -> list[Any]:

@@ -20,6 +20,7 @@ from polyplink.app.request import (
     check_given,
     inform,
     named_files,
+    names_of,
 )
 from polyplink.core.artefacts import RunRecord
 from polyplink.core.errors import find_named
@@ -47,7 +48,8 @@ class FiguresRequest(Request):
         Sequence[str],
         Option(
             help="curriculum, similarity, counting, clusterers, recall, reid, map, pca, targets or "
-            "losses; all by default."
+            "losses; all by default.",
+            autocompletion=names_of("polyplink.app.figures", "NAMES"),
         ),
     ] = ()
     part: Annotated[str, Option(help="Part of the data set.")] = "eval"

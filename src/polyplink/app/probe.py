@@ -17,6 +17,7 @@ from polyplink.app.request import (
     Workers,
     check_given,
     inform,
+    names_of,
 )
 from polyplink.core.artefacts import RunRecord, write_json, write_text
 from polyplink.core.errors import find_named
@@ -29,7 +30,12 @@ if TYPE_CHECKING:
 class ProbeRequest(Request):
     """What to probe, and how often."""
 
-    task: Annotated[str, Argument(help="size or histology.")]
+    task: Annotated[
+        str,
+        Argument(
+            help="size or histology.", autocompletion=names_of("polyplink.app.probing", "PROBES")
+        ),
+    ]
     weights: Weights
     data: Data
     out: Out = Path("probe")
@@ -135,4 +141,5 @@ def probe(request: ProbeRequest, progress: Progress = inform) -> "Result[Probed]
         "labelled polyps without a whole fragment left out"
     )
     shown = [probe_table(found.task, result.figures), text]
-    return Result(found, found.as_dict(), shown, (said,) if shared else ())
+    code = int(all(one.value is None for one in result.figures.values()))
+    return Result(found, found.as_dict(), shown, (said,) if shared else (), code)

@@ -232,7 +232,7 @@ def probe_encoders(
     Raises:
         PolyplinkError: If labels are missing, or a side has no fragment or one class alone.
     """
-    PolyplinkError.unless(seeds >= 1, f"{seeds} seeds", "give 1 or more")
+    PolyplinkError.unless(seeds >= 1, f"{seeds} seeds", "give --seeds 1 or more")
     data = read_data(folder)
     train, test = divide(task, data, part, split_seed, split)
     used = {*train["procedure_id"], *test["procedure_id"]}
@@ -291,7 +291,7 @@ def probe_vectors(
         if not len(found):
             raise PolyplinkError(
                 f"no labelled polyp to {side} the probe on has a whole fragment",
-                "give a part with more polyps, or shorter fragments",
+                "name another --part, or give a smaller --length",
             )
     runs: list[PolypCounts] = []
     for done, seed in enumerate(seeds, start=1):

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument
 
-from polyplink.app.request import RECIPE, Progress, Request, Result, Sets, inform
+from polyplink.app.request import RECIPE, RECIPES, Progress, Request, Result, Sets, inform
 
 if TYPE_CHECKING:
     from polyplink.recipes.sources import FieldSource
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class RecipeRequest(Request):
     """Which recipe to show, with which fields changed."""
 
-    name: Annotated[str, Argument(help=RECIPE)]
+    name: Annotated[str, Argument(help=RECIPE, autocompletion=RECIPES)]
     sets: Sets = ()
 
 

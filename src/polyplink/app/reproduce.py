@@ -21,6 +21,7 @@ from polyplink.app.request import (
     check_given,
     inform,
     named_files,
+    names_of,
 )
 from polyplink.core.artefacts import RunRecord, read_json, to_plain, write_json
 from polyplink.core.errors import PolyplinkError
@@ -46,7 +47,13 @@ PROBE_PARTS = {"size": "rsp", "histology": "rspp"}
 class ReproduceRequest(Request):
     """Which table to reproduce, on which data, with which encoders."""
 
-    table: Annotated[str, Argument(help="A table (ntssl/1, ta/2, thesis/5.4), all or list.")]
+    table: Annotated[
+        str,
+        Argument(
+            help="A table (ntssl/1, ta/2, thesis/5.4), all or list.",
+            autocompletion=names_of("polyplink.recipes.published", "published"),
+        ),
+    ]
     data: Annotated[Path | None, Argument(help="Data folder; none for list.")] = None
     out: Annotated[
         Path | None, Option("--out", "-o", help="Folder to write; WORKSPACE/TABLE by default.")

@@ -11,6 +11,7 @@ import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeVar, get_args, get_origin
 
@@ -43,6 +44,25 @@ Purpose = Annotated[
     ),
 ]
 Sets = Annotated[Sequence[str], Option("--set", help="Change a field of the recipe: NAME=VALUE.")]
+
+
+def names_of(module: str, attribute: str) -> Callable[[str], list[str]]:
+    """A completion for the shell: names in a table of a module, which is imported when asked for.
+
+    Args:
+        module: The module.
+        attribute: A mapping by name or a sequence of names in it, or a function that gives one.
+    """
+
+    def complete(incomplete: str) -> list[str]:
+        table = getattr(import_module(module), attribute)
+        names = table() if callable(table) else table
+        return [str(name) for name in names if str(name).startswith(incomplete)]
+
+    return complete
+
+
+RECIPES = names_of("polyplink.recipes", "RECIPES")
 
 
 class Request:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
-from polyplink.app.request import Progress, Request, Result, Workers, counter, inform
+from polyplink.app.request import Progress, Request, Result, Workers, counter, inform, names_of
 from polyplink.core.errors import PolyplinkError, find_named
 
 if TYPE_CHECKING:
@@ -26,7 +26,11 @@ class SimulateRequest(Request):
         Path | None, Argument(help="Folder to write; --check needs none.", show_default=False)
     ] = None
     preset: Annotated[
-        str | None, Option(help="tiny, small, real-colon-sim or smoke; tiny by default.")
+        str | None,
+        Option(
+            help="tiny, small, real-colon-sim or smoke; tiny by default.",
+            autocompletion=names_of("polyplink.app.simulate", "PRESETS"),
+        ),
     ] = None
     seed: Annotated[int, Option(min=0, help="Seed; the same seed gives the same bytes.")] = 0
     difficulty: Annotated[

@@ -11,6 +11,7 @@ from typer import Argument, Exit, Option
 
 from polyplink.app.request import (
     RECIPE,
+    RECIPES,
     Data,
     Device,
     Out,
@@ -49,7 +50,7 @@ def _list_fields(recipe: str | None) -> None:
 class TrainRequest(TrackletOptions):
     """What to train, and on which data; from Python the recipe may be a `TrainConfig`."""
 
-    recipe: Annotated["str | TrainConfig", Argument(help=RECIPE)]
+    recipe: Annotated["str | TrainConfig", Argument(help=RECIPE, autocompletion=RECIPES)]
     data: Data
     out: Out = Path("run")
     part: Annotated[

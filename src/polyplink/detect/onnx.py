@@ -240,7 +240,7 @@ _TYPES: dict[str, Any] = {
 
 def _session(path: Path, threads: int) -> Any:
     if not path.is_file():
-        raise PolyplinkError(f"no detector {path}", "give an ONNX file")
+        raise PolyplinkError(f"no detector {path}", "give --detector FILE.onnx")
     with extras_installed("a detector"):
         import onnxruntime  # noqa: PLC0415 - an extra
     options = onnxruntime.SessionOptions()

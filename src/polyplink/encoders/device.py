@@ -41,7 +41,9 @@ def pick_device(name: str = "auto") -> torch.device:
         torch.empty(1, device=device)
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0]
-        raise PolyplinkError(f"no device {name!r} here ({reason})", "use cpu or auto") from None
+        raise PolyplinkError(
+            f"no device {name!r} here ({reason})", "use --device cpu or auto"
+        ) from None
     return device
 
 

@@ -363,7 +363,7 @@ def fragment_table(prepared: Prepared, length: int) -> pl.DataFrame:
     if table.is_empty():
         raise PolyplinkError(
             f"no tracklet has {length} crops, so there is no fragment of {length}",
-            "give shorter fragments, or procedures with longer tracklets",
+            "give a smaller --length (probe) or --set fragment_length=N (train)",
         )
     names = prepared.tracklets["tracklet_id"].gather(table["tracklet"])
     number = pl.int_range(pl.len()).over("tracklet")

@@ -61,7 +61,7 @@ def blocks_of(backbone: torch.nn.Module) -> list[torch.nn.Module]:
     parts = [list(p) if isinstance(p, lists) else [p] for p in inner]
     blocks = [block for part in parts for block in part]
     PolyplinkError.unless(
-        bool(blocks), "the backbone has no blocks by a known name", "set finetune.how=whole"
+        bool(blocks), "the backbone has no blocks by a known name", "give --set finetune.how=whole"
     )
     return blocks
 
@@ -113,7 +113,7 @@ def trainable(encoder: Encoder, tune: FineTune) -> Encoder:
         PolyplinkError.unless(
             tune.blocks <= len(blocks),
             f"finetune.blocks is {tune.blocks}, and the backbone has {len(blocks)}",
-            "give fewer",
+            f"give --set finetune.blocks={len(blocks)} or fewer",
         )
         for block in blocks[-tune.blocks :]:
             block.requires_grad_(True)
@@ -127,7 +127,7 @@ def trainable(encoder: Encoder, tune: FineTune) -> Encoder:
     PolyplinkError.unless(
         bool(targets),
         "the backbone has no attention to adapt",
-        "set finetune.how to whole, last or frozen",
+        "give --set finetune.how=whole, last or frozen",
     )
     with extras_installed("finetune.how=lora"):
         peft: Any = importlib.import_module("peft")

@@ -129,7 +129,7 @@ class ClipFoundation(Foundation, ClipWise):
         PolyplinkError.unless(
             t >= least,
             f"{self.spec.name} takes clips of {least} frames or more, and a tracklet has {t}",
-            "prepare with a smaller prepare.stride or a greater prepare.min_length",
+            "give a smaller --stride or a greater --min-length",
         )
         clip = self.config.clip or 0
         size = min(clip or t, t)

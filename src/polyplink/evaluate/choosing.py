@@ -217,7 +217,7 @@ def counting_figures(
     if chosen_on and not (known and others):
         raise PolyplinkError(
             f"{len(known)} labelled procedures to choose a setting on and {len(others)} to count",
-            "name parts that do not overlap, with labels in both",
+            "name parts with --part and --choose-on that do not overlap, with labels in both",
         )
     chosen = choose(known, purpose=purpose)
     if chosen_on:

@@ -181,7 +181,7 @@ def _check_both_classes(side: str, labels: npt.NDArray[np.bool_]) -> None:
     PolyplinkError.unless(
         bool(labels.any()) and not labels.all(),
         f"all polyps to {side} the probe on are of one class",
-        "give a part with polyps of both, or another split seed",
+        "name a --part with polyps of both, or another --split-seed",
     )
 
 

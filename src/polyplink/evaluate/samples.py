@@ -98,7 +98,7 @@ class Samples:
                 )
         if not home:
             raise PolyplinkError(
-                "no tracklet has a known polyp", "evaluate on procedures with annotated polyps"
+                "no tracklet has a known polyp", "name a --part with annotated polyps"
             )
         names, places = _codes(procedures)
         known = np.array([polyp is not None for polyp in polyps], dtype=np.bool_)

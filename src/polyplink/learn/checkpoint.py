@@ -61,7 +61,7 @@ def read_state(path: Path) -> dict[str, Any]:
             text = (file.metadata() or {})[_STATE]
     except (SafetensorError, OSError, KeyError):
         raise PolyplinkError(
-            f"{path} is not a checkpoint", "start a new run in another folder"
+            f"{path} is not a checkpoint", "start a new run in another --out"
         ) from None
     state: dict[str, Any] = parse_json(text, str(path), "start a new run in another folder")
     return state

@@ -134,6 +134,6 @@ def hold_out(procedures: Sequence[str], every: int) -> tuple[list[str], list[str
     if not rest:
         raise PolyplinkError(
             f"{len(names)} procedures, {len(held)} of them held out: none left for training",
-            "give more procedures, or set validation.every to 0",
+            "name a larger --part, or give --set validation.every=0",
         )
     return rest, held

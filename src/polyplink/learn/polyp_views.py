@@ -93,7 +93,7 @@ class PolypViews(Ranged, prefix="bags"):
         PolyplinkError.unless(
             len(fragments) >= 2,
             f"{len(fragments)} known polyps have fragments to train on",
-            "give a data set whose polyps are known, or a recipe that needs no labels",
+            "name a labelled --part, or a recipe that needs no labels, such as ntssl",
         )
         return EpochBags(data.rows, dealt_bags(fragments, self.views, size, rng))
 

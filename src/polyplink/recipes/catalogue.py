@@ -159,7 +159,8 @@ def override(recipe: TrainConfig, assignments: Sequence[str]) -> TrainConfig:
         except ValidationError as error:
             reason = error.errors()[0]["msg"]
             raise PolyplinkError(
-                f"{name}={text} does not fit ({reason})", "give another value"
+                f"{name}={text} does not fit ({reason})",
+                f"`polyplink recipes show {recipe.name}` lists values and types",
             ) from None
         for parent, key in zip(reversed(parents), (field, *reversed(outer)), strict=True):
             value = dataclasses.replace(parent, **{key: value})

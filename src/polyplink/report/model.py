@@ -172,6 +172,12 @@ class Comparison:
             grouped.setdefault(metric.group, []).append(metric)
         return list(grouped.items())
 
+    @property
+    def measured(self) -> bool:
+        """Whether any figure of any method has a value."""
+        figures = (one for method in self.methods for one in method.figures.values())
+        return any(one.value is not None for one in figures)
+
 
 @dataclass(frozen=True)
 class Report:

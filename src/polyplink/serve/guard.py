@@ -321,7 +321,8 @@ def local_server(
     except OSError as error:
         listening.close()
         raise PolyplinkError(
-            f"--port {port}: {first_line(error)}", "choose another, or 0 for any free port"
+            f"--port {port}: {first_line(error)}",
+            "give another --port, or --port 0 for any free one",
         ) from error
     port = listening.getsockname()[1]
     token = secrets.token_urlsafe(32)

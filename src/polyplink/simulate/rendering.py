@@ -34,7 +34,7 @@ def check_device(device: str) -> None:
     Raises:
         PolyplinkError: If its name is not one of a device, or this machine has none such.
     """
-    error = PolyplinkError(f"no device {device!r} here", "use cpu, cuda or cuda:N")
+    error = PolyplinkError(f"no device {device!r} here", "use --device cpu, cuda or cuda:N")
     if not re.fullmatch(r"cpu|cuda(:\d+)?", device):
         raise error
     try:

@@ -32,7 +32,7 @@ def test_a_given_size_and_name_come_before_those_of_the_source(tmp_path: Path) -
     named = assemble(found, tmp_path, "set", options, Faults(), procedures=procedures)
     assert named.data.procedures["dataset"].to_list() == ["mine"]
     assert named.data.polyps.is_empty()
-    with pytest.raises(PolyplinkError, match="no identity 'x'; choose one of: track, none"):
+    with pytest.raises(PolyplinkError, match="no identity 'x'; give --identity track or none"):
         Options(identity="x")
 
 

@@ -73,7 +73,7 @@ def test_ground_truth_is_before_detections_and_parts_are_splits(tmp_path: Path) 
     assert import_mot(tmp_path, kind="det").data.detections["x"].to_list() == [9]
     sequence(tmp_path / "test", "1,-1,5,2,3,4,0.5\n", "det", name="c")
     assert import_mot(tmp_path).data.splits == {"train": ["s"], "test": ["c"]}
-    with pytest.raises(PolyplinkError, match="no kind 'x'; choose one of: gt, det"):
+    with pytest.raises(PolyplinkError, match="no kind 'x'; give --kind gt or det"):
         import_mot(tmp_path, kind="x")
 
 

@@ -140,7 +140,7 @@ def test_mistakes_of_folders(tmp_path: Path) -> None:
         PolyplinkError, match="say the size of the frames with --size WxH, or put the images"
     ):
         import_yolo(root)
-    with pytest.raises(PolyplinkError, match="no sixth 'x'; choose one of: score, track"):
+    with pytest.raises(PolyplinkError, match="no sixth 'x'; give --sixth score or track"):
         import_yolo(root, sixth="x")
     (root / "labels" / "v_0.txt").write_bytes("0 é".encode("latin-1"))
     with pytest.raises(PolyplinkError, match=r"v_0\.txt: label file that is not UTF-8 text"):

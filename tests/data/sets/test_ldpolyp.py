@@ -48,7 +48,9 @@ def test_one_identity_a_video_or_none_where_there_are_several_polyps(root: Path)
     assert safe.data.polyps["polyp_id"].to_list() == ["TrainValid_2"]
     line = "1 x video of several polyps, its boxes name none (first: TrainValid_10)"
     assert line in safe.warnings
-    with pytest.raises(PolyplinkError, match="no identity 'polyp'; choose: video, tracklet-safe"):
+    with pytest.raises(
+        PolyplinkError, match="no identity 'polyp'; give --identity video or tracklet-safe"
+    ):
         import_ldpolyp(root, identity="polyp")  # type: ignore[arg-type]
 
 

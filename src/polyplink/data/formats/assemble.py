@@ -96,7 +96,7 @@ class Options:
         PolyplinkError.unless(
             self.identity in IDENTITIES,
             f"no identity {self.identity!r}",
-            f"choose one of: {', '.join(IDENTITIES)}",
+            f"give --identity {' or '.join(IDENTITIES)}",
         )
 
     @property

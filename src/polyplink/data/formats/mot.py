@@ -79,7 +79,7 @@ def import_mot(
             fault.
     """
     PolyplinkError.unless(
-        kind is None or kind in KINDS, f"no kind {kind!r}", f"choose one of: {', '.join(KINDS)}"
+        kind is None or kind in KINDS, f"no kind {kind!r}", f"give --kind {' or '.join(KINDS)}"
     )
     options.setdefault("first_frame", FIRST)
     given = Options(**options)

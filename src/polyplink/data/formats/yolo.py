@@ -81,7 +81,7 @@ def import_yolo(
             ambiguous what the sixth value is; if strict, at the first fault.
     """
     PolyplinkError.unless(
-        sixth is None or sixth in SIXTH, f"no sixth {sixth!r}", f"choose one of: {', '.join(SIXTH)}"
+        sixth is None or sixth in SIXTH, f"no sixth {sixth!r}", f"give --sixth {' or '.join(SIXTH)}"
     )
     given = Options(**options)
     faults = Faults(given.strict)

@@ -64,7 +64,7 @@ def import_ldpolyp(
     """
     if identity not in get_args(Identity):
         raise PolyplinkError(
-            f"no identity {identity!r}", f"choose: {', '.join(get_args(Identity))}"
+            f"no identity {identity!r}", f"give --identity {' or '.join(get_args(Identity))}"
         )
     release = Release(DATASET, source, **options)
     faults = release.faults

@@ -158,7 +158,8 @@ def _read_labels(tree: Tree, path: Path | None, faults: Faults) -> tuple[str | N
                 tables[member.image] = rows
     if len(tables) > 1:
         raise PolyplinkError(
-            f"{tree.root} has several label tables: {', '.join(tables)}", "say which one it is"
+            f"{tree.root} has several label tables: {', '.join(tables)}",
+            "name it with --cases FILE",
         )
     for name, rows in tables.items():
         return name, facts.parse_facts(rows, name, _WANTED, _CLASSES, faults)

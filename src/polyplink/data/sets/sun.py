@@ -125,7 +125,7 @@ def import_sun(
     recordings = [recording for recording in recordings if recording.size != (0, 0)]
     if not recordings:
         raise PolyplinkError(
-            f"{source} has no image to take the frames' size from", "give their width and height"
+            f"{source} has no image to take the frames' size from", "give --size WIDTHxHEIGHT"
         )
     positive: dict[int, Recording] = {}
     for recording in recordings:
