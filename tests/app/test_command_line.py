@@ -76,7 +76,7 @@ MISTAKES = {
     "demo broken.pth": "broken.pth holds something else",
     "embed nowhere nowhere": "no weights at nowhere",
     "embed encoder.onnx DATA": "no exported encoder",
-    "embed broken.onnx DATA --device cuda": "computes on the CPU; give the weights",
+    "embed broken.onnx DATA": "an exported encoder is a folder",
     "embed RUN nowhere": "no folder nowhere",
     "embed RUN DATA --precision int8": "holds no 8-bit numbers",
     "export RUN encoder.pt": "encoder.pt is no .onnx file",
@@ -116,7 +116,6 @@ MISTAKES = {
 
 BROKEN = ("broken.onnx", "broken.pth")  # files that hold something else
 SLOW_MISTAKES = (  # libraries are asked whether they are mistakes
-    "embed broken.onnx DATA --device cuda",
     "embed RUN DATA --precision int8",
     "train ntssl-demo DATA --device cuda:77",
     "weights add broken.pth",

@@ -111,7 +111,7 @@ def weights_path(given: Path) -> Path:
     PolyplinkError.unless(
         path.suffix != ".onnx",
         f"no exported encoder {path}",
-        "export weights with `polyplink export WEIGHTS NAME.onnx`",
+        "export weights with `polyplink export WEIGHTS OUT`",
     )
     from polyplink.encoders.catalogue import FOUNDATION  # noqa: PLC0415 - a mistake alone needs it
 

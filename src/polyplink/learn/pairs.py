@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import numpy as np
-from scipy.special import ndtr, ndtri
 
 from polyplink.core.ranges import AT_LEAST_ONE, POSITIVE, SHARE, Ranged
 from polyplink.learn.bags import BagSampler, EpochBags, chosen, pair_bags
@@ -28,6 +27,8 @@ def gaussian_partner(
     Returns:
         (b,) int64.
     """
+    from scipy.special import ndtr, ndtri  # noqa: PLC0415 - slow to import
+
     left, right = place, count - 1 - place  # places to either side
     nearest = ndtr(-0.5 / deviation)
     below, above = (

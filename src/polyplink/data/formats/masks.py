@@ -8,7 +8,6 @@ from typing import Unpack
 
 import numpy as np
 import polars as pl
-from scipy import ndimage
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.faults import Faults
@@ -189,6 +188,8 @@ def _read(
             faults.fault("mask that cannot be opened", name, "replace it")
             continue
         sizes.append((name, mask.shape[1], mask.shape[0]))
+        from scipy import ndimage  # noqa: PLC0415 - slow to import
+
         labelled, _ = ndimage.label(mask > mask.max() / 2, _TOUCHING)
         for rows, columns in ndimage.find_objects(labelled):
             width, height = columns.stop - columns.start, rows.stop - rows.start
