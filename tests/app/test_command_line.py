@@ -66,7 +66,7 @@ MISTAKES = {
     "calibrate RUN DATA --truth nowhere": "no folder nowhere",
     "train-detector nowhere": "no folder nowhere",
     "train-detector DATA --out x": "give --out NAME.onnx",
-    "review nowhere": "nowhere/count.json is missing",
+    "review nowhere": "nowhere/count.json is missing; give a folder that `polyplink run`",
     "hand-off nowhere": "nowhere/count.json is missing",
     "learn-from gone nowhere": "no weights at gone",
     "learn-from RUN nowhere": "nowhere/count.json is missing",

@@ -215,8 +215,12 @@ def write_json(path: Path, value: Any) -> None:
     write_text(path, json.dumps(to_plain(value), indent=1) + "\n")
 
 
-def read_json(path: Path) -> Any:
+def read_json(path: Path, mend: str = "run the stage that writes it") -> Any:
     """Read JSON; a missing or broken file is a user error.
+
+    Args:
+        path: The file.
+        mend: What to do if it is missing.
 
     Raises:
         PolyplinkError: If the file is missing or is not JSON.
@@ -224,7 +228,7 @@ def read_json(path: Path) -> Any:
     try:
         return parse_json(path.read_bytes(), str(path), "make it again")
     except FileNotFoundError:
-        raise PolyplinkError(f"{path} is missing", "run the stage that writes it") from None
+        raise PolyplinkError(f"{path} is missing", mend) from None
 
 
 def parse_json(data: bytes | str, what: str, mend: str) -> Any:

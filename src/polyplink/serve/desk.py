@@ -103,7 +103,8 @@ class Desk:
         inside = folder / "count"
         self.out = inside if (inside / "count.json").is_file() else folder
         self.reviewer = reviewer
-        self.summary: dict[str, Any] = read_json(self.out / "count.json")
+        mend = "give a folder that `polyplink run` or `polyplink count` wrote"
+        self.summary: dict[str, Any] = read_json(self.out / "count.json", mend)
         self.data = data or self._data_folder()
         self.prepared = self._prepared()
         self.point = self._point()
