@@ -50,7 +50,7 @@ class ImportRequest(Request):
             metavar="FORMAT",
             help="real-colon, ldpolyp, sun, polypsset, polyp-size, coco, mot, yolo, cvat, csv or "
             "masks.",
-            autocompletion=names_of("polyplink.app.data_folder", "importers"),
+            autocompletion=names_of("polyplink.data", "FORMATS"),
         ),
     ]
     source: Annotated[Path, Argument(metavar="SRC", help="The data set as released.")]

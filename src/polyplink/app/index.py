@@ -16,6 +16,7 @@ from polyplink.app.request import (
     TrackletOptions,
     Weights,
     Workers,
+    check_given,
     inform,
 )
 from polyplink.core.artefacts import RunRecord, write_json
@@ -61,6 +62,8 @@ def build_index(request: IndexBuildRequest, progress: Progress = inform) -> "Res
     Raises:
         PolyplinkError: If the index exists, there is no view, or weights or data are at fault.
     """
+    for folder in request.data:
+        check_given(request.weights, folder, device=request.device)
     from polyplink.app.encoded import load_named
     from polyplink.scale import approximated
     from polyplink.scale import build_index as build
@@ -86,6 +89,8 @@ def add_to_index(request: IndexAddRequest, progress: Progress = inform) -> "Resu
         PolyplinkError: If the index holds vectors of other weights, or a procedure of the same
             name with other boxes.
     """
+    for folder in request.data:
+        check_given(request.weights, folder, device=request.device)
     from polyplink.app.encoded import load_named
     from polyplink.scale import Index, add_rows
 
@@ -186,6 +191,7 @@ def search(request: SearchRequest, progress: Progress = inform) -> "Result[pl.Da
     """
     import polars as pl
 
+    check_given(request.weights)
     from polyplink.app.encoded import load_named
     from polyplink.report.matches import matches_table, write_matches
     from polyplink.report.tables import write_rows
