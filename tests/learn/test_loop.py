@@ -229,6 +229,13 @@ def test_patience_waits_for_so_many_epochs() -> None:
     assert not is_over(rows(1.0, 2.0, 3.0, 4.0), ValidationConfig(select="bags"))
 
 
+def test_negatives_of_other_procedures_need_two(prepared: Prepared, tmp_path: Path) -> None:
+    alone = prepared.select(prepared.procedures[:1])
+    foreign = config("loss.negatives=other_procedures", "validation.every=0", "part=all")
+    with pytest.raises(PolyplinkError, match=r"one procedure.*loss\.negatives=all"):
+        fit(foreign, alone, tmp_path, device=CPU)
+
+
 def test_a_choice_that_cannot_be_made_is_refused() -> None:
     labels = TrainConfig("x")
     with pytest.raises(PolyplinkError, match="no fragments to validate on"):

@@ -14,11 +14,16 @@ TEMPERATURE = 0.07
 
 
 def naive(
-    z: torch.Tensor, bag: list[int], form: str, fragment: list[int] | None = None
+    z: torch.Tensor,
+    bag: list[int],
+    form: str,
+    fragment: list[int] | None = None,
+    procedure: list[int] | None = None,
 ) -> torch.Tensor:
     """Both forms as differentiable loops, one exponential at a time."""
     u, anchor, rows = [row / row.norm() for row in z], anchors(bag), []
     apart = fragment or list(range(len(bag)))
+    place = procedure or bag
 
     def e(a: int, b: int) -> torch.Tensor:
         return torch.exp(u[a] @ u[b] / TEMPERATURE)
@@ -27,10 +32,10 @@ def naive(
         if form == "symmetric":
             others = [q for q in range(len(bag)) if apart[q] != apart[a]]
             own = [e(a, q) for q in others if bag[q] == bag[a]]
-            foreign = [e(a, q) for q in others if bag[q] != bag[a]]
+            foreign = [e(a, q) for q in others if place[q] != place[a]]
         else:
             members = [k for k in range(len(bag)) if bag[k] == bag[a] and not anchor[k]]
-            others = [j for j in range(len(bag)) if anchor[j] and bag[j] != bag[a]]
+            others = [j for j in range(len(bag)) if anchor[j] and place[j] != place[a]]
             own = [e(k, a) for k in members] if anchor[a] else []
             foreign = [e(k, j) for j in others for k in members]
         if own:
@@ -50,20 +55,29 @@ def anchors(bag: list[int]) -> list[bool]:
 
 
 @pytest.mark.parametrize("form", ["symmetric", "anchored", "masked"])
+@pytest.mark.parametrize("negatives", ["all", "other_procedures"])
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 @pytest.mark.parametrize("seed", range(3))
-def test_value_and_gradient_equal_the_loops(form: str, dtype: torch.dtype, seed: int) -> None:
+def test_value_and_gradient_equal_the_loops(
+    form: str, negatives: str, dtype: torch.dtype, seed: int
+) -> None:
     z, bag = ragged(seed, dtype)
     left, right = z.clone().requires_grad_(), z.double().requires_grad_()
     bags, fragment = torch.tensor(bag), [i // 2 for i in range(len(bag))]
+    place = (
+        None if negatives == "all" else [b // 5 for b in bag]
+    )  # bags 0 and 3 share one, and 7 and 9
+    procedure = None if place is None else torch.tensor(place)
     if form == "anchored":
-        ours = anchored_noise_aware(left, bags, torch.tensor(anchors(bag)), TEMPERATURE)
-        theirs = naive(right, bag, form)
+        ours = anchored_noise_aware(
+            left, bags, torch.tensor(anchors(bag)), TEMPERATURE, procedure=procedure
+        )
+        theirs = naive(right, bag, form, procedure=place)
     else:
         own = fragment if form == "masked" else None
         masked = None if own is None else torch.tensor(own)
-        ours = symmetric_noise_aware(left, bags, TEMPERATURE, fragment=masked)
-        theirs = naive(right, bag, "symmetric", own)
+        ours = symmetric_noise_aware(left, bags, TEMPERATURE, fragment=masked, procedure=procedure)
+        theirs = naive(right, bag, "symmetric", own, place)
     torch.testing.assert_close(ours.double(), theirs, atol=1e-6, rtol=1e-6)
     (slope,) = torch.autograd.grad(ours, left)
     (wanted,) = torch.autograd.grad(theirs, right)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from polyplink.core.artefacts import to_plain, whole_file
@@ -230,6 +231,12 @@ def _learn(
             "give more procedures, --set fragment_length=1, or --stride, --min-length and "
             "--max-gap: `polyplink doctor` says which values keep how many tracklets",
         )
+    foreign = isinstance(config.loss, NoiseAwareLoss) and config.loss.negatives != "all"
+    PolyplinkError.unless(
+        not foreign or len(np.unique(data.procedures)) > 1,
+        "all fragments are of one procedure, and loss.negatives=other_procedures needs others",
+        "give more procedures, or --set loss.negatives=all",
+    )
     watch = FragmentSet(prepared, held, config.fragment_length, fabric.device) if held else None
     check_selection(config, watch)
     model = Model(config, fabric.device, fabric)

@@ -30,6 +30,7 @@ def symmetric_noise_aware(
     temperature: float,
     *,
     fragment: torch.Tensor | None = None,
+    procedure: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """The reference's form, as in MIL-NCE: every sample of every bag takes its turn as anchor.
 
@@ -42,6 +43,8 @@ def symmetric_noise_aware(
         temperature: Divides the cosine; 0.07 in the reference.
         fragment: (n,) int or None. Where given, samples of the anchor's own fragment are neither
             positives nor negatives (the reference's masking of same-fragment frames).
+        procedure: (n,) int or None. Where given, samples of the anchor's own procedure that are
+            not of its bag are no negatives: they may show its polyp.
 
     Returns:
         Scalar; 0 where no sample has a positive.
@@ -51,12 +54,19 @@ def symmetric_noise_aware(
     if fragment is not None:
         others = others & (fragment[:, None] != fragment[None, :])
     positive = (bag[:, None] == bag[None, :]) & others  # n n
+    if procedure is not None:
+        others = positive | (procedure[:, None] != procedure[None, :])
     rows = masked_logsumexp(logits, others) - masked_logsumexp(logits, positive)  # n
     return mean_over(rows, positive.any(dim=1))
 
 
 def anchored_noise_aware(
-    embeddings: torch.Tensor, bag: torch.Tensor, anchor: torch.Tensor, temperature: float
+    embeddings: torch.Tensor,
+    bag: torch.Tensor,
+    anchor: torch.Tensor,
+    temperature: float,
+    *,
+    procedure: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """The text's form, eq. 1: bag members against their own anchor and against all others.
 
@@ -70,6 +80,7 @@ def anchored_noise_aware(
         bag: (n,) int, the bag of each sample.
         anchor: (n,) bool, True for the anchor's sample(s) of a bag.
         temperature: Divides the cosine; the text names none.
+        procedure: (n,) int or None, as in `symmetric_noise_aware`.
 
     Returns:
         Scalar; 0 where no anchor has a member.
@@ -81,7 +92,8 @@ def anchored_noise_aware(
     positive = masked_logsumexp(logits, own)  # n
     # The denominator's second sum, inside out: every member against the anchors of other bags,
     # then over the members of the bag.
-    foreign = masked_logsumexp(logits.T, ~same & anchor[None, :])  # n, by member z
+    apart = ~same if procedure is None else procedure[:, None] != procedure[None, :]  # n n
+    foreign = masked_logsumexp(logits.T, apart & anchor[None, :])  # n, by member z
     against = masked_logsumexp(foreign.expand_as(logits), members)  # n
     rows = torch.logaddexp(positive, against) - positive
     return mean_over(rows, own.any(dim=1))
@@ -100,6 +112,8 @@ class NoiseAwareLoss(Ranged, prefix="loss"):
         within: Weight of the reference's third term: frames of one fragment as positives.
         mask_fragment: Leave frames of the anchor's own fragment out of the frame term
             (symmetric form only; eq. 1 never pairs an anchor with itself).
+        negatives: "all" views of other bags (NTSSL), or only those of "other_procedures": views of
+            one procedure in different bags often show the same polyp.
     """
 
     kind: Literal["noise_aware"] = "noise_aware"
@@ -109,6 +123,7 @@ class NoiseAwareLoss(Ranged, prefix="loss"):
     frame: float = 1.0
     within: float = 0.0
     mask_fragment: bool = False
+    negatives: Literal["all", "other_procedures"] = "all"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -126,17 +141,20 @@ class NoiseAwareLoss(Ranged, prefix="loss"):
         computed.
         """
         bag, anchor, frames = views.bag, views.anchor, views.frames
+        procedure = views.procedure if self.negatives == "other_procedures" else None  # n
         length = len(frames) // len(bag)
         fragment = torch.arange(len(bag), device=bag.device).repeat_interleave(length)  # n s
         total = frames.new_zeros(())
         if self.tracklet:
-            total = total + self.tracklet * self._level(views.tracklets, bag, anchor, None)
+            level = self._level(views.tracklets, bag, anchor, None, procedure)
+            total = total + self.tracklet * level
+        every = None if procedure is None else procedure[fragment]  # n s
         if self.frame:
             masked = fragment if self.mask_fragment else None
-            level = self._level(frames, bag[fragment], anchor[fragment], masked)
+            level = self._level(frames, bag[fragment], anchor[fragment], masked, every)
             total = total + self.frame * level
         if self.within:
-            within = symmetric_noise_aware(frames, fragment, self.temperature)
+            within = symmetric_noise_aware(frames, fragment, self.temperature, procedure=every)
             total = total + self.within * within
         return total
 
@@ -146,7 +164,12 @@ class NoiseAwareLoss(Ranged, prefix="loss"):
         bag: torch.Tensor,
         anchor: torch.Tensor,
         fragment: torch.Tensor | None,
+        procedure: torch.Tensor | None,
     ) -> torch.Tensor:
         if self.form == "anchored":
-            return anchored_noise_aware(embeddings, bag, anchor, self.temperature)
-        return symmetric_noise_aware(embeddings, bag, self.temperature, fragment=fragment)
+            return anchored_noise_aware(
+                embeddings, bag, anchor, self.temperature, procedure=procedure
+            )
+        return symmetric_noise_aware(
+            embeddings, bag, self.temperature, fragment=fragment, procedure=procedure
+        )

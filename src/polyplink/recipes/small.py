@@ -9,6 +9,7 @@ from dataclasses import replace
 from polyplink.encoders import MveConfig, SfeConfig
 from polyplink.learn import (
     IntraInterLoss,
+    NoiseAwareLoss,
     OptimConfig,
     PolypParts,
     PolypViews,
@@ -38,6 +39,23 @@ def ntssl_small() -> TrainConfig:
     """
     config = ntssl_demo()
     return replace(config, name="ntssl-small", optim=_optim(config, 10, EPOCHS))
+
+
+def other_procedures_small() -> TrainConfig:
+    """Ours: NTSSL with negatives of other procedures alone, and a rate that falls.
+
+    Views of one procedure in different bags often show the same polyp; NTSSL pushes them apart.
+    See docs/explanation/other-procedures.md.
+
+    Command: polyplink train other-procedures-small DATA --out RUN
+    """
+    config = ntssl_small()
+    return replace(
+        config,
+        name="other-procedures-small",
+        loss=NoiseAwareLoss(negatives="other_procedures"),
+        optim=replace(config.optim, schedule="one_cycle", rate=2e-3),
+    )
 
 
 def sfe_small() -> TrainConfig:
@@ -117,6 +135,7 @@ def intra_inter_small() -> TrainConfig:
 
 SMALL = (
     ntssl_small,
+    other_procedures_small,
     sfe_small,
     mve_small,
     tpc_small,

@@ -100,6 +100,7 @@ _NTSSL: Sources = _TRANSFORMER | {
     "loss.frame": ("text", "sum of both levels"),
     "loss.within": ("program", "a third term, of weight 0 for the text's two"),
     "loss.mask_fragment": ("program", "off by default"),
+    "loss.negatives": ("text", "all views of other bags"),
     "optim.bags_per_batch": ("text", "60 fragments: 12 bags of 5"),
     "validation.loss": ("program", "MIL-NCE on tracklet vectors alone"),
     "validation.bags_per_batch": ("program", "batches of 6, read as 6 polyps of 2 views"),
