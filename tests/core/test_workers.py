@@ -65,6 +65,18 @@ def half(value: int) -> float:
     return value / 2
 
 
+def test_a_script_that_starts_workers_when_imported_is_told_how_not_to(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from polyplink.core.workers import as_done\nprint(*as_done(abs, [-1, -2], 2))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, script], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 1
+    assert "if __name__ == '__main__':" in done.stderr
+
+
 def test_results_come_as_they_are_done() -> None:
     for workers in (1, 2):
         assert sorted(as_done(half, range(6), workers)) == [0.0, 0.5, 1.0, 1.5, 2.0, 2.5]

@@ -230,10 +230,10 @@ def test_patience_waits_for_so_many_epochs() -> None:
 
 
 def test_negatives_of_other_procedures_need_two(prepared: Prepared, tmp_path: Path) -> None:
-    alone = prepared.select(prepared.procedures[:1])
+    alone = prepare(write_procedures(tmp_path / "one", procedures=1), config().prepare)
     foreign = config("loss.negatives=other_procedures", "validation.every=0", "part=all")
     with pytest.raises(PolyplinkError, match=r"one procedure.*loss\.negatives=all"):
-        fit(foreign, alone, tmp_path, device=CPU)
+        fit(foreign, alone, tmp_path / "run", device=CPU)
 
 
 def test_a_choice_that_cannot_be_made_is_refused() -> None:

@@ -50,8 +50,14 @@ def worker_pool(workers: int, preload: Sequence[str] = ()) -> Iterator[ProcessPo
         preload: Modules imported once for all workers, see `start_server`.
 
     Raises:
-        PolyplinkError: If a worker was killed, for example because it ran out of memory.
+        PolyplinkError: If a worker was killed, for example because it ran out of memory, or this is
+            a worker that imports a script which starts workers itself.
     """
+    PolyplinkError.unless(
+        not getattr(multiprocessing.current_process(), "_inheriting", False),
+        "every worker process imports the script, which starts workers again",
+        "put what the script does under `if __name__ == '__main__':`, or give workers=1",
+    )
     served = bool(preload) and SERVER in multiprocessing.get_all_start_methods()
     if served:
         start_server(preload)
