@@ -1,6 +1,6 @@
 """The search of settings: every row is its setting alone; grids are the paper's."""
 
-from unittest.mock import Mock, patch
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -32,7 +32,7 @@ def procedure(n: int) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize(("n", "threads"), [(1, 1), (2, 1), (15, 1), (15, 2)])
 def test_every_row_is_its_setting_alone(n: int, threads: int) -> None:
     V, positions = procedure(n)
-    with patch.dict(search.__globals__, propagate=(counted := Mock(wraps=propagate))):
+    with patch("polyplink.associate.affinity.propagate", wraps=propagate) as counted:
         found = search(V, positions, GRID, P=V, threads=threads)
     assert counted.call_count == 2 + 2 + 1  # with alpha 1 the gammas share one clustering
     assert tuple(found) == CLUSTERERS

@@ -38,7 +38,7 @@ def test_workers_share_what_is_imported_for_them(preload: list[str]) -> None:
 
 def test_ctrl_c_in_a_terminal_prints_no_traceback(tmp_path: Path) -> None:
     """The whole process group gets the signal, as from a terminal, while workers still import."""
-    command = [sys.executable, "-m", "polyplink", "simulate", "out", "--preset", "smoke"]
+    command = [sys.executable, "-m", "polyplink", "simulate", "out", "--preset", "tiny"]
     running = subprocess.Popen(
         [*command, "--workers", "2"],
         cwd=tmp_path,
