@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from polyplink.scale import Index
     from polyplink.tracklets.crops import Pixels
 
-EXACT = 1_000_000  # views up to which an index is searched exactly, if nothing else is asked for
 IndexFolder = Annotated[Path, Option("--index", help="Folder of the index.")]
 
 
@@ -49,11 +48,8 @@ class IndexBuildRequest(IndexAddRequest):
     """What to index, and with which weights."""
 
     approximate: Annotated[
-        bool | None,
-        Option(
-            help="Search approximately, by LanceDB; by default above a million views.",
-        ),
-    ] = None
+        bool, Option("--approximate", help="Also write an approximate form, by LanceDB.")
+    ] = False
 
 
 def build_index(request: IndexBuildRequest, progress: Progress = inform) -> "Result[Index]":
@@ -76,8 +72,7 @@ def build_index(request: IndexBuildRequest, progress: Progress = inform) -> "Res
     encoder = load_named(request.weights, request.device, tracklets=request)
     blocks = _blocks(request, encoder, {}, progress)
     index = build(request.index, blocks, encoder.key)
-    wanted = len(index) > EXACT if request.approximate is None else request.approximate
-    if wanted:
+    if request.approximate:
         index = approximated(index)
     return _described(index, len(index))
 
