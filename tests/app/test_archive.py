@@ -54,6 +54,7 @@ def ends_well(process: "subprocess.Popen[str]") -> None:
     assert process.returncode == 0, errors
 
 
+@pytest.mark.slow
 def test_shards_divide_the_procedures_and_leave_what_one_run_leaves(
     made: Made, whole: Path, tmp_path: Path
 ) -> None:
@@ -73,6 +74,7 @@ def test_shards_divide_the_procedures_and_leave_what_one_run_leaves(
     assert contents(folder / "prepared") == contents(whole / "prepared")
 
 
+@pytest.mark.slow
 def test_crops_that_are_not_kept_leave_the_same_vectors(
     made: Made, whole: Path, tmp_path: Path
 ) -> None:

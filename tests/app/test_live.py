@@ -109,6 +109,7 @@ def test_a_recording_is_played_in_time_and_may_have_boxes_on_disk(
     assert data["image"].null_count() == 0
 
 
+@pytest.mark.slow
 def test_a_function_is_a_detector_and_a_slow_one_drops_frames(made: Made, tmp_path: Path) -> None:
     def slow(image: np.ndarray) -> np.ndarray:
         time.sleep(0.02)
@@ -137,6 +138,7 @@ def test_time_that_goes_backwards_is_said_once_and_nothing_is_lost(
     assert found[-1]["final"]["tracklets"] == 2
 
 
+@pytest.mark.slow
 def test_a_source_that_breaks_off_ends_in_a_report(made: Made, tmp_path: Path) -> None:
     for cut in ("{", '{"frame": 1e400, "boxes": []}', '{"frame": 400, "boxes": [[1, 2]]}'):
         broken = [*lines("ab"), cut]

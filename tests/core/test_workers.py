@@ -36,6 +36,7 @@ def test_workers_share_what_is_imported_for_them(preload: list[str]) -> None:
         list(pool.map(_kill_self, [1]))
 
 
+@pytest.mark.slow
 def test_ctrl_c_in_a_terminal_prints_no_traceback(tmp_path: Path) -> None:
     """The whole process group gets the signal, as from a terminal, while workers still import."""
     command = [sys.executable, "-m", "polyplink", "simulate", "out", "--preset", "tiny"]
