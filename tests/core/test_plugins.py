@@ -183,7 +183,8 @@ def test_a_layout_is_named_beside_the_file(installed: Path, tmp_path: Path) -> N
 
 @pytest.mark.slow
 def test_a_clusterer_is_evaluated(installed: Path, made: Made, tmp_path: Path) -> None:
-    base = ("--no-baselines", "--task", "counting", "--grid", "demo", "--out", tmp_path / "out")
-    done = polyplink("evaluate", made.run, made.data, *base, "--clusterer", "mutual")
+    base = ("--no-baselines", "--task", "counting", "--grid", "demo", "--choose-on", "train")
+    out = ("--out", tmp_path / "out")
+    done = polyplink("evaluate", made.run, made.data, *base, *out, "--clusterer", "mutual")
     assert done.exit_code == 0, done.stderr
     assert "Counting, mutual" in (tmp_path / "out" / "figures.csv").read_text()
