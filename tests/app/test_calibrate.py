@@ -1,11 +1,14 @@
 """False alarms: fitted on annotated procedures, then left out of a count and shown apart."""
 
 import json
+import shutil
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 
+from polyplink.associate import mean_units
 from polyplink.encoders.weights import read_record
 from tests.app.calls import assert_refused, polyplink
 from tests.conftest import Made
@@ -119,3 +122,66 @@ def test_links_are_fitted_where_there_are_no_false_alarms(made: Made, tmp_path: 
         assert operating is not None
         assert operating["links"] is not None
         assert operating["alarms"] is None
+
+
+def test_size_and_histology_reach_the_hand_off(
+    made: Made, run_folder: Path, tmp_path: Path
+) -> None:
+    data = tmp_path / "data"
+    shutil.copytree(made.data, data, ignore=shutil.ignore_patterns("prepared"))
+    vectors = pl.read_parquet(run_folder / "count" / "vectors.parquet")
+    known = pl.read_csv(run_folder / "count" / "views.csv")
+    tracklets = known.join(vectors, left_on="tracklet", right_on="tracklet_id").with_columns(
+        # Each polyp of the sample has three views, one polyp after the other.
+        polyp_id=pl.format("{}_{}", "procedure", pl.int_range(pl.len()).over("procedure") // 3 + 1)
+    )
+    names = tracklets["polyp_id"].unique(maintain_order=True).to_list()
+    units = mean_units(
+        tracklets["vector"].to_numpy(), np.array([names.index(n) for n in tracklets["polyp_id"]])
+    )
+    # Sizes and histology that the vectors tell: their place along the widest direction.
+    place = np.linalg.svd(units - units.mean(axis=0))[0][:, 0]
+    steps = np.sort(place)
+    gap = np.diff(steps)[2:-2].argmax() + 2  # of each class three polyps or more
+    middle = steps[gap : gap + 2].mean()
+    planted = pl.DataFrame(
+        {
+            "polyp_id": names,
+            "size_mm": np.exp(1.5 + place),
+            "histology_class": np.where(place > middle, "AD", "HP"),
+        }
+    )
+    polyps = pl.read_parquet(data / "polyps.parquet").drop("size_mm", "histology_class")
+    polyps.join(planted, "polyp_id", maintain_order="left").write_parquet(data / "polyps.parquet")
+    procedures = pl.read_parquet(data / "procedures.parquet")
+    procedures.with_columns(dataset=pl.lit("simulated x")).write_parquet(
+        data / "procedures.parquet"
+    )
+    weights, out = tmp_path / "calibrated", tmp_path / "count"
+    made_ones = polyplink("calibrate", made.run, data, "-o", weights, "--device", "cpu")
+    assert made_ones.exit_code == 0, made_ones.output
+    assert "size fitted on 10 polyps of 5 patients" in made_ones.stdout, made_ones.output
+    assert "histology fitted on 10 polyps" in made_ones.stdout, made_ones.output
+    counted = polyplink("count", weights, data, "-o", out, "--device", "cpu")
+    assert counted.exit_code == 0, counted.output
+    assert "probes fitted on simulated polyps" in counted.stderr
+    views = pl.read_csv(out / "views.csv")
+    assert views["size_mm"].null_count() == views["adenoma"].null_count() == 0
+    group = json.loads((out / "count.json").read_text())["procedures"][0]["groups"][0]
+    assert group["size_low_mm"] < group["size_mm"] < group["size_high_mm"]
+    assert f"about {group['size_mm']:.1f} mm" in (out / "report.html").read_text()
+    assert polyplink("hand-off", out, "--language", "de").exit_code == 0
+    table = pl.read_csv(out / "reviewed" / "polyps.csv")
+    assert table["Größe, mm"][0] == group["size_mm"]
+    assert table["Wahrscheinlichkeit eines Adenoms"][0] == group["adenoma"]
+    page = (out / "reviewed" / "report.html").read_text()
+    assert f"etwa {group['size_mm']:.1f} mm".replace(".", ",") in page
+    assert "an simulierten Polypen angepasst" in page
+    one = json.loads((out / "reviewed" / "review.json").read_text())["procedures"][0]["found"][0]
+    assert one["size_high_mm"] == group["size_high_mm"]
+    # Weights calibrated on procedures of unknown sizes keep their probes.
+    again = polyplink("calibrate", weights, made.data, "-o", tmp_path / "again", "--device", "cpu")
+    assert again.exit_code == 0, again.output
+    point = read_record(tmp_path / "again" / "weights.safetensors").operating
+    assert point is not None
+    assert point["size"]["vector"]

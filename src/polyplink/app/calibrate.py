@@ -1,4 +1,4 @@
-"""The verb `calibrate`: links, prices and false alarms for given boxes, stored in weights."""
+"""The verb `calibrate`: links, prices, false alarms and probes, stored in weights."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -64,6 +64,8 @@ class Calibrated:
         links: What the links were fitted on and how well they count there.
         alarms: What the model of false alarms was fitted on and how well it does there; None where
             no detector's boxes were given, or false alarms cannot be told from polyps.
+        probes: What the probes of size and histology were fitted on and how well they do there;
+            empty where the polyps' sizes and histology are not known.
         warnings: Warnings for the user.
     """
 
@@ -73,11 +75,12 @@ class Calibrated:
     false_alarms: int
     links: str
     alarms: str | None
+    probes: tuple[str, ...]
     warnings: tuple[str, ...]
 
 
 def calibrate(request: CalibrateRequest, progress: Progress = inform) -> Result[Calibrated]:
-    """Fit links, and a detector's false alarms, on annotated procedures; writes new weights.
+    """Fit links, false alarms, and probes of size and histology; writes new weights.
 
     Args:
         request: Weights, a data folder (of annotated boxes, or of a detector's and one of annotated
@@ -94,6 +97,7 @@ def calibrate(request: CalibrateRequest, progress: Progress = inform) -> Result[
     from polyplink.app.leakage import seen_procedures
     from polyplink.app.linked import with_truth
     from polyplink.associate import from_record
+    from polyplink.data import read_data
     from polyplink.encoders import read_record, weights_path
 
     path, out = weights_path(request.weights), request.out
@@ -115,6 +119,9 @@ def calibrate(request: CalibrateRequest, progress: Progress = inform) -> Result[
         embeddings = encoded.embeddings[encoder.name]
         keep = None if request.truth is None else request.keep
         point, warnings = _calibrated(from_record(own.operating), labelled, embeddings, keep)
+        known = prepared.data if request.truth is None else read_data(request.truth)
+        point, fitted, missing = _probed(point, known, labelled, embeddings)
+        warnings += missing
     names = prepared.procedures
     met = seen_procedures(own.seen, prepared.data, names)
     if met:
@@ -133,10 +140,12 @@ def calibrate(request: CalibrateRequest, progress: Progress = inform) -> Result[
         polyps.null_count(),
         point.origin,
         alarms,
+        tuple(fitted),
         tuple(warnings),
     )
     shown = [f"{weights}: {point.origin}"]
     shown += [] if alarms is None else [f"false alarms: {alarms}"]
+    shown += fitted
     return Result(done, shown=shown, warnings=done.warnings)
 
 
@@ -208,4 +217,59 @@ def _calibrated(
     found = find_operating_point(by_procedure(left, embeddings))
     if found.links is None:
         return replace(point, origin=f"{point.origin} (here {found.origin})"), warnings
-    return replace(found, alarms=point.alarms), warnings
+    return replace(found, alarms=point.alarms, size=point.size, adenoma=point.adenoma), warnings
+
+
+def _probed(
+    point: "OperatingPoint", data: "DataSet", labelled: "Prepared", embeddings: "Embeddings"
+) -> "tuple[OperatingPoint, list[str], list[str]]":
+    """The operating point with probes of what is known of the polyps.
+
+    Args:
+        point: Its probes are kept where sizes or histology are not known.
+        data: Says size, histology and patient of the polyps.
+        labelled: Tracklets with their true polyps.
+        embeddings: Their vectors.
+
+    Returns:
+        The operating point, what the probes were fitted on, and why one that could be is missing.
+    """
+    import polars as pl
+
+    from polyplink.app.linked import vectors_of
+    from polyplink.associate import fit_adenoma, fit_size, mean_units
+    from polyplink.data import SIMULATED
+
+    shown = labelled.tracklets.select("procedure_id", "polyp_id").with_row_index("row").drop_nulls()
+    group = pl.struct("procedure_id", "polyp_id").rank("dense").cast(pl.Int64) - 1
+    shown = shown.with_columns(group=group)
+    units = mean_units(
+        vectors_of(labelled, embeddings)[shown["row"].to_numpy()], shown["group"].to_numpy()
+    )
+    try:
+        adenomas, missing = data.adenoma_labels(), list[str]()
+    except PolyplinkError as error:  # its words have no map
+        adenomas = pl.repeat(None, data.polyps.height, dtype=pl.Int8, eager=True)
+        missing = [f"histology is not told: {error}"]
+    patient = pl.concat_str("dataset", "patient", separator="/")
+    table = (
+        data.polyps.select("procedure_id", "polyp_id", "size_mm", adenoma=adenomas)
+        .join(shown.unique("group"), on=["procedure_id", "polyp_id"])
+        .join(data.procedures.select("procedure_id", "dataset", patient=patient), on="procedure_id")
+        .sort("group")
+    )
+    simulated = any(name.startswith(SIMULATED) for name in table["dataset"])
+    probes = {"size": point.size, "adenoma": point.adenoma}
+    fitted = []
+    for column, name, fit in (("size_mm", "size", fit_size), ("adenoma", "adenoma", fit_adenoma)):
+        own = table.drop_nulls(column)
+        if own.is_empty():
+            continue
+        values, patients = own[column].to_list(), own["patient"].to_list()
+        found = fit(units[own["group"].to_numpy()], values, patients, simulated=simulated)
+        if isinstance(found, str):
+            missing.append(found)
+            continue
+        probes[name] = found
+        fitted.append(found.origin + (", all simulated or in part" if simulated else ""))
+    return replace(point, size=probes["size"], adenoma=probes["adenoma"]), fitted, missing

@@ -4,7 +4,7 @@ import math
 import os
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -54,7 +54,7 @@ COUNTS = ("procedure_id", "polyps", "low", "high", "tracklets", "false_alarms", 
 # Columns of views.csv.
 VIEWS = (
     *("procedure", "polyp", "tracklet", "start_s", "end_s", "start_frame", "end_frame"),
-    *("probability", "shows_polyp", "bridged"),
+    *("probability", "shows_polyp", "bridged", "size_mm", "adenoma"),
 )
 
 
@@ -160,7 +160,7 @@ def count(request: CountRequest, progress: Progress = inform) -> Result[Counted]
         screened = screen(prepared, embeddings, point.alarms, drop=request.alarms == "drop")
         linked = link_all(screened.prepared, embeddings, point)
     lost = lost_boxes(prepared)
-    warnings, notes = _said(encoded, linked, lost, screened)
+    warnings, notes = _said(encoded, linked, lost, screened, point)
     warnings = [*request.said, *warnings]
     page = build_report(
         "Polyp count",
@@ -173,7 +173,7 @@ def count(request: CountRequest, progress: Progress = inform) -> Result[Counted]
         notes=tuple(notes),
         warnings=tuple(warnings),
     )
-    procedures = _counted(prepared.procedures, linked, screened.alarms)
+    procedures = _counted(prepared.procedures, linked, screened.alarms, point)
     summary = {
         "polyplink": __version__,
         "weights": encoder.key,
@@ -196,7 +196,7 @@ def count(request: CountRequest, progress: Progress = inform) -> Result[Counted]
         summary["against_truth"] = {"figures": to_plain(figures), "procedures": compared_rows}
     report = out / "report.html"
     with record.stage("report"):
-        views = _views(prepared.data.procedures, linked, screened.alarms)
+        views = _views(prepared.data.procedures, linked, screened.alarms, point)
         counted = Counted(report, summary["polyps"], page, summary, boxes, views.select(VIEWS))
         write_embeddings(out / "vectors.parquet", embeddings)
         _write_tables(out, counted, views)
@@ -256,7 +256,11 @@ def _compare(
 
 
 def _said(
-    encoded: "Encoded", linked: "Sequence[Linked]", lost: Mapping[str, int], screened: "Screened"
+    encoded: "Encoded",
+    linked: "Sequence[Linked]",
+    lost: Mapping[str, int],
+    screened: "Screened",
+    point: "OperatingPoint",
 ) -> tuple[list[str], list[str]]:
     """Warnings about the count, and notes: what was left out, and why a count is 0."""
     from polyplink.app.leakage import seen_procedures
@@ -277,6 +281,10 @@ def _said(
         warnings.append(
             f"The encoder was trained on simulated pictures, and {real[0]} is not simulated: do "
             "not rely on this count."
+        )
+    if any(probe.simulated for probe in point.probes):
+        warnings.append(
+            "Size and histology are read by probes fitted on simulated polyps: do not rely on them."
         )
     if screened.unscreened:
         warnings.append(
@@ -319,7 +327,10 @@ def lost_lines(lost: Mapping[str, int], settings: "PrepareSettings") -> list[str
 
 
 def _views(
-    procedures: "pl.DataFrame", linked: "Sequence[Linked]", alarms: "pl.DataFrame"
+    procedures: "pl.DataFrame",
+    linked: "Sequence[Linked]",
+    alarms: "pl.DataFrame",
+    point: "OperatingPoint",
 ) -> "pl.DataFrame":
     """One row for each view of a polyp: when it begins and ends, and how sure it is.
 
@@ -328,25 +339,32 @@ def _views(
     Returns:
         procedure, polyp, tracklet, start_s, end_s (seconds; null where the rate is not known),
         start_frame, end_frame (the last one), probability (of the link), shows_polyp (the
-        probability, where it is known), bridged (share of its frames without a box), and whether
+        probability, where it is known), bridged (share of its frames without a box), size_mm and
+        adenoma (a probability; from this view alone, null without probes), and whether
         the procedure's clustering converged, in the order of time.
     """
+    import numpy as np
     import polars as pl
 
     rates = dict(procedures.select("procedure_id", "fps").rows())
     fps = pl.col("procedure_id").replace_strict(rates)
     schema = {"polyp": pl.String, "probability": pl.Float64, "converged": pl.Boolean}
+    schema |= {"size_mm": pl.Float64, "adenoma": pl.Float64}
     tables = []
     for one in linked:
         polyps = [one.identities.names[label] for label in one.identities.labels]
         converged = [one.identities.converged] * len(polyps)
+        alone = point.read(one.tracklets.views.vectors, np.arange(len(polyps)))
         own = {"polyp": polyps, "probability": one.identities.scores, "converged": converged}
+        own |= {name: [getattr(each, name) for each in alone] for name in ("size_mm", "adenoma")}
         table = one.tracklets.table.hstack(pl.DataFrame(own, schema=schema))
         tables.append(table.sort("first_frame", maintain_order=True))
     nothing = (pl.lit(None, kind).alias(name) for name, kind in schema.items())
     return pl.concat([*tables, alarms.with_columns(*nothing)]).select(
         "polyp",
         "converged",
+        "size_mm",
+        "adenoma",
         procedure="procedure_id",
         tracklet="tracklet_id",
         start_s=(pl.col("first_frame") / fps).round(2),
@@ -360,7 +378,10 @@ def _views(
 
 
 def _counted(
-    names: "Sequence[str]", linked: "Sequence[Linked]", alarms: "pl.DataFrame"
+    names: "Sequence[str]",
+    linked: "Sequence[Linked]",
+    alarms: "pl.DataFrame",
+    point: "OperatingPoint",
 ) -> list[dict[str, Any]]:
     """What count.json holds of each procedure: polyps with their tracklets, and what to review."""
 
@@ -385,11 +406,12 @@ def _counted(
             plain(row) | {"sureness": _or_none(score)}
             for row, score in zip(rows, one.identities.scores, strict=True)
         ]
-        labels = one.identities.labels.tolist()
+        labels, readings = one.identities.labels.tolist(), one.readings(point)
         groups = [
             {
                 "polyp": polyp,
                 "tracklets": [t for t, own in zip(tracklets, labels, strict=True) if own == place],
+                **asdict(readings[place]),
             }
             for place, polyp in enumerate(one.identities.names)
         ]

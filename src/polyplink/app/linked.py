@@ -24,6 +24,7 @@ from polyplink.associate import (
     Identities,
     LearnedLinks,
     OperatingPoint,
+    Reading,
     Views,
     cross_probabilities,
     fit_links,
@@ -43,7 +44,7 @@ from polyplink.data import SIMULATED, read_data
 from polyplink.encoders import Embeddings, weights_path
 from polyplink.evaluate import Purpose, choose, count_procedure, match_tracklets
 from polyplink.report import Comparison, Procedure, Report, Tracklet
-from polyplink.report.formats import PURPOSES, VISUAL
+from polyplink.report.formats import PURPOSES, VISUAL, reading_text
 from polyplink.tracklets import Prepared, box_rows
 
 COVERED = 0.9  # of procedures, by the intervals of their counts
@@ -253,6 +254,10 @@ class Linked:
     tracklets: ProcedureTracklets
     identities: Identities
 
+    def readings(self, point: OperatingPoint) -> list[Reading]:
+        """Size and histology of each polyp, where the operating point has probes."""
+        return point.read(self.tracklets.views.vectors, self.identities.labels)
+
 
 def link(tracklets: ProcedureTracklets, point: OperatingPoint) -> Linked:
     """Link a procedure at the operating point."""
@@ -373,7 +378,8 @@ def _shown_setting(point: OperatingPoint) -> dict[str, float | str]:
             "visual similarity": VISUAL[point.form],
         }
     shown["chosen"] = point.origin
-    return shown if point.alarms is None else shown | {"false alarms": point.alarms.origin}
+    shown |= {} if point.alarms is None else {"false alarms": point.alarms.origin}
+    return shown | ({"probes": "; ".join(p.origin for p in point.probes)} if point.probes else {})
 
 
 def _procedure(
@@ -423,6 +429,7 @@ def _procedure(
         empty,
         tracklets=tuple(shown(one, names[label], score) for one, label, score in of_each),
         interval=found.interval,
+        readings=dict(zip(names, map(reading_text, linked.readings(point)), strict=True)),
         similarity=found.similarity,
         converged=found.converged,
         uncertain=tuple(doubt for doubt in found.doubts if doubt.close),

@@ -188,7 +188,7 @@ def learn_from(request: LearnFromRequest, progress: Progress = inform) -> Result
         point = before
     data = merge([(desk.data, identified(desk, finished=True)) for desk in desks])
     write_data(out / "data", data)
-    point = replace(point, alarms=before.alarms)
+    point = replace(point, alarms=before.alarms, size=before.size, adenoma=before.adenoma)
     names = data.procedures["procedure_id"].to_list()
     weights = store_operating_point(path, out, point, data, names)
     record.write(out)

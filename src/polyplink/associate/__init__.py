@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     )
     from polyplink.associate.online import Decision, OnlineLinker, OnlineSettings
     from polyplink.associate.partition import partition, partition_cost
+    from polyplink.associate.probes import Probe, Reading, fit_adenoma, fit_size, mean_units
     from polyplink.associate.search import (
         CLUSTERERS,
         PRICES,
@@ -67,6 +68,8 @@ __all__ = [
     "OnlineLinker",
     "OnlineSettings",
     "OperatingPoint",
+    "Probe",
+    "Reading",
     "Setting",
     "TemporalAP",
     "Views",
@@ -74,13 +77,16 @@ __all__ = [
     "cosine",
     "cross_probabilities",
     "demo_grid",
+    "fit_adenoma",
     "fit_alarms",
     "fit_links",
+    "fit_size",
     "fit_unlabelled",
     "from_record",
     "identify",
     "link_scores",
     "link_terms",
+    "mean_units",
     "paper_grid",
     "partition",
     "partition_cost",

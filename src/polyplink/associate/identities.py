@@ -18,6 +18,7 @@ from polyplink.associate.alarms import AlarmModel
 from polyplink.associate.clusterers import LearnedLinks, TemporalAP
 from polyplink.associate.links import LinkModel, Views
 from polyplink.associate.partition import NEVER, Pairs, constraint_groups, pair_costs, partition
+from polyplink.associate.probes import Probe, Reading, read_polyps
 from polyplink.associate.similarity import VisualForm, visual
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.text import brief
@@ -51,6 +52,8 @@ class OperatingPoint:
             polyp's.
         error: Mean distance of a cross-fitted count from the truth, in polyps, on the procedures
             that it was chosen on; None where there were none.
+        size: Reads the size of a polyp from its vectors; None where no sizes were known.
+        adenoma: Reads whether a polyp is an adenoma; None where no histology was known.
     """
 
     __repr__ = brief
@@ -63,12 +66,23 @@ class OperatingPoint:
     form: VisualForm = "l2"
     alarms: AlarmModel | None = None
     error: float | None = None
+    size: Probe | None = None
+    adenoma: Probe | None = None
 
     def at(self, purpose: str) -> Self:
         """The operating point for a purpose; itself where there are no learned links."""
         if not self.prices:
             return self
         return replace(self, setting=LearnedLinks(self.prices[purpose]))
+
+    @property
+    def probes(self) -> list[Probe]:
+        """Those of size and histology that there are."""
+        return [probe for probe in (self.size, self.adenoma) if probe is not None]
+
+    def read(self, vectors: npt.ArrayLike, polyps: npt.NDArray[np.integer]) -> list[Reading]:
+        """Size and histology of polyps from their tracklets' vectors, see `read_polyps`."""
+        return read_polyps(self.size, self.adenoma, vectors, polyps)
 
 
 def untuned(why: str) -> OperatingPoint:

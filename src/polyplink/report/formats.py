@@ -4,6 +4,7 @@ import math
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from polyplink.associate import Reading
 from polyplink.core.errors import visible
 from polyplink.evaluate import Figure
 
@@ -82,6 +83,21 @@ def figure_text(figure: Figure, digits: int = 3) -> str:
     return (
         f"{text} ± {number(figure.sd, digits)}" if figure.known and figure.sd is not None else text
     )
+
+
+def reading_text(reading: Reading) -> str:
+    """Size and histology of a polyp; "" without probes.
+
+    Example:
+        >>> reading_text(Reading(5.2, 3.1, 8.7, adenoma=0.72))
+        'about 5.2 mm (3.1 to 8.7), adenoma 72 %'
+    """
+    size, low, high = (
+        number(one, 1) for one in (reading.size_mm, reading.size_low_mm, reading.size_high_mm)
+    )
+    texts = [] if reading.size_mm is None else [f"about {size} mm ({low} to {high})"]
+    texts += [] if reading.adenoma is None else [f"adenoma {100 * reading.adenoma:.0f} %"]
+    return ", ".join(texts)
 
 
 def reason(figure: Figure) -> str:

@@ -60,6 +60,7 @@ class Procedure:
         alarms: Tracklets that were left out as false alarms; `sureness` is the probability that
             they show a polyp after all, and `predicted` means nothing.
         interval: Lowest and highest number of polyps, 90 %, or None.
+        readings: Size and histology of each counted polyp as text, by its name.
 
     Raises:
         PolyplinkError: If a tracklet ends after the recording.
@@ -75,6 +76,7 @@ class Procedure:
     uncertain: tuple[Doubt, ...] = field(default=(), repr=False)
     alarms: tuple[Tracklet, ...] = field(default=(), repr=False)
     interval: tuple[int, int] | None = None
+    readings: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         for tracklet in (*self.tracklets, *self.alarms):
@@ -92,10 +94,9 @@ class Procedure:
 
     @property
     def count_text(self) -> str:
-        """The count with its interval: "5 (4 to 6)"."""
-        if self.interval is None:
-            return str(self.n_counted)
-        return f"{self.n_counted} ({self.interval[0]} to {self.interval[1]})"
+        """The count with its interval, "5 (4 to 6)"; "5" where the interval holds nothing else."""
+        low, high = self.interval or (0, 0)
+        return str(self.n_counted) + (f" ({low} to {high})" if low < high else "")
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import os
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
 from threading import RLock
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from polyplink.scale import Index
 
 VECTORS = "vectors.parquet"
+PROBES = ("size", "adenoma")
 LIKE = 12  # similar views that are shown
 
 
@@ -357,6 +359,8 @@ class Desk:
             "warnings": list(self.summary.get("warnings", [])),
             "reviewer": self.reviewer,
             "purpose": self.summary.get("purpose"),
+            "probes": [name for name in PROBES if getattr(self.point, name) is not None],
+            "probes_simulated": any(probe.simulated for probe in self.point.probes),
             "polyps": sum(one["polyps"] for one in procedures),
             "done": sum(one["done"] for one in procedures),
             "procedures": procedures,
@@ -368,6 +372,9 @@ class Desk:
         row = self.pictures.procedures[name]
         low, high, polyps, doubts = _counted(now)
         tracklets = self._tracklets(now, name)
+        readings = []
+        if now.views is not None and now.identities is not None:
+            readings = self.point.read(now.views.vectors, now.identities.labels)
         groups = []
         for place in range(polyps):
             rows = [i for i, polyp in enumerate(now.polyps) if polyp == place]
@@ -381,6 +388,7 @@ class Desk:
                     "last_s": max(tracklets[i]["end_s"] for i in rows),
                     "probability": None if None in sure else round(float(np.mean(sure)), 4),
                     "best": max(rows, key=lambda i: tracklets[i]["area"]),
+                    **asdict(readings[place]),
                 }
             )
         row_of = {one: i for i, one in enumerate(now.table["tracklet_id"].to_list())}

@@ -27,7 +27,8 @@ from polyplink.serve.desk import Desk
 from polyplink.tracklets import box_rows
 
 FOLDER = "reviewed"
-FORMAT = "polyplink review 1"
+FORMAT = "polyplink review 2"
+READ = ("size_mm", "size_low_mm", "size_high_mm", "adenoma")
 LARGE, SMALL, MOST_VIEWS = 480, 160, 6  # pixels of a polyp's best view and others, and how many
 
 
@@ -45,13 +46,20 @@ class View:
 
 @dataclass(frozen=True)
 class ReviewedPolyp:
-    """A polyp: when it is first and last seen, its views in the order of time, the best of them."""
+    """A polyp: when it is first and last seen, its views in the order of time, the best of them.
+
+    `size_mm` with its 90 % interval, and `adenoma` (a probability), are null without probes.
+    """
 
     polyp: str
     first_s: float
     last_s: float
     best_view: str
     best_s: float
+    size_mm: float | None
+    size_low_mm: float | None
+    size_high_mm: float | None
+    adenoma: float | None
     views: tuple[View, ...]
 
 
@@ -91,11 +99,13 @@ class Review:
     """A reviewed count, as in review.json.
 
     Attributes:
-        format: "polyplink review 1".
+        format: "polyplink review 2".
         polyplink: Version that wrote it.
         weights: Id of the weights that counted.
         dataset: Names of the data sets.
         simulated: Whether the data come from the simulator.
+        probes: "size" and "adenoma", where the weights have a probe.
+        probes_simulated: Whether these were fitted on simulated polyps.
         written: When, UTC, ISO 8601.
         procedures: The procedures.
     """
@@ -105,6 +115,8 @@ class Review:
     weights: str
     dataset: str
     simulated: bool
+    probes: tuple[str, ...]
+    probes_simulated: bool
     written: str
     procedures: tuple[ReviewedProcedure, ...]
 
@@ -137,6 +149,10 @@ def reviewed(desk: Desk) -> Review:
                     group["last_s"],
                     best["id"],
                     best["start_s"],
+                    group["size_mm"],
+                    group["size_low_mm"],
+                    group["size_high_mm"],
+                    group["adenoma"],
                     views,
                 )
             )
@@ -163,6 +179,8 @@ def reviewed(desk: Desk) -> Review:
         desk.summary["weights"],
         seen["title"],
         seen["simulated"],
+        tuple(seen["probes"]),
+        seen["probes_simulated"],
         datetime.now(UTC).isoformat(timespec="seconds"),
         tuple(procedures),
     )
@@ -184,6 +202,8 @@ def hand_off(desk: Desk, language: str = "en") -> list[Path]:
     """
     words = _words(language)
     review, out = reviewed(desk), desk.out / FOLDER
+    sizes = READ[:3] if "size" in review.probes else ()
+    read = (*sizes, *(READ[3:] if "adenoma" in review.probes else ()))
     polyps = [
         (
             one.procedure,
@@ -192,13 +212,14 @@ def hand_off(desk: Desk, language: str = "en") -> list[Path]:
             clock(polyp.last_s),
             len(polyp.views),
             clock(polyp.best_s),
+            *(getattr(polyp, name) for name in read),
             words["handoff.yes"] if one.done else words["handoff.no"],
             ", ".join(one.reviewers),
         )
         for one in review.procedures
         for polyp in one.found
     ]
-    names = ("procedure", "polyp", "first", "last", "views", "best", "done", "reviewers")
+    names = ("procedure", "polyp", "first", "last", "views", "best", *read, "done", "reviewers")
     titles = [words[f"handoff.{name}"] for name in names]
     _write_xlsx(out / "polyps.xlsx", titles, polyps)
     _write_csv(out / "polyps.csv", titles, polyps)
@@ -283,12 +304,27 @@ def _write_xlsx(path: Path, titles: Sequence[str], rows: Sequence[Sequence[Any]]
             sheet.autofit()
 
 
+def _reading(polyp: ReviewedPolyp, words: dict[str, str]) -> str:
+    """Size and histology of a polyp in words; "" without probes."""
+    texts = []
+    if polyp.size_mm is not None:
+        ends = zip(("mm", "low", "high"), READ, strict=False)
+        said = words["polyp.size"]
+        for name, field in ends:
+            value = f"{getattr(polyp, field):.1f}".replace(".", words["decimal"])
+            said = said.replace(f"{{{name}}}", value)
+        texts.append(said)
+    if polyp.adenoma is not None:
+        texts.append(words["polyp.adenoma"].replace("{p}", f"{100 * polyp.adenoma:.0f}"))
+    return ", ".join(texts)
+
+
 def _page(desk: Desk, review: Review, words: dict[str, str], language: str) -> str:
     """The page to print: every polyp with its best views; it loads nothing from outside."""
     templates = Environment(
         loader=PackageLoader("polyplink.serve", "page"), autoescape=True, undefined=StrictUndefined
     )
-    templates.filters |= {"clock": clock, "visible": visible}
+    templates.filters |= {"clock": clock, "visible": visible, "reading": _reading}
 
     def pictures(now: dict[str, Any], group: dict[str, Any]) -> list[tuple[str, str]]:
         """A polyp's best view, then others in time: data URI and time of each."""

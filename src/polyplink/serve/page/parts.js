@@ -304,6 +304,8 @@ function polyps(state) {
   return h("section", { class: "polyps", "aria-labelledby": "polyps" },
     h("div", { class: "title" }, h("h2", { id: "polyps" }, t("polyp.list")),
       h("p", { class: "soft hint" }, t("selected.hint"))),
+    state.overview.probes.length > 0 && h("p", { class: "soft" }, t("polyp.probes"),
+      state.overview.probes_simulated && h("b", {}, " ", t("polyp.probes_simulated"))),
     procedure.groups.length === 0 && h("p", { class: "soft" }, t("polyp.none")),
     procedure.groups.map((group, place) => {
       const views = group.rows.map((row) => procedure.tracklets[row])
@@ -311,7 +313,7 @@ function polyps(state) {
       const all = state.unfolded.has(place) || views.length <= VIEWS_SHOWN + 2;
       const shown = all ? views : views.slice(0, VIEWS_SHOWN);
       const parts = [
-        spoken(), procedure.id, views, all,
+        spoken(), procedure.id, views, all, group.size_mm, group.adenoma,
         views.map((view) => [state.selected.has(view.row), open.has(view.row)]),
       ];
       return kept("article", `polyp-${group.rows[0]}-${place}`, parts, () => h("article", {
@@ -321,13 +323,22 @@ function polyps(state) {
         h("h3", { id: `polyp-${place}` }, t("polyp", { n: place + 1 })),
         h("p", { class: "soft" },
           t("polyp.seen", { first: clock(group.first_s), last: clock(group.last_s) }),
-          " · ", count("views", views.length))),
+          " · ", count("views", views.length), reading(group))),
       strip(state, `strip-${place}`, shown, { open, splits: true }),
       views.length > VIEWS_SHOWN + 2 &&
         button("unfold", all ? t("polyp.show_less") : t("polyp.show_all", { n: views.length }),
           { "data-place": place, class: "quiet", id: `unfold-${place}` })));
     }));
 }
+
+/** Size and histology of a polyp, where the weights have probes. */
+const reading = (group) => [
+  group.size_mm !== null && t("polyp.size", {
+    mm: number(group.size_mm, 1), low: number(group.size_low_mm, 1),
+    high: number(group.size_high_mm, 1),
+  }),
+  group.adenoma !== null && t("polyp.adenoma", { p: number(Math.round(100 * group.adenoma)) }),
+].filter(Boolean).map((text) => [" · ", text]);
 
 function strip(state, name, views, { open = new Set(), splits = false, under } = {}) {
   const roving = views.some((view) => `view-${view.row}` === state.rove[name])

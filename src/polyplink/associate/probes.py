@@ -1,0 +1,229 @@
+"""Size and histology of a polyp from its vectors: linear probes, stored in weights as numbers.
+
+A probe reads the mean of the unit vectors of a polyp's tracklets: ridge regression of the logarithm
+of the size in mm, logistic regression of whether it is an adenoma. How far a size is off, and how
+well a probability tells adenomas, is measured by cross-fitting: on patients that the probe did not
+see. The papers' probe, which measures what vectors know, is `polyplink.evaluate.fit_probe`.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import expit
+
+from polyplink.associate.links import logistic
+from polyplink.associate.similarity import unit_rows
+from polyplink.core.errors import PolyplinkError
+
+Reals = npt.NDArray[np.float64]
+Fit = Callable[[Reals, Reals, float], tuple[Reals, float]]
+
+FOLDS = 10
+COVERED = 0.9  # of polyps, by the intervals of their sizes
+SURE = 2.0  # standard errors by which a probe must be better than one value for all
+FEWEST = 9  # polyps: with fewer, no interval of 90 % is known
+PENALTIES = np.geomspace(1e-3, 1e2, 11)  # of squared coefficients, where all terms' variance is 1
+
+
+@dataclass(frozen=True)
+class Probe:
+    """A fitted linear probe, as plain numbers.
+
+    Attributes:
+        intercept: Its value where the vector is 0: logarithm of mm, or log-odds of an adenoma.
+        vector: Change of the value with each component of the unit vector (d,).
+        factor: By which a size is divided and multiplied for its 90 % interval; None for histology.
+        simulated: Whether simulated polyps are among those that it was fitted on.
+        origin: What it was fitted on and how well it does there, as a sentence for reports.
+    """
+
+    intercept: float
+    vector: tuple[float, ...]
+    factor: float | None
+    simulated: bool
+    origin: str
+
+    def values(self, units: Reals) -> Reals:
+        """Logarithms of mm, or log-odds (n,), of means of unit vectors (n, d).
+
+        Raises:
+            PolyplinkError: If the vectors are not as wide as those that it was fitted on.
+        """
+        PolyplinkError.unless(
+            units.shape[1] == len(self.vector),
+            f"a probe for vectors of {len(self.vector)} does not fit vectors of {units.shape[1]}",
+            "fit it again with `polyplink calibrate`",
+        )
+        return np.asarray(self.intercept + units @ np.asarray(self.vector))
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What probes tell of a polyp or a tracklet; None where there is no probe.
+
+    Attributes:
+        size_mm: Size, mm.
+        size_low_mm: Lower end of its 90 % interval, mm.
+        size_high_mm: Upper end, mm.
+        adenoma: Probability that it is an adenoma.
+    """
+
+    size_mm: float | None = None
+    size_low_mm: float | None = None
+    size_high_mm: float | None = None
+    adenoma: float | None = None
+
+
+def mean_units(vectors: npt.ArrayLike, groups: npt.NDArray[np.integer]) -> Reals:
+    """Means of the unit vectors of groups (g, d), of vectors (n, d) in groups 0 to g - 1 (n,)."""
+    units = unit_rows(vectors)
+    sums = np.zeros((int(groups.max(initial=-1)) + 1, units.shape[1]))
+    np.add.at(sums, groups, units)
+    return np.asarray(sums / np.bincount(groups, minlength=len(sums))[:, None])
+
+
+def read_polyps(
+    size: Probe | None,
+    adenoma: Probe | None,
+    vectors: npt.ArrayLike,
+    groups: npt.NDArray[np.integer],
+) -> list[Reading]:
+    """What probes tell of polyps, each from all of its tracklets.
+
+    Args:
+        size: The probe of sizes, or None.
+        adenoma: The probe of histology, or None.
+        vectors: Of n tracklets (n, d).
+        groups: Polyp of each (n,), 0 to g - 1, each of which occurs.
+
+    Returns:
+        Of each of the g polyps.
+
+    Raises:
+        PolyplinkError: If the vectors do not fit the probes.
+    """
+    count = int(groups.max(initial=-1)) + 1
+    if size is None and adenoma is None:
+        return [Reading()] * count
+    units = mean_units(vectors, groups)
+    mm = [None] * count if size is None else np.exp(size.values(units)).tolist()
+    odds = [None] * count if adenoma is None else expit(adenoma.values(units)).tolist()
+    factor = 1.0 if size is None or size.factor is None else size.factor
+    found = []
+    for one, chance in zip(mm, odds, strict=True):
+        middle, low, high = (one and round(one * by, 1) for by in (1.0, 1 / factor, factor))
+        found.append(Reading(middle, low, high, chance if chance is None else round(chance, 2)))
+    return found
+
+
+def fit_size(
+    units: Reals, size_mm: Sequence[float], patients: Sequence[str], *, simulated: bool
+) -> Probe | str:
+    """Fit the size of polyps; the interval is that of split conformal prediction.
+
+    Args:
+        units: Mean of the unit vectors of each of p polyps (p, d).
+        size_mm: Its size (p,), mm.
+        patients: Its patient (p,).
+        simulated: Whether they are simulated.
+
+    Returns:
+        The probe; or the reason why there is none: too few polyps, or sizes are not told better
+        than by one size for all.
+    """
+    y = np.log(np.asarray(size_mm, np.float64))
+
+    def ridge(X: Reals, own: Reals, penalty: float) -> tuple[Reals, float]:
+        mean, middle = X.mean(axis=0), float(own.mean())
+        Z = X - mean
+        dual = np.linalg.solve(Z @ Z.T + penalty * len(X) * np.eye(len(X)), own - middle)
+        weights = Z.T @ dual
+        return weights, middle - float(weights @ mean)
+
+    def off(value: Reals) -> Reals:
+        return np.square(value - y)
+
+    found = _cross_fit(units, y, patients, ridge, off)
+    if isinstance(found, str):
+        return f"size is not told: {found}"
+    weights, intercept, crossed, same = found
+    errors = np.abs(np.exp(crossed) - np.exp(y)).mean(), np.abs(np.exp(same) - np.exp(y)).mean()
+    rank = math.ceil(COVERED * (y.size + 1))
+    factor = math.exp(float(np.sort(np.abs(crossed - y))[rank - 1]))
+    origin = (
+        f"size fitted on {y.size} polyps of {len(set(patients))} patients; cross-fitted, off by "
+        f"{errors[0]:.1f} mm on average (one size for all: {errors[1]:.1f} mm)"
+    )
+    return Probe(intercept, tuple(weights.tolist()), factor, simulated, origin)
+
+
+def fit_adenoma(
+    units: Reals, adenoma: Sequence[bool], patients: Sequence[str], *, simulated: bool
+) -> Probe | str:
+    """Fit whether polyps are adenomas; arguments and what is returned are as for `fit_size`."""
+    y = np.asarray(adenoma, np.float64)
+    if not 0 < y.sum() < y.size:
+        return f"histology is not told: {int(y.sum())} of {y.size} labelled polyps are adenomas"
+
+    def regression(X: Reals, own: Reals, penalty: float) -> tuple[Reals, float]:
+        if not 0 < own.sum() < own.size:
+            share = (own.sum() + 0.5) / (own.size + 1)
+            return np.zeros(X.shape[1]), math.log(share / (1 - share))
+        return logistic(X, own > 0, C=1 / (penalty * len(X)), max_iter=1000)
+
+    def off(value: Reals) -> Reals:
+        return np.logaddexp(0, np.where(y > 0, -value, value))
+
+    found = _cross_fit(units, y, patients, regression, off)
+    if isinstance(found, str):
+        return f"histology is not told: {found}"
+    weights, intercept, crossed, same = found
+    above = crossed[y > 0][:, None] - crossed[y == 0][None, :]
+    origin = (
+        f"histology fitted on {y.size} polyps ({int(y.sum())} adenomas) of {len(set(patients))} "
+        f"patients; cross-fitted, AUROC {((above > 0) + 0.5 * (above == 0)).mean():.2f}, log loss "
+        f"{off(crossed).mean():.2f} (one probability for all: {off(same).mean():.2f})"
+    )
+    return Probe(intercept, tuple(weights.tolist()), None, simulated, origin)
+
+
+def _cross_fit(
+    units: Reals, y: Reals, patients: Sequence[str], fit: Fit, off: Callable[[Reals], Reals]
+) -> tuple[Reals, float, Reals, Reals] | str:
+    """Choose the penalty by cross-fitting, and fit on all polyps.
+
+    Args:
+        units: (p, d).
+        y: What is predicted (p,).
+        patients: (p,): no patient is fitted and predicted at once.
+        fit: Coefficients and intercept, from terms, what is predicted, and a penalty.
+        off: How far each of p values is off (p,).
+
+    Returns:
+        Coefficients (d,) and intercept, cross-fitted values (p,), and those of a constant (p,); or
+        the reason why there is none.
+    """
+    groups = np.unique(np.asarray(patients, dtype=str), return_inverse=True)[1]
+    if y.size < FEWEST or len(set(groups.tolist())) < 2:
+        who = len(set(groups.tolist()))
+        return f"{y.size} labelled polyps of {who} patients, and at least {FEWEST} are needed"
+    scale = math.sqrt(float(units.var(axis=0).sum())) or 1.0
+    Z, fold = units / scale, groups % FOLDS
+    # The largest penalty leaves a constant.
+    tried = [*PENALTIES.tolist(), 1e9]
+    crossed = np.zeros((len(tried), y.size))
+    for tested in np.unique(fold):
+        own = fold == tested
+        for row, penalty in enumerate(tried):
+            weights, intercept = fit(Z[~own], y[~own], penalty)
+            crossed[row, own] = intercept + Z[own] @ weights
+    losses = np.array([off(values) for values in crossed])  # t p
+    best = int(losses.mean(axis=1).argmin())
+    gain = losses[-1] - losses[best]
+    if gain.mean() <= SURE * gain.std() / math.sqrt(y.size):
+        return f"cross-fitted on {y.size} polyps, not surely better than one value for all"
+    weights, intercept = fit(Z, y, tried[best])
+    return weights / scale, intercept, crossed[best], crossed[-1]
