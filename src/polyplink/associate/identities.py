@@ -262,10 +262,8 @@ def count_intervals(
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
     """Lowest and highest count (m,), (m,) while the price varies by up to each factor, rising."""
     given, scale = decided or Constraints(), np.asarray(factors)
-    up, down = (
-        partition(P, price * scale**sign, given.must, given.cannot, weights).max(axis=1)
-        for sign in (1, -1)
-    )
+    prices = price * np.concatenate([scale, scale**-1.0])
+    up, down = partition(P, prices, given.must, given.cannot, weights).max(axis=1).reshape(2, -1)
     low, high = np.minimum(up, down), np.maximum(up, down)
     return np.minimum.accumulate(low) + 1, np.maximum.accumulate(high) + 1
 

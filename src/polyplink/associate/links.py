@@ -96,10 +96,11 @@ def _terms(views: Views) -> Iterator[tuple[str, Reals]]:
     others = ~np.eye(n, dtype=np.bool_)
     yield "cosine", cosines
     # Mean rank of each among the other's most similar tracklets, 0 (nearest) to 1.
-    rank = np.argsort(np.where(others, -cosines, np.inf), kind="stable").astype(np.int32)
-    rank = np.argsort(rank, kind="stable").astype(np.int32)
+    order = np.argsort(np.where(others, -cosines, np.inf), kind="stable")
+    rank = np.empty((n, n), np.int32)
+    np.put_along_axis(rank, order, np.arange(n, dtype=np.int32)[None], axis=1)
     yield "rank of the cosine", (rank + rank.T) / (2.0 * max(n - 1, 1))
-    del rank
+    del order, rank
     mean, spread = (cosines[others].mean(), cosines[others].std()) if n > 2 else (0.0, 0.0)
     standard = (cosines - mean) / spread if spread > 0 else np.zeros((n, n))
     del cosines, others

@@ -48,7 +48,7 @@ class OnlineSettings(Ranged):
     window: Annotated[float, NOT_NEGATIVE] = 900.0
     revisable: Annotated[int, AT_LEAST_ONE] = 64
     views: Annotated[int, AT_LEAST_ONE] = 16
-    rows: Annotated[int, AT_LEAST_ONE] = 256
+    rows: Annotated[int, AT_LEAST_ONE] = 160
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -132,6 +132,10 @@ class Kept(Views):
 class OnlineLinker:
     """Links the tracklets of one procedure as they close.
 
+    Attributes:
+        point: How it links.
+        kept: The views that are kept, after the last decision; None before the first.
+
     Example:
         >>> from polyplink.associate import LearnedLinks, LinkModel
         >>> from polyplink.associate.links import term_names
@@ -158,22 +162,12 @@ class OnlineLinker:
                 "while a procedure runs",
                 "add some with `polyplink calibrate`",
             )
-        self._point, self.settings = point, settings or OnlineSettings()
+        self.point, self.settings = point, settings or OnlineSettings()
         self._links, self._price, self._spread = point.links, point.setting.price, point.spread
-        self._kept: Kept | None = None
+        self.kept: Kept | None = None
         self._seen = 0  # tracklets so far
         self._given = 0  # numbers of polyps given so far
         self._retired = 0  # polyps that are counted and no longer recognised
-
-    @property
-    def point(self) -> OperatingPoint:
-        """How it links."""
-        return self._point
-
-    @property
-    def kept(self) -> Kept | None:
-        """The views that are kept, after the last decision; None before the first."""
-        return self._kept
 
     def add(self, tracklet: str, vector: npt.ArrayLike, start: float, end: float) -> Decision:
         """Link a tracklet that has closed.
@@ -201,7 +195,7 @@ class OnlineLinker:
             like = before[P[-1, before].argmax()]
             earlier = str(views.name[like]), float(views.start[like])
         count = self._retired + len(np.unique(polyps))
-        self._kept = self._pruned(replace(views, polyp=polyps))
+        self.kept = self._pruned(replace(views, polyp=polyps))
         return Decision(
             tracklet,
             own,
@@ -219,7 +213,7 @@ class OnlineLinker:
         place, name = np.array([self._seen]), np.array([tracklet], dtype=object)
         self._seen += 1
         new = Kept(vector, *times, place, start, one, np.zeros(1, np.int64), yes, name)
-        old = self._kept
+        old = self.kept
         if old is None:
             return new
         later = old.start > start  # a long view may close after others that began after it

@@ -13,6 +13,7 @@ then improve each partition until nothing gains.
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -113,11 +114,10 @@ def partition(
         costs = member.T @ costs @ member
         np.fill_diagonal(costs, 0.0)
     many = len(costs)
-    rng = np.random.default_rng(0)
+    starts = 1 if many > MANY else STARTS
     best, lowest = np.zeros((asked.size, many), np.int64), np.full(asked.size, np.inf)
-    for start in range(1 if many > MANY else STARTS):
-        noise = np.triu(rng.normal(0.0, NOISE if start else 0.0, costs.shape), k=1)
-        merges, paid = _merge(costs + noise + noise.T)
+    for noise in _noise(starts, many):
+        merges, paid = _merge(costs + noise)
         for row, price in enumerate(asked):
             labels = _cut(merges, paid, price)
             cost = _improve(costs, price, labels)
@@ -128,6 +128,16 @@ def partition(
         _, first, codes = np.unique(labels[groups], return_index=True, return_inverse=True)
         found[row] = np.argsort(np.argsort(first))[codes]
     return found
+
+
+@lru_cache(maxsize=4)  # 3 MB each: a procedure is partitioned again and again
+def _noise(starts: int, n: int) -> Reals:
+    """What each start adds to the costs (starts, n, n), symmetric; nothing at the first."""
+    noise = np.zeros((starts, n, n))
+    if starts > 1:
+        drawn = np.random.default_rng(0).normal(0.0, NOISE, noise.shape)
+        noise[1:] = np.triu(drawn, k=1)[1:]
+    return np.asarray(noise + noise.swapaxes(1, 2))
 
 
 def constraint_groups(n: int, must: Pairs, cannot: Pairs) -> Counts:
