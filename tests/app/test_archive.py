@@ -22,6 +22,8 @@ from tests.conftest import Made
 from tests.kills import contents
 from tests.samples import write_procedures
 
+PROCEDURES = 16  # that Ray's workers share when one of them is killed
+
 
 @pytest.fixture(scope="module")
 def whole(made: Made, tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -140,19 +142,34 @@ def test_processes_on_one_folder_share_the_work(made: Made, whole: Path, tmp_pat
 
 
 @pytest.mark.slow
-def test_a_killed_worker_of_ray_loses_nothing(made: Made, whole: Path, tmp_path: Path) -> None:
-    folder = fresh(made, tmp_path)
-    process = start(made, folder, "--engine", "ray")
-    worker = None
-    while worker is None and process.poll() is None:
-        time.sleep(0.1)
-        worker = next(iter(ray_workers(process.pid)), None)
-    assert worker is not None, process.communicate()
-    time.sleep(random.Random(os.getpid()).uniform(0, 4))
-    with contextlib.suppress(ProcessLookupError):
+def test_a_killed_worker_of_ray_loses_nothing(made: Made, tmp_path: Path) -> None:
+    """Killed while it works: some procedures are written, and others are not."""
+    many, kills = tmp_path / "many", 10 if os.environ.get("KILLS") == "all" else 1
+    pristine = write_procedures(many, procedures=PROCEDURES, views=8)
+    whole = Path(shutil.copytree(pristine, tmp_path / "whole"))
+    ends_well(start(made, whole, "--workers", "1"))
+    rng = random.Random(os.getpid())
+    for number in range(kills):
+        folder = Path(shutil.copytree(pristine, tmp_path / f"{number}"))
+        workers, after = 2 + number % 2, rng.randrange(1, PROCEDURES - 4)
+        process = start(made, folder, "--engine", "ray", "--workers", str(workers))
+        while written(folder) < after and process.poll() is None:
+            time.sleep(0.01)
+        time.sleep(rng.uniform(0, 0.2))
+        worker = rng.choice(ray_workers(process.pid) or [0])
+        before = written(folder)
+        assert worker, process.communicate()
         os.kill(worker, signal.SIGKILL)
-    ends_well(process)
-    assert contents(folder / "prepared") == contents(whole / "prepared")
+        assert 1 <= before < PROCEDURES
+        ends_well(process)
+        assert contents(folder / "prepared") == contents(whole / "prepared")
+        shutil.rmtree(folder)
+        print(f"kill {number + 1}: one of {workers} workers, {before} of {PROCEDURES} written")
+
+
+def written(folder: Path) -> int:
+    """Procedures whose vectors are there."""
+    return len([*folder.glob("prepared/*/vectors/*/*.parquet")])
 
 
 def ray_workers(driver: int) -> list[int]:
