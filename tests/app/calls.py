@@ -1,10 +1,16 @@
 """Calling the command line in a test."""
 
+import functools
 from pathlib import Path
 
+import typer.testing
+from typer.main import get_command
 from typer.testing import CliRunner, Result
 
 from polyplink.app.command_line import app
+
+# The runner would build all verbs anew for every call.
+typer.testing._get_command = functools.cache(get_command)  # type: ignore[attr-defined]
 
 
 def polyplink(*arguments: str | Path) -> Result:

@@ -139,9 +139,12 @@ class Refused:
                 raise AssertionError(f"{{name}} is imported")
 
 sys.meta_path.insert(0, Refused())
-from typer.testing import CliRunner
+import functools
+import typer.testing
 from polyplink.app.command_line import app
-print(json.dumps([CliRunner().invoke(app, call).stderr for call in {calls}]))
+typer.testing._get_command = functools.cache(typer.testing._get_command)
+run = typer.testing.CliRunner().invoke
+print(json.dumps([run(app, call).stderr for call in {calls}]))
 """
 
 

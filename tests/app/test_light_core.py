@@ -1,5 +1,6 @@
 """What `pip install polyplink` alone can do: tables, checks, reports, without torch and numba."""
 
+import json
 import os
 import subprocess
 import sys
@@ -24,63 +25,57 @@ class Absent:
 polars = __import__("polars")  # it looks which of them are there
 sys.meta_path.insert(0, Absent())
 """
-REPORT = """
-from tests.report.sample import report
-from polyplink.report import render
-print(len(render(report())))
-"""
-VERB = """
+CALLS = """
+import contextlib, io, json
 from polyplink.__main__ import main
-sys.argv = {arguments!r}
-main()
+from polyplink.report import render
+from tests.report.sample import report
+
+def call(*words):
+    out, err, code = io.StringIO(), io.StringIO(), 0
+    sys.argv = ["polyplink", *words]
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            main()
+        except SystemExit as end:
+            code = end.code or 0
+    return code, out.getvalue(), err.getvalue()
+
+print(json.dumps([*(call(*words) for words in {calls!r}), len(render(report()))]))
 """
 
 
-def light(code: str) -> subprocess.CompletedProcess[str]:
+def test_tables_are_read_and_reported_and_other_verbs_say_what_to_install(tmp_path: Path) -> None:
+    """In one process without the libraries: as with all of them, or refused in one line."""
+    data = write_procedures(tmp_path, procedures=1)
+    assert polyplink("convert", data, "csv", tmp_path / "csv").exit_code == 0
+    doctor = ("doctor", str(data), "--no-images", "--json")  # it builds tracklets
+    again, made = str(tmp_path / "again"), str(tmp_path / "made")
+    calls = (
+        ("import", "csv", str(tmp_path / "csv"), again),
+        doctor,
+        ("simulate", made, "--preset", "smoke", "--workers", "1"),
+        ("train", "ntssl-demo", str(data), "--part", "all", "--workers", "1"),
+    )
     root = str(Path(__file__).parents[2])
-    path = os.pathsep.join([root, os.environ.get("PYTHONPATH", "")])
-    return subprocess.run(
-        [sys.executable, "-c", ABSENT + code],
+    done = subprocess.run(
+        [sys.executable, "-c", ABSENT + CALLS.format(calls=calls)],
         capture_output=True,
         text=True,
         check=False,
-        env={**os.environ, "PYTHONPATH": path},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([root, *sys.path])},
     )
-
-
-def verb(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    return light(VERB.format(arguments=["polyplink", *map(str, arguments)]))
-
-
-def test_tables_are_read_checked_and_cut_into_tracklets_as_with_all_libraries(
-    tmp_path: Path,
-) -> None:
-    data = write_procedures(tmp_path, procedures=1)
-    again = tmp_path / "again"
-    assert polyplink("convert", data, "csv", tmp_path / "csv").exit_code == 0
-    read = verb("import", "csv", tmp_path / "csv", again)
-    assert (read.returncode, read.stdout.split(":")[0]) == (0, str(again)), read.stderr
-    plain = verb("doctor", data, "--no-images", "--json")  # it builds tracklets, in plain Python
-    assert plain.stdout == polyplink("doctor", data, "--no-images", "--json").stdout != ""
-    assert int(light(REPORT).stdout) > 10_000
-
-
-@pytest.mark.parametrize(
-    ("line", "needs"),
-    [
-        ("simulate made --preset smoke", "polyplink simulate needs torch"),
-        ("train ntssl-demo DATA", "polyplink train needs torch"),
-    ],
-)
-def test_a_verb_that_needs_more_says_what_to_install(line: str, needs: str, tmp_path: Path) -> None:
-    data = write_procedures(tmp_path, procedures=1)
-    words = [str(data) if word == "DATA" else word for word in line.split()]
-    done = verb(*words, *(["--part", "all"] if "train" in line else []), "--workers", "1")
-    assert done.returncode == 2
-    (said,) = done.stderr.splitlines()
-    assert said == (
-        f'polyplink: {needs}, which is not installed; pip install "polyplink[encoders]"'
-    )
+    assert done.stdout, done.stderr
+    read, plain, simulate, train, size = json.loads(done.stdout)
+    assert (read[0], read[1].split(":")[0]) == (0, again), read
+    assert plain[1] == polyplink(*doctor).stdout != ""
+    assert size > 10_000
+    for name, (code, _, said) in (("simulate", simulate), ("train", train)):
+        assert code == 2
+        assert said == (
+            f"polyplink: polyplink {name} needs torch, which is not installed; "
+            'pip install "polyplink[encoders]"\n'
+        )
 
 
 def test_a_fault_of_an_import_is_not_taken_for_a_missing_extra() -> None:
