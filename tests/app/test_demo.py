@@ -23,6 +23,7 @@ PRESET = replace(smoke(), name="test", width=48, height=40)
 SETS = (*TINY, "validation.every=2")
 
 
+@pytest.mark.slow  # `.ci/run` makes the whole demo as well, and the verbs have quick tests
 def test_it_goes_the_whole_way(out: Path) -> None:
     for name in ("raw/video_info.csv", "data/detections.parquet", "run/weights.safetensors"):
         assert (out / name).is_file()

@@ -1,6 +1,7 @@
 """From a recording to a count, as a user types it."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,10 @@ import polars as pl
 import pytest
 
 from polyplink.app.detect import RunRequest, run
+from polyplink.core.artefacts import to_plain, write_json
 from polyplink.data import read_data
+from polyplink.detect import DetectorRecord
+from polyplink.learn.detector import SmallDetector
 from tests.app.calls import assert_refused, polyplink
 from tests.conftest import Made
 from tests.detect.test_onnx import write_model
@@ -100,7 +104,17 @@ def test_boxes_of_a_format_are_counted_without_a_detector(made: Made, tmp_path: 
     assert (tmp_path / "o" / "tracks" / "001-005.txt").is_file()
 
 
-def test_a_detector_of_ours_is_trained_and_used(made: Made, tmp_path: Path) -> None:
+def test_a_detector_of_ours_is_trained_and_used(
+    made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What an exported network finds is tested in tests/learn; here it finds one box anywhere."""
+
+    def export(network: SmallDetector, path: Path, record: DetectorRecord) -> None:
+        answer = np.array([[[10.0, 8.0, 26.0, 20.0, 0.9, 0.0]]])
+        write_model(path, {"output0": answer}, [1, 3, network.side, network.side])
+        write_json(path.with_suffix(".json"), to_plain(replace(record, layout=None)))
+
+    monkeypatch.setattr("polyplink.learn.detector.export_detector", export)
     out = tmp_path / "ours.onnx"
     asked = ("train-detector", made.data, "-o", out, "--steps", "2", "--frames", "4", "--json")
     result = polyplink(*asked)

@@ -14,7 +14,15 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.encoders import build_encoder
 from polyplink.learn import fit
 from polyplink.learn.config import TrainConfig, ValidationConfig
-from polyplink.learn.loop import BEST, LAST, NOTHING, check_selection, is_best, is_over
+from polyplink.learn.loop import (
+    BEST,
+    LAST,
+    NOTHING,
+    Fitted,
+    check_selection,
+    is_best,
+    is_over,
+)
 from polyplink.recipes import ntssl_demo, override
 from polyplink.tracklets import Prepared, prepare
 from tests.conftest import TINY
@@ -41,6 +49,17 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
     return prepare(folder, config().prepare)
 
 
+@pytest.fixture(scope="module")
+def whole(prepared: Prepared, tmp_path_factory: pytest.TempPathFactory) -> tuple[Fitted, Path]:
+    """A training without interruption on one thread, and its folder."""
+    folder, threads = tmp_path_factory.mktemp("whole"), torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        return fit(config(), prepared, folder, device=CPU), folder
+    finally:
+        torch.set_num_threads(threads)
+
+
 class StoppedError(Exception):
     """Stands for a kill after an epoch was saved."""
 
@@ -54,31 +73,28 @@ def stop_after(epochs: int) -> object:
 
 
 def test_a_resumed_run_equals_an_uninterrupted_one_bit_by_bit(
-    prepared: Prepared, tmp_path: Path
+    prepared: Prepared, whole: tuple[Fitted, Path], tmp_path: Path
 ) -> None:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        whole = fit(config(), prepared, tmp_path / "whole", device=CPU)
         with pytest.raises(StoppedError):
             fit(config(), prepared, tmp_path / "cut", device=CPU, progress=stop_after(1))  # type: ignore[arg-type]
         resumed = fit(config(), prepared, tmp_path / "cut", device=CPU, resume=True)
     finally:
         torch.set_num_threads(threads)
     assert len(resumed.history) == 3
-    for one, two in zip(whole.history, resumed.history, strict=True):
+    for one, two in zip(whole[0].history, resumed.history, strict=True):
         assert {k: v for k, v in one.items() if k != "seconds"} == {
             k: v for k, v in two.items() if k != "seconds"
         }
-    for key, value in whole.encoder.state_dict().items():
+    for key, value in whole[0].encoder.state_dict().items():
         assert torch.equal(value, resumed.encoder.state_dict()[key]), key
 
 
-def test_the_history_tells_the_curriculum_and_both_losses(
-    prepared: Prepared, tmp_path: Path
-) -> None:
-    fitted = fit(config(), prepared, tmp_path, device=CPU)
-    with (tmp_path / "history.csv").open() as file:
+def test_the_history_tells_the_curriculum_and_both_losses(whole: tuple[Fitted, Path]) -> None:
+    fitted, folder = whole
+    with (folder / "history.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert [float(row["tau"]) for row in rows] == pytest.approx([0.3, 3.225, 9.075])
     for row in rows:
@@ -87,7 +103,7 @@ def test_the_history_tells_the_curriculum_and_both_losses(
     labels = [row["loss_labels"] for row in fitted.history]
     assert fitted.chosen["epoch"] == labels.index(min(labels))
     assert (fitted.train, fitted.held) == (["001-001", "001-002"], ["001-003"])
-    assert {p.name for p in tmp_path.iterdir()} == {LAST, BEST, "history.csv"}
+    assert {p.name for p in folder.iterdir()} == {LAST, BEST, "history.csv"}
 
 
 def test_training_tells_plain_colours_apart(tmp_path: Path) -> None:

@@ -26,10 +26,11 @@ from polyplink.encoders import WEIGHTS_FILE
 from polyplink.evaluate import ChainRow, draw_weights, score_procedure
 from polyplink.evaluate.chain import resampled_chain
 from polyplink.evaluate.intervals import Resampled, resampled_mean
+from polyplink.learn.loop import LAST
 from polyplink.recipes import RECIPES
 from polyplink.report.formats import figure_text
 from polyplink.simulate.detector import detect_simulated, detector_preset
-from tests.studies.test_methods import simulate_small, train_or_resume
+from tests.studies.test_methods import simulate_small
 from tests.studies.test_trackers import with_views
 
 SEEDS = (0, 1, 2)
@@ -109,7 +110,8 @@ def test_a_detector_costs_little_of_the_count(tmp_path: Path) -> None:
     data = {seed: simulate_small(out / f"small-{seed}", seed) for seed in SEEDS}
     for seed, run in ((seed, out / "runs" / str(seed)) for seed in SEEDS):
         if not (run / WEIGHTS_FILE).is_file():
-            train_or_resume(RECIPES["ntssl-small"](), data[seed], run)
+            asked = (RECIPES["ntssl-small"](), data[seed], run)
+            app.train(app.TrainRequest(*asked, resume=(run / LAST).is_file(), device="cpu"))
     counted: dict[str, list[Scored]] = {}
     for kind in (ANNOTATED, *DETECTORS, *(name + TRUE for name in DETECTORS)):
         counted[kind] = []
