@@ -64,8 +64,8 @@ def test_a_recording_beside_the_boxes_is_found_and_read(name: str, tmp_path: Pat
         assert row == (FRAMES, 25, WIDTH, HEIGHT)
         path = os.path.relpath(film, source)
         assert data.detections["image"].to_list() == [f"{path}#0", f"{path}#3"]
-        findings = json.loads(polyplink("doctor", tmp_path / "out", "--deep", "--json").stdout)
-        assert "error" not in {finding["severity"] for finding in findings}
+    findings = json.loads(polyplink("doctor", tmp_path / "out", "--deep", "--json").stdout)
+    assert "error" not in {finding["severity"] for finding in findings}
     write_film(source / "other.mp4", 2)
     film.rename(source / "any.mp4")
     refused = polyplink("import", name, source, tmp_path / "out")

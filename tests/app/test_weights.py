@@ -126,7 +126,18 @@ def test_a_backbone_is_found_by_the_recipes(tmp_path: Path) -> None:
 TABLE = [cell for cell in published()["ntssl/1"].cells if cell.measure.startswith("cost/")]
 
 
-@pytest.mark.parametrize("name", dict.fromkeys(cell.subject for cell in TABLE))
+OTHER_SIZES = (  # of models that are counted in `make test` too
+    "dinov2-b", "dinov2-l", "dinov2-g", "dinov3-s", "dinov3-l", "endofm-lv", "temporally-aware",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] if name in OTHER_SIZES else [])
+        for name in dict.fromkeys(cell.subject for cell in TABLE)
+    ],
+)
 def test_parameters_and_macs_are_those_printed(name: str) -> None:
     found = counted(name)
     for cell in TABLE:
