@@ -27,9 +27,19 @@ TINY = (
 
 def pytest_configure(config: pytest.Config) -> None:
     """Fewer random examples in `make test` than in `make test-all`, if a test does not say."""
-    settings.register_profile("quick", max_examples=40)
+    settings.register_profile("quick", max_examples=25)
     if "not slow" in config.getoption("-m"):
         settings.load_profile("quick")
+
+
+# Files without a quick test; `make test` does not even import them.
+SLOW = ("app/test_demo.py", "app/test_kills.py", "serve/test_page.py", "studies/test_*.py")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out whole files of slow tests where those are not asked for."""
+    quick = "not slow" in config.getoption("-m")
+    return True if quick and any(map(collection_path.match, SLOW)) else None
 
 
 def recipe() -> "TrainConfig":

@@ -43,9 +43,9 @@ def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("POLYPLINK_HOME", str(tmp_path / "home"))
 
 
-@pytest.fixture
-def surgenet(tmp_path: Path) -> Path:
-    path = tmp_path / "SurgeNetXL_checkpoint_epoch0050_teacher.pth"
+@pytest.fixture(scope="module")
+def surgenet(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("surgenet") / "SurgeNetXL_checkpoint_epoch0050_teacher.pth"
     torch.save(golden_state(caformer_shapes()), path)
     return path
 

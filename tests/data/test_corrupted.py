@@ -31,7 +31,7 @@ from tests.data.public_sets import SETS, picture
 
 Read = Callable[[Path], Imported]
 
-TIMES = 15  # files spoilt of each format
+TIMES = 10  # files spoilt of each format
 PUBLIC = ("real-colon", "ldpolyp", "sun", "polypsset", "polyp-size")
 BOXES = ("coco", "mot", "yolo", "cvat", "csv")
 # These take records away whole. The public sets say of every frame or polyp that it is there;

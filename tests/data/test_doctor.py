@@ -202,7 +202,7 @@ def test_data_sets_that_overlap_and_their_licences() -> None:
     assert found_in(simulated, "licence not known", "licence") == []
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(data_sets())
 def test_what_an_importer_writes_has_no_error_and_the_worst_comes_first(data: DataSet) -> None:
     findings = diagnose(data, images=True)

@@ -104,7 +104,7 @@ def ntssl_demo() -> TrainConfig:
         ),
         prepare=PrepareSettings(crop_factor=1.3, size=48),
         fragment_length=2,
-        optim=OptimConfig(epochs=8, bags_per_batch=24, rate=1e-3),
+        optim=OptimConfig(epochs=5, bags_per_batch=24, rate=1e-3),
         validation=ValidationConfig(every=8, select="last"),
     )
 
