@@ -2,7 +2,7 @@
 
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -145,16 +145,6 @@ def train(request: TrainRequest, progress: Progress = inform) -> Result[Trained]
         prepared = _prepared(request, config, progress)
     record.inputs |= {"crops": prepared.key} | started
     with record.stage("train"), open_loggers(request.log, out, config) as log:
-
-        def tick(done: int, total: int, row: Mapping[str, float]) -> None:
-            log(row)
-            progress("epochs", done, total)
-            if progress not in (silent, inform) and not sys.stderr.isatty():  # no bars
-                own = {k: v for k, v in row.items() if k.startswith("loss") and not math.isnan(v)}
-                losses = [f"{name} {value:.3f}" for name, value in own.items()]
-                text = f"epoch {done} of {total}: {', '.join(losses)}, {row['seconds']:.1f} s"
-                print(text, file=sys.stderr, flush=True)
-
         fitted = fit(
             config,
             prepared,
@@ -162,7 +152,7 @@ def train(request: TrainRequest, progress: Progress = inform) -> Result[Trained]
             device=device,
             devices=request.devices,
             resume=request.resume,
-            progress=tick,
+            progress=_ticker(log, progress),
         )
     with record.stage("operating point"):
         point = _operating_point(fitted, prepared)
@@ -187,14 +177,28 @@ def train(request: TrainRequest, progress: Progress = inform) -> Result[Trained]
         operating=point.origin,
         warnings=() if point.prices else (f"operating point: {point.origin}",),
     )
-    return Result(
-        done,
-        shown=[
-            f"{weights}: epoch {done.epoch + 1} of {done.epochs}, loss {done.loss:.3f}; "
-            f"operating point: {done.operating}"
-        ],
-        warnings=done.warnings,
+    shown = (
+        f"{weights}: epoch {done.epoch + 1} of {done.epochs}, loss {done.loss:.3f}; "
+        f"operating point: {done.operating}"
     )
+    return Result(done, shown=[shown], warnings=done.warnings)
+
+
+def _ticker(
+    log: Callable[[Mapping[str, float]], None], progress: Progress
+) -> Callable[[int, int, Mapping[str, float]], None]:
+    """What every epoch calls: the logs, progress, and a line where no bar is shown."""
+
+    def tick(done: int, total: int, row: Mapping[str, float]) -> None:
+        log(row)
+        progress("epochs", done, total)
+        if progress not in (silent, inform) and not sys.stderr.isatty():  # no bars
+            own = {k: v for k, v in row.items() if k.startswith("loss") and not math.isnan(v)}
+            losses = [f"{name} {value:.3f}" for name, value in own.items()]
+            text = f"epoch {done} of {total}: {', '.join(losses)}, {row['seconds']:.1f} s"
+            print(text, file=sys.stderr, flush=True)
+
+    return tick
 
 
 def _configured(request: TrainRequest) -> "TrainConfig":

@@ -109,23 +109,7 @@ def import_real_colon(source: Path, **options: Unpack[ReleaseOptions]) -> Import
     if not source.is_dir():
         raise PolyplinkError(f"no folder {source}", "check the path")
     release = Release(DATASET, source, **options)
-    annotations: dict[str, Path] = {}
-    frames: dict[str, Path] = {}
-    for path in sorted(source.iterdir()):  # a folder comes before its archive
-        ending = next((end for end in _ARCHIVES if path.name.endswith(end)), "")
-        name, _, kind = path.name.removesuffix(ending).rpartition("_")
-        before = annotations.get(name)
-        if kind == "frames" and (ending or path.is_dir()):
-            frames.setdefault(name, path)
-        elif kind not in ("annotations", "annotation") or name[:1] in ("", "."):
-            continue
-        elif before is None:
-            annotations[name] = path
-        elif path.is_dir() or not before.is_dir():
-            raise PolyplinkError(f"{path} and {before} are of one procedure", "remove one of them")
-    if not annotations:
-        wanted = "<procedure>_annotations.tar.gz, nor a folder <procedure>_annotations"
-        raise release.nothing_found(wanted)
+    annotations, frames = _places(release)
     videos, lesions = read_tables(source)
     unknown = sorted(set(annotations) - set(videos["procedure_id"]))
     if unknown:
@@ -178,6 +162,28 @@ def import_real_colon(source: Path, **options: Unpack[ReleaseOptions]) -> Import
     splits = split_by_rule(videos["procedure_id"], set(lesions["procedure_id"]))
     data = DataSet.of(pl.concat(boxes for _, _, boxes, _ in read), procedures, lesions, splits)
     return Imported(data, faults.lines())
+
+
+def _places(release: Release) -> tuple[dict[str, Path], dict[str, Path]]:
+    """By procedure, the folder or archive of its annotations, and that of its frames."""
+    annotations: dict[str, Path] = {}
+    frames: dict[str, Path] = {}
+    for path in sorted(release.source.iterdir()):  # a folder comes before its archive
+        ending = next((end for end in _ARCHIVES if path.name.endswith(end)), "")
+        name, _, kind = path.name.removesuffix(ending).rpartition("_")
+        before = annotations.get(name)
+        if kind == "frames" and (ending or path.is_dir()):
+            frames.setdefault(name, path)
+        elif kind not in ("annotations", "annotation") or name[:1] in ("", "."):
+            continue
+        elif before is None:
+            annotations[name] = path
+        elif path.is_dir() or not before.is_dir():
+            raise PolyplinkError(f"{path} and {before} are of one procedure", "remove one of them")
+    if not annotations:
+        wanted = "<procedure>_annotations.tar.gz, nor a folder <procedure>_annotations"
+        raise release.nothing_found(wanted)
+    return annotations, frames
 
 
 def _dataset(source: Path) -> str:
