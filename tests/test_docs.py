@@ -9,7 +9,9 @@ import re
 import subprocess
 import sys
 from functools import cache
+from itertools import takewhile
 from pathlib import Path
+from shutil import copytree
 from typing import Any
 
 import pytest
@@ -26,6 +28,7 @@ SOURCE = ROOT / "src" / "polyplink"
 PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md")])
 NOTEBOOKS = sorted(ROOT.glob("docs/**/*.ipynb"))
 BLOCK = re.compile(r"^(<!-- not run: [^\n]+ -->\n)?```(bash|python)\n(.*?)^```$", re.M | re.S)
+OPENING = re.compile(r"polyplink (simulate|import real-colon|train) ")
 LINK = re.compile(r"\]\((?!https?://)([^)#]*)#?([^)]*)\)")
 # Where torch is a CPU build, torchmetrics does not import without.
 HEALED = "from polyplink.core._torchvision import heal_torchvision\nheal_torchvision()"
@@ -66,24 +69,48 @@ def pages() -> Any:
     return module
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("page", with_blocks("bash"), ids=name)
-def test_commands_run_as_written(page: Path, tmp_path: Path) -> None:
+def run_commands(code: str, folder: Path) -> None:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = os.environ | {"OMP_WAIT_POLICY": "PASSIVE", "PATH": path}
-    code = "".join(blocks(page, "bash"))
-    for shown, small in SMALLEST.items():
-        code = code.replace(shown, small)
-    assert "polyplink" in code
     done = subprocess.run(
         ["bash", "-ex", "-c", code],
-        cwd=tmp_path,
+        cwd=folder,
         capture_output=True,
         text=True,
         env=environment,
         check=False,
     )
     assert done.returncode == 0, done.stderr
+
+
+OPENED: dict[tuple[str, ...], Path] = {}
+
+
+def opened(commands: tuple[str, ...], places: pytest.TempPathFactory) -> Path:
+    """A folder in which a page's first commands were run; pages with the same ones share it."""
+    if commands not in OPENED:
+        folder = places.mktemp("opened")
+        if before := commands[:-1]:
+            copytree(opened(before, places), folder, dirs_exist_ok=True)
+        run_commands(commands[-1], folder)
+        OPENED[commands] = folder
+    return OPENED[commands]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", with_blocks("bash"), ids=name)
+def test_commands_run_as_written(
+    page: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    code = "".join(blocks(page, "bash"))
+    for shown, small in SMALLEST.items():
+        code = code.replace(shown, small)
+    assert "polyplink" in code
+    lines = code.splitlines()
+    first = tuple(line.partition("  #")[0].rstrip() for line in takewhile(OPENING.match, lines))
+    if first:
+        copytree(opened(first, tmp_path_factory), tmp_path, dirs_exist_ok=True)
+    run_commands("\n".join(lines[len(first) :]), tmp_path)
 
 
 @pytest.mark.slow

@@ -85,7 +85,8 @@ def test_bags_begin_pure_and_do_not_stay_so(small: Path) -> None:
 
 @pytest.mark.study
 def test_ntssl_learns_what_the_others_cannot_see(small: Path, tmp_path: Path) -> None:
-    recipe = override(ntssl_demo(), ("prepare.crop_factor=2.0", "prepare.size=64"))
+    changes = ("prepare.crop_factor=2.0", "prepare.size=64", "optim.epochs=8")
+    recipe = override(ntssl_demo(), changes)
     train(TrainRequest(recipe, small, tmp_path / "run", device="cpu", workers=2))
     done = evaluate(EvaluateRequest(tmp_path / "run", small, tmp_path / "evaluation", grid="demo"))
     auroc = {
