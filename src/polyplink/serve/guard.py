@@ -98,7 +98,10 @@ class Guard:
         answer: ASGIApp
         try:
             if self.enters(Request(scope)):
-                answer = self.cookie_and_page()
+                answer = Response(status_code=303, headers={"location": "/"})  # without the token
+                answer.set_cookie(
+                    self.cookie, self.token, path="/", httponly=True, samesite="strict"
+                )
             else:
                 if scope["method"] == "POST":
                     receive = replayed(await read_body(Request(scope, receive)), receive)
@@ -137,12 +140,6 @@ class Guard:
             return True
         self.compare(headers.get("x-polyplink-token") or request.cookies.get(self.cookie, ""))
         return False
-
-    def cookie_and_page(self) -> Response:
-        """Set the cookie and go to the address without the token."""
-        response = Response(status_code=303, headers={"location": "/"})
-        response.set_cookie(self.cookie, self.token, path="/", httponly=True, samesite="strict")
-        return response
 
     def compare(self, given: str) -> None:
         """Refuse a wrong token, in a time that does not depend on how wrong it is."""
@@ -228,17 +225,15 @@ def page_app(page: str, static: Mapping[str, str], token: str, *, port: int, ver
 
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, lifespan=lifespan)
 
-    @app.exception_handler(PolyplinkError)
-    async def mistake(request: Request, raised: PolyplinkError) -> Response:
-        return refused(400 if request.method == "POST" else 404, str(raised))
+    async def refused(request: Request, raised: Exception) -> Response:
+        status = 400 if request.method == "POST" else 404
+        if isinstance(raised, HTTPException):
+            return JSONResponse({"error": raised.detail}, raised.status_code)
+        why = str(raised) if isinstance(raised, PolyplinkError) else "no such address"
+        return JSONResponse({"error": why}, status)
 
-    @app.exception_handler(RequestValidationError)
-    async def malformed(request: Request, raised: RequestValidationError) -> Response:
-        return refused(400 if request.method == "POST" else 404, "no such address")
-
-    @app.exception_handler(HTTPException)
-    async def unknown(request: Request, raised: HTTPException) -> Response:
-        return refused(raised.status_code, str(raised.detail))
+    for kind in (PolyplinkError, RequestValidationError, HTTPException):
+        app.add_exception_handler(kind, refused)
 
     @app.get("/")
     def whole(request: Request) -> Response:
@@ -251,7 +246,7 @@ def page_app(page: str, static: Mapping[str, str], token: str, *, port: int, ver
     @app.get("/page/{name}")
     def part(name: str) -> Response:
         if name not in static:
-            return refused(404, "no such address")
+            raise HTTPException(404, "no such address")
         return Response(shipped(f"page/{name}"), media_type=static[name])
 
     @app.get("/api/messages")
@@ -260,11 +255,6 @@ def page_app(page: str, static: Mapping[str, str], token: str, *, port: int, ver
 
     app.add_middleware(Guard, token=token, port=port, verb=verb)
     return app
-
-
-def refused(status: int, why: str) -> Response:
-    """One line as JSON."""
-    return JSONResponse({"error": why}, status)
 
 
 def language_of(request: Request) -> str:

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from polyplink.serve.desk import Desk
-from polyplink.serve.guard import LOOPBACK, language_of, local_server, page_app, refused
+from polyplink.serve.guard import LOOPBACK, language_of, local_server, page_app
 from polyplink.serve.handoff import FOLDER, hand_off
 
-from fastapi import FastAPI, Request, Response  # isort: skip - guard reports a missing package
+from fastapi import FastAPI, HTTPException, Request, Response  # isort: skip - guard reports a missing package
 from fastapi.responses import JSONResponse  # isort: skip
 
 PICTURE_SIZES = (160, 640)  # longer side in pixels
@@ -75,7 +75,7 @@ def build_app(desk: Desk, token: str, *, port: int) -> FastAPI:
     def handed(name: str) -> Response:
         path = written.get(name)
         if path is None or not path.is_file():
-            return refused(404, "no such file in the last hand-off")
+            raise HTTPException(404, "no such file in the last hand-off")
         media = MEDIA.get(path.suffix, "application/octet-stream")
         shown = path.suffix in {".html", ".pdf"}
         place = "inline" if shown else "attachment"
