@@ -10,6 +10,7 @@ import pytest
 
 from polyplink.app.index import IndexBuildRequest, SearchRequest, build_index, search
 from polyplink.core.errors import PolyplinkError
+from polyplink.data import DataSet, read_data, write_data
 from polyplink.encoders import read_embeddings
 from polyplink.scale import Index
 from tests.app.calls import assert_refused, polyplink
@@ -91,6 +92,20 @@ def test_filters_pictures_and_videos_choose(made: Made, index: Path, tmp_path: P
     )
     assert "Views like film.mp4" in result.stdout, result.stderr
     assert pl.read_csv(tmp_path / "f" / "matches.csv").height == 2
+
+
+def test_dates_of_procedures_filter(made: Made, tmp_path: Path) -> None:
+    folder, index = Path(shutil.copytree(made.data, tmp_path / "data")), tmp_path / "index"
+    data = read_data(folder)
+    days = pl.Series("date", [f"2024-0{month}-10" for month in range(1, 6)])
+    tables = data.detections, data.procedures.with_columns(days), data.polyps, data.splits
+    write_data(folder, DataSet.of(*tables))
+    assert read_data(folder).keys == data.keys  # nothing is computed anew
+    build_index(IndexBuildRequest(made.run, [folder], index, device="cpu"))
+    asked = ("search", made.run, "001-001:00000", "--index", index, "-o", tmp_path / "o", *USUAL)
+    done = polyplink(*asked, "--since", "2024-02-10", "--until", "2024-03-31", "--json")
+    assert {one["procedure_id"] for one in json.loads(done.stdout)} == {"001-002", "001-003"}
+    assert_refused(polyplink(*asked, "--since", "2024-2-1"), "--since 2024-2-1 is no date")
 
 
 def test_folders_are_added_once(made: Made, index: Path, tmp_path: Path) -> None:

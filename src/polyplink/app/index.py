@@ -165,6 +165,8 @@ class SearchRequest(Request):
     others: Annotated[
         bool, Option("--others", help="Only views of other procedures than the tracklet's.")
     ] = False
+    since: Annotated[str | None, Option(help="Only known dates from YYYY-MM-DD on.")] = None
+    until: Annotated[str | None, Option(help="Only known dates up to YYYY-MM-DD.")] = None
     min_size: Annotated[float | None, Option(min=0, help="Smallest known size, mm.")] = None
     max_size: Annotated[float | None, Option(min=0, help="Largest known size, mm.")] = None
     histology: Annotated[str | None, Option(help="Known class: adenoma, hyperplastic ...")] = None
@@ -231,12 +233,24 @@ def search(request: SearchRequest, progress: Progress = inform) -> "Result[pl.Da
 
 
 def _filters(request: SearchRequest) -> "dict[str, pl.Expr]":
-    """Conditions on the rows of an index, by the option that sets them."""
+    """Conditions on the rows of an index, by the option that sets them.
+
+    Raises:
+        PolyplinkError: If a date is none.
+    """
     import polars as pl
 
+    from polyplink.data.tables import is_date
+
+    for name in ("since", "until"):
+        day = getattr(request, name)
+        known = day is None or bool(is_date(pl.Series([day])).all())
+        PolyplinkError.unless(known, f"--{name} {day} is no date", "write YYYY-MM-DD")
     conditions = {
         "patient": pl.col("patient").eq,
         "procedure": pl.col("procedure_id").eq,
+        "since": pl.col("date").ge,
+        "until": pl.col("date").le,
         "min_size": pl.col("size_mm").ge,
         "max_size": pl.col("size_mm").le,
         "histology": pl.col("histology").eq,

@@ -97,8 +97,8 @@ LOSSES: Mapping[str, tuple[str, Callable[[DataSet], int]]] = {
     "patients": ("procedure whose patient is not written", _rows("procedures", _OTHER)),
     "fps": ("procedure whose frame rate is not written", _known("procedures", "fps")),
     "brand and preparation": (
-        "procedure whose age, sex, brand or preparation is not written",
-        _known("procedures", "age", "sex", "brand", "bbps"),
+        "procedure whose age, sex, brand, preparation or date is not written",
+        _known("procedures", "age", "sex", "brand", "bbps", "date"),
     ),
     "empty polyps": (
         "polyp without a box, not written",

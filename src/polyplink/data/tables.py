@@ -73,6 +73,7 @@ PROCEDURES: Schema = {
     "sex": Column(_TEXT, True, "the data set's word"),
     "brand": Column(_TEXT, True, "endoscope brand, the data set's word"),
     "bbps": Column(_REAL, True, "Boston bowel preparation scale, 0 to 9"),
+    "date": Column(_TEXT, True, "day of the procedure, YYYY-MM-DD"),
 }
 POLYPS: Schema = {
     "polyp_id": Column(_TEXT, False, "name of the polyp, unique"),
@@ -137,6 +138,9 @@ def check(frame: pl.DataFrame, schema: Schema, table: str) -> pl.DataFrame:
             infinite = ~cast.fill_null(0.0).is_finite()
             mend = "leave the row out, or write null where null is allowed"
             _refuse_first(table, infinite, cast, f"{place} {{value}} is not finite", mend)
+        if name == "date":
+            wrong = cast.is_not_null() & ~is_date(cast)
+            _refuse_first(table, wrong, cast, f"{place} {{value!r}} is no date", write)
         if name in LONGEST:
             names = cast.unique()
             wrong = names.filter(~is_name(names, LONGEST[name]).fill_null(True))
@@ -167,6 +171,12 @@ def _content_keys(
     others = (table.write_csv(null_value="\0").encode() for table in (procedures, polyps))
     digests = [whole.hexdigest(), *(hashlib.sha256(text).hexdigest() for text in others)]
     return content_key(digests), {name: content_key(*parts) for name, parts in own.items()}
+
+
+def is_date(values: pl.Series) -> pl.Series:
+    """Whether texts are dates, YYYY-MM-DD."""
+    known = values.str.to_date("%Y-%m-%d", strict=False).is_not_null()
+    return values.str.contains(r"^\d{4}-\d\d-\d\d$") & known
 
 
 def is_name(values: pl.Series, longest: int = LONGEST_NAME) -> pl.Series:
@@ -251,8 +261,8 @@ class DataSet:
                 f"splits.json: {part!r} is no name of a part",
                 f"write 1 to {LONGEST_NAME} characters without control characters",
             )
-        # Where the images lie is not content: a moved data set keeps its key.
-        key, keys = _content_keys(detections, procedures.drop("source"), polyps)
+        # Neither where the images lie nor the day is content: a moved data set keeps its key.
+        key, keys = _content_keys(detections, procedures.drop("source", "date"), polyps)
         return cls(detections, procedures, polyps, dict(splits), key, adenoma, keys)
 
     def part(self, name: str | None) -> list[str]:

@@ -6,8 +6,7 @@ the index: its recall.
 """
 
 import os
-from collections.abc import Iterable, Mapping
-from functools import cached_property
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -24,31 +23,23 @@ FEW = 256  # rows that product quantisation needs at least
 TABLE = "vectors"
 
 
-class Approximate:
-    """The approximate form of one index.
-
-    Args:
-        folder: Of LanceDB.
-        recorded: What `write_approximate` returned.
+def open_table(folder: Path) -> Any:
+    """What `write_approximate` wrote, for `candidates`.
 
     Raises:
         PolyplinkError: If lancedb is not installed.
     """
+    return _lancedb().connect(str(folder)).open_table(TABLE)
 
-    def __init__(self, folder: Path, recorded: Mapping[str, Any]) -> None:
-        self.folder, self.recorded = folder, recorded
 
-    @cached_property
-    def _table(self) -> Any:
-        return _lancedb().connect(str(self.folder)).open_table(TABLE)
-
-    def candidates(self, query: npt.NDArray[np.float64], k: int) -> npt.NDArray[np.int64]:
-        """Rows among which the k most similar to a unit vector (d,) are likely to be."""
-        probes = max(8, round(self.recorded["partitions"] * PROBES))
-        search = self._table.search(query.astype(np.float32)).distance_type("l2").nprobes(probes)
-        found = search.limit(k * CANDIDATES).select(["row", "_distance"]).to_arrow()
-        rows: npt.NDArray[np.int64] = found["row"].to_numpy()
-        return rows
+def candidates(
+    table: Any, partitions: int, query: npt.NDArray[np.float64], k: int
+) -> npt.NDArray[np.int64]:
+    """Rows among which the k most similar to a unit vector (d,) are likely to be, in order."""
+    probes = max(8, round(partitions * PROBES))
+    search = table.search(query.astype(np.float32)).distance_type("l2").nprobes(probes)
+    found = search.limit(k * CANDIDATES).select(["row", "_distance"]).to_arrow()
+    return np.sort(found["row"].to_numpy())
 
 
 def write_approximate(

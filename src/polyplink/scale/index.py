@@ -24,10 +24,10 @@ from filelock import FileLock
 from polyplink.associate import unit_rows
 from polyplink.core.artefacts import read_json, whole_folder, write_json
 from polyplink.core.errors import PolyplinkError, first_line
-from polyplink.scale.approximate import Approximate, write_approximate
+from polyplink.scale.approximate import candidates, open_table, write_approximate
 from polyplink.scale.exact import BLOCK, Codes, encode_rows, nearest
 
-FORMAT = "polyplink index 1"
+FORMAT = "polyplink index 2"
 RECORD = "index.json"
 SEGMENT = 1_000_000  # rows at most in one: bounds the memory of writing
 GROUP = 4_096  # rows of a table that are read to get one
@@ -37,6 +37,7 @@ ROWS: Mapping[str, Any] = {
     "key": pl.String,  # of the procedure's crops
     "dataset": pl.String,
     "patient": pl.String,
+    "date": pl.String,  # of the procedure, YYYY-MM-DD
     "polyp_id": pl.String,
     "size_mm": pl.Float32,
     "histology": pl.String,
@@ -102,10 +103,8 @@ class Index:
         return [_open(self.folder / f"{number:05}", rows, self.width) for number, rows in counts]
 
     @cached_property
-    def approximate(self) -> Approximate | None:
-        """The approximate form, if there is one."""
-        recorded = self.record.get("approximate")
-        return None if recorded is None else Approximate(self.folder / "lance", recorded)
+    def _table(self) -> Any:
+        return open_table(self.folder / "lance")
 
     def procedures(self) -> list[tuple[str, str]]:
         """Procedure and key of its crops, of all procedures."""
@@ -172,9 +171,10 @@ class Index:
         )
         (query,) = unit_rows(query[None])
         guesses, covered = None, 0  # rows that are candidates, and of how many of the first rows
-        if not exact and where is None and self.approximate is not None:
-            guesses = np.sort(self.approximate.candidates(query, k))
-            covered = self.record["approximate"]["rows"]
+        form = self.record.get("approximate")
+        if form is not None and where is None and not exact:
+            guesses = candidates(self._table, form["partitions"], query, k)
+            covered = form["rows"]
         found: list[tuple[float, int, int]] = []  # -cosine, segment, row in it
         first = 0  # number of the segment's first row in the whole index
         for number, (table, vectors, codes) in enumerate(self.segments):
@@ -311,19 +311,16 @@ def recall(index: Index, k: int = 10, queries: int = 100) -> dict[str, Any]:
     Args:
         index: With an approximate form.
         k: Neighbours of a query.
-        queries: Views that ask, evenly spaced over the index.
+        queries: About how many views ask, evenly spaced over the index.
 
     Returns:
         recall, recall_at (k) and recall_queries.
     """
     hits = asked = 0
-    for number in np.unique(np.linspace(0, len(index) - 1, queries).astype(np.int64)).tolist():
-        place, segment = number, 0
-        while place >= len(index.segments[segment].vectors):
-            place -= len(index.segments[segment].vectors)
-            segment += 1
-        vector = index.segments[segment].vectors[place]
-        mine, true = (index.search(vector, k + 1, exact=exact) for exact in (False, True))
+    step = -(-len(index) // queries)
+    views = [view for one in index.segments for view in one.vectors[::step]]
+    for view in views:
+        mine, true = (index.search(view, k + 1, exact=exact) for exact in (False, True))
         ids = [frozenset(one["tracklet_id"][1:]) for one in (mine, true)]
         hits, asked = hits + len(ids[0] & ids[1]), asked + len(ids[1])
-    return {"recall": round(hits / max(asked, 1), 4), "recall_at": k, "recall_queries": queries}
+    return {"recall": round(hits / max(asked, 1), 4), "recall_at": k, "recall_queries": len(views)}

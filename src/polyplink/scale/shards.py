@@ -31,8 +31,5 @@ def shard(procedures: Sequence[str], which: str) -> list[str]:
         f"--shard {which}: no such shard",
         "give I/N, with I from 1 to N, as in 2/8",
     )
-    return [name for name in procedures if _hash(name) % count == number - 1]
-
-
-def _hash(name: str) -> int:
-    return int(hashlib.sha256(name.encode()).hexdigest()[:16], 16)
+    hashes = (int(hashlib.sha256(name.encode()).hexdigest()[:16], 16) for name in procedures)
+    return [name for name, own in zip(procedures, hashes, strict=True) if own % count == number - 1]

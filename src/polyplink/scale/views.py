@@ -33,7 +33,7 @@ def view_rows(prepared: Prepared, index: Path) -> pl.DataFrame:
         histology=common_histology(data.polyps["histology_class"]),
     )
     procedures = data.procedures.select(
-        "procedure_id", "dataset", "patient", "width", "height",
+        "procedure_id", "dataset", "patient", "date", "width", "height",
         fps=pl.col("fps").fill_null(USUAL_FPS),
     )  # fmt: skip
     middle = pl.col("n_crops") // 2
