@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
@@ -52,7 +52,8 @@ class LiveRequest(TrackletOptions):
         str,
         Argument(
             help="A video or a folder of images, played in real time; a camera (/dev/video0, "
-            "FORMAT:DEVICE); a stream (rtsp://...); - for boxes on stdin, as JSON lines."
+            "FORMAT:DEVICE); a stream (rtsp://...); - for boxes on stdin, as JSON lines; the "
+            "output folder of a count that was killed, to report what it had written."
         ),
     ]
     weights: Annotated[Path, Option(help="Weights file, or a folder `polyplink train` wrote.")]
@@ -88,7 +89,8 @@ class LiveRequest(TrackletOptions):
 def live(request: LiveRequest, progress: Progress = inform) -> "Result[Counted]":
     """Count polyps while a procedure runs: events as JSON lines, a page, and a report in the end.
 
-    A source that ends, stalls or breaks off, Ctrl-C and SIGTERM all end in the report.
+    A source that ends, stalls or breaks off, Ctrl-C and SIGTERM all end in the report. What a
+    killed count has written is reported by a call whose source is its output folder.
 
     Args:
         request: Source, detector, weights, and the output folder, which gets live (events.jsonl and
@@ -96,18 +98,22 @@ def live(request: LiveRequest, progress: Progress = inform) -> "Result[Counted]"
         progress: Called for the report.
 
     Raises:
-        PolyplinkError: If the source, the detector or the weights are at fault before a frame came.
+        PolyplinkError: If the source, the detector or the weights are at fault before a frame came,
+            or the output folder holds a count that was killed.
     """
     check_given(request.weights, device=request.device)
-    from polyplink.app.detect import count_found
     from polyplink.app.encoded import load_named
-    from polyplink.app.live_count import LIVE, LiveCount, percentiles
+    from polyplink.app.live_count import LIVE, LiveCount, percentiles, written_pieces
     from polyplink.associate import OnlineSettings, from_record
 
-    out, warnings = request.out, list[str]()
-    named = ("source", "weights", "detector", "boxes", "speed", "window", "alarms", "purpose")
-    record = RunRecord("live", settings={name: getattr(request, name) for name in named})
-    record.claim(out)
+    if written_pieces(Path(request.source)):
+        return _after_kill(replace(request, out=Path(request.source)), progress)
+    out, warnings, record = request.out, list[str](), _record(request)
+    PolyplinkError.unless(
+        not written_pieces(out),
+        f"{out} holds a count that was killed",
+        f"report it with `polyplink live {out} --weights WEIGHTS`, or name another --out",
+    )
     source = _source(request)
     detector = _detector(request, source, warnings)
     encoder = load_named(request.weights, request.device, tracklets=request)
@@ -120,7 +126,7 @@ def live(request: LiveRequest, progress: Progress = inform) -> "Result[Counted]"
             encoder,
             point,
             out,
-            _printer(out / LIVE / "events.jsonl", stack),
+            _printer(out, stack),
             drop_alarms=request.alarms == "drop",
             settings=OnlineSettings(window=60 * request.window),
         )
@@ -147,23 +153,56 @@ def live(request: LiveRequest, progress: Progress = inform) -> "Result[Counted]"
             "give a source that is running",
         )
         counting.end()
-        counting.write_data(out / "data")
-        counted = count_found(request, out / "data", counting.warnings, progress)
-        shutil.rmtree(out / LIVE / "pieces")
-        (out / LIVE / "vectors.bin").unlink()
-        record.write(out)
-        counting.finished(str(counted.value.report))
+        counted, facts = _reported(request, record, counting.warnings, progress)
+        counting.report = str(counted.value.report)
+        counting.show()
         latency = {"frame": percentiles(counting.latencies)}
         latency["tracklet"] = percentiles(counting.closings)
-        (own,) = counted.value.summary["procedures"]
-        final = {name: own[name] for name in ("polyps", "low", "high", "tracklets")}
-        said = counting.say(
-            "finished",
-            report=str(counted.value.report),
-            final=final,
-            backwards=counting.backwards,
-            milliseconds=latency,
-        )
+        more = {"backwards": counting.backwards, "milliseconds": latency}
+        said = counting.say("finished", **facts, **more)
+    return Result(counted.value, said, [], counted.warnings)
+
+
+def _record(request: LiveRequest) -> RunRecord:
+    named = ("source", "weights", "detector", "boxes", "speed", "window", "alarms", "purpose")
+    record = RunRecord("live", settings={name: getattr(request, name) for name in named})
+    record.claim(request.out)
+    return record
+
+
+def _reported(
+    request: LiveRequest, record: RunRecord, warnings: list[str], progress: Progress
+) -> "tuple[Result[Counted], dict[str, Any]]":
+    """Count the data folder that was written, and remove what a killed count is reported from."""
+    from polyplink.app.detect import count_found
+    from polyplink.app.live_count import PIECES, VECTORS
+
+    out = request.out
+    counted = count_found(request, out / "data", warnings, progress)
+    record.write(out)
+    (out / VECTORS).unlink(missing_ok=True)
+    (out / PIECES).rename(out / f"{PIECES}.part")  # whole or gone
+    shutil.rmtree(out / f"{PIECES}.part")
+    (own,) = counted.value.summary["procedures"]
+    final = {name: own[name] for name in ("polyps", "low", "high", "tracklets")}
+    return counted, {"report": str(counted.value.report), "final": final}
+
+
+def _after_kill(request: LiveRequest, progress: Progress) -> "Result[Counted]":
+    """Report what a count that was killed has written."""
+    from polyplink.app.encoded import load_named
+    from polyplink.app.live_count import killed_source, write_found
+    from polyplink.report.formats import clock
+
+    out, record = request.out, _record(request)
+    encoder = load_named(request.weights, request.device, tracklets=request)
+    source, frames = killed_source(out)
+    write_found(out, source, frames, encoder)
+    line = f"the count was killed; this is what it had written, up to {clock(frames / source.fps)}"
+    counted, facts = _reported(request, record, [line], progress)
+    said = {"event": "finished", "frame": frames - 1} | facts
+    with ExitStack() as stack:
+        _printer(out, stack, "a")(said)
     return Result(counted.value, said, [], counted.warnings)
 
 
@@ -215,10 +254,12 @@ def _detector(request: LiveRequest, source: "LiveSource", warnings: list[str]) -
     )[0]
 
 
-def _printer(path: Path, stack: ExitStack) -> Callable[[Any], None]:
+def _printer(out: Path, stack: ExitStack, mode: str = "w") -> Callable[[Any], None]:
     """Prints events as JSON lines, and keeps them in a file."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    file = stack.enter_context(path.open("w", encoding="utf-8"))
+    from polyplink.app.live_count import LIVE
+
+    (out / LIVE).mkdir(parents=True, exist_ok=True)
+    file = stack.enter_context((out / LIVE / "events.jsonl").open(mode, encoding="utf-8"))
     listening = True
 
     def say(event: Any) -> None:

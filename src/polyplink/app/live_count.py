@@ -16,34 +16,27 @@ from PIL import Image
 from polyplink.app.encoded import NamedEncoder, vectors_folder
 from polyplink.associate import Decision, OnlineLinker, OnlineSettings, OperatingPoint, unit_rows
 from polyplink.associate.alarms import box_features
+from polyplink.core.artefacts import read_json, write_json
 from polyplink.core.errors import PolyplinkError
-from polyplink.data import DataSet, change_data, write_data
+from polyplink.data import change_data, write_data
 from polyplink.detect.live import LiveFrame, LiveSource
+from polyplink.detect.recordings import find_recordings
 from polyplink.detect.run import PIECE, Followed, Follower, found_data, join_pieces, procedure_row
 from polyplink.encoders import ClipWise, Embeddings, NetworkEmbedder, write_embeddings
 from polyplink.encoders.export import ExportedEncoder
-from polyplink.tracklets import prepare
+from polyplink.report.formats import clock
+from polyplink.tracklets import Prepared, prepare
 from polyplink.tracklets.crops import cut
 from polyplink.tracklets.scenes import write_scenes
 
 Event = Mapping[str, Any]
-LIVE = "live"  # folder of events.jsonl, pictures and unfinished pieces
+LIVE = "live"  # folder of events.jsonl and pictures
+PIECES = "live/pieces"  # boxes and crops; they are there until they are reported
+SOURCE, VECTORS = "live/source.json", "live/vectors.bin"
 MOST_CROPS, MOST_CLIPS = 4096, 256  # kept of an open tracklet, as features or as pictures
 THUMBNAIL = 320  # pixels, of the picture of a view
 TRIALS = 3  # runs that threads are compared by
 SHOWN = 60  # polyps that the page shows, the latest
-
-
-def clock(seconds: float) -> str:
-    """A moment as people write it.
-
-    Example:
-        >>> clock(760.4), clock(3725)
-        ('12:40', '1:02:05')
-    """
-    minutes, rest = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
 def choose_threads(run: Callable[[], object], most: int) -> int:
@@ -156,8 +149,11 @@ class LiveCount:
         self.state = b"{}"
         self.report: str | None = None
         (out / LIVE).mkdir(parents=True, exist_ok=True)
-        self._vectors = (out / LIVE / "vectors.bin").open("wb")
-        self._show()
+        facts = {name: getattr(source, name) for name in ("name", "fps", "width", "height")}
+        path = None if source.recording is None else str(source.recording.path.resolve())
+        write_json(out / SOURCE, facts | {"recording": path})
+        self._vectors = (out / VECTORS).open("wb")
+        self.show()
 
     def warm_up(self, cores: int) -> int:
         """Compile and load what the first frame would wait for; returns the threads of torch."""
@@ -201,7 +197,7 @@ class LiveCount:
         """Say what went wrong."""
         self.warnings.append(line)
         self.say("warning", message=line)
-        self._show()
+        self.show()
 
     def frame(self, frame: LiveFrame, boxes: np.ndarray) -> None:
         """Take the next frame.
@@ -224,12 +220,12 @@ class LiveCount:
         for track in [track for track in self._open if track not in going]:
             self._close(self._open.pop(track))
         if frame.number // PIECE != self._piece:
-            self._follower.write(self._out / LIVE / "pieces" / f"{self._piece:09d}")
+            self._follower.write(self._out / PIECES / f"{self._piece:09d}")
             self._piece = frame.number // PIECE
         if int(self.seconds) != self._second:
             self._second = int(self.seconds)
             self.say("count", open=[one.name for one in self._open.values() if one.said])
-            self._show()
+            self.show()
         self.latencies.append(time.perf_counter() - begun)
 
     def _extend(self, frame: LiveFrame, found: Followed) -> None:
@@ -262,7 +258,7 @@ class LiveCount:
             if not one.said and one.last - one.first + 1 >= shortest:
                 one.said = True
                 self.say("opened", tracklet=one.name, start=one.first / self._source.fps)
-                self._show()
+                self.show()
 
     def _close(self, one: OpenTracklet) -> None:
         """Link a tracklet that has ended; one that was too short is forgotten."""
@@ -303,7 +299,7 @@ class LiveCount:
             self._revised.append(self.say("revised", tracklet=revision.tracklet, **moved))
         del self._revised[:-5]
         self._polyps = self._listed()
-        self._show()
+        self.show()
         self.closings.append(time.perf_counter() - begun)
 
     def _shows_polyp(self, one: OpenTracklet, vector: np.ndarray) -> float | None:
@@ -335,7 +331,7 @@ class LiveCount:
             found.append(shown | {"first": round(first, 1), "last": round(last, 1)})
         return sorted(found, key=lambda one: -one["last"])[:SHOWN]
 
-    def _show(self) -> None:
+    def show(self) -> None:
         """Make anew what a page shows."""
         state = self._facts() | {
             "procedure": self._source.name,
@@ -353,43 +349,60 @@ class LiveCount:
         self.state = json.dumps(state).encode()
 
     def end(self) -> None:
-        """Close all tracklets: no frame comes any more."""
+        """Close all tracklets: no frame comes any more; write the data folder `data`.
+
+        The vectors are written where `count` finds them.
+        """
         for track in list(self._open):
             self._close(self._open.pop(track))
-        self._follower.write(self._out / LIVE / "pieces" / f"{self._piece:09d}")
+        self._follower.write(self._out / PIECES / f"{self._piece:09d}")
         self._vectors.close()
-
-    def finished(self, report: str) -> None:
-        """Show where the report is."""
-        self.report = report
-        self._show()
-
-    def write_data(self, folder: Path) -> DataSet:
-        """Write the boxes and crops as a data folder, and the vectors where `count` finds them."""
-        one, encoder = self._source, self._encoder
-        boxes, scenes = join_pieces(self._out / LIVE / "pieces", folder, one.name)
-        recording = one.recording
-        image = pl.lit(None, pl.String)
-        if recording is not None:
-            images = [recording.image(frame) for frame in boxes["frame"]]
-            image = pl.lit(pl.Series(images, dtype=pl.String))
-        facts = {"width": one.width, "height": one.height, "fps": one.fps, "source": "."}
-        if recording is not None:
-            facts = procedure_row(recording, "live")
-        named = {"procedure_id": one.name, "dataset": "live", "patient": one.name}
-        row = facts | named | {"n_frames": self.frames, "fps": one.fps}
-        data = found_data(boxes.with_columns(image=image), [row])
-        with change_data(folder) as new:
-            write_data(new, data)
-            write_scenes(new, {one.name: scenes})
-        prepared = prepare(folder, encoder.prepare, with_crops=False)
+        prepared = write_found(self._out, self._source, self.frames, self._encoder)
         ids = prepared.tracklets["tracklet_id"].to_list()
         if ids and not self._thinned and sorted(self._ids) == sorted(ids):
-            found = np.fromfile(self._out / LIVE / "vectors.bin", np.float32)
-            rows = found.reshape(len(self._ids), -1)[[self._ids.index(name) for name in ids]]
-            target = vectors_folder(encoder, prepared) / f"{prepared.stem(one.name)}.parquet"
-            write_embeddings(target, Embeddings(ids, rows, encoder.key, prepared.keys[one.name]))
-        return data
+            found = np.fromfile(self._out / VECTORS, np.float32).reshape(len(ids), -1)
+            rows = found[[self._ids.index(name) for name in ids]]
+            (name,), key = prepared.procedures, self._encoder.key
+            target = vectors_folder(self._encoder, prepared) / f"{prepared.stem(name)}.parquet"
+            write_embeddings(target, Embeddings(ids, rows, key, prepared.keys[name]))
+
+
+def write_found(out: Path, one: LiveSource, frames: int, encoder: NamedEncoder) -> Prepared:
+    """Write the boxes and crops of the pieces as the data folder `data`, and find its tracklets."""
+    boxes, scenes = join_pieces(out / PIECES, out / "data", one.name)
+    image = pl.lit(None, pl.String)
+    facts = {"width": one.width, "height": one.height, "source": "."}
+    if one.recording is not None:
+        images = [one.recording.image(frame) for frame in boxes["frame"]]
+        image = pl.lit(pl.Series(images, dtype=pl.String))
+        facts = procedure_row(one.recording, "live")
+    named = {"procedure_id": one.name, "dataset": "live", "patient": one.name}
+    row = facts | named | {"n_frames": frames, "fps": one.fps}
+    data = found_data(boxes.with_columns(image=image), [row])
+    with change_data(out / "data") as new:
+        write_data(new, data)
+        write_scenes(new, {one.name: scenes})
+    return prepare(out / "data", encoder.prepare, with_crops=False)
+
+
+def written_pieces(out: Path) -> list[Path]:
+    """The pieces that are not reported yet."""
+    return [*(out / PIECES).glob("[0-9]*")]
+
+
+def killed_source(out: Path) -> tuple[LiveSource, int]:
+    """The source of a count that was killed, and how many of its frames were written.
+
+    Raises:
+        PolyplinkError: If its recording is gone.
+    """
+    facts = read_json(out / SOURCE)
+    path = facts.pop("recording")
+    recording = find_recordings(Path(path), facts["fps"])[0] if path else None
+    frames = PIECE * (1 + max(int(piece.name) for piece in written_pieces(out)))
+    if recording is not None:
+        frames = min(frames, recording.n_frames)
+    return LiveSource(**facts, frames=iter(()), recording=recording), frames
 
 
 def percentiles(seconds: Sequence[float]) -> dict[str, float | None]:

@@ -33,7 +33,7 @@ Kind = Literal["recording", "device", "lines"]
 
 AHEAD = 8  # frames that wait; of more, the oldest is dropped
 LONGEST_LINE = 16 << 20  # characters
-LARGEST_SIDE, LARGEST_FRAME, LARGEST_FPS = 16_384, 2**31 - 1, 1000.0
+LARGEST, LARGEST_FRAME = (1000.0, 16_384, 16_384), 2**31 - 1  # fps, width, height
 PATIENCE = 10.0  # seconds to open a stream, and to wait for its next packet
 # Formats of FFmpeg for capture devices: "v4l2:/dev/video0", "dshow:video=NAME".
 DEVICES = ("v4l2", "dshow", "avfoundation", "decklink", "gdigrab", "x11grab")
@@ -172,14 +172,10 @@ def boxes_from(
     """
     head = _object(lines.readline(LONGEST_LINE), f"{where}, line 1")
     name = head.get("procedure", recording.name if recording else "live")
-    fps, width, height = (
-        head.get(key, getattr(recording, key, None)) for key in ("fps", "width", "height")
-    )
-    for key, value, most in (
-        ("fps", fps, LARGEST_FPS),
-        ("width", width, LARGEST_SIDE),
-        ("height", height, LARGEST_SIDE),
-    ):
+    keys = ("fps", "width", "height")
+    values: list[Any] = [head.get(key, getattr(recording, key, None)) for key in keys]
+    fps, width, height = values
+    for key, value, most in zip(keys, values, LARGEST, strict=True):
         sound = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= most
         PolyplinkError.unless(
             sound and (key == "fps" or isinstance(value, int)),
@@ -199,9 +195,6 @@ def boxes_from(
             f"{size[1]}",
             "give the boxes of this recording",
         )
-    assert isinstance(fps, int | float)
-    assert isinstance(width, int)
-    assert isinstance(height, int)
     frames = _frames(lines, where, (width, height), cropped=recording is None)
     if recording is not None:
         frames = _with_pictures(frames, recording)
@@ -233,7 +226,6 @@ def _frames(
             f"{at}: frame is {one_line(repr(number), 40)}",
             "number the frames with whole numbers from 0",
         )
-        assert isinstance(number, int)
         try:
             rows = [[*map(float, box), *([1.0] if len(box) == 4 else [])] for box in given]
             boxes = checked(np.array(rows, np.float64).reshape(len(rows), 5), size)
@@ -250,6 +242,7 @@ def _frames(
                 "give a crop of each box, or pictures with --recording",
             )
             crops = [_crop(text, at) for text in texts]
+        assert isinstance(number, int)
         yield LiveFrame(number, None, boxes, crops)
 
 

@@ -121,7 +121,7 @@ def join_pieces(folder: Path, out: Path, name: str) -> tuple[pl.DataFrame, Ints]
         procedure_id, frame, x, y, w, h and score of its boxes; first frames and numbers (s, 2) of
         its scenes.
     """
-    parts = sorted(folder.iterdir())
+    parts = sorted(folder.glob("[0-9]*"))  # and not what a killed process has half written
     boxes = pl.concat([pl.read_parquet(part / "boxes.parquet") for part in parts])
     kept = pl.concat([pl.read_parquet(part / "kept.parquet") for part in parts])
     scenes = np.concatenate([np.load(part / "scenes.npy") for part in parts])
