@@ -275,7 +275,7 @@ def export(request: ExportRequest, progress: Progress = inform) -> Result[Export
     if not isinstance(encoder, FrameWise):
         raise PolyplinkError(
             f"{weights} looks at whole clips, and only encoders of single frames are exported",
-            "embed with the weights themselves",
+            "give the weights themselves: WEIGHTS of every verb, --weights of `run` and `live`",
         )
     side, mean_ap = record.prepare.size, {}
     prepared = None
