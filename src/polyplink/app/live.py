@@ -191,13 +191,13 @@ def _reported(
 def _after_kill(request: LiveRequest, progress: Progress) -> "Result[Counted]":
     """Report what a count that was killed has written."""
     from polyplink.app.encoded import load_named
-    from polyplink.app.live_count import killed_source, write_found
+    from polyplink.app.live_count import killed_source, write_pieces
     from polyplink.report.formats import clock
 
     out, record = request.out, _record(request)
     encoder = load_named(request.weights, request.device, tracklets=request)
     source, frames = killed_source(out)
-    write_found(out, source, frames, encoder)
+    write_pieces(out, source, frames, encoder)
     line = f"the count was killed; this is what it had written, up to {clock(frames / source.fps)}"
     counted, facts = _reported(request, record, [line], progress)
     said = {"event": "finished", "frame": frames - 1} | facts

@@ -18,16 +18,14 @@ from polyplink.associate import Decision, OnlineLinker, OnlineSettings, Operatin
 from polyplink.associate.alarms import box_features
 from polyplink.core.artefacts import read_json, write_json
 from polyplink.core.errors import PolyplinkError
-from polyplink.data import change_data, write_data
 from polyplink.detect.live import LiveFrame, LiveSource
 from polyplink.detect.recordings import find_recordings
-from polyplink.detect.run import PIECE, Followed, Follower, found_data, join_pieces, procedure_row
+from polyplink.detect.run import PIECE, Followed, Follower, join_pieces, procedure_row, write_found
 from polyplink.encoders import ClipWise, Embeddings, NetworkEmbedder, write_embeddings
 from polyplink.encoders.export import ExportedEncoder
 from polyplink.report.formats import clock
 from polyplink.tracklets import Prepared, prepare
 from polyplink.tracklets.crops import cut
-from polyplink.tracklets.scenes import write_scenes
 
 Event = Mapping[str, Any]
 LIVE = "live"  # folder of events.jsonl and pictures
@@ -89,6 +87,7 @@ class LiveCount:
 
     Attributes:
         latencies: Seconds of each frame, without the detector.
+        frames: Frames so far, by the number of the last one.
         closings: Seconds of each tracklet that was linked, when it closed.
         state: What a page shows, as JSON; a new text whenever something has changed.
         late: Frames that were dropped.
@@ -138,7 +137,7 @@ class LiveCount:
         self._named = 0  # tracklets begun, too short ones and boxes in none included
         self._ids: list[str] = []  # tracklets with a vector in vectors.bin
         self._thinned = False
-        self._piece, self._last, self._second = 0, -1, -1
+        self._piece, self._second, self.frames = 0, -1, 0
         self._decision: Decision | None = None
         self._card: Event | None = None
         self._revised: list[Event] = []
@@ -171,20 +170,11 @@ class LiveCount:
         other.follow(0, pixels, np.array([[0.0, 0.0, 8.0, 8.0, 1.0]]))
         return threads
 
-    @property
-    def seconds(self) -> float:
-        """Time of the last frame."""
-        return max(self._last, 0) / self._source.fps
-
-    @property
-    def frames(self) -> int:
-        """Frames so far, by the number of the last one."""
-        return self._last + 1
-
     def _facts(self) -> dict[str, Any]:
         low, high = (self._decision and self._decision.interval) or (None, None)
         count = self._decision.count if self._decision else 0
-        moment = {"frame": max(self._last, 0), "time": round(self.seconds, 2)}
+        last = max(self.frames - 1, 0)
+        moment = {"frame": last, "time": round(last / self._source.fps, 2)}
         return moment | {"count": count, "low": low, "high": high, "late": self.late}
 
     def say(self, event: str, **facts: Any) -> Event:
@@ -207,13 +197,13 @@ class LiveCount:
             boxes: (k, 5) x, y, w, h and score, within the frame.
         """
         begun = time.perf_counter()
-        if frame.number <= self._last:
+        if frame.number < self.frames:
             self.backwards += 1
             if self.backwards == 1:
-                at = f"frame {frame.number} came after frame {self._last}"
+                at = f"frame {frame.number} came after frame {self.frames - 1}"
                 self.warn(f"time goes backwards: {at}; such frames are left out")
             return
-        self._last = frame.number
+        self.frames = frame.number + 1
         found = self._follower.follow(frame.number, frame.pixels, boxes, frame.crops)
         self._extend(frame, found)
         going = set(self._follower.tracker.open(frame.number + 1).tolist())
@@ -222,8 +212,9 @@ class LiveCount:
         if frame.number // PIECE != self._piece:
             self._follower.write(self._out / PIECES / f"{self._piece:09d}")
             self._piece = frame.number // PIECE
-        if int(self.seconds) != self._second:
-            self._second = int(self.seconds)
+        second = int(frame.number / self._source.fps)
+        if second != self._second:
+            self._second = second
             self.say("count", open=[one.name for one in self._open.values() if one.said])
             self.show()
         self.latencies.append(time.perf_counter() - begun)
@@ -357,7 +348,7 @@ class LiveCount:
             self._close(self._open.pop(track))
         self._follower.write(self._out / PIECES / f"{self._piece:09d}")
         self._vectors.close()
-        prepared = write_found(self._out, self._source, self.frames, self._encoder)
+        prepared = write_pieces(self._out, self._source, self.frames, self._encoder)
         ids = prepared.tracklets["tracklet_id"].to_list()
         if ids and not self._thinned and sorted(self._ids) == sorted(ids):
             found = np.fromfile(self._out / VECTORS, np.float32).reshape(len(ids), -1)
@@ -367,21 +358,15 @@ class LiveCount:
             write_embeddings(target, Embeddings(ids, rows, key, prepared.keys[name]))
 
 
-def write_found(out: Path, one: LiveSource, frames: int, encoder: NamedEncoder) -> Prepared:
+def write_pieces(out: Path, one: LiveSource, frames: int, encoder: NamedEncoder) -> Prepared:
     """Write the boxes and crops of the pieces as the data folder `data`, and find its tracklets."""
-    boxes, scenes = join_pieces(out / PIECES, out / "data", one.name)
-    image = pl.lit(None, pl.String)
+    boxes, scenes = join_pieces(out / PIECES, out / "data", one.name, one.recording)
     facts = {"width": one.width, "height": one.height, "source": "."}
     if one.recording is not None:
-        images = [one.recording.image(frame) for frame in boxes["frame"]]
-        image = pl.lit(pl.Series(images, dtype=pl.String))
         facts = procedure_row(one.recording, "live")
     named = {"procedure_id": one.name, "dataset": "live", "patient": one.name}
     row = facts | named | {"n_frames": frames, "fps": one.fps}
-    data = found_data(boxes.with_columns(image=image), [row])
-    with change_data(out / "data") as new:
-        write_data(new, data)
-        write_scenes(new, {one.name: scenes})
+    write_found(out / "data", boxes, [row], {one.name: scenes})
     return prepare(out / "data", encoder.prepare, with_crops=False)
 
 

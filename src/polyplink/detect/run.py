@@ -74,14 +74,10 @@ def detect(
         folder = pieces / f"{file_name(recording.name)}-{rule}"
         for done in _pieces(recording, detector, settings, folder):
             progress(recording.name, done, recording.n_frames)
-        boxes, scenes[recording.name] = join_pieces(folder, out, recording.name)
-        images = pl.Series([recording.image(frame) for frame in boxes["frame"]], dtype=pl.String)
-        tables.append(boxes.with_columns(image=images))
+        boxes, scenes[recording.name] = join_pieces(folder, out, recording.name, recording)
+        tables.append(boxes)
         rows.append(procedure_row(recording, dataset))
-    data = found_data(pl.concat(tables), rows)
-    with change_data(out) as new:
-        write_data(new, data)
-        write_scenes(new, scenes)
+    data = write_found(out, pl.concat(tables), rows, scenes)
     shutil.rmtree(pieces)
     return data
 
@@ -100,33 +96,41 @@ def procedure_row(recording: Recording, dataset: str) -> dict[str, object]:
     }
 
 
-def found_data(boxes: pl.DataFrame, rows: Sequence[Mapping[str, object]]) -> DataSet:
-    """The data set of a detector's boxes.
-
-    Args:
-        boxes: From `join_pieces`, with `image`.
-        rows: Its procedures.
-    """
+def write_found(
+    out: Path,
+    boxes: pl.DataFrame,
+    rows: Sequence[Mapping[str, object]],
+    scenes: Mapping[str, Ints],
+) -> DataSet:
+    """Write a detector's boxes and scenes (`join_pieces`) and the rows of procedures."""
     table = boxes.select(
         pl.col(name) if name in boxes.columns else pl.lit(None).alias(name) for name in DETECTIONS
     )
     nothing = pl.DataFrame(schema={"polyp_id": pl.String, "procedure_id": pl.String})
-    return DataSet.of(table, pl.DataFrame(rows), nothing)
+    data = DataSet.of(table, pl.DataFrame(rows), nothing)
+    with change_data(out) as new:
+        write_data(new, data)
+        write_scenes(new, scenes)
+    return data
 
 
-def join_pieces(folder: Path, out: Path, name: str) -> tuple[pl.DataFrame, Ints]:
+def join_pieces(
+    folder: Path, out: Path, name: str, recording: Recording | None
+) -> tuple[pl.DataFrame, Ints]:
     """Join the pieces of a procedure, and keep its crops in a data folder.
 
     Returns:
-        procedure_id, frame, x, y, w, h and score of its boxes; first frames and numbers (s, 2) of
-        its scenes.
+        procedure_id, frame, x, y, w, h, score and image of its boxes; first frames and numbers
+        (s, 2) of its scenes.
     """
     parts = sorted(folder.glob("[0-9]*"))  # and not what a killed process has half written
     boxes = pl.concat([pl.read_parquet(part / "boxes.parquet") for part in parts])
     kept = pl.concat([pl.read_parquet(part / "kept.parquet") for part in parts])
     scenes = np.concatenate([np.load(part / "scenes.npy") for part in parts])
     write_kept(out, name, kept, [part / "crops.npy" for part in parts])
-    return boxes.with_columns(procedure_id=pl.lit(name)), scenes
+    images = [recording and recording.image(frame) for frame in boxes["frame"]]
+    column = pl.Series("image", images, pl.String)
+    return boxes.with_columns(column, procedure_id=pl.lit(name)), scenes
 
 
 @dataclass(frozen=True)
