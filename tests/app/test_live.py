@@ -24,12 +24,13 @@ from polyplink.serve import Desk
 from tests.app.calls import assert_refused, polyplink
 from tests.conftest import Made
 from tests.kills import killer
-from tests.samples import HEIGHT, WIDTH, colour_of
+from tests.samples import HEIGHT, WIDTH, colour_of, write_procedures
 
 PLAIN = ("--no-page", "--speed", "0", "--device", "cpu")
 SHORT = ("--bridge", "0.2", "--min-seconds", "0.3")
 HEAD = {"fps": 25, "width": WIDTH, "height": HEIGHT, "procedure": "room 1"}
 VIEW, GAP = 24, 16  # frames of a view, and without a box before it
+END = 320  # frames of the recording that is counted and killed
 
 
 def box(frame: int) -> list[float]:
@@ -181,17 +182,18 @@ def test_a_stalled_or_stopped_source_ends_in_a_report(made: Made, tmp_path: Path
 @pytest.mark.slow
 def test_what_a_killed_count_has_written_is_reported(made: Made, tmp_path: Path) -> None:
     """Killed at file events while it runs and while it reports."""
-    images, boxes, out = made.root / "frames" / "001-005", tmp_path / "boxes", tmp_path / "out"
-    rows = [json.dumps({"frame": k, "boxes": [box(k)] if k % 32 >= 10 else []}) for k in range(252)]
+    write_procedures(tmp_path, procedures=1, views=5)
+    images, boxes, out = tmp_path / "frames" / "001-001", tmp_path / "boxes", tmp_path / "out"
+    rows = [json.dumps({"frame": k, "boxes": [box(k)] if k % 32 >= 10 else []}) for k in range(END)]
     boxes.write_text("\n".join(["{}", *rows]))
     weights = ("--weights", made.run, "--device", "cpu", *SHORT)
     command = ("live", images, "--boxes", boxes, *weights, "--speed", "0", "--no-page", "--out")
-    step, told = 1 if os.environ.get("KILLS") == "all" else 11, dict.fromkeys((0, PIECE, 252), 0)
+    step, told = 1 if os.environ.get("KILLS") == "all" else 11, dict.fromkeys((0, PIECE, END), 0)
     with killer() as kills:
         kills.run(*command, tmp_path / "whole", below=tmp_path / "whole")
         whole = pl.read_parquet(tmp_path / "whole" / "data" / "detections.parquet")
         for _ in kills.at_every_event(*command, out, below=out, step=step):
-            frames = 252 if (out / "run.json").is_file() else 0
+            frames = END if (out / "run.json").is_file() else 0
             if [*out.glob("live/pieces/[0-9]*")]:
                 assert_refused(polyplink(*command, out), f"{out} holds a count that was killed")
                 events_before = (out / "live" / "events.jsonl").read_text()
