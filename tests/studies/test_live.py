@@ -25,12 +25,12 @@ from polyplink.associate.identities import identify
 from polyplink.associate.links import term_names
 from polyplink.detect.live import LiveFrame, LiveSource
 from polyplink.encoders import WEIGHTS_FILE, EncoderConfig, Seen, WeightsRecord, save_weights
+from polyplink.learn.loop import LAST
 from polyplink.recipes import RECIPES
 from polyplink.simulate import preset, simulate
 from polyplink.tracklets import PrepareSettings
 from tests.encoders.small import made as made_encoder
 from tests.samples import write_procedures
-from tests.studies.test_methods import train_or_resume
 
 pytestmark = pytest.mark.study
 FPS, SIZE = 25.0, (1350, 1080)
@@ -54,7 +54,8 @@ def calibrated(study: Path, name: str) -> tuple[Path, Path]:
             simulate(folder, preset(one), 0, workers=2)
     run, weights = study / "runs" / "0", study / "live" / name
     if not (run / WEIGHTS_FILE).is_file():
-        train_or_resume(RECIPES["ntssl-small"](), data["small"], run)
+        asked = (RECIPES["ntssl-small"](), data["small"], run)
+        app.train(app.TrainRequest(*asked, resume=(run / LAST).is_file(), device="cpu"))
     if not (weights / WEIGHTS_FILE).is_file():
         app.calibrate(app.CalibrateRequest(run, data[name], out=weights, part="train"))
     return weights, data[name]
