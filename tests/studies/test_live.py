@@ -155,6 +155,7 @@ def test_times_of_a_frame_and_of_a_tracklet(study: Path, tmp_path: Path) -> None
             f"{percentiles(with_crop)} | {percentiles(count.closings)} | processor time of a "
             f"second: {spent / 60:.2f} s | load {os.getloadavg()[0]:.1f} |"
         )
+        assert name != "small, exported" or (percentiles(count.latencies)["p99"] or 0) < 100
 
 
 @pytest.mark.parametrize("kind", ["torch", "exported"])
