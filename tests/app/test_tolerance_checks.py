@@ -118,7 +118,7 @@ def simulated_tables(seed: int) -> DataSet:
     )
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_all_figures_hold(seed: int) -> None:
     rows = check_tables(simulated_tables(seed))
     assert len({row.name for row in rows}) == len(rows) == 35
@@ -203,17 +203,17 @@ def test_a_simulation_is_made_without_pictures_and_left_nowhere(
     def made(out: Path, preset: Preset, seed: int, **_: object) -> DataSet:
         out.mkdir()
         asked.append((out, preset, seed))
-        return simulated_tables(1)
+        return simulated_tables(seed)
 
     monkeypatch.setattr(tolerance_checks, "simulate", made)
-    tables = simulated_tables(1)
-    genius = check_detector(tables, DETECTORS["gi-genius"], 1)
-    assert check_simulation(real_colon_sim(), 1) == [*check_tables(tables), *genius]
+    tables = simulated_tables(0)
+    genius = check_detector(tables, DETECTORS["gi-genius"], 0)
+    assert check_simulation(real_colon_sim(), 0) == [*check_tables(tables), *genius]
     assert [row.holds for row in genius] == [True] * 3
     # A detector with other rates is found out in every row.
     slow = DetectorPreset(0.6, 30.0, 20.0, median_alarm=6.0)
-    assert [row.holds for row in check_detector(tables, slow, 1)] == [False] * 3
+    assert [row.holds for row in check_detector(tables, slow, 0)] == [False] * 3
     ((out, preset, seed),) = asked
-    assert (preset.frames, preset.annotations, seed) == ("none", "none", 1)
+    assert (preset.frames, preset.annotations, seed) == ("none", "none", 0)
     assert preset.polyps == real_colon_sim().polyps
     assert not out.exists()
