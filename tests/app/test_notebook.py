@@ -14,6 +14,7 @@ from polyplink.app.data_folder import ConvertRequest, convert_data
 from polyplink.app.evaluate import EvaluateRequest, evaluate
 from polyplink.app.figures import FiguresRequest, draw
 from polyplink.app.request import Result, inform
+from polyplink.app.train import Trained
 from polyplink.report import render_fragment
 from polyplink.report.notebook import CellBars, result_html
 from polyplink.tracklets import prepare
@@ -100,3 +101,13 @@ def test_bars_are_one_block_a_cell(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_nothing_is_shown_outside_a_notebook(capsys: pytest.CaptureFixture[str]) -> None:
     inform("crops", 1, 2)
     assert capsys.readouterr() == ("", "")
+
+
+def test_results_without_a_page_show_their_fields_and_tables() -> None:
+    trained = Trained(Path("<run>"), 3, 10, 0.5, "links", ())
+    shown = trained._repr_html_()
+    assert "<th>epoch</th><td>3</td>" in shown
+    assert "&lt;run&gt;" in shown
+    # With its result, what the command line prints is shown.
+    assert Result(trained, shown=["done"])._repr_html_() == "<pre>done</pre>"
+    assert len(repr(recipe())) < 700

@@ -22,6 +22,7 @@ from polyplink.app.request import (
 )
 from polyplink.core.artefacts import RunRecord
 from polyplink.core.errors import PolyplinkError
+from polyplink.report.notebook import Facts
 
 if TYPE_CHECKING:
     from polyplink.associate import OperatingPoint
@@ -53,7 +54,7 @@ class CalibrateRequest(TrackletOptions):
 
 
 @dataclass(frozen=True)
-class Calibrated:
+class Calibrated(Facts):
     """Calibrated weights.
 
     Attributes:
@@ -271,5 +272,5 @@ def _probed(
             missing.append(found)
             continue
         probes[name] = found
-        fitted.append(found.origin + (", all simulated or in part" if simulated else ""))
+        fitted.append(found.origin + ("; simulated polyps among them" if simulated else ""))
     return replace(point, size=probes["size"], adenoma=probes["adenoma"]), fitted, missing

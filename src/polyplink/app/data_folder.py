@@ -19,6 +19,7 @@ from polyplink.app.request import (
     Sets,
     TrackletOptions,
     Workers,
+    check_given,
     counter,
     inform,
     names_of,
@@ -453,6 +454,7 @@ def prepare_data(request: PrepareRequest, progress: Progress = inform) -> "Resul
     Raises:
         PolyplinkError: If the recipe, the part, the data folder or an image is at fault.
     """
+    check_given(None, request.data, [request.part])
     from polyplink.data import read_data
     from polyplink.recipes import find_recipe, override
     from polyplink.tracklets import prepare

@@ -92,7 +92,6 @@ def _detect(
     """The data folder of a detector's boxes, and warnings."""
     from polyplink.data import DataSet, read_data, write_data
     from polyplink.detect import detect, find_recordings
-    from polyplink.simulate import detect_simulated, detector_preset
 
     source, out, name = request.source, request.out, request.detector
     plain = {"source": source, "detector": name, "fps": request.fps, "seed": request.seed}
@@ -100,6 +99,8 @@ def _detect(
     record.claim(out)
     warnings: list[str] = []
     if name is not None and name.startswith(PREFIX):
+        from polyplink.simulate import detect_simulated, detector_preset
+
         given = read_data(source)
         PolyplinkError.unless(
             bool(given.detections["polyp_id"].count()),

@@ -77,6 +77,7 @@ class Shown(NamedTuple):
     threads: int  # of the search
     progress: Progress  # called for procedures searched
     weights: Sequence[Path] = ()  # of the encoders: files, runs or names
+    clusterers: tuple[str, ...] = ()  # shown; none: all of the grid
 
 
 @plot_style()
@@ -257,6 +258,7 @@ def draw_counting(shown: Shown) -> Figure:
     """FR against FPR of all clusterers: every setting, Pareto fronts, what would be chosen."""
     samples, name = shown.encoded.samples, shown.encoded.first.name
     grid, unit = find_grid(shown.grid), unit_rows(shown.encoded.vectors[name])
+    grid = grid.only(shown.clusterers) if shown.clusterers else grid
     counts: dict[str, list[ProcedureCounts]] = {}
     tick = counter(shown.progress, "search")
     for place in range(len(samples.procedures)):
@@ -407,7 +409,10 @@ BARS = {  # figure -> title; as in the thesis, figures 5.1 to 5.8
 def draw_clusterers(shown: Shown) -> Figure:
     """Counting and tracking by every encoder and clusterer, settings chosen on other procedures."""
     settings = EvaluationSettings(
-        find_grid(shown.grid), threads=shown.threads, tasks=("counting", "tracking")
+        find_grid(shown.grid),
+        threads=shown.threads,
+        tasks=("counting", "tracking"),
+        clusterers=shown.clusterers,
     )
     encoded = shown.encoded
     found, _ = evaluate_embeddings(
@@ -438,7 +443,7 @@ def draw_bars(evaluation: Evaluation, subtitle: str) -> Figure:
             axis.errorbar(at, value, spread, fmt="none", ecolor=INK, elinewidth=0.8)
         if not any(bar.known for bar in bars):
             axis.text(0.5, 0.5, "undefined", ha="center", color=GREY, transform=axis.transAxes)
-        names = [CLUSTERERS[kind].replace("affinity propagation", "AP") for kind in kinds]
+        names = [CLUSTERERS.get(kind, kind).replace("affinity propagation", "AP") for kind in kinds]
         axis.set_xticks(range(len(kinds)), names, rotation=40, ha="right")
         axis.set(title=title)
         axis.set_ylim(bottom=0)

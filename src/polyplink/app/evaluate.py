@@ -324,11 +324,10 @@ def _checked(request: EvaluateRequest) -> "tuple[EvaluationSettings, list[str]]"
     Raises:
         PolyplinkError: If a part or file is unknown, and as `evaluation_settings`.
     """
-    found = evaluation_settings(request)
     for weights in request.encoders:
         check_given(weights)
     check_given(None, request.data, [request.part, request.choose_on], request.device)
-    return found
+    return evaluation_settings(request)
 
 
 def evaluation_settings(request: EvaluateRequest) -> "tuple[EvaluationSettings, list[str]]":

@@ -25,6 +25,7 @@ from polyplink.app.request import (
     silent,
 )
 from polyplink.core.errors import PolyplinkError
+from polyplink.report.notebook import Facts
 
 if TYPE_CHECKING:
     import numpy as np
@@ -214,7 +215,7 @@ class ExportRequest(Request):
 
 
 @dataclass(frozen=True)
-class Exported:
+class Exported(Facts):
     """An exported encoder.
 
     Attributes:

@@ -52,6 +52,14 @@ class FiguresRequest(Request):
             autocompletion=names_of("polyplink.app.figures", "NAMES"),
         ),
     ] = ()
+    clusterers: Annotated[
+        Sequence[str],
+        Option(
+            "--clusterer",
+            help="Of the figures counting and clusterers; all built-in ones by default. A plugin's "
+            "is drawn if it is named. May be repeated.",
+        ),
+    ] = ()
     part: Annotated[str, Option(help="Part of the data set.")] = "eval"
     grid: Annotated[str, Option(help="Settings searched: paper or demo.")] = "demo"
     device: Device = "auto"
@@ -68,7 +76,9 @@ def draw(request: FiguresRequest, progress: Progress = inform) -> Result[list[Pa
     for name in request.only:
         find_named("figure", name, NAMES)
     others = named_files("--beside", request.beside)
-    find_grid(request.grid)
+    grid = find_grid(request.grid)
+    if request.clusterers:
+        grid.only(request.clusterers)  # refuses unknown ones
     for weights in (request.weights, *others.values()):
         check_given(weights, request.data, [request.part], request.device)
     from polyplink.app.drawings import FIGURES, Shown
@@ -93,7 +103,9 @@ def draw(request: FiguresRequest, progress: Progress = inform) -> Result[list[Pa
     names = ", ".join(sorted(set(prepared.data.procedures["dataset"])))
     subtitle = f"{names}, part {request.part}: {len(samples.procedures)} procedures"
     files = (request.weights, *others.values())
-    shown = Shown(encoded, subtitle, request.grid, request.workers, progress, files)
+    shown = Shown(
+        encoded, subtitle, request.grid, request.workers, progress, files, tuple(request.clusterers)
+    )
     written = Pictures()
     for done, (name, call) in enumerate(wanted.items(), start=1):
         with record.stage(name):

@@ -5,7 +5,7 @@ Source: NTSSL (arXiv 2605.12320), section 3.
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +31,7 @@ from polyplink.evaluate.probe import (
     probe_scores,
     size_labels,
 )
+from polyplink.report.notebook import Facts
 
 if TYPE_CHECKING:
     from polyplink.app.encoded import NamedEncoder
@@ -68,7 +69,7 @@ PAIRS = ("rsp", "rspp")  # parts of the papers that come as a training and a tes
 
 
 @dataclass(frozen=True)
-class Probed:
+class Probed(Facts):
     """Results of a probe.
 
     Attributes:
@@ -80,10 +81,15 @@ class Probed:
     """
 
     task: str
-    result: ProbeFigures
+    result: ProbeFigures = field(repr=False)
     trained_polyps: tuple[int, int]
     left_out: int
     out: Path | None = None
+
+    def _tables(self) -> list[Any]:
+        from polyplink.report.tables import probe_table
+
+        return [probe_table(self.task, self.result.figures)]
 
     def as_dict(self) -> dict[str, Any]:
         """Contents of probe.json."""

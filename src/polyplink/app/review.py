@@ -11,6 +11,7 @@ from typer import Argument, Option, echo
 from polyplink.app.request import Out, Progress, Request, Result, Weights, inform
 from polyplink.core.artefacts import RunRecord
 from polyplink.core.errors import PolyplinkError
+from polyplink.report.notebook import Facts
 
 if TYPE_CHECKING:
     from polyplink.app.linked import ProcedureTracklets
@@ -24,7 +25,8 @@ Masks = Annotated[
     Sequence[str],
     Option(
         "--mask-overlay",
-        help="LEFT,TOP,WIDTH,HEIGHT in pixels of the recording: black in pictures. Repeatable.",
+        help="Black in every picture: LEFT,TOP,WIDTH,HEIGHT in pixels of the recording, or "
+        "`field`: the border around what the endoscope sees. Repeatable.",
     ),
 ]
 
@@ -54,6 +56,9 @@ def review(request: ReviewRequest, progress: Progress = inform) -> Result[Path]:
     Raises:
         PolyplinkError: If the folder was not counted, its data have changed, or the port is taken.
     """
+    from polyplink.serve import counted_folder
+
+    counted_folder(request.folder)
     from polyplink.serve.server import serve
 
     asked = (request.folder, request.data, request.mask_overlay, request.reviewer)
@@ -94,6 +99,9 @@ def hand_off_review(request: HandOffRequest, progress: Progress = inform) -> Res
     Raises:
         PolyplinkError: If the folder was not counted, or its data have changed.
     """
+    from polyplink.serve import counted_folder
+
+    counted_folder(request.folder)
     from polyplink.serve.handoff import FOLDER, hand_off
 
     desk = _open(request.folder, request.data, request.mask_overlay)
@@ -102,7 +110,13 @@ def hand_off_review(request: HandOffRequest, progress: Progress = inform) -> Res
     unfinished = [one["id"] for one in desk.overview()["procedures"] if not one["done"]]
     named = ", ".join(unfinished[:3]) + (", ..." if len(unfinished) > 3 else "")
     said = [f"{len(unfinished)} procedures are not marked as finished ({named})"]
-    return Result(paths, facts, [str(path) for path in paths], said if unfinished else ())
+    warnings = said if unfinished else []
+    if bare := sorted(desk.pictures.borderless):
+        warnings.append(
+            f"{len(bare)} procedures have no dark border ({bare[0]}): `field` masks nothing there; "
+            "cover text over the picture with --mask-overlay LEFT,TOP,WIDTH,HEIGHT"
+        )
+    return Result(paths, facts, [str(path) for path in paths], warnings)
 
 
 @dataclass(frozen=True)
@@ -115,7 +129,7 @@ class LearnFromRequest(Request):
 
 
 @dataclass(frozen=True)
-class Learned:
+class Learned(Facts):
     """What was learned from reviews.
 
     Attributes:
@@ -143,13 +157,17 @@ def learn_from(request: LearnFromRequest, progress: Progress = inform) -> Result
         PolyplinkError: If no procedure is marked as finished, a folder was counted with other
             weights, or the reviews hold no pair of views of one polyp and of two.
     """
+    from polyplink.encoders import read_record, weights_path
+    from polyplink.serve import counted_folder
+
+    out, path = request.out, weights_path(request.weights)
+    for folder in request.folders:
+        counted_folder(folder)
     from polyplink.associate import from_record
     from polyplink.data import merge, write_data
-    from polyplink.encoders import read_record, weights_path
     from polyplink.encoders.weights import weights_id
     from polyplink.serve.handoff import identified
 
-    out, path = request.out, weights_path(request.weights)
     asked = {"weights": request.weights, "folders": list(request.folders)}
     record = RunRecord("learn-from", settings=asked)
     record.claim(out)
@@ -231,4 +249,5 @@ def _open(
     from polyplink.serve import Desk
     from polyplink.serve.pictures import parse_mask
 
-    return Desk(folder, data, reviewer, [parse_mask(mask) for mask in masks], index)
+    rectangles = [parse_mask(mask) for mask in masks if mask != "field"]
+    return Desk(folder, data, reviewer, rectangles, index, field="field" in masks)

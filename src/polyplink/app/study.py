@@ -32,6 +32,7 @@ from polyplink.app.request import (
 )
 from polyplink.core.artefacts import RunRecord, to_plain, write_json
 from polyplink.core.errors import PolyplinkError
+from polyplink.report.notebook import Facts
 
 if TYPE_CHECKING:
     from polyplink.app.encoded import Encoded
@@ -80,7 +81,7 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Studied:
+class Studied(Facts):
     """A finished study.
 
     Attributes:
@@ -95,6 +96,11 @@ class Studied:
     minus_clusterer: "dict[str, dict[str, dict[str, Figure]]]" = field(repr=False)
     runs: tuple[Run, ...]
     failed: tuple[str, ...]
+
+    def _tables(self) -> list[Any]:
+        from polyplink.report import comparison_table
+
+        return [comparison_table(self.comparison)]
 
 
 Measured = dict[str, dict[int, "dict[str, Resampled]"]]  # by recipe, seed and figure
@@ -169,10 +175,10 @@ def study(request: StudyRequest, progress: Progress = inform) -> Result[Studied]
 
 def _checked(request: StudyRequest) -> "tuple[EvaluationSettings, list[TrainConfig]]":
     """Settings of the evaluation, and recipes; mistakes are found before hours of work."""
+    check_given(None, request.data, [request.part], request.device)
     from polyplink.data import read_data
     from polyplink.recipes import find_recipe, override
 
-    check_given(None, request.data, [request.part], request.device)
     options = {name: getattr(request, name) for name in ("tasks", "clusterers", "grid", "purpose")}
     settings, probes = evaluation_settings(
         EvaluateRequest((), request.data, workers=request.workers, **options)

@@ -26,6 +26,7 @@ from polyplink.app.request import (
 )
 from polyplink.core.artefacts import RunRecord, to_plain
 from polyplink.core.errors import PolyplinkError
+from polyplink.report.notebook import Facts
 
 if TYPE_CHECKING:
     from polyplink.associate import OperatingPoint
@@ -83,7 +84,7 @@ class TrainRequest(TrackletOptions):
 
 
 @dataclass(frozen=True)
-class Trained:
+class Trained(Facts):
     """A finished training run.
 
     Attributes:

@@ -9,6 +9,7 @@ from pydantic import Field
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.plugins import or_plugin
 from polyplink.core.ranges import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, Range, Ranged
+from polyplink.core.text import brief
 from polyplink.encoders import AnyEncoderConfig, EncoderConfig, FineTune
 from polyplink.learn.augment import AugmentConfig
 from polyplink.learn.noise_aware import NoiseAwareLoss
@@ -127,6 +128,8 @@ class TrainConfig(Ranged):
         part: Part of the data set's splits to train on.
         seed: Seeds initial weights, bags, order and dropout.
     """
+
+    __repr__ = brief
 
     name: str
     encoder: AnyEncoderConfig = field(default_factory=EncoderConfig)

@@ -4,6 +4,7 @@ import base64
 import importlib
 import time
 from collections.abc import Sequence
+from dataclasses import fields
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -60,7 +61,7 @@ def result_html(value: Any, printed: Sequence[Any], warnings: Sequence[str]) -> 
         warnings: One sentence each.
     """
     parts = [f"<p><b>warning:</b> {escape(visible(text))}</p>" for text in warnings]
-    own = getattr(value, "_repr_html_", None)
+    own = None if isinstance(value, Facts) else getattr(value, "_repr_html_", None)
     parts += [own()] if own is not None else [_printed(item) for item in printed]
     return "\n".join(parts)
 
@@ -78,6 +79,20 @@ def _printed(item: Any) -> str:
     rows = ["".join(map(cell, row)) for row in zip(*columns, strict=True)]
     body = "".join(f"<tr>{row}</tr>" for row in (head, *rows))
     return f"<table><caption>{escape(visible(str(item.title or '')))}</caption>{body}</table>"
+
+
+class Facts:
+    """A dataclass of results: a notebook shows its fields (but those without repr), and tables."""
+
+    def _tables(self) -> list[Any]:
+        return []
+
+    def _repr_html_(self) -> str:
+        own: Any = self
+        rows = [(one.name, getattr(self, one.name)) for one in fields(own) if one.repr]
+        cells = (f"<tr><th>{name}</th><td>{escape(visible(str(v)))}</td></tr>" for name, v in rows)
+        table = f"<table><caption>{type(self).__name__}</caption>{''.join(cells)}</table>"
+        return "\n".join([table, *map(_printed, self._tables())])
 
 
 class Pictures(list[Path]):

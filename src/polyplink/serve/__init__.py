@@ -1,5 +1,13 @@
 """The review desk: a local page on which a person checks and corrects a count."""
 
-from polyplink.serve.desk import Desk
+from typing import TYPE_CHECKING
 
-__all__ = ["Desk"]
+from polyplink.core.on_demand import hand_on
+
+if TYPE_CHECKING:
+    from polyplink.serve.corrections import counted_folder
+    from polyplink.serve.desk import Desk
+
+__all__ = ["Desk", "counted_folder"]
+
+hand_on(__name__)

@@ -20,12 +20,28 @@ from pydantic import TypeAdapter, ValidationError
 from polyplink.core.errors import PolyplinkError
 
 LOG = "corrections.jsonl"
+SUMMARY = "count.json"
 
 PairKind = Literal["same", "different", "unsure", "split"]
 OtherKind = Literal["not_polyp", "polyp", "merge", "move", "cut", "done", "reopen", "undo", "redo"]
 PAIRS: tuple[str, ...] = get_args(PairKind)  # kinds that need two sides
 KINDS = (*PAIRS, *get_args(OtherKind))
 Pair = tuple[str, str]
+
+
+def counted_folder(folder: Path) -> Path:
+    """The folder that `count` wrote: this one, or `count` inside one of `run`.
+
+    Raises:
+        PolyplinkError: If neither was counted.
+    """
+    found = [one for one in (folder / "count", folder) if (one / SUMMARY).is_file()]
+    PolyplinkError.unless(
+        bool(found),
+        f"{folder / SUMMARY} is missing",
+        "give a folder that `polyplink run` or `polyplink count` wrote",
+    )
+    return found[0]
 
 
 @dataclass(frozen=True)

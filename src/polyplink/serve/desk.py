@@ -34,9 +34,11 @@ from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.data import SIMULATED
 from polyplink.serve.corrections import (
     LOG,
+    SUMMARY,
     Correction,
     Decided,
     append_correction,
+    counted_folder,
     cuts,
     decide,
     parse_correction,
@@ -80,6 +82,7 @@ class Desk:
         data: The data folder that was counted; by default the one that count.json names.
         reviewer: Name for the log.
         masks: Rectangles that are black in every picture, pixels of the recording.
+        field: Whether all that is outside the endoscope's visible field is black in pictures.
         index: Folder of an index, in which similar views are looked for too.
 
     Raises:
@@ -101,16 +104,15 @@ class Desk:
         reviewer: str = "",
         masks: Sequence[Mask] = (),
         index: Path | None = None,
+        *,
+        field: bool = False,
     ) -> None:
-        inside = folder / "count"
-        self.out = inside if (inside / "count.json").is_file() else folder
-        self.reviewer = reviewer
-        mend = "give a folder that `polyplink run` or `polyplink count` wrote"
-        self.summary: dict[str, Any] = read_json(self.out / "count.json", mend)
+        self.out, self.reviewer = counted_folder(folder), reviewer
+        self.summary: dict[str, Any] = read_json(self.out / SUMMARY)
         self.data = data or self._data_folder()
         self.prepared = self._prepared()
         self.point = self._point()
-        self.pictures = Pictures(self.prepared, self.data, masks)
+        self.pictures = Pictures(self.prepared, self.data, masks, field=field)
         self.index = None if index is None else self._indexed_by(index)
         self.parts = PartVectors(self.out, self.summary, self.prepared)
         self.names = [one["procedure_id"] for one in self.summary["procedures"]]

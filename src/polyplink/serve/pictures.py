@@ -1,19 +1,20 @@
 """Pictures of views: cut from the recording where it is at hand, else the stored crops.
 
 Text that a processor burns into the frame (a patient's name) can be masked: every picture that is
-made here has the given rectangles black.
+made here has the given rectangles black, or all that is outside the endoscope's visible field.
 """
 
 import io
 import re
 from collections.abc import Sequence
 from contextlib import ExitStack
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 from PIL import Image
 
@@ -21,6 +22,7 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.data.files.archives import INSIDE, read_archived
 from polyplink.data.files.images import decode_image
 from polyplink.data.files.video import Video, frame_name, open_video, split_frame_name
+from polyplink.serve.field import FRAMES, visible_field
 from polyplink.tracklets import Prepared
 from polyplink.tracklets.build import BOX
 from polyplink.tracklets.crops import Pixels, read_image
@@ -64,10 +66,19 @@ class Pictures:
         prepared: The tracklets, and their crops where they were cut.
         folder: The data folder; sources of recordings are relative to it.
         masks: What is black in every picture.
+        field: Whether all that is outside the visible field is black, too.
+
+    Attributes:
+        borderless: Procedures shown so far whose visible field fills the frame.
     """
 
-    def __init__(self, prepared: Prepared, folder: Path, masks: Sequence[Mask] = ()) -> None:
+    def __init__(
+        self, prepared: Prepared, folder: Path, masks: Sequence[Mask] = (), *, field: bool = False
+    ) -> None:
         self.prepared, self.folder, self.masks = prepared, folder, tuple(masks)
+        self.field = field
+        self.borderless: set[str] = set()
+        self.field_of = cache(self._field_of)
         self.procedures = {
             row["procedure_id"]: row for row in prepared.data.procedures.iter_rows(named=True)
         }
@@ -122,16 +133,19 @@ class Pictures:
             left, top, right, bottom = region
             pixels = self.read(procedure, box["frame"], box["image"])
             if not isinstance(pixels, str):
-                return _jpeg(self._masked(pixels, (0, 0))[top:bottom, left:right], size)
+                whole = self._masked(pixels, (0, 0), procedure=procedure)
+                return _jpeg(whole[top:bottom, left:right], size)
         region = enlarge(corners, settings.crop_factor, own["width"], own["height"])[0]
         crop = self.prepared.crops(procedure)[tracklet["crop_first"] + k]
-        return self.stored(crop, region.tolist(), size)
+        return self.stored(crop, region.tolist(), size, procedure)
 
-    def stored(self, crop: Pixels, region: Sequence[int], size: int) -> bytes:
+    def stored(
+        self, crop: Pixels, region: Sequence[int], size: int, procedure: str | None = None
+    ) -> bytes:
         """A stored crop (side, side, 3), cut from left, top, right, bottom, as JPEG, masked."""
         left, top, right, bottom = region
         scale = (crop.shape[1] / (right - left), crop.shape[0] / (bottom - top))
-        return _jpeg(self._masked(np.array(crop), (left, top), scale), size)
+        return _jpeg(self._masked(np.array(crop), (left, top), scale, procedure), size)
 
     def _frame(self, procedure: str, frame: int) -> bytes:
         """A whole frame of the recording as JPEG.
@@ -150,7 +164,7 @@ class Pictures:
             raise PolyplinkError(
                 f"frame {frame} of {procedure} cannot be shown ({pixels})", "go on"
             )
-        return _jpeg(self._masked(pixels, (0, 0)), max(pixels.shape))
+        return _jpeg(self._masked(pixels, (0, 0), procedure=procedure), max(pixels.shape))
 
     def read(self, procedure: str, frame: int, image: str | None) -> Pixels | str:
         """A frame (height, width, 3) of the recording, or why it cannot be read.
@@ -175,8 +189,28 @@ class Pictures:
             shown = self._videos[path].frame(place[1])
             return "damaged" if shown is None else shown.rgb()
 
+    def _field_of(self, procedure: str) -> npt.NDArray[np.bool_] | None:
+        """The visible field (height, width) of a recording; None where it is not at hand."""
+        if not self.recorded(procedure):
+            return None
+        shown = self.prepared.detections.filter(procedure_id=procedure).drop_nulls("image")
+        places = np.unique(np.linspace(0, shown.height - 1, FRAMES).round().astype(int))
+        rows = shown[places].select("frame", "image").rows()
+        read = [self.read(procedure, frame, image) for frame, image in rows]
+        frames = [one for one in read if not isinstance(one, str)]
+        if not frames:
+            return None
+        found = visible_field([one for one in frames if one.shape == frames[0].shape])
+        if found.all():
+            self.borderless.add(procedure)
+        return found
+
     def _masked(
-        self, pixels: Pixels, corner: tuple[int, int], scale: tuple[float, float] = (1.0, 1.0)
+        self,
+        pixels: Pixels,
+        corner: tuple[int, int],
+        scale: tuple[float, float] = (1.0, 1.0),
+        procedure: str | None = None,
     ) -> Pixels:
         """Pixels (height, width, 3) with the masks black.
 
@@ -184,10 +218,24 @@ class Pictures:
             pixels: Part of a frame.
             corner: Left and top of the part in the frame.
             scale: Pixels of the part for one of the frame, horizontally and vertically.
+            procedure: Whose frame it is; None where its recording is not known.
         """
-        if not self.masks:
+        if not (self.masks or self.field):
             return pixels
         covered = pixels.copy()
+        if self.field:
+            field = None if procedure is None else self.field_of(procedure)
+            if field is None:  # the crop tells where it is dark
+                field = visible_field([pixels])
+            else:
+                y, x = (
+                    (np.arange(n) / by + start).astype(int).clip(0, most - 1)
+                    for n, by, start, most in zip(
+                        pixels.shape, scale[::-1], corner[::-1], field.shape, strict=False
+                    )
+                )
+                field = field[np.ix_(y, x)]
+            covered[~field] = 0
         for left, top, width, height in self.masks:
             x = (np.array([left, left + width]) - corner[0]) * scale[0]
             y = (np.array([top, top + height]) - corner[1]) * scale[1]
