@@ -1,5 +1,7 @@
 """Small encoders of every kind, and crops, that the tests share."""
 
+from dataclasses import replace
+
 import torch
 
 from polyplink.encoders import (
@@ -36,6 +38,7 @@ KINDS: dict[str, AnyEncoderConfig] = {
     "mve": MVE,
     "clips": CLIPS,
     "frames": FRAMES,
+    "tone": replace(TRANSFORMER, tone=1.4),
 }
 
 

@@ -30,7 +30,8 @@ from polyplink.report.notebook import Facts
 
 if TYPE_CHECKING:
     from polyplink.associate import OperatingPoint
-    from polyplink.learn import Fitted, TrainConfig
+    from polyplink.encoders import Encoder
+    from polyplink.learn import TrainConfig
     from polyplink.tracklets import Prepared
 
 NEED_POLYPS = ("polyp_views", "polyp_parts")  # ways of drawing bags
@@ -117,6 +118,7 @@ def train(request: TrainRequest, progress: Progress = inform) -> Result[Trained]
     """
     config, out = _configured(request), request.out
     from polyplink.app.leakage import seen_by
+    from polyplink.app.weights import with_tone
     from polyplink.encoders import (
         WEIGHTS_FILE,
         WeightsRecord,
@@ -156,7 +158,8 @@ def train(request: TrainRequest, progress: Progress = inform) -> Result[Trained]
             progress=_ticker(log, progress),
         )
     with record.stage("operating point"):
-        point = _operating_point(fitted, prepared)
+        encoder = with_tone(fitted.encoder, prepared, getattr(config.encoder, "tone", 0.0))
+        point = _operating_point(encoder, prepared)
     # Without the seconds: equal trainings must give equal files.
     chosen = {k: v for k, v in fitted.chosen.items() if k != "seconds" and not math.isnan(v)}
     made = WeightsRecord(
@@ -168,7 +171,7 @@ def train(request: TrainRequest, progress: Progress = inform) -> Result[Trained]
         operating=asdict(point),
     )
     weights = out / WEIGHTS_FILE
-    save_weights(weights, fitted.encoder, made)
+    save_weights(weights, encoder, made)
     record.write(out)
     done = Trained(
         weights=weights,
@@ -241,7 +244,7 @@ def _prepared(request: TrainRequest, config: "TrainConfig", progress: Progress) 
     return prepare_part(request.data, config.prepare, names, request.workers, progress)
 
 
-def _operating_point(fitted: "Fitted", prepared: "Prepared") -> "OperatingPoint":
+def _operating_point(encoder: "Encoder", prepared: "Prepared") -> "OperatingPoint":
     """Found on all procedures of the training, held out or not: three are too few to choose on."""
     from polyplink.app.linked import by_procedure, find_operating_point
     from polyplink.associate import untuned
@@ -249,5 +252,5 @@ def _operating_point(fitted: "Fitted", prepared: "Prepared") -> "OperatingPoint"
 
     if prepared.tracklets.is_empty():
         return untuned("the procedures have no tracklets")
-    embeddings = embed(prepared, NetworkEmbedder(fitted.encoder), "in training")
+    embeddings = embed(prepared, NetworkEmbedder(encoder), "in training")
     return find_operating_point(by_procedure(prepared, embeddings))

@@ -29,7 +29,8 @@ from polyplink.core.errors import PolyplinkError, find_named
 if TYPE_CHECKING:
     from torch import nn
 
-    from polyplink.encoders import AnyEncoderConfig
+    from polyplink.encoders import AnyEncoderConfig, Encoder
+    from polyplink.tracklets import Prepared
 
 CROPS, BATCH = 4096, 128  # whose statistics are taken, and how many at a time
 _HUB_NAME = re.compile(r"-([0-9a-f]{8})\.pth$")  # a file named after its own digest
@@ -219,12 +220,15 @@ class AdaptRequest(TrackletOptions):
     data: Data
     name: Annotated[str, Option("--as", help="Name for the adapted weights.")]
     part: Part = None
+    tone: Annotated[
+        float, Option(min=0, help="Weight of the crops' whitened colours, instead of BatchNorm.")
+    ] = 0.0
     device: Device = "auto"
     workers: Workers = 2
 
 
 def adapt_weights(request: AdaptRequest, progress: Progress = inform) -> Result[dict[str, Any]]:
-    """Adapt an encoder to another camera: BatchNorm statistics of its crops, without labels.
+    """Adapt an encoder to another camera: BatchNorm statistics or tone, without labels.
 
     No training: the crops pass the encoder once. The operating point for counting does not fit the
     new vectors and is dropped; `polyplink calibrate` finds another.
@@ -252,9 +256,14 @@ def adapt_weights(request: AdaptRequest, progress: Progress = inform) -> Result[
     batches = (
         torch.from_numpy(crops[i : i + BATCH]).to(device) for i in range(0, len(crops), BATCH)
     )
-    layers = adapt_statistics(encoder, batches) if isinstance(encoder, FrameWise) else 0
+    layers = 0
+    if request.tone:
+        encoder = with_tone(encoder, prepared, request.tone)
+        record = replace(record, encoder=encoder.config)
+    elif isinstance(encoder, FrameWise):
+        layers = adapt_statistics(encoder, batches)
     PolyplinkError.unless(
-        layers > 0,
+        layers > 0 or request.tone > 0,
         f"{request.weights} has no BatchNorm layers of single frames to adapt",
         "train it on these frames instead (`polyplink train --init-from`)",
     )
@@ -263,8 +272,30 @@ def adapt_weights(request: AdaptRequest, progress: Progress = inform) -> Result[
     save_weights(path, encoder, replace(record, seen=seen, origin=origin, operating=None))
     seal(path)
     done = {"name": path.stem, "path": path, "layers": layers, "crops": len(crops)}
-    text = "{name}: {layers} layers adapted to {crops} crops".format(**done)
+    what = "tone" if request.tone else f"{layers} layers"
+    text = f"{path.stem}: {what} adapted to {len(crops)} crops"
     return Result(done, shown=[text, str(path)])
+
+
+def with_tone(encoder: "Encoder", prepared: "Prepared", weight: float) -> "Encoder":
+    """An encoder with the tone of crops beside its vectors, whitened by crops of a prepared part.
+
+    Args:
+        encoder: Its tone is replaced, if it has one.
+        prepared: The part; its labels are not used.
+        weight: See `ToneEncoder`; 0 to leave the encoder as it is.
+    """
+    if not weight:
+        return encoder
+    import torch
+
+    from polyplink.app.export import typical_crops
+    from polyplink.encoders.tone import ToneEncoder
+
+    alone = encoder.encoder if isinstance(encoder, ToneEncoder) else encoder
+    crops = torch.from_numpy(typical_crops(prepared, CROPS))
+    batches = (crops[i : i + BATCH] for i in range(0, len(crops), BATCH))
+    return ToneEncoder(alone, weight).fit(batches).to(alone.device).eval()
 
 
 @dataclass(frozen=True)

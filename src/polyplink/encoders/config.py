@@ -36,6 +36,7 @@ class _FramesConfig:
         std: Per channel, divides what is left. The reference uses 0.45 and 0.225 for every
             encoder; training and evaluation here use the same.
         projector_out: Output width of the projector.
+        tone: Weight of the crops' whitened colours beside the vector (`tone.ToneEncoder`); 0: none.
     """
 
     frame_encoder: str = RESNET
@@ -43,6 +44,7 @@ class _FramesConfig:
     mean: Triple = REFERENCE_MEAN
     std: Triple = REFERENCE_STD
     projector_out: Annotated[int, AT_LEAST_ONE] = 128
+    tone: Annotated[float, NOT_NEGATIVE] = 0.0
 
     def __post_init__(self) -> None:
         _check(self)
@@ -150,6 +152,7 @@ class FoundationConfig:
         depth: Blocks to keep, from the first; None for all (a smaller one is for tests).
         projector_hidden: Hidden width of the projector (used by the loss alone).
         projector_out: Output width of the projector.
+        tone: Weight of the crops' whitened colours beside the vector, see `EncoderConfig`.
         kind: Discriminates the classes of encoders.
     """
 
@@ -165,6 +168,7 @@ class FoundationConfig:
     depth: Annotated[int | None, AT_LEAST_ONE] = None
     projector_hidden: Annotated[int, AT_LEAST_ONE] = 256
     projector_out: Annotated[int, AT_LEAST_ONE] = 128
+    tone: Annotated[float, NOT_NEGATIVE] = 0.0
     kind: Literal["foundation"] = "foundation"
 
     def __post_init__(self) -> None:

@@ -58,6 +58,17 @@ def other_procedures_small() -> TrainConfig:
     )
 
 
+def tone_small() -> TrainConfig:
+    """Ours: other-procedures-small with the crops' whitened colours beside its vector.
+
+    The colours are whitened by the training's crops without labels, see docs/explanation/tone.md.
+
+    Command: polyplink train tone-small DATA --out RUN
+    """
+    config = other_procedures_small()
+    return replace(config, name="tone-small", encoder=replace(config.encoder, tone=1.4))
+
+
 def sfe_small() -> TrainConfig:
     """SFE: 120 pairs of frames in a step.
 
@@ -136,6 +147,7 @@ def intra_inter_small() -> TrainConfig:
 SMALL = (
     ntssl_small,
     other_procedures_small,
+    tone_small,
     sfe_small,
     mve_small,
     tpc_small,

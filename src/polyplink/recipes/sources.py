@@ -48,6 +48,7 @@ _COMMON: Sources = {
     "encoder.std": ("program", _OWN_MEAN),
     "encoder.projector_hidden": ("program", ""),
     "encoder.projector_out": ("program", ""),
+    "encoder.tone": ("ours", "0: the encoder alone"),
     "init_from": ("ours", ""),
     "finetune.how": ("text", "all of the encoder learns"),
     "finetune": ("unused", "of finetune.how last_blocks and lora"),

@@ -1,0 +1,147 @@
+"""Tone: how colours are spread in a crop and in its middle, beside what an encoder sees.
+
+Quantiles of three colour channels, over a whole crop and over its middle, which is mostly polyp.
+They are strongly correlated: light moves all of them. Whitening, fitted on crops without labels,
+removes what most crops vary in and keeps how a polyp differs from the mucosa around it. See
+docs/explanation/tone.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import torch
+from torch.nn.functional import normalize
+
+from polyplink.core.errors import PolyplinkError
+from polyplink.encoders.encoder import Encoder, FrameWise, Tokens
+
+QUANTILES = (0.1, 0.3, 0.5, 0.7, 0.9)
+TONES = 6 * len(QUANTILES)  # of three channels, over two regions
+MIDDLE = 6  # one part in so many of a side is left out on either side of the middle
+PIXELS = 64  # a side at most: larger crops are subsampled
+SHRINKAGE = 1e-3  # of the largest variance, added to all before they are divided by
+_BUFFERS = ("tone_mean", "tone_map")
+
+
+def tone_statistics(crops: torch.Tensor) -> torch.Tensor:
+    """Quantiles of log R/G, log G/B and log RGB of crops.
+
+    Args:
+        crops: uint8 (n, h, w, 3).
+
+    Returns:
+        float32 (n, `TONES`): five quantiles, from the darkest, each of three channels; first over
+        the whole crop, then over its middle.
+
+    Example:
+        >>> grey = torch.full((1, 8, 8, 3), 99, dtype=torch.uint8)
+        >>> tone_statistics(grey)[0, :3].exp().round()
+        tensor([      1.,       1., 1000000.])
+    """
+    h, w = crops.shape[1:3]
+    logs = torch.log1p(crops[:, :: -(-h // PIXELS), :: -(-w // PIXELS)].float())  # n h w 3
+    red, green, blue = logs.unbind(dim=3)
+    channels = torch.stack([red - green, green - blue, red + green + blue], dim=3)
+    h, w = channels.shape[1:3]
+    middle = channels[:, h // MIDDLE : h - h // MIDDLE, w // MIDDLE : w - w // MIDDLE]
+    found = []
+    for region in (channels, middle):
+        rising = region.flatten(1, 2).sort(dim=1).values  # n p 3
+        last = rising.shape[1] - 1
+        found += [rising[:, int(share * last + 0.5)] for share in QUANTILES]
+    return torch.cat(found, dim=1)
+
+
+def fit_whitening(statistics: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Fit what makes statistics (n, t) uncorrelated and of equal variance, but for `SHRINKAGE`.
+
+    Returns:
+        The mean (t,), and a map (t, t) from what is left without it.
+    """
+    x = statistics.double()
+    mean, spread = x.mean(dim=0), x.std(dim=0, correction=0) + 1e-6
+    variances, axes = torch.linalg.eigh(torch.cov(((x - mean) / spread).T))
+    scale = (variances.clamp(min=0.0) + SHRINKAGE * variances.max()).rsqrt()
+    return mean.float(), (axes * scale / spread[:, None]).float()
+
+
+class ToneEncoder(FrameWise):
+    """A frame-wise encoder, with the tone of the crops beside its vectors.
+
+    A tracklet's vector is that of the encoder, of length 1, followed by the mean of its frames'
+    whitened tones, of length `weight`: the cosine of two is the mean of the two cosines, weighed
+    1 to weight squared.
+
+    Args:
+        encoder: The encoder.
+        weight: Length of the tone's part, above 0.
+
+    Raises:
+        PolyplinkError: If the encoder reads clips.
+    """
+
+    tone_mean: torch.Tensor
+    tone_map: torch.Tensor
+
+    def __init__(self, encoder: Encoder, weight: float) -> None:
+        super().__init__()
+        PolyplinkError.unless(
+            isinstance(encoder, FrameWise),
+            "tone is a property of single frames, and the encoder reads clips",
+            "leave encoder.tone (--tone) at 0",
+        )
+        assert isinstance(encoder, FrameWise)
+        self.encoder, self.weight = encoder, weight
+        self.config = replace(encoder.config, tone=weight)
+        self.width = encoder.width + TONES
+        self.register_buffer("tone_mean", torch.zeros(TONES))
+        self.register_buffer("tone_map", torch.eye(TONES))
+
+    @property
+    def backbone(self) -> torch.nn.Module:  # type: ignore[override]
+        """The network that reads pixels."""
+        return self.encoder.backbone
+
+    @property
+    def device(self) -> torch.device:
+        """The device of its tensors."""
+        return self.tone_mean.device
+
+    def fit(self, batches: Iterable[torch.Tensor]) -> ToneEncoder:
+        """Fit the whitening to crops uint8 (n, h, w, 3) in batches; no labels are needed."""
+        statistics = torch.cat([tone_statistics(batch) for batch in batches])
+        for name, value in zip(_BUFFERS, fit_whitening(statistics), strict=True):
+            getattr(self, name).copy_(value)
+        return self
+
+    def encode_frames(self, frames: torch.Tensor) -> torch.Tensor:
+        """Crops uint8 (n, h, w, 3) to the encoder's features and the tones, (n, f + `TONES`)."""
+        tones = tone_statistics(frames) - self.tone_mean
+        # Not a matrix product: in bf16 it would lose the small differences that are scaled up.
+        tones = normalize((tones[:, :, None] * self.tone_map).sum(dim=1), dim=1)
+        features = self.encoder.encode_frames(frames)
+        return torch.cat([features, tones.to(features.dtype)], dim=1)
+
+    def _joined(self, vectors: torch.Tensor, tones: torch.Tensor) -> torch.Tensor:
+        parts = [normalize(vectors, dim=1), self.weight * normalize(tones, dim=1)]
+        return torch.cat(parts, dim=1)
+
+    def aggregate(self, features: torch.Tensor, lengths: Sequence[int]) -> Tokens:
+        """Features and tones of frames to the tokens of the encoder and tones."""
+        seen, tones = features[:, :-TONES], features[:, -TONES:]
+        tokens, mean = self.encoder.aggregate(seen, lengths), super().aggregate(tones, lengths)
+        return Tokens(
+            self._joined(tokens.tracklet, mean.tracklet), self._joined(tokens.frames, tones)
+        )
+
+    def pool_packed(self, features: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        """The tracklets' vectors of `aggregate`, as a graph."""
+        vectors = self.encoder.pool_packed(features[:, :-TONES], lengths)
+        return self._joined(vectors, super().pool_packed(features[:, -TONES:], lengths))
+
+
+def without_tone(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Tensors of an encoder with tone as those of the encoder alone."""
+    return {k.removeprefix("encoder."): v for k, v in state.items() if k not in _BUFFERS}

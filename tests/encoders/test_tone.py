@@ -1,0 +1,92 @@
+"""Tone against a plain computation: quantiles, whitening, and what the weights carry."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.numpy import load_file
+
+from polyplink.app.train import TrainRequest, train
+from polyplink.app.weights import AdaptRequest, adapt_weights
+from polyplink.encoders import Encoder, build_started, load_encoder, read_record
+from polyplink.encoders.tone import SHRINKAGE, TONES, ToneEncoder, fit_whitening, tone_statistics
+from polyplink.encoders.weights import stored_path
+from tests.conftest import Made, recipe
+from tests.encoders.small import TRANSFORMER
+
+
+def crops_of(n: int, seed: int = 0, size: int = 48) -> np.ndarray:
+    """Crops whose colours differ in light, in cast, and in a middle of another colour."""
+    rng = np.random.default_rng(seed)
+    cast = rng.uniform(60, 190, (n, 1, 1, 3)) + rng.normal(0, 12, (n, size, size, 3))
+    cast[:, size // 4 : -size // 4, size // 4 : -size // 4] += rng.normal(0, 20, (n, 1, 1, 3))
+    crops: np.ndarray = cast.clip(0, 255).astype(np.uint8)
+    return crops
+
+
+def test_statistics_are_the_nearest_quantiles_of_numpy() -> None:
+    crops = crops_of(3)
+    logs = np.log1p(crops.astype(np.float64))
+    red, green, blue = np.moveaxis(logs, 3, 0)
+    wanted = []
+    for cut in (slice(None), slice(8, 40)):
+        for share in (0.1, 0.3, 0.5, 0.7, 0.9):
+            for channel in (red - green, green - blue, red + green + blue):
+                values = np.sort(channel[:, cut, cut].reshape(3, -1), axis=1)
+                wanted.append(values[:, int(share * (values.shape[1] - 1) + 0.5)])
+    found = tone_statistics(torch.from_numpy(crops))
+    assert np.allclose(found, np.stack(wanted, axis=1), atol=1e-5)
+    large = torch.from_numpy(crops_of(1, size=200))
+    assert torch.equal(tone_statistics(large), tone_statistics(large[:, ::4, ::4]))
+
+
+def test_whitened_statistics_have_equal_variances_but_for_the_shrinkage() -> None:
+    statistics = tone_statistics(torch.from_numpy(crops_of(200)))
+    mean, way = fit_whitening(statistics)
+    covariance = torch.cov(((statistics - mean).double() @ way.double()).T)
+    assert torch.allclose(covariance, covariance.diag().diag(), atol=1e-3)
+    variances = torch.linalg.eigvalsh(torch.corrcoef(statistics.double().T))
+    kept = variances / (variances + SHRINKAGE * variances.max())
+    assert torch.allclose(covariance.diag().sort().values, kept.sort().values, atol=0.02)
+
+
+def test_a_tracklet_is_its_vector_beside_the_mean_tone_of_its_frames() -> None:
+    torch.manual_seed(0)
+    alone = build_started(TRANSFORMER).eval()
+    crops = torch.from_numpy(crops_of(7))
+    encoder = ToneEncoder(alone, 2.0).fit([crops[:4], crops[4:]]).eval()
+    with torch.no_grad():
+        found = encoder(crops, [3, 4]).tracklet
+        seen = alone(crops, [3, 4]).tracklet
+    tones = (tone_statistics(crops) - encoder.tone_mean) @ encoder.tone_map
+    tones /= tones.norm(dim=1, keepdim=True)
+    means = torch.stack([tones[:3].mean(dim=0), tones[3:].mean(dim=0)])
+    cosine = torch.nn.functional.cosine_similarity
+    wanted = (cosine(seen[:1], seen[1:]) + 4 * cosine(means[:1], means[1:])) / 5
+    assert found.shape == (2, alone.width + TONES)
+    assert torch.allclose(cosine(found[:1], found[1:]), wanted, atol=1e-5)
+
+
+def test_training_fits_the_tone_that_adapt_fits_and_goes_on_without_it(
+    made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("POLYPLINK_HOME", str(tmp_path / "home"))
+    sets = ("encoder.tone=1.4", "optim.epochs=1")
+    train(TrainRequest(recipe(), made.data, tmp_path / "run", sets=sets, device="cpu", workers=1))
+    adapt_weights(
+        AdaptRequest(tmp_path / "run", made.data, "again", part="train", tone=1.4, device="cpu")
+    )
+    weights = tmp_path / "run" / "weights.safetensors"
+    trained, again = load_file(weights), load_file(stored_path("again"))
+    assert trained.keys() == again.keys()
+    assert all(np.array_equal(trained[name], again[name]) for name in trained)
+    assert read_record(weights).encoder.tone == 1.4
+    loaded: Encoder = load_encoder(tmp_path / "run", torch.device("cpu")).encoder
+    started = build_started(loaded.config, tmp_path / "run")
+    assert isinstance(loaded, ToneEncoder)
+    assert not isinstance(started, ToneEncoder)
+    assert all(
+        torch.equal(value, started.state_dict()[name])
+        for name, value in loaded.encoder.state_dict().items()
+    )
