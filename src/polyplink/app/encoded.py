@@ -29,7 +29,7 @@ from polyplink.encoders import (
     NetworkEmbedder,
     WeightsRecord,
     WithCrops,
-    build_encoder,
+    build_started,
     colour_histogram,
     default_precision,
     embed,
@@ -172,7 +172,7 @@ def untrained(config: AnyEncoderConfig, device: torch.device, seed: int = 0) -> 
     """An encoder with random weights."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        encoder = build_encoder(config)
+        encoder = build_started(config)
     return NetworkEmbedder(place(encoder, device))
 
 

@@ -136,6 +136,7 @@ def fed_as(encoder: NamedEncoder, preset: Literal["reference", "own"]) -> NamedE
         depth=config.depth,
         projector_hidden=config.projector_hidden,
         projector_out=config.projector_out,
+        tone=config.tone,
     )
     network = build_encoder(fed)
     network.load_state_dict(embedder.encoder.state_dict())
