@@ -207,7 +207,7 @@ def frames_seen(config: TrainConfig) -> tuple[int, int]:
 
 def test_all_see_nearly_as_many_frames() -> None:
     totals = {}
-    assert len(SMALL) == 8
+    assert len(SMALL) == 9
     for config in SMALL:
         assert getattr(config.encoder, "frame_encoder", "") == "timm:test_resnet"
         assert (config.prepare, config.validation) == (SMALL[0].prepare, SMALL[0].validation)
