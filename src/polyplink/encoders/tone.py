@@ -37,8 +37,8 @@ def tone_statistics(crops: torch.Tensor) -> torch.Tensor:
 
     Example:
         >>> grey = torch.full((1, 8, 8, 3), 99, dtype=torch.uint8)
-        >>> tone_statistics(grey)[0, :3].exp().round()
-        tensor([      1.,       1., 1000000.])
+        >>> tone_statistics(grey)[0, :3].exp().round().tolist()
+        [1.0, 1.0, 1000000.0]
     """
     h, w = crops.shape[1:3]
     logs = torch.log1p(crops[:, :: -(-h // PIXELS), :: -(-w // PIXELS)].float())  # n h w 3
