@@ -203,15 +203,15 @@ class LiveCount:
                 at = f"frame {frame.number} came after frame {self.frames - 1}"
                 self.warn(f"time goes backwards: {at}; such frames are left out")
             return
+        if frame.number // PIECE != self._piece:
+            self._follower.write(self._out / PIECES / f"{self._piece:09d}")
+            self._piece = frame.number // PIECE
         self.frames = frame.number + 1
         found = self._follower.follow(frame.number, frame.pixels, boxes, frame.crops)
         self._extend(frame, found)
         going = set(self._follower.tracker.open(frame.number + 1).tolist())
         for track in [track for track in self._open if track not in going]:
             self._close(self._open.pop(track))
-        if frame.number // PIECE != self._piece:
-            self._follower.write(self._out / PIECES / f"{self._piece:09d}")
-            self._piece = frame.number // PIECE
         second = int(frame.number / self._source.fps)
         if second != self._second:
             self._second = second
