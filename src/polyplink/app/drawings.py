@@ -507,7 +507,7 @@ def project(vectors: np.ndarray, method: Projection = "tsne", seed: int = 0) -> 
     if len(vectors) < 2 or not np.isfinite(norms).all() or (norms == 0).any():
         raise PolyplinkError(
             f"{len(vectors)} vectors to draw, or one that is zero or not finite",
-            "give a part with more tracklets, or embed again",
+            "name another --part, with more tracklets",
         )
     unit = (vectors / norms).astype(np.float64)  # n d
     if method == "pca" or len(unit) < FEWEST_FOR_TSNE:

@@ -120,7 +120,9 @@ def annotated_boxes(truth: Path, procedures: Sequence[str]) -> dict[str, pl.Data
     there = set(known.procedures["procedure_id"])
     strange = [name for name in procedures if name not in there]
     PolyplinkError.unless(
-        not strange, f"{truth} has no procedure {strange[:1]}", "give the annotations of these"
+        not strange,
+        f"{truth} has no procedure {strange[:1]}",
+        "give the data folder of their annotations with --truth",
     )
     return {name: known.detections.filter(procedure_id=name) for name in procedures}
 

@@ -389,7 +389,7 @@ def _frame_files(folder: Path, suffix: str) -> dict[int, str]:
 
 def _read_text(path: str) -> str:
     """Read a small UTF-8 file through a bare descriptor, in half the time of a file object."""
-    descriptor = os.open(path, os.O_RDONLY)
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))  # Windows: as it is
     try:
         data = os.read(descriptor, _READ_BYTES)
         while len(data) % _READ_BYTES == 0 and (more := os.read(descriptor, _READ_BYTES)):
