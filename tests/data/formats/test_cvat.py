@@ -1,4 +1,7 @@
+import random
+import re
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -7,6 +10,7 @@ import pytest
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.data import DataSet
+from polyplink.data.formats import cvat
 from polyplink.data.formats.cvat import import_cvat, write_cvat
 from tests.data.films import write_film
 from tests.data.made_sets import seen_set
@@ -195,3 +199,34 @@ def test_a_name_with_a_slash_is_a_file_all_the_same(tmp_path: Path) -> None:
                       seen.polyps.clear())  # fmt: skip
     write_cvat(data, tmp_path)
     assert sorted(path.name for path in tmp_path.glob("*.xml")) == ["a%2Fb.xml", "a_b.xml"]
+
+
+def test_boxes_cut_out_before_parsing_change_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Boxes like the first, others between them, in comments, skeletons and beside tracks."""
+    rng = random.Random(0)
+    kinds: list[Callable[[int], str]] = [
+        lambda f: box(f, inner=named("a")),
+        lambda f: box(f, inner=named(" b ")),
+        lambda f: box(f, inner=named("A &amp; B")),
+        lambda f: box(f, inner=named("\N{LATIN SMALL LETTER E WITH ACUTE}")),
+        box,
+        lambda f: box(f, inner=named("a")).replace("<box", '<box rotation="3.5"'),
+        lambda f: f"<!-- {box(f, inner=named('a'))} -->",
+        lambda f: f'<skeleton frame="{f}">{box(f, inner=named("a"))}</skeleton>',
+        lambda f: f"<![CDATA[{box(f, inner=named('a'))}]]>",
+        lambda f: box(f, inner=named("a")).replace("><attr", ">\n<attr"),
+    ]
+    tracks = [
+        track(*(rng.choice(kinds[: 1 + 3 * t])(f) for f in range(9)), number=t) for t in range(4)
+    ]
+    path = write(tmp_path, *tracks, box(7, inner=named("a")), meta=TASK.replace("9", "99"))
+    monkeypatch.setattr(cvat, "_BLOCK", 700)
+    found = import_cvat(path)
+    monkeypatch.setattr(cvat, "_FIRST", re.compile(b"(?!)"))
+    plain = import_cvat(path)
+    assert found.data.detections.equals(plain.data.detections)
+    assert found.warnings == plain.warnings
+    assert found.data.key == plain.data.key
+    assert found.data.detections.height > 20

@@ -5,10 +5,13 @@ Source: docs.cvat.ai, XML annotation format. Frames are those of the video, from
 CVAT interpolated them when it exported.
 """
 
+import re
+from collections.abc import Iterable, Iterator
 from functools import partial
 from io import BytesIO
 from pathlib import Path
-from typing import IO, Unpack
+from secrets import token_hex
+from typing import IO, Any, Unpack
 from xml.etree import ElementTree as ET
 
 import polars as pl
@@ -36,11 +39,18 @@ POLYP, SCORE, LABEL = "polyp_id", "score", "polyp"  # attributes of a box, and i
 _MEMBER = "annotations.xml"
 _MEND = "export the task again as CVAT for video 1.1"
 _ROWS = 100_000  # shapes that are held as text of their own
-_HEAD = 1 << 20  # bytes in which a document type would stand
+_BLOCK = 1 << 23  # bytes that are read at once; a document type stands in the first
 _SHAPES = {"box", "polygon", "polyline", "points", "mask", "ellipse", "cuboid", "skeleton"}
 _EDGES = ("xtl", "ytl", "xbr", "ybr")
 _OF_SHAPE = ("outside", "frame", "rotation", *_EDGES)  # the shape's own attributes that are read
 _COLUMNS = ("task", "track", "label", "tag", *_OF_SHAPE, POLYP, SCORE)
+_RUNS: Any = {"order": pl.Int64, **dict.fromkeys(_COLUMNS[:4], pl.String)} | dict.fromkeys(
+    ("first", "last"), pl.Int64
+)
+_PLAIN = rb"[ !#-%'-;=-~]*"  # ASCII, and nothing that XML writes in another way
+_FIRST = re.compile(
+    rb'<box((?: \w+="[^"<]*")+) ?>((?:\s*<attribute name="\w+">[^<]*</attribute>)*)\s*</box>'
+)
 
 _Source = tuple[Path, str | None]  # an XML file, or an archive and the member that is one
 
@@ -122,35 +132,33 @@ def _parse(
     Returns:
         The tasks; `_COLUMNS` of each shape of a track as text, null where absent.
     """
-    if b"<!DOCTYPE" in stream.read(_HEAD).replace(b"\0", b""):  # UTF-16 has a null in each letter
+    head = stream.read(_BLOCK)
+    if b"<!DOCTYPE" in head.replace(b"\0", b""):  # UTF-16 has a null in each letter
         raise PolyplinkError(f"{name} has a document type, which is not read", _MEND)
     stream.seek(0)
 
     tasks: list[dict[str, str]] = []
-    schema = dict.fromkeys(_COLUMNS, pl.String)
-    shapes: list[list[str | None]] = []
+    schema = {"order": pl.Int64, **dict.fromkeys(_COLUMNS, pl.String)}
+    shapes: list[list[Any]] = []
     tables = [pl.DataFrame(schema=schema)]
+    plain = _PlainBoxes(head, attribute)
 
     def flush() -> None:
         tables.append(pl.DataFrame(shapes, schema=schema, orient="row"))
         shapes.clear()
 
+    open_elements: list[ET.Element] = []
+    track: list[str | None] = []
     try:
-        _, root = next(ET.iterparse(stream, ("start",)))  # noqa: S314 - see above
-        if root.tag != "annotations":
-            raise PolyplinkError(f"{name} is not of CVAT: its root is <{root.tag}>", _MEND)
-        stream.seek(0)
-        open_elements: list[ET.Element] = []
-        track: list[str | None] = []
-        for event, element in ET.iterparse(stream, ("start", "end")):  # noqa: S314
+        for order, (event, element) in enumerate(_events(plain.cut_out(stream))):
             if event == "start":
+                if not open_elements and element.tag != "annotations":
+                    what = f"{name} is not of CVAT: its root is <{element.tag}>"
+                    raise PolyplinkError(what, _MEND)
                 open_elements.append(element)
                 if element.tag == "track":
-                    track = [
-                        element.get("task_id"),
-                        element.get("id", ""),
-                        element.get("label", ""),
-                    ]
+                    own = element.get("task_id"), element.get("id", "")
+                    track = [*own, element.get("label", "")]
                 continue
             open_elements.pop()
             parent = open_elements[-1] if open_elements else element
@@ -160,19 +168,105 @@ def _parse(
                 )
             if element.tag == "meta":
                 tasks += _tasks(element)
+            elif parent.tag == "track" and element.tag == plain.mark:
+                plain.runs.append((order, *track, "box", *map(int, element.attrib.values())))
             elif parent.tag == "track" and element.tag in _SHAPES:
                 named = {a.get("name"): a.text or "" for a in element if a.tag == "attribute"}
-                own = map(element.get, _OF_SHAPE)
-                shapes.append([*track, element.tag, *own, named.get(attribute), named.get(SCORE)])
+                values, texts = map(element.get, _OF_SHAPE), map(named.get, (attribute, SCORE))
+                shapes.append([order, *track, element.tag, *values, *texts])
                 parent.clear()  # a track may hold millions of shapes
                 if len(shapes) == _ROWS:
                     flush()
             elif element.tag == "track":
                 parent.clear()
     except (ET.ParseError, ValueError, LookupError) as error:  # the latter two of its encoding
-        raise PolyplinkError(f"{name} is not whole XML ({error})", _MEND) from None
+        # Behind boxes that were cut out the parser counts other lines than the file has.
+        reason = str(error).partition(": line")[0] if plain.tables else str(error)
+        raise PolyplinkError(f"{name} is not whole XML ({reason})", _MEND) from None
     flush()
-    return tasks, pl.concat(tables).with_columns(pl.col(POLYP, SCORE).str.strip_chars())
+    table = pl.concat([*tables, plain.table().match_to_schema(schema, missing_columns="insert")])
+    table = table.sort("order", maintain_order=True).drop("order")
+    return tasks, table.with_columns(pl.col(POLYP, SCORE).str.strip_chars())
+
+
+def _events(blocks: Iterable[bytes]) -> Iterator[tuple[str, ET.Element]]:
+    parser: Any = ET.XMLPullParser(("start", "end"))
+    for block in blocks:
+        parser.feed(block)
+        yield from parser.read_events()
+    parser.close()
+    yield from parser.read_events()
+
+
+class _PlainBoxes:
+    """Boxes that are written like the first of a file, cut out before its XML is parsed.
+
+    A file may hold millions of boxes with the same attributes in the same order. One regular
+    expression finds them, and an element takes the place of each run of them: the parser, to which
+    all else is left, says which track they are of, and that they do not stand in a comment.
+
+    Attributes:
+        mark: Tag of that element, which no file can know; its attributes are the number of the
+            run's first box and of the next box behind it.
+        runs: What the parser found, of each run in a track: `_RUNS`.
+        tables: The boxes, in blocks.
+    """
+
+    def __init__(self, head: bytes, attribute: str) -> None:
+        self.mark = f"run-{token_hex(8)}"
+        self.runs: list[tuple[Any, ...]] = []
+        self.tables: list[pl.DataFrame] = []
+        self._columns: list[str] = []
+        self._pattern: re.Pattern[bytes] | None = None
+        first = _FIRST.search(head)
+        if first is None:
+            return
+        own, texts = re.findall(rb' (\w+)="', first[1]), re.findall(rb'name="(\w+)"', first[2])
+        known = {SCORE: SCORE, attribute: POLYP}
+        self._columns = [n.decode() if n.decode() in _OF_SHAPE else "" for n in own]
+        self._columns += [known.get(n.decode(), "") for n in texts]
+        if len({*own}) == len(own) and len({*texts}) == len(texts) and attribute != SCORE:
+            values = b"".join(rb' %s="(%s)"' % (n, _PLAIN) for n in own)
+            inside = (rb'\s*<attribute name="%s">(%s)</attribute>' % (n, _PLAIN) for n in texts)
+            pattern = rb"\s*<box%s ?>%s\s*</box>" % (values, b"".join(inside))
+            self._pattern = re.compile(pattern)
+
+    def cut_out(self, stream: IO[bytes]) -> Iterator[bytes]:
+        """The file without its plain boxes, block by block."""
+        rest, count, step = b"", 0, len(self._columns) + 1
+        while block := stream.read(_BLOCK):
+            whole, end, rest = (rest + block).rpartition(b"</box>")
+            if self._pattern is None or not end:
+                yield whole + end + rest
+                rest = b""
+                continue
+            parts = self._pattern.split(whole + end)  # text, columns of a box, text, ...
+            columns = {name: parts[k::step] for k, name in enumerate(self._columns, start=1)}
+            self.tables.append(
+                pl.DataFrame(
+                    pl.Series(name, values, pl.Binary).cast(pl.String)
+                    for name, values in columns.items()
+                    if name
+                )
+            )
+            texts = parts[::step]
+            last, start = len(texts) - 1, 0
+            pieces = [texts[0]]
+            for place, text in enumerate(texts[1:], start=1):
+                if text or place == last:
+                    ends = self.mark.encode(), count + start, count + place
+                    pieces += [b'<%s a="%d" b="%d"/>' % ends, text]
+                    start = place
+            count += last
+            yield b"".join(pieces)
+        yield rest
+
+    def table(self) -> pl.DataFrame:
+        """The boxes in tracks: order, and those of `_COLUMNS` that they have."""
+        rows = pl.int_ranges("first", "last").alias("row")
+        runs = pl.DataFrame(self.runs, _RUNS, orient="row").with_columns(rows).explode("row")
+        boxes = pl.concat(self.tables) if self.tables else pl.DataFrame()
+        return runs.drop("first", "last", "row").hstack(boxes[runs["row"].to_numpy()])
 
 
 def _tasks(meta: ET.Element) -> list[dict[str, str]]:
