@@ -195,13 +195,12 @@ def count(request: CountRequest, progress: Progress = inform) -> Result[Counted]
         figures, compared_rows = compared
         summary["against_truth"] = {"figures": to_plain(figures), "procedures": compared_rows}
     report = out / "report.html"
-    with record.stage("report"):
+    with record.results(out) as new, record.stage("report"):
         views = _views(prepared.data.procedures, linked, screened.alarms, point)
         counted = Counted(report, summary["polyps"], page, summary, boxes, views.select(VIEWS))
-        write_embeddings(out / "vectors.parquet", embeddings)
-        _write_tables(out, counted, views)
-        write_report(report, page)
-    record.write(out)
+        write_embeddings(new / "vectors.parquet", embeddings)
+        _write_tables(new, counted, views)
+        write_report(new / report.name, page)
     shown = [count_table(page), *notes]
     if compared is not None:
         shown += [f"{name}: {figure_text(figure)}" for name, figure in compared[0].items()]

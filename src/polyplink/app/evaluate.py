@@ -184,6 +184,7 @@ def evaluate(request: EvaluateRequest, progress: Progress = inform) -> Result[Ev
     from polyplink.app.evaluation_table import comparison, notes, probe_notes, with_probes
     from polyplink.app.linked import build_report, link_all
     from polyplink.app.probing import PROBES, probe_encoders
+    from polyplink.app.track_files import write_trackeval
     from polyplink.associate import from_record
     from polyplink.evaluate import evaluate_embeddings
     from polyplink.report import comparison_table, write_report
@@ -235,9 +236,12 @@ def evaluate(request: EvaluateRequest, progress: Progress = inform) -> Result[Ev
             notes=(*said, CHOICES),
         )
         found = Evaluated(out / "report.html", evaluation, page, said, probed)
-        _write(request, found, tables, encoded)
-        write_report(found.report, page)
-    record.write(out)
+        if "assignment" in tables and "tracking" in evaluation.tasks:
+            write_trackeval(out / "trackeval", encoded.prepared, tables["assignment"], request.part)
+    earlier = [path.name for path in out.glob("*.*") if path.suffix in (".parquet", ".csv")]
+    with record.results(out, earlier) as new:
+        _write(request, new, found, tables)
+        write_report(new / found.report.name, page)
     lines = (*(f"note: {note}" for note in said), f"report: {found.report}")
     apart = _differences(found, [one.name for one in given])
     shown = [comparison_table(table), *apart, *lines]
@@ -391,17 +395,12 @@ def _adenoma(encoded: "Encoded") -> tuple[list[bool | None] | None, tuple[str, .
 
 
 def _write(
-    request: EvaluateRequest,
-    found: Evaluated,
-    tables: "Mapping[str, pl.DataFrame]",
-    encoded: "Encoded",
+    request: EvaluateRequest, out: Path, found: Evaluated, tables: "Mapping[str, pl.DataFrame]"
 ) -> None:
     """Write every file except the report."""
-    from polyplink.app.track_files import write_trackeval
     from polyplink.data import csv_text, write_table
     from polyplink.report import write_csv
 
-    out = request.out
     write_json(out / "evaluation.json", found.as_dict())
     write_csv(out / "figures.csv", found.comparison)
     write_clusterers(out / "clusterers.csv", found.evaluation.minus_clusterer)
@@ -411,5 +410,3 @@ def _write(
         write_table(out / f"{name}.parquet", table)
     if request.curve_csv and "curve" in tables:
         write_text(out / "curve.csv", csv_text(tables["curve"]))
-    if "assignment" in tables and "tracking" in found.evaluation.tasks:
-        write_trackeval(out / "trackeval", encoded.prepared, tables["assignment"], request.part)

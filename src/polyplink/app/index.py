@@ -221,11 +221,11 @@ def search(request: SearchRequest, progress: Progress = inform) -> "Result[pl.Da
     rows = found.rows(named=True)
     title = f"Views like {Path(request.query).name}"
     pictures = [picture_of(index.folder, row) for row in rows]
-    write_matches(out / "search.html", title, picture, rows, pictures)
     plain = found.drop("key", "left", "top", "right", "bottom").rows(named=True)
-    write_rows(out / "matches.csv", plain)
-    write_json(out / "matches.json", plain)
-    record.write(out)
+    with record.results(out) as new:
+        write_matches(new / "search.html", title, picture, rows, pictures)
+        write_rows(new / "matches.csv", plain)
+        write_json(new / "matches.json", plain)
     said = []
     if not (where or request.exact) and (made := index.record.get("approximate")):
         said.append(f"approximate: recall {made['recall']} (--exact finds all)")
@@ -244,7 +244,7 @@ def _filters(request: SearchRequest) -> "dict[str, pl.Expr]":
 
     for name in ("since", "until"):
         day = getattr(request, name)
-        known = day is None or bool(is_date(pl.Series([day])).all())
+        known = day is None or pl.select(is_date(pl.lit(day))).item()
         PolyplinkError.unless(known, f"--{name} {day} is no date", "write YYYY-MM-DD")
     conditions = {
         "patient": pl.col("patient").eq,

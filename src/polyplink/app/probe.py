@@ -119,7 +119,6 @@ def probe(request: ProbeRequest, progress: Progress = inform) -> "Result[Probed]
         ).values()
     record.inputs |= {"weights": encoder.key, "data": data.key}
     found = replace(found, out=request.out)
-    write_json(request.out / "probe.json", found.as_dict())
     result = found.result
     rows = [
         {
@@ -133,8 +132,9 @@ def probe(request: ProbeRequest, progress: Progress = inform) -> "Result[Probed]
         }
         for name, one in result.figures.items()
     ]
-    write_text(request.out / "figures.csv", pl.DataFrame(rows).write_csv())
-    record.write(request.out)
+    with record.results(request.out) as new:
+        write_json(new / "probe.json", found.as_dict())
+        write_text(new / "figures.csv", pl.DataFrame(rows).write_csv())
     text = (
         f"trained on {sum(found.trained_polyps)} polyps {found.trained_polyps}, tested on "
         f"{sum(result.polyps)} {result.polyps}: (negative, positive); {found.left_out} "

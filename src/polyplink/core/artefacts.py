@@ -324,6 +324,18 @@ class RunRecord:
             "seconds": {name: round(value, 3) for name, value in self.seconds.items()},
         }
 
+    @contextmanager
+    def results(self, folder: Path, optional: Sequence[str] = ()) -> Iterator[Path]:
+        """Yield a folder for files that change in `folder` together with run.json.
+
+        Args:
+            folder: The output folder of the run.
+            optional: See `change_folder`.
+        """
+        with change_folder(folder, optional) as new:
+            yield new
+            self.write(new)
+
     def write(self, folder: Path) -> None:
         """Write `folder`/run.json."""
         write_json(folder / "run.json", self.as_dict())
