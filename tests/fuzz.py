@@ -1,8 +1,9 @@
 """Mutated files of every kind: read, or refused with one line; never another exception.
 
-`make fuzz N=100000` runs cases for hours and prints what it found. A case is a number: it says
-which target, which file and how it is spoilt, so that a case that failed can be run again alone
-(`python -m tests.fuzz --case 123`).
+`make fuzz N=100000` runs cases for hours and prints what it found. A case is a target and a number,
+which says which file is spoilt and how, so that one that failed can be run again alone
+(`python -m tests.fuzz --case coco:123`). The whole files are made once; cases run in processes of
+some thousands each, so that a crash costs one case and is reported, and so is memory.
 """
 
 import argparse
@@ -17,27 +18,29 @@ import resource
 import shutil
 import signal
 import struct
+import subprocess
 import sys
 import tempfile
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
-import simplejpeg
 import torch
 from PIL import Image
 
+from polyplink.app.probing import read_split
 from polyplink.associate import from_record
-from polyplink.core.artefacts import read_json
+from polyplink.core.artefacts import read_json, write_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.data import (
+    DataSet,
     check_splits,
     convert,
     diagnose,
@@ -47,15 +50,34 @@ from polyplink.data import (
 )
 from polyplink.data.image_files import decode_size
 from polyplink.data.vocabulary import find_maps
-from polyplink.encoders import Seen, WeightsRecord, load_encoder, save_weights
+from polyplink.detect.live import boxes_from
+from polyplink.detect.onnx import OnnxDetector, read_record
+from polyplink.encoders import (
+    Embeddings,
+    Encoder,
+    Seen,
+    WeightsRecord,
+    load_encoder,
+    read_embeddings,
+    save_weights,
+    write_embeddings,
+)
+from polyplink.encoders.published import read_published
 from polyplink.encoders.weights import RECORD
+from polyplink.learn.checkpoint import load_checkpoint, save_checkpoint
 from polyplink.recipes import find_recipe, override
+from polyplink.scale import Index, build_index
+from polyplink.scale.index import ROWS
+from polyplink.serve import Desk
 from polyplink.tracklets import PrepareSettings, prepare
+from tests.app.test_live import lines
 from tests.data.made_sets import seen_set, small_set
 from tests.data.packed import files_of, pack
-from tests.data.test_corrupted import SPOIL, write_every_format
+from tests.data.test_corrupted import SPOIL, readers, write_every_format
+from tests.detect.test_onnx import outputs_of, write_model
 from tests.encoders.small import SFE, TRANSFORMER, crops, made
 from tests.samples import write_procedures
+from tests.serve.loads import write_counted
 
 SLOW = 5.0  # seconds of the processor that no file of less than a megabyte may take
 HANGS = 120.0  # seconds after which the whole run ends, for what no exception interrupts
@@ -256,44 +278,53 @@ class Target:
     Attributes:
         name: Its name.
         files: The folder of whole files.
-        read: Called with a folder of spoilt ones.
+        read: Called with a folder of spoilt ones, and what other cases have left in `Done`.
         pack: Ending of an archive that the spoilt files are packed into, or "".
     """
 
     name: str
     files: Path
-    read: Callable[[Path], object]
+    read: Callable[[Path, "Done"], object]
     pack: str = ""
 
 
-def _import(read: Callable[[Path], Any], folder: Path) -> None:
-    """Import, and go on as the next command would."""
+Done = set[object]  # what the stages behind a reader have had already
+
+
+def _import(read: Callable[[Path], Any], folder: Path, done: Done) -> None:
+    """Import, and go on as the next command would, unless with the data of an earlier case."""
     imported = read(folder)
     "\n".join(imported.warnings).encode()
-    with tempfile.TemporaryDirectory() as out:
-        write_data(Path(out), imported.data)
-        data = read_data(Path(out))
-        diagnose(data, images=True, folder=Path(out))
-        for form in ("coco", "cvat"):
-            with contextlib.suppress(PolyplinkError):
-                convert(data, form, Path(out) / form)
+    data = imported.data
+    sources = data.procedures["source"].str.replace(str(folder), "", literal=True)
+    known = (data.key, repr(data.splits), *sources, *data.detections["image"].unique().sort())
+    if known in done:
+        return
+    done.add(known)
+    out = folder.parent / "imported"
+    shutil.rmtree(out, ignore_errors=True)
+    write_data(out, data)
+    data = read_data(out)
+    diagnose(data, images=True, folder=out)
+    for form in ("coco", "cvat"):
+        with contextlib.suppress(PolyplinkError):
+            convert(data, form, out / form)
 
 
-def _data_folder(folder: Path) -> None:
+def _data_folder(folder: Path, _: Done) -> None:
     data = read_data(folder)
     diagnose(data, images=False, folder=folder)
     prepare(folder, PrepareSettings(size=8, min_length=2), workers=1, with_crops=False)
 
 
-def _prepared(folder: Path) -> None:
+def _prepared(folder: Path, _: Done) -> None:
     prepared = prepare(folder, PrepareSettings(size=8), workers=1)
     for procedure in prepared.procedures:
         np.asarray(prepared.crops(procedure)).sum()
 
 
-def _weights(folder: Path) -> None:
-    (path,) = folder.iterdir()
-    loaded = load_encoder(path, torch.device("cpu"))
+def _weights(folder: Path, _: Done) -> None:
+    loaded = load_encoder(_only(folder), torch.device("cpu"))
     record = loaded.record
     if record is not None:
         from_record(record.operating)
@@ -301,100 +332,198 @@ def _weights(folder: Path) -> None:
     loaded.encoder(crops(2, 32), [2])
 
 
-def _images(folder: Path) -> None:
+def _only(folder: Path) -> Path:
+    return min(path for path in folder.rglob("*") if path.is_file())
+
+
+def _published(folder: Path, _: Done) -> None:
+    read_published(_only(folder))
+
+
+@cache
+def _set_and_encoder() -> tuple[DataSet, Encoder]:
+    return small_set(), made(SFE)
+
+
+def _checkpoint(folder: Path, _: Done) -> None:
+    load_checkpoint(_only(folder), {"encoder": _set_and_encoder()[1]})
+
+
+def _detector(folder: Path, _: Done) -> None:
+    OnnxDetector(next(folder.glob("*.onnx"), folder / "none"), threads=1)
+
+
+def _images(folder: Path, _: Done) -> None:
     for path in folder.iterdir():
         decode_size(path.read_bytes())
 
 
-def _recipes(folder: Path) -> None:
-    (path,) = folder.iterdir()
-    given = path.read_bytes().decode("utf-8", "replace")
-    recipe, *assignments = given.split("\n")
+def _recipe(folder: Path, _: Done) -> None:
+    recipe, *assignments = _only(folder).read_bytes().decode("utf-8", "replace").split("\n")
     override(find_recipe(recipe), assignments)
 
 
-def _json(folder: Path) -> None:
-    for path in sorted(folder.iterdir()):
-        if path.stem == "map":
-            find_maps(str(path))
-        elif path.stem == "splits":
-            check_splits(read_json(path), small_set().procedures, str(path))
-        elif path.stem == "operating":
-            from_record(read_json(path))
+def _json(read: Callable[[Path], object], folder: Path, _: Done) -> None:
+    read(_only(folder))
 
 
-def targets(root: Path) -> list[Target]:
-    """Write whole files of every kind below `root`."""
-    found = []
-    for form, read in write_every_format(root / "formats").items():
-        files = root / "formats" / form
-        found.append(Target(form, files, partial(_import, read)))
-        if form not in ("mot", "yolo", "coco", "csv"):
-            for ending in (".zip", ".tar", ".tar.gz"):
-                found.append(Target(f"{form}{ending}", files, partial(_import, read), ending))
-    masks = root / "masks"
+def _vectors(folder: Path, _: Done) -> None:
+    found = read_embeddings(_only(folder))
+    np.asarray(found.vectors).sum()
+
+
+def _index(folder: Path, _: Done) -> None:
+    opened = Index(folder)
+    row, vector = opened.find("t3")
+    opened.search(vector, 5)
+    opened.procedures()
+    str(row)
+
+
+def _desk(folder: Path, _: Done) -> None:
+    desk = Desk(folder / "count", folder / "data")
+    desk.overview()
+    for procedure in range(len(desk.names)):
+        desk.procedure(procedure)
+    desk.correct(0, {"kind": "same", "a": 0, "b": 1})
+
+
+def _live(folder: Path, _: Done) -> None:
+    with _only(folder).open(encoding="utf-8", errors="replace") as lines:
+        for frame in boxes_from(lines, "boxes").frames:
+            np.asarray(frame.boxes).sum()
+
+
+def _splits(path: Path) -> None:
+    check_splits(read_json(path), _set_and_encoder()[0].procedures, str(path))
+
+
+def _divided(path: Path) -> None:
+    data = _set_and_encoder()[0]
+    labels = data.polyps.select("polyp_id", label=pl.lit(1))
+    read_split(path, data, labels)
+
+
+def write_all(root: Path) -> None:
+    """Write whole files of every kind below `root`, each target's in a folder of its name."""
+    write_every_format(root)
     for k, folder in enumerate(("images", "masks")):
-        (masks / folder).mkdir(parents=True)
+        (root / "masks" / folder).mkdir(parents=True)
         for frame in range(3):
             pixels = np.zeros((48, 64), np.uint8)
             pixels[8:20, 10:30] = 255 * k
-            Image.fromarray(pixels).save(masks / folder / f"case_{frame}.png")
-    found.append(Target("masks", masks, partial(_import, import_masks)))
+            Image.fromarray(pixels).save(root / "masks" / folder / f"case_{frame}.png")
     write_data(root / "tables", seen_set())
-    found.append(Target("tables", root / "tables", _data_folder))
     data = write_procedures(root / "made", procedures=1, views=1, length=8)
     shutil.copytree(root / "made" / "frames", data / "frames")
     here = read_data(data)
-    write_data(
-        data, replace(here, procedures=here.procedures.with_columns(source=pl.lit("frames")))
-    )
-    found.append(Target("frames", data, _prepared))
-    images = root / "images"
-    images.mkdir()
+    here = replace(here, procedures=here.procedures.with_columns(source=pl.lit("frames")))
+    write_data(data, here)
+    shutil.move(data, root / "frames")
+    shutil.copytree(root / "frames", root / "prepared")
+    prepare(root / "prepared", PrepareSettings(size=8), workers=1)
     noise = np.random.default_rng(0).integers(0, 255, (24, 32, 3)).astype(np.uint8)
-    (images / "a.jpg").write_bytes(simplejpeg.encode_jpeg(noise))
-    for ending in ("png", "bmp", "tif", "gif", "webp"):
-        Image.fromarray(noise).save(images / f"a.{ending}")
-    found.append(Target("images", images, _images))
+    for ending in ("jpg", "png", "bmp", "tif", "gif", "webp"):
+        (root / f"image {ending}").mkdir()
+        Image.fromarray(noise).save(root / f"image {ending}" / f"a.{ending}")
     for kind, config in (("sfe", SFE), ("transformer", TRANSFORMER)):
-        (root / kind).mkdir()
-        record = WeightsRecord(
-            config,
-            PrepareSettings(size=32),
-            {"name": "x"},
-            Seen("k", (("s", "p", "q"),)),
-            {"epoch": 1},
-        )
-        save_weights(root / kind / "weights.safetensors", made(config), record)
-        found.append(Target(f"weights {kind}", root / kind, _weights))
+        (root / f"weights {kind}").mkdir()
+        name: dict[str, Any] = {"name": "x"}
+        seen = Seen("k", (("s", "p", "q"),))
+        record = WeightsRecord(config, PrepareSettings(size=32), name, seen, {"epoch": 1})
+        save_weights(root / f"weights {kind}" / "weights.safetensors", made(config), record)
+    state = {f"layer{k}.weight": torch.ones(2, 2) for k in range(3)}
+    for kind, zipped in (("zip", True), ("legacy", False)):
+        (root / f"torch {kind}").mkdir()
+        path = root / f"torch {kind}" / "a.pth"
+        torch.save({"state_dict": state}, path, _use_new_zipfile_serialization=zipped)
+    encoder = made(SFE)
+    optimizer = torch.optim.AdamW(encoder.parameters())
+    save_checkpoint(root / "checkpoint" / "a.safetensors", {"encoder": encoder}, optimizer, {})
+    (root / "detector").mkdir()
+    write_model(root / "detector" / "a.onnx", outputs_of("yolov8"), [1, 3, 64, 64])
+    ids = [f"t{k}" for k in range(12)]
+    vectors = np.random.default_rng(0).normal(size=(12, 8)).astype(np.float32)
+    write_embeddings(root / "vectors" / "a.parquet", Embeddings(ids, vectors, "w", "c"))
+    rows = pl.DataFrame({"tracklet_id": ids, "procedure_id": ["v"] * 12, "key": ["k"] * 12})
+    absent = (pl.lit(None, kind).alias(n) for n, kind in ROWS.items() if n not in rows.columns)
+    build_index(root / "index", [(rows.with_columns(*absent), vectors)], "w")
+    write_counted(root / "counted", (4, 3))
+    desk = Desk(root / "counted" / "count", root / "counted" / "data")
+    for kind in ("same", "different", "unsure", "same"):
+        desk.correct(0, {"kind": kind, "a": 0, "b": 2})
+    desk.overview()
+    (root / "live").mkdir()
+    (root / "live" / "a.jsonl").write_text("\n".join(lines("ab")[:6]))
     (root / "recipe").mkdir()
-    lines = ["ntssl", "optim.epochs=3", "loss.kind=ntxent", "bags.kind=pairs", "prepare.size=32"]
-    (root / "recipe" / "recipe.txt").write_text("\n".join(lines))
-    found.append(Target("recipe", root / "recipe", _recipes))
-    (root / "json").mkdir()
-    names = small_set().procedures["procedure_id"].to_list()
-    words = {"sun": {"SSL": False}, "mine": {"x": True, "y": None}}
-    (root / "json" / "map.json").write_text(json.dumps(words))
-    (root / "json" / "splits.json").write_text(json.dumps({"train": names[:1], "test": names[1:]}))
-    found.append(Target("json", root / "json", _json))
-    return found
+    settings = ["ntssl", "optim.epochs=3", "loss.kind=nt_xent", "bags.kind=frame_pairs"]
+    (root / "recipe" / "recipe.txt").write_text("\n".join([*settings, "prepare.size=32"]))
+    polyps, names = (small_set().polyps["polyp_id"], small_set().procedures["procedure_id"])
+    texts = {
+        "map": {"sun": {"SSL": False}, "mine": {"x": True, "y": None}},
+        "splits": {"train": names.to_list()[:1], "test": names.to_list()[1:]},
+        "divided": {"train": polyps.to_list()[:1], "test": polyps.to_list()[1:]},
+        "operating": read_json(root / "counted" / "count" / "count.json")["operating_point"],
+        "detector record": {"size": [64, 64], "classes": [0], "layout": "yolov8"},
+    }
+    for kind, value in texts.items():
+        write_json(root / kind / "a.json", value)
+
+
+READ_JSON: Mapping[str, Callable[[Path], object]] = {
+    "map": lambda path: find_maps(str(path)),
+    "splits": _splits,
+    "divided": _divided,
+    "operating": lambda path: from_record(read_json(path)),
+    "detector record": lambda path: read_record(path.with_suffix(".onnx")),
+}
+
+
+def targets(root: Path) -> list[Target]:
+    """Everything that reads files; the whole files are written below `root` if they are not."""
+    if not root.exists():
+        write_all(root)
+    found = []
+    for form, read in readers().items():
+        found.append(Target(form, root / form, partial(_import, read)))
+        if form in ("ldpolyp", "sun", "polypsset"):
+            for ending in (".zip", ".tar", ".tar.gz"):
+                found.append(Target(f"{form}{ending}", root / form, partial(_import, read), ending))
+    others: Mapping[str, Callable[[Path, Done], object]] = {
+        "masks": partial(_import, import_masks),
+        "tables": _data_folder,
+        "frames": _prepared,
+        "prepared": _prepared,
+        **{f"image {kind}": _images for kind in ("jpg", "png", "bmp", "tif", "gif", "webp")},
+        "weights sfe": _weights,
+        "weights transformer": _weights,
+        "torch zip": _published,
+        "torch legacy": _published,
+        "checkpoint": _checkpoint,
+        "detector": _detector,
+        "vectors": _vectors,
+        "index": _index,
+        "counted": _desk,
+        "live": _live,
+        "recipe": _recipe,
+        **{kind: partial(_json, read) for kind, read in READ_JSON.items()},
+    }
+    return found + [Target(name, root / name, read) for name, read in others.items()]
 
 
 @dataclass(frozen=True)
 class Failure:
     """A case that was not read and not refused: which, how it was made, and the trace."""
 
-    case: int
-    target: str
+    case: str
     file: str
     what: str
     trace: str
 
 
-def run_case(case: int, every: list[Target], work: Path) -> Failure | None:
+def run_case(target: Target, number: int, work: Path, done: Done | None = None) -> Failure | None:
     """Run one case; None if its files were read, or refused with one line."""
-    rng = random.Random(case)
-    target = every[rng.randrange(len(every))]
+    rng = random.Random(f"{target.name}:{number}")
     folder = work / "case"
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(target.files, folder)
@@ -412,31 +541,43 @@ def run_case(case: int, every: list[Target], work: Path) -> Failure | None:
         archive = _packed(read_from / f"a{target.pack}", folder)
         if rng.random() < 0.5:
             hows.append(f"archive {spoil(archive, rng)}")
+    failed = partial(Failure, f"{target.name}:{number}", ", ".join(hows))
     start = time.process_time()
-    made_of = ", ".join(hows)
     faulthandler.dump_traceback_later(HANGS, exit=True)  # what no exception can interrupt
     signal.alarm(int(HANGS / 2))
     try:
         with contextlib.redirect_stderr(io.StringIO()):
-            target.read(read_from)
+            target.read(read_from, set() if done is None else done)
     except PolyplinkError as error:
         if len(str(error).splitlines()) != 1:
-            return Failure(case, target.name, made_of, "message of several lines", str(error))
+            return failed("message of several lines", str(error))
     except OSError as error:
         if error.errno is None:
-            return Failure(case, target.name, made_of, repr(error)[:200], traceback.format_exc())
-    except Exception as error:
+            return failed(repr(error)[:200], traceback.format_exc())
+    except BaseException as error:  # panics of polars too
+        if isinstance(error, KeyboardInterrupt):
+            raise
         last = traceback.extract_tb(error.__traceback__)
         inner = next((f for f in reversed(last) if "/polyplink/" in f.filename), last[-1])
-        place = f"{Path(inner.filename).name}:{inner.lineno}"
-        what = f"{type(error).__name__} at {place}"
-        return Failure(case, target.name, made_of, what, traceback.format_exc())
+        what = f"{type(error).__name__} at {Path(inner.filename).name}:{inner.lineno}"
+        return failed(what, traceback.format_exc())
     finally:
         signal.alarm(0)
         faulthandler.cancel_dump_traceback_later()
     if (seconds := time.process_time() - start) > SLOW:
-        return Failure(case, target.name, made_of, f"took {seconds:.1f} s", "")
+        return failed(f"took {seconds:.1f} s", "")
     return None
+
+
+def check_whole(target: Target, work: Path) -> None:
+    """The files as they are must be read: spoilt ones of what is refused anyway test nothing."""
+    read_from = work / "case"
+    shutil.rmtree(read_from, ignore_errors=True)
+    shutil.copytree(target.files, read_from)
+    if target.pack:
+        shutil.rmtree(work / "packed", ignore_errors=True)
+        read_from = _packed(work / "packed" / f"a{target.pack}", read_from).parent
+    target.read(read_from, set())
 
 
 def _packed(path: Path, folder: Path) -> Path:
@@ -450,13 +591,66 @@ def _give_up(*_: object) -> None:
     raise RuntimeError("hang")
 
 
-def failures(first: int, count: int) -> Iterator[Failure | None]:
-    """Run `count` cases from case `first` on; None for those that did not fail."""
-    with tempfile.TemporaryDirectory(prefix="polyplink-fuzz-") as root:
-        every = targets(Path(root) / "whole")
-        signal.signal(signal.SIGALRM, _give_up)
-        for case in range(first, first + count):
-            yield run_case(case, every, Path(root))
+def _chunk(root: Path, first: int, count: int, only: str) -> None:
+    """Run cases, each a line of JSON on standard output before it and, if it failed, after it."""
+    every = targets(root / "whole")
+    signal.signal(signal.SIGALRM, _give_up)
+    done: Done = set()
+    for k in range(first, first + count):
+        target, number = every[k % len(every)], k // len(every)
+        if only:
+            target, number = next(one for one in every if one.name == only), k
+        print(json.dumps({"case": f"{target.name}:{number}"}), flush=True)
+        failure = run_case(target, number, root / str(os.getpid()), done)
+        if failure is not None:
+            print(json.dumps(asdict(failure)), flush=True)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(json.dumps({"peak": peak}), flush=True)
+
+
+CHUNK = 10_000  # cases of a process
+
+
+class Sums:
+    """What all chunks said."""
+
+    def __init__(self) -> None:
+        self.cases, self.kinds = Counter[str](), Counter[str]()
+        self.peak = 0.0
+
+    def fail(self, failure: Failure) -> None:
+        """Count a failure, and print the first of its kind."""
+        self.kinds[failure.what] += 1
+        if self.kinds[failure.what] == 1:
+            print(f"{failure.case} ({failure.file}): {failure.what}\n{failure.trace}", flush=True)
+
+    def line(self, first: int, seconds: float) -> str:
+        """What was run, in one line."""
+        slow = sum(n for what, n in self.kinds.items() if what.startswith("took"))
+        return (
+            f"{self.cases.total()} inputs from case {first}: {self.kinds.total() - slow} "
+            f"tracebacks of {len(self.kinds)} kinds, {slow} over {SLOW:g} s, peak memory "
+            f"{self.peak:.0f} MiB, {seconds:.0f} s"
+        )
+
+    def run(self, root: Path, first: int, count: int, only: str = "") -> int:
+        """Run cases in a process; returns how many began."""
+        words = ["--root", str(root), "--first", str(first), "--count", str(count), "--only", only]
+        command = [sys.executable, "-m", "tests.fuzz", *words]
+        began, last = 0, ""
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            for line in process.stdout:
+                said = json.loads(line)
+                self.peak = max(self.peak, said.get("peak", 0.0))
+                if "what" in said:
+                    self.fail(Failure(**said))
+                elif "case" in said:
+                    began, last = began + 1, said["case"]
+                    self.cases[last.rpartition(":")[0]] += 1
+        if process.returncode:
+            self.fail(Failure(last, "", f"the process ended with {process.returncode}", ""))
+        return max(began, 1)
 
 
 def main() -> None:
@@ -464,30 +658,32 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--count", type=int, default=2000)
-    parser.add_argument("--case", type=int)
+    parser.add_argument("--only", default="", help="a target: cases of it alone")
+    parser.add_argument("--case", default="", help="TARGET:NUMBER")
+    parser.add_argument("--root", type=Path, help="(of the processes it starts)")
     given = parser.parse_args()
-    first, count = (given.first, given.count) if given.case is None else (given.case, 1)
-    start, kinds = time.perf_counter(), Counter[str]()
-    print(f"cases {first} to {first + count - 1}", flush=True)
-    done = 0
-    with contextlib.suppress(KeyboardInterrupt):
-        for done, failure in enumerate(failures(first, count), 1):  # noqa: B007
-            if failure is None:
-                continue
-            kinds[failure.what] += 1
-            if kinds[failure.what] == 1:
-                print(f"case {failure.case}, {failure.target} ({failure.file}): {failure.what}")
-                print(failure.trace, flush=True)
-    slow = sum(n for what, n in kinds.items() if what.startswith("took"))
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(
-        f"{done} inputs from case {first}: {sum(kinds.values()) - slow} tracebacks of "
-        f"{len(kinds)} kinds, {slow} over {SLOW:g} s, peak memory {peak:.0f} MiB, "
-        f"{time.perf_counter() - start:.0f} s"
-    )
-    for what, times in kinds.most_common():
-        print(f"{times:6} x {what}")
-    sys.exit(bool(kinds))
+    if given.root:
+        return _chunk(given.root, given.first, given.count, given.only)
+    if given.case:
+        given.only, _, number = given.case.rpartition(":")
+        given.first, given.count = int(number), 1
+    start, sums, done = time.perf_counter(), Sums(), 0
+    memory = Path("/dev/shm")
+    with (
+        tempfile.TemporaryDirectory(
+            prefix="polyplink-fuzz-", dir=memory if memory.is_dir() else None
+        ) as root,
+        contextlib.suppress(KeyboardInterrupt),
+    ):
+        for target in targets(Path(root) / "whole"):
+            check_whole(target, Path(root))
+        while done < given.count:
+            many = min(CHUNK, given.count - done)
+            done += sums.run(Path(root), given.first + done, many, given.only)
+            print(sums.line(given.first, time.perf_counter() - start), flush=True)
+    for what, times in (*sorted(sums.cases.items()), *sums.kinds.most_common()):
+        print(f"{times:8} x {what}")
+    sys.exit(bool(sums.kinds))
 
 
 if __name__ == "__main__":

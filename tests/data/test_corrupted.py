@@ -43,21 +43,25 @@ def write_every_format(root: Path) -> Mapping[str, Read]:
     """Write a small set in every format, into the folder of the format's name.
 
     Returns:
-        Format -> its importer, given all that it needs beside the folder.
+        See `readers`.
     """
-    size = (WIDTH, HEIGHT)
     for name, public in SETS.items():
         data = public.small()
         frames = None if name == "real-colon" else picture(data)
         public.write(data, root / name, frames=frames)
     for name in BOXES:
         convert(seen_set(), name, root / name)
+    return readers()
+
+
+def readers() -> Mapping[str, Read]:
+    """Format -> its importer, given all that it needs beside the folder."""
     return {
         **{name: public.read for name, public in SETS.items()},
         "polyp-size": import_polyp_size,  # whole frames: a lost row of boxes.csv is lost silently
         "coco": import_coco,
         "mot": import_mot,
-        "yolo": partial(import_yolo, size=size),
+        "yolo": partial(import_yolo, size=(WIDTH, HEIGHT)),
         "cvat": import_cvat,
         "csv": import_csv,
     }

@@ -6,6 +6,7 @@ Run by `python -m tests.serve.loads FOLDER`, it prints the seconds.
 import json
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +25,12 @@ TRACKLETS = [13] * 16 + [12] * 44  # of each procedure: 736 in all
 LENGTH, APART, VIEWS = 32, 200, 3  # frames of a tracklet, from one to the next; tracklets a polyp
 
 
-def write_counted(root: Path) -> Path:
+def write_counted(root: Path, tracklets: Sequence[int] = TRACKLETS) -> Path:
     """Tables and vectors of polyps that look alike in three views each, as `count` leaves them."""
-    names = [f"001-{p + 1:03}" for p in range(len(TRACKLETS))]
+    names = [f"001-{p + 1:03}" for p in range(len(tracklets))]
     rows = [
         (name, k * APART + step, f"{name}_{k // VIEWS + 1}")
-        for name, n in zip(names, TRACKLETS, strict=True)
+        for name, n in zip(names, tracklets, strict=True)
         for k in range(n)
         for step in range(LENGTH)
     ]
@@ -58,8 +59,8 @@ def write_counted(root: Path) -> Path:
             table[at].filter(own).to_numpy() / 25 for at in ("first_frame", "last_frame")
         )
         views = Views(vectors[own.to_numpy()], first, last)
-        tracklets = table.filter(own)
-        known.append(ProcedureTracklets(name, tracklets, tracklets["position"].to_numpy(), views))
+        rows_of = table.filter(own)
+        known.append(ProcedureTracklets(name, rows_of, rows_of["position"].to_numpy(), views))
     summary: dict[str, Any] = {
         "data": "../data",
         "weights": "made",

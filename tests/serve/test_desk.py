@@ -150,9 +150,10 @@ def test_folders_that_cannot_be_reviewed_say_why(counted: Path, made: Made, tmp_
     (copy / "count.json").write_text(json.dumps(summary | {"crops": "0" * 16}))
     with pytest.raises(PolyplinkError, match="has changed since it was counted"):
         Desk(copy, data=made.data)
-    (copy / "count.json").write_text("{}")
+    (copy / "count.json").write_text(json.dumps(summary | {"data": 7}))
     with pytest.raises(PolyplinkError, match="names no data folder"):
         Desk(copy)
+    (copy / "count.json").write_text("{}")
     with pytest.raises(PolyplinkError, match="was not written by `polyplink count`"):
         Desk(copy, data=made.data)
     with pytest.raises(PolyplinkError, match="give LEFT,TOP,WIDTH,HEIGHT"):

@@ -126,7 +126,7 @@ def divide(
     """
     labels = task.labels(data)
     if split is not None:
-        where, found = str(split), _read_split(split, data, labels)
+        where, found = str(split), read_split(split, data, labels)
     else:
         where = f"part {part!r}"
         found = _split_part(data, labels, part, split_seed)
@@ -166,7 +166,7 @@ def _split_part(
     return first, second
 
 
-def _read_split(
+def read_split(
     path: Path, data: DataSet, labels: pl.DataFrame
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The labelled polyps of both sides of a file, see `divide`."""

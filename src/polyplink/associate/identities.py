@@ -100,8 +100,8 @@ def from_record(record: Mapping[str, Any] | None) -> OperatingPoint:
         return untuned("the weights contain no operating point")
     try:
         return TypeAdapter(OperatingPoint).validate_python({"links": None, **record})
-    except ValidationError as error:
-        reason = error.errors()[0]["msg"]
+    except (ValidationError, TypeError) as error:
+        reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else "no mapping"
         raise PolyplinkError(f"broken operating point ({reason})", "train again") from None
 
 

@@ -112,43 +112,56 @@ def check(frame: pl.DataFrame, schema: Schema, table: str) -> pl.DataFrame:
         PolyplinkError: Naming the column, the first bad row (from 0) and what to do about it. Names
             and paths are refused where they are empty, too long or hold control characters.
     """
-    columns = []
+    cast: list[pl.Expr] = []
+    rules: list[tuple[pl.Expr, str, bool, str, str]] = []  # bad rows, of which column, cast or not
     for name, column in schema.items():
         if name not in frame.columns:
             if not column.nullable:
                 mend = f"add it: {column.meaning}"
                 raise PolyplinkError(f"table {table}: column {name} is missing", mend)
-            columns.append(pl.lit(None, dtype=column.dtype).alias(name))
+            cast.append(pl.lit(None, dtype=column.dtype).alias(name))
             continue
-        values, write = frame[name], f"write {column.meaning}"
-        found = values.dtype
+        found, write = frame.schema[name], f"write {column.meaning}"
         is_text = found in (pl.Null, pl.String, pl.Categorical, pl.Enum)
         if not is_text and not (found.is_numeric() and column.dtype.is_numeric()):
             raise PolyplinkError(f"table {table}: column {name} holds {found}", write)
-        cast = values.cast(column.dtype, strict=False)
-        lost = cast.is_null() & values.is_not_null()
-        if found.is_float() and column.dtype.is_integer():
-            lost = lost | (cast.cast(pl.Float64) != values.cast(pl.Float64)).fill_null(False)
-        place = f"column {name}, row {{row}}:"
-        _refuse_first(table, lost, values, f"{place} {{value!r}} is no value for it", write)
+        given, value = pl.col(name), pl.col(name).cast(column.dtype, strict=False)
+        cast.append(value)
+        if found != column.dtype:
+            lost = value.is_null() & given.is_not_null()
+            if found.is_float() and column.dtype.is_integer():
+                lost = lost | (value.cast(pl.Float64) != given.cast(pl.Float64)).fill_null(False)
+            rules.append((lost, name, False, "{value!r} is no value for it", write))
         if not column.nullable:
             fill = f"fill it ({column.meaning}) or leave the row out"
-            _refuse_first(table, cast.is_null(), values, f"{place} no value", fill)
+            rules.append((value.is_null(), name, True, "no value", fill))
         if column.dtype == _REAL:
-            infinite = ~cast.fill_null(0.0).is_finite()
             mend = "leave the row out, or write null where null is allowed"
-            _refuse_first(table, infinite, cast, f"{place} {{value}} is not finite", mend)
+            rules.append((~value.is_finite(), name, True, "{value} is not finite", mend))
         if name == "date":
-            wrong = cast.is_not_null() & ~is_date(cast)
-            _refuse_first(table, wrong, cast, f"{place} {{value!r}} is no date", write)
+            rules.append((~is_date(value), name, True, "{value!r} is no date", write))
         if name in LONGEST:
-            names = cast.unique()
-            wrong = names.filter(~is_name(names, LONGEST[name]).fill_null(True))
             mend = f"write 1 to {LONGEST[name]} characters without control characters"
-            what = f"{place} {{value!r}} is no name"
-            _refuse_first(table, cast.is_in(wrong.implode()), cast, what, mend)
-        columns.append(pl.lit(cast).alias(name))
-    return frame.select(columns)
+            names = value.unique(maintain_order=True)  # far fewer than rows
+            fits = names.str.len_chars().is_between(1, LONGEST[name])
+            wrong = names.filter(~fits | names.str.contains(rf"[{CONTROL}\t\n]"))
+            bad = value.is_in(wrong.implode())
+            rules.append((bad, name, True, "{value!r} is no name", mend))
+    # Everything in one query: the first bad row of each rule.
+    firsts = (
+        frame.select(bad.arg_true().first().alias(str(k)) for k, (bad, *_) in enumerate(rules)).row(
+            0
+        )
+        if rules
+        else ()
+    )
+    checked = frame.select(cast)
+    for row, (_, name, is_cast, what, mend) in zip(firsts, rules, strict=True):
+        if row is not None:
+            value = (checked if is_cast else frame)[name][row]
+            place = f"table {table}: column {name}, row {row}:"
+            raise PolyplinkError(f"{place} {what.format(value=value)}", mend)
+    return checked
 
 
 def _content_keys(
@@ -173,15 +186,10 @@ def _content_keys(
     return content_key(digests), {name: content_key(*parts) for name, parts in own.items()}
 
 
-def is_date(values: pl.Series) -> pl.Series:
+def is_date(values: pl.Expr) -> pl.Expr:
     """Whether texts are dates, YYYY-MM-DD."""
     known = values.str.to_date("%Y-%m-%d", strict=False).is_not_null()
     return values.str.contains(r"^\d{4}-\d\d-\d\d$") & known
-
-
-def is_name(values: pl.Series, longest: int = LONGEST_NAME) -> pl.Series:
-    """Whether texts can be names: 1 to `longest` characters, without control characters."""
-    return values.str.len_chars().is_between(1, longest) & ~values.str.contains(rf"[{CONTROL}\t\n]")
 
 
 @dataclass(frozen=True)
@@ -398,6 +406,19 @@ def write_data(folder: Path, data: DataSet) -> None:
             write_json(new / _MAP, data.adenoma)
 
 
+def read_table(path: Path, mend: str) -> pl.DataFrame:
+    """Read a Parquet file.
+
+    Raises:
+        FileNotFoundError: If there is none.
+        PolyplinkError: If it is broken, with what to do about it.
+    """
+    try:
+        return pl.read_parquet(path)
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        raise PolyplinkError(f"{path} cannot be read ({first_line(error)})", mend) from None
+
+
 def check_folder(folder: Path) -> None:
     """Refuse a folder without the three tables.
 
@@ -425,13 +446,8 @@ def read_data(folder: Path) -> DataSet:
     tables, imports = {}, set()
     for name in TABLES:
         path = folder / f"{name}.parquet"
-        try:
-            tables[name] = pl.read_parquet(path)
-            imports.add(pl.read_parquet_metadata(path).get(_IMPORT))
-        except pl.exceptions.PolarsError as error:
-            raise PolyplinkError(
-                f"{path} cannot be read ({first_line(error)})", "import again"
-            ) from None
+        tables[name] = read_table(path, "import again")
+        imports.add(pl.read_parquet_metadata(path).get(_IMPORT))
     PolyplinkError.unless(  # tables of other hands have no key
         len(imports - {None}) < 2, f"{folder} holds tables of several imports", "import again"
     )

@@ -10,9 +10,10 @@ import numpy as np
 import polars as pl
 import torch
 
-from polyplink.core.errors import PolyplinkError, first_line
+from polyplink.core.errors import PolyplinkError
 from polyplink.core.sharing import claimed, rounds
 from polyplink.data import write_table
+from polyplink.data.tables import read_table
 from polyplink.encoders.device import memory_suffices, precision
 from polyplink.encoders.encoder import Encoder, FrameWise
 from polyplink.tracklets import Prepared
@@ -71,12 +72,7 @@ def read_embeddings(path: Path) -> Embeddings:
     """
     if not path.is_file():
         raise PolyplinkError(f"no embeddings at {path}", "run `polyplink embed`")
-    try:
-        table = pl.read_parquet(path)
-    except pl.exceptions.PolarsError as error:
-        raise PolyplinkError(
-            f"{path} cannot be read ({first_line(error)})", f"remove {path} and embed again"
-        ) from None
+    table = read_table(path, f"remove {path} and embed again")
     for column in ("tracklet_id", "vector", "weights_id", "crops_id"):
         if column not in table.columns:
             raise PolyplinkError(f"{path} has no column {column}", "embed again")
@@ -89,10 +85,13 @@ def read_embeddings(path: Path) -> Embeddings:
             raise PolyplinkError(
                 f"{path} mixes several {column}", "vectors compare only within one: embed again"
             )
-    vectors = table["vector"].to_numpy()  # n d
+    try:
+        vectors = table["vector"].to_numpy().astype(np.float32)  # n d
+    except (TypeError, ValueError):
+        raise PolyplinkError(f"{path} holds no vectors of one length", "embed again") from None
     ids = table["tracklet_id"].to_list()
     source = (table["weights_id"][0], table["crops_id"][0]) if ids else ("", "")
-    return Embeddings(ids, vectors.astype(np.float32), *source)
+    return Embeddings(ids, vectors, *source)
 
 
 def length_groups(

@@ -46,7 +46,7 @@ _HARMLESS: list[Any] = [
 # What torch raises where a file ends early or holds other bytes than it should.
 _BROKEN = (
     *(pickle.UnpicklingError, struct.error, EOFError, OSError, RuntimeError),
-    *(AttributeError, LookupError, TypeError, ValueError),
+    *(AttributeError, LookupError, TypeError, ValueError, AssertionError, zipfile.BadZipFile),
 )
 
 

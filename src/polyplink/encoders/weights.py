@@ -146,7 +146,7 @@ def check_seal(path: Path, digest: str | None = None) -> None:
     beside = path.with_name(f"{path.name}.sha256")
     wanted, mend = "", "add it again with `polyplink weights add`"
     if beside.is_file():
-        wanted = beside.read_text(encoding="utf-8").split(" ")[0]
+        wanted = beside.read_bytes().decode("utf-8", "replace").split(" ")[0]
     elif path.name != WEIGHTS_FILE and path.with_name(CONFIG).is_file():
         wanted = str(read_config(path.parent)["files"].get(path.name, ""))
         mend = "copy its folder again, or from another mirror"

@@ -84,17 +84,34 @@ class Index:
         PolyplinkError.unless(
             path.is_file(), f"{folder} is no index", "make one with `polyplink index build`"
         )
-        self.record: dict[str, Any] = read_json(path)
+        record = read_json(path)
+        near = record.get("approximate") if isinstance(record, dict) else None
         PolyplinkError.unless(
-            isinstance(self.record, dict) and self.record.get("format") == FORMAT,
+            isinstance(record, dict)
+            and record.get("format") == FORMAT
+            and isinstance(record.get("weights"), str)
+            and _counts(record.get("width"), record.get("segments"))
+            and (
+                near is None
+                or (isinstance(near, dict) and _counts(near.get("rows"), [near.get("partitions")]))
+            ),
             f"{path} has another format",
             "build the index again",
         )
-        self.weights = str(self.record["weights"])
-        self.width = int(self.record["width"])
+        self.record: dict[str, Any] = record
+        self.weights: str = record["weights"]
+        self.width: int = record["width"]
 
     def __len__(self) -> int:
         return sum(self.record["segments"])
+
+    def _collect(self, *rows: pl.LazyFrame) -> list[pl.DataFrame]:
+        try:
+            return pl.collect_all(rows)
+        except pl.exceptions.PolarsError as error:
+            raise PolyplinkError(
+                f"{self.folder} cannot be read ({first_line(error)})", "build the index again"
+            ) from None
 
     @cached_property
     def segments(self) -> list[Segment]:
@@ -109,7 +126,7 @@ class Index:
     def procedures(self) -> list[tuple[str, str]]:
         """Procedure and key of its crops, of all procedures."""
         pairs = [one.rows.select("procedure_id", "key").unique() for one in self.segments]
-        return pl.concat(pl.collect_all(pairs)).rows()
+        return pl.concat(self._collect(*pairs)).rows()
 
     def check(self, weights: str) -> None:
         """Refuse vectors of other weights.
@@ -130,9 +147,8 @@ class Index:
             PolyplinkError: If it is not in the index.
         """
         for rows, vectors, _ in self.segments:
-            named = (
-                rows.with_row_index("row").filter(pl.col("tracklet_id") == tracklet_id).collect()
-            )
+            own = rows.with_row_index("row").filter(pl.col("tracklet_id") == tracklet_id)
+            (named,) = self._collect(own)
             if named.height:
                 row = named.row(0, named=True)
                 return row, vectors[row.pop("row")]
@@ -187,14 +203,21 @@ class Index:
             else:
                 keep = None
                 if where is not None:
-                    keep = table.select(where.fill_null(False)).collect().to_series().to_numpy()
+                    (kept,) = self._collect(table.select(where.fill_null(False)))
+                    keep = kept.to_series().to_numpy()
                 rows, similarity = nearest(query, vectors, codes, k, keep)
             found += zip((-similarity).tolist(), [number] * k, rows.tolist(), strict=False)
             first += len(vectors)
         best = sorted(found)[:k]
-        tables = pl.collect_all([self.segments[n].rows.slice(row, 1) for _, n, row in best])
+        tables = self._collect(*(self.segments[n].rows.slice(row, 1) for _, n, row in best))
         similar = pl.Series("similarity", [-one[0] for one in best], dtype=pl.Float64)
         return pl.concat([pl.DataFrame(schema=ROWS), *tables]).insert_column(0, similar)
+
+
+def _counts(one: object, more: object) -> bool:
+    """Whether a value, and those of a list, are whole numbers from 1."""
+    values = [one, *more] if isinstance(more, list) else [None]
+    return all(type(value) is int and 0 < value < 1 << 40 for value in values)
 
 
 def _open(folder: Path, count: int, width: int) -> Segment:

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.data import common_histology
 from polyplink.scale.index import ROWS, SIDES
 from polyplink.tracklets import Prepared
 from polyplink.tracklets.build import BOX, USUAL_FPS
-from polyplink.tracklets.crops import Pixels
+from polyplink.tracklets.crops import Pixels, read_crops
 from polyplink.tracklets.prepare import enlarge
 
 
@@ -72,7 +73,6 @@ def picture_of(index: Path, row: dict[str, Any]) -> Pixels | None:
         row: Its row.
     """
     try:
-        crops: Pixels = np.load(index.resolve() / row["crops"], mmap_mode="r", allow_pickle=False)
-        return np.array(crops[row["crop"]])
-    except (OSError, ValueError, IndexError):
+        return np.array(read_crops(index.resolve() / row["crops"], "")[row["crop"]])
+    except (OSError, PolyplinkError, IndexError):
         return None

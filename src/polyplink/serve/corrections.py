@@ -17,6 +17,7 @@ from uuid import uuid4
 from filelock import FileLock
 from pydantic import TypeAdapter, ValidationError
 
+from polyplink.core.artefacts import settle
 from polyplink.core.errors import PolyplinkError
 
 LOG = "corrections.jsonl"
@@ -35,6 +36,8 @@ def counted_folder(folder: Path) -> Path:
     Raises:
         PolyplinkError: If neither was counted.
     """
+    for one in (folder / "count", folder):
+        settle(one)
     found = [one for one in (folder / "count", folder) if (one / SUMMARY).is_file()]
     PolyplinkError.unless(
         bool(found),
@@ -76,6 +79,16 @@ class Correction:
     reviewer: str = ""
     id: str = field(default_factory=lambda: uuid4().hex[:12])
     at: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="milliseconds"))
+
+    def __post_init__(self) -> None:
+        """Refuse what names too few tracklets."""
+        least = {"done": 0, "reopen": 0, "undo": 0, "redo": 0}.get(self.kind, 1)
+        beside = {"cut": 2}.get(self.kind, int(self.kind in PAIRS))
+        whole = len(self.tracklets) >= least and len(self.others) >= beside
+        whole &= self.frame is not None or self.kind != "cut"
+        whole &= self.of is not None or self.kind not in ("undo", "redo")
+        if not whole:
+            raise ValueError(f"{self.kind!r} is not complete")
 
     def pairs(self) -> tuple[list[Pair], list[Pair]]:
         """Pairs of tracklets that it says show one polyp, and two."""

@@ -9,7 +9,7 @@ import os
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from threading import RLock
@@ -32,6 +32,7 @@ from polyplink.associate import (
 from polyplink.core.artefacts import read_json
 from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.data import SIMULATED
+from polyplink.data.tables import read_table
 from polyplink.serve.corrections import (
     LOG,
     SUMMARY,
@@ -55,6 +56,35 @@ if TYPE_CHECKING:
 VECTORS = "vectors.parquet"
 PROBES = ("size", "adenoma")
 LIKE = 12  # similar views that are shown
+
+
+@dataclass(frozen=True)
+class _Tracklet:
+    tracklet_id: str
+    shows_polyp: float | None = None
+
+
+@dataclass(frozen=True)
+class _Group:
+    tracklets: list[_Tracklet]
+
+
+@dataclass(frozen=True)
+class _Procedure:
+    procedure_id: str
+    alarms: list[_Tracklet]
+    groups: list[_Group]
+
+
+@dataclass(frozen=True)
+class _Summary:
+    """What is read of count.json."""
+
+    weights: str
+    crops: str
+    tracklets: PrepareSettings
+    operating_point: dict[str, Any]
+    procedures: list[_Procedure]
 
 
 class Solved(NamedTuple):
@@ -109,6 +139,15 @@ class Desk:
     ) -> None:
         self.out, self.reviewer = counted_folder(folder), reviewer
         self.summary: dict[str, Any] = read_json(self.out / SUMMARY)
+        try:
+            self._written = TypeAdapter(_Summary).validate_python(self.summary)
+        except ValidationError as error:
+            first = error.errors()[0]
+            reason = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+            raise PolyplinkError(
+                f"{self.out / SUMMARY} was not written by `polyplink count` ({reason})",
+                "count again",
+            ) from None
         self.data = data or self._data_folder()
         self.prepared = self._prepared()
         self.point = self._point()
@@ -146,19 +185,11 @@ class Desk:
 
     def _prepared(self) -> Prepared:
         """The tracklets that were counted."""
-        try:
-            settings = TypeAdapter(PrepareSettings).validate_python(self.summary["tracklets"])
-            names = [one["procedure_id"] for one in self.summary["procedures"]]
-            crops = self.summary["crops"]
-        except (KeyError, TypeError, ValidationError) as error:
-            raise PolyplinkError(
-                f"{self.out / 'count.json'} was not written by `polyplink count` "
-                f"({first_line(error)})",
-                "count again",
-            ) from None
+        written = self._written
+        settings, names = written.tracklets, [one.procedure_id for one in written.procedures]
         found = prepare(self.data, settings, procedures=names, with_crops=False)
         PolyplinkError.unless(
-            found.key == crops,
+            found.key == written.crops,
             f"{self.data} has changed since it was counted",
             "count again, or give the folder that was counted with --data",
         )
@@ -178,7 +209,7 @@ class Desk:
         """
         path = self.out / VECTORS
         try:
-            table = pl.read_parquet(path, columns=["tracklet_id", "vector"])
+            table = read_table(path, "count again").select("tracklet_id", "vector")
         except (OSError, pl.exceptions.PolarsError) as error:
             reason = first_line(error)
             raise PolyplinkError(f"{path} cannot be read ({reason})", "count again") from None

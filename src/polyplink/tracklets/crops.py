@@ -14,6 +14,7 @@ lock.
 """
 
 import os
+import tokenize
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -27,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from polyplink.core.artefacts import read_json, whole_file, write_json
-from polyplink.core.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.data.files.archives import INSIDE, is_archive, read_archived
 from polyplink.data.files.images import decode_image
 from polyplink.data.files.video import open_video, split_frame_name
@@ -241,6 +242,26 @@ class Broken:
     frame: int
     image: str
     why: str
+
+
+def read_crops(path: Path, mend: str) -> Pixels:
+    """Memory-map a file of crops, read-only: (crops, size, size, 3) uint8, RGB.
+
+    Raises:
+        FileNotFoundError: If there is none.
+        PolyplinkError: If it is broken or holds no crops.
+    """
+    try:
+        found: Pixels = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (ValueError, EOFError, SyntaxError, tokenize.TokenError) as error:  # of its header
+        raise PolyplinkError(f"{path} cannot be read ({first_line(error)})", mend) from None
+    shape: tuple[int, ...] = found.shape
+    PolyplinkError.unless(
+        len(shape) == 4 and shape[1:] == (shape[2], shape[2], 3) and found.dtype == np.uint8,
+        f"{path} holds no crops",
+        mend,
+    )
+    return found
 
 
 def broken_path(crops: Path) -> Path:

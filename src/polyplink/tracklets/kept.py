@@ -12,10 +12,13 @@ import numpy as np
 import polars as pl
 
 from polyplink.core.artefacts import whole_file
+from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.core.text import file_name
-from polyplink.tracklets.crops import FrameCrops, Pixels, crops_file
+from polyplink.data.tables import read_table
+from polyplink.tracklets.crops import FrameCrops, Pixels, crops_file, read_crops
 
 AREA = ("left", "top", "right", "bottom")
+SCHEMA = pl.Schema(dict.fromkeys(("frame", *AREA), pl.Int64))
 
 
 def kept_paths(folder: Path, procedure_id: str) -> tuple[Path, Path]:
@@ -36,7 +39,7 @@ def write_kept(
         parts: .npy files (k, size, size, 3) that hold the crops, in order.
     """
     crops, table = kept_paths(folder, procedure_id)
-    arrays = [np.load(part, mmap_mode="r", allow_pickle=False) for part in parts]
+    arrays = [read_crops(part, "run the detector again") for part in parts]
     if not places.height:
         return
     with crops_file(crops, places.height, arrays[0].shape[1]) as file:
@@ -59,14 +62,22 @@ def take_kept(
 
     Returns:
         (crops, size, size, 3), a copy.
+
+    Raises:
+        PolyplinkError: If the files are broken.
     """
     crops, table = kept_paths(folder, procedure_id)
     if not (crops.is_file() and table.is_file()) or not frames:
         return None
-    kept: Pixels = np.load(crops, mmap_mode="r", allow_pickle=False)
+    mend = f"remove {crops} and {table}"
+    kept = read_crops(crops, mend)
     if kept.shape[1] != size:
         return None
-    places = pl.read_parquet(table).with_row_index("row")
+    try:
+        places = read_table(table, mend).select(*SCHEMA).cast(SCHEMA).with_row_index("row")
+    except pl.exceptions.PolarsError as error:
+        raise PolyplinkError(f"{table} cannot be read ({first_line(error)})", mend) from None
+    PolyplinkError.unless(len(places) == len(kept), f"{table} is not of {crops}", mend)
     areas = np.concatenate([one.crops for one in frames])  # n 4
     wanted = pl.DataFrame(areas, schema=dict.fromkeys(AREA, pl.Int64)).with_columns(
         frame=pl.Series([one.frame for one in frames for _ in one.rows], dtype=pl.Int64)

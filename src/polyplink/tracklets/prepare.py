@@ -34,6 +34,7 @@ from polyplink.tracklets.crops import (
     Pixels,
     crops_file,
     read_broken,
+    read_crops,
     refuse_broken,
     render_crops,
     write_crops,
@@ -128,18 +129,12 @@ class Prepared:
         """
         path = self.crops_path(procedure_id)
         try:
-            crops: Pixels = np.load(path, mmap_mode="r", allow_pickle=False)
+            return read_crops(path, "remove it and run `polyplink prepare`")
         except FileNotFoundError:
             raise PolyplinkError(
                 f"no crops of procedure {procedure_id!r} in {self.folder}",
                 "run `polyplink prepare`",
             ) from None
-        except (ValueError, EOFError) as error:
-            raise PolyplinkError(
-                f"{path} cannot be read ({first_line(error)})",
-                "remove it and run `polyplink prepare`",
-            ) from None
-        return crops
 
     def broken(self) -> dict[str, list[Broken]]:
         """Procedure -> its broken frames, for procedures that have any."""
@@ -581,7 +576,7 @@ def _table(path: Path, key: str) -> pl.DataFrame | None:
             return pl.read_parquet(file)
     except FileNotFoundError:
         return None
-    except (OSError, pl.exceptions.PolarsError) as error:
+    except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise PolyplinkError(
             f"{path} cannot be read ({first_line(error)})",
             f"remove {path} and run `polyplink prepare`",

@@ -15,6 +15,8 @@ import numpy.typing as npt
 import polars as pl
 
 from polyplink.core.artefacts import whole_file
+from polyplink.core.errors import PolyplinkError
+from polyplink.data.tables import read_table
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -89,7 +91,12 @@ def read_scenes(folder: Path) -> dict[str, Ints]:
     path = folder / "scenes.parquet"
     if not path.is_file():
         return {}
-    groups = pl.read_parquet(path).group_by("procedure_id", maintain_order=True)
+    mend = f"import again, or remove {path}"
+    table = read_table(path, mend)
+    PolyplinkError.unless(
+        dict(table.schema).items() >= SCHEMA.items(), f"{path} has other columns", mend
+    )
+    groups = table.group_by("procedure_id", maintain_order=True)
     return {
         str(name): own.select(pl.col("frame", "scene").cast(pl.Int64)).to_numpy()
         for (name,), own in groups
