@@ -139,24 +139,19 @@ def check(frame: pl.DataFrame, schema: Schema, table: str) -> pl.DataFrame:
             mend = "leave the row out, or write null where null is allowed"
             rules.append((~value.is_finite(), name, True, "{value} is not finite", mend))
         if name == "date":
-            rules.append((~is_date(value), name, True, "{value!r} is no date", write))
+            wrong = value.is_not_null() & ~is_date(value)
+            rules.append((wrong, name, True, "{value!r} is no date", write))
         if name in LONGEST:
             mend = f"write 1 to {LONGEST[name]} characters without control characters"
             names = value.unique(maintain_order=True)  # far fewer than rows
             fits = names.str.len_chars().is_between(1, LONGEST[name])
-            wrong = names.filter(~fits | names.str.contains(rf"[{CONTROL}\t\n]"))
-            bad = value.is_in(wrong.implode())
+            bad_names = names.filter(~fits | names.str.contains(rf"[{CONTROL}\t\n]"))
+            bad = value.is_in(bad_names.implode())
             rules.append((bad, name, True, "{value!r} is no name", mend))
     # Everything in one query: the first bad row of each rule.
-    firsts = (
-        frame.select(bad.arg_true().first().alias(str(k)) for k, (bad, *_) in enumerate(rules)).row(
-            0
-        )
-        if rules
-        else ()
-    )
+    firsts = [bad.arg_true().first().alias(str(k)) for k, (bad, *_) in enumerate(rules)]
     checked = frame.select(cast)
-    for row, (_, name, is_cast, what, mend) in zip(firsts, rules, strict=True):
+    for row, (_, name, is_cast, what, mend) in zip(frame.select(firsts).row(0), rules, strict=True):
         if row is not None:
             value = (checked if is_cast else frame)[name][row]
             place = f"table {table}: column {name}, row {row}:"
