@@ -47,11 +47,8 @@ fuzz: $(READY) ## Read N mutated files of every kind and print what was neither 
 	$(BIN)/python -m tests.fuzz --count $(or $(N),100000)
 
 kill: $(READY) ## Kill every verb at each of its file events and compare what it leaves
-<<<<<<< HEAD
-	KILLS=all $(BIN)/python -m pytest -m slow -s tests/app/test_kills.py tests/app/test_archive.py -k kill
-=======
-	KILLS=1 $(BIN)/python -m pytest -m slow -s tests/app/test_kills.py
->>>>>>> 5f3b0c5 (Read plain CVAT boxes by one expression, change result folders as one, and answer more damage in one line)
+	KILLS=1 $(BIN)/python -m pytest -m slow -s -k kill tests/app/test_kills.py tests/app/test_live.py \
+		tests/app/test_archive.py
 
 wheel-test: $(READY) ## Build the wheel, install it alone into empty environments, and use it there
 	.ci/wheel-test $(CURDIR)/$(BIN)/python $(CURDIR)/$(BIN)

@@ -144,7 +144,7 @@ def test_processes_on_one_folder_share_the_work(made: Made, whole: Path, tmp_pat
 @pytest.mark.slow
 def test_a_killed_worker_of_ray_loses_nothing(made: Made, tmp_path: Path) -> None:
     """Killed while it works: some procedures are written, and others are not."""
-    many, kills = tmp_path / "many", 10 if os.environ.get("KILLS") == "all" else 1
+    many, kills = tmp_path / "many", 10 if os.environ.get("KILLS") == "1" else 1
     pristine = write_procedures(many, procedures=PROCEDURES, views=8)
     whole = Path(shutil.copytree(pristine, tmp_path / "whole"))
     ends_well(start(made, whole, "--workers", "1"))
