@@ -19,6 +19,7 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.data.boxes import box_table, check_boxes, fit_boxes
 from polyplink.data.faults import Faults, leave_out
 from polyplink.data.files.folders import present, read_each
+from polyplink.data.files.values import LARGEST
 from polyplink.data.formats.videos import find_videos
 from polyplink.data.image_files import open_each
 from polyplink.data.tables import (
@@ -470,7 +471,7 @@ def _procedures(
     faults.warn_rows(kind, rows.filter(pl.col("patient").is_null()), "procedure_id")
     _warn_of_numbers(rows, options, faults)
     rows = rows.with_columns(
-        n_frames=pl.coalesce("n_frames", pl.col("last").cast(pl.Int32)),
+        n_frames=pl.coalesce("n_frames", pl.col("last").clip(upper_bound=LARGEST).cast(pl.Int32)),
         patient=pl.coalesce("patient", "procedure_id"),
     )
     return rows.select(*PROCEDURES)
