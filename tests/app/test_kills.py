@@ -11,12 +11,9 @@ import pytest
 
 from polyplink.core.artefacts import settle
 from polyplink.data import DataSet, convert, read_data
-from polyplink.encoders import read_embeddings
 from polyplink.serve.corrections import read_corrections
-from tests.app.test_live import box
 from tests.conftest import TINY, Made
 from tests.data.made_sets import seen_set, small_set
-from tests.detect.test_onnx import outputs_of, write_model
 from tests.kills import Killer, contents, killer
 
 pytestmark = pytest.mark.slow
@@ -75,49 +72,26 @@ VERBS = {
     "evaluate": "evaluate RUN DATA --part eval --out OUT --device cpu --task retrieval",
     "calibrate": "calibrate RUN DATA --part train --out OUT --device cpu",
     "index build": "index build RUN DATA --index OUT/index --device cpu",
-    "search": "search RUN VIEW --index INPUTS/index --out OUT --device cpu",
-    "hand-off": "hand-off OUT --data DATA",
-    "run": "run FRAMES --detector INPUTS/a.onnx --weights RUN --out OUT --device cpu",
-    "live": "live FRAMES --boxes INPUTS/a.jsonl --weights RUN --out OUT --device cpu --no-page "
-    "--speed 0",
     "train": "train ntssl-demo DATA --out OUT --device cpu --workers 1",
     "split": "split OUT --shares train=0.5,test=0.5",
 }
 IN_DATA = ("prepare", "embed", "shard", "split")  # they write into the data folder
 
 
-@pytest.fixture(scope="module")
-def inputs(kills: Killer, made: Made, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A detector, boxes for `live`, and an index."""
-    folder = tmp_path_factory.mktemp("inputs")
-    write_model(folder / "a.onnx", outputs_of("yolov8"), [1, 3, 64, 64])
-    text = [json.dumps({"procedure": "001-005"})]
-    text += [json.dumps({"frame": frame, "boxes": [box(frame)]}) for frame in range(60)]
-    (folder / "a.jsonl").write_text("\n".join(text) + "\n")
-    build = ("index", "build", made.run, made.data, "--index", folder / "index", "--device", "cpu")
-    kills.run(*build, below=folder)
-    return folder
-
-
 @pytest.mark.parametrize("verb", VERBS)
 def test_a_killed_command_is_finished_by_the_same_command(
-    verb: str, kills: Killer, made: Made, run_folder: Path, inputs: Path, tmp_path: Path
+    verb: str, kills: Killer, made: Made, tmp_path: Path
 ) -> None:
-    view = read_embeddings(run_folder / "count" / "vectors.parquet").tracklet_ids[0]
-
     def fresh(name: str) -> tuple[Path, list[str]]:
         out = tmp_path / name / "out"
         shutil.rmtree(out, ignore_errors=True)
         if verb in IN_DATA:
             shutil.copytree(made.data, out, ignore=shutil.ignore_patterns("prepared"))
-        if verb == "hand-off":
-            shutil.copytree(run_folder, out, ignore=shutil.ignore_patterns("reviewed"))
-        places = {"OUT": out, "DATA": made.data, "RUN": made.run, "INPUTS": inputs, "VIEW": view}
-        places["FRAMES"] = made.root / "frames" / "001-005"
+        places = {"OUT": str(out), "DATA": str(made.data), "RUN": str(made.run)}
         words = VERBS[verb].split() + (TRAIN if verb == "train" else [])
         return out, [
             words[0],
-            *(re.sub("^[A-Z]{3,}", lambda m: str(places[m[0]]), w) for w in words[1:]),
+            *(re.sub("^OUT|DATA|RUN", lambda m: places[m[0]], w) for w in words[1:]),
         ]
 
     for _ in range(2):  # the first run also fills caches beside the data, which a report tells
@@ -137,39 +111,30 @@ def test_a_killed_command_is_finished_by_the_same_command(
     print(f"{verb}: {killed} kills")
 
 
-RESULTS = {
-    "count": "count RUN DATA --part eval --device cpu --purpose {}",
-    "evaluate": "evaluate RUN DATA --part eval --device cpu --task {}",
-}
-
-
-@pytest.mark.parametrize(
-    ("verb", "old", "new"), [("count", "link", "count"), ("evaluate", "tracking", "retrieval")]
-)
 def test_results_over_older_ones_are_the_old_or_the_new(
-    verb: str, old: str, new: str, kills: Killer, made: Made, tmp_path: Path
+    kills: Killer, made: Made, tmp_path: Path
 ) -> None:
-    out, places = tmp_path / "out", {"RUN": made.run, "DATA": made.data}
+    out = tmp_path / "out"
 
-    def command(setting: str) -> list[str]:
-        words = RESULTS[verb].format(setting).split()
-        return [*(str(places.get(word, word)) for word in words), "--out", str(out)]
+    def command(purpose: str) -> tuple[str | Path, ...]:
+        asked = ("--part", "eval", "--device", "cpu", "--purpose", purpose, "--out", out)
+        return ("count", made.run, made.data, *asked)
 
     whole = []
-    for setting in (new, old, new, old):  # the first two fill caches
-        kills.run(*command(setting), below=out)
+    for purpose in ("count", "link", "count", "link"):  # the first two fill caches
+        kills.run(*command(purpose), below=out)
         whole.append(contents(out))
     after, before = whole[2:]
     assert after != before
     seen = []
-    for _ in kills.at_every_event(*command(new), below=out, step=STEP):
+    for _ in kills.at_every_event(*command("count"), below=out, step=STEP):
         settle(out)
         found = contents(out)
         assert found in (before, after)
         seen.append(found == after)
-        kills.run(*command(old), below=out)
+        kills.run(*command("link"), below=out)
     assert seen == sorted(seen)
-    print(f"{verb} over another: {len(seen)} kills")
+    print(f"count over another: {len(seen)} kills")
 
 
 def test_an_answer_is_in_the_log_or_not(
