@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from polyplink.learn import TrainConfig
@@ -26,10 +26,16 @@ TINY = (
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Fewer random examples in `make test` than in `make test-all`, if a test does not say."""
-    settings.register_profile("quick", max_examples=25)
-    if "not slow" in config.getoption("-m"):
-        settings.load_profile("quick")
+    """Fewer random examples in `make test` than in `make test-all`, if a test does not say.
+
+    No test fails because the machine is slow.
+    """
+    examples = 25 if "not slow" in config.getoption("-m") else 100
+    slow = [HealthCheck.too_slow]
+    settings.register_profile(
+        "polyplink", max_examples=examples, deadline=None, suppress_health_check=slow
+    )
+    settings.load_profile("polyplink")
 
 
 # Files without a quick test; `make test` does not even import them.

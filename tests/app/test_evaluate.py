@@ -70,6 +70,9 @@ def test_figures_of_three_methods_with_intervals(made: Made, another: Path, tmp_
 def test_settings_chosen_on_another_part_and_tasks_by_name(
     made: Made, another: Path, tmp_path: Path
 ) -> None:
+    (tmp_path / "out").mkdir()
+    for name in ("mine.csv", "queries.parquet"):  # the user's, and an earlier one's
+        (tmp_path / "out" / name).touch()
     done = evaluate(
         EvaluateRequest(
             made.run,
@@ -98,6 +101,7 @@ def test_settings_chosen_on_another_part_and_tasks_by_name(
     assert ours.retrieval is None
     assert not (tmp_path / "out" / "trackeval").exists()
     assert not (tmp_path / "out" / "queries.parquet").exists()
+    assert (tmp_path / "out" / "mine.csv").exists()
     assert not (tmp_path / "out" / "curve.csv").exists()
     assert "HOTA" not in pl.read_parquet(tmp_path / "out" / "curve.parquet").columns
 

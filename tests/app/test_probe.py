@@ -62,7 +62,7 @@ def test_a_table_or_json_is_printed(made: Made, labelled: Path, tmp_path: Path) 
 
 
 @given(st.integers(0, 10_000))
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 def test_no_patient_is_on_both_sides(labelled: Path, seed: int) -> None:
     data = read_data(labelled)
     # Two procedures share each patient.

@@ -67,7 +67,7 @@ def test_temporal_ap_clusters_the_weighted_similarity() -> None:
 
 
 # Hundredths, so that similarities often equal a threshold or each other.
-@settings(deadline=None, max_examples=15)
+@settings(max_examples=15)
 @given(
     st.integers(1, 9).flatmap(
         lambda n: arrays(np.float64, (n, n), elements=st.integers(0, 100).map(lambda v: v / 100))
@@ -80,7 +80,7 @@ def test_components_equal_a_naive_search_at_every_threshold(raw: np.ndarray) -> 
     np.testing.assert_array_equal(Threshold(0.5).cluster(V, []).labels, expected[50])
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.integers(0, 999), st.integers(1, 25), st.floats(0.02, 1.2))
 def test_average_linkage_equals_scikit_learn(seed: int, n: int, distance: float) -> None:
     V = similarities(seed, n)
@@ -94,7 +94,7 @@ def test_average_linkage_equals_scikit_learn(seed: int, n: int, distance: float)
         assert same_partition(labels[0], model.fit_predict(distances((V + V.T) / 2)))
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.integers(0, 999), st.integers(1, 25), st.floats(0.02, 1.2), st.integers(1, 4))
 def test_dbscan_is_scikit_learns_with_noise_alone(seed: int, n: int, eps: float, few: int) -> None:
     V = similarities(seed, n)

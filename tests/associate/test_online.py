@@ -74,7 +74,7 @@ def test_with_the_whole_procedure_as_window_it_is_as_good_as_the_offline_partiti
     assert np.mean(agreed) > 0.97
 
 
-@settings(deadline=None, max_examples=12)
+@settings(max_examples=12)
 @given(st.integers(0, 99), st.sampled_from([0.0, 60.0, 400.0]), st.integers(1, 6))
 def test_memory_is_bounded_and_nothing_is_revised_outside_the_window(
     seed: int, window: float, revisable: int

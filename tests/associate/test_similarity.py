@@ -2,7 +2,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -65,7 +65,6 @@ def test_the_thesis_form_gives_one_cluster_or_all_alone_where_cosines_are_alike(
     assert len(counts["l2"]) > 2
 
 
-@settings(deadline=None)
 @given(POSITIONS, st.floats(0, 10))
 def test_temporal_equals_a_naive_loop(positions: np.ndarray, gamma: float) -> None:
     n = len(positions)
@@ -76,7 +75,6 @@ def test_temporal_equals_a_naive_loop(positions: np.ndarray, gamma: float) -> No
     np.testing.assert_allclose(temporal(positions, gamma), expected, atol=1e-9)
 
 
-@settings(deadline=None)
 @given(arrays(np.float64, (5, 3), elements=st.floats(0.1, 9)), st.sampled_from(["l2", "raw_l2"]))
 def test_visual_is_symmetric_and_in_the_unit_range(vectors: np.ndarray, form: VisualForm) -> None:
     V = visual(vectors, form)

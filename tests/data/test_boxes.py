@@ -3,7 +3,7 @@
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from polyplink.core.errors import PolyplinkError
@@ -55,7 +55,6 @@ def plain(box: tuple[float, ...], border: Border) -> tuple[float, ...] | None:
     return sides if min(sides[2:]) > 0 else None
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(edge, edge, edge, edge), max_size=6))
 @pytest.mark.parametrize("border", ["clip", "pixels"])
 def test_boxes_are_those_of_the_plain_rule(border: Border, edges: list[tuple[float, ...]]) -> None:
@@ -68,7 +67,6 @@ def test_boxes_are_those_of_the_plain_rule(border: Border, edges: list[tuple[flo
     assert left_out == wanted.count(None)
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.none() | st.just("v"), *[number] * 6)))
 def test_what_is_kept_can_be_used(rows: list[tuple[object, ...]]) -> None:
     boxes = boxes_by_sides(*((str(i), *row) for i, row in enumerate(rows)))

@@ -42,7 +42,7 @@ def split_in_two(data: DataSet) -> DataSet:
 
 
 @pytest.mark.parametrize("name", IMPORTERS)
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=5)
 @given(box_sets())
 def test_import_undoes_convert(name: str, data: DataSet) -> None:
     if name == "yolo" and data.detections.is_empty():

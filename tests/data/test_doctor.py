@@ -53,7 +53,6 @@ def counts(findings: list[Finding]) -> dict[str, int]:
     return {finding.check: finding.count for finding in findings}
 
 
-@settings(deadline=None)
 @given(box_rows)
 def test_counts_of_boxes_identities_and_gaps_against_a_loop(rows: list[tuple[Any, ...]]) -> None:
     naive: Counter[str] = Counter()
@@ -167,7 +166,6 @@ def test_messages_of_splits() -> None:
     assert found_in(data_set([], [], rows, {"train": ["a"], "eval": ["b"]}), *SPLITS) == []
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.sampled_from("pqr"), min_size=4, max_size=4),
     st.dictionaries(
@@ -202,7 +200,7 @@ def test_data_sets_that_overlap_and_their_licences() -> None:
     assert found_in(simulated, "licence not known", "licence") == []
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(data_sets())
 def test_what_an_importer_writes_has_no_error_and_the_worst_comes_first(data: DataSet) -> None:
     findings = diagnose(data, images=True)

@@ -109,7 +109,7 @@ def test_detections_are_sorted_and_keep_their_order_within_a_frame() -> None:
     ]
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(data_sets())
 def test_write_and_read_give_the_same_tables_and_key(data: DataSet) -> None:
     with TemporaryDirectory() as folder:
@@ -193,7 +193,7 @@ def renamed(data: DataSet, number: int) -> DataSet:
     )
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(st.lists(data_sets(), min_size=1, max_size=3))
 def test_every_set_is_found_again_in_the_merged_one(sets: list[DataSet]) -> None:
     sets = [renamed(data, k) for k, data in enumerate(sets)]

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from polyplink.associate.clusterers import Threshold
@@ -60,7 +60,6 @@ def naive_choice(counts: list[ProcedureCounts]) -> int:
     return min(some, key=lambda s: (round(abs(mean(s, "fpr") - 0.05), 12), mean(s, "fr"), s))
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(1, 3), min_size=2, max_size=6), st.integers(0, 10_000))
 def test_leave_one_out_equals_a_naive_loop(polyps: list[int], seed: int) -> None:
     counts = procedures(polyps, seed)

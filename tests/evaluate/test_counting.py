@@ -3,7 +3,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from polyplink.core.errors import PolyplinkError
@@ -68,7 +68,6 @@ def assert_equal_to_naive(
             np.testing.assert_allclose(mine[setting], value, atol=1e-12, err_msg=name)
 
 
-@settings(deadline=None)
 @given(clustered())
 def test_counts_equal_a_naive_double_loop(case: tuple[np.ndarray, list[str | None]]) -> None:
     labels, polyps = case
@@ -99,7 +98,6 @@ def alike(a: np.ndarray, b: np.ndarray) -> bool:
     return bool(((a[:, None] == a) == (b[:, None] == b)).all())
 
 
-@settings(deadline=None)
 @given(st.integers(1, 6), st.integers(1, 40), st.integers(0, 1000))
 def test_clusterings_share_a_row_if_and_only_if_they_cut_alike(n: int, s: int, seed: int) -> None:
     labels = np.random.default_rng(seed).integers(0, 4, (s, n))

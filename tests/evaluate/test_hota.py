@@ -24,7 +24,7 @@ def figures(true: BoxTracks, found: BoxTracks) -> dict[str, float]:
     return {name: float(v) for name, v in tracking_figures(score_tracks(true, found)).items()}
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.integers(0, 10_000), st.integers(2, 60), st.integers(1, 7))
 def test_figures_equal_trackeval_on_random_scenes(seed: int, frames: int, crowd: int) -> None:
     true, found = scene(seed, frames=frames, crowd=crowd)
@@ -46,7 +46,7 @@ def test_identical_boxes_that_compete_are_matched_as_trackeval_does() -> None:
     assert agree(score_tracks(fewer, true), trackeval_figures((fewer, true)))
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(
     st.integers(1, 8),
     st.integers(1, 8),

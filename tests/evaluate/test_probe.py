@@ -4,7 +4,7 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, f1_score, roc_auc_score
 from torch import nn
@@ -131,7 +131,6 @@ def drawn(seed: int, polyps: int = 8) -> tuple[np.ndarray, np.ndarray, np.ndarra
     return scores, polyp, label
 
 
-@settings(deadline=None)
 @given(st.integers(0, 200))
 def test_figures_equal_scikit_learn_on_copied_fragments(seed: int) -> None:
     scores, polyp, label = drawn(seed)

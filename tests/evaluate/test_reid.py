@@ -33,7 +33,6 @@ def naive_pairs(vectors: np.ndarray, names: list[str | None]) -> tuple[list[bool
     return [names[i] == names[j] for i, j in pairs], [float(unit[i] @ unit[j]) for i, j in pairs]
 
 
-@settings(deadline=None)
 @given(SCORES, SCORES)
 def test_areas_equal_scikit_learn_with_ties(positive: list[float], negative: list[float]) -> None:
     truth = [1] * len(positive) + [0] * len(negative)
@@ -135,7 +134,7 @@ def test_one_kind_of_pair_gives_no_figure(polyps: list[str | None]) -> None:
     assert found.positives + found.negatives == 3
 
 
-@settings(deadline=None, max_examples=15)
+@settings(max_examples=15)
 @given(st.integers(0, 1000), st.integers(0, 4))
 def test_reid_as_published_is_that_of_torchmetrics(seed: int, unknown: int) -> None:
     heal_torchvision()

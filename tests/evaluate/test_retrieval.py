@@ -62,7 +62,7 @@ def assert_naive(found: Retrieval, unit: np.ndarray, samples: Samples) -> None:
         assert found.ap_without_own[row] == pytest.approx(naive_precision(ranks), abs=1e-12)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.integers(0, 1000), st.integers(0, 5), st.integers(1, 40), st.integers(1, 3))
 def test_retrieval_equals_one_query_at_a_time(
     seed: int, unknown: int, block: int, threads: int
@@ -76,7 +76,7 @@ def test_retrieval_equals_one_query_at_a_time(
     assert found.mean_ap == pytest.approx(found.ap[found.valid].mean())
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.integers(0, 1000), st.integers(1, 6), st.integers(1, 50))
 def test_repeated_vectors_tie_whatever_their_block(seed: int, few: int, block: int) -> None:
     """Products of equal rows differ in their last bits from block to block."""
@@ -124,7 +124,7 @@ def test_nothing_has_no_match() -> None:
     assert (alone.nearest.tolist(), alone.best_rank.tolist()) == ([-1], [0])
 
 
-@settings(deadline=None, max_examples=15)
+@settings(max_examples=15)
 @given(st.integers(0, 1000), st.integers(0, 4), st.floats(0.5, 6))
 def test_figures_as_published_are_those_of_torchmetrics(
     seed: int, unknown: int, noise: float

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from polyplink.core.errors import PolyplinkError
@@ -13,7 +13,6 @@ ROWS = st.lists(
 ).filter(lambda rows: any(polyp is not None for _, polyp, _ in rows))
 
 
-@settings(deadline=None)
 @given(ROWS)
 def test_codes_are_equal_exactly_where_names_are(
     rows: list[tuple[int, int | None, float]],

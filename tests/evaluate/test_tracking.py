@@ -30,7 +30,7 @@ from tests.evaluate.made import ends
 from tests.evaluate.scenes import procedure
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.integers(0, 10_000), st.booleans(), st.booleans())
 def test_both_forms_equal_trackeval_and_many_clusterings_each_alone(
     seed: int, touching: bool, doubled: bool
@@ -90,7 +90,7 @@ def test_one_box_of_a_polyp_in_a_frame_is_kept() -> None:
     assert found.counts.true == 4
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.integers(0, 10_000), st.booleans(), st.integers(1, 5))
 def test_a_track_is_in_one_place_and_in_one_cluster(seed: int, doubled: bool, p: int) -> None:
     tracklets, _ = procedure(seed, touching=True, doubled=doubled)
@@ -118,7 +118,6 @@ def boxes_by_frame(tracklets: TrackletBoxes, i: int) -> dict[int, np.ndarray]:
     return {int(tracklets.frame[row]): tracklets.box[row] for row in rows}
 
 
-@settings(deadline=None)
 @given(st.integers(0, 10_000), st.booleans(), st.booleans())
 def test_meetings_equal_a_naive_loop(seed: int, touching: bool, doubled: bool) -> None:
     tracklets, _ = procedure(seed, touching=touching, doubled=doubled)

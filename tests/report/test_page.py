@@ -175,7 +175,7 @@ def test_nothing_at_all_is_said() -> None:
 
 
 @given(procedures())
-@settings(deadline=None, max_examples=8)
+@settings(max_examples=8)
 def test_any_procedure_makes_a_well_formed_page(made: Procedure) -> None:
     text = render(replace(EMPTY, procedures=(made,)))
     assert Page(text).balanced

@@ -1,6 +1,6 @@
 from itertools import permutations
 
-from hypothesis import given, settings
+from hypothesis import given
 
 from polyplink.report.model import Procedure
 from polyplink.report.polyps import HUES, TEXTURES, letters, look, match
@@ -22,7 +22,6 @@ def most_shared(made: Procedure) -> int:
 
 
 @given(procedures())
-@settings(deadline=None)
 def test_pairing_shares_the_most_frames(made: Procedure) -> None:
     matching = match(made)
     shared = sum(
@@ -34,7 +33,6 @@ def test_pairing_shares_the_most_frames(made: Procedure) -> None:
 
 
 @given(procedures())
-@settings(deadline=None)
 def test_pairing_is_one_to_one_and_looks_agree(made: Procedure) -> None:
     matching = match(made)
     assert set(matching.counted) == {t.predicted for t in made.tracklets}

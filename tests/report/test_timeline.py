@@ -1,7 +1,7 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from polyplink.core.errors import PolyplinkError
@@ -20,7 +20,6 @@ def drawn(made: Procedure) -> Timeline:
 
 
 @given(procedures())
-@settings(deadline=None)
 def test_every_tracklet_has_a_bar_in_each_row_and_ticks_are_few(made: Procedure) -> None:
     drawing = drawn(made)
     truth = any(t.polyp_id is not None for t in made.tracklets)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
@@ -38,7 +38,6 @@ SIDE, PLACE = st.floats(0.5, 500, width=32), st.floats(-300, 900, width=32)
 BOX = st.tuples(PLACE, PLACE, SIDE, SIDE)
 
 
-@settings(deadline=None)
 @given(BOX, BOX)
 def test_overlap_equals_its_definition(one: Box, other: Box) -> None:
     assert overlap(one, other) == pytest.approx(min(iou(one, other), 1.0), abs=1e-9)
@@ -80,14 +79,12 @@ def found(rows: list[Row], max_gap: int, min_iou: float) -> list[list[Key]]:
     return [boxes[offset : offset + n] for offset, n in tracklets.select("offset", "n").iter_rows()]
 
 
-@settings(deadline=None)
 @given(random_rows(labelled=True), st.integers(1, 3), st.sampled_from([0.0, 0.1, 0.5, 1.0]))
 def test_equals_a_naive_loop_over_polyps(rows: list[Row], max_gap: int, min_iou: float) -> None:
     expected = [[key(row) for row in t] for t in naive_labelled(rows, max_gap, min_iou)]
     assert sorted(found(rows, max_gap, min_iou)) == sorted(expected)
 
 
-@settings(deadline=None)
 @given(random_rows(labelled=False), st.sampled_from([0.05, 0.3, 0.9]))
 def test_boxes_without_a_polyp_are_tracked_beside_those_of_polyps(
     rows: list[Row], score: float
@@ -100,7 +97,6 @@ def test_boxes_without_a_polyp_are_tracked_beside_those_of_polyps(
     assert sorted(found(rows, 1, 0.1), key=repr) == sorted(keys, key=repr)
 
 
-@settings(deadline=None)
 @given(random_rows(labelled=False))
 def test_tracklets_cover_the_detections_once_and_in_order(rows: list[Row]) -> None:
     before = detections(rows)
@@ -119,7 +115,6 @@ def test_tracklets_cover_the_detections_once_and_in_order(rows: list[Row]) -> No
         assert all(a < b for a, b in pairwise(run))
 
 
-@settings(deadline=None)
 @given(random_rows(labelled=True), st.randoms(use_true_random=False))
 def test_the_order_of_the_rows_does_not_matter(rows: list[Row], random: object) -> None:
     # One box per polyp and frame: among several the rows' order is all there is to go by.
@@ -167,7 +162,6 @@ def test_settings_out_of_range_are_refused() -> None:
 NAMES = st.text("ab\0é", max_size=3)
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(NAMES, st.none() | NAMES), max_size=40), st.booleans())
 def test_owners_are_told_apart_even_if_hashes_collide(
     pairs: list[tuple[str, str | None]], collide: bool

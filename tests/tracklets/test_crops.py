@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import simplejpeg
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
@@ -33,7 +33,6 @@ def crops(draw: st.DrawFn) -> np.ndarray:
     return np.array([left, top, right, bottom])
 
 
-@settings(deadline=None)
 @given(crops(), st.integers(1, 70))
 def test_cut_equals_torchvision_and_is_near_pillow(crop: np.ndarray, size: int) -> None:
     image = noise()
@@ -110,7 +109,6 @@ def naive_crop(box: np.ndarray, factor: float, width: int, height: int) -> list[
     return [left, top, max(right, left + 1), max(bottom, top + 1)]
 
 
-@settings(deadline=None)
 @given(BOXES, st.floats(0.01, 20), st.integers(1, 700), st.integers(1, 700))
 def test_enlarge_equals_a_naive_loop(boxes: np.ndarray, factor: float, w: int, h: int) -> None:
     expected = [naive_crop(box, factor, w, h) for box in boxes]

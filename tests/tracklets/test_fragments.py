@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from polyplink.tracklets.build import build_tracklets
@@ -22,7 +22,6 @@ RUN = st.tuples(st.sampled_from("pq"), st.integers(0, 60), st.integers(1, 40), s
 RUNS = st.lists(RUN, min_size=1, max_size=5)
 
 
-@settings(deadline=None)
 @given(RUNS, st.integers(1, 4), st.integers(1, 9), st.booleans())
 def test_fragments_equal_a_naive_loop(
     runs: list[tuple[str, int, int, int]], stride: int, length: int, pad: bool
@@ -75,7 +74,6 @@ def naive_position(frame: int, frames: list[int]) -> float:
     return (frame - first) / (last - first) if last > first else 0.0
 
 
-@settings(deadline=None)
 @given(random_rows(labelled=False))
 def test_positions_equal_a_naive_loop(rows: list[Row]) -> None:
     table, tracklets = build_tracklets(detections(rows))

@@ -77,7 +77,7 @@ def naive(
     return out
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.integers(0, 10_000), st.integers(1, 60), st.booleans())
 def test_equals_a_naive_tracker_at_once_and_frame_by_frame(seed: int, n: int, dense: bool) -> None:
     rng = np.random.default_rng(seed)

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from polyplink.report import Comparison, Report
 
 CLUSTERERS = ("temporal_ap", "threshold", "links")  # by default
+# Files of an evaluation that not every one writes; an earlier one's are removed.
+TABLES = ("queries", "curve", "assignment")
+SOMETIMES = ("procedures.csv", "curve.csv", *(f"{name}.parquet" for name in TABLES))
 COMPARED = ("FR", "FPR", "precision", "recall", "count error", "exact", "HOTA")  # when printed
 CHOICES = (
     "The table chooses each procedure's setting on the others; the time lines below are at the "
@@ -238,8 +241,7 @@ def evaluate(request: EvaluateRequest, progress: Progress = inform) -> Result[Ev
         found = Evaluated(out / "report.html", evaluation, page, said, probed)
         if "assignment" in tables and "tracking" in evaluation.tasks:
             write_trackeval(out / "trackeval", encoded.prepared, tables["assignment"], request.part)
-    earlier = [path.name for path in out.glob("*.*") if path.suffix in (".parquet", ".csv")]
-    with record.results(out, earlier) as new:
+    with record.results(out, SOMETIMES) as new:
         _write(request, new, found, tables)
         write_report(new / found.report.name, page)
     lines = (*(f"note: {note}" for note in said), f"report: {found.report}")

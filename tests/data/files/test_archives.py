@@ -102,7 +102,7 @@ _name = st.lists(_part, min_size=1, max_size=9).map("/".join)
 _files = st.dictionaries(_name, st.binary(max_size=3 * BLOCK), max_size=6)
 
 
-@settings(deadline=None, max_examples=80)
+@settings(max_examples=80)
 @given(
     files=_files,
     layout=st.sampled_from([tarfile.GNU_FORMAT, tarfile.PAX_FORMAT]),

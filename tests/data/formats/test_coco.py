@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from polyplink.core.errors import PolyplinkError
@@ -261,7 +261,6 @@ def test_the_first_key_of_a_column_that_a_record_has_counts() -> None:
             read_records(odd, "rows", ["id"])
 
 
-@settings(deadline=None)
 @given(st.lists(values))
 def test_texts_and_numbers_equal_the_plain_way(column: list[object]) -> None:
     def text(value: object) -> str | None:

@@ -14,7 +14,7 @@ from tests.data.made_sets import box_sets, seen_set
 INFO = "[Sequence]\nname=s\nimDir=img1\nframeRate=25\nseqLength=9\nimWidth=64\nimHeight=48\n"
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(box_sets(scores=False))
 def test_ground_truth_as_well(data: DataSet) -> None:
     with TemporaryDirectory() as folder:

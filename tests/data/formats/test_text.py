@@ -85,7 +85,6 @@ def test_names(name: str | None, wanted: tuple[str | None, int | None, str | Non
     assert name_frames(pl.Series([name], dtype=pl.String)).row(0) == wanted
 
 
-@settings(deadline=None)
 @given(
     st.text("ab_-0123 é", min_size=1, max_size=8).filter(lambda s: s == s.strip()),
     st.integers(0, 10**9),
@@ -95,7 +94,7 @@ def test_folder_and_number_are_read_as_they_are(procedure_id: str, frame: int) -
     assert name_frames(names).rows() == [(procedure_id, frame, None)] * 2
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(box_sets())
 def test_reading_undoes_writing_and_tracks_are_unique(data: DataSet) -> None:
     tracks = number_polyps(data)

@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from polyplink.core.errors import PolyplinkError
@@ -351,7 +351,6 @@ def test_fields_come_in_the_order_of_the_release_and_boxes_are_numbered_from_one
     assert "<ymax>50.5</ymax>" in text_of(BOX)
 
 
-@settings(deadline=None)
 @given(_size, _boxes)
 def test_parse_undoes_format(size: tuple[int, int], boxes: Boxes) -> None:
     objects = tuple(VocObject("lesion", polyp, edges) for polyp, edges in boxes)
@@ -359,7 +358,6 @@ def test_parse_undoes_format(size: tuple[int, int], boxes: Boxes) -> None:
 
 
 @pytest.mark.parametrize("boxes", [BOX, []])
-@settings(deadline=None)
 @given(share=st.floats(0, 0.99))
 def test_truncated_xml_is_refused_by_name(boxes: Boxes, share: float) -> None:
     text = text_of(boxes).rstrip()

@@ -32,7 +32,7 @@ IMAGES = [name for name in SETS if name != "polyp-size"]  # the others are image
 
 
 @pytest.mark.parametrize("name", SETS)
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=6)
 @given(draw=st.data())
 def test_import_undoes_write(name: str, draw: st.DataObject) -> None:
     data = draw.draw(SETS[name].any)

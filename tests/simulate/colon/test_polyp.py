@@ -60,7 +60,7 @@ def test_traits_are_in_their_ranges(seed: int, size: float, kind: str, difficult
         assert 0 <= value <= 1
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(SEEDS, SIZES, KINDS)
 def test_maps_are_finite_and_radii_positive(seed: int, size: float, kind: str) -> None:
     maps = surface_maps(np.random.default_rng(seed), drawn(seed, size, kind, 0.0))

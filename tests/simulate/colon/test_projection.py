@@ -103,7 +103,7 @@ def found(outline: Outline, lens: Lens, phase: float) -> np.ndarray:
     return np.asarray(project(Outlines.of([outline]), cameras, lens, ONE, ONE)[0])
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(
     st.integers(0, 2**31),
     st.sampled_from(sorted(LENSES)),

@@ -68,7 +68,6 @@ def test_turns_go_the_shortest_way(
 # --- Motion ---------------------------------------------------------------------------------
 
 
-@settings(deadline=None)
 @given(PLACES, st.floats(0, 6))
 def test_the_wave_scales_the_way_from_the_centre_line(places: np.ndarray, phase: float) -> None:
     points = from_tube(COLON, places)
@@ -93,7 +92,6 @@ def poses(seed: int, frames: list[int], unrest: float = 1.0, reach: float = 0.1)
     return draw_poses(rng, targets(len(frames), reach), np.array(frames), fps=30.0, unrest=unrest)
 
 
-@settings(deadline=None)
 @given(SEEDS, st.sampled_from([0.03, 0.1, 0.4]))
 def test_a_look_keeps_its_distance_and_its_polyp_in_view(seed: int, reach: float) -> None:
     frames = [1, 6, 40, 300]
@@ -108,7 +106,7 @@ def test_a_look_keeps_its_distance_and_its_polyp_in_view(seed: int, reach: float
     np.testing.assert_allclose(square, np.tile(np.eye(3), (347, 1, 1)), atol=1e-9)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(SEEDS)
 def test_a_look_moves_smoothly(seed: int) -> None:
     path = follow_looks(STILL, targets(1), poses(seed, [90]), np.zeros(90))

@@ -6,7 +6,7 @@ import itertools
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -168,7 +168,6 @@ def naive(edges: tuple[float, float, float, float], centre: np.ndarray, radius: 
     return bool((np.linalg.norm(along[:, None] * ways - centre, axis=1) < radius).any())
 
 
-@settings(deadline=None)
 @given(
     st.tuples(EDGE, EDGE, st.floats(5, 60), st.floats(5, 60)),
     st.tuples(st.floats(-4, 4), st.floats(-4, 4), st.floats(-3, 8)),
