@@ -10,6 +10,7 @@ import importlib
 import io
 import json
 import os
+import pkgutil
 import signal
 import subprocess
 import sys
@@ -18,6 +19,9 @@ import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+import polyplink
+from polyplink.encoders.spec import timm
 
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 _EVENTS = {"os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.truncate", "os.link", "os.symlink"}
@@ -127,8 +131,12 @@ def _child(job: dict[str, Any], report: int) -> None:
 
 
 def _serve() -> None:
-    for room in ("app.command_line", "associate", "data", "evaluate", "learn", "report", "serve"):
-        importlib.import_module(f"polyplink.{room}")
+    # So that a child imports next to nothing: the libraries take seconds.
+    modules = [one.name for one in pkgutil.walk_packages(polyplink.__path__, "polyplink.")]
+    for name in [*modules, "sklearn.cluster", "sklearn.linear_model"]:
+        if not name.endswith("__main__"):
+            importlib.import_module(name)
+    timm()
     for line in sys.stdin:
         read, write = os.pipe()
         child = os.fork()
