@@ -81,18 +81,18 @@ def contents(folder: Path) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
-        # A report tells its own date and the seconds of its stages: no two are the same.
+        # A report tells its own date and the seconds of its stages, a spreadsheet its date.
         left = path.suffix == ".lock" or ".part" in name  # by a killed process; it holds nothing
-        if left or not path.is_file() or path.name == "report.html":
+        if left or not path.is_file() or path.name in ("report.html", "polyps.xlsx"):
             continue
         found[name] = path.read_bytes()
-        if path.name == "run.json":
+        if path.name in ("run.json", "review.json"):
             record = json.loads(found[name])
             found[name] = {k: v for k, v in record.items() if k not in _TIMES}
     return found
 
 
-_TIMES = ("started", "finished", "seconds")
+_TIMES = ("started", "finished", "seconds", "written")
 
 
 def _kill_at(below: str, event: int) -> None:

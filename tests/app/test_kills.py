@@ -27,6 +27,14 @@ def kills() -> Iterator[Killer]:
         yield started
 
 
+@pytest.fixture(scope="module")
+def index(made: Made, kills: Killer, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("index") / "index"
+    build = ("index", "build", made.run, made.data, "--index", folder, "--device", "cpu")
+    kills.run(*build, below=folder)
+    return folder
+
+
 def write_csv(folder: Path, data: DataSet) -> Path:
     convert(data, "csv", folder)
     return folder
@@ -74,38 +82,41 @@ VERBS = {
     "index build": "index build RUN DATA --index OUT/index --device cpu",
     "train": "train ntssl-demo DATA --out OUT --device cpu --workers 1",
     "split": "split OUT --shares train=0.5,test=0.5",
+    "search": "search RUN 001-001:00000 --index INDEX --out OUT --device cpu",
+    "hand-off": "hand-off OUT --data DATA",
 }
-IN_DATA = ("prepare", "embed", "shard", "split")  # they write into the data folder
+# They write into the folder that they read.
+WITHIN = dict.fromkeys(("prepare", "embed", "shard", "split"), "DATA") | {"hand-off": "COUNT"}
 
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_a_killed_command_is_finished_by_the_same_command(
-    verb: str, kills: Killer, made: Made, tmp_path: Path
+    verb: str, kills: Killer, made: Made, run_folder: Path, index: Path, tmp_path: Path
 ) -> None:
-    def fresh(name: str) -> tuple[Path, list[str]]:
-        out = tmp_path / name / "out"
-        shutil.rmtree(out, ignore_errors=True)
-        if verb in IN_DATA:
-            shutil.copytree(made.data, out, ignore=shutil.ignore_patterns("prepared"))
-        places = {"OUT": str(out), "DATA": str(made.data), "RUN": str(made.run)}
-        words = VERBS[verb].split() + (TRAIN if verb == "train" else [])
-        return out, [
-            words[0],
-            *(re.sub("^OUT|DATA|RUN", lambda m: places[m[0]], w) for w in words[1:]),
-        ]
+    out = tmp_path / "killed" / "out"
+    places = {"OUT": out, "DATA": made.data, "RUN": made.run, "INDEX": index, "COUNT": run_folder}
+    words = VERBS[verb].split() + (TRAIN if verb == "train" else [])
+    pattern = "^(" + "|".join(places) + ")"
+    command = [words[0], *(re.sub(pattern, lambda m: str(places[m[0]]), w) for w in words[1:])]
+
+    def clear() -> None:
+        shutil.rmtree(out.parent, ignore_errors=True)
+        if verb in WITHIN:
+            others = shutil.ignore_patterns("prepared")
+            shutil.copytree(places[WITHIN[verb]], out, ignore=others)
 
     for _ in range(2):  # the first run also fills caches beside the data, which a report tells
-        whole, command = fresh("whole")
-        kills.run(*command, below=whole)
-    wanted = contents(whole)
-    out, command = fresh("killed")
+        clear()
+        kills.run(*command, below=out)
+    wanted = contents(out)
     event, killed = 1, 0
+    clear()
     while kills.run(*command, below=out.parent, event=event):
         killed += 1
         resume = ["--resume"] if verb == "train" and (out / "last.safetensors").is_file() else []
         kills.run(*command, *resume, below=out)
         assert contents(out) == wanted, event
-        out, command = fresh("killed")
+        clear()
         event += STEP
     assert killed
     print(f"{verb}: {killed} kills")

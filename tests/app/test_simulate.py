@@ -26,7 +26,7 @@ with contextlib.redirect_stdout(io.StringIO()):
     app(["simulate", {str(tmp_path / "a")!r}, "--preset", "smoke", "--write", "tables",
          "--workers", "1"], standalone_mode=False)
 """
-    heavy = ("polyplink.learn", "polyplink.associate", "polyplink.report", "matplotlib", "sklearn")
+    heavy = ("polyplink.learn", "polyplink.associate", "jinja2", "matplotlib", "sklearn")
     assert imported(code, heavy) == []
 
 

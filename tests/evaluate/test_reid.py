@@ -148,8 +148,10 @@ def test_reid_as_published_is_that_of_torchmetrics(seed: int, unknown: int) -> N
     same = torch.from_numpy(samples.polyp[i] == samples.polyp[j]).int()
     found = published_reid(vectors, samples)
     assert found is not None
-    assert found[0] == pytest.approx(float(theirs.binary_auroc(scores, same)), abs=1e-5)
-    assert found[1] == pytest.approx(float(theirs.binary_average_precision(scores, same)), abs=1e-5)
+    # In single precision two scores may be equal in one sum and not in another: a pair or two of
+    # some 30,000 change sides.
+    assert found[0] == pytest.approx(float(theirs.binary_auroc(scores, same)), abs=1e-4)
+    assert found[1] == pytest.approx(float(theirs.binary_average_precision(scores, same)), abs=1e-4)
 
 
 def test_reid_rows_are_over_each_procedures_own_pairs() -> None:
