@@ -34,8 +34,7 @@ def main() -> None:
             print(f"polyplink: {unexpected(error, 'polyplink')}", file=sys.stderr)
             sys.exit(UNEXPECTED)
         text = " ".join(message().split()).rstrip(".")
-        verb = getattr(getattr(error, "ctx", None), "info_name", None)
-        page = f"polyplink {verb}" if verb in sys.argv[1:] else "polyplink"
+        page = getattr(getattr(error, "ctx", None), "command_path", "polyplink")
         print(f"polyplink: {text}; see `{page} --help`", file=sys.stderr)
         sys.exit(MISTAKE)
 

@@ -346,3 +346,10 @@ def test_a_reader_that_has_gone_is_no_traceback() -> None:
     assert run.stderr.read() == ""
     run.stderr.close()
     assert run.wait() == 0
+
+
+def test_a_mistake_names_the_page_of_its_verb() -> None:
+    command = [sys.executable, "-m", "polyplink", "index", "build", "--nothing"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.endswith("see `polyplink index build --help`\n")
