@@ -41,6 +41,8 @@ def test_workers_share_what_is_imported_for_them(preload: list[str]) -> None:
 def test_ctrl_c_in_a_terminal_prints_no_traceback(tmp_path: Path) -> None:
     """The whole process group gets the signal, as from a terminal, while workers still import."""
     command = [sys.executable, "-m", "polyplink", "simulate", "out", "--preset", "tiny"]
+    # A process that a script started in the background ignores Ctrl-C, and so do its children.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     running = subprocess.Popen(
         [*command, "--workers", "2"],
         cwd=tmp_path,
@@ -49,6 +51,7 @@ def test_ctrl_c_in_a_terminal_prints_no_traceback(tmp_path: Path) -> None:
         text=True,
         start_new_session=True,
     )
+    signal.signal(signal.SIGINT, before)
     key = tmp_path / "out" / "simulation" / "key.json"
     while running.poll() is None and not key.is_file():
         time.sleep(0.05)
