@@ -33,8 +33,10 @@ if TYPE_CHECKING:
 
 CLUSTERERS = ("temporal_ap", "threshold", "links")  # by default
 # Files of an evaluation that not every one writes; an earlier one's are removed.
-TABLES = ("queries", "curve", "assignment")
-SOMETIMES = ("procedures.csv", "curve.csv", *(f"{name}.parquet" for name in TABLES))
+SOMETIMES = (
+    *("procedures.csv", "curve.csv"),
+    *("queries.parquet", "curve.parquet", "assignment.parquet"),
+)
 COMPARED = ("FR", "FPR", "precision", "recall", "count error", "exact", "HOTA")  # when printed
 CHOICES = (
     "The table chooses each procedure's setting on the others; the time lines below are at the "
