@@ -3,8 +3,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from matplotlib.axes import Axes
 from sklearn.metrics import roc_auc_score
 
@@ -32,8 +31,7 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.evaluate import EvaluationSettings, Samples, evaluate_embeddings
 from tests.app.calls import polyplink
 from tests.conftest import Made
-from tests.evaluate.made import boxes_of
-from tests.evaluate.made import made as made_vectors
+from tests.evaluate.made import boxes_of, made as made_vectors
 
 RATES = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=20)
 

@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from polyplink.app.probe import ProbeRequest, probe
 from polyplink.app.probing import PROBES, divide, probe_vectors

@@ -7,8 +7,7 @@ import pytest
 from sklearn.cluster import AffinityPropagation
 from sklearn.exceptions import ConvergenceWarning
 
-from polyplink.associate.affinity import propagate, tie_noise
-from polyplink.associate.affinity import propagate as propagate_module
+from polyplink.associate.affinity import propagate, propagate as propagate_module, tie_noise
 from polyplink.associate.affinity.few_entries import (
     CONVERGENCE_ITER,
     DAMPING,

@@ -2,8 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from polyplink.associate import LearnedLinks, LinkModel, OperatingPoint, Views, identify, untuned
 from polyplink.associate.links import term_names

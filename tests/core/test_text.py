@@ -1,8 +1,7 @@
 """Text from data as names of files, and where it leaves the program."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from polyplink.core.errors import LONGEST_PART, PolyplinkError, one_line, visible
 from polyplink.core.text import LONGEST_FILE_NAME, csv_cell, file_name, xml_text

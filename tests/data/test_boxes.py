@@ -3,8 +3,7 @@
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.boxes import Border, box_table, check_boxes, fit_boxes

@@ -3,8 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from polyplink.associate.similarity import cosines, unit_rows
 from polyplink.core._torchvision import heal_torchvision

@@ -5,8 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.learn.fragment_set import FragmentSet, hold_out

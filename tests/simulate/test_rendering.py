@@ -11,8 +11,7 @@ import torch
 from PIL import Image
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.simulate import SimulatedProcedure, procedure_specs, smoke
-from polyplink.simulate import preview as room
+from polyplink.simulate import SimulatedProcedure, preview as room, procedure_specs, smoke
 from polyplink.simulate.plan import boxes_of
 from polyplink.simulate.preview import (
     chosen,

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import simplejpeg
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from PIL import Image
 
 from polyplink.core._torchvision import heal_torchvision

@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from polyplink.tracklets.build import build_tracklets
 from polyplink.tracklets.fragments import crop_rows, fragments, positions, spans_of

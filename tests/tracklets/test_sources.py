@@ -19,9 +19,9 @@ from polyplink.tracklets.crops import (
     broken_path,
     cut_crops,
     prefetch,
+    read_broken as listed,
     write_crops,
 )
-from polyplink.tracklets.crops import read_broken as listed
 from tests.data.films import HEIGHT, WIDTH, frame_of, number_of, spoil, write_film
 
 

@@ -8,136 +8,87 @@ Example:
     >>> simulate(SimulateRequest(Path("made"), preset="smoke", write="tables"))  # doctest: +SKIP
 """
 
-from polyplink.app.bench import BenchRequest, bench
-from polyplink.app.calibrate import Calibrated, CalibrateRequest, calibrate
-from polyplink.app.count import Counted, CountRequest, count
-from polyplink.app.data_folder import (
-    DoctorRequest,
-    ImportRequest,
-    MergeRequest,
-    PrepareRequest,
-    doctor,
-    import_data,
-    merge_data,
-    prepare_data,
-)
-from polyplink.app.demo import DemoRequest, demo
-from polyplink.app.detect import DetectRequest, RunRequest, detect_polyps, run
-from polyplink.app.evaluate import Evaluated, EvaluateRequest, evaluate
-from polyplink.app.export import EmbedRequest, Exported, ExportRequest, embed_data, export
-from polyplink.app.figures import FiguresRequest, draw
-from polyplink.app.index import (
-    IndexAddRequest,
-    IndexBuildRequest,
-    SearchRequest,
-    add_to_index,
-    build_index,
-    search,
-)
-from polyplink.app.live import LiveRequest, live
-from polyplink.app.probe import ProbeRequest, probe
-from polyplink.app.recipes import RecipeRequest, show_recipe
-from polyplink.app.reproduce import ReproduceRequest, reproduce
-from polyplink.app.request import Progress, Result
-from polyplink.app.review import (
-    HandOffRequest,
-    Learned,
-    LearnFromRequest,
-    ReviewRequest,
-    hand_off_review,
-    learn_from,
-    review,
-)
-from polyplink.app.simulate import SimulateRequest, simulate
-from polyplink.app.split import SplitRequest, split_data
-from polyplink.app.study import Studied, StudyRequest, study
-from polyplink.app.train import Trained, TrainRequest, train
-from polyplink.app.train_detector import TrainDetectorRequest, train_detector
-from polyplink.app.weights import (
-    AdaptRequest,
-    AddRequest,
-    SaveRequest,
-    adapt_weights,
-    add_weights,
-    list_weights,
-    save_weights_folder,
-    show_weights,
-)
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "AdaptRequest",
-    "AddRequest",
-    "BenchRequest",
-    "CalibrateRequest",
-    "Calibrated",
-    "CountRequest",
-    "Counted",
-    "DemoRequest",
-    "DetectRequest",
-    "DoctorRequest",
-    "EmbedRequest",
-    "EvaluateRequest",
-    "Evaluated",
-    "ExportRequest",
-    "Exported",
-    "FiguresRequest",
-    "HandOffRequest",
-    "ImportRequest",
-    "IndexAddRequest",
-    "IndexBuildRequest",
-    "LearnFromRequest",
-    "Learned",
-    "LiveRequest",
-    "MergeRequest",
-    "PrepareRequest",
-    "ProbeRequest",
-    "Progress",
-    "RecipeRequest",
-    "ReproduceRequest",
-    "Result",
-    "ReviewRequest",
-    "RunRequest",
-    "SaveRequest",
-    "SearchRequest",
-    "SimulateRequest",
-    "SplitRequest",
-    "Studied",
-    "StudyRequest",
-    "TrainDetectorRequest",
-    "TrainRequest",
-    "Trained",
-    "adapt_weights",
-    "add_to_index",
-    "add_weights",
-    "bench",
-    "build_index",
-    "calibrate",
-    "count",
-    "demo",
-    "detect_polyps",
-    "doctor",
-    "draw",
-    "embed_data",
-    "evaluate",
-    "export",
-    "hand_off_review",
-    "import_data",
-    "learn_from",
-    "list_weights",
-    "live",
-    "merge_data",
-    "prepare_data",
-    "probe",
-    "reproduce",
-    "review",
-    "run",
-    "save_weights_folder",
-    "search",
-    "show_recipe",
-    "show_weights",
-    "simulate",
-    "split_data",
-    "study",
-    "train",
-    "train_detector",
-]
+from polyplink.core.on_demand import hand_on
+
+if TYPE_CHECKING:
+    from polyplink.app.bench import BenchRequest as BenchRequest, bench as bench
+    from polyplink.app.calibrate import (
+        Calibrated as Calibrated,
+        CalibrateRequest as CalibrateRequest,
+        calibrate as calibrate,
+    )
+    from polyplink.app.count import Counted as Counted, CountRequest as CountRequest, count as count
+    from polyplink.app.data_folder import (
+        DoctorRequest as DoctorRequest,
+        ImportRequest as ImportRequest,
+        MergeRequest as MergeRequest,
+        PrepareRequest as PrepareRequest,
+        doctor as doctor,
+        import_data as import_data,
+        merge_data as merge_data,
+        prepare_data as prepare_data,
+    )
+    from polyplink.app.demo import DemoRequest as DemoRequest, demo as demo
+    from polyplink.app.detect import (
+        DetectRequest as DetectRequest,
+        RunRequest as RunRequest,
+        detect_polyps as detect_polyps,
+        run as run,
+    )
+    from polyplink.app.evaluate import (
+        Evaluated as Evaluated,
+        EvaluateRequest as EvaluateRequest,
+        evaluate as evaluate,
+    )
+    from polyplink.app.export import (
+        EmbedRequest as EmbedRequest,
+        Exported as Exported,
+        ExportRequest as ExportRequest,
+        embed_data as embed_data,
+        export as export,
+    )
+    from polyplink.app.figures import FiguresRequest as FiguresRequest, draw as draw
+    from polyplink.app.index import (
+        IndexAddRequest as IndexAddRequest,
+        IndexBuildRequest as IndexBuildRequest,
+        SearchRequest as SearchRequest,
+        add_to_index as add_to_index,
+        build_index as build_index,
+        search as search,
+    )
+    from polyplink.app.live import LiveRequest as LiveRequest, live as live
+    from polyplink.app.probe import ProbeRequest as ProbeRequest, probe as probe
+    from polyplink.app.recipes import RecipeRequest as RecipeRequest, show_recipe as show_recipe
+    from polyplink.app.reproduce import ReproduceRequest as ReproduceRequest, reproduce as reproduce
+    from polyplink.app.request import Progress as Progress, Result as Result
+    from polyplink.app.review import (
+        HandOffRequest as HandOffRequest,
+        Learned as Learned,
+        LearnFromRequest as LearnFromRequest,
+        ReviewRequest as ReviewRequest,
+        hand_off_review as hand_off_review,
+        learn_from as learn_from,
+        review as review,
+    )
+    from polyplink.app.simulate import SimulateRequest as SimulateRequest, simulate as simulate
+    from polyplink.app.split import SplitRequest as SplitRequest, split_data as split_data
+    from polyplink.app.study import Studied as Studied, StudyRequest as StudyRequest, study as study
+    from polyplink.app.train import Trained as Trained, TrainRequest as TrainRequest, train as train
+    from polyplink.app.train_detector import (
+        TrainDetectorRequest as TrainDetectorRequest,
+        train_detector as train_detector,
+    )
+    from polyplink.app.weights import (
+        AdaptRequest as AdaptRequest,
+        AddRequest as AddRequest,
+        SaveRequest as SaveRequest,
+        adapt_weights as adapt_weights,
+        add_weights as add_weights,
+        list_weights as list_weights,
+        save_weights_folder as save_weights_folder,
+        show_weights as show_weights,
+    )
+
+hand_on(__name__)

@@ -232,11 +232,11 @@ def bars() -> Iterator[Progress]:
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
+        Progress as Bars,
         TextColumn,
         TimeElapsedColumn,
         TimeRemainingColumn,
     )
-    from rich.progress import Progress as Bars
 
     columns = (
         TextColumn("{task.description:<28}", markup=False),

@@ -61,8 +61,7 @@ def build_index(request: IndexBuildRequest, progress: Progress = inform) -> "Res
     for folder in request.data:
         check_given(request.weights, folder, device=request.device)
     from polyplink.app.encoded import load_named
-    from polyplink.scale import approximated
-    from polyplink.scale import build_index as build
+    from polyplink.scale import approximated, build_index as build
 
     PolyplinkError.unless(
         not request.index.exists(),

@@ -5,99 +5,68 @@ from typing import TYPE_CHECKING
 from polyplink.core.on_demand import hand_on
 
 if TYPE_CHECKING:
-    from polyplink.associate.alarms import AlarmModel, fit_alarms, tracklet_features
+    from polyplink.associate.alarms import (
+        AlarmModel as AlarmModel,
+        fit_alarms as fit_alarms,
+        tracklet_features as tracklet_features,
+    )
     from polyplink.associate.clusterers import (
-        Clustering,
-        LearnedLinks,
-        Setting,
-        TemporalAP,
+        Clustering as Clustering,
+        LearnedLinks as LearnedLinks,
+        Setting as Setting,
+        TemporalAP as TemporalAP,
     )
     from polyplink.associate.identities import (
-        Constraints,
-        Doubt,
-        Identities,
-        OperatingPoint,
-        from_record,
-        identify,
-        link_scores,
-        uncertain,
-        untuned,
+        Constraints as Constraints,
+        Doubt as Doubt,
+        Identities as Identities,
+        OperatingPoint as OperatingPoint,
+        from_record as from_record,
+        identify as identify,
+        link_scores as link_scores,
+        uncertain as uncertain,
+        untuned as untuned,
     )
     from polyplink.associate.links import (
-        LinkModel,
-        Views,
-        cross_probabilities,
-        fit_links,
-        fit_unlabelled,
-        link_terms,
+        LinkModel as LinkModel,
+        Views as Views,
+        cross_probabilities as cross_probabilities,
+        fit_links as fit_links,
+        fit_unlabelled as fit_unlabelled,
+        link_terms as link_terms,
     )
-    from polyplink.associate.online import Decision, OnlineLinker, OnlineSettings
-    from polyplink.associate.partition import partition, partition_cost
-    from polyplink.associate.probes import Probe, Reading, fit_adenoma, fit_size, mean_units
+    from polyplink.associate.online import (
+        Decision as Decision,
+        OnlineLinker as OnlineLinker,
+        OnlineSettings as OnlineSettings,
+    )
+    from polyplink.associate.partition import (
+        partition as partition,
+        partition_cost as partition_cost,
+    )
+    from polyplink.associate.probes import (
+        Probe as Probe,
+        Reading as Reading,
+        fit_adenoma as fit_adenoma,
+        fit_size as fit_size,
+        mean_units as mean_units,
+    )
     from polyplink.associate.search import (
-        CLUSTERERS,
-        PRICES,
-        Clusterings,
-        Grid,
-        demo_grid,
-        paper_grid,
-        search,
+        CLUSTERERS as CLUSTERERS,
+        PRICES as PRICES,
+        Clusterings as Clusterings,
+        Grid as Grid,
+        demo_grid as demo_grid,
+        paper_grid as paper_grid,
+        search as search,
     )
     from polyplink.associate.similarity import (
-        VisualForm,
-        cosine,
-        temporal,
-        time_gaps,
-        unit_rows,
-        visual,
+        VisualForm as VisualForm,
+        cosine as cosine,
+        temporal as temporal,
+        time_gaps as time_gaps,
+        unit_rows as unit_rows,
+        visual as visual,
     )
-
-__all__ = [
-    "CLUSTERERS",
-    "PRICES",
-    "AlarmModel",
-    "Clustering",
-    "Clusterings",
-    "Constraints",
-    "Decision",
-    "Doubt",
-    "Grid",
-    "Identities",
-    "LearnedLinks",
-    "LinkModel",
-    "OnlineLinker",
-    "OnlineSettings",
-    "OperatingPoint",
-    "Probe",
-    "Reading",
-    "Setting",
-    "TemporalAP",
-    "Views",
-    "VisualForm",
-    "cosine",
-    "cross_probabilities",
-    "demo_grid",
-    "fit_adenoma",
-    "fit_alarms",
-    "fit_links",
-    "fit_size",
-    "fit_unlabelled",
-    "from_record",
-    "identify",
-    "link_scores",
-    "link_terms",
-    "mean_units",
-    "paper_grid",
-    "partition",
-    "partition_cost",
-    "search",
-    "temporal",
-    "time_gaps",
-    "tracklet_features",
-    "uncertain",
-    "unit_rows",
-    "untuned",
-    "visual",
-]
 
 hand_on(__name__)

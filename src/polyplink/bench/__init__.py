@@ -1,16 +1,18 @@
 """Benchmarks: the hot paths, each against a stated rival."""
 
-from polyplink.bench.cases import CASES, run_benches
-from polyplink.bench.harness import BenchResult, Case, complaint, read_recorded, record
-from polyplink.bench.training import profile_step
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "CASES",
-    "BenchResult",
-    "Case",
-    "complaint",
-    "profile_step",
-    "read_recorded",
-    "record",
-    "run_benches",
-]
+from polyplink.core.on_demand import hand_on
+
+if TYPE_CHECKING:
+    from polyplink.bench.cases import CASES as CASES, run_benches as run_benches
+    from polyplink.bench.harness import (
+        BenchResult as BenchResult,
+        Case as Case,
+        complaint as complaint,
+        read_recorded as read_recorded,
+        record as record,
+    )
+    from polyplink.bench.training import profile_step as profile_step
+
+hand_on(__name__)

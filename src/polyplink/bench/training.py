@@ -24,9 +24,9 @@ from polyplink.encoders import (
     Seen,
     TrackletEncoder,
     WeightsRecord,
+    embed as embed_prepared,
     pick_device,
 )
-from polyplink.encoders import embed as embed_prepared
 from polyplink.encoders.export import ExportedEncoder, export_encoder
 from polyplink.evaluate import Samples, retrieve
 from polyplink.learn import TrainConfig

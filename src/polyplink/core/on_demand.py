@@ -44,18 +44,21 @@ class _Face(ModuleType):
 def hand_on(package: str) -> None:
     """Hand on what a package imports under `if TYPE_CHECKING`, each name when it is asked for.
 
+    The names are its `__all__`. `Name as Name` tells type checkers that a name is handed on.
+
     Args:
         package: Its `__name__`.
     """
     face = sys.modules[package]
     tree = ast.parse(Path(str(face.__file__)).read_text(encoding="utf-8"))
     checked = [part for node in tree.body if isinstance(node, ast.If) for part in node.body]
-    face.__dict__["_modules"] = {
+    modules = {
         alias.name: node.module
         for node in checked
         if isinstance(node, ast.ImportFrom) and node.module
         for alias in node.names
     }
+    face.__dict__.update(_modules=modules, __all__=sorted(modules))
     face.__class__ = _Face
 
 

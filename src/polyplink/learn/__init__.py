@@ -5,69 +5,54 @@ from typing import TYPE_CHECKING
 from polyplink.core.on_demand import hand_on
 
 if TYPE_CHECKING:
-    from polyplink.learn.augment import AugmentConfig, augment
-    from polyplink.learn.bags import Bags, BagSampler, EpochBags, purity
-    from polyplink.learn.config import AnyBags, AnyLoss, OptimConfig, TrainConfig, ValidationConfig
-    from polyplink.learn.contrastive import Views, cosine_logits, masked_logsumexp, mean_over
-    from polyplink.learn.loop import Fitted, fit
-    from polyplink.learn.model import one_cycle
+    from polyplink.learn.augment import AugmentConfig as AugmentConfig, augment as augment
+    from polyplink.learn.bags import (
+        Bags as Bags,
+        BagSampler as BagSampler,
+        EpochBags as EpochBags,
+        purity as purity,
+    )
+    from polyplink.learn.config import (
+        AnyBags as AnyBags,
+        AnyLoss as AnyLoss,
+        OptimConfig as OptimConfig,
+        TrainConfig as TrainConfig,
+        ValidationConfig as ValidationConfig,
+    )
+    from polyplink.learn.contrastive import (
+        Views as Views,
+        cosine_logits as cosine_logits,
+        masked_logsumexp as masked_logsumexp,
+        mean_over as mean_over,
+    )
+    from polyplink.learn.loop import Fitted as Fitted, fit as fit
+    from polyplink.learn.model import one_cycle as one_cycle
     from polyplink.learn.noise_aware import (
-        NoiseAwareLoss,
-        anchored_noise_aware,
-        symmetric_noise_aware,
+        NoiseAwareLoss as NoiseAwareLoss,
+        anchored_noise_aware as anchored_noise_aware,
+        symmetric_noise_aware as symmetric_noise_aware,
     )
-    from polyplink.learn.pairs import FramePairs, PolypParts, TrackletParts
-    from polyplink.learn.polyp_views import PolypViews
+    from polyplink.learn.pairs import (
+        FramePairs as FramePairs,
+        PolypParts as PolypParts,
+        TrackletParts as TrackletParts,
+    )
+    from polyplink.learn.polyp_views import PolypViews as PolypViews
     from polyplink.learn.supervised import (
-        IntraInterLoss,
-        NtXentLoss,
-        SupervisedLoss,
-        TemporallyAwareLoss,
-        intra_inter,
-        soft_target_loss,
-        supervised,
-        temporally_aware,
+        IntraInterLoss as IntraInterLoss,
+        NtXentLoss as NtXentLoss,
+        SupervisedLoss as SupervisedLoss,
+        TemporallyAwareLoss as TemporallyAwareLoss,
+        intra_inter as intra_inter,
+        soft_target_loss as soft_target_loss,
+        supervised as supervised,
+        temporally_aware as temporally_aware,
     )
-    from polyplink.learn.temporal_bags import TemporalBags, cosine_tau, nearest_bags, sampled_bags
-
-__all__ = [
-    "AnyBags",
-    "AnyLoss",
-    "AugmentConfig",
-    "BagSampler",
-    "Bags",
-    "EpochBags",
-    "Fitted",
-    "FramePairs",
-    "IntraInterLoss",
-    "NoiseAwareLoss",
-    "NtXentLoss",
-    "OptimConfig",
-    "PolypParts",
-    "PolypViews",
-    "SupervisedLoss",
-    "TemporalBags",
-    "TemporallyAwareLoss",
-    "TrackletParts",
-    "TrainConfig",
-    "ValidationConfig",
-    "Views",
-    "anchored_noise_aware",
-    "augment",
-    "cosine_logits",
-    "cosine_tau",
-    "fit",
-    "intra_inter",
-    "masked_logsumexp",
-    "mean_over",
-    "nearest_bags",
-    "one_cycle",
-    "purity",
-    "sampled_bags",
-    "soft_target_loss",
-    "supervised",
-    "symmetric_noise_aware",
-    "temporally_aware",
-]
+    from polyplink.learn.temporal_bags import (
+        TemporalBags as TemporalBags,
+        cosine_tau as cosine_tau,
+        nearest_bags as nearest_bags,
+        sampled_bags as sampled_bags,
+    )
 
 hand_on(__name__)

@@ -1,15 +1,17 @@
 """Recipes: one function per published row."""
 
-from polyplink.recipes.catalogue import RECIPES, field_names, find_recipe, override
-from polyplink.recipes.ntssl import ntssl, ntssl_demo
-from polyplink.recipes.small import small_sibling
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "RECIPES",
-    "field_names",
-    "find_recipe",
-    "ntssl",
-    "ntssl_demo",
-    "override",
-    "small_sibling",
-]
+from polyplink.core.on_demand import hand_on
+
+if TYPE_CHECKING:
+    from polyplink.recipes.catalogue import (
+        RECIPES as RECIPES,
+        field_names as field_names,
+        find_recipe as find_recipe,
+        override as override,
+    )
+    from polyplink.recipes.ntssl import ntssl as ntssl, ntssl_demo as ntssl_demo
+    from polyplink.recipes.small import small_sibling as small_sibling
+
+hand_on(__name__)

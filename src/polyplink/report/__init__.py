@@ -6,29 +6,22 @@ from polyplink.core.on_demand import hand_on
 
 if TYPE_CHECKING:
     from polyplink.report.model import (
-        Comparison,
-        Method,
-        Metric,
-        Procedure,
-        Report,
-        Tracklet,
+        Comparison as Comparison,
+        Method as Method,
+        Metric as Metric,
+        Procedure as Procedure,
+        Report as Report,
+        Tracklet as Tracklet,
     )
-    from polyplink.report.page import render, render_fragment, write_report
-    from polyplink.report.tables import comparison_table, count_table, write_csv
-
-__all__ = [
-    "Comparison",
-    "Method",
-    "Metric",
-    "Procedure",
-    "Report",
-    "Tracklet",
-    "comparison_table",
-    "count_table",
-    "render",
-    "render_fragment",
-    "write_csv",
-    "write_report",
-]
+    from polyplink.report.page import (
+        render as render,
+        render_fragment as render_fragment,
+        write_report as write_report,
+    )
+    from polyplink.report.tables import (
+        comparison_table as comparison_table,
+        count_table as count_table,
+        write_csv as write_csv,
+    )
 
 hand_on(__name__)

@@ -1,20 +1,19 @@
 """Archives beyond one run: shards, work by Ray, the index of vectors."""
 
-from polyplink.scale.exact import encode_rows, nearest
-from polyplink.scale.index import Index, add_rows, approximated, build_index
-from polyplink.scale.on_ray import on_ray
-from polyplink.scale.shards import shard
-from polyplink.scale.views import picture_of, view_rows
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "Index",
-    "add_rows",
-    "approximated",
-    "build_index",
-    "encode_rows",
-    "nearest",
-    "on_ray",
-    "picture_of",
-    "shard",
-    "view_rows",
-]
+from polyplink.core.on_demand import hand_on
+
+if TYPE_CHECKING:
+    from polyplink.scale.exact import encode_rows as encode_rows, nearest as nearest
+    from polyplink.scale.index import (
+        Index as Index,
+        add_rows as add_rows,
+        approximated as approximated,
+        build_index as build_index,
+    )
+    from polyplink.scale.on_ray import on_ray as on_ray
+    from polyplink.scale.shards import shard as shard
+    from polyplink.scale.views import picture_of as picture_of, view_rows as view_rows
+
+hand_on(__name__)

@@ -5,39 +5,24 @@ from typing import TYPE_CHECKING
 from polyplink.core.on_demand import hand_on
 
 if TYPE_CHECKING:
-    from polyplink.simulate.data_set import WRITINGS, simulate
-    from polyplink.simulate.detector import DETECTORS, detect_simulated, detector_preset
-    from polyplink.simulate.presets import (
-        PRESETS,
-        Preset,
-        is_simulation,
-        preset,
-        real_colon_sim,
-        small,
-        smoke,
-        tiny,
+    from polyplink.simulate.data_set import WRITINGS as WRITINGS, simulate as simulate
+    from polyplink.simulate.detector import (
+        DETECTORS as DETECTORS,
+        detect_simulated as detect_simulated,
+        detector_preset as detector_preset,
     )
-    from polyplink.simulate.preview import write_preview
-    from polyplink.simulate.procedure_specs import procedure_specs
-    from polyplink.simulate.rendering import SimulatedProcedure
-
-__all__ = [
-    "DETECTORS",
-    "PRESETS",
-    "WRITINGS",
-    "Preset",
-    "SimulatedProcedure",
-    "detect_simulated",
-    "detector_preset",
-    "is_simulation",
-    "preset",
-    "procedure_specs",
-    "real_colon_sim",
-    "simulate",
-    "small",
-    "smoke",
-    "tiny",
-    "write_preview",
-]
+    from polyplink.simulate.presets import (
+        PRESETS as PRESETS,
+        Preset as Preset,
+        is_simulation as is_simulation,
+        preset as preset,
+        real_colon_sim as real_colon_sim,
+        small as small,
+        smoke as smoke,
+        tiny as tiny,
+    )
+    from polyplink.simulate.preview import write_preview as write_preview
+    from polyplink.simulate.procedure_specs import procedure_specs as procedure_specs
+    from polyplink.simulate.rendering import SimulatedProcedure as SimulatedProcedure
 
 hand_on(__name__)

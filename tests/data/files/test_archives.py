@@ -6,8 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.files.archives import BLOCK, Archive, is_archive, read_archived, read_members

@@ -6,8 +6,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from polyplink.simulate.colon.outline import coarser, outline
 from polyplink.simulate.colon.projection import Outlines

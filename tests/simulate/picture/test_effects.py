@@ -3,8 +3,7 @@ import itertools
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from scipy.ndimage import gaussian_filter
 from torch import Tensor
 from torch.nn import functional

@@ -6,8 +6,7 @@ import itertools
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from polyplink.simulate.colon.projection import FOCAL, LENS_CORNERS, Lens

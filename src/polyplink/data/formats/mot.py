@@ -6,8 +6,7 @@ Left and top are used as they are.
 """
 
 import re
-from configparser import ConfigParser
-from configparser import Error as IniError
+from configparser import ConfigParser, Error as IniError
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple, Unpack
