@@ -1,9 +1,10 @@
 """Mutated files of every kind: read, or refused with one line; never another exception.
 
-`make fuzz N=100000` runs cases for hours and prints what it found. A case is a target and a number,
-which says which file is spoilt and how, so that one that failed can be run again alone
-(`python -m tests.fuzz --case coco:123`). The whole files are made once; cases run in processes of
-some thousands each, so that a crash costs one case and is reported, and so is memory.
+`make fuzz N=100000` runs cases and prints what they came to. A case is a kind and a number, which
+says which file is spoilt and how, so that one that failed can be run again alone
+(`python -m tests.fuzz --case coco:123`). The kinds share time, not cases; those of a kind run in a
+process of their own, so that a crash costs one case and is reported, and so is memory. Several
+runs with distant numbers (`--first`) have no case in common.
 """
 
 import argparse
@@ -11,14 +12,13 @@ import contextlib
 import faulthandler
 import io
 import json
+import mmap
 import os
 import random
-import re
-import resource
+import select
 import shutil
 import signal
 import struct
-import subprocess
 import sys
 import tempfile
 import time
@@ -63,7 +63,6 @@ from polyplink.encoders import (
     write_embeddings,
 )
 from polyplink.encoders.published import read_published
-from polyplink.encoders.weights import RECORD
 from polyplink.learn.checkpoint import load_checkpoint, save_checkpoint
 from polyplink.recipes import find_recipe, override
 from polyplink.scale import Index, build_index
@@ -73,202 +72,15 @@ from polyplink.tracklets import PrepareSettings, prepare
 from tests.app.test_live import lines
 from tests.data.made_sets import seen_set, small_set
 from tests.data.packed import files_of, pack
-from tests.data.test_corrupted import SPOIL, readers, write_every_format
+from tests.data.test_corrupted import readers, write_every_format
 from tests.detect.test_onnx import outputs_of, write_model
 from tests.encoders.small import SFE, TRANSFORMER, crops, made
+from tests.mutations import misplace, spoil
 from tests.samples import write_procedures
 from tests.serve.loads import write_counted
 
 SLOW = 5.0  # seconds of the processor that no file of less than a megabyte may take
-HANGS = 120.0  # seconds after which the whole run ends, for what no exception interrupts
-
-NUMBERS = (
-    *(b"nan", b"-nan", b"inf", b"-inf", b"1e400", b"1e30", b"-1e30", b"1e-320", b"-0", b"-1"),
-    *(b"2147483647", b"2147483648", b"9223372036854775808", b"9" * 19, b"9" * 20, b"9" * 5000),
-    *(b"1" + b"0" * 400, b"0x1F", b"1_000", b"", b" ", b"\xd9\xa3", b"0.5", b"true", b"null"),
-)
-NAMES = (
-    *(b"\x00", b"\x1b[2J", b"\x07", b"\xed\xa0\x80", b"\xff\xfe", b"\xe2\x80\xae", b"../../x"),
-    *(b"/etc/passwd", b"..", b".", b"", b" ", b"x" * 300, b"x" * 3000, b"=1+1", b"\r\n", b"\t"),
-    *(b"&amp;", b"&x;", b"<a>", b"]]>", b'"', b"'", b",", b";", b"#12", b"!/", b"%00", b"\\"),
-    *("é".encode(), "\N{ZERO WIDTH SPACE}".encode(), b"_", b"-1", b"9" * 20, b"9" * 5000),
-)
-VALUES: tuple[Any, ...] = (
-    *(None, True, False, 0, -1, 1, 2**31, 2**63, 2**64, 10**400, -(10**30), 0.5, 1e30, 1e308),
-    *(
-        float("nan"),
-        float("inf"),
-        float("-inf"),
-        "",
-        " ",
-        "nan",
-        "1",
-        "x" * 3000,
-        "\x00",
-        "\x1b[2J",
-    ),
-    *("\ud800", "../../x", "/etc/passwd", [], {}, [[]], [None], [0], {"a": 1}, [1, 2, 3, 4], [[1]]),
-)
-
-
-def number(data: bytes, rng: random.Random) -> bytes:
-    """One number becomes an odd one."""
-    return _replace(data, rb"\d+(?:\.\d+)?", rng.choice(NUMBERS), rng)
-
-
-def name(data: bytes, rng: random.Random) -> bytes:
-    """One word becomes an odd one, or gets an odd part."""
-    odd = rng.choice(NAMES)
-    return _replace(data, rb"[A-Za-z][\w./-]*", odd, rng, keep=rng.random() < 0.3)
-
-
-def header(data: bytes, rng: random.Random) -> bytes:
-    """The first line gets a column twice, with blanks, or another encoding."""
-    first, newline, rest = data.partition(b"\n")
-    if first.startswith(b"<?xml"):
-        encodings = (
-            b"utf-7",
-            b"cp1252",
-            b"koi8-r",
-            b"ucs-4",
-            b"x",
-            b"",
-            b"utf-16",
-            b"ascii",
-            b"big5",
-        )
-        coded = b'<?xml version="1.0" encoding="' + rng.choice(encodings) + b'"?>'
-        return coded + newline + rest
-    words = first.split(b",")
-    odd = rng.choice(words) + rng.choice([b"", b" ", b"  ", b"\t"])
-    return b",".join([*words, odd]) + newline + rest
-
-
-def splice(data: bytes, rng: random.Random) -> bytes:
-    """A part is repeated, or taken out."""
-    start, end = sorted(rng.randrange(len(data) + 1) for _ in range(2))
-    return data[:start] + data[start:end] * rng.choice([0, 2, 3]) + data[end:]
-
-
-def json_value(data: bytes, rng: random.Random) -> bytes:
-    """A value anywhere in a JSON file becomes an odd one; or the file is nested deeply."""
-    try:
-        whole = json.loads(data)
-    except (ValueError, RecursionError):
-        return number(data, rng)
-    if rng.random() < 0.02:
-        return b"[" * 100_000 + b"]" * 100_000
-    spots: list[tuple[Any, Any]] = []
-
-    def walk(value: Any) -> None:
-        inner = value.items() if isinstance(value, dict) else enumerate(value)
-        for key, each in inner:
-            spots.append((value, key))
-            if isinstance(each, dict | list):
-                walk(each)
-
-    if isinstance(whole, dict | list):
-        walk(whole)
-    if not spots or rng.random() < 0.03:
-        return json.dumps(rng.choice(VALUES)).encode()
-    holder, key = rng.choice(spots)
-    how = rng.random()
-    if how < 0.75:
-        holder[key] = rng.choice(VALUES)
-    elif how < 0.9:
-        del holder[key]
-    elif isinstance(holder, dict):
-        holder[rng.choice(["x" * 500, "", "\x1b", "../x", key])] = holder.pop(key)
-    else:
-        holder.append(holder[key])
-    return json.dumps(whole).encode()
-
-
-def tar_header(data: bytes, rng: random.Random) -> bytes:
-    """A field of a header of a plain tar becomes an odd one, with a right checksum."""
-    blocks = [i for i in range(0, len(data) - 511, 512) if data[i + 257 : i + 262] == b"ustar"]
-    if not blocks:
-        return flip_many(data, rng)
-    at = rng.choice(blocks)
-    block = bytearray(data[at : at + 512])
-    field = rng.choice(["size", "size", "name", "kind"])
-    if field == "size":
-        sizes = [b"77777777777\0", b"\x80" + b"\xff" * 11, b"\x80" + bytes(6) + b"\x0f" + bytes(4)]
-        block[124:136] = rng.choice([*sizes, b"00000000000\0", b"-0000000001\0", b"           \0"])
-    elif field == "name":
-        block[:100] = rng.choice(NAMES)[:100].ljust(100, b"\0")
-    else:
-        block[156:157] = rng.choice([b"L", b"K", b"x", b"g", b"5", b"1", b"S", b"\xff"])
-    block[148:156] = b" " * 8
-    block[148:156] = b"%06o\0 " % sum(block)
-    return data[:at] + bytes(block) + data[at + 512 :]
-
-
-def flip_many(data: bytes, rng: random.Random) -> bytes:
-    """Several bytes become others; most often near the beginning."""
-    spoilt = bytearray(data)
-    for _ in range(rng.choice([1, 1, 2, 5, 20]) if data else 0):
-        near = rng.random() < 0.5
-        spoilt[rng.randrange(min(len(spoilt), 256) if near else len(spoilt))] = rng.randrange(256)
-    return bytes(spoilt)
-
-
-def _replace(
-    data: bytes, pattern: bytes, odd: bytes, rng: random.Random, keep: bool = False
-) -> bytes:
-    found = [match.span() for match in re.finditer(pattern, data[: 1 << 18])]
-    if not found:
-        return odd
-    start, end = rng.choice(found)
-    return data[:start] + (data[start:end] if keep else b"") + odd + data[end:]
-
-
-HOW: Mapping[str, Callable[[bytes, random.Random], bytes]] = {
-    **SPOIL,
-    "number": number,
-    "name": name,
-    "header": header,
-    "splice": splice,
-    "many": flip_many,
-}
-_BINARY = ("cut", "flip", "many", "splice", "blot")
-
-
-def spoil(path: Path, rng: random.Random) -> str:
-    """Spoil one file, mostly as its kind can be; returns how."""
-    data, ending = path.read_bytes(), path.suffix.lower()
-    how = rng.choice(_BINARY if b"\0" in data[:4096] else [*HOW])
-    if ending in (".json", ".safetensors") and rng.random() < 0.7:
-        how = "json"
-    elif ending == ".tar" and rng.random() < 0.7:
-        how = "tar"
-    odd = {"json": json_value, "tar": tar_header, **HOW}[how]
-    with contextlib.suppress(ValueError, struct.error, KeyError, AttributeError, TypeError):
-        if ending == ".safetensors" and how == "json":  # a record in JSON in a header in JSON
-            size = struct.unpack("<Q", data[:8])[0]
-            head = json.loads(data[8 : 8 + size])
-            record = odd(head["__metadata__"][RECORD].encode(), rng)
-            head["__metadata__"][RECORD] = record.decode("utf-8", "replace")
-            new = json.dumps(head).encode()
-            path.write_bytes(struct.pack("<Q", len(new)) + new + data[8 + size :])
-            return how
-    path.write_bytes(odd(data, rng))
-    return how
-
-
-def misplace(folder: Path, path: Path, rng: random.Random) -> str:
-    """Give a file an odd name, or put a folder or nothing in its place; returns how."""
-    how = rng.choice(["delete", "folder", "rename", "rename", "rename"])
-    if how == "rename":
-        stem = re.sub(rb"\d+", lambda _: rng.choice(NUMBERS), os.fsencode(path.stem), count=1)
-        new = rng.choice([stem, rng.choice(NAMES)]).replace(b"/", b"").replace(b"\0", b"")[:200]
-        with contextlib.suppress(OSError):
-            path.rename(os.fsdecode(os.fsencode(path.parent) + b"/" + new + path.suffix.encode()))
-        return how
-    path.unlink()
-    if how == "folder":
-        path.mkdir()
-    return how
+HANGS = 120.0  # seconds after which a process is ended; an exception interrupts it after half
 
 
 @dataclass(frozen=True)
@@ -521,39 +333,89 @@ class Failure:
     trace: str
 
 
-def run_case(target: Target, number: int, work: Path, done: Done | None = None) -> Failure | None:
-    """Run one case; None if its files were read, or refused with one line."""
-    rng = random.Random(f"{target.name}:{number}")
-    folder = work / "case"
-    shutil.rmtree(folder, ignore_errors=True)
-    shutil.copytree(target.files, folder)
-    paths = sorted(path for path in folder.rglob("*") if path.is_file())
+class Scratch:
+    """Where the cases of a target run: a copy of its files, and what was read of others before."""
+
+    def __init__(self, target: Target, work: Path) -> None:
+        self.target, self.folder = target, work / "case"
+        self.packed = work / "packed"
+        shutil.rmtree(self.folder, ignore_errors=True)
+        paths = sorted(path for path in target.files.rglob("*") if path.is_file())
+        self.paths = [self.folder / path.relative_to(target.files) for path in paths]
+        self.whole = {
+            copy: (path.read_bytes(), path.stat().st_mtime_ns)
+            for copy, path in zip(self.paths, paths, strict=True)
+        }
+        self.stamps: dict[Path, tuple[int, int, int]] = {}
+        self.done: Done = set()
+
+    def restore(self) -> None:
+        """Make the copy whole again; only what a case or its reader changed is written."""
+        kept = {}
+        for top, folders, files in os.walk(self.folder, topdown=False):
+            for name in files:
+                path = Path(top, name)
+                if self.stamps.get(path, ()) == (stamp := _stamp(path)):
+                    kept[path] = stamp
+                else:
+                    path.unlink()
+            for name in folders:
+                with contextlib.suppress(OSError):  # it holds files
+                    Path(top, name).rmdir()
+        for path, (data, modified) in self.whole.items():
+            if path not in kept:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(data)
+                os.utime(path, ns=(modified, modified))
+                kept[path] = _stamp(path)
+        self.stamps = kept
+
+    def pack(self) -> Path:
+        """The archive of the copy, or the copy."""
+        if not self.target.pack:
+            return self.folder
+        shutil.rmtree(self.packed, ignore_errors=True)
+        files = files_of(self.folder).items()
+        files_by_text = {os.fsencode(name).decode("utf-8", "replace"): b for name, b in files}
+        return pack(self.packed / f"a{self.target.pack}", files_by_text)
+
+    def read(self, path: Path) -> None:
+        """Read the copy or the archive of it."""
+        self.target.read(path.parent if self.target.pack else path, self.done)
+
+
+def _stamp(path: Path) -> tuple[int, int, int]:
+    found = path.lstat()
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def run_case(scratch: Scratch, number: int) -> Failure | str:
+    """Run one case; "read" or "refused" (with one line), or what else happened."""
+    rng = random.Random(f"{scratch.target.name}:{number}")
+    scratch.restore()
     hows = []
     for _ in range(rng.choice([1, 1, 1, 2, 3])):
-        path = rng.choice(paths)
+        path = rng.choice(scratch.paths)
         if path.is_file():
-            moved = rng.random() < 0.12 and len(paths) > 1
-            hows.append(f"{path.name} {misplace(folder, path, rng) if moved else spoil(path, rng)}")
-    read_from = folder
-    if target.pack:
-        read_from = work / "packed"
-        shutil.rmtree(read_from, ignore_errors=True)
-        archive = _packed(read_from / f"a{target.pack}", folder)
-        if rng.random() < 0.5:
-            hows.append(f"archive {spoil(archive, rng)}")
-    failed = partial(Failure, f"{target.name}:{number}", ", ".join(hows))
-    start = time.process_time()
-    faulthandler.dump_traceback_later(HANGS, exit=True)  # what no exception can interrupt
-    signal.alarm(int(HANGS / 2))
+            moved = rng.random() < 0.12 and len(scratch.paths) > 1
+            odd = misplace(scratch.folder, path, rng) if moved else spoil(path, rng)
+            hows.append(f"{path.name} {odd}")
+    read_from = scratch.pack()
+    if scratch.target.pack and rng.random() < 0.5:
+        hows.append(f"archive {spoil(read_from, rng)}")
+    failed = partial(Failure, f"{scratch.target.name}:{number}", ", ".join(hows))
+    start, result = time.process_time(), "read"
     try:
         with contextlib.redirect_stderr(io.StringIO()):
-            target.read(read_from, set() if done is None else done)
+            scratch.read(read_from)
     except PolyplinkError as error:
         if len(str(error).splitlines()) != 1:
             return failed("message of several lines", str(error))
+        result = "refused"
     except OSError as error:
         if error.errno is None:
             return failed(repr(error)[:200], traceback.format_exc())
+        result = "refused"
     except BaseException as error:  # panics of polars too
         if isinstance(error, KeyboardInterrupt):
             raise
@@ -561,129 +423,193 @@ def run_case(target: Target, number: int, work: Path, done: Done | None = None) 
         inner = next((f for f in reversed(last) if "/polyplink/" in f.filename), last[-1])
         what = f"{type(error).__name__} at {Path(inner.filename).name}:{inner.lineno}"
         return failed(what, traceback.format_exc())
-    finally:
-        signal.alarm(0)
-        faulthandler.cancel_dump_traceback_later()
     if (seconds := time.process_time() - start) > SLOW:
         return failed(f"took {seconds:.1f} s", "")
-    return None
+    return result
 
 
-def check_whole(target: Target, work: Path) -> None:
+def check_whole(scratch: Scratch) -> None:
     """The files as they are must be read: spoilt ones of what is refused anyway test nothing."""
-    read_from = work / "case"
-    shutil.rmtree(read_from, ignore_errors=True)
-    shutil.copytree(target.files, read_from)
-    if target.pack:
-        shutil.rmtree(work / "packed", ignore_errors=True)
-        read_from = _packed(work / "packed" / f"a{target.pack}", read_from).parent
-    target.read(read_from, set())
+    scratch.restore()
+    scratch.read(scratch.pack())
 
 
-def _packed(path: Path, folder: Path) -> Path:
-    files = {
-        os.fsencode(name).decode("utf-8", "replace"): b for name, b in files_of(folder).items()
-    }
-    return pack(path, files)
+FLOOR = 20  # cases of a kind at least, in each round
+_STATE = struct.Struct("<qqqdq")  # next case, read, refused, seconds of the slowest, the slowest
+
+
+@dataclass
+class Kind:
+    """What the cases of one kind came to."""
+
+    cases: int = 0
+    read: int = 0
+    refused: int = 0
+    failed: int = 0
+    slowest: float = 0.0
+    which: int = 0
+    peak: float = 0.0
+
+    def add(self, other: "Kind") -> None:
+        """Add the cases of another round."""
+        if other.slowest > self.slowest:
+            self.slowest, self.which = other.slowest, other.which
+        for name in ("cases", "read", "refused", "failed"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.peak = max(self.peak, other.peak)
 
 
 def _give_up(*_: object) -> None:
     raise RuntimeError("hang")
 
 
-def _chunk(root: Path, first: int, count: int, only: str) -> None:
-    """Run cases, each a line of JSON on standard output before it and, if it failed, after it."""
-    every = targets(root / "whole")
+def _run_many(
+    target: Target, root: Path, numbers: range, seconds: float, state: mmap.mmap, report: int
+) -> None:
+    """Run cases until the time is over; failures are reported as lines of JSON."""
+    faulthandler.enable(os.dup(2))
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # panics of libraries print long traces
     signal.signal(signal.SIGALRM, _give_up)
-    done: Done = set()
-    for k in range(first, first + count):
-        target, number = every[k % len(every)], k // len(every)
-        if only:
-            target, number = next(one for one in every if one.name == only), k
-        print(json.dumps({"case": f"{target.name}:{number}"}), flush=True)
-        failure = run_case(target, number, root / str(os.getpid()), done)
-        if failure is not None:
-            print(json.dumps(asdict(failure)), flush=True)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(json.dumps({"peak": peak}), flush=True)
+    scratch, read, refused, slowest, which = Scratch(target, root), 0, 0, 0.0, numbers.start
+    check_whole(scratch)
+    begin = last = time.process_time()
+    for number in numbers:
+        if number - numbers.start >= FLOOR and last - begin > seconds:
+            break
+        _STATE.pack_into(state, 0, number + 1, read, refused, slowest, which)
+        signal.alarm(int(HANGS / 2))
+        result = run_case(scratch, number)
+        signal.alarm(0)
+        now = time.process_time()
+        if now - last > slowest:
+            slowest, which = now - last, number
+        last = now
+        read += result == "read"
+        refused += result == "refused"
+        if isinstance(result, Failure):
+            os.write(report, json.dumps(asdict(result)).encode() + b"\n")
+        _STATE.pack_into(state, 0, number + 1, read, refused, slowest, which)
 
 
-CHUNK = 10_000  # cases of a process
+def run_kind(
+    target: Target, root: Path, numbers: range, seconds: float
+) -> tuple[Kind, list[Failure]]:
+    """Run cases in a process of their own, so that a crash costs one, and memory is its own."""
+    state = mmap.mmap(-1, _STATE.size)
+    _STATE.pack_into(state, 0, numbers.start, 0, 0, 0.0, 0)
+    out, into = os.pipe()
+    child = _fork(partial(_run_many, target, root, numbers, seconds, state, into))
+    os.close(into)
+    said, before = b"", -1
+    while True:
+        if select.select([out], [], [], HANGS)[0]:
+            if not (some := os.read(out, 1 << 16)):
+                break
+            said += some
+        elif (at := _STATE.unpack_from(state)[0]) == before:
+            os.kill(child, signal.SIGABRT)  # what no exception can interrupt
+        else:
+            before = at
+    os.close(out)
+    _, status, used = os.wait4(child, 0)
+    failures = [Failure(**json.loads(line)) for line in said.splitlines()]
+    following, read, refused, slowest, which = _STATE.unpack_from(state)
+    if code := os.waitstatus_to_exitcode(status):
+        case = f"{target.name}:{following - 1}"
+        failures.append(Failure(case, "", f"{target.name}: the process ended with {code}", ""))
+    cases = following - numbers.start
+    peak = used.ru_maxrss / 1024
+    return Kind(cases, read, refused, len(failures), slowest, which, peak), failures
+
+
+def _fork(run: Callable[[], None]) -> int:
+    """Start a process that has imported everything; this one must not start threads of polars."""
+    sys.stdout.flush()
+    if child := os.fork():
+        return child
+    code = 1
+    try:
+        run()
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(code)
 
 
 class Sums:
-    """What all chunks said."""
+    """What all rounds came to, by kind of file and of failure."""
 
     def __init__(self) -> None:
-        self.cases, self.kinds = Counter[str](), Counter[str]()
-        self.peak = 0.0
+        self.kinds: dict[str, Kind] = {}
+        self.failures = Counter[str]()
+        self.start = time.perf_counter()
 
-    def fail(self, failure: Failure) -> None:
-        """Count a failure, and print the first of its kind."""
-        self.kinds[failure.what] += 1
-        if self.kinds[failure.what] == 1:
-            print(f"{failure.case} ({failure.file}): {failure.what}\n{failure.trace}", flush=True)
+    def add(self, name: str, kind: Kind, failures: list[Failure]) -> None:
+        """Add cases, and print the first failure of each kind."""
+        self.kinds.setdefault(name, Kind()).add(kind)
+        for one in failures:
+            self.failures[one.what] += 1
+            if self.failures[one.what] == 1:
+                print(f"{one.case} ({one.file}): {one.what}\n{one.trace}", flush=True)
 
-    def line(self, first: int, seconds: float) -> str:
-        """What was run, in one line."""
-        slow = sum(n for what, n in self.kinds.items() if what.startswith("took"))
-        return (
-            f"{self.cases.total()} inputs from case {first}: {self.kinds.total() - slow} "
-            f"tracebacks of {len(self.kinds)} kinds, {slow} over {SLOW:g} s, peak memory "
-            f"{self.peak:.0f} MiB, {seconds:.0f} s"
+    def total(self) -> int:
+        """The number of cases."""
+        return sum(kind.cases for kind in self.kinds.values())
+
+    def table(self) -> str:
+        """A line for each kind of file, and the sums."""
+        head = ("kind", "cases", "read", "refused", "failed", "slowest s", "of case", "peak MiB")
+        lines = ["{:20} {:>8} {:>8} {:>8} {:>7} {:>9} {:>9} {:>8}".format(*head)]
+        for name, one in self.kinds.items():
+            counts = f"{one.cases:8} {one.read:8} {one.refused:8} {one.failed:7}"
+            lines.append(f"{name:20} {counts} {one.slowest:9.2f} {one.which:9} {one.peak:8.0f}")
+        slow = sum(n for what, n in self.failures.items() if what.startswith("took"))
+        peak = max(kind.peak for kind in self.kinds.values())
+        lines.append(
+            f"{self.total()} inputs: {self.failures.total() - slow} tracebacks of "
+            f"{len(self.failures)} kinds, {slow} over {SLOW:g} s, peak memory {peak:.0f} MiB, "
+            f"{time.perf_counter() - self.start:.0f} s"
         )
-
-    def run(self, root: Path, first: int, count: int, only: str = "") -> int:
-        """Run cases in a process; returns how many began."""
-        words = ["--root", str(root), "--first", str(first), "--count", str(count), "--only", only]
-        command = [sys.executable, "-m", "tests.fuzz", *words]
-        began, last = 0, ""
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-            assert process.stdout is not None
-            for line in process.stdout:
-                said = json.loads(line)
-                self.peak = max(self.peak, said.get("peak", 0.0))
-                if "what" in said:
-                    self.fail(Failure(**said))
-                elif "case" in said:
-                    began, last = began + 1, said["case"]
-                    self.cases[last.rpartition(":")[0]] += 1
-        if process.returncode:
-            self.fail(Failure(last, "", f"the process ended with {process.returncode}", ""))
-        return max(began, 1)
+        return "\n".join([*lines, *(f"{n:8} x {w}" for w, n in self.failures.most_common())])
 
 
 def main() -> None:
     """Run cases and print every kind of failure once, with its number of cases."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--count", type=int, default=2000)
-    parser.add_argument("--only", default="", help="a target: cases of it alone")
-    parser.add_argument("--case", default="", help="TARGET:NUMBER")
-    parser.add_argument("--root", type=Path, help="(of the processes it starts)")
+    parser.add_argument("--first", type=int, default=0, help="number of every kind's first case")
+    parser.add_argument("--count", type=int, default=2000, help="at least so many cases")
+    parser.add_argument("--seconds", type=float, help="of the processor, for each kind and round")
+    parser.add_argument("--only", default="", help="a kind: cases of it alone")
+    parser.add_argument("--case", default="", help="KIND:NUMBER")
     given = parser.parse_args()
-    if given.root:
-        return _chunk(given.root, given.first, given.count, given.only)
-    if given.case:
-        given.only, _, number = given.case.rpartition(":")
-        given.first, given.count = int(number), 1
-    start, sums, done = time.perf_counter(), Sums(), 0
+    only, _, number = given.case.rpartition(":")
+    first, sums = int(number or given.first), Sums()
+    seconds = given.count / 25_000 if given.seconds is None else given.seconds
+    most = 1 if given.case else max(FLOOR, given.count // 10)
+    os.environ["RUST_BACKTRACE"] = "0"
     memory = Path("/dev/shm")
     with (
         tempfile.TemporaryDirectory(
             prefix="polyplink-fuzz-", dir=memory if memory.is_dir() else None
-        ) as root,
+        ) as made,
         contextlib.suppress(KeyboardInterrupt),
     ):
-        for target in targets(Path(root) / "whole"):
-            check_whole(target, Path(root))
-        while done < given.count:
-            many = min(CHUNK, given.count - done)
-            done += sums.run(Path(root), given.first + done, many, given.only)
-            print(sums.line(given.first, time.perf_counter() - start), flush=True)
-    for what, times in (*sorted(sums.cases.items()), *sums.kinds.most_common()):
-        print(f"{times:8} x {what}")
-    sys.exit(bool(sums.kinds))
+        root = Path(made)
+        _, status = os.waitpid(_fork(lambda: write_all(root / "whole")), 0)
+        assert status == 0
+        wanted = only or given.only
+        every = [one for one in targets(root / "whole") if wanted in ("", one.name)]
+        following = dict.fromkeys((target.name for target in every), first)
+        while not sums.kinds or (sums.total() < given.count and not given.case):
+            for target in every:
+                at = following[target.name]
+                found, failures = run_kind(target, root, range(at, at + most), seconds)
+                sums.add(target.name, found, failures)
+                following[target.name] += found.cases
+            print(sums.table(), flush=True)
+        print(f"to go on: --first {max(following.values())}")
+    sys.exit(bool(sums.failures))
 
 
 if __name__ == "__main__":

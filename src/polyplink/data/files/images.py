@@ -1,6 +1,8 @@
 """Images decoded, or why they cannot be: decoders raise errors of any kind over damaged files."""
 
+import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from io import BytesIO
 from typing import TypeVar
 
@@ -14,7 +16,9 @@ from polyplink.core.errors import first_line
 Result = TypeVar("Result")
 Pixels = npt.NDArray[np.uint8]
 
-LARGEST = 100_000_000  # pixels of an image: a damaged header may promise any number
+LARGEST = 36_000_000  # pixels of an image, above 8K: a damaged header may promise any number
+_ALONE = 9_000_000  # pixels, above 4K: larger images, of up to 14 bytes a pixel, one at a time
+_one_large = threading.Lock()
 
 
 def decode_image(data: bytes, mode: str = "RGB") -> Pixels | str:
@@ -30,11 +34,10 @@ def decode_image(data: bytes, mode: str = "RGB") -> Pixels | str:
 
     def decode() -> Pixels:
         if mode == "RGB" and simplejpeg.is_jpeg(data):
-            _check_size(*simplejpeg.decode_jpeg_header(data)[:2])
-            pixels: Pixels = simplejpeg.decode_jpeg(data)
-            return pixels
-        with Image.open(BytesIO(data)) as image:
-            _check_size(*image.size)
+            with _room_for(*simplejpeg.decode_jpeg_header(data)[:2]):
+                pixels: Pixels = simplejpeg.decode_jpeg(data)
+                return pixels
+        with Image.open(BytesIO(data)) as image, _room_for(image.height, image.width):
             return np.array(image.convert(mode))
 
     return attempt(decode)
@@ -58,6 +61,7 @@ def attempt(decode: Callable[[], Result]) -> Result | str:
         return first_line(error)
 
 
-def _check_size(height: int, width: int) -> None:
+def _room_for(height: int, width: int) -> AbstractContextManager[object]:
     if height * width > LARGEST:
         raise ValueError(f"{height} x {width} pixels are more than {LARGEST}")
+    return _one_large if height * width > _ALONE else nullcontext()

@@ -1,0 +1,202 @@
+"""Ways to spoil a file so that a reader may stumble: odd numbers, names, values, headers, bytes."""
+
+import contextlib
+import json
+import os
+import random
+import re
+import struct
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from polyplink.encoders.weights import RECORD
+from tests.data.test_corrupted import SPOIL
+
+NUMBERS = (
+    *(b"nan", b"-nan", b"inf", b"-inf", b"1e400", b"1e30", b"-1e30", b"1e-320", b"-0", b"-1"),
+    *(b"2147483647", b"2147483648", b"9223372036854775808", b"9" * 19, b"9" * 20, b"9" * 5000),
+    *(b"1" + b"0" * 400, b"0x1F", b"1_000", b"", b" ", b"\xd9\xa3", b"0.5", b"true", b"null"),
+)
+NAMES = (
+    *(b"\x00", b"\x1b[2J", b"\x07", b"\xed\xa0\x80", b"\xff\xfe", b"\xe2\x80\xae", b"../../x"),
+    *(b"/etc/passwd", b"..", b".", b"", b" ", b"x" * 300, b"x" * 3000, b"=1+1", b"\r\n", b"\t"),
+    *(b"&amp;", b"&x;", b"<a>", b"]]>", b'"', b"'", b",", b";", b"#12", b"!/", b"%00", b"\\"),
+    *("é".encode(), "\N{ZERO WIDTH SPACE}".encode(), b"_", b"-1", b"9" * 20, b"9" * 5000),
+)
+VALUES: tuple[Any, ...] = (
+    *(None, True, False, 0, -1, 1, 2**31, 2**63, 2**64, 10**400, -(10**30), 0.5, 1e30, 1e308),
+    *(
+        float("nan"),
+        float("inf"),
+        float("-inf"),
+        "",
+        " ",
+        "nan",
+        "1",
+        "x" * 3000,
+        "\x00",
+        "\x1b[2J",
+    ),
+    *("\ud800", "../../x", "/etc/passwd", [], {}, [[]], [None], [0], {"a": 1}, [1, 2, 3, 4], [[1]]),
+)
+
+
+def number(data: bytes, rng: random.Random) -> bytes:
+    """One number becomes an odd one."""
+    return _replace(data, rb"\d+(?:\.\d+)?", rng.choice(NUMBERS), rng)
+
+
+def name(data: bytes, rng: random.Random) -> bytes:
+    """One word becomes an odd one, or gets an odd part."""
+    odd = rng.choice(NAMES)
+    return _replace(data, rb"[A-Za-z][\w./-]*", odd, rng, keep=rng.random() < 0.3)
+
+
+def header(data: bytes, rng: random.Random) -> bytes:
+    """The first line gets a column twice, with blanks, or another encoding."""
+    first, newline, rest = data.partition(b"\n")
+    if first.startswith(b"<?xml"):
+        encodings = (
+            b"utf-7",
+            b"cp1252",
+            b"koi8-r",
+            b"ucs-4",
+            b"x",
+            b"",
+            b"utf-16",
+            b"ascii",
+            b"big5",
+        )
+        coded = b'<?xml version="1.0" encoding="' + rng.choice(encodings) + b'"?>'
+        return coded + newline + rest
+    words = first.split(b",")
+    odd = rng.choice(words) + rng.choice([b"", b" ", b"  ", b"\t"])
+    return b",".join([*words, odd]) + newline + rest
+
+
+def splice(data: bytes, rng: random.Random) -> bytes:
+    """A part is repeated, or taken out."""
+    start, end = sorted(rng.randrange(len(data) + 1) for _ in range(2))
+    return data[:start] + data[start:end] * rng.choice([0, 2, 3]) + data[end:]
+
+
+def json_value(data: bytes, rng: random.Random) -> bytes:
+    """A value anywhere in a JSON file becomes an odd one; or the file is nested deeply."""
+    try:
+        whole = json.loads(data)
+    except (ValueError, RecursionError):
+        return number(data, rng)
+    if rng.random() < 0.02:
+        return b"[" * 100_000 + b"]" * 100_000
+    spots: list[tuple[Any, Any]] = []
+
+    def walk(value: Any) -> None:
+        inner = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, each in inner:
+            spots.append((value, key))
+            if isinstance(each, dict | list):
+                walk(each)
+
+    if isinstance(whole, dict | list):
+        walk(whole)
+    if not spots or rng.random() < 0.03:
+        return json.dumps(rng.choice(VALUES)).encode()
+    holder, key = rng.choice(spots)
+    how = rng.random()
+    if how < 0.75:
+        holder[key] = rng.choice(VALUES)
+    elif how < 0.9:
+        del holder[key]
+    elif isinstance(holder, dict):
+        holder[rng.choice(["x" * 500, "", "\x1b", "../x", key])] = holder.pop(key)
+    else:
+        holder.append(holder[key])
+    return json.dumps(whole).encode()
+
+
+def tar_header(data: bytes, rng: random.Random) -> bytes:
+    """A field of a header of a plain tar becomes an odd one, with a right checksum."""
+    blocks = [i for i in range(0, len(data) - 511, 512) if data[i + 257 : i + 262] == b"ustar"]
+    if not blocks:
+        return flip_many(data, rng)
+    at = rng.choice(blocks)
+    block = bytearray(data[at : at + 512])
+    field = rng.choice(["size", "size", "name", "kind"])
+    if field == "size":
+        sizes = [b"77777777777\0", b"\x80" + b"\xff" * 11, b"\x80" + bytes(6) + b"\x0f" + bytes(4)]
+        block[124:136] = rng.choice([*sizes, b"00000000000\0", b"-0000000001\0", b"           \0"])
+    elif field == "name":
+        block[:100] = rng.choice(NAMES)[:100].ljust(100, b"\0")
+    else:
+        block[156:157] = rng.choice([b"L", b"K", b"x", b"g", b"5", b"1", b"S", b"\xff"])
+    block[148:156] = b" " * 8
+    block[148:156] = b"%06o\0 " % sum(block)
+    return data[:at] + bytes(block) + data[at + 512 :]
+
+
+def flip_many(data: bytes, rng: random.Random) -> bytes:
+    """Several bytes become others; most often near the beginning."""
+    spoilt = bytearray(data)
+    for _ in range(rng.choice([1, 1, 2, 5, 20]) if data else 0):
+        near = rng.random() < 0.5
+        spoilt[rng.randrange(min(len(spoilt), 256) if near else len(spoilt))] = rng.randrange(256)
+    return bytes(spoilt)
+
+
+def _replace(
+    data: bytes, pattern: bytes, odd: bytes, rng: random.Random, keep: bool = False
+) -> bytes:
+    found = [match.span() for match in re.finditer(pattern, data[: 1 << 18])]
+    if not found:
+        return odd
+    start, end = rng.choice(found)
+    return data[:start] + (data[start:end] if keep else b"") + odd + data[end:]
+
+
+HOW: Mapping[str, Callable[[bytes, random.Random], bytes]] = {
+    **SPOIL,
+    "number": number,
+    "name": name,
+    "header": header,
+    "splice": splice,
+    "many": flip_many,
+}
+_BINARY = ("cut", "flip", "many", "splice", "blot")
+
+
+def spoil(path: Path, rng: random.Random) -> str:
+    """Spoil one file, mostly as its kind can be; returns how."""
+    data, ending = path.read_bytes(), path.suffix.lower()
+    how = rng.choice(_BINARY if b"\0" in data[:4096] else [*HOW])
+    if ending in (".json", ".safetensors") and rng.random() < 0.7:
+        how = "json"
+    elif ending == ".tar" and rng.random() < 0.7:
+        how = "tar"
+    odd = {"json": json_value, "tar": tar_header, **HOW}[how]
+    with contextlib.suppress(ValueError, struct.error, KeyError, AttributeError, TypeError):
+        if ending == ".safetensors" and how == "json":  # a record in JSON in a header in JSON
+            size = struct.unpack("<Q", data[:8])[0]
+            head = json.loads(data[8 : 8 + size])
+            record = odd(head["__metadata__"][RECORD].encode(), rng)
+            head["__metadata__"][RECORD] = record.decode("utf-8", "replace")
+            new = json.dumps(head).encode()
+            path.write_bytes(struct.pack("<Q", len(new)) + new + data[8 + size :])
+            return how
+    path.write_bytes(odd(data, rng))
+    return how
+
+
+def misplace(folder: Path, path: Path, rng: random.Random) -> str:
+    """Give a file an odd name, or put a folder or nothing in its place; returns how."""
+    how = rng.choice(["delete", "folder", "rename", "rename", "rename"])
+    if how == "rename":
+        stem = re.sub(rb"\d+", lambda _: rng.choice(NUMBERS), os.fsencode(path.stem), count=1)
+        new = rng.choice([stem, rng.choice(NAMES)]).replace(b"/", b"").replace(b"\0", b"")[:200]
+        with contextlib.suppress(OSError):
+            path.rename(os.fsdecode(os.fsencode(path.parent) + b"/" + new + path.suffix.encode()))
+        return how
+    path.unlink()
+    if how == "folder":
+        path.mkdir()
+    return how
