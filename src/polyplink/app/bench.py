@@ -4,11 +4,11 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-from typer import Argument, Option, echo
+from typer import Argument, echo
 
-from polyplink.app.request import Progress, Request, check_given, inform, names_of
+from polyplink.app.request import Progress, Request, check_given, inform, names_of, option
 from polyplink.core.artefacts import to_plain, write_text
 from polyplink.core.errors import PolyplinkError, find_named
 
@@ -29,29 +29,18 @@ NAMES = dict.fromkeys(
 class BenchRequest(Request):
     """Which paths to time."""
 
-    names: Annotated[
-        Sequence[str],
-        Argument(
-            metavar="[NAME]...",
-            help="Paths to time; all by default.",
-            autocompletion=names_of("polyplink.app.bench", "NAMES"),
-        ),
-    ] = ()
-    size: Annotated[int | None, Option(min=1, help="Size of the input instead of the default.")] = (
-        None
+    names: Sequence[str] = option(
+        "Paths to time; all by default.",
+        (),
+        kind=Argument,
+        metavar="[NAME]...",
+        autocompletion=names_of("polyplink.app.bench", "NAMES"),
     )
-    device: Annotated[str, Option(help="auto, cpu or cuda, for the paths that can use a GPU.")] = (
-        "auto"
-    )
-    profile: Annotated[
-        Path | None, Option(help="Write a profile of a training step; with step.")
-    ] = None
-    compare: Annotated[
-        bool, Option("--compare", help="List paths that became slower than recorded; exit 1.")
-    ] = False
-    record: Annotated[bool, Option("--record", help="Record the ratios for later comparison.")] = (
-        False
-    )
+    size: int | None = option("Size of the input instead of the default.", min=1)
+    device: str = option("auto, cpu or cuda, for the paths that can use a GPU.", "auto")
+    profile: Path | None = option("Write a profile of a training step; with step.")
+    compare: bool = option("List paths that became slower than recorded; exit 1.", False)
+    record: bool = option("Record the ratios for later comparison.", False)
 
 
 @dataclass

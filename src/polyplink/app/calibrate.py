@@ -3,9 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-from typer import Option
+from typing import TYPE_CHECKING, Any
 
 from polyplink.app.request import (
     Data,
@@ -19,6 +17,7 @@ from polyplink.app.request import (
     Workers,
     check_given,
     inform,
+    option,
 )
 from polyplink.core.artefacts import RunRecord
 from polyplink.core.errors import PolyplinkError
@@ -37,18 +36,13 @@ class CalibrateRequest(TrackletOptions):
 
     weights: Weights
     data: Data
-    truth: Annotated[
-        Path | None,
-        Option(
-            help="Data folder with annotated boxes of the same procedures, for a detector's boxes; "
-            "by default the polyps in DATA."
-        ),
-    ] = None
+    truth: Path | None = option(
+        "Data folder with annotated boxes of the same procedures, for a detector's boxes; "
+        "by default the polyps in DATA."
+    )
     out: Out = Path("calibrated")
     part: Part = None
-    keep: Annotated[
-        float, Option(min=0.5, max=1, help="Share of the polyps that the threshold must keep.")
-    ] = 0.97
+    keep: float = option("Share of the polyps that the threshold must keep.", 0.97, min=0.5, max=1)
     device: Device = "auto"
     workers: Workers = 2
 

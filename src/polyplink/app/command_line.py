@@ -1,8 +1,8 @@
 """The command line, built from the requests of the verbs.
 
-For every verb in `VERBS` the annotated fields of its request become arguments and options, the
-first line of its docstring becomes the help, and `--json` and `--debug` are added. Fields without
-such an annotation can be set only from Python. Verb modules import the heavy rooms inside their
+For every verb in `VERBS` the fields of its request that are options or arguments become those of
+its command, the first line of its docstring becomes the help, and `--json` and `--debug` are added.
+Other fields can be set only from Python. Verb modules import the heavy rooms inside their
 functions, so that `polyplink VERB --help` does not import torch.
 """
 
@@ -13,6 +13,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, ForwardRef, NoReturn, get_args, get_origin
 
@@ -135,11 +136,17 @@ def command(verb: Verb) -> Callable[..., None]:
     """
     request = inspect.signature(verb).parameters["request"].annotation
     parameters, several = [], []
+    declared = {each.name: dict(each.metadata) for each in fields(request)}
     for field in inspect.signature(request).parameters.values():
-        if get_origin(field.annotation) is not Annotated:
+        plain, default, settings = field.annotation, field.default, declared[field.name]
+        if settings:
+            names, kind = settings.pop("names"), settings.pop("kind")
+            flag = (f"--{field.name.replace('_', '-')}",) if default is False else ()
+            details = [kind(*(names or flag), **settings)]
+        elif get_origin(plain) is Annotated:
+            plain, *details = get_args(plain)
+        else:
             continue
-        plain, *details = get_args(field.annotation)
-        default = field.default
         # From Python one is taken as well as several.
         plain = next((kind for kind in get_args(plain) if get_origin(kind) is Sequence), plain)
         if get_origin(plain) is Sequence:  # a list, None if it is not given

@@ -6,9 +6,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-from typer import Option
+from typing import TYPE_CHECKING, Any
 
 from polyplink import __version__
 from polyplink.app.request import (
@@ -25,6 +23,7 @@ from polyplink.app.request import (
     Workers,
     check_given,
     inform,
+    option,
 )
 from polyplink.core.artefacts import RunRecord, to_plain, write_json, write_text
 
@@ -69,10 +68,9 @@ class CountRequest(TrackletOptions):
     data: Data
     out: Out = Path("count")
     part: Part = None
-    truth: Annotated[
-        Path | None,
-        Option(help="Data folder with annotated boxes of the same procedures, to compare with."),
-    ] = None
+    truth: Path | None = option(
+        "Data folder with annotated boxes of the same procedures, to compare with."
+    )
     alarms: Alarms = "drop"
     purpose: Purpose = "count"
     device: Device = "auto"

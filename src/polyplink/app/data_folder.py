@@ -23,6 +23,7 @@ from polyplink.app.request import (
     counter,
     inform,
     names_of,
+    option,
 )
 from polyplink.core.artefacts import RunRecord, whole_folder, write_json
 from polyplink.core.errors import PolyplinkError, find_named
@@ -56,38 +57,27 @@ class ImportRequest(Request):
     ]
     source: Annotated[Path, Argument(metavar="SRC", help="The data set as released.")]
     out: Annotated[Path, Argument(help="Folder for the tables.")]
-    images: Annotated[bool, Option(help="Use the images if they exist.")] = True
-    strict: Annotated[
-        bool, Option("--strict", help="Stop at the first unusable item instead of skipping it.")
-    ] = False
-    identity: Annotated[
-        str | None, Option(help="What counts as one polyp, if not given: video, ...")
-    ] = None
-    boxes: Annotated[Path | None, Option(help="File with the boxes (polyp-size).")] = None
-    cases: Annotated[Path | None, Option(help="Table of cases (sun) or labels (polyp-size).")] = (
-        None
+    images: bool = option("Use the images if they exist.", True)
+    strict: bool = option("Stop at the first unusable item instead of skipping it.", False)
+    identity: str | None = option("What counts as one polyp, if not given: video, ...")
+    boxes: Path | None = option("File with the boxes (polyp-size).")
+    cases: Path | None = option("Table of cases (sun) or labels (polyp-size).")
+    size: str | None = option("Frame size WIDTHxHEIGHT, if no file contains it.", metavar="WxH")
+    dataset: str | None = option("Name of the data set.")
+    datasets: Sequence[str] = option("ID=NAME: name of the data set with this id (coco).", ())
+    first_frame: int | None = option("Number of a video's first frame.")
+    video: Path | None = option(
+        "The video, or a folder of videos named as procedures.", metavar="FILE|FOLDER"
     )
-    size: Annotated[
-        str | None, Option(metavar="WxH", help="Frame size WIDTHxHEIGHT, if no file contains it.")
-    ] = None
-    dataset: Annotated[str | None, Option(help="Name of the data set.")] = None
-    datasets: Annotated[
-        Sequence[str], Option(help="ID=NAME: name of the data set with this id (coco).")
-    ] = ()
-    first_frame: Annotated[int | None, Option(help="Number of a video's first frame.")] = None
-    video: Annotated[
-        Path | None,
-        Option(metavar="FILE|FOLDER", help="The video, or a folder of videos named as procedures."),
-    ] = None
-    kind: Annotated[str | None, Option(help="gt or det (mot).")] = None
-    attribute: Annotated[str | None, Option(help="Attribute that names the polyp (cvat).")] = None
-    sixth: Annotated[str | None, Option(help="Meaning of a sixth number (yolo).")] = None
-    image_folder: Annotated[str | None, Option(help="Folder of the images (masks).")] = None
-    mask_folder: Annotated[str | None, Option(help="Folder of the masks (masks).")] = None
+    kind: str | None = option("gt or det (mot).")
+    attribute: str | None = option("Attribute that names the polyp (cvat).")
+    sixth: str | None = option("Meaning of a sixth number (yolo).")
+    image_folder: str | None = option("Folder of the images (masks).")
+    mask_folder: str | None = option("Folder of the masks (masks).")
     histology_map: HistologyMap = None
-    limits: Annotated[
-        bool, Option(help="Refuse archives that unpack to many times their size, and 20 M boxes.")
-    ] = True
+    limits: bool = option(
+        "Refuse archives that unpack to many times their size, and 20 M boxes.", True
+    )
     workers: Workers = 2
 
 
@@ -186,11 +176,11 @@ def _own_options(request: ImportRequest) -> dict[str, Any]:
 
     takes = {name: _options_of(one.read) for name, one in FORMATS.items()}
     takes[request.data_format] = _options_of(find_importer(request.data_format))
-    for option in given:
-        if option not in takes[request.data_format]:
-            takers = [name for name, options in takes.items() if option in options]
+    for own in given:
+        if own not in takes[request.data_format]:
+            takers = [name for name, options in takes.items() if own in options]
             raise PolyplinkError(
-                f"{request.data_format} takes no --{option.replace('_', '-')}",
+                f"{request.data_format} takes no --{own.replace('_', '-')}",
                 f"leave it out; those that take it: {', '.join(takers) or 'none'}",
             )
     return given
@@ -272,12 +262,8 @@ class DoctorRequest(Request):
     """What to check."""
 
     data: Data
-    images: Annotated[bool, Option(help="Also look for the images, and open a sample of them.")] = (
-        True
-    )
-    deep: Annotated[
-        bool, Option("--deep", help="Open all images; takes as long as decoding them.")
-    ] = False
+    images: bool = option("Also look for the images, and open a sample of them.", True)
+    deep: bool = option("Open all images; takes as long as decoding them.", False)
 
 
 def doctor(request: DoctorRequest, progress: Progress = inform) -> "Result[list[Finding]]":
@@ -433,18 +419,12 @@ class PrepareRequest(TrackletOptions):
     """What to prepare, and with which recipe."""
 
     data: Data
-    recipe: Annotated[str, Option(help="Recipe whose settings to use.", autocompletion=RECIPES)] = (
-        "ntssl"
-    )
+    recipe: str = option("Recipe whose settings to use.", "ntssl", autocompletion=RECIPES)
     sets: Sets = ()
-    crops: Annotated[bool, Option(help="Cut crops, or build only tracklets.")] = True
-    part: Annotated[str | None, Option(help="Part to crop; all by default.")] = None
-    strict: Annotated[bool, Option("--strict", help="Stop at a frame that cannot be decoded.")] = (
-        False
-    )
-    device: Annotated[
-        str, Option(help="cpu or cuda: where crops of simulated sets are rendered.")
-    ] = "cpu"
+    crops: bool = option("Cut crops, or build only tracklets.", True)
+    part: str | None = option("Part to crop; all by default.")
+    strict: bool = option("Stop at a frame that cannot be decoded.", False)
+    device: str = option("cpu or cuda: where crops of simulated sets are rendered.", "cpu")
     workers: Workers = 2
 
 

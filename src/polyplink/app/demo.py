@@ -2,14 +2,23 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-from typer import Argument, Option, echo
+from typer import Argument, echo
 
 from polyplink.app.count import CountRequest, count
 from polyplink.app.data_folder import ImportRequest, import_data
 from polyplink.app.evaluate import Evaluated, EvaluateRequest, evaluate
-from polyplink.app.request import Progress, Request, Result, Workers, counter, inform, silent
+from polyplink.app.request import (
+    Progress,
+    Request,
+    Result,
+    Workers,
+    counter,
+    inform,
+    option,
+    silent,
+)
 from polyplink.app.train import TrainRequest, train
 from polyplink.core.artefacts import content_key, read_json, write_json
 from polyplink.core.errors import PolyplinkError
@@ -27,8 +36,8 @@ _MARK = "demo.json"  # identifies the demo in a folder
 class DemoRequest(Request):
     """Where to write, and from which seed; preset and recipe fields can be set only from Python."""
 
-    out: Annotated[Path, Argument(help="Folder to write.")] = Path("demo-out")
-    seed: Annotated[int, Option(min=0, help="Seed of the simulated procedures.")] = 0
+    out: Path = option("Folder to write.", Path("demo-out"), kind=Argument)
+    seed: int = option("Seed of the simulated procedures.", 0, min=0)
     workers: Workers = 2
     preset: "Preset | None" = None
     sets: tuple[str, ...] = ()

@@ -18,6 +18,7 @@ from polyplink.app.request import (
     Workers,
     check_given,
     inform,
+    option,
 )
 from polyplink.core.artefacts import RunRecord, write_text
 from polyplink.core.errors import PolyplinkError
@@ -187,10 +188,7 @@ class RunRequest(TrackletOptions):
     source: Source
     weights: Annotated[Path, Option(help="Weights file, or a folder `polyplink train` wrote.")]
     detector: DetectorName = None
-    boxes: Annotated[
-        str | None,
-        Option(help="Boxes instead of a detector: the format of SOURCE (coco, mot ...)."),
-    ] = None
+    boxes: str | None = option("Boxes instead of a detector: the format of SOURCE (coco, mot ...).")
     out: Out = Path("out")
     fps: Fps = None
     seed: Seed = 0

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from typer import Argument, Option
+from typer import Argument
 
 from polyplink.app.request import (
     Data,
@@ -18,6 +18,7 @@ from polyplink.app.request import (
     Workers,
     check_given,
     inform,
+    option,
 )
 from polyplink.core.artefacts import RunRecord, to_plain, write_json, write_text
 from polyplink.core.errors import PolyplinkError, find_named
@@ -56,49 +57,35 @@ class EvaluateRequest(TrackletOptions):
     ]
     data: Data
     out: Out = Path("evaluation")
-    part: Annotated[str, Option(help="Part of the data set.")] = "eval"
-    tasks: Annotated[
-        Sequence[str],
-        Option(
-            "--task",
-            help="retrieval, reid, counting, tracking (these by default), size, histology or all; "
-            "may be repeated.",
-        ),
-    ] = ()
-    clusterers: Annotated[
-        Sequence[str],
-        Option(
-            "--clusterer",
-            help="temporal_ap, ap, threshold, dbscan, hdbscan, agglomerative, links or all; may be "
-            "repeated; temporal_ap, threshold and links by default.",
-        ),
-    ] = ()
-    grid: Annotated[str, Option(help="Settings searched for counting: paper or demo.")] = "paper"
-    visual: Annotated[
-        Literal["l2", "raw_l2", "sigmoid"],
-        Option(help="Similarity that is clustered: of unit vectors, raw vectors, or the thesis's."),
-    ] = "l2"
-    time: Annotated[
-        Literal["normalised", "frames"],
-        Option(help="Unit of distances in time: the annotated span, or frames (the thesis's)."),
-    ] = "normalised"
-    purpose: Purpose = "published"
-    choose_on: Annotated[
-        str | None,
-        Option(help="Part to choose settings on; by default on the other procedures."),
-    ] = None
-    without_own: Annotated[
-        bool,
-        Option(
-            "--without-own", help="Also retrieval without other polyps of the query's procedure."
-        ),
-    ] = False
-    curve_csv: Annotated[
-        bool, Option("--curve-csv", help="Also curve.csv: all figures of every setting.")
-    ] = False
-    baselines: Annotated[bool, Option(help="Also an untrained encoder and a colour histogram.")] = (
-        True
+    part: str = option("Part of the data set.", "eval")
+    tasks: Sequence[str] = option(
+        "retrieval, reid, counting, tracking (these by default), size, histology or all; "
+        "may be repeated.",
+        (),
+        "--task",
     )
+    clusterers: Sequence[str] = option(
+        "temporal_ap, ap, threshold, dbscan, hdbscan, agglomerative, links or all; may be "
+        "repeated; temporal_ap, threshold and links by default.",
+        (),
+        "--clusterer",
+    )
+    grid: str = option("Settings searched for counting: paper or demo.", "paper")
+    visual: Literal["l2", "raw_l2", "sigmoid"] = option(
+        "Similarity that is clustered: of unit vectors, raw vectors, or the thesis's.", "l2"
+    )
+    time: Literal["normalised", "frames"] = option(
+        "Unit of distances in time: the annotated span, or frames (the thesis's).", "normalised"
+    )
+    purpose: Purpose = "published"
+    choose_on: str | None = option(
+        "Part to choose settings on; by default on the other procedures."
+    )
+    without_own: bool = option(
+        "Also retrieval without other polyps of the query's procedure.", False
+    )
+    curve_csv: bool = option("Also curve.csv: all figures of every setting.", False)
+    baselines: bool = option("Also an untrained encoder and a colour histogram.", True)
     device: Device = "auto"
     workers: Workers = 2
 

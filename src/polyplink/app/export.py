@@ -22,6 +22,7 @@ from polyplink.app.request import (
     check_given,
     counter,
     inform,
+    option,
     silent,
 )
 from polyplink.core.errors import PolyplinkError
@@ -58,24 +59,21 @@ class EmbedRequest(TrackletOptions):
 
     weights: Weights
     data: Data
-    out: Annotated[Path | None, Option("--out", "-o", help="Parquet file to write.")] = None
+    out: Path | None = option("Parquet file to write.", None, "--out", "-o")
     part: Part = None
     device: Device = "auto"
     precision: Precision = None
     workers: Workers = 2
-    shard: Annotated[
-        str | None, Option(metavar="I/N", help="Embed one of N parts of the procedures.")
-    ] = None
-    engine: Annotated[
-        Literal["local", "ray"], Option(help="Compute in this process, or by Ray's workers.")
-    ] = "local"
-    address: Annotated[
-        str | None,
-        Option(metavar="HOST:PORT", help="Ray cluster; one is started here by default."),
-    ] = None
-    keep_crops: Annotated[
-        bool, Option(help="Keep crops for other verbs, or remove them when they are embedded.")
-    ] = True
+    shard: str | None = option("Embed one of N parts of the procedures.", metavar="I/N")
+    engine: Literal["local", "ray"] = option(
+        "Compute in this process, or by Ray's workers.", "local"
+    )
+    address: str | None = option(
+        "Ray cluster; one is started here by default.", metavar="HOST:PORT"
+    )
+    keep_crops: bool = option(
+        "Keep crops for other verbs, or remove them when they are embedded.", True
+    )
 
 
 def embed_data(request: EmbedRequest, progress: Progress = inform) -> "Result[Encoded]":
@@ -202,15 +200,11 @@ class ExportRequest(Request):
     weights: Weights
     out: Annotated[Path, Argument(help="New folder for the exported encoder.")]
     precision: Precision = None
-    data: Annotated[
-        Path | None,
-        Option(help="Data for 8-bit calibration and for measuring the effect on mAP."),
-    ] = None
-    int8: Annotated[
-        Path | None,
-        Option("--int8", metavar="DATA", help="Short for --precision int8 --data DATA."),
-    ] = None
-    part: Annotated[str | None, Option(help="Part of that data; all by default.")] = None
+    data: Path | None = option("Data for 8-bit calibration and for measuring the effect on mAP.")
+    int8: Path | None = option(
+        "Short for --precision int8 --data DATA.", None, "--int8", metavar="DATA"
+    )
+    part: str | None = option("Part of that data; all by default.")
     workers: Workers = 2
 
 

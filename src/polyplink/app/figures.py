@@ -3,9 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
-
-from typer import Option
 
 from polyplink.app.evaluate import find_grid
 from polyplink.app.request import (
@@ -21,6 +18,7 @@ from polyplink.app.request import (
     inform,
     named_files,
     names_of,
+    option,
 )
 from polyplink.core.artefacts import RunRecord
 from polyplink.core.errors import find_named
@@ -41,27 +39,21 @@ class FiguresRequest(Request):
     weights: Weights
     data: Data
     out: Out = Path("figures")
-    beside: Annotated[
-        Sequence[str], Option(help="NAME=WEIGHTS: another encoder to compare with.")
-    ] = ()
-    only: Annotated[
-        Sequence[str],
-        Option(
-            help="curriculum, similarity, counting, clusterers, recall, reid, map, pca, targets or "
-            "losses; all by default.",
-            autocompletion=names_of("polyplink.app.figures", "NAMES"),
-        ),
-    ] = ()
-    clusterers: Annotated[
-        Sequence[str],
-        Option(
-            "--clusterer",
-            help="Of the figures counting and clusterers; all built-in ones by default. A plugin's "
-            "is drawn if it is named. May be repeated.",
-        ),
-    ] = ()
-    part: Annotated[str, Option(help="Part of the data set.")] = "eval"
-    grid: Annotated[str, Option(help="Settings searched: paper or demo.")] = "demo"
+    beside: Sequence[str] = option("NAME=WEIGHTS: another encoder to compare with.", ())
+    only: Sequence[str] = option(
+        "curriculum, similarity, counting, clusterers, recall, reid, map, pca, targets or "
+        "losses; all by default.",
+        (),
+        autocompletion=names_of("polyplink.app.figures", "NAMES"),
+    )
+    clusterers: Sequence[str] = option(
+        "Of the figures counting and clusterers; all built-in ones by default. A plugin's "
+        "is drawn if it is named. May be repeated.",
+        (),
+        "--clusterer",
+    )
+    part: str = option("Part of the data set.", "eval")
+    grid: str = option("Settings searched: paper or demo.", "demo")
     device: Device = "auto"
     workers: Workers = 2
 

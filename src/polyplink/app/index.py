@@ -18,6 +18,7 @@ from polyplink.app.request import (
     Workers,
     check_given,
     inform,
+    option,
 )
 from polyplink.core.artefacts import RunRecord, write_json
 from polyplink.core.errors import PolyplinkError
@@ -47,9 +48,7 @@ class IndexAddRequest(TrackletOptions):
 class IndexBuildRequest(IndexAddRequest):
     """What to index, and with which weights."""
 
-    approximate: Annotated[
-        bool, Option("--approximate", help="Also write an approximate form, by LanceDB.")
-    ] = False
+    approximate: bool = option("Also write an approximate form, by LanceDB.", False)
 
 
 def build_index(request: IndexBuildRequest, progress: Progress = inform) -> "Result[Index]":
@@ -154,22 +153,18 @@ class SearchRequest(Request):
     query: Annotated[str, Argument(help="Id of a tracklet, a picture of a polyp, or a video.")]
     index: IndexFolder = Path("index")
     out: Out = Path("search")
-    k: Annotated[int, Option("-k", min=1, help="Similar views to show.")] = 12
-    frame: Annotated[int | None, Option(min=0, help="Frame of the video, from 0.")] = None
-    box: Annotated[
-        str | None, Option(help="LEFT,TOP,WIDTH,HEIGHT of the polyp in the picture or frame.")
-    ] = None
-    patient: Annotated[str | None, Option(help="Only views of this patient.")] = None
-    procedure: Annotated[str | None, Option(help="Only views of this procedure.")] = None
-    others: Annotated[
-        bool, Option("--others", help="Only views of other procedures than the tracklet's.")
-    ] = False
-    since: Annotated[str | None, Option(help="Only known dates from YYYY-MM-DD on.")] = None
-    until: Annotated[str | None, Option(help="Only known dates up to YYYY-MM-DD.")] = None
-    min_size: Annotated[float | None, Option(min=0, help="Smallest known size, mm.")] = None
-    max_size: Annotated[float | None, Option(min=0, help="Largest known size, mm.")] = None
-    histology: Annotated[str | None, Option(help="Known class: adenoma, hyperplastic ...")] = None
-    exact: Annotated[bool, Option("--exact", help="Exact search in an approximate index.")] = False
+    k: int = option("Similar views to show.", 12, "-k", min=1)
+    frame: int | None = option("Frame of the video, from 0.", min=0)
+    box: str | None = option("LEFT,TOP,WIDTH,HEIGHT of the polyp in the picture or frame.")
+    patient: str | None = option("Only views of this patient.")
+    procedure: str | None = option("Only views of this procedure.")
+    others: bool = option("Only views of other procedures than the tracklet's.", False)
+    since: str | None = option("Only known dates from YYYY-MM-DD on.")
+    until: str | None = option("Only known dates up to YYYY-MM-DD.")
+    min_size: float | None = option("Smallest known size, mm.", min=0)
+    max_size: float | None = option("Largest known size, mm.", min=0)
+    histology: str | None = option("Known class: adenoma, hyperplastic ...")
+    exact: bool = option("Exact search in an approximate index.", False)
     device: Device = "auto"
 
 

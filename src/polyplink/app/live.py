@@ -27,6 +27,7 @@ from polyplink.app.request import (
     Workers,
     check_given,
     inform,
+    option,
 )
 from polyplink.core.artefacts import RunRecord
 from polyplink.core.errors import PolyplinkError, first_line
@@ -58,27 +59,18 @@ class LiveRequest(TrackletOptions):
     ]
     weights: Annotated[Path, Option(help="Weights file, or a folder `polyplink train` wrote.")]
     detector: DetectorName = None
-    boxes: Annotated[
-        Path | None, Option(help="Boxes of the recording SOURCE, JSON lines, for a detector.")
-    ] = None
-    recording: Annotated[
-        Path | None, Option(help="Video or folder with the pictures of boxes from stdin.")
-    ] = None
+    boxes: Path | None = option("Boxes of the recording SOURCE, JSON lines, for a detector.")
+    recording: Path | None = option("Video or folder with the pictures of boxes from stdin.")
     out: Out = Path("live")
-    speed: Annotated[
-        float,
-        Option(min=0, help="Times real time for a recording; 0: as fast as it goes, none dropped."),
-    ] = 1.0
+    speed: float = option(
+        "Times real time for a recording; 0: as fast as it goes, none dropped.", 1.0, min=0
+    )
     fps: Fps = None
-    stall: Annotated[
-        float, Option(min=0.1, help="Seconds without a frame after which the count ends.")
-    ] = 10.0
-    window: Annotated[
-        float, Option(min=0, help="Minutes for which the polyp of a tracklet may be revised.")
-    ] = 15.0
-    page: Annotated[bool, Option(help="Serve a page that shows the count.")] = True
-    port: Annotated[int, Option(min=0, max=65535, help="Its port; 0 takes any free one.")] = 0
-    browser: Annotated[bool, Option(help="Open it in the browser.")] = False
+    stall: float = option("Seconds without a frame after which the count ends.", 10.0, min=0.1)
+    window: float = option("Minutes for which the polyp of a tracklet may be revised.", 15.0, min=0)
+    page: bool = option("Serve a page that shows the count.", True)
+    port: int = option("Its port; 0 takes any free one.", 0, min=0, max=65535)
+    browser: bool = option("Open it in the browser.", False, "--browser/--no-browser")
     alarms: Alarms = "drop"
     purpose: Purpose = "count"
     device: Device = "auto"

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from typer import Argument, Option
+from typer import Argument
 
 from polyplink.app.request import (
     Data,
@@ -18,6 +18,7 @@ from polyplink.app.request import (
     check_given,
     inform,
     names_of,
+    option,
 )
 from polyplink.core.artefacts import RunRecord, write_json, write_text
 from polyplink.core.errors import find_named
@@ -39,18 +40,13 @@ class ProbeRequest(Request):
     weights: Weights
     data: Data
     out: Out = Path("probe")
-    part: Annotated[
-        str, Option(help="Part to split 70 to 30 by patient; rsp and rspp are the papers'.")
-    ] = "eval"
-    length: Annotated[int, Option(min=1, help="Crops of a fragment.")] = 8
-    seeds: Annotated[int, Option(min=1, help="Training runs of the probe, averaged.")] = 3
-    split_seed: Annotated[int, Option(help="Seed of the split.")] = 0
-    split: Annotated[
-        Path | None,
-        Option(help='JSON file that divides polyps, {"train": [ids], "test": [ids]}.'),
-    ] = None
-    rate: Annotated[float | None, Option(help="Learning rate; the paper's by default.")] = None
-    epochs: Annotated[int | None, Option(help="Epochs; the paper's 20 by default.")] = None
+    part: str = option("Part to split 70 to 30 by patient; rsp and rspp are the papers'.", "eval")
+    length: int = option("Crops of a fragment.", 8, min=1)
+    seeds: int = option("Training runs of the probe, averaged.", 3, min=1)
+    split_seed: int = option("Seed of the split.", 0)
+    split: Path | None = option('JSON file that divides polyps, {"train": [ids], "test": [ids]}.')
+    rate: float | None = option("Learning rate; the paper's by default.")
+    epochs: int | None = option("Epochs; the paper's 20 by default.")
     device: Device = "auto"
     workers: Workers = 2
 

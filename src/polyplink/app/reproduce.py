@@ -8,7 +8,7 @@ from pathlib import Path
 from shutil import disk_usage
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from typer import Argument, Option
+from typer import Argument
 
 from polyplink.app.evaluate import find_grid
 from polyplink.app.request import (
@@ -22,6 +22,7 @@ from polyplink.app.request import (
     inform,
     named_files,
     names_of,
+    option,
 )
 from polyplink.core.artefacts import RunRecord, read_json, to_plain, write_json
 from polyplink.core.errors import PolyplinkError
@@ -54,33 +55,22 @@ class ReproduceRequest(Request):
             autocompletion=names_of("polyplink.recipes.published", "published"),
         ),
     ]
-    data: Annotated[Path | None, Argument(help="Data folder; none for list.")] = None
-    out: Annotated[
-        Path | None, Option("--out", "-o", help="Folder to write; WORKSPACE/TABLE by default.")
-    ] = None
-    workspace: Annotated[Path, Option(help="Folder for training runs.")] = Path("reproduced")
-    part: Annotated[str | None, Option(help="Part; by default rc19 if present, else eval.")] = None
-    only: Annotated[Sequence[str], Option(help="Only this encoder or method.")] = ()
-    weights: Annotated[
-        Sequence[str], Option(help="NAME=FILE: weights of an encoder or method.")
-    ] = ()
-    stand_in: Annotated[
-        bool, Option("--stand-in", help="Replace every encoder by a small one.")
-    ] = False
+    data: Path | None = option("Data folder; none for list.", kind=Argument)
+    out: Path | None = option("Folder to write; WORKSPACE/TABLE by default.", None, "--out", "-o")
+    workspace: Path = option("Folder for training runs.", Path("reproduced"))
+    part: str | None = option("Part; by default rc19 if present, else eval.")
+    only: Sequence[str] = option("Only this encoder or method.", ())
+    weights: Sequence[str] = option("NAME=FILE: weights of an encoder or method.", ())
+    stand_in: bool = option("Replace every encoder by a small one.", False)
     sets: Sets = ()
-    train: Annotated[bool, Option(help="Train encoders that have a recipe.")] = True
-    anyway: Annotated[
-        bool, Option("--anyway", help="Print differences even if not comparable.")
-    ] = False
-    grid: Annotated[str, Option(help="Settings searched: paper or demo.")] = "paper"
-    preset: Annotated[
-        Literal["reference", "own"],
-        Option(help="Feed published encoders as NTSSL's program does, or as pre-trained."),
-    ] = "reference"
-    seeds: Annotated[int, Option(min=1, help="Training runs of each probe.")] = 3
-    dry_run: Annotated[
-        bool, Option("--dry-run", help="Only list the work, what is missing, and its cost.")
-    ] = False
+    train: bool = option("Train encoders that have a recipe.", True)
+    anyway: bool = option("Print differences even if not comparable.", False)
+    grid: str = option("Settings searched: paper or demo.", "paper")
+    preset: Literal["reference", "own"] = option(
+        "Feed published encoders as NTSSL's program does, or as pre-trained.", "reference"
+    )
+    seeds: int = option("Training runs of each probe.", 3, min=1)
+    dry_run: bool = option("Only list the work, what is missing, and its cost.", False)
     device: Device = "auto"
     workers: Workers = 2
 

@@ -1,15 +1,15 @@
 """Shared by all verbs: common options, progress callbacks, printable results.
 
 A verb is a function `verb(request, progress)`. Its request is a frozen dataclass whose fields are
-the arguments and options of the command line: type, default, help text and range are in the field's
-annotation and nowhere else (`app.command_line` builds the commands from them).
+the arguments and options of the command line: type, default, help text and range are in the field
+and nowhere else (`app.command_line` builds the commands from them).
 """
 
 import json
 import sys
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -65,18 +65,43 @@ def names_of(module: str, attribute: str) -> Callable[[str], list[str]]:
 RECIPES = names_of("polyplink.recipes", "RECIPES")
 
 
+Value = TypeVar("Value")
+
+
+def option(
+    text: str,
+    default: Value = None,  # type: ignore[assignment]
+    *names: str,
+    kind: Callable[..., Any] = Option,
+    **settings: Any,
+) -> Value:
+    """A field of a request with a default: an option of the command line, or an argument.
+
+    Args:
+        text: Its help.
+        default: From Python and on the command line; with False the option takes no --no-NAME.
+        names: On the command line; the field's by default.
+        kind: `typer.Option` or `typer.Argument`.
+        settings: Of `kind`: min, max, metavar and others.
+    """
+    made: Value = field(
+        default=default, metadata={"names": names, "kind": kind, "help": text} | settings
+    )
+    return made
+
+
 class Request:
     """A request: text is taken where a field is a path."""
 
     def __post_init__(self) -> None:
-        for field in fields(self):  # type: ignore[arg-type]
-            hint, value = field.type, getattr(self, field.name)
+        for each in fields(self):  # type: ignore[arg-type]
+            hint, value = each.type, getattr(self, each.name)
             plain = get_args(hint)[0] if get_origin(hint) is Annotated else hint
             kinds = (plain, *get_args(plain))
             if isinstance(value, str) and Path in kinds:
-                object.__setattr__(self, field.name, Path(value))
+                object.__setattr__(self, each.name, Path(value))
             elif not isinstance(value, str | Path) and Sequence[Path] in kinds:
-                object.__setattr__(self, field.name, tuple(map(Path, value)))
+                object.__setattr__(self, each.name, tuple(map(Path, value)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,33 +111,15 @@ class TrackletOptions(Request):
     The fields are those of `polyplink.tracklets.PrepareSettings` and its `tracks`.
     """
 
-    min_length: Annotated[
-        int | None, Option(min=1, help="Boxes that a tracklet of a known polyp must have [30].")
-    ] = None
-    max_gap: Annotated[
-        int | None, Option(min=1, help="Largest step in frames between its boxes [1].")
-    ] = None
-    min_iou: Annotated[
-        float | None, Option(min=0, max=1, help="Smallest IoU of two boxes in a row of it [0.1].")
-    ] = None
-    min_seconds: Annotated[
-        float | None, Option(min=0, help="Seconds a track of unknown boxes must last [0.5].")
-    ] = None
-    bridge: Annotated[
-        float | None, Option(min=0, help="Longest gap bridged within such a track, seconds [0.7].")
-    ] = None
-    high: Annotated[
-        float | None, Option(min=0, max=1, help="Score from which a box begins a track [0.4].")
-    ] = None
-    low: Annotated[
-        float | None, Option(min=0, max=1, help="Score from which a box continues one [0.1].")
-    ] = None
-    tracker: Annotated[
-        str | None, Option(help="What links such boxes: damped, or a plugin's [damped].")
-    ] = None
-    stride: Annotated[
-        int | None, Option(min=1, help="Boxes from one crop of a tracklet to the next [4].")
-    ] = None
+    min_length: int | None = option("Boxes that a tracklet of a known polyp must have [30].", min=1)
+    max_gap: int | None = option("Largest step in frames between its boxes [1].", min=1)
+    min_iou: float | None = option("Smallest IoU of two boxes in a row of it [0.1].", min=0, max=1)
+    min_seconds: float | None = option("Seconds a track of unknown boxes must last [0.5].", min=0)
+    bridge: float | None = option("Longest gap bridged within such a track, seconds [0.7].", min=0)
+    high: float | None = option("Score from which a box begins a track [0.4].", min=0, max=1)
+    low: float | None = option("Score from which a box continues one [0.1].", min=0, max=1)
+    tracker: str | None = option("What links such boxes: damped, or a plugin's [damped].")
+    stride: int | None = option("Boxes from one crop of a tracklet to the next [4].", min=1)
 
     def on(self, settings: "PrepareSettings") -> "PrepareSettings":
         """The settings with what was given in place of their own.
@@ -124,7 +131,7 @@ class TrackletOptions(Request):
             from polyplink.tracklets.tracks import find_tracker
 
             find_tracker(self.tracker)
-        given = {field.name: getattr(self, field.name) for field in fields(TrackletOptions)}
+        given = {each.name: getattr(self, each.name) for each in fields(TrackletOptions)}
         given = {name: value for name, value in given.items() if value is not None}
         tracks = {
             name: given.pop(name) for name in ("bridge", "high", "low", "tracker") if name in given
@@ -173,8 +180,6 @@ def check_given(
 
 
 WIDEST = 2000  # characters of a line of a table in a file
-
-Value = TypeVar("Value")
 LONGEST_REPR = 400  # characters of a value in the repr of its result
 
 Progress = Callable[[str, int, int], None]

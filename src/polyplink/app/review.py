@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from typer import Argument, Option, echo
 
-from polyplink.app.request import Out, Progress, Request, Result, Weights, inform
+from polyplink.app.request import Out, Progress, Request, Result, Weights, inform, option
 from polyplink.core.artefacts import RunRecord
 from polyplink.core.errors import PolyplinkError
 from polyplink.report.notebook import Facts
@@ -36,14 +36,12 @@ class ReviewRequest(Request):
     """Which count to review, and how to serve the page."""
 
     folder: Folder
-    reviewer: Annotated[str, Option(help="Your name, for the log of corrections.")] = ""
+    reviewer: str = option("Your name, for the log of corrections.", "")
     data: DataFolder = None
     mask_overlay: Masks = ()
-    index: Annotated[Path | None, Option(help="Index to show similar earlier views of, too.")] = (
-        None
-    )
-    port: Annotated[int, Option(min=0, max=65535, help="Port; 0 takes any free one.")] = 0
-    browser: Annotated[bool, Option(help="Open the page in the browser.")] = True
+    index: Path | None = option("Index to show similar earlier views of, too.")
+    port: int = option("Port; 0 takes any free one.", 0, min=0, max=65535)
+    browser: bool = option("Open the page in the browser.", True)
 
 
 def review(request: ReviewRequest, progress: Progress = inform) -> Result[Path]:
@@ -84,7 +82,7 @@ class HandOffRequest(Request):
     """Which review to hand off."""
 
     folder: Folder
-    language: Annotated[Literal["en", "de", "it"], Option(help="Of headings and the page.")] = "en"
+    language: Literal["en", "de", "it"] = option("Of headings and the page.", "en")
     data: DataFolder = None
     mask_overlay: Masks = ()
 

@@ -2,11 +2,20 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-from typer import Argument, Option
+from typer import Argument
 
-from polyplink.app.request import Progress, Request, Result, Workers, counter, inform, names_of
+from polyplink.app.request import (
+    Progress,
+    Request,
+    Result,
+    Workers,
+    counter,
+    inform,
+    names_of,
+    option,
+)
 from polyplink.core.errors import PolyplinkError, find_named
 
 if TYPE_CHECKING:
@@ -22,30 +31,19 @@ WRITINGS = dict.fromkeys(("tables", "archives", "frames"))
 class SimulateRequest(Request):
     """What to simulate."""
 
-    out: Annotated[
-        Path | None, Argument(help="Folder to write; --check needs none.", show_default=False)
-    ] = None
-    preset: Annotated[
-        str | None,
-        Option(
-            help="tiny, small, real-colon-sim or smoke; tiny by default.",
-            autocompletion=names_of("polyplink.app.simulate", "PRESETS"),
-        ),
-    ] = None
-    seed: Annotated[int, Option(min=0, help="Seed; the same seed gives the same bytes.")] = 0
-    difficulty: Annotated[
-        float | None, Option(help="From 0 (easy) to 1; by default that of the preset.")
-    ] = None
-    write: Annotated[
-        str | None, Option(help="tables, archives or frames; by default that of the preset.")
-    ] = None
-    preview: Annotated[bool, Option("--preview", help="Also a contact sheet and a short film.")] = (
-        False
+    out: Path | None = option(
+        "Folder to write; --check needs none.", kind=Argument, show_default=False
     )
-    check: Annotated[
-        bool, Option("--check", help="Compare real-colon-sim with published figures.")
-    ] = False
-    device: Annotated[str | None, Option(help="cpu or cuda; cpu by default.")] = None
+    preset: str | None = option(
+        "tiny, small, real-colon-sim or smoke; tiny by default.",
+        autocompletion=names_of("polyplink.app.simulate", "PRESETS"),
+    )
+    seed: int = option("Seed; the same seed gives the same bytes.", 0, min=0)
+    difficulty: float | None = option("From 0 (easy) to 1; by default that of the preset.")
+    write: str | None = option("tables, archives or frames; by default that of the preset.")
+    preview: bool = option("Also a contact sheet and a short film.", False)
+    check: bool = option("Compare real-colon-sim with published figures.", False)
+    device: str | None = option("cpu or cuda; cpu by default.")
     workers: Workers = 2
 
 

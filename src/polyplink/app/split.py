@@ -3,11 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
-from typer import Option
-
-from polyplink.app.request import Data, Progress, Request, Result, inform
+from polyplink.app.request import Data, Progress, Request, Result, inform, option
 from polyplink.core.artefacts import read_json, write_json
 from polyplink.core.errors import PolyplinkError
 
@@ -17,14 +14,13 @@ class SplitRequest(Request):
     """Which data folder to split, and how."""
 
     data: Data
-    shares: Annotated[
-        str, Option(metavar="PART=SHARE,...", help="Parts and their shares of the procedures.")
-    ] = "train=0.7,eval=0.15,test=0.15"
-    seed: Annotated[int, Option(help="Seed of the order of patients.")] = 0
-    lists: Annotated[
-        Path | None,
-        Option(help="JSON file of part -> procedure ids, instead of shares."),
-    ] = None
+    shares: str = option(
+        "Parts and their shares of the procedures.",
+        "train=0.7,eval=0.15,test=0.15",
+        metavar="PART=SHARE,...",
+    )
+    seed: int = option("Seed of the order of patients.", 0)
+    lists: Path | None = option("JSON file of part -> procedure ids, instead of shares.")
 
 
 def split_data(request: SplitRequest, progress: Progress = inform) -> Result[dict[str, list[str]]]:

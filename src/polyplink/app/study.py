@@ -7,7 +7,7 @@ from pathlib import Path
 from statistics import stdev
 from typing import TYPE_CHECKING, Annotated, Any
 
-from typer import Argument, Option
+from typer import Argument
 
 from polyplink.app.evaluate import (
     EvaluateRequest,
@@ -28,6 +28,7 @@ from polyplink.app.request import (
     Workers,
     check_given,
     inform,
+    option,
     silent,
 )
 from polyplink.core.artefacts import RunRecord, to_plain, write_json
@@ -49,17 +50,15 @@ class StudyRequest(Request):
     recipes: Annotated[Sequence[str], Argument(help=f"{RECIPE} Compared with the first.")]
     data: Data
     out: Out = Path("study")
-    seeds: Annotated[int, Option(min=1, help="Seeds of each recipe, from its own on.")] = 3
-    part: Annotated[str, Option(help="Part to evaluate on, which no recipe trains on.")] = "eval"
+    seeds: int = option("Seeds of each recipe, from its own on.", 3, min=1)
+    part: str = option("Part to evaluate on, which no recipe trains on.", "eval")
     sets: Sets = ()
-    tasks: Annotated[
-        Sequence[str], Option("--task", help="As of evaluate, without size and histology.")
-    ] = ()
-    clusterers: Annotated[Sequence[str], Option("--clusterer", help="As of evaluate.")] = ()
-    grid: Annotated[str, Option(help="Settings searched for counting: paper or demo.")] = "paper"
+    tasks: Sequence[str] = option("As of evaluate, without size and histology.", (), "--task")
+    clusterers: Sequence[str] = option("As of evaluate.", (), "--clusterer")
+    grid: str = option("Settings searched for counting: paper or demo.", "paper")
     purpose: Purpose = "published"
     device: Device = "auto"
-    devices: Annotated[int, Option(min=1, help="Processes to train in, as of train.")] = 1
+    devices: int = option("Processes to train in, as of train.", 1, min=1)
     workers: Workers = 2
 
 

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from typer import Argument, Exit, Option
+from typer import Argument, Exit
 
 from polyplink.app.request import (
     RECIPE,
@@ -22,6 +22,7 @@ from polyplink.app.request import (
     Workers,
     check_given,
     inform,
+    option,
     silent,
 )
 from polyplink.core.artefacts import RunRecord, to_plain
@@ -55,33 +56,22 @@ class TrainRequest(TrackletOptions):
     recipe: Annotated["str | TrainConfig", Argument(help=RECIPE, autocompletion=RECIPES)]
     data: Data
     out: Out = Path("run")
-    part: Annotated[
-        str | None, Option(help="Part to train on, or all; the recipe's by default.")
-    ] = None
+    part: str | None = option("Part to train on, or all; the recipe's by default.")
     sets: Sets = ()
-    resume: Annotated[bool, Option("--resume", help="Continue or extend the run in --out.")] = False
-    init_from: Annotated[
-        Path | None,
-        Option(help="Initial weights from another run: file, folder or name."),
-    ] = None
-    log: Annotated[
-        Sequence[str],
-        Option("--log", help="tensorboard or wandb (offline), in addition to history.csv."),
-    ] = ()
+    resume: bool = option("Continue or extend the run in --out.", False)
+    init_from: Path | None = option("Initial weights from another run: file, folder or name.")
+    log: Sequence[str] = option(
+        "tensorboard or wandb (offline), in addition to history.csv.", (), "--log"
+    )
     device: Device = "auto"
-    devices: Annotated[
-        int, Option(min=1, help="Processes to train in, each with a GPU or all on the CPU.")
-    ] = 1
+    devices: int = option("Processes to train in, each with a GPU or all on the CPU.", 1, min=1)
     workers: Workers = 2
-    help_recipe: Annotated[
-        str | None,
-        Option(
-            metavar="NAME",
-            is_eager=True,
-            callback=_list_fields,
-            help="List the fields of a recipe that --set takes, and exit.",
-        ),
-    ] = None
+    help_recipe: str | None = option(
+        "List the fields of a recipe that --set takes, and exit.",
+        metavar="NAME",
+        is_eager=True,
+        callback=_list_fields,
+    )
 
 
 @dataclass(frozen=True)

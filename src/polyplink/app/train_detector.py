@@ -2,9 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
-
-from typer import Option
+from typing import Any
 
 from polyplink.app.request import (
     Data,
@@ -16,6 +14,7 @@ from polyplink.app.request import (
     check_given,
     counter,
     inform,
+    option,
 )
 from polyplink.core.errors import PolyplinkError
 
@@ -27,11 +26,11 @@ class TrainDetectorRequest(Request):
     """On which annotated procedures to train a detector."""
 
     data: Data
-    out: Annotated[Path, Option("--out", "-o", help="ONNX file to write.")] = Path("detector.onnx")
+    out: Path = option("ONNX file to write.", Path("detector.onnx"), "--out", "-o")
     part: Part = None
-    steps: Annotated[int, Option(min=1, help="Optimiser steps.")] = 1000
-    frames: Annotated[int, Option(min=1, help="Frames with a polyp of each procedure.")] = 80
-    seed: Annotated[int, Option(min=0, help="Seed of weights and order.")] = 0
+    steps: int = option("Optimiser steps.", 1000, min=1)
+    frames: int = option("Frames with a polyp of each procedure.", 80, min=1)
+    seed: int = option("Seed of weights and order.", 0, min=0)
     workers: Workers = 2
 
 

@@ -22,6 +22,7 @@ from polyplink.app.request import (
     Workers,
     check_given,
     inform,
+    option,
 )
 from polyplink.core.artefacts import file_key, to_plain, whole_file
 from polyplink.core.errors import PolyplinkError, find_named
@@ -41,27 +42,16 @@ class AddRequest(Request):
     """Which file to import, and how the encoder is fed."""
 
     file: Annotated[Path, Argument(help="The published file, or a folder of `weights save`.")]
-    timm: Annotated[
-        str | None, Option(metavar="NAME", help="Backbone of timm that the weights are of.")
-    ] = None
-    name: Annotated[str | None, Option("--as", help="Name for the weights.")] = None
-    preset: Annotated[
-        Literal["own", "reference"], Option(help="As pre-trained, or as NTSSL's program.")
-    ] = "own"
-    size: Annotated[int | None, Option(help="Image size, pixels.")] = None
-    crop_factor: Annotated[
-        float | None, Option(help="Side of a crop, in sides of the box [5].")
-    ] = None
-    pooling: Annotated[
-        Literal["cls", "mean", "patchmean", "cat"] | None,
-        Option(help="Pooling instead of the default."),
-    ] = None
-    trust_pickle: Annotated[
-        bool, Option("--trust-pickle", help="Allow the file to run code (pickle).")
-    ] = False
-    unverified: Annotated[
-        bool, Option("--unverified", help="Accept a file with another SHA-256.")
-    ] = False
+    timm: str | None = option("Backbone of timm that the weights are of.", metavar="NAME")
+    name: str | None = option("Name for the weights.", None, "--as")
+    preset: Literal["own", "reference"] = option("As pre-trained, or as NTSSL's program.", "own")
+    size: int | None = option("Image size, pixels.")
+    crop_factor: float | None = option("Side of a crop, in sides of the box [5].")
+    pooling: Literal["cls", "mean", "patchmean", "cat"] | None = option(
+        "Pooling instead of the default."
+    )
+    trust_pickle: bool = option("Allow the file to run code (pickle).", False)
+    unverified: bool = option("Accept a file with another SHA-256.", False)
 
 
 def add_weights(request: AddRequest, progress: Progress = inform) -> Result[dict[str, Any]]:
@@ -153,14 +143,13 @@ class SaveRequest:
 
     weights: Weights
     out: Annotated[Path, Argument(help="New folder.")]
-    figures: Annotated[
-        Path | None,
-        Option(metavar="FOLDER", help="Folder of `evaluate` whose figures the card shows."),
-    ] = None
-    licence: Annotated[str | None, Option(help="Licence of the weights.")] = None
-    mirrors: Annotated[
-        Sequence[str], Option("--mirror", help="Where else to get the folder; may be repeated.")
-    ] = ()
+    figures: Path | None = option(
+        "Folder of `evaluate` whose figures the card shows.", metavar="FOLDER"
+    )
+    licence: str | None = option("Licence of the weights.")
+    mirrors: Sequence[str] = option(
+        "Where else to get the folder; may be repeated.", (), "--mirror"
+    )
 
 
 def save_weights_folder(
@@ -220,9 +209,7 @@ class AdaptRequest(TrackletOptions):
     data: Data
     name: Annotated[str, Option("--as", help="Name for the adapted weights.")]
     part: Part = None
-    tone: Annotated[
-        float, Option(min=0, help="Weight of the crops' whitened colours, instead of BatchNorm.")
-    ] = 0.0
+    tone: float = option("Weight of the crops' whitened colours, instead of BatchNorm.", 0.0, min=0)
     device: Device = "auto"
     workers: Workers = 2
 
@@ -356,8 +343,8 @@ class CostRequest(Request):
     """Which encoder to count, for which clip."""
 
     name: Annotated[str, Argument(help="Name of an encoder or a recipe.")]
-    size: Annotated[int | None, Option(min=1, help="Image size, pixels.")] = None
-    frames: Annotated[int, Option(min=1, help="Frames of the clip.")] = 8
+    size: int | None = option("Image size, pixels.", min=1)
+    frames: int = option("Frames of the clip.", 8, min=1)
 
 
 def cost_weights(request: CostRequest, progress: Progress = inform) -> Result[dict[str, Any]]:
