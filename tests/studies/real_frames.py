@@ -22,7 +22,7 @@ import polars as pl
 
 from polyplink.app.encoded import Encoded, baselines, encode, load_named
 from polyplink.app.leakage import guard
-from polyplink.app.request import TrackletOptions
+from polyplink.app.options import TrackletOptions
 from polyplink.app.train import TrainRequest, train
 from polyplink.core.artefacts import write_text
 from polyplink.core.errors import PolyplinkError

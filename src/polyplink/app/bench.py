@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from typer import Argument, echo
 
-from polyplink.app.request import Progress, Request, check_given, inform, names_of, option
+from polyplink.app.options import Request, names_of, option
+from polyplink.app.request import Progress, check_given, inform
 from polyplink.core.artefacts import to_plain, write_text
 from polyplink.core.errors import PolyplinkError, find_named
 

@@ -5,20 +5,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from polyplink.app.request import (
-    Data,
-    Device,
-    Out,
-    Part,
-    Progress,
-    Result,
-    TrackletOptions,
-    Weights,
-    Workers,
-    check_given,
-    inform,
-    option,
-)
+from polyplink.app import options
+from polyplink.app.options import TrackletOptions, option
+from polyplink.app.request import Progress, Result, check_given, inform
 from polyplink.core.artefacts import RunRecord
 from polyplink.core.errors import PolyplinkError
 from polyplink.report.notebook import Facts
@@ -34,17 +23,17 @@ if TYPE_CHECKING:
 class CalibrateRequest(TrackletOptions):
     """Which weights to calibrate, on which detector's boxes."""
 
-    weights: Weights
-    data: Data
+    weights: options.Weights
+    data: options.Data
     truth: Path | None = option(
         "Data folder with annotated boxes of the same procedures, for a detector's boxes; "
         "by default the polyps in DATA."
     )
-    out: Out = Path("calibrated")
-    part: Part = None
+    out: options.Out = Path("calibrated")
+    part: options.Part = None
     keep: float = option("Share of the polyps that the threshold must keep.", 0.97, min=0.5, max=1)
-    device: Device = "auto"
-    workers: Workers = 2
+    device: options.Device = "auto"
+    workers: options.Workers = 2
 
 
 @dataclass(frozen=True)

@@ -9,22 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from polyplink import __version__
-from polyplink.app.request import (
-    Alarms,
-    Data,
-    Device,
-    Out,
-    Part,
-    Progress,
-    Purpose,
-    Result,
-    TrackletOptions,
-    Weights,
-    Workers,
-    check_given,
-    inform,
-    option,
-)
+from polyplink.app import options
+from polyplink.app.options import TrackletOptions, option
+from polyplink.app.request import Progress, Result, check_given, inform
 from polyplink.core.artefacts import RunRecord, to_plain, write_json, write_text
 
 if TYPE_CHECKING:
@@ -64,17 +51,17 @@ class CountRequest(TrackletOptions):
     From Python `said` may hold warnings of earlier stages, for count.json and the report.
     """
 
-    weights: Weights
-    data: Data
-    out: Out = Path("count")
-    part: Part = None
+    weights: options.Weights
+    data: options.Data
+    out: options.Out = Path("count")
+    part: options.Part = None
     truth: Path | None = option(
         "Data folder with annotated boxes of the same procedures, to compare with."
     )
-    alarms: Alarms = "drop"
-    purpose: Purpose = "count"
-    device: Device = "auto"
-    workers: Workers = 2
+    alarms: options.Alarms = "drop"
+    purpose: options.Purpose = "count"
+    device: options.Device = "auto"
+    workers: options.Workers = 2
     said: Sequence[str] = ()
 
 

@@ -10,21 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 from typer import Argument, Option
 
-from polyplink.app.request import (
-    RECIPES,
-    Data,
-    Progress,
-    Request,
-    Result,
-    Sets,
-    TrackletOptions,
-    Workers,
-    check_given,
-    counter,
-    inform,
-    names_of,
-    option,
-)
+from polyplink.app import options
+from polyplink.app.options import Request, TrackletOptions, names_of, option
+from polyplink.app.request import Progress, Result, check_given, counter, inform
 from polyplink.core.artefacts import RunRecord, whole_folder, write_json
 from polyplink.core.errors import PolyplinkError, find_named
 
@@ -78,7 +66,7 @@ class ImportRequest(Request):
     limits: bool = option(
         "Refuse archives that unpack to many times their size, and 20 M boxes.", True
     )
-    workers: Workers = 2
+    workers: options.Workers = 2
 
 
 @dataclass(frozen=True)
@@ -178,7 +166,7 @@ def _own_options(request: ImportRequest) -> dict[str, Any]:
     takes[request.data_format] = _options_of(find_importer(request.data_format))
     for own in given:
         if own not in takes[request.data_format]:
-            takers = [name for name, options in takes.items() if own in options]
+            takers = [name for name, taken in takes.items() if own in taken]
             raise PolyplinkError(
                 f"{request.data_format} takes no --{own.replace('_', '-')}",
                 f"leave it out; those that take it: {', '.join(takers) or 'none'}",
@@ -189,8 +177,8 @@ def _own_options(request: ImportRequest) -> dict[str, Any]:
 def _options_of(importer: "Callable[..., Imported]") -> set[str]:
     """Names of the options that an importer takes, by name or as `**options`."""
     parameters = inspect.signature(importer).parameters
-    options = get_args(parameters["options"].annotation) if "options" in parameters else ()
-    return {*parameters, *(name for one in options for name in one.__annotations__)}
+    typed = get_args(parameters["options"].annotation) if "options" in parameters else ()
+    return {*parameters, *(name for one in typed for name in one.__annotations__)}
 
 
 def merge_data(request: MergeRequest, progress: Progress = inform) -> "Result[DataSet]":
@@ -261,7 +249,7 @@ def _write(
 class DoctorRequest(Request):
     """What to check."""
 
-    data: Data
+    data: options.Data
     images: bool = option("Also look for the images, and open a sample of them.", True)
     deep: bool = option("Open all images; takes as long as decoding them.", False)
 
@@ -372,7 +360,7 @@ def _for_few_boxes(
 class ConvertRequest(Request):
     """What to convert, and into which format."""
 
-    data: Data
+    data: options.Data
     data_format: Annotated[
         str,
         Argument(
@@ -418,14 +406,14 @@ def convert_data(request: ConvertRequest, progress: Progress = inform) -> Result
 class PrepareRequest(TrackletOptions):
     """What to prepare, and with which recipe."""
 
-    data: Data
-    recipe: str = option("Recipe whose settings to use.", "ntssl", autocompletion=RECIPES)
-    sets: Sets = ()
+    data: options.Data
+    recipe: str = option("Recipe whose settings to use.", "ntssl", autocompletion=options.RECIPES)
+    sets: options.Sets = ()
     crops: bool = option("Cut crops, or build only tracklets.", True)
     part: str | None = option("Part to crop; all by default.")
     strict: bool = option("Stop at a frame that cannot be decoded.", False)
     device: str = option("cpu or cuda: where crops of simulated sets are rendered.", "cpu")
-    workers: Workers = 2
+    workers: options.Workers = 2
 
 
 def prepare_data(request: PrepareRequest, progress: Progress = inform) -> "Result[Prepared]":

@@ -6,19 +6,12 @@ from typing import TYPE_CHECKING
 
 from typer import Argument, echo
 
+from polyplink.app import options
 from polyplink.app.count import CountRequest, count
 from polyplink.app.data_folder import ImportRequest, import_data
 from polyplink.app.evaluate import Evaluated, EvaluateRequest, evaluate
-from polyplink.app.request import (
-    Progress,
-    Request,
-    Result,
-    Workers,
-    counter,
-    inform,
-    option,
-    silent,
-)
+from polyplink.app.options import Request, option
+from polyplink.app.request import Progress, Result, counter, inform, silent
 from polyplink.app.train import TrainRequest, train
 from polyplink.core.artefacts import content_key, read_json, write_json
 from polyplink.core.errors import PolyplinkError
@@ -38,7 +31,7 @@ class DemoRequest(Request):
 
     out: Path = option("Folder to write.", Path("demo-out"), kind=Argument)
     seed: int = option("Seed of the simulated procedures.", 0, min=0)
-    workers: Workers = 2
+    workers: options.Workers = 2
     preset: "Preset | None" = None
     sets: tuple[str, ...] = ()
 

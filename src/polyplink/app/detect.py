@@ -7,19 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
-from polyplink.app.request import (
-    Alarms,
-    Device,
-    Out,
-    Progress,
-    Purpose,
-    Result,
-    TrackletOptions,
-    Workers,
-    check_given,
-    inform,
-    option,
-)
+from polyplink.app import options
+from polyplink.app.options import TrackletOptions, option
+from polyplink.app.request import Progress, Result, check_given, inform
 from polyplink.core.artefacts import RunRecord, write_text
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.text import file_name
@@ -189,13 +179,13 @@ class RunRequest(TrackletOptions):
     weights: Annotated[Path, Option(help="Weights file, or a folder `polyplink train` wrote.")]
     detector: DetectorName = None
     boxes: str | None = option("Boxes instead of a detector: the format of SOURCE (coco, mot ...).")
-    out: Out = Path("out")
+    out: options.Out = Path("out")
     fps: Fps = None
     seed: Seed = 0
-    alarms: Alarms = "drop"
-    purpose: Purpose = "count"
-    device: Device = "auto"
-    workers: Workers = 2
+    alarms: options.Alarms = "drop"
+    purpose: options.Purpose = "count"
+    device: options.Device = "auto"
+    workers: options.Workers = 2
     function: Function = None
 
 
@@ -255,7 +245,7 @@ def count_found(
     from polyplink.app.count import CountRequest, count
 
     out = request.out
-    options = {field.name: getattr(request, field.name) for field in fields(TrackletOptions)}
+    tracklets = {field.name: getattr(request, field.name) for field in fields(TrackletOptions)}
     counting = CountRequest(
         request.weights,
         data,
@@ -265,7 +255,7 @@ def count_found(
         device=request.device,
         workers=request.workers,
         said=tuple(warnings),
-        **options,
+        **tracklets,
     )
     counted = count(counting, progress)
     tracks = _write_tracks(counted.value, out / "tracks")

@@ -17,7 +17,8 @@ import polars as pl
 import torch
 
 from polyplink import __version__
-from polyplink.app.request import Progress, TrackletOptions, counter, inform
+from polyplink.app.options import TrackletOptions
+from polyplink.app.request import Progress, counter, inform
 from polyplink.core.artefacts import content_key, whole_file, write_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.text import brief

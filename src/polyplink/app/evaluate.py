@@ -7,19 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from typer import Argument
 
-from polyplink.app.request import (
-    Data,
-    Device,
-    Out,
-    Progress,
-    Purpose,
-    Result,
-    TrackletOptions,
-    Workers,
-    check_given,
-    inform,
-    option,
-)
+from polyplink.app import options
+from polyplink.app.options import TrackletOptions, option
+from polyplink.app.request import Progress, Result, check_given, inform
 from polyplink.core.artefacts import RunRecord, to_plain, write_json, write_text
 from polyplink.core.errors import PolyplinkError, find_named
 
@@ -55,8 +45,8 @@ class EvaluateRequest(TrackletOptions):
             help="Weights files, or folders `polyplink train` wrote; compared with the first."
         ),
     ]
-    data: Data
-    out: Out = Path("evaluation")
+    data: options.Data
+    out: options.Out = Path("evaluation")
     part: str = option("Part of the data set.", "eval")
     tasks: Sequence[str] = option(
         "retrieval, reid, counting, tracking (these by default), size, histology or all; "
@@ -77,7 +67,7 @@ class EvaluateRequest(TrackletOptions):
     time: Literal["normalised", "frames"] = option(
         "Unit of distances in time: the annotated span, or frames (the thesis's).", "normalised"
     )
-    purpose: Purpose = "published"
+    purpose: options.Purpose = "published"
     choose_on: str | None = option(
         "Part to choose settings on; by default on the other procedures."
     )
@@ -86,8 +76,8 @@ class EvaluateRequest(TrackletOptions):
     )
     curve_csv: bool = option("Also curve.csv: all figures of every setting.", False)
     baselines: bool = option("Also an untrained encoder and a colour histogram.", True)
-    device: Device = "auto"
-    workers: Workers = 2
+    device: options.Device = "auto"
+    workers: options.Workers = 2
 
     @property
     def encoders(self) -> tuple[Path, ...]:

@@ -9,22 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from typer import Argument, Option
 
-from polyplink.app.request import (
-    Data,
-    Device,
-    Part,
-    Progress,
-    Request,
-    Result,
-    TrackletOptions,
-    Weights,
-    Workers,
-    check_given,
-    counter,
-    inform,
-    option,
-    silent,
-)
+from polyplink.app import options
+from polyplink.app.options import Request, TrackletOptions, option
+from polyplink.app.request import Progress, Result, check_given, counter, inform, silent
 from polyplink.core.errors import PolyplinkError
 from polyplink.report.notebook import Facts
 
@@ -57,13 +44,13 @@ def mean_aps_text(mean_ap: Mapping[str, float]) -> list[str]:
 class EmbedRequest(TrackletOptions):
     """What to embed, and with which weights."""
 
-    weights: Weights
-    data: Data
+    weights: options.Weights
+    data: options.Data
     out: Path | None = option("Parquet file to write.", None, "--out", "-o")
-    part: Part = None
-    device: Device = "auto"
+    part: options.Part = None
+    device: options.Device = "auto"
     precision: Precision = None
-    workers: Workers = 2
+    workers: options.Workers = 2
     shard: str | None = option("Embed one of N parts of the procedures.", metavar="I/N")
     engine: Literal["local", "ray"] = option(
         "Compute in this process, or by Ray's workers.", "local"
@@ -197,7 +184,7 @@ def _nothing_left(crops: "np.ndarray", lengths: Sequence[int]) -> "np.ndarray":
 class ExportRequest(Request):
     """What to export, and how."""
 
-    weights: Weights
+    weights: options.Weights
     out: Annotated[Path, Argument(help="New folder for the exported encoder.")]
     precision: Precision = None
     data: Path | None = option("Data for 8-bit calibration and for measuring the effect on mAP.")
@@ -205,7 +192,7 @@ class ExportRequest(Request):
         "Short for --precision int8 --data DATA.", None, "--int8", metavar="DATA"
     )
     part: str | None = option("Part of that data; all by default.")
-    workers: Workers = 2
+    workers: options.Workers = 2
 
 
 @dataclass(frozen=True)

@@ -4,22 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from polyplink.app import options
 from polyplink.app.evaluate import find_grid
-from polyplink.app.request import (
-    Data,
-    Device,
-    Out,
-    Progress,
-    Request,
-    Result,
-    Weights,
-    Workers,
-    check_given,
-    inform,
-    named_files,
-    names_of,
-    option,
-)
+from polyplink.app.options import Request, names_of, option
+from polyplink.app.request import Progress, Result, check_given, inform, named_files
 from polyplink.core.artefacts import RunRecord
 from polyplink.core.errors import find_named
 
@@ -36,9 +24,9 @@ NAMES = dict.fromkeys(
 class FiguresRequest(Request):
     """Which figures, and of which encoders."""
 
-    weights: Weights
-    data: Data
-    out: Out = Path("figures")
+    weights: options.Weights
+    data: options.Data
+    out: options.Out = Path("figures")
     beside: Sequence[str] = option("NAME=WEIGHTS: another encoder to compare with.", ())
     only: Sequence[str] = option(
         "curriculum, similarity, counting, clusterers, recall, reid, map, pca, targets or "
@@ -54,8 +42,8 @@ class FiguresRequest(Request):
     )
     part: str = option("Part of the data set.", "eval")
     grid: str = option("Settings searched: paper or demo.", "demo")
-    device: Device = "auto"
-    workers: Workers = 2
+    device: options.Device = "auto"
+    workers: options.Workers = 2
 
 
 def draw(request: FiguresRequest, progress: Progress = inform) -> Result[list[Path]]:

@@ -7,19 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
-from polyplink.app.request import (
-    Device,
-    Out,
-    Progress,
-    Request,
-    Result,
-    TrackletOptions,
-    Weights,
-    Workers,
-    check_given,
-    inform,
-    option,
-)
+from polyplink.app import options
+from polyplink.app.options import Request, TrackletOptions, option
+from polyplink.app.request import Progress, Result, check_given, inform
 from polyplink.core.artefacts import RunRecord, write_json
 from polyplink.core.errors import PolyplinkError
 
@@ -37,11 +27,11 @@ IndexFolder = Annotated[Path, Option("--index", help="Folder of the index.")]
 class IndexAddRequest(TrackletOptions):
     """Which data folders to add to an index, and with which weights."""
 
-    weights: Weights
+    weights: options.Weights
     data: Annotated[Sequence[Path], Argument(help="Data folders; vectors they lack are computed.")]
     index: IndexFolder = Path("index")
-    device: Device = "auto"
-    workers: Workers = 2
+    device: options.Device = "auto"
+    workers: options.Workers = 2
 
 
 @dataclass(frozen=True)
@@ -149,10 +139,10 @@ def _described(index: "Index", added: int) -> "Result[Index]":
 class SearchRequest(Request):
     """What to search for, and among which views."""
 
-    weights: Weights
+    weights: options.Weights
     query: Annotated[str, Argument(help="Id of a tracklet, a picture of a polyp, or a video.")]
     index: IndexFolder = Path("index")
-    out: Out = Path("search")
+    out: options.Out = Path("search")
     k: int = option("Similar views to show.", 12, "-k", min=1)
     frame: int | None = option("Frame of the video, from 0.", min=0)
     box: str | None = option("LEFT,TOP,WIDTH,HEIGHT of the polyp in the picture or frame.")
@@ -165,7 +155,7 @@ class SearchRequest(Request):
     max_size: float | None = option("Largest known size, mm.", min=0)
     histology: str | None = option("Known class: adenoma, hyperplastic ...")
     exact: bool = option("Exact search in an approximate index.", False)
-    device: Device = "auto"
+    device: options.Device = "auto"
 
 
 def search(request: SearchRequest, progress: Progress = inform) -> "Result[pl.DataFrame]":

@@ -15,20 +15,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option, echo
 
+from polyplink.app import options
 from polyplink.app.detect import DetectorName, Fps, Function
-from polyplink.app.request import (
-    Alarms,
-    Device,
-    Out,
-    Progress,
-    Purpose,
-    Result,
-    TrackletOptions,
-    Workers,
-    check_given,
-    inform,
-    option,
-)
+from polyplink.app.options import TrackletOptions, option
+from polyplink.app.request import Progress, Result, check_given, inform
 from polyplink.core.artefacts import RunRecord
 from polyplink.core.errors import PolyplinkError, first_line
 
@@ -61,7 +51,7 @@ class LiveRequest(TrackletOptions):
     detector: DetectorName = None
     boxes: Path | None = option("Boxes of the recording SOURCE, JSON lines, for a detector.")
     recording: Path | None = option("Video or folder with the pictures of boxes from stdin.")
-    out: Out = Path("live")
+    out: options.Out = Path("live")
     speed: float = option(
         "Times real time for a recording; 0: as fast as it goes, none dropped.", 1.0, min=0
     )
@@ -71,10 +61,10 @@ class LiveRequest(TrackletOptions):
     page: bool = option("Serve a page that shows the count.", True)
     port: int = option("Its port; 0 takes any free one.", 0, min=0, max=65535)
     browser: bool = option("Open it in the browser.", False, "--browser/--no-browser")
-    alarms: Alarms = "drop"
-    purpose: Purpose = "count"
-    device: Device = "auto"
-    workers: Workers = 2
+    alarms: options.Alarms = "drop"
+    purpose: options.Purpose = "count"
+    device: options.Device = "auto"
+    workers: options.Workers = 2
     function: Function = None
 
 

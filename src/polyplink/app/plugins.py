@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from polyplink.app.request import Progress, Request, Result, inform
+from polyplink.app.options import Request
+from polyplink.app.request import Progress, Result, inform
 
 if TYPE_CHECKING:
     from polyplink.core.plugins import Plugin

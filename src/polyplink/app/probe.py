@@ -6,20 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument
 
-from polyplink.app.request import (
-    Data,
-    Device,
-    Out,
-    Progress,
-    Request,
-    Result,
-    Weights,
-    Workers,
-    check_given,
-    inform,
-    names_of,
-    option,
-)
+from polyplink.app import options
+from polyplink.app.options import Request, names_of, option
+from polyplink.app.request import Progress, Result, check_given, inform
 from polyplink.core.artefacts import RunRecord, write_json, write_text
 from polyplink.core.errors import find_named
 
@@ -37,9 +26,9 @@ class ProbeRequest(Request):
             help="size or histology.", autocompletion=names_of("polyplink.app.probing", "PROBES")
         ),
     ]
-    weights: Weights
-    data: Data
-    out: Out = Path("probe")
+    weights: options.Weights
+    data: options.Data
+    out: options.Out = Path("probe")
     part: str = option("Part to split 70 to 30 by patient; rsp and rspp are the papers'.", "eval")
     length: int = option("Crops of a fragment.", 8, min=1)
     seeds: int = option("Training runs of the probe, averaged.", 3, min=1)
@@ -47,8 +36,8 @@ class ProbeRequest(Request):
     split: Path | None = option('JSON file that divides polyps, {"train": [ids], "test": [ids]}.')
     rate: float | None = option("Learning rate; the paper's by default.")
     epochs: int | None = option("Epochs; the paper's 20 by default.")
-    device: Device = "auto"
-    workers: Workers = 2
+    device: options.Device = "auto"
+    workers: options.Workers = 2
 
 
 def probe(request: ProbeRequest, progress: Progress = inform) -> "Result[Probed]":

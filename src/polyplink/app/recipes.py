@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument
 
-from polyplink.app.request import RECIPE, RECIPES, Progress, Request, Result, Sets, inform
+from polyplink.app import options
+from polyplink.app.options import Request
+from polyplink.app.request import Progress, Result, inform
 
 if TYPE_CHECKING:
     from polyplink.recipes.sources import FieldSource
@@ -15,8 +17,8 @@ if TYPE_CHECKING:
 class RecipeRequest(Request):
     """Which recipe to show, with which fields changed."""
 
-    name: Annotated[str, Argument(help=RECIPE, autocompletion=RECIPES)]
-    sets: Sets = ()
+    name: Annotated[str, Argument(help=options.RECIPE, autocompletion=options.RECIPES)]
+    sets: options.Sets = ()
 
 
 def show_recipe(request: RecipeRequest, progress: Progress = inform) -> "Result[list[FieldSource]]":

@@ -10,20 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from typer import Argument
 
+from polyplink.app import options
 from polyplink.app.evaluate import find_grid
-from polyplink.app.request import (
-    Device,
-    Progress,
-    Request,
-    Result,
-    Sets,
-    Workers,
-    check_given,
-    inform,
-    named_files,
-    names_of,
-    option,
-)
+from polyplink.app.options import Request, names_of, option
+from polyplink.app.request import Progress, Result, check_given, inform, named_files
 from polyplink.core.artefacts import RunRecord, read_json, to_plain, write_json
 from polyplink.core.errors import PolyplinkError
 
@@ -62,7 +52,7 @@ class ReproduceRequest(Request):
     only: Sequence[str] = option("Only this encoder or method.", ())
     weights: Sequence[str] = option("NAME=FILE: weights of an encoder or method.", ())
     stand_in: bool = option("Replace every encoder by a small one.", False)
-    sets: Sets = ()
+    sets: options.Sets = ()
     train: bool = option("Train encoders that have a recipe.", True)
     anyway: bool = option("Print differences even if not comparable.", False)
     grid: str = option("Settings searched: paper or demo.", "paper")
@@ -71,8 +61,8 @@ class ReproduceRequest(Request):
     )
     seeds: int = option("Training runs of each probe.", 3, min=1)
     dry_run: bool = option("Only list the work, what is missing, and its cost.", False)
-    device: Device = "auto"
-    workers: Workers = 2
+    device: options.Device = "auto"
+    workers: options.Workers = 2
 
     def encoders(self) -> "Workspace":
         """Where the encoders of the table come from.

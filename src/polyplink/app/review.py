@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from typer import Argument, Option, echo
 
-from polyplink.app.request import Out, Progress, Request, Result, Weights, inform, option
+from polyplink.app import options
+from polyplink.app.options import Request, option
+from polyplink.app.request import Progress, Result, inform
 from polyplink.core.artefacts import RunRecord
 from polyplink.core.errors import PolyplinkError
 from polyplink.report.notebook import Facts
@@ -121,9 +123,9 @@ def hand_off_review(request: HandOffRequest, progress: Progress = inform) -> Res
 class LearnFromRequest(Request):
     """From which reviews to learn, and for which weights."""
 
-    weights: Weights
+    weights: options.Weights
     folders: Annotated[Sequence[Path], Argument(help="Reviewed folders.")]
-    out: Out = Path("learned")
+    out: options.Out = Path("learned")
 
 
 @dataclass(frozen=True)

@@ -6,16 +6,9 @@ from typing import TYPE_CHECKING
 
 from typer import Argument
 
-from polyplink.app.request import (
-    Progress,
-    Request,
-    Result,
-    Workers,
-    counter,
-    inform,
-    names_of,
-    option,
-)
+from polyplink.app import options
+from polyplink.app.options import Request, names_of, option
+from polyplink.app.request import Progress, Result, counter, inform
 from polyplink.core.errors import PolyplinkError, find_named
 
 if TYPE_CHECKING:
@@ -44,7 +37,7 @@ class SimulateRequest(Request):
     preview: bool = option("Also a contact sheet and a short film.", False)
     check: bool = option("Compare real-colon-sim with published figures.", False)
     device: str | None = option("cpu or cuda; cpu by default.")
-    workers: Workers = 2
+    workers: options.Workers = 2
 
 
 def simulate(

@@ -4,7 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from polyplink.app.request import Data, Progress, Request, Result, inform, option
+from polyplink.app import options
+from polyplink.app.options import Request, option
+from polyplink.app.request import Progress, Result, inform
 from polyplink.core.artefacts import read_json, write_json
 from polyplink.core.errors import PolyplinkError
 
@@ -13,7 +15,7 @@ from polyplink.core.errors import PolyplinkError
 class SplitRequest(Request):
     """Which data folder to split, and how."""
 
-    data: Data
+    data: options.Data
     shares: str = option(
         "Parts and their shares of the procedures.",
         "train=0.7,eval=0.15,test=0.15",

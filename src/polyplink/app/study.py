@@ -9,28 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument
 
+from polyplink.app import options
 from polyplink.app.evaluate import (
     EvaluateRequest,
     clusterer_table,
     evaluation_settings,
     write_clusterers,
 )
-from polyplink.app.request import (
-    RECIPE,
-    Data,
-    Device,
-    Out,
-    Progress,
-    Purpose,
-    Request,
-    Result,
-    Sets,
-    Workers,
-    check_given,
-    inform,
-    option,
-    silent,
-)
+from polyplink.app.options import Request, option
+from polyplink.app.request import Progress, Result, check_given, inform, silent
 from polyplink.core.artefacts import RunRecord, to_plain, write_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.report.notebook import Facts
@@ -47,19 +34,19 @@ if TYPE_CHECKING:
 class StudyRequest(Request):
     """Which recipes to train, on which data, with how many seeds."""
 
-    recipes: Annotated[Sequence[str], Argument(help=f"{RECIPE} Compared with the first.")]
-    data: Data
-    out: Out = Path("study")
+    recipes: Annotated[Sequence[str], Argument(help=f"{options.RECIPE} Compared with the first.")]
+    data: options.Data
+    out: options.Out = Path("study")
     seeds: int = option("Seeds of each recipe, from its own on.", 3, min=1)
     part: str = option("Part to evaluate on, which no recipe trains on.", "eval")
-    sets: Sets = ()
+    sets: options.Sets = ()
     tasks: Sequence[str] = option("As of evaluate, without size and histology.", (), "--task")
     clusterers: Sequence[str] = option("As of evaluate.", (), "--clusterer")
     grid: str = option("Settings searched for counting: paper or demo.", "paper")
-    purpose: Purpose = "published"
-    device: Device = "auto"
+    purpose: options.Purpose = "published"
+    device: options.Device = "auto"
     devices: int = option("Processes to train in, as of train.", 1, min=1)
-    workers: Workers = 2
+    workers: options.Workers = 2
 
 
 @dataclass(frozen=True)
@@ -178,9 +165,9 @@ def _checked(request: StudyRequest) -> "tuple[EvaluationSettings, list[TrainConf
     from polyplink.data import read_data
     from polyplink.recipes import find_recipe, override
 
-    options = {name: getattr(request, name) for name in ("tasks", "clusterers", "grid", "purpose")}
+    asked = {name: getattr(request, name) for name in ("tasks", "clusterers", "grid", "purpose")}
     settings, probes = evaluation_settings(
-        EvaluateRequest((), request.data, workers=request.workers, **options)
+        EvaluateRequest((), request.data, workers=request.workers, **asked)
     )
     PolyplinkError.unless(not probes, f"a study has no task {probes[:1]}", "use `polyplink probe`")
     data = read_data(request.data)

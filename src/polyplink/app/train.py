@@ -9,22 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Exit
 
-from polyplink.app.request import (
-    RECIPE,
-    RECIPES,
-    Data,
-    Device,
-    Out,
-    Progress,
-    Result,
-    Sets,
-    TrackletOptions,
-    Workers,
-    check_given,
-    inform,
-    option,
-    silent,
-)
+from polyplink.app import options
+from polyplink.app.options import TrackletOptions, option
+from polyplink.app.request import Progress, Result, check_given, inform, silent
 from polyplink.core.artefacts import RunRecord, to_plain
 from polyplink.core.errors import PolyplinkError
 from polyplink.report.notebook import Facts
@@ -53,19 +40,21 @@ def _list_fields(recipe: str | None) -> None:
 class TrainRequest(TrackletOptions):
     """What to train, and on which data; from Python the recipe may be a `TrainConfig`."""
 
-    recipe: Annotated["str | TrainConfig", Argument(help=RECIPE, autocompletion=RECIPES)]
-    data: Data
-    out: Out = Path("run")
+    recipe: Annotated[
+        "str | TrainConfig", Argument(help=options.RECIPE, autocompletion=options.RECIPES)
+    ]
+    data: options.Data
+    out: options.Out = Path("run")
     part: str | None = option("Part to train on, or all; the recipe's by default.")
-    sets: Sets = ()
+    sets: options.Sets = ()
     resume: bool = option("Continue or extend the run in --out.", False)
     init_from: Path | None = option("Initial weights from another run: file, folder or name.")
     log: Sequence[str] = option(
         "tensorboard or wandb (offline), in addition to history.csv.", (), "--log"
     )
-    device: Device = "auto"
+    device: options.Device = "auto"
     devices: int = option("Processes to train in, each with a GPU or all on the CPU.", 1, min=1)
-    workers: Workers = 2
+    workers: options.Workers = 2
     help_recipe: str | None = option(
         "List the fields of a recipe that --set takes, and exit.",
         metavar="NAME",

@@ -4,18 +4,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from polyplink.app.request import (
-    Data,
-    Part,
-    Progress,
-    Request,
-    Result,
-    Workers,
-    check_given,
-    counter,
-    inform,
-    option,
-)
+from polyplink.app import options
+from polyplink.app.options import Request, option
+from polyplink.app.request import Progress, Result, check_given, counter, inform
 from polyplink.core.errors import PolyplinkError
 
 HELD = 5  # every fifth procedure is held out, to measure on
@@ -25,13 +16,13 @@ HELD = 5  # every fifth procedure is held out, to measure on
 class TrainDetectorRequest(Request):
     """On which annotated procedures to train a detector."""
 
-    data: Data
+    data: options.Data
     out: Path = option("ONNX file to write.", Path("detector.onnx"), "--out", "-o")
-    part: Part = None
+    part: options.Part = None
     steps: int = option("Optimiser steps.", 1000, min=1)
     frames: int = option("Frames with a polyp of each procedure.", 80, min=1)
     seed: int = option("Seed of weights and order.", 0, min=0)
-    workers: Workers = 2
+    workers: options.Workers = 2
 
 
 def train_detector(

@@ -10,20 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from typer import Argument, Option
 
-from polyplink.app.request import (
-    Data,
-    Device,
-    Part,
-    Progress,
-    Request,
-    Result,
-    TrackletOptions,
-    Weights,
-    Workers,
-    check_given,
-    inform,
-    option,
-)
+from polyplink.app import options
+from polyplink.app.options import Request, TrackletOptions, option
+from polyplink.app.request import Progress, Result, check_given, inform
 from polyplink.core.artefacts import file_key, to_plain, whole_file
 from polyplink.core.errors import PolyplinkError, find_named
 
@@ -141,7 +130,7 @@ def _add_saved(folder: Path, name: str) -> Result[dict[str, Any]]:
 class SaveRequest:
     """Which weights to share, and what to say about them."""
 
-    weights: Weights
+    weights: options.Weights
     out: Annotated[Path, Argument(help="New folder.")]
     figures: Path | None = option(
         "Folder of `evaluate` whose figures the card shows.", metavar="FOLDER"
@@ -205,13 +194,13 @@ def check_published(path: Path, digest: str, wanted: str) -> None:
 class AdaptRequest(TrackletOptions):
     """Which weights to adapt, and to what."""
 
-    weights: Weights
-    data: Data
+    weights: options.Weights
+    data: options.Data
     name: Annotated[str, Option("--as", help="Name for the adapted weights.")]
-    part: Part = None
+    part: options.Part = None
     tone: float = option("Weight of the crops' whitened colours, instead of BatchNorm.", 0.0, min=0)
-    device: Device = "auto"
-    workers: Workers = 2
+    device: options.Device = "auto"
+    workers: options.Workers = 2
 
 
 def adapt_weights(request: AdaptRequest, progress: Progress = inform) -> Result[dict[str, Any]]:
