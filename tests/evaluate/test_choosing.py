@@ -190,6 +190,8 @@ def test_one_cluster_a_procedure_gives_the_published_row_of_endovit() -> None:
 
     assert printed("fr") == (0.626, 0.361, 19)
     assert printed("fpr_published") == (0.526, 0.499, 19)
+    assert printed("recall_with_self") == (1.0, 0.0, 19)
+    assert printed("precision_with_self")[2] == 19
     assert printed("fpr") == (1.0, 0.0, 10)
 
 

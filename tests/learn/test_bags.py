@@ -1,5 +1,6 @@
 """Bags, the ways of drawing them, and the batches of an epoch."""
 
+import math
 from typing import get_args
 
 import numpy as np
@@ -142,15 +143,53 @@ def test_members_that_are_not_there_are_left_out() -> None:
 def test_view_bags_hold_known_views_of_one_polyp() -> None:
     polyps = np.array([0, 0, 0, 1, 2, 2, 3, 3])
     known = np.array([True] * 6 + [False, True])
-    bags = view_bags(polyps, known, 2, rng_of(0))
+    bags = view_bags(polyps, known, 2, 9, rng_of(0))
     assert len(bags.members) == 2  # polyps 0 and 2; 1 and 3 have one known view
     for members, valid in zip(bags.members, bags.valid, strict=True):
         views = members[valid]
         assert len(set(views)) == 2
         assert len(set(polyps[views])) == 1
         assert known[views].all()
-    many = view_bags(polyps, known, 9, rng_of(0))
-    assert many.valid.sum(axis=1).tolist() == [3, 2]
+    assert len(view_bags(polyps, known, 3, 9, rng_of(0)).members) == 1
+    assert not len(view_bags(polyps, known, 4, 9, rng_of(0)).members)
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=6), st.integers(2, 4), st.integers(2, 4))
+def test_view_bags_are_batches_until_too_few_polyps_are_left(
+    counts: list[int], views: int, size: int
+) -> None:
+    """The rule of the program's sampler, checked from the batches it gave."""
+    polyps = np.repeat(np.arange(len(counts)), counts)
+    bags = view_bags(polyps, np.ones(len(polyps), bool), views, size, rng_of(1))
+    left = dict(enumerate(counts))
+    assert len(set(bags.members.ravel())) == bags.members.size  # no fragment twice
+    for start in range(0, len(bags.members), size):
+        shown = polyps[bags.members[start : start + size]]
+        assert (shown == shown[:, :1]).all()
+        assert len(set(shown[:, 0])) == len(shown)  # different polyps
+        for polyp in shown[:, 0]:
+            left[polyp] -= views
+    enough = sum(count >= views for count in counts)
+    if enough >= size:
+        assert sum(count >= views for count in left.values()) < size
+    else:
+        assert len(bags.members) == enough
+
+
+def test_a_random_encoder_has_the_programs_validation_loss() -> None:
+    """NTSSL's program: batches of 6 views, 2 of each polyp; of one match in 5 the log is 1.61."""
+    sizes, rng = (3, 6), np.random.default_rng(0)
+    polyps = np.repeat(np.arange(20), 30)
+    vectors = torch.from_numpy(rng.normal(size=(len(polyps), 4096)))
+    found = []
+    for size in sizes:
+        bags = view_bags(polyps, np.ones(len(polyps), bool), 2, size, rng_of(0))
+        losses = [
+            symmetric_noise_aware(vectors[b.fragments], b.bag, 0.07)
+            for b in batches(bags, size, CPU)
+        ]
+        found.append(float(torch.stack(losses).mean()))
+    assert found == pytest.approx([math.log(5), math.log(11)], abs=0.05)
 
 
 def test_validation_batches_tell_a_good_encoder_from_a_bad_one() -> None:

@@ -247,4 +247,19 @@ def test_the_predecessors_settings_are_their_programs() -> None:
     assert sfe().optim.rate == pytest.approx(2.19e-4, abs=1e-6)  # 1e-3 x 56 pairs / 256
     assert (sfe().optim.schedule, sfe().optim.warm_up) == ("one_cycle", 0.1)
     assert (mve().optim.schedule, tpc().optim.schedule) == ("constant", "constant")
-    assert (sfe().augment.translate, sfe().augment.hue) == (0.1, 0.1)
+    assert (sfe().optim.weight_decay, mve().optim.weight_decay) == (1e-4, 0.0)
+    kinds = ("flip", "degrees", "translate", "scale", "brightness", "contrast", "saturation", "hue")
+    strengths = [getattr(sfe().augment, kind) for kind in kinds]
+    assert strengths == [0.5, 15.0, 0.1, 0.1, 0.2, 0.2, 0.2, 0.1]
+    assert tpc().validation.select == mve().validation.select == "bags"
+
+
+@pytest.mark.parametrize(
+    ("recipe", "views"),
+    [(ntssl(), 6), (temporally_aware(), 6), (supervised(), 6), (endofm_supervised(), 16)],
+)
+def test_validation_batches_are_the_programs(recipe: TrainConfig, views: int) -> None:
+    watched = recipe.validation
+    assert (watched.views, watched.views * (watched.bags_per_batch or 0)) == (2, views)
+    assert watched.loss == ("tracklet" if recipe.name == "ntssl" else "training")
+    assert watched.select == "labels"

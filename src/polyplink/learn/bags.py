@@ -169,20 +169,36 @@ def batches(bags: Bags, size: int, device: torch.device) -> Iterator[Batch]:
         )
 
 
-def view_bags(polyps: np.ndarray, known: np.ndarray, views: int, rng: np.random.Generator) -> Bags:
-    """Bags by true identity, for the published validation: `views` fragments of each polyp.
+def view_bags(
+    polyps: np.ndarray, known: np.ndarray, views: int, size: int, rng: np.random.Generator
+) -> Bags:
+    """Bags by true identity, for validation, drawn as the programs of NTSSL and TA draw them.
+
+    A batch holds `size` polyps, sampled in proportion to their unused fragments, and `views` of
+    these of each; it ends when fewer polyps have as many left. Of fewer than `size` polyps at the
+    start there is one batch, so that none holds a polyp twice.
 
     Args:
         polyps: (n,) polyp code of each fragment.
         known: (n,) whether it is known.
-        views: Fragments drawn per polyp, without replacement; polyps with fewer than two known
-            fragments give no bag.
+        views: Fragments in a bag; polyps with fewer give none.
+        size: Bags in a batch.
         rng: Source of randomness.
 
     Returns:
-        One bag per polyp, in a shuffled order; its ranks are 0.
+        The bags in order of the batches; ranks are 0.
     """
-    names, counts = np.unique(polyps[known], return_counts=True)
-    several = (np.flatnonzero(known & (polyps == polyp)) for polyp in names[counts >= 2])
-    bags = ragged_bags([rng.permutation(rows)[:views] for rows in several], views)
-    return shuffled(bags, rng)
+    every = (rng.permutation(np.flatnonzero(known & (polyps == p))) for p in np.unique(polyps))
+    left = [rows for rows in every if len(rows) >= views]
+    hands: list[np.ndarray] = []
+    picks = min(size, len(left))
+    while picks:
+        unused = np.array([len(rows) if len(rows) >= views else 0 for rows in left], float)
+        if np.count_nonzero(unused) < picks:
+            break
+        for i in rng.choice(len(left), picks, replace=False, p=unused / unused.sum()):
+            hands.append(left[i][:views])
+            left[i] = left[i][views:]
+        if picks < size:
+            break
+    return ragged_bags(hands, views)

@@ -57,14 +57,14 @@ def _means(
 def validate(model: Model, data: FragmentSet) -> Row:
     """Losses on the validation procedures; the bags are the same in every epoch.
 
-    `loss_labels` is that on views of one polyp, NaN where fewer than two polyps have two, with
+    `loss_labels` is that on views of polyps, NaN where fewer than two have as many as asked, with
     `top1` and `top5`, the accuracy in its batches; `loss_bags` that on bags drawn as in training.
     """
     config, watched = model.config, model.config.validation
     model.mode(training=False)
     size = watched.bags_per_batch or config.optim.bags_per_batch
     loss = config.loss if watched.loss == "training" else TRACKLETS
-    known = view_bags(data.polyps, data.known, watched.views, rng_of(config.seed, _LABELS))
+    known = view_bags(data.polyps, data.known, watched.views, size, rng_of(config.seed, _LABELS))
     drawn = config.bags.draw_validation(data, watched.tau, size, rng_of(config.seed, _TIME))
 
     def of_loss(views: Views) -> float:
@@ -125,10 +125,11 @@ def check_selection(config: TrainConfig, held: FragmentSet | None) -> None:
         raise PolyplinkError(
             "no fragments to validate on", "hold procedures out, or set validation.select=last"
         )
-    bags = view_bags(held.polyps, held.known, config.validation.views, rng_of(0))
+    views = config.validation.views
+    bags = view_bags(held.polyps, held.known, views, 2, rng_of(0))
     if select == "labels" and len(bags.members) < 2:
         raise PolyplinkError(
-            "validation on labels needs two held-out polyps with two fragments each",
+            f"validation on labels needs two held-out polyps with {views} fragments each",
             "set validation.select=bags, which needs no label, or hold out more procedures",
         )
 

@@ -31,7 +31,7 @@ def ntssl() -> TrainConfig:
     return TrainConfig(
         name="ntssl",
         encoder=EncoderConfig(frame_weights=Path("resnet50.tv2_in1k.safetensors")),
-        validation=ValidationConfig(loss="tracklet", bags_per_batch=6),
+        validation=ValidationConfig(loss="tracklet", bags_per_batch=3),  # 6 views
         part="rc27",
     )
 

@@ -104,7 +104,7 @@ _NTSSL: Sources = _TRANSFORMER | {
     "loss.negatives": ("text", "all views of other bags"),
     "optim.bags_per_batch": ("text", "60 fragments: 12 bags of 5"),
     "validation.loss": ("program", "MIL-NCE on tracklet vectors alone"),
-    "validation.bags_per_batch": ("program", "batches of 6, read as 6 polyps of 2 views"),
+    "validation.bags_per_batch": ("program", "6 views: 2 of each of 3 polyps"),
 }
 _CONTRASTIVE_PAIRS: Sources = {
     "encoder.kind": ("program", "NTSSL's for MVE and TPC, with as many parameters as printed"),
@@ -131,18 +131,17 @@ _CONTRASTIVE_PAIRS: Sources = {
     "bags.alpha_last": ("text", "falls linearly"),
     "loss.kind": ("text", "NT-Xent"),
     "loss.temperature": ("text", "0.07"),
-    "augment": ("ours", "the papers name the kinds, not how strong they are"),
-    "augment.translate": ("program", "0.1"),
-    "augment.hue": ("program", "0.1"),
+    "augment": ("program", "its strengths; the papers name the kinds"),
     "optim.epochs": ("ours", "as for NTSSL"),
     "optim.bags_per_batch": ("ours", "56 pairs"),
-    "optim.rate": ("program", "1e-3 x pairs / 256"),
+    "optim.rate": ("program", "SFE's is scaled by pairs / 256; 1e-3 is ours"),
+    "optim.weight_decay": ("program", "1e-4 for SFE, none for MVE and TPC"),
     "optim.method": ("program", "Adam"),
     "optim.schedule": ("program", "one-cycle for SFE, constant for MVE and TPC"),
     "optim.warm_up": ("program", "0.1 of the training"),
     "validation.loss": ("ours", "the loss of training"),
     "validation.bags_per_batch": ("ours", "as in training"),
-    "validation.select": ("ours", "bags, so that no label enters; TPC needs labels anyway"),
+    "validation.select": ("program", "lowest loss on pairs; of SFE it is highest top-1"),
     "validation.tau": ("unused", "of bags from time"),
 }
 _SUPERVISED: Sources = _TRANSFORMER | {
@@ -154,8 +153,8 @@ _SUPERVISED: Sources = _TRANSFORMER | {
     "loss.decay": ("text", "lambda = 1"),
     "loss.gamma": ("text", "0.2 (thesis)"),
     "optim.bags_per_batch": ("program", "56 / views; the text says 3 polyps for 14 views"),
-    "validation.loss": ("ours", "the loss of training"),
-    "validation.bags_per_batch": ("ours", "as in training"),
+    "validation.loss": ("program", "the loss of training"),
+    "validation.bags_per_batch": ("program", "6 views: 2 of each of 3 polyps"),
 }
 _ENDOFM: Sources = {
     "encoder": ("text", "EndoFM as published, fine-tuned whole"),
