@@ -19,6 +19,7 @@ from polyplink.app.reproduce import (
     find_part,
     incomparable,
     reproduce,
+    similarity_form,
     with_learned_links,
 )
 from polyplink.app.request import Progress
@@ -95,7 +96,8 @@ def test_ours_stands_beside_the_published_and_the_rest_says_why(
     assert cells["SFE", "mAP"].ours.why == "left out by --only"
     both = cells["Ours", PUBLISHED_MAP]  # of the program's tools, beside the exact one
     assert (both.published, both.ours.known) == ("63.13", True)
-    assert result.settings.endswith("--preset reference; visual similarity: raw_l2.")
+    assert result.settings.endswith("reference; visual similarity: raw_l2; times: normalised.")
+    assert {similarity_form(name) for name in published() if "thesis" in name} == {"sigmoid"}
     written = sorted(path.name for path in (tmp_path / "out").iterdir())
     assert written == ["run.json", "table.csv", "table.html", "table.json", "table.tex"]
     assert read_json(tmp_path / "out" / "table.json")["name"] == "ntssl/1"
@@ -114,6 +116,9 @@ def test_no_difference_is_shown_of_what_is_not_comparable(run: Run, made: Made) 
     assert [cell.published_words for cell in own] == ["–", "–"]
     assert [cell.difference for cell in own] == [None, None]  # the paper has no such row
     assert all(cell.ours.known or cell.ours.why for cell in own)
+    far = run("ta/1", only=["ta384-temporally-aware"], weights=weights, time="frames")
+    assert far.settings.endswith("times: frames.")
+    assert [cell.ours for cell in far.cells] != [cell.ours for cell in ours.cells]
     anyway = run("ta/1", only=["none"], anyway=True)
     assert anyway.cells[0].difference == pytest.approx(2.0 - 20.74)
     assert "nevertheless" in anyway.banner

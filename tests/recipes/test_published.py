@@ -125,6 +125,18 @@ def test_whatever_is_printed_twice_differs_only_with_a_remark() -> None:
     assert differ  # there are some: the test would see them
 
 
+def test_counting_cells_ask_for_the_rates_of_the_programs() -> None:
+    """Means over all procedures, pairs twice and self-pairs once (`evaluate.choosing.RATES`)."""
+    asked = {
+        (cell.column, cell.measure.rpartition("/")[2])
+        for table in published().values()
+        for cell in table.cells
+        if cell.column in {"FR", "FPR", "Precision", "Recall"} and cell.row != "No clustering"
+    }
+    rates = ("FR", "FPR as published", "precision with self", "recall with self")
+    assert asked == set(zip(("FR", "FPR", "Precision", "Recall"), rates, strict=True))
+
+
 def test_an_unknown_table_names_the_nearest() -> None:
     with pytest.raises(PolyplinkError, match=r"did you mean thesis/5\.4"):
         published_table("thesis/5.04")

@@ -59,6 +59,9 @@ class ReproduceRequest(Request):
     preset: Literal["reference", "own"] = option(
         "Feed published encoders as NTSSL's program does, or as pre-trained.", "reference"
     )
+    time: Literal["normalised", "frames"] = option(
+        "Unit of distances in time: the annotated span, or frames (thesis, 2.3).", "normalised"
+    )
     seeds: int = option("Training runs of each probe.", 3, min=1)
     dry_run: bool = option("Only list the work, what is missing, and its cost.", False)
     device: options.Device = "auto"
@@ -172,7 +175,7 @@ def probe_part(task: str, data: "DataSet", part: str) -> str:
 
 def _asked(request: ReproduceRequest, table: str) -> dict[str, Any]:
     """What decides the figures of a table, for its run.json."""
-    names = ("part", "grid", "anyway", "seeds", "only")
+    names = ("part", "grid", "time", "anyway", "seeds", "only")
     choices = {name: getattr(request, name) for name in names}
     return {"table": table, "workspace": request.encoders(), "choices": choices}
 
@@ -250,7 +253,7 @@ def reproduce_table(
         request.anyway,
         cells,
         f"Published encoders are fed with --preset {request.preset}; visual similarity: "
-        f"{similarity_form(name)}.",
+        f"{similarity_form(name)}; times: {request.time}.",
         table.ranked_by,
     )
     record.inputs["data"] = data.key
@@ -428,6 +431,7 @@ def _measured(
         settings=EvaluationSettings(
             grid=find_grid(request.grid),
             form=similarity_form(table.name),
+            time=request.time,
             threads=request.workers,
         ),
         workers=request.workers,
