@@ -25,10 +25,12 @@ if TYPE_CHECKING:
         ImportRequest as ImportRequest,
         MergeRequest as MergeRequest,
         PrepareRequest as PrepareRequest,
+        SplitRequest as SplitRequest,
         doctor as doctor,
         import_data as import_data,
         merge_data as merge_data,
         prepare_data as prepare_data,
+        split_data as split_data,
     )
     from polyplink.app.demo import DemoRequest as DemoRequest, demo as demo
     from polyplink.app.detect import (
@@ -58,9 +60,9 @@ if TYPE_CHECKING:
         build_index as build_index,
         search as search,
     )
+    from polyplink.app.listings import RecipeRequest as RecipeRequest, show_recipe as show_recipe
     from polyplink.app.live import LiveRequest as LiveRequest, live as live
     from polyplink.app.probe import ProbeRequest as ProbeRequest, probe as probe
-    from polyplink.app.recipes import RecipeRequest as RecipeRequest, show_recipe as show_recipe
     from polyplink.app.reproduce import ReproduceRequest as ReproduceRequest, reproduce as reproduce
     from polyplink.app.request import Progress as Progress, Result as Result
     from polyplink.app.review import (
@@ -73,11 +75,12 @@ if TYPE_CHECKING:
         review as review,
     )
     from polyplink.app.simulate import SimulateRequest as SimulateRequest, simulate as simulate
-    from polyplink.app.split import SplitRequest as SplitRequest, split_data as split_data
     from polyplink.app.study import Studied as Studied, StudyRequest as StudyRequest, study as study
-    from polyplink.app.train import Trained as Trained, TrainRequest as TrainRequest, train as train
-    from polyplink.app.train_detector import (
+    from polyplink.app.train import (
         TrainDetectorRequest as TrainDetectorRequest,
+        Trained as Trained,
+        TrainRequest as TrainRequest,
+        train as train,
         train_detector as train_detector,
     )
     from polyplink.app.weights import (

@@ -30,6 +30,7 @@ from polyplink.app.data_folder import (
     import_data,
     merge_data,
     prepare_data,
+    split_data,
 )
 from polyplink.app.demo import demo
 from polyplink.app.detect import detect_polyps, run
@@ -37,18 +38,15 @@ from polyplink.app.evaluate import evaluate
 from polyplink.app.export import embed_data, export
 from polyplink.app.figures import draw
 from polyplink.app.index import add_to_index, build_index, search
+from polyplink.app.listings import list_plugins, show_recipe
 from polyplink.app.live import live
-from polyplink.app.plugins import list_plugins
 from polyplink.app.probe import probe
-from polyplink.app.recipes import show_recipe
 from polyplink.app.reproduce import reproduce
 from polyplink.app.request import Progress
 from polyplink.app.review import hand_off_review, learn_from, review
 from polyplink.app.simulate import simulate
-from polyplink.app.split import split_data
 from polyplink.app.study import study
-from polyplink.app.train import train
-from polyplink.app.train_detector import train_detector
+from polyplink.app.train import train, train_detector
 from polyplink.app.weights import (
     adapt_weights,
     add_weights,

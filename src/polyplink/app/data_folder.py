@@ -1,4 +1,4 @@
-"""The verbs of data folders: `import` and `merge`, `doctor`, `convert` and `prepare`."""
+"""The verbs of data folders: `import`, `merge`, `doctor`, `split`, `convert` and `prepare`."""
 
 import inspect
 import os
@@ -13,7 +13,7 @@ from typer import Argument, Option
 from polyplink.app import options
 from polyplink.app.options import Request, TrackletOptions, names_of, option
 from polyplink.app.request import Progress, Result, check_given, counter, inform
-from polyplink.core.artefacts import RunRecord, whole_folder, write_json
+from polyplink.core.artefacts import RunRecord, read_json, whole_folder, write_json
 from polyplink.core.errors import PolyplinkError, find_named
 
 if TYPE_CHECKING:
@@ -354,6 +354,64 @@ def _for_few_boxes(
         f"--min-seconds 0 --stride 1 gives {kept.height} tracklets of {kept['n'].sum()} boxes; "
         "prepare, train, embed, count and evaluate take these options"
     )
+
+
+@dataclass(frozen=True)
+class SplitRequest(Request):
+    """Which data folder to split, and how."""
+
+    data: options.Data
+    shares: str = option(
+        "Parts and their shares of the procedures.",
+        "train=0.7,eval=0.15,test=0.15",
+        metavar="PART=SHARE,...",
+    )
+    seed: int = option("Seed of the order of patients.", 0)
+    lists: Path | None = option("JSON file of part -> procedure ids, instead of shares.")
+
+
+def split_data(request: SplitRequest, progress: Progress = inform) -> Result[dict[str, list[str]]]:
+    """Divide a data folder into parts; no patient is in two.
+
+    Writes splits.json; parts that were there are replaced.
+
+    Raises:
+        PolyplinkError: If the shares or lists are malformed, a list names an unknown procedure, a
+            patient would be in two parts, or there are fewer patients than parts.
+    """
+    from polyplink.data import check_splits, read_data, split_by_shares
+
+    data = read_data(request.data)
+    if request.lists is None:
+        splits = split_by_shares(data.procedures, _shares(request.shares), request.seed)
+    else:
+        splits = read_json(request.lists)
+        check_splits(splits, data.procedures, str(request.lists))
+    write_json(request.data / "splits.json", splits)
+    progress("parts", len(splits), len(splits))
+    replaced = [f"replaced the parts {', '.join(data.splits)}"] if any(data.splits.values()) else []
+    text = ", ".join(f"{part} {len(ids)}" for part, ids in splits.items())
+    return Result(splits, shown=[f"{request.data / 'splits.json'}: {text}"], warnings=replaced)
+
+
+def _shares(text: str) -> Mapping[str, float]:
+    shares: dict[str, float] = {}
+    for pair in text.split(","):
+        part, _, share = (piece.strip() for piece in pair.partition("="))
+        try:
+            value = float(share)
+        except ValueError:
+            value = 0.0
+        if not part or part in shares or not 0 < value <= 1:
+            raise PolyplinkError(
+                f"--shares {text!r} is no list of parts with shares above 0",
+                "write train=0.7,eval=0.15,test=0.15",
+            )
+        shares[part] = value
+    total = sum(shares.values())
+    if abs(total - 1) > 1e-6:
+        raise PolyplinkError(f"--shares {text!r} add up to {total:g}", "make them add up to 1")
+    return shares
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The verb `recipes show`: every field of a recipe, and where its value comes from."""
+"""The verbs `recipes show` and `plugins`: what there is to choose from."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
@@ -10,6 +10,7 @@ from polyplink.app.options import Request
 from polyplink.app.request import Progress, Result, inform
 
 if TYPE_CHECKING:
+    from polyplink.core.plugins import Plugin
     from polyplink.recipes.sources import FieldSource
 
 
@@ -42,3 +43,28 @@ def show_recipe(request: RecipeRequest, progress: Progress = inform) -> "Result[
         cells = (field.type, str(field.value), field.source, field.note)
         table.add_row(field.name, *map(Text, cells))
     return Result(fields, shown=[table])
+
+
+@dataclass(frozen=True)
+class PluginsRequest(Request):
+    """Nothing to choose."""
+
+
+def list_plugins(request: PluginsRequest, progress: Progress = inform) -> "Result[list[Plugin]]":
+    """List plugins: name, kind, package, version, and why one cannot be used.
+
+    The exit code is 1 if one cannot be imported.
+    """
+    from rich.table import Table
+
+    from polyplink.core.plugins import GROUPS, plugins
+
+    found = plugins()
+    code = int(any(one.error for one in found))
+    if not found:
+        kinds = ", ".join(GROUPS)
+        return Result(found, shown=[f"no plugins; a package may add one as {kinds}"])
+    table = Table("name", "kind", "package", "version", "error")
+    for one in found:
+        table.add_row(one.name, one.kind, one.package, one.version, one.error)
+    return Result(found, shown=[table], code=code)
