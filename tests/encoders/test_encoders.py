@@ -1,5 +1,6 @@
 """Encoders of every kind: configurations, packing, the papers' sizes, backbones and pixels."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from polyplink.encoders import (
     build_projector,
     to_pixels,
 )
+from polyplink.recipes.earlier import counting_encoder
 from tests.encoders.small import BACKBONE, KINDS, MVE, PROJECTED, SFE, TRANSFORMER, crops, made
 
 ANY: TypeAdapter[Any] = TypeAdapter(AnyEncoderConfig)
@@ -131,6 +133,10 @@ def test_the_papers_encoders_have_the_papers_parameters() -> None:
         inside, outside = SfeEncoder(SfeConfig(vector="projected")), SfeEncoder(SfeConfig())
         assert millions(ntssl) == 26.4
         assert millions(ntssl, build_projector(ntssl)) == 26.5
+        counting = TrackletEncoder(
+            replace(counting_encoder(), frame_weights=None)
+        )  # of MVE, TPC and TA: 25.6 M as printed
+        assert millions(counting, build_projector(counting)) == pytest.approx(25.6, abs=0.05)
         assert millions(MveEncoder(MveConfig())) == 29.76
         assert millions(inside) == millions(outside, build_projector(outside)) == 27.97
     assert (inside.width, outside.width) == (128, 2048)

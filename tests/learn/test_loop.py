@@ -5,7 +5,7 @@ import math
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -13,7 +13,10 @@ import torch
 from polyplink.core.errors import PolyplinkError
 from polyplink.encoders import build_encoder
 from polyplink.learn import fit
+from polyplink.learn.bags import Batch, EpochBags
 from polyplink.learn.config import TrainConfig, ValidationConfig
+from polyplink.learn.contrastive import Views
+from polyplink.learn.fragment_set import FragmentSet
 from polyplink.learn.loop import (
     BEST,
     LAST,
@@ -22,8 +25,10 @@ from polyplink.learn.loop import (
     check_selection,
     is_best,
     is_over,
+    validate,
 )
-from polyplink.recipes import ntssl_demo, override
+from polyplink.learn.model import Model
+from polyplink.recipes import ntssl, ntssl_demo, override
 from polyplink.tracklets import Prepared, prepare
 from tests.conftest import TINY
 from tests.learn.sets import bare_set
@@ -250,6 +255,40 @@ def test_negatives_of_other_procedures_need_two(prepared: Prepared, tmp_path: Pa
     foreign = config("loss.negatives=other_procedures", "validation.every=0", "part=all")
     with pytest.raises(PolyplinkError, match=r"one procedure.*loss\.negatives=all"):
         fit(foreign, alone, tmp_path / "run", device=CPU)
+
+
+class Watched:
+    """Stands for a model: random vectors, and frames that have no part in the validation loss."""
+
+    config = ntssl()
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[torch.Tensor, list[int]]] = []
+
+    def mode(self, *, training: bool) -> None:
+        assert not training
+
+    def views(self, data: FragmentSet, drawn: EpochBags, batch: Batch) -> Views:
+        z, of = torch.randn(len(batch.bag), 8, dtype=torch.float64), torch.zeros(len(batch.bag))
+        self.seen.append((z, batch.bag.tolist()))
+        return Views(z, torch.randn(2 * len(z), 8), batch.bag, batch.anchor, *3 * (of,))
+
+
+def test_validation_is_that_of_the_program() -> None:
+    """MIL-NCE on tracklet vectors alone, in batches of 6 views, 2 of each of 3 polyps."""
+    data = bare_set([24] * 6, range(6))
+    data.device = CPU
+    model = Watched()
+    row = validate(cast("Model", model), data)
+    batches = [(z, bag) for z, bag in model.seen if bag == [0, 0, 1, 1, 2, 2]]
+    assert len(batches) == 6
+    losses = []
+    for z, bag in batches:
+        near = [[math.exp(torch.cosine_similarity(a, b, dim=0) / 0.07) for b in z] for a in z]
+        for i, own in enumerate(near):
+            match = next(j for j in range(6) if j != i and bag[j] == bag[i])
+            losses.append(-math.log(own[match] / (sum(own) - own[i])))
+    assert row["loss_labels"] == pytest.approx(sum(losses) / len(losses))
 
 
 def test_a_choice_that_cannot_be_made_is_refused() -> None:
