@@ -8,7 +8,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from polyplink.app.review import HandOffRequest, hand_off_review
 from polyplink.serve import Desk
-from polyplink.serve.field import visible_field
+from polyplink.serve.pictures import visible_field
 
 WIDTH, HEIGHT = 320, 256
 

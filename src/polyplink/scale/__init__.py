@@ -11,9 +11,9 @@ if TYPE_CHECKING:
         add_rows as add_rows,
         approximated as approximated,
         build_index as build_index,
+        picture_of as picture_of,
+        view_rows as view_rows,
     )
-    from polyplink.scale.on_ray import on_ray as on_ray
-    from polyplink.scale.shards import shard as shard
-    from polyplink.scale.views import picture_of as picture_of, view_rows as view_rows
+    from polyplink.scale.on_ray import on_ray as on_ray, shard as shard
 
 hand_on(__name__)
