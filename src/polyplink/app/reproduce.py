@@ -147,7 +147,7 @@ def reproduce(
 
 def plan(request: ReproduceRequest, tables: "Sequence[PublishedTable]") -> "Result[list[Step]]":
     """The steps that tables need; nothing is computed or written. Errors as of `reproduce`."""
-    from polyplink.app.reproduction_plan import Planner, gigabytes, hours, steps_table
+    from polyplink.app.reproduction_plan import BASIS, Planner, gigabytes, hours, steps_table
 
     workspace = request.encoders()
     data = workspace.tables
@@ -165,7 +165,7 @@ def plan(request: ReproduceRequest, tables: "Sequence[PublishedTable]") -> "Resu
         f"{gigabytes(sum(step.disk for step in to_do)) or 'nothing'} to write "
         f"({gigabytes(disk_usage(workspace.data).free)} free)"
     )
-    return Result(steps, shown=[steps_table(steps), total])
+    return Result(steps, shown=[steps_table(steps), total, BASIS])
 
 
 def probe_part(task: str, data: "DataSet", part: str) -> str:

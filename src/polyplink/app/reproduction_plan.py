@@ -1,7 +1,7 @@
 """What `reproduce --dry-run` prints: the work that tables need, what is missing, and its cost.
 
 Nothing is trained, cut or written. Times follow from multiply-accumulates and the measured rate of
-matrix products of this device; they are estimates, within a factor of two or three.
+matrix products of this device (`BASIS`); they are estimates, within a factor of two or three.
 """
 
 import time
@@ -48,9 +48,16 @@ from polyplink.tracklets.prepare import crops_keys, crops_path, prepared_folder,
 if TYPE_CHECKING:
     from polyplink.recipes.published import PublishedTable
 
-EFFICIENCY = 0.3  # of the rate of large matrix products that a whole encoder reaches
-CROPS_PER_SECOND = 100.0  # of a thread: a frame of 1350 x 1080 is decoded for each
-SEARCH_SECONDS = 8.4  # of a thread and a procedure, under the paper's 29,274 settings
+# Measured in CPU time on an AMD EPYC. Of the rate of large matrix products, a training step of
+# NTSSL's encoder at 232 pixels reached 0.59, of ntssl-demo's 0.52, embedding 0.83 and 0.52.
+EFFICIENCY = {"cpu": 0.55, "cuda": 0.3}  # no GPU was there: assumed
+CROPS_PER_SECOND = 115.0  # of a thread: a JPEG of 1350 x 1080 pixels is decoded for each
+SEARCH_SECONDS = 8.3  # of a thread and a procedure, under the paper's 29,274 settings: bench sweep
+BASIS = (
+    "times: from the rate of matrix products measured here, of which encoders reach 0.55 (measured "
+    "on an AMD EPYC; 0.3 is assumed of a GPU), and from 115 crops and 0.12 procedures searched a "
+    "second and thread (measured there)"
+)
 PASS = 256  # frames that are embedded together
 
 
@@ -160,7 +167,7 @@ def measured_rate(device: torch.device, side: int = 1024) -> float:
     while seconds < 0.2:
         float((matrix @ matrix)[0, 0])  # waits for the device
         done, seconds = done + 1, time.perf_counter() - started
-    return EFFICIENCY * done * side**3 / seconds
+    return EFFICIENCY.get(device.type, 0.3) * done * side**3 / seconds
 
 
 @dataclass
