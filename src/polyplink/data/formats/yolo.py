@@ -182,16 +182,17 @@ def _read_labels(
     """
     first, files = chunk
     faults = Faults(strict)
-    rows: list[tuple[int, str, str]] = []
+    rows: list[tuple[int, int, str]] = []
     sizes: list[tuple[int, int, int]] = []
     for i, file in enumerate(files, first):
         try:
-            text = Path(file.path).read_bytes().decode("utf-8-sig")
+            with open(file.path, "rb", buffering=0) as stream:  # noqa: PTH123 - a Path takes as long
+                text = stream.read().decode("utf-8-sig")
         except UnicodeDecodeError:
             faults.fault("label file that is not UTF-8 text", file.name, "write it again")
             continue
         rows += [
-            (i, f"{file.name}, line {number}", line)
+            (i, number, line)
             for number, line in enumerate(text.splitlines(), 1)
             if line and not line.isspace()
         ]
@@ -203,9 +204,13 @@ def _read_labels(
                 faults.fault("image that cannot be opened", file.image, mend)
             else:
                 sizes.append((i, *size))
-    schema = {"file": pl.Int64, "at": pl.String, "text": pl.String}
+    schema = {"file": pl.Int64, "line": pl.Int64, "text": pl.String}
+    names = pl.Series([file.name for file in files], dtype=pl.String)
     lines = pl.DataFrame(rows, schema=schema, orient="row")
-    lines = lines.with_columns(values=pl.col("text").str.extract_all(r"\S+"))
+    lines = lines.with_columns(
+        at=pl.format("{}, line {}", names.gather(lines["file"] - first), "line"),
+        values=pl.col("text").str.extract_all(r"\S+"),
+    )
     count = pl.col("values").list.len()
     kind = "line that is no box (class, 4 numbers, score, track)"
     mend = "write 5 to 7 values; outlines are not read"
