@@ -11,7 +11,7 @@ from polyplink.core.text import file_name
 from polyplink.data import DataSet, import_mot, write_mot
 from polyplink.data.formats.mot import FIRST
 from polyplink.evaluate import BoxTracks, TrackingCounts, score_tracks
-from polyplink.tracklets import Prepared
+from polyplink.tracklets import Prepared, box_rows
 
 BENCHMARK = "polyplink"  # TrackEval: --BENCHMARK polyplink --SPLIT_TO_EVAL PART
 _BOX = ("x", "y", "w", "h")
@@ -25,15 +25,9 @@ def tracklet_boxes(prepared: Prepared) -> pl.DataFrame:
         frame the one of the tracklet that began first is kept, as in the evaluation.
     """
     tracklets = prepared.tracklets.filter(pl.col("polyp_id").is_not_null())
-    runs = tracklets.select(
-        "tracklet_id",
-        "first_frame",
-        pl.int_ranges(pl.col("offset"), pl.col("offset") + pl.col("n")).alias("row"),
-    ).explode("row")
-    boxes = prepared.detections.select("procedure_id", "polyp_id", "frame", *_BOX)[
-        runs["row"].to_numpy()
-    ]
-    every = boxes.hstack(runs.select("tracklet_id", "first_frame"))
+    rows, tracklet = box_rows(tracklets)
+    boxes = prepared.detections.select("procedure_id", "polyp_id", "frame", *_BOX)[rows]
+    every = boxes.hstack(tracklets.select("tracklet_id", "first_frame")[tracklet])
     return (
         every.sort("first_frame", maintain_order=True)
         .unique(["procedure_id", "polyp_id", "frame"], keep="first", maintain_order=True)
