@@ -13,8 +13,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-pytest.importorskip("fastapi", reason="the extra `serve` is not installed")
-from fastapi.testclient import TestClient
+pytest.importorskip("starlette", reason="the extra `serve` is not installed")
+from starlette.testclient import TestClient
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.serve import live

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("fastapi", reason="the extra `serve` is not installed")
-from fastapi.testclient import TestClient
+pytest.importorskip("starlette", reason="the extra `serve` is not installed")
+from starlette.testclient import TestClient
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.report.polyps import HUES
@@ -205,7 +205,7 @@ def test_a_fault_of_the_desk_is_one_line_without_its_inside(
     def fail(self: Desk, index: int) -> None:
         raise RuntimeError("secret of the inside")
 
-    monkeypatch.setattr(Desk, "procedure", fail)
+    monkeypatch.setattr(Desk, "solve", fail)
     failed = client.get("/api/procedures/0")
     assert (failed.status_code, "secret" in failed.text) == (500, False)
     assert failed.headers["x-content-type-options"] == "nosniff"
@@ -322,7 +322,7 @@ def test_a_port_that_is_taken_is_an_error_of_one_line(desk: Desk) -> None:
 def test_a_connection_without_a_request_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guard, "HEADER_SECONDS", 0.2)
     server, listening, _ = guard.local_server(
-        lambda token, port: guard.page_app("review.html", {}, token, port=port, verb="review"),
+        lambda token, port: guard.page_app("review.html", {}, [], token, port=port, verb="review"),
         "127.0.0.1",
         0,
     )

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-from scipy.special import expit
 
 from polyplink.associate.links import logistic
+from polyplink.associate.similarity import expit
 from polyplink.core.errors import PolyplinkError
 from polyplink.tracklets import Prepared, box_rows
 from polyplink.tracklets.build import USUAL_FPS
@@ -140,7 +140,7 @@ class AlarmModel:
                 "fit it again with `polyplink calibrate`",
             )
         odds = self.intercept + X @ np.asarray(self.features) + V @ np.asarray(self.vector)
-        return np.asarray(expit(odds))
+        return expit(odds)
 
 
 def fit_alarms(

@@ -13,8 +13,6 @@ from typing import Annotated, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
 
 from polyplink.associate.partition import partition
 from polyplink.associate.similarity import Reals, checked_square, temporal
@@ -215,6 +213,12 @@ def threshold_components(V: npt.ArrayLike, thresholds: npt.ArrayLike) -> Labels:
     Raises:
         PolyplinkError: If V is not a square of at least one tracklet, or a value is not finite.
     """
+    from scipy.sparse import coo_array  # noqa: PLC0415 - slow to import
+    from scipy.sparse.csgraph import (  # noqa: PLC0415
+        connected_components,
+        minimum_spanning_tree,
+    )
+
     S = checked_square(V)
     wanted = _finite("threshold", thresholds)
     # Only the order of the costs matters; shifted above 0, because scipy reads 0 as no edge.

@@ -13,10 +13,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import expit
 
 from polyplink.associate.partition import partition
-from polyplink.associate.similarity import cosine
+from polyplink.associate.similarity import cosine, expit
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.text import brief
 

@@ -17,8 +17,6 @@ from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from polyplink.associate.similarity import checked_square
 from polyplink.core.compiled import njit
@@ -152,9 +150,10 @@ def constraint_groups(n: int, must: Pairs, cannot: Pairs) -> Counts:
             f"a constraint names tracklets {i} and {j} of {n}",
             "name two different rows, from 0",
         )
-    rows = np.asarray(must, dtype=np.int64).reshape(-1, 2)
-    graph = coo_array((np.ones(len(rows)), (rows[:, 0], rows[:, 1])), shape=(n, n))
-    groups: Counts = connected_components(graph, directed=False)[1].astype(np.int64)
+    groups = np.arange(n)
+    for i, j in must:
+        groups[groups == groups[j]] = groups[i]
+    groups = np.unique(groups, return_inverse=True)[1].astype(np.int64)
     for i, j in cannot:
         PolyplinkError.unless(
             groups[i] != groups[j],

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import expit
 
 from polyplink.associate.links import logistic
-from polyplink.associate.similarity import unit_rows
+from polyplink.associate.similarity import expit, unit_rows
 from polyplink.core.errors import PolyplinkError
 
 Reals = npt.NDArray[np.float64]

@@ -7,8 +7,6 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy.spatial.distance import cdist
-from scipy.special import expit
 
 from polyplink.core.errors import PolyplinkError
 
@@ -83,6 +81,12 @@ def cosine(vectors: npt.ArrayLike) -> Reals:
     return np.clip(cosines(unit, unit), -1.0, 1.0)
 
 
+def expit(odds: npt.ArrayLike) -> Reals:
+    """Probabilities of log odds, as `scipy.special.expit`, which is slow to import."""
+    with np.errstate(over="ignore"):
+        return np.asarray(1.0 / (1.0 + np.exp(-np.asarray(odds, dtype=np.float64))))
+
+
 def min_max(matrix: Reals) -> Reals:
     """Stretch the values of a matrix to [0, 1]; all ones where they are equal but for rounding."""
     if matrix.size == 0:
@@ -116,7 +120,9 @@ def visual(vectors: npt.ArrayLike, form: VisualForm = "l2") -> Reals:
         PolyplinkError: If a row is not finite, or is zero where its direction is asked for.
     """
     if form == "sigmoid":
-        return np.asarray(expit(cosine(vectors)))
+        return expit(cosine(vectors))
+    from scipy.spatial.distance import cdist  # noqa: PLC0415 - slow to import
+
     rows = _finite_rows(vectors) if form == "raw_l2" else unit_rows(vectors)
     # Distances are taken from differences: sqrt(2 - 2 cos) would leave 1e-8 between equals.
     similarity = min_max(-cdist(rows, rows))

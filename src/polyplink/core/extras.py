@@ -10,7 +10,7 @@ EXTRAS = {
     "foundation": ("peft", "transformers"),
     "export": ("onnx", "onnxscript", "openvino"),
     "detect": ("onnxruntime",),
-    "serve": ("anyio", "fastapi", "h11", "starlette", "uvicorn", "xlsxwriter"),
+    "serve": ("anyio", "h11", "starlette", "uvicorn", "xlsxwriter"),
     "scale": ("lancedb", "pyarrow", "ray"),
     "train": ("lightning_fabric",),
     "log": ("tensorboard", "wandb"),

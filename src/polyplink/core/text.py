@@ -7,9 +7,9 @@ lead a path out of its folder, control a terminal or become a formula in a sprea
 import dataclasses
 import hashlib
 import re
+from html import escape
 from typing import Any
 from urllib.parse import quote
-from xml.sax.saxutils import escape
 
 from polyplink.core.errors import PolyplinkError, one_line, visible
 
@@ -71,7 +71,7 @@ def csv_cell(value: object) -> object:
 
 def xml_text(text: str) -> str:
     """A text for XML, which cannot hold control characters."""
-    return escape(visible(text))
+    return escape(visible(text), quote=False)
 
 
 def brief(record: Any) -> str:

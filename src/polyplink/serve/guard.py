@@ -11,7 +11,7 @@ import asyncio
 import logging
 import secrets
 import socket
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from importlib.resources import files
 from typing import Any
@@ -23,10 +23,12 @@ from polyplink.core.extras import extras_installed
 with extras_installed("a page in the browser"):
     import uvicorn
     from anyio.to_thread import current_default_thread_limiter
-    from fastapi import FastAPI, Request, Response
-    from fastapi.exceptions import RequestValidationError
-    from fastapi.responses import JSONResponse, PlainTextResponse
+    from starlette.applications import Starlette
     from starlette.exceptions import HTTPException
+    from starlette.middleware import Middleware
+    from starlette.requests import Request
+    from starlette.responses import JSONResponse, PlainTextResponse, Response
+    from starlette.routing import Route
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
     from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -207,35 +209,37 @@ def negotiated(cookie: str | None, accepted: str) -> str:
     return next((tag for q, _, tag in sorted(ranked) if q < 0 and tag in LANGUAGES), LANGUAGES[0])
 
 
-def page_app(page: str, static: Mapping[str, str], token: str, *, port: int, verb: str) -> FastAPI:
-    """An application with the routes that every page has, behind a guard.
+def page_app(
+    page: str,
+    static: Mapping[str, str],
+    routes: Sequence[Route],
+    token: str,
+    *,
+    port: int,
+    verb: str,
+) -> Starlette:
+    """An application behind a guard.
 
     Args:
         page: The page's HTML, a file of the folder `page`.
         static: Media types of the files that the page loads from that folder.
+        routes: What it answers besides.
         token: Secret that every request must carry.
         port: Port that it will be served on; requests to another are refused.
         verb: The command that serves it.
     """
 
     @asynccontextmanager
-    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
         current_default_thread_limiter().total_tokens = THREADS
         yield
-
-    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, lifespan=lifespan)
 
     async def refused(request: Request, raised: Exception) -> Response:
         status = 400 if request.method == "POST" else 404
         if isinstance(raised, HTTPException):
             return JSONResponse({"error": raised.detail}, raised.status_code)
-        why = str(raised) if isinstance(raised, PolyplinkError) else "no such address"
-        return JSONResponse({"error": why}, status)
+        return JSONResponse({"error": str(raised)}, status)
 
-    for kind in (PolyplinkError, RequestValidationError, HTTPException):
-        app.add_exception_handler(kind, refused)
-
-    @app.get("/")
     def whole(request: Request) -> Response:
         language, theme = language_of(request), request.cookies.get("polyplink-theme", "")
         html = shipped(f"page/{page}").decode().replace('lang="en"', f'lang="{language}"', 1)
@@ -243,18 +247,22 @@ def page_app(page: str, static: Mapping[str, str], token: str, *, port: int, ver
             html = html.replace('data-theme="auto"', f'data-theme="{theme}"', 1)
         return Response(html, media_type="text/html; charset=utf-8")
 
-    @app.get("/page/{name}")
-    def part(name: str) -> Response:
+    def part(request: Request) -> Response:
+        name = request.path_params["name"]
         if name not in static:
             raise HTTPException(404, "no such address")
         return Response(shipped(f"page/{name}"), media_type=static[name])
 
-    @app.get("/api/messages")
-    def messages() -> Response:
+    def messages(request: Request) -> Response:
         return Response(shipped("messages.json"), media_type="application/json")
 
-    app.add_middleware(Guard, token=token, port=port, verb=verb)
-    return app
+    shared = [Route("/", whole), Route("/page/{name}", part), Route("/api/messages", messages)]
+    return Starlette(
+        routes=[*shared, *routes],
+        middleware=[Middleware(Guard, token=token, port=port, verb=verb)],
+        exception_handlers=dict.fromkeys((PolyplinkError, HTTPException), refused),
+        lifespan=lifespan,
+    )
 
 
 def language_of(request: Request) -> str:

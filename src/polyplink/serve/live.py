@@ -14,8 +14,10 @@ from pathlib import Path
 from polyplink.core.errors import PolyplinkError
 from polyplink.serve.guard import LOOPBACK, local_server, page_app, refusal
 
-from fastapi import FastAPI, Request, Response  # isort: skip - guard reports a missing package
-from fastapi.responses import FileResponse  # isort: skip
+from starlette.applications import Starlette  # isort: skip - guard reports a missing package
+from starlette.requests import Request  # isort: skip
+from starlette.responses import FileResponse, Response  # isort: skip
+from starlette.routing import Route  # isort: skip
 from starlette.types import Receive, Scope, Send  # isort: skip
 
 STATIC = {"live.css": "text/css", "review.css": "text/css"} | dict.fromkeys(
@@ -69,7 +71,7 @@ class States(Response):
             self.open_streams.discard(self)
 
 
-def build_app(state: Callable[[], bytes], pictures: Path, token: str, *, port: int) -> FastAPI:
+def build_app(state: Callable[[], bytes], pictures: Path, token: str, *, port: int) -> Starlette:
     """The application that shows a running procedure.
 
     Args:
@@ -78,20 +80,18 @@ def build_app(state: Callable[[], bytes], pictures: Path, token: str, *, port: i
         token: Secret that every request must carry.
         port: Port that it will be served on; requests to another are refused.
     """
-    app = page_app("live.html", STATIC, token, port=port, verb="live")
     open_streams: set[object] = set()
 
-    @app.get("/api/states")
     def states(request: Request) -> Response:
         return States(state, open_streams)
 
-    @app.get("/api/pictures/{number}.jpg")
-    def picture(number: int) -> Response:
-        path = pictures / f"{number:05d}.jpg"
-        PolyplinkError.unless(number >= 0 and path.is_file(), "no such picture", "reload")
+    def picture(request: Request) -> Response:
+        path = pictures / f"{request.path_params['number']:05d}.jpg"
+        PolyplinkError.unless(path.is_file(), "no such picture", "reload")
         return FileResponse(path, media_type="image/jpeg")
 
-    return app
+    routes = [Route("/api/states", states), Route("/api/pictures/{number:int}.jpg", picture)]
+    return page_app("live.html", STATIC, routes, token, port=port, verb="live")
 
 
 @contextmanager
@@ -110,7 +110,7 @@ def serving(state: Callable[[], bytes], pictures: Path, port: int) -> Iterator[s
         PolyplinkError: If the port is taken.
     """
 
-    def build(token: str, own: int) -> FastAPI:
+    def build(token: str, own: int) -> Starlette:
         return build_app(state, pictures, token, port=own)
 
     server, listening, address = local_server(build, LOOPBACK[0], port)

@@ -8,10 +8,13 @@ from typing import Any
 
 from polyplink.serve.desk import Desk
 from polyplink.serve.guard import LOOPBACK, language_of, local_server, page_app
-from polyplink.serve.handoff import FOLDER, hand_off
 
-from fastapi import FastAPI, HTTPException, Request, Response  # isort: skip - guard reports a missing package
-from fastapi.responses import JSONResponse  # isort: skip
+from starlette.applications import Starlette  # isort: skip - guard reports a missing package
+from starlette.concurrency import run_in_threadpool  # isort: skip
+from starlette.exceptions import HTTPException  # isort: skip
+from starlette.requests import Request  # isort: skip
+from starlette.responses import JSONResponse, Response  # isort: skip
+from starlette.routing import Route  # isort: skip
 
 PICTURE_SIZES = (160, 640)  # longer side in pixels
 STATIC = {"review.css": "text/css"} | dict.fromkeys(
@@ -32,7 +35,7 @@ REPORT_POLICY = (
 )
 
 
-def build_app(desk: Desk, token: str, *, port: int) -> FastAPI:
+def build_app(desk: Desk, token: str, *, port: int) -> Starlette:
     """The application that serves a desk.
 
     Args:
@@ -40,30 +43,22 @@ def build_app(desk: Desk, token: str, *, port: int) -> FastAPI:
         token: Secret that every request must carry.
         port: Port that it will be served on; requests to another are refused.
     """
-    app = page_app("review.html", STATIC, token, port=port, verb="review")
     lock = threading.Lock()  # one hand-off at a time; the desk locks itself
     written: dict[str, Path] = {}  # files of the last hand-off, by name
 
-    @app.get("/api/version")
-    def version() -> dict[str, int]:
-        return {"version": desk.version()}
+    async def correct(request: Request) -> Response:
+        try:
+            correction = await request.json()
+        except ValueError:
+            correction = None
+        if not isinstance(correction, dict):
+            raise HTTPException(400, "a correction is a JSON object")
+        found = await run_in_threadpool(desk.correct, request.path_params["index"], correction)
+        return JSONResponse(found)
 
-    @app.get("/api/overview")
-    def overview() -> Response:
-        return JSONResponse(desk.overview())
-
-    @app.get("/api/procedures/{index}")
-    def procedure(index: int) -> Response:
-        return JSONResponse(desk.procedure(index))
-
-    @app.post("/api/procedures/{index}/corrections")
-    def correct(index: int, correction: dict[str, Any]) -> Response:
-        return JSONResponse(desk.correct(index, correction))
-
-    add_pictures(app, desk)
-
-    @app.post("/api/hand-off")
     def write_files(request: Request) -> Response:
+        from polyplink.serve.handoff import FOLDER, hand_off  # noqa: PLC0415 - slow to import
+
         with lock:
             found = hand_off(desk, language_of(request))
             written.clear()
@@ -71,9 +66,8 @@ def build_app(desk: Desk, token: str, *, port: int) -> FastAPI:
         listed = [{"name": n, "bytes": p.stat().st_size} for n, p in written.items()]
         return JSONResponse({"files": listed})
 
-    @app.get("/api/hand-off/{name:path}")
-    def handed(name: str) -> Response:
-        path = written.get(name)
+    def handed(request: Request) -> Response:
+        path = written.get(request.path_params["name"])
         if path is None or not path.is_file():
             raise HTTPException(404, "no such file in the last hand-off")
         media = MEDIA.get(path.suffix, "application/octet-stream")
@@ -84,29 +78,40 @@ def build_app(desk: Desk, token: str, *, port: int) -> FastAPI:
             headers["content-security-policy"] = REPORT_POLICY
         return Response(path.read_bytes(), media_type=media, headers=headers)
 
-    return app
+    def picture(request: Request) -> Response:
+        size = request.query_params.get("size", str(PICTURE_SIZES[0]))
+        if size not in map(str, PICTURE_SIZES):
+            raise HTTPException(404, f"size is one of {PICTURE_SIZES}")
+        index, row, k = (request.path_params[name] for name in ("index", "row", "k"))
+        return Response(desk.picture(index, row, k, int(size)), media_type="image/jpeg")
+
+    def recorded(request: Request) -> Response:
+        return Response(desk.frame(**request.path_params), media_type="image/jpeg")
+
+    one = "/api/procedures/{index:int}"
+    row = f"{one}/tracklets/{{row:int}}"
+    routes = [
+        _asked("/api/version", lambda: {"version": desk.version()}),
+        _asked("/api/overview", desk.overview),
+        _asked(one, desk.procedure),
+        Route(f"{one}/corrections", correct, methods=["POST"]),
+        _asked(f"{row}/boxes", desk.boxes),
+        _asked(f"{row}/similar", desk.similar),
+        Route(f"{row}/pictures/{{k:int}}.jpg", picture),
+        Route(f"{one}/frames/{{frame:int}}.jpg", recorded),
+        Route("/api/hand-off", write_files, methods=["POST"]),
+        Route("/api/hand-off/{name:path}", handed),
+    ]
+    return page_app("review.html", STATIC, routes, token, port=port, verb="review")
 
 
-def add_pictures(app: FastAPI, desk: Desk) -> None:
-    """Add the routes of pictures and boxes, which leave the desk as it is."""
+def _asked(path: str, answer: Callable[..., Any]) -> Route:
+    """A route that answers with what a function of the numbers in its path returns, as JSON."""
 
-    @app.get("/api/procedures/{index}/tracklets/{row}/boxes")
-    def boxes(index: int, row: int) -> Response:
-        return JSONResponse(desk.boxes(index, row))
+    def endpoint(request: Request) -> Response:
+        return JSONResponse(answer(**request.path_params))
 
-    @app.get("/api/procedures/{index}/tracklets/{row}/similar")
-    def similar(index: int, row: int) -> Response:
-        return JSONResponse(desk.similar(index, row))
-
-    @app.get("/api/procedures/{index}/tracklets/{row}/pictures/{k}.jpg")
-    def picture(index: int, row: int, k: int, size: int = PICTURE_SIZES[0]) -> Response:
-        if size not in PICTURE_SIZES:
-            return JSONResponse({"error": f"size is one of {PICTURE_SIZES}"}, 404)
-        return Response(desk.picture(index, row, k, size), media_type="image/jpeg")
-
-    @app.get("/api/procedures/{index}/frames/{frame}.jpg")
-    def recorded(index: int, frame: int) -> Response:
-        return Response(desk.frame(index, frame), media_type="image/jpeg")
+    return Route(path, endpoint)
 
 
 def quoted(name: str) -> str:
@@ -133,7 +138,7 @@ def serve(
         PolyplinkError: If `host` is not this machine or the port is taken.
     """
 
-    def build(token: str, own: int) -> FastAPI:
+    def build(token: str, own: int) -> Starlette:
         return build_app(desk, token, port=own)
 
     server, listening, address = local_server(build, host, port)
