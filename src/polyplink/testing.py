@@ -22,7 +22,7 @@ from polyplink.detect.onnx import DetectorRecord
 from polyplink.encoders import Encoder, FrameWise, NetworkEmbedder
 from polyplink.learn import Views
 from polyplink.learn.fragment_set import FragmentSet, Tracklets
-from polyplink.tracklets.tracks import TrackSettings
+from polyplink.tracklets import TrackSettings
 
 VIEWS, WIDTH = 6, 8
 CLOSE = 1e-4

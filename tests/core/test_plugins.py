@@ -23,8 +23,7 @@ from polyplink.encoders import WeightsRecord, load_encoder, read_record, save_we
 from polyplink.encoders.weights import Seen
 from polyplink.learn import NoiseAwareLoss
 from polyplink.recipes import ntssl_demo, override
-from polyplink.tracklets import PrepareSettings, build_tracklets
-from polyplink.tracklets.tracks import TrackSettings
+from polyplink.tracklets import PrepareSettings, TrackSettings, build_tracklets
 from tests.app.calls import assert_refused, polyplink
 from tests.conftest import Made
 from tests.detect.test_onnx import write_model

@@ -14,12 +14,11 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.encoders import build_encoder
 from polyplink.learn import fit
 from polyplink.learn.bags import Batch, EpochBags
-from polyplink.learn.config import TrainConfig, ValidationConfig
+from polyplink.learn.config import LAST, TrainConfig, ValidationConfig
 from polyplink.learn.contrastive import Views
 from polyplink.learn.fragment_set import FragmentSet
 from polyplink.learn.loop import (
     BEST,
-    LAST,
     NOTHING,
     Fitted,
     check_selection,

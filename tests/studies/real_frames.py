@@ -29,7 +29,7 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.data import DataSet, merge, read_data, write_data
 from polyplink.encoders import WEIGHTS_FILE, load_encoder, pick_device, weights_path
 from polyplink.evaluate import EvaluationSettings, Samples, evaluate_embeddings
-from polyplink.learn.loop import LAST
+from polyplink.learn.config import LAST
 from polyplink.recipes import find_recipe, override
 from polyplink.report.formats import figure_text
 

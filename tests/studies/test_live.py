@@ -25,7 +25,7 @@ from polyplink.associate.identities import identify
 from polyplink.associate.links import term_names
 from polyplink.detect.live import LiveFrame, LiveSource
 from polyplink.encoders import WEIGHTS_FILE, EncoderConfig, Seen, WeightsRecord, save_weights
-from polyplink.learn.loop import LAST
+from polyplink.learn.config import LAST
 from polyplink.recipes import RECIPES
 from polyplink.simulate import preset, simulate
 from polyplink.tracklets import PrepareSettings

@@ -4,9 +4,10 @@ from typing import Any
 
 from hypothesis import given, strategies as st
 
+from polyplink.tracklets import PrepareSettings
 from polyplink.tracklets.build import build_tracklets
 from polyplink.tracklets.fragments import crop_rows, fragments, positions, spans_of
-from polyplink.tracklets.prepare import PrepareSettings, sampled
+from polyplink.tracklets.prepare import sampled
 from tests.tracklets.sample import detections, random_rows
 
 Row = dict[str, Any]

@@ -13,11 +13,10 @@ from polars.testing import assert_frame_equal
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.tables import DataSet, read_data, write_data
-from polyplink.tracklets import crops as sources
+from polyplink.tracklets import PrepareSettings, crops as sources
 from polyplink.tracklets.crops import Broken, Pixels, cut
 from polyplink.tracklets.prepare import (
     Prepared,
-    PrepareSettings,
     crops_path,
     cut_tracklets,
     enlarge,

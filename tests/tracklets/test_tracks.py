@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.tracklets.tracks import Tracker, TrackSettings
+from polyplink.tracklets import TrackSettings
+from polyplink.tracklets.tracks import Tracker
 
 Box = tuple[float, float, float, float]
 FPS = 25.0

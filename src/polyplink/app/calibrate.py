@@ -77,11 +77,6 @@ def calibrate(request: CalibrateRequest, progress: Progress = inform) -> Result[
             tracklet has a known polyp.
     """
     check_given(request.weights, request.data, [request.part], request.device, request.truth)
-    from polyplink.app.encoded import encode, load_named
-    from polyplink.app.leakage import seen_procedures
-    from polyplink.app.linked import with_truth
-    from polyplink.associate import from_record
-    from polyplink.data import read_data
     from polyplink.encoders import read_record, weights_path
 
     path, out = weights_path(request.weights), request.out
@@ -90,6 +85,12 @@ def calibrate(request: CalibrateRequest, progress: Progress = inform) -> Result[
     asked: dict[str, Any] = {name: getattr(request, name) for name in named}
     record = RunRecord("calibrate", settings=asked)
     record.claim(out)
+    from polyplink.app.encoded import encode, load_named
+    from polyplink.app.leakage import seen_procedures
+    from polyplink.app.linked import with_truth
+    from polyplink.associate import from_record
+    from polyplink.data import read_data
+
     with record.stage("embed"):
         encoder = load_named(path, request.device, tracklets=request)
         asked["tracklets"] = encoder.prepare

@@ -117,6 +117,11 @@ def count(request: CountRequest, progress: Progress = inform) -> Result[Counted]
     """
     weights, out = request.weights, request.out
     check_given(weights, request.data, [request.part], request.device, request.truth)
+    asked: dict[str, Any] = {
+        name: getattr(request, name) for name in ("weights", "part", "purpose", "alarms")
+    }
+    record = RunRecord("count", settings=asked)
+    record.claim(out)
     from polyplink.app.encoded import encode, load_named
     from polyplink.app.linked import build_report, link_all, linked_boxes, screen
     from polyplink.associate import from_record
@@ -125,11 +130,6 @@ def count(request: CountRequest, progress: Progress = inform) -> Result[Counted]
     from polyplink.report.formats import figure_text
     from polyplink.tracklets import lost_boxes
 
-    asked: dict[str, Any] = {
-        name: getattr(request, name) for name in ("weights", "part", "purpose", "alarms")
-    }
-    record = RunRecord("count", settings=asked)
-    record.claim(out)
     with record.stage("embed"):
         encoder = load_named(weights, request.device, tracklets=request)
         asked["tracklets"] = encoder.prepare

@@ -87,7 +87,7 @@ def _make(
     out: Path, preset: "Preset", recipe: "TrainConfig", request: DemoRequest, progress: Progress
 ) -> None:
     """Simulate, import, prepare and train into `out`/raw, data and run."""
-    from polyplink.learn.loop import LAST
+    from polyplink.learn.config import LAST
     from polyplink.simulate import simulate
     from polyplink.tracklets import prepare
 

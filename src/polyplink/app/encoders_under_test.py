@@ -29,7 +29,7 @@ from polyplink.encoders import (
 )
 from polyplink.encoders.catalogue import find_spec
 from polyplink.learn import TrainConfig
-from polyplink.learn.loop import LAST
+from polyplink.learn.config import LAST
 from polyplink.recipes import RECIPES, find_recipe, override, small_sibling
 from polyplink.recipes.published import PublishedTable, published
 

@@ -84,6 +84,11 @@ def live(request: LiveRequest, progress: Progress = inform) -> "Result[Counted]"
             or the output folder holds a count that was killed.
     """
     check_given(request.weights, device=request.device)
+    from polyplink.detect.live import is_device
+    from polyplink.detect.recordings import find_recordings
+
+    if not (request.source == STDIN or is_device(request.source) or Path(request.source).is_dir()):
+        find_recordings(Path(request.source), request.fps)  # before torch is imported
     from polyplink.app.encoded import load_named
     from polyplink.app.live_count import LIVE, LiveCount, percentiles, written_pieces
     from polyplink.associate import OnlineSettings, from_record

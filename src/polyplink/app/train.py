@@ -97,6 +97,15 @@ def train(request: TrainRequest, progress: Progress = inform) -> Result[Trained]
             at fault.
     """
     config, out = _configured(request), request.out
+    from polyplink.learn.config import LAST
+
+    record = RunRecord("train", settings=config, seed=config.seed)
+    record.claim(out)
+    if (out / LAST).is_file() and not request.resume:
+        raise PolyplinkError(
+            f"{out} holds a training run already",
+            "continue it with --resume, or name another --out",
+        )
     from polyplink.app.leakage import seen_by
     from polyplink.app.weights import with_tone
     from polyplink.encoders import (
@@ -110,20 +119,12 @@ def train(request: TrainRequest, progress: Progress = inform) -> Result[Trained]
     from polyplink.learn import fit
     from polyplink.learn.devices import check_devices
     from polyplink.learn.loggers import open_loggers
-    from polyplink.learn.loop import LAST
 
-    if (out / LAST).is_file() and not request.resume:
-        raise PolyplinkError(
-            f"{out} holds a training run already",
-            "continue it with --resume, or name another --out",
-        )
     device = pick_device(request.device)
     check_devices(request.devices, device)
     # Report a missing weights file before crops are cut, which may take hours.
     build_started(config.encoder, config.init_from)
     seen, started = inherited(config.encoder, config.init_from)
-    record = RunRecord("train", settings=config, seed=config.seed)
-    record.claim(out)
     with record.stage("prepare"):
         prepared = _prepared(request, config, progress)
     record.inputs |= {"crops": prepared.key} | started
@@ -279,7 +280,7 @@ def train_detector(
         read_frames,
         score_detector,
     )
-    from polyplink.tracklets.tracks import TrackSettings
+    from polyplink.tracklets import TrackSettings
 
     out = request.out
     config = DetectorConfig(frames=request.frames, steps=request.steps, seed=request.seed)

@@ -8,6 +8,7 @@ rate: Annotated[float, POSITIVE] = 1e-5
 
 import dataclasses
 import math
+from functools import cache
 from typing import Any, ClassVar, get_type_hints
 
 from polyplink.core.errors import PolyplinkError
@@ -65,12 +66,22 @@ def check_ranges(prefix: str, settings: Any) -> None:
     Raises:
         PolyplinkError: Naming the first field that is out of its range, and the range.
     """
-    for name, hint in get_type_hints(type(settings), include_extras=True).items():
-        for allowed in getattr(hint, "__metadata__", ()):
-            value = getattr(settings, name)
-            if isinstance(allowed, Range) and value is not None and not allowed.holds(value):
-                where = f"{prefix}.{name}" if prefix else name
-                raise PolyplinkError(f"{where} is {value}", f"give {allowed}")
+    for name, allowed in _ranges(settings.__class__):
+        value = getattr(settings, name)
+        if value is not None and not allowed.holds(value):
+            where = f"{prefix}.{name}" if prefix else name
+            raise PolyplinkError(f"{where} is {value}", f"give {allowed}")
+
+
+@cache
+def _ranges(kind: type) -> list[tuple[str, Range]]:
+    """Fields of a dataclass with the ranges they are annotated with."""
+    return [
+        (name, allowed)
+        for name, hint in get_type_hints(kind, include_extras=True).items()
+        for allowed in getattr(hint, "__metadata__", ())
+        if isinstance(allowed, Range)
+    ]
 
 
 class Ranged:

@@ -24,6 +24,8 @@ from polyplink.learn.supervised import (
 from polyplink.learn.temporal_bags import TemporalBags
 from polyplink.tracklets import PrepareSettings
 
+LAST = "last.safetensors"  # of a training: its newest epoch, with what --resume needs
+
 AnyLoss = Annotated[
     NoiseAwareLoss | SupervisedLoss | TemporallyAwareLoss | IntraInterLoss | NtXentLoss,
     Field(discriminator="kind"),

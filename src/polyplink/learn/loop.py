@@ -18,7 +18,7 @@ from polyplink.data import DataSet
 from polyplink.encoders import Encoder, merge_adapters
 from polyplink.learn.bags import EpochBags, batches, purity, rng_of, view_bags
 from polyplink.learn.checkpoint import load_checkpoint, read_state, save_checkpoint
-from polyplink.learn.config import TrainConfig, ValidationConfig
+from polyplink.learn.config import LAST, TrainConfig, ValidationConfig
 from polyplink.learn.contrastive import Views, in_batch_accuracy
 from polyplink.learn.devices import Devices, processes
 from polyplink.learn.fragment_set import FragmentSet, hold_out
@@ -29,7 +29,6 @@ from polyplink.tracklets import Prepared
 Row = dict[str, float]
 TRACKLETS = NoiseAwareLoss(frame=0.0)  # what NTSSL's program validates with
 NOTHING: Mapping[str, float] = dict.fromkeys(("loss_labels", "loss_bags", "top1", "top5"), math.nan)
-LAST = "last.safetensors"
 BEST = "best.safetensors"
 _BAGS, _DROPOUT, _LABELS, _TIME, _AUGMENT = range(5)  # purposes of random numbers
 

@@ -9,10 +9,13 @@ if TYPE_CHECKING:
     from polyplink.tracklets.fragments import crop_rows as crop_rows
     from polyplink.tracklets.prepare import (
         Prepared as Prepared,
-        PrepareSettings as PrepareSettings,
         kept_tracklets as kept_tracklets,
         lost_boxes as lost_boxes,
         prepare as prepare,
+    )
+    from polyplink.tracklets.settings import (
+        PrepareSettings as PrepareSettings,
+        TrackSettings as TrackSettings,
     )
 
 hand_on(__name__)

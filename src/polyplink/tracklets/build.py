@@ -14,7 +14,8 @@ import polars as pl
 
 from polyplink.core.compiled import njit
 from polyplink.core.errors import PolyplinkError
-from polyplink.tracklets.tracks import ONE_SCENE, TrackSettings, make_tracker, tracker_input
+from polyplink.tracklets.settings import TrackSettings
+from polyplink.tracklets.tracks import ONE_SCENE, make_tracker, tracker_input
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.floating]

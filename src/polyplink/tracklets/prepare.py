@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,6 @@ import polars as pl
 
 from polyplink.core.artefacts import RunRecord, content_key
 from polyplink.core.errors import PolyplinkError, first_line
-from polyplink.core.ranges import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, SHARE, Range, Ranged
 from polyplink.core.sharing import claimed, rounds
 from polyplink.core.text import brief, file_name
 from polyplink.core.workers import as_done
@@ -42,42 +41,10 @@ from polyplink.tracklets.crops import (
 from polyplink.tracklets.fragments import Spans, fragments, positions, spans_of
 from polyplink.tracklets.kept import take_kept
 from polyplink.tracklets.scenes import read_scenes
-from polyplink.tracklets.tracks import TrackSettings
+from polyplink.tracklets.settings import PrepareSettings
 
 FORMAT = 3  # of the folder; a new one makes new keys
 Progress = Callable[[int, int], None]  # crops written so far, crops in all
-
-
-@dataclass(frozen=True)
-class PrepareSettings(Ranged):
-    """How tracklets and crops are made; the defaults are those of the NTSSL paper.
-
-    Attributes:
-        min_length: Boxes a tracklet of a known polyp must have to be kept.
-        min_seconds: Time that a track of boxes without a polyp must last to be kept.
-        stride: Boxes from one crop of a tracklet to the next.
-        max_gap: Largest step in frames within a tracklet of a known polyp.
-        min_iou: Smallest IoU of neighbouring boxes of a tracklet of a known polyp.
-        tracks: How boxes without a polyp are linked to tracks.
-        crop_factor: psi, times the box's width and height; None for the full frame.
-        size: Width and height of a crop, pixels.
-    """
-
-    min_length: Annotated[int, AT_LEAST_ONE] = 30
-    min_seconds: Annotated[float, NOT_NEGATIVE] = 0.5
-    stride: Annotated[int, AT_LEAST_ONE] = 4
-    max_gap: Annotated[int, AT_LEAST_ONE] = 1
-    min_iou: Annotated[float, SHARE] = 0.1
-    tracks: TrackSettings = field(default_factory=TrackSettings)
-    crop_factor: Annotated[float | None, POSITIVE] = 5.0
-    size: Annotated[int, Range(1, 4096)] = 232
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        # 5 and 5.0 are one setting, and must be one key.
-        for name in ("min_seconds", "min_iou", "crop_factor"):
-            value = getattr(self, name)
-            object.__setattr__(self, name, None if value is None else float(value))
 
 
 @dataclass(frozen=True)

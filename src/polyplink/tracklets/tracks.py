@@ -11,8 +11,6 @@ short gaps only, and no track goes on from one scene to another.
 """
 
 import math
-from dataclasses import dataclass
-from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +18,7 @@ import polars as pl
 
 from polyplink.core.compiled import njit
 from polyplink.core.plugins import find_part
-from polyplink.core.ranges import NOT_NEGATIVE, SHARE, Ranged
+from polyplink.tracklets.settings import TrackSettings
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -34,24 +32,6 @@ CONTIGUOUS = 0.2  # seconds: after a longer gap the velocity is measured anew
 # A gap is bridged if it is shorter than this many seconds and this many times the track's boxes.
 SHORTEST, EARNED = 0.1, 3.0
 ONE_SCENE = np.zeros((0, 2), np.int64)
-
-
-@dataclass(frozen=True)
-class TrackSettings(Ranged):
-    """How boxes without a polyp become tracks.
-
-    Attributes:
-        high: Score from which a box begins a track.
-        low: Score from which a box continues one; boxes below it are left out.
-        bridge: Longest gap without a box within a track, seconds; within a track of few boxes at
-            most 0.1 s and three times as long as its boxes take.
-        tracker: What links the boxes: "damped" is `Tracker`; plugins add others.
-    """
-
-    high: Annotated[float, SHARE] = 0.4
-    low: Annotated[float, SHARE] = 0.1
-    bridge: Annotated[float, NOT_NEGATIVE] = 0.7
-    tracker: str = "damped"
 
 
 class Tracker:
