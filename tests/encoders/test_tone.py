@@ -1,5 +1,6 @@
-"""Tone against a plain computation: quantiles, whitening, and what the weights carry."""
+"""Tone and whitening against plain computations, and what the weights carry of them."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,11 +10,21 @@ from safetensors.numpy import load_file
 
 from polyplink.app.train import TrainRequest, train
 from polyplink.app.weights import AdaptRequest, adapt_weights
-from polyplink.encoders import Encoder, build_started, load_encoder, read_record
-from polyplink.encoders.tone import SHRINKAGE, TONES, ToneEncoder, fit_whitening, tone_statistics
+from polyplink.core.errors import PolyplinkError
+from polyplink.encoders import (
+    Encoder,
+    EncoderConfig,
+    FrameWise,
+    SfeConfig,
+    build_started,
+    load_encoder,
+    read_record,
+)
+from polyplink.encoders.tone import SHRINKAGE, TONES, ToneEncoder, tone_statistics
 from polyplink.encoders.weights import stored_path
+from polyplink.encoders.whitening import SHRINKAGE as OF_FEATURES, WhitenedEncoder, fit_whitening
 from tests.conftest import Made, recipe
-from tests.encoders.small import TRANSFORMER
+from tests.encoders.small import SFE, TRANSFORMER
 
 
 def crops_of(n: int, seed: int = 0, size: int = 48) -> np.ndarray:
@@ -43,7 +54,7 @@ def test_statistics_are_the_nearest_quantiles_of_numpy() -> None:
 
 def test_whitened_statistics_have_equal_variances_but_for_the_shrinkage() -> None:
     statistics = tone_statistics(torch.from_numpy(crops_of(200)))
-    mean, way = fit_whitening(statistics)
+    mean, way = fit_whitening(statistics, SHRINKAGE)
     covariance = torch.cov(((statistics - mean).double() @ way.double()).T)
     assert torch.allclose(covariance, covariance.diag().diag(), atol=1e-3)
     variances = torch.linalg.eigvalsh(torch.corrcoef(statistics.double().T))
@@ -68,25 +79,69 @@ def test_a_tracklet_is_its_vector_beside_the_mean_tone_of_its_frames() -> None:
     assert torch.allclose(cosine(found[:1], found[1:]), wanted, atol=1e-5)
 
 
-def test_training_fits_the_tone_that_adapt_fits_and_goes_on_without_it(
-    made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@torch.no_grad()
+def test_a_tracklet_is_the_mean_of_its_frames_whitened_features() -> None:
+    torch.manual_seed(0)
+    alone = build_started(SFE).eval()
+    assert isinstance(alone, FrameWise)
+    crops = torch.from_numpy(crops_of(60))
+    encoder = WhitenedEncoder(alone).fit([crops[:33], crops[33:]]).eval()
+    units = alone.encode_frames(crops).double().numpy()
+    units /= np.linalg.norm(units, axis=1, keepdims=True)
+    spread = units.std(axis=0) + 1e-6
+    x = (units - units.mean(axis=0)) / spread
+    variances, axes = np.linalg.eigh(np.cov(x.T))
+    white = x @ axes / np.sqrt(variances.clip(min=0) + OF_FEATURES * variances.max())
+    white /= np.linalg.norm(white, axis=1, keepdims=True)
+    wanted = np.stack([white[:20].mean(axis=0), white[20:].mean(axis=0)])
+    tokens = encoder(crops, [20, 40])
+    # Axes are unique up to their signs: compare what is independent of them.
+    for one in (
+        tokens.tracklet,
+        encoder.pool_packed(alone.encode_frames(crops), torch.tensor([20, 40])),
+    ):
+        assert np.allclose(one @ one.T, wanted @ wanted.T, atol=1e-4)
+    assert np.allclose(tokens.frames @ tokens.frames.T, white @ white.T, atol=1e-3)
+
+
+def test_an_encoder_with_a_transformer_is_not_whitened() -> None:
+    with pytest.raises(PolyplinkError, match="--whiten"):
+        WhitenedEncoder(build_started(TRANSFORMER))
+
+
+@pytest.mark.parametrize(
+    ("whole", "sets"),
+    [(TRANSFORMER, ("encoder.tone=1.4",)), (SFE, ("encoder.tone=1.4", "encoder.whiten=true"))],
+)
+def test_training_fits_the_parts_that_adapt_fits_and_goes_on_without_them(
+    made: Made,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    whole: EncoderConfig | SfeConfig,
+    sets: tuple[str, ...],
 ) -> None:
     monkeypatch.setenv("POLYPLINK_HOME", str(tmp_path / "home"))
-    sets = ("encoder.tone=1.4", "optim.epochs=1")
-    train(TrainRequest(recipe(), made.data, tmp_path / "run", sets=sets, device="cpu", workers=1))
-    adapt_weights(
-        AdaptRequest(tmp_path / "run", made.data, "again", part="train", tone=1.4, device="cpu")
+    config = replace(recipe(), encoder=whole)
+    request = TrainRequest(
+        config, made.data, tmp_path / "run", sets=(*sets, "optim.epochs=1"), device="cpu", workers=1
     )
+    train(request)
+    whiten = len(sets) > 1
+    again_of = AdaptRequest(tmp_path / "run", made.data, "again", part="train", device="cpu")
+    adapt_weights(replace(again_of, tone=1.4, whiten=whiten))
     weights = tmp_path / "run" / "weights.safetensors"
     trained, again = load_file(weights), load_file(stored_path("again"))
     assert trained.keys() == again.keys()
     assert all(np.array_equal(trained[name], again[name]) for name in trained)
-    assert read_record(weights).encoder.tone == 1.4
+    kept = read_record(weights).encoder
+    assert (kept.tone, kept.whiten) == (1.4, whiten)
     loaded: Encoder = load_encoder(tmp_path / "run", torch.device("cpu")).encoder
     started = build_started(loaded.config, tmp_path / "run")
-    assert isinstance(loaded, ToneEncoder)
-    assert not isinstance(started, ToneEncoder)
+    for part in (ToneEncoder, WhitenedEncoder)[: 1 + whiten]:
+        assert isinstance(loaded, part)
+        loaded = loaded.encoder
+    assert type(started) is type(loaded)
     assert all(
         torch.equal(value, started.state_dict()[name])
-        for name, value in loaded.encoder.state_dict().items()
+        for name, value in loaded.state_dict().items()
     )

@@ -6,8 +6,9 @@
 EVALUATION are data folders (`polyplink import`) whose boxes have polyp ids, TRAINING are folders
 of other procedures, whose ids are not used. WEIGHTS are those of a backbone (`polyplink weights add
 --timm`), RUN is an encoder that was trained on simulated procedures, SIMULATED is a data folder of
-such. From the ImageNet weights NTSSL is trained on each: on simulated procedures, on real frames,
-and on one after the other. Every tracklet is a query; intervals are over polyps.
+such. From the ImageNet weights --recipe (NTSSL) is trained on each: on simulated procedures, on
+real frames, and on one after the other; each is whitened by the unlabelled frames as well. Every
+tracklet is a query; intervals are over polyps.
 
 It can be killed and run again: --out keeps the trainings. Its table is table.md there.
 """
@@ -20,14 +21,15 @@ from pathlib import Path
 
 import polars as pl
 
-from polyplink.app.encoded import Encoded, baselines, encode, load_named
+from polyplink.app.encoded import Encoded, baselines, encode, load_named, prepare_part
 from polyplink.app.leakage import guard
 from polyplink.app.options import TrackletOptions
 from polyplink.app.train import TrainRequest, train
+from polyplink.app.weights import fitted_to_crops
 from polyplink.core.artefacts import write_text
 from polyplink.core.errors import PolyplinkError
 from polyplink.data import DataSet, merge, read_data, write_data
-from polyplink.encoders import WEIGHTS_FILE, load_encoder, pick_device, weights_path
+from polyplink.encoders import WEIGHTS_FILE, load_encoder, pick_device, save_weights, weights_path
 from polyplink.evaluate import EvaluationSettings, Samples, evaluate_embeddings
 from polyplink.learn.config import LAST
 from polyplink.recipes import find_recipe, override
@@ -35,6 +37,7 @@ from polyplink.report.formats import figure_text
 
 FIGURES = ("mAP", "HR@1", "AUROC")
 HISTOGRAM = "colour histogram"
+WORKERS = 2
 
 
 def of_frames(max_gap: int) -> TrackletOptions:
@@ -70,7 +73,7 @@ def trained(start: Path, data: Path, run: Path, given: argparse.Namespace, real:
     settings = loaded.record.prepare
     options = of_frames(given.max_gap) if real else TrackletOptions(stride=given.stride)
     recipe = override(
-        find_recipe("ntssl-small"),
+        find_recipe(given.recipe),
         [
             "fragment_length=1",
             "validation.every=0",
@@ -101,6 +104,17 @@ def trained(start: Path, data: Path, run: Path, given: argparse.Namespace, real:
     return run
 
 
+def whitened(start: Path, data: Path, out: Path, given: argparse.Namespace) -> Path:
+    """An encoder whitened by the crops of a data folder, as `weights adapt --whiten` does it."""
+    if not out.is_file():
+        loaded = load_encoder(start, pick_device(given.device))
+        settings = of_frames(given.max_gap).on(loaded.record.prepare)
+        prepared = prepare_part(data, settings, "all", WORKERS)
+        encoder = fitted_to_crops(loaded.encoder, prepared, 0.0, whiten=True)
+        save_weights(out, encoder, replace(loaded.record, encoder=encoder.config, operating=None))
+    return out
+
+
 def weights_of(given: argparse.Namespace) -> dict[str, Path]:
     """Weights by the name of their row, trained where they are not there."""
     runs, start = given.out / "runs", weights_path(given.imagenet)
@@ -119,6 +133,12 @@ def weights_of(given: argparse.Namespace) -> dict[str, Path]:
             found["ImageNet, simulator, real frames"] = trained(
                 run, unlabelled, runs / "imagenet-simulator-real", given, real=True
             )
+    if unlabelled is not None:
+        for name, path in list(found.items()):
+            if name.startswith("ImageNet"):
+                stem = name.lower().replace(", ", "-").replace(" ", "-")
+                out = runs / f"{stem}-whitened.safetensors"
+                found[f"{name}, whitened"] = whitened(path, unlabelled, out, given)
     return found
 
 
@@ -174,6 +194,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("study-real"))
     parser.add_argument("--max-gap", type=int, default=10, help="largest step within a tracklet")
     parser.add_argument("--stride", type=int, default=16, help="of simulated boxes")
+    parser.add_argument("--recipe", default="ntssl-small")
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--rate", type=float, default=1e-4)
     parser.add_argument("--seed", type=int, default=42)

@@ -137,6 +137,7 @@ def fed_as(encoder: NamedEncoder, preset: Literal["reference", "own"]) -> NamedE
         projector_hidden=config.projector_hidden,
         projector_out=config.projector_out,
         tone=config.tone,
+        whiten=config.whiten,
     )
     network = build_encoder(fed)
     network.load_state_dict(embedder.encoder.state_dict())

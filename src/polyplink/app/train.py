@@ -107,7 +107,7 @@ def train(request: TrainRequest, progress: Progress = inform) -> Result[Trained]
             "continue it with --resume, or name another --out",
         )
     from polyplink.app.leakage import seen_by
-    from polyplink.app.weights import with_tone
+    from polyplink.app.weights import fitted_to_crops
     from polyplink.encoders import (
         WEIGHTS_FILE,
         WeightsRecord,
@@ -139,7 +139,8 @@ def train(request: TrainRequest, progress: Progress = inform) -> Result[Trained]
             progress=_ticker(log, progress),
         )
     with record.stage("operating point"):
-        encoder = with_tone(fitted.encoder, prepared, getattr(config.encoder, "tone", 0.0))
+        tone, whiten = (getattr(config.encoder, part, 0.0) for part in ("tone", "whiten"))
+        encoder = fitted_to_crops(fitted.encoder, prepared, tone, bool(whiten))
         point = _operating_point(encoder, prepared)
     # Without the seconds: equal trainings must give equal files.
     chosen = {k: v for k, v in fitted.chosen.items() if k != "seconds" and not math.isnan(v)}

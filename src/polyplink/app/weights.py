@@ -199,12 +199,13 @@ class AdaptRequest(TrackletOptions):
     name: Annotated[str, Option("--as", help="Name for the adapted weights.")]
     part: options.Part = None
     tone: float = option("Weight of the crops' whitened colours, instead of BatchNorm.", 0.0, min=0)
+    whiten: bool = option("Whiten features by these crops, instead of BatchNorm.", False)
     device: options.Device = "auto"
     workers: options.Workers = 2
 
 
 def adapt_weights(request: AdaptRequest, progress: Progress = inform) -> Result[dict[str, Any]]:
-    """Adapt an encoder to another camera: BatchNorm statistics or tone, without labels.
+    """Adapt an encoder to other pictures without labels: BatchNorm, whitened features or tone.
 
     No training: the crops pass the encoder once. The operating point for counting does not fit the
     new vectors and is dropped; `polyplink calibrate` finds another.
@@ -229,17 +230,17 @@ def adapt_weights(request: AdaptRequest, progress: Progress = inform) -> Result[
         request.data, request.on(record.prepare), request.part, request.workers, progress
     )
     crops = typical_crops(prepared, CROPS)
-    batches = (
-        torch.from_numpy(crops[i : i + BATCH]).to(device) for i in range(0, len(crops), BATCH)
-    )
-    layers = 0
-    if request.tone:
-        encoder = with_tone(encoder, prepared, request.tone)
+    layers, fits = 0, request.tone > 0 or request.whiten
+    if fits:
+        tone = request.tone or getattr(record.encoder, "tone", 0.0)
+        whiten = request.whiten or getattr(record.encoder, "whiten", False)
+        encoder = fitted_to_crops(encoder, prepared, tone, whiten)
         record = replace(record, encoder=encoder.config)
     elif isinstance(encoder, FrameWise):
-        layers = adapt_statistics(encoder, batches)
+        batches = (crops[i : i + BATCH] for i in range(0, len(crops), BATCH))
+        layers = adapt_statistics(encoder, (torch.from_numpy(x).to(device) for x in batches))
     PolyplinkError.unless(
-        layers > 0 or request.tone > 0,
+        layers > 0 or fits,
         f"{request.weights} has no BatchNorm layers of single frames to adapt",
         "train it on these frames instead (`polyplink train --init-from`)",
     )
@@ -248,30 +249,41 @@ def adapt_weights(request: AdaptRequest, progress: Progress = inform) -> Result[
     save_weights(path, encoder, replace(record, seen=seen, origin=origin, operating=None))
     seal(path)
     done = {"name": path.stem, "path": path, "layers": layers, "crops": len(crops)}
-    what = "tone" if request.tone else f"{layers} layers"
+    parts = {"whitening": request.whiten, "tone": request.tone > 0}
+    what = " and ".join(name for name, asked in parts.items() if asked) or f"{layers} layers"
     text = f"{path.stem}: {what} adapted to {len(crops)} crops"
     return Result(done, shown=[text, str(path)])
 
 
-def with_tone(encoder: "Encoder", prepared: "Prepared", weight: float) -> "Encoder":
-    """An encoder with the tone of crops beside its vectors, whitened by crops of a prepared part.
+def fitted_to_crops(
+    encoder: "Encoder", prepared: "Prepared", tone: float, whiten: bool
+) -> "Encoder":
+    """An encoder whose features are whitened by crops of a prepared part, and with their tone.
 
     Args:
-        encoder: Its tone is replaced, if it has one.
+        encoder: Where it has these parts, they are fitted again.
         prepared: The part; its labels are not used.
-        weight: See `ToneEncoder`; 0 to leave the encoder as it is.
+        tone: See `ToneEncoder`; 0 for none.
+        whiten: See `WhitenedEncoder`.
     """
-    if not weight:
+    if not (tone or whiten):
         return encoder
     import torch
 
     from polyplink.app.export import typical_crops
     from polyplink.encoders.tone import ToneEncoder
+    from polyplink.encoders.whitening import WhitenedEncoder
 
-    alone = encoder.encoder if isinstance(encoder, ToneEncoder) else encoder
-    crops = torch.from_numpy(typical_crops(prepared, CROPS))
-    batches = (crops[i : i + BATCH] for i in range(0, len(crops), BATCH))
-    return ToneEncoder(alone, weight).fit(batches).to(alone.device).eval()
+    device = encoder.device
+    while isinstance(encoder, (ToneEncoder, WhitenedEncoder)):
+        encoder = encoder.encoder
+    crops = torch.from_numpy(typical_crops(prepared, CROPS)).to(device)
+    batches = [crops[i : i + BATCH] for i in range(0, len(crops), BATCH)]
+    if whiten:
+        encoder = WhitenedEncoder(encoder).to(device).fit(batches)
+    if tone:
+        encoder = ToneEncoder(encoder, tone).to(device).fit(batches)
+    return encoder.eval()
 
 
 @dataclass(frozen=True)

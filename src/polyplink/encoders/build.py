@@ -28,7 +28,7 @@ from polyplink.encoders.device import memory_suffices, place
 from polyplink.encoders.encoder import Encoder, FrameWise, Tokens, owners
 from polyplink.encoders.foundation import ClipFoundation, FrameFoundation
 from polyplink.encoders.spec import timm
-from polyplink.encoders.tone import ToneEncoder, without_tone
+from polyplink.encoders.tone import TONE_BUFFERS, ToneEncoder
 from polyplink.encoders.weights import (
     WeightsRecord,
     added_weights,
@@ -38,6 +38,7 @@ from polyplink.encoders.weights import (
     read_tensors,
     weights_path,
 )
+from polyplink.encoders.whitening import FEATURE_BUFFERS, WhitenedEncoder
 
 FAMILY = "timm:"
 COUNTER = ".num_batches_tracked"
@@ -233,8 +234,10 @@ def build_encoder(config: AnyEncoderConfig) -> Encoder:
     build: Callable[[], Encoder] | None = getattr(config, "build", None)
     if build is not None:  # of a plugin
         return build()
-    if config.tone:
-        return ToneEncoder(build_encoder(replace(config, tone=0.0)), config.tone)
+    if config.tone or config.whiten:
+        made = build_encoder(replace(config, tone=0.0, whiten=False))
+        made = WhitenedEncoder(made) if config.whiten else made
+        return ToneEncoder(made, config.tone) if config.tone else made
     match config:
         case EncoderConfig():
             return TrackletEncoder(config)
@@ -303,7 +306,7 @@ def load_encoder(given: Path, device: torch.device) -> LoadedEncoder:
 
 
 def build_started(config: AnyEncoderConfig, init_from: Path | None = None) -> Encoder:
-    """Build an encoder to train, without its tone, initialised from other weights if given.
+    """Build an encoder to train, without tone and whitening, from other weights if given.
 
     Weights of the same encoder initialise all tensors. Weights of a single-frame encoder (SFE)
     initialise the backbone of a tracklet encoder, and of a multi-view encoder (MVE) the frame head
@@ -316,15 +319,17 @@ def build_started(config: AnyEncoderConfig, init_from: Path | None = None) -> En
     Raises:
         PolyplinkError: If there are no such weights, or they are of another encoder.
     """
-    if getattr(config, "tone", 0.0):  # it is fitted after the training
-        config = replace(config, tone=0.0)
+    if getattr(config, "tone", 0.0) or getattr(config, "whiten", False):  # fitted after training
+        config = replace(config, tone=0.0, whiten=False)
     if init_from is None:
         return build_encoder(config)
     path = weights_path(init_from)
     check_seal(path)
     source, state = read_record(path).encoder, read_tensors(path)
-    if getattr(source, "tone", 0.0):
-        state = without_tone(state)
+    for wrapped in (getattr(source, "tone", 0.0), getattr(source, "whiten", False)):
+        if wrapped:
+            state = {k.removeprefix("encoder."): v for k, v in state.items()}
+    state = {k: v for k, v in state.items() if k not in (*TONE_BUFFERS, *FEATURE_BUFFERS)}
     encoder = build_encoder(replace(config, frame_weights=None))
     wanted = encoder.state_dict()
     if isinstance(source, SfeConfig) and isinstance(config, EncoderConfig):

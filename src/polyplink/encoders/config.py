@@ -37,6 +37,7 @@ class _FramesConfig:
             encoder; training and evaluation here use the same.
         projector_out: Output width of the projector.
         tone: Weight of the crops' whitened colours beside the vector (`tone.ToneEncoder`); 0: none.
+        whiten: Whether features of frames are whitened (`whitening.WhitenedEncoder`).
     """
 
     frame_encoder: str = RESNET
@@ -45,6 +46,7 @@ class _FramesConfig:
     std: Triple = REFERENCE_STD
     projector_out: Annotated[int, AT_LEAST_ONE] = 128
     tone: Annotated[float, NOT_NEGATIVE] = 0.0
+    whiten: bool = False
 
     def __post_init__(self) -> None:
         _check(self)
@@ -153,6 +155,7 @@ class FoundationConfig:
         projector_hidden: Hidden width of the projector (used by the loss alone).
         projector_out: Output width of the projector.
         tone: Weight of the crops' whitened colours beside the vector, see `EncoderConfig`.
+        whiten: Whether features of frames are whitened, see `EncoderConfig`.
         kind: Discriminates the classes of encoders.
     """
 
@@ -169,6 +172,7 @@ class FoundationConfig:
     projector_hidden: Annotated[int, AT_LEAST_ONE] = 256
     projector_out: Annotated[int, AT_LEAST_ONE] = 128
     tone: Annotated[float, NOT_NEGATIVE] = 0.0
+    whiten: bool = False
     kind: Literal["foundation"] = "foundation"
 
     def __post_init__(self) -> None:

@@ -16,13 +16,14 @@ from torch.nn.functional import normalize
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.encoders.encoder import Encoder, FrameWise, Tokens
+from polyplink.encoders.whitening import fit_whitening
 
 QUANTILES = (0.1, 0.3, 0.5, 0.7, 0.9)
 TONES = 6 * len(QUANTILES)  # of three channels, over two regions
 MIDDLE = 6  # one part in so many of a side is left out on either side of the middle
 PIXELS = 64  # a side at most: larger crops are subsampled
 SHRINKAGE = 1e-3  # of the largest variance, added to all before they are divided by
-_BUFFERS = ("tone_mean", "tone_map")
+TONE_BUFFERS = ("tone_mean", "tone_map")
 
 
 def tone_statistics(crops: torch.Tensor) -> torch.Tensor:
@@ -52,19 +53,6 @@ def tone_statistics(crops: torch.Tensor) -> torch.Tensor:
         last = rising.shape[1] - 1
         found += [rising[:, int(share * last + 0.5)] for share in QUANTILES]
     return torch.cat(found, dim=1)
-
-
-def fit_whitening(statistics: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Fit what makes statistics (n, t) uncorrelated and of equal variance, but for `SHRINKAGE`.
-
-    Returns:
-        The mean (t,), and a map (t, t) from what is left without it.
-    """
-    x = statistics.double()
-    mean, spread = x.mean(dim=0), x.std(dim=0, correction=0) + 1e-6
-    variances, axes = torch.linalg.eigh(torch.cov(((x - mean) / spread).T))
-    scale = (variances.clamp(min=0.0) + SHRINKAGE * variances.max()).rsqrt()
-    return mean.float(), (axes * scale / spread[:, None]).float()
 
 
 class ToneEncoder(FrameWise):
@@ -112,7 +100,7 @@ class ToneEncoder(FrameWise):
     def fit(self, batches: Iterable[torch.Tensor]) -> ToneEncoder:
         """Fit the whitening to crops uint8 (n, h, w, 3) in batches; no labels are needed."""
         statistics = torch.cat([tone_statistics(batch) for batch in batches])
-        for name, value in zip(_BUFFERS, fit_whitening(statistics), strict=True):
+        for name, value in zip(TONE_BUFFERS, fit_whitening(statistics, SHRINKAGE), strict=True):
             getattr(self, name).copy_(value)
         return self
 
@@ -140,8 +128,3 @@ class ToneEncoder(FrameWise):
         """The tracklets' vectors of `aggregate`, as a graph."""
         vectors = self.encoder.pool_packed(features[:, :-TONES], lengths)
         return self._joined(vectors, super().pool_packed(features[:, -TONES:], lengths))
-
-
-def without_tone(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Tensors of an encoder with tone as those of the encoder alone."""
-    return {k.removeprefix("encoder."): v for k, v in state.items() if k not in _BUFFERS}

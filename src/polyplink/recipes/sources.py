@@ -49,6 +49,7 @@ _COMMON: Sources = {
     "encoder.projector_hidden": ("program", ""),
     "encoder.projector_out": ("program", ""),
     "encoder.tone": ("ours", "0: the encoder alone"),
+    "encoder.whiten": ("ours", "off: the features as they are"),
     "init_from": ("ours", ""),
     "finetune.how": ("text", "all of the encoder learns"),
     "finetune": ("unused", "of finetune.how last_blocks and lora"),

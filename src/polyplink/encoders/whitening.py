@@ -1,0 +1,106 @@
+"""Whitening: numbers of crops made uncorrelated and of equal variance, fitted without labels.
+
+Most of what the features of a network that was trained on other pictures vary in is shared by all
+crops of a colonoscopy. Whitening makes the rest count as much. See docs/explanation/whitening.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import torch
+from torch.nn.functional import normalize
+
+from polyplink.core.errors import PolyplinkError
+from polyplink.encoders.encoder import Encoder, FrameWise, Tokens
+
+SHRINKAGE = 1e-2  # of the largest variance of features, added to all before they are divided by
+FEATURE_BUFFERS = ("features_mean", "features_map")
+
+
+def fit_whitening(values: torch.Tensor, shrinkage: float) -> tuple[torch.Tensor, torch.Tensor]:
+    """Fit what makes values (n, t) uncorrelated and of equal variance, but for the shrinkage.
+
+    Returns:
+        The mean (t,), and a map (t, t) from what is left without it.
+
+    Example:
+        >>> values = torch.tensor([[0.0, 0.0], [1.0, 2.0], [2.0, 4.0], [3.0, 5.0]])
+        >>> mean, whitening = fit_whitening(values, 0.0)
+        >>> torch.cov(((values - mean) @ whitening).T).round(decimals=3).abs().tolist()
+        [[1.0, 0.0], [0.0, 1.0]]
+    """
+    x = values.double()
+    mean, spread = x.mean(dim=0), x.std(dim=0, correction=0) + 1e-6
+    variances, axes = torch.linalg.eigh(torch.cov(((x - mean) / spread).T))
+    scale = (variances.clamp(min=0.0) + shrinkage * variances.max()).rsqrt()
+    return mean.float(), (axes * scale / spread[:, None]).float()
+
+
+class WhitenedEncoder(FrameWise):
+    """A frame-wise encoder whose features of frames, of length 1, are whitened.
+
+    A tracklet's vector is the mean over its frames of whitened features of length 1.
+
+    Args:
+        encoder: The encoder; its tracklet's vector is the mean of its frames' features.
+
+    Raises:
+        PolyplinkError: If the encoder reads clips, or has a transformer over frames.
+    """
+
+    features_mean: torch.Tensor
+    features_map: torch.Tensor
+
+    def __init__(self, encoder: Encoder) -> None:
+        super().__init__()
+        PolyplinkError.unless(
+            isinstance(encoder, FrameWise) and type(encoder).aggregate is FrameWise.aggregate,
+            "whitening is for encoders whose tracklet is the mean of its frames, and this one "
+            "reads clips or has a transformer",
+            "leave encoder.whiten (--whiten) off, or give --tone",
+        )
+        assert isinstance(encoder, FrameWise)
+        self.encoder, self.width = encoder, encoder.width
+        self.config = replace(encoder.config, whiten=True)
+        self.register_buffer("features_mean", torch.zeros(self.width))
+        self.register_buffer("features_map", torch.eye(self.width))
+
+    @property
+    def backbone(self) -> torch.nn.Module:  # type: ignore[override]
+        """The network that reads pixels."""
+        return self.encoder.backbone
+
+    @property
+    def device(self) -> torch.device:
+        """The device of its tensors."""
+        return self.features_mean.device
+
+    @torch.no_grad()
+    def fit(self, batches: Iterable[torch.Tensor]) -> WhitenedEncoder:
+        """Fit the whitening to crops uint8 (n, h, w, 3) in batches; no labels are needed."""
+        self.encoder.eval()
+        features = torch.cat([self.encode_frames(batch) for batch in batches])
+        fitted = fit_whitening(normalize(features.float(), dim=1), SHRINKAGE)
+        for name, value in zip(FEATURE_BUFFERS, fitted, strict=True):
+            getattr(self, name).copy_(value)
+        return self
+
+    def encode_frames(self, frames: torch.Tensor) -> torch.Tensor:
+        """Crops uint8 (n, h, w, 3) to the encoder's features (n, f)."""
+        return self.encoder.encode_frames(frames)
+
+    def _whitened(self, features: torch.Tensor) -> torch.Tensor:
+        # In bf16 the product would lose the small differences that are scaled up.
+        with torch.autocast(features.device.type, enabled=False):
+            centred = normalize(features.float(), dim=1) - self.features_mean
+            return normalize(centred @ self.features_map, dim=1).to(features.dtype)
+
+    def aggregate(self, features: torch.Tensor, lengths: Sequence[int]) -> Tokens:
+        """Features of frames (n, f) to tokens: whitened, and their mean per tracklet."""
+        return super().aggregate(self._whitened(features), lengths)
+
+    def pool_packed(self, features: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        """The tracklets' vectors of `aggregate`, as a graph."""
+        return super().pool_packed(self._whitened(features), lengths)
