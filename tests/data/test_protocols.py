@@ -47,7 +47,7 @@ def test_parts_of_real_colon_are_those_published() -> None:
     for name in ("rc27", "rc19", "rc14neg"):
         assert protocol_part(name, procedures, polyps) == published_splits()[name]
     assert protocol_part("train", procedures, polyps) is None
-    with pytest.raises(PolyplinkError, match=r"rc19 is of 19 .* 1 are not here \(001-009"):
+    with pytest.raises(PolyplinkError, match=r"rc19 is of 19 .* of which 1 is not here \(001-009"):
         protocol_part("rc19", procedures.filter(pl.col("procedure_id") != "001-009"), polyps)
 
 

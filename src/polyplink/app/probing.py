@@ -185,8 +185,8 @@ def read_split(
     strange = sorted(set(named) - set(data.polyps["polyp_id"]))
     PolyplinkError.unless(
         not strange,
-        f"{path} names {len(strange)} polyps that are not in the data set "
-        f"({', '.join(strange[:3])})",
+        f"{path} names polyps that are not in the data set: {', '.join(strange[:3])}"
+        f"{', ...' * (len(strange) > 3)}",
         "correct the names, or import and merge the data sets that have them",
     )
     twice = sorted(name for name, times in Counter(named).items() if times > 1)

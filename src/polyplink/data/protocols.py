@@ -305,8 +305,9 @@ def _of_real_colon(name: str, procedures: pl.DataFrame) -> list[str]:
     missing = sorted(set(wanted) - set(procedures["procedure_id"]))
     if missing:
         raise PolyplinkError(
-            f"{name} is of {len(wanted)} procedures of REAL-Colon, of which {len(missing)} are "
-            f"not here ({', '.join(missing[:3])}{', ...' * (len(missing) > 3)})",
+            f"{name} is of {len(wanted)} procedures of REAL-Colon, of which {len(missing)} "
+            f"{'is' if len(missing) == 1 else 'are'} not here ({', '.join(missing[:3])}"
+            f"{', ...' * (len(missing) > 3)})",
             "import all of them, or name another part (--part; of a training --set part=NAME)",
         )
     return wanted

@@ -51,7 +51,7 @@ def temporally_aware() -> TrainConfig:
     weights of the backbone, are needed first.
 
     Temperature 0.25, lambda 1, 14 views of 4 polyps, fragments of 8. AdamW at 1e-5 and 50
-    epochs as in the thesis. The program does not normalise its inputs; here they are.
+    epochs as in the program. The program does not normalise its inputs; here they are.
 
     Command: polyplink train temporally-aware DATA --out RUN --set encoder.frame_weights=FILE
     """
