@@ -47,6 +47,7 @@ def test_the_work_is_counted_as_by_hand_and_nothing_is_done(labelled: Path, tmp_
     assert recipe is not None
     cut = next(step for what, step in steps.items() if what.startswith("cut crops, psi 1.3"))
     assert cut.settings.startswith(f"{views * 8} crops of 6 procedures")
+    assert not [what for what in steps if "psi 5" in what]  # stand-ins keep their crops
     assert cut.disk == 3 * views * 8 * recipe.prepare.size**2
     own = cost(recipe.encoder, recipe.prepare.size)
     fragments = views * 8 // recipe.fragment_length

@@ -216,9 +216,11 @@ class Planner:
         else:
             config, prepare = recipe.encoder, recipe.prepare
             yield from self._training(recipe)
+        crops = {cell.crop for cell in table.cells if "cost/" not in cell.measure}
+        keeps = self.workspace.stand_in and len(crops) == 1  # as `reproduce` does
         for crop, clip in dict.fromkeys((cell.crop, cell.clip) for cell in measures):
             own = [c.measure for c in measures if (c.crop, c.clip) == (crop, clip)]
-            settings = replace(prepare, crop_factor=crop)
+            settings = prepare if keeps else replace(prepare, crop_factor=crop)
             parts = {self.probe_parts.get(measure.partition("/")[0], self.part) for measure in own}
             for part in sorted(parts):
                 yield from self._measuring(name, config, settings, clip, part, own)
