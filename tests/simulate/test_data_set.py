@@ -297,8 +297,8 @@ def test_settings_of_another_version_or_broken_ones_are_refused(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        ({"seed": -1}, "seed -1 is below 0; give a whole number from 0"),
-        ({"workers": 0}, "0 workers cannot render; give 1 or more"),
+        ({"seed": -1}, "--seed -1 is below 0; give 0 or more"),
+        ({"workers": 0}, "0 workers cannot render; give --workers 1 or more"),
         ({"device": "abacus"}, "no device 'abacus' here"),
     ],
 )

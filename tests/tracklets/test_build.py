@@ -152,9 +152,9 @@ def test_tracklets_are_named_by_procedure_in_order_of_their_first_frame() -> Non
 
 
 def test_settings_out_of_range_are_refused() -> None:
-    with pytest.raises(PolyplinkError, match="max_gap is 0; give 1 or more frames"):
+    with pytest.raises(PolyplinkError, match="max_gap is 0; give --max-gap 1 or more"):
         build_tracklets(detections([]), max_gap=0)
-    with pytest.raises(PolyplinkError, match=r"min_iou is 1.5; give a value in \[0, 1\]"):
+    with pytest.raises(PolyplinkError, match=r"min_iou is 1.5; give --min-iou from 0 to 1"):
         build_tracklets(detections([]), min_iou=1.5)
 
 

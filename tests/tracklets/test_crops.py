@@ -118,7 +118,7 @@ def test_factors_of_one_and_none_and_those_refused() -> None:
     box = np.array([[10.0, 20.0, 30.0, 40.0]])
     np.testing.assert_array_equal(enlarge(box, 1.0, 100, 100), [[10, 20, 40, 60]])
     np.testing.assert_array_equal(enlarge(box, None, 100, 90), [[0, 0, 100, 90]])
-    with pytest.raises(PolyplinkError, match="crop factor 0; give one above 0, or None"):
+    with pytest.raises(PolyplinkError, match="crop_factor is 0; give one above 0, or --set"):
         enlarge(box, 0, 100, 100)
-    with pytest.raises(PolyplinkError, match="a frame of 0 x 100 pixels; mend width"):
+    with pytest.raises(PolyplinkError, match="a frame of 0 x 100 pixels; correct width"):
         enlarge(box, 1.0, 0, 100)

@@ -168,7 +168,7 @@ def what_is_missing(name: str, workspace: Workspace | None = None) -> str:
     if workspace and (run_folder(workspace, recipe) / WEIGHTS_FILE).is_file():
         return ""
     if workspace and not workspace.may_train:
-        return f"{name} is not trained in {workspace.folder}; let it train"
+        return f"{name} is not trained in {workspace.folder}; let it train: --train"
     return untrainable(recipe, workspace)
 
 
@@ -237,7 +237,7 @@ def trained(recipe: TrainConfig, workspace: Workspace, progress: Progress) -> Pa
     run = run_folder(workspace, recipe)
     if not (run / WEIGHTS_FILE).is_file():
         PolyplinkError.unless(
-            workspace.may_train, f"no run of {recipe.name} at {run}", "let it train"
+            workspace.may_train, f"no run of {recipe.name} at {run}", "let it train: --train"
         )
         start = start_of(recipe, workspace.sets)
         request = TrainRequest(

@@ -209,14 +209,18 @@ def _source(request: LiveRequest) -> "LiveSource":
         recording = None if request.recording is None else recorded(request.recording)
         return boxes_from(sys.stdin, "stdin", recording)
     PolyplinkError.unless(
-        request.recording is None, "--recording is given beside a SOURCE", "give one of them"
+        request.recording is None,
+        f"--recording is given beside {request.source}",
+        "leave it out; it is for boxes on stdin (-)",
     )
     if is_device(request.source):
         return captured(request.source, request.fps)
     recording = recorded(Path(request.source))
     if request.boxes is None:
         return played(recording)
-    PolyplinkError.unless(request.boxes.is_file(), f"no file {request.boxes}", "name the boxes")
+    PolyplinkError.unless(
+        request.boxes.is_file(), f"no file {request.boxes}", "check the path given with --boxes"
+    )
     return boxes_from(
         request.boxes.open(encoding="utf-8", errors="replace"),
         str(request.boxes),
@@ -232,7 +236,7 @@ def _detector(request: LiveRequest, source: "LiveSource", warnings: list[str]) -
     asked = request.detector is not None or request.function is not None
     given = request.source == STDIN or request.boxes is not None
     PolyplinkError.unless(
-        not (asked and given), "a detector is given beside boxes", "give one of them"
+        not (asked and given), "a detector is given beside boxes", "leave --detector or --boxes out"
     )
     if given:
         return None

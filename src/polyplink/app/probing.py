@@ -160,7 +160,7 @@ def _split_part(
     PolyplinkError.unless(
         not shared,
         f"patient {min(shared, default='')} would be on both sides of the probe",
-        "divide by patient",
+        "put all polyps of a patient on one side of --split",
     )
     first, second = (labels.filter(pl.col("procedure_id").is_in(names)) for names in (train, test))
     return first, second

@@ -75,7 +75,7 @@ class _TransformerConfig(_FramesConfig):
         PolyplinkError.unless(
             self.width % self.heads == 0,
             f"encoder.width {self.width} is no multiple of encoder.heads {self.heads}",
-            "change one of them",
+            "set another with --set encoder.heads=N",
         )
 
 

@@ -39,7 +39,7 @@ class Foundation(Encoder):
             height == width == size,
             f"{self.spec.name} is set to images of {size} pixels, "
             f"and these crops have {width} x {height}",
-            f"prepare them with prepare.size={size}",
+            f"prepare them with --set prepare.size={size}",
         )
 
 

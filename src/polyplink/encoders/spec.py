@@ -156,7 +156,7 @@ class Spec(Published):
         PolyplinkError.unless(
             clip == 0 or clip >= self.least_frames,
             f"{self.name} takes clips of {self.least_frames} frames or more, not {clip}",
-            f"set encoder.clip={self.clip}",
+            f"give --set encoder.clip={self.clip}",
         )
         PolyplinkError.unless(
             pooling in self.pooling,

@@ -130,8 +130,8 @@ class NoiseAwareLoss(Ranged, prefix="loss"):
         weights = (self.tracklet, self.frame, self.within)
         PolyplinkError.unless(
             min(weights) >= 0.0 and max(weights) > 0.0,
-            f"weights of the loss are {weights}",
-            "give none below 0 and one above",
+            f"loss.tracklet, loss.frame and loss.within are {weights}",
+            "set none below 0 and one above, as in --set loss.frame=1",
         )
 
     def __call__(self, views: Views) -> torch.Tensor:

@@ -108,8 +108,10 @@ def simulate(
         >>> data.procedures.height, data.polyps.height
         (4, 8)
     """
-    PolyplinkError.unless(seed >= 0, f"seed {seed} is below 0", "give a whole number from 0")
-    PolyplinkError.unless(workers >= 1, f"{workers} workers cannot render", "give 1 or more")
+    PolyplinkError.unless(seed >= 0, f"--seed {seed} is below 0", "give 0 or more")
+    PolyplinkError.unless(
+        workers >= 1, f"{workers} workers cannot render", "give --workers 1 or more"
+    )
     check_device(device)
     record = RunRecord("simulate", settings=preset, seed=seed)
     renders = preset.frames != "none"

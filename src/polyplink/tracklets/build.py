@@ -92,9 +92,9 @@ def build_tracklets(
         PolyplinkError: If `max_gap` or `min_iou` is out of range.
     """
     if max_gap < 1:
-        raise PolyplinkError(f"max_gap is {max_gap}", "give 1 or more frames")
+        raise PolyplinkError(f"max_gap is {max_gap}", "give --max-gap 1 or more")
     if not 0.0 <= min_iou <= 1.0:
-        raise PolyplinkError(f"min_iou is {min_iou}", "give a value in [0, 1]")
+        raise PolyplinkError(f"min_iou is {min_iou}", "give --min-iou from 0 to 1")
     detections = detections.rechunk()  # rows of many pieces are gathered several times slower
     frames = _column(detections, "frame")  # d
     boxes = tuple(_column(detections, name) for name in BOX)  # x, y, w, h: d each

@@ -232,7 +232,7 @@ def prepare(
     """
     settings = settings or PrepareSettings()
     if workers is not None and workers < 1:
-        raise PolyplinkError(f"{workers} workers", "give 1 or more")
+        raise PolyplinkError(f"{workers} workers cannot cut crops", "give --workers 1 or more")
     data = read_data(folder)
     wanted = list(data.part(None) if procedures is None else procedures)
     check_procedures(wanted, data.part(None))
@@ -462,12 +462,15 @@ def enlarge(boxes: Floats, factor: float | None, width: int, height: int) -> npt
     """
     if width < 1 or height < 1:
         raise PolyplinkError(
-            f"a frame of {width} x {height} pixels", "mend width and height in procedures"
+            f"a frame of {width} x {height} pixels",
+            "correct width and height in procedures.parquet, or import again with --size",
         )
     if factor is None:
         return np.tile(np.array([0, 0, width, height]), (len(boxes), 1))  # n 4
     if not factor > 0:
-        raise PolyplinkError(f"crop factor {factor}", "give one above 0, or None")
+        raise PolyplinkError(
+            f"crop_factor is {factor}", "give one above 0, or --set prepare.crop_factor=none"
+        )
     size = np.array([width, height])  # 2
     centre = boxes[:, :2].astype(np.float64) + boxes[:, 2:] / 2.0  # n 2
     half = boxes[:, 2:].astype(np.float64) * factor / 2.0  # n 2

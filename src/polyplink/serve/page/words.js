@@ -44,11 +44,11 @@ export const number = (value, digits = 0) =>
 export const share = (value) =>
   value === null || value === undefined
     ? "–"
-    : format("NumberFormat", { style: "percent" }).format(value);
+    : `${number(100 * value)}\u00a0%`;
 
-/** Seconds as m:ss, or h:mm:ss from one hour on. */
+/** Seconds as m:ss, or h:mm:ss from one hour on, as `clock` of report/formats.py. */
 export function clock(seconds) {
-  const whole = Math.max(0, Math.floor(seconds));
+  const whole = Math.max(0, Math.round(seconds));
   const two = (n) => String(n).padStart(2, "0");
   const [hours, minutes, rest] = [Math.floor(whole / 3600), Math.floor(whole / 60) % 60, whole % 60];
   return hours ? `${hours}:${two(minutes)}:${two(rest)}` : `${minutes}:${two(rest)}`;
