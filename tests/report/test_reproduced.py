@@ -135,5 +135,7 @@ def test_our_ranking_stands_beside_the_printed_one() -> None:
         table, ranked_by="AUROC", cells=tuple(replace(c, column="AUROC") for c in cells)
     )
     assert auroc.rankings[0].endswith("ours a, b")  # a larger AUROC is better
+    tied = replace(table, cells=tuple(replace(c, ours=cells[0].ours) for c in cells))
+    assert tied.rankings[0].endswith("ours a = b = c")
     assert replace(table, ranked_by="").rankings == []
     assert line in latex(table).replace(r"\&", "&")

@@ -132,7 +132,10 @@ class ReproducedTable:
         for group, cells in _by_text((cell.group, cell) for cell in ranked).items():
             sign = 1 if self.ranked_by in IDEALS else -1  # of FR and FPR the lowest is the best
             known = [(sign * cell.ours.value, cell.row) for cell in cells if cell.ours.known]  # type: ignore[operator]
-            ours = [row for _, row in sorted(known, key=lambda pair: pair[0])]
+            equal: dict[float, list[str]] = {}
+            for value, row in sorted(known, key=lambda pair: pair[0]):
+                equal.setdefault(value, []).append(row)
+            ours = [" = ".join(rows) for rows in equal.values()]
             place = f" ({group})" if group else ""
             lines.append(
                 f"ranking by {self.ranked_by}{place}: published "
