@@ -586,7 +586,7 @@ def main() -> None:
     only, _, number = given.case.rpartition(":")
     first, sums = int(number or given.first), Sums()
     seconds = given.count / 25_000 if given.seconds is None else given.seconds
-    most = 1 if given.case else max(FLOOR, given.count // 10)
+    most = 1 if given.case else max(FLOOR, given.count // (1 if given.only else 10))
     os.environ["RUST_BACKTRACE"] = "0"
     memory = Path("/dev/shm")
     with (

@@ -3,9 +3,11 @@
 import asyncio
 import json
 import re
+import resource
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -319,22 +321,62 @@ def test_a_port_that_is_taken_is_an_error_of_one_line(desk: Desk) -> None:
             serve(desk, port=other.getsockname()[1], ready=pytest.fail)
 
 
-def test_a_connection_without_a_request_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guard, "HEADER_SECONDS", 0.2)
-    server, listening, _ = guard.local_server(
-        lambda token, port: guard.page_app("review.html", {}, [], token, port=port, verb="review"),
-        "127.0.0.1",
-        0,
-    )
-    running = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+@contextmanager
+def served(build: Callable[[str, int], Any]) -> Iterator[tuple[tuple[str, int], str]]:
+    """A running server: host and port, and the token."""
+    one, listening, address = guard.local_server(build, "127.0.0.1", 0)
+    running = threading.Thread(target=one.run, kwargs={"sockets": [listening]})
     running.start()
     try:
-        with socket.create_connection(listening.getsockname(), timeout=5) as slow:
+        yield listening.getsockname(), address.partition("token=")[2]
+    finally:
+        one.should_exit = True
+        running.join()
+
+
+def test_a_hundred_clients_with_slow_and_large_requests_cost_no_memory(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guard, "BODY_SECONDS", 0.2)
+    kinds = {
+        "POST": b"Content-Type: application/json\r\nContent-Length: 60000\r\n\r\n" + b"x" * 50_000,
+        "PUT": b"Content-Length: 900000000\r\n\r\n" + b"x" * 200_000,
+        "GET": b"\r\n",
+    }
+    asked = {"POST": CORRECT, "PUT": "/", "GET": "/api/overview"}
+    with served(lambda token, port: build_app(desk, token, port=port)) as (place, token):
+        head = f" HTTP/1.1\r\nHost: 127.0.0.1:{place[1]}\r\nX-Polyplink-Token: {token}\r\n".encode()
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        clients, answers = [], list[bytes]()
+        for number in range(100):
+            kind = [*kinds][number % 3]
+            client = socket.create_connection(place, timeout=10)
+            with suppress(ConnectionError):
+                client.sendall(f"{kind} {asked[kind]}".encode() + head + kinds[kind])
+            clients.append(client)
+        for client in clients:
+            with suppress(ConnectionError):
+                answers.append(client.recv(12))
+            client.close()
+        grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+        assert grown < 100 * 1024  # KiB
+        assert {b"HTTP/1.1 200", b"HTTP/1.1 408"} <= {*answers}
+        assert {*answers} <= {b"", *(b"HTTP/1.1 %d" % code for code in (200, 405, 408, 503))}
+        with socket.create_connection(place, timeout=10) as client:
+            client.sendall(b"GET /api/overview" + head + b"\r\n")
+            assert client.recv(12) == b"HTTP/1.1 200"
+
+
+def test_a_connection_without_a_request_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guard, "HEADER_SECONDS", 0.2)
+
+    def page(token: str, port: int) -> Any:
+        return guard.page_app("review.html", {}, [], token, port=port, verb="review")
+
+    with served(page) as (place, _):
+        with socket.create_connection(place, timeout=5) as slow:
             slow.sendall(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: ")
             assert slow.recv(100) == b""  # closed, without an answer
-        with socket.create_connection(listening.getsockname(), timeout=5) as huge:
+        with socket.create_connection(place, timeout=5) as huge:
             huge.sendall(b"GET / HTTP/1.1\r\nX-Huge: " + b"x" * 200_000)
             assert huge.recv(100).startswith(b"HTTP/1.1 400")
-    finally:
-        server.should_exit = True
-        running.join()
