@@ -7,8 +7,8 @@ EVALUATION are data folders (`polyplink import`) whose boxes have polyp ids, TRA
 of other procedures, whose ids are not used. WEIGHTS are those of a backbone (`polyplink weights add
 --timm`), RUN is an encoder that was trained on simulated procedures, SIMULATED is a data folder of
 such. From the ImageNet weights --recipe (NTSSL) is trained on each: on simulated procedures, on
-real frames, and on one after the other; each is whitened by the unlabelled frames as well. Every
-tracklet is a query; intervals are over polyps.
+real frames, and on one after the other; each is whitened by the unlabelled frames as well, without
+and with tone. Every tracklet is a query; intervals are over polyps.
 
 It can be killed and run again: --out keeps the trainings. Its table is table.md there.
 """
@@ -104,13 +104,13 @@ def trained(start: Path, data: Path, run: Path, given: argparse.Namespace, real:
     return run
 
 
-def whitened(start: Path, data: Path, out: Path, given: argparse.Namespace) -> Path:
-    """An encoder whitened by the crops of a data folder, as `weights adapt --whiten` does it."""
+def whitened(start: Path, data: Path, out: Path, tone: float, given: argparse.Namespace) -> Path:
+    """An encoder as `weights adapt --whiten --tone` leaves it for the crops of a data folder."""
     if not out.is_file():
         loaded = load_encoder(start, pick_device(given.device))
         settings = of_frames(given.max_gap).on(loaded.record.prepare)
         prepared = prepare_part(data, settings, "all", WORKERS)
-        encoder = fitted_to_crops(loaded.encoder, prepared, 0.0, whiten=True)
+        encoder = fitted_to_crops(loaded.encoder, prepared, tone, whiten=True)
         save_weights(out, encoder, replace(loaded.record, encoder=encoder.config, operating=None))
     return out
 
@@ -137,8 +137,9 @@ def weights_of(given: argparse.Namespace) -> dict[str, Path]:
         for name, path in list(found.items()):
             if name.startswith("ImageNet"):
                 stem = name.lower().replace(", ", "-").replace(" ", "-")
-                out = runs / f"{stem}-whitened.safetensors"
-                found[f"{name}, whitened"] = whitened(path, unlabelled, out, given)
+                for tone, said in ((0.0, "whitened"), (given.tone, "whitened with tone")):
+                    out = runs / f"{stem}-{said.replace(' ', '-')}.safetensors"
+                    found[f"{name}, {said}"] = whitened(path, unlabelled, out, tone, given)
     return found
 
 
@@ -197,6 +198,7 @@ def main() -> None:
     parser.add_argument("--recipe", default="ntssl-small")
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--rate", type=float, default=1e-4)
+    parser.add_argument("--tone", type=float, default=0.5, help="weight of tone beside a vector")
     parser.add_argument("--seed", type=int, default=42)
     parser.add_argument("--device", default="cpu")
     given = parser.parse_args()
