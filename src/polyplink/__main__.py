@@ -10,7 +10,7 @@ from polyplink.core.errors import INTERRUPTED, MISTAKE, UNEXPECTED, unexpected
 def main() -> None:
     """Run the command line and end the process with its exit code."""
     _open_closed_streams()
-    gc.set_threshold(100_000)  # imports make many objects and hardly any garbage
+    gc.set_threshold(10_000)  # imports make many objects and hardly any garbage
     if len(sys.argv) == 1:
         sys.argv.append("--help")
     try:

@@ -1,6 +1,5 @@
 import gc
 import json
-import random
 from pathlib import Path
 from typing import Any
 
@@ -9,15 +8,7 @@ from hypothesis import given, strategies as st
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.data import DataSet
-from polyplink.data.formats.coco import (
-    KEYS,
-    NUMBERS,
-    import_coco,
-    load_json,
-    read_records,
-    write_coco,
-)
-from polyplink.data.formats.plain_records import PlainRecords
+from polyplink.data.formats.coco import import_coco, load_json, read_records, write_coco
 from tests.data.made_sets import seen_set
 
 values = (
@@ -257,58 +248,6 @@ def test_large_files_and_broken_ones(tmp_path: Path) -> None:
     with pytest.raises(PolyplinkError, match="is missing; check the path"):
         load_json(path)
     assert gc.isenabled()
-
-
-ODD: tuple[Any, ...] = (
-    None,
-    "x",
-    "7.0",
-    "null",
-    7.0,
-    7,
-    -3,
-    1.5e-7,
-    -0.0,
-    1e300,
-    10**17,
-    10**400,
-    True,
-    "é",
-    'a"}',
-    "",
-    [1, 2.5, 3, 4],
-    [1, 2, 3],
-    ["1", 2, 3, 4],
-    {"id": 1},
-    [[1, 2], [3]],
-    [],
-    float("nan"),
-)
-
-
-@pytest.mark.parametrize("separators", [(",", ":"), (", ", ": ")])
-@pytest.mark.parametrize("seed", range(12))
-def test_plain_records_equal_parsed_ones(
-    seed: int, separators: tuple[str, str], tmp_path: Path
-) -> None:
-    rng, columns = random.Random(seed), ("id", "image_id", "bbox", "score", "polyp_id", "size_mm")
-    plain = {"id": 1, "image_id": 2, "bbox": [1, 2.5, 3, 4.25], "score": 0.5, "area": 7.5}
-    plain |= {"identity_id": "a", "polyp_id": "b", "size": None, "segmentation": [[1, 2]]}
-    rows = []
-    for number in range(60):
-        row: dict[str, Any] = plain | {"id": number}
-        for _ in range(rng.choice([0, 0, 1, 2]) if seed else 0):
-            key = rng.choice([*plain, "size_mm", "more"])
-            row[key] = rng.choice(ODD)
-            if rng.random() < 0.4:
-                del row[rng.choice([key for key in row if key != "id"])]
-        rows.append(row)
-    (tmp_path / "a.json").write_text(json.dumps(rows, separators=separators, ensure_ascii=False))
-    records = PlainRecords({n: KEYS.get(n, (n,)) for n in columns}, NUMBERS)
-    marked = load_json(tmp_path / "a.json", **{"": records})
-    wanted = read_records(load_json(tmp_path / "a.json"), "a", columns)
-    assert read_records(marked, "a", columns, records).equals(wanted.select(wanted.columns))
-    assert records.count == 60 if seed == 0 else records.count < 60
 
 
 def test_the_first_key_of_a_column_that_a_record_has_counts() -> None:

@@ -10,7 +10,6 @@ import gc
 import json
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Unpack
@@ -36,7 +35,6 @@ from polyplink.data.formats.assemble import (
     sizes_of_procedures,
     splits_of,
 )
-from polyplink.data.formats.plain_records import PlainRecords
 from polyplink.data.tables import PROCEDURES, DataSet, Imported
 
 _File = tuple[Path, str | None]  # an annotation file, and the part that its name gives ("train")
@@ -50,15 +48,15 @@ _BOX = (
     *("id", "image_id", "category_id", "bbox", "iscrowd", "score", "polyp_id", "track"),
     *("size_mm", "histology", "histology_class", "morphology", "location"),
 )
-KEYS = {
+_KEYS = {
     "n_frames": ("n_frames", "length"),
     "frame": ("frame_index", "frame_id", "frame_number"),
     "polyp_id": ("identity_id", "polyp_id"),  # unique in the data set
     "track": ("track_id", "instance_id"),  # a number may be unique in its video only
     "size_mm": ("size", "size_mm"),
 }
-NUMBERS = {name for name, column in PROCEDURES.items() if column.dtype.is_numeric()}
-NUMBERS |= {"frame", "iscrowd", "score", "size_mm"}
+_NUMBERS = {name for name, column in PROCEDURES.items() if column.dtype.is_numeric()}
+_NUMBERS |= {"frame", "iscrowd", "score", "size_mm"}
 # `dataset3_004-005_1` is of the video `dataset3_004-005`; other identities are videos themselves.
 _IDENTITY = r"^(.*\d+-\d+)_\d+$"
 _FILM = rf"(?i)^(.+)\.({'|'.join(s[1:] for s in SUFFIXES)})(?:#([0-9]{{1,10}}))?$"
@@ -71,33 +69,19 @@ _FACTS = {
 }
 
 
-def load_json(path: Path, **plain: PlainRecords) -> Any:
+def load_json(path: Path) -> Any:
     """Read a large JSON file.
 
     Args:
         path: The file; a byte order mark is skipped.
-        plain: Key of a list of records, or "" for a file that is one list, and what takes those
-            that are plain: a mark stands in their place.
 
     Raises:
         PolyplinkError: If it is missing, unreadable, truncated, not UTF-8 or not JSON.
     """
-    mend = "export or download it again"
     collecting = gc.isenabled()
     gc.disable()  # millions of small objects are made and none is dropped: half the time
     try:
-        rest = data = path.read_bytes()
-        for name, records in plain.items():
-            rest = records.cut_out(rest, name, "file_name" if name == "images" else "image_id")
-        if len(rest) < len(data):
-            with suppress(PolyplinkError):  # its message would tell another place than the file's
-                content = parse_json(rest, str(path), mend)
-                lists = content if isinstance(content, dict) else {"": content}
-                if all(records.are_in(lists.get(name)) for name, records in plain.items()):
-                    return content
-            for records in plain.values():
-                records.clear()
-        return parse_json(data, str(path), mend)
+        return parse_json(path.read_bytes(), str(path), "export or download it again")
     except FileNotFoundError:
         raise PolyplinkError(f"{path} is missing", "check the path") from None
     except OSError as error:
@@ -107,13 +91,7 @@ def load_json(path: Path, **plain: PlainRecords) -> Any:
             gc.enable()
 
 
-def _plain(names: Sequence[str]) -> PlainRecords:
-    return PlainRecords({name: KEYS.get(name, (name,)) for name in names}, NUMBERS)
-
-
-def read_records(
-    value: Any, what: str, names: Sequence[str], plain: PlainRecords | None = None
-) -> pl.DataFrame:
+def read_records(value: Any, what: str, names: Sequence[str]) -> pl.DataFrame:
     """Read a list of JSON records into a table, a column at a time.
 
     Values keep their type until their column is made, so that a malformed value is null in its
@@ -126,19 +104,17 @@ def read_records(
             are Float64, those written as text included, and null for anything else; names and ids
             are text, with 7, 7.0 and "7" equal. The column "bbox" becomes x, y, w, h (Float64),
             null where the value is not a list of four numbers.
-        plain: Records that only marks in the list stand for.
 
     Raises:
         PolyplinkError: If it is no list of records.
     """
-    every = [] if value is None else value
-    if not isinstance(every, list) or not all(isinstance(row, dict) for row in every):
+    rows = [] if value is None else value
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise PolyplinkError(f"{what} is no list of records", "export it as COCO again")
-    rows = every if plain is None else [row for row in every if plain.mark not in row]
     known = frozenset[str]().union(*set(map(tuple, rows)))
     columns: dict[str, pl.Series] = {}
     for name in names:
-        keys = [key for key in KEYS.get(name, (name,)) if key in known]
+        keys = [key for key in _KEYS.get(name, (name,)) if key in known]
         values: list[Any] = [None] * len(rows)
         if len(keys) == 1:
             values = [row.get(keys[0]) for row in rows]
@@ -147,7 +123,7 @@ def read_records(
             values = [next((v for v in of_row if v is not None), None) for of_row in given]
         if name == "bbox":
             columns |= _sides(values)
-        elif name in NUMBERS:
+        elif name in _NUMBERS:
             columns[name] = pl.Series(values, dtype=pl.Float64, strict=False)
         else:
             first = next((value for value in values if value is not None), "")
@@ -156,10 +132,8 @@ def read_records(
                 column = pl.Series(values, dtype=dtype, strict=True).cast(pl.String)
             except (TypeError, OverflowError, pl.exceptions.PolarsError):
                 column = pl.Series(values, dtype=pl.String, strict=False)
-            columns[name] = column
-    texts = [name for name in names if name in columns and name not in NUMBERS]
-    table = pl.DataFrame(columns).with_columns(pl.col(texts).str.replace(r"^(-?\d+)\.0$", "${1}"))
-    return table if plain is None else plain.with_others(every, table)
+            columns[name] = column.str.replace(r"^(-?\d+)\.0$", "${1}")
+    return pl.DataFrame(columns)
 
 
 def _sides(values: list[Any]) -> dict[str, pl.Series]:
@@ -275,8 +249,7 @@ def _read(
         the polyp; videos with columns of `PROCEDURES`.
     """
     i, (path, part) = numbered
-    of_boxes, of_images = _plain(_BOX), _plain(_IMAGE)
-    content = load_json(path, annotations=of_boxes, images=of_images)
+    content = load_json(path)
     name = path.name
     if not isinstance(content, dict) or not {"images", "annotations"} <= set(content):
         raise PolyplinkError(
@@ -290,12 +263,9 @@ def _read(
     videos = videos.with_columns(procedure_id=called).drop("name")
     videos = videos.rename({"file_name": "film"})
     videos = videos.unique("id", keep="first", maintain_order=True)
-    annotations = content["annotations"]
-    if results is not None:
-        of_boxes = _plain(_BOX)
-        annotations = load_json(results, **{"": of_boxes})
-    boxes = _boxes(annotations, name if results is None else results.name, of_boxes)
-    images = _images(content["images"], videos, name, faults, of_images)
+    annotations = content["annotations"] if results is None else load_json(results)
+    boxes = _boxes(annotations, name if results is None else results.name)
+    images = _images(content["images"], videos, name, faults)
     categories = read_records(content.get("categories"), f"{name}: categories", ("id", "name"))
     names = dict(categories.drop_nulls("id").rows())
     boxes = apply_rules(
@@ -349,10 +319,8 @@ def _read(
     return faults, images, boxes.with_columns(category=category, file=file), videos.drop("id")
 
 
-def _images(
-    rows: Any, videos: pl.DataFrame, name: str, faults: Faults, plain: PlainRecords
-) -> pl.DataFrame:
-    table = read_records(rows, f"{name}: images", _IMAGE, plain)
+def _images(rows: Any, videos: pl.DataFrame, name: str, faults: Faults) -> pl.DataFrame:
+    table = read_records(rows, f"{name}: images", _IMAGE)
     table = table.with_columns(at=pl.format("{}, image {}", pl.lit(name), "id"))
     kind, mend = "image without an id", "give every image an id"
     table = leave_out(table, pl.col("id").is_null(), kind, mend, faults)
@@ -377,11 +345,10 @@ def _images(
     )
 
 
-def _boxes(rows: Any, name: str, plain: PlainRecords) -> pl.DataFrame:
-    table = read_records(rows, f"{name}: annotations", _BOX, plain)
+def _boxes(rows: Any, name: str) -> pl.DataFrame:
+    table = read_records(rows, f"{name}: annotations", _BOX)
     # Where a file has one word only, it is the data set's class.
-    word = "histology_class"
-    two_words = word in plain.seen or any(word in row for row in rows or ())
+    two_words = any("histology_class" in row for row in rows or ())
     track = pl.col("track")
     is_number = track.str.contains(r"^-?\d+$")
     entry = pl.format("{}, entry {}", pl.lit(name), pl.int_range(1, pl.len() + 1))
