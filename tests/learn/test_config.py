@@ -26,7 +26,7 @@ from polyplink.recipes import find_recipe, override
         ("ntssl", "augment.flip=2", "augment.flip is 2.0; give one from 0 to 1"),
         ("ntssl", "augment.hue=1", "augment.hue is 1.0; give one from 0 to 0.5"),
         ("ntssl", "loss.temperature=0", "loss.temperature is 0.0"),
-        ("ntssl", "loss.frame=-1", "give none below 0 and one above"),
+        ("ntssl", "loss.frame=-1", "set none below 0 and one above"),
         ("ntssl", "encoder.std=[0, 1, 1]", "encoder.std is"),
         ("ntssl", "fragment_length=0", "fragment_length is 0"),
         ("ntssl", "seed=-1", "seed is -1"),

@@ -72,7 +72,7 @@ def test_tables_without_images_and_some_procedures_alone(tmp_path: Path) -> None
         prepared.crops("p1")[0] = 0
     for call, says in (
         (lambda: prepare(tmp_path, SETTINGS, procedures=["p7"]), "no procedure 'p7'; choose among"),
-        (lambda: prepare(tmp_path, workers=0), "0 workers; give 1 or more"),
+        (lambda: prepare(tmp_path, workers=0), "give --workers 1 or more"),
         (lambda: prepared.fragments(0), "fragments of 0 crops; give a length of 1 or more"),
     ):
         with pytest.raises(PolyplinkError, match=says):

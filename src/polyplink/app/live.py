@@ -60,7 +60,7 @@ class LiveRequest(TrackletOptions):
     window: float = option("Minutes for which the polyp of a tracklet may be revised.", 15.0, min=0)
     page: bool = option("Serve a page that shows the count.", True)
     port: int = option("Its port; 0 takes any free one.", 0, min=0, max=65535)
-    browser: bool = option("Open it in the browser.", False, "--browser/--no-browser")
+    browser: bool = option("Open it in the browser.", False)
     alarms: options.Alarms = "drop"
     purpose: options.Purpose = "count"
     device: options.Device = "auto"
