@@ -55,6 +55,7 @@ MISTAKES = {
     "simulate out --write table": "no way to write 'table'; did you mean tables",
     "simulate out --difficulty 2": "difficulty is 2",
     "train ntssl-demo nowhere": "no folder nowhere",
+    "train ntssl-demo DATA --out none --resume": "no checkpoint none",
     "train simclr nowhere": "no recipe 'simclr'",
     "train ntssl nowhere --set los.form=x": "did you mean loss.form",
     "train ntssl-demo DATA --device cuda:77": "no device 'cuda:77'",

@@ -101,11 +101,17 @@ def train(request: TrainRequest, progress: Progress = inform) -> Result[Trained]
 
     record = RunRecord("train", settings=config, seed=config.seed)
     record.claim(out)
-    if (out / LAST).is_file() and not request.resume:
-        raise PolyplinkError(
-            f"{out} holds a training run already",
-            "continue it with --resume, or name another --out",
-        )
+    there = (out / LAST).is_file()
+    PolyplinkError.unless(
+        request.resume or not there,
+        f"{out} holds a training run already",
+        "continue it with --resume, or name another --out",
+    )
+    PolyplinkError.unless(
+        there or not request.resume,
+        f"no checkpoint {out / LAST}",
+        "start without --resume, in a new folder",
+    )
     from polyplink.app.leakage import seen_by
     from polyplink.app.weights import fitted_to_crops
     from polyplink.encoders import (
