@@ -22,10 +22,11 @@ from pathlib import Path
 import polars as pl
 
 from polyplink.app.encoded import Encoded, baselines, encode, load_named, prepare_part
+from polyplink.app.export import typical_crops
 from polyplink.app.leakage import guard
 from polyplink.app.options import TrackletOptions
 from polyplink.app.train import TrainRequest, train
-from polyplink.app.weights import fitted_to_crops
+from polyplink.app.weights import CROPS, fitted_to_crops
 from polyplink.core.artefacts import write_text
 from polyplink.core.errors import PolyplinkError
 from polyplink.data import DataSet, merge, read_data, write_data
@@ -109,8 +110,8 @@ def whitened(start: Path, data: Path, out: Path, tone: float, given: argparse.Na
     if not out.is_file():
         loaded = load_encoder(start, pick_device(given.device))
         settings = of_frames(given.max_gap).on(loaded.record.prepare)
-        prepared = prepare_part(data, settings, "all", WORKERS)
-        encoder = fitted_to_crops(loaded.encoder, prepared, tone, whiten=True)
+        crops = typical_crops(prepare_part(data, settings, "all", WORKERS), CROPS)
+        encoder = fitted_to_crops(loaded.encoder, crops, tone, whiten=True)
         save_weights(out, encoder, replace(loaded.record, encoder=encoder.config, operating=None))
     return out
 

@@ -112,8 +112,9 @@ def train(request: TrainRequest, progress: Progress = inform) -> Result[Trained]
         f"no checkpoint {out / LAST}",
         "start without --resume, in a new folder",
     )
+    from polyplink.app.export import typical_crops
     from polyplink.app.leakage import seen_by
-    from polyplink.app.weights import fitted_to_crops
+    from polyplink.app.weights import CROPS, fitted_to_crops
     from polyplink.encoders import (
         WEIGHTS_FILE,
         WeightsRecord,
@@ -146,7 +147,10 @@ def train(request: TrainRequest, progress: Progress = inform) -> Result[Trained]
         )
     with record.stage("operating point"):
         tone, whiten = (getattr(config.encoder, part, 0.0) for part in ("tone", "whiten"))
-        encoder = fitted_to_crops(fitted.encoder, prepared, tone, bool(whiten))
+        encoder = fitted.encoder
+        if tone or whiten:
+            crops = typical_crops(prepared, CROPS)
+            encoder = fitted_to_crops(encoder, crops, tone, bool(whiten))
         point = _operating_point(encoder, prepared)
     # Without the seconds: equal trainings must give equal files.
     chosen = {k: v for k, v in fitted.chosen.items() if k != "seconds" and not math.isnan(v)}

@@ -3,7 +3,7 @@
 import json
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -17,10 +17,11 @@ from polyplink.core.artefacts import file_key, to_plain, whole_file
 from polyplink.core.errors import PolyplinkError, find_named
 
 if TYPE_CHECKING:
+    import numpy as np
+    import torch
     from torch import nn
 
     from polyplink.encoders import AnyEncoderConfig, Encoder
-    from polyplink.tracklets import Prepared
 
 CROPS, BATCH = 4096, 128  # whose statistics are taken, and how many at a time
 _HUB_NAME = re.compile(r"-([0-9a-f]{8})\.pth$")  # a file named after its own digest
@@ -214,7 +215,6 @@ def adapt_weights(request: AdaptRequest, progress: Progress = inform) -> Result[
         PolyplinkError: If the encoder has no BatchNorm layers or reads clips, or there is no crop.
     """
     check_given(request.weights, request.data, [request.part], request.device)
-    import torch
 
     from polyplink.app.encoded import prepare_part
     from polyplink.app.export import typical_crops
@@ -234,11 +234,10 @@ def adapt_weights(request: AdaptRequest, progress: Progress = inform) -> Result[
     if fits:
         tone = request.tone or getattr(record.encoder, "tone", 0.0)
         whiten = request.whiten or getattr(record.encoder, "whiten", False)
-        encoder = fitted_to_crops(encoder, prepared, tone, whiten)
+        encoder = fitted_to_crops(encoder, crops, tone, whiten)
         record = replace(record, encoder=encoder.config)
     elif isinstance(encoder, FrameWise):
-        batches = (crops[i : i + BATCH] for i in range(0, len(crops), BATCH))
-        layers = adapt_statistics(encoder, (torch.from_numpy(x).to(device) for x in batches))
+        layers = adapt_statistics(encoder, batches(crops, device))
     PolyplinkError.unless(
         layers > 0 or fits,
         f"{request.weights} has no BatchNorm layers of single frames to adapt",
@@ -255,34 +254,36 @@ def adapt_weights(request: AdaptRequest, progress: Progress = inform) -> Result[
     return Result(done, shown=[text, str(path)])
 
 
+def batches(crops: "np.ndarray", device: "torch.device") -> "Iterator[torch.Tensor]":
+    """Crops (n, h, w, 3) uint8 in batches, on a device."""
+    import torch
+
+    for i in range(0, len(crops), BATCH):
+        yield torch.from_numpy(crops[i : i + BATCH]).to(device)
+
+
 def fitted_to_crops(
-    encoder: "Encoder", prepared: "Prepared", tone: float, whiten: bool
+    encoder: "Encoder", crops: "np.ndarray", tone: float, whiten: bool
 ) -> "Encoder":
-    """An encoder whose features are whitened by crops of a prepared part, and with their tone.
+    """An encoder whose features are whitened by crops without labels, and with their tone.
 
     Args:
         encoder: Where it has these parts, they are fitted again.
-        prepared: The part; its labels are not used.
+        crops: uint8 (n, h, w, 3).
         tone: See `ToneEncoder`; 0 for none.
         whiten: See `WhitenedEncoder`.
     """
-    if not (tone or whiten):
-        return encoder
-    import torch
-
-    from polyplink.app.export import typical_crops
+    from polyplink.encoders.encoder import WrappedEncoder
     from polyplink.encoders.tone import ToneEncoder
     from polyplink.encoders.whitening import WhitenedEncoder
 
     device = encoder.device
-    while isinstance(encoder, (ToneEncoder, WhitenedEncoder)):
+    while isinstance(encoder, WrappedEncoder):
         encoder = encoder.encoder
-    crops = torch.from_numpy(typical_crops(prepared, CROPS)).to(device)
-    batches = [crops[i : i + BATCH] for i in range(0, len(crops), BATCH)]
     if whiten:
-        encoder = WhitenedEncoder(encoder).to(device).fit(batches)
+        encoder = WhitenedEncoder(encoder).to(device).fit(batches(crops, device))
     if tone:
-        encoder = ToneEncoder(encoder, tone).to(device).fit(batches)
+        encoder = ToneEncoder(encoder, tone).to(device).fit(batches(crops, device))
     return encoder.eval()
 
 

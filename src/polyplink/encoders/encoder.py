@@ -161,6 +161,22 @@ class FrameWise(Encoder):
         return self.aggregate(self.encode_frames(frames), lengths)
 
 
+class WrappedEncoder(FrameWise):
+    """An encoder of single frames around another, with a part that is fitted to crops."""
+
+    encoder: FrameWise
+
+    @property
+    def backbone(self) -> nn.Module:  # type: ignore[override]
+        """The network that reads pixels."""
+        return self.encoder.backbone
+
+    @property
+    def device(self) -> torch.device:
+        """The device of its tensors."""
+        return self.encoder.device
+
+
 class ClipWise(Encoder):
     """An encoder of whole clips."""
 

@@ -15,7 +15,7 @@ import torch
 from torch.nn.functional import normalize
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.encoders.encoder import Encoder, FrameWise, Tokens
+from polyplink.encoders.encoder import Encoder, FrameWise, Tokens, WrappedEncoder
 from polyplink.encoders.whitening import fit_whitening
 
 QUANTILES = (0.1, 0.3, 0.5, 0.7, 0.9)
@@ -55,7 +55,7 @@ def tone_statistics(crops: torch.Tensor) -> torch.Tensor:
     return torch.cat(found, dim=1)
 
 
-class ToneEncoder(FrameWise):
+class ToneEncoder(WrappedEncoder):
     """A frame-wise encoder, with the tone of the crops beside its vectors.
 
     A tracklet's vector is that of the encoder, of length 1, followed by the mean of its frames'
@@ -86,16 +86,6 @@ class ToneEncoder(FrameWise):
         self.width = encoder.width + TONES
         self.register_buffer("tone_mean", torch.zeros(TONES))
         self.register_buffer("tone_map", torch.eye(TONES))
-
-    @property
-    def backbone(self) -> torch.nn.Module:  # type: ignore[override]
-        """The network that reads pixels."""
-        return self.encoder.backbone
-
-    @property
-    def device(self) -> torch.device:
-        """The device of its tensors."""
-        return self.tone_mean.device
 
     def fit(self, batches: Iterable[torch.Tensor]) -> ToneEncoder:
         """Fit the whitening to crops uint8 (n, h, w, 3) in batches; no labels are needed."""

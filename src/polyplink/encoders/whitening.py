@@ -13,7 +13,7 @@ import torch
 from torch.nn.functional import normalize
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.encoders.encoder import Encoder, FrameWise, Tokens
+from polyplink.encoders.encoder import Encoder, FrameWise, Tokens, WrappedEncoder
 
 SHRINKAGE = 1e-2  # of the largest variance of features, added to all before they are divided by
 FEATURE_BUFFERS = ("features_mean", "features_map")
@@ -38,7 +38,7 @@ def fit_whitening(values: torch.Tensor, shrinkage: float) -> tuple[torch.Tensor,
     return mean.float(), (axes * scale / spread[:, None]).float()
 
 
-class WhitenedEncoder(FrameWise):
+class WhitenedEncoder(WrappedEncoder):
     """A frame-wise encoder whose features of frames, of length 1, are whitened.
 
     A tracklet's vector is the mean over its frames of whitened features of length 1.
@@ -66,16 +66,6 @@ class WhitenedEncoder(FrameWise):
         self.config = replace(encoder.config, whiten=True)
         self.register_buffer("features_mean", torch.zeros(self.width))
         self.register_buffer("features_map", torch.eye(self.width))
-
-    @property
-    def backbone(self) -> torch.nn.Module:  # type: ignore[override]
-        """The network that reads pixels."""
-        return self.encoder.backbone
-
-    @property
-    def device(self) -> torch.device:
-        """The device of its tensors."""
-        return self.features_mean.device
 
     @torch.no_grad()
     def fit(self, batches: Iterable[torch.Tensor]) -> WhitenedEncoder:

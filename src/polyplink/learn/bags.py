@@ -190,15 +190,15 @@ def view_bags(
     """
     every = (rng.permutation(np.flatnonzero(known & (polyps == p))) for p in np.unique(polyps))
     left = [rows for rows in every if len(rows) >= views]
-    hands: list[np.ndarray] = []
+    drawn: list[np.ndarray] = []
     picks = min(size, len(left))
     while picks:
         unused = np.array([len(rows) if len(rows) >= views else 0 for rows in left], float)
         if np.count_nonzero(unused) < picks:
             break
         for i in rng.choice(len(left), picks, replace=False, p=unused / unused.sum()):
-            hands.append(left[i][:views])
+            drawn.append(left[i][:views])
             left[i] = left[i][views:]
         if picks < size:
             break
-    return ragged_bags(hands, views)
+    return ragged_bags(drawn, views)

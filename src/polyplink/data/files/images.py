@@ -34,10 +34,10 @@ def decode_image(data: bytes, mode: str = "RGB") -> Pixels | str:
 
     def decode() -> Pixels:
         if mode == "RGB" and simplejpeg.is_jpeg(data):
-            with _room_for(*simplejpeg.decode_jpeg_header(data)[:2]):
+            with _decoding_slot(*simplejpeg.decode_jpeg_header(data)[:2]):
                 pixels: Pixels = simplejpeg.decode_jpeg(data)
                 return pixels
-        with Image.open(BytesIO(data)) as image, _room_for(image.height, image.width):
+        with Image.open(BytesIO(data)) as image, _decoding_slot(image.height, image.width):
             return np.array(image.convert(mode))
 
     return attempt(decode)
@@ -61,7 +61,7 @@ def attempt(decode: Callable[[], Result]) -> Result | str:
         return first_line(error)
 
 
-def _room_for(height: int, width: int) -> AbstractContextManager[object]:
+def _decoding_slot(height: int, width: int) -> AbstractContextManager[object]:
     if height * width > LARGEST:
         raise ValueError(f"{height} x {width} pixels are more than {LARGEST}")
     return _one_large if height * width > _ALONE else nullcontext()
