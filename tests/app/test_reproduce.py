@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from polyplink.app.crop_variants import PUBLISHED_MAP
+from polyplink.app.crop_variants import PUBLISHED_MAP, named_figures
 from polyplink.app.encoders_under_test import Workspace, has_recipe, list_tables, table_state
 from polyplink.app.reproduce import (
     ReproduceRequest,
@@ -20,6 +20,7 @@ from polyplink.app.reproduce import (
     incomparable,
     reproduce,
     similarity_form,
+    task_part,
     with_learned_links,
 )
 from polyplink.app.request import Progress
@@ -27,6 +28,7 @@ from polyplink.core.artefacts import read_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.data import read_data, write_data
 from polyplink.encoders.catalogue import FOUNDATION
+from polyplink.evaluate import Figure, Samples
 from polyplink.evaluate.intervals import draw_weights, resampled_mean
 from polyplink.recipes.published import PublishedTable, published
 from polyplink.report.reproduced import ReproducedTable
@@ -127,10 +129,14 @@ def test_no_difference_is_shown_of_what_is_not_comparable(run: Run, made: Made) 
 def test_simulated_data_are_named(labelled: Path) -> None:
     data = read_data(labelled)
     made_up = data.procedures.with_columns(dataset=pl.lit("simulated smoke 0"))
-    assert incomparable(replace(data, procedures=made_up), "rc19", stand_in=True) == (
+    plain, divided = published()["thesis/5.3"], published()["thesis/5.11"]
+    assert incomparable(replace(data, procedures=made_up), "rc19", plain, stand_in=True) == (
         "SIMULATED data, stand-in encoders"
     )
-    assert incomparable(data, "rc19", stand_in=False) == ""
+    assert incomparable(data, "rc19", plain, stand_in=False) == ""
+    assert incomparable(data, "rc19", divided, stand_in=False) == (
+        "TPC's parts tpc-val and tpc-test, not the thesis's"
+    )
     assert find_part(data, None) == "eval"
 
 
@@ -142,9 +148,33 @@ def test_stand_ins_fill_a_table_of_crops(run: Run, labelled: Path) -> None:
         read_json(path)["settings"]["crop_factor"] for path in labelled.glob("prepared/*/run.json")
     ]
     assert {1.0, 2.0, 3.0, 5.0, 10.0, None} <= set(cut)  # every crop factor was looked at
-    unknown = run("thesis/5.11", stand_in=True, train=True)
-    assert unknown.computed == 0
-    assert list(unknown.reasons) == ["the parts that the paper measured on were not published"]
+
+
+def test_accuracy_in_batches_has_our_cells_and_says_which_part(run: Run, labelled: Path) -> None:
+    result = run("thesis/5.11", stand_in=True, train=True)
+    assert result.computed == len(result.cells) == 12
+    assert result.cells[0].units_of == "polyps"
+    assert (
+        "division of rc19 (tpc-val and tpc-test), or both the part named" in result.cells[0].remark
+    )
+    by_column = {cell.column: cell.ours.value for cell in result.cells if cell.row == "Supervised"}
+    assert by_column["Val Top-1"] == by_column["Test Top-1"]  # one part
+    data = read_data(labelled)
+    parts = [task_part(task, data, "rc19") for task in ("val", "test", "size", "mAP")]
+    assert parts == ["tpc-val", "tpc-test", "rsp", "rc19"]
+    # Batches are of 16 views of 8 polyps: a random encoder is right in k of 15.
+    polyps = [f"p{i // 20}" for i in range(400)]
+    ids, procedures, times = [f"f{i}" for i in range(400)], ["a"] * 400, np.zeros(400)
+    samples = Samples.of(ids, procedures, polyps, times)
+    figures = ("top-1", "top-5")
+    random = named_figures(figures, np.random.default_rng(0).normal(size=(400, 32)), samples)
+    found = [random[name][0].value for name in figures]
+    assert found == pytest.approx([1 / 15, 5 / 15], abs=0.02)
+    good = named_figures(figures, np.eye(20)[samples.polyp], samples)
+    assert [good[name][0] for name in figures] == [Figure(1.0, n=20)] * 2
+    single = Samples.of(ids[:20], procedures[:20], polyps[:20], times[:20])
+    (why,) = {figure.why for figure, _ in named_figures(figures, np.eye(20), single).values()}
+    assert "needs two polyps with two fragments" in why
 
 
 def test_bad_input_is_refused(run: Run, labelled: Path, tmp_path: Path) -> None:

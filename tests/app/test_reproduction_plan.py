@@ -55,6 +55,15 @@ def test_the_work_is_counted_as_by_hand_and_nothing_is_done(labelled: Path, tmp_
     step = steps["train ntssl-small"]
     assert step.state == "to do"
     assert step.seconds == pytest.approx(recipe.optim.epochs * frames * 3 * own.macs / RATE)
+    # Tables that look at the same vectors are one step, with the figures of all.
+    tables = [published()["thesis/5.1"], published()["thesis/5.6"], published()["thesis/5.11"]]
+    every = {step.what: step for step in plan(asked, tables).value}
+    seen = [
+        c for t in tables for c in t.cells if (c.subject, c.crop, c.clip) == ("endofm", 5, None)
+    ]
+    assert len({cell.measure for cell in seen}) > len({c.measure for c in tables[0].cells})
+    one = every["embed and measure endofm, psi 5, whole tracklets"]
+    assert one.settings == f"grid demo, {len({cell.measure for cell in seen})} figures"
     assert not (tmp_path / "w").exists()
     assert not (labelled / "prepared").exists()
 

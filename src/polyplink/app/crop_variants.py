@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+import torch
 
 from polyplink.app.encoded import NamedEncoder, encode
 from polyplink.app.request import Progress, inform
@@ -27,8 +28,13 @@ from polyplink.evaluate.evaluation import evaluate_encoder
 from polyplink.evaluate.intervals import Resampled
 from polyplink.evaluate.retrieval import RETRIEVAL
 from polyplink.evaluate.tracking import MEANS
+from polyplink.learn.bags import batches, rng_of, view_bags
+from polyplink.learn.contrastive import in_batch_accuracy
 
 REID = ("AUROC", "AUPR")
+TOP = {"top-1": 1, "top-5": 5}
+BATCH = 8  # polyps of a validation batch, 2 fragments of each (thesis, 5.3.2)
+DRAWS = 20  # passes over batches that are averaged
 PUBLISHED_MAP = "mAP (as published)"  # by torchmetrics: without matches of cosine 0 or below
 
 Measured = tuple[Figure, Resampled | None]
@@ -141,6 +147,8 @@ def named_figures(
             found |= _clustered(done, clusterer)
     if any(name.startswith("none/") for name in names):
         found |= _unclustered(samples)
+    if set(names) & set(TOP):
+        found |= _in_batches(vectors, samples)
 
     def draws(name: str) -> Resampled | None:
         return resampled.get(name, resampled.get(f"tracking/{name}"))
@@ -172,3 +180,20 @@ def _unclustered(samples: Samples) -> dict[str, Figure]:
         several += polyps > 1
     no_pair = Figure(0.0 if several else None, n=several, sd=0.0)
     return {"none/FR": Figure.mean_of(rates), "none/FPR": no_pair}
+
+
+def _in_batches(vectors: np.ndarray, samples: Samples) -> dict[str, Figure]:
+    """Top-1 and top-5 among the views of validation batches (thesis, table 5.11)."""
+    right, views, polyps = dict.fromkeys(TOP, 0.0), 0, set[int]()
+    for draw in range(DRAWS):
+        bags = view_bags(samples.polyp, samples.known, 2, BATCH, rng_of(draw))
+        if len(bags.members) < 2:
+            why = "accuracy in batches needs two polyps with two fragments each"
+            return dict.fromkeys(TOP, Figure(None, why=why))
+        polyps |= set(samples.polyp[bags.members[:, 0]].tolist())
+        for batch in batches(bags, BATCH, torch.device("cpu")):
+            embedded = torch.from_numpy(vectors[batch.fragments])
+            views += len(embedded)
+            for name, k in TOP.items():
+                right[name] += in_batch_accuracy(embedded, batch.bag, k) * len(embedded)
+    return {name: Figure(value / views, n=len(polyps)) for name, value in right.items()}

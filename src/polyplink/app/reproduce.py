@@ -29,9 +29,10 @@ if TYPE_CHECKING:
     from polyplink.report.reproduced import ReproducedCell, ReproducedTable
 
 COSTS, PARAMETERS, MACS = "cost/", "cost/parameters", "cost/macs"
-PARTS_UNKNOWN = ("val/", "test/")  # measured on parts that were never published
 SCALE = {"%": 100.0, "1": 1.0, "M": 1e-6, "G": 1e-9}  # from ours to the unit of the table
-PROBE_PARTS = {"size": "rsp", "histology": "rspp"}
+# Parts by the first word of a measure, where rc19 is measured on. The thesis does not publish its
+# division of rc19 in validation and test, so TPC's public one is used.
+TASK_PARTS = {"size": "rsp", "histology": "rspp", "val": "tpc-val", "test": "tpc-test"}
 
 
 @dataclass(frozen=True)
@@ -153,8 +154,8 @@ def plan(request: ReproduceRequest, tables: "Sequence[PublishedTable]") -> "Resu
     data = workspace.tables
     part = find_part(data, request.part)
     check_polyps(data, part, request.table)
-    probe_parts = {task: probe_part(task, data, part) for task in PROBE_PARTS}
-    planner = Planner(workspace, part, probe_parts, request.grid)
+    task_parts = {task: task_part(task, data, part) for task in TASK_PARTS}
+    planner = Planner(workspace, part, task_parts, request.grid)
     steps = planner.plan(tables, request.only)
     to_do = [step for step in steps if step.state == "to do"]
     counts = f"{len(to_do)} steps to do, {sum(s.state == 'done' for s in steps)} done, "
@@ -168,9 +169,14 @@ def plan(request: ReproduceRequest, tables: "Sequence[PublishedTable]") -> "Resu
     return Result(steps, shown=[steps_table(steps), total, BASIS])
 
 
-def probe_part(task: str, data: "DataSet", part: str) -> str:
-    """The part that a probe is trained and tested on: the paper's where rc19 is measured on."""
-    return PROBE_PARTS[task] if part == "rc19" and not is_simulated(data) else part
+def task_part(task: str, data: "DataSet", part: str) -> str:
+    """The part that a task is measured on: its own in `TASK_PARTS` where `part` is rc19.
+
+    Simulated probes stay on `part`: the other data sets of theirs are not simulated.
+    """
+    if part != "rc19" or (task in {"size", "histology"} and is_simulated(data)):
+        return part
+    return TASK_PARTS.get(task, part)
 
 
 def _asked(request: ReproduceRequest, table: str) -> dict[str, Any]:
@@ -227,7 +233,7 @@ def reproduce_table(
             with record.stage(encoder):
                 ours = _measured(encoder, request, workspace, table, data, part, progress)
                 found |= {(encoder, *key): figure for key, figure in ours.items()}
-    why_not = incomparable(data, part, stand_in=request.stand_in)
+    why_not = incomparable(data, part, table, stand_in=request.stand_in)
     nothing: Measured = Figure(None, why="left out by --only"), None
     ours_of = [
         found.get((cell.subject, Variant(cell.crop, cell.clip), cell.measure), nothing)
@@ -366,13 +372,15 @@ def is_simulated(data: "DataSet") -> bool:
     return any(name.startswith(SIMULATED) for name in data.procedures["dataset"].unique())
 
 
-def incomparable(data: "DataSet", part: str, *, stand_in: bool) -> str:
+def incomparable(data: "DataSet", part: str, table: "PublishedTable", *, stand_in: bool) -> str:
     """Why differences to the published values would be meaningless; "" if they are not."""
     why = []
     if is_simulated(data):
         why.append("SIMULATED data")
     elif part != "rc19":
         why.append(f"the part {part}, not rc19")
+    if part == "rc19" and any(cell.measure.startswith("val/") for cell in table.cells):
+        why.append("TPC's parts tpc-val and tpc-test, not the thesis's")
     if stand_in:
         why.append("stand-in encoders")
     return ", ".join(why)
@@ -394,7 +402,7 @@ def _measured(
     from polyplink.evaluate import EvaluationSettings, Figure
 
     found: dict[tuple[Variant, str], Measured] = {}
-    of_vectors: dict[Variant, list[str]] = {}
+    of_vectors: dict[str, dict[Variant, dict[str, str]]] = {}  # by part; measure to figure
     of_probes: list[tuple[Variant, str]] = []
     costs: dict[str, Figure] = {}
     for cell in (cell for cell in table.cells if cell.subject == name):
@@ -404,11 +412,10 @@ def _measured(
             found[variant, cell.measure] = costs[cell.measure], None
         elif task in PROBES:
             of_probes.append((variant, cell.measure))
-        elif cell.measure.startswith(PARTS_UNKNOWN):
-            why = "the parts that the paper measured on were not published"
-            found[variant, cell.measure] = Figure(None, why=why), None
         else:
-            of_vectors.setdefault(variant, []).append(cell.measure)
+            figure = cell.measure.removeprefix(f"{task}/") if task in TASK_PARTS else cell.measure
+            on_part = of_vectors.setdefault(task_part(task, data, part), {})
+            on_part.setdefault(variant, {})[cell.measure] = figure
     try:
         encoder = find_encoder(name, workspace, part, progress)
     except PolyplinkError as error:
@@ -419,36 +426,38 @@ def _measured(
     # Stand-ins keep their crop factor unless the table is about crop factors.
     crops = {cell.crop for cell in table.cells if not cell.measure.startswith(COSTS)}
     keeps = request.stand_in and len(crops) == 1
-    seen = {
-        variant: replace(variant, crop=encoder.prepare.crop_factor) if keeps else variant
-        for variant in [*of_vectors, *(variant for variant, _ in of_probes)]
-    }
-    ours = compare_variants(
-        encoder,
-        workspace.data,
-        part,
-        {seen[variant]: wanted for variant, wanted in of_vectors.items()},
-        settings=EvaluationSettings(
-            grid=find_grid(request.grid),
-            form=similarity_form(table.name),
-            time=request.time,
-            threads=request.workers,
-        ),
-        workers=request.workers,
-        progress=progress,
+
+    def seen(variant: Variant) -> Variant:
+        return replace(variant, crop=encoder.prepare.crop_factor) if keeps else variant
+
+    settings = EvaluationSettings(
+        grid=find_grid(request.grid),
+        form=similarity_form(table.name),
+        time=request.time,
+        threads=request.workers,
     )
-    for variant, wanted in of_vectors.items():
-        found |= {(variant, measure): ours[seen[variant]][measure] for measure in wanted}
+    for where, variants in of_vectors.items():
+        ours = compare_variants(
+            encoder,
+            workspace.data,
+            where,
+            {seen(variant): list(wanted.values()) for variant, wanted in variants.items()},
+            settings=settings,
+            workers=request.workers,
+            progress=progress,
+        )
+        for variant, wanted in variants.items():
+            own = ours[seen(variant)]
+            found |= {(variant, measure): own[figure] for measure, figure in wanted.items()}
     for variant, measure in of_probes:
         task, _, figure = measure.partition("/")
-        crop = seen[variant].crop
-        own = replace(encoder, prepare=replace(encoder.prepare, crop_factor=crop))
+        cut = replace(encoder.prepare, crop_factor=seen(variant).crop)
         try:
             (probed,) = probe_encoders(
                 PROBES[task],
-                [own],
+                [replace(encoder, prepare=cut)],
                 workspace.data,
-                probe_part(task, data, part),
+                task_part(task, data, part),
                 length=variant.clip or 8,
                 seeds=request.seeds,
                 workers=workspace.workers,
@@ -495,9 +504,9 @@ def _beside(cell: "Cell", ours: "Figure", comparable: bool, best: bool) -> "Repr
         published=cell.text,
         spread=cell.spread,
         ours=scaled,
-        units_of={"cost": "encoder", "size": "polyps", "histology": "polyps"}.get(
-            kind, "procedures"
-        ),
+        units_of="encoder"
+        if kind == "cost"
+        else ("polyps" if kind in TASK_PARTS else "procedures"),
         difference=scaled.value - cell.value
         if comparable and cell.text and scaled.value is not None
         else None,

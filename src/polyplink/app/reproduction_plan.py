@@ -59,6 +59,7 @@ BASIS = (
     "second and thread (measured there)"
 )
 PASS = 256  # frames that are embedded together
+Crop = float | Literal["own"] | None  # crop factor, that of the encoder, or the full frame
 
 
 @dataclass(frozen=True)
@@ -122,6 +123,11 @@ def gigabytes(size: int) -> str:
     return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{max(size / 1e6, 1):.0f} MB"
 
 
+def _task(measure: str) -> str:
+    """The first word of a measure: "size" of "size/F1"."""
+    return measure.partition("/")[0]
+
+
 @dataclass(frozen=True)
 class Cost:
     """Cost of an encoder: parameters, and for each frame its multiply-accumulates and bytes.
@@ -177,13 +183,13 @@ class Planner:
     Attributes:
         workspace: Where encoders come from.
         part: Part that ours is measured on.
-        probe_parts: By probe, the part that it is trained and tested on.
+        task_parts: By the first word of a measure, the part of it, if that is another.
         grid: Name of the grid of settings.
     """
 
     workspace: Workspace
     part: str
-    probe_parts: dict[str, str]
+    task_parts: dict[str, str]
     grid: str
 
     def __post_init__(self) -> None:
@@ -194,36 +200,42 @@ class Planner:
 
     def plan(self, tables: "Sequence[PublishedTable]", only: Sequence[str] = ()) -> list[Step]:
         """The steps in the order in which they are done; equal ones once."""
-        steps: dict[tuple[str, str], Step] = {}
+        needed: dict[tuple[str, Crop, int | None], dict[str, None]] = {}
         for table in tables:
-            for name in table.subjects:
-                for step in () if only and name not in only else self._steps(name, table):
-                    steps.setdefault((step.what, step.part), step)
+            cells = [c for c in table.cells if "cost/" not in c.measure]
+            # Stand-ins keep their crops unless the table is about them, as `reproduce` does.
+            keeps = self.workspace.stand_in and len({cell.crop for cell in cells}) == 1
+            for cell in cells:
+                if cell.subject != NO_ENCODER and (not only or cell.subject in only):
+                    crop: Crop = "own" if keeps else cell.crop
+                    key = cell.subject, crop, cell.clip
+                    needed.setdefault(key, {})[cell.measure] = None
+        steps: dict[tuple[str, str], Step] = {}
+        for (name, crop, clip), measures in needed.items():
+            for step in self._steps(name, crop, clip, list(measures)):
+                steps.setdefault((step.what, step.part), step)
         return list(steps.values())
 
-    def _steps(self, name: str, table: "PublishedTable") -> Iterator[Step]:
-        """Everything that the cells of one encoder need."""
-        measures = [c for c in table.cells if c.subject == name and "cost/" not in c.measure]
-        if name == NO_ENCODER or not measures:
-            return
+    def _steps(
+        self, name: str, crop: Crop, clip: int | None, measures: Sequence[str]
+    ) -> Iterator[Step]:
+        """Everything that measures of one encoder on one kind of crops need."""
         if why := what_is_missing(name, self.workspace):
             yield Step(f"encoder {name}", self.part, "", "missing", why)
             return
         recipe = self._recipe(name)
         if recipe is None:
-            record = read_record(self.workspace.given.get(name) or weights_path(Path(name)))
+            record = read_record(weights_path(self.workspace.given.get(name, Path(name))))
             config, prepare = record.encoder, record.prepare
         else:
             config, prepare = recipe.encoder, recipe.prepare
             yield from self._training(recipe)
-        crops = {cell.crop for cell in table.cells if "cost/" not in cell.measure}
-        keeps = self.workspace.stand_in and len(crops) == 1  # as `reproduce` does
-        for crop, clip in dict.fromkeys((cell.crop, cell.clip) for cell in measures):
-            own = [c.measure for c in measures if (c.crop, c.clip) == (crop, clip)]
-            settings = prepare if keeps else replace(prepare, crop_factor=crop)
-            parts = {self.probe_parts.get(measure.partition("/")[0], self.part) for measure in own}
-            for part in sorted(parts):
-                yield from self._measuring(name, config, settings, clip, part, own)
+        settings = prepare if crop == "own" else replace(prepare, crop_factor=crop)
+        on: dict[str, list[str]] = {}
+        for measure in measures:
+            on.setdefault(self.task_parts.get(_task(measure), self.part), []).append(measure)
+        for part in sorted(on):
+            yield from self._measuring(name, config, settings, clip, part, on[part])
 
     def _recipe(self, name: str) -> TrainConfig | None:
         """The recipe that makes an encoder; None for weights that are there."""
@@ -277,16 +289,15 @@ class Planner:
         measures: Sequence[str],
     ) -> Iterator[Step]:
         """Crops of a part, its vectors by one encoder, and what is computed from them."""
-        tasks = {measure.partition("/")[0] for measure in measures}
-        mine = {task for task in tasks if self.probe_parts.get(task, self.part) == part}
-        here = sorted(mine & set(PROBES))
-        try:
-            self._names(part)
-            check_labels(() if part in PAIRS else here, self.data, part)
-        except PolyplinkError as error:
-            yield Step(f"probe {', '.join(here)} of {name}", part, "", "missing", str(error))
-            if not mine - set(PROBES):
-                return
+        for task in sorted({_task(measure) for measure in measures} & set(PROBES)):
+            try:
+                self._names(part)
+                check_labels(() if part in PAIRS else (task,), self.data, part)
+            except PolyplinkError as error:
+                yield Step(f"probe {task} of {name}", part, "", "missing", str(error))
+                measures = [measure for measure in measures if _task(measure) != task]
+        if not measures:
+            return
         yield self._crops(settings, part)
         own = cost(config, settings.size)
         crops = self._count(settings, part)
