@@ -35,6 +35,9 @@ def main() -> None:
         if message is None:
             print(f"polyplink: {unexpected(error, 'polyplink')}", file=sys.stderr)
             sys.exit(UNEXPECTED)
+        if type(error).__name__ == "NoArgsIsHelpError":  # a group without its verb
+            print(message(), file=sys.stderr)
+            sys.exit(MISTAKE)
         text = " ".join(message().split()).rstrip(".")
         page = getattr(getattr(error, "ctx", None), "command_path", "polyplink")
         print(f"polyplink: {text}; see `{page} --help`", file=sys.stderr)

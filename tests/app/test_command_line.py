@@ -311,6 +311,20 @@ def test_the_shell_completes_names(line: str, given: str) -> None:
     assert done.stdout.split() == [given]
 
 
+def test_recipes_are_listed() -> None:
+    rows = {row["recipe"]: row for row in json.loads(polyplink("recipes", "list", "--json").stdout)}
+    assert rows["ntssl"]["part"] == "rc27"
+    assert [rows[name]["needs polyp ids"] for name in ("sfe", "tpc")] == ["no", "yes"]
+    assert 'table 1, row "SFE"' in rows["sfe"]["what it is"]
+
+
+def test_a_group_without_a_verb_shows_its_page() -> None:
+    found = spawned("recipes")
+    assert found.returncode == 2
+    assert found.stderr.startswith("Usage: polyplink recipes")
+    assert len(found.stderr.splitlines()) > 5
+
+
 def test_no_arguments_are_a_question() -> None:
     done = spawned()
     assert done.returncode == 0

@@ -38,7 +38,7 @@ from polyplink.app.evaluate import evaluate
 from polyplink.app.export import embed_data, export
 from polyplink.app.figures import draw
 from polyplink.app.index import add_to_index, build_index, search
-from polyplink.app.listings import list_plugins, show_recipe
+from polyplink.app.listings import list_plugins, list_recipes, show_recipe
 from polyplink.app.live import live
 from polyplink.app.probe import probe
 from polyplink.app.reproduce import reproduce
@@ -96,6 +96,7 @@ VERBS: Mapping[str, Verb] = {
     "probe": probe,
     "figures": draw,
     "reproduce": reproduce,
+    "recipes list": list_recipes,
     "recipes show": show_recipe,
     "weights add": add_weights,
     "weights save": save_weights_folder,
@@ -110,7 +111,7 @@ VERBS: Mapping[str, Verb] = {
 
 GROUPS = {
     "index": "An index of views, to search for similar ones: build, add.",
-    "recipes": "Recipes: show the fields of one, and where their values come from.",
+    "recipes": "Recipes: list them, show the fields of one and where their values come from.",
     "weights": "Encoders by name: add, save, adapt, list, show, cost.",
 }
 LONGEST_MESSAGE = 1200  # characters

@@ -1,5 +1,6 @@
-"""The verbs `recipes show` and `plugins`: what there is to choose from."""
+"""The verbs `recipes list`, `recipes show` and `plugins`: what there is to choose from."""
 
+import inspect
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +13,32 @@ from polyplink.app.request import Progress, Result, inform
 if TYPE_CHECKING:
     from polyplink.core.plugins import Plugin
     from polyplink.recipes.sources import FieldSource
+
+
+@dataclass(frozen=True)
+class RecipesRequest(Request):
+    """Nothing to choose."""
+
+
+def list_recipes(
+    request: RecipesRequest, progress: Progress = inform
+) -> Result[list[dict[str, str]]]:
+    """List the recipes: name, the part it trains on, whether it needs polyp ids, and what it is."""
+    from rich.table import Table
+
+    from polyplink.app.train import NEED_POLYPS
+    from polyplink.recipes import RECIPES
+
+    columns = ("recipe", "part", "needs polyp ids", "what it is")
+    table, rows = Table(*columns), list[dict[str, str]]()
+    for name, recipe in RECIPES.items():
+        made = recipe()
+        needs = "yes" if made.bags.kind in NEED_POLYPS else "no"
+        what = (inspect.getdoc(recipe) or "").partition("\n")[0]
+        rows.append(dict(zip(columns, (name, made.part, needs, what), strict=True)))
+        table.add_row(*rows[-1].values())
+    fields = "fields of one: polyplink recipes show NAME"
+    return Result(rows, shown=[table, fields])
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,7 @@ def _list_fields(recipe: str | None) -> None:
 
         with one_line_errors("polyplink train"):
             show_recipe(RecipeRequest(recipe)).print_text()
+            print(f"with fields changed: polyplink recipes show {recipe} --set NAME=VALUE")
         raise Exit
 
 

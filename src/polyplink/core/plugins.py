@@ -63,6 +63,11 @@ def plugins() -> list[Plugin]:
     return found
 
 
+def plugin_names(kind: str) -> list[str]:
+    """Names of the plugins of a kind, without importing them; none of what cannot be a plugin."""
+    return sorted(entry.name for entry in _entries(kind)) if kind in GROUPS else []
+
+
 def find_part(kind: str, name: str, built_in: Mapping[str, Part]) -> Part:
     """What is built in under a name, or the plugin of that name.
 

@@ -15,6 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from polyplink.core.artefacts import to_plain
 from polyplink.core.errors import PolyplinkError, find_named, first_line
+from polyplink.core.plugins import plugin_names
 from polyplink.core.ranges import Range
 from polyplink.learn import TrainConfig
 from polyplink.recipes.earlier import EARLIER
@@ -92,7 +93,7 @@ def _hint(value: Any, field: str) -> Any:
 
 
 def type_text(recipe: TrainConfig, name: str) -> str:
-    """The values that a field takes, for people.
+    """The values that a field takes, for people; those of plugins too.
 
     Args:
         recipe: The recipe.
@@ -108,7 +109,8 @@ def type_text(recipe: TrainConfig, name: str) -> str:
     if field == "kind" and outer:  # of all classes that the field may hold
         inner = get_args(_hint(parents[-2], outer[-1]))[:1] or (type(parents[-1]),)
         classes = [get_args(one)[0] if get_args(one) else one for one in get_args(inner[0])]
-        return " | ".join(one.kind for one in classes or [type(parents[-1])])
+        own = [one.kind for one in classes or [type(parents[-1])]]
+        return " | ".join([*own, *plugin_names(outer[-1])])
     return _text(_hint(parents[-1], field))
 
 

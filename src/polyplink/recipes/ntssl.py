@@ -15,7 +15,7 @@ from polyplink.tracklets import PrepareSettings
 
 
 def ntssl() -> TrainConfig:
-    """The paper's setting: table 1, row "Ours"; table 2, last rows.
+    """NTSSL in the paper's setting: table 1, row "Ours"; table 2, last rows.
 
     Published, on the 19 evaluation procedures of REAL-Colon after training on the other 27: mAP
     63.13, HR@1 90.22, HR@5 96.47, AUROC 94.17, AUPR 51.94. Ours: not run; the 945 GB of images
@@ -88,7 +88,7 @@ def ntssl_tracklet() -> TrainConfig:
 
 
 def ntssl_demo() -> TrainConfig:
-    """The same method at a size that trains on two CPU cores in minutes.
+    """NTSSL at a size that trains on two CPU cores in minutes.
 
     No published row: a backbone of 0.4 M parameters from random values, 48 px crops of 1.3 times
     the box, fragments of 2. Bags, curriculum and loss are the paper's. The last epoch is used, so
