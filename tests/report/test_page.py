@@ -145,7 +145,7 @@ def test_the_best_figures_are_marked_and_missing_ones_give_the_reason() -> None:
     honest = Comparison(
         tuple(replace(m, style="honest") for m in comparison().metrics), comparison().methods
     )
-    assert "All figures are honest" in render(replace(report(), comparison=honest))
+    assert "A tracklet is never paired with itself" in render(replace(report(), comparison=honest))
     metric = Metric("m", "m", "g", 1.0)
     methods = (Method("a", {"m": Figure(float("nan"), why="one polyp only")}), Method("b", {}))
     page = Page(render(replace(EMPTY, comparison=Comparison((metric,), methods))))

@@ -48,6 +48,8 @@ class Views:
             begins.
     """
 
+    __repr__ = brief
+
     vectors: npt.NDArray[Any]
     start: Reals
     end: Reals

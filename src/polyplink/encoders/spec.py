@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import re
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import ModuleType
@@ -18,6 +19,9 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.core.extras import extras_installed
 from polyplink.core.on_demand import torch
 from polyplink.encoders.config import REFERENCE_MEAN, REFERENCE_STD, FoundationConfig, Triple
+
+# tqdm, which these libraries import, warns in notebooks without ipywidgets; no bar needs them.
+warnings.filterwarnings("ignore", "IProgress not found")
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
@@ -145,13 +149,13 @@ class Spec(Published):
         PolyplinkError.unless(
             size == self.size or not self.only_size,
             f"{self.name} takes images of {self.size} pixels alone, not {size}",
-            f"set encoder.size={self.size} and prepare.size={self.size}",
+            f"give --set encoder.size={self.size} --set prepare.size={self.size}",
         )
         PolyplinkError.unless(
             size % self.patch == 0,
             f"{self.name} cuts images into patches of {self.patch} pixels, and {size} is no "
             "multiple of that",
-            f"set encoder.size={nearest} and prepare.size={nearest}",
+            f"give --set encoder.size={nearest} --set prepare.size={nearest}",
         )
         PolyplinkError.unless(
             clip == 0 or clip >= self.least_frames,
@@ -161,7 +165,7 @@ class Spec(Published):
         PolyplinkError.unless(
             pooling in self.pooling,
             f"{self.name} has no pooling {pooling!r}",
-            f"set encoder.pooling to one of: {', '.join(self.pooling)}",
+            f"give --set encoder.pooling=NAME, one of: {', '.join(self.pooling)}",
         )
         return replace(
             config,

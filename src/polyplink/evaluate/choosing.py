@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from polyplink.associate.clusterers import Setting
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.text import brief
 from polyplink.evaluate.counting import Clinic, ProcedureCounts
 from polyplink.evaluate.intervals import Figure, Resampled, Weights, resampled_mean
 
@@ -184,6 +185,8 @@ class CountingFigures:
         setting: Its setting.
         as_chosen: Means under the operating point, on the procedures it was chosen on: optimistic.
     """
+
+    __repr__ = brief
 
     folds: tuple[Fold, ...]
     settings: tuple[Setting, ...]

@@ -16,6 +16,7 @@ from polyplink.associate.links import Views, cross_probabilities, fit_links, lin
 from polyplink.associate.search import Clusterings, Grid, paper_grid, search
 from polyplink.associate.similarity import Reals, VisualForm, visual
 from polyplink.core.errors import PolyplinkError, find_named
+from polyplink.core.text import brief
 from polyplink.evaluate.choosing import (
     CountingFigures,
     Purpose,
@@ -109,6 +110,8 @@ class EncoderFigures:
         not_counted: Procedures left out of counting because no polyp of theirs is known.
         no_links: Why there are no learned links; empty where there are, or none were asked for.
     """
+
+    __repr__ = brief
 
     figures: dict[str, Figure]
     retrieval: dict[str, Any] | None = None

@@ -1,6 +1,7 @@
 """Numbers, figures and times as text, for every page, table and plot of this room."""
 
 import math
+from collections.abc import Mapping
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -85,18 +86,32 @@ def figure_text(figure: Figure, digits: int = 3) -> str:
     )
 
 
-def reading_text(reading: Reading) -> str:
+READING = {
+    "polyp.size": "about {mm} mm ({low} to {high})",
+    "polyp.adenoma": "adenoma {p} %",
+    "decimal": ".",
+}
+"""The English words of `reading_text`; those of other languages are in the review's catalogue."""
+
+
+def reading_text(reading: Reading, words: Mapping[str, str] = READING) -> str:
     """Size and histology of a polyp; "" without probes.
+
+    Args:
+        reading: Anything with the fields of a `Reading`.
+        words: How it is said, and the decimal sign.
 
     Example:
         >>> reading_text(Reading(5.2, 3.1, 8.7, adenoma=0.72))
         'about 5.2 mm (3.1 to 8.7), adenoma 72 %'
     """
-    size, low, high = (
-        number(one, 1) for one in (reading.size_mm, reading.size_low_mm, reading.size_high_mm)
-    )
-    texts = [] if reading.size_mm is None else [f"about {size} mm ({low} to {high})"]
-    texts += [] if reading.adenoma is None else [f"adenoma {100 * reading.adenoma:.0f} %"]
+    texts = []
+    if reading.size_mm is not None:
+        size = (reading.size_mm, reading.size_low_mm, reading.size_high_mm)
+        mm, low, high = (number(one, 1).replace(".", words["decimal"]) for one in size)
+        texts.append(words["polyp.size"].format(mm=mm, low=low, high=high))
+    if reading.adenoma is not None:
+        texts.append(words["polyp.adenoma"].format(p=f"{100 * reading.adenoma:.0f}"))
     return ", ".join(texts)
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from polyplink import __version__
 from polyplink.associate import Doubt
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.text import brief
 from polyplink.evaluate import Figure
 
 Values = tuple[float | None, ...]
@@ -138,6 +139,8 @@ class Method:
             empty for the first.
     """
 
+    __repr__ = brief
+
     name: str
     figures: Mapping[str, Figure]
     differences: Mapping[str, Figure] = field(default_factory=dict)
@@ -161,6 +164,8 @@ class Comparison:
         bold: By metric key, the methods to print bold: the best and those that do not differ
             significantly from it in paired differences; none for an absent key.
     """
+
+    __repr__ = brief
 
     metrics: tuple[Metric, ...]
     methods: tuple[Method, ...]

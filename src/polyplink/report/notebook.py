@@ -69,7 +69,7 @@ def result_html(value: Any, printed: Sequence[Any], warnings: Sequence[str]) -> 
 def _printed(item: Any) -> str:
     """Text, or a table of rich, as HTML."""
     if isinstance(item, str):
-        return f"<pre>{escape(visible(item))}</pre>"
+        return f'<pre style="white-space: pre-wrap">{escape(visible(item))}</pre>'
 
     def cell(content: Any, kind: str = "td") -> str:
         return f"<{kind}>{escape(visible(str(content))).replace(chr(10), '<br>')}</{kind}>"

@@ -20,9 +20,9 @@ from polyplink import __version__
 from polyplink.core.artefacts import to_plain, whole_file, write_json, write_text
 from polyplink.core.errors import PolyplinkError, visible
 from polyplink.core.extras import extras_installed
-from polyplink.core.text import csv_cell
+from polyplink.core.text import brief, csv_cell
 from polyplink.data import DataSet, write_coco, write_mot
-from polyplink.report.formats import clock
+from polyplink.report.formats import clock, reading_text
 from polyplink.serve.desk import Desk
 from polyplink.tracklets import box_rows
 
@@ -81,6 +81,8 @@ class ReviewedProcedure:
         not_polyps: Tracklets that are counted as no polyp.
     """
 
+    __repr__ = brief
+
     procedure: str
     done: bool
     reviewers: tuple[str, ...]
@@ -109,6 +111,8 @@ class Review:
         written: When, UTC, ISO 8601.
         procedures: The procedures.
     """
+
+    __repr__ = brief
 
     format: str
     polyplink: str
@@ -304,27 +308,12 @@ def _write_xlsx(path: Path, titles: Sequence[str], rows: Sequence[Sequence[Any]]
             sheet.autofit()
 
 
-def _reading(polyp: ReviewedPolyp, words: dict[str, str]) -> str:
-    """Size and histology of a polyp in words; "" without probes."""
-    texts = []
-    if polyp.size_mm is not None:
-        ends = zip(("mm", "low", "high"), READ, strict=False)
-        said = words["polyp.size"]
-        for name, field in ends:
-            value = f"{getattr(polyp, field):.1f}".replace(".", words["decimal"])
-            said = said.replace(f"{{{name}}}", value)
-        texts.append(said)
-    if polyp.adenoma is not None:
-        texts.append(words["polyp.adenoma"].replace("{p}", f"{100 * polyp.adenoma:.0f}"))
-    return ", ".join(texts)
-
-
 def _page(desk: Desk, review: Review, words: dict[str, str], language: str) -> str:
     """The page to print: every polyp with its best views; it loads nothing from outside."""
     templates = Environment(
         loader=PackageLoader("polyplink.serve", "page"), autoescape=True, undefined=StrictUndefined
     )
-    templates.filters |= {"clock": clock, "visible": visible, "reading": _reading}
+    templates.filters |= {"clock": clock, "visible": visible, "reading": reading_text}
 
     def pictures(now: dict[str, Any], group: dict[str, Any]) -> list[tuple[str, str]]:
         """A polyp's best view, then others in time: data URI and time of each."""

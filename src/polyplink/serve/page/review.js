@@ -62,10 +62,11 @@ async function correct(correction, { focus } = {}) {
   }
 }
 
-const summary = (procedure) => t("now.count", {
-  n: number(procedure.polyps), polyps: count("polyps", procedure.polyps),
-  interval: interval(procedure),
-});
+const summary = ({ polyps, low, high }) => low === null
+  ? `${number(polyps)} ${count("polyps", polyps)}`
+  : t("now.count", {
+    n: number(polyps), polyps: count("polyps", polyps), interval: interval({ low, high }),
+  });
 
 /** Hold a procedure as the server has it now, and its row in the list. */
 function take(procedure) {
