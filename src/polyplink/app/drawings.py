@@ -94,7 +94,7 @@ def draw_curriculum(shown: Shown) -> Figure:
     table = whole.fragments(length)
     if table.height < 2:
         raise PolyplinkError(
-            f"{table.height} fragments of {length} crops to draw bags from",
+            f"bags need two fragments of {length} crops, and there are {table.height}",
             "name another --part",
         )
     procedures, positions = table["procedure_id"].to_numpy(), table["position"].to_numpy()

@@ -303,8 +303,8 @@ class Encoded:
                 own = prepare_part(self.folder, encoder.prepare, self.part, workers, progress)
                 PolyplinkError.unless(
                     own.tracklets["tracklet_id"].to_list() == ids,
-                    f"{encoder.name} is made for tracklets of another kind (length or IoU)",
-                    "evaluate it alone, or train with equal --min-length, --max-gap, --min-iou",
+                    f"{encoder.name} is made for tracklets of other settings than the first",
+                    "give --min-length, --max-gap and --min-iou for all, or evaluate it alone",
                 )
             found[encoder.name] = stored_vectors(encoder, own, self.clip, progress)
             folders[encoder.name] = vectors_folder(encoder, own, self.clip)

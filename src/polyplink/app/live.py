@@ -314,7 +314,10 @@ def _run(
                 before = counting.frames
                 seen = size if frame.pixels is None else frame.pixels.shape[1::-1]
                 PolyplinkError.unless(
-                    seen == size, f"its pictures are now {seen[0]} x {seen[1]}", "start again"
+                    seen == size,
+                    f"the pictures were {size[0]} x {size[1]} pixels and are now {seen[0]} x "
+                    f"{seen[1]}",
+                    "start again with another --out",
                 )
                 boxes = frame.boxes
                 if boxes is None:

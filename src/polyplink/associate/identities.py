@@ -102,7 +102,10 @@ def from_record(record: Mapping[str, Any] | None) -> OperatingPoint:
         return TypeAdapter(OperatingPoint).validate_python({"links": None, **record})
     except (ValidationError, TypeError) as error:
         reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else "no mapping"
-        raise PolyplinkError(f"broken operating point ({reason})", "train again") from None
+        raise PolyplinkError(
+            f"the record of the weights has a broken operating point ({reason})",
+            "write a new one with `polyplink calibrate`",
+        ) from None
 
 
 @dataclass(frozen=True)
@@ -177,6 +180,8 @@ class Identities:
         interval: Lowest and highest number of polyps, 90 %; None where it is not known.
         similarity: What was clustered (n, n).
     """
+
+    __repr__ = brief
 
     labels: Labels
     converged: bool

@@ -94,7 +94,8 @@ def partition(
     PolyplinkError.unless(
         max(size, default=0) <= MOST,
         f"{max(size, default=0)} tracklets in one procedure; links are computed for up to {MOST}",
-        "give longer tracklets (--min-seconds), or cut the recording",
+        "leave out short ones with a greater --min-seconds or --min-length, or cut the recording "
+        "into several",
     )
     S = checked_square(P)
     n, asked = len(S), np.atleast_1d(np.asarray(prices, dtype=np.float64))

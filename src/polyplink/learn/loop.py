@@ -122,14 +122,16 @@ def check_selection(config: TrainConfig, held: FragmentSet | None) -> None:
         return
     if held is None or len(held) < 2:
         raise PolyplinkError(
-            "no fragments to validate on", "hold procedures out, or set validation.select=last"
+            "no fragments to validate on",
+            "hold some out with --set validation.every=N, or give --set validation.select=last",
         )
     views = config.validation.views
     bags = view_bags(held.polyps, held.known, views, 2, rng_of(0))
     if select == "labels" and len(bags.members) < 2:
         raise PolyplinkError(
             f"validation on labels needs two held-out polyps with {views} fragments each",
-            "set validation.select=bags, which needs no label, or hold out more procedures",
+            "give --set validation.select=bags, which needs no label, or hold out more "
+            "procedures with a smaller --set validation.every=N",
         )
 
 
@@ -227,7 +229,8 @@ def _learn(
     data = FragmentSet(prepared, train, config.fragment_length, fabric.device)
     if len(data) < 2:
         raise PolyplinkError(
-            f"{len(data)} fragments of {config.fragment_length} crops in the training procedures",
+            f"the procedures to train on give {len(data)} fragments of {config.fragment_length} "
+            "crops, and two are needed",
             "give more procedures, --set fragment_length=1, or --stride, --min-length and "
             "--max-gap: `polyplink doctor` says which values keep how many tracklets",
         )

@@ -213,10 +213,12 @@ def _bad_batch(loss: float, views: Views, data: FragmentSet, clips: np.ndarray) 
         what = (
             f"the loss is {loss} in a batch with tracklet {names[0]}, whose embeddings are finite"
         )
-        return PolyplinkError(what, "start anew in another folder with a higher loss.temperature")
+        return PolyplinkError(
+            what, "start anew in another --out with a higher --set loss.temperature"
+        )
     what = (
         f"the loss is {loss}: the embedding of tracklet {broken[0]} is not finite "
         f"({len(broken)} of the {len(names)} views of its batch are not)"
     )
     mend = "look at its crops and weights; --resume goes on after the last whole epoch, or start "
-    return PolyplinkError(what, mend + "anew in another folder with a lower optim.rate")
+    return PolyplinkError(what, mend + "anew in another --out with a lower --set optim.rate")

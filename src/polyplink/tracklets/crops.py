@@ -110,7 +110,7 @@ def cut_frame(
         raise PolyplinkError(
             f"image {name} is {width} x {height}, its procedure says "
             f"{frame.width} x {frame.height}",
-            "correct width and height in procedures, or give images of each size a procedure",
+            "correct width and height in procedures.parquet, or make a procedure for each size",
         )
     return np.stack([cut(image, crop, size) for crop in frame.crops])  # k size size 3
 

@@ -283,7 +283,7 @@ def _score_and_track(boxes: pl.DataFrame, sixth: str | None) -> pl.DataFrame:
         else:
             raise PolyplinkError(
                 f"{boxes['at'][0]}: the sixth value may be a score or a track, all are 0 or 1",
-                'say which: sixth="score" or sixth="track"',
+                "say which with --sixth score or --sixth track",
             )
     alone = pl.col("seventh").is_null() & pl.lit(sixth == "track")
     track = pl.when(alone).then("sixth").otherwise("seventh")
