@@ -7,14 +7,18 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 
 from polyplink.core.artefacts import settle
 from polyplink.data import DataSet, convert, read_data, write_data
 from polyplink.serve.corrections import read_corrections
+from tests.app.probed import write_labelled
+from tests.app.test_review import finish_review
 from tests.conftest import TINY, Made
 from tests.data.made_sets import seen_set, small_set
+from tests.detect.test_onnx import write_model
 from tests.kills import Killer, contents, killer
 
 pytestmark = pytest.mark.slow
@@ -32,7 +36,11 @@ def kills() -> Iterator[Killer]:
 def places(
     made: Made, run_folder: Path, kills: Killer, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, Path]:
-    """What commands read: data, weights, a count, an index of three of the procedures."""
+    """What commands read.
+
+    Data, weights, a count, a finished review, frames, a detector that finds one box in every
+    frame, data with sizes, and an index of three of the procedures.
+    """
     root = tmp_path_factory.mktemp("places")
     data = read_data(made.data)
     shutil.copytree(made.data, root / "less")
@@ -41,7 +49,19 @@ def places(
     write_data(root / "less", DataSet.of(*less))
     build = ("index", "build", made.run, root / "less", "--index", root / "index")
     kills.run(*build, "--device", "cpu", below=root / "index")
-    return {"DATA": made.data, "RUN": made.run, "COUNT": run_folder, "INDEX": root / "index"}
+    shutil.copytree(run_folder / "count", root / "review")
+    finish_review(root / "review", made.data)
+    answer = {"output0": np.array([[[10.0, 8.0, 26.0, 20.0, 0.9, 0.0]]])}
+    return {
+        "DATA": made.data,
+        "RUN": made.run,
+        "COUNT": run_folder,
+        "INDEX": root / "index",
+        "REVIEW": root / "review",
+        "FRAMES": made.root / "frames" / "001-005",
+        "DETECTOR": write_model(root / "detector.onnx", answer, [1, 3, 40, 48]),
+        "SIZED": write_labelled(root / "sized"),
+    }
 
 
 def write_csv(folder: Path, data: DataSet) -> Path:
@@ -94,11 +114,15 @@ VERBS = {
     "search": "search RUN 001-001:00000 --index INDEX --out OUT --device cpu",
     "hand-off": "hand-off OUT --data DATA",
     "index add": "index add RUN DATA --index OUT --device cpu --workers 1",
+    "run": "run FRAMES --detector DETECTOR --weights RUN --out OUT --device cpu --workers 1",
+    "learn-from": "learn-from RUN REVIEW --out OUT",
+    "probe": "probe size RUN SIZED --out OUT --length 4 --seeds 1 --epochs 2 --workers 1",
+    "export": "export RUN OUT",
 }
 # They write into the folder that they read.
 WITHIN = dict.fromkeys(("prepare", "embed", "shard", "split"), "DATA")
 WITHIN |= {"hand-off": "COUNT", "index add": "INDEX"}
-ONCE = ("index build",)  # it refuses a whole result that is there
+ONCE = ("index build", "export")  # it refuses a whole result that is there
 
 
 @pytest.mark.parametrize("verb", VERBS)

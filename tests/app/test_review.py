@@ -26,6 +26,23 @@ def counted(run_folder: Path) -> Path:
     return run_folder / "count"
 
 
+def finish_review(counted: Path, data: Path) -> Desk:
+    """Review every procedure as someone who knows the identities of `data`."""
+    desk = Desk(counted, reviewer="me")
+    truth = read_data(data).detections
+    for index, name in enumerate(desk.names):
+        now = desk.procedure(index)
+        known = truth.filter(procedure_id=name)
+        polyp = dict(known.select("frame", "polyp_id").rows())
+        for place in sorted(set(polyp.values())):
+            rows = [t["row"] for t in now["tracklets"] if polyp[t["first_frame"]] == place]
+            others = [t["row"] for t in now["tracklets"] if t["row"] not in rows]
+            desk.correct(index, {"kind": "merge", "rows": rows})
+            desk.correct(index, {"kind": "split", "rows": rows, "others": others})
+        desk.correct(index, {"kind": "done"})
+    return desk
+
+
 def test_the_page_is_served_until_it_is_interrupted(counted: Path) -> None:
     command = [sys.executable, "-m", "polyplink", "review", str(counted), "--no-browser"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -49,18 +66,8 @@ def test_a_finished_review_is_handed_off_and_learned_from(
     assert refused.exit_code == 2
     assert "no procedure of" in refused.stderr
     assert "finish some in `polyplink review`" in refused.stderr
-    desk = Desk(counted, reviewer="me")
+    desk = finish_review(counted, made.data)
     truth = read_data(made.data).detections
-    for index, name in enumerate(desk.names):  # a reviewer who knows everything
-        now = desk.procedure(index)
-        known = truth.filter(procedure_id=name)
-        polyp = dict(known.select("frame", "polyp_id").rows())
-        for place in sorted(set(polyp.values())):
-            rows = [t["row"] for t in now["tracklets"] if polyp[t["first_frame"]] == place]
-            others = [t["row"] for t in now["tracklets"] if t["row"] not in rows]
-            desk.correct(index, {"kind": "merge", "rows": rows})
-            desk.correct(index, {"kind": "split", "rows": rows, "others": others})
-        desk.correct(index, {"kind": "done"})
     handed = polyplink("hand-off", counted, "--language", "de", "--json")
     assert handed.exit_code == 0, handed.stderr
     files = json.loads(handed.stdout)["files"]
