@@ -24,6 +24,7 @@ from polyplink.data import (
     read_data,
     write_data,
 )
+from polyplink.data.tables import read_marked, read_table, write_table
 from tests.data.made_sets import data_set, data_sets, procedure_row, seen_set, small_set
 
 
@@ -130,6 +131,21 @@ def test_tables_of_two_imports_are_refused_and_those_of_other_hands_are_read(
         read_data(tmp_path / "b")
     first.detections.write_parquet(tmp_path / "a" / "detections.parquet")
     assert read_data(tmp_path / "a").key == first.key
+
+
+def test_damage_of_a_table_is_refused_wherever_it_is(tmp_path: Path) -> None:
+    path, table = tmp_path / "a.parquet", seen_set().detections
+    write_table(path, table, {"own": "mark"})
+    assert pl.scan_parquet(path).collect().equals(table)  # others read it too
+    assert read_marked(path, "")[1]["own"] == "mark"
+    whole = path.read_bytes()
+    mark = range(whole.index(b"polyplink CRC-32"), whole.index(b"polyplink CRC-32") + 16)
+    for at in {*range(4, len(whole), 7)} - {*mark}:
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x55]) + whole[at + 1 :])
+        with pytest.raises(PolyplinkError, match=r"a\.parquet .*; import again$"):
+            read_table(path, "import again")
+    path.write_bytes(whole[: mark[0]] + b"x" + whole[mark[0] + 1 :])
+    assert read_table(path, "import again").equals(table)  # as a file of other programs
 
 
 def test_key_follows_the_content_and_not_the_place() -> None:

@@ -261,6 +261,8 @@ def test_a_finished_set_is_kept(made: Made) -> None:
 
 def test_a_folder_is_marked_and_another_simulation_refused(tmp_path: Path) -> None:
     assert not is_simulation(tmp_path)
+    (tmp_path / "simulation").mkdir()
+    (tmp_path / "simulation" / ".key.json.0-1-2.part").touch()  # left by a killed run
     SETTINGS.claim(tmp_path)
     SETTINGS.claim(tmp_path)
     assert is_simulation(tmp_path)

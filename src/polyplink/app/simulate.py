@@ -62,20 +62,21 @@ def simulate(
         _refuse_unread(request)
     elif out is None:
         raise PolyplinkError("no output folder", "name one: polyplink simulate OUT")
-    if workers > 1 and seed >= 0 and 0 <= (request.difficulty or 0) <= 1:
-        start_server(HEAVY)  # in parallel with the imports of this process, which take as long
-    if out is None:
-        from polyplink.app.tolerance_checks import check_simulation, rows_text
-        from polyplink.simulate import real_colon_sim
-
-        rows = check_simulation(real_colon_sim(), seed, workers=workers, progress=progress)
-        return Result(rows, shown=[rows_text(rows)], code=int(not all(row.holds for row in rows)))
     from polyplink import simulate as room
 
     chosen = room.preset(preset).at_difficulty(request.difficulty)
     if request.write is not None:
         chosen = room.WRITINGS[request.write](chosen)
     device = request.device or "cpu"
+    if out is not None:
+        room.SimulationSettings.of(chosen, seed, device).check(out)
+    if workers > 1 and seed >= 0:
+        start_server(HEAVY)  # in parallel with the imports of this process, which take as long
+    if out is None:
+        from polyplink.app.tolerance_checks import check_simulation, rows_text
+
+        rows = check_simulation(room.real_colon_sim(), seed, workers=workers, progress=progress)
+        return Result(rows, shown=[rows_text(rows)], code=int(not all(row.holds for row in rows)))
     stage = counter(progress, "procedures")
     data = room.simulate(out, chosen, seed, device=device, workers=workers, progress=stage)
     files: dict[str, Path] = {}

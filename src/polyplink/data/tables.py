@@ -6,12 +6,15 @@ patient are columns; missing is null, never -1.
 """
 
 import hashlib
+import mmap
+import os
+import zlib
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
-from typing import Self
+from typing import BinaryIO, Self
 
 import polars as pl
 
@@ -377,12 +380,53 @@ _MAP = "histology-map.json"
 _IMPORT = "polyplink"  # entry in the tables' metadata: a key that the three have in common
 
 
-def write_table(path: Path, table: pl.DataFrame, **metadata: str) -> None:
-    """Write a Parquet file, whole or not at all, with entries of its own metadata."""
+_SEAL = b"polyplink CRC-32"  # and the checksum: between pages and footer, where no reader looks
+
+
+def write_table(
+    path: Path,
+    table: pl.DataFrame,
+    metadata: Mapping[str, str] | None = None,
+    row_group_size: int | None = None,
+) -> None:
+    """Write a Parquet file with a checksum, whole or not at all.
+
+    Args:
+        path: The file.
+        table: What it gets.
+        metadata: Entries of the file's own metadata.
+        row_group_size: Rows of a group; polars chooses by default.
+    """
     buffer = BytesIO()  # because polars hides from its caller that a disk is full
-    table.write_parquet(buffer, metadata=metadata)
-    with whole_file(path) as temporary:
-        temporary.write_bytes(buffer.getbuffer())
+    table.write_parquet(buffer, metadata=dict(metadata or {}), row_group_size=row_group_size)
+    data = buffer.getbuffer()
+    pages = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+    with whole_file(path) as temporary, temporary.open("wb") as file:
+        file.writelines((data[:pages], _SEAL, zlib.crc32(data).to_bytes(4, "little"), data[pages:]))
+
+
+def check_table(file: BinaryIO, path: Path, mend: str) -> None:
+    """Check the checksum of a Parquet file; one of other programs has none.
+
+    Polars ends the process where a damaged page promises more rows than the memory holds.
+
+    Args:
+        file: The file, opened.
+        path: Its name, for the error.
+        mend: What to do if it is damaged.
+
+    Raises:
+        PolyplinkError: If it is damaged.
+    """
+    if not os.fstat(file.fileno()).st_size:
+        return  # which no memory map may be
+    with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data, memoryview(data) as view:
+        at = data.rfind(_SEAL)
+        end = at + len(_SEAL) + 4
+        with view[: max(at, 0)] as pages, view[end:] as footer:
+            found = zlib.crc32(footer, zlib.crc32(pages)).to_bytes(4, "little")
+        whole = at < 0 or data[end - 4 : end] == found
+    PolyplinkError.unless(whole, f"{path} is damaged: its checksum does not hold", mend)
 
 
 def change_data(folder: Path) -> AbstractContextManager[Path]:
@@ -395,7 +439,7 @@ def write_data(folder: Path, data: DataSet) -> None:
     key = content_key(data.key, data.procedures["source"].to_list())
     with change_data(folder) as new:
         for name in TABLES:
-            write_table(new / f"{name}.parquet", getattr(data, name), **{_IMPORT: key})
+            write_table(new / f"{name}.parquet", getattr(data, name), {_IMPORT: key})
         write_json(new / "splits.json", data.splits)
         if data.adenoma != ADENOMA:
             write_json(new / _MAP, data.adenoma)
@@ -408,8 +452,17 @@ def read_table(path: Path, mend: str) -> pl.DataFrame:
         FileNotFoundError: If there is none.
         PolyplinkError: If it is broken, with what to do about it.
     """
+    return read_marked(path, mend)[0]
+
+
+def read_marked(path: Path, mend: str) -> tuple[pl.DataFrame, dict[str, str]]:
+    """Read a Parquet file and its own metadata; as `read_table`."""
     try:
-        return pl.read_parquet(path)
+        with path.open("rb") as file:  # opened once: another process may replace it
+            check_table(file, path, mend)
+            metadata = pl.read_parquet_metadata(file)
+            file.seek(0)
+            return pl.read_parquet(file), metadata
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise PolyplinkError(f"{path} cannot be read ({first_line(error)})", mend) from None
 
@@ -440,9 +493,8 @@ def read_data(folder: Path) -> DataSet:
     check_folder(folder)
     tables, imports = {}, set()
     for name in TABLES:
-        path = folder / f"{name}.parquet"
-        tables[name] = read_table(path, "import again")
-        imports.add(pl.read_parquet_metadata(path).get(_IMPORT))
+        tables[name], marks = read_marked(folder / f"{name}.parquet", "import again")
+        imports.add(marks.get(_IMPORT))
     PolyplinkError.unless(  # tables of other hands have no key
         len(imports - {None}) < 2, f"{folder} holds tables of several imports", "import again"
     )

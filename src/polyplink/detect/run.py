@@ -19,7 +19,8 @@ import polars as pl
 from polyplink.core.artefacts import content_key, whole_folder
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.text import file_name
-from polyplink.data import DETECTIONS, DataSet, change_data, write_data
+from polyplink.data import DETECTIONS, DataSet, change_data, write_data, write_table
+from polyplink.data.tables import read_table
 from polyplink.detect.recordings import Recording
 from polyplink.tracklets import PrepareSettings
 from polyplink.tracklets.crops import cut
@@ -35,6 +36,7 @@ Detector = Callable[[Pixels], Floats]
 """Finds polyps in an image (height, width, 3) RGB: (k, 5) x, y, w, h in pixels, and the score."""
 
 PIECE = 250  # frames
+AGAIN = "remove the output folder, and run the detector again"
 _BOXES = {"frame": pl.Int32, **dict.fromkeys(("x", "y", "w", "h", "score"), pl.Float32)}
 _KEPT = dict.fromkeys(("frame", *AREA), pl.Int64)
 
@@ -124,8 +126,8 @@ def join_pieces(
         (s, 2) of its scenes.
     """
     parts = sorted(folder.glob("[0-9]*"))  # and not what a killed process has half written
-    boxes = pl.concat([pl.read_parquet(part / "boxes.parquet") for part in parts])
-    kept = pl.concat([pl.read_parquet(part / "kept.parquet") for part in parts])
+    boxes = pl.concat([read_table(part / "boxes.parquet", AGAIN) for part in parts])
+    kept = pl.concat([read_table(part / "kept.parquet", AGAIN) for part in parts])
     scenes = np.concatenate([np.load(part / "scenes.npy") for part in parts])
     write_kept(out, name, kept, [part / "crops.npy" for part in parts])
     images = [recording and recording.image(frame) for frame in boxes["frame"]]
@@ -220,11 +222,10 @@ class Follower:
         size = self._settings.size
         with whole_folder(piece) as target:
             rows = np.concatenate([np.zeros((0, 6)), *self._found])
-            pl.DataFrame(rows, schema=list(_BOXES)).cast(_BOXES).write_parquet(  # type: ignore[arg-type]
-                target / "boxes.parquet"
-            )
+            boxes = pl.DataFrame(rows, schema=list(_BOXES)).cast(_BOXES)  # type: ignore[arg-type]
+            write_table(target / "boxes.parquet", boxes)
             places = pl.DataFrame(self._places, schema=_KEPT, orient="row")
-            places.write_parquet(target / "kept.parquet")
+            write_table(target / "kept.parquet", places)
             none = np.zeros((0, size, size, 3), np.uint8)
             stacked = np.stack(self._crops) if self._crops else none
             np.save(target / "crops.npy", stacked, allow_pickle=False)
@@ -237,7 +238,7 @@ class Follower:
 
     def resume(self, piece: Path) -> None:
         """Go on after a piece that an earlier run wrote."""
-        boxes, scenes = pl.read_parquet(piece / "boxes.parquet"), np.load(piece / "scenes.npy")
+        boxes, scenes = read_table(piece / "boxes.parquet", AGAIN), np.load(piece / "scenes.npy")
         for track in self.tracker.update(*tracker_input(boxes), scenes).tolist():
             self._length[track] = self._length.get(track, 0) + 1
         self._finder = SceneFinder(np.load(piece / "finder.npy"))

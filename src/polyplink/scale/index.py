@@ -25,7 +25,8 @@ from filelock import FileLock
 from polyplink.associate import unit_rows
 from polyplink.core.artefacts import read_json, whole_folder, write_json
 from polyplink.core.errors import PolyplinkError, first_line
-from polyplink.data import common_histology
+from polyplink.data import common_histology, write_table
+from polyplink.data.tables import check_table
 from polyplink.scale.approximate import candidates, open_table, write_approximate
 from polyplink.scale.exact import BLOCK, Codes, encode_rows, nearest
 from polyplink.tracklets import Prepared
@@ -234,7 +235,10 @@ def _open(folder: Path, count: int, width: int) -> Segment:
             np.memmap(folder / name, dtype, "r", shape=shapes[name])
             for name, dtype in _FILES.items()
         ]
-        rows = pl.scan_parquet(folder / "rows.parquet")
+        path = folder / "rows.parquet"
+        with path.open("rb") as file:
+            check_table(file, path, "build the index again")
+        rows = pl.scan_parquet(path)
         height = rows.select(pl.len()).collect().item()
     except (OSError, ValueError, pl.exceptions.PolarsError) as error:
         raise PolyplinkError(
@@ -322,8 +326,7 @@ def _write_segments(folder: Path, record: dict[str, Any], blocks: Iterable[Block
                 tables.append(block[0].select(pl.col(n).cast(kind) for n, kind in ROWS.items()))
                 rows += block[0].height
                 block = next(waiting, None)
-            with (new / "rows.parquet").open("wb") as file:
-                pl.concat(tables).write_parquet(file, row_group_size=GROUP)
+            write_table(new / "rows.parquet", pl.concat(tables), row_group_size=GROUP)
         record["segments"].append(rows)
     write_json(folder / RECORD, record)
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from polyplink.core.on_demand import hand_on
 
 if TYPE_CHECKING:
-    from polyplink.simulate.data_set import WRITINGS as WRITINGS, simulate as simulate
+    from polyplink.simulate.data_set import simulate as simulate
     from polyplink.simulate.detector import (
         DETECTORS as DETECTORS,
         detect_simulated as detect_simulated,
@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     )
     from polyplink.simulate.presets import (
         PRESETS as PRESETS,
+        WRITINGS as WRITINGS,
         Preset as Preset,
+        SimulationSettings as SimulationSettings,
         is_simulation as is_simulation,
         preset as preset,
         real_colon_sim as real_colon_sim,

@@ -9,14 +9,13 @@ import gzip
 import io
 import shutil
 import tarfile
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
-import torch
 
 from polyplink import __version__
 from polyplink.core.artefacts import (
@@ -42,6 +41,7 @@ from polyplink.data import (
     write_table,
     write_tables,
 )
+from polyplink.data.tables import read_table
 from polyplink.simulate.plan import boxes_of, plan_procedure
 from polyplink.simulate.presets import FOLDER, Preset, SimulationSettings
 from polyplink.simulate.procedure_specs import FIELDS, POLYP_FIELDS, ProcedureSpec, procedure_specs
@@ -53,16 +53,6 @@ WITH_POINT = frozenset({"001-012"})  # the release writes the frames of this one
 
 ArchiveJob = tuple[Path, dict[str, Any], pl.DataFrame]
 """The file, the procedure's row of the table, and its boxes."""
-
-# What a data set is written as: a folder of tables, the released archives, or the released layout
-# with frames.
-WRITINGS: Mapping[str, Callable[[Preset], Preset]] = {
-    "tables": lambda p: replace(p, frames="none", annotations="none"),
-    "archives": lambda p: replace(p, frames="none", annotations="archives"),
-    "frames": lambda p: replace(
-        p, frames="boxed" if p.frames == "none" else p.frames, annotations="folders"
-    ),
-}
 
 
 def simulate(
@@ -114,8 +104,7 @@ def simulate(
     )
     check_device(device)
     record = RunRecord("simulate", settings=preset, seed=seed)
-    renders = preset.frames != "none"
-    settings = SimulationSettings(preset, seed, torch.device(device).type if renders else None)
+    settings = SimulationSettings.of(preset, seed, device)
     settings.claim(out)
     specs = procedure_specs(preset, seed)
     jobs = [Job(out, preset, seed, spec, device) for spec in specs]
@@ -227,7 +216,8 @@ def _read_boxes(out: Path, settings: SimulationSettings, specs: Sequence[Procedu
         path = _boxes_path(out, spec)
         if not path.is_file():
             raise PolyplinkError(f"{path} is missing", "give the same `polyplink simulate` again")
-        tables.append(pl.read_parquet(path).with_columns(procedure_id=pl.lit(spec.procedure_id)))
+        table = read_table(path, f"remove {path} and simulate again")
+        tables.append(table.with_columns(procedure_id=pl.lit(spec.procedure_id)))
     procedure, frame = pl.col("procedure_id"), pl.col("frame")
     folder, stem = frames_folder("{}"), frame_stem("{}", 0).replace("0", "{}")
     image = pl.format(f"{folder}/{stem}.jpg", procedure, procedure, frame)

@@ -201,6 +201,17 @@ PRESETS: Mapping[str, Callable[[], Preset]] = {
 }
 
 
+# What a data set is written as: a folder of tables, the released archives, or the released layout
+# with frames.
+WRITINGS: Mapping[str, Callable[[Preset], Preset]] = {
+    "tables": lambda p: replace(p, frames="none", annotations="none"),
+    "archives": lambda p: replace(p, frames="none", annotations="archives"),
+    "frames": lambda p: replace(
+        p, frames="boxed" if p.frames == "none" else p.frames, annotations="folders"
+    ),
+}
+
+
 def preset(name: str) -> Preset:
     """The preset of that name.
 
@@ -234,23 +245,29 @@ class SimulationSettings:
     device: str | None
     polyplink: str = __version__
 
+    @classmethod
+    def of(cls, preset: Preset, seed: int, device: str) -> "SimulationSettings":
+        """The settings of a data set whose frames, if it has any, are rendered on `device`."""
+        return cls(preset, seed, device.partition(":")[0] if preset.frames != "none" else None)
+
     @property
     def key(self) -> str:
         """Content key of all of it."""
         return content_key("simulation", self)
 
-    def claim(self, out: Path) -> None:
-        """Check that `out` is empty or holds an unfinished run of this simulation, and mark it.
+    def check(self, out: Path) -> bool:
+        """Whether `out` holds an unfinished or finished run of this simulation; False if nothing.
 
         Raises:
             PolyplinkError: If it holds something else.
         """
         path = key_path(out)
         if not path.is_file():
-            if out.exists() and (not out.is_dir() or any(out.iterdir())):
+            mine = path.parent  # what a killed run has half written is nothing
+            others = (p for p in out.rglob("*") if p.parent != mine or p.suffix != ".part")
+            if out.is_file() or any(other != mine for other in others):
                 raise PolyplinkError(f"{out} holds something else", "choose an empty folder")
-            write_json(path, to_plain(self) | {"key": self.key})
-            return
+            return False
         found = read_json(path)
         found = found if isinstance(found, Mapping) else {}
         if found.get("key") != self.key:
@@ -264,6 +281,16 @@ class SimulationSettings:
                 f"{out} holds {words or 'a simulation whose key is broken'}",
                 "choose another folder, or remove it",
             )
+        return True
+
+    def claim(self, out: Path) -> None:
+        """Check that `out` is empty or holds a run of this simulation, and mark it.
+
+        Raises:
+            PolyplinkError: If it holds something else.
+        """
+        if not self.check(out):
+            write_json(key_path(out), to_plain(self) | {"key": self.key})
 
 
 def key_path(out: Path) -> Path:

@@ -11,10 +11,9 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from polyplink.core.artefacts import whole_file
 from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.core.text import file_name
-from polyplink.data.tables import read_table
+from polyplink.data.tables import read_table, write_table
 from polyplink.tracklets.crops import FrameCrops, Pixels, crops_file, read_crops
 
 AREA = ("left", "top", "right", "bottom")
@@ -45,8 +44,7 @@ def write_kept(
     with crops_file(crops, places.height, arrays[0].shape[1]) as file:
         for array in arrays:
             file.write(np.ascontiguousarray(array).data)
-    with whole_file(table) as temporary:
-        places.write_parquet(temporary)
+    write_table(table, places)
 
 
 def take_kept(

@@ -21,11 +21,11 @@ import numpy.typing as npt
 import polars as pl
 
 from polyplink.core.artefacts import RunRecord, content_key
-from polyplink.core.errors import PolyplinkError, first_line
+from polyplink.core.errors import PolyplinkError
 from polyplink.core.sharing import claimed, rounds
 from polyplink.core.text import brief, file_name
 from polyplink.core.workers import as_done
-from polyplink.data.tables import DataSet, read_data, write_table
+from polyplink.data.tables import DataSet, read_data, read_marked, write_table
 from polyplink.tracklets.build import BOX, BRIDGED, USUAL_FPS, Floats, build_tracklets
 from polyplink.tracklets.crops import (
     Broken,
@@ -515,8 +515,8 @@ def _tables(folder: Path, data: DataSet, settings: PrepareSettings, record: RunR
             tracklets = sampled(tracklets, settings, fps)
             place = positions(tracklets, spans_of(detections).procedures)
             tracklets = tracklets.with_columns(place, bridged=BRIDGED)
-            write_table(target / "detections.parquet", detections, **{_DATA: key})
-            write_table(target / "tracklets.parquet", tracklets, **{_DATA: key})
+            write_table(target / "detections.parquet", detections, {_DATA: key})
+            write_table(target / "tracklets.parquet", tracklets, {_DATA: key})
     detections, tracklets = tables
     return Prepared(
         data=data,
@@ -539,18 +539,10 @@ def _table(path: Path, key: str) -> pl.DataFrame | None:
         PolyplinkError: If it cannot be read.
     """
     try:
-        with path.open("rb") as file:  # opened once: another process may replace it
-            if pl.read_parquet_metadata(file).get(_DATA) != key:
-                return None
-            file.seek(0)
-            return pl.read_parquet(file)
+        table, marks = read_marked(path, f"remove {path} and run `polyplink prepare`")
     except FileNotFoundError:
         return None
-    except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-        raise PolyplinkError(
-            f"{path} cannot be read ({first_line(error)})",
-            f"remove {path} and run `polyplink prepare`",
-        ) from None
+    return table if marks.get(_DATA) == key else None
 
 
 def cut_at_broken(prepared: Prepared) -> Prepared:

@@ -14,9 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from polyplink.core.artefacts import whole_file
 from polyplink.core.errors import PolyplinkError
-from polyplink.data.tables import read_table
+from polyplink.data.tables import read_table, write_table
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -82,8 +81,7 @@ def write_scenes(folder: Path, scenes: Mapping[str, Ints]) -> None:
     rows = [(name, *row) for name, own in scenes.items() for row in own.tolist()]
     if rows:
         table = pl.DataFrame(rows, schema=SCHEMA, orient="row")
-        with whole_file(folder / "scenes.parquet") as temporary:
-            table.write_parquet(temporary)
+        write_table(folder / "scenes.parquet", table)
 
 
 def read_scenes(folder: Path) -> dict[str, Ints]:
