@@ -53,6 +53,8 @@ class Settings(Ranged, prefix="optim"):
     ("given", "says"),
     [
         ({"epochs": 0}, r"optim\.epochs is 0; give 1 or more"),
+        ({"epochs": 2**31}, r"optim\.epochs is 2147483648; give 2147483647 or less"),
+        ({"epochs": 10**400}, r"optim\.epochs is 10+ \.\.\. 0+; give 2147483647 or less"),
         ({"rate": 0.0}, r"optim\.rate is 0\.0; give one above 0"),
         ({"rate": math.inf}, r"optim\.rate is inf; give one above 0"),
         ({"rate": math.nan}, r"optim\.rate is nan"),

@@ -11,7 +11,9 @@ import math
 from functools import cache
 from typing import Any, ClassVar, get_type_hints
 
-from polyplink.core.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError, one_line
+
+MOST = 2**31 - 1  # what any setting may be, so that tables and kernels can hold it
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,10 +37,10 @@ class Range:
     below: bool = False
 
     def holds(self, value: float) -> bool:
-        """Whether a value lies in the range; NaN and infinity never do."""
+        """Whether a value lies in the range; NaN and what is above `MOST` never do."""
         over = value > self.low if self.above else value >= self.low
         under = value < self.high if self.below else value <= self.high
-        return bool(over and under and value < math.inf)
+        return bool(over and under and value <= MOST)
 
     def __str__(self) -> str:
         """The range as it follows the word "give"."""
@@ -70,7 +72,8 @@ def check_ranges(prefix: str, settings: Any) -> None:
         value = getattr(settings, name)
         if value is not None and not allowed.holds(value):
             where = f"{prefix}.{name}" if prefix else name
-            raise PolyplinkError(f"{where} is {value}", f"give {allowed}")
+            mend = f"give {allowed}" if not MOST < value < math.inf else f"give {MOST} or less"
+            raise PolyplinkError(f"{where} is {one_line(str(value), 40)}", mend)
 
 
 @cache
