@@ -247,11 +247,17 @@ def _session(path: Path, threads: int) -> Any:
     options.intra_op_num_threads = threads
     options.log_severity_level = 4
     try:
-        return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        # Its fallback is the same provider again, and prints on stdout.
+        session = onnxruntime.InferenceSession(
+            str(path), options, providers=["CPUExecutionProvider"], enable_fallback=0
+        )
+        ports = (*session.get_inputs(), *session.get_outputs())
+        str([(one.name, one.shape, one.type) for one in ports])  # a name may be no UTF-8
     except Exception as error:  # onnxruntime has no exception class of its own
         raise PolyplinkError(
             f"{path} cannot be read as ONNX ({first_line(error)})", "export the detector again"
         ) from None
+    return session
 
 
 def _shapes(outputs: dict[str, npt.NDArray[Any]]) -> str:

@@ -208,7 +208,9 @@ def _session(path: Path) -> Run:
     options.intra_op_num_threads = 1
     options.log_severity_level = 4
     try:
-        session = onnxruntime.InferenceSession(str(path), options, ["CPUExecutionProvider"])
+        session = onnxruntime.InferenceSession(
+            str(path), options, ["CPUExecutionProvider"], enable_fallback=0
+        )
     except Exception as error:  # onnxruntime has no exception class of its own
         raise PolyplinkError(f"{path} cannot be read ({first_line(error)})", _AGAIN) from None
     return lambda given: np.asarray(session.run(None, given)[0], np.float32)
