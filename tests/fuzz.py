@@ -256,7 +256,7 @@ def write_all(root: Path) -> None:
     write_model(root / "detector" / "a.onnx", outputs_of("yolov8"), [1, 3, 64, 64])
     ids = [f"t{k}" for k in range(12)]
     vectors = np.random.default_rng(0).normal(size=(12, 8)).astype(np.float32)
-    write_embeddings(root / "vectors" / "a.parquet", Embeddings(ids, vectors, "w", "c"))
+    write_embeddings(root / "vectors" / "vectors.parquet", Embeddings(ids, vectors, "w", "c"))
     rows = pl.DataFrame({"tracklet_id": ids, "procedure_id": ["v"] * 12, "key": ["k"] * 12})
     absent = (pl.lit(None, kind).alias(n) for n, kind in ROWS.items() if n not in rows.columns)
     build_index(root / "index", [(rows.with_columns(*absent), vectors)], "w")

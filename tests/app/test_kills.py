@@ -122,7 +122,7 @@ VERBS = {
 # They write into the folder that they read.
 WITHIN = dict.fromkeys(("prepare", "embed", "shard", "split"), "DATA")
 WITHIN |= {"hand-off": "COUNT", "index add": "INDEX"}
-ONCE = ("index build", "export")  # it refuses a whole result that is there
+ONCE = ("index build", "export", "convert")  # they refuse a whole result that is there
 
 
 @pytest.mark.parametrize("verb", VERBS)
