@@ -10,7 +10,6 @@ from polyplink.app.encoders_under_test import (
     Workspace,
     fed_as,
     find_encoder,
-    recipe_of,
     run_folder,
     stand_in_recipe,
     untrained_stand_in,
@@ -28,7 +27,7 @@ from polyplink.encoders import (
     save_weights,
 )
 from polyplink.encoders.weights import stored_path
-from polyplink.recipes import find_recipe
+from polyplink.recipes import find_recipe, override
 from polyplink.tracklets import PrepareSettings
 from tests.conftest import Made
 
@@ -71,7 +70,7 @@ def test_a_run_that_is_there_is_used_again(made: Made, tmp_path: Path) -> None:
     (run / "weights.safetensors").write_bytes((made.run / "weights.safetensors").read_bytes())
     assert find_encoder("ntssl", place, "eval").name == "ntssl"
     assert run != run_folder(place, find_recipe("ntssl-demo"))
-    other = recipe_of("ta384-mve", ["optim.epochs=2"])
+    other = override(find_recipe("ta384-mve"), ["optim.epochs=2"])
     assert (other.name, other.part, other.optim.epochs) == ("ta384-mve", "ta384", 2)
 
 
@@ -120,9 +119,9 @@ def test_each_training_starts_from_what_it_needs(
     for name in ("tpc", "mve", "tpc", "ta384-mve"):
         find_encoder(name, place, "eval")
     assert [name for name, _ in trained] == ["sfe", "tpc", "mve", "ta384-sfe", "ta384-mve"]
-    own = recipe_of("ta384-mve", place.sets).encoder
+    own = override(find_recipe("ta384-mve"), place.sets).encoder
     assert isinstance(own, MveConfig)  # of the predecessor, from an SFE with its head
-    assert recipe_of("ta384-sfe").encoder.vector == "projected"  # type: ignore[union-attr]
+    assert find_recipe("ta384-sfe").encoder.vector == "projected"  # type: ignore[union-attr]
     assert [bool(start) for _, start in trained] == [False, True, True, False, True]
 
 

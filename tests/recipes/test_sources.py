@@ -9,7 +9,7 @@ from polyplink.recipes.sources import _COMMON, _FAMILIES, field_sources
 from tests.app.calls import assert_refused, polyplink
 
 
-@pytest.mark.parametrize("name", RECIPES)
+@pytest.mark.parametrize("name", [*RECIPES, "ta384-sfe", "ta384-mve", "ta384-supervised"])
 def test_every_field_has_a_source(name: str) -> None:
     recipe = find_recipe(name)
     fields = field_sources(recipe)
@@ -25,7 +25,8 @@ def test_every_field_has_a_source(name: str) -> None:
 
 
 def test_no_entry_names_a_field_that_no_recipe_has() -> None:
-    every = {f.name for name in RECIPES for f in field_sources(find_recipe(name))}
+    names = [*RECIPES, "ta384-mve"]
+    every = {f.name for name in names for f in field_sources(find_recipe(name))}
     groups = {".".join(name.split(".")[:n]) for name in every for n in range(1, 5)}
     for table in (_COMMON, *_FAMILIES.values()):
         assert set(table) <= groups
@@ -37,6 +38,12 @@ def test_what_only_the_program_shows_is_said() -> None:
     assert fields["bags.k"].source == "text"
     assert fields["augment.hue"].source == "program"
     assert fields["finetune.rank"].source == "unused"
+    own = {f.name: f for f in field_sources(find_recipe("ta384-mve"))}
+    assert (own["part"].value, own["part"].source) == ("ta384", "text")
+    assert (own["encoder.kind"].value, own["encoder.kind"].source) == ("mve", "program")
+    assert own["optim.warm_up"].source == "unused"  # of a constant rate
+    thesis = {f.name: f.source for f in field_sources(find_recipe("endofm-supervised"))}
+    assert (thesis["encoder.tone"], thesis["encoder.projector_out"]) == ("ours", "ours")
 
 
 def test_the_verb_prints_every_field_and_what_was_set() -> None:

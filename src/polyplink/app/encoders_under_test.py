@@ -31,17 +31,10 @@ from polyplink.encoders.catalogue import find_spec
 from polyplink.learn import TrainConfig
 from polyplink.learn.config import LAST
 from polyplink.recipes import RECIPES, find_recipe, override, small_sibling
+from polyplink.recipes.catalogue import OTHER_PART
 from polyplink.recipes.published import PublishedTable, published
 
 NO_ENCODER = "none"  # the row of a table without any encoder
-OTHER_PART = "ta384-"  # prefix of the name of a recipe trained on that part
-# Rows of temporally-aware counting come from its authors' own encoders, those of ntssl/1 from
-# NTSSL's: fields that differ.
-PREDECESSOR = {
-    "sfe": ("encoder.vector=projected",),
-    "mve": ("encoder.kind=mve",),
-    "tpc": ("encoder.kind=mve",),
-}
 STARTS = {"mve": "sfe", "tpc": "sfe"}  # by recipe, that whose weights it starts from
 STAND_IN = "ntssl-demo"  # its network, untrained, replaces those that are not trained here
 
@@ -110,7 +103,7 @@ def find_encoder(
         try:
             path = weights_path(Path(name))
         except PolyplinkError:
-            path = trained(recipe_of(name, workspace.sets), workspace, progress)
+            path = trained(override(find_recipe(name), workspace.sets), workspace, progress)
     encoder = load_named(path, workspace.device, name)
     assert encoder.record is not None
     guard(encoder.record.seen, workspace.tables, part)
@@ -164,7 +157,7 @@ def what_is_missing(name: str, workspace: Workspace | None = None) -> str:
             return str(error)
     else:
         return ""
-    recipe = recipe_of(name, workspace.sets if workspace else ())
+    recipe = override(find_recipe(name), workspace.sets if workspace else ())
     if workspace and (run_folder(workspace, recipe) / WEIGHTS_FILE).is_file():
         return ""
     if workspace and not workspace.may_train:
@@ -174,7 +167,7 @@ def what_is_missing(name: str, workspace: Workspace | None = None) -> str:
 
 def untrainable(recipe: TrainConfig, workspace: Workspace | None = None) -> str:
     """Why a recipe cannot be trained: its part or its backbone is missing; "" if it can."""
-    why = "{name} trains on {part}: {error} (--set part=NAME)"
+    why = "{name} trains on {part}: {error}"
     try:
         if workspace:
             workspace.tables.part(recipe.part)
@@ -193,17 +186,6 @@ def run_folder(workspace: Workspace, recipe: TrainConfig) -> Path:
     """Folder of a recipe's run on the workspace's data."""
     key = content_key(recipe, workspace.tables.key)
     return workspace.folder / "runs" / f"{recipe.name}-{key}"
-
-
-def recipe_of(name: str, sets: Sequence[str] = ()) -> TrainConfig:
-    """The recipe of an encoder; "ta384-NAME" is NAME of TA's program, trained on the part ta384.
-
-    Raises:
-        PolyplinkError: If there is none, or a field to set is unknown.
-    """
-    plain = name.removeprefix(OTHER_PART)
-    own = () if plain == name else (*PREDECESSOR.get(plain, ()), f"part={OTHER_PART.rstrip('-')}")
-    return replace(override(find_recipe(plain), [*own, *sets]), name=name)
 
 
 def has_recipe(name: str) -> bool:
@@ -259,7 +241,7 @@ def start_of(recipe: TrainConfig, sets: Sequence[str] = ()) -> TrainConfig | Non
     plain = recipe.name.removeprefix(OTHER_PART)
     if plain not in STARTS or recipe.init_from is not None:
         return None
-    return recipe_of(recipe.name.removesuffix(plain) + STARTS[plain], sets)
+    return override(find_recipe(recipe.name.removesuffix(plain) + STARTS[plain]), sets)
 
 
 def table_state(table: PublishedTable, workspace: Workspace | None = None) -> dict[str, Any]:

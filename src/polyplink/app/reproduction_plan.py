@@ -21,7 +21,6 @@ from polyplink.app.encoders_under_test import (
     NO_ENCODER,
     STAND_IN,
     Workspace,
-    recipe_of,
     run_folder,
     stand_in_recipe,
     start_of,
@@ -248,7 +247,7 @@ class Planner:
         try:
             weights_path(Path(name))
         except PolyplinkError:
-            return recipe_of(name, space.sets)
+            return override(find_recipe(name), space.sets)
         return None
 
     def _training(self, recipe: TrainConfig) -> Iterator[Step]:

@@ -31,6 +31,7 @@ SHARE = 0.7  # of the polyps of rsp and rspp are trained on
 _LAST_TRAIN = 8  # the highest number inside a study that is training
 _NAME = re.compile(r"\d{3}-(\d{3})")
 _PUBLISHED = {"rc27": "rc27", "rc19": "rc19", "rc14neg": "rc14neg", "loo19": "rc19"}
+_OTHER = "name another part (--part; of a training --set part=NAME)"
 _TPC = {"tpc-val": (9, 10), "tpc-test": (11, 15)}  # numbers of the procedures of rc19
 _PROBED = {"rsp": RSP_IDENTITIES, "rspp": RSPP_IDENTITIES}
 _FOLDS = ("loo19", "loo19-train")  # followed by `:` and the procedure that is left out
@@ -308,7 +309,7 @@ def _of_real_colon(name: str, procedures: pl.DataFrame) -> list[str]:
             f"{name} is of {len(wanted)} procedures of REAL-Colon, of which {len(missing)} "
             f"{'is' if len(missing) == 1 else 'are'} not here ({', '.join(missing[:3])}"
             f"{', ...' * (len(missing) > 3)})",
-            "import all of them, or name another part (--part; of a training --set part=NAME)",
+            f"import all of them, or {_OTHER}",
         )
     return wanted
 
@@ -328,7 +329,7 @@ def _with_others(
     if missing:
         raise PolyplinkError(
             f"no procedure of {missing[0]} is here, which the part is made of",
-            f"bring {', '.join(others)} into one data folder with `polyplink merge`",
+            f"bring {', '.join(others)} into one data folder with `polyplink merge`, or {_OTHER}",
         )
     with_polyp = own.filter(pl.col("procedure_id").is_in(polyps["procedure_id"].implode()))
     ids = first + with_polyp["procedure_id"].to_list()

@@ -27,13 +27,27 @@ RECIPES: dict[str, Callable[[], TrainConfig]] = {
     recipe().name: recipe for recipe in (*NTSSL, *EARLIER, *SUPERVISED, *SMALL)
 }
 
+OTHER_PART = "ta384-"  # prefix of the name of a recipe trained on that part
+# Rows of temporally-aware counting come from its authors' own encoders, those of ntssl/1 from
+# NTSSL's: fields that differ.
+PREDECESSOR = {
+    "sfe": ("encoder.vector=projected",),
+    "mve": ("encoder.kind=mve",),
+    "tpc": ("encoder.kind=mve",),
+}
+
 
 def find_recipe(name: str) -> TrainConfig:
     """A recipe by name, or of a file of one's own: "my_recipe.py" or "my_recipe.py:function".
 
+    "ta384-NAME" is NAME as temporally-aware counting ran it: by its program, on the part ta384.
+
     Raises:
         PolyplinkError: If there is none, naming the nearest or all.
     """
+    if (plain := name.removeprefix(OTHER_PART)) in RECIPES and plain != name:
+        own = (*PREDECESSOR.get(plain, ()), f"part={OTHER_PART.rstrip('-')}")
+        return dataclasses.replace(override(RECIPES[plain](), own), name=name)
     file, python, function = name.partition(".py")
     if not python:
         return find_named("recipe", name, RECIPES)()

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from polyplink.core.artefacts import to_plain
 from polyplink.learn import TrainConfig
-from polyplink.recipes.catalogue import field_names, type_text
+from polyplink.recipes.catalogue import OTHER_PART, field_names, type_text
 
 Source = Literal["text", "program", "ours", "unused"]
 Sources = dict[str, tuple[Source, str]]
@@ -52,7 +52,7 @@ _COMMON: Sources = {
     "encoder.whiten": ("ours", "off: the features as they are"),
     "init_from": ("ours", ""),
     "finetune.how": ("text", "all of the encoder learns"),
-    "finetune": ("unused", "of finetune.how last_blocks and lora"),
+    "finetune": ("unused", "of finetune.how last and lora"),
     "prepare.min_length": ("program", "30 frames, before one in four is kept"),
     "prepare.stride": ("text", "one frame in four"),
     "prepare.max_gap": ("text", "consecutive frames"),
@@ -68,7 +68,6 @@ _COMMON: Sources = {
     "optim.weight_decay": ("program", "1e-4"),
     "optim.method": ("program", "AdamW"),
     "optim.schedule": ("program", "constant"),
-    "optim.warm_up": ("unused", "of optim.schedule one_cycle"),
     "optim.accumulate": ("ours", "1: a step is one batch"),
     "optim.checkpointing": ("ours", "changes memory, not results"),
     "validation.every": ("ours", _HELD),
@@ -118,6 +117,7 @@ _CONTRASTIVE_PAIRS: Sources = {
     "encoder.dropout": ("program", "0.1"),
     "encoder.width": ("program", "128"),
     "encoder.feedforward": ("program", "2048"),
+    "encoder.frame_hidden": ("program", "2048"),
     "prepare.stride": ("text", "every frame; parts are drawn at strides of their own"),
     "prepare.crop_factor": (
         "ours",
@@ -160,6 +160,10 @@ _SUPERVISED: Sources = _TRANSFORMER | {
 _ENDOFM: Sources = {
     "encoder": ("text", "EndoFM as published, fine-tuned whole"),
     "encoder.preset": ("ours", "its own normalisation; the program's is preset=reference"),
+    "encoder.projector_hidden": ("ours", "as NTSSL; the thesis names none"),
+    "encoder.projector_out": ("ours", "as NTSSL; the thesis names none"),
+    "encoder.tone": ("ours", "0: the encoder alone"),
+    "encoder.whiten": ("ours", "off: the features as they are"),
     "prepare.crop_factor": ("text", "none: frames are resized, crops are of the evaluation"),
     "prepare.size": ("text", "224 pixels"),
     "prepare.stride": ("text", "4"),
@@ -173,10 +177,15 @@ _ENDOFM: Sources = {
     "optim.schedule": ("program", "constant in TA's; the thesis names none"),
     "optim.accumulate": ("ours", "1: a step is one batch"),
     "optim.checkpointing": ("ours", "changes memory, not results"),
-    "optim.warm_up": ("unused", "of optim.schedule one_cycle"),
     "validation.loss": ("ours", "the loss of training"),
     "validation.bags_per_batch": ("text", "16 views, 2 of each polyp"),
     "validation.views": ("text", "2"),
+}
+# Values of the rows of temporally-aware counting (ta384-NAME) alone.
+_TA: Sources = {
+    "ta384": ("text", "384 polyps: REAL-Colon's 27 procedures, LDPolypVideo, SUN, PolypsSet"),
+    "mve": ("program", "the predecessor's own encoder"),
+    "projected": ("program", "after the head, as the predecessor's"),
 }
 _FAMILIES: Mapping[str, Sources] = {
     "ntssl": _NTSSL,
@@ -208,7 +217,8 @@ def field_sources(recipe: TrainConfig, published: TrainConfig | None = None) -> 
     """
     plain, before = to_plain(recipe), to_plain(published or recipe)
     small = recipe.name.endswith(("-small", "-demo"))
-    family = next((f for f in _FAMILIES if recipe.name.startswith(f)), None)
+    plain_name = recipe.name.removeprefix(OTHER_PART)
+    family = next((f for f in _FAMILIES if plain_name.startswith(f)), None)
     found = []
     for name in field_names(recipe):
         parts = name.split(".")
@@ -219,6 +229,10 @@ def field_sources(recipe: TrainConfig, published: TrainConfig | None = None) -> 
         tables = () if small or family is None else (_FAMILIES[family], _COMMON)
         hits = (table[key] for table in tables for key in groups if key in table)
         source, note = next(hits, ("ours", "at a size for a laptop" if small else ""))
+        if name == "optim.warm_up" and recipe.optim.schedule == "constant" and not small:
+            source, note = "unused", "of optim.schedule one_cycle"
+        if isinstance(value, str) and not small:
+            source, note = _TA.get(value, (source, note))
         if value != was:
             source, note = "ours", f"set; {was} in the recipe"
         found.append(FieldSource(name, type_text(recipe, name), value, source, note))
