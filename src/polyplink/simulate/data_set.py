@@ -92,6 +92,7 @@ def simulate(
 
     Example:
         >>> from tempfile import mkdtemp
+        >>> from dataclasses import replace
         >>> from polyplink.simulate import smoke
         >>> tables = replace(smoke(), frames="none", annotations="none")
         >>> data = simulate(Path(mkdtemp()), tables, seed=0, workers=1)
