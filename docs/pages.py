@@ -65,7 +65,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages that are made, and list every page in the navigation."""
     for name, target in FRONT.items():
         text = (ROOT / name).read_text(encoding="utf-8")
-        files.append(File.generated(config, target, content=_at_root(text)))
+        # The changelog has every word of the other pages, and would be the first found of each.
+        unsearched = "---\nsearch: {exclude: true}\n---\n" * (name == "CHANGELOG.md")
+        files.append(File.generated(config, target, content=unsearched + _at_root(text)))
     for name in COPIED:
         files.append(File.generated(config, name, abs_src_path=str(ROOT / name)))
     for file in [file for file in files if file.src_uri.endswith(".ipynb")]:
