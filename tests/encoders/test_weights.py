@@ -9,6 +9,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from polyplink.core.artefacts import write_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.encoders import (
     AnyEncoderConfig,
@@ -26,7 +27,7 @@ from polyplink.encoders import (
     weights_path,
     write_tensors,
 )
-from polyplink.encoders.weights import store_folder, stored, stored_path
+from polyplink.encoders.weights import store_folder, stored, stored_path, weights_id
 from polyplink.tracklets import PrepareSettings
 from tests.encoders.small import CLIPS, MVE, PROJECTED, SFE, TRANSFORMER, made
 
@@ -226,9 +227,9 @@ def test_a_saved_folder_travels(
     assert (folder / "model.safetensors").read_bytes() == path.read_bytes()
     card = (folder / "README.md").read_text()
     for said in (
-        'license_name: "MIT"',
+        "license: mit\n",
         "| Retrieval: mAP | 0.512 | 0.41 to 0.62 | 9 procedures |",
-        "trained on set: 1 procedures, 1 patients",
+        "trained on set (procedures: 1, patients: 1)",
         "pre-trained by others on SUN",
         "Crops of 32 x 32 pixels",
         "the full frame",
@@ -236,6 +237,12 @@ def test_a_saved_folder_travels(
     ):
         assert said in card, said
     assert "0.9" not in card
+    write_json(tmp_path / "run.json", {"inputs": {"weights": "0", "other": weights_id(path)}})
+    save_pretrained(path, tmp_path / "again", figures=tmp_path)
+    assert "| Retrieval: mAP | 0.9 |" in (tmp_path / "again" / "README.md").read_text()
+    write_json(tmp_path / "run.json", {"inputs": {"weights": "0"}})
+    with pytest.raises(PolyplinkError, match=r"are of other weights \(0\)"):
+        save_pretrained(path, tmp_path / "third", figures=tmp_path)
     loaded = from_pretrained(folder)
     assert loaded.weights_id == load_encoder(path, CPU).weights_id
     assert loaded.encoder.state_dict().keys() == encoder.state_dict().keys()

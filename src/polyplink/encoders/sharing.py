@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from polyplink import __version__
-from polyplink.core.artefacts import file_key, whole_folder, write_json, write_text
+from polyplink.core.artefacts import file_key, read_json, whole_folder, write_json, write_text
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.on_demand import torch
 from polyplink.encoders.weights import (
@@ -23,6 +23,7 @@ from polyplink.encoders.weights import (
     check_seal,
     read_record,
     record_text,
+    weights_id,
     weights_path,
 )
 
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from polyplink.encoders.build import LoadedEncoder
 
 CARD = "README.md"
+HUB_LICENCES = ("apache-2.0", "bsd-3-clause", "mit", "gpl-3.0", "agpl-3.0", "cc0-1.0")
+HUB_LICENCES += ("cc-by-4.0", "cc-by-sa-4.0", "cc-by-nc-4.0", "cc-by-nc-sa-4.0")
 LIMITS = """\
 - Not a medical device: for research. Identities and counts are estimates; a person should check.
 - Vectors need crops cut as stated under Input, and compare only within these weights.
@@ -53,7 +56,8 @@ def save_pretrained(
     Args:
         weights: File, run folder or name; added weights that have changed are refused.
         folder: The folder; it must not exist.
-        figures: A folder of `polyplink evaluate`, whose figures and intervals the card shows.
+        figures: A folder of `polyplink evaluate`, whose figures and intervals of these weights the
+            card shows.
         licence: Of the weights; None for that of the published weights they are.
         mirrors: Where else the folder can be had, for the card and config.json.
 
@@ -61,7 +65,8 @@ def save_pretrained(
         The folder.
 
     Raises:
-        PolyplinkError: If there are no such weights or figures, or the folder exists.
+        PolyplinkError: If there are no such weights or figures, the figures are of other weights,
+            or the folder exists.
     """
     path = weights_path(weights)
     check_seal(path)
@@ -73,7 +78,8 @@ def save_pretrained(
     )
     with whole_folder(folder) as new:
         shutil.copyfile(path, new / HUB_FILE)
-        write_config(new, record, {"mirrors": list(mirrors)}, figures=figures, licence=licence)
+        measured = [] if figures is None else _measured(figures, weights_id(path))
+        write_config(new, record, {"mirrors": list(mirrors)}, measured, licence)
     return folder
 
 
@@ -103,8 +109,7 @@ def write_config(
     folder: Path,
     record: WeightsRecord,
     facts: Mapping[str, Any],
-    *,
-    figures: Path | None = None,
+    measured: Sequence[Mapping[str, str]] = (),
     licence: str | None = None,
 ) -> None:
     """Write config.json and the model card beside the model files that are in a folder.
@@ -113,7 +118,7 @@ def write_config(
         folder: Where the model files are.
         record: The record of the weights.
         facts: Further entries of config.json.
-        figures: As in `save_pretrained`.
+        measured: Rows of figures.csv.
         licence: As in `save_pretrained`.
     """
     models = sorted([*folder.glob("*.onnx"), *folder.glob("*.safetensors")])
@@ -121,13 +126,11 @@ def write_config(
     named = licence or str(record.origin.get("licence", "not stated"))
     stated = {"polyplink": __version__, "files": files, "licence": named, **facts}
     write_json(folder / CONFIG, stated | {"record": json.loads(record_text(record))})
-    write_text(folder / CARD, model_card(record, files, named, facts, _measured(figures)))
+    write_text(folder / CARD, model_card(record, files, named, facts, measured))
 
 
-def _measured(figures: Path | None) -> list[dict[str, str]]:
-    """Rows of figures.csv of the first method that have a value."""
-    if figures is None:
-        return []
+def _measured(figures: Path, key: str) -> list[dict[str, str]]:
+    """Rows of figures.csv that have a value, of the weights with this id."""
     path = figures / "figures.csv" if figures.is_dir() else figures
     PolyplinkError.unless(
         path.is_file(), f"no figures at {path}", "give a folder `polyplink evaluate` wrote"
@@ -140,7 +143,17 @@ def _measured(figures: Path | None) -> list[dict[str, str]]:
         f"{path} has no figures",
         "give a folder `polyplink evaluate` wrote",
     )
-    return [row for row in rows if row["method"] == rows[0]["method"] and row["value"]]
+    # run.json says which weights each method is; "weights" are those of the first.
+    run = path.with_name("run.json")
+    ids = read_json(run).get("inputs", {}) if run.is_file() else {"weights": key}
+    own = [name for name, one in ids.items() if str(one).partition("-")[0] == key]
+    PolyplinkError.unless(
+        bool(own),
+        f"the figures of {path} are of other weights ({ids.get('weights')}) than these ({key})",
+        "evaluate these with `polyplink evaluate`, or leave the figures out",
+    )
+    method = rows[0]["method"] if "weights" in own else own[0]
+    return [row for row in rows if row["method"] == method and row["value"]]
 
 
 def model_card(
@@ -168,7 +181,7 @@ def model_card(
     )
     operating = dict(record.operating or {}).get("origin", "none; `polyplink calibrate` finds one")
     parts = [
-        f"---\nlibrary_name: polyplink\nlicense: other\nlicense_name: {json.dumps(licence)}\n"
+        f"---\nlibrary_name: polyplink\n{_licence_lines(licence)}\n"
         "tags: [colonoscopy, polyp, re-identification]\n---\n",
         f"# {name}\n\nAn encoder for polyplink: crops of a "
         "tracklet of a polyp to one vector. Tracklets whose vectors are similar show one polyp.\n",
@@ -187,6 +200,13 @@ def model_card(
     return "\n".join(parts) + "\n"
 
 
+def _licence_lines(licence: str) -> str:
+    """The licence as the Hub's front matter takes it: its own word where it has one."""
+    if licence.lower() in HUB_LICENCES:
+        return f"license: {licence.lower()}"
+    return f"license: other\nlicense_name: {json.dumps(licence)}"
+
+
 def _numbers(values: Sequence[float] | None) -> str:
     return "the preset's values" if values is None else ", ".join(f"{value:g}" for value in values)
 
@@ -198,7 +218,7 @@ def _data_lines(record: WeightsRecord) -> list[str]:
         for dataset, own in groupby(sorted(rows), key=lambda row: row[0]):
             each = list(own)
             patients = len({patient for _, _, patient in each})
-            lines.append(f"- {what} on {dataset}: {len(each)} procedures, {patients} patients")
+            lines.append(f"- {what} on {dataset} (procedures: {len(each)}, patients: {patients})")
     lines += [f"- pre-trained by others on {dataset}" for dataset in seen.datasets]
     simulated = seen.trained and all("simulated" in row[0] for row in seen.trained)
     return [*lines, "", "All of it is simulated."] if simulated else lines or ["Not stated."]
