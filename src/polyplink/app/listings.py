@@ -65,7 +65,6 @@ def show_recipe(request: RecipeRequest, progress: Progress = inform) -> "Result[
     fields = field_sources(override(recipe, request.sets), recipe)
     columns = ("field", "type", "value", "source", "note")
     table = Table(*columns, title=request.name, title_justify="left")
-    table.columns[0].overflow = "fold"  # whole names, to be copied
     for field in fields:
         cells = (field.type, str(field.value), field.source, field.note)
         table.add_row(field.name, *map(Text, cells))

@@ -133,6 +133,8 @@ def _print_table(table: Any) -> None:
             for text, style, control in super().render(*given, **named):
                 yield Segment(text if control else visible(text), style, control)
 
+    for column in table.columns:
+        column.overflow = "fold"  # a word wider than its column goes on below, and is not cut
     wide = None if sys.stdout.isatty() else WIDEST  # a file or a pipe gets whole cells
     Plain(markup=False, width=wide).print(table)
 

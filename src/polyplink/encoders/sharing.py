@@ -6,6 +6,7 @@ Hub (`save_pretrained`), or the graphs of an exported encoder (`export`).
 
 import csv
 import json
+import re
 import shutil
 from collections.abc import Mapping, Sequence
 from itertools import groupby
@@ -31,8 +32,10 @@ if TYPE_CHECKING:
     from polyplink.encoders.build import LoadedEncoder
 
 CARD = "README.md"
-HUB_LICENCES = ("apache-2.0", "bsd-3-clause", "mit", "gpl-3.0", "agpl-3.0", "cc0-1.0")
-HUB_LICENCES += ("cc-by-4.0", "cc-by-sa-4.0", "cc-by-nc-4.0", "cc-by-nc-sa-4.0")
+# Licences that the Hub has a word for.
+HUB_LICENCES = re.compile(
+    r"apache-2\.0|bsd-3-clause|mit|a?gpl-3\.0|cc0-1\.0|cc-by(-nc)?(-sa)?-4\.0"
+)
 LIMITS = """\
 - Not a medical device: for research. Identities and counts are estimates; a person should check.
 - Vectors need crops cut as stated under Input, and compare only within these weights.
@@ -202,7 +205,7 @@ def model_card(
 
 def _licence_lines(licence: str) -> str:
     """The licence as the Hub's front matter takes it: its own word where it has one."""
-    if licence.lower() in HUB_LICENCES:
+    if HUB_LICENCES.fullmatch(licence.lower()):
         return f"license: {licence.lower()}"
     return f"license: other\nlicense_name: {json.dumps(licence)}"
 
