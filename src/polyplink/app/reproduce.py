@@ -1,5 +1,6 @@
 """The verb `reproduce`: compare a published table with ours; missing cells give the reason."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -154,19 +155,27 @@ def plan(request: ReproduceRequest, tables: "Sequence[PublishedTable]") -> "Resu
     data = workspace.tables
     part = find_part(data, request.part)
     check_polyps(data, part, request.table)
-    task_parts = {task: task_part(task, data, part) for task in TASK_PARTS}
-    planner = Planner(workspace, part, task_parts, request.grid)
+    probe_parts = {task: task_part(task, data, part) for task in ("size", "histology")}
+    planner = Planner(workspace, part, probe_parts, request.grid)
     steps = planner.plan(tables, request.only)
-    to_do = [step for step in steps if step.state == "to do"]
-    counts = f"{len(to_do)} steps to do, {sum(s.state == 'done' for s in steps)} done, "
-    total = (
-        f"{counts}{sum(s.state == 'missing' for s in steps)} missing; about "
-        f"{hours(sum(step.seconds for step in to_do))} on {planner.device}, "
-        f"{gigabytes(max((step.memory for step in to_do), default=0)) or 'no'} memory at most, "
-        f"{gigabytes(sum(step.disk for step in to_do)) or 'nothing'} to write "
-        f"({gigabytes(disk_usage(workspace.data).free)} free)"
-    )
-    return Result(steps, shown=[steps_table(steps), total, BASIS])
+
+    def cost_of(state: str) -> str:
+        mine = [step for step in steps if step.state == state]
+        return (
+            f"about {hours(sum(step.seconds for step in mine))} on {planner.device}, "
+            f"{gigabytes(max((step.memory for step in mine), default=0)) or 'no'} memory at most, "
+            f"{gigabytes(sum(step.disk for step in mine)) or 'nothing'} to write"
+        )
+
+    count = Counter(step.state for step in steps)
+    free = gigabytes(disk_usage(workspace.data).free)
+    total = [
+        f"{count['to do']} steps to do, {count['done']} done, {count['missing']} missing; "
+        f"{cost_of('to do')} ({free} free)"
+    ]
+    if count["waits"]:
+        total.append(f"{count['waits']} wait for what is missing: {cost_of('waits')}")
+    return Result(steps, shown=[steps_table(steps), *total, BASIS])
 
 
 def task_part(task: str, data: "DataSet", part: str) -> str:

@@ -6,6 +6,7 @@ matrix products of this device (`BASIS`); they are estimates, within a factor of
 
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -21,6 +22,7 @@ from polyplink.app.encoders_under_test import (
     NO_ENCODER,
     STAND_IN,
     Workspace,
+    has_recipe,
     run_folder,
     stand_in_recipe,
     start_of,
@@ -36,6 +38,7 @@ from polyplink.encoders import (
     pick_device,
     weights_path,
 )
+from polyplink.encoders.catalogue import FOUNDATION
 from polyplink.encoders.cost import count_macs
 from polyplink.encoders.weights import read_record
 from polyplink.learn import FramePairs, TemporalBags, TrainConfig
@@ -69,7 +72,8 @@ class Step:
         what: What would be done, and for which encoder.
         part: Part of the data set.
         settings: How.
-        state: "done" if its result is there, "missing" if it cannot be done.
+        state: "done" if its result is there, "missing" if it cannot be done, "waits" if it can
+            be done when what is missing is there.
         why: What is missing.
         seconds: Estimated time.
         memory: Estimated peak, bytes of the device.
@@ -79,7 +83,7 @@ class Step:
     what: str
     part: str
     settings: str
-    state: Literal["to do", "done", "missing"] = "to do"
+    state: Literal["to do", "done", "missing", "waits"] = "to do"
     why: str = ""
     seconds: float = 0.0
     memory: int = 0
@@ -90,7 +94,7 @@ def steps_table(steps: Sequence[Step]) -> Table:
     """For the terminal: one row per step, then what all steps to do take together."""
     table = Table("step", "part", "settings", "state", "time", "memory", "disk")
     for step in steps:
-        known = step.state == "to do"
+        known = step.state in {"to do", "waits"}
         numbers = (hours(step.seconds), gigabytes(step.memory), gigabytes(step.disk))
         told = step.state if step.state != "missing" else f"missing: {step.why}"
         row = (step.what, step.part, step.settings, told, *(numbers if known else ("", "", "")))
@@ -182,13 +186,13 @@ class Planner:
     Attributes:
         workspace: Where encoders come from.
         part: Part that ours is measured on.
-        task_parts: By the first word of a measure, the part of it, if that is another.
+        probe_parts: By probe, the part that it is trained and tested on.
         grid: Name of the grid of settings.
     """
 
     workspace: Workspace
     part: str
-    task_parts: dict[str, str]
+    probe_parts: dict[str, str]
     grid: str
 
     def __post_init__(self) -> None:
@@ -212,32 +216,48 @@ class Planner:
         steps: dict[tuple[str, str], Step] = {}
         for (name, crop, clip), measures in needed.items():
             for step in self._steps(name, crop, clip, list(measures)):
-                steps.setdefault((step.what, step.part), step)
+                same = steps.get((step.what, step.part))
+                if same is None or same.state == "waits":
+                    steps[step.what, step.part] = step
         return list(steps.values())
 
     def _steps(
         self, name: str, crop: Crop, clip: int | None, measures: Sequence[str]
     ) -> Iterator[Step]:
         """Everything that measures of one encoder on one kind of crops need."""
-        if why := what_is_missing(name, self.workspace):
-            yield Step(f"encoder {name}", self.part, "", "missing", why)
+        why = what_is_missing(name, self.workspace)
+        if not why:
+            yield from self._work(name, crop, clip, measures)
             return
+        yield Step(f"encoder {name}", self.part, "", "missing", why)
+        with suppress(PolyplinkError):  # of data that are missing too nothing can be counted
+            for step in self._work(name, crop, clip, measures):
+                yield replace(step, state="waits") if step.state == "to do" else step
+
+    def _work(
+        self, name: str, crop: Crop, clip: int | None, measures: Sequence[str]
+    ) -> Iterator[Step]:
+        """Training and use of an encoder whose weights, or those that it starts from, are there."""
         recipe = self._recipe(name)
-        if recipe is None:
-            record = read_record(weights_path(self.workspace.given.get(name, Path(name))))
-            config, prepare = record.encoder, record.prepare
-        else:
+        if recipe is not None:
             config, prepare = recipe.encoder, recipe.prepare
             yield from self._training(recipe)
+        elif name in FOUNDATION and what_is_missing(name, self.workspace):
+            spec = FOUNDATION[name]
+            config = spec.settle(FoundationConfig(name, self.workspace.preset))
+            prepare = PrepareSettings(size=config.size or spec.size)
+        else:
+            record = read_record(weights_path(self.workspace.given.get(name, Path(name))))
+            config, prepare = record.encoder, record.prepare
         settings = prepare if crop == "own" else replace(prepare, crop_factor=crop)
         on: dict[str, list[str]] = {}
         for measure in measures:
-            on.setdefault(self.task_parts.get(_task(measure), self.part), []).append(measure)
+            on.setdefault(self.probe_parts.get(_task(measure), self.part), []).append(measure)
         for part in sorted(on):
             yield from self._measuring(name, config, settings, clip, part, on[part])
 
     def _recipe(self, name: str) -> TrainConfig | None:
-        """The recipe that makes an encoder; None for weights that are there."""
+        """The recipe that makes an encoder; None for weights that are there or published."""
         space = self.workspace
         if name in space.given:
             return None
@@ -247,7 +267,7 @@ class Planner:
         try:
             weights_path(Path(name))
         except PolyplinkError:
-            return override(find_recipe(name), space.sets)
+            return override(find_recipe(name), space.sets) if has_recipe(name) else None
         return None
 
     def _training(self, recipe: TrainConfig) -> Iterator[Step]:
@@ -303,12 +323,15 @@ class Planner:
         counted = self.grid == "paper" and any("temporal_ap/" in m for m in measures)
         search = SEARCH_SECONDS * len(self._names(part)) if counted else 0.0
         shown = "full frame" if settings.crop_factor is None else f"psi {settings.crop_factor:g}"
-        fed = f"preset {self.workspace.preset}, " if isinstance(config, FoundationConfig) else ""
+        published = isinstance(config, FoundationConfig) and not has_recipe(name)
+        fed = f"preset {self.workspace.preset}, " if published else ""
+        divided = any(_task(measure) in {"val", "test"} for measure in measures)
         yield Step(
             f"embed and measure {name}, {shown}, "
             + ("whole tracklets" if clip is None else f"fragments of {clip}"),
             part,
-            f"{fed}grid {self.grid}, {len(set(measures))} figures",
+            f"{fed}grid {self.grid}, {len(set(measures))} figures"
+            + (", some of them on tpc-val and tpc-test" if divided and part == "rc19" else ""),
             seconds=crops * own.macs / self.rate + search / self.workspace.workers,
             memory=4 * own.parameters + 3 * PASS * own.largest,
             disk=4 * 512 * crops // max(clip or 30, 1),
