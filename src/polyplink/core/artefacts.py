@@ -24,6 +24,8 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from pydantic_core import from_json
+
 from polyplink import __version__
 from polyplink.core.errors import PolyplinkError, first_line
 
@@ -241,16 +243,12 @@ def parse_json(data: bytes | str, what: str, mend: str) -> Any:
 
     Raises:
         PolyplinkError: If it is not UTF-8 or not JSON, is nested too deeply, or has a number of
-            thousands of digits.
+            thousands of digits or half of a surrogate pair.
     """
     try:
-        text = data.decode("utf-8-sig") if isinstance(data, bytes) else data
-        value = json.loads(text)
-        if "\\ud" in text.lower():  # half of a surrogate pair, which no text can hold
-            json.dumps(value, ensure_ascii=False).encode()
-    except (ValueError, RecursionError) as error:
+        return from_json(data.removeprefix(b"\xef\xbb\xbf") if isinstance(data, bytes) else data)
+    except ValueError as error:
         raise PolyplinkError(f"{what} is not whole JSON ({first_line(error)})", mend) from None
-    return value
 
 
 def machine() -> dict[str, Any]:

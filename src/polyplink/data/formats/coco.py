@@ -263,9 +263,13 @@ def _read(
     videos = videos.with_columns(procedure_id=called).drop("name")
     videos = videos.rename({"file_name": "film"})
     videos = videos.unique("id", keep="first", maintain_order=True)
-    annotations = content["annotations"] if results is None else load_json(results)
+    # Records are dropped when they are a table: millions take gigabytes.
+    annotations = content.pop("annotations")
+    if results is not None:
+        annotations = load_json(results)
     boxes = _boxes(annotations, name if results is None else results.name)
-    images = _images(content["images"], videos, name, faults)
+    del annotations
+    images = _images(content.pop("images"), videos, name, faults)
     categories = read_records(content.get("categories"), f"{name}: categories", ("id", "name"))
     names = dict(categories.drop_nulls("id").rows())
     boxes = apply_rules(
