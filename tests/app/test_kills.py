@@ -118,9 +118,11 @@ VERBS = {
     "learn-from": "learn-from RUN REVIEW --out OUT",
     "probe": "probe size RUN SIZED --out OUT --length 4 --seeds 1 --epochs 2 --workers 1",
     "export": "export RUN OUT",
+    "reproduce": "reproduce all OUT --workspace OUT/runs --only ta384-supervised --stand-in --grid "
+    "demo --device cpu --workers 1",
 }
 # They write into the folder that they read.
-WITHIN = dict.fromkeys(("prepare", "embed", "shard", "split"), "DATA")
+WITHIN = dict.fromkeys(("prepare", "embed", "shard", "split", "reproduce"), "DATA")
 WITHIN |= {"hand-off": "COUNT", "index add": "INDEX"}
 ONCE = ("index build", "export", "convert")  # they refuse a whole result that is there
 
@@ -131,7 +133,7 @@ def test_a_killed_command_is_finished_by_the_same_command(
 ) -> None:
     out = tmp_path / "killed" / "out"
     places = {**places, "OUT": out}
-    words = VERBS[verb].split() + (TRAIN if verb == "train" else [])
+    words = VERBS[verb].split() + (TRAIN if verb in {"train", "reproduce"} else [])
     pattern = "^(" + "|".join(places) + ")"
     command = [words[0], *(re.sub(pattern, lambda m: str(places[m[0]]), w) for w in words[1:])]
 
