@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import groupby
 from pathlib import Path
 from shutil import disk_usage
@@ -413,12 +414,10 @@ def _measured(
     found: dict[tuple[Variant, str], Measured] = {}
     of_vectors: dict[str, dict[Variant, dict[str, str]]] = {}  # by part; measure to figure
     of_probes: list[tuple[Variant, str]] = []
-    costs: dict[str, Figure] = {}
     for cell in (cell for cell in table.cells if cell.subject == name):
         variant, task = Variant(cell.crop, cell.clip), cell.measure.partition("/")[0]
         if cell.measure.startswith(COSTS):
-            costs = costs or _costs(name)
-            found[variant, cell.measure] = costs[cell.measure], None
+            found[variant, cell.measure] = _costs(name)[cell.measure], None
         elif task in PROBES:
             of_probes.append((variant, cell.measure))
         else:
@@ -456,8 +455,7 @@ def _measured(
             progress=progress,
         )
         for variant, wanted in variants.items():
-            own = ours[seen(variant)]
-            found |= {(variant, measure): own[figure] for measure, figure in wanted.items()}
+            found |= {(variant, m): ours[seen(variant)][f] for m, f in wanted.items()}
     for variant, measure in of_probes:
         task, _, figure = measure.partition("/")
         cut = replace(encoder.prepare, crop_factor=seen(variant).crop)
@@ -479,6 +477,7 @@ def _measured(
     return found
 
 
+@cache
 def _costs(name: str) -> "dict[str, Figure]":
     """Parameters and multiply-accumulates of an encoder, counted as in the paper."""
     from polyplink.app.weights import cost_of
