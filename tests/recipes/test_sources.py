@@ -38,6 +38,10 @@ def test_what_only_the_program_shows_is_said() -> None:
     assert fields["bags.k"].source == "text"
     assert fields["augment.hue"].source == "program"
     assert fields["finetune.rank"].source == "unused"
+    anchored = {f.name: f.source for f in field_sources(find_recipe("ntssl-text"))}
+    assert anchored["loss.form"] == "text"  # its value is eq. 1
+    fixed = {f.name: f.source for f in field_sources(find_recipe("ntssl-fixed"))}
+    assert (fixed["bags.tau_min"], fixed["bags.k"]) == ("ours", "text")
     own = {f.name: f for f in field_sources(find_recipe("ta384-mve"))}
     assert (own["part"].value, own["part"].source) == ("ta384", "text")
     assert (own["encoder.kind"].value, own["encoder.kind"].source) == ("mve", "program")

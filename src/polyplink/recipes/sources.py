@@ -181,11 +181,18 @@ _ENDOFM: Sources = {
     "validation.bags_per_batch": ("text", "16 views, 2 of each polyp"),
     "validation.views": ("text", "2"),
 }
-# Values of the rows of temporally-aware counting (ta384-NAME) alone.
-_TA: Sources = {
-    "ta384": ("text", "384 polyps: REAL-Colon's 27 procedures, LDPolypVideo, SUN, PolypsSet"),
-    "mve": ("program", "the predecessor's own encoder"),
-    "projected": ("program", "after the head, as the predecessor's"),
+# Values whose source is another than that of their field: FIELD=VALUE.
+_OF_VALUES: Sources = {
+    "part=ta384": ("text", "384 polyps: REAL-Colon's 27 procedures, LDPolypVideo, SUN, PolypsSet"),
+    "encoder.kind=mve": ("program", "the predecessor's own encoder"),
+    "encoder.kind=sfe": ("text", "frames one by one"),
+    "encoder.vector=projected": ("program", "after the head, as the predecessor's"),
+    "bags.sampling=nearest": ("text", "table 2: the K nearest; tau is not used"),
+    "bags.tau_min=6.15": ("ours", "the curriculum's middle; table 2 names no temperature"),
+    "bags.tau_max=6.15": ("ours", "the curriculum's middle; table 2 names no temperature"),
+    "loss.tracklet=0.0": ("text", "table 2: frames alone"),
+    "loss.frame=0.0": ("text", "table 2: tracklets alone"),
+    "loss.form=anchored": ("text", "eq. 1: members against the anchor"),
 }
 _FAMILIES: Mapping[str, Sources] = {
     "ntssl": _NTSSL,
@@ -231,8 +238,8 @@ def field_sources(recipe: TrainConfig, published: TrainConfig | None = None) -> 
         source, note = next(hits, ("ours", "at a size for a laptop" if small else ""))
         if name == "optim.warm_up" and recipe.optim.schedule == "constant" and not small:
             source, note = "unused", "of optim.schedule one_cycle"
-        if isinstance(value, str) and not small:
-            source, note = _TA.get(value, (source, note))
+        if not small:
+            source, note = _OF_VALUES.get(f"{name}={value}", (source, note))
         if value != was:
             source, note = "ours", f"set; {was} in the recipe"
         found.append(FieldSource(name, type_text(recipe, name), value, source, note))
