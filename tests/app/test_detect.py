@@ -52,7 +52,7 @@ def test_a_count_of_nothing_says_why(made: Made, tmp_path: Path, detector: Path)
     counted = polyplink("count", made.run, data, "-o", tmp_path / "c", "--min-seconds", "60")
     assert counted.exit_code == 0, counted.output
     why = "192 of 192 boxes in tracks shorter than 60 s (--min-seconds)"
-    assert f"Counted 0 in 1 procedures (001-005): {why}" in counted.stderr.replace("\n", " ")
+    assert f"Counted 0 in 1 procedure (001-005): {why}" in counted.stderr.replace("\n", " ")
     assert why in (tmp_path / "c" / "report.html").read_text()
     none = run(
         RunRequest(
@@ -64,7 +64,7 @@ def test_a_count_of_nothing_says_why(made: Made, tmp_path: Path, detector: Path)
         )
     )
     assert none.value.summary["polyps"] == 0
-    assert any("found nothing in 1 procedures" in line for line in none.warnings)
+    assert any("found nothing in 1 procedure" in line for line in none.warnings)
     assert any("there is no box in them" in line for line in none.warnings)
 
 

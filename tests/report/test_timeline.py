@@ -49,7 +49,7 @@ def test_hover_text_tells_all() -> None:
         "disagrees with the truth",
     ]
     bridged = replace(made.tracklets[2], bridged=0.25)
-    assert "\n25% of them bridged, without a box\n" in describe(bridged, match(made), 25.0)
+    assert "\n25 % of them bridged, without a box\n" in describe(bridged, match(made), 25.0)
     assert drawn(made).summary == (
         "Time line of 5 tracklets in 3 polyps; truth: 2 polyps, 1 tracklets disagree"
     )

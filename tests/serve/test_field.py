@@ -57,4 +57,4 @@ def test_a_hand_off_says_where_there_is_no_border(desk: Desk, counted: Path) -> 
     assert desk.frame(0, first) == plain.frame(0, first)
     assert desk.pictures.borderless == {desk.names[0]}
     done = hand_off_review(HandOffRequest(counted, mask_overlay=("field",)))
-    assert "have no dark border" in done.warnings[-1]
+    assert "without a dark border" in done.warnings[-1]

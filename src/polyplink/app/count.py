@@ -13,6 +13,7 @@ from polyplink.app import options
 from polyplink.app.options import TrackletOptions, option
 from polyplink.app.request import Progress, Result, check_given, inform
 from polyplink.core.artefacts import RunRecord, to_plain, write_json, write_text
+from polyplink.core.text import many
 
 if TYPE_CHECKING:
     import polars as pl
@@ -284,7 +285,7 @@ def _said(
         named = ", ".join(empty[:3]) + (", ..." if len(empty) > 3 else "")
         boxed = prepared.data.detections["procedure_id"].is_in(empty).any()
         why = "; ".join(lines) if boxed else "there is no box in them"
-        warnings.append(f"Counted 0 in {len(empty)} procedures ({named}): {why}.")
+        warnings.append(f"Counted 0 in {many(len(empty), 'procedure')} ({named}): {why}.")
     return warnings, [f"Left out: {'; '.join(lines)}."] if lines else []
 
 

@@ -15,6 +15,7 @@ from polyplink.app.options import Request, TrackletOptions, names_of, option
 from polyplink.app.request import Progress, Result, check_given, counter, inform
 from polyplink.core.artefacts import RunRecord, read_json, whole_folder, write_json
 from polyplink.core.errors import PolyplinkError, find_named
+from polyplink.core.text import many
 
 if TYPE_CHECKING:
     from polyplink.data import DataSet, Finding, Imported
@@ -241,7 +242,7 @@ def _write(
         "warnings": warnings,
         "splits": {name: len(ids) for name, ids in data.splits.items()},
     }
-    text = "{out}: {procedures} procedures, {polyps} polyps, {boxes} boxes".format(**counts)
+    text = f"{out}: {data.contents}"
     return Result(data, counts, [text], warnings)
 
 
@@ -453,11 +454,9 @@ def convert_data(request: ConvertRequest, progress: Progress = inform) -> Result
             warnings = convert(data, request.data_format, folder)
         record.write(folder)
     progress("procedures", data.procedures.height, data.procedures.height)
-    procedures, boxes = data.procedures.height, data.detections.height
-    counts = {"out": str(out), "procedures": procedures, "boxes": boxes, "warnings": warnings}
-    return Result(
-        counts, shown=[f"{out}: {procedures} procedures, {boxes} boxes"], warnings=warnings
-    )
+    counts = {"out": str(out), "procedures": data.procedures.height}
+    counts |= {"boxes": data.detections.height, "warnings": warnings}
+    return Result(counts, shown=[f"{out}: {data.contents}"], warnings=warnings)
 
 
 @dataclass(frozen=True)
@@ -510,5 +509,7 @@ def prepare_data(request: PrepareRequest, progress: Progress = inform) -> "Resul
         f"{frames[0].why}); tracklets are cut there"
         for name, frames in broken.items()
     ]
-    text = "{out}: {tracklets} tracklets, {crops} crops".format(**counts)
+    text = (
+        f"{counts['out']}: {many(counts['tracklets'], 'tracklet')}, {many(counts['crops'], 'crop')}"
+    )
     return Result(prepared, counts, [text], warnings)

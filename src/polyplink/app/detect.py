@@ -12,7 +12,7 @@ from polyplink.app.options import TrackletOptions, option
 from polyplink.app.request import Progress, Result, check_given, inform
 from polyplink.core.artefacts import RunRecord, write_text
 from polyplink.core.errors import PolyplinkError
-from polyplink.core.text import file_name
+from polyplink.core.text import file_name, many
 
 if TYPE_CHECKING:
     from polyplink.app.count import Counted
@@ -121,7 +121,9 @@ def _detect(
             )
         record.inputs["detector"] = key
     if data.detections.is_empty():
-        warnings.append(f"the detector found nothing in {data.procedures.height} procedures")
+        warnings.append(
+            f"the detector found nothing in {many(data.procedures.height, 'procedure')}"
+        )
     record.write(out)
     return data, warnings
 

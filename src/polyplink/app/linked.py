@@ -40,6 +40,7 @@ from polyplink.associate.identities import SPREADS, count_intervals
 from polyplink.associate.links import PRICE
 from polyplink.core.artefacts import machine, to_plain
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.text import many
 from polyplink.data import SIMULATED, read_data
 from polyplink.encoders import Embeddings, weights_path
 from polyplink.evaluate import Purpose, choose, count_procedure, match_tracklets
@@ -224,9 +225,9 @@ def find_operating_point(procedures: Sequence[ProcedureTracklets]) -> OperatingP
     prices = {purpose: PRICES[choice.row] for purpose, choice in chosen.items()}
     off = np.abs([c.clusters[chosen["count"].row] - c.polyps for c in counts])
     origin = (
-        f"links fitted on {model.pairs} pairs of tracklets of {len(labelled)} procedures; "
+        f"links fitted on {model.pairs} pairs of tracklets of {many(len(labelled), 'procedure')}; "
         f"cross-fitted there: count off by {off.mean():.2f} polyps on average, right in "
-        f"{(off == 0).mean():.0%}"
+        f"{100 * (off == 0).mean():.0f} %"
     )
     spread = _spread(crossed, [c.polyps for c in counts], prices["count"])
     setting, error = LearnedLinks(prices["count"]), float(off.mean())

@@ -13,6 +13,7 @@ from polyplink.app.options import Request, option
 from polyplink.app.request import Progress, Result, inform
 from polyplink.core.artefacts import RunRecord
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.text import many
 from polyplink.report.notebook import Facts
 
 if TYPE_CHECKING:
@@ -109,12 +110,12 @@ def hand_off_review(request: HandOffRequest, progress: Progress = inform) -> Res
     facts = {"folder": str(desk.out / FOLDER), "files": [str(path) for path in paths]}
     unfinished = [one["id"] for one in desk.overview()["procedures"] if not one["done"]]
     named = ", ".join(unfinished[:3]) + (", ..." if len(unfinished) > 3 else "")
-    said = [f"{len(unfinished)} procedures are not marked as finished ({named})"]
+    said = [f"{many(len(unfinished), 'procedure')} not marked as finished ({named})"]
     warnings = said if unfinished else []
     if bare := sorted(desk.pictures.borderless):
         warnings.append(
-            f"{len(bare)} procedures have no dark border ({bare[0]}): `field` masks nothing there; "
-            "cover text over the picture with --mask-overlay LEFT,TOP,WIDTH,HEIGHT"
+            f"{many(len(bare), 'procedure')} without a dark border ({bare[0]}): `field` masks "
+            "nothing there; cover text over the picture with --mask-overlay LEFT,TOP,WIDTH,HEIGHT"
         )
     return Result(paths, facts, [str(path) for path in paths], warnings)
 

@@ -10,6 +10,7 @@ from polyplink.app import options
 from polyplink.app.options import Request, names_of, option
 from polyplink.app.request import Progress, Result, counter, inform
 from polyplink.core.errors import PolyplinkError, find_named
+from polyplink.core.text import many
 
 if TYPE_CHECKING:
     from polyplink.app.tolerance_checks import Row
@@ -91,8 +92,8 @@ def simulate(
         "boxes": data.detections.height,
         "preview": {name: str(path) for name, path in files.items()},
     }
-    text = "{out}: {procedures} procedures, {polyps} polyps, {frames} frames, {boxes} boxes"
-    shown = [text.format(**counts), *(f"{name}: {path}" for name, path in files.items())]
+    text = f"{out}: {data.contents}, {many(counts['frames'], 'frame')}"
+    shown = [text, *(f"{name}: {path}" for name, path in files.items())]
     return Result(data, counts, shown)
 
 

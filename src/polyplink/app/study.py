@@ -20,6 +20,7 @@ from polyplink.app.options import Request, option
 from polyplink.app.request import Progress, Result, check_given, inform, silent
 from polyplink.core.artefacts import RunRecord, to_plain, write_json
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.text import many
 from polyplink.report.notebook import Facts
 
 if TYPE_CHECKING:
@@ -153,8 +154,8 @@ def study(request: StudyRequest, progress: Progress = inform) -> Result[Studied]
     for name, own in gaps.items():
         shown += clusterer_table(name, own)
     shown.append(
-        f"mean of {request.seeds} seeds ± standard deviation over seeds; "
-        f"{len(encoded.samples.procedures)} procedures of the part {request.part!r}"
+        f"mean of {many(request.seeds, 'seed')} ± standard deviation over seeds; "
+        f"{many(len(encoded.samples.procedures), 'procedure')} of the part {request.part!r}"
     )
     return Result(result, shown=[*shown, f"files: {request.out}"], warnings=failed)
 

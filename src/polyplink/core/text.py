@@ -1,4 +1,4 @@
-"""Text from data where it leaves the program: as a file name, on a terminal, in HTML, CSV and XML.
+"""Text where it leaves the program: as a file name, on a terminal, in HTML, CSV and XML.
 
 Names of procedures, parts and polyps come from files that anyone may have written. They must not
 lead a path out of its folder, control a terminal or become a formula in a spreadsheet.
@@ -20,6 +20,17 @@ _DIGITS = 16  # of the hash in a shortened file name
 # what is read back is what was written.
 FORMULA = r"^('*[=+\-@\t\r])"
 ESCAPED_FORMULA = rf"^'{FORMULA[1:]}"
+
+
+def many(number: int, noun: str) -> str:
+    """A number of things in words.
+
+    Example:
+        >>> many(1, "box"), many(0, "polyp"), many(3, "box")
+        ('1 box', '0 polyps', '3 boxes')
+    """
+    ending = "" if number == 1 else "es" if noun.endswith("x") else "s"
+    return f"{number} {noun}{ending}"
 
 
 def file_name(name: str, *, exact: bool = False) -> str:

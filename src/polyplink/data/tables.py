@@ -27,7 +27,7 @@ from polyplink.core.artefacts import (
     write_json,
 )
 from polyplink.core.errors import CONTROL, PolyplinkError, first_line, visible
-from polyplink.core.text import ESCAPED_FORMULA, FORMULA
+from polyplink.core.text import ESCAPED_FORMULA, FORMULA, many
 from polyplink.data.protocols import NAMES, protocol_part
 from polyplink.data.vocabulary import ADENOMA, Maps, label_polyps, read_adenoma_maps
 
@@ -213,8 +213,13 @@ class DataSet:
     keys: Mapping[str, str] = field(default_factory=dict)
 
     def __repr__(self) -> str:
-        sizes = (self.procedures.height, self.polyps.height, self.detections.height)
-        return "DataSet({} procedures, {} polyps, {} boxes)".format(*sizes)
+        return f"DataSet({self.contents})"
+
+    @property
+    def contents(self) -> str:
+        """How many procedures, polyps and boxes it holds, in words."""
+        tables = {"procedure": self.procedures, "polyp": self.polyps, "box": self.detections}
+        return ", ".join(many(table.height, noun) for noun, table in tables.items())
 
     @classmethod
     def of(

@@ -135,7 +135,7 @@ def describe(tracklet: Tracklet, matching: Matching, fps: float | None) -> str:
         f"counted as {counted.label} ({counted.name})",
     ]
     if tracklet.bridged:
-        lines.insert(2, f"{tracklet.bridged:.0%} of them bridged, without a box")
+        lines.insert(2, f"{100 * tracklet.bridged:.0f} % of them bridged, without a box")
     if true is not None:
         lines.append(f"true polyp {true.label} ({true.name})")
     lines.append(f"sureness {number(tracklet.sureness, 2)}")

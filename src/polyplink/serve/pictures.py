@@ -57,7 +57,10 @@ def parse_mask(text: str, option: str = "--mask-overlay") -> Mask:
     """
     found = re.fullmatch(r"(\d{1,5}),(\d{1,5}),(\d{1,5}),(\d{1,5})", text.replace(" ", ""))
     if found is None:
-        raise PolyplinkError(f"{option} {text!r}", "give LEFT,TOP,WIDTH,HEIGHT in pixels")
+        or_field = ", or field" * (option == "--mask-overlay")
+        raise PolyplinkError(
+            f"{option} {text!r} is no rectangle", f"give LEFT,TOP,WIDTH,HEIGHT in pixels{or_field}"
+        )
     left, top, width, height = map(int, found.groups())
     return left, top, width, height
 
