@@ -497,7 +497,7 @@ def prepare_data(request: PrepareRequest, progress: Progress = inform) -> "Resul
         progress=counter(progress, "crops"),
     )
     broken = prepared.broken()
-    counts = {
+    counts: dict[str, Any] = {
         "out": str(prepared.folder),
         "procedures": len(prepared.procedures),
         "tracklets": prepared.tracklets.height,

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from typer import Argument
 
@@ -84,7 +84,7 @@ def simulate(
     if request.preview:
         stage = counter(progress, "preview")
         files = room.write_preview(out / "preview", chosen, seed, device=device, progress=stage)
-    counts = {
+    counts: dict[str, Any] = {
         "out": str(out),
         "procedures": data.procedures.height,
         "polyps": data.polyps.height,

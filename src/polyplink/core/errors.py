@@ -36,8 +36,9 @@ def one_line(text: str, longest: int) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of another library's error message."""
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
+    """The first line of another library's error message; of the system's, without its number."""
+    said = str(getattr(error, "strerror", None) or error).strip()
+    return (said or type(error).__name__).splitlines()[0]
 
 
 def unexpected(error: BaseException, doing: str) -> str:
