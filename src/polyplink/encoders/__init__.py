@@ -32,15 +32,12 @@ if TYPE_CHECKING:
     )
     from polyplink.encoders.embed import (
         Embedder as Embedder,
-        Embeddings as Embeddings,
         NetworkEmbedder as NetworkEmbedder,
         WithCrops as WithCrops,
         colour_histogram as colour_histogram,
         embed as embed,
         embed_stored as embed_stored,
         fragment_table as fragment_table,
-        read_embeddings as read_embeddings,
-        write_embeddings as write_embeddings,
     )
     from polyplink.encoders.encoder import (
         ClipWise as ClipWise,
@@ -61,6 +58,11 @@ if TYPE_CHECKING:
     from polyplink.encoders.sharing import (
         from_pretrained as from_pretrained,
         save_pretrained as save_pretrained,
+    )
+    from polyplink.encoders.vectors import (
+        Embeddings as Embeddings,
+        read_embeddings as read_embeddings,
+        write_embeddings as write_embeddings,
     )
     from polyplink.encoders.weights import (
         WEIGHTS_FILE as WEIGHTS_FILE,

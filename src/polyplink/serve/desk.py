@@ -30,9 +30,9 @@ from polyplink.associate import (
     unit_rows,
 )
 from polyplink.core.artefacts import read_json
-from polyplink.core.errors import PolyplinkError, first_line
+from polyplink.core.errors import PolyplinkError
 from polyplink.data import SIMULATED
-from polyplink.data.tables import read_table
+from polyplink.encoders import read_embeddings
 from polyplink.serve.corrections import (
     LOG,
     SUMMARY,
@@ -208,16 +208,12 @@ class Desk:
             PolyplinkError: If the file is missing, or a tracklet is missing in it.
         """
         path = self.out / VECTORS
-        try:
-            table = read_table(path, "count again").select("tracklet_id", "vector")
-        except (OSError, pl.exceptions.PolarsError) as error:
-            reason = first_line(error)
-            raise PolyplinkError(f"{path} cannot be read ({reason})", "count again") from None
-        ids = self.prepared.tracklets.select("tracklet_id")
-        rows = ids.join(table, on="tracklet_id", how="left", maintain_order="left")["vector"]
-        PolyplinkError.unless(rows.null_count() == 0, f"{path} lacks a tracklet", "count again")
-        found: np.ndarray = rows.to_numpy()
-        return found
+        found = read_embeddings(path, "count again")
+        row = {name: k for k, name in enumerate(found.tracklet_ids)}
+        rows = [row.get(name, -1) for name in self.prepared.tracklets["tracklet_id"]]
+        PolyplinkError.unless(-1 not in rows, f"{path} lacks a tracklet", "count again")
+        vectors: np.ndarray = found.vectors[rows]
+        return vectors
 
     def vectors_of(self, table: pl.DataFrame) -> np.ndarray:
         """Vectors (r, d) of all rows of a procedure; the parts of a tracklet have their own."""
