@@ -2,6 +2,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.spatial.distance import cdist
+from sklearn import cluster
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import check_estimator
 
@@ -15,6 +17,7 @@ from polyplink.associate.estimators import (
     ThresholdClustering,
 )
 from polyplink.associate.similarity import visual
+from tests.associate.test_clusterers import same_partition
 
 EVERY: list[Any] = [
     ThresholdClustering(0.6),
@@ -46,6 +49,17 @@ def test_precomputed_and_embeddings_give_one_answer(estimator: Any) -> None:
         fitted.fit(X)
     with pytest.raises(ValueError, match="affinity 'x'"):
         clone(estimator).set_params(affinity="x").fit(X)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_rows_of_similarities_are_points_as_in_tpcs_program(seed: int) -> None:
+    V = visual(vectors(seed))
+    X = 1 - cdist(V, V)
+    dbscan = DBSCANClustering(0.5, 1, affinity="precomputed").fit_predict(X)
+    assert same_partition(dbscan, cluster.DBSCAN(eps=0.5, min_samples=1).fit_predict(V))
+    linkage = AgglomerativeClustering(0.5, affinity="precomputed").fit_predict(X)
+    theirs = cluster.AgglomerativeClustering(None, distance_threshold=0.5, linkage="average")
+    assert same_partition(linkage, theirs.fit_predict(V))
 
 
 @pytest.mark.parametrize("estimator", EVERY, ids=lambda e: type(e).__name__)
