@@ -87,6 +87,7 @@ def count_of(page: Page) -> int:
 
 def ask(page: Page) -> None:
     """Show a question, those that are not close included."""
+    page.wait_for_selector("#further, #same")  # what answered before may still be on its way
     if page.locator("#further").count():
         page.locator("#further").click()
     page.wait_for_selector("#same")
