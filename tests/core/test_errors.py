@@ -58,6 +58,7 @@ class Settings(Ranged, prefix="optim"):
         ({"rate": 0.0}, r"optim\.rate is 0\.0; give one above 0"),
         ({"rate": math.inf}, r"optim\.rate is inf; give one above 0"),
         ({"rate": math.nan}, r"optim\.rate is nan"),
+        ({"share": 1e30}, r"optim\.share is 1e\+30; give one from 0 to 1"),
         ({"share": 1.5}, r"optim\.share is 1\.5; give one from 0 to 1"),
         ({"warm_up": 1.0}, r"optim\.warm_up is 1\.0; give one in \(0, 1\)"),
     ],

@@ -72,8 +72,9 @@ def check_ranges(prefix: str, settings: Any) -> None:
         value = getattr(settings, name)
         if value is not None and not allowed.holds(value):
             where = f"{prefix}.{name}" if prefix else name
-            mend = f"give {allowed}" if not MOST < value < math.inf else f"give {MOST} or less"
-            raise PolyplinkError(f"{where} is {one_line(str(value), 40)}", mend)
+            over = allowed.high == math.inf and MOST < value < math.inf
+            mend = f"{MOST} or less" if over else str(allowed)
+            raise PolyplinkError(f"{where} is {one_line(str(value), 40)}", f"give {mend}")
 
 
 @cache
