@@ -39,7 +39,10 @@ def main() -> None:
             print(message(), file=sys.stderr)
             sys.exit(MISTAKE)
         text = " ".join(message().split()).rstrip(".")
-        page = getattr(getattr(error, "ctx", None), "command_path", "polyplink")
+        context = getattr(error, "ctx", None)
+        page = getattr(context, "command_path", "polyplink")
+        if type(error).__name__ == "MissingParameter" and context is not None:
+            text += f" of `{' '.join([page, *context.command.collect_usage_pieces(context)])}`"
         print(f"polyplink: {text}; see `{page} --help`", file=sys.stderr)
         sys.exit(MISTAKE)
 

@@ -19,6 +19,7 @@ from typing import Annotated, Any, ForwardRef, NoReturn, get_args, get_origin
 
 import typer
 from typer.core import TyperGroup
+from typer.models import ArgumentInfo
 
 from polyplink import __version__
 from polyplink.app.bench import bench
@@ -155,6 +156,9 @@ def command(verb: Verb) -> Callable[..., None]:
                 plain, default = plain | None, None
         elif isinstance(plain, ForwardRef):  # it takes more from Python than can be typed
             plain = str
+        for each in details:  # in capitals in help and messages, as in the docs
+            if isinstance(each, ArgumentInfo) and each.metavar is None:
+                each.metavar = field.name.upper()
         option: Any = Annotated[plain, *details]
         parameters.append(
             inspect.Parameter(field.name, _KEYWORD, default=default, annotation=option)
