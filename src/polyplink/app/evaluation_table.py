@@ -203,7 +203,7 @@ def _counting_notes(name: str, figures: EncoderFigures) -> list[str]:
             alpha = figure_text(counting.summary["alpha"], 4)
             said.append(f"{name}, {clusterer}: mean chosen alpha {alpha} over the folds.")
         rules = [fold["choice"].rule for fold in counting.folds]
-        odd = [rule for rule in rules if rule != "nearest"]
+        odd = [rule for rule in rules if rule in ("no_false_positive", "one_polyp_each")]
         if odd:
             said.append(
                 f"{name}, {clusterer}: in {len(odd)} of {len(counting.folds)} folds no setting "
