@@ -213,7 +213,8 @@ def spoil(path: Path, rng: random.Random) -> str:
             table(path, rng)
             return "table"
     odd = {"json": json_value, "tar": tar_header, **HOW}[how]
-    with contextlib.suppress(ValueError, struct.error, KeyError, AttributeError, TypeError):
+    odder = (struct.error, KeyError, AttributeError, TypeError, RecursionError)  # spoilt before
+    with contextlib.suppress(ValueError, *odder):
         if ending == ".safetensors" and how == "json":  # a record in JSON in a header in JSON
             size = struct.unpack("<Q", data[:8])[0]
             head = json.loads(data[8 : 8 + size])

@@ -164,8 +164,8 @@ def train(request: TrainRequest, progress: Progress = inform) -> Result[Trained]
         operating=asdict(point),
     )
     weights = out / WEIGHTS_FILE
-    save_weights(weights, encoder, made)
     record.write(out)
+    save_weights(weights, encoder, made)  # last: a run with weights is whole
     done = Trained(
         weights=weights,
         epoch=int(fitted.chosen["epoch"]),
