@@ -3,13 +3,14 @@
 import gc
 import os
 import sys
+from io import TextIOWrapper
 
 from polyplink.core.errors import INTERRUPTED, MISTAKE, UNEXPECTED, unexpected
 
 
 def main() -> None:
     """Run the command line and end the process with its exit code."""
-    _open_closed_streams()
+    _open_streams()
     gc.set_threshold(10_000)  # imports make many objects and hardly any garbage
     if len(sys.argv) == 1:
         sys.argv.append("--help")
@@ -47,12 +48,22 @@ def main() -> None:
         sys.exit(MISTAKE)
 
 
-def _open_closed_streams() -> None:
-    """Discard what goes to a stream that the caller closed; a file opened later would get it."""
+def _open_streams() -> None:
+    """Prepare the streams: no text fails on them, and what goes to a closed one is discarded.
+
+    A file that is opened later would get what goes to a closed one. Where output does not go to a
+    console, Windows has an encoding without a minus sign.
+    """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
             os.dup2(os.open(os.devnull, os.O_RDWR), number)
             setattr(sys, name, open(number, "w" if number else "r"))  # noqa: PTH123, SIM115
+        stream = getattr(sys, name)
+        if isinstance(stream, TextIOWrapper):
+            if os.name == "nt" and "PYTHONIOENCODING" not in os.environ:
+                stream.reconfigure(encoding="utf-8")
+            if number:
+                stream.reconfigure(errors="backslashreplace")
 
 
 def _forget_output() -> None:

@@ -349,6 +349,17 @@ def test_a_path_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
     )
 
 
+def test_what_an_encoding_lacks_is_escaped(tmp_path: Path) -> None:
+    boxes = tmp_path / "boxes.csv"
+    boxes.write_text("procedure_id,frame,x,y,w,h\nα,0,1,2,30,40\n", encoding="utf-8")
+    polyplink("import", "csv", boxes, tmp_path / "data", "--size", "640x480")
+    command = [sys.executable, "-m", "polyplink", "doctor", str(tmp_path / "data"), "--no-images"]
+    streams = os.environ | {"PYTHONIOENCODING": "cp1252"}  # of a pipe on Windows
+    done = subprocess.run(command, env=streams, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert rb"procedure \u03b1" in done.stdout
+
+
 @pytest.mark.parametrize("streams", [">&-", "2>&-", "<&- >&- 2>&-"])
 def test_closed_streams_are_no_mistake(streams: str) -> None:
     command = f"{sys.executable} -m polyplink weights list --json {streams}"

@@ -79,6 +79,8 @@ TEXTS = [
     ("mot", "seqinfo.ini", "imWidth=64", f"imWidth={HUGE}", "imwidth"),
     ("mot", "seqinfo.ini", "imDir=img1", "imDir=/etc", "imDir is '/etc'"),
     ("mot", "seqinfo.ini", "imDir=img1", "imDir=a\0b", "imDir is"),
+    ("mot", "seqinfo.ini", "imDir=img1", "imDir=a\\..\\..", "imDir is"),
+    ("mot", "seqinfo.ini", "imDir=img1", "imDir=C:etc", "imDir is 'C:etc'"),
     ("mot", "det.txt", "1,", "1e30,", "box without a frame number"),
     ("mot", "det.txt", ",1,", ",1e30,", ""),
     ("mot", "det.txt", ",1,", ",inf,", ""),

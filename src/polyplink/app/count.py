@@ -3,6 +3,7 @@
 import math
 import os
 import shlex
+import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -13,7 +14,7 @@ from polyplink.app import options
 from polyplink.app.options import TrackletOptions, option
 from polyplink.app.request import Progress, Result, check_given, inform
 from polyplink.core.artefacts import RunRecord, to_plain, write_json, write_text
-from polyplink.core.text import many
+from polyplink.core.text import many, relative_path
 
 if TYPE_CHECKING:
     import polars as pl
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from polyplink.report import Report
     from polyplink.tracklets import Prepared, PrepareSettings
 
+
+_COMMAND_LINE = subprocess.list2cmdline if os.name == "nt" else shlex.join
 
 # Columns of assignment.parquet, and of the views that they are taken from.
 ASSIGNMENT = {
@@ -163,9 +166,9 @@ def count(request: CountRequest, progress: Progress = inform) -> Result[Counted]
     summary = {
         "polyplink": __version__,
         "weights": encoder.key,
-        "weights_file": os.path.relpath(weights_path(weights).resolve(), out.resolve()),
+        "weights_file": relative_path(weights_path(weights).resolve(), out.resolve()),
         "crops": prepared.key,
-        "data": os.path.relpath(request.data.resolve(), out.resolve()),
+        "data": relative_path(request.data.resolve(), out.resolve()),
         "operating_point": _plain(point),
         "tracklets": to_plain(prepared.settings),
         "purpose": request.purpose if point.prices else None,
@@ -195,7 +198,10 @@ def count(request: CountRequest, progress: Progress = inform) -> Result[Counted]
             f"operating point: {point.origin}; train on labelled procedures to tune counts and "
             "probabilities"
         )
-    shown += [f"report: {report}", f"to correct it: polyplink review {shlex.quote(str(out))}"]
+    shown += [
+        f"report: {report}",
+        f"to correct it: {_COMMAND_LINE(['polyplink', 'review', str(out)])}",
+    ]
     return Result(counted, summary, shown, warnings)
 
 

@@ -446,7 +446,7 @@ def _training_curves(folder: Path, watched: str) -> dict[str, tuple[float, ...]]
         return {}
     columns = {"loss": "loss", "validation_loss": watched, "tau": "tau", "purity": "purity"}
     try:
-        with path.open(newline="") as file:
+        with path.open(newline="", encoding="utf-8") as file:
             rows = [{k: float(v) for k, v in row.items()} for row in csv.DictReader(file)]
         there = [
             name for name in columns if name == "loss" or all(columns[name] in r for r in rows)

@@ -202,7 +202,7 @@ def settle(folder: Path) -> None:
     except OSError as error:
         raise PolyplinkError(
             f"{folder} holds a change that was interrupted ({error.strerror})",
-            "run the command again where the folder may be written",
+            "close what has its files open, and run the command again where it may be written",
         ) from None
 
 

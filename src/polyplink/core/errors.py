@@ -59,7 +59,12 @@ def unexpected(error: BaseException, doing: str) -> str:
     trace = "".join(traceback.format_exception(error))
     try:
         with tempfile.NamedTemporaryFile(
-            "w", prefix="polyplink-", suffix=".txt", delete=False, errors="backslashreplace"
+            "w",
+            encoding="utf-8",
+            errors="backslashreplace",
+            prefix="polyplink-",
+            suffix=".txt",
+            delete=False,
         ) as file:
             file.write(trace)
         where = f"the trace is in {file.name}"

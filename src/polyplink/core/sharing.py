@@ -6,7 +6,7 @@ into its place when whole, so that a file system without locks costs time and no
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -44,7 +44,9 @@ def claimed(path: Path) -> Iterator[bool]:
     try:
         yield True
     finally:
-        Path(lock.lock_file).unlink(missing_ok=True)  # by its holder: nobody else has claimed it
+        with suppress(PermissionError):  # Windows: release removes it
+            # By its holder: nobody else has claimed it.
+            Path(lock.lock_file).unlink(missing_ok=True)
         lock.release()
 
 

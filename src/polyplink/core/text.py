@@ -6,15 +6,23 @@ lead a path out of its folder, control a terminal or become a formula in a sprea
 
 import dataclasses
 import hashlib
+import os
 import re
 from html import escape
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from polyplink.core.errors import PolyplinkError, one_line, visible
 
-OUTSIDE = r"^/|(?:^|/)\.\.(?:/|$)|\x00"  # a path that may lead out of the folder it is relative to
+# A path that may lead out of the folder it is relative to, on Windows too.
+OUTSIDE = r"^[/\\]|^[A-Za-z]:|(?:^|[/\\])\.\.(?:[/\\]|$)|\x00"
 LONGEST_FILE_NAME = 160  # bytes; file systems allow 255, and endings and temporary names need some
+# What has a meaning at the ends of a name: a hidden file; on Windows what is cut off, or a device.
+_ENDS = re.compile(r"^\.|[. ]$|^(?:aux|con|nul|prn|com\d|lpt\d)(?=\.|$)", re.IGNORECASE)
+_NO_FILE = re.compile(
+    r"[/\\]" if os.name != "nt" else rf'[/\\:<>"|?*]|{_ENDS.pattern}', re.IGNORECASE
+)
 _DIGITS = 16  # of the hash in a shortened file name
 # Spreadsheets take such a cell for a formula; those that begin with ' already get one more, so that
 # what is read back is what was written.
@@ -48,7 +56,7 @@ def file_name(name: str, *, exact: bool = False) -> str:
 
     Example:
         >>> file_name("001-003"), file_name("a/../b"), file_name("..")
-        ('001-003', 'a%2F..%2Fb', '%2E.')
+        ('001-003', 'a%2F..%2Fb', '%2E%2E')
     """
     if exact:
         size = len(name.encode("utf-8", "surrogatepass"))
@@ -56,18 +64,32 @@ def file_name(name: str, *, exact: bool = False) -> str:
             0 < size <= LONGEST_FILE_NAME
             and name == visible(name)
             and name[0] != "."
-            and not re.search(r"[/\\]", name),
+            and not _NO_FILE.search(name),
             f"{one_line(repr(name), 200)} cannot be the name of a file",
             f"give it a name of 1 to {LONGEST_FILE_NAME} bytes without slashes, not beginning "
             "with a dot",
         )
         return name
     quoted = quote(name, safe=" ,()+=@", errors="surrogatepass")
-    quoted = re.sub(r"^\.", "%2E", quoted) or "%"
+    quoted = _ENDS.sub(lambda end: f"%{ord(end[0][0]):02X}{end[0][1:]}", quoted) or "%"
     if len(quoted) > LONGEST_FILE_NAME:
         digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]
         return f"{quoted[: LONGEST_FILE_NAME - 1 - _DIGITS]}~{digest}"
     return quoted
+
+
+def relative_path(path: Path, folder: Path) -> str:
+    """A path as seen from a folder, with slashes on Windows too; whole if on another drive there.
+
+    Example:
+        >>> relative_path(Path("data", "a.mp4"), Path("data", "images"))
+        '../a.mp4'
+    """
+    try:
+        found = os.path.relpath(path, folder)
+    except ValueError:
+        found = os.path.abspath(path)  # noqa: PTH100 - links stay as they are named
+    return Path(found).as_posix()
 
 
 def csv_cell(value: object) -> object:

@@ -4,6 +4,7 @@ import itertools
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
@@ -17,6 +18,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 SERVER = "forkserver"  # how processes are started that share their imports
+MOST = 61 if os.name == "nt" else sys.maxsize  # processes that the system can wait for
 HEAVY = ("torch", "numba")  # seconds to import, and no threads in them
 
 
@@ -62,13 +64,13 @@ def worker_pool(workers: int, preload: Sequence[str] = ()) -> Iterator[ProcessPo
     if served:
         start_server(preload)
     pool = ProcessPoolExecutor(
-        workers,
+        min(workers, MOST),
         mp_context=multiprocessing.get_context(SERVER if served else "spawn"),
         initializer=_end_with_parent,
     )
     try:
         with _interrupts_ignored():  # children inherit it; all of them are started here
-            for _ in range(workers):
+            for _ in range(min(workers, MOST)):
                 pool.submit(os.getpid)
         yield pool
     except BrokenProcessPool:

@@ -186,7 +186,7 @@ def _epoch(model: Model, data: FragmentSet, epoch: int) -> Row:
 
 
 def _write_history(path: Path, history: Sequence[Row]) -> None:
-    with whole_file(path) as temporary, temporary.open("w", newline="") as file:
+    with whole_file(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, list(history[0]))
         writer.writeheader()
         writer.writerows(history)

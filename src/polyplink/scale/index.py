@@ -9,7 +9,6 @@ A folder with index.json and segments, each written whole and never changed:
     lance/                 the approximate form, where it was asked for (see `approximate`)
 """
 
-import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
@@ -25,6 +24,7 @@ from filelock import FileLock
 from polyplink.associate import unit_rows
 from polyplink.core.artefacts import read_json, whole_folder, write_json
 from polyplink.core.errors import PolyplinkError, first_line
+from polyplink.core.text import relative_path
 from polyplink.data import common_histology, write_table
 from polyplink.data.tables import check_table
 from polyplink.scale.approximate import candidates, open_table, write_approximate
@@ -398,7 +398,7 @@ def view_rows(prepared: Prepared, index: Path) -> pl.DataFrame:
         cut[at] = enlarge(boxes[at], settings.crop_factor, int(str(width)), int(str(height)))
     home = index.resolve()
     paths = {
-        name: os.path.relpath(prepared.crops_path(name).resolve(), home)
+        name: relative_path(prepared.crops_path(name).resolve(), home)
         for name in table["procedure_id"].unique()
     }
     sides = {side: cut[:, i] for i, side in enumerate(SIDES)}

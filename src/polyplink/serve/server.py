@@ -62,7 +62,7 @@ def build_app(desk: Desk, token: str, *, port: int) -> Starlette:
         with lock:
             found = hand_off(desk, language_of(request))
             written.clear()
-            written.update({str(path.relative_to(desk.out / FOLDER)): path for path in found})
+            written.update({path.relative_to(desk.out / FOLDER).as_posix(): path for path in found})
         listed = [{"name": n, "bytes": p.stat().st_size} for n, p in written.items()]
         return JSONResponse({"files": listed})
 

@@ -6,7 +6,6 @@ our column names (see `polyplink.data.PROCEDURES` and `POLYPS`); only procedure_
 in formats that identify objects by number.
 """
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,6 +15,7 @@ import polars as pl
 
 from polyplink.core.artefacts import write_text
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.text import relative_path
 from polyplink.data.boxes import box_table, check_boxes, fit_boxes
 from polyplink.data.faults import Faults, leave_out
 from polyplink.data.files.folders import present, read_each
@@ -398,7 +398,7 @@ def _of_videos(boxes: pl.DataFrame, videos: pl.DataFrame, replace: bool) -> pl.D
     """
     sources = boxes.select("procedure_id", "source").unique(maintain_order=True)
     found = sources.join(videos.select("procedure_id", "video"), on="procedure_id")
-    paths = [os.path.relpath(video, source) for _, source, video in found.iter_rows()]
+    paths = [relative_path(Path(video), Path(source)) for _, source, video in found.iter_rows()]
     found = found.select("procedure_id", video=pl.Series(paths, dtype=pl.String))
     boxes = boxes.join(found, on="procedure_id", how="left", maintain_order="left")
     filmed = pl.col("video").is_not_null() & (~pl.col("exists").fill_null(False) | replace)

@@ -178,7 +178,7 @@ def _read(
     files = numbered(folder, IMAGE_ENDINGS)
     image = pl.lit(None, dtype=pl.String)
     if files:
-        prefix = f"{folder.relative_to(root)}/"
+        prefix = f"{folder.relative_to(root).as_posix()}/"
         names = frame.replace_strict(files, default=None, return_dtype=pl.String)
         image = (prefix + names).fill_null(f"{prefix}(frame without an image)")
     return faults, boxes.with_columns(procedure_id=pl.lit(sequence.name), image=image), procedure

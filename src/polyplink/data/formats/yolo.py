@@ -4,7 +4,7 @@ Source: docs.ultralytics.com (detection data sets; `save_txt`, `save_conf` and t
 `class cx cy w h [score] [track]`; cx, cy, w, h are fractions of the image's width and height.
 """
 
-import os
+import posixpath
 import re
 from collections.abc import Sequence
 from functools import partial
@@ -15,7 +15,7 @@ import polars as pl
 
 from polyplink.core.artefacts import whole_folder, write_text
 from polyplink.core.errors import PolyplinkError
-from polyplink.core.text import file_name
+from polyplink.core.text import file_name, relative_path
 from polyplink.data.faults import Faults, leave_out
 from polyplink.data.files.folders import IMAGE_ENDINGS
 from polyplink.data.files.images import image_size
@@ -139,12 +139,12 @@ def _label_files(source: Path) -> list[_LabelFile]:
     for labels, images, part in homes:
         there = sorted(walk_files(images)) if images.is_dir() else []
         image_of = {n.rpartition(".")[0]: n for n in there if n.lower().endswith(IMAGE_ENDINGS)}
-        home, prefix = os.path.relpath(images, source), f"{part}/" if part else ""
+        home, prefix = relative_path(images, source), f"{part}/" if part else ""
         # The files of a folder before those of the folders in it.
         for name in sorted(walk_files(labels), key=lambda name: (name.split("/")[:-1], name)):
             if name.lower().endswith(".txt") and name.rpartition("/")[2] not in _NOT_LABELS:
                 image = image_of.get(name[:-4])
-                image = None if image is None else os.path.normpath(f"{home}/{image}")
+                image = None if image is None else posixpath.normpath(f"{home}/{image}")
                 files.append(_LabelFile(f"{labels}/{name}", prefix + name, image))
     if not files:
         raise PolyplinkError(f"{source} has no labels (labels/*.txt)", "check the path")
