@@ -6,7 +6,8 @@
 // CROPS holds the crops of all tracklets, one after the other: side x side x 3 bytes each, rows
 // from the top, red green blue; `side` is the height of the input of frames.onnx ("crops" in
 // config.json). Each LENGTH is the number of crops of one tracklet. Prints one vector a line.
-// Tracklets show one polyp if the cosine of their vectors is high.
+// Tracklets show one polyp if the cosine of their vectors is high. ORT_DISABLE_TELEMETRY=1 in the
+// environment keeps onnxruntime from reporting the session to its makers.
 
 #include <onnxruntime_c_api.h>
 

@@ -1,6 +1,9 @@
 """Detectors from ONNX files: every layout gives the same boxes of one made-up image."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -174,3 +177,17 @@ def test_files_that_are_no_onnx_are_refused(tmp_path: Path) -> None:
     (tmp_path / "d.onnx").write_bytes(b"pickled?")
     with pytest.raises(PolyplinkError, match="cannot be read as ONNX"):
         OnnxDetector(tmp_path / "d.onnx")
+
+
+def test_nobody_is_told_of_what_is_computed(tmp_path: Path) -> None:
+    path = write_model(tmp_path / "d.onnx", outputs_of("yolov8"), [1, 3, SIZE, SIZE])
+    code = """
+import sys
+from pathlib import Path
+from polyplink.detect.onnx import OnnxDetector
+OnnxDetector(Path(sys.argv[1]))
+"""
+    home = {"HOME": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}
+    subprocess.run([sys.executable, "-c", code, str(path)], env=home, check=True)
+    # Where onnxruntime keeps what it is going to send.
+    assert not [found for found in tmp_path.rglob("*") if "onnxruntime" in found.name]

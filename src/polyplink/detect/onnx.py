@@ -28,8 +28,8 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from polyplink.core.artefacts import content_key, file_key, read_json
 from polyplink.core.compiled import njit
 from polyplink.core.errors import PolyplinkError, first_line
-from polyplink.core.extras import extras_installed
 from polyplink.core.on_demand import torch
+from polyplink.core.onnx import open_session
 from polyplink.core.plugins import find_part
 
 Pixels = npt.NDArray[np.uint8]
@@ -241,23 +241,7 @@ _TYPES: dict[str, Any] = {
 def _session(path: Path, threads: int) -> Any:
     if not path.is_file():
         raise PolyplinkError(f"no detector {path}", "give --detector FILE.onnx")
-    with extras_installed("a detector"):
-        import onnxruntime  # noqa: PLC0415 - an extra
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.log_severity_level = 4
-    try:
-        # Its fallback is the same provider again, and prints on stdout.
-        session = onnxruntime.InferenceSession(
-            str(path), options, providers=["CPUExecutionProvider"], enable_fallback=0
-        )
-        ports = (*session.get_inputs(), *session.get_outputs())
-        str([(one.name, one.shape, one.type) for one in ports])  # a name may be no UTF-8
-    except Exception as error:  # onnxruntime has no exception class of its own
-        raise PolyplinkError(
-            f"{path} cannot be read as ONNX ({first_line(error)})", "export the detector again"
-        ) from None
-    return session
+    return open_session(path, "a detector", "export the detector again", threads)
 
 
 def _shapes(outputs: dict[str, npt.NDArray[Any]]) -> str:

@@ -22,6 +22,7 @@ from torch import nn
 from polyplink.core.artefacts import whole_file, whole_folder
 from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.core.extras import extras_installed
+from polyplink.core.onnx import import_onnxruntime, open_session
 from polyplink.encoders.device import Precision, check_precision
 from polyplink.encoders.encoder import FrameWise
 from polyplink.encoders.sharing import write_config
@@ -160,6 +161,7 @@ def _quantise(path: Path, crops: np.ndarray) -> None:
 
     The rest is computed in float32.
     """
+    import_onnxruntime("an exported encoder")
     with extras_installed("an exported encoder"):
         import onnx  # noqa: PLC0415  an extra
         from onnxruntime.quantization import (  # noqa: PLC0415  an extra
@@ -202,17 +204,7 @@ def _session(path: Path) -> Run:
 
     One thread, because several wait for each other: see docs/performance.md.
     """
-    with extras_installed("an exported encoder"):
-        import onnxruntime  # noqa: PLC0415  an extra
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    options.log_severity_level = 4
-    try:
-        session = onnxruntime.InferenceSession(
-            str(path), options, ["CPUExecutionProvider"], enable_fallback=0
-        )
-    except Exception as error:  # onnxruntime has no exception class of its own
-        raise PolyplinkError(f"{path} cannot be read ({first_line(error)})", _AGAIN) from None
+    session = open_session(path, "an exported encoder", _AGAIN)
     return lambda given: np.asarray(session.run(None, given)[0], np.float32)
 
 
