@@ -15,7 +15,7 @@ import simplejpeg
 from polyplink.core.artefacts import read_json, write_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.data import import_real_colon, read_data
-from polyplink.data.sets.layout import parse_voc
+from polyplink.data.sets.voc import parse_voc
 from polyplink.simulate import (
     WRITINGS,
     is_simulation,

@@ -23,7 +23,6 @@ from polyplink.data import (
     write_real_colon,
     write_tables,
 )
-from polyplink.data.sets.layout import VocFrame, VocObject, parse_voc
 from polyplink.data.sets.real_colon import (
     ProcedureSource,
     annotation_texts,
@@ -31,6 +30,7 @@ from polyplink.data.sets.real_colon import (
     read_boxes,
     read_tables,
 )
+from polyplink.data.sets.voc import VocFrame, VocObject, parse_voc
 from tests.data.made_sets import data_set, procedure_row, small_set
 from tests.data.packed import files_of, pack
 
@@ -362,6 +362,42 @@ def test_truncated_xml_is_refused_by_name(boxes: Boxes, share: float) -> None:
     text = text_of(boxes).rstrip()
     with pytest.raises(PolyplinkError, match=r"f\.xml is not whole XML .*; download or unpack"):
         parse_voc(text[: int(share * len(text))], "f.xml")
+
+
+TEXT = text_of([("001-001_1", (1, 2, 30, 40.5)), (None, (3, 2, 4, 4))], (1350, 1080))
+_PIECES = [
+    " ",
+    "\n",
+    "&amp;",
+    "<",
+    "<a>b</a>",
+    "<size>",
+    "</object>",
+    "unique_id",
+    "7",
+    "\x0b",
+    "é",
+    "",
+]
+
+
+@given(st.lists(st.tuples(st.integers(0, len(TEXT)), st.integers(0, 9), st.sampled_from(_PIECES))))
+def test_released_files_are_read_as_any_other_xml(changes: list[tuple[int, int, str]]) -> None:
+    text = TEXT
+    for at, length, piece in changes[:3]:
+        text = text[:at] + piece + text[at + length :]
+    read = []
+    for written in (text, f"<?xml version='1.0'?>{text}"):  # a declaration is read as a tree
+        try:
+            read.append(parse_voc(written, "f.xml"))
+        except PolyplinkError:
+            read.append(None)
+    assert read[0] == read[1]
+
+
+def test_no_tree_is_built_of_a_released_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr("polyplink.data.sets.voc.ET.fromstring")
+    assert len(parse_voc(TEXT, "f.xml").objects) == 2
 
 
 def test_tables_of_the_release_come_out_byte_for_byte(tmp_path: Path) -> None:

@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple, Self, TypedDict, TypeVar
-from xml.etree import ElementTree as ET
+from typing import Any, Self, TypedDict, TypeVar
 
 import numpy as np
 import polars as pl
@@ -338,68 +337,6 @@ def natural(name: str) -> tuple[int, str]:
     """Sort key: names that are numbers by their value, before all others."""
     number = whole_number(name)
     return (LARGEST if number is None else number, name)
-
-
-class VocObject(NamedTuple):
-    """One box of a VOC file: its class, its `unique_id` (REAL-Colon alone has one), its edges."""
-
-    label: str
-    unique_id: str | None
-    edges: Edges
-
-
-class VocFrame(NamedTuple):
-    """What a VOC file says of a frame; the size in pixels is None where it gives none, or 0."""
-
-    size: Size | None
-    objects: tuple[VocObject, ...]
-
-
-def parse_voc(text: str, name: str) -> VocFrame:
-    """Read the VOC XML of a frame, as REAL-Colon, PolypsSet and a packaging of SUN have it.
-
-    Fields are found by their tags in any order; blanks around them are ignored, and coordinates
-    are neither rounded nor clamped.
-
-    Raises:
-        PolyplinkError: If the XML is malformed or truncated, holds a document type (entities are
-            not expanded), or an edge is missing or no number.
-    """
-    if "<!DOCTYPE" in text:
-        raise PolyplinkError(f"{name} has a document type, which is not read", _AGAIN)
-    try:
-        root = ET.fromstring(text)  # noqa: S314 - no entity without a document type
-    except (ET.ParseError, ValueError, LookupError) as error:  # the latter two of its encoding
-        raise PolyplinkError(f"{name} is not whole XML ({error})", _AGAIN) from None
-    # Single tags, because ElementTree searches for those in C and for paths in Python.
-    nothing = ET.Element("nothing")
-    sides, size = [], root.find("size")
-    for tag in ("width", "height"):
-        try:
-            sides.append(float((nothing if size is None else size).findtext(tag) or 0))
-        except ValueError:
-            sides.append(0)
-    known = all(1 <= side <= LARGEST for side in sides)
-    objects = []
-    for element in root.iter("object"):
-        edges, box = [], element.find("bndbox")
-        for tag in ("xmin", "ymin", "xmax", "ymax"):
-            value = (nothing if box is None else box).findtext(tag)
-            try:
-                edges.append(float(value or ""))
-            except ValueError:
-                what = f"{name}: <{tag}> holds {value!r}, not a number"
-                raise PolyplinkError(what, _AGAIN) from None
-        left, top, right, bottom = edges
-        label = (element.findtext("name") or "").strip()
-        polyp = (element.findtext("unique_id") or "").strip()
-        objects.append(VocObject(label, polyp or None, (left, top, right, bottom)))
-    return VocFrame((round(sides[0]), round(sides[1])) if known else None, tuple(objects))
-
-
-def parse_voc_file(data: bytes, name: str) -> VocFrame:
-    """`parse_voc` of a file's bytes, for `Tree.parse_each`."""
-    return parse_voc(decode_text(data, name).lstrip(), name)
 
 
 def write_origin(data: DataSet, root: Path, own: str) -> None:

@@ -21,6 +21,7 @@ from polyplink.data.files.trees import Member
 from polyplink.data.files.values import LARGEST, whole_number
 from polyplink.data.sets import layout
 from polyplink.data.sets.layout import FrameSource, Place, Recording, Release, ReleaseOptions
+from polyplink.data.sets.voc import parse_voc_file
 from polyplink.data.tables import DataSet, Imported
 from polyplink.data.vocabulary import ADENOMA
 
@@ -118,7 +119,7 @@ def _read_frames(release: Release, folders: list[Recording]) -> dict[str, set[st
             if frame.size is None:
                 frame.annotation = None
     words: defaultdict[str, set[str]] = defaultdict(set)
-    for folder, frame, member, voc in release.parse(folders, layout.parse_voc_file):
+    for folder, frame, member, voc in release.parse(folders, parse_voc_file):
         if folder.name in with_images:
             if voc.size not in (None, frame.size):
                 kind = "size in the XML is not the image's, which counts"

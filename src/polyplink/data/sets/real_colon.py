@@ -30,7 +30,8 @@ from polyplink.data.files.trees import decode_text
 from polyplink.data.files.values import LARGEST, check_utf8, whole_number
 from polyplink.data.protocols import split_by_rule
 from polyplink.data.sets import layout
-from polyplink.data.sets.layout import Edges, FrameSource, Release, ReleaseOptions, VocObject
+from polyplink.data.sets.layout import Edges, FrameSource, Release, ReleaseOptions
+from polyplink.data.sets.voc import VocObject, parse_voc
 from polyplink.data.tables import (
     POLYPS,
     PROCEDURES,
@@ -46,7 +47,6 @@ DATASET = "real-colon"
 
 _ARCHIVES = (".tar.gz", ".tgz", ".tar", ".zip")  # the first is how it is released
 _NUMBER = re.compile(r"_(\d+)(?:\.0+)?\.[A-Za-z]+$")  # the release has `.0` in frames of 001-012
-_SIDE = re.compile(r"<(width|height)>(\d{1,9})</\1>")
 _READ_BYTES = 1 << 16  # an annotation file is about 1 KiB
 _AGAIN = "unpack the archive again"
 
@@ -320,17 +320,10 @@ def read_boxes(source: ProcedureSource, *, strict: bool) -> ProcedureBoxes:
 
 
 def _parse_frame(text: str, name: str) -> tuple[layout.Size, tuple[VocObject, ...]]:
-    """Size and boxes of a frame. Most frames show no polyp: no tree is built for those."""
-    if "<object" not in text and text.startswith("<annotation") and "<!" not in text:
-        sides = _SIDE.findall(text)
-        if len(sides) == 2 and text.rstrip().endswith("</annotation>"):
-            width, height = dict(sides).get("width", "0"), dict(sides).get("height", "0")
-            if 0 < int(width) <= LARGEST and 0 < int(height) <= LARGEST:
-                return (int(width), int(height)), ()
-    frame = layout.parse_voc(text, name)
-    if frame.size is None:
+    size, objects = parse_voc(text, name)
+    if size is None:
         raise PolyplinkError(f"{name} has no width and height from 1", _AGAIN)
-    return frame.size, frame.objects
+    return size, objects
 
 
 def annotation_texts(place: Path) -> Iterator[tuple[int, str, str]]:

@@ -23,6 +23,7 @@ from polyplink.data.files.trees import Member, decode_text
 from polyplink.data.sets import layout
 from polyplink.data.sets.facts import add_facts, read_facts
 from polyplink.data.sets.layout import Edges, Frame, FrameSource, Place, Recording, Release
+from polyplink.data.sets.voc import parse_voc_file
 from polyplink.data.tables import DataSet, Imported, csv_text
 from polyplink.data.vocabulary import ADENOMA
 
@@ -171,7 +172,7 @@ def _find_cases(release: Release) -> list[Recording]:
             order, case_name, part, _ = place(member, match[1], None)
             texts[member] = cases.setdefault(order, Recording(case_name, part))
     # Each archive is read in one pass for XML files and in one for texts.
-    xmls = list(release.parse(cases.values(), layout.parse_voc_file))
+    xmls = list(release.parse(cases.values(), parse_voc_file))
     lines = release.tree.parse_each(texts, lambda data, at: parse_case(data, at, faults), faults)
     for member, read in lines.items():
         for stem, edges in read:
