@@ -386,7 +386,7 @@ def test_released_files_are_read_as_any_other_xml(changes: list[tuple[int, int, 
     text = TEXT
     for at, length, piece in changes[:3]:
         text = text[:at] + piece + text[at + length :]
-    read = []
+    read: list[VocFrame | None] = []
     for written in (text, f"<?xml version='1.0'?>{text}"):  # a declaration is read as a tree
         try:
             read.append(parse_voc(written, "f.xml"))

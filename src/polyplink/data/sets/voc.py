@@ -105,12 +105,12 @@ def _parse_released(text: str) -> VocFrame | None:
         return None
     objects, at = [], head.end()
     while (found := _OBJECT.match(text, at)) is not None:
-        label, polyp, _, *edges = found.groups()
-        edge = dict(zip(edges[::2], map(float, edges[1::2]), strict=True))
-        try:
-            box = edge["xmin"], edge["ymin"], edge["xmax"], edge["ymax"]
-        except KeyError:
+        label, polyp, _, a, x, b, y, c, z, d, w = found.groups()
+        edge = {a: x, b: y, c: z, d: w}
+        if len(edge) < 4:
             return None
+        left, top = float(edge["xmin"]), float(edge["ymin"])
+        box = left, top, float(edge["xmax"]), float(edge["ymax"])
         objects.append(VocObject(label.strip(), (polyp or "").strip() or None, box))
         at = found.end()
     if _END.fullmatch(text, at) is None:
