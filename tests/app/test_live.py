@@ -5,10 +5,12 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -23,6 +25,7 @@ from polyplink.detect.run import PIECE
 from polyplink.serve import Desk
 from tests.app.calls import assert_refused, polyplink
 from tests.conftest import Made
+from tests.data.films import write_film
 from tests.kills import killer
 from tests.samples import HEIGHT, WIDTH, colour_of, write_procedures
 
@@ -151,6 +154,31 @@ def test_a_source_that_breaks_off_ends_in_a_report(made: Made, tmp_path: Path) -
         (said,) = of_kind("warning", found)
         assert "the source has ended: stdin, line 50" in said["message"]
         assert found[-1]["final"]["tracklets"] == 2
+
+
+def test_a_stream_whose_clock_is_set_anew_counts_on_until_it_is_silent(
+    made: Made, tmp_path: Path
+) -> None:
+    film = write_film(tmp_path / "film.ts", 50).read_bytes()
+
+    def serve(listening: socket.socket) -> None:
+        with listening, listening.accept()[0] as viewer:
+            viewer.sendall(film + b"\0" * 188 + film)
+            viewer.recv(1)  # silent until the other side has gone
+
+    listening = socket.create_server(("127.0.0.1", 0))
+    Thread(target=serve, args=(listening,), daemon=True).start()
+    source = f"tcp://me:secret@127.0.0.1:{listening.getsockname()[1]}"
+    out, none = tmp_path / "out", np.zeros((0, 5))
+    done = live(
+        LiveRequest(source, made.run, out=out, page=False, stall=3.0, function=lambda _: none)
+    )
+    clock, stall, *_ = (one for one in done.warnings if "too late" not in one)
+    assert "jumped by -" in clock
+    assert clock.startswith("the clock of tcp://127.0.0.1:")
+    assert "no new frame for 3 s" in stall
+    assert 95 <= done.json["frame"] <= 99  # of 100 frames, the last of which still wait
+    assert "secret" not in (out / "run.json").read_text()
 
 
 @pytest.mark.slow

@@ -151,8 +151,12 @@ def live(request: LiveRequest, progress: Progress = inform) -> "Result[Counted]"
 
 
 def _record(request: LiveRequest) -> RunRecord:
+    from polyplink.detect.live import without_password
+
     named = ("source", "weights", "detector", "boxes", "speed", "window", "alarms", "purpose")
-    record = RunRecord("live", settings={name: getattr(request, name) for name in named})
+    settings = {name: getattr(request, name) for name in named}
+    settings["source"] = without_password(request.source)
+    record = RunRecord("live", settings=settings)
     record.claim(request.out)
     return record
 
@@ -214,7 +218,7 @@ def _source(request: LiveRequest) -> "LiveSource":
         "leave it out; it is for boxes on stdin (-)",
     )
     if is_device(request.source):
-        return captured(request.source, request.fps)
+        return captured(request.source, request.fps, request.stall)
     recording = recorded(Path(request.source))
     if request.boxes is None:
         return played(recording)
@@ -309,6 +313,8 @@ def _run(
         while not caught:
             try:
                 frame = feed.next(LOOK)
+                while source.warnings:
+                    counting.warn(f"{source.warnings.pop(0)}; its frames are numbered on")
                 if frame is None:
                     break
                 before = counting.frames

@@ -9,6 +9,7 @@ line a frame. Their pictures come from a recording, or each box brings its crop.
 
 import base64
 import binascii
+import re
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -34,7 +35,8 @@ Kind = Literal["recording", "device", "lines"]
 AHEAD = 8  # frames that wait; of more, the oldest is dropped
 LONGEST_LINE = 16 << 20  # characters
 LARGEST, LARGEST_FRAME = (1000.0, 16_384, 16_384), 2**31 - 1  # fps, width, height
-PATIENCE = 10.0  # seconds to open a stream, and to wait for its next packet
+PATIENCE = 10.0  # seconds to open a stream, and at least to wait for its next packet
+RESTART = 1.0  # seconds that the clock of a stream may go back before it was set anew
 # Formats of FFmpeg for capture devices: "v4l2:/dev/video0", "dshow:video=NAME".
 DEVICES = ("v4l2", "dshow", "avfoundation", "decklink", "gdigrab", "x11grab")
 
@@ -69,6 +71,7 @@ class LiveSource:
         recording: Where its pictures can be read again; None for a camera.
         kind: A recording is played at a speed, frames of a device come when they are due, and
             whoever writes lines waits until they are read.
+        warnings: What was odd of the frames so far; whoever says it removes it.
     """
 
     name: str
@@ -78,6 +81,7 @@ class LiveSource:
     frames: Iterator[LiveFrame] = field(repr=False)
     recording: Recording | None = None
     kind: Kind = "recording"
+    warnings: list[str] = field(default_factory=list)
 
 
 def played(recording: Recording) -> LiveSource:
@@ -101,12 +105,26 @@ def is_device(source: str) -> bool:
     )
 
 
-def captured(source: str, fps: float | None = None) -> LiveSource:
+def without_password(source: str) -> str:
+    """An address as it may be printed and written: without the user and password of a camera.
+
+    Example:
+        >>> without_password("rtsp://admin:secret@tower/1")
+        'rtsp://tower/1'
+    """
+    return re.sub(r"(?<=://)[^/]*@", "", source)
+
+
+def captured(source: str, fps: float | None = None, stall: float = 0.0) -> LiveSource:
     """A camera, a capture device or a stream as a source.
+
+    A packet that does not decode is left out. Where the clock of a stream is set anew, as by an
+    encoder that starts again, its frames are numbered on.
 
     Args:
         source: An address (rtsp://...), /dev/video0, or FORMAT:DEVICE with one of `DEVICES`.
         fps: Frames per second, if the source does not say.
+        stall: Seconds that it may be silent, if more than `PATIENCE`.
 
     Raises:
         PolyplinkError: If it cannot be opened, or has no video.
@@ -114,46 +132,63 @@ def captured(source: str, fps: float | None = None) -> LiveSource:
     import av  # noqa: PLC0415 - heavy
 
     form, _, device = source.partition(":")
-    named = form in DEVICES
+    named, shown, patience = form in DEVICES, without_password(source), max(PATIENCE, stall)
+
+    def reason(error: Exception, seconds: float) -> str:
+        late = isinstance(error, av.error.ExitError)
+        return f"silent for {seconds:g} s" if late else first_line(error)
+
     try:
         container: Any = av.open(
             device if named else source,
             format=form if named else "v4l2" if source.startswith("/dev/") else None,
             options={"rtsp_transport": "tcp"} if source.startswith("rtsp") else {},
-            timeout=PATIENCE,
+            timeout=(PATIENCE, patience),
         )
     except (av.error.FFmpegError, OSError, ValueError) as error:
         raise PolyplinkError(
-            f"{source} cannot be opened ({first_line(error)})", "check the address and the cable"
+            f"{shown} cannot be opened ({reason(error, PATIENCE)})",
+            "check the address and the cable",
         ) from None
     streams = container.streams.video
-    PolyplinkError.unless(bool(streams), f"{source} has no video", "name a camera or a stream")
+    PolyplinkError.unless(bool(streams), f"{shown} has no video", "name a camera or a stream")
     stream = streams[0]
     rate = fps or float(stream.average_rate or 0) or USUAL_FPS
     width, height = stream.codec_context.width, stream.codec_context.height
     PolyplinkError.unless(
-        width > 0 and height > 0, f"{source} does not state its size", "play it with ffmpeg first"
+        width > 0 and height > 0, f"{shown} does not state its size", "play it with ffmpeg first"
     )
+    said: list[str] = []
+
+    def pictures() -> Iterator[Any]:
+        with container:
+            try:
+                for packet in container.demux(stream):
+                    with suppress(av.error.InvalidDataError):
+                        yield from packet.decode()
+            except (av.error.FFmpegError, OSError) as error:
+                raise PolyplinkError(
+                    f"{shown} broke off ({reason(error, patience)})", "check the cable"
+                ) from None
 
     def frames() -> Iterator[LiveFrame]:
         first = last = None
         number = -1
-        with container:
-            try:
-                for shown in container.decode(stream):
-                    now = shown.time if shown.time is not None else time.monotonic()
-                    first = now if first is None else first
-                    place = round((now - first) * rate)
-                    # Jitter may round two frames to one number; going back in time stays visible.
-                    number = max(place, number + 1) if last is None or now > last else place
-                    last = now
-                    yield LiveFrame(number, shown.to_ndarray(format="rgb24"))
-            except (av.error.FFmpegError, OSError) as error:
-                raise PolyplinkError(
-                    f"{source} broke off ({first_line(error)})", "check the cable"
-                ) from None
+        for picture in pictures():
+            now = picture.time if picture.time is not None else time.monotonic()
+            first = now if first is None else first
+            # Packets that are further apart would have been waited for in vain.
+            if last is not None and not -RESTART <= now - last <= patience + RESTART:
+                said.append(f"the clock of {shown} jumped by {now - last:.1f} s")
+                first += now - last - 1 / rate
+                last = now - 1 / rate
+            place = round((now - first) * rate)
+            # Jitter may round two frames to one number; going back in time stays visible.
+            number = max(place, number + 1) if last is None or now > last else place
+            last = now
+            yield LiveFrame(number, picture.to_ndarray(format="rgb24"))
 
-    return LiveSource("live", rate, width, height, frames(), kind="device")
+    return LiveSource("live", rate, width, height, frames(), kind="device", warnings=said)
 
 
 def boxes_from(
