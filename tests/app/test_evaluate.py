@@ -1,6 +1,7 @@
 """All tasks beside methods that learned nothing."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from shutil import copytree
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 from polyplink.app.evaluate import EvaluateRequest, evaluate
 from polyplink.app.probing import check_labels
+from polyplink.app.request import UNMEASURED
 from polyplink.core.artefacts import read_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.data import DataSet, read_data, write_data
@@ -135,6 +137,8 @@ def test_one_procedure_says_that_no_setting_can_be_chosen(made: Made, tmp_path: 
     assert any(note.startswith("No setting can be chosen") for note in done.notes)
     assert not (tmp_path / "out" / "trackeval").exists()
     assert (tmp_path / "out" / "report.html").is_file()
+    blank = evaluate(replace(request, tasks=("counting",)))
+    assert (blank.code, blank.warnings) == (1, (UNMEASURED,))
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,6 @@
 """A study: recipes with several seeds, compared in pairs."""
 
+from dataclasses import replace
 from pathlib import Path
 from statistics import mean, stdev
 
@@ -7,7 +8,7 @@ import polars as pl
 import pytest
 
 from polyplink.core.artefacts import read_json, write_json
-from polyplink.data import read_data
+from polyplink.data import read_data, write_data
 from tests.app.calls import assert_refused, polyplink
 from tests.conftest import TINY
 from tests.samples import write_procedures
@@ -86,3 +87,9 @@ def test_mistakes_are_found_before_anything_is_trained(tmp_path: Path) -> None:
         rest = [one for one in given if one.startswith("-")]
         assert_refused(polyplink("study", *names, data, "-o", tmp_path / "out", *rest), says)
     assert not (data / "prepared").exists()
+    unknown = read_data(data)
+    bare = unknown.detections.with_columns(polyp_id=pl.lit(None, pl.String))
+    write_data(data, replace(unknown, detections=bare))
+    refused = polyplink("study", "ntssl-demo", data, "-o", tmp_path / "out")
+    assert_refused(refused, "needs true polyps")
+    assert not list(tmp_path.glob("out/runs/*"))

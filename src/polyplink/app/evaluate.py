@@ -9,7 +9,7 @@ from typer import Argument
 
 from polyplink.app import options
 from polyplink.app.options import TrackletOptions, option
-from polyplink.app.request import Progress, Result, check_given, inform
+from polyplink.app.request import UNMEASURED, Progress, Result, check_given, inform
 from polyplink.core.artefacts import RunRecord, to_plain, write_json, write_text
 from polyplink.core.errors import PolyplinkError, find_named
 
@@ -226,7 +226,8 @@ def evaluate(request: EvaluateRequest, progress: Progress = inform) -> Result[Ev
     lines = (*(f"note: {note}" for note in said), f"report: {found.report}")
     apart = _differences(found, [one.name for one in given])
     shown = [comparison_table(table), *apart, *lines]
-    return Result(found, found.as_dict(), shown, code=int(not table.measured))
+    blank = () if table.measured else (UNMEASURED,)
+    return Result(found, found.as_dict(), shown, blank, code=len(blank))
 
 
 def _differences(found: Evaluated, given: Sequence[str]) -> list[Any]:

@@ -6,6 +6,7 @@ from typing import Any
 import polars as pl
 
 from polyplink.app.probing import PROBES, Probed
+from polyplink.core.text import many
 from polyplink.evaluate import EncoderFigures, Evaluation, EvaluationSettings, no_different
 from polyplink.evaluate.tracking import MEANS
 from polyplink.report import Comparison, Method, Metric
@@ -143,15 +144,15 @@ def comparison(evaluation: Evaluation) -> Comparison:
 def notes(evaluation: Evaluation, settings: EvaluationSettings) -> tuple[str, ...]:
     """Notes under the table, one sentence each."""
     first = evaluation.encoders[evaluation.reference]
-    said = [f"The independent units are the {evaluation.procedures} procedures."]
+    said = [f"Independent units: {many(evaluation.procedures, 'procedure')}."]
     if first.retrieval is not None:
         found = first.retrieval
         said.append(
-            f"{found['queries']} queries; {found['unmatched']} tracklets without a match and "
-            f"{found['unlabelled']} of unknown polyp left out."
+            f"Queries: {found['queries']}; {many(found['unmatched'], 'tracklet')} without a match "
+            f"and {found['unlabelled']} of unknown polyp left out."
         )
     if first.pairs is not None:
-        said.append(f"{first.pairs[0]} pairs of one polyp and {first.pairs[1]} of two.")
+        said.append(f"{many(first.pairs[0], 'pair')} of one polyp and {first.pairs[1]} of two.")
     if first.counting or first.tracking:
         said.append(
             f"Clustered by visual similarity {settings.form}, {VISUAL[settings.form]}; distances "

@@ -8,7 +8,7 @@ from typer import Argument
 
 from polyplink.app import options
 from polyplink.app.options import Request, names_of, option
-from polyplink.app.request import Progress, Result, check_given, inform
+from polyplink.app.request import UNMEASURED, Progress, Result, check_given, inform
 from polyplink.core.artefacts import RunRecord, write_json, write_text
 from polyplink.core.errors import find_named
 
@@ -126,5 +126,6 @@ def probe(request: ProbeRequest, progress: Progress = inform) -> "Result[Probed]
         "labelled polyps without a whole fragment left out"
     )
     shown = [probe_table(found.task, result.figures), text]
+    warnings = [said] if shared else []
     code = int(all(one.value is None for one in result.figures.values()))
-    return Result(found, found.as_dict(), shown, (said,) if shared else (), code)
+    return Result(found, found.as_dict(), shown, [*warnings, *code * [UNMEASURED]], code)

@@ -145,7 +145,8 @@ def reproduce(
         found = _written(own) or reproduce_table(own, table, progress).value.summary
         rows.append({"table": table.name, **found, "files": str(folder / table.name)})
         shown.append(f"{table.name}: {found['computed']} of {found['cells']} cells computed")
-    return Result(rows, shown=[*shown, f"files: {folder}"])
+    code = int(not any(row["computed"] for row in rows))
+    return Result(rows, shown=[*shown, f"files: {folder}"], code=code)
 
 
 def plan(request: ReproduceRequest, tables: "Sequence[PublishedTable]") -> "Result[list[Step]]":
@@ -282,7 +283,8 @@ def reproduce_table(
     banner = [result.banner] if result.banner else []
     files = f"files: {out}/table.html, .csv, .tex"
     told = [*result.rankings, result.settings, counted, *why, *remarks, files]
-    return Result(result, shown=[*banner, reproduced_table(result), *told])
+    code = int(not result.computed)
+    return Result(result, shown=[*banner, reproduced_table(result), *told], code=code)
 
 
 def similarity_form(table: str) -> "VisualForm":

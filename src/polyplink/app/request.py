@@ -59,6 +59,10 @@ def check_given(
 
 
 WIDEST = 2000  # characters of a line of a table in a file
+UNMEASURED = (
+    "no figure could be measured: the notes count what there is, and `polyplink doctor` says which "
+    "options give more tracklets"
+)
 LONGEST_REPR = 400  # characters of a value in the repr of its result
 
 Value = TypeVar("Value")

@@ -17,7 +17,7 @@ from polyplink.app.evaluate import (
     write_clusterers,
 )
 from polyplink.app.options import Request, option
-from polyplink.app.request import Progress, Result, check_given, inform, silent
+from polyplink.app.request import UNMEASURED, Progress, Result, check_given, inform, silent
 from polyplink.core.artefacts import RunRecord, to_plain, write_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.text import many
@@ -105,16 +105,26 @@ def study(request: StudyRequest, progress: Progress = inform) -> Result[Studied]
             run.json.
         progress: Called for crops, epochs and tracklets.
 
+    The exit code is 1 if no figure could be measured.
+
     Raises:
-        PolyplinkError: If a recipe, part or field is unknown, or no training could be evaluated.
+        PolyplinkError: If a recipe, part or field is unknown, the part has no known polyp, or no
+            training could be evaluated.
     """
     settings, recipes = _checked(request)
+    from polyplink.app.encoded import prepare_part, samples_of
     from polyplink.evaluate.evaluation import evaluate_encoder
     from polyplink.report import comparison_table
     from polyplink.report.tables import difference_table
 
     record = RunRecord("study", settings=request)
     record.claim(request.out)
+    samples_of(  # refused before hours of training
+        prepare_part(
+            *(request.data, recipes[0].prepare, request.part, request.workers, progress),
+            with_crops=False,
+        )
+    )
     encoded: Encoded | None = None
     measured: Measured = {}
     runs, failed, first = list[Run](), list[str](), None
@@ -140,7 +150,9 @@ def study(request: StudyRequest, progress: Progress = inform) -> Result[Studied]
         measured.setdefault(name, {})[seed] = found
         runs.append(Run(name, seed, folder, figures.figures))
     if first is None or encoded is None:
-        raise PolyplinkError(failed[0], f"{len(failed)} trainings failed; the first one is named")
+        raise PolyplinkError(
+            failed[0], f"{many(len(failed), 'training')} failed; the first one is named"
+        )
     record.inputs |= {"data": encoded.prepared.data.key}
     comparison, gaps = compare_runs(measured, first)
     result = Studied(comparison, gaps, tuple(runs), tuple(failed))
@@ -157,7 +169,9 @@ def study(request: StudyRequest, progress: Progress = inform) -> Result[Studied]
         f"mean of {many(request.seeds, 'seed')} ± standard deviation over seeds; "
         f"{many(len(encoded.samples.procedures), 'procedure')} of the part {request.part!r}"
     )
-    return Result(result, shown=[*shown, f"files: {request.out}"], warnings=failed)
+    code = int(not comparison.measured)
+    warnings = [*failed, *code * [UNMEASURED]]
+    return Result(result, shown=[*shown, f"files: {request.out}"], warnings=warnings, code=code)
 
 
 def _checked(request: StudyRequest) -> "tuple[EvaluationSettings, list[TrainConfig]]":
