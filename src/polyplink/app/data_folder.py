@@ -392,7 +392,7 @@ def split_data(request: SplitRequest, progress: Progress = inform) -> Result[dic
     if request.lists is None:
         splits = split_by_shares(data.procedures, _shares(request.shares), request.seed)
     else:
-        splits = read_json(request.lists)
+        splits = read_json(request.lists, "check the path given with --lists")
         check_splits(splits, data.procedures, str(request.lists))
     write_json(request.data / "splits.json", splits)
     progress("parts", len(splits), len(splits))

@@ -173,23 +173,24 @@ def search(request: SearchRequest, progress: Progress = inform) -> "Result[pl.Da
     import polars as pl
 
     check_given(request.weights)
+    from polyplink.scale import Index, picture_of
+
+    index, out, of_file = Index(request.index), request.out, Path(request.query).is_file()
+    own, vector = (None, None) if of_file else index.find(request.query)
     from polyplink.app.encoded import load_named
     from polyplink.report.matches import matches_table, write_matches
     from polyplink.report.tables import write_rows
-    from polyplink.scale import Index, picture_of
 
-    index, out = Index(request.index), request.out
     encoder = load_named(request.weights, request.device)
     index.check(encoder.key)
     record = RunRecord("search", settings=request, inputs={"weights": encoder.key})
     record.claim(out)
-    own, where = None, _filters(request)
+    where = _filters(request)
     picture: Pixels | None
-    if Path(request.query).is_file():
+    if own is None or vector is None:
         picture = _pictured(request, encoder)
         vector = encoder.embedder(picture[None], [1])[0]
     else:
-        own, vector = index.find(request.query)
         picture = picture_of(index.folder, own)
         if request.others:
             where["--others"] = pl.col("procedure_id") != own["procedure_id"]

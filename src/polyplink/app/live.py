@@ -84,6 +84,12 @@ def live(request: LiveRequest, progress: Progress = inform) -> "Result[Counted]"
             or the output folder holds a count that was killed.
     """
     check_given(request.weights, device=request.device)
+    asked = request.detector is not None or request.function is not None
+    PolyplinkError.unless(
+        not (asked and _has_boxes(request)),
+        "a detector is given beside boxes",
+        "leave --detector or --boxes out",
+    )
     from polyplink.detect.live import is_device
     from polyplink.detect.recordings import find_recordings
 
@@ -233,16 +239,15 @@ def _source(request: LiveRequest) -> "LiveSource":
     )
 
 
+def _has_boxes(request: LiveRequest) -> bool:
+    return request.source == STDIN or request.boxes is not None
+
+
 def _detector(request: LiveRequest, source: "LiveSource", warnings: list[str]) -> "Detector | None":
     """The detector; None where boxes are given."""
     from polyplink.app.detect import find_detector
 
-    asked = request.detector is not None or request.function is not None
-    given = request.source == STDIN or request.boxes is not None
-    PolyplinkError.unless(
-        not (asked and given), "a detector is given beside boxes", "leave --detector or --boxes out"
-    )
-    if given:
+    if _has_boxes(request):
         return None
     return find_detector(
         request.detector, request.function, request.source, [source.name], warnings
