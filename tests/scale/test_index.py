@@ -1,5 +1,6 @@
 """The index of views: written in parts, searched as one, against comparing everything."""
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.scale import Index, add_rows, approximated, build_index, index
 from polyplink.scale.index import ROWS, Block
 
-N, D = 1_200, 16
+N, D = 1_200, 20
 
 
 def blocks(first: int, last: int, step: int = 100) -> Iterator[Block]:
@@ -65,7 +66,7 @@ def test_what_cannot_be_searched_says_why(made: Index, tmp_path: Path) -> None:
         made.check("xyz")
     with pytest.raises(PolyplinkError, match=r"no tracklet 'u1' in .*index, which holds 1200"):
         made.find("u1")
-    with pytest.raises(PolyplinkError, match=r"a vector of 3 numbers, where .* have 16"):
+    with pytest.raises(PolyplinkError, match=r"a vector of 3 numbers, where .* have 20"):
         made.search([1, 2, 3])
     with pytest.raises(PolyplinkError, match="is zero"):
         made.search(np.zeros(D))
@@ -107,3 +108,10 @@ def test_the_approximate_form_finds_most_and_says_how_many(made: Index) -> None:
     now = add_rows(found, blocks(N, N + 8))
     assert "t1203" in now.search(now.find("t1201")[1], 5)["tracklet_id"].to_list()
     assert Index(made.folder).record["approximate"] == found.record["approximate"]
+    for table in (made.folder / "lance").glob("*/_indices/*/*"):
+        table.write_bytes(b"")
+    with pytest.raises(PolyplinkError, match=r"cannot be read .*; search with --exact"):
+        Index(made.folder).search(vector, 5)
+    shutil.rmtree(made.folder / "lance")
+    with pytest.raises(PolyplinkError, match=r"cannot be read .*; search with --exact"):
+        Index(made.folder).search(vector, 5)

@@ -1,4 +1,4 @@
-"""The approximate form of an index: LanceDB's inverted file with product quantisation.
+"""The approximate form of an index: LanceDB's inverted file of one bit a number (RaBitQ).
 
 It gives candidates, whose similarities are then computed exactly, so what it can lose is a
 neighbour, never its figure. How many it loses is measured against the exact search and kept with
@@ -6,20 +6,22 @@ the index: its recall.
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from polyplink.core.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.core.extras import extras_installed
 
-CANDIDATES = 50  # that are compared exactly for each neighbour that is wanted
-PROBES = 0.02  # share of the partitions that a search reads
+CANDIDATES = 20  # that are compared exactly for each neighbour that is wanted
+PROBES = 0.05  # share of the partitions that a search reads
 TRAINED = 64  # vectors a partition that the partitions are trained on
-FEW = 256  # rows that product quantisation needs at least
+FEW = 256  # rows of a partition, at least
+OCTET = 8  # the code of a vector is whole bytes: zeros fill the last
 TABLE = "vectors"
 
 
@@ -27,18 +29,26 @@ def open_table(folder: Path) -> Any:
     """What `write_approximate` wrote, for `candidates`.
 
     Raises:
-        PolyplinkError: If lancedb is not installed.
+        PolyplinkError: If lancedb is not installed, or the folder is damaged.
     """
-    return _lancedb().connect(str(folder)).open_table(TABLE)
+    lancedb = _lancedb()
+    with _readable(folder):
+        return lancedb.connect(str(folder)).open_table(TABLE)
 
 
 def candidates(
     table: Any, partitions: int, query: npt.NDArray[np.float64], k: int
 ) -> npt.NDArray[np.int64]:
-    """Rows among which the k most similar to a unit vector (d,) are likely to be, in order."""
+    """Rows among which the k most similar to a unit vector (d,) are likely to be, in order.
+
+    Raises:
+        PolyplinkError: If the files of the table are damaged.
+    """
     probes = max(8, round(partitions * PROBES))
-    search = table.search(query.astype(np.float32)).distance_type("l2").nprobes(probes)
-    found = search.limit(k * CANDIDATES).select(["row", "_distance"]).to_arrow()
+    vector = _filled(query[None].astype(np.float32))[0]
+    search = table.search(vector).distance_type("l2").nprobes(probes)
+    with _readable(Path(table.uri)):
+        found = search.limit(k * CANDIDATES).select(["row", "_distance"]).to_arrow()
     return np.sort(found["row"].to_numpy())
 
 
@@ -54,7 +64,7 @@ def write_approximate(
         width: d.
 
     Returns:
-        What the index records: rows, partitions, and the bytes of a code.
+        What the index records: rows and partitions.
 
     Raises:
         PolyplinkError: If lancedb is not installed, or there are too few rows.
@@ -66,29 +76,24 @@ def write_approximate(
     table = lancedb.connect(str(folder)).create_table(
         TABLE, _batches(blocks), schema=_schema(width)
     )
-    codes = next(n for n in (8, 4, 2, 1) if width % n == 0)  # numbers that share a byte
-    config = lancedb.index.IvfPq(
-        distance_type="l2",
-        num_partitions=partitions,
-        num_sub_vectors=width // codes,
-        sample_rate=TRAINED,
-        max_iterations=20,
+    config = lancedb.index.IvfRq(
+        distance_type="l2", num_partitions=partitions, sample_rate=TRAINED, max_iterations=20
     )
     table.create_index("vector", config=config)
-    return {"rows": rows, "partitions": partitions, "code_bytes": width // codes}
+    return {"rows": rows, "partitions": partitions}
 
 
 def _batches(blocks: Iterable[npt.NDArray[np.float32]]) -> Any:
-    """Arrow batches of `row` and `vector` in half precision: only candidates come from them."""
+    """Arrow batches of `row` and `vector`; of half precision the index takes five times as long."""
     import pyarrow as pa  # noqa: PLC0415 - an extra
 
     first = 0
     for unit in blocks:
         n, d = unit.shape
-        flat = pa.array(unit.astype(np.float16).ravel())
+        filled = pa.array(_filled(unit).ravel())
         columns = [
             pa.array(np.arange(first, first + n)),
-            pa.FixedSizeListArray.from_arrays(flat, d),
+            pa.FixedSizeListArray.from_arrays(filled, _whole(d)),
         ]
         yield pa.record_batch(columns, schema=_schema(d))
         first += n
@@ -97,7 +102,27 @@ def _batches(blocks: Iterable[npt.NDArray[np.float32]]) -> Any:
 def _schema(width: int) -> Any:
     import pyarrow as pa  # noqa: PLC0415 - an extra
 
-    return pa.schema([("row", pa.int64()), ("vector", pa.list_(pa.float16(), width))])
+    return pa.schema([("row", pa.int64()), ("vector", pa.list_(pa.float32(), _whole(width)))])
+
+
+def _whole(width: int) -> int:
+    return -(-width // OCTET) * OCTET
+
+
+def _filled(rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """Rows (n, d) with zeros up to whole octets, which change no distance."""
+    return np.pad(rows, ((0, 0), (0, -rows.shape[1] % OCTET)))
+
+
+@contextmanager
+def _readable(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, ValueError, RuntimeError) as error:  # LanceDB's
+        reason = first_line(error).partition(", /")[0]  # without places in LanceDB's program
+        raise PolyplinkError(
+            f"{folder} cannot be read ({reason})", "search with --exact, or build the index again"
+        ) from None
 
 
 def _lancedb() -> Any:
