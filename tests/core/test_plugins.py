@@ -166,6 +166,10 @@ def test_an_importer_and_a_tracker_are_named_on_the_command_line(
     assert_refused(
         polyplink("prepare", out, "--no-crops", "--tracker", "nearby"), "no tracker 'nearby'"
     )
+    (source / "v1.txt").write_text("no box")
+    fault = polyplink("import", "lines", source, tmp_path / "other")
+    assert fault.exit_code == 3
+    assert "this is a fault of my-parts: report it" in fault.stderr
 
 
 def test_a_layout_is_named_beside_the_file(installed: Path, tmp_path: Path) -> None:

@@ -44,6 +44,8 @@ def first_line(error: BaseException) -> str:
 def unexpected(error: BaseException, doing: str) -> str:
     """Write the trace of an error that is a fault of the program to a file; describe it in a line.
 
+    A plugin whose code raised it is named.
+
     Args:
         error: The exception, with its traceback.
         doing: The command that was running.
@@ -70,8 +72,11 @@ def unexpected(error: BaseException, doing: str) -> str:
         where = f"the trace is in {file.name}"
     except OSError:
         where = "--debug shows the trace"
+    from polyplink.core.plugins import plugin_at_fault  # noqa: PLC0415 - it imports this module
+
+    whose = plugin_at_fault(error) or "polyplink"
     what = f"`{doing}` failed{at}: {type(error).__name__}: {first_line(error)}"
-    return f"{one_line(what, 2 * LONGEST_PART)}; this is a fault of polyplink: report it, {where}"
+    return f"{one_line(what, 2 * LONGEST_PART)}; this is a fault of {whose}: report it, {where}"
 
 
 class PolyplinkError(Exception):

@@ -8,6 +8,7 @@ A package names what it adds in its pyproject.toml, in one of the groups of `GRO
 Nothing of it is imported until the name is asked for.
 """
 
+import traceback
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
@@ -88,6 +89,17 @@ def find_part(kind: str, name: str, built_in: Mapping[str, Part]) -> Part:
     entries: dict[str, Any] = {entry.name: entry for entry in _entries(kind)}
     entry = find_named(kind, name, {**built_in, **entries})
     found: Part = _load(kind, entry)
+    return found
+
+
+def plugin_at_fault(error: BaseException) -> str:
+    """The package of the plugin whose code raised an error; empty if polyplink's did."""
+    every = [entry for kind in GROUPS for entry in _entries(kind)]
+    owners = {entry.module.partition(".")[0]: _package(entry) for entry in every}
+    found = ""
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        module = str(frame.f_globals.get("__name__")).partition(".")[0]
+        found = owners.get(module, "" if module == "polyplink" else found)
     return found
 
 
