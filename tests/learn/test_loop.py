@@ -198,10 +198,12 @@ def test_a_resume_of_something_else_is_refused(prepared: Prepared, tmp_path: Pat
     with pytest.raises(PolyplinkError, match=r"no checkpoint .*last\.safetensors"):
         fit(config(), prepared, tmp_path, device=CPU, resume=True)
     fit(config("optim.epochs=1"), prepared, tmp_path, device=CPU)
-    with pytest.raises(PolyplinkError, match="holds a run of another recipe"):
+    with pytest.raises(
+        PolyplinkError, match=r"another recipe: loss.temperature is .* there and 0.2 here"
+    ):
         fit(config("loss.temperature=0.2"), prepared, tmp_path, device=CPU, resume=True)
     other = replace(prepared, key="other")
-    with pytest.raises(PolyplinkError, match="holds a run of another data"):
+    with pytest.raises(PolyplinkError, match="holds a run of other data"):
         fit(config("optim.epochs=1"), other, tmp_path, device=CPU, resume=True)
     extended = fit(config("optim.epochs=2"), prepared, tmp_path, device=CPU, resume=True)
     assert [row["epoch"] for row in extended.history] == [0, 1]

@@ -192,20 +192,35 @@ def _write_history(path: Path, history: Sequence[Row]) -> None:
         writer.writerows(history)
 
 
+def _fields(plain: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Fields of a recipe by their dotted names."""
+    found: dict[str, Any] = {}
+    for name, value in plain.items():
+        whole = f"{prefix}{name}"
+        found |= _fields(value, f"{whole}.") if isinstance(value, Mapping) else {whole: value}
+    return found
+
+
 def _start(config: TrainConfig, model: Model, folder: Path, resume: bool, key: str) -> list[Row]:
     """The history to go on from: empty for a new run."""
     if not resume:
         return []
     state = read_state(folder / LAST)
-    recipe, history = to_plain(config), list[Row](state["history"])
-    before = {**state["recipe"], "optim": {**state["recipe"]["optim"]}}
-    before["optim"]["epochs"] = config.optim.epochs  # a run may be extended
-    for name, then, now in (("recipe", before, recipe), ("data", state["data"], key)):
-        if then != now:
-            raise PolyplinkError(
-                f"{folder} holds a run of another {name}",
-                f"resume with the same {name}, or start anew in another folder",
-            )
+    recipe, before = _fields(to_plain(config)), _fields(state["recipe"])
+    history = list[Row](state["history"])
+    before["optim.epochs"] = config.optim.epochs  # a run may be extended
+    for name in sorted({*recipe, *before}):
+        PolyplinkError.unless(
+            recipe.get(name) == before.get(name),
+            f"{folder} holds a run of another recipe: {name} is {before.get(name)!r} there and "
+            f"{recipe.get(name)!r} here",
+            f"resume with the same recipe (--set {name}=VALUE), or start anew in another folder",
+        )
+    PolyplinkError.unless(
+        state["data"] == key,
+        f"{folder} holds a run of other data",
+        "resume with the same data, or start anew in another folder",
+    )
     PolyplinkError.unless(
         len(history) <= config.optim.epochs,
         f"{folder} holds a run of {len(history)} epochs, and optim.epochs is {config.optim.epochs}",
