@@ -302,7 +302,7 @@ def list_weights(request: ListRequest, progress: Progress = inform) -> Result[li
     found = [(s.name, s.title, s.licence, "", s.source) for s in FOUNDATION.values()]
     for path in stored():
         try:
-            origin = dict(read_record(path).origin)
+            origin = {"title": "trained here"} | dict(read_record(path).origin)
         except PolyplinkError:  # a file that `weights add` did not write
             origin = {}
         title, licence = origin.get("title", "no encoder"), origin.get("licence", "unknown")
