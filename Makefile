@@ -34,8 +34,8 @@ docs: $(READY) ## The documentation as a site in site/, which can be read withou
 docs-pictures: demo ## Make the pictures of docs/gallery.md again, from the demo
 	$(BIN)/python docs/pictures.py demo-out $$(command -v chromium || command -v chromium-browser)
 
-# A worker has one thread and its own part of the files, so that fixtures are made in one worker.
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
+# A worker has its own part of the files, so that fixtures are made in one worker.
+PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
 
 test: $(READY) ## Run the quick tests on all cores
 	$(PYTEST)

@@ -4,6 +4,7 @@ What takes seconds to import is imported in the fixtures: pytest reads this file
 its workers.
 """
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,8 +29,11 @@ TINY = (
 def pytest_configure(config: pytest.Config) -> None:
     """Fewer random examples in `make test` than in `make test-all`, if a test does not say.
 
-    No test fails because the machine is slow.
+    No test fails because the machine is slow, and trainings give the same on any number of cores:
+    on one thread, which also keeps workers from waiting for each other.
     """
+    if config.getoption("-m") != "study":
+        os.environ.setdefault("OMP_NUM_THREADS", "1")
     examples = 25 if "not slow" in config.getoption("-m") else 100
     slow = [HealthCheck.too_slow]
     settings.register_profile(
