@@ -122,10 +122,12 @@ def test_folders_are_added_once(made: Made, index: Path, tmp_path: Path) -> None
 def test_mistakes_are_one_line(made: Made, index: Path, tmp_path: Path) -> None:
     asked = ("--index", index, "-o", tmp_path / "o", *USUAL)
     for query, options, says in (
-        ("nothing", (), "no tracklet 'nothing'"),
+        ("nothing", ("--box", "1,2,3,4"), "no tracklet 'nothing'"),
         ("001-001:00000", ("--patient", "nobody"), "no other view of"),
         ("001-001:00000", ("--min-size", "900", "--histology", "adenoma"), "--min-size, --hist"),
-        (made.run / "run.json", (), "cannot be searched for"),
+        ("001-001:00000", ("--box", "1,2,3,4"), "--box: 001-001:00000 is a tracklet"),
+        (made.run / "run.json", ("--others",), " is a picture or a video"),
+        (made.run / "run.json", (), "cannot be searched for (in no format of images)"),
     ):
         assert_refused(polyplink("search", made.run, query, *asked, *options), says)
     film = tmp_path / "film.mp4"

@@ -177,6 +177,14 @@ def search(request: SearchRequest, progress: Progress = inform) -> "Result[pl.Da
 
     index, out, of_file = Index(request.index), request.out, Path(request.query).is_file()
     own, vector = (None, None) if of_file else index.find(request.query)
+    given = {"--box": request.box is not None, "--frame": request.frame is not None}
+    unread = {"--others": request.others} if of_file else given
+    kind = "picture or a video" if of_file else "tracklet"
+    PolyplinkError.unless(
+        not any(unread.values()),
+        f"{' and '.join(name for name in unread if unread[name])}: {request.query} is a {kind}",
+        "leave it out",
+    )
     from polyplink.app.encoded import load_named
     from polyplink.report.matches import matches_table, write_matches
     from polyplink.report.tables import write_rows

@@ -70,7 +70,9 @@ def write_approximate(
         PolyplinkError: If lancedb is not installed, or there are too few rows.
     """
     PolyplinkError.unless(
-        rows >= FEW, f"{rows} rows are too few to search approximately", "leave --approximate out"
+        rows >= FEW,
+        f"{rows} rows are too few for an approximate form",
+        "search the index as it is: it was written, and its search is exact",
     )
     lancedb, partitions = _lancedb(), max(1, min(round(rows**0.5), rows // FEW))
     table = lancedb.connect(str(folder)).create_table(

@@ -9,7 +9,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 import simplejpeg
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
 
 from polyplink.core.errors import first_line
 
@@ -57,6 +57,8 @@ def attempt(decode: Callable[[], Result]) -> Result | str:
     """What a decoder gives, or the first line of its error, whatever that is."""
     try:
         return decode()
+    except UnidentifiedImageError:  # names an object in memory
+        return "in no format of images"
     except Exception as error:
         return first_line(error)
 
