@@ -13,7 +13,7 @@ from typing import TypeVar
 from polyplink.core.errors import PolyplinkError, visible
 from polyplink.data.faults import Faults
 from polyplink.data.files.archives import ENDINGS, INSIDE, Archive, is_archive
-from polyplink.data.files.folders import refuse
+from polyplink.data.files.folders import read_small, refuse
 from polyplink.data.files.images import image_size
 from polyplink.data.files.values import check_utf8
 
@@ -88,14 +88,7 @@ class Tree:
             if mark:
                 inside.setdefault(archive, {})[name] = member
                 continue
-            path = self.root / member.image
-            try:
-                with path.open("rb") as file:
-                    yield member, file.read(-1 if limit is None else limit)
-            except OSError as error:
-                raise PolyplinkError(
-                    f"{path}: {error.strerror}", "restore the file, or check its permissions"
-                ) from None
+            yield member, read_small(f"{self.root}{os.sep}{member.image}", limit)
         for archive, wanted in inside.items():
             for name, data in self.archives[archive].read(wanted, limit):
                 yield wanted[name], data
