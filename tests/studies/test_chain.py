@@ -34,7 +34,7 @@ from tests.studies.test_methods import simulate_small
 from tests.studies.test_trackers import with_views
 
 SEEDS = (0, 1, 2)
-DETECTORS = ("misses-15", "gi-genius")
+DETECTORS = ("good", "misses-15", "gi-genius", "shifted")
 TRUE_TRACKS: Mapping[str, Any] = {"max_gap": 10_000, "min_iou": 0.0, "min_length": 8}
 ANNOTATED, TRUE = "annotated boxes", ", true tracks"
 Scored = tuple[ChainRow, bool, int]  # with: does the 90 % interval hold the truth, its width
