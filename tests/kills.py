@@ -42,15 +42,15 @@ class Killer:
             event: The number of the event, from 1; 0: the command is not killed.
 
         Returns:
-            -9 if it was killed; 0 if it ended, be it without a figure (exit code 1).
+            The exit code, -9 if it was killed.
         """
         job = {"arguments": [*map(str, arguments)], "below": str(below), "event": event}
         assert self.server.stdin is not None
         assert self.server.stdout is not None
         print(json.dumps(job), file=self.server.stdin, flush=True)
         answer = json.loads(self.server.stdout.readline())
-        assert answer["code"] in (0, 1, -9), answer["said"]
-        return min(int(answer["code"]), 0)
+        assert answer["code"] in (0, -9), answer["said"]
+        return int(answer["code"])
 
     def at_every_event(self, *arguments: str | Path, below: Path, step: int = 1) -> Iterator[int]:
         """Run a command again and again, killed at event 1, 2, ... until it is not killed.

@@ -118,8 +118,8 @@ VERBS = {
     "learn-from": "learn-from RUN REVIEW --out OUT",
     "probe": "probe size RUN SIZED --out OUT --length 4 --seeds 1 --epochs 2 --workers 1",
     "export": "export RUN OUT",
-    "reproduce": "reproduce all OUT --workspace OUT/runs --only ta384-supervised --stand-in --grid "
-    "demo --device cpu --workers 1",
+    "reproduce": "reproduce all OUT --workspace OUT/runs --only supervised --stand-in --grid demo "
+    "--seeds 1 --device cpu --workers 1",
 }
 # They write into the folder that they read.
 WITHIN = dict.fromkeys(("prepare", "embed", "shard", "split", "reproduce"), "DATA")
