@@ -41,7 +41,6 @@ FrameSource = Callable[[str, int], NDArray[np.uint8] | None]
 
 DATASET_FILE = "dataset.txt"  # names the data set that is written in another one's layout
 _QUALITY = 90  # of JPEGs
-_AGAIN = "download or unpack this file again"
 
 # Format -> what one of its files looks like, as a path in the tree.
 _MARKS: Mapping[str, re.Pattern[str]] = {
