@@ -226,8 +226,8 @@ def evaluate(request: EvaluateRequest, progress: Progress = inform) -> Result[Ev
     lines = (*(f"note: {note}" for note in said), f"report: {found.report}")
     apart = _differences(found, [one.name for one in given])
     shown = [comparison_table(table), *apart, *lines]
-    blank = () if table.measured else (UNMEASURED,)
-    return Result(found, found.as_dict(), shown, blank, code=len(blank))
+    code = int(not table.measured)
+    return Result(found, found.as_dict(), shown, code * (UNMEASURED,), code=code)
 
 
 def _differences(found: Evaluated, given: Sequence[str]) -> list[Any]:

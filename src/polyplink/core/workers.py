@@ -63,14 +63,15 @@ def worker_pool(workers: int, preload: Sequence[str] = ()) -> Iterator[ProcessPo
     served = bool(preload) and SERVER in multiprocessing.get_all_start_methods()
     if served:
         start_server(preload)
+    workers = min(workers, MOST)
     pool = ProcessPoolExecutor(
-        min(workers, MOST),
+        workers,
         mp_context=multiprocessing.get_context(SERVER if served else "spawn"),
         initializer=_end_with_parent,
     )
     try:
         with _interrupts_ignored():  # children inherit it; all of them are started here
-            for _ in range(min(workers, MOST)):
+            for _ in range(workers):
                 pool.submit(os.getpid)
         yield pool
     except BrokenProcessPool:
