@@ -105,9 +105,9 @@ def _parse_released(text: str) -> VocFrame | None:
         return None
     objects, at = [], head.end()
     while (found := _OBJECT.match(text, at)) is not None:
-        label, polyp, _, a, x, b, y, c, z, d, w = found.groups()
-        edge = {a: x, b: y, c: z, d: w}
-        if len(edge) < 4:
+        label, polyp, _, *tags_and_values = found.groups()
+        edge = dict(zip(tags_and_values[::2], tags_and_values[1::2], strict=True))
+        if len(edge) < 4:  # one of the four tags is there twice
             return None
         left, top = float(edge["xmin"]), float(edge["ymin"])
         box = left, top, float(edge["xmax"]), float(edge["ymax"])
