@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-import polars as pl
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.on_demand import torch
-from polyplink.tracklets import Prepared, crop_rows
+
+if TYPE_CHECKING:  # recipes import this module, and prepare imports a quarter of a second
+    import polars as pl
+
+    from polyplink.tracklets import Prepared
 
 _SHARE_OF_MEMORY = 0.5  # of the free GPU memory may hold crops; the rest is for the training step
 
@@ -58,6 +62,8 @@ class FragmentSet:
     def __init__(
         self, prepared: Prepared, procedures: Sequence[str], length: int, device: torch.device
     ) -> None:
+        from polyplink.tracklets import crop_rows  # noqa: PLC0415
+
         part = prepared.select(procedures)
         table, crops = part.fragments(length), part.fragments(1)
         present = crops["procedure_id"].unique(maintain_order=True).to_list()
