@@ -1,12 +1,18 @@
 """The simulated detector has the rates of its preset."""
 
+from dataclasses import replace
+
 import numpy as np
 import polars as pl
 import pytest
+import torch
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.data import DataSet
 from polyplink.simulate import DETECTORS, detect_simulated, detector_preset
+from polyplink.simulate.lookalikes import fold_height, wall_behind
+from polyplink.simulate.rendering import planned
+from tests.simulate.conftest import Made
 
 
 def annotated(procedures: int = 12, frames: int = 900) -> DataSet:
@@ -81,3 +87,35 @@ def test_false_alarms_come_without_polyps_too_but_only_where_they_can_be_shown()
 def test_an_unknown_detector_is_refused() -> None:
     with pytest.raises(PolyplinkError, match="did you mean gi-genius"):
         detector_preset("gi-genus")
+
+
+def test_false_alarms_of_simulated_procedures_stay_on_folds_and_off_polyps(made: Made) -> None:
+    boxes = made.data.detections.with_columns(image=pl.lit(None, pl.String))
+    data = replace(made.data, detections=boxes)
+    preset = replace(DETECTORS["shifted"], median_alarm=8.0)
+    found = detect_simulated(data, preset, seed=0, folder=made.out)
+    drifting = detect_simulated(data, preset, seed=0)
+    hits = pl.col("truth").is_not_null()
+    assert found.filter(hits).equals(drifting.filter(hits))
+    each = [
+        boxes.drop_nulls("alarm").n_unique(["procedure_id", "alarm"]) for boxes in (found, drifting)
+    ]
+    assert each[0] == each[1]
+    plan = planned(made.out, "001-009")
+    size = np.array([plan.spec.width, plan.spec.height])
+
+    def on_wall(boxes: pl.DataFrame) -> tuple[torch.Tensor, torch.Tensor]:
+        middle = boxes.select(x=pl.col("x") + pl.col("w") / 2, y=pl.col("y") + pl.col("h") / 2)
+        return wall_behind(plan, boxes["frame"].to_numpy(), (middle.to_numpy() / size)[:, None])
+
+    folds, places = [], []
+    for boxes in (found, drifting):
+        own = boxes.filter(pl.col("procedure_id") == "001-009", pl.col("alarm").is_not_null())
+        own = own.filter(pl.len().over("alarm") >= 4).sort("alarm", "frame")
+        place, depth = on_wall(own.group_by("alarm", maintain_order=True).first())
+        folds.append(float(fold_height(plan, place)[depth < 3].mean()))
+        # Where the last box of an alarm is on the wall, next to its first.
+        later, _ = on_wall(own.group_by("alarm", maintain_order=True).last())
+        places.append(float((later - place).norm(dim=0).median()))
+    assert folds[0] > 2 * folds[1]
+    assert places[0] < places[1] / 2

@@ -99,7 +99,7 @@ def _detect(
             "give a data folder with polyps",
         )
         preset = detector_preset(name.removeprefix(PREFIX))
-        found = detect_simulated(given, preset, request.seed).drop("truth", "alarm")
+        found = detect_simulated(given, preset, request.seed, source).drop("truth", "alarm")
         root = str(source.resolve())
         sources = given.procedures.with_columns(
             source=given.procedures["source"].replace({".": root, "": root})

@@ -135,7 +135,8 @@ def check_simulation(
     with TemporaryDirectory() as folder:
         out = Path(folder) / "tables"
         data = simulate(out, tables, seed, workers=workers, progress=stage)
-        return [*check_tables(data), *check_detector(data, DETECTORS["gi-genius"], seed)]
+        genius = check_detector(data, DETECTORS["gi-genius"], seed, out)
+        return [*check_tables(data), *genius]
 
 
 def check_tables(data: DataSet) -> list[Row]:
@@ -164,18 +165,21 @@ def check_tables(data: DataSet) -> list[Row]:
     ]
 
 
-def check_detector(data: DataSet, preset: DetectorPreset, seed: int) -> list[Row]:
+def check_detector(
+    data: DataSet, preset: DetectorPreset, seed: int, folder: Path | None = None
+) -> list[Row]:
     """Compare a simulated detector with what is published of GI Genius.
 
     Args:
         data: Annotated procedures.
         preset: The detector's rates.
         seed: Of the detector.
+        folder: Of the data set, see `detect_simulated`.
 
     Returns:
         One row for each figure, over the procedures of the data set.
     """
-    found = detect_simulated(data, preset, seed)
+    found = detect_simulated(data, preset, seed, folder)
     hits = found.drop_nulls("truth").select("procedure_id", "frame").n_unique()
     boxed = data.detections.select("procedure_id", "frame").n_unique()
     alarms = found.drop_nulls("alarm").group_by("procedure_id", "alarm").len()

@@ -10,9 +10,11 @@ box is found if its chance exceeds it. The chance is logistic in the box's size
 the polyp came into view; the intercept makes the mean over all boxes the preset's recall.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,9 +25,14 @@ from scipy.special import expit
 from polyplink.core.errors import find_named
 from polyplink.core.ranges import AT_LEAST_ONE, NOT_NEGATIVE, SHARE, Ranged
 from polyplink.data import DataSet
+from polyplink.simulate.presets import is_simulation
 from polyplink.simulate.procedure_specs import stream
 
+if TYPE_CHECKING:
+    from polyplink.simulate.lookalikes import Followed
+
 Floats = npt.NDArray[np.float64]
+Index = npt.NDArray[np.int64]
 
 EFFECTS = {"size": 0.9, "motion": -0.7, "edge": -0.6, "new": -0.8}  # on the log-odds of a hit
 NEW = 0.4  # seconds for which a view is new
@@ -79,15 +86,19 @@ def detector_preset(name: str) -> DetectorPreset:
     return find_named("detector", name, DETECTORS)
 
 
-def detect_simulated(data: DataSet, preset: DetectorPreset, seed: int) -> pl.DataFrame:
+def detect_simulated(
+    data: DataSet, preset: DetectorPreset, seed: int, folder: Path | None = None
+) -> pl.DataFrame:
     """The boxes that a detector finds in annotated procedures.
 
-    False alarms are anywhere; where boxes name images, in frames that have one.
+    False alarms are in frames that have an image, where boxes name images.
 
     Args:
         data: Annotated procedures; every box has its polyp.
         preset: The detector's rates.
         seed: The same seed gives the same boxes.
+        folder: The data's folder. False alarms of procedures that are simulated there are on folds,
+            residue and bubbles, see `lookalikes`; without it they are anywhere, and drift.
 
     Returns:
         The table `polyplink.data.tables.DETECTIONS` with scores and without polyps, by procedure
@@ -111,7 +122,13 @@ def detect_simulated(data: DataSet, preset: DetectorPreset, seed: int) -> pl.Dat
     for row in data.procedures.iter_rows(named=True):
         rng = stream(seed, row["procedure_id"], "detector")
         own = boxes.filter(procedure_id=row["procedure_id"])
-        alarms = _alarms(rng, row, preset)
+        look = None
+        if folder is not None and is_simulation(folder / row["source"]):
+            from polyplink.simulate.lookalikes import follow_lookalikes  # noqa: PLC0415 - torch
+
+            seen = stream(seed, row["procedure_id"], "lookalikes")
+            look = partial(follow_lookalikes, folder / row["source"], row["procedure_id"], seen)
+        alarms = _alarms(rng, row, preset, look)
         if images.height:  # without one an alarm could not be shown
             keys = ["procedure_id", "frame"]
             alarms = alarms.drop("image").join(
@@ -178,9 +195,12 @@ def _found(rng: np.random.Generator, own: pl.DataFrame, preset: DetectorPreset) 
 
 
 def _alarms(
-    rng: np.random.Generator, procedure: dict[str, Any], preset: DetectorPreset
+    rng: np.random.Generator,
+    procedure: dict[str, Any],
+    preset: DetectorPreset,
+    look: "Callable[[Index, Index], Followed] | None",
 ) -> pl.DataFrame:
-    """The false alarms of one procedure: boxes anywhere, that drift as the picture does."""
+    """The false alarms of one procedure, on what looks like a polyp; without `look` anywhere."""
     mean, sd = preset.alarms, preset.alarms_sd
     count = round(rng.gamma((mean / sd) ** 2, sd**2 / mean)) if sd and mean else round(mean)
     drawn = rng.lognormal(np.log(preset.median_alarm), preset.spread_alarm, count)
@@ -199,8 +219,15 @@ def _alarms(
     half = np.stack([side * shape, side / shape], 1)[alarm] * width / 2  # n 2
     half *= np.exp(lfilter([0.02], [1.0, -0.9], rng.normal(size=(n, 2)), axis=0))
     score = rng.beta(4, 4, count)[alarm] + rng.normal(0, 0.08, n)
-    frames = (starts[alarm] + within).astype(np.int32)
-    table = pl.DataFrame({"frame": frames, "alarm": alarm}).with_columns(
+    frames = starts[alarm] + within
+    shown = np.ones(n, np.bool_)
+    if look is not None and n:
+        centre, scale, seen = look(alarm, frames)
+        placed = np.isin(alarm, alarm[seen])
+        shown = seen | ~placed
+        middle[seen] = (centre + shake * [width, height])[seen]
+        half[seen] *= scale[seen, None]
+    table = pl.DataFrame({"frame": frames.astype(np.int32), "alarm": alarm}).with_columns(
         procedure_id=pl.lit(procedure["procedure_id"]),
         polyp_id=pl.lit(None, pl.String),
         truth=pl.lit(None, pl.String),
@@ -208,7 +235,7 @@ def _alarms(
         width=pl.lit(width),
         height=pl.lit(height),
     )
-    return _boxed(table, np.concatenate([middle - half, middle + half], 1), score)
+    return _boxed(table, np.concatenate([middle - half, middle + half], 1), score).filter(shown)
 
 
 def _boxed(table: pl.DataFrame, edges: Floats, score: Floats) -> pl.DataFrame:

@@ -66,6 +66,27 @@ def through_jpeg(picture: Pixels) -> Pixels:
     return decoded
 
 
+def planned(source: Path, procedure_id: str) -> Plan:
+    """The plan of a procedure of a simulated data set.
+
+    Args:
+        source: Folder that `polyplink simulate` wrote.
+        procedure_id: Which procedure.
+
+    Raises:
+        PolyplinkError: If the folder is no simulation, another version made it, or there is no such
+            procedure.
+    """
+    settings = read_settings(source)
+    preset, seed = settings.preset, settings.seed
+    specs = {spec.procedure_id: spec for spec in procedure_specs(preset, seed)}
+    if procedure_id not in specs:
+        raise PolyplinkError(
+            f"no procedure {procedure_id!r} in the simulation {source}", "import it again"
+        )
+    return plan_procedure(preset, seed, specs[procedure_id])
+
+
 @dataclass(frozen=True)
 class SimulatedProcedure:
     """A procedure whose pictures can be rendered, any part of any frame at any size.
@@ -105,14 +126,7 @@ class SimulatedProcedure:
             PolyplinkError: If the folder is no simulation, another version made it, or there is
                 no such procedure.
         """
-        settings = read_settings(source)
-        preset, seed = settings.preset, settings.seed
-        specs = {spec.procedure_id: spec for spec in procedure_specs(preset, seed)}
-        if procedure_id not in specs:
-            raise PolyplinkError(
-                f"no procedure {procedure_id!r} in the simulation {source}", "import it again"
-            )
-        plan = plan_procedure(preset, seed, specs[procedure_id])
+        plan, seed = planned(source, procedure_id), read_settings(source).seed
         return cls.of(plan, seed, device)
 
     def windows(self, frames: ArrayLike, windows: ArrayLike, size: tuple[int, int]) -> Pixels:
