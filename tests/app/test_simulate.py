@@ -5,16 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from polyplink import simulate
-from polyplink.app.simulate import PRESETS, WRITINGS
 from polyplink.app.tolerance_checks import Row
 from polyplink.bench.cases import imported
 from tests.app.calls import polyplink
-
-
-def test_names_that_simulate_knows_are_those_there_are() -> None:
-    assert set(PRESETS) == set(simulate.PRESETS)
-    assert set(WRITINGS) == set(simulate.WRITINGS)
 
 
 @pytest.mark.slow

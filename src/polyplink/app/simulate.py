@@ -16,10 +16,6 @@ if TYPE_CHECKING:
     from polyplink.app.tolerance_checks import Row
     from polyplink.data import DataSet
 
-# Names of `simulate.PRESETS` and `simulate.WRITINGS`, known here before that room is imported.
-PRESETS = dict.fromkeys(("tiny", "smoke", "small", "real-colon-sim"))
-WRITINGS = dict.fromkeys(("tables", "archives", "frames"))
-
 
 @dataclass(frozen=True)
 class SimulateRequest(Request):
@@ -30,7 +26,7 @@ class SimulateRequest(Request):
     )
     preset: str | None = option(
         "tiny, small, real-colon-sim or smoke; tiny by default.",
-        autocompletion=names_of("polyplink.app.simulate", "PRESETS"),
+        autocompletion=names_of("polyplink.simulate.presets", "PRESETS"),
     )
     seed: int = option("Seed; the same seed gives the same bytes.", 0, min=0)
     difficulty: float | None = option("From 0 (easy) to 1; by default that of the preset.")
@@ -54,20 +50,15 @@ def simulate(
     from polyplink.core.workers import HEAVY, start_server
 
     out, seed, workers = request.out, request.seed, request.workers
-    preset = request.preset or "tiny"
-    # Check the request before imports that take seconds.
-    find_named("preset", preset, PRESETS)
-    if request.write is not None:
-        find_named("way to write", request.write, WRITINGS)
     if request.check:
         _refuse_unread(request)
     elif out is None:
         raise PolyplinkError("no output folder", "name one: polyplink simulate OUT")
     from polyplink import simulate as room
 
-    chosen = room.preset(preset).at_difficulty(request.difficulty)
+    chosen = room.preset(request.preset or "tiny").at_difficulty(request.difficulty)
     if request.write is not None:
-        chosen = room.WRITINGS[request.write](chosen)
+        chosen = find_named("way to write", request.write, room.WRITINGS)(chosen)
     device = request.device or "cpu"
     if out is not None:
         room.SimulationSettings.of(chosen, seed, device).check(out)
