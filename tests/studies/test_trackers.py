@@ -155,11 +155,12 @@ def test_hota_is_ahead_of_every_tracker_of_the_package_trackers(tmp_path: Path) 
         methods[f"{name}, defaults"] = rival(name)
     rows: dict[str, list[dict[str, Any]]] = {name: [] for name in methods}
     for seed in SEEDS:
-        simulate(tmp_path / str(seed), preset("small"), seed, workers=2)
-        data = read_data(tmp_path / str(seed))
+        folder = tmp_path / str(seed)
+        simulate(folder, preset("small"), seed, workers=2)
+        data = read_data(folder)
         true = with_views(data)
         views = true.select("procedure_id", "frame", "view", truth="polyp_id")
-        boxes = detect_simulated(data, detector_preset("gi-genius"), seed).join(
+        boxes = detect_simulated(data, detector_preset("gi-genius"), seed, folder).join(
             views, ["procedure_id", "frame", "truth"], "left", maintain_order="left"
         )
         for procedure, fps in data.procedures.select("procedure_id", "fps").iter_rows():
