@@ -29,7 +29,7 @@ from polyplink.app.request import silent
 from polyplink.associate import Grid, unit_rows
 from polyplink.core.errors import PolyplinkError
 from polyplink.evaluate import EvaluationSettings, Samples, evaluate_embeddings
-from tests.app.calls import polyplink
+from tests.app.calls import assert_refused, polyplink
 from tests.conftest import Made
 from tests.evaluate.made import boxes_of, made as made_vectors
 
@@ -48,6 +48,26 @@ def test_all_figures_are_drawn(made: Made, tmp_path: Path) -> None:
     ]
     assert all(path.stat().st_size > 1000 for path in written)
     assert (tmp_path / "run.json").is_file()
+
+
+def test_a_figure_that_the_data_cannot_fill_is_left_out_unless_it_was_asked_for(
+    made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def empty(_: Shown) -> None:
+        raise PolyplinkError("no polyp has another one", "give two")
+
+    monkeypatch.setattr(
+        "polyplink.app.drawings.FIGURES", dict.fromkeys(("similarity", "pca"), empty)
+    )
+    command = ("figures", made.run, made.data, "-o", tmp_path, "--device", "cpu", "--workers", "1")
+    for only in ((), ("--only", "pca")):
+        assert_refused(polyplink(*command, *only), "no polyp has another one; give two")
+    kept = {"similarity": empty, "pca": FIGURES["pca"]}
+    monkeypatch.setattr("polyplink.app.drawings.FIGURES", kept)
+    result = polyplink(*command)
+    assert result.exit_code == 0, result.stderr
+    assert "similarity is left out: no polyp has another one; give two" in result.stderr
+    assert {path.name for path in tmp_path.iterdir()} == {"pca.svg", "pca.png", "run.json"}
 
 
 def test_recall_equals_a_loop() -> None:

@@ -9,7 +9,7 @@ from polyplink.app.evaluate import find_grid
 from polyplink.app.options import Request, names_of, option
 from polyplink.app.request import Progress, Result, check_given, inform, named_files
 from polyplink.core.artefacts import RunRecord
-from polyplink.core.errors import find_named
+from polyplink.core.errors import PolyplinkError, find_named
 
 # Names of `drawings.FIGURES`, known here before their libraries are imported.
 NAMES = dict.fromkeys(
@@ -49,9 +49,12 @@ class FiguresRequest(Request):
 def draw(request: FiguresRequest, progress: Progress = inform) -> Result[list[Path]]:
     """Plot ranks and purity, similarities, FR against FPR, clusterers, recall at k, ROC, t-SNE.
 
+    A figure that the data cannot fill is left out with a warning, unless it was asked for.
+
     Raises:
-        PolyplinkError: If a figure is unknown, polyps are unknown, the encoders have crops of
-            different kinds, or weights, data folder or an image is at fault.
+        PolyplinkError: If a figure is unknown, one that was asked for (or every one) cannot be
+            drawn, polyps are unknown, the encoders have crops of different kinds, or weights, data
+            folder or an image is at fault.
     """
     for name in request.only:
         find_named("figure", name, NAMES)
@@ -86,10 +89,15 @@ def draw(request: FiguresRequest, progress: Progress = inform) -> Result[list[Pa
     shown = Shown(
         encoded, subtitle, request.grid, request.workers, progress, files, tuple(request.clusterers)
     )
-    written = Pictures()
+    written, left_out = Pictures(), list[str]()
     for done, (name, call) in enumerate(wanted.items(), start=1):
-        with record.stage(name):
-            written += write_figure(request.out, name, call(shown))
+        try:
+            with record.stage(name):
+                written += write_figure(request.out, name, call(shown))
+        except PolyplinkError as error:  # one polyp, for example, has no nearest other one
+            if request.only or done == len(left_out) + 1 == len(wanted):
+                raise
+            left_out.append(f"{name} is left out: {error}")
         progress("figures", done, len(wanted))
     record.write(request.out)
-    return Result(written, shown=[str(path) for path in written])
+    return Result(written, shown=[str(path) for path in written], warnings=left_out)
