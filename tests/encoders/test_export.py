@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +108,31 @@ def test_bf16_is_computed_if_asked_for_or_refused(exported: Path) -> None:
     wide = ExportedEncoder(exported)(CROPS, LENGTHS)
     assert 1e-5 < np.abs(found - wide).max() < 0.2
     assert worst_cosine(found, wide) > 0.99
+
+
+FIRST_BLOCKS = """
+import sys
+from pathlib import Path
+import numpy as np
+from polyplink.core.errors import PolyplinkError
+from polyplink.encoders.export import FRAMES_PER_PASS, ExportedEncoder
+sys.setswitchinterval(1e-5)  # threads take turns as often as can be
+try:
+    encoder = ExportedEncoder(Path(sys.argv[1]), "bf16", threads=8)
+except PolyplinkError as refusal:
+    print(refusal)
+else:
+    print(len(encoder.frames(np.zeros((16 * FRAMES_PER_PASS, 32, 32, 3), np.uint8))) > 0)
+"""
+
+
+@pytest.mark.slow
+def test_threads_that_compute_first_in_bf16_do_not_wait_for_each_other(exported: Path) -> None:
+    # Without a first pass in one thread, about every second of these processes never ended.
+    for _ in range(4):
+        command = [sys.executable, "-c", FIRST_BLOCKS, str(exported)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+        assert done.stdout == "True\n" or "does not compute" in done.stdout, done.stderr
 
 
 @pytest.mark.slow

@@ -278,6 +278,10 @@ class ExportedEncoder:
             )
         start = _bf16_session if self.precision == "bf16" else _session
         self._frames, self._tracklets = start(folder / FRAMES), _session(folder / TRACKLETS)
+        if self.precision == "bf16":
+            # OpenVINO's binding sets itself up when it first computes. Two threads that do so at
+            # once wait for each other for ever: one for the GIL, the other for the set-up.
+            self._frames({CROPS: np.zeros((1, self.side, self.side, 3), np.uint8)})
         self._threads = threads or os.cpu_count() or 1
 
     def frames(self, crops: np.ndarray) -> np.ndarray:
