@@ -54,6 +54,16 @@ def test_without_labels_it_says_so_and_trains_all_the_same(tmp_path: Path) -> No
     assert len(list((data / "prepared").iterdir())) == 1  # refused before crops of 48 are cut
 
 
+def test_links_on_polyps_that_the_encoder_was_taught_come_with_a_warning(tmp_path: Path) -> None:
+    data = write_procedures(tmp_path, procedures=4)
+    taught = ["bags.kind=polyp_views", "loss.kind=supervised"]
+    for changes, said in ((taught, "`polyplink calibrate`"), ([], "")):
+        config = override(recipe(), [*changes, "optim.epochs=1"])
+        done = train(TrainRequest(config, data, tmp_path / f"run{said[:1]}", device="cpu")).value
+        assert said in "".join(done.warnings)
+        assert bool(done.warnings) == bool(said)
+
+
 def test_another_run_starts_from_its_weights_and_has_seen_what_they_saw(
     made: Made, tmp_path: Path
 ) -> None:

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 
 HELD = 5  # a detector is measured on every fifth procedure
 NEED_POLYPS = ("polyp_views", "polyp_parts")  # ways of drawing bags
+TOO_SURE = (
+    "the links are fitted on procedures whose polyps the encoder was taught, and trust its vectors "
+    "too much on others: fit them on procedures that it has not seen, with `polyplink calibrate`"
+)
 
 
 def _list_fields(recipe: str | None) -> None:
@@ -166,13 +170,16 @@ def train(request: TrainRequest, progress: Progress = inform) -> Result[Trained]
     weights = out / WEIGHTS_FILE
     record.write(out)
     save_weights(weights, encoder, made)  # last: a run with weights is whole
+    warnings = () if point.prices else (f"operating point: {point.origin}",)
+    if point.prices and config.bags.kind in NEED_POLYPS:
+        warnings = (TOO_SURE,)
     done = Trained(
         weights=weights,
         epoch=int(fitted.chosen["epoch"]),
         epochs=len(fitted.history),
         loss=fitted.chosen["loss"],
         operating=point.origin,
-        warnings=() if point.prices else (f"operating point: {point.origin}",),
+        warnings=warnings,
     )
     shown = (
         f"{weights}: epoch {done.epoch + 1} of {done.epochs}, loss {done.loss:.3f}; "
