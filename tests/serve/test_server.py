@@ -353,7 +353,12 @@ def test_a_hundred_clients_with_slow_and_large_requests_cost_no_memory(
             client = socket.create_connection(place, timeout=60)
             with suppress(ConnectionError):
                 client.sendall(f"{kind} {asked[kind]}".encode() + head + kinds[kind])
-            clients.append(client)
+            # Where the server gets no turn before all hundred are there, it refuses every one.
+            if number < 9 and kind == "GET":
+                answers.append(client.recv(12))
+                client.close()
+            else:
+                clients.append(client)
         for client in clients:
             with suppress(ConnectionError):
                 answers.append(client.recv(12))
