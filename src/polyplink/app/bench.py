@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from typer import Argument, echo
 
 from polyplink.app.options import Request, names_of, option
-from polyplink.app.request import Progress, check_given, inform
+from polyplink.app.request import Progress, inform
 from polyplink.core.artefacts import to_plain, write_text
 from polyplink.core.errors import PolyplinkError, find_named
 
@@ -87,7 +87,9 @@ def bench(request: BenchRequest, progress: Progress = inform) -> Benched:
     """
     for name in request.names:
         find_named("benchmark", name, NAMES)
-    check_given(device=request.device)
+    from polyplink.encoders import check_device
+
+    check_device(request.device)  # a path that uses no GPU is refused before a missing GPU
     if request.profile is not None and "step" not in request.names:
         raise PolyplinkError("--profile is for the path step", "name it: polyplink bench step")
     behind: list[str] = []

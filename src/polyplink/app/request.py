@@ -7,8 +7,10 @@ import json
 import sys
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -31,7 +33,8 @@ def check_given(
         weights: File, folder or name.
         data: Data folder.
         parts: Parts of it.
-        device: Name of a device; whether the device is there, the verb finds out itself.
+        device: Name of a device. A GPU is refused if torch is built without CUDA; whether the
+            device is there, the verb finds out itself.
         truth: Another data folder.
 
     Raises:
@@ -45,6 +48,12 @@ def check_given(
         from polyplink.encoders import check_device
 
         check_device(device)
+        with suppress(PackageNotFoundError):  # that torch is missing, its import says
+            PolyplinkError.unless(
+                device in {"auto", "cpu"} or not version("torch").endswith("+cpu"),
+                f"no device {device!r} here (torch {version('torch')} is built without CUDA)",
+                "use --device cpu or auto, or install torch for CUDA",
+            )
     from polyplink.data import check_folder, read_data
 
     if truth is not None:

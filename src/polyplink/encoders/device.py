@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from importlib.metadata import PackageNotFoundError, version
+from contextlib import contextmanager
 from typing import Literal, TypeVar, get_args
 
 from polyplink.core.errors import PolyplinkError
@@ -17,21 +16,15 @@ _SMALLER = "take a smaller one, images of fewer pixels or shorter clips, or anot
 
 
 def check_device(name: str) -> None:
-    """Refuse what cannot be a device here, without importing torch; `pick_device` tries it.
+    """Refuse what is not the name of a device; whether the device is there, `pick_device` says.
 
     Raises:
-        PolyplinkError: If it is no name of a device, or a GPU and torch is built without CUDA.
+        PolyplinkError: If it is not.
     """
     known = re.fullmatch(r"auto|cpu|cuda(:\d+)?", name)
     PolyplinkError.unless(
         bool(known), f"no device {name!r} here", "use --device auto, cpu, cuda or cuda:N"
     )
-    with suppress(PackageNotFoundError):  # that torch is missing, its import says
-        PolyplinkError.unless(
-            name in {"auto", "cpu"} or not version("torch").endswith("+cpu"),
-            f"no device {name!r} here (torch {version('torch')} is built without CUDA)",
-            "use --device cpu or auto, or install torch for CUDA",
-        )
 
 
 def pick_device(name: str = "auto") -> torch.device:
