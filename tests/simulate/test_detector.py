@@ -89,7 +89,7 @@ def test_an_unknown_detector_is_refused() -> None:
         detector_preset("gi-genus")
 
 
-def test_false_alarms_of_simulated_procedures_stay_on_folds_and_off_polyps(made: Made) -> None:
+def test_false_alarms_of_simulated_procedures_stay_on_folds_of_the_wall(made: Made) -> None:
     boxes = made.data.detections.with_columns(image=pl.lit(None, pl.String))
     data = replace(made.data, detections=boxes)
     preset = replace(DETECTORS["shifted"], median_alarm=8.0)
@@ -101,7 +101,7 @@ def test_false_alarms_of_simulated_procedures_stay_on_folds_and_off_polyps(made:
         boxes.drop_nulls("alarm").n_unique(["procedure_id", "alarm"]) for boxes in (found, drifting)
     ]
     assert each[0] == each[1]
-    plan = planned(made.out, "001-009")
+    plan, _ = planned(made.out, "001-009")
     size = np.array([plan.spec.width, plan.spec.height])
 
     def on_wall(boxes: pl.DataFrame) -> tuple[torch.Tensor, torch.Tensor]:

@@ -122,13 +122,12 @@ def detect_simulated(
     for row in data.procedures.iter_rows(named=True):
         rng = stream(seed, row["procedure_id"], "detector")
         own = boxes.filter(procedure_id=row["procedure_id"])
-        look = None
-        if folder is not None and is_simulation(folder / row["source"]):
+        follow, name = None, row["procedure_id"]
+        if folder is not None and is_simulation(source := folder / row["source"]):
             from polyplink.simulate.lookalikes import follow_lookalikes  # noqa: PLC0415 - torch
 
-            seen = stream(seed, row["procedure_id"], "lookalikes")
-            look = partial(follow_lookalikes, folder / row["source"], row["procedure_id"], seen)
-        alarms = _alarms(rng, row, preset, look)
+            follow = partial(follow_lookalikes, source, name, stream(seed, name, "lookalikes"))
+        alarms = _alarms(rng, row, preset, follow)
         if images.height:  # without one an alarm could not be shown
             keys = ["procedure_id", "frame"]
             alarms = alarms.drop("image").join(
@@ -198,9 +197,9 @@ def _alarms(
     rng: np.random.Generator,
     procedure: dict[str, Any],
     preset: DetectorPreset,
-    look: "Callable[[Index, Index], Followed] | None",
+    follow: "Callable[[Index, Index], Followed] | None",
 ) -> pl.DataFrame:
-    """The false alarms of one procedure, on what looks like a polyp; without `look` anywhere."""
+    """The false alarms of one procedure, on what looks like a polyp; without `follow` anywhere."""
     mean, sd = preset.alarms, preset.alarms_sd
     count = round(rng.gamma((mean / sd) ** 2, sd**2 / mean)) if sd and mean else round(mean)
     drawn = rng.lognormal(np.log(preset.median_alarm), preset.spread_alarm, count)
@@ -221,8 +220,8 @@ def _alarms(
     score = rng.beta(4, 4, count)[alarm] + rng.normal(0, 0.08, n)
     frames = starts[alarm] + within
     shown = np.ones(n, np.bool_)
-    if look is not None and n:
-        centre, scale, seen = look(alarm, frames)
+    if follow is not None and n:
+        centre, scale, seen = follow(alarm, frames)
         placed = np.isin(alarm, alarm[seen])
         shown = seen | ~placed
         middle[seen] = (centre + shake * [width, height])[seen]

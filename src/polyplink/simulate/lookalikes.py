@@ -25,7 +25,6 @@ from polyplink.simulate.colon.surface import (
 from polyplink.simulate.course.camera import Array, Index, Mask, carry
 from polyplink.simulate.picture.shading import Patient, draw_patient, read_mucosa
 from polyplink.simulate.plan import Plan
-from polyplink.simulate.presets import read_settings
 from polyplink.simulate.procedure_specs import stream
 from polyplink.simulate.rendering import planned
 
@@ -69,18 +68,16 @@ def follow_lookalikes(
     Raises:
         PolyplinkError: If the folder is no simulation, or has no such procedure.
     """
-    plan = planned(source, procedure_id)
-    patient = draw_patient(
-        stream(read_settings(source).seed, procedure_id, "patient"), plan.spec.bbps
-    )
-    starts = frames[np.searchsorted(alarm, np.arange(alarm.max(initial=-1) + 1))]  # a
-    place = _choose(plan, patient, rng, starts)  # a 3
+    plan, seed = planned(source, procedure_id)
+    patient = draw_patient(stream(seed, procedure_id, "patient"), plan.spec.bbps)
+    first = np.searchsorted(alarm, np.arange(alarm.max(initial=-1) + 1))  # a: each one's first box
+    place = _choose(plan, patient, rng, frames[first])  # a 3
     seen = _in_camera(plan, place[alarm], frames)  # n 3
     depth = seen[:, 2]
     lens, size = plan.lens, np.array([plan.spec.width, plan.spec.height])
     with np.errstate(divide="ignore", invalid="ignore"):
         shares = 0.5 + seen[:, :2] / depth[:, None] * [lens.across, lens.down]
-        scale = _in_camera(plan, place, starts)[alarm, 2] / depth
+        scale = depth[first][alarm] / depth
     shown = (depth > NEAREST / 2) & (seen @ lens.planes.T > 0).all(1)
     return Followed(shares * size, scale, shown)
 

@@ -66,8 +66,8 @@ def through_jpeg(picture: Pixels) -> Pixels:
     return decoded
 
 
-def planned(source: Path, procedure_id: str) -> Plan:
-    """The plan of a procedure of a simulated data set.
+def planned(source: Path, procedure_id: str) -> tuple[Plan, int]:
+    """The plan of a procedure of a simulated data set, and the data set's seed.
 
     Args:
         source: Folder that `polyplink simulate` wrote.
@@ -84,7 +84,7 @@ def planned(source: Path, procedure_id: str) -> Plan:
         raise PolyplinkError(
             f"no procedure {procedure_id!r} in the simulation {source}", "import it again"
         )
-    return plan_procedure(preset, seed, specs[procedure_id])
+    return plan_procedure(preset, seed, specs[procedure_id]), seed
 
 
 @dataclass(frozen=True)
@@ -126,8 +126,7 @@ class SimulatedProcedure:
             PolyplinkError: If the folder is no simulation, another version made it, or there is
                 no such procedure.
         """
-        plan, seed = planned(source, procedure_id), read_settings(source).seed
-        return cls.of(plan, seed, device)
+        return cls.of(*planned(source, procedure_id), device)
 
     def windows(self, frames: ArrayLike, windows: ArrayLike, size: tuple[int, int]) -> Pixels:
         """Render parts of frames, before JPEG.
