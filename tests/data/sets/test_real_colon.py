@@ -246,7 +246,10 @@ def test_files_that_are_no_text_and_damaged_archives_are_named(tmp_path: Path) -
         list(annotation_texts(place))
     (place / "p_1.xml").unlink()
     (place / "p_1.xml").mkdir()
-    with pytest.raises(PolyplinkError, match=r"p_1\.xml: Is a directory; restore the file"):
+    with pytest.raises(
+        PolyplinkError,
+        match=r"p_1\.xml: Is a directory; restore the file, or check its permissions",
+    ):
         list(annotation_texts(place))
     packed = pack(tmp_path / "p_annotations.zip", TEXTS)
     packed.write_bytes(packed.read_bytes()[:-30])
