@@ -95,7 +95,7 @@ def draw(request: FiguresRequest, progress: Progress = inform) -> Result[list[Pa
             with record.stage(name):
                 written += write_figure(request.out, name, call(shown))
         except PolyplinkError as error:  # one polyp, for example, has no nearest other one
-            if request.only or done == len(left_out) + 1 == len(wanted):
+            if request.only or (not written and done == len(wanted)):
                 raise
             left_out.append(f"{name} is left out: {error}")
         progress("figures", done, len(wanted))

@@ -170,8 +170,10 @@ def train(request: TrainRequest, progress: Progress = inform) -> Result[Trained]
     weights = out / WEIGHTS_FILE
     record.write(out)
     save_weights(weights, encoder, made)  # last: a run with weights is whole
-    warnings = () if point.prices else (f"operating point: {point.origin}",)
-    if point.prices and config.bags.kind in NEED_POLYPS:
+    warnings: tuple[str, ...] = ()
+    if not point.prices:
+        warnings = (f"operating point: {point.origin}",)
+    elif config.bags.kind in NEED_POLYPS:
         warnings = (TOO_SURE,)
     done = Trained(
         weights=weights,
