@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from polyplink.app.tolerance_checks import Row
@@ -28,6 +29,19 @@ def test_simulate_writes_tables(tmp_path: Path) -> None:
     counts = json.loads(polyplink("simulate", tmp_path / "a", *options).stdout)
     assert (counts["procedures"], counts["polyps"], counts["preview"]) == (4, 8, {})
     assert (tmp_path / "a" / "detections.parquet").is_file()
+    counts = json.loads(polyplink("simulate", tmp_path / "b", "--times", "2", *options).stdout)
+    assert (counts["procedures"], counts["polyps"]) == (8, 16)
+    names = ("001-002", "005-002")
+    boxes = [pl.read_parquet(tmp_path / "b" / "simulation" / f"{name}.parquet") for name in names]
+    assert not boxes[0].equals(boxes[1])
+
+
+@pytest.mark.parametrize("option", ["--preview", "--times=2", "--device=cpu"])
+def test_the_check_refuses_what_it_does_not_read(option: str) -> None:
+    result = polyplink("simulate", "--check", option)
+    name = option.partition("=")[0]
+    assert result.exit_code == 2
+    assert f"does not read {name}; leave {name} out, or leave --check out" in result.stderr
 
 
 @pytest.mark.parametrize("holds", [True, False])

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.data import lesion_info, positive_frames, published_splits, video_info
+from polyplink.data import lesion_info, positive_frames, published_splits, split_by_rule, video_info
 from polyplink.simulate import PRESETS, Preset, preset, real_colon_sim, small, smoke, tiny
 from polyplink.simulate.procedure_specs import (
     PAIR_LIMIT,
@@ -58,8 +58,42 @@ def test_values_out_of_range_are_refused(name: str, value: object, message: str)
 
 
 def test_released_procedures_are_known_by_name() -> None:
-    with pytest.raises(PolyplinkError, match="own: 005-001 is no procedure of REAL-Colon; give"):
-        Preset("own", (("005-001", 1),), released=True)
+    for name in ("001-016", "005-016", "own"):
+        with pytest.raises(
+            PolyplinkError, match=f"own: {name} is no procedure of REAL-Colon; give"
+        ):
+            Preset("own", ((name, 1),), released=True)
+
+
+@pytest.mark.parametrize("make", [real_colon_sim, small, tiny])
+def test_copies_of_a_preset_have_its_figures_and_parts_and_are_drawn_anew(make: object) -> None:
+    once: Preset = make()  # type: ignore[operator]
+    twice = once.repeated(2)
+    assert once.repeated(1) == once
+    assert twice.name == f"{once.name}x2"
+    specs = procedure_specs(twice, seed=0)
+    assert len({spec.procedure_id for spec in specs}) == len(specs) == 2 * len(once.polyps)
+    first, second = specs[: len(once.polyps)], specs[len(once.polyps) :]
+    parts = split_by_rule(
+        [s.procedure_id for s in specs], {s.procedure_id for s in specs if s.polyps}
+    )
+    for names in parts.values():  # of each part, as many copies as originals
+        assert len({name for name in names if name < "005"}) == len(names) / 2
+    assert [len(spec.polyps) for spec in first] == [len(spec.polyps) for spec in second]
+    assert all(
+        a.polyps != b.polyps for a, b in zip(first, second, strict=True) if len(a.polyps) > 1
+    )
+    if once.published_looks:
+        assert [s.boxed_frames for s in first] == [s.boxed_frames for s in second]
+        assert [s.n_frames for s in first] == [s.n_frames for s in second]
+
+
+@pytest.mark.parametrize("times", [0, 250])
+def test_a_number_of_copies_that_names_cannot_tell_apart_is_refused(times: int) -> None:
+    with pytest.raises(
+        PolyplinkError, match=f"smoke {times} times over; give --times from 1 to 249"
+    ):
+        smoke().repeated(times)
 
 
 def test_random_streams_depend_on_seed_procedure_and_concern_alone() -> None:

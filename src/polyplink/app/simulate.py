@@ -30,6 +30,7 @@ class SimulateRequest(Request):
     )
     seed: int = option("Seed; the same seed gives the same bytes.", 0, min=0)
     difficulty: float | None = option("From 0 (easy) to 1; by default that of the preset.")
+    times: int = option("Make the preset's procedures this many times, each drawn anew.", 1, min=1)
     write: str | None = option("tables, archives or frames; by default that of the preset.")
     preview: bool = option("Also a contact sheet and a short film.", False)
     check: bool = option("Compare real-colon-sim with published figures.", False)
@@ -57,6 +58,7 @@ def simulate(
     from polyplink import simulate as room
 
     chosen = room.preset(request.preset or "tiny").at_difficulty(request.difficulty)
+    chosen = chosen.repeated(request.times)
     if request.write is not None:
         chosen = find_named("way to write", request.write, room.WRITINGS)(chosen)
     device = request.device or "cpu"
@@ -94,8 +96,8 @@ def _refuse_unread(request: SimulateRequest) -> None:
         raise PolyplinkError(
             "--check writes nothing", f"leave {request.out} out, or leave --check out"
         )
-    for name in ("preset", "difficulty", "write", "preview", "device"):
-        if getattr(request, name) not in (None, False):
+    for name in ("preset", "difficulty", "times", "write", "preview", "device"):
+        if getattr(request, name) != getattr(SimulateRequest(), name):
             raise PolyplinkError(
                 f"--check lays out real-colon-sim as it is and does not read --{name}",
                 f"leave --{name} out, or leave --check out",

@@ -95,7 +95,8 @@ class Preset:
         counted = all(count >= 0 for _, count in self.polyps)
         self._require(counted, ".polyps has fewer than 0 polyps", "counts from 0")
         if self.released:
-            unknown = {name for name, _ in self.polyps} - set(positive_frames()["video_id"])
+            known = set(positive_frames()["video_id"])
+            unknown = {name for name, _ in self.polyps if released_id(name) not in known}
             what = f": {min(unknown, default='')} is no procedure of REAL-Colon"
             self._require(not unknown, what, "the names of released procedures")
 
@@ -107,6 +108,44 @@ class Preset:
         if difficulty is None or difficulty == self.difficulty:
             return self
         return replace(self, name=f"{self.name}@{difficulty:g}", difficulty=float(difficulty))
+
+    def repeated(self, times: int) -> "Preset":
+        """This preset with its procedures `times` over, each drawn anew; `times` joins the name.
+
+        The studies of the copies go on counting: after 001 to 004 come 005 to 008, so that a copy
+        is in the part (`train`, `eval`, `negative`) of its original.
+
+        Raises:
+            PolyplinkError: If `times` is below 1, or more than the 999 studies of the names.
+
+        Example:
+            >>> [name for name, _ in smoke().repeated(2).polyps][3:6]
+            ['001-010', '005-001', '005-002']
+        """
+        if times == 1:
+            return self
+        most = 999 // _STUDIES
+        self._require(1 <= times <= most, f" {times} times over", f"--times from 1 to {most}")
+        polyps = tuple(
+            (f"{int(name[:3]) + _STUDIES * copy:03d}{name[3:]}", count)
+            for copy in range(times)
+            for name, count in self.polyps
+        )
+        return replace(self, name=f"{self.name}x{times}", polyps=polyps)
+
+
+_STUDIES = 4  # of REAL-Colon; no preset has more
+
+
+def released_id(procedure_id: str) -> str:
+    """The procedure of REAL-Colon whose figures a copy of `Preset.repeated` has.
+
+    Example:
+        >>> released_id("002-013"), released_id("010-013")
+        ('002-013', '002-013')
+    """
+    study, _, number = procedure_id.partition("-")
+    return f"{(int(study) - 1) % _STUDIES + 1:03d}-{number}" if study.isdecimal() else procedure_id
 
 
 # Four studies of ten, eight of each to train on. Most procedures have three polyps; 001-006 has

@@ -15,7 +15,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from polyplink.data import lesion_info, normalise_location, positive_frames, video_info
-from polyplink.simulate.presets import Preset
+from polyplink.simulate.presets import Preset, released_id
 
 EMPTY_FRAMES = 300  # length of a sampled procedure without polyps
 SIGMA = 0.73  # of the log of frames per polyp in the 17 procedures with a single lesion
@@ -203,7 +203,8 @@ def _rows(preset: Preset, seed: int) -> list[tuple[Row, list[Row]]]:
         named = {video["procedure_id"]: (video, list[Row]()) for video in videos}
         for lesion in lesions:
             named[lesion["procedure_id"]][1].append(lesion)
-        return [named[name] for name, _ in preset.polyps]
+        whole = [(name, *named[released_id(name)]) for name, _ in preset.polyps]
+        return [(video | {"procedure_id": name}, found) for name, video, found in whole]
     rows: list[tuple[Row, list[Row]]] = []
     for name, polyps in preset.polyps:
         rng = stream(seed, name, "cast")
