@@ -95,13 +95,20 @@ def test_a_simulated_detector_on_annotated_boxes(made: Made, tmp_path: Path) -> 
 def test_boxes_of_a_format_are_counted_without_a_detector(made: Made, tmp_path: Path) -> None:
     boxes = read_data(made.data).detections.filter(pl.col("procedure_id") == "001-005")
     table = boxes.select("procedure_id", "frame", "x", "y", "w", "h", "image")
-    table.write_csv(made.root / "frames" / "boxes.csv")
+    missed = table.filter(pl.col("frame") % 4 != 1)  # a detector misses a quarter of the frames
+    missed.write_csv(made.root / "frames" / "boxes.csv")
     asked = ("run", made.root / "frames" / "boxes.csv", "--boxes", "csv", "--weights", made.run)
     size = made.root / "frames" / "procedures.csv"
     size.write_text("procedure_id,width,height,n_frames,fps\n001-005,48,40,252,25\n")
     result = polyplink(*asked, "--out", tmp_path / "o", "--device", "cpu")
     assert result.exit_code == 0, result.output
-    assert (tmp_path / "o" / "tracks" / "001-005.txt").is_file()
+    tracks = np.loadtxt(tmp_path / "o" / "tracks" / "001-005.txt", delimiter=",")
+    of_gap = ~np.isin(tracks[:, 0] - 1, missed["frame"])
+    assert (tracks[:, 6] == np.where(of_gap, 0.0, 1.0)).all()  # interpolated boxes have no score
+    assert missed.height == (~of_gap).sum()
+    filled = np.isin(table["frame"], tracks[:, 0] - 1).sum() - missed.height
+    assert filled > 0.8 * (table.height - missed.height)  # but where a view begins or ends
+    assert len(np.unique(tracks[:, :2], axis=0)) == len(tracks)
 
 
 def test_a_detector_of_ours_is_trained_and_used(

@@ -6,6 +6,7 @@ import polars as pl
 import pytest
 
 from polyplink.evaluate import chain_figures, score_procedure
+from polyplink.tracklets import fill_gaps
 
 BOX = {"w": 10.0, "h": 10.0}
 
@@ -28,7 +29,8 @@ def counted(*tracklets: tuple[int, int, int, float]) -> pl.DataFrame:
         for frame in range(first, first + n)
     ]
     schema = {"polyp": pl.Int64, "tracklet": pl.Int64, "frame": pl.Int64, "score": pl.Float64}
-    return pl.DataFrame(rows, schema=schema | dict.fromkeys("xywh", pl.Float64))
+    boxes = pl.DataFrame(rows, schema=schema | dict.fromkeys("xywh", pl.Float64))
+    return boxes.with_columns(interpolated=pl.lit(False))
 
 
 TRUTH = annotated(("a", 0, 10, 0.0), ("b", 5, 10, 100.0), ("c", 30, 5, 0.0))
@@ -58,6 +60,21 @@ def test_a_tracklet_of_two_polyps_is_mixed_and_shows_the_longer() -> None:
     truth = annotated(("a", 0, 6, 0.0), ("b", 6, 4, 0.0))
     row = score_procedure("p", truth, counted((1, 0, 10, 0.0)))
     assert (row.found, row.mixed, row.tracklets) == (1, 1, 1)
+
+
+def test_interpolated_boxes_count_in_tracking_and_decide_nothing_else() -> None:
+    truth = annotated(("a", 0, 10, 0.0))
+    gaps = counted((1, 0, 10, 0.0)).filter(pl.col("frame").is_in([0, 4, 9]))
+    filled = fill_gaps(gaps)
+    whole, holes = (
+        score_procedure("p", truth, boxes)
+        for boxes in (filled, gaps.with_columns(interpolated=pl.lit(False)))
+    )
+    hota = [chain_figures([row])["HOTA"].value or 0 for row in (whole, holes)]
+    assert hota == [pytest.approx(1), pytest.approx(0.3)]
+    # Nothing is where the gaps are: the tracklet is no false alarm for that.
+    away = filled.with_columns(x=pl.when("interpolated").then(500.0).otherwise("x"))
+    assert score_procedure("p", truth, away).false_tracklets == 0
 
 
 def test_nothing_found_and_nothing_there() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 from polars.testing import assert_frame_equal
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.tracklets.build import Box, _owners, build_tracklets, overlap
+from polyplink.tracklets.build import Box, _owners, build_tracklets, fill_gaps, overlap
 from polyplink.tracklets.tracks import Tracker
 from tests.tracklets.sample import detections, random_rows
 
@@ -171,3 +171,23 @@ def test_owners_are_told_apart_even_if_hashes_collide(
         if collide:
             patch.setattr(pl.Expr, "hash", lambda self: self.is_null().cast(pl.UInt64) * 0)
         assert _owners(table).tolist() == [pairs.index(pair) for pair in pairs]
+
+
+@given(st.lists(st.sets(st.integers(0, 20), min_size=1), max_size=4), st.integers(0, 99))
+def test_gaps_are_filled_as_numpy_interpolates(tracklets: list[set[int]], seed: int) -> None:
+    rows = [(frame, k) for k, frames in enumerate(tracklets) for frame in sorted(frames)]
+    schema = {"frame": pl.Int32, "tracklet": pl.Int32}
+    sides = np.random.default_rng(seed).uniform(1, 99, (len(rows), 4)).astype(np.float32)
+    boxes = pl.DataFrame(rows, schema, orient="row").with_columns(
+        *(pl.Series(name, sides[:, k]) for k, name in enumerate("xywh")), score=0.9
+    )
+    filled = fill_gaps(boxes)
+    assert_frame_equal(filled.filter(~pl.col("interpolated")).drop("interpolated"), boxes)
+    made = filled.filter("interpolated")
+    assert made["score"].is_null().all()
+    for k, frames in enumerate(tracklets):
+        own, new = boxes.filter(tracklet=k), made.filter(tracklet=k)
+        assert new["frame"].to_list() == sorted(set(range(min(frames), max(frames))) - frames)
+        for name in "xywh":
+            expected = np.interp(new["frame"], own["frame"], own[name])
+            np.testing.assert_allclose(new[name], expected, rtol=1e-5)

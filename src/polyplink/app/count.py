@@ -79,7 +79,7 @@ class Counted:
         page: Its contents.
         summary: What count.json holds.
         boxes: The linked boxes: procedure_id, frame, x, y, w, h, score, polyp and
-            tracklet (both from 1 in a procedure).
+            tracklet (both from 1 in a procedure), and interpolated (in a gap of the tracklet).
         views: What views.csv holds: a row for each tracklet.
     """
 

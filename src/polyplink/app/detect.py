@@ -267,7 +267,10 @@ def count_found(
 
 
 def _write_tracks(counted: "Counted", folder: Path) -> Path:
-    """One file in MOT format a procedure: frame (from 1), polyp, x, y, w, h, score, -1, -1, -1."""
+    """One file in MOT format a procedure: frame (from 1), polyp, x, y, w, h, score, -1, -1, -1.
+
+    The score of an interpolated box is 0.
+    """
     import polars as pl
 
     boxes = counted.boxes.sort("procedure_id", "frame", "polyp")
@@ -276,7 +279,7 @@ def _write_tracks(counted: "Counted", folder: Path) -> Path:
             pl.col("frame") + 1,
             "polyp",
             *(pl.col(side).round(2) for side in "xywh"),
-            pl.col("score").fill_null(1.0).round(4),
+            pl.when("interpolated").then(0.0).otherwise(pl.col("score").fill_null(1.0)).round(4),
             *(pl.lit(-1).alias(f"world{k}") for k in range(3)),
         )
         write_text(folder / f"{file_name(str(name))}.txt", lines.write_csv(include_header=False))

@@ -46,7 +46,7 @@ from polyplink.encoders import Embeddings, weights_path
 from polyplink.evaluate import Purpose, choose, count_procedure, match_tracklets
 from polyplink.report import Comparison, Procedure, Report, Tracklet
 from polyplink.report.formats import PURPOSES, VISUAL, reading_text
-from polyplink.tracklets import Prepared, box_rows
+from polyplink.tracklets import Prepared, box_rows, fill_gaps
 
 COVERED = 0.9  # of procedures, by the intervals of their counts
 
@@ -273,24 +273,23 @@ def link_all(prepared: Prepared, embeddings: Embeddings, point: OperatingPoint) 
 
 
 def linked_boxes(prepared: Prepared, linked: Sequence[Linked]) -> pl.DataFrame:
-    """The boxes of linked tracklets.
+    """The boxes of linked tracklets, and interpolated ones in the gaps of each.
 
     Returns:
-        procedure_id, frame, x, y, w, h, score, polyp and tracklet (both from 1 in a procedure).
+        procedure_id, frame, x, y, w, h, score, polyp and tracklet (both from 1 in a procedure), and
+        interpolated. A polyp has no interpolated box in a frame in which it has another box.
     """
-    rows, polyps, tracklets = ([np.zeros(0, np.int64)] for _ in range(3))
-    for one in linked:
-        own, tracklet = box_rows(one.tracklets.table)
-        rows.append(own)
-        polyps.append(one.identities.labels.astype(np.int64)[tracklet] + 1)
-        tracklets.append(tracklet + 1)
-    found = prepared.detections[np.concatenate(rows)]
     columns = ("procedure_id", "frame", "x", "y", "w", "h", "score")
-    return found.select(
-        *columns,
-        polyp=pl.Series(np.concatenate(polyps)),
-        tracklet=pl.Series(np.concatenate(tracklets)),
-    )
+    every = prepared.detections.select(*columns, polyp=pl.lit(0), tracklet=pl.lit(0))
+    found = [fill_gaps(every.clear())]
+    for one in linked:
+        rows, tracklet = box_rows(one.tracklets.table)
+        polyp = one.identities.labels.astype(np.int32)[tracklet] + 1
+        names = pl.Series("polyp", polyp), pl.Series("tracklet", tracklet + 1, dtype=pl.Int32)
+        boxes = fill_gaps(every[rows].with_columns(*names))
+        twice = pl.struct("frame", "polyp").is_duplicated()
+        found.append(boxes.filter(~(pl.col("interpolated") & twice)))
+    return pl.concat(found)
 
 
 def build_report(

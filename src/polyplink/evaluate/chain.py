@@ -51,12 +51,13 @@ def score_procedure(procedure_id: str, truth: pl.DataFrame, found: pl.DataFrame)
     Args:
         procedure_id: The procedure.
         truth: frame, x, y, w, h, polyp_id of the annotated boxes.
-        found: frame, x, y, w, h, score, tracklet, polyp (any names) of the boxes in tracklets.
+        found: frame, x, y, w, h, score, tracklet, polyp (any names) of the boxes in tracklets, and
+            interpolated: whether a box was put into a gap. These count in tracking alone.
 
     Example:
         >>> box = {"x": 0.0, "y": 0.0, "w": 9.0, "h": 9.0}
         >>> truth = pl.DataFrame([{"frame": k, **box, "polyp_id": "a"} for k in range(8)])
-        >>> box |= {"score": 0.9, "polyp": 1}
+        >>> box |= {"score": 0.9, "polyp": 1, "interpolated": False}
         >>> found = pl.DataFrame([{"frame": k, **box, "tracklet": k // 4} for k in range(8)])
         >>> row = score_procedure("p", truth, found)
         >>> row.found, row.counted, row.tracklets
@@ -66,7 +67,7 @@ def score_procedure(procedure_id: str, truth: pl.DataFrame, found: pl.DataFrame)
     found = found.sort("frame", pl.col("score").fill_null(1.0), descending=[False, True])
     single = found.unique(["frame", "polyp"], keep="first", maintain_order=True)
     tracks = BoxTracks.of(single["frame"], single["polyp"], single.select(BOX).to_numpy())
-    each = match_tracklets(truth, found).join(
+    each = match_tracklets(truth, found.filter(~pl.col("interpolated"))).join(
         found.select("tracklet", "polyp").unique(), "tracklet"
     )
     real = each.drop_nulls("polyp_id")

@@ -5,7 +5,11 @@ from typing import TYPE_CHECKING
 from polyplink.core.on_demand import hand_on
 
 if TYPE_CHECKING:
-    from polyplink.tracklets.build import box_rows as box_rows, build_tracklets as build_tracklets
+    from polyplink.tracklets.build import (
+        box_rows as box_rows,
+        build_tracklets as build_tracklets,
+        fill_gaps as fill_gaps,
+    )
     from polyplink.tracklets.fragments import crop_rows as crop_rows
     from polyplink.tracklets.prepare import (
         Prepared as Prepared,

@@ -138,6 +138,41 @@ def box_rows(tracklets: pl.DataFrame) -> tuple[Ints, Ints]:
     return np.arange(n.sum()) + (offset - np.cumsum(n) + n)[tracklet], tracklet
 
 
+def fill_gaps(boxes: pl.DataFrame) -> pl.DataFrame:
+    """Interpolate boxes in the frames in which a tracklet has none, from the boxes on either side.
+
+    Each side of the box moves at constant speed, as trackers fill their gaps for MOTChallenge.
+
+    Args:
+        boxes: frame, x, y, w, h, score, tracklet (any names) and further columns, each tracklet in
+            one run, in time.
+
+    Returns:
+        The boxes and, after them, those of the gaps with the further columns of the box before,
+        without a score; the column `interpolated` tells them apart.
+
+    Example:
+        >>> box = {"y": 0.0, "w": 9.0, "h": 9.0, "score": 0.9, "tracklet": 1}
+        >>> gap = pl.DataFrame([{"frame": 2, "x": 4.0, **box}, {"frame": 4, "x": 8.0, **box}])
+        >>> fill_gaps(gap).select("frame", "x", "score", "interpolated").rows()[-1]
+        (3, 6.0, None, True)
+    """
+    frame = boxes["frame"].to_numpy().astype(np.int64)  # b
+    step, changes = np.diff(frame), boxes["tracklet"].rle_id().diff().drop_nulls().to_numpy()
+    missing = np.where(changes == 0, step - 1, 0)  # b - 1
+    before = np.repeat(np.arange(missing.size), missing)  # m: the box before each gap's frame
+    into = np.arange(before.size) - (np.cumsum(missing) - missing)[before] + 1
+    sides = boxes.select(BOX).to_numpy().astype(np.float64)
+    moved = sides[before] + (into / step[before])[:, None] * np.diff(sides, axis=0)[before]  # m, 4
+    columns = {"frame": frame[before] + into, **dict(zip(BOX, moved.T, strict=True))}
+    made = boxes[before].with_columns(
+        *(pl.Series(name, values).cast(boxes.schema[name]) for name, values in columns.items()),
+        score=pl.lit(None, boxes.schema["score"]),
+    )
+    parts = (boxes, False), (made, True)
+    return pl.concat(table.with_columns(interpolated=pl.lit(flag)) for table, flag in parts)
+
+
 def _linked(
     detections: pl.DataFrame,
     rows: npt.NDArray[np.int64],
