@@ -77,6 +77,20 @@ def test_interpolated_boxes_count_in_tracking_and_decide_nothing_else() -> None:
     assert score_procedure("p", truth, away).false_tracklets == 0
 
 
+def test_of_two_boxes_of_a_polyp_in_a_frame_tracking_sees_the_detectors() -> None:
+    truth = annotated(("a", 0, 10, 0.0))
+    filled = fill_gaps(counted((1, 0, 10, 0.0)))
+    away: dict[str, Any] = {
+        "x": 500.0,
+        "tracklet": pl.lit(7, pl.Int64),
+        "score": pl.lit(None, pl.Float64),
+    }
+    stray = filled.with_columns(**away, interpolated=pl.lit(True))
+    for both in (pl.concat([stray, filled]), pl.concat([filled, stray])):
+        found = chain_figures([score_procedure("p", truth, both)])
+        assert found["HOTA"].value == pytest.approx(1)
+
+
 def test_nothing_found_and_nothing_there() -> None:
     nothing = score_procedure("p", TRUTH, counted())
     assert (nothing.found, nothing.counted, nothing.polyps) == (0, 0, 3)

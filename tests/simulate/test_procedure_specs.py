@@ -58,7 +58,7 @@ def test_values_out_of_range_are_refused(name: str, value: object, message: str)
 
 
 def test_released_procedures_are_known_by_name() -> None:
-    for name in ("001-016", "005-016", "own"):
+    for name in ("001-016", "005-016", "own", "1-001", "000-001", "0005-001"):
         with pytest.raises(
             PolyplinkError, match=f"own: {name} is no procedure of REAL-Colon; give"
         ):
@@ -70,7 +70,7 @@ def test_copies_of_a_preset_have_its_figures_and_parts_and_are_drawn_anew(make: 
     once: Preset = make()  # type: ignore[operator]
     twice = once.repeated(2)
     assert once.repeated(1) == once
-    assert twice.name == f"{once.name}x2"
+    assert twice.name == once.name  # by which a set is known as seen in training
     specs = procedure_specs(twice, seed=0)
     assert len({spec.procedure_id for spec in specs}) == len(specs) == 2 * len(once.polyps)
     first, second = specs[: len(once.polyps)], specs[len(once.polyps) :]
@@ -86,6 +86,14 @@ def test_copies_of_a_preset_have_its_figures_and_parts_and_are_drawn_anew(make: 
     if once.published_looks:
         assert [s.boxed_frames for s in first] == [s.boxed_frames for s in second]
         assert [s.n_frames for s in first] == [s.n_frames for s in second]
+
+
+def test_only_procedures_that_copies_can_be_named_after_are_repeated() -> None:
+    for name in ("mine", "005-001"):
+        with pytest.raises(
+            PolyplinkError, match=f"smoke: {name} cannot be repeated; give names SSS"
+        ):
+            dataclasses.replace(smoke(), polyps=((name, 1),)).repeated(2)
 
 
 @pytest.mark.parametrize("times", [0, 250])

@@ -273,7 +273,9 @@ def _write_tracks(counted: "Counted", folder: Path) -> Path:
     """
     import polars as pl
 
-    boxes = counted.boxes.sort("procedure_id", "frame", "polyp")
+    from polyplink.evaluate import one_box_a_frame
+
+    boxes = one_box_a_frame(counted.boxes, "procedure_id", "frame", "polyp")
     for (name,), rows in boxes.group_by("procedure_id", maintain_order=True):
         lines = rows.select(
             pl.col("frame") + 1,

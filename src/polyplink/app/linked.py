@@ -277,18 +277,18 @@ def linked_boxes(prepared: Prepared, linked: Sequence[Linked]) -> pl.DataFrame:
 
     Returns:
         procedure_id, frame, x, y, w, h, score, polyp and tracklet (both from 1 in a procedure), and
-        interpolated. A polyp has no interpolated box in a frame in which it has another box.
+        interpolated.
     """
     columns = ("procedure_id", "frame", "x", "y", "w", "h", "score")
-    every = prepared.detections.select(*columns, polyp=pl.lit(0), tracklet=pl.lit(0))
+    every = prepared.detections.select(
+        *columns, polyp=pl.lit(0, pl.Int64), tracklet=pl.lit(0, pl.Int64)
+    )
     found = [fill_gaps(every.clear())]
     for one in linked:
         rows, tracklet = box_rows(one.tracklets.table)
-        polyp = one.identities.labels.astype(np.int32)[tracklet] + 1
-        names = pl.Series("polyp", polyp), pl.Series("tracklet", tracklet + 1, dtype=pl.Int32)
-        boxes = fill_gaps(every[rows].with_columns(*names))
-        twice = pl.struct("frame", "polyp").is_duplicated()
-        found.append(boxes.filter(~(pl.col("interpolated") & twice)))
+        polyp = one.identities.labels.astype(np.int64)[tracklet] + 1
+        names = pl.Series("polyp", polyp), pl.Series("tracklet", tracklet + 1)
+        found.append(fill_gaps(every[rows].with_columns(*names)))
     return pl.concat(found)
 
 

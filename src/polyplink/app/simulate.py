@@ -30,7 +30,9 @@ class SimulateRequest(Request):
     )
     seed: int = option("Seed; the same seed gives the same bytes.", 0, min=0)
     difficulty: float | None = option("From 0 (easy) to 1; by default that of the preset.")
-    times: int = option("Make the preset's procedures this many times, each drawn anew.", 1, min=1)
+    times: int = option(
+        "Make the preset's procedures so many times; copies are drawn anew.", 1, min=1
+    )
     write: str | None = option("tables, archives or frames; by default that of the preset.")
     preview: bool = option("Also a contact sheet and a short film.", False)
     check: bool = option("Compare real-colon-sim with published figures.", False)

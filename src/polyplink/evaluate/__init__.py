@@ -9,6 +9,7 @@ if TYPE_CHECKING:
         ChainRow as ChainRow,
         chain_figures as chain_figures,
         match_tracklets as match_tracklets,
+        one_box_a_frame as one_box_a_frame,
         score_procedure as score_procedure,
     )
     from polyplink.evaluate.choosing import Purpose as Purpose, choose as choose

@@ -63,9 +63,7 @@ def score_procedure(procedure_id: str, truth: pl.DataFrame, found: pl.DataFrame)
         >>> row.found, row.counted, row.tracklets
         (1, 1, 2)
     """
-    # Two tracklets of a counted polyp may be in one frame: tracking sees the box of higher score.
-    found = found.sort("frame", pl.col("score").fill_null(1.0), descending=[False, True])
-    single = found.unique(["frame", "polyp"], keep="first", maintain_order=True)
+    single = one_box_a_frame(found, "frame", "polyp")
     tracks = BoxTracks.of(single["frame"], single["polyp"], single.select(BOX).to_numpy())
     each = match_tracklets(truth, found.filter(~pl.col("interpolated"))).join(
         found.select("tracklet", "polyp").unique(), "tracklet"
@@ -82,6 +80,21 @@ def score_procedure(procedure_id: str, truth: pl.DataFrame, found: pl.DataFrame)
         mixed=int(each["mixed"].sum()),
         counts=score_tracks(_annotated(truth), tracks),
     )
+
+
+def one_box_a_frame(found: pl.DataFrame, *keys: str) -> pl.DataFrame:
+    """Boxes sorted by `keys` and one for each: two tracklets of a polyp may be in one frame.
+
+    A detector's box goes before an interpolated one, and of two the one of higher score.
+
+    Example:
+        >>> boxes = {"frame": [4, 4], "score": [None, 0.9], "interpolated": [True, False]}
+        >>> one_box_a_frame(pl.DataFrame(boxes), "frame")["score"].to_list()
+        [0.9]
+    """
+    order = [*keys, pl.col("interpolated"), -pl.col("score").fill_null(1.0)]
+    ranked = found.sort(order, maintain_order=True)
+    return ranked.unique(keys, keep="first", maintain_order=True)
 
 
 def match_tracklets(truth: pl.DataFrame, found: pl.DataFrame) -> pl.DataFrame:

@@ -3,6 +3,7 @@
 The record, `simulation/key.json`, is enough to render every picture of the folder again.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -110,13 +111,15 @@ class Preset:
         return replace(self, name=f"{self.name}@{difficulty:g}", difficulty=float(difficulty))
 
     def repeated(self, times: int) -> "Preset":
-        """This preset with its procedures `times` over, each drawn anew; `times` joins the name.
+        """This preset with its procedures `times` over; copies are drawn anew.
 
         The studies of the copies go on counting: after 001 to 004 come 005 to 008, so that a copy
-        is in the part (`train`, `eval`, `negative`) of its original.
+        is in the part (`train`, `eval`, `negative`) of its original. The name stays: it is part of
+        the data set's name, by which a set is known as seen in training.
 
         Raises:
-            PolyplinkError: If `times` is below 1, or more than the 999 studies of the names.
+            PolyplinkError: If `times` is below 1, or too many for three digits, or a procedure is
+                not named SSS-VVV with a study of 001 to 004.
 
         Example:
             >>> [name for name, _ in smoke().repeated(2).polyps][3:6]
@@ -126,26 +129,32 @@ class Preset:
             return self
         most = 999 // _STUDIES
         self._require(1 <= times <= most, f" {times} times over", f"--times from 1 to {most}")
+        other = [name for name, _ in self.polyps if released_id(name) != name]
+        what = f": {min(other, default='')} cannot be repeated"
+        self._require(not other, what, f"names SSS-VVV with studies 001 to {_STUDIES:03d}")
         polyps = tuple(
             (f"{int(name[:3]) + _STUDIES * copy:03d}{name[3:]}", count)
             for copy in range(times)
             for name, count in self.polyps
         )
-        return replace(self, name=f"{self.name}x{times}", polyps=polyps)
+        return replace(self, polyps=polyps)
 
 
-_STUDIES = 4  # of REAL-Colon; no preset has more
+_STUDIES = 4  # of REAL-Colon
+_NAME = re.compile(r"([0-9]{3})(-[0-9]{3})")
 
 
 def released_id(procedure_id: str) -> str:
-    """The procedure of REAL-Colon whose figures a copy of `Preset.repeated` has.
+    """The procedure that a copy of `Preset.repeated` is a copy of; "" for another kind of name.
 
     Example:
-        >>> released_id("002-013"), released_id("010-013")
-        ('002-013', '002-013')
+        >>> released_id("002-013"), released_id("010-013"), released_id("mine")
+        ('002-013', '002-013', '')
     """
-    study, _, number = procedure_id.partition("-")
-    return f"{(int(study) - 1) % _STUDIES + 1:03d}-{number}" if study.isdecimal() else procedure_id
+    found = _NAME.fullmatch(procedure_id)
+    if found is None or found[1] == "000":
+        return ""
+    return f"{(int(found[1]) - 1) % _STUDIES + 1:03d}{found[2]}"
 
 
 # Four studies of ten, eight of each to train on. Most procedures have three polyps; 001-006 has
@@ -315,6 +324,7 @@ class SimulationSettings:
             values = {"preset": own.get("name"), "seed": found.get("seed")}
             values |= {name: own.get(name) for name in ("difficulty", "frames", "annotations")}
             values |= {name: found.get(name) for name in ("device", "polyplink")}
+            values["procedures"] = len(own.get("polyps") or ()) or None
             words = ", ".join(f"{name} {v}" for name, v in values.items() if v is not None)
             raise PolyplinkError(
                 f"{out} holds {words or 'a simulation whose key is broken'}",

@@ -145,7 +145,7 @@ def fill_gaps(boxes: pl.DataFrame) -> pl.DataFrame:
 
     Args:
         boxes: frame, x, y, w, h, score, tracklet (any names) and further columns, each tracklet in
-            one run, in time.
+            one run, in time, with one box a frame.
 
     Returns:
         The boxes and, after them, those of the gaps with the further columns of the box before,
