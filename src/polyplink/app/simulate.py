@@ -31,7 +31,7 @@ class SimulateRequest(Request):
     seed: int = option("Seed; the same seed gives the same bytes.", 0, min=0)
     difficulty: float | None = option("From 0 (easy) to 1; by default that of the preset.")
     times: int = option(
-        "Make the preset's procedures so many times; copies are drawn anew.", 1, min=1
+        "Procedures for each of the preset's, from different random numbers.", 1, min=1
     )
     write: str | None = option("tables, archives or frames; by default that of the preset.")
     preview: bool = option("Also a contact sheet and a short film.", False)
@@ -98,8 +98,9 @@ def _refuse_unread(request: SimulateRequest) -> None:
         raise PolyplinkError(
             "--check writes nothing", f"leave {request.out} out, or leave --check out"
         )
+    default = SimulateRequest()
     for name in ("preset", "difficulty", "times", "write", "preview", "device"):
-        if getattr(request, name) != getattr(SimulateRequest(), name):
+        if getattr(request, name) != getattr(default, name):
             raise PolyplinkError(
                 f"--check lays out real-colon-sim as it is and does not read --{name}",
                 f"leave --{name} out, or leave --check out",

@@ -111,7 +111,7 @@ class Preset:
         return replace(self, name=f"{self.name}@{difficulty:g}", difficulty=float(difficulty))
 
     def repeated(self, times: int) -> "Preset":
-        """This preset with its procedures `times` over; copies are drawn anew.
+        """This preset with `times` procedures for each of its own, from different random numbers.
 
         The studies of the copies go on counting: after 001 to 004 come 005 to 008, so that a copy
         is in the part (`train`, `eval`, `negative`) of its original. The name stays: it is part of
