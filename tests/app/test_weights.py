@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from polyplink.app.export import EmbedRequest, embed_data
+from polyplink.app.options import Request
 from polyplink.app.weights import (
     AddRequest,
-    ListRequest,
     ShowRequest,
     add_weights,
     check_published,
@@ -119,7 +119,7 @@ def test_a_backbone_is_found_by_the_recipes(tmp_path: Path) -> None:
     assert added["name"] == "resnet50.tv2_in1k"
     again, _ = build_frame_encoder("timm:resnet50.tv2_in1k", Path("resnet50.tv2_in1k.safetensors"))
     assert torch.equal(again.state_dict()["conv1.weight"], state["conv1.weight"])
-    rows = {row["name"]: row for row in list_weights(ListRequest()).value}
+    rows = {row["name"]: row for row in list_weights(Request()).value}
     assert rows["resnet50.tv2_in1k"]["path"] == str(added["path"])
 
 

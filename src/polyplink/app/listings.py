@@ -15,14 +15,7 @@ if TYPE_CHECKING:
     from polyplink.recipes.sources import FieldSource
 
 
-@dataclass(frozen=True)
-class RecipesRequest(Request):
-    """Nothing to choose."""
-
-
-def list_recipes(
-    request: RecipesRequest, progress: Progress = inform
-) -> Result[list[dict[str, str]]]:
+def list_recipes(request: Request, progress: Progress = inform) -> Result[list[dict[str, str]]]:
     """List the recipes: name, the part it trains on, whether it needs polyp ids, and what it is."""
     from rich.table import Table
 
@@ -71,12 +64,7 @@ def show_recipe(request: RecipeRequest, progress: Progress = inform) -> "Result[
     return Result(fields, shown=[table])
 
 
-@dataclass(frozen=True)
-class PluginsRequest(Request):
-    """Nothing to choose."""
-
-
-def list_plugins(request: PluginsRequest, progress: Progress = inform) -> "Result[list[Plugin]]":
+def list_plugins(request: Request, progress: Progress = inform) -> "Result[list[Plugin]]":
     """List plugins: name, kind, package, version, and why one cannot be used.
 
     The exit code is 1 if one cannot be imported.

@@ -83,11 +83,12 @@ def option(
     return made
 
 
+@dataclass(frozen=True)
 class Request:
-    """A request: text is taken where a field is a path."""
+    """A request, by itself of a verb without options: text is taken where a field is a path."""
 
     def __post_init__(self) -> None:
-        for each in fields(self):  # type: ignore[arg-type]
+        for each in fields(self):
             hint, value = each.type, getattr(self, each.name)
             plain = get_args(hint)[0] if get_origin(hint) is Annotated else hint
             kinds = (plain, *get_args(plain))

@@ -287,12 +287,7 @@ def fitted_to_crops(
     return encoder.eval()
 
 
-@dataclass(frozen=True)
-class ListRequest(Request):
-    """Nothing to choose."""
-
-
-def list_weights(request: ListRequest, progress: Progress = inform) -> Result[list[dict[str, str]]]:
+def list_weights(request: Request, progress: Progress = inform) -> Result[list[dict[str, str]]]:
     """List known encoders and added weights."""
     from polyplink.encoders import read_record
     from polyplink.encoders.catalogue import FOUNDATION
