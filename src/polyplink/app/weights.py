@@ -128,7 +128,7 @@ def _add_saved(folder: Path, name: str) -> Result[dict[str, Any]]:
 
 
 @dataclass(frozen=True)
-class SaveRequest:
+class SaveRequest(Request):
     """Which weights to share, and what to say about them."""
 
     weights: options.Weights
