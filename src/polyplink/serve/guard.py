@@ -292,26 +292,20 @@ class Impatient(H11Protocol):
 
 
 def local_server(
-    build: Callable[[str, int], ASGIApp], host: str, port: int
+    build: Callable[[str, int], ASGIApp], port: int
 ) -> tuple[uvicorn.Server, socket.socket, str]:
     """A server on this machine that is not running yet.
 
     Args:
         build: Makes the application from the token and the port.
-        host: "127.0.0.1" or "localhost".
         port: Port; 0 takes any free one.
 
     Returns:
         The server, the listening socket for its `run`, and the address of the page with the token.
 
     Raises:
-        PolyplinkError: If `host` is not this machine or the port is taken.
+        PolyplinkError: If the port is taken.
     """
-    PolyplinkError.unless(
-        host in LOOPBACK,
-        f"--host {host}: the page is served on this machine alone",
-        "leave out --host; from another machine use `ssh -L PORT:127.0.0.1:PORT`",
-    )
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -337,4 +331,4 @@ def local_server(
         timeout_graceful_shutdown=2,
     )
     listening.listen(CONNECTIONS)
-    return uvicorn.Server(config), listening, f"http://{host}:{port}/?token={token}"
+    return uvicorn.Server(config), listening, f"http://{LOOPBACK[0]}:{port}/?token={token}"

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.serve.guard import LOOPBACK, local_server, page_app, refusal
+from polyplink.serve.guard import local_server, page_app, refusal
 
 from starlette.applications import Starlette  # isort: skip - guard reports a missing package
 from starlette.requests import Request  # isort: skip
@@ -113,7 +113,7 @@ def serving(state: Callable[[], bytes], pictures: Path, port: int) -> Iterator[s
     def build(token: str, own: int) -> Starlette:
         return build_app(state, pictures, token, port=own)
 
-    server, listening, address = local_server(build, LOOPBACK[0], port)
+    server, listening, address = local_server(build, port)
     # A page that is cut off is no fault.
     unfinished = logging.getLogger("uvicorn.error")
     unfinished.addFilter(lambda record: "without completing" not in str(record.msg))

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from polyplink.serve.desk import Desk
-from polyplink.serve.guard import LOOPBACK, language_of, local_server, page_app
+from polyplink.serve.guard import language_of, local_server, page_app
 
 from starlette.applications import Starlette  # isort: skip - guard reports a missing package
 from starlette.concurrency import run_in_threadpool  # isort: skip
@@ -119,29 +119,22 @@ def quoted(name: str) -> str:
     return "".join(c if c.isascii() and (c.isalnum() or c in "-_. ") else "_" for c in name)
 
 
-def serve(
-    desk: Desk,
-    *,
-    host: str = LOOPBACK[0],
-    port: int = 0,
-    ready: Callable[[str], None],
-) -> None:
+def serve(desk: Desk, *, port: int = 0, ready: Callable[[str], None]) -> None:
     """Serve a desk on this machine until it is interrupted.
 
     Args:
         desk: The opened folder.
-        host: "127.0.0.1" or "localhost".
         port: Port; 0 takes any free one.
         ready: Called with the page's address, token included, once it can be opened.
 
     Raises:
-        PolyplinkError: If `host` is not this machine or the port is taken.
+        PolyplinkError: If the port is taken.
     """
 
     def build(token: str, own: int) -> Starlette:
         return build_app(desk, token, port=own)
 
-    server, listening, address = local_server(build, host, port)
+    server, listening, address = local_server(build, port)
     ready(address)
     with suppress(KeyboardInterrupt):  # uvicorn raises it again after it has stopped
         server.run(sockets=[listening])
