@@ -148,16 +148,16 @@ class Desk:
                 f"{self.out / SUMMARY} was not written by `polyplink count` ({reason})",
                 "count again",
             ) from None
+        self.names = [one.procedure_id for one in self._written.procedures]
         self.data = data or self._data_folder()
         self.prepared = self._prepared()
         self.point = self._point()
         self.pictures = Pictures(self.prepared, self.data, masks, field=field)
         self.index = None if index is None else self._indexed_by(index)
         self.parts = PartVectors(self.out, self.summary, self.prepared)
-        self.names = [one["procedure_id"] for one in self.summary["procedures"]]
         self._alarms = {
-            one["procedure_id"]: {each["tracklet_id"] for each in one["alarms"]}
-            for one in self.summary["procedures"]
+            one.procedure_id: {each.tracklet_id for each in one.alarms}
+            for one in self._written.procedures
         }
         self._lock = RLock()
         self._log: tuple[int, list[Correction]] = (-1, [])
@@ -185,11 +185,10 @@ class Desk:
 
     def _prepared(self) -> Prepared:
         """The tracklets that were counted."""
-        written = self._written
-        settings, names = written.tracklets, [one.procedure_id for one in written.procedures]
-        found = prepare(self.data, settings, procedures=names, with_crops=False)
+        settings = self._written.tracklets
+        found = prepare(self.data, settings, procedures=self.names, with_crops=False)
         PolyplinkError.unless(
-            found.key == written.crops,
+            found.key == self._written.crops,
             f"{self.data} has changed since it was counted",
             "count again, or give the folder that was counted with --data",
         )
@@ -470,15 +469,9 @@ class Desk:
             for i, score in zip(now.counted, now.identities.scores.tolist(), strict=True):
                 scores[i] = None if np.isnan(score) else round(score, 4)
         decided = {i for pair in (*now.decided.must, *now.decided.cannot) for i in pair}
-        chance = {
-            each["tracklet_id"]: each.get("shows_polyp")
-            for one in self.summary["procedures"]
-            if one["procedure_id"] == name
-            for each in (
-                *one["alarms"],
-                *(t for group in one["groups"] for t in group["tracklets"]),
-            )
-        }
+        written = self._written.procedures[self.names.index(name)]
+        listed = (*written.alarms, *(t for group in written.groups for t in group.tracklets))
+        chance = {one.tracklet_id: one.shows_polyp for one in listed}
         found = []
         for i, row in enumerate(now.table.iter_rows(named=True)):
             boxes = self._area[row["offset"] : row["offset"] + row["n"] : stride][: row["n_crops"]]
