@@ -28,6 +28,7 @@ from polyplink.tracklets import box_rows
 
 FOLDER = "reviewed"
 FORMAT = "polyplink review 2"
+VIEW = ("id", "start_s", "end_s", "first_frame", "last_frame", "probability")  # of a tracklet
 READ = ("size_mm", "size_low_mm", "size_high_mm", "adenoma")
 LARGE, SMALL, MOST_VIEWS = 480, 160, 6  # pixels of a polyp's best view and others, and how many
 
@@ -134,17 +135,7 @@ def reviewed(desk: Desk) -> Review:
         tracklets = now["tracklets"]
         found = []
         for group in now["groups"]:
-            views = tuple(
-                View(
-                    t["id"],
-                    t["start_s"],
-                    t["end_s"],
-                    t["first_frame"],
-                    t["last_frame"],
-                    t["probability"],
-                )
-                for t in (tracklets[i] for i in group["rows"])
-            )
+            views = tuple(View(*(tracklets[i][name] for name in VIEW)) for i in group["rows"])
             best = tracklets[group["best"]]
             found.append(
                 ReviewedPolyp(
