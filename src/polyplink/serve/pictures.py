@@ -94,10 +94,6 @@ class Pictures:
         self.view = lru_cache(KEPT)(self._view)
         self.frame = lru_cache(FRAMES_KEPT)(self._frame)
 
-    def close(self) -> None:
-        """Close the videos."""
-        self._open.close()
-
     def box(self, tracklet: dict[str, Any], k: int) -> dict[str, Any]:
         """The row of the detections that the k-th picture of a tracklet shows."""
         row = tracklet["offset"] + k * self.prepared.settings.stride
