@@ -1,6 +1,6 @@
 """The verb `evaluate`: all tasks on a labelled part of a data set, with intervals and a report."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -224,36 +224,37 @@ def evaluate(request: EvaluateRequest, progress: Progress = inform) -> Result[Ev
         _write(request, new, found, tables)
         write_report(new / found.report.name, page)
     lines = (*(f"note: {note}" for note in said), f"report: {found.report}")
-    apart = _differences(found, [one.name for one in given])
+    clusterers = {one.name: evaluation.minus_clusterer[one.name] for one in given}
+    apart = difference_tables(table, clusterers)
     shown = [comparison_table(table), *apart, *lines]
     code = int(not table.measured)
     return Result(found, found.as_dict(), shown, code * (UNMEASURED,), code=code)
 
 
-def _differences(found: Evaluated, given: Sequence[str]) -> list[Any]:
-    """Paired differences between the given encoders, and between clusterers on their vectors."""
+def difference_tables(
+    comparison: "Comparison", by_method: "Mapping[str, Mapping[str, Mapping[str, Figure]]]"
+) -> list[Any]:
+    """Paired differences to print: of methods to the first, and of clusterers on their vectors.
+
+    Args:
+        comparison: Methods by figures.
+        by_method: Differences of clusterers, of the methods to show; the first one leads.
+    """
     from polyplink.report.tables import difference_table
 
-    keys = {metric.key for metric in found.comparison.metrics if metric.style == "honest"}
-    others = {
-        method.name: {key: gap for key, gap in method.differences.items() if key in keys}
-        for method in found.comparison.methods
-        if method.name in given[1:]
-    }
-    shown = [f"minus {given[0]}:", difference_table(others)] if others else []
-    for name in given:
-        shown += clusterer_table(name, found.evaluation.minus_clusterer[name])
+    def kept(gaps: "Mapping[str, Mapping[str, Figure]]", keys: Collection[str]) -> Any:
+        return {n: {k: gap for k, gap in own.items() if k in keys} for n, own in gaps.items()}
+
+    first, *others = by_method
+    honest = {metric.key for metric in comparison.metrics if metric.style == "honest"}
+    gaps = {one.name: one.differences for one in comparison.methods if one.name in others}
+    shown = [f"minus {first}:", difference_table(kept(gaps, honest))] if gaps else []
+    figures = {*COMPARED, *(f"tracking/{figure}" for figure in COMPARED)}
+    for name, own in by_method.items():
+        if own:
+            shown.append(f"clusterers on the vectors of {name}, minus the first:")
+            shown.append(difference_table(kept(own, figures)))
     return shown
-
-
-def clusterer_table(name: str, gaps: "Mapping[str, Mapping[str, Figure]]") -> list[Any]:
-    """Clusterers on the vectors of one encoder, to print: see `evaluate.minus_first_clusterer`."""
-    from polyplink.report.tables import difference_table
-
-    figures = (*COMPARED, *(f"tracking/{figure}" for figure in COMPARED))
-    kept = {c: {key: gap for key, gap in own.items() if key in figures} for c, own in gaps.items()}
-    title = f"clusterers on the vectors of {name}, minus the first:"
-    return [title, difference_table(kept)] if kept else []
 
 
 def write_clusterers(path: Path, by_method: "Mapping[str, Mapping[str, Any]]") -> None:

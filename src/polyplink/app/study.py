@@ -12,7 +12,7 @@ from typer import Argument
 from polyplink.app import options
 from polyplink.app.evaluate import (
     EvaluateRequest,
-    clusterer_table,
+    difference_tables,
     evaluation_settings,
     write_clusterers,
 )
@@ -115,7 +115,6 @@ def study(request: StudyRequest, progress: Progress = inform) -> Result[Studied]
     from polyplink.app.encoded import prepare_part, samples_of
     from polyplink.evaluate.evaluation import evaluate_encoder
     from polyplink.report import comparison_table
-    from polyplink.report.tables import difference_table
 
     record = RunRecord("study", settings=request)
     record.claim(request.out)
@@ -159,12 +158,7 @@ def study(request: StudyRequest, progress: Progress = inform) -> Result[Studied]
     _write(request.out, result)
     record.write(request.out)
     shown: list[Any] = [comparison_table(comparison)]
-    if others := {one.name: one.differences for one in comparison.methods[1:]}:
-        honest = {metric.key for metric in comparison.metrics if metric.style == "honest"}
-        kept = {n: {k: v for k, v in own.items() if k in honest} for n, own in others.items()}
-        shown += [f"minus {comparison.methods[0].name}:", difference_table(kept)]
-    for name, own in gaps.items():
-        shown += clusterer_table(name, own)
+    shown += difference_tables(comparison, gaps)
     shown.append(
         f"mean of {many(request.seeds, 'seed')} ± standard deviation over seeds; "
         f"{many(len(encoded.samples.procedures), 'procedure')} of the part {request.part!r}"
