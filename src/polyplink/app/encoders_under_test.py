@@ -32,7 +32,7 @@ from polyplink.learn import TrainConfig
 from polyplink.learn.config import LAST
 from polyplink.recipes import RECIPES, find_recipe, override, small_sibling
 from polyplink.recipes.catalogue import OTHER_PART
-from polyplink.recipes.published import PublishedTable, published
+from polyplink.recipes.published import published
 
 NO_ENCODER = "none"  # the row of a table without any encoder
 STARTS = {"mve": "sfe", "tpc": "sfe"}  # by recipe, that whose weights it starts from
@@ -244,29 +244,29 @@ def start_of(recipe: TrainConfig, sets: Sequence[str] = ()) -> TrainConfig | Non
     return override(find_recipe(recipe.name.removesuffix(plain) + STARTS[plain]), sets)
 
 
-def table_state(table: PublishedTable, workspace: Workspace | None = None) -> dict[str, Any]:
-    """What a published table needs, and what of it is missing.
+def list_tables() -> list[dict[str, Any]]:
+    """What every published table needs, and what of it is missing, in the papers' order.
 
     Returns:
         name, caption, source, data (the part it was measured on), cells (how many numbers it has),
         recipes and weights (encoders that a recipe trains, and those from elsewhere), missing (why,
         by encoder) and runs: "whole", "in part" or "not", what can be run now.
     """
-    missing = {name: why for name in table.subjects if (why := what_is_missing(name, workspace))}
-    others = [name for name in table.subjects if not has_recipe(name) and name != NO_ENCODER]
-    return {
-        "name": table.name,
-        "caption": table.caption,
-        "source": table.source,
-        "data": table.data,
-        "cells": len(table.cells),
-        "recipes": [name for name in table.subjects if has_recipe(name)],
-        "weights": others,
-        "missing": missing,
-        "runs": "not" if len(missing) == len(table.subjects) else "in part" if missing else "whole",
-    }
-
-
-def list_tables(workspace: Workspace | None = None) -> list[dict[str, Any]]:
-    """The state of every published table, in the papers' order."""
-    return [table_state(table, workspace) for table in published().values()]
+    found = []
+    for table in published().values():
+        names = table.subjects
+        missing = {name: why for name in names if (why := what_is_missing(name))}
+        found.append(
+            {
+                "name": table.name,
+                "caption": table.caption,
+                "source": table.source,
+                "data": table.data,
+                "cells": len(table.cells),
+                "recipes": [name for name in names if has_recipe(name)],
+                "weights": [n for n in names if not has_recipe(n) and n != NO_ENCODER],
+                "missing": missing,
+                "runs": "not" if len(missing) == len(names) else "in part" if missing else "whole",
+            }
+        )
+    return found
