@@ -18,6 +18,7 @@ from rich.table import Table
 from rich.text import Text
 from torch import nn
 
+from polyplink.app.crop_variants import Variant
 from polyplink.app.encoders_under_test import (
     NO_ENCODER,
     STAND_IN,
@@ -322,13 +323,11 @@ class Planner:
         crops = self._count(settings, part)
         counted = self.grid == "paper" and any("temporal_ap/" in m for m in measures)
         search = SEARCH_SECONDS * len(self._names(part)) if counted else 0.0
-        shown = "full frame" if settings.crop_factor is None else f"psi {settings.crop_factor:g}"
         published = isinstance(config, FoundationConfig) and not has_recipe(name)
         fed = f"preset {self.workspace.preset}, " if published else ""
         divided = any(_task(measure) in {"val", "test"} for measure in measures)
         yield Step(
-            f"embed and measure {name}, {shown}, "
-            + ("whole tracklets" if clip is None else f"fragments of {clip}"),
+            f"embed and measure {name}, {Variant(settings.crop_factor, clip).words}",
             part,
             f"{fed}grid {self.grid}, {len(set(measures))} figures"
             + (", some of them on tpc-val and tpc-test" if divided and part == "rc19" else ""),
