@@ -7,7 +7,7 @@ import csv
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -19,7 +19,7 @@ from sklearn.manifold import TSNE
 from polyplink.app.encoded import Encoded
 from polyplink.app.evaluate import find_grid
 from polyplink.app.request import Progress, counter
-from polyplink.associate import search, visual
+from polyplink.associate import cosine, search, visual
 from polyplink.associate.similarity import unit_rows
 from polyplink.core.errors import PolyplinkError
 from polyplink.encoders import weights_path
@@ -134,11 +134,8 @@ def draw_similarities(shown: Shown) -> Figure:
     Rows are sorted by polyp, in order of first sight, and by time within a polyp.
     """
     part, rows, order, polyps = _by_polyp(shown.encoded.samples)
-    matrices = {}
-    for name, vectors in shown.encoded.vectors.items():
-        unit = vectors[rows][order]  # n d
-        unit = unit / np.linalg.norm(unit, axis=1, keepdims=True)
-        matrices[name] = unit @ unit.T  # n n
+    every = shown.encoded.vectors.items()
+    matrices = {name: cosine(vectors[rows][order]) for name, vectors in every}  # n n
     limits = min(float(S.min()) for S in matrices.values()), 1.0
     title = f"Procedure {part.procedures[0]}: {rows.size} tracklets of {polyps} polyps"
     return _side_by_side(matrices, part.polyp[order], title, "cosine similarity", limits)
@@ -374,15 +371,9 @@ def draw_reid(shown: Shown) -> Figure:
                 "name another --part",
             )
         fpr, tpr, precision = roc_and_pr(found.counts)
-        label = f"{name}, {found.auroc:.3f}"
-        roc.plot([0, *fpr], [0, *tpr], color=colour(i), lw=1.6, label=label)
-        pr.step(
-            [0, *tpr],
-            [precision[0], *precision],
-            color=colour(i),
-            lw=1.6,
-            label=f"{name}, {found.aupr:.3f}",
-        )
+        line: Any = {"color": colour(i), "lw": 1.6}
+        roc.plot([0, *fpr], [0, *tpr], label=f"{name}, {found.auroc:.3f}", **line)
+        pr.step([0, *tpr], [precision[0], *precision], label=f"{name}, {found.aupr:.3f}", **line)
     chance = found.positives / (found.positives + found.negatives)
     roc.plot([0, 1], [0, 1], color=GREY, lw=0.8, ls=":")
     pr.axhline(chance, color=GREY, lw=0.8, ls=":")
@@ -460,32 +451,20 @@ def draw_vectors(shown: Shown, way: Projection = "tsne") -> Figure:
     names = list(dict.fromkeys(polyps[rows].tolist()))
     with_legend = len(names) <= MOST_IN_LEGEND
     figure, (axis,) = new_figure(6.6, 4.4, subtitle=f"{encoder}; {shown.subtitle}")
+    dots: Any = {"s": 26, "edgecolor": "white", "linewidth": 0.5, "alpha": 0.9}
     for i, name in enumerate(names):
         x, y = points[polyps[rows] == name].T
-        axis.scatter(
-            x,
-            y,
-            s=26,
-            color=colour(i),
-            marker=marker(i),
-            edgecolor="white",
-            linewidth=0.5,
-            alpha=0.9,
-            label=name if with_legend else None,
-        )
+        label = name if with_legend else None
+        axis.scatter(x, y, color=colour(i), marker=marker(i), label=label, **dots)
     how = "PCA" if way == "pca" or len(rows) < FEWEST_FOR_TSNE else "t-SNE of cosines"
     axis.set(title=f"Tracklets by polyp ({how})", xticks=[], yticks=[])
     axis.grid(visible=False)
     axis.spines[:].set_visible(True)
     axis.spines[:].set_color("#d0d0d0")
     if with_legend:
-        axis.legend(
-            loc="center left",
-            bbox_to_anchor=(1.0, 0.5),
-            fontsize=7,
-            ncols=1 + (len(names) - 1) // 20,
-            title="polyp",
-        )
+        columns = 1 + (len(names) - 1) // 20
+        beside: Any = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)}
+        axis.legend(title="polyp", fontsize=7, ncols=columns, **beside)
     return figure
 
 
