@@ -186,8 +186,8 @@ def search(request: SearchRequest, progress: Progress = inform) -> "Result[pl.Da
         "leave it out",
     )
     from polyplink.app.encoded import load_named
-    from polyplink.report.matches import matches_table, write_matches
-    from polyplink.report.tables import write_rows
+    from polyplink.report.page import write_matches
+    from polyplink.report.tables import matches_table, write_rows
 
     encoder = load_named(request.weights, request.device)
     index.check(encoder.key)

@@ -1,10 +1,10 @@
-"""The report as one HTML file that loads nothing from outside."""
+"""Pages: the report, and similar views; each is one HTML file that loads nothing from outside."""
 
 import base64
 import hashlib
 import io
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,6 +26,8 @@ MOST_VIEWS = 12  # crops shown of a counted polyp
 MOST_OF_SIDE = 2  # crops shown of one side of an uncertain link
 VIEW = 160  # pixels stored of a crop; shown at 112, to be sharp on dense screens
 QUALITY = 82  # of their JPEG
+
+Picture = NDArray[np.uint8] | None
 
 
 class Section(NamedTuple):
@@ -73,8 +75,29 @@ def render_fragment(report: Report) -> str:
     )
 
 
+def write_matches(
+    path: Path,
+    title: str,
+    query: Picture,
+    rows: Sequence[Mapping[str, Any]],
+    pictures: Sequence[Picture],
+) -> None:
+    """Write a page of similar views of an index with their pictures.
+
+    Args:
+        path: The HTML file.
+        title: Of the page.
+        query: What was searched for, (height, width, 3), if there is a picture of it.
+        rows: Similar views.
+        pictures: Theirs.
+    """
+    page = _templates().get_template("matches.html.j2")
+    views = list(zip(rows, pictures, strict=True))
+    write_text(path, page.render(title=title, query=query, views=views))
+
+
 def _templates() -> Environment:
-    """The templates, with the filters of the page."""
+    """The templates, with the filters of the pages."""
     templates = environment()
     templates.filters |= {
         "px": lambda length: f"{length:.1f}".removesuffix(".0"),
@@ -147,9 +170,7 @@ def _section(index: int, procedure: Procedure) -> Section:
     )
 
 
-def most_doubtful(
-    members: list[Tracklet], matching: Matching, most: int = MOST_VIEWS
-) -> list[Tracklet]:
+def most_doubtful(members: list[Tracklet], matching: Matching) -> list[Tracklet]:
     """At most 12 tracklets of a polyp, in time: first the wrong ones, then the least sure."""
 
     def doubt(tracklet: Tracklet) -> tuple[bool, float]:
@@ -157,7 +178,7 @@ def most_doubtful(
         known = sureness is not None and math.isfinite(sureness)
         return (not matching.is_wrong(tracklet), sureness if sureness and known else 0.0)
 
-    return sorted(sorted(members, key=doubt)[:most], key=lambda t: (t.first, t.last))
+    return sorted(sorted(members, key=doubt)[:MOST_VIEWS], key=lambda t: (t.first, t.last))
 
 
 def training_charts(

@@ -3,6 +3,7 @@
 import csv
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any, Literal
 
 from rich.table import Table
 from rich.text import Text
@@ -10,7 +11,7 @@ from rich.text import Text
 from polyplink.core.artefacts import whole_file
 from polyplink.core.text import csv_cell
 from polyplink.evaluate import Figure
-from polyplink.report.formats import interval, number, reason, signed
+from polyplink.report.formats import DASH, clock, interval, number, reason, signed
 from polyplink.report.model import NOT_MEASURED, Comparison, Report
 
 PROBE_MEANINGS = {
@@ -111,6 +112,26 @@ def probe_table(task: str, figures: Mapping[str, Figure]) -> Table:
     for name, figure in figures.items():
         meaning = PROBE_MEANINGS.get(name, "")
         table.add_row(name, number(figure.value), interval(figure), str(figure.n), meaning)
+    return table
+
+
+def matches_table(title: str, rows: Sequence[Mapping[str, Any]]) -> Table:
+    """One row for each similar view of an index, the most similar first."""
+    table = Table(title=title, title_justify="left")
+    right = ("", "similarity", "time", "mm")
+    for name in ("", "similarity", "procedure", "time", "tracklet", "mm", "histology"):
+        justify: Literal["left", "right"] = "right" if name in right else "left"
+        table.add_column(name, justify=justify, no_wrap=name == "tracklet")
+    for place, row in enumerate(rows, start=1):
+        table.add_row(
+            str(place),
+            number(row["similarity"]),
+            Text(row["procedure_id"]),
+            clock(row["start_s"]),
+            Text(row["tracklet_id"]),
+            number(row["size_mm"], 1),
+            row["histology"] or DASH,
+        )
     return table
 
 
