@@ -107,7 +107,8 @@ class OnnxDetector:
             PolyplinkError: If onnxruntime is not installed, the file or its record is broken, or
                 its outputs fit no layout.
         """
-        self._session = _session(path, threads)
+        PolyplinkError.unless(path.is_file(), f"no detector {path}", "give --detector FILE.onnx")
+        self._session = open_session(path, "a detector", "export the detector again", threads)
         self._path = path
         record = record or read_record(path)
         given = self._session.get_inputs()[0]
@@ -236,12 +237,6 @@ _TYPES: dict[str, Any] = {
     "tensor(int64)": np.int64,
     "tensor(int32)": np.int32,
 }
-
-
-def _session(path: Path, threads: int) -> Any:
-    if not path.is_file():
-        raise PolyplinkError(f"no detector {path}", "give --detector FILE.onnx")
-    return open_session(path, "a detector", "export the detector again", threads)
 
 
 def _shapes(outputs: dict[str, npt.NDArray[Any]]) -> str:
