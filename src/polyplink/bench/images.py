@@ -39,9 +39,7 @@ from polyplink.simulate.preview import write_film
 from polyplink.simulate.procedure_specs import procedure_specs
 from polyplink.simulate.rendering import one_thread
 from polyplink.tracklets import PrepareSettings, prepare
-from polyplink.tracklets.crops import FrameCrops, cut_frame
-
-Pixels = NDArray[np.uint8]
+from polyplink.tracklets.crops import FrameCrops, Pixels, cut_frame
 
 GREY_LEVELS, MASKS = 1.0, 0.01  # how far pixels and masks may differ on average
 SIDE = 232  # pixels of a crop, as the encoders of the papers read them

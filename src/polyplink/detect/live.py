@@ -19,17 +19,15 @@ from threading import Event, Thread
 from typing import IO, Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from polyplink.core.artefacts import parse_json
 from polyplink.core.errors import PolyplinkError, first_line, one_line
 from polyplink.data.files.images import decode_image
 from polyplink.detect.recordings import Recording
-from polyplink.detect.run import checked
+from polyplink.detect.run import Floats, checked
 from polyplink.tracklets.build import USUAL_FPS
+from polyplink.tracklets.crops import Pixels
 
-Pixels = npt.NDArray[np.uint8]
-Floats = npt.NDArray[np.float64]
 Kind = Literal["recording", "device", "lines"]
 
 AHEAD = 8  # frames that wait; of more, the oldest is dropped

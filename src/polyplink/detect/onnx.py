@@ -31,8 +31,8 @@ from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.core.on_demand import torch
 from polyplink.core.onnx import open_session
 from polyplink.core.plugins import find_part
+from polyplink.tracklets.crops import Pixels
 
-Pixels = npt.NDArray[np.uint8]
 Floats = npt.NDArray[np.float64]
 Layout = Literal[
     "yolov5",

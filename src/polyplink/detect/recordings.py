@@ -4,16 +4,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-import numpy.typing as npt
-
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.files.folders import IMAGE_ENDINGS
 from polyplink.data.files.video import Shown, frame_name, natural_order, open_video, videos_in
 from polyplink.tracklets.build import USUAL_FPS
-from polyplink.tracklets.crops import VIDEO_AHEAD, prefetch, read_image
-
-Pixels = npt.NDArray[np.uint8]
+from polyplink.tracklets.crops import VIDEO_AHEAD, Pixels, prefetch, read_image
 
 THREADS = 2  # that convert frames to RGB, or read images, while the detector looks at earlier ones
 

@@ -23,13 +23,12 @@ from polyplink.data import DETECTIONS, DataSet, change_data, write_data, write_t
 from polyplink.data.tables import read_table
 from polyplink.detect.recordings import Recording
 from polyplink.tracklets import PrepareSettings
-from polyplink.tracklets.crops import cut
+from polyplink.tracklets.crops import Pixels, cut
 from polyplink.tracklets.kept import AREA, write_kept
 from polyplink.tracklets.prepare import enlarge
 from polyplink.tracklets.scenes import SceneFinder, write_scenes
 from polyplink.tracklets.tracks import ONE_SCENE, make_tracker, tracker_input
 
-Pixels = npt.NDArray[np.uint8]
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Detector = Callable[[Pixels], Floats]
