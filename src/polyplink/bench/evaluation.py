@@ -53,14 +53,13 @@ BOXES, POLYPS, PROCEDURES = 351_264, 132, 60  # of REAL-Colon
 VIEW = 130  # boxes between two breaks, on average
 
 
-def synthetic_detections(size: int, seed: int = 0) -> pl.DataFrame:
+def synthetic_detections(size: int) -> pl.DataFrame:
     """Boxes that drift, with gaps in time and jumps in place, sorted by procedure and frame.
 
     Args:
         size: Boxes; polyps and procedures shrink with it, so that views stay as long.
-        seed: Of the random numbers.
     """
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     polyps = max(1, round(POLYPS * size / BOXES))
     procedures = max(1, round(PROCEDURES * size / BOXES))
     polyp = np.sort(rng.integers(0, polyps, size))

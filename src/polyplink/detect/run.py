@@ -47,7 +47,6 @@ def detect(
     settings: PrepareSettings,
     *,
     key: str = "",
-    dataset: str = "recordings",
     progress: Callable[[str, int, int], None] = lambda name, done, total: None,
 ) -> DataSet:
     """Find the polyps of recordings and write them as a data folder.
@@ -58,7 +57,6 @@ def detect(
         out: The data folder. Pieces that an earlier run finished are used.
         settings: How tracks are built and crops cut, so that the crops can be kept.
         key: Identifies the detector: finished pieces of another one are not used.
-        dataset: Name of the data set.
         progress: Callback with the procedure, frames done, and frames in all.
 
     Returns:
@@ -77,7 +75,7 @@ def detect(
             progress(recording.name, done, recording.n_frames)
         boxes, scenes[recording.name] = join_pieces(folder, out, recording.name, recording)
         tables.append(boxes)
-        rows.append(procedure_row(recording, dataset))
+        rows.append(procedure_row(recording, "recordings"))
     data = write_found(out, pl.concat(tables), rows, scenes)
     shutil.rmtree(pieces)
     return data
