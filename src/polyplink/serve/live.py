@@ -9,6 +9,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from polyplink.core.errors import PolyplinkError
@@ -71,7 +72,7 @@ class States(Response):
             self.open_streams.discard(self)
 
 
-def build_app(state: Callable[[], bytes], pictures: Path, token: str, *, port: int) -> Starlette:
+def build_app(state: Callable[[], bytes], pictures: Path, token: str, port: int) -> Starlette:
     """The application that shows a running procedure.
 
     Args:
@@ -109,11 +110,7 @@ def serving(state: Callable[[], bytes], pictures: Path, port: int) -> Iterator[s
     Raises:
         PolyplinkError: If the port is taken.
     """
-
-    def build(token: str, own: int) -> Starlette:
-        return build_app(state, pictures, token, port=own)
-
-    server, listening, address = local_server(build, port)
+    server, listening, address = local_server(partial(build_app, state, pictures), port)
     # A page that is cut off is no fault.
     unfinished = logging.getLogger("uvicorn.error")
     unfinished.addFilter(lambda record: "without completing" not in str(record.msg))

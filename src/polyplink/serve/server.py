@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,7 @@ REPORT_POLICY = (
 )
 
 
-def build_app(desk: Desk, token: str, *, port: int) -> Starlette:
+def build_app(desk: Desk, token: str, port: int) -> Starlette:
     """The application that serves a desk.
 
     Args:
@@ -130,11 +131,7 @@ def serve(desk: Desk, *, port: int = 0, ready: Callable[[str], None]) -> None:
     Raises:
         PolyplinkError: If the port is taken.
     """
-
-    def build(token: str, own: int) -> Starlette:
-        return build_app(desk, token, port=own)
-
-    server, listening, address = local_server(build, port)
+    server, listening, address = local_server(partial(build_app, desk), port)
     ready(address)
     with suppress(KeyboardInterrupt):  # uvicorn raises it again after it has stopped
         server.run(sockets=[listening])
