@@ -1,6 +1,5 @@
 """The verbs `review`, `hand-off` and `learn-from`: a person corrects a count, and it learns."""
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -68,7 +67,6 @@ def review(request: ReviewRequest, progress: Progress = inform) -> Result[Path]:
 
     def ready(address: str) -> None:
         echo(f"review: {address}\nopen this address; Ctrl-C ends")
-        sys.stdout.flush()
         if request.browser:
             import webbrowser
 
