@@ -259,12 +259,10 @@ def export(request: ExportRequest, progress: Progress = inform) -> Result[Export
             f"{weights} looks at whole clips, and only encoders of single frames are exported",
             "give the weights themselves: WEIGHTS of every verb, --weights of `run` and `live`",
         )
-    side, mean_ap = record.prepare.size, {}
-    prepared = None
+    side, mean_ap, prepared, crops = record.prepare.size, {}, None, None
     if data is not None:
         prepared = prepare_part(data, record.prepare, request.part, request.workers, progress)
-    eight = precision == "int8" and prepared is not None
-    crops = typical_crops(prepared, CALIBRATION) if eight and prepared is not None else None
+        crops = typical_crops(prepared, CALIBRATION) if precision == "int8" else None
     export_encoder(encoder, out, record, precision, crops)
     if prepared is not None and precision != "float32":
         with suppress(PolyplinkError):  # a processor without bf16 writes the file all the same
