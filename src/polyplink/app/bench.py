@@ -97,14 +97,7 @@ def bench(request: BenchRequest, progress: Progress = inform) -> Benched:
 
 
 def _measured(request: BenchRequest, behind: list[str]) -> "Iterator[BenchResult]":
-    from polyplink.bench import (
-        CASES,
-        complaint,
-        profile_step,
-        read_recorded,
-        record,
-        run_benches,
-    )
+    from polyplink.bench import CASES, complaint, profile_step, read_recorded, record, run_benches
 
     recorded = read_recorded()
     for result in run_benches(request.names, request.size, request.device):

@@ -16,13 +16,7 @@ from polyplink.app.encoded import NamedEncoder, encode
 from polyplink.app.request import Progress, inform
 from polyplink.associate import CLUSTERERS
 from polyplink.core.errors import PolyplinkError
-from polyplink.evaluate import (
-    EncoderFigures,
-    EvaluationSettings,
-    Figure,
-    Samples,
-    TrackletBoxes,
-)
+from polyplink.evaluate import EncoderFigures, EvaluationSettings, Figure, Samples, TrackletBoxes
 from polyplink.evaluate.choosing import RATES
 from polyplink.evaluate.evaluation import evaluate_encoder
 from polyplink.evaluate.intervals import Resampled

@@ -222,12 +222,7 @@ def run(request: RunRequest, progress: Progress = inform) -> "Result[Counted]":
         data = source
     else:
         detecting = DetectRequest(
-            source,
-            data,
-            request.detector,
-            request.fps,
-            request.seed,
-            request.function,
+            source, data, request.detector, request.fps, request.seed, request.function
         )
         warnings += _detect(detecting, settings, progress)[1]
     return count_found(request, data, warnings, progress)

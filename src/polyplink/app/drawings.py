@@ -37,12 +37,7 @@ from polyplink.evaluate import (
 from polyplink.evaluate.choosing import TARGET_FPR
 from polyplink.evaluate.counting import ProcedureCounts
 from polyplink.learn.bags import purity
-from polyplink.learn.supervised import (
-    IntraInterLoss,
-    TemporallyAwareLoss,
-    fading,
-    same_polyp,
-)
+from polyplink.learn.supervised import IntraInterLoss, TemporallyAwareLoss, fading, same_polyp
 from polyplink.learn.temporal_bags import cosine_tau, sampled_bags
 from polyplink.report.formats import CLUSTERERS
 from polyplink.report.plots import (

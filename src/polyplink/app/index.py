@@ -85,10 +85,7 @@ def add_to_index(request: IndexAddRequest, progress: Progress = inform) -> "Resu
 
 
 def _blocks(
-    request: IndexAddRequest,
-    encoder: "NamedEncoder",
-    known: dict[str, str],
-    progress: Progress,
+    request: IndexAddRequest, encoder: "NamedEncoder", known: dict[str, str], progress: Progress
 ) -> Iterator[Any]:
     """Rows and vectors of each data folder, without those of procedures that are known.
 

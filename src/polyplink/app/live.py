@@ -300,10 +300,7 @@ def _signals() -> Iterator[list[str]]:
 
 
 def _run(
-    request: LiveRequest,
-    source: "LiveSource",
-    detector: "Detector | None",
-    counting: "LiveCount",
+    request: LiveRequest, source: "LiveSource", detector: "Detector | None", counting: "LiveCount"
 ) -> None:
     """Take frames until the source ends, stalls or breaks off, or a signal comes."""
     import numpy as np

@@ -12,15 +12,7 @@ import numpy as np
 import polars as pl
 import torch
 
-from polyplink.associate import (
-    PRICES,
-    LinkModel,
-    Views,
-    cosine,
-    paper_grid,
-    partition,
-    search,
-)
+from polyplink.associate import PRICES, LinkModel, Views, cosine, paper_grid, partition, search
 from polyplink.associate.links import term_names
 from polyplink.associate.similarity import Reals, visual
 from polyplink.bench.harness import Call, Work

@@ -96,10 +96,7 @@ def procedure_row(recording: Recording, dataset: str) -> dict[str, object]:
 
 
 def write_found(
-    out: Path,
-    boxes: pl.DataFrame,
-    rows: Sequence[Mapping[str, object]],
-    scenes: Mapping[str, Ints],
+    out: Path, boxes: pl.DataFrame, rows: Sequence[Mapping[str, object]], scenes: Mapping[str, Ints]
 ) -> DataSet:
     """Write a detector's boxes and scenes (`join_pieces`) and the rows of procedures."""
     table = boxes.select(
@@ -173,11 +170,7 @@ class Follower:
         self._begun: list[tuple[int, int]] = []  # first frames and numbers of scenes
 
     def follow(
-        self,
-        frame: int,
-        pixels: Pixels | None,
-        boxes: Floats,
-        given: Sequence[Pixels | None] = (),
+        self, frame: int, pixels: Pixels | None, boxes: Floats, given: Sequence[Pixels | None] = ()
     ) -> Followed:
         """Link the boxes of the next frame, and crop those that are to be embedded.
 
