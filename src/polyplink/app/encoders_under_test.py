@@ -121,18 +121,9 @@ def fed_as(encoder: NamedEncoder, preset: Literal["reference", "own"]) -> NamedE
     ):
         return encoder
     assert isinstance(embedder, NetworkEmbedder)
-    default = config.pooling == find_spec(config.model).pooling[0]
-    fed = FoundationConfig(
-        config.model,
-        preset,
-        pooling=None if default else config.pooling,
-        depth=config.depth,
-        projector_hidden=config.projector_hidden,
-        projector_out=config.projector_out,
-        tone=config.tone,
-        whiten=config.whiten,
-    )
-    network = build_encoder(fed)
+    pooling = None if config.pooling == find_spec(config.model).pooling[0] else config.pooling
+    unset: Any = dict.fromkeys(("frame_weights", "size", "mean", "std", "clip", "positions"))
+    network = build_encoder(replace(config, preset=preset, pooling=pooling, **unset))
     network.load_state_dict(embedder.encoder.state_dict())
     placed = NetworkEmbedder(place(network, encoder.device), compute=encoder.precision)
     assert isinstance(network.config, FoundationConfig)
