@@ -298,15 +298,11 @@ def _padded(size: int) -> int:
 
 
 def _exactly(file: IO[bytes] | GzipFile, size: int) -> bytes:
-    data = file.read(min(size, _AT_ONCE))  # a damaged header may promise any size
-    if len(data) == size:
-        return data
-    parts = [data]
-    left = size - len(data)
-    while left and (more := file.read(min(left, _AT_ONCE))):
+    parts: list[bytes] = []
+    while size and (more := file.read(min(size, _AT_ONCE))):  # a damaged header may promise any
         parts.append(more)
-        left -= len(more)
-    if left:
+        size -= len(more)
+    if size:
         raise EOFError
     return b"".join(parts)
 
