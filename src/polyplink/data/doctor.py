@@ -228,10 +228,6 @@ def _of_polyps_and_procedures(data: DataSet) -> _Checks:
     boxes, polyps = data.detections, data.polyps
     columns = {"procedure_id": "procedures", "patient": "procedures"}
     columns |= dict.fromkeys(("polyp_id", "histology_class", "location"), "polyps")
-    names = {
-        column: getattr(data, table)[column].drop_nulls().unique(maintain_order=True)
-        for column, table in columns.items()
-    }
     count = polyps.group_by("procedure_id").len("polyps")
     procedures = data.procedures.join(count, on="procedure_id", how="left", maintain_order="left")
     procedures = procedures.with_columns(pl.col("polyps").fill_null(0))
@@ -243,7 +239,7 @@ def _of_polyps_and_procedures(data: DataSet) -> _Checks:
     box = ["procedure_id", "frame", "x", "y", "w", "h", "polyp_id"]
     near: _Checks = {
         ("warning", f"near names of {column}"): (
-            near_names(names[column]),
+            near_names(getattr(data, table)[column].drop_nulls().unique(maintain_order=True)),
             f"table {table}, column {column}: {{first}} and {{second}} are almost one name",
             "write both in one way if they mean the same",
         )
