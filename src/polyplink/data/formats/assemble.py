@@ -443,14 +443,13 @@ def _procedures(
     images = images.join(rows.filter(unsized), on="procedure_id", how="semi")
     keys = dict.fromkeys(images.select("source", "image").iter_rows())
     opened = dict(open_each(keys, Path()))
-    for procedure_id, source, image in images.select("procedure_id", "source", "image").iter_rows():
-        size = opened.get((source, image))
-        if isinstance(size, tuple):
-            here = pl.col("procedure_id") == procedure_id
-            rows = rows.with_columns(
-                width=pl.when(here).then(pl.lit(size[0], dtype=pl.Int32)).otherwise("width"),
-                height=pl.when(here).then(pl.lit(size[1], dtype=pl.Int32)).otherwise("height"),
-            )
+    found = [
+        (procedure_id, *size)
+        for procedure_id, *key in images.select("procedure_id", "source", "image").rows()
+        if isinstance(size := opened.get((key[0], key[1])), tuple)
+    ]
+    schema = {name: PROCEDURES[name].dtype for name in ("procedure_id", "width", "height")}
+    rows = rows.update(pl.DataFrame(found, schema, orient="row"), on="procedure_id")
     bare = rows.filter(unsized)
     if bare.height:
         raise PolyplinkError(
@@ -560,8 +559,7 @@ def number_polyps(data: DataSet) -> pl.DataFrame:
     Returns:
         Columns procedure_id, polyp_id, track (Int64).
     """
-    keys = ["procedure_id", "polyp_id"]
-    pairs = pl.concat([data.polyps.select(keys), data.detections.select(keys).drop_nulls()])
+    pairs = pl.concat([data.polyps.select(_KEYS), data.detections.select(_KEYS).drop_nulls()])
     pairs = pairs.unique(maintain_order=True)
     prefix = pl.col("procedure_id") + "_"
     own = pl.col("polyp_id").str.strip_prefix(prefix)
@@ -589,8 +587,7 @@ def write_side_tables(data: DataSet, folder: Path, tracks: pl.DataFrame | None =
     """
     polyps = data.polyps
     if tracks is not None:
-        keys = ["procedure_id", "polyp_id"]
-        polyps = tracks.join(polyps, on=keys, how="left", maintain_order="left")
+        polyps = tracks.join(polyps, on=_KEYS, how="left", maintain_order="left")
         polyps = polyps.select(*POLYPS, "track")
     write_text(folder / "procedures.csv", csv_text(data.procedures))
     write_text(folder / "polyps.csv", csv_text(polyps))
