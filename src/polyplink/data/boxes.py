@@ -92,7 +92,7 @@ def check_boxes(boxes: pl.DataFrame, faults: Faults) -> pl.DataFrame:
     """
     check_boxes_number(boxes.height)
     frame = pl.col("frame")
-    sides = [pl.col(side) for side in _SIDES]
+    sides = pl.col(_SIDES)
     unplaced = [
         (
             "box without a procedure",
@@ -107,14 +107,14 @@ def check_boxes(boxes: pl.DataFrame, faults: Faults) -> pl.DataFrame:
         (
             "box with a side that is no number",
             "write four numbers, in pixels",
-            pl.any_horizontal(side.is_null() for side in sides),
+            pl.any_horizontal(sides.is_null()),
         ),
     ]
     unsound = [
         (
             "box with a side that is not finite",
             _CORRECT,
-            ~pl.all_horizontal(side.cast(pl.Float32).is_finite() for side in sides),
+            ~pl.all_horizontal(sides.cast(pl.Float32).is_finite()),
         ),
         _NO_AREA,
     ]
@@ -153,9 +153,9 @@ def fit_boxes(
     boxes = boxes.join(size, on="procedure_id", how="left", maintain_order="left").with_columns(
         width=pl.coalesce("width", "frame_width"), height=pl.coalesce("height", "frame_height")
     )
-    to_float32 = [pl.col(side).cast(pl.Float32) for side in _SIDES]
     if border == "keep":  # the doctor sees float32 and should find the same boxes outside
-        boxes = boxes.with_columns(to_float32).with_columns(right=_X + _W, bottom=_Y + _H)
+        boxes = boxes.with_columns(pl.col(_SIDES).cast(pl.Float32))
+        boxes = boxes.with_columns(right=_X + _W, bottom=_Y + _H)
     rules = [
         (
             "box beyond the last frame of its procedure",

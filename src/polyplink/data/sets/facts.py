@@ -157,15 +157,13 @@ def _read_words(
     """The words of a row as values of our columns."""
     facts: dict[str, Any] = dict(words)
     if "size_mm" in words:
-        size = _SIZE.fullmatch(facts.pop("size_mm"))
+        size, at = _SIZE.fullmatch(facts.pop("size_mm")), f"{where} ({words['size_mm']})"
         if size is None:
-            at = f"{where} ({words['size_mm']})"
             faults.fault("size that is no number", at, "write it as 4.5mm")
         else:
             facts["size_mm"] = float(size[1])
             if size[2]:
-                kind = "size that is a lower bound, taken as the number"
-                faults.warn(kind, f"{where} ({words['size_mm']})")
+                faults.warn("size that is a lower bound, taken as the number", at)
     if "age" in words:
         age = _AGE.fullmatch(facts.pop("age"))
         if age is None:

@@ -132,10 +132,8 @@ def _splits(tree: Tree, names: Sequence[str], faults: Faults) -> dict[str, list[
     splits: dict[str, list[str]] = {}
     for member in tree.members:
         if match := _FOLD.search(member.path):
-            words = [
-                cell for row in facts.read_rows(tree.read(member), member.image) for cell in row
-            ]
-            listed = {int(found[1]) for word in words if (found := _FRAME.match(word))}
+            rows = facts.read_rows(tree.read(member), member.image)
+            listed = {int(hit[1]) for row in rows for cell in row if (hit := _FRAME.match(cell))}
             splits[match[1]] = [name for name in names if int(name) in listed]
     for part in sorted(splits):
         other = part.replace("train_", "val_")

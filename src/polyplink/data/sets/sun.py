@@ -328,11 +328,11 @@ def write_sun(data: DataSet, root: Path, *, frames: FrameSource | None = None) -
     rows = data.polyps.join(patients, "procedure_id", how="left", maintain_order="left")
     bound = pl.when(pl.col("size_mm") == 15).then(pl.lit("-")).otherwise(pl.lit(""))  # as the site
     cases = rows.select(
-        "patient",
-        "location",
         case=pl.col("procedure_id").str.strip_prefix("case"),
+        patient="patient",
         shape="morphology",
         size=layout.MILLIMETRES + bound,
+        location="location",
         pathology=pl.coalesce("histology_class", "histology"),
-    ).select("case", "patient", "shape", "size", "location", "pathology")
+    )
     write_text(root / "cases.csv", csv_text(cases))
