@@ -26,7 +26,7 @@ from polyplink.core.sharing import claimed, rounds
 from polyplink.core.text import brief, file_name
 from polyplink.core.workers import as_done
 from polyplink.data.tables import DataSet, read_data, read_marked, write_table
-from polyplink.tracklets.build import BOX, BRIDGED, USUAL_FPS, Floats, build_tracklets
+from polyplink.tracklets.build import BOX, BRIDGED, USUAL_FPS, Floats, box_rows, build_tracklets
 from polyplink.tracklets.crops import (
     Broken,
     FrameCrops,
@@ -150,13 +150,10 @@ def lost_boxes(prepared: Prepared) -> dict[str, int]:
         >>> lost_boxes(prepared)  # doctest: +SKIP
         {'boxes': 812, 'min_length': 0, 'min_seconds': 96, 'low': 12}
     """
-    table, tracklets = prepared.detections, prepared.tracklets
-    offset, n = (tracklets[name].to_numpy().astype(np.int64) for name in ("offset", "n"))
-    inside = np.zeros(table.height + 1, np.int64)
-    np.add.at(inside, offset, 1)
-    np.add.at(inside, offset + n, -1)
-    lost = pl.Series(inside.cumsum()[:-1] == 0)
-    own = table.select("procedure_id", "polyp_id", "score", lost=lost).filter(
+    table = prepared.detections
+    lost = np.ones(table.height, np.bool_)
+    lost[box_rows(prepared.tracklets)[0]] = False
+    own = table.select("procedure_id", "polyp_id", "score", lost=pl.Series(lost)).filter(
         pl.col("procedure_id").is_in(prepared.procedures)
     )
     left, known = own.filter("lost"), pl.col("polyp_id").is_not_null()
