@@ -167,11 +167,9 @@ def override(recipe: TrainConfig, assignments: Sequence[str]) -> TrainConfig:
         value = _parse(text)
         try:
             if field == "kind" and outer:  # another class that the field of this name may hold
-                plain = to_plain(parents.pop()) | {"kind": value}
+                value = to_plain(parents.pop()) | {"kind": value}
                 field = outer.pop()
-                value = TypeAdapter(_hint(parents[-1], field)).validate_python(plain)
-            else:
-                value = TypeAdapter(_hint(parents[-1], field)).validate_python(value)
+            value = TypeAdapter(_hint(parents[-1], field)).validate_python(value)
         except ValidationError as error:
             reason = error.errors()[0]["msg"]
             raise PolyplinkError(

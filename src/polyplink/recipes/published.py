@@ -84,18 +84,12 @@ def _rows(name: str) -> Iterator[dict[str, str]]:
 
 
 def _cell(row: Mapping[str, str]) -> Cell:
+    own = ("group", "row", "column", "spread", "unit", "subject", "measure", "remark")
     return Cell(
-        group=row["group"],
-        row=row["row"],
-        column=row["column"],
+        **{name: row[name] for name in own},
         text=row["value"],
-        spread=row["spread"],
-        unit=row["unit"],
-        subject=row["subject"],
         crop=float(row["crop"]) if row["crop"] not in ("", "full") else None,
         clip=int(row["clip"]) if row["clip"] not in ("", "whole") else None,
-        measure=row["measure"],
-        remark=row["remark"],
     )
 
 
@@ -106,15 +100,9 @@ def published() -> Mapping[str, PublishedTable]:
     for row in _rows("values.csv"):
         cells.setdefault(row["table"], []).append(_cell(row))
     return {
-        row["table"]: PublishedTable(
-            row["table"],
-            row["source"],
-            row["data"],
-            row["caption"],
-            tuple(cells[row["table"]]),
-            row["ranked_by"],
-        )
+        name: PublishedTable(name, cells=tuple(cells[name]), **row)
         for row in _rows("tables.csv")
+        if (name := row.pop("table"))
     }
 
 
