@@ -116,15 +116,9 @@ def memory_suffices(device: torch.device, mend: str = _SMALLER) -> Iterator[None
     """
     try:
         yield
-    except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
-        text = str(error)
-        if isinstance(error, RuntimeError) and not (
-            isinstance(error, torch.OutOfMemoryError)
-            or "can't allocate memory" in text
-            or "not enough memory" in text
-        ):
+    except (MemoryError, RuntimeError) as error:
+        full = isinstance(error, MemoryError | torch.OutOfMemoryError)
+        if not (full or re.search("can't allocate memory|not enough memory", str(error))):
             raise
-        raise PolyplinkError(
-            f"the memory of {device.type} does not suffice for this encoder",
-            mend,
-        ) from None
+        what = f"the memory of {device.type} does not suffice for this encoder"
+        raise PolyplinkError(what, mend) from None

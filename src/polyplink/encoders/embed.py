@@ -1,6 +1,6 @@
 """Embedding: crops of tracklets or fragments to one vector each, and the tables of vectors."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from itertools import pairwise
@@ -122,16 +122,13 @@ class NetworkEmbedder:
 
     def _features(self, encoder: FrameWise, crops: np.ndarray) -> torch.Tensor:
         """Crops uint8 (n, h, w, 3) to frame features (n, f), in blocks of frames."""
-        blocks = [encoder.encode_frames(self._tensor(block)) for block in self._blocks(crops)]
-        return torch.cat(blocks)
+        edges = range(0, len(crops), self.frames_per_pass)
+        blocks = (self._tensor(crops[at : at + self.frames_per_pass]) for at in edges)
+        return torch.cat([encoder.encode_frames(block) for block in blocks])
 
     def _tensor(self, crops: np.ndarray) -> torch.Tensor:
         # A copy: torch needs writable memory, and the memory map is read-only.
         return torch.from_numpy(np.array(crops)).to(self.encoder.device)
-
-    def _blocks(self, crops: np.ndarray) -> Iterator[np.ndarray]:
-        edges = [*range(0, len(crops), self.frames_per_pass), len(crops)]
-        return (crops[a:b] for a, b in pairwise(edges))
 
 
 def colour_histogram(crops: np.ndarray, lengths: Sequence[int], *, bins: int = 8) -> np.ndarray:

@@ -91,19 +91,16 @@ def added_weights(given: Path) -> Path | None:
     return None
 
 
-def _in_folder(folder: Path) -> Path:
-    """The weights file of a run folder, of a folder of the Hub's layout, or of an exported one."""
-    files = (folder / name for name in (WEIGHTS_FILE, HUB_FILE, FRAMES))
-    return next((path for path in files if path.is_file()), folder / WEIGHTS_FILE)
-
-
 def weights_path(given: Path) -> Path:
     """The weights file: `given` itself, the one in the folder `given`, or added weights.
 
     Raises:
         PolyplinkError: If there is none; for a known model it says where to get its weights.
     """
-    path = _in_folder(given) if given.is_dir() else given
+    path = given
+    if given.is_dir():  # of a run, in the Hub's layout, or of an exported encoder
+        files = (given / name for name in (WEIGHTS_FILE, HUB_FILE, FRAMES))
+        path = next((file for file in files if file.is_file()), given / WEIGHTS_FILE)
     if path.is_file():
         return path
     if (added := added_weights(given)) is not None:

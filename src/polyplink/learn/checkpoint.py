@@ -17,15 +17,6 @@ _STATE = "state"
 _MOMENTS = ("exp_avg", "exp_avg_sq", "step")
 
 
-def _optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, torch.Tensor]:
-    return {
-        f"optimizer.{index}.{name}": value
-        for index, values in optimizer.state_dict()["state"].items()
-        for name, value in values.items()
-        if name in _MOMENTS
-    }
-
-
 def save_checkpoint(
     path: Path,
     modules: Mapping[str, nn.Module],
@@ -44,7 +35,13 @@ def save_checkpoint(
         f"{name}.{key}": value
         for name, m in modules.items()
         for key, value in m.state_dict().items()
-    } | _optimizer_tensors(optimizer)
+    }
+    tensors |= {
+        f"optimizer.{index}.{name}": value
+        for index, values in optimizer.state_dict()["state"].items()
+        for name, value in values.items()
+        if name in _MOMENTS
+    }
     write_tensors(path, tensors, {_STATE: json.dumps(to_plain(state))})
 
 
