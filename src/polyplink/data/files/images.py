@@ -1,10 +1,8 @@
 """Images decoded, or why they cannot be: decoders raise errors of any kind over damaged files."""
 
 import threading
-from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from io import BytesIO
-from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +11,6 @@ from PIL import Image, UnidentifiedImageError
 
 from polyplink.core.errors import first_line
 
-Result = TypeVar("Result")
 Pixels = npt.NDArray[np.uint8]
 
 LARGEST = 36_000_000  # pixels of an image, above 8K: a damaged header may promise any number
@@ -31,36 +28,30 @@ def decode_image(data: bytes, mode: str = "RGB") -> Pixels | str:
     Returns:
         (height, width, 3) RGB or (height, width) grey, or why it cannot be decoded.
     """
-
-    def decode() -> Pixels:
+    try:
         if mode == "RGB" and simplejpeg.is_jpeg(data):
             with _decoding_slot(*simplejpeg.decode_jpeg_header(data)[:2]):
                 pixels: Pixels = simplejpeg.decode_jpeg(data)
                 return pixels
         with Image.open(BytesIO(data)) as image, _decoding_slot(image.height, image.width):
             return np.array(image.convert(mode))
-
-    return attempt(decode)
+    except Exception as error:
+        return _reason(error)
 
 
 def image_size(data: bytes) -> tuple[int, int] | str:
     """Width and height of an image by its header, pixels, or why it cannot be read."""
-
-    def read() -> tuple[int, int]:
+    try:
         with Image.open(BytesIO(data)) as image:
             return image.size
-
-    return attempt(read)
-
-
-def attempt(decode: Callable[[], Result]) -> Result | str:
-    """What a decoder gives, or the first line of its error, whatever that is."""
-    try:
-        return decode()
-    except UnidentifiedImageError:  # names an object in memory
-        return "in no format of images"
     except Exception as error:
-        return first_line(error)
+        return _reason(error)
+
+
+def _reason(error: Exception) -> str:
+    """The first line of a decoder's error, whatever that is."""
+    unknown = isinstance(error, UnidentifiedImageError)  # whose message names an object in memory
+    return "in no format of images" if unknown else first_line(error)
 
 
 def _decoding_slot(height: int, width: int) -> AbstractContextManager[object]:
