@@ -441,16 +441,10 @@ def _content(data: DataSet, ids: Sequence[str]) -> dict[str, Any]:
         frame_id="frame",
         sequence_id="procedure_id",
     )
-    of_image = images.select("frame_id", "sequence_id", image_id="id")
+    of_image = images.select(procedure_id="sequence_id", frame="frame_id", image_id="id")
     polyps = data.polyps.with_columns(plain).drop("procedure_id").rename(_FACTS)
     boxes = (
-        boxes.join(
-            of_image,
-            left_on=["frame", "procedure_id"],
-            right_on=["frame_id", "sequence_id"],
-            how="left",
-            maintain_order="left",
-        )
+        boxes.join(of_image, on=key, how="left", maintain_order="left")
         .join(polyps, on="polyp_id", how="left", maintain_order="left")
         .select(
             "image_id",
