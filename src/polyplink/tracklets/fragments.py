@@ -31,16 +31,11 @@ def spans_of(detections: pl.DataFrame) -> Spans:
     Returns:
         Both tables, sorted by their ids.
     """
-    ends = (
-        pl.col("frame").min().alias("first_frame"),
-        pl.col("frame").max().alias("last_frame"),
-    )
-    polyps = detections.filter(pl.col("polyp_id").is_not_null())
+    ends = {"first_frame": pl.col("frame").min(), "last_frame": pl.col("frame").max()}
+    polyp = ["procedure_id", "polyp_id"]
     return Spans(
-        procedures=detections.group_by("procedure_id").agg(ends).sort("procedure_id"),
-        polyps=polyps.group_by("procedure_id", "polyp_id")
-        .agg(ends)
-        .sort("procedure_id", "polyp_id"),
+        procedures=detections.group_by("procedure_id").agg(**ends).sort("procedure_id"),
+        polyps=detections.drop_nulls("polyp_id").group_by(polyp).agg(**ends).sort(polyp),
     )
 
 
@@ -56,20 +51,15 @@ def positions(rows: pl.DataFrame, spans: pl.DataFrame, name: str = "position") -
         Float64 in [0, 1]; 0 where the span is a single frame, null where the polyp is unknown.
     """
     keys = [key for key in spans.columns if key.endswith("_id")]
+    length = pl.col("last_frame") - pl.col("first_frame")
+    spans = spans.select(*keys, span_first="first_frame", length=length)
     joined = rows.select(*keys, "first_frame").join(
-        spans.select(
-            *keys,
-            pl.col("first_frame").alias("span_first"),
-            (pl.col("last_frame") - pl.col("first_frame")).alias("length"),
-        ),
-        on=keys,
-        how="left",
-        maintain_order="left",
+        spans, on=keys, how="left", maintain_order="left"
     )
     # numpy divides exactly rounded; polars may multiply by the reciprocal and pass 1.
     since = (joined["first_frame"] - joined["span_first"]).cast(pl.Float64).to_numpy()
-    length = joined["length"].cast(pl.Float64).to_numpy()
-    position = np.divide(since, length, out=since * 0.0, where=length > 0)
+    whole = joined["length"].cast(pl.Float64).to_numpy()
+    position = np.divide(since, whole, out=since * 0.0, where=whole > 0)
     return pl.Series(name, position, dtype=pl.Float64).fill_nan(None)
 
 

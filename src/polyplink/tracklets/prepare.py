@@ -335,16 +335,9 @@ def sampled(
         `stride`-th box from the first).
     """
     n_crops = (pl.col("n") + settings.stride - 1) // settings.stride
-    return (
-        kept_tracklets(tracklets, settings, fps)
-        .with_columns(n_crops.cast(pl.Int32).alias("n_crops"))
-        .with_columns(
-            (pl.col("n_crops").cum_sum() - pl.col("n_crops"))
-            .over("procedure_id")
-            .cast(pl.Int32)
-            .alias("crop_first")
-        )
-        .select(*tracklets.columns, "crop_first", "n_crops")
+    first = (n_crops.cum_sum() - n_crops).over("procedure_id")
+    return kept_tracklets(tracklets, settings, fps).with_columns(
+        crop_first=first.cast(pl.Int32), n_crops=n_crops.cast(pl.Int32)
     )
 
 
