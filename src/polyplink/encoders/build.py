@@ -117,13 +117,11 @@ class SfeEncoder(FrameWise):
         super().__init__()
         self.config = config
         self.backbone, features = build_frame_encoder(config.frame_encoder, config.frame_weights)
-        projected = config.vector == "projected"
-        self.head = (
-            two_layers(features, config.projector_hidden, config.projector_out)
-            if projected
-            else nn.Identity()
-        )
-        self.width = config.projector_out if projected else features
+        self.head: nn.Module = nn.Identity()
+        self.width = features
+        if config.vector == "projected":
+            self.head = two_layers(features, config.projector_hidden, config.projector_out)
+            self.width = config.projector_out
         self.keep_pixel_scale(config.mean, config.std)
 
     def encode_frames(self, frames: torch.Tensor) -> torch.Tensor:

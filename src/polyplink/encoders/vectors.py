@@ -38,17 +38,11 @@ def write_embeddings(path: Path, embeddings: Embeddings) -> None:
         {
             "tracklet_id": list(embeddings.tracklet_ids),
             "vector": pl.Series(vectors.reshape(-1)).reshape((-1, d)),
-            "weights_id": [embeddings.weights_id] * len(embeddings.tracklet_ids),
-            "crops_id": [embeddings.crops_id] * len(embeddings.tracklet_ids),
         },
-        schema_overrides={
-            "tracklet_id": pl.String,
-            "vector": pl.Array(pl.Float32, d),
-            "weights_id": pl.String,
-            "crops_id": pl.String,
-        },
+        {"tracklet_id": pl.String, "vector": pl.Array(pl.Float32, d)},
     )
-    write_table(path, table)
+    weights_id, crops_id = pl.lit(embeddings.weights_id), pl.lit(embeddings.crops_id)
+    write_table(path, table.with_columns(weights_id=weights_id, crops_id=crops_id))
 
 
 def read_embeddings(path: Path, mend: str = "embed again") -> Embeddings:

@@ -248,14 +248,11 @@ def tables_of(
         for spec in specs
         for number, polyp in enumerate(spec.polyps, start=1)
     ]
-    whose = {
-        "dataset": pl.lit(dataset),
-        "patient": pl.col("procedure_id"),
-        "source": pl.lit(source),
-    }
+    procedures = procedures.with_columns(
+        dataset=pl.lit(dataset), patient="procedure_id", source=pl.lit(source)
+    )
     schema = None if polyps else ["polyp_id", "procedure_id", "site"]
-    table = pl.DataFrame(polyps, schema=schema).rename({"site": "location"})
-    return procedures.with_columns(**whose), table
+    return procedures, pl.DataFrame(polyps, schema=schema).rename({"site": "location"})
 
 
 _LISTS = "- `video_info.csv`, `lesion_info.csv`: procedures and polyps.\n"
