@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 from scipy.stats import chisquare
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.learn.ranks import draw_ranks, neighbour_at
+from polyplink.learn.temporal_bags import draw_ranks, neighbour_at
 
 
 def probability_of_set(chosen: tuple[int, ...], p: np.ndarray) -> float:
