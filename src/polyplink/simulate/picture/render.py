@@ -207,40 +207,32 @@ class Renderer:
         def cloud(k: Frames, step: NDArray[np.float64], zoom: float) -> Tensor:
             return effects.read_clouds(look.clouds, windows.some(k), drift(k, step), zoom)
 
-        # Which frames, and what makes of their images (3, k, h, w) and indices (k,) new images.
-        changes: list[tuple[NDArray[np.bool_], Callable[[Tensor, Frames], Tensor]]] = [
-            (sigma >= effects.LEAST_BLUR, lambda some, k: effects.defocus(some, sigma[k])),
-            (np.hypot(*motion.T) >= LEAST_MOTION, lambda some, k: effects.smear(some, motion[k])),
-            (
-                haze > 0,
-                lambda some, k: effects.smoke(some, tensor(haze[k]), cloud(k, DRIFT, 1.0)[0]),
-            ),
-            (
-                splash > 0,
-                lambda some, k: effects.water(
-                    some, splash[k], look.drops, drift(k, RUN), windows.some(k)
-                ),
-            ),
-            (
-                (tools[:, 0] > 0) & ~blink,
-                lambda some, k: overlays.draw_instruments(
-                    some, windows.some(k), tensor(tools[k].T)
-                ),
-            ),
-            (
-                blink,
-                lambda _, k: effects.blinded(
-                    tensor(look.blinks[frames[k]]),
-                    cloud(k, 3 * DRIFT, effects.BLINK_ZOOM),
-                    look.patient.wall,
-                ),
-            ),
-        ]
-        for chosen, change in changes:
+        def change(chosen: NDArray[np.bool_], draw: Callable[[Tensor, Frames], Tensor]) -> None:
+            """Let `draw` make new images of those (3, k, h, w) of some frames, by indices (k,)."""
             which = np.flatnonzero(chosen)
             if len(which):
                 index = tensor(which)
-                images[:, index] = change(images[:, index], which)
+                images[:, index] = draw(images[:, index], which)
+
+        def hazy(some: Tensor, k: Frames) -> Tensor:
+            return effects.smoke(some, tensor(haze[k]), cloud(k, DRIFT, 1.0)[0])
+
+        def wet(some: Tensor, k: Frames) -> Tensor:
+            return effects.water(some, splash[k], look.drops, drift(k, RUN), windows.some(k))
+
+        def with_tools(some: Tensor, k: Frames) -> Tensor:
+            return overlays.draw_instruments(some, windows.some(k), tensor(tools[k].T))
+
+        def blinded(_: Tensor, k: Frames) -> Tensor:
+            clouds = cloud(k, 3 * DRIFT, effects.BLINK_ZOOM)
+            return effects.blinded(tensor(look.blinks[frames[k]]), clouds, look.patient.wall)
+
+        change(sigma >= effects.LEAST_BLUR, lambda some, k: effects.defocus(some, sigma[k]))
+        change(np.hypot(*motion.T) >= LEAST_MOTION, lambda some, k: effects.smear(some, motion[k]))
+        change(haze > 0, hazy)
+        change(splash > 0, wet)
+        change((tools[:, 0] > 0) & ~blink, with_tools)
+        change(blink, blinded)
 
     def _write(self, images: Tensor, frames: Frames, windows: Windows) -> None:
         """The processor's text in the corners, in place."""
