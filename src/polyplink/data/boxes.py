@@ -12,8 +12,7 @@ from typing import Literal
 import polars as pl
 
 from polyplink.data.faults import Faults, apply_rules
-from polyplink.data.files.limits import check_boxes_number
-from polyplink.data.files.values import LARGEST
+from polyplink.data.files.values import LARGEST, check_boxes_number
 
 Border = Literal["keep", "clip", "pixels"]
 
