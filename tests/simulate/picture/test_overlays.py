@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from polyplink.simulate.colon.projection import LENS_CORNERS, Lens
+from polyplink.simulate.course.conditions import FORCEPS, SNARE
 from polyplink.simulate.picture import overlays
 from polyplink.simulate.picture.rays import Windows, lens_mask
 
@@ -17,21 +18,20 @@ def whole(n: int = 1, size: tuple[int, int] = FRAME) -> Windows:
     return Windows(torch.tensor([[0.0, 0.0, 100.0, 80.0]]).repeat(n, 1), FRAME, size)
 
 
-def tools(reach: float, kind: int) -> torch.Tensor:
+def tools(reach: float, kind: float) -> torch.Tensor:
     """From below."""
     return torch.tensor([[reach], [0.5 * math.pi], [kind]])
 
 
-@pytest.mark.parametrize("kind", [overlays.SNARE, overlays.FORCEPS])
-def test_no_reach_is_no_instrument(kind: int) -> None:
+@pytest.mark.parametrize("kind", [SNARE, FORCEPS])
+def test_no_reach_is_no_instrument(kind: float) -> None:
     drawn = overlays.draw_instruments(IMAGES, whole(), tools(0.0, kind))
     torch.testing.assert_close(drawn, IMAGES)
 
 
 def test_snare_and_forceps_look_different_and_stay_in_range() -> None:
     snare, forceps = (
-        overlays.draw_instruments(IMAGES, whole(), tools(0.9, kind))
-        for kind in (overlays.SNARE, overlays.FORCEPS)
+        overlays.draw_instruments(IMAGES, whole(), tools(0.9, kind)) for kind in (SNARE, FORCEPS)
     )
     assert (snare - forceps).abs().max() > 0.2
     for images in (snare, forceps):

@@ -16,9 +16,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from polyplink.simulate.course.conditions import SNARE
 from polyplink.simulate.picture.rays import Windows, colour_like, onto
 
-SNARE, FORCEPS = 0, 1
 ENTRY = 0.48  # frame widths from the middle of the frame to where the sheath comes from
 RADII = (0.050, 0.026)  # of the sheath there and in the middle, by perspective
 SHEATH = (0.80, 0.84, 0.88)
@@ -101,8 +101,8 @@ def draw_instruments(images: Tensor, windows: Windows, tools: Tensor) -> Tensor:
         images: (3, s, h, w) in 0 to 1.
         windows: s windows.
         tools: (3, s) reach, from 0 (not in view) to 1 (tip in the middle of the frame); angle
-            where it comes from, seen from the middle: 0 right, pi / 2 below, radians; `SNARE` or
-            `FORCEPS`.
+            where it comes from, seen from the middle: 0 right, pi / 2 below, radians; kind, see
+            `course.conditions`.
     """
     scale = windows.scale[:, None, None]
     reach, angle, kind = tools
