@@ -163,14 +163,8 @@ def _quantise(path: Path, crops: np.ndarray) -> None:
     import_onnxruntime("an exported encoder")
     with extras_installed("an exported encoder"):
         import onnx  # noqa: PLC0415  an extra
-        from onnxruntime.quantization import (  # noqa: PLC0415  an extra
-            QuantFormat,
-            QuantType,
-            quantize_static,
-        )
-        from onnxruntime.quantization.shape_inference import (  # noqa: PLC0415
-            quant_pre_process,
-        )
+        from onnxruntime import quantization  # noqa: PLC0415  an extra
+        from onnxruntime.quantization import shape_inference  # noqa: PLC0415
     parts = np.array_split(crops, max(len(crops) // 8, 1))
     batches = ({CROPS: np.ascontiguousarray(part)} for part in parts)
     kinds = [node.op_type for node in onnx.load(str(path)).graph.node]
@@ -181,15 +175,15 @@ def _quantise(path: Path, crops: np.ndarray) -> None:
     )
     with tempfile.TemporaryDirectory() as folder:
         folded = Path(folder) / "folded.onnx"
-        quant_pre_process(str(path), str(folded), skip_symbolic_shape=True)
-        quantize_static(
+        shape_inference.quant_pre_process(str(path), str(folded), skip_symbolic_shape=True)
+        quantization.quantize_static(
             str(folded),
             str(path),
             SimpleNamespace(get_next=lambda: next(batches, None)),
-            quant_format=QuantFormat.QDQ,
+            quant_format=quantization.QuantFormat.QDQ,
             per_channel=True,
-            activation_type=QuantType.QUInt8,
-            weight_type=QuantType.QInt8,
+            activation_type=quantization.QuantType.QUInt8,
+            weight_type=quantization.QuantType.QInt8,
             reduce_range=True,  # on AVX2 sums of two products overflow 16 bits otherwise
             op_types_to_quantize=["Conv", "Add"],
         )
@@ -266,10 +260,7 @@ class ExportedEncoder:
         self.exported_for = str(config["precision"])
         self.precision = compute or self.exported_for
         check_precision(self.precision)
-        if "int8" in (self.precision, self.exported_for) and compute not in (
-            None,
-            self.exported_for,
-        ):
+        if "int8" in (self.precision, self.exported_for) and self.precision != self.exported_for:
             how = "without --int8" if self.exported_for == "int8" else "with --int8 DATA"
             raise PolyplinkError(
                 f"{folder} was exported for {self.exported_for} and is not computed in {compute}",
