@@ -117,7 +117,8 @@ def detect_simulated(
     odds = _log_odds(boxes)
     intercept = _intercept(odds, preset.recall)
     boxes = boxes.with_columns(chance=pl.Series(expit(odds + intercept)))
-    images = data.detections.drop_nulls("image").unique(["procedure_id", "frame"], keep="first")
+    keys = ["procedure_id", "frame"]
+    images = data.detections.select(*keys, "image").drop_nulls("image").unique(keys, keep="first")
     parts = []
     for row in data.procedures.iter_rows(named=True):
         rng = stream(seed, row["procedure_id"], "detector")
@@ -129,10 +130,7 @@ def detect_simulated(
             follow = partial(follow_lookalikes, source, name, stream(seed, name, "lookalikes"))
         alarms = _alarms(rng, row, preset, follow)
         if images.height:  # without one an alarm could not be shown
-            keys = ["procedure_id", "frame"]
-            alarms = alarms.drop("image").join(
-                images.select(*keys, "image"), keys, maintain_order="left"
-            )
+            alarms = alarms.drop("image").join(images, keys, maintain_order="left")
         parts += [_found(rng, own, preset), alarms]
     columns = [*data.detections.columns, "truth", "alarm"]
     found = pl.concat([part.select(columns) for part in parts])

@@ -101,8 +101,7 @@ def plan_procedure(preset: Preset, seed: int, spec: ProcedureSpec) -> Plan:
     traits, lumps = [], []
     for index, (polyp, place) in enumerate(zip(spec.polyps, places, strict=True)):
         rng = stream(seed, spec.procedure_id, f"polyp {index}")
-        own = polyp.size_mm, polyp.histology_class
-        traits.append(draw_traits(rng, *own, preset.difficulty))
+        traits.append(draw_traits(rng, polyp.size_mm, polyp.histology_class, preset.difficulty))
         lumps.append(set_lump(rng, colon, place, traits[-1]))
     outlines = [outline(colon, lump) for lump in lumps]
     lens = Lens.of(LENS_CORNERS[spec.brand], spec.width, spec.height)

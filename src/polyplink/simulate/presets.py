@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
-import polars as pl
 from pydantic import TypeAdapter, ValidationError
 
 from polyplink import __version__
@@ -170,8 +169,8 @@ _TINY_COUNTS = {
 def _released_counts() -> tuple[tuple[str, int], ...]:
     """All 60 procedures and their rows in `lesion_info.csv` (003-012 has three, not two)."""
     lesions = dict(lesion_info().group_by("unique_video_name").len().iter_rows())
-    names = video_info().sort("unique_video_name").select(pl.col("unique_video_name"))
-    return tuple((name, lesions.get(name, 0)) for (name,) in names.iter_rows())
+    names = video_info()["unique_video_name"].sort()
+    return tuple((name, lesions.get(name, 0)) for name in names)
 
 
 def real_colon_sim() -> Preset:
