@@ -199,21 +199,20 @@ def read_frames(
         PolyplinkError: If there is no annotated polyp, or an image is missing.
     """
     pixels, boxes = [], []
-    for row in data.procedures.filter(pl.col("procedure_id").is_in(procedures)).iter_rows(
-        named=True
-    ):
+    rows = data.procedures.filter(pl.col("procedure_id").is_in(procedures))
+    for row in rows.iter_rows(named=True):
+        source = folder / row["source"]
         own = data.detections.filter(procedure_id=row["procedure_id"]).drop_nulls("polyp_id")
         size = np.tile([row["width"], row["height"]], 2)
         corners = own.select("x", "y", x2=pl.col("x") + pl.col("w"), y2=pl.col("y") + pl.col("h"))
         shares = (corners.to_numpy() / size).astype(np.float32)  # boxes 4
         frame, image = own["frame"].to_numpy(), dict(own.select("frame", "image").iter_rows())
-        chosen = _chosen(row["n_frames"], image, folder / row["source"], config.frames)
+        chosen = _chosen(row["n_frames"], image, source, config.frames)
         whole = np.array([[0, 0, row["width"], row["height"]]])
         wanted = [
             FrameCrops(name, number, row["width"], row["height"], np.array([k]), whole)
             for k, (number, name) in enumerate(chosen.items())
         ]
-        source = folder / row["source"]
         with tempfile.TemporaryDirectory() as place:
             path = Path(place) / "frames.npy"
             if is_simulation(source) and None in chosen.values():

@@ -250,8 +250,7 @@ def read_side_tables(folder: Path, faults: Faults) -> tuple[pl.DataFrame, pl.Dat
     track = Column(pl.String(), True, "number of the polyp in its procedure's tracks")
     every = {"procedures.csv": PROCEDURES, "polyps.csv": {**POLYPS, "track": track}}
     for name, columns in every.items():
-        required = {"procedure_id", "polyp_id"}
-        schema = {key: replace(c, nullable=key not in required) for key, c in columns.items()}
+        schema = {key: replace(c, nullable=key not in _KEYS) for key, c in columns.items()}
         table = pl.DataFrame(schema={key: column.dtype for key, column in schema.items()})
         if (folder / name).is_file():
             table = read_text_table(folder / name)
