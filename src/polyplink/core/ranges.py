@@ -1,9 +1,11 @@
 """Ranges of the fields of settings, declared with the fields and checked when one is made.
 
-@dataclass(frozen=True)
-class OptimConfig(Ranged, prefix="optim"):
-epochs: Annotated[int, AT_LEAST_ONE] = 50
-rate: Annotated[float, POSITIVE] = 1e-5
+    @dataclass(frozen=True)
+    class OptimConfig(Ranged, prefix="optim"):
+        epochs: Annotated[int, AT_LEAST_ONE] = 50
+        rate: Annotated[float, POSITIVE] = 1e-5
+
+A field without a range may have any value.
 """
 
 import dataclasses
