@@ -1,5 +1,6 @@
 """The exception for mistakes that a user can fix, and messages of one line."""
 
+import os
 import re
 import tempfile
 import traceback
@@ -60,16 +61,10 @@ def unexpected(error: BaseException, doing: str) -> str:
             at = f" on {paths[-1]}" if paths else at
     trace = "".join(traceback.format_exception(error))
     try:
-        with tempfile.NamedTemporaryFile(
-            "w",
-            encoding="utf-8",
-            errors="backslashreplace",
-            prefix="polyplink-",
-            suffix=".txt",
-            delete=False,
-        ) as file:
-            file.write(trace)
-        where = f"the trace is in {file.name}"
+        handle, name = tempfile.mkstemp(".txt", "polyplink-")
+        with os.fdopen(handle, "wb") as file:
+            file.write(trace.encode("utf-8", "backslashreplace"))
+        where = f"the trace is in {name}"
     except OSError:
         where = "--debug shows the trace"
     from polyplink.core.plugins import plugin_at_fault  # noqa: PLC0415 - it imports this module
