@@ -254,7 +254,7 @@ def read_side_tables(folder: Path, faults: Faults) -> tuple[pl.DataFrame, pl.Dat
         table = pl.DataFrame(schema={key: column.dtype for key, column in schema.items()})
         if (folder / name).is_file():
             table = read_text_table(folder / name)
-        for key in set(table.columns) - set(schema):
+        for key in [column for column in table.columns if column not in schema]:
             faults.warn(f"unknown column of {name}, not read", key)
         tables.append(check(table, schema, name))
     return tables[0], tables[1]
