@@ -86,11 +86,8 @@ def split_procedures(data: DataSet, config: TrainConfig) -> tuple[list[str], lis
     """
     if config.validation.part is None:
         return hold_out(data.part(config.part), config.validation.every)
-    return data.disjoint_parts(
-        config.part,
-        config.validation.part,
-        "validate on procedures that are not trained on",
-    )
+    mend = "validate on procedures that are not trained on"
+    return data.disjoint_parts(config.part, config.validation.part, mend)
 
 
 def is_best(row: Row, history: Sequence[Row], select: str) -> bool:

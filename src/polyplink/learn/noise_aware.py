@@ -16,12 +16,7 @@ from typing import Annotated, Literal
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.on_demand import torch
 from polyplink.core.ranges import POSITIVE, Ranged
-from polyplink.learn.contrastive import (
-    Views,
-    cosine_logits,
-    masked_logsumexp,
-    mean_over,
-)
+from polyplink.learn.contrastive import Views, cosine_logits, masked_logsumexp, mean_over
 
 
 def symmetric_noise_aware(

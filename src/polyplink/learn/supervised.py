@@ -12,12 +12,7 @@ from typing import Annotated, Literal
 
 from polyplink.core.on_demand import torch
 from polyplink.core.ranges import NOT_NEGATIVE, POSITIVE, Ranged
-from polyplink.learn.contrastive import (
-    Views,
-    cosine_logits,
-    masked_logsumexp,
-    mean_over,
-)
+from polyplink.learn.contrastive import Views, cosine_logits, masked_logsumexp, mean_over
 
 
 def soft_target_loss(

@@ -54,10 +54,7 @@ def read_box_rows(path: Path) -> pl.DataFrame:
     return table.drop("line")
 
 
-def import_csv(
-    source: Path,
-    **options: Unpack[ReadOptions],
-) -> Imported:
+def import_csv(source: Path, **options: Unpack[ReadOptions]) -> Imported:
     """Read `detections.csv` and its side tables.
 
     Args:

@@ -17,11 +17,7 @@ from polyplink.core.artefacts import write_text
 from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.core.text import OUTSIDE, file_name
 from polyplink.data.faults import Faults, leave_out
-from polyplink.data.files.folders import (
-    IMAGE_ENDINGS,
-    files_in,
-    numbered,
-)
+from polyplink.data.files.folders import IMAGE_ENDINGS, files_in, numbered
 from polyplink.data.files.values import LARGEST, track_name
 from polyplink.data.formats.assemble import (
     PARTS,
