@@ -132,9 +132,7 @@ class Model:
         """
         clips = drawn.clips[batch.fragments]  # n s
         length, world = clips.shape[1], self.fabric.world_size
-        own = (
-            clips[share(len(clips), self.fabric.global_rank, world)] if world > 1 else clips
-        )  # m s
+        own = clips[share(len(clips), self.fabric.global_rank, world)]  # m s
         compute = precision(data.device, "float32" if self.exact else None)
         with compute, memory_suffices(data.device, _SMALLER_STEP):
             crops = data.pixels(own)  # m*s h w 3

@@ -225,11 +225,8 @@ def crops_file(path: Path, count: int, size: int) -> Iterator[IO[bytes]]:
         The open file, after its header. It is written, not memory-mapped: a full disk is then an
         error and not a crash.
     """
-    header: dict[str, Any] = {
-        "descr": "|u1",
-        "fortran_order": False,
-        "shape": (count, size, size, 3),
-    }
+    shape = (count, size, size, 3)
+    header: dict[str, Any] = {"descr": "|u1", "fortran_order": False, "shape": shape}
     with whole_file(path) as temporary, temporary.open("wb") as file:
         np.lib.format.write_array_header_1_0(file, header)
         yield file

@@ -228,10 +228,8 @@ def hidden(stage: Stage, views: Views, polyp: Index, before: Index) -> Mask:
         near = tuple(place for place in stage.colon.calm if abs(place[2] - z) < CALM_REACH)
         colon = replace(stage.colon, calm=near)
         # Lines of sight are drawn to points of its rim, its middle ring and its top.
-        body = stage.bodies.points[
-            stage.bodies.starts[index, 0] : stage.bodies.starts[index + 1, 0]
-        ]
-        grid = body.reshape(COARSE_DOWN, COARSE_AROUND, 7)
+        first_point, last = stage.bodies.starts[index : index + 2, 0]
+        grid = stage.bodies.points[first_point:last].reshape(COARSE_DOWN, COARSE_AROUND, 7)
         rows = np.concatenate([grid[-1, ::2], grid[COARSE_DOWN // 2, ::4], grid[0, :1]])
         ends = [rows[:, 0] + rows[:, 2], rows[:, 1] + rows[:, 3], rows[:, 4]]
         marks = torch.from_numpy(np.stack(ends))[:, None]  # (3, 1, m)
