@@ -31,7 +31,7 @@ BLOCK = re.compile(r"^(<!-- not run: [^\n]+ -->\n)?```(bash|python)\n(.*?)^```$"
 OPENING = re.compile(r"polyplink (simulate|import real-colon|train) ")
 LINK = re.compile(r"\]\((?!https?://)([^)#]*)#?([^)]*)\)")
 # Where torch is a CPU build, torchmetrics does not import without.
-HEALED = "from polyplink.core.extras import heal_torchvision\nheal_torchvision()"
+HEALED = "from polyplink.core._torchvision import heal_torchvision\nheal_torchvision()"
 # The README shows the demo's size; here the same commands run at the smallest one.
 SMALLEST = {
     "--preset tiny": "--preset smoke",

@@ -14,8 +14,8 @@ from polyplink.bench import CASES, cases, evaluation, read_recorded, run_benches
 from polyplink.bench.harness import Work, most_memory
 from polyplink.bench.images import recording, simulated_crops
 from polyplink.bench.training import Stepper, profile_step, recipe, same_mean, synthetic_prepared
+from polyplink.core._torchvision import heal_torchvision
 from polyplink.core.errors import PolyplinkError
-from polyplink.core.extras import heal_torchvision
 from polyplink.encoders import EncoderConfig
 from polyplink.learn.fragment_set import FragmentSet
 

@@ -16,7 +16,7 @@ from polyplink.associate import PRICES, LinkModel, Views, cosine, paper_grid, pa
 from polyplink.associate.links import term_names
 from polyplink.associate.similarity import Reals, visual
 from polyplink.bench.harness import Call, Work
-from polyplink.core.extras import heal_torchvision
+from polyplink.core._torchvision import heal_torchvision
 from polyplink.data.tables import DETECTIONS, check
 from polyplink.evaluate import (
     Evaluation,

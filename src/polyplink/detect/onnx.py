@@ -28,8 +28,8 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from polyplink.core.artefacts import content_key, file_key, read_json
 from polyplink.core.compiled import njit
 from polyplink.core.errors import PolyplinkError, first_line
-from polyplink.core.extras import open_session
 from polyplink.core.on_demand import torch
+from polyplink.core.onnx import open_session
 from polyplink.core.plugins import find_part
 from polyplink.tracklets.crops import Pixels
 

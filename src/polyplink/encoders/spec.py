@@ -14,8 +14,9 @@ from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any, Literal
 
+from polyplink.core._torchvision import heal_torchvision
 from polyplink.core.errors import PolyplinkError
-from polyplink.core.extras import extras_installed, heal_torchvision
+from polyplink.core.extras import extras_installed
 from polyplink.core.on_demand import torch
 from polyplink.encoders.config import REFERENCE_MEAN, REFERENCE_STD, FoundationConfig, Triple
 

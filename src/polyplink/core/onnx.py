@@ -1,0 +1,52 @@
+"""ONNX files, computed by onnxruntime on the CPU."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from polyplink.core.errors import PolyplinkError, first_line
+from polyplink.core.extras import extras_installed
+
+
+def import_onnxruntime(purpose: str) -> Any:
+    """The module onnxruntime, which otherwise tells its makers of every session (from 1.29).
+
+    Args:
+        purpose: What needs it, for the message.
+
+    Raises:
+        PolyplinkError: If it is not installed.
+    """
+    os.environ["ORT_DISABLE_TELEMETRY"] = "1"  # not on Windows, where the system collects
+    with extras_installed(purpose):
+        import onnxruntime  # noqa: PLC0415 - an extra
+    onnxruntime.disable_telemetry_events()
+    return onnxruntime
+
+
+def open_session(path: Path, purpose: str, mend: str, threads: int = 1) -> Any:
+    """A session of onnxruntime.
+
+    Args:
+        path: The ONNX file.
+        purpose: What needs it, for the message where onnxruntime is not installed.
+        mend: What to do if the file is broken.
+        threads: Threads of a run; 0 for one per core.
+
+    Raises:
+        PolyplinkError: If onnxruntime is not installed, or the file is broken.
+    """
+    onnxruntime = import_onnxruntime(purpose)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.log_severity_level = 4
+    try:
+        # Its fallback is the same provider again, and prints on stdout.
+        session = onnxruntime.InferenceSession(
+            str(path), options, providers=["CPUExecutionProvider"], enable_fallback=0
+        )
+        ports = (*session.get_inputs(), *session.get_outputs())
+        str([(one.name, one.shape, one.type) for one in ports])  # a name may be no UTF-8
+    except Exception as error:  # onnxruntime has no exception class of its own
+        raise PolyplinkError(f"{path} cannot be read as ONNX ({first_line(error)})", mend) from None
+    return session
