@@ -22,7 +22,7 @@ from polyplink.data import (
     import_mot,
     import_yolo,
 )
-from polyplink.data.files import values
+from polyplink.data.files import limits
 from tests.data.made_sets import seen_set, small_set
 from tests.data.packed import files_of, pack
 from tests.data.public_sets import SETS, picture
@@ -184,8 +184,8 @@ def test_a_tar_header_that_promises_any_size_is_refused(
 def test_an_archive_that_grows_too_much_is_refused_with_the_option_that_lifts_it(
     ending: str, count: int, size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(values, "LARGEST_MEMBER", 2 << 20)
-    monkeypatch.setattr(values, "LARGEST_TOTAL", 8 << 20)
+    monkeypatch.setattr(limits, "LARGEST_MEMBER", 2 << 20)
+    monkeypatch.setattr(limits, "LARGEST_TOTAL", 8 << 20)
     place = "TrainValid/Annotations/1/{:04d}.txt"
     content = b"0" + b"\n" * (size << 20)
     archive = tmp_path / f"a.{ending}"
@@ -197,6 +197,6 @@ def test_an_archive_that_grows_too_much_is_refused_with_the_option_that_lifts_it
         pack(archive, {place.format(k + 1): content for k in range(count)})
     assert "MiB" in told("ldpolyp", archive)
     assert "--no-limits" in told("ldpolyp", archive)
-    monkeypatch.setenv(values.LIFTED, "1")
+    monkeypatch.setenv(limits.LIFTED, "1")
     monkeypatch.setattr("polyplink.data.sets.ldpolyp.parse_boxes", lambda *_: [])
     assert "MiB" not in told("ldpolyp", archive)

@@ -95,7 +95,7 @@ def import_data(request: ImportRequest, progress: Progress = inform) -> "Result[
             data set has a fault.
     """
     from polyplink.data import find_importer, find_maps
-    from polyplink.data.files.values import LIFTED
+    from polyplink.data.files.limits import LIFTED
 
     importer = find_importer(request.data_format)
     own = _own_options(request)

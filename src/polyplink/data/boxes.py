@@ -12,7 +12,8 @@ from typing import Literal
 import polars as pl
 
 from polyplink.data.faults import Faults, apply_rules
-from polyplink.data.files.values import LARGEST, check_boxes_number
+from polyplink.data.files.limits import check_boxes_number
+from polyplink.data.files.values import LARGEST
 
 Border = Literal["keep", "clip", "pixels"]
 

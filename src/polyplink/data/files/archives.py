@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO
 
 from polyplink.core.errors import PolyplinkError, first_line
-from polyplink.data.files.values import check_member, check_total
+from polyplink.data.files.limits import check_member, check_total
 
 ENDINGS = (".zip", ".tar", ".tar.gz", ".tgz")
 INSIDE = "!/"  # between an archive and the member in it: `ARCHIVE.zip!/member`
@@ -71,7 +71,7 @@ class Archive:
         locked: Those that ask for a password.
 
     Raises:
-        PolyplinkError: If it cannot be read or is not whole, or grows too much (`values.py`).
+        PolyplinkError: If it cannot be read or is not whole, or grows too much (`limits.py`).
     """
 
     def __init__(self, path: Path) -> None:

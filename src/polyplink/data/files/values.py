@@ -1,13 +1,6 @@
-"""Numbers, names and sizes as any source has them: the one place where they are checked.
+"""Numbers and names as any source writes them: the one place where they are checked."""
 
-Limits of size keep a small file from filling the memory. Real data sets meet none of them:
-annotations shrink to a twentieth when they are packed, frames not at all. `polyplink import
---no-limits` lifts them, in worker processes too.
-"""
-
-import os
 import re
-from pathlib import Path
 
 import polars as pl
 
@@ -15,13 +8,6 @@ from polyplink.core.errors import PolyplinkError
 
 LARGEST = 2**31 - 1  # of any count, size or frame number: the tables hold 32-bit numbers
 _EXACT = 2**53  # up to here a Float64 holds every whole number
-
-LARGEST_MEMBER = 64 << 20  # bytes of a member of an archive that may be packed as tightly as it is
-MEMBER_RATIO = 50  # times its packed size, for a larger member
-LARGEST_TOTAL = 256 << 20  # bytes of all members of an archive, however tightly packed
-TOTAL_RATIO = 200  # times the size of the archive, for more
-MOST_BOXES = 20_000_000
-LIFTED = "POLYPLINK_NO_LIMITS"  # environment variable: set to lift the limits
 
 _WHOLE = re.compile(r"0*(\d{1,10})")
 
@@ -59,40 +45,3 @@ def check_utf8(name: str, folder: object) -> str:
         "rename it",
     )
     return name
-
-
-def check_member(name: str, size: int, packed: int) -> None:
-    """Refuse a member of an archive that is to be read and grows too much.
-
-    Args:
-        name: The archive and the member.
-        size: Its size, bytes.
-        packed: Its size in the archive, or that of the archive.
-
-    Raises:
-        PolyplinkError: If it is larger than `LARGEST_MEMBER` and `MEMBER_RATIO` times its packed
-            size.
-    """
-    if size > max(LARGEST_MEMBER, MEMBER_RATIO * packed):
-        _refuse(f"{name}: {size >> 20} MiB, from {packed >> 10} KiB")
-
-
-def check_total(archive: Path, size: int, packed: int) -> None:
-    """Refuse an archive whose members grow too much together; as `check_member`."""
-    if size > max(LARGEST_TOTAL, TOTAL_RATIO * packed):
-        _refuse(f"{archive} holds {size >> 20} MiB or more in {packed >> 10} KiB")
-
-
-def check_boxes_number(number: int) -> None:
-    """Refuse more than `MOST_BOXES` boxes.
-
-    Raises:
-        PolyplinkError: If there are more.
-    """
-    if number > MOST_BOXES:
-        _refuse(f"{number} boxes are more than {MOST_BOXES}")
-
-
-def _refuse(what: str) -> None:
-    if not os.environ.get(LIFTED):
-        raise PolyplinkError(what, "if it is no damage, import with --no-limits")
