@@ -457,9 +457,10 @@ def draw_vectors(shown: Shown, way: Projection = "tsne") -> Figure:
     axis.spines[:].set_visible(True)
     axis.spines[:].set_color("#d0d0d0")
     if with_legend:
-        columns = 1 + (len(names) - 1) // 20
-        beside: Any = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)}
-        axis.legend(title="polyp", fontsize=7, ncols=columns, **beside)
+        columns, beside = 1 + (len(names) - 1) // 20, (1.0, 0.5)
+        axis.legend(
+            title="polyp", fontsize=7, ncols=columns, loc="center left", bbox_to_anchor=beside
+        )
     return figure
 
 

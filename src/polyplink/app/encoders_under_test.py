@@ -122,6 +122,7 @@ def fed_as(encoder: NamedEncoder, preset: Literal["reference", "own"]) -> NamedE
         return encoder
     assert isinstance(embedder, NetworkEmbedder)
     pooling = None if config.pooling == find_spec(config.model).pooling[0] else config.pooling
+    # What the preset sets is None, which asks for its value.
     unset: Any = dict.fromkeys(("frame_weights", "size", "mean", "std", "clip", "positions"))
     network = build_encoder(replace(config, preset=preset, pooling=pooling, **unset))
     network.load_state_dict(embedder.encoder.state_dict())

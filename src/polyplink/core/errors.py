@@ -61,7 +61,7 @@ def unexpected(error: BaseException, doing: str) -> str:
             at = f" on {paths[-1]}" if paths else at
     trace = "".join(traceback.format_exception(error))
     try:
-        handle, name = tempfile.mkstemp(".txt", "polyplink-")
+        handle, name = tempfile.mkstemp(prefix="polyplink-", suffix=".txt")
         with os.fdopen(handle, "wb") as file:
             file.write(trace.encode("utf-8", "backslashreplace"))
         where = f"the trace is in {name}"

@@ -99,10 +99,9 @@ def published() -> Mapping[str, PublishedTable]:
     cells: dict[str, list[Cell]] = {}
     for row in _rows("values.csv"):
         cells.setdefault(row["table"], []).append(_cell(row))
+    tables = {row.pop("table"): row for row in _rows("tables.csv")}
     return {
-        name: PublishedTable(name, cells=tuple(cells[name]), **row)
-        for row in _rows("tables.csv")
-        if (name := row.pop("table"))
+        name: PublishedTable(name, cells=tuple(cells[name]), **row) for name, row in tables.items()
     }
 
 

@@ -28,7 +28,8 @@ from polyplink.tracklets import box_rows
 
 FOLDER = "reviewed"
 FORMAT = "polyplink review 2"
-VIEW = ("id", "start_s", "end_s", "first_frame", "last_frame", "probability")  # of a tracklet
+# Of a tracklet, in the order of the fields of `View`.
+VIEW = ("id", "start_s", "end_s", "first_frame", "last_frame", "probability")
 READ = ("size_mm", "size_low_mm", "size_high_mm", "adenoma")
 LARGE, SMALL, MOST_VIEWS = 480, 160, 6  # pixels of a polyp's best view and others, and how many
 

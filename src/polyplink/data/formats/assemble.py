@@ -444,8 +444,8 @@ def _procedures(
     opened = dict(open_each(keys, Path()))
     found = [
         (procedure_id, *size)
-        for procedure_id, *key in images.select("procedure_id", "source", "image").rows()
-        if isinstance(size := opened.get((key[0], key[1])), tuple)
+        for procedure_id, source, image in images.select("procedure_id", "source", "image").rows()
+        if isinstance(size := opened.get((source, image)), tuple)
     ]
     schema = {name: PROCEDURES[name].dtype for name in ("procedure_id", "width", "height")}
     rows = rows.update(pl.DataFrame(found, schema, orient="row"), on="procedure_id")
