@@ -13,7 +13,9 @@ from polyplink.associate.links import (
     fit_unlabelled,
     link_terms,
     term_names,
+    unlabelled_price,
 )
+from polyplink.associate.partition import partition
 from polyplink.core.artefacts import to_plain
 from polyplink.core.errors import PolyplinkError
 
@@ -98,7 +100,7 @@ def test_no_procedure_judges_itself() -> None:
 
 
 def test_without_labels_the_sequence_of_views_and_looks_give_links() -> None:
-    given = [procedure(seed, 16) for seed in range(12)]
+    given = [procedure(seed, 16) for seed in range(36)]
     model = fit_unlabelled([views for views, _ in given])
     assert isinstance(model, LinkModel)
     gained = []
@@ -109,6 +111,16 @@ def test_without_labels_the_sequence_of_views_and_looks_give_links() -> None:
         gained.append(P[upper & same].mean() - P[upper & ~same].mean())
     assert np.mean(gained) > 0.2
     assert fit_unlabelled([]) == "no procedure has two tracklets"
+
+
+@pytest.mark.parametrize("n", [16, 40, 60])
+def test_without_labels_the_count_does_not_grow_with_the_views_of_a_polyp(n: int) -> None:
+    given = [procedure(seed, n) for seed in range(12)]
+    views = [each for each, _ in given]
+    model, price = fit_unlabelled(views), unlabelled_price(views)
+    assert isinstance(model, LinkModel)
+    counts = [partition(model.probability(each), [price])[0].max() + 1 for each in views]
+    assert abs(np.mean(counts) - 3.0) <= 1.0  # 11 for 60 tracklets where the price stays the same
 
 
 def test_what_cannot_be_fitted_says_why() -> None:

@@ -34,10 +34,10 @@ from polyplink.associate import (
     partition,
     tracklet_features,
     unit_rows,
+    unlabelled_price,
     untuned,
 )
 from polyplink.associate.identities import SPREADS, count_intervals
-from polyplink.associate.links import PRICE
 from polyplink.core.artefacts import machine, to_plain
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.text import many
@@ -211,7 +211,7 @@ def find_operating_point(procedures: Sequence[ProcedureTracklets]) -> OperatingP
             f"not tuned: no procedure has known polyps; links fitted without labels on "
             f"{len(several)} procedures, at a price of a polyp that is right on simulated ones"
         )
-        return OperatingPoint(LearnedLinks(PRICE), guessed, origin)
+        return OperatingPoint(LearnedLinks(unlabelled_price(several)), guessed, origin)
     given = [(one.views, one.polyps) for one in labelled]
     pairs = [link_terms(each) for each in given]
     crossed, model = cross_probabilities(given, pairs), fit_links(pairs)

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         fit_links as fit_links,
         fit_unlabelled as fit_unlabelled,
         link_terms as link_terms,
+        unlabelled_price as unlabelled_price,
     )
     from polyplink.associate.online import (
         Decision as Decision,

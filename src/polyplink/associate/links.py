@@ -29,9 +29,9 @@ GAP_KNOTS, BETWEEN_KNOTS, COSINE_KNOTS = (-1.0, 0.0, 1.0, 2.0), (0.5, 1.2, 2.0),
 SHORTEST_GAP = 0.04  # seconds: a frame
 PENALTY = 10.0  # of the squared weights of standardised terms
 FOLDS = 20  # at most, in cross-fitting
-# Without labels: first link probabilities by views in between, rounds, and the price of a polyp;
-# values that counted right on labelled simulated procedures.
-START, DECAY, ROUNDS, PRICE = 0.9, 0.75, 3, 5.3
+# Without labels: first link probabilities by views in between, rounds, the price of a polyp, and
+# the tracklets of a procedure up to which it holds. Chosen on labelled simulated procedures.
+START, DECAY, ROUNDS, PRICE, PRICED = 0.9, 0.75, 3, 5.3, 14.0
 
 
 @dataclass(frozen=True)
@@ -276,6 +276,25 @@ def cross_probabilities(
     return [models[left_out].probability(views) for left_out, (views, _) in own]
 
 
+def unlabelled_price(procedures: Sequence[Views]) -> float:
+    """The price of a polyp where no label chooses one.
+
+    The costs that a price is weighed against are sums over the pairs of a polyp, which grow with
+    the square of its views. `PRICE` is right for the simulator's `small` procedures, of 12
+    tracklets on average; with more than `PRICED`, as in REAL-Colon, it grows as the pairs do.
+
+    Args:
+        procedures: As for `fit_unlabelled`; their mean number of tracklets decides.
+
+    Example:
+        >>> times = np.arange(28.0)
+        >>> round(unlabelled_price([Views(np.ones((28, 2)), times, times)]), 1)  # twice as many
+        21.2
+    """
+    tracklets = np.mean([len(views.start) for views in procedures]) if procedures else 0.0
+    return PRICE * max(1.0, float(tracklets) / PRICED) ** 2
+
+
 def fit_unlabelled(procedures: Sequence[Views]) -> LinkModel | str:
     """Fit a model of links without labels, from the sequence of views and what looks alike.
 
@@ -293,14 +312,14 @@ def fit_unlabelled(procedures: Sequence[Views]) -> LinkModel | str:
     Raises:
         PolyplinkError: If a vector is zero or not finite.
     """
-    found = []
+    found, price = [], unlabelled_price(procedures)
     for views in procedures:
         P = np.where(views.overlap, 0.0, START * DECAY**views.between)
         np.fill_diagonal(P, 1.0)
         found.append(P)
     model: LinkModel | str = "no procedure has two tracklets"
     for _ in range(ROUNDS if found else 0):
-        labels = [partition(P, [PRICE])[0].astype(str).tolist() for P in found]
+        labels = [partition(P, [price])[0].astype(str).tolist() for P in found]
         model = fit_links([link_terms(each) for each in zip(procedures, labels, strict=True)])
         if isinstance(model, str):
             return f"without labels, {model}"
