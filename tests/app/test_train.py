@@ -4,6 +4,7 @@ import json
 import re
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from polyplink.app.train import TrainRequest, train
@@ -62,6 +63,41 @@ def test_links_on_polyps_that_the_encoder_was_taught_come_with_a_warning(tmp_pat
         done = train(TrainRequest(config, data, tmp_path / f"run{said[:1]}", device="cpu")).value
         assert said in "".join(done.warnings)
         assert bool(done.warnings) == bool(said)
+
+
+def test_polyps_that_another_encoder_finds_are_trained_on_and_no_label_is_read(
+    made: Made, tmp_path: Path
+) -> None:
+    taught = ["bags.kind=polyp_views", "loss.kind=supervised", "optim.epochs=1"]
+    config = override(recipe(), taught)
+    histories = []
+    for wrong in (False, True):
+        data = write_procedures(tmp_path / f"data-{wrong}", procedures=3, polyps=5)
+        if wrong:  # the views of a procedure show its polyps in turn
+            boxes, polyp = pl.read_parquet(data / "detections.parquet"), pl.col("frame") // 42 % 5
+            names = pl.format("{}_{}", "procedure_id", polyp + 1)
+            boxes.with_columns(polyp_id=names).write_parquet(data / "detections.parquet")
+        run = tmp_path / f"run-{wrong}"
+        train(TrainRequest(config, data, run, polyps_from=made.run, device="cpu"))
+        histories.append((run / "history.csv").read_text().rpartition(",")[0])  # no seconds
+        inputs = json.loads((run / "run.json").read_text())["inputs"]
+        assert inputs["polyps_from"] == load_encoder(made.run, pick_device("cpu")).weights_id
+        seen = {row[1] for row in read_record(run / "weights.safetensors").seen.trained}
+        assert "001-004" in seen  # by the first encoder, and not in this folder
+    assert histories[0] == histories[1]
+    with pytest.raises(PolyplinkError, match="holds a run of other data; resume with the same"):
+        train(TrainRequest(config, data, run, resume=True, polyps_from=run, device="cpu"))
+
+
+def test_polyps_are_not_found_for_what_needs_none_or_by_other_tracklets(
+    made: Made, tmp_path: Path
+) -> None:
+    given = ("train", "ntssl-demo", made.data, "-o", tmp_path / "run", "--polyps-from", made.run)
+    assert_refused(polyplink(*given), "bags.kind=temporal draws no polyps")
+    taught = ["bags.kind=polyp_views", "loss.kind=supervised", "prepare.min_length=33"]
+    request = TrainRequest(override(recipe(), taught), made.data, tmp_path, polyps_from=made.run)
+    with pytest.raises(PolyplinkError, match="tracklets of other settings than the recipe; give"):
+        train(request)
 
 
 def test_another_run_starts_from_its_weights_and_has_seen_what_they_saw(

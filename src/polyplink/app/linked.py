@@ -38,7 +38,7 @@ from polyplink.associate import (
     untuned,
 )
 from polyplink.associate.identities import SPREADS, count_intervals
-from polyplink.core.artefacts import machine, to_plain
+from polyplink.core.artefacts import content_key, machine, to_plain
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.text import many
 from polyplink.data import SIMULATED, read_data
@@ -144,6 +144,50 @@ def with_truth(prepared: Prepared, truth: Path) -> Prepared:
     shown = [match_tracklets(known[name], boxes.filter(procedure_id=name)) for name in known]
     polyps = pl.concat(shown).sort("tracklet")["polyp_id"]
     return replace(prepared, tracklets=prepared.tracklets.with_columns(polyp_id=polyps))
+
+
+def with_found_polyps(prepared: Prepared, encoded: Encoded) -> Prepared:
+    """Tracklets with the polyps that links without labels find, in place of known ones.
+
+    What a second encoder can be trained on where nobody has annotated polyps: clusters as labels
+    (DeepCluster, Caron et al. 2018), here of links that know the sequence of views.
+
+    Args:
+        prepared: The tracklets.
+        encoded: Vectors of the same tracklets by one encoder.
+
+    Raises:
+        PolyplinkError: If the encoder is made for other tracklets, or no links can be fitted.
+    """
+    ids = "tracklet_id"
+    name, embeddings = next(iter(encoded.embeddings.items()))
+    PolyplinkError.unless(
+        encoded.prepared.tracklets[ids].to_list() == prepared.tracklets[ids].to_list(),
+        f"{name} is made for tracklets of other settings than the recipe",
+        "give those of its training with --min-length, --max-gap and --min-iou",
+    )
+    procedures = by_procedure(encoded.prepared, embeddings)
+    views = [one.views for one in procedures]
+    several = [each for each in views if len(each.start) > 1]
+    model, price = fit_unlabelled(several), unlabelled_price(several)
+    if isinstance(model, str):
+        raise PolyplinkError(f"{name} finds no polyps: {model}", "give more procedures")
+    labels = [partition(model.probability(each), [price])[0] for each in views]
+    found = [
+        one.table.select(ids, polyp_id=pl.lit(one.procedure_id + "/") + pl.Series(own).cast(str))
+        for one, own in zip(procedures, labels, strict=True)
+    ]
+    tracklets = prepared.tracklets.drop("polyp_id").join(
+        pl.concat(found), on=ids, how="left", maintain_order="left"
+    )
+    ends = pl.col("first_frame").min(), pl.col("last_frame").max()
+    spans = tracklets.group_by("procedure_id", "polyp_id").agg(*ends).sort(pl.all())
+    return replace(
+        prepared,
+        tracklets=tracklets.select(prepared.tracklets.columns),
+        spans=replace(prepared.spans, polyps=spans),
+        key=content_key(prepared.key, tracklets["polyp_id"].to_list()),
+    )
 
 
 @dataclass(frozen=True)

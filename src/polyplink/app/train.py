@@ -18,7 +18,7 @@ from polyplink.report.notebook import Facts
 
 if TYPE_CHECKING:
     from polyplink.associate import OperatingPoint
-    from polyplink.encoders import Encoder
+    from polyplink.encoders import Encoder, Seen
     from polyplink.learn import TrainConfig
     from polyplink.tracklets import Prepared
 
@@ -55,6 +55,9 @@ class TrainRequest(TrackletOptions):
     sets: options.Sets = ()
     resume: bool = option("Continue or extend the run in --out.", False)
     init_from: Path | None = option("Initial weights from another run: file, folder or name.")
+    polyps_from: Path | None = option(
+        "Train on the polyps that these weights find without labels, in place of annotated ones."
+    )
     log: Sequence[str] = option(
         "tensorboard or wandb (offline), in addition to history.csv.", (), "--log"
     )
@@ -139,11 +142,12 @@ def train(request: TrainRequest, progress: Progress = inform) -> Result[Trained]
     seen, started = inherited(config.encoder, config.init_from)
     with record.stage("prepare"):
         prepared = _prepared(request, config, progress)
-    record.inputs |= {"crops": prepared.key} | started
+        taught, seen, found_by = _taught(request, prepared, seen, progress)
+    record.inputs |= {"crops": prepared.key} | started | found_by
     with record.stage("train"), open_loggers(request.log, out, config) as log:
         fitted = fit(
             config,
-            prepared,
+            taught,
             out,
             device=device,
             devices=request.devices,
@@ -219,6 +223,12 @@ def _configured(request: TrainRequest) -> "TrainConfig":
     config = replace(config, prepare=request.on(config.prepare), part=request.part or config.part)
     parts = [part for part in (config.part, config.validation.part) if part]
     check_given(config.init_from, request.data, parts, request.device)
+    check_given(request.polyps_from)
+    PolyplinkError.unless(
+        request.polyps_from is None or config.bags.kind in NEED_POLYPS,
+        f"bags.kind={config.bags.kind} draws no polyps, and --polyps-from finds some",
+        "name a recipe that does, such as supervised, or leave --polyps-from out",
+    )
     return config
 
 
@@ -238,12 +248,36 @@ def _prepared(request: TrainRequest, config: "TrainConfig", progress: Progress) 
     names = [name for part in parts for name in data.part(part)]
     shown = data.detections.filter(pl.col("procedure_id").is_in(names))["polyp_id"]
     PolyplinkError.unless(
-        config.bags.kind not in NEED_POLYPS or shown.drop_nulls().n_unique() > 1,
+        config.bags.kind not in NEED_POLYPS
+        or request.polyps_from is not None
+        or shown.drop_nulls().n_unique() > 1,
         f"table detections: column polyp_id is empty in the part {config.part!r} or names one "
         f"polyp, and bags.kind={config.bags.kind} draws views of known polyps",
-        "name a labelled part (--part NAME), or a recipe without labels, such as ntssl",
+        "name a labelled part (--part NAME), a recipe without labels, such as ntssl, or weights of "
+        "one with --polyps-from",
     )
     return prepare_part(request.data, config.prepare, names, request.workers, progress)
+
+
+def _taught(
+    request: TrainRequest, prepared: "Prepared", seen: "Seen", progress: Progress
+) -> "tuple[Prepared, Seen, dict[str, str]]":
+    """The tracklets with the polyps to train on, what they depend on, and its key for the record.
+
+    Raises:
+        PolyplinkError: If the polyps are to be found, and cannot be.
+    """
+    from polyplink.app.encoded import encode, load_named
+    from polyplink.app.linked import with_found_polyps
+
+    if request.polyps_from is None:
+        return prepared, seen, {}
+    finder = load_named(request.polyps_from, request.device)
+    if finder.record is not None:
+        seen = seen.joined(finder.record.seen)
+    names, workers = prepared.procedures, request.workers
+    found = encode([finder], request.data, names, workers=workers, progress=progress)
+    return with_found_polyps(prepared, found), seen, {"polyps_from": finder.key}
 
 
 def _operating_point(encoder: "Encoder", prepared: "Prepared") -> "OperatingPoint":

@@ -248,6 +248,15 @@ class Seen:
     validated: Sequence[tuple[str, str, str]] = ()
     datasets: Sequence[str] = ()
 
+    def joined(self, other: Seen) -> Seen:
+        """The same with what another encoder has seen, which this one learned from."""
+        return replace(
+            self,
+            trained=[*self.trained, *other.trained],
+            validated=[*self.validated, *other.validated],
+            datasets=list(dict.fromkeys([*self.datasets, *other.datasets])),
+        )
+
 
 @dataclass(frozen=True)
 class WeightsRecord:
