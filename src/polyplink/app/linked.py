@@ -146,8 +146,8 @@ def with_truth(prepared: Prepared, truth: Path) -> Prepared:
     return replace(prepared, tracklets=prepared.tracklets.with_columns(polyp_id=polyps))
 
 
-def with_found_polyps(prepared: Prepared, encoded: Encoded) -> Prepared:
-    """Tracklets with the polyps that links without labels find, in place of known ones.
+def with_pseudo_labels(prepared: Prepared, encoded: Encoded) -> Prepared:
+    """Tracklets with pseudo-labels: the polyps that links without labels find, not known ones.
 
     What a second encoder can be trained on where nobody has annotated polyps: clusters as labels
     (DeepCluster, Caron et al. 2018), here of links that know the sequence of views.

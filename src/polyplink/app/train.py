@@ -142,12 +142,12 @@ def train(request: TrainRequest, progress: Progress = inform) -> Result[Trained]
     seen, started = inherited(config.encoder, config.init_from)
     with record.stage("prepare"):
         prepared = _prepared(request, config, progress)
-        taught, seen, found_by = _taught(request, prepared, seen, progress)
+        labelled, seen, found_by = _training_labels(request, prepared, seen, progress)
     record.inputs |= {"crops": prepared.key} | started | found_by
     with record.stage("train"), open_loggers(request.log, out, config) as log:
         fitted = fit(
             config,
-            taught,
+            labelled,
             out,
             device=device,
             devices=request.devices,
@@ -259,16 +259,16 @@ def _prepared(request: TrainRequest, config: "TrainConfig", progress: Progress) 
     return prepare_part(request.data, config.prepare, names, request.workers, progress)
 
 
-def _taught(
+def _training_labels(
     request: TrainRequest, prepared: "Prepared", seen: "Seen", progress: Progress
 ) -> "tuple[Prepared, Seen, dict[str, str]]":
-    """The tracklets with the polyps to train on, what they depend on, and its key for the record.
+    """Tracklets with the labels to train on; what pseudo-labels come from: data seen, and a key.
 
     Raises:
         PolyplinkError: If the polyps are to be found, and cannot be.
     """
     from polyplink.app.encoded import encode, load_named
-    from polyplink.app.linked import with_found_polyps
+    from polyplink.app.linked import with_pseudo_labels
 
     if request.polyps_from is None:
         return prepared, seen, {}
@@ -277,7 +277,7 @@ def _taught(
         seen = seen.joined(finder.record.seen)
     names, workers = prepared.procedures, request.workers
     found = encode([finder], request.data, names, workers=workers, progress=progress)
-    return with_found_polyps(prepared, found), seen, {"polyps_from": finder.key}
+    return with_pseudo_labels(prepared, found), seen, {"polyps_from": finder.key}
 
 
 def _operating_point(encoder: "Encoder", prepared: "Prepared") -> "OperatingPoint":

@@ -31,7 +31,7 @@ PENALTY = 10.0  # of the squared weights of standardised terms
 FOLDS = 20  # at most, in cross-fitting
 # Without labels: first link probabilities by views in between, rounds, the price of a polyp, and
 # the tracklets of a procedure up to which it holds. Chosen on labelled simulated procedures.
-START, DECAY, ROUNDS, PRICE, PRICED = 0.9, 0.75, 3, 5.3, 14.0
+START, DECAY, ROUNDS, PRICE, FEW_TRACKLETS = 0.9, 0.75, 3, 5.3, 14.0
 
 
 @dataclass(frozen=True)
@@ -281,7 +281,7 @@ def unlabelled_price(procedures: Sequence[Views]) -> float:
 
     The costs that a price is weighed against are sums over the pairs of a polyp, which grow with
     the square of its views. `PRICE` is right for the simulator's `small` procedures, of 12
-    tracklets on average; with more than `PRICED`, as in REAL-Colon, it grows as the pairs do.
+    tracklets on average; above `FEW_TRACKLETS`, as in REAL-Colon, it grows as the pairs do.
 
     Args:
         procedures: As for `fit_unlabelled`; their mean number of tracklets decides.
@@ -292,7 +292,7 @@ def unlabelled_price(procedures: Sequence[Views]) -> float:
         21.2
     """
     tracklets = np.mean([len(views.start) for views in procedures]) if procedures else 0.0
-    return PRICE * max(1.0, float(tracklets) / PRICED) ** 2
+    return PRICE * max(1.0, float(tracklets) / FEW_TRACKLETS) ** 2
 
 
 def fit_unlabelled(procedures: Sequence[Views]) -> LinkModel | str:
