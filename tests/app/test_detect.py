@@ -10,7 +10,7 @@ import pytest
 
 from polyplink.app.detect import RunRequest, run
 from polyplink.core.artefacts import to_plain, write_json
-from polyplink.data import read_data
+from polyplink.data import BoxesOrigin, read_data, read_origin
 from polyplink.detect import DetectorRecord
 from polyplink.learn.detector import SmallDetector
 from tests.app.calls import assert_refused, polyplink
@@ -158,3 +158,10 @@ def test_what_cannot_be_run_is_refused(
     source = made.data if "sim" in "".join(arguments) else frames
     result = polyplink("run", source, "--weights", made.run, "-o", tmp_path / "o", *arguments)
     assert_refused(result, says)
+
+
+def test_a_data_folder_says_which_detector_its_boxes_are_from(made: Made, tmp_path: Path) -> None:
+    simulated = tmp_path / "simulated"
+    assert polyplink("detect", made.data, simulated, "--detector", "sim:good").exit_code == 0
+    assert read_origin(simulated) == BoxesOrigin("sim:good", "sim:good")
+    assert read_origin(made.data) is None

@@ -17,7 +17,7 @@ from polyplink.core.text import file_name, many
 if TYPE_CHECKING:
     from polyplink.app.count import Counted
     from polyplink.app.live import LiveRequest
-    from polyplink.data import DataSet
+    from polyplink.data import BoxesOrigin, DataSet
     from polyplink.detect import Detector
     from polyplink.tracklets import PrepareSettings
 
@@ -81,7 +81,7 @@ def _detect(
     request: DetectRequest, settings: "PrepareSettings", progress: Progress
 ) -> tuple["DataSet", list[str]]:
     """The data folder of a detector's boxes, and warnings."""
-    from polyplink.data import DataSet, read_data, write_data
+    from polyplink.data import BoxesOrigin, DataSet, read_data, write_data, write_origin
     from polyplink.detect import detect, find_recordings
 
     source, out, name = request.source, request.out, request.detector
@@ -106,6 +106,7 @@ def _detect(
         )
         data = DataSet.of(found, sources, given.polyps.clear(), given.splits)
         write_data(out, data)
+        origin = BoxesOrigin(name, name)
     else:
         recordings = find_recordings(source, request.fps)
         names = [one.name for one in recordings]
@@ -120,12 +121,26 @@ def _detect(
                 progress=lambda one, done, total: progress(f"detect {one}", done, total),
             )
         record.inputs["detector"] = key
+        origin = _origin(detector, key)
+    write_origin(out, origin)
     if data.detections.is_empty():
         warnings.append(
             f"the detector found nothing in {many(data.procedures.height, 'procedure')}"
         )
     record.write(out)
     return data, warnings
+
+
+def _origin(detector: "Detector", key: str) -> "BoxesOrigin":
+    """What a data folder records of the detector that made its boxes."""
+    from polyplink.data import BoxesOrigin
+    from polyplink.detect import OnnxDetector
+
+    if not isinstance(detector, OnnxDetector):
+        return BoxesOrigin(key, "a function")
+    record = detector.record
+    name = record.name or detector.path.stem
+    return BoxesOrigin(key, name, record.high, record.low, record.min_seconds)
 
 
 def find_detector(

@@ -27,6 +27,11 @@ if TYPE_CHECKING:
         merge as merge,
         overlaps as overlaps,
     )
+    from polyplink.data.origin import (
+        BoxesOrigin as BoxesOrigin,
+        read_origin as read_origin,
+        write_origin as write_origin,
+    )
     from polyplink.data.protocols import (
         check_splits as check_splits,
         lesion_info as lesion_info,

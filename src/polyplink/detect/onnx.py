@@ -71,6 +71,10 @@ class DetectorRecord:
         iou: Overlap above which the lesser of two boxes is dropped.
         trained_on: Procedures that the detector was trained on; a count of these says so.
         datasets: Their data sets; if all are simulated, a count says so.
+        name: Name for people; None for that of the file.
+        high: Score from which one of its boxes begins a track; None for the default of tracks.
+        low: Score from which a box continues one; None likewise.
+        min_seconds: Seconds that a track of its boxes must last; None likewise.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
@@ -85,12 +89,17 @@ class DetectorRecord:
     iou: float = 0.5
     trained_on: tuple[str, ...] = ()
     datasets: tuple[str, ...] = ()
+    name: str | None = None
+    high: float | None = None
+    low: float | None = None
+    min_seconds: float | None = None
 
 
 class OnnxDetector:
     """A detector in an ONNX file, computed by onnxruntime on the CPU.
 
     Attributes:
+        path: The file.
         record: How it is used; only `classes` may be open.
         key: Digest of the file and of the record.
     """
@@ -109,7 +118,7 @@ class OnnxDetector:
         """
         PolyplinkError.unless(path.is_file(), f"no detector {path}", "give --detector FILE.onnx")
         self._session = open_session(path, "a detector", "export the detector again", threads)
-        self._path = path
+        self.path = path
         record = record or read_record(path)
         given = self._session.get_inputs()[0]
         axes = [axis if isinstance(axis, int) and axis > 0 else None for axis in given.shape]
@@ -178,17 +187,17 @@ class OnnxDetector:
         except (KeyError, IndexError, ValueError):
             classes = "" if record.classes is None else f" with classes {list(record.classes)}"
             raise PolyplinkError(
-                f"{self._path}: its outputs {_shapes(outputs)} are not those of the layout "
+                f"{self.path}: its outputs {_shapes(outputs)} are not those of the layout "
                 f"{record.layout}{classes}",
-                f"correct {record_path(self._path)}",
+                f"correct {record_path(self.path)}",
             ) from None
         if not (
             np.isfinite(corners).all() and np.isfinite(scores).all() and (scores <= 1.001).all()
         ):
             raise PolyplinkError(
-                f"{self._path}: read as {record.layout}, its coordinates or scores are not finite, "
+                f"{self.path}: read as {record.layout}, its coordinates or scores are not finite, "
                 "or scores are above 1",
-                f"name its layout in {record_path(self._path)}",
+                f"name its layout in {record_path(self.path)}",
             )
         corners = (corners - np.tile(shift, 2)) / np.tile(inner / [width, height], 2)
         corners = corners.clip(0, [width, height, width, height])
@@ -222,9 +231,9 @@ class OnnxDetector:
             found = self._session.run(None, feed)
         except Exception as error:  # onnxruntime has no exception class of its own
             raise PolyplinkError(
-                f"{self._path} does not run on an image of {image.shape[1]} x {image.shape[0]} "
+                f"{self.path} does not run on an image of {image.shape[1]} x {image.shape[0]} "
                 f"pixels ({first_line(error)})",
-                f"write its input's height and width as `size` into {record_path(self._path)}",
+                f"write its input's height and width as `size` into {record_path(self.path)}",
             ) from None
         names = [output.name for output in self._session.get_outputs()]
         return dict(zip(names, found, strict=True))
