@@ -105,6 +105,9 @@ def test_links_are_fitted_again_on_annotated_boxes(made: Made, tmp_path: Path) -
     assert before.operating is not None
     assert after.operating is not None
     assert after.operating["links"]["pairs"] > before.operating["links"]["pairs"]
+    annotated = {"boxes": "annotated", "detector": None, "material": "recordings"}
+    assert before.operating["calibration"] == annotated | {"procedures": 4}
+    assert after.operating["calibration"] == annotated | {"procedures": 5}
     assert after.operating["alarms"] is None
 
 

@@ -8,10 +8,19 @@ import polars as pl
 import pytest
 
 from polyplink.app.linked import ProcedureTracklets, by_procedure, find_operating_point, link
-from polyplink.associate import LearnedLinks, OperatingPoint, TemporalAP, Views, cosine, from_record
+from polyplink.associate import (
+    Calibration,
+    LearnedLinks,
+    OperatingPoint,
+    TemporalAP,
+    Views,
+    cosine,
+    from_record,
+)
 from polyplink.associate.identities import UNTUNED
 from polyplink.core.artefacts import to_plain
 from polyplink.core.errors import PolyplinkError
+from polyplink.data import BoxSource
 from polyplink.encoders import Embeddings, colour_histogram, embed
 from polyplink.tracklets import PrepareSettings, prepare
 from tests.samples import write_procedures
@@ -35,7 +44,12 @@ def test_it_counts_what_is_separate_and_says_how_sure_it_is() -> None:
     found = find_operating_point(given)
     assert "of 20 procedures; cross-fitted there: count off by 0.00 polyps" in found.origin
     assert found.spread is not None
+    assert found.calibration is None  # nobody said where the boxes come from
+    found = find_operating_point(given, BoxSource("9f", "Own", "recordings"))
+    assert found.calibration == Calibration("9f", "Own", "recordings", procedures=20)
     assert from_record(to_plain(found)) == found
+    before = {name: value for name, value in to_plain(found).items() if name != "calibration"}
+    assert from_record(before) == replace(found, calibration=None)  # of an earlier version
     for one in given:
         linked = link(one, found).identities
         low, high = linked.interval or (0, 0)

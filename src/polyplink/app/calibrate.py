@@ -14,7 +14,7 @@ from polyplink.report.notebook import Facts
 
 if TYPE_CHECKING:
     from polyplink.associate import OperatingPoint
-    from polyplink.data import DataSet
+    from polyplink.data import BoxSource, DataSet
     from polyplink.encoders import Embeddings
     from polyplink.tracklets import Prepared
 
@@ -89,7 +89,7 @@ def calibrate(request: CalibrateRequest, progress: Progress = inform) -> Result[
     from polyplink.app.leakage import seen_procedures
     from polyplink.app.linked import with_truth
     from polyplink.associate import from_record
-    from polyplink.data import read_data
+    from polyplink.data import box_source, read_data
 
     with record.stage("embed"):
         encoder = load_named(path, request.device, tracklets=request)
@@ -103,7 +103,9 @@ def calibrate(request: CalibrateRequest, progress: Progress = inform) -> Result[
         labelled = prepared if request.truth is None else with_truth(prepared, request.truth)
         embeddings = encoded.embeddings[encoder.name]
         keep = None if request.truth is None else request.keep
-        point, warnings = _calibrated(from_record(own.operating), labelled, embeddings, keep)
+        source = box_source(request.data, prepared.data, prepared.procedures)
+        point = from_record(own.operating)
+        point, warnings = _calibrated(point, labelled, embeddings, keep, source)
         known = prepared.data if request.truth is None else read_data(request.truth)
         point, fitted, missing = _probed(point, known, labelled, embeddings)
         warnings += missing
@@ -162,7 +164,11 @@ def store_operating_point(
 
 
 def _calibrated(
-    point: "OperatingPoint", labelled: "Prepared", embeddings: "Embeddings", keep: float | None
+    point: "OperatingPoint",
+    labelled: "Prepared",
+    embeddings: "Embeddings",
+    keep: float | None,
+    source: "BoxSource",
 ) -> "tuple[OperatingPoint, list[str]]":
     """The operating point with what is fitted on labelled tracklets of a detector, and warnings.
 
@@ -172,6 +178,7 @@ def _calibrated(
         embeddings: Their vectors.
         keep: Share of the polyps that the threshold of false alarms must keep; None to leave the
             model of false alarms as it is.
+        source: Where the boxes come from.
 
     Raises:
         PolyplinkError: If no tracklet has a known polyp.
@@ -199,7 +206,7 @@ def _calibrated(
         point = replace(point, alarms=None if isinstance(model, str) else model)
     # Links are fitted on what will be linked: tracklets that pass for polyps.
     left = screen(labelled, embeddings, point.alarms).prepared
-    found = find_operating_point(by_procedure(left, embeddings))
+    found = find_operating_point(by_procedure(left, embeddings), source)
     if found.links is None:
         return replace(point, origin=f"{point.origin} (here {found.origin})"), warnings
     return replace(found, alarms=point.alarms, size=point.size, adenoma=point.adenoma), warnings

@@ -21,6 +21,7 @@ from polyplink.app.encoded import Encoded, seconds
 from polyplink.associate import (
     PRICES,
     AlarmModel,
+    Calibration,
     Identities,
     LearnedLinks,
     OperatingPoint,
@@ -41,7 +42,7 @@ from polyplink.associate.identities import SPREADS, count_intervals
 from polyplink.core.artefacts import content_key, machine, to_plain
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.text import many
-from polyplink.data import SIMULATED, read_data
+from polyplink.data import SIMULATED, BoxSource, read_data
 from polyplink.encoders import Embeddings, weights_path
 from polyplink.evaluate import Purpose, choose, count_procedure, match_tracklets
 from polyplink.report import Comparison, Procedure, Report, Tracklet
@@ -233,7 +234,9 @@ def screen(
     return Screened(replace(prepared, tracklets=table.filter(~alarm)), table.filter(alarm), 0)
 
 
-def find_operating_point(procedures: Sequence[ProcedureTracklets]) -> OperatingPoint:
+def find_operating_point(
+    procedures: Sequence[ProcedureTracklets], source: BoxSource | None = None
+) -> OperatingPoint:
     """Fit the links on labelled procedures, and choose prices by cross-fitting.
 
     Every procedure is partitioned under all prices with the probabilities of a model that did not
@@ -244,6 +247,7 @@ def find_operating_point(procedures: Sequence[ProcedureTracklets]) -> OperatingP
     Args:
         procedures: Those without labels are left out; if none has labels, links are fitted on the
             sequence of views, and nothing is tuned.
+        source: Where their boxes come from, for the record; None where they are of several sources.
     """
     labelled = [one for one in procedures if any(polyp is not None for polyp in one.polyps)]
     if not labelled:
@@ -275,7 +279,14 @@ def find_operating_point(procedures: Sequence[ProcedureTracklets]) -> OperatingP
     )
     spread = _spread(crossed, [c.polyps for c in counts], prices["count"])
     setting, error = LearnedLinks(prices["count"]), float(off.mean())
-    return OperatingPoint(setting, model, origin, prices, spread, error=error)
+    calibration = None
+    if source is not None:
+        calibration = Calibration(
+            source.boxes, source.detector, source.material, procedures=len(labelled)
+        )
+    return OperatingPoint(
+        setting, model, origin, prices, spread, error=error, calibration=calibration
+    )
 
 
 def _spread(crossed: Sequence[np.ndarray], polyps: Sequence[int], price: float) -> float | None:

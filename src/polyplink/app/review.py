@@ -163,7 +163,7 @@ def learn_from(request: LearnFromRequest, progress: Progress = inform) -> Result
     for folder in request.folders:
         counted_folder(folder)
     from polyplink.associate import from_record
-    from polyplink.data import merge, write_data
+    from polyplink.data import box_source, merge, write_data
     from polyplink.encoders.weights import weights_id
     from polyplink.serve.handoff import identified
 
@@ -189,8 +189,9 @@ def learn_from(request: LearnFromRequest, progress: Progress = inform) -> Result
         f"no procedure of {', '.join(map(str, request.folders))} is marked as finished",
         "finish some in `polyplink review`",
     )
+    sources = {box_source(desk.data, desk.prepared.data, desk.names) for desk in desks}
     with record.stage("learn"):
-        point = find_operating_point(labelled)
+        point = find_operating_point(labelled, sources.pop() if len(sources) == 1 else None)
     PolyplinkError.unless(
         point.error is not None, point.origin, "finish the review of more procedures"
     )

@@ -160,7 +160,7 @@ def train(request: TrainRequest, progress: Progress = inform) -> Result[Trained]
         if tone or whiten:
             crops = typical_crops(prepared, CROPS)
             encoder = fitted_to_crops(encoder, crops, tone, bool(whiten))
-        point = _operating_point(encoder, prepared)
+        point = _operating_point(encoder, prepared, request.data)
     # Without the seconds: equal trainings must give equal files.
     chosen = {k: v for k, v in fitted.chosen.items() if k != "seconds" and not math.isnan(v)}
     made = WeightsRecord(
@@ -280,16 +280,18 @@ def _training_labels(
     return with_pseudo_labels(prepared, found), seen, {"polyps_from": finder.key}
 
 
-def _operating_point(encoder: "Encoder", prepared: "Prepared") -> "OperatingPoint":
+def _operating_point(encoder: "Encoder", prepared: "Prepared", data: Path) -> "OperatingPoint":
     """Found on all procedures of the training, held out or not: three are too few to choose on."""
     from polyplink.app.linked import by_procedure, find_operating_point
     from polyplink.associate import untuned
+    from polyplink.data import box_source
     from polyplink.encoders import NetworkEmbedder, embed
 
     if prepared.tracklets.is_empty():
         return untuned("the procedures have no tracklets")
     embeddings = embed(prepared, NetworkEmbedder(encoder), "in training")
-    return find_operating_point(by_procedure(prepared, embeddings))
+    source = box_source(data, prepared.data, prepared.procedures)
+    return find_operating_point(by_procedure(prepared, embeddings), source)
 
 
 @dataclass(frozen=True)

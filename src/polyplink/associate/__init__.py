@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         TemporalAP as TemporalAP,
     )
     from polyplink.associate.identities import (
+        Calibration as Calibration,
         Constraints as Constraints,
         Doubt as Doubt,
         Identities as Identities,

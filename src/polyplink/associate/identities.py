@@ -22,6 +22,7 @@ from polyplink.associate.probes import Probe, Reading, read_polyps
 from polyplink.associate.similarity import VisualForm, visual
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.text import brief
+from polyplink.data.origin import BoxSource
 
 Reals = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -33,6 +34,17 @@ MOST_DOUBTS = 12  # decisions listed for review, per procedure
 ASKED = 2.0  # factor of the price within which decisions are close, where no interval is known
 # Probabilities that stand for a clustering without links, and a price that gives it back.
 TOGETHER, APART, KEPT_PRICE = 0.95, 0.05, 0.5
+
+
+@dataclass(frozen=True)
+class Calibration(BoxSource):
+    """What an operating point was calibrated on: the source of the boxes, and how many procedures.
+
+    Attributes:
+        procedures: Labelled procedures that it was chosen on.
+    """
+
+    procedures: int
 
 
 @dataclass(frozen=True)
@@ -54,6 +66,8 @@ class OperatingPoint:
             that it was chosen on; None where there were none.
         size: Reads the size of a polyp from its vectors; None where no sizes were known.
         adenoma: Reads whether a polyp is an adenoma; None where no histology was known.
+        calibration: What links and prices were calibrated on; None without labels, and in weights
+            that were written before this was recorded.
     """
 
     __repr__ = brief
@@ -68,6 +82,7 @@ class OperatingPoint:
     error: float | None = None
     size: Probe | None = None
     adenoma: Probe | None = None
+    calibration: Calibration | None = None
 
     def at(self, purpose: str) -> Self:
         """The operating point for a purpose; itself where there are no learned links."""

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     )
     from polyplink.data.origin import (
         BoxesOrigin as BoxesOrigin,
+        BoxSource as BoxSource,
+        box_source as box_source,
+        material_of as material_of,
         read_origin as read_origin,
         write_origin as write_origin,
     )
@@ -85,6 +88,7 @@ if TYPE_CHECKING:
     from polyplink.data.vocabulary import (
         ADENOMA as ADENOMA,
         SIMULATED as SIMULATED,
+        STILLS as STILLS,
         common_histology as common_histology,
         common_location as common_location,
         find_maps as find_maps,

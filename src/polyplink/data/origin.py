@@ -4,15 +4,23 @@ Boxes of annotators have no such file. What was calibrated on one kind of boxes 
 another kind, so that a count must know which kind it is made of.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
+import polars as pl
 from pydantic import TypeAdapter, ValidationError
 
 from polyplink.core.artefacts import read_json, write_json
 from polyplink.core.errors import PolyplinkError, first_line
+from polyplink.data.tables import DataSet
+from polyplink.data.vocabulary import SIMULATED, STILLS
 
 FILE = "detector.json"
+ANNOTATED = "annotated"  # the key of boxes that people drew
+UNKNOWN = "unknown"  # the key of a detector that is not named anywhere
+Material = Literal["recordings", "simulated procedures", "stills in motion", "mixed"]
 
 
 @dataclass(frozen=True)
@@ -32,6 +40,64 @@ class BoxesOrigin:
     high: float | None = None
     low: float | None = None
     min_seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class BoxSource:
+    """Where boxes come from: who drew them, and on what.
+
+    Attributes:
+        boxes: "annotated"; the key of the detector; "unknown" for boxes with scores of a detector
+            that is not named.
+        detector: The detector's name, for people; None for annotated boxes.
+        material: What was looked at; "mixed" where it is of several kinds.
+    """
+
+    boxes: str
+    detector: str | None
+    material: Material
+
+
+def material_of(datasets: Sequence[str]) -> Material:
+    """What data sets of these names hold.
+
+    Example:
+        >>> material_of(["real-colon"]), material_of(["simulated tiny 7", "sun"])
+        ('recordings', 'mixed')
+    """
+    kinds: set[Material] = {
+        "simulated procedures"
+        if name.startswith(SIMULATED)
+        else "stills in motion"
+        if name.startswith(STILLS)
+        else "recordings"
+        for name in datasets
+    }
+    return kinds.pop() if len(kinds) == 1 else "mixed"
+
+
+def box_source(folder: Path, data: DataSet, procedures: Sequence[str]) -> BoxSource:
+    """Where the boxes of procedures of a data folder come from.
+
+    Boxes that no detector is recorded for are annotated, unless one has a score and no polyp.
+
+    Args:
+        folder: The data folder.
+        data: What it holds.
+        procedures: Ids of procedures, one or more.
+
+    Raises:
+        PolyplinkError: If its record of the detector is broken.
+    """
+    rows = data.procedures.filter(pl.col("procedure_id").is_in(list(procedures)))
+    material = material_of(rows["dataset"].unique().to_list())
+    origin = read_origin(folder)
+    if origin is not None:
+        return BoxSource(origin.key, origin.name, material)
+    boxes = data.detections.filter(pl.col("procedure_id").is_in(list(procedures)))
+    if boxes.filter(pl.col("score").is_not_null() & pl.col("polyp_id").is_null()).is_empty():
+        return BoxSource(ANNOTATED, None, material)
+    return BoxSource(UNKNOWN, "a detector that is not named", material)
 
 
 def write_origin(folder: Path, origin: BoxesOrigin) -> None:

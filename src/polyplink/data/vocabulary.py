@@ -16,6 +16,7 @@ from polyplink.core.artefacts import read_json
 from polyplink.core.errors import PolyplinkError, find_named
 
 SIMULATED = "simulated"  # prefix of the names of simulated data sets; never called real
+STILLS = "stills in motion"  # prefix of those of procedures made from annotated stills
 DIMINUTIVE_MM = 5.0  # a polyp of exactly 5 mm is still diminutive
 
 # True: adenoma; False: not; None: left out of the task.

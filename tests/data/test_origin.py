@@ -1,0 +1,34 @@
+"""Where the boxes of a data folder come from."""
+
+from pathlib import Path
+
+import polars as pl
+
+from polyplink.data import (
+    BoxesOrigin,
+    BoxSource,
+    DataSet,
+    box_source,
+    read_data,
+    write_data,
+    write_origin,
+)
+from tests.samples import write_procedures
+
+
+def test_the_source_of_boxes_is_the_detector_that_is_recorded_or_the_annotators(
+    tmp_path: Path,
+) -> None:
+    folder = write_procedures(tmp_path, procedures=2)
+    data = read_data(folder)
+    names = data.procedures["procedure_id"].to_list()
+    assert box_source(folder, data, names) == BoxSource("annotated", None, "recordings")
+    scored = data.detections.with_columns(score=0.5, polyp_id=pl.lit(None, pl.String))
+    sets = pl.Series("dataset", ["simulated tiny 3", "own"])
+    mixed = DataSet.of(scored, data.procedures.with_columns(sets), data.polyps, {})
+    write_data(folder, mixed)
+    assert box_source(folder, mixed, names[:1]).material == "simulated procedures"
+    assert box_source(folder, mixed, names).material == "mixed"
+    assert box_source(folder, mixed, names[1:]).boxes == "unknown"
+    write_origin(folder, BoxesOrigin("3fa9", "YOLO"))
+    assert box_source(folder, mixed, names[1:]) == BoxSource("3fa9", "YOLO", "recordings")
