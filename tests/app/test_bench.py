@@ -2,7 +2,13 @@ import json
 
 import pytest
 
+from polyplink.app.bench import NAMES
+from polyplink.bench import CASES
 from tests.app.calls import polyplink
+
+
+def test_every_benchmark_can_be_named() -> None:
+    assert set(NAMES) == set(CASES)
 
 
 def test_bench_prints_one_object_per_path() -> None:

@@ -35,6 +35,12 @@ MISTAKES = {
     # RUN and DATA are a trained run and its data folder; broken.pth is a file without weights.
     "import real-colon nowhere out": "nowhere",
     "import vgg nowhere out": "no importer 'vgg'",
+    "import video nowhere out": "boxes in a recording are detected, not imported: `polyplink run",
+    "import coco DATA out": "is a data folder already: its tables need no import",
+    "import real-colon film.mp4 out": "is a file, and a folder is expected; count the polyps of a",
+    "count RUN film.mp4": "is a file, and a folder is expected; count the polyps of a video with",
+    "prepare boxes.json": "with `polyplink import coco boxes.json DATA`",
+    "train ntssl DATA --init-from RUN": "build theirs with --set encoder.frame_encoder=timm:",
     "convert DATA cocoa out": "did you mean coco",
     "count RUN DATA --out RUN": "holds a run of `train`",
     "calibrate RUN DATA --out RUN": "holds a run of `train`",
@@ -124,7 +130,7 @@ MISTAKES = {
 }
 
 
-BROKEN = ("broken.onnx", "broken.pth")  # files that hold something else
+BROKEN = ("broken.onnx", "broken.pth", "film.mp4", "boxes.json")  # files that hold something else
 SLOW_MISTAKES = (  # libraries are asked whether they are mistakes
     "embed RUN DATA --precision int8",
     "train ntssl-demo DATA --device cuda:77",

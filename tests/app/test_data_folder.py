@@ -8,8 +8,10 @@ import polars as pl
 import pytest
 import torch
 
+from polyplink.app.encoded import load_named
 from polyplink.data import DataSet, import_coco, read_data, write_data
-from polyplink.encoders import build_frame_encoder
+from polyplink.encoders import build_frame_encoder, read_record, weights_path
+from polyplink.encoders.config import REFERENCE_MEAN
 from tests.app.calls import assert_refused, polyplink
 from tests.data.made_sets import procedure_row
 from tests.samples import write_procedures
@@ -73,6 +75,12 @@ def test_single_frames_are_embedded_and_trained_on_as_the_doctor_says(
     assert_refused(polyplink(*adapt), "`polyplink doctor` says which options")
     assert polyplink(*adapt, *given).exit_code == 0
     assert_refused(polyplink("evaluate", "own", data, "--part", "all"), "was trained or validated")
+    shown = json.loads(polyplink("weights", "show", "own").stdout)
+    assert (shown["origin"]["name"], shown["origin"]["adapted_from"]) == (
+        "own",
+        "imagenet",
+    )
+    assert load_named(Path("own")).name == "own"
     small = ("encoder.frame_encoder=timm:test_resnet", "encoder.kind=sfe", "prepare.size=16",
              "optim.epochs=1", "optim.bags_per_batch=2", "validation.every=0")  # fmt: skip
     sets = [part for value in small for part in ("--set", value)]
@@ -81,6 +89,10 @@ def test_single_frames_are_embedded_and_trained_on_as_the_doctor_says(
     assert_refused(polyplink(*train), "--set fragment_length=1")
     done = polyplink(*train, "--set", "fragment_length=1")
     assert done.exit_code == 0, done.output
+    fed = read_record(tmp_path / "run" / "weights.safetensors").encoder
+    assert fed.mean == read_record(weights_path(Path("imagenet"))).encoder.mean != REFERENCE_MEAN
+    other = (*train, "--set", "encoder.frame_encoder=timm:test_vit")
+    assert_refused(polyplink(*other), "build theirs with --set encoder.frame_encoder=timm:test_res")
 
 
 def test_prepare_tells_of_frames_that_do_not_decode_or_stops_at_them(tmp_path: Path) -> None:

@@ -146,7 +146,7 @@ def test_a_detector_of_ours_is_trained_and_used(
     ("arguments", "says"),
     [
         ((), "no detector is given; name a detector with --detector FILE.onnx"),
-        (("--detector", "none.onnx"), "no detector none.onnx"),
+        (("--detector", "none.onnx"), "no detector file none.onnx; check the path"),
         (("--detector", "sim:goood"), "did you mean good?"),
         (("--boxes", "coko"), "did you mean coco?"),
     ],

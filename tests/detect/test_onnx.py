@@ -172,8 +172,11 @@ def test_what_is_no_detector_is_refused(
 
 
 def test_files_that_are_no_onnx_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(PolyplinkError, match="no detector"):
+    with pytest.raises(PolyplinkError, match=r"no detector file .*none\.onnx; check the"):
         OnnxDetector(tmp_path / "none.onnx")
+    (tmp_path / "best.pt").write_bytes(b"pickled?")
+    with pytest.raises(PolyplinkError, match=r"yolo export model=best\.pt format=onnx.*best\.onnx"):
+        OnnxDetector(tmp_path / "best.pt")
     (tmp_path / "d.onnx").write_bytes(b"pickled?")
     with pytest.raises(PolyplinkError, match="cannot be read as ONNX"):
         OnnxDetector(tmp_path / "d.onnx")

@@ -20,7 +20,17 @@ if TYPE_CHECKING:
 NAMES = dict.fromkeys(
     (
         *("startup", "tracklets", "tracks", "bags", "input", "first-pass", "recording", "sweep"),
-        *("links", "retrieval", "reid", "embed", "bootstrap", "step", "precision", "simulate"),
+        *(
+            "links",
+            "retrieval",
+            "search",
+            "reid",
+            "embed",
+            "bootstrap",
+            "step",
+            "precision",
+            "simulate",
+        ),
         *("tracking", "tracking-general"),
     )
 )

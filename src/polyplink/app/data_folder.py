@@ -115,6 +115,12 @@ def import_data(request: ImportRequest, progress: Progress = inform) -> "Result[
             f"{request.out} is inside the data set {request.source}, in which nothing is changed",
             "name another folder for the tables",
         )
+    PolyplinkError.unless(
+        not (request.source / "detections.parquet").is_file(),
+        f"{request.source} is a data folder already: its tables need no import",
+        f"go on with it: `polyplink doctor {request.source}`, then `polyplink prepare "
+        f"{request.source}`",
+    )
     record.claim(request.out)
     if not request.limits:
         os.environ[LIFTED] = "1"  # for the worker processes too

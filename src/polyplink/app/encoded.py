@@ -119,7 +119,7 @@ def load_named(
         loaded = load_encoder(weights, where)
         network = NetworkEmbedder(loaded.encoder, compute=used)
         record, key = loaded.record, loaded.weights_id
-    name = name or str(record.recipe.get("name", weights.stem))
+    name = name or record.name or weights.stem
     key = key if used == usual else f"{key}-{used}"
     settings = record.prepare if tracklets is None else tracklets.on(record.prepare)
     return NamedEncoder(name, key, network, where, settings, record, used)

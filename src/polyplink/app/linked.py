@@ -123,8 +123,10 @@ def annotated_boxes(truth: Path, procedures: Sequence[str]) -> dict[str, pl.Data
     strange = [name for name in procedures if name not in there]
     PolyplinkError.unless(
         not strange,
-        f"{truth} has no procedure {strange[:1]}",
-        "give the data folder of their annotations with --truth",
+        f"{truth} has no procedure {next(iter(strange), '')!r}; its procedures are "
+        f"{', '.join(sorted(there)[:3])}{', ...' if len(there) > 3 else ''}",
+        "give --truth the annotations of the same recordings, under the same procedure ids "
+        "(`polyplink doctor DATA` lists those of a data folder)",
     )
     return {name: known.detections.filter(procedure_id=name) for name in procedures}
 

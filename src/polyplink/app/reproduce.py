@@ -18,6 +18,7 @@ from polyplink.app.options import Request, names_of, option
 from polyplink.app.request import Progress, Result, check_given, inform, named_files
 from polyplink.core.artefacts import RunRecord, read_json, to_plain, write_json
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.text import many
 
 if TYPE_CHECKING:
     from polyplink.app.crop_variants import Measured, Variant
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from polyplink.recipes.published import Cell, PublishedTable
     from polyplink.report.reproduced import ReproducedCell, ReproducedTable
 
+UNASKED = "left out by --only"
 COSTS, PARAMETERS, MACS = "cost/", "cost/parameters", "cost/macs"
 SCALE = {"%": 100.0, "1": 1.0, "M": 1e-6, "G": 1e-9}  # from ours to the unit of the table
 # Parts by the first word of a measure, where rc19 is measured on. The thesis does not publish its
@@ -245,7 +247,7 @@ def reproduce_table(
                 ours = _measured(encoder, request, workspace, table, data, part, progress)
                 found |= {(encoder, *key): figure for key, figure in ours.items()}
     why_not = incomparable(data, part, table, stand_in=request.stand_in)
-    nothing: Measured = Figure(None, why="left out by --only"), None
+    nothing: Measured = Figure(None, why=UNASKED), None
     ours_of = [
         found.get((cell.subject, Variant(cell.crop, cell.clip), cell.measure), nothing)
         for cell in table.cells
@@ -278,13 +280,26 @@ def reproduce_table(
     write_reproduced(out, result)
     record.write(out)
     counted = f"{result.computed} of {len(cells)} cells computed on the part {part}"
+    known = [cell for cell in cells if cell.ours.value is not None]
+    on_data = [cell for cell in known if cell.units_of != "encoder"]
+    if known and not on_data:
+        counted += ", all of them costs of encoders that need no data"
+    absent = sum(cell.ours.value is None and cell.ours.why != UNASKED for cell in cells)
+    warnings = []
+    if absent:
+        warnings.append(
+            f"{many(absent, 'cell')} not computed: `polyplink reproduce {name} {request.data} "
+            "--dry-run` lists what each needs, and where to get it"
+        )
     why = [f"not computed: {places(missing)}: {why}" for why, missing in result.reasons.items()]
     remarks = [f"* {places(odd)}: {remark}" for remark, odd in result.remarks.items()]
     banner = [result.banner] if result.banner else []
     files = f"files: {out}/table.html, .csv, .tex"
     told = [*result.rankings, result.settings, counted, *why, *remarks, files]
-    code = int(not result.computed)
-    return Result(result, shown=[*banner, reproduced_table(result), *told], code=code)
+    only_costs = all(cell.units_of == "encoder" for cell in cells)
+    code = int(not (known if only_costs else on_data))
+    shown = [*banner, reproduced_table(result), *told]
+    return Result(result, shown=shown, warnings=warnings, code=code)
 
 
 def similarity_form(table: str) -> "VisualForm":

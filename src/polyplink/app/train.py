@@ -221,6 +221,7 @@ def _configured(request: TrainRequest) -> "TrainConfig":
         find_recipe(recipe) if isinstance(recipe, str) else recipe, [*start, *request.sets]
     )
     config = replace(config, prepare=request.on(config.prepare), part=request.part or config.part)
+    config = _fed_as_before(config, request.sets)
     parts = [part for part in (config.part, config.validation.part) if part]
     check_given(config.init_from, request.data, parts, request.device)
     check_given(request.polyps_from)
@@ -230,6 +231,32 @@ def _configured(request: TrainRequest) -> "TrainConfig":
         "name a recipe that does, such as supervised, or leave --polyps-from out",
     )
     return config
+
+
+def _fed_as_before(config: "TrainConfig", sets: Sequence[str]) -> "TrainConfig":
+    """The recipe with the mean and std of the weights that it starts from, unless `sets` has them.
+
+    Raises:
+        PolyplinkError: If the weights are of another backbone than the recipe's.
+    """
+    from polyplink.encoders import read_record, weights_path
+
+    if config.init_from is None:
+        return config
+    start, encoder = read_record(weights_path(config.init_from)).encoder, config.encoder
+    theirs, ours = (getattr(one, "frame_encoder", None) for one in (start, encoder))
+    PolyplinkError.unless(
+        None in (theirs, ours) or theirs == ours,
+        f"{config.init_from} holds weights of {theirs}, and the recipe {config.name} builds {ours}",
+        f"build theirs with --set encoder.frame_encoder={theirs}",
+    )
+    given = {assignment.partition("=")[0] for assignment in sets}
+    scale = {
+        name: getattr(start, name)
+        for name in ("mean", "std")
+        if f"encoder.{name}" not in given and getattr(start, name, None) is not None
+    }
+    return replace(config, encoder=replace(encoder, **scale)) if theirs is not None else config
 
 
 def _prepared(request: TrainRequest, config: "TrainConfig", progress: Progress) -> "Prepared":

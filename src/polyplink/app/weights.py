@@ -122,7 +122,7 @@ def _add_saved(folder: Path, name: str) -> Result[dict[str, Any]]:
     with whole_file(path) as new:
         shutil.copyfile(source, new)
     seal(path)
-    title = record.recipe.get("name") or record.origin.get("title") or path.stem
+    title = record.name or path.stem
     added = {"name": path.stem, "path": path, "title": title, "licence": licence}
     return Result(added, shown=["{name}: {title}, licence {licence}".format(**added), str(path)])
 
@@ -244,7 +244,9 @@ def adapt_weights(request: AdaptRequest, progress: Progress = inform) -> Result[
         "train it on these frames instead (`polyplink train --init-from`)",
     )
     seen = seen_by(prepared.data, prepared.procedures, [], record.seen)
-    origin = dict(record.origin) | {"statistics_of": prepared.key}
+    parent = record.name or request.weights.stem
+    origin = dict(record.origin) | {"statistics_of": prepared.key, "adapted_from": parent}
+    origin |= {"name": path.stem, "title": f"{parent}, adapted"}
     save_weights(path, encoder, replace(record, seen=seen, origin=origin, operating=None))
     seal(path)
     done = {"name": path.stem, "path": path, "layers": layers, "crops": len(crops)}

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import polars as pl
 
-from polyplink.core.errors import find_named
+from polyplink.core.errors import PolyplinkError, find_named
 from polyplink.core.plugins import find_part
+from polyplink.data.files.video import is_video
 from polyplink.data.formats.assemble import PARTS
 from polyplink.data.formats.coco import import_coco, write_coco
 from polyplink.data.formats.csv import import_csv, write_csv
@@ -26,6 +27,7 @@ from polyplink.data.sets.real_colon import import_real_colon, write_real_colon
 from polyplink.data.sets.sun import import_sun, write_sun
 from polyplink.data.tables import DataSet, Imported
 
+RECORDINGS = ("video", "videos", "images", "frames", "recording")  # mistaken for formats
 _RELEASED = ("images", "scores", "splits", "patients")
 _ONE_A_VIDEO = (*_RELEASED, "unnamed boxes", "several polyps", "fps", "brand and preparation")
 
@@ -68,6 +70,12 @@ def find_importer(name: str) -> Callable[..., Imported]:
     Raises:
         PolyplinkError: If there is none.
     """
+    PolyplinkError.unless(
+        name not in RECORDINGS and not is_video(name),
+        f"{name!r} is no format of boxes",
+        "boxes in a recording are detected, not imported: `polyplink run RECORDING`, or "
+        "`polyplink detect RECORDING DATA --detector FILE.onnx`",
+    )
     return find_part("importer", name, {name: one.read for name, one in FORMATS.items()})
 
 

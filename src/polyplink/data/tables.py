@@ -28,6 +28,7 @@ from polyplink.core.artefacts import (
 )
 from polyplink.core.errors import CONTROL, PolyplinkError, first_line, visible
 from polyplink.core.text import ESCAPED_FORMULA, FORMULA, many
+from polyplink.data.files.folders import check_is_folder
 from polyplink.data.protocols import NAMES, protocol_part
 from polyplink.data.vocabulary import ADENOMA, Maps, label_polyps, read_adenoma_maps
 
@@ -478,8 +479,7 @@ def check_folder(folder: Path) -> None:
     Raises:
         PolyplinkError: If it is none, or a table is missing.
     """
-    if not folder.is_dir():
-        raise PolyplinkError(f"no folder {folder}", "check the path, or run `polyplink import`")
+    check_is_folder(folder, "check the path, or run `polyplink import`")
     settle(folder)
     for path in (folder / f"{name}.parquet" for name in TABLES):
         if not path.is_file():

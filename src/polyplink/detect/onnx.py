@@ -51,6 +51,7 @@ LAYOUTS: tuple[str, ...] = get_args(Layout)
 IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 USUAL_SIZE = 640  # of inputs whose size the file leaves open
 FILL = 114  # grey around a letterboxed image
+PICKLED = (".pt", ".pth", ".ckpt")
 FEW = 1000  # candidates: more are a grid before non-maximum suppression
 
 
@@ -116,7 +117,15 @@ class OnnxDetector:
             PolyplinkError: If onnxruntime is not installed, the file or its record is broken, or
                 its outputs fit no layout.
         """
-        PolyplinkError.unless(path.is_file(), f"no detector {path}", "give --detector FILE.onnx")
+        PolyplinkError.unless(
+            path.is_file(), f"no detector file {path}", "check the path given with --detector"
+        )
+        PolyplinkError.unless(
+            path.suffix.lower() not in PICKLED,
+            f"{path} is a file of PyTorch, and detectors are read as ONNX",
+            f"export it where it was trained (`yolo export model={path.name} format=onnx`, or "
+            f"torch.onnx.export) and give --detector {path.stem}.onnx",
+        )
         self._session = open_session(path, "a detector", "export the detector again", threads)
         self.path = path
         record = record or read_record(path)

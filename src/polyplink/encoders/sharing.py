@@ -175,7 +175,7 @@ def model_card(
         facts: Mirrors, and the shapes of exported graphs.
         measured: Rows of figures.csv.
     """
-    name = str(record.recipe.get("name") or record.origin.get("title") or "encoder")
+    name = record.name or "encoder"
     prepare, encoder = record.prepare, record.encoder
     rule = (
         "the full frame"

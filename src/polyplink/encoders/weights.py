@@ -228,7 +228,8 @@ def check_state(
             f"{path} holds weights of another encoder: {len(missing)} tensors missing, "
             f"{len(unknown)} unknown, {len(bent)} of another shape, "
             f"first {(missing + unknown + bent)[0]!r}",
-            "give the weights of the encoder that the recipe names",
+            "give the weights of the encoder that the recipe names, or name theirs in the recipe "
+            "(--set encoder.frame_encoder=timm:NAME)",
         )
 
 
@@ -279,6 +280,12 @@ class WeightsRecord:
     seen: Seen
     origin: Mapping[str, Any]
     operating: Mapping[str, Any] | None = None
+
+    @property
+    def name(self) -> str:
+        """What to call the weights: their name, else their recipe's, else a title; may be empty."""
+        known = (self.origin.get("name"), self.recipe.get("name"), self.origin.get("title"))
+        return str(next(filter(None, known), ""))
 
 
 def save_weights(path: Path, encoder: Encoder, record: WeightsRecord) -> None:

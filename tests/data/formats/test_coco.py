@@ -203,6 +203,22 @@ def test_a_detectors_results_take_the_place_of_the_boxes(tmp_path: Path) -> None
         import_coco(tmp_path, boxes=results)
 
 
+def test_other_json_files_of_a_folder_are_left_out_by_name(tmp_path: Path) -> None:
+    write_coco(seen_set(), tmp_path / "set")
+    content = (tmp_path / "set" / "annotations" / "instances.json").read_text()
+    (tmp_path / "boxes.json").write_text(content)
+    alone = import_coco(tmp_path, images=False).data.detections
+    (tmp_path / "detector.json").write_text('{"layout": "yolov8"}')
+    (tmp_path / "results.json").write_text("[]")
+    found = import_coco(tmp_path, images=False)
+    assert found.data.detections.equals(alone)
+    assert any("2 x JSON file without the lists" in line for line in found.warnings)
+    assert "detector.json" in " ".join(found.warnings)
+    (tmp_path / "boxes.json").unlink()
+    with pytest.raises(PolyplinkError, match=r"none of the 2 JSON files .*; name the file"):
+        import_coco(tmp_path)
+
+
 def test_the_papers_keys(tmp_path: Path) -> None:
     write_coco(seen_set(), tmp_path)
     content = json.loads((tmp_path / "annotations" / "instances.json").read_text())

@@ -12,13 +12,38 @@ import polars as pl
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.workers import worker_pool
 from polyplink.data.files.values import check_utf8
+from polyplink.data.files.video import SUFFIXES
 
 Source = TypeVar("Source")
 Read = TypeVar("Read")
 
 IMAGE_ENDINGS = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff")
+_NEXT = {  # what a file given for a folder calls for, by its ending
+    **dict.fromkeys(SUFFIXES, "count the polyps of a video with `polyplink run {path}`"),
+    ".json": "boxes in COCO format become a data folder with `polyplink import coco {path} DATA`",
+    ".csv": "boxes in a table become a data folder with `polyplink import csv {path} DATA`",
+    ".safetensors": "weights come before the data folder: polyplink COMMAND WEIGHTS DATA",
+}
 _NUMBER = re.compile(r"(\d{1,10})\.[A-Za-z]+$")
 _AT_ONCE = 1 << 16  # bytes: an annotation file has about 1 KiB
+
+
+def check_is_folder(path: Path, mend: str = "check the path") -> None:
+    """Refuse a path that is no folder; of a file, say what can be done with it.
+
+    Args:
+        path: The path.
+        mend: What to do where nothing is there.
+
+    Raises:
+        PolyplinkError: If it is no folder.
+    """
+    PolyplinkError.unless(
+        not path.is_file(),
+        f"{path} is a file, and a folder is expected",
+        _NEXT.get(path.suffix.lower(), "name the folder that it lies in").format(path=path),
+    )
+    PolyplinkError.unless(path.is_dir(), f"no folder {path}", mend)
 
 
 def refuse(error: OSError) -> NoReturn:

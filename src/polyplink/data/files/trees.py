@@ -13,7 +13,7 @@ from typing import TypeVar
 from polyplink.core.errors import PolyplinkError, visible
 from polyplink.data.faults import Faults
 from polyplink.data.files.archives import ENDINGS, INSIDE, Archive, is_archive
-from polyplink.data.files.folders import read_small, refuse
+from polyplink.data.files.folders import check_is_folder, read_small, refuse
 from polyplink.data.files.images import image_size
 from polyplink.data.files.values import check_utf8
 
@@ -183,6 +183,7 @@ def open_tree(source: Path, faults: Faults) -> Tree:
     elif source.is_file() and is_archive(source.name):
         root, files = source.parent, [source.name]
     elif source.exists():
+        check_is_folder(source)
         raise PolyplinkError(
             f"{source} is neither a folder nor an archive ({', '.join(ENDINGS)})",
             "name the folder of the data set",

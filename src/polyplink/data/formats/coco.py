@@ -60,6 +60,7 @@ _NUMBERS |= {"frame", "iscrowd", "score", "size_mm"}
 # `dataset3_004-005_1` is of the video `dataset3_004-005`; other identities are videos themselves.
 _IDENTITY = r"^(.*\d+-\d+)_\d+$"
 _FILM = rf"(?i)^(.+)\.({'|'.join(s[1:] for s in SUFFIXES)})(?:#([0-9]{{1,10}}))?$"
+NO_COCO = "JSON file without the lists `images` and `annotations`, not read"
 # Column of ours -> key of the papers.
 _FACTS = {
     "histology": "histology",
@@ -183,8 +184,15 @@ def import_coco(
         "name the file",
     )
     faults = Faults(given.strict)
-    read = partial(_read, root=root, strict=given.strict, results=boxes)
+    certain = source.is_file() or len(files) == 1
+    read = partial(_read, root=root, strict=given.strict, results=boxes, certain=certain)
     frames, placed, videos = read_tables(read, list(enumerate(files)), given, faults)
+    others = faults.counts.get(NO_COCO, (0, ""))[0]
+    PolyplinkError.unless(
+        others < len(files) or certain,
+        f"none of the {len(files)} JSON files in {source} has the lists `images` and `annotations`",
+        "name the file with the boxes",
+    )
     faults.warn_values("category of boxes, all taken as polyps", placed["category"].drop_nulls())
     frames = numbers_alone(frames, root, faults)
     mend = "keep one image (and one file) for each frame"
@@ -233,7 +241,7 @@ def _find_files(source: Path) -> tuple[Path, list[_File]]:
 
 
 def _read(
-    numbered: tuple[int, _File], root: Path, strict: bool, results: Path | None
+    numbered: tuple[int, _File], root: Path, strict: bool, results: Path | None, certain: bool
 ) -> tuple[Faults, pl.DataFrame, pl.DataFrame, pl.DataFrame]:
     """Read one annotation file, or its images and the boxes of a detector's results.
 
@@ -242,6 +250,7 @@ def _read(
         root: Folder of the data set.
         strict: Raise at the first fault.
         results: A detector's results.
+        certain: Whether the file is of this format; another one of a folder is left out.
 
     Returns:
         Faults; images with file, at, id, procedure_id, frame, image, width, height, dataset, part;
@@ -250,13 +259,15 @@ def _read(
     """
     i, (path, part) = numbered
     content = load_json(path)
-    name = path.name
+    name, faults = path.name, Faults(strict)
     if not isinstance(content, dict) or not {"images", "annotations"} <= set(content):
-        raise PolyplinkError(
+        PolyplinkError.unless(
+            not certain and not path.stem.startswith(_PREFIX),
             f"{path} has no lists `images` and `annotations`",
             "give COCO annotations of instances (results have no images: give them with --boxes)",
         )
-    faults = Faults(strict)
+        faults.warn(NO_COCO, name)
+        content = {"images": [], "annotations": []}
     # Videos under their name, or their id where they have none.
     videos = read_records(content.get("videos"), f"{name}: videos", _VIDEO)
     called = pl.coalesce("name", pl.col("file_name").str.extract(_FILM), "id")

@@ -17,7 +17,7 @@ from polyplink.core.artefacts import whole_folder, write_text
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.text import file_name, relative_path
 from polyplink.data.faults import Faults, leave_out
-from polyplink.data.files.folders import IMAGE_ENDINGS
+from polyplink.data.files.folders import IMAGE_ENDINGS, check_is_folder
 from polyplink.data.files.images import image_size
 from polyplink.data.files.trees import decode_text, walk_files
 from polyplink.data.files.values import track_name, whole_number
@@ -128,8 +128,7 @@ def import_yolo(
 
 def _label_files(source: Path) -> list[_LabelFile]:
     """The label files of a source and their images, with one listing for each folder."""
-    if not source.is_dir():
-        raise PolyplinkError(f"no folder {source}", "check the path")
+    check_is_folder(source)
     homes = [(source / part / "labels", source / part / "images", part) for part in ("", *PARTS)]
     homes = [home for home in homes if home[0].is_dir()]
     if not homes:  # the source is the folder of labels itself

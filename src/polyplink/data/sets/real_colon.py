@@ -25,7 +25,7 @@ from polyplink.core.text import csv_cell, file_name, xml_text
 from polyplink.data.boxes import box_table, check_boxes, fit_boxes
 from polyplink.data.faults import Faults
 from polyplink.data.files.archives import INSIDE, read_members
-from polyplink.data.files.folders import read_each, read_small
+from polyplink.data.files.folders import check_is_folder, read_each, read_small
 from polyplink.data.files.trees import decode_text
 from polyplink.data.files.values import LARGEST, check_utf8, whole_number
 from polyplink.data.protocols import split_by_rule
@@ -105,8 +105,7 @@ def import_real_colon(source: Path, **options: Unpack[ReleaseOptions]) -> Import
         PolyplinkError: If a folder, table or column is missing; if strict, at the first
             faulty file or box (see `read_boxes`).
     """
-    if not source.is_dir():
-        raise PolyplinkError(f"no folder {source}", "check the path")
+    check_is_folder(source)
     release = Release(DATASET, source, **options)
     annotations, frames = _places(release)
     videos, lesions = read_tables(source)
