@@ -12,6 +12,13 @@ from typing import TYPE_CHECKING, Any
 from polyplink import __version__
 from polyplink.app import options
 from polyplink.app.options import TrackletOptions, option
+from polyplink.app.outputs import (
+    SOURCE,
+    OutOfSource,
+    Replace,
+    keep_other_counts,
+    output_folder,
+)
 from polyplink.app.request import Progress, Result, check_given, inform
 from polyplink.core.artefacts import RunRecord, to_plain, write_json, write_text
 from polyplink.core.text import many, relative_path
@@ -39,6 +46,8 @@ ASSIGNMENT = {
 }
 
 
+# What a folder holds of a count; the rest is written whole in its place.
+COUNT_FILES = ("count.json", "corrections.jsonl")
 # Columns of counts.csv.
 COUNTS = ("procedure_id", "polyps", "low", "high", "tracklets", "false_alarms", "converged")
 # Columns of views.csv.
@@ -57,7 +66,8 @@ class CountRequest(TrackletOptions):
 
     weights: options.Weights
     data: options.Data
-    out: options.Out = Path("count")
+    out: OutOfSource = None
+    replace: Replace = False
     part: options.Part = None
     truth: Path | None = option(
         "Data folder with annotated boxes of the same procedures, to compare with."
@@ -119,13 +129,14 @@ def count(request: CountRequest, progress: Progress = inform) -> Result[Counted]
     Raises:
         PolyplinkError: If weights, data folder or an image is at fault.
     """
-    weights, out = request.weights, request.out
+    weights, out = request.weights, output_folder(request.out, "count", request.data)
     check_given(weights, request.data, [request.part], request.device, request.truth)
     asked: dict[str, Any] = {
         name: getattr(request, name) for name in ("weights", "part", "purpose", "alarms")
     }
-    record = RunRecord("count", settings=asked)
+    record = RunRecord("count", settings=asked | {SOURCE: str(request.data.resolve())})
     record.claim(out)
+    keep_other_counts(out, request.data, COUNT_FILES, replace=request.replace)
     from polyplink.app.encoded import encode, load_named
     from polyplink.app.linked import build_report, link_all, linked_boxes, screen
     from polyplink.associate import from_record

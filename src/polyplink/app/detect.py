@@ -9,6 +9,13 @@ from typer import Argument, Option
 
 from polyplink.app import options
 from polyplink.app.options import TrackletOptions, option
+from polyplink.app.outputs import (
+    SOURCE,
+    OutOfSource,
+    Replace,
+    keep_other_counts,
+    output_folder,
+)
 from polyplink.app.request import Progress, Result, check_given, inform
 from polyplink.core.artefacts import RunRecord, write_text
 from polyplink.core.errors import PolyplinkError
@@ -21,6 +28,7 @@ if TYPE_CHECKING:
     from polyplink.detect import Detector
     from polyplink.tracklets import PrepareSettings
 
+RUN_PARTS = ("data", "count", "tracks")  # folders that `run` writes
 PREFIX = "sim:"  # of the names of simulated detectors
 
 Source = Annotated[Path, Argument(help="A video, or a folder of videos or images; a data folder.")]
@@ -78,9 +86,12 @@ def detect_polyps(request: DetectRequest, progress: Progress = inform) -> "Resul
 
 
 def _detect(
-    request: DetectRequest, settings: "PrepareSettings", progress: Progress
+    request: DetectRequest,
+    settings: "PrepareSettings",
+    progress: Progress,
+    begin: Callable[[], None] = lambda: None,
 ) -> tuple["DataSet", list[str]]:
-    """The data folder of a detector's boxes, and warnings."""
+    """The data folder of a detector's boxes, and warnings; `begin` is called before it is begun."""
     from polyplink.data import BoxesOrigin, DataSet, read_data, write_data, write_origin
     from polyplink.detect import detect, find_recordings
 
@@ -105,12 +116,14 @@ def _detect(
             source=given.procedures["source"].replace({".": root, "": root})
         )
         data = DataSet.of(found, sources, given.polyps.clear(), given.splits)
+        begin()
         write_data(out, data)
         origin = BoxesOrigin(name, name)
     else:
         recordings = find_recordings(source, request.fps)
         names = [one.name for one in recordings]
         detector, key = find_detector(name, request.function, source, names, warnings)
+        begin()
         with record.stage("detect"):
             data = detect(
                 recordings,
@@ -196,7 +209,8 @@ class RunRequest(TrackletOptions):
     weights: Annotated[Path, Option(help="Weights file, or a folder `polyplink train` wrote.")]
     detector: DetectorName = None
     boxes: str | None = option("Boxes instead of a detector: the format of SOURCE (coco, mot ...).")
-    out: options.Out = Path("out")
+    out: OutOfSource = None
+    replace: Replace = False
     fps: Fps = None
     seed: Seed = 0
     alarms: options.Alarms = "drop"
@@ -222,7 +236,10 @@ def run(request: RunRequest, progress: Progress = inform) -> "Result[Counted]":
     from polyplink.app.data_folder import ImportRequest, import_data
     from polyplink.encoders import read_record, weights_path
 
-    source, out = request.source, request.out
+    source, out = request.source, output_folder(request.out, "run", request.source)
+    record = RunRecord("run", settings={SOURCE: str(source.resolve())})
+    record.claim(out)
+    keep_other_counts(out, source, RUN_PARTS, replace=request.replace)
     settings = request.on(read_record(weights_path(request.weights)).prepare)
     data, warnings = out / "data", list[str]()
     if request.boxes is not None:
@@ -239,29 +256,35 @@ def run(request: RunRequest, progress: Progress = inform) -> "Result[Counted]":
         detecting = DetectRequest(
             source, data, request.detector, request.fps, request.seed, request.function
         )
-        warnings += _detect(detecting, settings, progress)[1]
-    return count_found(request, data, warnings, progress)
+        warnings += _detect(detecting, settings, progress, lambda: record.write(out))[1]
+    record.write(out)
+    return count_found(request, data, out, warnings, progress)
 
 
 def count_found(
-    request: "RunRequest | LiveRequest", data: Path, warnings: Sequence[str], progress: Progress
+    request: "RunRequest | LiveRequest",
+    data: Path,
+    out: Path,
+    warnings: Sequence[str],
+    progress: Progress,
 ) -> "Result[Counted]":
     """Count the boxes of a data folder and write their tracks; `out` gets count and tracks.
 
     Args:
-        request: Weights, options and output folder.
+        request: Weights and options.
         data: The data folder.
+        out: The output folder.
         warnings: Of earlier stages, for the report.
         progress: Called for crops and tracklets.
     """
     from polyplink.app.count import CountRequest, count
 
-    out = request.out
     tracklets = {field.name: getattr(request, field.name) for field in fields(TrackletOptions)}
     counting = CountRequest(
         request.weights,
         data,
         out / "count",
+        replace=True,  # by this folder's own run
         alarms=request.alarms,
         purpose=request.purpose,
         device=request.device,

@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,8 +16,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, Option, echo
 
 from polyplink.app import options
-from polyplink.app.detect import DetectorName, Fps, Function
+from polyplink.app.detect import RUN_PARTS, DetectorName, Fps, Function
 from polyplink.app.options import TrackletOptions, option
+from polyplink.app.outputs import (
+    SOURCE,
+    OutOfSource,
+    Replace,
+    keep_other_counts,
+    output_folder,
+)
 from polyplink.app.request import Progress, Result, check_given, inform
 from polyplink.core.artefacts import RunRecord
 from polyplink.core.errors import PolyplinkError, first_line
@@ -51,7 +58,8 @@ class LiveRequest(TrackletOptions):
     detector: DetectorName = None
     boxes: Path | None = option("Boxes of the recording SOURCE, JSON lines, for a detector.")
     recording: Path | None = option("Video or folder with the pictures of boxes from stdin.")
-    out: options.Out = Path("live")
+    out: OutOfSource = None
+    replace: Replace = False
     speed: float = option(
         "Times real time for a recording; 0: as fast as it goes, none dropped.", 1.0, min=0
     )
@@ -90,7 +98,7 @@ def live(request: LiveRequest, progress: Progress = inform) -> "Result[Counted]"
         "a detector is given beside boxes",
         "leave --detector or --boxes out",
     )
-    from polyplink.detect.live import is_device
+    from polyplink.detect.live import is_device, without_password
     from polyplink.detect.recordings import find_recordings
 
     if not (request.source == STDIN or is_device(request.source) or Path(request.source).is_dir()):
@@ -100,13 +108,18 @@ def live(request: LiveRequest, progress: Progress = inform) -> "Result[Counted]"
     from polyplink.associate import OnlineSettings, from_record
 
     if written_pieces(Path(request.source)):
-        return _after_kill(replace(request, out=Path(request.source)), progress)
-    out, warnings, record = request.out, list[str](), _record(request)
+        return _after_kill(request, Path(request.source), progress)
+    played = Path(request.source).exists() and not is_device(request.source)
+    out = output_folder(request.out, "live", without_password(request.source))
+    warnings, record = list[str](), _record(request, out)
     PolyplinkError.unless(
-        not written_pieces(out),
+        request.replace or not written_pieces(out),
         f"{out} holds a count that was killed",
-        f"report it with `polyplink live {out} --weights WEIGHTS`, or name another --out",
+        f"report it with `polyplink live {out} --weights WEIGHTS`, replace it with --replace, or "
+        "name another --out",
     )
+    one = request.source if played else None
+    keep_other_counts(out, one, RUN_PARTS, replace=request.replace)
     source = _source(request)
     detector = _detector(request, source, warnings)
     encoder = load_named(request.weights, request.device, tracklets=request)
@@ -146,7 +159,7 @@ def live(request: LiveRequest, progress: Progress = inform) -> "Result[Counted]"
             "give a source that is running",
         )
         counting.end()
-        counted, facts = _reported(request, record, counting.warnings, progress)
+        counted, facts = _reported(request, out, record, counting.warnings, progress)
         counting.report = str(counted.value.report)
         counting.show()
         latency = {"frame": percentiles(counting.latencies)}
@@ -156,26 +169,32 @@ def live(request: LiveRequest, progress: Progress = inform) -> "Result[Counted]"
     return Result(counted.value, said, [], counted.warnings)
 
 
-def _record(request: LiveRequest) -> RunRecord:
+def _record(request: LiveRequest, out: Path) -> RunRecord:
     from polyplink.detect.live import without_password
 
     named = ("source", "weights", "detector", "boxes", "speed", "window", "alarms", "purpose")
     settings = {name: getattr(request, name) for name in named}
-    settings["source"] = without_password(request.source)
+    there = Path(request.source).exists()
+    settings[SOURCE] = (
+        str(Path(request.source).resolve()) if there else without_password(request.source)
+    )
     record = RunRecord("live", settings=settings)
-    record.claim(request.out)
+    record.claim(out)
     return record
 
 
 def _reported(
-    request: LiveRequest, record: RunRecord, warnings: list[str], progress: Progress
+    request: LiveRequest,
+    out: Path,
+    record: RunRecord,
+    warnings: list[str],
+    progress: Progress,
 ) -> "tuple[Result[Counted], dict[str, Any]]":
     """Count the data folder that was written, and remove what a killed count is reported from."""
     from polyplink.app.detect import count_found
     from polyplink.app.live_count import PIECES, VECTORS
 
-    out = request.out
-    counted = count_found(request, out / "data", warnings, progress)
+    counted = count_found(request, out / "data", out, warnings, progress)
     record.write(out)
     (out / VECTORS).unlink(missing_ok=True)
     (out / PIECES).rename(out / f"{PIECES}.part")  # whole or gone
@@ -185,18 +204,18 @@ def _reported(
     return counted, {"report": str(counted.value.report), "final": final}
 
 
-def _after_kill(request: LiveRequest, progress: Progress) -> "Result[Counted]":
+def _after_kill(request: LiveRequest, out: Path, progress: Progress) -> "Result[Counted]":
     """Report what a count that was killed has written."""
     from polyplink.app.encoded import load_named
     from polyplink.app.live_count import killed_source, write_pieces
     from polyplink.report.formats import clock
 
-    out, record = request.out, _record(request)
+    record = _record(request, out)
     encoder = load_named(request.weights, request.device, tracklets=request)
     source, frames = killed_source(out)
     write_pieces(out, source, frames, encoder)
     line = f"the count was killed; this is what it had written, up to {clock(frames / source.fps)}"
-    counted, facts = _reported(request, record, [line], progress)
+    counted, facts = _reported(request, out, record, [line], progress)
     said = {"event": "finished", "frame": frames - 1} | facts
     with ExitStack() as stack:
         _printer(out, stack, "a")(said)

@@ -1,0 +1,79 @@
+"""Output folders of counts: named after what is counted, and never written over unasked."""
+
+import re
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+from typer import Option
+
+from polyplink.core.artefacts import read_json
+from polyplink.core.errors import PolyplinkError
+from polyplink.core.text import file_name
+
+SOURCE = "source"  # in the settings of run.json: what a folder's count is of
+RUN_FILE = "run.json"
+
+OutOfSource = Annotated[
+    Path | None,
+    Option("--out", "-o", help="Folder to write; by default COMMAND/NAME, after what is counted."),
+]
+Replace = Annotated[bool, Option("--replace", help="Replace the count of another recording.")]
+
+
+def output_folder(out: Path | None, command: str, source: str | Path) -> Path:
+    """The folder that a count is written into: the one given, or COMMAND/NAME of what is counted.
+
+    Args:
+        out: The folder that was asked for.
+        command: The verb.
+        source: A recording, a file or folder of boxes, a data folder, or the address of a device.
+
+    Example:
+        >>> output_folder(None, "run", "films/a.mp4"), output_folder(Path("x"), "run", "a.mp4")
+        (PosixPath('run/a'), PosixPath('x'))
+        >>> output_folder(None, "live", "rtsp://tower.local/1")
+        PosixPath('live/tower.local-1')
+    """
+    if out is not None:
+        return out
+    path = Path(source).resolve()
+    name = path.name if path.is_dir() else path.stem
+    if not path.exists() and "/" in str(source):  # an address
+        name = re.sub(r"[^\w.]+", "-", str(source).partition("://")[2] or path.name)
+    return Path(command) / file_name(name.strip("-") or "all")
+
+
+def keep_other_counts(
+    folder: Path, source: str | Path | None, parts: Sequence[str], *, replace: bool
+) -> None:
+    """Refuse to write over the count of something else; with `replace`, remove it.
+
+    Args:
+        folder: The output folder.
+        source: What is counted now; None where the same name may stand for another procedure, as
+            that of a camera does.
+        parts: Files and folders in `folder` that belong to a count.
+        replace: Remove these.
+
+    Raises:
+        PolyplinkError: If the folder holds the count of something else, and is not replaced.
+    """
+    there = [part for part in (folder / name for name in parts) if part.exists()]
+    if not there:
+        return
+    record = folder / RUN_FILE
+    known = read_json(record).get("settings", {}).get(SOURCE) if record.is_file() else None
+    if known is not None and source is not None and known == str(Path(source).resolve()):
+        return
+    PolyplinkError.unless(
+        replace,
+        f"{folder} holds the count of {known or 'another recording'}",
+        "name another --out, or replace that count with --replace",
+    )
+    for part in there:
+        if part.is_dir():
+            shutil.rmtree(part)
+        else:
+            part.unlink()
