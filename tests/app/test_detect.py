@@ -12,7 +12,6 @@ from polyplink.app.detect import RunRequest, run
 from polyplink.core.artefacts import to_plain, write_json
 from polyplink.data import BoxesOrigin, read_data, read_origin
 from polyplink.detect import DetectorRecord
-from polyplink.learn.detector import SmallDetector
 from tests.app.calls import assert_refused, polyplink
 from tests.conftest import Made
 from tests.detect.test_onnx import write_model
@@ -111,35 +110,49 @@ def test_boxes_of_a_format_are_counted_without_a_detector(made: Made, tmp_path: 
     assert len(np.unique(tracks[:, :2], axis=0)) == len(tracks)
 
 
-def test_a_detector_of_ours_is_trained_and_used(
+def test_a_detector_is_trained_stopped_continued_measured_and_used(
     made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What an exported network finds is tested in tests/learn; here it finds one box anywhere."""
+    """What a network learns is tested in tests/learn; here the file has one box in every frame."""
 
-    def export(network: SmallDetector, path: Path, record: DetectorRecord) -> None:
-        answer = np.array([[[10.0, 8.0, 26.0, 20.0, 0.9, 0.0]]])
-        write_model(path, {"output0": answer}, [1, 3, network.side, network.side])
+    def export(network: object, path: Path, record: DetectorRecord) -> None:
+        answer = np.array([[[20.0, 16.0, 52.0, 40.0, 0.9, 0.0]]])
+        write_model(path, {"output0": answer}, [1, 3, 64, 64])
         write_json(path.with_suffix(".json"), to_plain(replace(record, layout=None)))
 
+    monkeypatch.setattr("polyplink.learn.detector.export.export_detector", export)
     monkeypatch.setattr("polyplink.learn.detector.export_detector", export)
     out = tmp_path / "ours.onnx"
-    asked = ("train-detector", made.data, "-o", out, "--steps", "2", "--frames", "4", "--json")
-    result = polyplink(*asked)
+    asked = ("train-detector", made.data, "-o", out, "--frames", "4", "--side", "64")
+    result = polyplink(*asked, "--epochs", "2", "--held", "0.2", "--json")
     assert result.exit_code == 0, result.output
     facts = json.loads(result.stdout)
-    assert (facts["procedures"], facts["held"]) == (4, ["001-005"])
-    assert 0 <= facts["found"] <= 1
-    assert "made for simulated procedures, and sample is not simulated" in result.stderr
+    assert (facts["procedures"], len(facts["held"]), len(facts["losses"])) == (4, 1, 2)
+    assert facts["figures"]["polyps"] >= 1
     record = json.loads(out.with_suffix(".json").read_text())
-    assert record["trained_on"] == ["001-001", "001-002", "001-003", "001-004"]
-    out.with_suffix(".json").write_text(json.dumps(record | {"datasets": ["simulated tiny 0"]}))
-    frames = made.root / "frames" / "001-001"
+    assert set(record["trained_on"]) | set(facts["held"]) == {f"001-00{k}" for k in range(1, 6)}
+    folder = tmp_path / "ours-training"
+    assert (folder / "epochs.csv").read_text().splitlines()[0] == "epoch,loss"
+    assert (folder / "training.png").stat().st_size > 10_000
+    again = polyplink(*asked, "--epochs", "2", "--held", "0.2", "--json")  # nothing is left to do
+    assert json.loads(again.stdout)["losses"] == facts["losses"]
+    other = polyplink(*asked, "--epochs", "3", "--held", "0.2")
+    assert_refused(other, "ours-training holds a training with other data or options")
+    measured = polyplink("evaluate-detector", out, made.data, "--json")
+    assert measured.exit_code == 0, measured.output
+    assert 0 <= json.loads(measured.stdout)["ap50"] <= 1
+    assert "trained on 4 of these procedures" in measured.stderr
+    changed = record | {"datasets": ["simulated tiny 0"]}
+    out.with_suffix(".json").write_text(json.dumps(changed))
+    frames = made.root / "frames" / record["trained_on"][0]
     used = polyplink("detect", frames, tmp_path / "data", "--detector", out)
     assert used.exit_code == 0, used.output
     assert "trained on simulated pictures: do not rely on what it finds" in used.stderr
     assert "trained on 1 of these procedures" in used.stderr
     refused = polyplink("train-detector", made.data, "-o", "weights.pt")
     assert_refused(refused, "weights.pt is not named as an ONNX file")
+    refused = polyplink("train-detector", made.data, "--side", "100")
+    assert_refused(refused, "--side 100 is no multiple of 32; give --side 96")
 
 
 @pytest.mark.parametrize(

@@ -1,26 +1,39 @@
-"""The small detector for simulated procedures: learns what it is shown, and is read as ONNX."""
+"""The detector: what it learns, its loss, its figures, and its files."""
 
+import struct
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.detect import DetectorRecord, OnnxDetector
 from polyplink.learn.detector import (
-    DetectorConfig,
-    Frames,
-    SmallDetector,
+    Augmentation,
+    FitConfig,
+    TrainingFrames,
+    YoloxNano,
+    assign,
+    average_precision,
+    detect_in_frames,
     detection_loss,
+    draw_batch,
     export_detector,
     fit_detector,
-    score_detector,
+    grid,
+    match,
+    measure_detector,
+    read_network,
+    score_for_false_boxes,
+    true_boxes,
 )
 
 SIDE = 64
 
 
-def blobs(n: int, seed: int = 0) -> Frames:
+def blobs(n: int, seed: int = 0) -> TrainingFrames:
     """Reddish noise with one or two bright ellipses; the last frames have none."""
     rng = np.random.default_rng(seed)
     y, x = np.mgrid[:SIDE, :SIDE] + 0.5
@@ -33,41 +46,170 @@ def blobs(n: int, seed: int = 0) -> Frames:
             inside = ((x - middle[0]) / half[0]) ** 2 + ((y - middle[1]) / half[1]) ** 2 < 1
             pixels[k][inside] += 60
             boxes[k, j] = np.concatenate([middle - half, middle + half]) / SIDE
-    return Frames(pixels.clip(0, 255).astype(np.uint8), boxes)
+    sizes = np.full((n, 2), [640, 480], np.float32)
+    names = tuple(f"p{k % 7}" for k in range(n))
+    return TrainingFrames(pixels.clip(0, 255).astype(np.uint8), sizes, boxes, names)
 
 
-def test_a_short_training_finds_the_polyps_it_was_shown(tmp_path: Path) -> None:
-    config = DetectorConfig(side=SIDE, steps=60, batch=8)
-    frames = blobs(48)
-    network = fit_detector(frames, config)
-    path = tmp_path / "ours.onnx"
-    export_detector(network, path, DetectorRecord(letterbox=False, datasets=("simulated",)))
-    detector = OnnxDetector(path)
-    assert (detector.record.layout, detector.record.size) == ("yolov8", (SIDE, SIDE))
-    assert detector.record.datasets == ("simulated",)
-    found, false = score_detector(detector, frames, 0.3)
-    assert found > 0.8
-    assert false < 0.3
-    assert score_detector(lambda image: np.zeros((0, 5)), frames, 0.3) == (0.0, 0.0)
-    # Boxes are right whatever the size of the frame that they are found in.
-    large = np.kron(frames.pixels[1], np.ones((2, 3, 1), np.uint8))
-    np.testing.assert_allclose(
-        detector(large)[0, :4], detector(frames.pixels[1])[0, :4] * [3, 2, 3, 2], atol=2
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, YoloxNano]:
+    """The checkpoint of a short training that was stopped once, and its network."""
+    torch.manual_seed(0)
+    start, path = YoloxNano(), tmp_path_factory.mktemp("fit") / "state.pt"
+    config = FitConfig(side=SIDE, epochs=14, batch=8, rate=2e-3, keep=0.9, freeze=False)
+    frames = blobs(64)
+
+    def stop(state: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fit_detector(frames, start, config, path, after_epoch=stop)
+    epochs: list[int] = []
+    state = fit_detector(
+        frames, start, config, path, after_epoch=lambda state: epochs.append(state.epoch)
+    )
+    assert epochs == list(range(2, 15))  # the first was done before it was stopped
+    assert state.losses[-1] < state.losses[0]
+    return path, state.mean
+
+
+@pytest.mark.slow
+def test_a_short_training_detects_the_polyps_it_was_shown(
+    trained: tuple[Path, YoloxNano], tmp_path: Path
+) -> None:
+    frames, path = blobs(64), tmp_path / "ours.onnx"
+    record = DetectorRecord("yolov8", (SIDE, SIDE), letterbox=True, threshold=0.02)
+    export_detector(trained[1], path, record)
+    predicted = detect_in_frames(OnnxDetector(path), frames)
+    figures = measure_detector(
+        predicted, true_boxes(frames), frames.sizes.astype(float), frames.procedures, score=0.3
+    )
+    assert figures.ap50 > 0.2  # 0.00 before it
+    # The file gives its network back.
+    images = torch.rand(1, 3, 64, 96)
+    torch.testing.assert_close(read_network(path)(images), trained[1](images))
+
+
+@pytest.mark.slow
+def test_an_exported_network_computes_the_same_for_any_size(tmp_path: Path) -> None:
+    torch.manual_seed(1)
+    network, path = YoloxNano().eval(), tmp_path / "one.onnx"
+    for parameter in network.parameters():  # equal tensors would be stored once
+        nn.init.normal_(parameter, std=0.1)
+    export_detector(network, path, DetectorRecord("yolov8", (SIDE, SIDE), letterbox=True))
+    import onnxruntime  # noqa: PLC0415
+
+    session = onnxruntime.InferenceSession(path)
+    for shape in ((1, 3, 64, 64), (3, 3, 96, 128)):
+        images = torch.rand(shape)
+        (outputs,) = session.run(None, {"images": images.numpy()})
+        np.testing.assert_allclose(outputs, network(images).detach(), atol=2e-3)
+    back = read_network(path)
+    for name, tensor in network.state_dict().items():
+        assert torch.equal(tensor, back.state_dict()[name])
+
+
+def test_a_file_of_another_network_is_refused(tmp_path: Path) -> None:
+    for name, content in (("no.onnx", b"text"), ("no.param", b"7767517\n0 0\n")):
+        path = tmp_path / name
+        path.write_bytes(content)
+        path.with_suffix(".bin").write_bytes(b"")
+        with pytest.raises(PolyplinkError, match=r"is not (a detector|YOLOX-Nano)"):
+            read_network(path)
+    with pytest.raises(PolyplinkError, match="no file"):
+        read_network(tmp_path / "none.onnx")
+
+
+def test_weights_in_ncnn_form_are_read_in_order(tmp_path: Path) -> None:
+    """Written here as ncnn does: a flag, float16 padded to 4 bytes, then a float32 bias."""
+    torch.manual_seed(2)
+    network = YoloxNano(classes=80)
+    lines, binary = ["7767517", "1 1"], b""
+    for module in network.modules():
+        if isinstance(module, nn.Conv2d):
+            weight = module.weight.detach().numpy().astype(np.float16)
+            kind = "ConvolutionDepthWise" if module.groups > 1 else "Convolution"
+            lines.append(f"{kind} c 1 1 a b 0={module.out_channels} 5=1 6={weight.size}")
+            binary += struct.pack("<I", 0x01306B47) + weight.tobytes()
+            binary += b"\0" * (-weight.nbytes % 4)
+            assert module.bias is not None
+            binary += (module.bias.detach().numpy() + 0.5).tobytes()
+    path = tmp_path / "yolox-nano.param"
+    path.write_text("\n".join(lines))
+    path.with_suffix(".bin").write_bytes(binary)
+    read = read_network(path)
+    torch.testing.assert_close(
+        read.dark5[1].join.conv.weight,  # type: ignore[union-attr]
+        network.dark5[1].join.conv.weight,  # type: ignore[union-attr]
+        atol=1e-3,
+        rtol=1e-3,
+    )
+    torch.testing.assert_close(
+        read.heads[2].box.bias,  # type: ignore[union-attr]
+        network.heads[2].box.bias + 0.5,  # type: ignore[union-attr,operator]
     )
 
 
 def test_the_loss_is_least_for_the_true_boxes() -> None:
-    network = SmallDetector(SIDE)
-    boxes = torch.from_numpy(blobs(8).boxes)
-    true = boxes[:, :1].transpose(1, 2).expand(-1, -1, (SIDE // 8) ** 2)
-    away = (network.centres - (true[:, :2] + true[:, 2:]) / 2).square().sum(1)
-    sure = torch.where(away == away.min(1, keepdim=True).values, 8.0, -8.0)
-    sure[7] = -8.0  # has no polyp
-    one = boxes[:, :1]
-    best = detection_loss(sure, true.nan_to_num(), one, network.centres)
-    assert float(best) < 0.01
-    for logits, corners in ((-sure, true), (sure, true + 0.1), (sure, true * 0.8)):
-        worse = detection_loss(logits, corners.nan_to_num(), one, network.centres)
-        assert float(worse) > float(best) + 0.1
-    none = detection_loss(sure * 0 - 8, true.nan_to_num(), one * torch.nan, network.centres)
-    assert float(none) == pytest.approx(0, abs=1e-3)
+    cells = grid(SIDE, SIDE)
+    truth = torch.tensor([[[22.0, 30, 16, 20], [np.nan] * 4], [[np.nan] * 4, [np.nan] * 4]])
+    boxes = truth[:, :1].nan_to_num(5.0).transpose(1, 2).expand(-1, -1, cells.shape[1]).clone()
+    unsure = torch.full(boxes[:, 0].shape, -8.0)
+    target, which = assign(unsure, boxes, truth, cells)
+    assert (target[0] > 0).sum() == 10
+    assert not target[1].any()
+    assert not which[0][target[0] > 0].any()
+    centres = (cells[:2] + 0.5) * cells[2]
+    away = (centres[:, target[0] > 0] - truth[0, 0, :2, None]).abs()
+    assert (away <= torch.maximum(truth[0, 0, 2:, None] / 2, cells[2, target[0] > 0])).all()
+    right = torch.where(target > 0, 8.0, -8.0)
+    best = detection_loss(right, boxes, truth, cells)
+    assert float(best) < 0.05
+    for logits, other in ((-right, boxes), (right, boxes + 6), (right, boxes * 0.7)):
+        assert float(detection_loss(logits, other, truth, cells)) > float(best) + 0.1
+
+
+def test_boxes_follow_the_frames_that_they_are_drawn_in() -> None:
+    frames = blobs(32, seed=3)
+    plain = Augmentation(mosaic=0, empty=0, menu=0, blur=0, dark=0)
+    rng = np.random.default_rng(0)
+    images, boxes = draw_batch(frames, np.arange(28), 96, rng, plain)
+    brighter = []
+    for image, truth in zip(images.numpy(), boxes.numpy(), strict=True):
+        for x, y, w, h in truth[np.isfinite(truth).all(1)]:
+            left, right = max(0, int(x - w / 4)), int(x + w / 4) + 1
+            inside = image[:, max(0, int(y - h / 4)) : int(y + h / 4) + 1, left:right].mean()
+            brighter.append(inside - np.median(image))
+    assert len(brighter) > 25
+    assert np.mean(np.array(brighter) > 0.03) > 0.9
+    again = draw_batch(frames, np.arange(28), 96, np.random.default_rng(0), plain)
+    assert torch.equal(images, again[0])  # continuing a training draws the same
+    empty = draw_batch(frames, np.arange(28), 96, rng, Augmentation(empty=1.0, mosaic=0))[1]
+    assert empty.isfinite().all(2).sum() < 0.6 * boxes.isfinite().all(2).sum()
+
+
+def test_average_precision_is_that_of_the_definition() -> None:
+    rng = np.random.default_rng(4)
+    truth = [rng.uniform([0, 0, 20, 20], [50, 50, 70, 70], (k % 3, 4)) for k in range(30)]
+    predicted = []
+    for known in truth:
+        near = known[rng.random(len(known)) < 0.8] + rng.normal(0, 3, 4)
+        other = rng.uniform([0, 0, 10, 10], [50, 50, 60, 60], (2, 4))
+        boxes = np.concatenate([near, other])
+        predicted.append(np.concatenate([boxes, rng.random((len(boxes), 1))], 1))
+    matches = match(predicted, truth)
+    # By the definition: for each recall the best precision of any score that reaches it.
+    precisions = []
+    for recall in np.linspace(0, 1, 101):
+        reached = [0.0]
+        for score in matches.scores:
+            sure = matches.scores >= score
+            if matches.hits[sure].sum() / len(matches.best) >= recall - 1e-12:
+                reached.append(matches.hits[sure].mean())
+        precisions.append(max(reached))
+    assert average_precision(matches) == pytest.approx(np.mean(precisions))
+    twice = average_precision(match(predicted * 2, truth * 2))
+    assert twice == pytest.approx(average_precision(matches, np.full(30, 2.0)), abs=0.02)
+    empty = [boxes for boxes, known in zip(predicted, truth, strict=True) if not len(known)]
+    score = score_for_false_boxes(empty, 0.5)
+    assert sum((boxes[:, 4] >= score).sum() for boxes in empty) == int(0.5 * len(empty))

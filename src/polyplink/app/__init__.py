@@ -77,10 +77,14 @@ if TYPE_CHECKING:
     from polyplink.app.simulate import SimulateRequest as SimulateRequest, simulate as simulate
     from polyplink.app.study import Studied as Studied, StudyRequest as StudyRequest, study as study
     from polyplink.app.train import (
-        TrainDetectorRequest as TrainDetectorRequest,
         Trained as Trained,
         TrainRequest as TrainRequest,
         train as train,
+    )
+    from polyplink.app.train_detector import (
+        EvaluateDetectorRequest as EvaluateDetectorRequest,
+        TrainDetectorRequest as TrainDetectorRequest,
+        evaluate_detector as evaluate_detector,
         train_detector as train_detector,
     )
     from polyplink.app.weights import (

@@ -47,7 +47,8 @@ from polyplink.app.request import Progress
 from polyplink.app.review import hand_off_review, learn_from, review
 from polyplink.app.simulate import simulate
 from polyplink.app.study import study
-from polyplink.app.train import train, train_detector
+from polyplink.app.train import train
+from polyplink.app.train_detector import evaluate_detector, train_detector
 from polyplink.app.weights import (
     adapt_weights,
     add_weights,
@@ -82,6 +83,7 @@ VERBS: Mapping[str, Verb] = {
     "train": train,
     "calibrate": calibrate,
     "train-detector": train_detector,
+    "evaluate-detector": evaluate_detector,
     "export": export,
     "embed": embed_data,
     "count": count,

@@ -1,0 +1,202 @@
+"""Augmented batches for the detector: what a colonoscope changes, drawn anew for every frame.
+
+Position and zoom, aspect, mirror images and transposition; mosaics of four frames (Bochkovskiy et
+al. 2020) that make polyps small; views cut out of frames beside their polyps, as frames without
+one; menus at the edge; gain and colour, contrast, gamma, dark views, blur, motion and noise.
+"""
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+FILL = 114 / 255  # grey around a frame, as in `polyplink.detect`
+LEAST_VISIBLE = 0.35  # share of a box that must be in view
+LEAST_SIDE = 5.0  # pixels of the input
+
+
+@dataclass(frozen=True)
+class TrainingFrames:
+    """Annotated frames, stretched to squares.
+
+    Attributes:
+        pixels: (n, side, side, 3) RGB, uint8; may be a memory map.
+        sizes: (n, 2) width and height of the frames, pixels.
+        boxes: (n, k, 4) left, top, right, bottom as shares of the frame; NaN beyond the last.
+        procedures: (n,) the procedure of each.
+    """
+
+    pixels: npt.NDArray[np.uint8]
+    sizes: npt.NDArray[np.float32]
+    boxes: npt.NDArray[np.float32]
+    procedures: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Augmentation:
+    """How much is changed.
+
+    Attributes:
+        zoom: Smallest and largest size of a frame relative to one that fills the input.
+        shift: Largest shift of a frame, as a share of the input.
+        aspect: Largest factor by which the aspect ratio changes.
+        mosaic: Share of batches' frames that are mosaics.
+        empty: Share that are cut out beside a polyp.
+        menu: Share with a dark block at an edge.
+        blur: Share that is blurred; the same share moves.
+        dark: Share of dark views.
+    """
+
+    zoom: tuple[float, float] = (0.7, 1.9)
+    shift: float = 0.2
+    aspect: float = 1.3
+    mosaic: float = 0.15
+    empty: float = 0.12
+    menu: float = 0.1
+    blur: float = 0.15
+    dark: float = 0.15
+
+
+def draw_batch(
+    frames: TrainingFrames,
+    rows: npt.NDArray[np.integer],
+    side: int,
+    rng: np.random.Generator,
+    augmentation: Augmentation,
+) -> tuple[Tensor, Tensor]:
+    """Augmented frames and their boxes.
+
+    Args:
+        frames: All frames.
+        rows: Which of them, (b,).
+        side: Width and height of the input, pixels.
+        rng: Source of chance.
+        augmentation: How much is changed.
+
+    Returns:
+        Images (b, 3, side, side) in [0, 1]; boxes (b, k, 4), centre and size in pixels, NaN beyond
+        the last of an image.
+    """
+    images, boxes = [], []
+    for row in rows:
+        image, seen = _view(frames, int(row), side, rng, augmentation)
+        if rng.random() < augmentation.mosaic:
+            # Four frames around a corner; each keeps its quadrant.
+            x, y = (int(v) for v in rng.uniform(0.3, 0.7, 2) * side)
+            areas = ((0, 0, x, y), (x, 0, side, y), (0, y, x, side), (x, y, side, side))
+            whole, kept = torch.empty_like(image), []
+            for left, top, right, bottom in areas:
+                other = int(rng.integers(len(frames.pixels)))
+                area = (left, top, right, bottom)
+                part, inside = _view(frames, other, side, rng, augmentation, area=area)
+                whole[:, top:bottom, left:right] = part[:, top:bottom, left:right]
+                kept.append(inside)
+            image, seen = whole, np.concatenate(kept)
+        images.append(_colour(image, rng, augmentation))
+        boxes.append(seen)
+    most = max(1, *(len(one) for one in boxes))
+    padded = np.full((len(boxes), most, 4), np.nan, np.float32)
+    for k, one in enumerate(boxes):
+        padded[k, : len(one)] = one
+    stack, truth = torch.stack(images), torch.from_numpy(padded)
+    for k in range(len(rows)):  # one of the eight orientations
+        for axis in (0, 1):
+            if rng.random() < 0.5:
+                stack[k] = stack[k].flip(2 - axis)
+                truth[k, :, axis] = side - truth[k, :, axis]
+        if rng.random() < 0.5:
+            stack[k] = stack[k].transpose(1, 2).clone()
+            truth[k] = truth[k][:, [1, 0, 3, 2]]
+    return stack, truth
+
+
+def _view(
+    frames: TrainingFrames,
+    row: int,
+    side: int,
+    rng: np.random.Generator,
+    augmentation: Augmentation,
+    *,
+    area: tuple[int, int, int, int] | None = None,
+) -> tuple[Tensor, npt.NDArray[np.float32]]:
+    """A frame (3, side, side) moved, zoomed and stretched, and its boxes (k, 4) in an area.
+
+    Args:
+        frames: All frames.
+        row: Which of them.
+        side: Of the input.
+        rng: Source of chance.
+        augmentation: How much is changed.
+        area: Left, top, right, bottom of what is seen of the input; None for all.
+    """
+    left, top, right, bottom = area or (0, 0, side, side)
+    centre = np.array([left + right, top + bottom]) / 2
+    size = frames.sizes[row] / frames.sizes[row].max() * max(right - left, bottom - top)
+    boxes = frames.boxes[row]
+    boxes = boxes[np.isfinite(boxes).all(1)]
+    empty = len(boxes) > 0 and area is None and rng.random() < augmentation.empty
+    for _ in range(10):
+        low, high = (1.5, 3.0) if empty else augmentation.zoom
+        zoom = math.exp(rng.uniform(math.log(low), math.log(high)))
+        stretch = math.exp(rng.uniform(-1, 1) * math.log(augmentation.aspect) / 2)
+        extent = size * zoom * np.array([stretch, 1 / stretch])  # width, height in the input
+        reach = (extent - size) / 2 if empty else np.full(2, augmentation.shift * side)
+        origin = centre - extent / 2 + rng.uniform(-1, 1, 2) * np.maximum(reach, 0)
+        placed = boxes.reshape(-1, 2, 2) * extent + origin  # k corner axis
+        clipped = placed.clip([left, top], [right, bottom])
+        sides = clipped[:, 1] - clipped[:, 0]
+        visible = sides.prod(1) / (placed[:, 1] - placed[:, 0]).prod(1).clip(1e-6)
+        if not empty or not (visible > 0).any():
+            break
+    else:
+        return _view(frames, row, side, rng, replace(augmentation, empty=0.0), area=area)
+    keep = (visible >= LEAST_VISIBLE) & (sides.min(1) >= LEAST_SIDE)
+    axis = (torch.arange(side) + 0.5).float()
+    x = 2 * (axis - float(origin[0])) / float(extent[0]) - 1
+    y = 2 * (axis - float(origin[1])) / float(extent[1]) - 1
+    where = torch.stack([x[None].expand(side, -1), y[:, None].expand(-1, side)], 2)[None]
+    pixels = torch.from_numpy(np.array(frames.pixels[row])).permute(2, 0, 1)[None] / 255 - FILL
+    image = functional.grid_sample(pixels, where, "bilinear", "zeros", align_corners=False)
+    # A box that is in view in part only is not learned; grey hides what is left of it.
+    image = image[0] + FILL
+    for lo, hi in clipped[~keep & (visible > 0.05)].round().astype(int):
+        image[:, lo[1] : hi[1], lo[0] : hi[0]] = FILL
+    middle = clipped[keep].mean(1)
+    return image, np.concatenate([middle, sides[keep]], 1).astype(np.float32)
+
+
+def _colour(image: Tensor, rng: np.random.Generator, augmentation: Augmentation) -> Tensor:
+    """Exposure, colour, blur, menus and noise of an image (3, side, side)."""
+    side = image.shape[1]
+    if rng.random() < augmentation.blur:
+        image = functional.avg_pool2d(image[None], k := int(rng.choice([3, 5])), 1, k // 2)[0]
+    if rng.random() < augmentation.blur:  # motion along a line of `length` pixels
+        length, angle = int(rng.integers(3, 12)), rng.uniform(0, math.pi)
+        steps = np.linspace(-length / 2, length / 2, length)
+        moved = [
+            image.roll((round(s * math.sin(angle)), round(s * math.cos(angle))), (1, 2))
+            for s in steps
+        ]
+        image = torch.stack(moved).mean(0)
+    image = image.clamp(1e-4, 1) ** math.exp(rng.normal(0, 0.2))  # gamma
+    gain = torch.from_numpy(np.exp(rng.normal(0, 0.08, 3) + rng.normal(0, 0.15))).float()
+    image = image * gain[:, None, None]
+    grey = image.mean(0, keepdim=True)
+    image = grey + (image - grey) * float(rng.uniform(0.6, 1.4))  # saturation
+    mean = image.mean()
+    image = mean + (image - mean) * float(rng.uniform(0.7, 1.3))  # contrast
+    if rng.random() < augmentation.dark:
+        image = image * float(rng.uniform(0.3, 0.8))
+    if rng.random() < augmentation.menu:
+        high, wide = (int(v) for v in rng.uniform(0.08, 0.3, 2) * side)
+        y = 0 if rng.random() < 0.5 else side - high
+        x = 0 if rng.random() < 0.5 else side - wide
+        image[:, y : y + high, x : x + wide] = float(rng.uniform(0, 0.2))
+    if rng.random() < 0.3:
+        noise = np.float32(rng.uniform(0.005, 0.04))
+        image = image + torch.from_numpy(rng.standard_normal(image.shape, np.float32) * noise)
+    return image.clamp(0, 1)

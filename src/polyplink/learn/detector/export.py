@@ -1,0 +1,83 @@
+"""The detector as an ONNX file, and back from one: its tensors keep the names of the network."""
+
+import warnings
+from pathlib import Path
+
+import torch
+
+from polyplink.core.artefacts import to_plain, whole_file, write_json
+from polyplink.core.errors import PolyplinkError
+from polyplink.core.extras import extras_installed
+from polyplink.detect.onnx import DetectorRecord, record_path
+from polyplink.learn.detector.yolox import STRIDES, YoloxNano, coco_start
+
+
+def export_detector(network: YoloxNano, path: Path, record: DetectorRecord) -> None:
+    """Write a detector as an ONNX file for any number and size of images, and its record.
+
+    Raises:
+        PolyplinkError: If the extra `export` is not installed.
+    """
+    step = STRIDES[-1]  # sides of an input are multiples of it
+    height, width = (torch.export.Dim(name, min=2, max=64) for name in ("rows", "columns"))
+    shape = {0: torch.export.Dim("batch", min=1, max=256), 2: step * height, 3: step * width}
+    with extras_installed("the export"), whole_file(path) as temporary, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the exporter warns about itself
+        program = torch.onnx.export(
+            network.eval(),
+            (torch.zeros((2, 3, 4 * step, 5 * step)),),
+            input_names=["images"],
+            output_names=["output0"],
+            dynamic_shapes={"images": shape},
+            dynamo=True,
+            verbose=False,
+        )
+        assert program is not None
+        import onnx  # noqa: PLC0415  an extra
+
+        model = program.model_proto
+        for node in model.graph.node:  # where the exporter came from: a fifth of the file
+            del node.metadata_props[:]
+            node.doc_string = ""
+        for value in (*model.graph.value_info, *model.graph.input, *model.graph.output):
+            del value.metadata_props[:]
+        onnx.save(model, str(temporary))
+    write_json(record_path(path), to_plain(record))
+
+
+def read_network(path: Path) -> YoloxNano:
+    """The network of a detector that polyplink exported, or YOLOX-Nano's COCO weights.
+
+    Args:
+        path: An ONNX file, or `yolox-nano.param` with its `.bin` beside it.
+
+    Raises:
+        PolyplinkError: If the file is missing or of another network.
+    """
+    PolyplinkError.unless(path.is_file(), f"no file {path}", "give --init an existing file")
+    if path.suffix == ".param":
+        return coco_start(path)
+    with extras_installed("reading a detector's weights"):
+        import onnx  # noqa: PLC0415  an extra
+        from onnx import numpy_helper  # noqa: PLC0415
+    network = YoloxNano()
+    wrong = f"{path} is not a detector of polyplink's `train-detector`"
+    remedy = "give such a file, or yolox-nano.param"
+    try:
+        model = onnx.load(str(path), load_external_data=False)
+    except Exception:  # what protobuf raises is of no public class
+        raise PolyplinkError(wrong, remedy) from None
+    tensors = {one.name: one for one in model.graph.initializer}
+    state = network.state_dict()
+    PolyplinkError.unless(
+        all(
+            name in tensors and list(tensors[name].dims) == list(state[name].shape)
+            for name in state
+        ),
+        wrong,
+        remedy,
+    )
+    network.load_state_dict(
+        {name: torch.from_numpy(numpy_helper.to_array(tensors[name]).copy()) for name in state}
+    )
+    return network

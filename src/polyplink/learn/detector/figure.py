@@ -1,0 +1,59 @@
+"""The figure of a training: the losses of its epochs, and detections in frames held out."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from polyplink.learn.detector.augment import TrainingFrames
+from polyplink.learn.detector.frames import true_boxes, unstretched
+
+COLUMNS = 6
+ANNOTATED, DETECTED = "#ffffff", "#ff9d00"
+
+
+def training_figure(
+    path: Path,
+    losses: Sequence[float],
+    frames: TrainingFrames | None,
+    predicted: Sequence[npt.NDArray[np.float64]],
+    *,
+    score: float,
+    count: int = 24,
+) -> None:
+    """Draw the losses, and below them annotated and detected boxes of some frames.
+
+    Args:
+        path: PNG file to write.
+        losses: Mean loss of each epoch.
+        frames: Frames held out; None for none.
+        predicted: Boxes (k, 5) of each of them, see `detect_in_frames`.
+        score: Score from which a box is drawn.
+        count: Most frames.
+    """
+    from matplotlib.figure import Figure  # noqa: PLC0415  takes half a second
+    from matplotlib.patches import Rectangle  # noqa: PLC0415
+
+    total = 0 if frames is None else len(frames.pixels)
+    shown = sorted({k * total // count for k in range(count)}) if total else []
+    rows = -(-len(shown) // COLUMNS)
+    figure = Figure(figsize=(12, 3 + 2 * rows), layout="constrained")
+    grid = figure.add_gridspec(1 + rows, COLUMNS, height_ratios=[1.5, *[1.0] * rows])
+    axes = figure.add_subplot(grid[0, :])
+    axes.plot(range(1, len(losses) + 1), losses, marker=".")
+    axes.set(xlabel="epoch", ylabel="mean loss", title="Training")
+    if frames is None:
+        figure.savefig(path, dpi=100)
+        return
+    truth = true_boxes(frames)
+    for place, row in enumerate(shown):
+        axes = figure.add_subplot(grid[1 + place // COLUMNS, place % COLUMNS])
+        axes.imshow(unstretched(frames, row))
+        axes.axis("off")
+        sure = predicted[row][predicted[row][:, 4] >= score]
+        for boxes, colour in ((truth[row], ANNOTATED), (sure, DETECTED)):
+            for x, y, w, h, *_ in boxes:
+                axes.add_patch(Rectangle((x, y), w, h, fill=False, color=colour, linewidth=1.2))
+    figure.text(0.01, 0.005, f"white: annotated; orange: detected, score {score:.2f} and above")
+    figure.savefig(path, dpi=100)

@@ -1,0 +1,189 @@
+"""Training of the detector: epochs that can be stopped and continued.
+
+AdamW with a cosine schedule and an exponential mean of the weights. The first part of the epochs is
+trained on small inputs, the rest at full size (progressive resizing), which costs half.
+"""
+
+import copy
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, Dataset
+
+from polyplink.core.artefacts import whole_file
+from polyplink.core.errors import PolyplinkError
+from polyplink.core.ranges import AT_LEAST_ONE, POSITIVE, Range, Ranged
+from polyplink.learn.detector.augment import Augmentation, TrainingFrames, draw_batch
+from polyplink.learn.detector.loss import detection_loss
+from polyplink.learn.detector.yolox import YoloxNano, grid
+
+CLIP = 10.0  # largest norm of the gradient
+WEIGHT_DECAY = 0.05
+WARM_UP = 100  # steps
+SMALL = 0.8  # side of the small inputs
+SMALL_EPOCHS = 0.7  # share of the epochs on small inputs
+
+
+@dataclass(frozen=True)
+class FitConfig(Ranged):
+    """How a detector is trained.
+
+    Attributes:
+        side: Width and height of its input, pixels; a multiple of 32.
+        epochs: Times that each frame is seen.
+        batch: Frames in a step.
+        rate: Largest learning rate; that of the body is half of it.
+        keep: Decay of the mean of the weights, once it is warm.
+        empty_repeats: How often in an epoch a frame without a polyp is seen.
+        freeze: Leave the first two stages as they are, if the network starts from weights.
+        seed: Of order and augmentation.
+    """
+
+    side: Annotated[int, Range(64)] = 320
+    epochs: Annotated[int, AT_LEAST_ONE] = 30
+    batch: Annotated[int, AT_LEAST_ONE] = 16
+    rate: Annotated[float, POSITIVE] = 1e-3
+    keep: Annotated[float, Range(0, 1)] = 0.999
+    empty_repeats: Annotated[int, AT_LEAST_ONE] = 2
+    freeze: bool = True
+    seed: int = 0
+
+
+@dataclass
+class FitState:
+    """Where a training stands.
+
+    Attributes:
+        network: The network that learns.
+        mean: Exponential mean of its weights: the result.
+        epoch: Epochs done.
+        losses: Mean loss of each epoch.
+    """
+
+    network: YoloxNano
+    mean: YoloxNano
+    epoch: int = 0
+    losses: list[float] = field(default_factory=list)
+
+
+class _Batches(Dataset[tuple[Tensor, Tensor]]):
+    """The batches of an epoch; batch k is the same whenever it is drawn."""
+
+    def __init__(self, frames: TrainingFrames, config: FitConfig, epoch: int) -> None:
+        self.frames, self.config, self.epoch = frames, config, epoch
+        empty = np.flatnonzero(~np.isfinite(frames.boxes).any((1, 2)))
+        rows = np.concatenate(
+            [np.arange(len(frames.pixels)), *[empty] * (config.empty_repeats - 1)]
+        )
+        self.order = np.random.default_rng([config.seed, epoch]).permutation(rows)
+        small = epoch < SMALL_EPOCHS * config.epochs
+        self.side = max(64, round(config.side * SMALL / 32) * 32) if small else config.side
+
+    def __len__(self) -> int:
+        return max(1, len(self.order) // self.config.batch)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        rng = np.random.default_rng([self.config.seed, self.epoch, index])
+        start = index * self.config.batch
+        rows = self.order[start : start + self.config.batch]
+        return draw_batch(self.frames, rows, self.side, rng, Augmentation())
+
+
+def fit_detector(
+    frames: TrainingFrames,
+    start: YoloxNano,
+    config: FitConfig,
+    checkpoint: Path,
+    *,
+    after_epoch: Callable[[FitState], None] = lambda state: None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> FitState:
+    """Train a detector; continues from a checkpoint of the same training.
+
+    Args:
+        frames: The frames.
+        start: The network to start from; not changed.
+        config: How.
+        checkpoint: File of the state after each epoch.
+        after_epoch: Called with the state after each epoch.
+        progress: Callback (steps done in this epoch, steps of it).
+
+    Raises:
+        PolyplinkError: If the loss is not finite.
+    """
+    state = FitState(copy.deepcopy(start).train(), copy.deepcopy(start).eval())
+    network = state.network
+    body = [network.stem, network.dark2, network.dark3, network.dark4, network.dark5]
+    for stage in body[:2]:
+        stage.requires_grad_(not config.freeze)
+    in_body = {id(p) for stage in body for p in stage.parameters()}
+    learned = [p for p in network.parameters() if p.requires_grad]
+    groups = [
+        {"params": [p for p in learned if id(p) in in_body], "lr": config.rate / 2},
+        {"params": [p for p in learned if id(p) not in in_body], "lr": config.rate},
+    ]
+    optimiser = torch.optim.AdamW(groups, weight_decay=WEIGHT_DECAY)
+    steps = config.epochs * len(_Batches(frames, config, 0))
+
+    def rate(step: int) -> float:
+        warm = min(1.0, (step + 1) / min(WARM_UP, max(1, steps // 10)))
+        return warm * (0.01 + 0.99 * (1 + math.cos(math.pi * min(1.0, step / steps))) / 2)
+
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, rate)
+    if checkpoint.is_file():
+        saved = torch.load(checkpoint, weights_only=True)
+        network.load_state_dict(saved["network"])
+        state.mean.load_state_dict(saved["mean"])
+        optimiser.load_state_dict(saved["optimiser"])
+        schedule.load_state_dict(saved["schedule"])
+        state.epoch, state.losses = saved["epoch"], saved["losses"]
+    step = state.epoch * len(_Batches(frames, config, 0))
+    while state.epoch < config.epochs:
+        batches = _Batches(frames, config, state.epoch)
+        cells = grid(batches.side, batches.side)
+        total = 0.0
+        for done, (images, truth) in enumerate(_loaded(batches), 1):
+            logits, boxes = network.cells(images)  # b n, b 4 n
+            loss = detection_loss(logits, boxes, truth, cells)
+            PolyplinkError.unless(
+                bool(loss.isfinite()), "the loss is not finite", "train with a smaller --rate"
+            )
+            optimiser.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            nn.utils.clip_grad_norm_(learned, CLIP)
+            optimiser.step()
+            schedule.step()
+            step += 1
+            decay = min(config.keep, (1 + step) / (10 + step))
+            with torch.no_grad():
+                for mean, new in zip(state.mean.parameters(), network.parameters(), strict=True):
+                    mean.lerp_(new, 1 - decay)
+            total += loss.item()
+            progress(done, len(batches))
+        state.epoch += 1
+        state.losses.append(total / len(batches))
+        with whole_file(checkpoint) as temporary:
+            torch.save(
+                {
+                    "network": network.state_dict(),
+                    "mean": state.mean.state_dict(),
+                    "optimiser": optimiser.state_dict(),
+                    "schedule": schedule.state_dict(),
+                    "epoch": state.epoch,
+                    "losses": state.losses,
+                },
+                temporary,
+            )
+        after_epoch(state)
+    return state
+
+
+def _loaded(batches: _Batches) -> Iterator[tuple[Tensor, Tensor]]:
+    """Batches in order, drawn by another process."""
+    yield from DataLoader(batches, batch_size=None, num_workers=1, prefetch_factor=4)
