@@ -22,6 +22,7 @@ ROOMS = (
     "report",
     "scale",
     "serve",
+    "stills",
     "bench",
     "app",
 )

@@ -5,6 +5,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from typer import Argument
+
 from polyplink.app import options
 from polyplink.app.options import TrackletOptions, option
 from polyplink.app.request import Progress, Result, check_given, inform
@@ -21,14 +23,28 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CalibrateRequest(TrackletOptions):
-    """Which weights to calibrate, on which detector's boxes."""
+    """Which weights to calibrate, on which detector's boxes, or on stills in motion."""
 
     weights: options.Weights
-    data: options.Data
+    data: Path | None = option(
+        "Data folder that `polyplink import` or `detect` wrote; none with --stills.",
+        kind=Argument,
+        show_default=False,
+    )
     truth: Path | None = option(
         "Data folder with annotated boxes of the same procedures, for a detector's boxes; "
         "by default the polyps in DATA."
     )
+    stills: Path | None = option(
+        "Data folder of annotated still images, in place of DATA: procedures are made of them."
+    )
+    detector: str | None = option("With --stills: the detector, an ONNX file or a name.")
+    empty: Path | None = option(
+        "With --stills: folder of images without a polyp.", metavar="FOLDER"
+    )
+    procedures: int = option("With --stills: procedures to make.", 60, min=2)
+    polyps: str = option("With --stills: polyps of a procedure, from-to.", "3-6")
+    seed: int = option("With --stills: seed of the procedures.", 0, min=0)
     out: options.Out = Path("calibrated")
     part: options.Part = None
     keep: float = option("Share of the polyps that the threshold must keep.", 0.97, min=0.5, max=1)
@@ -76,6 +92,17 @@ def calibrate(request: CalibrateRequest, progress: Progress = inform) -> Result[
         PolyplinkError: If weights or data are at fault, a procedure is not annotated, or no
             tracklet has a known polyp.
     """
+    if request.stills is not None:
+        PolyplinkError.unless(
+            request.data is None, "both DATA and --stills are given", "give one of them"
+        )
+        from polyplink.app.calibrate_stills import calibrate_on_stills
+
+        return calibrate_on_stills(request, request.stills, progress)
+    PolyplinkError.unless(
+        request.data is not None, "no data to calibrate on", "give a data folder, or --stills"
+    )
+    assert request.data is not None
     check_given(request.weights, request.data, [request.part], request.device, request.truth)
     from polyplink.encoders import read_record, weights_path
 

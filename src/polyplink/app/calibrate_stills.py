@@ -1,0 +1,196 @@
+"""`calibrate --stills`: fit links, price and false alarms to a detector without annotated videos.
+
+Annotated stills become procedures in motion, the detector looks at them, and the count is fitted to
+its tracks. Stills of other groups become procedures that the count is tested on.
+"""
+
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from polyplink.app.options import TrackletOptions
+from polyplink.app.request import Progress, Result, check_given, counter
+from polyplink.core.artefacts import to_plain, write_json
+from polyplink.core.errors import PolyplinkError
+from polyplink.core.text import many
+
+if TYPE_CHECKING:
+    from polyplink.app.calibrate import Calibrated, CalibrateRequest
+    from polyplink.stills import Still, StillsConfig
+
+TEST = 1 / 3  # share of the groups of stills, and of the procedures, that the count is tested on
+FIGURES = "stills.json"
+
+
+def calibrate_on_stills(
+    request: "CalibrateRequest", stills: Path, progress: Progress
+) -> "Result[Calibrated]":
+    """Calibrate weights on stills in motion, and test the count on others.
+
+    Args:
+        request: Weights, detector, and the output folder, which gets the weights, stills.json (the
+            figures on test procedures) and `stills`, the procedures that were made.
+        stills: Data folder of annotated images.
+        progress: Called for procedures, frames and tracklets.
+
+    Raises:
+        PolyplinkError: If there are too few stills, or weights, detector or an image is at fault.
+    """
+    PolyplinkError.unless(
+        request.detector is not None,
+        "no detector to calibrate for",
+        "name one with --detector FILE.onnx or its name",
+    )
+    check_given(request.weights, stills, [request.part], request.device)
+    least, most = _range(request.polyps)
+    from polyplink.app.calibrate import calibrate
+    from polyplink.app.count import CountRequest, count
+    from polyplink.app.detect import find_detector
+    from polyplink.data import read_data
+    from polyplink.detect import OnnxDetector
+    from polyplink.stills import StillsConfig, image_files, read_stills, write_procedures
+
+    data, warnings = read_data(stills), list[str]()
+    detector, _ = find_detector(request.detector, None, stills, (), warnings)
+    assert isinstance(detector, OnnxDetector)
+    # Stills that the detector learned from are too easy for it.
+    given = read_stills(stills, data, data.part(request.part))
+    unseen = [still for still in given if still.group not in set(detector.record.trained_on)]
+    if len(unseen) < len(given):
+        warnings.append(
+            f"the detector was trained on {len(given) - len(unseen)} of {many(len(given), 'still')}"
+            ", which are left out"
+        )
+    empty = [] if request.empty is None else image_files(request.empty)
+    fit, test = _parts(unseen)
+    count_of = {"test": max(1, round(request.procedures * TEST))}
+    count_of["fit"] = max(1, request.procedures - count_of["test"])
+    name = data.procedures["dataset"][0]
+    tracks = _track_options(request, detector)
+    folder = request.out / "stills"
+    config = StillsConfig(least=least, most=most, seed=request.seed)
+    for part, chosen in (("fit", fit), ("test", test)):
+        settings = replace(
+            config, procedures=count_of[part], seed=2 * config.seed + (part == "test")
+        )
+        write_procedures(
+            *(folder / part, chosen, empty[part == "test" :: 2], settings),
+            name=str(name),
+            progress=counter(progress, f"stills in motion, to {part}"),
+        )
+        _detect_frames(folder, part, request, settings, progress)
+    done = calibrate(
+        replace(
+            request,
+            data=folder / "fit-boxes",
+            truth=folder / "fit",
+            stills=None,
+            part=None,
+            **tracks,
+        ),
+        progress,
+    )
+    counted = count(
+        CountRequest(
+            done.value.weights,
+            folder / "test-boxes",
+            request.out / "test-count",
+            truth=folder / "test",
+            device=request.device,
+            workers=request.workers,
+            **tracks,
+        ),
+        progress,
+    )
+    figures = _figures(counted.json)
+    write_json(request.out / FIGURES, to_plain(figures))
+    shown = [
+        *done.shown,
+        f"tested on {many(count_of['test'], 'procedure')} of other stills: count error "
+        f"{figures['count_error']:.2f}, false polyps {figures['false_polyps']:.2f} a procedure, "
+        f"90 % intervals that hold the number {figures['intervals_that_hold']}",
+    ]
+    everything = [*warnings, *done.warnings]
+    return Result(done.value, to_plain(done.value) | {"test": figures}, shown, everything)
+
+
+def _range(text: str) -> tuple[int, int]:
+    """Fewest and most polyps from "3-6" or "4"."""
+    low, _, high = text.partition("-")
+    PolyplinkError.unless(
+        low.isdigit() and (high or low).isdigit() and 0 < int(low) <= int(high or low),
+        f"--polyps {text!r} is no range",
+        "write it as 3-6",
+    )
+    return int(low), int(high or low)
+
+
+def _parts(stills: "Sequence[Still]") -> "tuple[list[Still], list[Still]]":
+    """Stills to fit and to test on; those of one group stay together."""
+    groups = sorted({still.group for still in stills})
+    order = np.random.default_rng(0).permutation(len(groups))
+    test = {groups[k] for k in order[: round(TEST * len(groups))]}
+    fit = [still for still in stills if still.group not in test]
+    return fit, [still for still in stills if still.group in test]
+
+
+def _track_options(request: "CalibrateRequest", detector: Any) -> dict[str, Any]:
+    """Options of tracks: as given, else as the detector's record says."""
+    named = {field.name: getattr(request, field.name) for field in fields(TrackletOptions)}
+    for name in ("high", "low", "min_seconds"):
+        if named[name] is None:
+            named[name] = getattr(detector.record, name)
+    return named
+
+
+def _detect_frames(
+    folder: Path,
+    part: str,
+    request: "CalibrateRequest",
+    config: "StillsConfig",
+    progress: Progress,
+) -> None:
+    """Detect in the frames of a part; `folder` gets PART-boxes, of the same data set."""
+    import polars as pl
+
+    from polyplink.app.detect import DetectRequest, detect_polyps
+    from polyplink.data import read_data, write_data
+
+    out = folder / f"{part}-boxes"
+    asked = DetectRequest(folder / part / "frames", out, request.detector, config.fps)
+    data = detect_polyps(asked, progress).value
+    name = read_data(folder / part).procedures["dataset"][0]
+    write_data(
+        out, replace(data, procedures=data.procedures.with_columns(dataset=pl.lit(str(name))))
+    )
+
+
+def _figures(summary: Any) -> dict[str, Any]:
+    """Figures of a count on procedures that nothing was fitted to."""
+    truth = {row["procedure_id"]: row for row in summary["against_truth"]["procedures"]}
+    errors, held, given, single, wrong = [], 0, 0, 0, 0
+    for row in summary["procedures"]:
+        known = truth[row["procedure_id"]]["polyps"]
+        errors.append(abs(row["polyps"] - known))
+        if row["low"] is None:
+            continue
+        holds = row["low"] <= known <= row["high"]
+        given += 1
+        held += holds
+        single += row["low"] == row["high"]
+        wrong += row["low"] == row["high"] and not holds
+    rows = list(truth.values())
+    return {
+        "procedures": len(errors),
+        "count_error": float(np.mean(errors)),
+        "false_polyps": float(np.mean([row["false_polyps"] for row in rows])),
+        "polyps": int(sum(row["polyps"] for row in rows)),
+        "polyps_found": int(sum(row["found"] for row in rows)),
+        "intervals": given,
+        "intervals_that_hold": f"{held} of {given}",
+        "single_numbers": single,
+        "single_numbers_wrong": wrong,
+    }

@@ -1,0 +1,19 @@
+"""Stills in motion: procedures with known identities, made from annotated still images."""
+
+from typing import TYPE_CHECKING
+
+from polyplink.core.on_demand import hand_on
+
+if TYPE_CHECKING:
+    from polyplink.stills.camera import CameraPath as CameraPath, draw_path as draw_path
+    from polyplink.stills.pictures import (
+        Still as Still,
+        image_files as image_files,
+        read_stills as read_stills,
+    )
+    from polyplink.stills.procedures import (
+        StillsConfig as StillsConfig,
+        write_procedures as write_procedures,
+    )
+
+hand_on(__name__)

@@ -1,0 +1,172 @@
+"""A camera that moves over a still image: smooth paths, light, focus, and the boxes it sees."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch.nn import functional
+
+Floats = npt.NDArray[np.float64]
+Pixels = npt.NDArray[np.uint8]
+
+OUTLINE = 24  # points of the ellipse in a box, whose image bounds the box in a view
+WAVES = 4  # sines of a smooth course
+DARK = 12.0  # grey value below which nothing reflects light
+
+
+@dataclass(frozen=True)
+class CameraPath:
+    """What a camera does over n frames.
+
+    Attributes:
+        maps: (n, 3, 3) from pixels of the still (x, y, 1) to those of the frame.
+        gain: (n, 3) factor of red, green and blue.
+        blur: (n,) radius in pixels of the frame; 0 for a sharp frame.
+        highlights: (k, 5) of each highlight x and y as shares of the frame, radius as a share of
+            its width, and how far it moves to the right and down, as shares a frame.
+    """
+
+    maps: Floats
+    gain: Floats
+    blur: Floats
+    highlights: Floats
+
+
+def _smooth(rng: np.random.Generator, n: int, fps: float, amplitude: float) -> Floats:
+    """A smooth course of n values around 0: a few slow sines."""
+    seconds = np.arange(n) / fps
+    rates = rng.uniform(0.08, 0.6, WAVES)[:, None]  # 1/s
+    phases = rng.uniform(0, 2 * math.pi, WAVES)[:, None]
+    course: Floats = np.sin(2 * math.pi * rates * seconds + phases).mean(0) * amplitude
+    return course
+
+
+def draw_path(
+    rng: np.random.Generator,
+    n: int,
+    fps: float,
+    still: tuple[int, int],
+    frame: tuple[int, int],
+    *,
+    target: Floats | None,
+) -> CameraPath:
+    """Draw the path of a visit.
+
+    With a target the camera comes from beside it, looks, and leaves; without one it wanders.
+
+    Args:
+        rng: Source of chance.
+        n: Frames.
+        fps: Frames per second.
+        still: Width and height of the still, pixels.
+        frame: Width and height of the frames, pixels.
+        target: Box (4,) x, y, w, h in the still that is looked at; None for none.
+    """
+    width, height = still
+    fill = max(frame[0] / width, frame[1] / height)  # the still covers the frame
+    if target is None:
+        zoom = fill * rng.uniform(1.2, 2.0) * np.exp(_smooth(rng, n, fps, 0.25))
+        room = 0.5 - 0.5 * frame[0] / (width * zoom.min())
+        x = width * (0.5 + _smooth(rng, n, fps, max(room, 0.05)))
+        y = height * (0.5 + _smooth(rng, n, fps, max(room, 0.05)))
+        at = np.stack([x, y], 1)
+    else:
+        # The polyp's side takes 8 to 45 % of the frame's, but no more than the still can give.
+        side = math.sqrt(target[2] * target[3])
+        wanted = rng.uniform(0.1, 0.45) * math.sqrt(frame[0] * frame[1]) / side
+        zoom = np.clip(wanted, 0.8 * fill, 2.5 * fill) * np.exp(_smooth(rng, n, fps, 0.35))
+        centre = target[:2] + target[2:] / 2
+        # Comes from beside the view, and leaves it: a share of the frame that falls and rises.
+        time = np.linspace(0, 1, n)
+        away = 0.65 * (
+            np.clip(1 - time / 0.15, 0, 1) ** 2 + np.clip((time - 0.85) / 0.15, 0, 1) ** 2
+        )
+        angle = rng.uniform(0, 2 * math.pi) + rng.uniform(-1, 1) * time
+        drift = np.stack([_smooth(rng, n, fps, 0.35), _smooth(rng, n, fps, 0.35)], 1)
+        shift = drift + away[:, None] * np.stack([np.cos(angle), np.sin(angle)], 1)  # n 2
+        at = centre - shift * np.array(frame) / zoom[:, None]
+    turn = rng.uniform(0, 2 * math.pi) + _smooth(rng, n, fps, 0.5)
+    stretch = np.exp(_smooth(rng, n, fps, 0.1))
+    tilt = np.stack([_smooth(rng, n, fps, 0.3), _smooth(rng, n, fps, 0.3)], 1) / frame[0]
+    maps = np.empty((n, 3, 3))
+    for k in range(n):
+        c, s = math.cos(turn[k]), math.sin(turn[k])
+        rotate = np.array([[c, -s, 0], [s, c, 0], [0, 0, 1]])
+        scale = np.diag([zoom[k] * stretch[k], zoom[k] / stretch[k], 1])
+        move = np.array([[1, 0, -at[k, 0]], [0, 1, -at[k, 1]], [0, 0, 1]])
+        perspective = np.array([[1, 0, 0], [0, 1, 0], [tilt[k, 0], tilt[k, 1], 1]])
+        middle = np.array([[1, 0, frame[0] / 2], [0, 1, frame[1] / 2], [0, 0, 1]])
+        maps[k] = middle @ perspective @ scale @ rotate @ move
+    light = np.exp(rng.normal(0, 0.15) + _smooth(rng, n, fps, 0.3))
+    colour = np.exp(rng.normal(0, 0.06, 3))
+    # Focus is lost for moments, and while the camera moves fast.
+    speed = np.linalg.norm(np.diff(at, axis=0, prepend=at[:1]) * zoom[:, None], axis=1)
+    blur = np.clip(_smooth(rng, n, fps, 2.5) - 0.7, 0, None) + np.clip(speed - 6, 0, 10) * 0.2
+    count = int(rng.integers(0, 6))
+    highlights = np.concatenate(
+        [
+            rng.uniform(0, 1, (count, 2)),
+            rng.uniform(0.003, 0.02, (count, 1)),
+            rng.normal(0, 0.01, (count, 2)),
+        ],
+        1,
+    )
+    return CameraPath(maps, light[:, None] * colour, blur, highlights)
+
+
+def seen_boxes(boxes: Floats, to_frame: Floats, frame: tuple[int, int]) -> tuple[Floats, Floats]:
+    """Boxes as a camera sees them, and the share of each that is in view.
+
+    The outline of a polyp is taken for the ellipse in its box.
+
+    Args:
+        boxes: (k, 4) x, y, w, h in the still.
+        to_frame: (3, 3) of `CameraPath.maps`.
+        frame: Width and height of the frame, pixels.
+
+    Returns:
+        (k, 4) x, y, w, h, clipped to the frame; and (k,) shares.
+    """
+    angles = np.linspace(0, 2 * math.pi, OUTLINE, endpoint=False)
+    circle = np.stack([np.cos(angles), np.sin(angles)], 1) / 2  # o 2
+    outline = boxes[:, None, :2] + boxes[:, None, 2:] * (circle + 0.5)  # k o 2
+    points = np.concatenate([outline, np.ones((*outline.shape[:2], 1))], 2) @ to_frame.T  # k o 3
+    points = points[..., :2] / points[..., 2:].clip(1e-6)
+    low, high = points.min(1), points.max(1)  # k 2
+    inside_low, inside_high = low.clip(0, frame), high.clip(0, frame)
+    area = (high - low).prod(1).clip(1e-9)
+    sides = inside_high - inside_low
+    return np.concatenate([inside_low, sides], 1), sides.clip(0).prod(1) / area
+
+
+def render(
+    still: Pixels, path: CameraPath, k: int, frame: tuple[int, int], rng: np.random.Generator
+) -> Pixels:
+    """Frame k of a path over a still, (height, width, 3)."""
+    width, height = frame
+    back = np.linalg.inv(path.maps[k])
+    x, y = np.meshgrid(np.arange(width) + 0.5, np.arange(height) + 0.5)
+    points = np.stack([x, y, np.ones_like(x)], 2) @ back.T  # h w 3
+    points = points[..., :2] / points[..., 2:].clip(1e-9)
+    where = torch.from_numpy((2 * points / [still.shape[1], still.shape[0]] - 1).astype(np.float32))
+    pixels = torch.from_numpy(still).permute(2, 0, 1)[None].float()
+    view = functional.grid_sample(pixels, where[None], "bilinear", "zeros", align_corners=False)
+    radius = round(float(path.blur[k]))
+    if radius:
+        view = functional.avg_pool2d(view, 2 * radius + 1, 1, radius, count_include_pad=False)
+    view = view[0] * torch.from_numpy(path.gain[k].astype(np.float32))[:, None, None]
+    for left, top, size, right, down in path.highlights:
+        cx, cy = ((left + right * k) % 1) * width, ((top + down * k) % 1) * height
+        reach = max(2, round(3 * size * width))
+        x0, x1 = max(0, int(cx) - reach), min(width, int(cx) + reach + 1)
+        y0, y1 = max(0, int(cy) - reach), min(height, int(cy) + reach + 1)
+        yy, xx = np.mgrid[y0:y1, x0:x1]
+        glow = np.exp(-((xx - cx) ** 2 + (yy - cy) ** 2) / (2 * (size * width) ** 2)) * 230
+        part = view[:, y0:y1, x0:x1]
+        lit = part.amax(0) > DARK  # nothing shines beside the picture
+        part += torch.from_numpy(glow.astype(np.float32)) * lit
+    view = view + torch.from_numpy(rng.standard_normal((height, width), np.float32) * 3)
+    result: Pixels = view.clamp(0, 255).byte().permute(1, 2, 0).contiguous().numpy()
+    return result

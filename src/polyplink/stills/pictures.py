@@ -1,0 +1,82 @@
+"""Annotated still images, and images without a polyp."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from polyplink.core.errors import PolyplinkError
+from polyplink.data import DataSet
+from polyplink.data.files.folders import IMAGE_ENDINGS
+from polyplink.tracklets.crops import Pixels, read_image
+
+
+@dataclass(frozen=True)
+class Still:
+    """An image with its polyps.
+
+    Attributes:
+        path: The file.
+        group: Stills of one group may show the same polyp: the procedure of the data folder.
+        boxes: (k, 4) x, y, w, h in pixels; none for an image without a polyp.
+    """
+
+    path: Path
+    group: str
+    boxes: npt.NDArray[np.float64]
+
+    def read(self) -> Pixels:
+        """Its pixels (height, width, 3).
+
+        Raises:
+            PolyplinkError: If the file is missing or cannot be decoded.
+        """
+        pixels = read_image(self.path)
+        if isinstance(pixels, str):
+            raise PolyplinkError(f"image {self.path} {pixels}", "take it out, or export it again")
+        return pixels
+
+
+def read_stills(folder: Path, data: DataSet, procedures: Sequence[str]) -> list[Still]:
+    """The annotated images of a data folder, in the order of its table.
+
+    Args:
+        folder: The data folder.
+        data: Its tables.
+        procedures: The procedures to take.
+
+    Raises:
+        PolyplinkError: If there is no annotated box with an image file.
+    """
+    sources = data.procedures.select("procedure_id", "source")
+    known = data.detections.drop_nulls(["polyp_id", "image"])
+    known = known.filter(pl.col("procedure_id").is_in(procedures)).join(sources, on="procedure_id")
+    stills = []
+    for (source, image, group), rows in known.group_by(
+        "source", "image", "procedure_id", maintain_order=True
+    ):
+        path = folder / str(source) / str(image)
+        if path.suffix.lower() in IMAGE_ENDINGS:
+            boxes = rows.select("x", "y", "w", "h").to_numpy().astype(float)
+            stills.append(Still(path, str(group), boxes))
+    PolyplinkError.unless(
+        bool(stills),
+        f"{folder} has no annotated image files",
+        "import still images with their boxes or masks: `polyplink import coco|yolo|masks|csv`",
+    )
+    return stills
+
+
+def image_files(folder: Path) -> list[Path]:
+    """The image files of a folder and of those in it, sorted.
+
+    Raises:
+        PolyplinkError: If there is none.
+    """
+    PolyplinkError.unless(folder.is_dir(), f"no folder {folder}", "check the path")
+    files = sorted(p for p in folder.rglob("*") if p.suffix.lower() in IMAGE_ENDINGS)
+    PolyplinkError.unless(bool(files), f"{folder} has no image files", "check the path")
+    return files

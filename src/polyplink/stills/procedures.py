@@ -1,0 +1,208 @@
+"""Procedures made from stills: when which polyp is in view, frames, and the true boxes.
+
+A procedure has a few polyps, each a still. A polyp is visited one or more times, later visits soon
+after the first; a visit is a camera path of its own over the still. Between visits the camera
+wanders over images without a polyp. Times are drawn so that a view lasts some seconds.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import polars as pl
+import simplejpeg
+
+from polyplink.core.errors import PolyplinkError
+from polyplink.core.ranges import AT_LEAST_ONE, POSITIVE, Range, Ranged
+from polyplink.data import STILLS, DataSet, write_data
+from polyplink.stills.camera import draw_path, render, seen_boxes
+from polyplink.stills.pictures import Still
+from polyplink.tracklets.crops import Pixels, read_image
+
+LEAST_VISIBLE = 0.35  # share of a polyp that must be in view to be annotated
+LEAST_SIDE = 10.0  # pixels
+QUALITY = 88  # of the JPEG files
+AGAIN = 0.55  # chance that a visit is followed by another of the same polyp, later
+
+
+@dataclass(frozen=True)
+class StillsConfig(Ranged):
+    """What the procedures are like.
+
+    Attributes:
+        procedures: Number of procedures.
+        least: Fewest polyps of one.
+        most: Most polyps of one.
+        fps: Frames per second.
+        visit: Median length of a visit, seconds.
+        between: Mean time without a polyp between visits, seconds.
+        width: Width of the frames, pixels.
+        height: Height of the frames, pixels.
+        seed: Of all chance.
+    """
+
+    procedures: Annotated[int, AT_LEAST_ONE] = 60
+    least: Annotated[int, AT_LEAST_ONE] = 3
+    most: Annotated[int, AT_LEAST_ONE] = 6
+    fps: Annotated[float, POSITIVE] = 10.0
+    visit: Annotated[float, POSITIVE] = 4.0
+    between: Annotated[float, POSITIVE] = 2.0
+    width: Annotated[int, Range(64)] = 400
+    height: Annotated[int, Range(64)] = 320
+    seed: Annotated[int, Range(0)] = 0
+
+
+def draw_course(rng: np.random.Generator, polyps: int) -> list[int]:
+    """The polyps in the order of their visits.
+
+    A polyp is visited first in the order of the polyps; after a visit it may be seen again, one to
+    three visits later.
+
+    Example:
+        >>> draw_course(np.random.default_rng(0), 3)
+        [0, 0, 1, 2, 1, 2]
+    """
+    at: list[tuple[float, int]] = []
+    for polyp in range(polyps):
+        time = float(polyp)
+        at.append((time, polyp))
+        while rng.random() < AGAIN:
+            time += float(rng.uniform(0.2, 1.6))
+            at.append((time, polyp))
+    return [polyp for _, polyp in sorted(at)]
+
+
+def write_procedures(
+    out: Path,
+    stills: Sequence[Still],
+    empty: Sequence[Path],
+    config: StillsConfig,
+    *,
+    name: str,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> DataSet:
+    """Write procedures as a data folder: frames as JPEG files, and the true boxes.
+
+    A procedure that is there is not made again.
+
+    Args:
+        out: The data folder; frames go to `out/frames/PROCEDURE`.
+        stills: Images with polyps.
+        empty: Images without a polyp; without any the camera wanders beside the polyps.
+        config: What the procedures are like.
+        name: Of the stills: the data set is called "stills in motion, NAME".
+        progress: Callback (procedures done, procedures in all).
+
+    Raises:
+        PolyplinkError: If there are too few stills of different groups, or an image is broken.
+    """
+    groups: dict[str, list[Still]] = {}
+    for still in stills:
+        groups.setdefault(still.group, []).append(still)
+    PolyplinkError.unless(
+        len(groups) >= config.most,
+        f"{len(groups)} groups of stills are too few for {config.most} polyps a procedure",
+        "give more stills, or fewer --polyps",
+    )
+    names, tables, lengths = sorted(groups), [], []
+    # Every group is used before one is used again.
+    order = np.random.default_rng([config.seed, 0])
+    queue: list[str] = []
+    for place in range(config.procedures):
+        rng = np.random.default_rng([config.seed, 1, place])
+        count = int(rng.integers(config.least, config.most + 1))
+        if len(queue) < count:
+            queue += [str(one) for one in order.permutation(names) if str(one) not in queue]
+        chosen = [groups[queue.pop(0)] for _ in range(count)]
+        shown = [of[int(rng.integers(len(of)))] for of in chosen]
+        boxes, length = _write_procedure(out, f"s{place:04d}", shown, empty, config, rng=rng)
+        tables.append(boxes)
+        lengths.append(length)
+        progress(place + 1, config.procedures)
+    procedures = pl.DataFrame(
+        {
+            "procedure_id": [f"s{place:04d}" for place in range(config.procedures)],
+            "n_frames": lengths,
+        }
+    ).with_columns(
+        dataset=pl.lit(f"{STILLS}, {name}"),
+        patient="procedure_id",
+        fps=pl.lit(config.fps),
+        width=pl.lit(config.width),
+        height=pl.lit(config.height),
+        source=pl.lit("."),
+    )
+    detections = pl.concat(tables)
+    polyps = detections.select("polyp_id", "procedure_id").unique(maintain_order=True)
+    data = DataSet.of(detections, procedures, polyps)
+    write_data(out, data)
+    return data
+
+
+def _write_procedure(
+    out: Path,
+    name: str,
+    stills: Sequence[Still],
+    empty: Sequence[Path],
+    config: StillsConfig,
+    *,
+    rng: np.random.Generator,
+) -> tuple[pl.DataFrame, int]:
+    """Write the frames of a procedure; its boxes and number of frames."""
+    frame = (config.width, config.height)
+    folder = out / "frames" / name
+    folder.mkdir(parents=True, exist_ok=True)
+    rows: list[dict[str, object]] = []
+    pictures = [still.read() for still in stills]
+    number = 0
+
+    def film(
+        picture: Pixels, boxes: "np.ndarray", names: Sequence[str], target: int | None
+    ) -> None:
+        nonlocal number
+        seconds = (
+            rng.exponential(config.between) + 0.6
+            if target is None
+            else np.clip(config.visit * np.exp(rng.normal(0, 0.5)), 1.5, 12)
+        )
+        n = max(4, round(float(seconds) * config.fps))
+        size = (picture.shape[1], picture.shape[0])
+        looked_at = None if target is None else boxes[target]
+        path = draw_path(rng, n, config.fps, size, frame, target=looked_at)
+        for k in range(n):
+            file = folder / f"{number:06d}.jpg"
+            if not file.is_file():
+                pixels = render(picture, path, k, frame, np.random.default_rng([number]))
+                file.write_bytes(simplejpeg.encode_jpeg(pixels, quality=QUALITY))
+            seen, shares = seen_boxes(boxes, path.maps[k], frame)
+            for which, (box, share) in enumerate(zip(seen, shares, strict=True)):
+                if share >= LEAST_VISIBLE and box[2:].min() >= LEAST_SIDE:
+                    x, y, w, h = (float(side) for side in box)
+                    rows.append(
+                        {
+                            "procedure_id": name,
+                            "frame": number,
+                            "x": x,
+                            "y": y,
+                            "w": w,
+                            "h": h,
+                            "polyp_id": names[which],
+                            "image": f"frames/{name}/{file.name}",
+                        }
+                    )
+            number += 1
+
+    for polyp in draw_course(rng, len(stills)):
+        if empty:
+            picture = read_image(empty[int(rng.integers(len(empty)))])
+            if not isinstance(picture, str):
+                film(picture, np.empty((0, 4)), (), None)
+        still = stills[polyp]
+        largest = int(still.boxes[:, 2:].prod(1).argmax())
+        names = [
+            f"{name}_p{polyp}" + ("" if k == largest else f"_{k}") for k in range(len(still.boxes))
+        ]
+        film(pictures[polyp], still.boxes, names, largest)
+    return pl.DataFrame(rows), number

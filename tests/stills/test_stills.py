@@ -1,0 +1,102 @@
+"""Stills in motion: frames show what the boxes say, and identities are visited again."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from polyplink.core.errors import PolyplinkError
+from polyplink.data import read_data
+from polyplink.stills import Still, StillsConfig, image_files, write_procedures
+from polyplink.stills.camera import draw_path, render, seen_boxes
+from polyplink.stills.procedures import draw_course
+from polyplink.tracklets.crops import read_image
+
+CONFIG = StillsConfig(
+    procedures=2, least=2, most=3, fps=5.0, visit=2.0, between=0.5, width=160, height=128
+)
+
+
+@pytest.fixture(scope="module")
+def stills(tmp_path_factory: pytest.TempPathFactory) -> list[Still]:
+    """Grey images with one blue ellipse each."""
+    folder, rng, made = tmp_path_factory.mktemp("stills"), np.random.default_rng(0), []
+    y, x = np.mgrid[:200, :240] + 0.5
+    for k in range(6):
+        half, middle = rng.uniform(18, 35, 2), rng.uniform([70, 70], [170, 130])
+        pixels = np.full((200, 240, 3), 110, np.uint8)
+        inside = ((x - middle[0]) / half[0]) ** 2 + ((y - middle[1]) / half[1]) ** 2 < 1
+        pixels[inside] = [40, 60, 200]
+        Image.fromarray(pixels).save(folder / f"{k}.png")
+        made.append(
+            Still(folder / f"{k}.png", f"g{k}", np.array([[*(middle - half), *(2 * half)]]))
+        )
+    return made
+
+
+def test_boxes_bound_the_polyps_in_the_frames(stills: list[Still], tmp_path: Path) -> None:
+    data = write_procedures(tmp_path / "out", stills, (), CONFIG, name="ellipses")
+    assert read_data(tmp_path / "out").detections.equals(data.detections)
+    assert set(data.procedures["dataset"]) == {"stills in motion, ellipses"}
+    off = []
+    for row in data.detections.iter_rows(named=True):
+        pixels = read_image(tmp_path / "out" / row["image"])
+        assert not isinstance(pixels, str)
+        blue = pixels[..., 2].astype(int) > pixels[..., 0].astype(int) + 40
+        y, x = np.nonzero(blue)
+        seen = np.array([x.min(), y.min(), x.max() + 1, y.max() + 1])
+        x0, y0, w, h = (row[side] for side in "xywh")
+        off.append(np.abs(seen - [x0, y0, x0 + w, y0 + h]).max())
+    assert np.median(off) < 4  # highlights and blur move an edge
+    assert len(off) > 40
+    per_procedure = data.polyps.group_by("procedure_id").len()["len"]
+    assert per_procedure.is_between(2, 3).all()
+
+
+def test_the_same_seed_makes_the_same_and_a_stopped_run_continues(
+    stills: list[Still], tmp_path: Path
+) -> None:
+    first = write_procedures(tmp_path / "a", stills, (), CONFIG, name="n")
+    files = sorted((tmp_path / "a").rglob("*.jpg"))
+    assert len(files) == first.procedures["n_frames"].sum()
+    content = files[-1].read_bytes()
+    files[-1].unlink()
+    kept = files[0].stat().st_mtime_ns
+    again = write_procedures(tmp_path / "a", stills, (), CONFIG, name="n")
+    assert again.detections.equals(first.detections)
+    assert files[-1].read_bytes() == content
+    assert files[0].stat().st_mtime_ns == kept
+
+
+def test_a_box_leaves_the_view_gradually() -> None:
+    box, still = np.array([[100.0, 80, 40, 20]]), np.zeros((200, 240, 3), np.uint8)
+    identity = np.eye(3)
+    whole, share = seen_boxes(box, identity, (240, 200))
+    np.testing.assert_allclose(whole, box, atol=0.4)
+    assert share == pytest.approx(1)
+    moved = np.array([[1.0, 0, -120], [0, 1, 0], [0, 0, 1]])
+    half, share = seen_boxes(box, moved, (240, 200))
+    np.testing.assert_allclose(half, [[0, 80, 20, 20]], atol=0.4)
+    assert share == pytest.approx(0.5, abs=0.02)
+    rng = np.random.default_rng(1)
+    path = draw_path(rng, 30, 10, (240, 200), (160, 128), target=box[0])
+    steps = np.abs(np.diff(path.maps[:, :2, 2], axis=0)).max(1)
+    assert steps.max() < 60  # a smooth path
+    assert render(still, path, 3, (160, 128), rng).shape == (128, 160, 3)
+
+
+def test_every_polyp_is_visited_and_some_again() -> None:
+    courses = [draw_course(np.random.default_rng(seed), 4) for seed in range(50)]
+    assert all(set(course) == {0, 1, 2, 3} for course in courses)
+    firsts = [[course.index(polyp) for polyp in range(4)] for course in courses]
+    assert all(places == sorted(places) for places in firsts)
+    lengths = np.array([len(course) for course in courses])
+    assert 4 < lengths.mean() < 12
+
+
+def test_what_cannot_be_made_is_refused(stills: list[Still], tmp_path: Path) -> None:
+    with pytest.raises(PolyplinkError, match="1 groups of stills are too few"):
+        write_procedures(tmp_path, stills[:1], (), CONFIG, name="n")
+    with pytest.raises(PolyplinkError, match="has no image files"):
+        image_files(tmp_path)
