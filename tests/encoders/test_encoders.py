@@ -27,6 +27,7 @@ from polyplink.encoders import (
     build_projector,
     to_pixels,
 )
+from polyplink.encoders.build import backbone_state
 from polyplink.recipes.earlier import counting_encoder
 from tests.encoders.small import BACKBONE, KINDS, MVE, PROJECTED, SFE, TRANSFORMER, crops, made
 
@@ -203,3 +204,24 @@ def test_pixels_equal_those_made_step_by_step(shape: tuple[int, ...]) -> None:
     assert torch.equal(to_pixels(transposed, mean, std), plain.transpose(2, 3))
     assert torch.equal(frames, before)
     assert torch.allclose(to_pixels(frames.float() / 255, mean, std), plain)
+
+
+def test_stages_are_the_means_of_the_feature_maps_of_the_whole_network() -> None:
+    torch.manual_seed(0)
+    whole, _ = build_frame_encoder("timm:mobilenetv2_035")
+    part, width = build_frame_encoder("timm:mobilenetv2_035", stages=(2, 3))
+    state = backbone_state(part, {f"backbone.{k}": v for k, v in whole.state_dict().items()})
+    part.load_state_dict(state)
+    assert len(part.network.blocks) == 5 < len(whole.blocks)
+    frames = torch.rand(2, 3, 64, 64)
+    maps: dict[int, torch.Tensor] = {}
+    for k in (2, 4):
+        whole.blocks[k].register_forward_hook(
+            lambda module, inputs, output, k=k: maps.update({k: output})
+        )
+    whole.eval()(frames)
+    means = [torch.nn.functional.normalize(maps[k].mean(dim=(2, 3)), dim=1) for k in (2, 4)]
+    torch.testing.assert_close(part.eval()(frames), torch.cat(means, 1))
+    assert width == sum(mean.shape[1] for mean in means)
+    with pytest.raises(PolyplinkError, match="has no stages 9"):
+        build_frame_encoder("timm:mobilenetv2_035", stages=(9,))

@@ -33,6 +33,11 @@ class AddRequest(Request):
 
     file: Annotated[Path, Argument(help="The published file, or a folder of `weights save`.")]
     timm: str | None = option("Backbone of timm that the weights are of.", metavar="NAME")
+    stages: Sequence[int] = option(
+        "With --timm: a stage whose mean is part of the vector, from 0; may be repeated.",
+        (),
+        "--stage",
+    )
     name: str | None = option("Name for the weights.", None, "--as")
     preset: Literal["own", "reference"] = option("As pre-trained, or as NTSSL's program.", "own")
     size: int | None = option("Image size, pixels.")
@@ -73,7 +78,8 @@ def add_weights(request: AddRequest, progress: Progress = inform) -> Result[dict
     if request.timm is None:
         fitted = fit_published(file, state, config)
     else:
-        fitted = fit_timm(file, state, request.timm.removeprefix("timm:"), config)
+        name, stages = request.timm.removeprefix("timm:"), tuple(request.stages)
+        fitted = fit_timm(file, state, name, config, stages=stages)
     known, tensors, encoder, prepare, renamed = fitted
     if not request.unverified:
         check_published(file, digest, known.sha256)

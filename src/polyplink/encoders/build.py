@@ -9,9 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.functional import normalize
 
 from polyplink.core.artefacts import KEY_DIGITS, file_key
 from polyplink.core.errors import PolyplinkError
@@ -43,15 +45,45 @@ from polyplink.encoders.whitening import FEATURE_BUFFERS, WhitenedEncoder
 FAMILY = "timm:"
 COUNTER = ".num_batches_tracked"
 _BACKBONE = "backbone."
+_NETWORK = "network."
 
 
-def build_frame_encoder(name: str, weights: Path | None = None) -> tuple[nn.Module, int]:
+class StageMeans(nn.Module):
+    """The means of a backbone's feature maps at some stages, each of length 1, side by side.
+
+    Stages before the last keep texture and colour, which tell polyps apart, where the last of a
+    network for ImageNet tells objects apart. What comes after the last stage asked for is dropped.
+
+    Args:
+        network: From `timm.create_model(..., features_only=True)`.
+    """
+
+    def __init__(self, network: Any) -> None:
+        super().__init__()
+        last = network.feature_info.module_name()[-1].split(".")
+        if len(last) == 2 and last[0] == "blocks":  # timm computes them all
+            network.blocks = network.blocks[: int(last[1]) + 1]
+        self.network: nn.Module = network
+        self.num_features = sum(network.feature_info.channels())
+        self.pretrained_cfg = getattr(network, "pretrained_cfg", {})
+
+    def forward(self, frames: torch.Tensor) -> torch.Tensor:
+        """Frames (n, 3, h, w) to vectors (n, num_features)."""
+        maps = self.network(frames)  # n channels h w, for each stage
+        return torch.cat([normalize(one.mean(dim=(2, 3)), dim=1) for one in maps], dim=1)
+
+
+def build_frame_encoder(
+    name: str, weights: Path | None = None, stages: Sequence[int] = ()
+) -> tuple[nn.Module, int]:
     """Build a backbone that maps frames (n, 3, h, w) to vectors (n, width).
 
     Args:
         name: "timm:" and a model name of timm, e.g. "timm:resnet50.tv2_in1k".
         weights: Weights that `polyplink weights add` wrote, or a safetensors file under timm's
             names; None leaves the random values. Nothing is downloaded.
+        stages: Numbers of the stages whose means are the vector (`StageMeans`), from 0; none for
+            the backbone's own output.
 
     Returns:
         The module without its classifier, and its output width.
@@ -63,7 +95,15 @@ def build_frame_encoder(name: str, weights: Path | None = None) -> tuple[nn.Modu
         raise PolyplinkError(f"frame encoder {name!r} is of no known family", "write timm:NAME")
     model_name = name.removeprefix(FAMILY)
     try:
-        model: nn.Module = timm().create_model(model_name, pretrained=False, num_classes=0)
+        more: dict[str, Any] = {"num_classes": 0}
+        if stages:
+            more = {"features_only": True, "out_indices": tuple(stages)}
+        model: nn.Module = timm().create_model(model_name, pretrained=False, **more)
+        model = StageMeans(model) if stages else model
+    except (IndexError, AssertionError):
+        raise PolyplinkError(
+            f"timm:{model_name} has no stages {', '.join(map(str, stages))}", "give lower numbers"
+        ) from None
     except (RuntimeError, ValueError):
         near = get_close_matches(model_name.split(".")[0], timm().list_models(), n=1)
         mend = f"did you mean timm:{near[0]}?" if near else "see timm.list_models() for the names"
@@ -97,6 +137,10 @@ def backbone_state(model: nn.Module, state: Mapping[str, torch.Tensor]) -> dict[
     named = getattr(model, "pretrained_cfg", {}).get("classifier") or ()
     heads = tuple(f"{head}." for head in ([named] if isinstance(named, str) else named))
     own = {key.removeprefix(_BACKBONE): value for key, value in state.items()}
+    if isinstance(model, StageMeans):  # what comes after its last stage is not its own
+        wanted = model.network.state_dict()
+        named = {key.removeprefix(_NETWORK): value for key, value in own.items()}
+        return {_NETWORK + key: named[key] for key in wanted if key in named}
     counters = {k: v for k, v in model.state_dict().items() if k.endswith(COUNTER)}
     return counters | {key: value for key, value in own.items() if not key.startswith(heads)}
 
@@ -116,7 +160,9 @@ class SfeEncoder(FrameWise):
     def __init__(self, config: SfeConfig) -> None:
         super().__init__()
         self.config = config
-        self.backbone, features = build_frame_encoder(config.frame_encoder, config.frame_weights)
+        self.backbone, features = build_frame_encoder(
+            config.frame_encoder, config.frame_weights, config.stages
+        )
         self.head: nn.Module = nn.Identity()
         self.width = features
         if config.vector == "projected":

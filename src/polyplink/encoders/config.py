@@ -104,10 +104,13 @@ class SfeConfig(_FramesConfig):
         vector: A tracklet's vector is the mean over its frames of the backbone's "features" (as
             in NTSSL's program, 2048 wide), or of what the head "projected" (as the predecessor).
         projector_hidden: Hidden width of the head.
+        stages: Numbers of the backbone's stages whose means are a frame's features, from 0; none
+            for the backbone's own output (`build.StageMeans`).
         kind: Discriminates the classes of encoders.
     """
 
     vector: Literal["features", "projected"] = "features"
+    stages: tuple[int, ...] = ()
     projector_hidden: Annotated[int, AT_LEAST_ONE] = 2048
     kind: Literal["sfe"] = "sfe"
 

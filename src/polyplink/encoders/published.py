@@ -168,7 +168,14 @@ def fit_published(path: Path, state: State, config: FoundationConfig | None = No
     return Fitted(known, tensors, encoder, prepare)
 
 
-def fit_timm(path: Path, state: State, name: str, config: FoundationConfig | None = None) -> Fitted:
+def fit_timm(
+    path: Path,
+    state: State,
+    name: str,
+    config: FoundationConfig | None = None,
+    *,
+    stages: tuple[int, ...] = (),
+) -> Fitted:
     """Fit published tensors to a backbone of timm: a tracklet's vector is the mean of its frames'.
 
     Args:
@@ -177,6 +184,7 @@ def fit_timm(path: Path, state: State, name: str, config: FoundationConfig | Non
         name: The model's name in timm.
         config: Its `preset` and `size` are used; a None size and the preset "own" stand for the
             image size, mean and standard deviation that timm states.
+        stages: Numbers of the stages whose means are the features; none for the backbone's output.
 
     Raises:
         PolyplinkError: If timm has no such model, the tensors are not its own, or it does not take
@@ -191,7 +199,7 @@ def fit_timm(path: Path, state: State, name: str, config: FoundationConfig | Non
     PolyplinkError.unless(
         config.pooling is None, "a backbone of timm has one pooling", "leave --pooling out"
     )
-    model, _ = build_frame_encoder(FAMILY + name)
+    model, _ = build_frame_encoder(FAMILY + name, stages=stages)
     stated = getattr(model, "pretrained_cfg", {})
     wanted = model.state_dict()
     tensors = backbone_state(model, state)
@@ -208,7 +216,7 @@ def fit_timm(path: Path, state: State, name: str, config: FoundationConfig | Non
         raise PolyplinkError(
             f"{name} takes no images of {size} pixels ({first_line(error)})", "leave --size out"
         ) from None
-    encoder = SfeConfig(FAMILY + name)
+    encoder = SfeConfig(FAMILY + name, stages=stages)
     if own:
         encoder = replace(encoder, mean=tuple(stated["mean"]), std=tuple(stated["std"]))
     known = Published(
