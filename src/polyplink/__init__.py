@@ -1,13 +1,22 @@
 """polyplink gives every polyp of a colonoscopy one identity.
 
+    >>> import polyplink
+    >>> polyplink.run("colonoscopy.mp4")  # doctest: +SKIP
+
 Its rooms read the tables of the rooms before them: ``data``, ``simulate``, ``tracklets``,
 ``encoders``, ``learn``, ``associate``, ``evaluate``, ``recipes``, ``report``, ``bench``, ``app``.
 Import the room you need; importing ``polyplink`` alone is instant and imports neither torch nor
 numpy.
 """
 
-from polyplink.core.errors import PolyplinkError
+from typing import TYPE_CHECKING
 
-__all__ = ["PolyplinkError", "__version__"]
+from polyplink.core.on_demand import hand_on
+
+if TYPE_CHECKING:
+    from polyplink.app.quick import run as run
+    from polyplink.core.errors import PolyplinkError as PolyplinkError
 
 __version__ = "0.1.0"
+
+hand_on(__name__)

@@ -74,6 +74,7 @@ if TYPE_CHECKING:
         learn_from as learn_from,
         review as review,
     )
+    from polyplink.app.shipped import ModelsRequest as ModelsRequest, show_models as show_models
     from polyplink.app.simulate import SimulateRequest as SimulateRequest, simulate as simulate
     from polyplink.app.study import Studied as Studied, StudyRequest as StudyRequest, study as study
     from polyplink.app.train import (

@@ -116,10 +116,11 @@ def calibrate(request: CalibrateRequest, progress: Progress = inform) -> Result[
     from polyplink.app.leakage import seen_procedures
     from polyplink.app.linked import with_truth
     from polyplink.associate import from_record
-    from polyplink.data import box_source, read_data
+    from polyplink.data import box_source, read_data, read_origin
 
     with record.stage("embed"):
-        encoder = load_named(path, request.device, tracklets=request)
+        origin = read_origin(request.data)
+        encoder = load_named(path, request.device, tracklets=request, origin=origin)
         asked["tracklets"] = encoder.prepare
         encoded = encode(
             [encoder], request.data, request.part, workers=request.workers, progress=progress

@@ -45,6 +45,7 @@ from polyplink.app.probe import probe
 from polyplink.app.reproduce import reproduce
 from polyplink.app.request import Progress
 from polyplink.app.review import hand_off_review, learn_from, review
+from polyplink.app.shipped import show_models
 from polyplink.app.simulate import simulate
 from polyplink.app.study import study
 from polyplink.app.train import train
@@ -101,6 +102,7 @@ VERBS: Mapping[str, Verb] = {
     "reproduce": reproduce,
     "recipes list": list_recipes,
     "recipes show": show_recipe,
+    "models": show_models,
     "weights add": add_weights,
     "weights save": save_weights_folder,
     "weights adapt": adapt_weights,

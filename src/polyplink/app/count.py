@@ -20,6 +20,7 @@ from polyplink.app.outputs import (
     output_folder,
 )
 from polyplink.app.request import Progress, Result, check_given, inform
+from polyplink.app.shipped import models_note, shipped_warnings, used_models
 from polyplink.core.artefacts import RunRecord, to_plain, write_json, write_text
 from polyplink.core.text import many, relative_path
 
@@ -137,7 +138,7 @@ def count(request: CountRequest, progress: Progress = inform) -> Result[Counted]
     record = RunRecord("count", settings=asked | {SOURCE: str(request.data.resolve())})
     record.claim(out)
     keep_other_counts(out, request.data, COUNT_FILES, replace=request.replace)
-    from polyplink.app.encoded import encode, load_named
+    from polyplink.app.encoded import encode, load_for
     from polyplink.app.linked import build_report, link_all, linked_boxes, screen
     from polyplink.associate import from_record
     from polyplink.encoders import weights_path, write_embeddings
@@ -146,7 +147,7 @@ def count(request: CountRequest, progress: Progress = inform) -> Result[Counted]
     from polyplink.tracklets import lost_boxes
 
     with record.stage("embed"):
-        encoder = load_named(weights, request.device, tracklets=request)
+        encoder = load_for(weights, request.data, request)
         asked["tracklets"] = encoder.prepare
         encoded = encode(
             [encoder], request.data, request.part, workers=request.workers, progress=progress
@@ -161,7 +162,8 @@ def count(request: CountRequest, progress: Progress = inform) -> Result[Counted]
         linked = link_all(screened.prepared, embeddings, point)
     lost = lost_boxes(prepared)
     warnings, notes = _said(encoded, linked, lost, screened, point)
-    warnings = [*request.said, *warnings]
+    used = used_models(weights_path(weights), encoder.name, request.data)
+    warnings = [*shipped_warnings(used, point), *request.said, *warnings]
     page = build_report(
         "Polyp count",
         weights,
@@ -170,7 +172,7 @@ def count(request: CountRequest, progress: Progress = inform) -> Result[Counted]
         linked,
         seconds=record.seconds,
         alarms=screened.alarms,
-        notes=tuple(notes),
+        notes=(*notes, models_note(used)),
         warnings=tuple(warnings),
     )
     procedures = _counted(prepared.procedures, linked, screened.alarms, point)
@@ -178,6 +180,7 @@ def count(request: CountRequest, progress: Progress = inform) -> Result[Counted]
         "polyplink": __version__,
         "weights": encoder.key,
         "weights_file": relative_path(weights_path(weights).resolve(), out.resolve()),
+        "models": to_plain(used),
         "crops": prepared.key,
         "data": relative_path(request.data.resolve(), out.resolve()),
         "operating_point": _plain(point),
@@ -201,7 +204,7 @@ def count(request: CountRequest, progress: Progress = inform) -> Result[Counted]
         write_embeddings(new / "vectors.parquet", embeddings)
         _write_tables(new, counted, views)
         write_report(new / report.name, page)
-    shown = [count_table(page), *notes]
+    shown = [count_table(page), *page.notes]
     if compared is not None:
         shown += [f"{name}: {figure_text(figure)}" for name, figure in compared[0].items()]
     if not point.prices:
@@ -209,11 +212,13 @@ def count(request: CountRequest, progress: Progress = inform) -> Result[Counted]
             f"operating point: {point.origin}; train on labelled procedures to tune counts and "
             "probabilities"
         )
-    shown += [
-        f"report: {report}",
-        f"to correct it: {_COMMAND_LINE(['polyplink', 'review', str(out)])}",
-    ]
-    return Result(counted, summary, shown, warnings)
+    return Result(counted, summary, [*shown, *_written(report, out)], warnings)
+
+
+def _written(report: Path, out: Path) -> list[str]:
+    """Where the report is, and how to correct the count."""
+    command = _COMMAND_LINE(["polyplink", "review", str(out)])
+    return [f"report: {report}", f"to correct it: {command}"]
 
 
 def _plain(point: "OperatingPoint") -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,6 +21,7 @@ from polyplink.app.request import Progress, Result, check_given, inform
 from polyplink.core.artefacts import RunRecord, write_text
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.text import file_name, many
+from polyplink.models import DETECTOR, ENCODER
 
 if TYPE_CHECKING:
     from polyplink.app.count import Counted
@@ -35,9 +37,12 @@ Source = Annotated[Path, Argument(help="A video, or a folder of videos or images
 DetectorName = Annotated[
     str | None,
     Option(
-        help="ONNX file; or sim:good, sim:gi-genius, sim:shifted or sim:misses-15: a simulated "
-        "detector, for a data folder with annotated boxes."
+        help=f"ONNX file [{DETECTOR}, which ships with polyplink]; or sim:good, sim:gi-genius, "
+        "sim:shifted or sim:misses-15: a simulated one, for a data folder with annotated boxes."
     ),
+]
+WeightsOption = Annotated[
+    Path, Option(help="Weights file, a folder `polyplink train` wrote, or a name.")
 ]
 Fps = Annotated[float | None, Option(min=0.1, help="Frames per second, if not in the recording.")]
 Seed = Annotated[int, Option(min=0, help="Seed of a simulated detector.")]
@@ -71,7 +76,7 @@ def detect_polyps(request: DetectRequest, progress: Progress = inform) -> "Resul
     """
     from polyplink.tracklets import PrepareSettings
 
-    data, warnings = _detect(request, request.on(PrepareSettings()), progress)
+    data, warnings = _detect(request, PrepareSettings(), request, progress)
     boxes = data.detections
     facts = {
         "out": str(request.out),
@@ -88,16 +93,26 @@ def detect_polyps(request: DetectRequest, progress: Progress = inform) -> "Resul
 def _detect(
     request: DetectRequest,
     settings: "PrepareSettings",
+    tracklets: TrackletOptions,
     progress: Progress,
     begin: Callable[[], None] = lambda: None,
 ) -> tuple["DataSet", list[str]]:
-    """The data folder of a detector's boxes, and warnings; `begin` is called before it is begun."""
+    """The data folder of a detector's boxes, and warnings.
+
+    Args:
+        request: Where to detect, and with what.
+        settings: Of the weights.
+        tracklets: What was asked for in place of the settings, and of what the detector states.
+        progress: Called for frames.
+        begin: Called before the folder is begun.
+    """
     from polyplink.data import BoxesOrigin, DataSet, read_data, write_data, write_origin
     from polyplink.detect import detect, find_recordings
 
     source, out, name = request.source, request.out, request.detector
     plain = {"source": source, "detector": name, "fps": request.fps, "seed": request.seed}
-    record = RunRecord("detect", settings=plain | {"tracklets": settings})
+    settings = tracklets.on(settings)  # refuses what is at fault before anything is loaded
+    record = RunRecord("detect", settings=plain)
     record.claim(out)
     warnings: list[str] = []
     if name is not None and name.startswith(PREFIX):
@@ -122,7 +137,9 @@ def _detect(
     else:
         recordings = find_recordings(source, request.fps)
         names = [one.name for one in recordings]
-        detector, key = find_detector(name, request.function, source, names, warnings)
+        detector, key = find_detector(name, request.function, names, warnings)
+        origin = origin_of(detector, key)
+        settings = tracklets.on(settings, origin)
         begin()
         with record.stage("detect"):
             data = detect(
@@ -134,8 +151,8 @@ def _detect(
                 progress=lambda one, done, total: progress(f"detect {one}", done, total),
             )
         record.inputs["detector"] = key
-        origin = _origin(detector, key)
     write_origin(out, origin)
+    record.settings = plain | {"tracklets": settings}
     if data.detections.is_empty():
         warnings.append(
             f"the detector found nothing in {many(data.procedures.height, 'procedure')}"
@@ -144,8 +161,9 @@ def _detect(
     return data, warnings
 
 
-def _origin(detector: "Detector", key: str) -> "BoxesOrigin":
+def origin_of(detector: "Detector", key: str) -> "BoxesOrigin":
     """What a data folder records of the detector that made its boxes."""
+    from polyplink.core.artefacts import file_key
     from polyplink.data import BoxesOrigin
     from polyplink.detect import OnnxDetector
 
@@ -153,37 +171,34 @@ def _origin(detector: "Detector", key: str) -> "BoxesOrigin":
         return BoxesOrigin(key, "a function")
     record = detector.record
     name = record.name or detector.path.stem
-    return BoxesOrigin(key, name, record.high, record.low, record.min_seconds)
+    digest = file_key(detector.path)
+    return BoxesOrigin(key, name, record.high, record.low, record.min_seconds, digest)
 
 
 def find_detector(
     name: str | None,
     function: Function,
-    source: Path | str,
     procedures: Sequence[str],
     warnings: list[str],
 ) -> "tuple[Detector, str]":
     """The detector that was asked for, and its key.
 
     Args:
-        name: An ONNX file; None for the function.
+        name: An ONNX file, or the name of a shipped detector; None for the function, or, where
+            there is none, for the shipped detector.
         function: The detector, from Python.
-        source: What it is for, for messages.
         procedures: Names of the recordings.
         warnings: Gets what makes its boxes unreliable.
 
     Raises:
-        PolyplinkError: If there is none, or the file is none.
+        PolyplinkError: If the file is no detector, or the shipped one has changed.
     """
     from polyplink.data import SIMULATED
     from polyplink.detect import OnnxDetector
 
     if function is not None:
         return function, "function"
-    PolyplinkError.unless(
-        name is not None, f"no detector for {source}", "name one with --detector FILE.onnx"
-    )
-    found = OnnxDetector(Path(str(name)))
+    found = OnnxDetector(Path(name or DETECTOR))
     known = [one for one in procedures if one in found.record.trained_on]
     if known:
         warnings.append(
@@ -200,13 +215,13 @@ def find_detector(
 
 @dataclass(frozen=True)
 class RunRequest(TrackletOptions):
-    """What to count polyps in: recordings with a detector, or boxes.
+    """What to count polyps in: recordings, or boxes; with the shipped models, or others.
 
     A `function` from Python may be the detector, as in `DetectRequest`.
     """
 
     source: Source
-    weights: Annotated[Path, Option(help="Weights file, or a folder `polyplink train` wrote.")]
+    weights: WeightsOption = Path(ENCODER)
     detector: DetectorName = None
     boxes: str | None = option("Boxes instead of a detector: the format of SOURCE (coco, mot ...).")
     out: OutOfSource = None
@@ -224,7 +239,8 @@ def run(request: RunRequest, progress: Progress = inform) -> "Result[Counted]":
     """Count the polyps of recordings, from the video to the report.
 
     Args:
-        request: Recordings and a detector, or boxes; weights; and the output folder, which gets
+        request: Recordings, or boxes; detector and weights, where they are not to be the shipped
+            ones; and the output folder, which gets
             data (a data folder of the boxes), count (see `count`) and tracks (a file in MOT format
             for each procedure, whose identities are the counted polyps).
         progress: Called for frames, crops and tracklets.
@@ -240,23 +256,19 @@ def run(request: RunRequest, progress: Progress = inform) -> "Result[Counted]":
     record = RunRecord("run", settings={SOURCE: str(source.resolve())})
     record.claim(out)
     keep_other_counts(out, source, RUN_PARTS, replace=request.replace)
-    settings = request.on(read_record(weights_path(request.weights)).prepare)
-    data, warnings = out / "data", list[str]()
+    settings = read_record(weights_path(request.weights)).prepare
+    data, warnings, given = out / "data", list[str](), request.detector or request.function
     if request.boxes is not None:
         asked = ImportRequest(request.boxes, source, data, identity="none", workers=request.workers)
         warnings += import_data(asked, progress).warnings
-    elif request.detector is None and request.function is None:
-        PolyplinkError.unless(
-            (source / "detections.parquet").is_file(),
-            f"{source} is no data folder, and no detector is given",
-            "name a detector with --detector FILE.onnx, or the format of the boxes with --boxes",
-        )
-        data = source
+    elif given is None and (source / "detections.parquet").is_file():
+        data = source  # it has boxes
     else:
         detecting = DetectRequest(
             source, data, request.detector, request.fps, request.seed, request.function
         )
-        warnings += _detect(detecting, settings, progress, lambda: record.write(out))[1]
+        begin = partial(record.write, out)
+        warnings += _detect(detecting, settings, request, progress, begin)[1]
     record.write(out)
     return count_found(request, data, out, warnings, progress)
 

@@ -11,6 +11,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -22,7 +23,7 @@ from polyplink.app.request import Progress, counter, inform
 from polyplink.core.artefacts import content_key, whole_file, write_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.text import brief
-from polyplink.data import read_data
+from polyplink.data import BoxesOrigin, read_data, read_origin
 from polyplink.encoders import (
     AnyEncoderConfig,
     Embedder,
@@ -80,6 +81,7 @@ def load_named(
     name: str | None = None,
     precision: str | None = None,
     tracklets: TrackletOptions | None = None,
+    origin: BoxesOrigin | None = None,
 ) -> NamedEncoder:
     """Load a weights file, the folder of a training run, added weights, or an exported encoder.
 
@@ -90,6 +92,7 @@ def load_named(
         precision: "float32", "bf16" or "int8"; by default bf16 on a GPU, float32 on the CPU, and
             of an exported encoder what it was exported for.
         tracklets: What to change in the settings that the weights carry.
+        origin: The detector of the boxes, which states thresholds of its own.
 
     Raises:
         PolyplinkError: If the weights are missing or broken, there is no such device, or it does
@@ -121,12 +124,29 @@ def load_named(
         record, key = loaded.record, loaded.weights_id
     name = name or record.name or weights.stem
     key = key if used == usual else f"{key}-{used}"
-    settings = record.prepare if tracklets is None else tracklets.on(record.prepare)
+    settings = (tracklets or TrackletOptions()).on(record.prepare, origin)
     return NamedEncoder(name, key, network, where, settings, record, used)
 
 
+def load_for(weights: Path, data: Path, request: Any) -> NamedEncoder:
+    """Load weights for the boxes of a data folder, with the thresholds that their detector states.
+
+    Args:
+        weights: File, folder or name.
+        data: The data folder.
+        request: Has the options of tracklets and the device.
+
+    Raises:
+        PolyplinkError: As `load_named`.
+    """
+    return load_named(weights, request.device, tracklets=request, origin=read_origin(data))
+
+
 def load_several(
-    weights: Sequence[Path], device: str = "auto", tracklets: TrackletOptions | None = None
+    weights: Sequence[Path],
+    device: str = "auto",
+    tracklets: TrackletOptions | None = None,
+    data: Path | None = None,
 ) -> list[NamedEncoder]:
     """Load encoders under different names: by their files where a recipe trained several.
 
@@ -136,7 +156,8 @@ def load_several(
     PolyplinkError.unless(
         len(set(weights)) == len(weights), "weights are given twice", "give others to compare"
     )
-    loaded = [load_named(path, device, tracklets=tracklets) for path in weights]
+    origin = None if data is None else read_origin(data)
+    loaded = [load_named(path, device, tracklets=tracklets, origin=origin) for path in weights]
     count = Counter(one.name for one in loaded)
     return [
         one if count[one.name] == 1 else replace(one, name=f"{one.name} ({path})")

@@ -172,7 +172,7 @@ def evaluate(request: EvaluateRequest, progress: Progress = inform) -> Result[Ev
     from polyplink.report import comparison_table, write_report
 
     with record.stage("embed"):
-        given = load_several(request.encoders, request.device, request)
+        given = load_several(request.encoders, request.device, request, folder)
         ours = given[0]
         encoded = encode([ours], folder, [*chosen_on, *names], workers=workers, progress=progress)
         samples = encoded.samples  # unknown polyps are refused before other encoders embed

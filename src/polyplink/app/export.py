@@ -80,12 +80,16 @@ def embed_data(request: EmbedRequest, progress: Progress = inform) -> "Result[En
         "give --engine ray too",
     )
     from polyplink.app.encoded import encode, load_named, precision_effect
-    from polyplink.data import read_data
+    from polyplink.data import read_data, read_origin
     from polyplink.encoders import write_embeddings
     from polyplink.scale import shard
 
     encoder = load_named(
-        request.weights, request.device, precision=request.precision, tracklets=request
+        request.weights,
+        request.device,
+        precision=request.precision,
+        tracklets=request,
+        origin=read_origin(request.data),
     )
     part = read_data(request.data).part(request.part)
     own = part if request.shard is None else shard(part, request.shard)
@@ -102,7 +106,8 @@ def embed_data(request: EmbedRequest, progress: Progress = inform) -> "Result[En
     mean_ap = {}
     # The effect of bf16 is measured, float32 being the reference, where there are crops.
     if request.precision == "bf16" and request.keep_crops:
-        plain = load_named(request.weights, request.device, precision="float32", tracklets=request)
+        plain = load_named(request.weights, request.device, precision="float32")
+        plain = replace(plain, prepare=encoder.prepare)
         mean_ap = precision_effect(encoded.prepared, [plain, encoder])
     found = encoded.embeddings[encoder.name]
     if request.out is not None:
@@ -161,9 +166,14 @@ def start_embedding(request: EmbedRequest) -> "Work":
         stored_vectors,
         vectors_folder,
     )
+    from polyplink.data import read_origin
 
     encoder = load_named(
-        request.weights, request.device, precision=request.precision, tracklets=request
+        request.weights,
+        request.device,
+        precision=request.precision,
+        tracklets=request,
+        origin=read_origin(request.data),
     )
     prepared = prepare_part(request.data, encoder.prepare, None, 1, silent, with_crops=False)
     passing = None if request.keep_crops else vectors_folder(encoder, prepared)

@@ -1,7 +1,7 @@
 """The verbs `index build`, `index add` and `search`: earlier views that look like a given one."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -101,10 +101,14 @@ def _blocks(
     import polars as pl
 
     from polyplink.app.encoded import encode
+    from polyplink.data import read_origin
     from polyplink.scale import view_rows
 
+    assert encoder.record is not None
     for folder in request.data:
-        encoded = encode([encoder], folder, workers=request.workers, progress=progress)
+        settings = request.on(encoder.record.prepare, read_origin(folder))
+        of_folder = replace(encoder, prepare=settings)
+        encoded = encode([of_folder], folder, workers=request.workers, progress=progress)
         table = view_rows(encoded.prepared, request.index)
         own = dict(table.select("procedure_id", "key").unique().rows())
         changed = sorted(name for name, key in own.items() if known.get(name, key) != key)

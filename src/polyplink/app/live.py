@@ -13,10 +13,10 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
 
-from typer import Argument, Option, echo
+from typer import Argument, echo
 
 from polyplink.app import options
-from polyplink.app.detect import RUN_PARTS, DetectorName, Fps, Function
+from polyplink.app.detect import RUN_PARTS, DetectorName, Fps, Function, WeightsOption
 from polyplink.app.options import TrackletOptions, option
 from polyplink.app.outputs import (
     SOURCE,
@@ -28,10 +28,12 @@ from polyplink.app.outputs import (
 from polyplink.app.request import Progress, Result, check_given, inform
 from polyplink.core.artefacts import RunRecord
 from polyplink.core.errors import PolyplinkError, first_line
+from polyplink.models import ENCODER
 
 if TYPE_CHECKING:
     from polyplink.app.count import Counted
     from polyplink.app.live_count import LiveCount
+    from polyplink.data import BoxesOrigin
     from polyplink.detect.live import LiveSource
     from polyplink.detect.run import Detector
 
@@ -54,7 +56,7 @@ class LiveRequest(TrackletOptions):
             "output folder of a count that was killed, to report what it had written."
         ),
     ]
-    weights: Annotated[Path, Option(help="Weights file, or a folder `polyplink train` wrote.")]
+    weights: WeightsOption = Path(ENCODER)
     detector: DetectorName = None
     boxes: Path | None = option("Boxes of the recording SOURCE, JSON lines, for a detector.")
     recording: Path | None = option("Video or folder with the pictures of boxes from stdin.")
@@ -121,8 +123,8 @@ def live(request: LiveRequest, progress: Progress = inform) -> "Result[Counted]"
     one = request.source if played else None
     keep_other_counts(out, one, RUN_PARTS, replace=request.replace)
     source = _source(request)
-    detector = _detector(request, source, warnings)
-    encoder = load_named(request.weights, request.device, tracklets=request)
+    detector, origin = _detector(request, source, warnings)
+    encoder = load_named(request.weights, request.device, tracklets=request, origin=origin)
     assert encoder.record is not None
     point = from_record(encoder.record.operating).at(request.purpose)
     shutil.rmtree(out / LIVE, ignore_errors=True)
@@ -262,15 +264,16 @@ def _has_boxes(request: LiveRequest) -> bool:
     return request.source == STDIN or request.boxes is not None
 
 
-def _detector(request: LiveRequest, source: "LiveSource", warnings: list[str]) -> "Detector | None":
-    """The detector; None where boxes are given."""
-    from polyplink.app.detect import find_detector
+def _detector(
+    request: LiveRequest, source: "LiveSource", warnings: list[str]
+) -> "tuple[Detector | None, BoxesOrigin | None]":
+    """The detector and what is recorded of it; None where boxes are given."""
+    from polyplink.app.detect import find_detector, origin_of
 
     if _has_boxes(request):
-        return None
-    return find_detector(
-        request.detector, request.function, request.source, [source.name], warnings
-    )[0]
+        return None, None
+    detector, key = find_detector(request.detector, request.function, [source.name], warnings)
+    return detector, origin_of(detector, key)
 
 
 def _printer(out: Path, stack: ExitStack, mode: str = "w") -> Callable[[Any], None]:

@@ -13,13 +13,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args, ge
 
 from typer import Argument, Option
 
+from polyplink.models import ENCODER
+
 if TYPE_CHECKING:
+    from polyplink.data import BoxesOrigin
     from polyplink.tracklets import PrepareSettings
 
 RECIPE = "Name of a recipe (ntssl, sfe, tpc, ...), or FILE.py:NAME of one of your own."
 Data = Annotated[Path, Argument(help="Data folder that `polyplink import` wrote.")]
 Weights = Annotated[
-    Path, Argument(help="Weights: a file, a folder of `train` or `export`, or a name.")
+    Path, Argument(help=f"Weights: a file, a folder of `train` or `export`, or a name ({ENCODER}).")
 ]
 Out = Annotated[Path, Option("--out", "-o", help="Folder to write.")]
 Device = Annotated[str, Option(help="auto, cpu, cuda or cuda:N.")]
@@ -100,7 +103,7 @@ class Request:
 
 @dataclass(frozen=True, kw_only=True)
 class TrackletOptions(Request):
-    """How boxes become tracklets; what is not given is as the weights or the recipe say.
+    """How boxes become tracklets; what is not given is as the detector or the weights say.
 
     The fields are those of `polyplink.tracklets.PrepareSettings` and its `tracks`.
     """
@@ -115,8 +118,15 @@ class TrackletOptions(Request):
     tracker: str | None = option("What links such boxes: damped, or a plugin's [damped].")
     stride: int | None = option("Boxes from one crop of a tracklet to the next [4].", min=1)
 
-    def on(self, settings: "PrepareSettings") -> "PrepareSettings":
+    def on(
+        self, settings: "PrepareSettings", origin: "BoxesOrigin | None" = None
+    ) -> "PrepareSettings":
         """The settings with what was given in place of their own.
+
+        Args:
+            settings: Of the weights or the recipe.
+            origin: The detector of the boxes; the thresholds of tracks that its record states go
+                before those of the settings.
 
         Raises:
             PolyplinkError: If there is no such tracker.
@@ -125,8 +135,10 @@ class TrackletOptions(Request):
             from polyplink.tracklets.tracks import find_tracker
 
             find_tracker(self.tracker)
-        given = {each.name: getattr(self, each.name) for each in fields(TrackletOptions)}
-        given = {name: value for name, value in given.items() if value is not None}
+        stated = {name: getattr(origin, name, None) for name in ("high", "low", "min_seconds")}
+        asked = {each.name: getattr(self, each.name) for each in fields(TrackletOptions)}
+        pairs = [*stated.items(), *asked.items()]
+        given = {name: value for name, value in pairs if value is not None}
         tracks = {
             name: given.pop(name) for name in ("bridge", "high", "low", "tracker") if name in given
         }

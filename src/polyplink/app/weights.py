@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from polyplink.encoders import AnyEncoderConfig, Encoder
 
+SHIPPED = "this package"  # the source of shipped weights
 CROPS, BATCH = 4096, 128  # whose statistics are taken, and how many at a time
 _HUB_NAME = re.compile(r"-([0-9a-f]{8})\.pth$")  # a file named after its own digest
 
@@ -225,6 +226,7 @@ def adapt_weights(request: AdaptRequest, progress: Progress = inform) -> Result[
     from polyplink.app.encoded import prepare_part
     from polyplink.app.export import typical_crops
     from polyplink.app.leakage import seen_by
+    from polyplink.data import read_origin
     from polyplink.encoders import FrameWise, load_encoder, pick_device, save_weights
     from polyplink.encoders.finetune import adapt_statistics
     from polyplink.encoders.weights import seal, stored_path
@@ -233,7 +235,11 @@ def adapt_weights(request: AdaptRequest, progress: Progress = inform) -> Result[
     loaded = load_encoder(request.weights, device)
     encoder, record = loaded.encoder, loaded.record
     prepared = prepare_part(
-        request.data, request.on(record.prepare), request.part, request.workers, progress
+        request.data,
+        request.on(record.prepare, read_origin(request.data)),
+        request.part,
+        request.workers,
+        progress,
     )
     crops = typical_crops(prepared, CROPS)
     layers, fits = 0, request.tone > 0 or request.whiten
@@ -296,13 +302,16 @@ def fitted_to_crops(
 
 
 def list_weights(request: Request, progress: Progress = inform) -> Result[list[dict[str, str]]]:
-    """List known encoders and added weights."""
+    """List the shipped encoder, known encoders and added weights."""
     from polyplink.encoders import read_record
     from polyplink.encoders.catalogue import FOUNDATION
     from polyplink.encoders.weights import stored
+    from polyplink.models import models
 
     columns = ("name", "title", "licence", "path", "source")
-    found = [(s.name, s.title, s.licence, "", s.source) for s in FOUNDATION.values()]
+    shipped = [one for one in models() if one.kind == "encoder"]
+    found = [(one.name, one.title, one.licence, str(one.path), SHIPPED) for one in shipped]
+    found += [(s.name, s.title, s.licence, "", s.source) for s in FOUNDATION.values()]
     for path in stored():
         try:
             origin = {"title": "trained here"} | dict(read_record(path).origin)

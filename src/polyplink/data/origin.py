@@ -33,6 +33,7 @@ class BoxesOrigin:
         high: Score from which a box begins a track; None if the detector's record does not say.
         low: Score from which a box continues one; None likewise.
         min_seconds: Seconds that a track must last; None likewise.
+        sha256: SHA-256 of the detector's file; None where it has none.
     """
 
     key: str
@@ -40,6 +41,7 @@ class BoxesOrigin:
     high: float | None = None
     low: float | None = None
     min_seconds: float | None = None
+    sha256: str | None = None
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.core.on_demand import torch
 from polyplink.core.onnx import open_session
 from polyplink.core.plugins import find_part
+from polyplink.models import is_shipped, shipped_model
 from polyplink.tracklets.crops import Pixels
 
 Floats = npt.NDArray[np.float64]
@@ -109,7 +110,7 @@ class OnnxDetector:
         """Open a file and recognise its layout.
 
         Args:
-            path: The ONNX file.
+            path: The ONNX file, or the name of a shipped detector.
             record: How it is used; None for the record beside the file, or none.
             threads: Threads of onnxruntime; 0 for one per core.
 
@@ -117,6 +118,8 @@ class OnnxDetector:
             PolyplinkError: If onnxruntime is not installed, the file or its record is broken, or
                 its outputs fit no layout.
         """
+        if is_shipped(path, "detector"):
+            path = shipped_model(path.name).path
         PolyplinkError.unless(
             path.is_file(), f"no detector file {path}", "check the path given with --detector"
         )

@@ -33,6 +33,7 @@ from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.core.on_demand import torch
 from polyplink.core.text import brief
 from polyplink.encoders.config import AnyEncoderConfig, FoundationConfig
+from polyplink.models import is_shipped, shipped_model, shipped_names
 from polyplink.tracklets import PrepareSettings
 
 if TYPE_CHECKING:
@@ -67,6 +68,11 @@ def stored_path(name: str) -> Path:
         f"{name!r} is no name for weights",
         "use letters, digits, dots and dashes",
     )
+    PolyplinkError.unless(
+        plain not in shipped_names("encoder"),
+        f"{plain} is the name of a shipped encoder",
+        "use another name",
+    )
     return store_folder() / f"{plain}{SUFFIX}"
 
 
@@ -92,11 +98,16 @@ def added_weights(given: Path) -> Path | None:
 
 
 def weights_path(given: Path) -> Path:
-    """The weights file: `given` itself, the one in the folder `given`, or added weights.
+    """The weights file: `given` itself, the one in the folder `given`, or that of a name.
+
+    A name is that of a shipped encoder, or of added weights.
 
     Raises:
-        PolyplinkError: If there is none; for a known model it says where to get its weights.
+        PolyplinkError: If there is none, with where to get the weights of a known model, or a
+            shipped file has changed.
     """
+    if is_shipped(given, "encoder"):
+        return shipped_model(given.name).path
     path = given
     if given.is_dir():  # of a run, in the Hub's layout, or of an exported encoder
         files = (given / name for name in (WEIGHTS_FILE, HUB_FILE, FRAMES))

@@ -1,0 +1,144 @@
+"""The shipped models: what `models.json` says of each, and where its verified file is.
+
+The files, their cards (NAME.md) and models.json lie beside this module. `.ci/seal-models` writes
+them. Nothing is downloaded, and a file whose SHA-256 is not that of models.json is not used.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal
+
+from polyplink.core.artefacts import file_key, read_json
+from polyplink.core.errors import PolyplinkError, find_named, first_line
+
+DETECTOR, ENCODER = "detector-v1", "encoder-v1"  # what is used where a request names no other
+FOLDER = Path(__file__).parent
+LIST = "models.json"
+MEND = 'install polyplink again (pip install --force-reinstall "polyplink[detect]")'
+
+Kind = Literal["detector", "encoder"]
+
+
+@dataclass(frozen=True)
+class ShippedModel:
+    """A model of the package.
+
+    Attributes:
+        name: The name that it is asked for by.
+        kind: "detector" or "encoder".
+        file: Name of its file, beside models.json.
+        sha256: SHA-256 of the file.
+        bytes: Size of the file.
+        title: What it is, in a line.
+        licence: Of the file.
+        data: The data that it was made from, with authors and licences, a line for each set.
+        trained_on: Names of these sets.
+        record_sha256: SHA-256 of a detector's record, NAME.json; None for an encoder, whose record
+            is in its file.
+    """
+
+    name: str
+    kind: Kind
+    file: str
+    sha256: str
+    bytes: int
+    title: str
+    licence: str
+    data: tuple[str, ...]
+    trained_on: tuple[str, ...]
+    record_sha256: str | None = None
+
+    @property
+    def path(self) -> Path:
+        """Where the file is."""
+        return FOLDER / self.file
+
+    @property
+    def record_path(self) -> Path:
+        """Where a detector's record is."""
+        return self.path.with_suffix(".json")
+
+    @property
+    def card(self) -> str:
+        """The model card, in Markdown.
+
+        Raises:
+            PolyplinkError: If it is missing.
+        """
+        path = FOLDER / f"{self.name}.md"
+        PolyplinkError.unless(path.is_file(), f"the model card {path} is missing", MEND)
+        return path.read_text(encoding="utf-8")
+
+    def verify(self) -> None:
+        """Refuse the model if a file of it is missing, or is not the one that was shipped.
+
+        Raises:
+            PolyplinkError: If so.
+        """
+        wanted = {self.path: self.sha256}
+        if self.record_sha256 is not None:
+            wanted[self.record_path] = self.record_sha256
+        for path, digest in wanted.items():
+            PolyplinkError.unless(path.is_file(), f"the shipped file {path} is missing", MEND)
+            about = path.stat()
+            PolyplinkError.unless(
+                _digest(path, about.st_mtime_ns, about.st_size) == digest,
+                f"{path} is not the file that was shipped: its SHA-256 is another",
+                MEND,
+            )
+
+
+@lru_cache
+def _digest(path: Path, mtime: int, size: int) -> str:
+    """SHA-256 of a file, computed again if its time or size has changed."""
+    return file_key(path)
+
+
+def models() -> tuple[ShippedModel, ...]:
+    """All shipped models as models.json describes them, the defaults first.
+
+    Raises:
+        PolyplinkError: If models.json is missing or broken.
+    """
+    path = FOLDER / LIST
+    try:
+        return tuple(_model(row) for row in read_json(path, MEND))
+    except (TypeError, AttributeError) as error:
+        raise PolyplinkError(f"{path} is broken ({first_line(error)})", MEND) from None
+
+
+def _model(row: Mapping[str, Any]) -> ShippedModel:
+    values: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in row.items()
+    }
+    return ShippedModel(**values)
+
+
+def shipped_names(kind: Kind) -> list[str]:
+    """Names of the shipped models of a kind."""
+    return [one.name for one in models() if one.kind == kind]
+
+
+def is_shipped(given: Path | str, kind: Kind) -> bool:
+    """Whether a model is asked for by the name of a shipped one; a file of this name goes first."""
+    return str(given) in shipped_names(kind) and not Path(given).exists()
+
+
+def shipped_model(name: str) -> ShippedModel:
+    """A shipped model whose files are what was shipped.
+
+    Args:
+        name: Its name.
+
+    Raises:
+        PolyplinkError: If there is none of this name, or a file of it is missing or has changed.
+
+    Example:
+        >>> shipped_model(ENCODER).kind
+        'encoder'
+    """
+    found = find_named("shipped model", name, {one.name: one for one in models()})
+    found.verify()
+    return found
