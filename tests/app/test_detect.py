@@ -158,7 +158,6 @@ def test_a_detector_is_trained_stopped_continued_measured_and_used(
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ((), "no detector is given; name a detector with --detector FILE.onnx"),
         (("--detector", "none.onnx"), "no detector file none.onnx; check the path"),
         (("--detector", "sim:goood"), "did you mean good?"),
         (("--boxes", "coko"), "did you mean coco?"),

@@ -29,6 +29,7 @@ from polyplink.encoders import (
     weights_path,
 )
 from polyplink.encoders.catalogue import FOUNDATION
+from polyplink.models import ENCODER
 from polyplink.recipes.published import published
 from tests.app.calls import assert_refused, polyplink
 from tests.encoders.checkpoints import caformer_shapes, golden_state
@@ -58,7 +59,7 @@ def test_added_weights_are_listed_shown_and_loaded_by_name(surgenet: Path) -> No
     rows = {r["name"]: r for r in json.loads(polyplink("weights", "list", "--json").stdout)}
     assert rows["surgenet"]["path"] == added["path"]
     assert rows["endofm"]["path"] == ""
-    assert set(rows) == set(FOUNDATION)
+    assert set(rows) == {ENCODER, *FOUNDATION}
     assert "not here; from" in polyplink("weights", "list").stdout
     path = Path(added["path"])
     record = read_record(path)

@@ -54,7 +54,7 @@ def calibrate_on_stills(
     from polyplink.stills import StillsConfig, image_files, read_stills, write_procedures
 
     data, warnings = read_data(stills), list[str]()
-    detector, _ = find_detector(request.detector, None, stills, (), warnings)
+    detector, _ = find_detector(request.detector, None, (), warnings)
     assert isinstance(detector, OnnxDetector)
     # Stills that the detector learned from are too easy for it.
     given = read_stills(stills, data, data.part(request.part))

@@ -238,7 +238,7 @@ def evaluate_detector(
 
     data, warnings = read_data(request.data), list[str]()
     names = data.part(request.part)
-    detector, _ = find_detector(request.detector, None, request.data, names, warnings)
+    detector, _ = find_detector(request.detector, None, names, warnings)
     assert isinstance(detector, OnnxDetector)
     score = request.score or detector.record.high or detector.record.threshold
     unsure = OnnxDetector(detector.path, replace(detector.record, threshold=LEAST))
