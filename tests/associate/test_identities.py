@@ -7,6 +7,7 @@ from polyplink.associate import LearnedLinks, LinkModel, OperatingPoint, Views, 
 from polyplink.associate.identities import Constraints, identify, link_scores, uncertain
 from polyplink.associate.links import term_names
 from polyplink.associate.partition import TOLERANCE, partition
+from polyplink.associate.similarity import visual
 from polyplink.core.errors import PolyplinkError
 
 LABELS = np.array([0, 1, 0, 2, 0, 1], dtype=np.int32)
@@ -131,3 +132,26 @@ def test_an_open_interval_has_a_question_and_says_what_the_answer_changes() -> N
             assert doubt.close or doubt.change == 0
             asked += doubt.change != 0
     assert asked
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_what_is_seen_at_one_time_is_never_one_polyp_without_labels(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    # Vectors so alike that the clusterer joins what it is not kept from joining.
+    vectors = np.array([1.0, 0, 0]) + 0.05 * rng.normal(size=(12, 3))
+    start = np.sort(rng.uniform(0, 30, 12))
+    views = Views(vectors, start, start + rng.uniform(0.5, 8, 12))
+    point, positions = untuned("a test"), start / 40
+    joined = point.setting.cluster(visual(vectors, point.form), positions).labels
+    together = joined[:, None] == joined[None, :]
+    assert (together & views.overlap).any()  # it would
+    labels = identify(views, positions, point).labels
+    kept = labels[:, None] == labels[None, :]
+    assert not (kept & views.overlap).any()
+    assert not (kept & ~together).any()  # clusters are cut, not mixed
+    alone = ~(together & views.overlap).any(1)
+    assert (kept == together)[np.ix_(alone, alone)].all()
+    # A person's decision stands above it.
+    i, j = np.argwhere(views.overlap)[0]
+    decided = identify(views, positions, point, Constraints(must=[(int(i), int(j))])).labels
+    assert decided[i] == decided[j]

@@ -1,8 +1,10 @@
 """Stills in motion: frames show what the boxes say, and identities are visited again."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 from PIL import Image
 
@@ -67,6 +69,11 @@ def test_the_same_seed_makes_the_same_and_a_stopped_run_continues(
     assert again.detections.equals(first.detections)
     assert files[-1].read_bytes() == content
     assert files[0].stat().st_mtime_ns == kept
+    more = write_procedures(tmp_path / "a", stills, (), replace(CONFIG, procedures=3), name="n")
+    assert more.detections.filter(pl.col("procedure_id") != "s0002").equals(first.detections)
+    # Frames of other settings are never taken for those that are asked for.
+    with pytest.raises(PolyplinkError, match="has frames of other stills or of other settings"):
+        write_procedures(tmp_path / "a", stills, (), replace(CONFIG, seed=1), name="n")
 
 
 def test_a_box_leaves_the_view_gradually() -> None:

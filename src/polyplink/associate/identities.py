@@ -223,7 +223,8 @@ def identify(
         views: The n tracklets, at least one.
         positions: Their places in the procedure (n,), in [0, 1], for temporal affinity propagation.
         point: How to link.
-        decided: Constraints. Without learned links, the clustering is kept but for these.
+        decided: Constraints. Without learned links, the clustering is kept but for these, and for
+            tracklets that are seen at one time, which are never one polyp unless these say so.
 
     Raises:
         PolyplinkError: If a vector is zero or not finite, or constraints contradict each other.
@@ -243,8 +244,10 @@ def identify(
         similarity = setting.similarity(V, positions)
         clustered = setting.cluster(V, positions)
         found, converged = clustered.labels, clustered.converged
-        if given.must or given.cannot:
-            kept = np.where(found[:, None] == found[None, :], TOGETHER, APART)
+        together = found[:, None] == found[None, :]
+        if given.must or given.cannot or (together & views.overlap).any():
+            kept = np.where(together, TOGETHER, APART)
+            kept[views.overlap] = 0.0  # seen at one time: two polyps
             found = partition(kept, [KEPT_PRICE], given.must, given.cannot)[0]
     order = np.lexsort((np.arange(found.size), views.start))
     places = {label: i for i, label in enumerate(dict.fromkeys(found[order].tolist()))}

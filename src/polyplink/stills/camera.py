@@ -2,10 +2,13 @@
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from PIL import Image, ImageFilter
+from torch import Tensor
 from torch.nn import functional
 
 Floats = npt.NDArray[np.float64]
@@ -13,6 +16,8 @@ Pixels = npt.NDArray[np.uint8]
 
 OUTLINE = 24  # points of the ellipse in a box, whose image bounds the box in a view
 WAVES = 4  # sines of a smooth course
+SHARP = 0.25  # pixels: a smaller blur is not seen
+NOISE = 3.0  # standard deviation of the sensor's noise, grey values
 DARK = 12.0  # grey value below which nothing reflects light
 
 
@@ -141,24 +146,37 @@ def seen_boxes(boxes: Floats, to_frame: Floats, frame: tuple[int, int]) -> tuple
     return np.concatenate([inside_low, sides], 1), sides.clip(0).prod(1) / area
 
 
+@lru_cache(maxsize=4)
+def _grain(n: int) -> Tensor:
+    """Noise of a sensor (n,): frames take stretches of it, since drawing it anew is slow."""
+    return torch.from_numpy(np.random.default_rng(0).standard_normal(n, np.float32) * NOISE)
+
+
 def render(
     still: Pixels, path: CameraPath, k: int, frame: tuple[int, int], rng: np.random.Generator
 ) -> Pixels:
     """Frame k of a path over a still, (height, width, 3)."""
     width, height = frame
-    back = np.linalg.inv(path.maps[k])
-    x, y = np.meshgrid(np.arange(width) + 0.5, np.arange(height) + 0.5)
-    points = np.stack([x, y, np.ones_like(x)], 2) @ back.T  # h w 3
-    points = points[..., :2] / points[..., 2:].clip(1e-9)
-    where = torch.from_numpy((2 * points / [still.shape[1], still.shape[0]] - 1).astype(np.float32))
+    across, down = still.shape[1], still.shape[0]
+    # From pixels of the frame to -1 .. 1 across the still.
+    shares = np.array([[2 / across, 0, -1], [0, 2 / down, -1], [0, 0, 1]])
+    back = (shares @ np.linalg.inv(path.maps[k])).astype(np.float32)
+    x, y = np.arange(width, dtype=np.float32) + 0.5, np.arange(height, dtype=np.float32) + 0.5
+    at_x, at_y, depth = (row[0] * x + (row[1] * y + row[2])[:, None] for row in back)  # h w
+    nearer, where = 1 / depth.clip(1e-9), np.empty((height, width, 2), np.float32)
+    np.multiply(at_x, nearer, out=where[..., 0])
+    np.multiply(at_y, nearer, out=where[..., 1])
     pixels = torch.from_numpy(still).permute(2, 0, 1)[None].float()
-    view = functional.grid_sample(pixels, where[None], "bilinear", "zeros", align_corners=False)
-    radius = round(float(path.blur[k]))
-    if radius:
-        view = functional.avg_pool2d(view, 2 * radius + 1, 1, radius, count_include_pad=False)
-    view = view[0] * torch.from_numpy(path.gain[k].astype(np.float32))[:, None, None]
-    for left, top, size, right, down in path.highlights:
-        cx, cy = ((left + right * k) % 1) * width, ((top + down * k) % 1) * height
+    grid = torch.from_numpy(where)[None]
+    view = functional.grid_sample(pixels, grid, "bilinear", "zeros", align_corners=False)[0]
+    radius = float(path.blur[k])
+    if radius > SHARP:
+        image = Image.fromarray(view.byte().permute(1, 2, 0).numpy())
+        blurred = np.asarray(image.filter(ImageFilter.BoxBlur(radius)))
+        view = torch.from_numpy(blurred.transpose(2, 0, 1).astype(np.float32))
+    view = view * torch.from_numpy(path.gain[k].astype(np.float32))[:, None, None]
+    for left, top, size, right, below in path.highlights:
+        cx, cy = ((left + right * k) % 1) * width, ((top + below * k) % 1) * height
         reach = max(2, round(3 * size * width))
         x0, x1 = max(0, int(cx) - reach), min(width, int(cx) + reach + 1)
         y0, y1 = max(0, int(cy) - reach), min(height, int(cy) + reach + 1)
@@ -167,6 +185,8 @@ def render(
         part = view[:, y0:y1, x0:x1]
         lit = part.amax(0) > DARK  # nothing shines beside the picture
         part += torch.from_numpy(glow.astype(np.float32)) * lit
-    view = view + torch.from_numpy(rng.standard_normal((height, width), np.float32) * 3)
+    grain = _grain(2 * width * height)
+    at = int(rng.integers(width * height))
+    view += grain[at : at + width * height].view(height, width)
     result: Pixels = view.clamp(0, 255).byte().permute(1, 2, 0).contiguous().numpy()
     return result

@@ -6,7 +6,7 @@ wanders over images without a polyp. Times are drawn so that a view lasts some s
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 import simplejpeg
 
+from polyplink.core.artefacts import content_key, read_json, whole_file, write_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.ranges import AT_LEAST_ONE, POSITIVE, Range, Ranged
 from polyplink.data import STILLS, DataSet, write_data
@@ -23,6 +24,7 @@ from polyplink.tracklets.crops import Pixels, read_image
 
 LEAST_VISIBLE = 0.35  # share of a polyp that must be in view to be annotated
 LEAST_SIDE = 10.0  # pixels
+MADE_OF = "made_of.json"  # says what the frames of a folder are made of
 QUALITY = 88  # of the JPEG files
 AGAIN = 0.55  # chance that a visit is followed by another of the same polyp, later
 
@@ -46,9 +48,9 @@ class StillsConfig(Ranged):
     procedures: Annotated[int, AT_LEAST_ONE] = 60
     least: Annotated[int, AT_LEAST_ONE] = 3
     most: Annotated[int, AT_LEAST_ONE] = 6
-    fps: Annotated[float, POSITIVE] = 10.0
-    visit: Annotated[float, POSITIVE] = 4.0
-    between: Annotated[float, POSITIVE] = 2.0
+    fps: Annotated[float, POSITIVE] = 8.0
+    visit: Annotated[float, POSITIVE] = 3.0
+    between: Annotated[float, POSITIVE] = 1.0
     width: Annotated[int, Range(64)] = 400
     height: Annotated[int, Range(64)] = 320
     seed: Annotated[int, Range(0)] = 0
@@ -85,7 +87,8 @@ def write_procedures(
 ) -> DataSet:
     """Write procedures as a data folder: frames as JPEG files, and the true boxes.
 
-    A procedure that is there is not made again.
+    A frame that is there is not made again, so that a stopped run continues, and a later one may
+    ask for more procedures.
 
     Args:
         out: The data folder; frames go to `out/frames/PROCEDURE`.
@@ -96,7 +99,8 @@ def write_procedures(
         progress: Callback (procedures done, procedures in all).
 
     Raises:
-        PolyplinkError: If there are too few stills of different groups, or an image is broken.
+        PolyplinkError: If there are too few stills of different groups, an image is broken, or
+            `out` has frames of other stills or settings.
     """
     groups: dict[str, list[Still]] = {}
     for still in stills:
@@ -106,6 +110,7 @@ def write_procedures(
         f"{len(groups)} groups of stills are too few for {config.most} polyps a procedure",
         "give more stills, or fewer --polyps",
     )
+    _claim(out, stills, empty, config)
     names, tables, lengths = sorted(groups), [], []
     # Every group is used before one is used again.
     order = np.random.default_rng([config.seed, 0])
@@ -139,6 +144,21 @@ def write_procedures(
     data = DataSet.of(detections, procedures, polyps)
     write_data(out, data)
     return data
+
+
+def _claim(out: Path, stills: Sequence[Still], empty: Sequence[Path], config: StillsConfig) -> None:
+    """Note in `out` what its frames are made of; refused where they are made of something else."""
+    settings = {**asdict(config), "procedures": None}  # more of them may be asked for later
+    boxes = [[still.path.name, still.group, still.boxes.tolist()] for still in stills]
+    key = content_key(settings, boxes, [path.name for path in empty])
+    note = out / MADE_OF
+    PolyplinkError.unless(
+        read_json(note) == {"key": key} if note.is_file() else not (out / "frames").exists(),
+        f"{out} has frames of other stills or of other settings",
+        "choose another --out, or remove that folder",
+    )
+    out.mkdir(parents=True, exist_ok=True)
+    write_json(note, {"key": key})
 
 
 def _write_procedure(
@@ -175,7 +195,8 @@ def _write_procedure(
             file = folder / f"{number:06d}.jpg"
             if not file.is_file():
                 pixels = render(picture, path, k, frame, np.random.default_rng([number]))
-                file.write_bytes(simplejpeg.encode_jpeg(pixels, quality=QUALITY))
+                with whole_file(file) as temporary:
+                    temporary.write_bytes(simplejpeg.encode_jpeg(pixels, quality=QUALITY))
             seen, shares = seen_boxes(boxes, path.maps[k], frame)
             for which, (box, share) in enumerate(zip(seen, shares, strict=True)):
                 if share >= LEAST_VISIBLE and box[2:].min() >= LEAST_SIDE:
